@@ -1,0 +1,50 @@
+/* Writing files so that nobody ever sees half of one.
+ *
+ *     yk_file *f;
+ *     if ((st = yk_file_create("run/model.safetensors", &f)))   // a temporary file beside it
+ *         return st;
+ *     st = yk_file_write(f, data, size);                        // as often as needed; buffered
+ *     st = yk_file_close(f, st);                                // OK so far: fsync, rename, fsync the folder
+ *
+ * yk_file_close() takes the file in any case: with an error passed in it only cleans up (the temporary file
+ * goes, what was there before stays) and returns that error, so one line ends both the good and the bad way.
+ *
+ *     run/model.safetensors.4711-0.tmp  --close-->  run/model.safetensors     the old one is replaced at once
+ *
+ * Logs that grow (metrics.jsonl, TensorBoard events) are opened with yk_file_append() instead: the same calls,
+ * no temporary file. A path that is there but is no regular file (a pipe, /dev/stdout) is written in place too.
+ *
+ * The system's refusals are YK_ESYSTEM and name the path and what to do about it. The first error sticks: later
+ * writes do nothing and return it again, so a caller may check at the end only. One thread at a time per file.
+ */
+#ifndef YK_BASE_FILE_H
+#define YK_BASE_FILE_H
+
+#include "base/status.h"
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct yk_file yk_file;
+
+yk_status yk_file_create(const char *path, yk_file **out); /* replaces `path` when it is closed well */
+yk_status yk_file_append(const char *path, yk_file **out); /* adds to the end of `path`, in place */
+
+yk_status yk_file_write(yk_file *f, const void *data, size_t size);
+yk_status yk_file_print(yk_file *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+yk_status yk_file_zeros(yk_file *f, size_t size);
+yk_status yk_file_flush(yk_file *f);        /* hands the buffer to the system: other processes see it */
+uint64_t yk_file_written(const yk_file *f); /* bytes so far, through this handle */
+
+/* Ends it, well (`so_far` is YK_OK) or badly; returns the first error. f is taken; NULL returns so_far. */
+yk_status yk_file_close(yk_file *f, yk_status so_far);
+
+/* mkdir -p. Being there already is fine. */
+yk_status yk_dir_make(const char *path);
+
+/* Makes what was renamed or created in a folder survive a power cut. */
+yk_status yk_dir_sync(const char *path);
+
+/* YK_ESYSTEM: "PATH: DOING: what errno says; the remedy". `doing` is like "cannot write". */
+yk_status yk_fail_path(const char *path, const char *doing, int error) __attribute__((cold));
+
+#endif

@@ -1,0 +1,23 @@
+#include "base/grad.h"
+
+yk_status yk_grad_merge(const yk_grad *g, yk_merger *m)
+{
+    const yk_rows *rows = g->rows.rows;
+    size_t most = 1;
+    for (size_t i = 0; i < g->rows.n; i++)
+        most += yk_rows_entries(rows, g->rows.pick[i]);
+    yk_status st = yk_merger_reserve(m, most);
+    if (st)
+        return st;
+    float bias = 0.0f;
+    for (size_t i = 0; i < g->rows.n; i++) {
+        const uint64_t begin = rows->start[g->rows.pick[i]], end = rows->start[g->rows.pick[i] + 1];
+        const float err = g->err[i];
+        bias += err;
+        for (uint64_t e = begin; e < end; e++)
+            yk_merger_add(m, rows->index[e], rows->value ? err * rows->value[e] : err);
+    }
+    if (g->bias_key != UINT32_MAX && g->rows.n)
+        yk_merger_add(m, g->bias_key, bias);
+    return YK_OK;
+}

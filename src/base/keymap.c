@@ -1,0 +1,206 @@
+#include "base/keymap.h"
+
+#include "base/keys.h"
+#include "base/mem.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+typedef struct {
+    uint32_t key;
+    float weight; /* sum of squared values */
+} counted;
+
+static int by_falling_weight(const void *a, const void *b)
+{
+    const counted *x = a, *y = b;
+    if (x->weight != y->weight)
+        return x->weight > y->weight ? -1 : 1;
+    return x->key < y->key ? -1 : x->key > y->key;
+}
+
+/* The keys of the sample by falling weight; of plain ones (value 1) those seen more than once, since a key that was seen
+ * once is noise. Takes memory of the sample's size, whatever the number of keys. */
+static yk_status count_keys(const yk_rows *sample, uint32_t extra_key, counted **list_out, size_t *n_out)
+{
+    size_t entries = sample->n ? (size_t)sample->start[sample->n] : 0, n = 0;
+    yk_merger m;
+    yk_status st = yk_merger_init(&m, entries + 1);
+    counted *list = NULL;
+    if (st)
+        goto free_merger;
+    for (size_t e = 0; e < entries; e++) {
+        float v = sample->value ? sample->value[e] : 1.0f;
+        yk_merger_add(&m, sample->index[e], v * v);
+    }
+    list = malloc((m.n + 1) * sizeof *list);
+    if (!list) {
+        st = yk_fail_memory((m.n + 1) * sizeof *list, "counting keys");
+        goto free_merger;
+    }
+    for (size_t i = 0; i < m.n; i++)
+        if (m.value[i] > 1.0f || sample->value)
+            list[n++] = (counted){m.key[i], m.value[i]};
+    if (extra_key != UINT32_MAX && sample->n)
+        list[n++] = (counted){extra_key, (float)sample->n};
+    qsort(list, n, sizeof *list, by_falling_weight);
+free_merger:
+    yk_merger_fini(&m);
+    *list_out = list;
+    *n_out = n;
+    return st;
+}
+
+enum { MOST_ORDERED = 1 << 22 }; /* keys that are renamed at the most */
+
+static void put(yk_keymap *map, uint32_t outside, uint32_t inside)
+{
+    size_t mask = map->slots - 1, at = yk_keymap_slot_of(map, outside);
+    while (map->slot[at].from != UINT32_MAX)
+        at = (at + 1) & mask;
+    map->slot[at] = (struct yk_keymap_slot){outside, inside};
+    map->outside[map->nmoves] = outside;
+    map->inside[map->nmoves++] = inside;
+}
+
+/* Key number i of the list takes place i. A key below n that is not in the list must leave: it gets one of the places that
+ * the others left behind at or above n; there are exactly as many of those. */
+static yk_status place_keys(yk_keymap *map, const counted *list, uint32_t n)
+{
+    uint8_t *stays = calloc(n ? n : 1, 1); /* keys below n that are in the list */
+    if (!stays)
+        return yk_fail_memory(n, "the order of the keys");
+    for (uint32_t i = 0; i < n; i++) {
+        if (list[i].key < n)
+            stays[list[i].key] = 1;
+        if (list[i].key != i)
+            put(map, list[i].key, i);
+    }
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (list[i].key < n)
+            continue;
+        while (stays[left])
+            left++;
+        put(map, left++, list[i].key);
+    }
+    free(stays);
+    return YK_OK;
+}
+
+/* Appends the keys that occur in `all` and are not in the list, as they come. */
+static yk_status add_the_rest(const yk_rows *all, size_t nkeys, counted **list, size_t *n)
+{
+    const size_t entries = all->n ? (size_t)all->start[all->n] : 0;
+    size_t cap = *n;
+    uint64_t *seen = yk_alloc(nkeys / 64 + 1, sizeof *seen, "the order of the keys");
+    if (!seen)
+        return YK_ESYSTEM;
+    for (size_t i = 0; i < *n; i++)
+        seen[(*list)[i].key / 64] |= UINT64_C(1) << (*list)[i].key % 64;
+    yk_status st = YK_OK;
+    for (size_t e = 0; !st && e < entries && *n < MOST_ORDERED; e++) {
+        const uint32_t key = all->index[e];
+        if (key >= nkeys || seen[key / 64] >> key % 64 & 1)
+            continue;
+        counted *grown = yk_grow(*list, &cap, *n + 1, sizeof **list, "the order of the keys");
+        if (!grown) {
+            st = YK_ESYSTEM;
+            break;
+        }
+        *list = grown;
+        (*list)[(*n)++] = (counted){key, 0.0f};
+        seen[key / 64] |= UINT64_C(1) << key % 64;
+    }
+    yk_free(seen);
+    return st;
+}
+
+yk_status yk_keymap_make(const yk_rows *sample, const yk_rows *all, size_t nkeys, uint32_t extra_key,
+                         uint32_t most_hot, yk_keymap *out)
+{
+    *out = (yk_keymap){0};
+    counted *list;
+    size_t found;
+    yk_status st = count_keys(sample, extra_key, &list, &found);
+    if (st)
+        return st;
+    uint32_t hot = (uint32_t)(found < most_hot ? found : most_hot);
+    hot = nkeys < hot ? (uint32_t)nkeys : hot;
+    out->hot = hot;
+    found = all ? found : hot;
+    found = found < MOST_ORDERED ? found : MOST_ORDERED;
+    if (all && (st = add_the_rest(all, nkeys, &list, &found)))
+        goto free_list;
+    for (size_t e = 0; sample->n && e < sample->start[sample->n]; e++)
+        out->norm += (sample->value ? sample->value[e] * sample->value[e] : 1.0f) / (float)sample->n;
+    out->slots = 64;
+    while (out->slots < 4 * found)
+        out->slots *= 2;
+    out->freq = yk_alloc(hot + 1, sizeof *out->freq, "the order of the keys");
+    out->slot = yk_alloc(out->slots, sizeof *out->slot, "the order of the keys");
+    out->outside = yk_alloc(2 * found + 1, sizeof *out->outside, "the order of the keys");
+    out->inside = yk_alloc(2 * found + 1, sizeof *out->inside, "the order of the keys");
+    st = YK_ESYSTEM;
+    if (out->freq && out->slot && out->outside && out->inside) {
+        memset(out->slot, 0xff, out->slots * sizeof *out->slot);
+        for (uint32_t i = 0; i < hot; i++)
+            out->freq[i] = list[i].weight / (float)sample->n;
+        st = place_keys(out, list, (uint32_t)found);
+    }
+free_list:
+    free(list);
+    if (st)
+        yk_keymap_fini(out);
+    return st;
+}
+
+void yk_keymap_fini(yk_keymap *map)
+{
+    yk_free(map->freq);
+    yk_free(map->slot);
+    yk_free(map->outside);
+    yk_free(map->inside);
+    *map = (yk_keymap){0};
+}
+
+yk_status yk_keymap_rows(const yk_keymap *map, yk_rows *rows)
+{
+    if (!map->slots || rows->kind != YK_ROWS_SPARSE || rows->n == 0)
+        return YK_OK;
+    size_t entries = (size_t)rows->start[rows->n];
+    if (rows->map &&
+        mprotect(rows->map, rows->map_size, PROT_READ | PROT_WRITE)) /* private: pages are copied */
+        return yk_fail(YK_ESYSTEM, "cannot make the cached rows writable");
+    enum { AHEAD = 16 };
+    for (size_t e = 0; e < entries; e++) {
+        if (e + AHEAD < entries)
+            __builtin_prefetch(map->slot + yk_keymap_slot_of(map, rows->index[e + AHEAD]));
+        rows->index[e] = yk_keymap_in(map, rows->index[e]);
+    }
+    return YK_OK;
+}
+
+/* array[to[i]] = old array[from[i]] for all moves: every place that is written is also read. */
+static yk_status move(float *array, const uint32_t *from, const uint32_t *to, size_t n)
+{
+    float *old = malloc((n + 1) * sizeof *old);
+    if (!old)
+        return yk_fail_memory(n * sizeof *old, "the order of the keys");
+    for (size_t i = 0; i < n; i++)
+        old[i] = array[from[i]];
+    for (size_t i = 0; i < n; i++)
+        array[to[i]] = old[i];
+    free(old);
+    return YK_OK;
+}
+
+yk_status yk_keymap_restore(const yk_keymap *map, float *array)
+{
+    return move(array, map->inside, map->outside, map->nmoves);
+}
+
+yk_status yk_keymap_apply(const yk_keymap *map, float *array)
+{
+    return move(array, map->outside, map->inside, map->nmoves);
+}

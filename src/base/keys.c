@@ -1,0 +1,46 @@
+#include "base/keys.h"
+
+#include "base/mem.h"
+#include <string.h>
+
+yk_status yk_merger_init(yk_merger *m, size_t keys)
+{
+    *m = (yk_merger){0};
+    return yk_merger_reserve(m, keys);
+}
+
+void yk_merger_fini(yk_merger *m)
+{
+    yk_free(m->key);
+    yk_free(m->value);
+    yk_free(m->slot);
+    *m = (yk_merger){0};
+}
+
+yk_status yk_merger_reserve(yk_merger *m, size_t keys)
+{
+    if (keys <= m->cap && m->cap) {
+        yk_merger_clear(m);
+        return YK_OK;
+    }
+    size_t slots = 64;
+    while (slots < 2 * keys)
+        slots *= 2;
+    yk_merger_fini(m);
+    m->cap = slots / 2;
+    m->slots = slots;
+    m->key = yk_alloc(m->cap, sizeof *m->key, "the keys of a batch");
+    m->value = yk_alloc(m->cap, sizeof *m->value, "the gradient of a batch");
+    m->slot = yk_alloc(slots, sizeof *m->slot, "the keys of a batch");
+    m->stamp = 1;
+    return m->key && m->value && m->slot ? YK_OK : YK_ESYSTEM;
+}
+
+void yk_merger_clear(yk_merger *m)
+{
+    m->n = 0;
+    if (++m->stamp == 0) { /* after 2^32 rounds old stamps would look new */
+        memset(m->slot, 0, m->slots * sizeof *m->slot);
+        m->stamp = 1;
+    }
+}

@@ -1,0 +1,56 @@
+/* Keys: the parameters that a batch touches, each once, with the gradient of each.
+ *
+ *     yk_merger m;
+ *     st = yk_merger_init(&m, 4096);                    // room for so many different keys; grows
+ *     yk_merger_clear(&m);
+ *     yk_merger_add(&m, key, 0.5f);                     // equal keys add up
+ *     m.n, m.key[i], m.value[i]                         // in the order in which keys were first seen
+ *
+ * One thread each. Growing is the only allocation, and stops once a batch as large as any to come was seen.
+ */
+#ifndef YK_BASE_KEYS_H
+#define YK_BASE_KEYS_H
+
+#include "base/status.h"
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+    size_t n;
+    uint32_t *key;
+    float *value;
+    /* open addressing: slot -> place in key[]; a slot is free unless it carries this round's stamp */
+    struct yk_merger_slot {
+        uint32_t stamp, place;
+    } * slot;
+    size_t cap, slots;
+    uint32_t stamp;
+} yk_merger;
+
+yk_status yk_merger_init(yk_merger *m, size_t keys);
+void yk_merger_fini(yk_merger *m);
+
+yk_status yk_merger_reserve(yk_merger *m, size_t keys); /* so that `keys` more can be added; empties it */
+void yk_merger_clear(yk_merger *m);
+
+/* Needs room: see reserve. */
+static inline void yk_merger_add(yk_merger *m, uint32_t key, float value)
+{
+    size_t mask = m->slots - 1;
+    size_t at = (size_t)(key * 0x9e3779b97f4a7c15u >> 32) & mask;
+    for (;; at = (at + 1) & mask) {
+        struct yk_merger_slot *s = &m->slot[at];
+        if (s->stamp != m->stamp) {
+            *s = (struct yk_merger_slot){m->stamp, (uint32_t)m->n};
+            m->key[m->n] = key;
+            m->value[m->n++] = value;
+            return;
+        }
+        if (m->key[s->place] == key) {
+            m->value[s->place] += value;
+            return;
+        }
+    }
+}
+
+#endif

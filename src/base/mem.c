@@ -1,0 +1,84 @@
+#include "base/mem.h"
+
+#include "base/status.h"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* A block begins with its own header line, so that yk_free() knows how it was had. */
+typedef struct {
+    size_t mapped; /* length of the mapping, 0 where it came from malloc */
+} header;
+
+void *yk_alloc(size_t count, size_t size, const char *what)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - 2 * HUGE_PAGE) {
+        yk_fail_memory(SIZE_MAX, what);
+        return NULL;
+    }
+    size_t total = bytes + YK_ALIGN;
+    char *block;
+    size_t mapped = 0;
+    if (total >= HUGE_PAGE) {
+        mapped = YK_ROUND_UP(total, HUGE_PAGE);
+        block = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (block == MAP_FAILED)
+            block = NULL;
+        else
+            madvise(block, mapped, MADV_HUGEPAGE);
+    } else {
+        block = aligned_alloc(YK_ALIGN, YK_ROUND_UP(total, YK_ALIGN));
+        if (block)
+            memset(block, 0, total);
+    }
+    if (!block) {
+        yk_fail_memory(bytes, what);
+        return NULL;
+    }
+    ((header *)block)->mapped = mapped;
+    return block + YK_ALIGN;
+}
+
+void yk_free(void *p)
+{
+    if (!p)
+        return;
+    char *block = (char *)p - YK_ALIGN;
+    size_t mapped = ((header *)block)->mapped;
+    if (mapped)
+        munmap(block, mapped);
+    else
+        free(block);
+}
+
+void *yk_grow(void *p, size_t *cap, size_t need, size_t size, const char *what)
+{
+    if (need <= *cap && p)
+        return p;
+    size_t to = *cap + *cap / 2;
+    to = to < need ? need : to;
+    to = to < 16 ? 16 : to;
+    size_t bytes;
+    void *grown = __builtin_mul_overflow(to, size, &bytes) ? NULL : realloc(p, bytes);
+    if (!grown) {
+        yk_fail_memory((unsigned long long)to * size, what);
+        return NULL;
+    }
+    *cap = to;
+    return grown;
+}
+
+void yk_collapse(void *p, size_t bytes)
+{
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
+    uintptr_t begin = YK_ROUND_UP((uintptr_t)p, HUGE_PAGE),
+              end = ((uintptr_t)p + bytes) / HUGE_PAGE * HUGE_PAGE;
+    if (p && begin < end)
+        madvise((void *)begin, end - begin, MADV_COLLAPSE); /* a wish: older kernels refuse it */
+}

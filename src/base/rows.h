@@ -1,0 +1,91 @@
+/* Examples as plain data: a growable block of rows, and a batch that points into one.
+ *
+ * Dense rows are [n][dim] of u8 (pixels stay bytes; x = byte * scale) or of f32. Sparse rows are CSR: row r has
+ * the entries start[r] .. start[r+1] of index[] and value[]; value is NULL while every value so far is 1, and
+ * within a row no index occurs twice. Labels are class numbers from 0; for two classes 0 is "no", 1 is "yes".
+ *
+ *     start  | 0 | 3 | 5 | ...         n + 1 entries
+ *     index  | 7 19 402 | 7 33 | ...   u32, below dim
+ *     value  | 1.  .5 2. | 1. 1. | ... f32, or NULL
+ *
+ *     yk_rows rows;
+ *     yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
+ *     uint32_t *index; float *value;
+ *     st = yk_rows_sparse(&rows, 39, &index, &value);   // room for a row of at most 39 entries
+ *     ... fill in the entries ...
+ *     yk_rows_commit(&rows, 38, label);                 // it had 38; nothing is added without a commit
+ *     yk_rows_fini(&rows);
+ *
+ * Not thread-safe while it grows; read by any number of threads afterwards.
+ */
+#ifndef YK_BASE_ROWS_H
+#define YK_BASE_ROWS_H
+
+#include "base/status.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum { YK_ROWS_U8, YK_ROWS_F32, YK_ROWS_SPARSE } yk_rows_kind;
+
+typedef struct {
+    yk_rows_kind kind;
+    size_t n;
+    size_t dim;      /* dense: columns; sparse: 1 + the largest index so far */
+    float scale;     /* u8: the factor to a float, 1/255 */
+    uint8_t *u8;     /* [n][dim] */
+    float *f32;      /* [n][dim] */
+    uint64_t *start; /* [n + 1] */
+    uint32_t *index; /* [start[n]] */
+    float *value;    /* [start[n]] or NULL */
+    int32_t *label;  /* [n] */
+    float *truth;    /* [n] or NULL: the probability of class 1 that a generator drew the label with */
+    /* how it is held */
+    size_t cap, entry_cap, value_cap, truth_cap, start_cap, label_cap;
+    float *spare; /* where values of the row being filled in go while value is NULL */
+    size_t spare_cap;
+    void *map; /* the mapping that the arrays lie in (binary cache), NULL where they are malloc memory */
+    size_t map_size;
+} yk_rows;
+
+void yk_rows_init(yk_rows *rows, yk_rows_kind kind, size_t dense_dim);
+void yk_rows_fini(yk_rows *rows);
+void yk_rows_clear(yk_rows *rows); /* no rows; keeps the memory and the kind */
+
+/* Room for one more row. Pointers are valid until the next call on `rows`. value_out comes filled with 1. */
+yk_status yk_rows_sparse(yk_rows *rows, size_t max_entries, uint32_t **index_out, float **value_out);
+yk_status yk_rows_dense_u8(yk_rows *rows, uint8_t **out);
+yk_status yk_rows_dense_f32(yk_rows *rows, float **out);
+
+/* Adds the row that the last call made room for. Sparse: with its first `entries` entries; equal indices are
+ * merged (their values added), an unsorted row is sorted. Dense: `entries` is ignored. */
+yk_status yk_rows_commit(yk_rows *rows, size_t entries, int32_t label);
+yk_status yk_rows_commit_truth(yk_rows *rows, size_t entries, int32_t label, float truth);
+
+/* Appends rows `first` .. `first + n` of `from`, which is of the same kind. */
+yk_status yk_rows_append(yk_rows *rows, const yk_rows *from, size_t first, size_t n);
+
+/* Puts sparse rows into a random order, by as many threads as there are cores; the same order for the same seed. Takes the
+ * memory twice while it works. */
+yk_status yk_rows_mix(yk_rows *rows, uint64_t seed);
+
+size_t yk_rows_bytes(const yk_rows *rows); /* memory that the rows take */
+void yk_rows_settle(yk_rows *rows);        /* no more will come: makes random reading cheap (huge pages) */
+
+static inline size_t yk_rows_entries(const yk_rows *rows, size_t r)
+{
+    return (size_t)(rows->start[r + 1] - rows->start[r]);
+}
+
+/* Some rows of a block: pick[0..n) are their numbers, and pick[n .. n + ahead) those that will probably come next
+ * (for prefetching). All borrowed. */
+typedef struct {
+    const yk_rows *rows;
+    const uint32_t *pick;
+    size_t n;
+    size_t ahead;
+    uint64_t
+        noise; /* a number that no other batch of the run has: what dropout drops follows from it, also after a resume */
+} yk_batch;
+
+#endif

@@ -1,0 +1,47 @@
+/* Errors are values: 0 is OK, the rest come from the list below.
+ *
+ * Whoever detects an error describes it once with yk_fail(), naming the file, offset, rank or option and the
+ * remedy; everybody above passes the status on unchanged. The text is kept per thread:
+ *
+ *     if (fd < 0)
+ *         return yk_fail(YK_EDATA, "%s: cannot open: %s", path, strerror(errno));
+ *     ...
+ *     if ((st = yk_reader_next(r, &rec)))
+ *         goto close_reader;                // the text travels with the thread
+ *
+ * A thread that ends with an error hands its text over: yk_error() there, yk_fail(st, "%s", text) here.
+ */
+#ifndef YK_BASE_STATUS_H
+#define YK_BASE_STATUS_H
+
+#include <stdarg.h>
+
+/* name, exit status of the program, meaning */
+#define YK_STATUS_LIST(X)                                                                                    \
+    X(YK_OK, 0, "ok")                                                                                        \
+    X(YK_EDIVERGED, 1, "training failed: it diverged")                                                       \
+    X(YK_ELOST, 1, "training failed: a worker or server was lost")                                           \
+    X(YK_EUSAGE, 2, "the command line or the configuration is wrong")                                        \
+    X(YK_EDATA, 3, "the data is bad")                                                                        \
+    X(YK_ESYSTEM, 4, "the system failed us")                                                                 \
+    X(YK_ESTOP, 1, "another worker stopped the run")
+
+typedef enum {
+#define YK_STATUS_ENUM(name, code, text) name,
+    YK_STATUS_LIST(YK_STATUS_ENUM)
+#undef YK_STATUS_ENUM
+} yk_status;
+
+/* Sets this thread's error text (cut at about 2000 bytes) and returns `status`. */
+yk_status yk_fail(yk_status status, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
+
+/* "out of memory" with the size and what it was for. */
+yk_status yk_fail_memory(unsigned long long bytes, const char *what) __attribute__((cold));
+
+/* The text of this thread's last yk_fail(); "" when there was none. Borrowed until the next yk_fail(). */
+const char *yk_error(void);
+
+int yk_status_exit(yk_status status);
+const char *yk_status_text(yk_status status);
+
+#endif

@@ -1,0 +1,245 @@
+#include "base/thread.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* A waiter spins for some ten microseconds, then gives its core away and looks again, a few milliseconds in all, and then
+ * sleeps: being woken takes the system fifty microseconds and more, which is a step of a small model. */
+enum { SPIN = 400, YIELD = 4000 };
+
+typedef struct {
+    _Alignas(YK_ALIGN) atomic_uint arrived; /* the round this worker has arrived at: tells who is missing */
+} place;
+
+struct yk_team {
+    int n;
+    unsigned spin;
+    bool patient;
+    _Alignas(YK_ALIGN) atomic_uint round;
+    _Alignas(YK_ALIGN) atomic_uint waiting;
+    _Alignas(YK_ALIGN) atomic_int sleeping; /* in the kernel: only then waking is worth a system call */
+    _Alignas(YK_ALIGN) atomic_bool stopped;
+    place *places;
+    yk_status (*work)(void *, int);
+    void *context;
+    pthread_mutex_t lock; /* of the two below */
+    yk_status status;
+    char error[2048];
+};
+
+/* The cgroup's CPU quota in cores (v2, then v1); 0 where there is none. */
+static double quota(void)
+{
+    long long most = 0, period = 0;
+    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
+    if (f) {
+        if (fscanf(f, "%lld %lld", &most, &period) != 2)
+            most = 0;
+        fclose(f);
+    } else if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "re"))) {
+        if (fscanf(f, "%lld", &most) != 1)
+            most = 0;
+        fclose(f);
+        if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "re"))) {
+            if (fscanf(f, "%lld", &period) != 1)
+                period = 0;
+            fclose(f);
+        }
+    }
+    return most > 0 && period > 0 ? (double)most / (double)period : 0.0;
+}
+
+int yk_cores(void)
+{
+    cpu_set_t set;
+    int n =
+        sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    double limit = quota();
+    if (limit > 0.0 && limit < n)
+        n = (int)(limit + 0.999);
+    return n < 1 ? 1 : n;
+}
+
+yk_status yk_team_create(int workers, yk_team **out)
+{
+    yk_team *team = yk_alloc(1, sizeof *team, "the workers");
+    place *places = yk_alloc((size_t)workers, sizeof *places, "the workers");
+    if (!team || !places) {
+        yk_free(team);
+        yk_free(places);
+        return YK_ESYSTEM;
+    }
+    team->n = workers;
+    team->spin = workers <= yk_cores() ? SPIN : 0;
+    team->places = places;
+    pthread_mutex_init(&team->lock, NULL);
+    *out = team;
+    return YK_OK;
+}
+
+void yk_team_patient(yk_team *team)
+{
+    team->patient = true;
+}
+
+void yk_team_free(yk_team *team)
+{
+    if (!team)
+        return;
+    pthread_mutex_destroy(&team->lock);
+    yk_free(team->places);
+    yk_free(team);
+}
+
+static void wake_all(yk_team *team)
+{
+    if (atomic_load(&team->sleeping) == 0)
+        return; /* whoever is about to sleep sees the new round first */
+    syscall(SYS_futex, &team->round, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL, 0);
+}
+
+void yk_team_stop(yk_team *team)
+{
+    atomic_store(&team->stopped, true);
+    wake_all(team);
+}
+
+bool yk_team_stopped(const yk_team *team)
+{
+    return atomic_load_explicit(&team->stopped, memory_order_relaxed);
+}
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void yk_team_pause(const yk_team *team, unsigned *turn)
+{
+    if (++*turn < team->spin)
+        cpu_relax();
+    else
+        sched_yield();
+}
+
+static yk_status missing(const yk_team *team, unsigned round)
+{
+    char names[256] = "";
+    for (int i = 0; i < team->n; i++)
+        if (atomic_load(&team->places[i].arrived) != round + 1 && strlen(names) < sizeof names - 16)
+            snprintf(names + strlen(names), sizeof names - strlen(names), " %d", i);
+    return yk_fail(YK_ELOST, "worker%s did not arrive within %d s", names, YK_MEET_SECONDS);
+}
+
+yk_status yk_team_meet(yk_team *team, int me)
+{
+    if (team->n == 1)
+        return yk_team_stopped(team) ? yk_fail(YK_ESTOP, "the run was stopped") : YK_OK;
+    unsigned round = atomic_load_explicit(&team->round, memory_order_relaxed);
+    atomic_store_explicit(&team->places[me].arrived, round + 1, memory_order_relaxed);
+    if (atomic_fetch_add(&team->waiting, 1) + 1 == (unsigned)team->n) {
+        atomic_store(&team->waiting, 0);
+        atomic_store(&team->round, round + 1);
+        wake_all(team);
+    }
+    uint64_t deadline = 0;
+    for (unsigned turn = 0; atomic_load_explicit(&team->round, memory_order_acquire) == round; turn++) {
+        if (atomic_load(&team->stopped))
+            return yk_fail(YK_ESTOP, "another worker stopped the run");
+        if (turn < team->spin) {
+            cpu_relax();
+            continue;
+        }
+        if (turn < team->spin + (team->spin ? YIELD : YIELD / 100)) {
+            sched_yield();
+            continue;
+        }
+        uint64_t now = yk_now_ns();
+        if (!deadline)
+            deadline = now + YK_MEET_SECONDS * 1000000000ull;
+        else if (now > deadline && !team->patient)
+            return missing(team, round);
+        struct timespec nap = {.tv_sec = 0, .tv_nsec = 100000000}; /* then look again whether to stop */
+        atomic_fetch_add(&team->sleeping, 1);
+        syscall(SYS_futex, &team->round, FUTEX_WAIT_PRIVATE, round, &nap, NULL, 0);
+        atomic_fetch_sub(&team->sleeping, 1);
+    }
+    return YK_OK;
+}
+
+/* This thread's error, which becomes that of all unless a real one was there before; everybody stops. */
+static void note_error(yk_team *team, yk_status st)
+{
+    pthread_mutex_lock(&team->lock);
+    if (!team->status || (team->status == YK_ESTOP && st != YK_ESTOP)) {
+        team->status = st;
+        snprintf(team->error, sizeof team->error, "%s", yk_error());
+    }
+    pthread_mutex_unlock(&team->lock);
+    yk_team_stop(team);
+}
+
+static void run_one(yk_team *team, int me)
+{
+    yk_status st = team->work(team->context, me);
+    if (st)
+        note_error(team, st);
+}
+
+typedef struct {
+    yk_team *team;
+    int me;
+    pthread_t thread;
+} runner;
+
+static void *run_thread(void *arg)
+{
+    runner *r = arg;
+    run_one(r->team, r->me);
+    return NULL;
+}
+
+yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), void *context)
+{
+    runner *runners = calloc((size_t)team->n, sizeof *runners);
+    if (!runners)
+        return yk_fail_memory((size_t)team->n * sizeof *runners, "the workers");
+    team->work = work;
+    team->context = context;
+    team->status = YK_OK;
+    atomic_store(&team->stopped, false);
+    atomic_store(&team->waiting, 0);
+    int started = 1;
+    for (; started < team->n; started++) {
+        runner *r = &runners[started];
+        r->team = team;
+        r->me = started;
+        int e = pthread_create(&r->thread, NULL, run_thread, r);
+        if (e) {
+            note_error(team,
+                       yk_fail(YK_ESYSTEM, "worker %d of %d could not be started: %s; use fewer --workers",
+                               started, team->n, strerror(e)));
+            break;
+        }
+    }
+    if (started == team->n)
+        run_one(team, 0);
+    for (int i = 1; i < started; i++)
+        pthread_join(runners[i].thread, NULL);
+    free(runners);
+    return team->status ? yk_fail(team->status, "%s", team->error) : YK_OK;
+}
