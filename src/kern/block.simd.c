@@ -1,0 +1,218 @@
+/* The products of block.h, compiled once per instruction set. A tile of sums stays in registers, so that a load feeds
+ * several multiplications (16 lanes are Q registers: 1 zmm, 2 ymm or 4 of neon and sse):
+ *
+ *                       avx512            avx2             neon              sse
+ *     mul    m x p      6 x 4 (24 sums)   6 x 1 (12)       6 x 1 (24)        2 x 1 (8)
+ *     outer  m x k      4 x 6 (24)        3 x 4 (12)       4 x 6 (24)        2 x 4 (8)
+ *
+ * Terms are taken KC at a time: the vectors of a tile then stay in the L1 cache while all rows of A pass by.
+ */
+#include "kern/block.h"
+
+#include "kern/vmath.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#if defined(__AVX512F__)
+enum { MR = 6, NR = 4, OM = 4, OK = 6 };
+#elif defined(__AVX2__)
+enum { MR = 6, NR = 1, OM = 3, OK = 4 };
+#elif defined(__aarch64__)
+enum { MR = 6, NR = 1, OM = 4, OK = 6 };
+#else
+enum { MR = 2, NR = 1, OM = 2, OK = 4 };
+#endif
+enum { KC = 160, PC = 96, Q = YK_LANES / YK_VW };
+
+/* Loops over a tile are unrolled, or its sums would live in memory. */
+#if defined(__clang__)
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define UNROLLED _Pragma("GCC unroll 8")
+#endif
+
+#define ALWAYS static inline __attribute__((always_inline))
+
+/* sum + a * b, by name: a compiler that may contract does so in one tile and not in the next, and results would depend on
+ * how the work is cut. */
+ALWAYS yk_vf fused(yk_vf a, yk_vf b, yk_vf sum)
+{
+#if defined(__AVX512F__)
+    return (yk_vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)sum);
+#elif defined(__FMA__)
+    return (yk_vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)sum);
+#elif defined(__aarch64__)
+    return (yk_vf)vfmaq_f32((float32x4_t)sum, (float32x4_t)a, (float32x4_t)b);
+#else
+    return sum + a * b;
+#endif
+}
+
+/* One tile, terms k_begin .. k_end; mr and nr are constants at each call. */
+ALWAYS void tile(const yk_block_mul *w, int mr, int nr, size_t m, size_t p, size_t k_begin, size_t k_end)
+{
+    yk_vf sum[MR][NR * Q];
+    const float *a = w->a + (int64_t)m * w->a_m;
+    const float *b[NR];
+    float *c[NR];
+    UNROLLED
+    for (int j = 0; j < nr; j++) {
+        b[j] = w->b + w->b_p[p + (size_t)j];
+        c[j] = w->c + (int64_t)m * w->c_m + w->c_p[p + (size_t)j];
+    }
+    UNROLLED
+    for (int i = 0; i < mr; i++) {
+        UNROLLED
+        for (int j = 0; j < nr * Q; j++)
+            sum[i][j] = k_begin || w->add ? yk_vload(c[j / Q] + i * w->c_m + j % Q * YK_VW)
+                                          : yk_vset(w->bias ? w->bias[m + (size_t)i] : 0.0f);
+    }
+    for (size_t k = k_begin; k < k_end; k++) {
+        yk_vf x[NR * Q];
+        const float *ak = a + w->a_k[k];
+        UNROLLED
+        for (int j = 0; j < nr * Q; j++)
+            x[j] = yk_vload(b[j / Q] + w->b_k[k] + j % Q * YK_VW);
+        UNROLLED
+        for (int i = 0; i < mr; i++) {
+            const yk_vf weight = yk_vset(ak[i * w->a_m]);
+            UNROLLED
+            for (int j = 0; j < nr * Q; j++)
+                sum[i][j] = fused(weight, x[j], sum[i][j]);
+        }
+    }
+    UNROLLED
+    for (int i = 0; i < mr; i++) {
+        UNROLLED
+        for (int j = 0; j < nr * Q; j++)
+            yk_vstore(c[j / Q] + i * w->c_m + j % Q * YK_VW, sum[i][j]);
+    }
+}
+
+ALWAYS void tile_rows(const yk_block_mul *w, int nr, size_t m, size_t m_end, size_t p, size_t k_begin,
+                      size_t k_end)
+{
+    for (; m + MR <= m_end; m += MR)
+        tile(w, MR, nr, m, p, k_begin, k_end);
+    switch (m_end - m) {
+    case 5: /* as many as there are, or less than MR in any case */
+        tile(w, MR > 5 ? 5 : 1, nr, m, p, k_begin, k_end);
+        break;
+    case 4:
+        tile(w, MR > 4 ? 4 : 1, nr, m, p, k_begin, k_end);
+        break;
+    case 3:
+        tile(w, MR > 3 ? 3 : 1, nr, m, p, k_begin, k_end);
+        break;
+    case 2:
+        tile(w, MR > 2 ? 2 : 1, nr, m, p, k_begin, k_end);
+        break;
+    case 1:
+        tile(w, 1, nr, m, p, k_begin, k_end);
+        break;
+    default:
+        break;
+    }
+}
+
+static void mul(const yk_block_mul *w, size_t m_begin, size_t m_end, size_t p_begin, size_t p_end)
+{
+    /* with no terms the bias must still be written */
+    for (size_t k = 0; k == 0 || k < w->k; k += KC) {
+        size_t k_end = k + KC < w->k ? k + KC : w->k, p = p_begin;
+        for (; p + NR <= p_end; p += NR)
+            tile_rows(w, NR, m_begin, m_end, p, k, k_end);
+        switch (p_end - p) {
+        case 3:
+            tile_rows(w, NR > 3 ? 3 : 1, m_begin, m_end, p, k, k_end);
+            break;
+        case 2:
+            tile_rows(w, NR > 2 ? 2 : 1, m_begin, m_end, p, k, k_end);
+            break;
+        case 1:
+            tile_rows(w, 1, m_begin, m_end, p, k, k_end);
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+ALWAYS float lane_sum(yk_vf v)
+{
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_ps((__m512)v);
+#endif
+    float lane[YK_VW];
+    yk_vstore(lane, v);
+    for (int half = YK_VW / 2; half; half /= 2)
+        for (int l = 0; l < half; l++)
+            lane[l] += lane[l + half];
+    return lane[0];
+}
+
+/* Sums over pixels p_begin .. p_end of om rows by ok terms. */
+ALWAYS void outer_tile(const yk_block_outer *w, int om, int ok, size_t m, size_t k, size_t p_begin,
+                       size_t p_end)
+{
+    yk_vf sum[OM][OK];
+    const float *y[OM], *x[OK];
+    UNROLLED
+    for (int i = 0; i < om; i++) {
+        y[i] = w->y + ((int64_t)m + i) * w->y_m;
+        UNROLLED
+        for (int j = 0; j < ok; j++)
+            sum[i][j] = yk_vset(0.0f);
+    }
+    UNROLLED
+    for (int j = 0; j < ok; j++)
+        x[j] = w->x + w->x_k[k + (size_t)j];
+    for (size_t p = p_begin; p < p_end; p++) {
+        UNROLLED
+        for (int q = 0; q < Q; q++) {
+            yk_vf yv[OM];
+            UNROLLED
+            for (int i = 0; i < om; i++)
+                yv[i] = yk_vload(y[i] + w->y_p[p] + q * YK_VW);
+            UNROLLED
+            for (int j = 0; j < ok; j++) {
+                const yk_vf xv = yk_vload(x[j] + w->x_p[p] + q * YK_VW);
+                UNROLLED
+                for (int i = 0; i < om; i++)
+                    sum[i][j] = fused(yv[i], xv, sum[i][j]);
+            }
+        }
+    }
+    UNROLLED
+    for (int i = 0; i < om; i++) {
+        UNROLLED
+        for (int j = 0; j < ok; j++)
+            w->d[((int64_t)m + i) * w->d_m + (int64_t)k + j] += lane_sum(sum[i][j]);
+    }
+}
+
+ALWAYS void outer_terms(const yk_block_outer *w, int om, size_t m, size_t k, size_t k_end, size_t p,
+                        size_t p_end)
+{
+    for (; k + OK <= k_end; k += OK)
+        outer_tile(w, om, OK, m, k, p, p_end);
+    for (; k < k_end; k++)
+        outer_tile(w, om, 1, m, k, p, p_end);
+}
+
+static void outer(const yk_block_outer *w, size_t m_begin, size_t m_end, size_t k_begin, size_t k_end)
+{
+    for (size_t p = 0; p < w->p; p += PC) {
+        size_t p_end = p + PC < w->p ? p + PC : w->p, m = m_begin;
+        for (; m + OM <= m_end; m += OM)
+            outer_terms(w, OM, m, k_begin, k_end, p, p_end);
+        for (; m < m_end; m++)
+            outer_terms(w, 1, m, k_begin, k_end, p, p_end);
+    }
+}
+
+const yk_block_ops YK_ISA_NAME(yk_block) = {mul, outer};

@@ -1,0 +1,37 @@
+/* Which instruction set the fast kernels use.
+ *
+ * A file X.simd.c is compiled once per instruction set and ends in one table of functions, named for it:
+ *
+ *     const yk_linear_ops YK_ISA_NAME(yk_linear) = {...};        // yk_linear_avx512, yk_linear_avx2, ...
+ *
+ * and X.c chooses: YK_ISA_CHOOSE(yk_linear). The environment variable YK_ISA (base, avx2, avx512) asks for a lower one
+ * than the processor has, for tests and comparisons.
+ */
+#ifndef YK_KERN_ISA_H
+#define YK_KERN_ISA_H
+
+#define YK_ISA_PASTE_(a, b) a##_##b
+#define YK_ISA_PASTE(a, b)  YK_ISA_PASTE_(a, b)
+#define YK_ISA_NAME(name)   YK_ISA_PASTE(name, YK_ISA)
+
+typedef enum { YK_ISA_BASE, YK_ISA_AVX2, YK_ISA_AVX512 } yk_isa;
+
+yk_isa yk_isa_best(void); /* the best that this processor has and YK_ISA allows */
+const char *yk_isa_text(yk_isa isa);
+
+#if defined(__x86_64__)
+#define YK_ISA_CHOOSE(name) YK_ISA_AT(name, yk_isa_best())
+#define YK_ISA_AT(name, isa)                                                                                 \
+    ((isa) == YK_ISA_AVX512 ? &name##_avx512 : (isa) == YK_ISA_AVX2 ? &name##_avx2 : &name##_base)
+#define YK_ISA_DECLARE(type, name) extern const type name##_base, name##_avx2, name##_avx512
+#else
+#define YK_ISA_CHOOSE(name)        (&name##_base)
+#define YK_ISA_AT(name, isa)       ((void)(isa), &name##_base)
+#define YK_ISA_DECLARE(type, name) extern const type name##_base
+#endif
+
+/* Lock-free training reads and writes shared floats without synchronisation: aligned 32-bit accesses do not tear on
+ * x86-64 and arm64, and a lost update is a gradient step of one example. Such functions say so to the sanitizer. */
+#define YK_RACY __attribute__((no_sanitize("thread")))
+
+#endif

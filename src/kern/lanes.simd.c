@@ -1,0 +1,253 @@
+/* The functions of lanes.h, compiled once per instruction set. */
+#include "kern/lanes.h"
+
+#include "kern/vmath.h"
+#include <math.h>
+
+enum { Q = YK_LANES / YK_VW };
+typedef uint32_t vu __attribute__((vector_size(YK_VW * 4)));
+
+#define ALWAYS static inline __attribute__((always_inline))
+
+ALWAYS yk_vf activated(yk_activation kind, yk_vf x)
+{
+    if (kind == YK_RELU)
+        return yk_vselect(x < 0.0f, yk_vset(0.0f), x); /* a NaN stays one */
+    /* tanh(x) = 2 sigmoid(2x) - 1; near 0, where that loses digits, its series */
+    yk_vf z = kind == YK_TANH ? 2.0f * x : x;
+    yk_vf s = 1.0f / (1.0f + yk_vexp(-z));
+    if (kind == YK_SIGMOID)
+        return s;
+    yk_vf x2 = x * x,
+          series = x * (1.0f + x2 * (-1.0f / 3.0f + x2 * (2.0f / 15.0f + x2 * (-17.0f / 315.0f))));
+    return yk_vselect(x2 < 0.04f, series, 2.0f * s - 1.0f);
+}
+
+static void activate(yk_activation kind, float *x, size_t n)
+{
+    if (kind == YK_RELU)
+        for (size_t i = 0; i < n; i += YK_VW)
+            yk_vstore(x + i, activated(YK_RELU, yk_vload(x + i)));
+    else if (kind == YK_TANH)
+        for (size_t i = 0; i < n; i += YK_VW)
+            yk_vstore(x + i, activated(YK_TANH, yk_vload(x + i)));
+    else
+        for (size_t i = 0; i < n; i += YK_VW)
+            yk_vstore(x + i, activated(YK_SIGMOID, yk_vload(x + i)));
+}
+
+static void activate_back(yk_activation kind, const float *y, float *dy, size_t n)
+{
+    if (kind == YK_RELU)
+        for (size_t i = 0; i < n; i += YK_VW)
+            yk_vstore(dy + i, yk_vselect(yk_vload(y + i) > 0.0f, yk_vload(dy + i), yk_vset(0.0f)));
+    else
+        for (size_t i = 0; i < n; i += YK_VW) {
+            yk_vf v = yk_vload(y + i);
+            yk_vstore(dy + i, yk_vload(dy + i) * (kind == YK_TANH ? 1.0f - v * v : v * (1.0f - v)));
+        }
+}
+
+static void dropout(float *x, size_t n, float rate, uint64_t noise, uint64_t first)
+{
+    const uint32_t seed = (uint32_t)(noise ^ (noise >> 32)), limit = (uint32_t)((double)rate * 4294967295.0);
+    const float scale = 1.0f / (1.0f - rate);
+    vu count;
+    for (int l = 0; l < YK_VW; l++)
+        count[l] = (uint32_t)first + (uint32_t)l;
+    for (size_t i = 0; i < n; i += YK_VW) {
+        vu h = (count + (uint32_t)i) * 0x9e3779b1u ^ seed;
+        h = (h ^ (h >> 16)) * 0x85ebca6bu;
+        h = (h ^ (h >> 13)) * 0xc2b2ae35u;
+        h ^= h >> 16;
+        yk_vstore(x + i, yk_vselect((yk_vi)(h < limit), yk_vset(0.0f), yk_vload(x + i) * scale));
+    }
+}
+
+ALWAYS const float *at(const float *plane, size_t row, size_t y, size_t x, int q)
+{
+    return plane + y * row + x * YK_LANES + (size_t)q * YK_VW;
+}
+
+ALWAYS void max_pool_of(const yk_pool *p, size_t size, size_t stride)
+{
+    for (size_t y = 0; y < p->out_height; y++)
+        for (size_t x = 0; x < p->out_width; x++)
+            for (int q = 0; q < Q; q++) {
+                yk_vf most = yk_vload(at(p->x, p->x_row, y * stride, x * stride, q));
+                for (size_t a = 0; a < size; a++)
+                    for (size_t b = 0; b < size; b++) {
+                        yk_vf v = yk_vload(at(p->x, p->x_row, y * stride + a, x * stride + b, q));
+                        most = yk_vselect((v > most) | (v != v), v, most); /* a NaN stays one */
+                    }
+                yk_vstore((float *)at(p->out, p->y_row, y, x, q), most);
+            }
+}
+
+static void max_pool(const yk_pool *p)
+{
+    if (p->size == 2 && p->stride == 2)
+        max_pool_of(p, 2, 2);
+    else
+        max_pool_of(p, p->size, p->stride);
+}
+
+ALWAYS void max_pool_back_of(const yk_pool *p, size_t size, size_t stride)
+{
+    for (size_t y = 0; y < p->out_height; y++)
+        for (size_t x = 0; x < p->out_width; x++)
+            for (int q = 0; q < Q; q++) {
+                yk_vf most = yk_vload(at(p->y, p->y_row, y, x, q)),
+                      give = yk_vload(at(p->dy, p->dy_row, y, x, q));
+                for (size_t a = 0; a < size; a++)
+                    for (size_t b = 0; b < size; b++) {
+                        yk_vi here = yk_vload(at(p->x, p->x_row, y * stride + a, x * stride + b, q)) == most;
+                        float *dx = (float *)at(p->out, p->dx_row, y * stride + a, x * stride + b, q);
+                        yk_vstore(dx, yk_vload(dx) + yk_vselect(here, give, yk_vset(0.0f)));
+                        give = yk_vselect(here, yk_vset(0.0f), give);
+                    }
+            }
+}
+
+static void max_pool_back(const yk_pool *p)
+{
+    if (p->size == 2 && p->stride == 2)
+        max_pool_back_of(p, 2, 2);
+    else
+        max_pool_back_of(p, p->size, p->stride);
+}
+
+static void average_pool(const yk_pool *p)
+{
+    const float share = 1.0f / (float)(p->size * p->size);
+    for (size_t y = 0; y < p->out_height; y++)
+        for (size_t x = 0; x < p->out_width; x++)
+            for (int q = 0; q < Q; q++) {
+                yk_vf sum = yk_vset(0.0f);
+                for (size_t a = 0; a < p->size; a++)
+                    for (size_t b = 0; b < p->size; b++)
+                        sum += yk_vload(at(p->x, p->x_row, y * p->stride + a, x * p->stride + b, q));
+                yk_vstore((float *)at(p->out, p->y_row, y, x, q), sum * share);
+            }
+}
+
+static void average_pool_back(const yk_pool *p)
+{
+    const float share = 1.0f / (float)(p->size * p->size);
+    for (size_t y = 0; y < p->out_height; y++)
+        for (size_t x = 0; x < p->out_width; x++)
+            for (int q = 0; q < Q; q++) {
+                yk_vf give = yk_vload(at(p->dy, p->dy_row, y, x, q)) * share;
+                for (size_t a = 0; a < p->size; a++)
+                    for (size_t b = 0; b < p->size; b++) {
+                        float *dx = (float *)at(p->out, p->dx_row, y * p->stride + a, x * p->stride + b, q);
+                        yk_vstore(dx, yk_vload(dx) + give);
+                    }
+            }
+}
+
+/* The bracket of the formula in lanes.h at one vector of channel c. */
+ALWAYS yk_vf bracket(const float *x, size_t c, size_t channels, size_t channel, size_t size, float alpha,
+                     float bias)
+{
+    size_t begin = c >= size / 2 ? c - size / 2 : 0,
+           end = c + (size + 1) / 2 < channels ? c + (size + 1) / 2 : channels;
+    yk_vf sum = yk_vset(0.0f);
+    for (size_t j = begin; j < end; j++) {
+        yk_vf v = yk_vload(x + j * channel);
+        sum += v * v;
+    }
+    return bias + alpha / (float)size * sum;
+}
+
+static void normalise(const float *x, float *y, size_t channels, size_t channel, size_t n, size_t size,
+                      float alpha, float beta, float bias)
+{
+    for (size_t c = 0; c < channels; c++)
+        for (size_t i = 0; i < n * YK_LANES; i += YK_VW) {
+            yk_vf s = bracket(x + i, c, channels, channel, size, alpha, bias);
+            yk_vstore(y + c * channel + i, yk_vload(x + c * channel + i) * yk_vexp(-beta * yk_vlog(s)));
+        }
+}
+
+static void normalise_back(const float *x, const float *y, const float *dy, float *dx, size_t channels,
+                           size_t channel, size_t n, size_t size, float alpha, float beta, float bias)
+{
+    const float factor = 2.0f * alpha * beta / (float)size;
+    for (size_t c = 0; c < channels; c++) {
+        /* channels j whose window covers c */
+        size_t begin = c + 1 >= (size + 1) / 2 ? c + 1 - (size + 1) / 2 : 0;
+        size_t end = c + size / 2 + 1 < channels ? c + size / 2 + 1 : channels;
+        for (size_t i = 0; i < n * YK_LANES; i += YK_VW) {
+            yk_vf sum = yk_vset(0.0f), own = bracket(x + i, c, channels, channel, size, alpha, bias);
+            for (size_t j = begin; j < end; j++)
+                sum += yk_vload(dy + j * channel + i) * yk_vload(y + j * channel + i) /
+                       bracket(x + i, j, channels, channel, size, alpha, bias);
+            yk_vf direct = yk_vload(dy + c * channel + i) * yk_vexp(-beta * yk_vlog(own));
+            yk_vstore(dx + c * channel + i, direct - factor * yk_vload(x + c * channel + i) * sum);
+        }
+    }
+}
+
+static double softmax(float *logits, size_t classes, const int32_t *label, size_t n, float *p)
+{
+    double loss = 0.0;
+    for (int q = 0; q < Q; q++) {
+        float *z = logits + (size_t)q * YK_VW, right[YK_VW] = {0}, losses[YK_VW];
+        const size_t first = (size_t)q * YK_VW,
+                     lanes = n > first ? (n - first < YK_VW ? n - first : YK_VW) : 0;
+        yk_vf most = yk_vload(z), sum = yk_vset(0.0f);
+        for (size_t c = 1; c < classes; c++)
+            most = yk_vmax(yk_vload(z + c * YK_LANES), most);
+        for (size_t l = 0; l < lanes; l++)
+            right[l] = z[(size_t)label[first + l] * YK_LANES + l];
+        for (size_t c = 0; c < classes; c++) {
+            yk_vf e = yk_vexp(yk_vload(z + c * YK_LANES) - most);
+            sum += e;
+            yk_vstore(z + c * YK_LANES, e);
+        }
+        /* yk_vlog is for numbers; a NaN must reach the loss. The difference first: it is exact where it counts. */
+        yk_vstore(losses, yk_vselect(sum == sum, yk_vlog(sum), sum) + (most - yk_vload(right)));
+        yk_vf share = 1.0f / sum;
+        for (size_t c = 0; c < classes; c++) {
+            yk_vstore(z + c * YK_LANES, yk_vload(z + c * YK_LANES) * share);
+            for (size_t l = 0; p && l < lanes; l++)
+                p[(first + l) * classes + c] = z[c * YK_LANES + l];
+            for (size_t l = lanes; l < YK_VW; l++)
+                z[c * YK_LANES + l] = 0.0f;
+        }
+        for (size_t l = 0; l < lanes; l++) {
+            z[(size_t)label[first + l] * YK_LANES + l] -= 1.0f;
+            loss += (double)losses[l];
+        }
+    }
+    return loss;
+}
+
+static void spread_u8(const uint8_t *const *row, size_t first, size_t n, float scale, float *x)
+{
+    static const uint8_t none[64] = {0};
+    for (size_t i = 0; i < n; i += 16) {
+        const size_t m = n - i < 16 ? n - i : 16;
+        uint8_t tile[16][YK_LANES]; /* by pixel, then image */
+        for (size_t l = 0; l < YK_LANES; l++) {
+            const uint8_t *from = row[l] ? row[l] + first + i : none;
+            for (size_t j = 0; j < m; j++)
+                tile[j][l] = from[j];
+        }
+        for (size_t j = 0; j < m; j++)
+            for (int l = 0; l < YK_LANES; l++)
+                x[(i + j) * YK_LANES + (size_t)l] = (float)tile[j][l] * scale;
+    }
+}
+
+static void spread_f32(const float *const *row, size_t first, size_t n, float *x)
+{
+    for (size_t l = 0; l < YK_LANES; l++)
+        for (size_t i = 0; i < n; i++)
+            x[i * YK_LANES + l] = row[l] ? row[l][first + i] : 0.0f;
+}
+
+const yk_lanes_ops YK_ISA_NAME(yk_lanes) = {activate,       activate_back, dropout,           max_pool,
+                                            max_pool_back,  average_pool,  average_pool_back, normalise,
+                                            normalise_back, softmax,       spread_u8,         spread_f32};
