@@ -1,0 +1,286 @@
+#include "format/cache.h"
+
+#include "format/crc.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ALIGNMENT 64
+#define SIZE_MOST ((uint64_t)1 << 62)
+
+static const char *const array_name[YK_CACHE_ARRAYS] = {"dense", "label", "start", "index", "value", "truth"};
+
+/* ---- where everything lies: the same arithmetic for writing and for checking */
+
+static bool array_size(const yk_cache_shape *s, int array, uint64_t *size_out)
+{
+    bool sparse = s->kind == YK_ROWS_SPARSE, over = false;
+    uint64_t count = 0, width = 4;
+    switch (array) {
+    case YK_CACHE_DENSE:
+        count = sparse ? 0 : s->entries;
+        width = s->kind == YK_ROWS_U8 ? 1 : 4;
+        break;
+    case YK_CACHE_LABEL:
+        count = s->n;
+        break;
+    case YK_CACHE_START:
+        over = sparse && __builtin_add_overflow(s->n, (uint64_t)1, &count);
+        width = 8;
+        break;
+    case YK_CACHE_INDEX:
+        count = sparse ? s->entries : 0;
+        break;
+    case YK_CACHE_VALUE:
+        count = sparse && s->has_value ? s->entries : 0;
+        break;
+    default:
+        count = s->has_truth ? s->n : 0;
+    }
+    return !over && !__builtin_mul_overflow(count, width, size_out) && *size_out < SIZE_MOST;
+}
+
+yk_status yk__cache_layout(const char *path, const yk_cache_shape *s, yk_cache_header *out)
+{
+    memset(out, 0, sizeof *out);
+    memcpy(out->magic, YK_CACHE_MAGIC, sizeof out->magic);
+    out->version = 1;
+    out->kind = s->kind;
+    out->n = s->n;
+    out->dim = s->dim;
+    out->entries = s->entries;
+    out->classes = s->classes;
+    out->scale = s->scale;
+    out->height = s->height;
+    out->width = s->width;
+    out->channels = s->channels;
+    uint64_t at = YK_CACHE_HEADER;
+    for (int i = 0; i < YK_CACHE_ARRAYS; i++) {
+        uint64_t size;
+        if (!array_size(s, i, &size) || at > SIZE_MOST - size)
+            return yk_fail(YK_EDATA, "%s: %llu rows of %llu columns are too many for a file", path,
+                           (unsigned long long)s->n, (unsigned long long)s->dim);
+        if (size == 0)
+            continue;
+        at = (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        out->array[i].offset = at;
+        out->array[i].size = size;
+        at += size;
+    }
+    out->file_size = at;
+    return YK_OK;
+}
+
+/* ---- checking */
+
+static yk_status bad(const char *path, size_t offset, const char *reason)
+{
+    return yk_fail(YK_EDATA, "%s: at byte %zu: %s", path, offset, reason);
+}
+
+/* Every field against the file: what is not exactly as the writer would have it is refused. */
+static yk_status check_header(const char *path, const yk_cache_header *h, uint64_t file_size,
+                              yk_cache_shape *s)
+{
+    if (memcmp(h->magic, YK_CACHE_MAGIC, sizeof h->magic))
+        return bad(path, 0, "not a binary cache: the magic is not " YK_CACHE_MAGIC);
+    if (h->version != 1)
+        return yk_fail(
+            YK_EDATA,
+            "%s: at byte 8: version %u of the cache, but this program reads version 1; write it anew", path,
+            h->version);
+    if (h->crc != yk_crc32c(h, offsetof(yk_cache_header, crc)))
+        return bad(path, offsetof(yk_cache_header, crc), "the header is damaged: its checksum is wrong");
+    if (h->file_size != file_size)
+        return yk_fail(
+            YK_EDATA,
+            "%s: at byte %llu: the file has %llu bytes, its header says %llu: it was cut short or extended",
+            path, (unsigned long long)(file_size < h->file_size ? file_size : h->file_size),
+            (unsigned long long)file_size, (unsigned long long)h->file_size);
+    if (h->kind > YK_ROWS_SPARSE)
+        return bad(path, offsetof(yk_cache_header, kind), "an unknown kind of rows");
+    if (h->n == 0 || h->dim == 0)
+        return bad(path, offsetof(yk_cache_header, n), "it holds no examples");
+    if (h->classes == 0 || h->classes > INT32_MAX)
+        return bad(path, offsetof(yk_cache_header, classes), "an impossible number of classes");
+    uint64_t most = h->kind == YK_ROWS_SPARSE ? (uint64_t)UINT32_MAX + 1 : SIZE_MOST, product;
+    if (h->dim > most)
+        return bad(path, offsetof(yk_cache_header, dim), "too many columns");
+    if (h->kind != YK_ROWS_SPARSE &&
+        (__builtin_mul_overflow(h->n, h->dim, &product) || product != h->entries))
+        return bad(path, offsetof(yk_cache_header, entries), "entries are not rows times columns");
+    if (!isfinite(h->scale))
+        return bad(path, offsetof(yk_cache_header, scale), "the scale is not a number");
+    /* products of 32-bit numbers: two fit 64 bits, the third is looked at by division */
+    uint64_t plane = (uint64_t)h->height * h->width;
+    if ((h->height || h->width || h->channels) &&
+        (!plane || !h->channels || h->dim % plane || h->dim / plane != h->channels))
+        return bad(path, offsetof(yk_cache_header, height),
+                   "height, width and channels do not fit the columns");
+    *s = (yk_cache_shape){.kind = (yk_rows_kind)h->kind,
+                          .n = h->n,
+                          .dim = h->dim,
+                          .entries = h->entries,
+                          .classes = h->classes,
+                          .scale = h->scale,
+                          .height = h->height,
+                          .width = h->width,
+                          .channels = h->channels,
+                          .has_value = h->array[YK_CACHE_VALUE].size != 0,
+                          .has_truth = h->array[YK_CACHE_TRUTH].size != 0};
+    yk_cache_header want;
+    yk_status st = yk__cache_layout(path, s, &want);
+    if (st)
+        return st;
+    for (int i = 0; i < YK_CACHE_ARRAYS; i++)
+        if (h->array[i].offset != want.array[i].offset || h->array[i].size != want.array[i].size)
+            return yk_fail(YK_EDATA, "%s: at byte %zu: the %s array is not where it has to be", path,
+                           offsetof(yk_cache_header, array) + (size_t)i * sizeof h->array[0], array_name[i]);
+    if (want.file_size != file_size)
+        return bad(path, offsetof(yk_cache_header, file_size), "the arrays do not fill the file");
+    return YK_OK;
+}
+
+/* What training relies on without looking again. Runs at the speed of memory. */
+static yk_status check_rows(const char *path, const yk_cache_header *h, const yk_rows *rows)
+{
+    uint32_t worst = 0;
+    for (size_t i = 0; i < rows->n; i++)
+        worst = (uint32_t)rows->label[i] > worst ? (uint32_t)rows->label[i]
+                                                 : worst; /* negative ones become large */
+    if (worst >= h->classes)
+        return yk_fail(YK_EDATA, "%s: at byte %llu: a label is not below the %u classes: the file is damaged",
+                       path, (unsigned long long)h->array[YK_CACHE_LABEL].offset, h->classes);
+    if (rows->kind != YK_ROWS_SPARSE)
+        return YK_OK;
+    bool falls = rows->start[0] != 0 || rows->start[rows->n] != h->entries;
+    for (size_t i = 0; i < rows->n; i++)
+        falls |= rows->start[i] > rows->start[i + 1];
+    if (falls)
+        return yk_fail(
+            YK_EDATA,
+            "%s: at byte %llu: the starts of rows do not ascend from 0 to %llu: the file is damaged", path,
+            (unsigned long long)h->array[YK_CACHE_START].offset, (unsigned long long)h->entries);
+    uint32_t largest = 0;
+    for (size_t i = 0; i < h->entries; i++)
+        largest = rows->index[i] > largest ? rows->index[i] : largest;
+    if (largest >= rows->dim && h->entries)
+        return yk_fail(YK_EDATA,
+                       "%s: at byte %llu: index %u is not below the %zu columns: the file is damaged", path,
+                       (unsigned long long)h->array[YK_CACHE_INDEX].offset, largest, rows->dim);
+    return YK_OK;
+}
+
+static void point_into(yk_rows *rows, const yk_cache_header *h, char *map)
+{
+    void *at[YK_CACHE_ARRAYS];
+    for (int i = 0; i < YK_CACHE_ARRAYS; i++)
+        at[i] = h->array[i].size ? map + h->array[i].offset : NULL;
+    if (rows->kind == YK_ROWS_U8)
+        rows->u8 = at[YK_CACHE_DENSE];
+    else if (rows->kind == YK_ROWS_F32)
+        rows->f32 = at[YK_CACHE_DENSE];
+    rows->label = at[YK_CACHE_LABEL];
+    rows->start = at[YK_CACHE_START];
+    rows->index = at[YK_CACHE_INDEX];
+    rows->value = at[YK_CACHE_VALUE];
+    rows->truth = at[YK_CACHE_TRUTH];
+}
+
+static yk_status map_file(const char *path, char **map_out, size_t *size_out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0)
+        return yk_fail(YK_EDATA, "%s: cannot be read: %s", path, strerror(errno));
+    yk_status status = YK_OK;
+    void *map = MAP_FAILED;
+    if (fstat(fd, &st))
+        status = yk_fail(YK_EDATA, "%s: cannot be read: %s", path, strerror(errno));
+    else if (!S_ISREG(st.st_mode))
+        status = yk_fail(YK_EDATA, "%s: is not a regular file", path);
+    else if (st.st_size < YK_CACHE_HEADER)
+        status = yk_fail(YK_EDATA, "%s: at byte %lld: the file ends before its header does (256 bytes)", path,
+                         (long long)st.st_size);
+    else if ((map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
+        status = yk_fail(YK_ESYSTEM, "%s: cannot be mapped into memory: %s", path, strerror(errno));
+    close(fd);
+    if (status)
+        return status;
+    madvise(map, (size_t)st.st_size, MADV_WILLNEED);
+    *map_out = map;
+    *size_out = (size_t)st.st_size;
+    return YK_OK;
+}
+
+yk_status yk_cache_map(const char *path, yk_rows *rows, yk_cache_shape *shape)
+{
+    char *map = NULL;
+    size_t size = 0;
+    yk_status st = map_file(path, &map, &size);
+    if (st)
+        return st;
+    const yk_cache_header *h = (const yk_cache_header *)map;
+    if ((st = check_header(path, h, size, shape)))
+        goto unmap;
+    yk_rows_init(rows, shape->kind, (size_t)shape->dim);
+    rows->n = (size_t)shape->n;
+    rows->scale = shape->scale;
+    point_into(rows, h, map);
+    if ((st = check_rows(path, h, rows)))
+        goto unmap;
+    rows->map = map;
+    rows->map_size = size;
+    return YK_OK;
+unmap:
+    munmap(map, size);
+    *rows = (yk_rows){0};
+    return st;
+}
+
+/* ---- everything that yk_cache_map() leaves out */
+
+static yk_status check_floats(const char *path, const yk_cache_header *h, int array, const float *v,
+                              uint64_t n)
+{
+    for (uint64_t i = 0; v && i < n; i++)
+        if (!isfinite(v[i]))
+            return yk_fail(YK_EDATA, "%s: at byte %llu: %s %llu is not a number", path,
+                           (unsigned long long)(h->array[array].offset + i * sizeof *v), array_name[array],
+                           (unsigned long long)i);
+    return YK_OK;
+}
+
+yk_status yk_cache_verify(const char *path)
+{
+    yk_rows rows;
+    yk_cache_shape shape;
+    yk_status st = yk_cache_map(path, &rows, &shape);
+    if (st)
+        return st;
+    const yk_cache_header *h = rows.map;
+    for (int i = 0; i < YK_CACHE_ARRAYS && !st; i++) {
+        const char *at = (const char *)rows.map + h->array[i].offset;
+        if (h->array[i].size && yk_crc32c(at, (size_t)h->array[i].size) != h->array[i].crc)
+            st = yk_fail(YK_EDATA, "%s: at byte %llu: the %s array is damaged: its checksum is wrong", path,
+                         (unsigned long long)h->array[i].offset, array_name[i]);
+    }
+    for (size_t r = 0; r < rows.n && shape.kind == YK_ROWS_SPARSE && !st; r++)
+        for (uint64_t i = rows.start[r] + 1; i < rows.start[r + 1] && !st; i++)
+            if (rows.index[i - 1] >= rows.index[i])
+                st = yk_fail(YK_EDATA, "%s: record %zu at byte %llu: indices do not ascend", path, r + 1,
+                             (unsigned long long)(h->array[YK_CACHE_INDEX].offset + i * sizeof *rows.index));
+    if (!st)
+        st = check_floats(path, h, YK_CACHE_VALUE, rows.value, shape.entries);
+    if (!st)
+        st = check_floats(path, h, YK_CACHE_TRUTH, rows.truth, shape.n);
+    if (!st)
+        st = check_floats(path, h, YK_CACHE_DENSE, rows.f32, shape.entries);
+    yk_rows_fini(&rows);
+    return st;
+}

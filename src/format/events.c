@@ -1,0 +1,251 @@
+#include "format/events.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "format/tfrecord.h"
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct yk_events {
+    yk_file *file;
+    char *path;
+    uint8_t *bytes; /* the message that is being built */
+    size_t size, cap;
+    yk_status status; /* of building it: checked once, when it is sent */
+};
+
+/* ---- protobuf: a field is a varint (number << 3 | type), then its value */
+
+enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
+
+#define VARINT_MAX 10
+
+static void put(yk_events *e, const void *data, size_t size)
+{
+    if (e->status)
+        return;
+    uint8_t *grown = yk_grow(e->bytes, &e->cap, e->size + size, 1, "a TensorBoard event");
+    if (!grown) {
+        e->status = YK_ESYSTEM;
+        return;
+    }
+    e->bytes = grown;
+    memcpy(e->bytes + e->size, data, size);
+    e->size += size;
+}
+
+static size_t encode(uint64_t value, uint8_t *to)
+{
+    size_t n = 0;
+    for (; value >= 0x80; value >>= 7)
+        to[n++] = (uint8_t)(value | 0x80);
+    to[n++] = (uint8_t)value;
+    return n;
+}
+
+static void put_varint(yk_events *e, uint64_t value)
+{
+    uint8_t code[VARINT_MAX];
+    put(e, code, encode(value, code));
+}
+
+static void put_field(yk_events *e, unsigned number, unsigned type)
+{
+    put_varint(e, number << 3 | type);
+}
+
+static void put_int(yk_events *e, unsigned number, int64_t value)
+{
+    put_field(e, number, VARINT);
+    put_varint(e, (uint64_t)value); /* a negative one takes ten bytes: so does int64 in protobuf */
+}
+
+static void put_double(yk_events *e, unsigned number, double value)
+{
+    put_field(e, number, FIXED64);
+    put(e, &value, sizeof value);
+}
+
+static void put_string(yk_events *e, unsigned number, const char *text)
+{
+    put_field(e, number, BYTES);
+    put_varint(e, strlen(text));
+    put(e, text, strlen(text));
+}
+
+static void put_doubles(yk_events *e, unsigned number, const double *value, size_t n)
+{
+    if (!n)
+        return;
+    put_field(e, number, BYTES);
+    put_varint(e, n * sizeof *value);
+    put(e, value, n * sizeof *value);
+}
+
+/* A message in a message: its length goes before it and is known after it. */
+static size_t open_message(yk_events *e, unsigned number)
+{
+    put_field(e, number, BYTES);
+    return e->size;
+}
+
+static void close_message(yk_events *e, size_t begin)
+{
+    uint8_t code[VARINT_MAX];
+    size_t length = e->size - begin, n = encode(length, code);
+    put(e, code, n); /* makes the room */
+    if (e->status)
+        return;
+    memmove(e->bytes + begin + n, e->bytes + begin, length);
+    memcpy(e->bytes + begin, code, n);
+}
+
+/* ---- events */
+
+static void event_begin(yk_events *e, double wall_time)
+{
+    if (wall_time == 0) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        wall_time = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    }
+    e->size = 0;
+    e->status = YK_OK;
+    put_double(e, 1, wall_time);
+}
+
+static yk_status event_send(yk_events *e)
+{
+    return e->status ? e->status : yk_tfr_write(e->file, e->bytes, e->size);
+}
+
+yk_status yk_events_scalars(yk_events *e, double wall_time, int64_t step, const yk_scalar *scalar, size_t n)
+{
+    event_begin(e, wall_time);
+    put_int(e, 2, step);
+    size_t summary = open_message(e, 5);
+    for (size_t i = 0; i < n; i++) {
+        size_t value = open_message(e, 1);
+        put_string(e, 1, scalar[i].tag);
+        put_field(e, 2, FIXED32);
+        put(e, &scalar[i].value, sizeof scalar[i].value);
+        close_message(e, value);
+    }
+    close_message(e, summary);
+    return event_send(e);
+}
+
+yk_status yk_events_histogram(yk_events *e, double wall_time, int64_t step, const char *tag,
+                              const yk_histogram *h)
+{
+    event_begin(e, wall_time);
+    put_int(e, 2, step);
+    size_t summary = open_message(e, 5);
+    size_t value = open_message(e, 1);
+    put_string(e, 1, tag);
+    size_t histo = open_message(e, 5);
+    put_double(e, 1, h->min);
+    put_double(e, 2, h->max);
+    put_double(e, 3, h->num);
+    put_double(e, 4, h->sum);
+    put_double(e, 5, h->sum_squares);
+    put_doubles(e, 6, h->limit, h->n);
+    put_doubles(e, 7, h->count, h->n);
+    close_message(e, histo);
+    close_message(e, value);
+    close_message(e, summary);
+    return event_send(e);
+}
+
+/* Text is a tensor of one string that the "text" plugin is to draw. */
+yk_status yk_events_text(yk_events *e, double wall_time, int64_t step, const char *tag, const char *text)
+{
+    enum { DT_STRING = 7, DATA_CLASS_TENSOR = 2 };
+    event_begin(e, wall_time);
+    put_int(e, 2, step);
+    size_t summary = open_message(e, 5);
+    size_t value = open_message(e, 1);
+    put_string(e, 1, tag);
+    size_t tensor = open_message(e, 8);
+    put_int(e, 1, DT_STRING);
+    size_t shape = open_message(e, 2); /* no dimensions: a scalar */
+    close_message(e, shape);
+    put_string(e, 8, text);
+    close_message(e, tensor);
+    size_t metadata = open_message(e, 9);
+    size_t plugin = open_message(e, 1);
+    put_string(e, 1, "text");
+    close_message(e, plugin);
+    put_int(e, 4, DATA_CLASS_TENSOR);
+    close_message(e, metadata);
+    close_message(e, value);
+    close_message(e, summary);
+    return event_send(e);
+}
+
+/* ---- the file */
+
+/* TensorBoard takes a host's files in the order of their names: the time first, then what tells writers apart. */
+static char *make_path(const char *folder)
+{
+    static atomic_uint files;
+    char host[256] = "localhost";
+    if (gethostname(host, sizeof host - 1) || !host[0])
+        strcpy(host, "localhost");
+    char *path = NULL;
+    if (asprintf(&path, "%s/events.out.tfevents.%010lld.%s.%ld.%u", folder, (long long)time(NULL), host,
+                 (long)getpid(), atomic_fetch_add(&files, 1)) < 0)
+        return NULL;
+    return path;
+}
+
+yk_status yk_events_create(const char *folder, yk_events **out)
+{
+    *out = NULL;
+    yk_status st = yk_dir_make(folder);
+    if (st)
+        return st;
+    yk_events *e = calloc(1, sizeof *e);
+    if (!e || !(e->path = make_path(folder))) {
+        free(e);
+        return yk_fail_memory(sizeof *e + strlen(folder), "a TensorBoard log");
+    }
+    st = yk_file_append(e->path, &e->file);
+    if (!st) {
+        event_begin(e, 0);
+        put_string(e, 3, "brain.Event:2");
+        st = event_send(e);
+    }
+    /* At once: a file without its first event is an error to those who watch the folder. */
+    if (!st)
+        st = yk_file_flush(e->file);
+    if (st)
+        return yk_events_close(e, st);
+    *out = e;
+    return YK_OK;
+}
+
+yk_status yk_events_flush(yk_events *e)
+{
+    return yk_file_flush(e->file);
+}
+
+yk_status yk_events_close(yk_events *e, yk_status so_far)
+{
+    if (!e)
+        return so_far;
+    yk_status st = yk_file_close(e->file, so_far);
+    free(e->bytes);
+    free(e->path);
+    free(e);
+    return st;
+}
+
+const char *yk_events_path(const yk_events *e)
+{
+    return e->path;
+}

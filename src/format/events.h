@@ -1,0 +1,56 @@
+/* TensorBoard event files: curves, histograms and text that `tensorboard --logdir RUN` draws while a run goes on.
+ *
+ *     yk_events *e;
+ *     st = yk_events_create("run/worker-0", &e);              // makes the folder and a file with a new name in it
+ *     yk_scalar s[] = {{"loss", 0.31f}, {"rate/examples", 4.1e6f}};
+ *     st = yk_events_scalars(e, 0, step, s, 2);               // 0: the time is now
+ *     st = yk_events_flush(e);                                // now and then, so that it shows up
+ *     st = yk_events_close(e, st);                            // takes e, as yk_file_close() does
+ *
+ * A file is TFRecord frames (format/tfrecord.h), each a protobuf message `Event`; the first names the version:
+ *
+ *     events.out.tfevents.1700000000.HOST.PID.N
+ *     Event    1: wall_time double   2: step int64   3: file_version string   5: Summary
+ *     Summary  1: Value, repeated
+ *     Value    1: tag string   2: simple_value float   5: histo   8: tensor (text)   9: metadata (text)
+ *     histo    1: min  2: max  3: num  4: sum  5: sum_squares  6: bucket_limit  7: bucket        all double
+ *
+ * A write error is YK_ESYSTEM with the path; it sticks. One thread at a time per file; each worker has its own.
+ */
+#ifndef YK_FORMAT_EVENTS_H
+#define YK_FORMAT_EVENTS_H
+
+#include "base/status.h"
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct yk_events yk_events;
+
+typedef struct {
+    const char *tag;
+    float value;
+} yk_scalar;
+
+/* Bucket i counts the values above limit[i - 1] and up to limit[i]; limits ascend. All borrowed. */
+typedef struct {
+    double min, max, num, sum, sum_squares;
+    size_t n;
+    const double *limit; /* [n] */
+    const double *count; /* [n] */
+} yk_histogram;
+
+yk_status yk_events_create(const char *folder, yk_events **out);
+
+/* wall_time is in seconds since 1970; 0 stands for now. */
+yk_status yk_events_scalars(yk_events *e, double wall_time, int64_t step, const yk_scalar *scalar, size_t n);
+yk_status yk_events_histogram(yk_events *e, double wall_time, int64_t step, const char *tag,
+                              const yk_histogram *histogram);
+yk_status yk_events_text(yk_events *e, double wall_time, int64_t step, const char *tag,
+                         const char *text); /* Markdown */
+
+yk_status yk_events_flush(yk_events *e);
+yk_status yk_events_close(yk_events *e, yk_status so_far); /* NULL returns so_far */
+
+const char *yk_events_path(const yk_events *e);
+
+#endif

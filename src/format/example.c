@@ -1,0 +1,415 @@
+#include "format/example.h"
+
+#include "format/wire.h"
+#include <string.h>
+
+enum { BYTES = 1, FLOATS = 2, INTS = 3 }; /* fields of Feature */
+enum { LABEL, INDEX, VALUE, OTHER };      /* features by name */
+
+static uint64_t load64(const uint8_t *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* ---- the general decoder of one map entry: every form that the wire allows. Run once to check and count, and
+ * where the entry is not of the usual form a second time to store. */
+
+typedef struct {
+    int kind; /* BYTES, FLOATS, INTS; 0: the Feature is empty */
+    size_t count;
+    int64_t last;       /* of INTS */
+    bool outside;       /* an index was not below `limit` */
+    int64_t outside_is; /* the first such */
+    uint64_t limit;     /* for indices; 0: none */
+    uint32_t *index;    /* where to store, or NULL */
+    float *value;
+    size_t room; /* a list that another kind replaces may be longer than the one that stays */
+} sink;
+
+static void take_int(sink *s, uint64_t v)
+{
+    s->last = (int64_t)v;
+    if (s->limit && v >= s->limit && !s->outside) {
+        s->outside = true;
+        s->outside_is = (int64_t)v;
+    }
+    if (s->index && s->count < s->room)
+        s->index[s->count] = (uint32_t)v;
+    s->count++;
+}
+
+static void take_float(sink *s, const uint8_t *p)
+{
+    if (s->value && s->count < s->room)
+        memcpy(s->value + s->count, p, sizeof(float));
+    s->count++;
+}
+
+static bool walk_packed(sink *s, const uint8_t *p, size_t n)
+{
+    const uint8_t *end = p + n;
+    if (s->kind == FLOATS) {
+        for (; end - p >= 4; p += 4)
+            take_float(s, p);
+        return p == end;
+    }
+    while (p < end) {
+        uint64_t v;
+        if (!(p = yk__wire_varint(p, end, &v)))
+            return false;
+        take_int(s, v);
+    }
+    return true;
+}
+
+static bool walk_list(sink *s, const uint8_t *p, size_t n)
+{
+    const uint8_t *end = p + n, *span;
+    while (p < end) {
+        uint64_t tag, v;
+        size_t size;
+        if (!(p = yk__wire_tag(p, end, &tag)))
+            return false;
+        if (tag == YK__TAG(1, YK__LEN) && s->kind != BYTES) {
+            if (!(p = yk__wire_span(p, end, &span, &size)) || !walk_packed(s, span, size))
+                return false;
+        } else if (tag == YK__TAG(1, YK__VARINT) && s->kind == INTS) {
+            if (!(p = yk__wire_varint(p, end, &v)))
+                return false;
+            take_int(s, v);
+        } else if (tag == YK__TAG(1, YK__FIXED32) && s->kind == FLOATS) {
+            if (end - p < 4)
+                return false;
+            take_float(s, p);
+            p += 4;
+        } else if (!(p = yk__wire_skip(p, end, tag))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool walk_feature(sink *s, const uint8_t *p, size_t n)
+{
+    const uint8_t *end = p + n, *span;
+    while (p < end) {
+        uint64_t tag;
+        size_t size;
+        if (!(p = yk__wire_tag(p, end, &tag)))
+            return false;
+        int kind = (int)(tag >> 3);
+        if ((tag & 7) == YK__LEN && tag <= YK__TAG(INTS, YK__LEN)) {
+            if (s->kind != kind) /* one of three: another kind replaces, the same kind goes on */
+                s->count = 0, s->outside = false;
+            s->kind = kind;
+            if (!(p = yk__wire_span(p, end, &span, &size)) || !walk_list(s, span, size))
+                return false;
+        } else if (!(p = yk__wire_skip(p, end, tag))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int name_of(const uint8_t *key, size_t n)
+{
+    if (n != 5)
+        return OTHER;
+    return !memcmp(key, "index", 5)   ? INDEX
+           : !memcmp(key, "value", 5) ? VALUE
+           : !memcmp(key, "label", 5) ? LABEL
+                                      : OTHER;
+}
+
+static bool walk_entry(sink *s, const uint8_t *p, size_t n, int *name_out)
+{
+    const uint8_t *end = p + n, *span;
+    *name_out = OTHER;
+    while (p < end) {
+        uint64_t tag;
+        size_t size;
+        if (!(p = yk__wire_tag(p, end, &tag)))
+            return false;
+        if (tag == YK__TAG(1, YK__LEN) || tag == YK__TAG(2, YK__LEN)) {
+            if (!(p = yk__wire_span(p, end, &span, &size)))
+                return false;
+            if (tag == YK__TAG(1, YK__LEN))
+                *name_out = name_of(span, size);
+            else if (!walk_feature(s, span, size))
+                return false;
+        } else if (!(p = yk__wire_skip(p, end, tag))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- the usual form, as every writer makes it: key, Feature, one list, packed. Only spans are noted. */
+
+typedef struct {
+    int kind;   /* 0: no such feature */
+    bool usual; /* p, n are the packed values; otherwise the entry */
+    const uint8_t *p;
+    size_t n;
+    const uint8_t *entry;
+    size_t entry_n;
+    size_t count; /* where not usual */
+    int64_t last;
+} slot;
+
+/* The YK__LEN field with this tag that fills p..end to its end. */
+static bool only_field(const uint8_t *p, const uint8_t *end, unsigned tag, const uint8_t **span, size_t *n)
+{
+    return p < end && *p == tag && yk__wire_span(p + 1, end, span, n) == end;
+}
+
+static bool usual_entry(const uint8_t *p, size_t n, slot *out, int *name_out)
+{
+    const uint8_t *end = p + n, *span;
+    size_t size;
+    if (n < 7 || p[0] != YK__TAG(1, YK__LEN) || p[1] != 5)
+        return false;
+    *name_out = name_of(p + 2, 5);
+    if (*name_out == OTHER || !only_field(p + 7, end, YK__TAG(2, YK__LEN), &span, &size) || size == 0)
+        return false;
+    out->kind = *span >> 3;
+    if ((out->kind != INTS && out->kind != FLOATS) || !only_field(span, end, *span, &span, &size))
+        return false;
+    return only_field(span, end, YK__TAG(1, YK__LEN), &out->p, &out->n) &&
+           (out->kind == INTS || out->n % 4 == 0);
+}
+
+static yk_status malformed(void)
+{
+    return yk_fail(YK_EDATA, "this is no well-formed tf.train.Example");
+}
+
+static bool take_entry(slot slots[3], const uint8_t *p, size_t n)
+{
+    slot found = {.usual = true, .entry = p, .entry_n = n};
+    int name;
+    if (!usual_entry(p, n, &found, &name)) {
+        sink s = {0};
+        if (!walk_entry(&s, p, n, &name))
+            return false;
+        found.usual = false;
+        found.kind = s.kind;
+        found.count = s.count;
+        found.last = s.last;
+        if (name == OTHER)
+            return true;
+    }
+    /* The values of a usual entry are checked while they are stored, those of a replaced one have to be now. */
+    sink check = {0};
+    int same;
+    if (slots[name].usual && !walk_entry(&check, slots[name].entry, slots[name].entry_n, &same))
+        return false;
+    slots[name] = found;
+    return true;
+}
+
+static bool take_features(slot slots[3], const uint8_t *p, size_t n)
+{
+    const uint8_t *end = p + n, *span;
+    while (p < end) {
+        uint64_t tag;
+        size_t size;
+        if (!(p = yk__wire_tag(p, end, &tag)))
+            return false;
+        if (tag == YK__TAG(1, YK__LEN)) {
+            if (!(p = yk__wire_span(p, end, &span, &size)) || !take_entry(slots, span, size))
+                return false;
+        } else if (!(p = yk__wire_skip(p, end, tag))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- packed varints, fast. The ends of the varints in 64 bytes become one word of bits; then each varint is loaded
+ * whole and squeezed without a branch, and none waits for the one before it. */
+
+static uint64_t ends_of(const uint8_t *p, size_t n)
+{
+    uint64_t bits = 0;
+    for (unsigned k = 0; k < 64 && k < n; k += 8) {
+        uint64_t tops = (~load64(p + k) & 0x8080808080808080u) >> 7;
+        bits |= (tops * 0x0102040810204080u >> 56) << k;
+    }
+    return n < 64 ? bits & (((uint64_t)1 << n) - 1) : bits;
+}
+
+static inline uint64_t squeeze(uint64_t w)
+{
+    w = (w & 0x007f007f007f007fu) | (w >> 1 & 0x3f803f803f803f80u);
+    w = (w & 0x00003fff00003fffu) | (w >> 2 & 0x0fffc0000fffc000u);
+    return (w & 0x0fffffffu) | (w >> 4 & 0x00fffffff0000000u);
+}
+
+typedef enum { DECODED, MALFORMED, TOO_MANY, OUTSIDE } decoded;
+
+/* Stores at most `most` indices; all of them below `limit` <= 2^31. */
+static decoded decode_packed(const uint8_t *p, size_t n, uint64_t limit, uint32_t *out, size_t most,
+                             size_t *n_out)
+{
+    static const uint64_t keep[6] = {0, 0x7f, 0x7f7f, 0x7f7f7f, 0x7f7f7f7f, 0x7f7f7f7f7f};
+    const uint8_t *end = p + n, *start = p;
+    uint64_t largest = 0, v;
+    size_t count = 0;
+    for (size_t at = 0; at < n; at += 64) {
+        uint64_t bits = ends_of(p + at, n - at);
+        if ((size_t)__builtin_popcountll(bits) > most - count)
+            return TOO_MANY;
+        for (; bits; bits &= bits - 1) {
+            const uint8_t *last = p + at + __builtin_ctzll(bits);
+            size_t length = (size_t)(last - start) + 1;
+            if (__builtin_expect(length <= 5, 1))
+                v = squeeze(load64(start) & keep[length]);
+            else if (!yk__wire_varint(start, last + 1, &v))
+                return MALFORMED;
+            largest = v > largest ? v : largest;
+            out[count++] = (uint32_t)v;
+            start = last + 1;
+        }
+    }
+    *n_out = count;
+    return start != end ? MALFORMED : largest >= limit ? OUTSIDE : DECODED;
+}
+
+/* ---- the three features put together */
+
+static yk_status read_label(const slot *s, int32_t *out)
+{
+    sink got = {.count = s->count, .last = s->last};
+    if (!s->kind)
+        return yk_fail(YK_EDATA, "the feature 'label' is missing");
+    if (s->kind != INTS)
+        return yk_fail(YK_EDATA, "the feature 'label' is not a list of int64");
+    if (s->usual) {
+        got.kind = INTS;
+        if (!walk_packed(&got, s->p, s->n))
+            return malformed();
+    }
+    if (got.count != 1)
+        return yk_fail(YK_EDATA, "the feature 'label' has %zu values, not one", got.count);
+    if (got.last < -1 || got.last > 65535)
+        return yk_fail(YK_EDATA, "the label %lld is neither -1 nor a class number from 0 to 65535",
+                       (long long)got.last);
+    *out = got.last < 0 ? 0 : (int32_t)got.last;
+    return YK_OK;
+}
+
+static size_t count_of(const slot *s)
+{
+    if (!s->usual)
+        return s->count;
+    if (s->kind == FLOATS)
+        return s->n / 4;
+    size_t count = 0;
+    for (size_t i = 0; i < s->n; i++)
+        count += s->p[i] < 0x80;
+    return count;
+}
+
+static yk_status ragged(size_t indices, size_t values)
+{
+    return yk_fail(YK_EDATA, "ragged: %zu indices but %zu values", indices, values);
+}
+
+static yk_status outside(int64_t index, uint64_t features)
+{
+    if (index < 0)
+        return yk_fail(YK_EDATA, "the index %lld is negative", (long long)index);
+    if (features && features <= YK_EXAMPLE_INDICES)
+        return yk_fail(YK_EDATA, "index %lld does not fit %llu features (largest %llu)", (long long)index,
+                       (unsigned long long)features, (unsigned long long)features - 1);
+    return yk_fail(YK_EDATA, "index %lld is too large (largest %llu)", (long long)index,
+                   (unsigned long long)YK_EXAMPLE_INDICES - 1);
+}
+
+static yk_status read_index(const slot *s, uint64_t features, uint32_t *out, size_t most)
+{
+    uint64_t limit = features && features < YK_EXAMPLE_INDICES ? features : YK_EXAMPLE_INDICES;
+    size_t count = 0;
+    if (s->usual) {
+        switch (decode_packed(s->p, s->n, limit, out, most, &count)) {
+        case DECODED:
+            return count == most ? YK_OK : ragged(count, most);
+        case MALFORMED:
+            return malformed();
+        case TOO_MANY:
+            return ragged(count_of(s), most);
+        case OUTSIDE:
+            break;
+        }
+    } else if (s->count != most) {
+        return ragged(s->count, most);
+    }
+    sink got = {.limit = limit, .index = out, .room = most};
+    int name;
+    walk_entry(&got, s->entry, s->entry_n, &name);
+    return got.outside ? outside(got.outside_is, features) : YK_OK;
+}
+
+static yk_status read_value(const slot *s, float *out, size_t n)
+{
+    if (s->usual) {
+        if (n)
+            memcpy(out, s->p, s->n);
+    } else {
+        sink got = {.value = out, .room = n};
+        int name;
+        walk_entry(&got, s->entry, s->entry_n, &name);
+    }
+    uint32_t bits, wild = 0;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&bits, out + i, sizeof bits);
+        wild |= (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    if (!wild)
+        return YK_OK;
+    for (size_t i = 0; i < n; i++)
+        if (!__builtin_isfinite(out[i]))
+            return yk_fail(YK_EDATA, "value %zu is %s", i,
+                           __builtin_isnan(out[i]) ? "not a number (NaN)" : "infinite");
+    return YK_OK;
+}
+
+yk_status yk_example_decode(const uint8_t *p, size_t n, uint64_t features, yk_rows *rows)
+{
+    const uint8_t *end = p + n, *span;
+    slot slots[3] = {{0}};
+    while (p < end) {
+        uint64_t tag;
+        size_t size;
+        if (!(p = yk__wire_tag(p, end, &tag)))
+            return malformed();
+        if (tag == YK__TAG(1, YK__LEN)) {
+            if (!(p = yk__wire_span(p, end, &span, &size)) || !take_features(slots, span, size))
+                return malformed();
+        } else if (!(p = yk__wire_skip(p, end, tag))) {
+            return malformed();
+        }
+    }
+    int32_t label = 0;
+    yk_status st = read_label(&slots[LABEL], &label);
+    if (st)
+        return st;
+    const slot *index = &slots[INDEX], *value = &slots[VALUE];
+    if (!index->kind)
+        return yk_fail(YK_EDATA, "the feature 'index' is missing");
+    if (index->kind != INTS)
+        return yk_fail(YK_EDATA, "the feature 'index' is not a list of int64");
+    if (value->kind && value->kind != FLOATS)
+        return yk_fail(YK_EDATA, "the feature 'value' is not a list of float");
+    size_t most = count_of(value->kind ? value : index);
+    uint32_t *to_index;
+    float *to_value;
+    if ((st = yk_rows_sparse(rows, most, &to_index, &to_value)) ||
+        (st = read_index(index, features, to_index, most)) ||
+        (value->kind && (st = read_value(value, to_value, most))))
+        return st;
+    return yk_rows_commit(rows, most, label);
+}

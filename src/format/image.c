@@ -1,0 +1,186 @@
+#include "format/image.h"
+
+#include "format/jpeg.h"
+#include "format/picture.h"
+#include "format/png.h"
+#include "format/resample.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct yk_image_decoder {
+    yk_jpeg *jpeg;
+    yk_png png;
+    yk_resampler resampler;
+    bool is_png; /* the last picture */
+    /* of the picture at hand */
+    const yk_image_form *form;
+    uint8_t *planes;
+};
+
+static const uint8_t png_magic[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+
+static bool jpeg_magic(const uint8_t *p, size_t n)
+{
+    return n >= 3 && p[0] == 0xff && p[1] == 0xd8 && p[2] == 0xff;
+}
+
+bool yk_image_magic(const uint8_t *p, size_t n)
+{
+    return jpeg_magic(p, n) || (n >= sizeof png_magic && !memcmp(p, png_magic, sizeof png_magic));
+}
+
+yk_status yk_image_decoder_create(yk_image_decoder **out)
+{
+    yk_image_decoder *d = calloc(1, sizeof *d);
+    if (!d)
+        return yk_fail_memory(sizeof *d, "a picture decoder");
+    if (!(d->jpeg = yk_jpeg_create())) {
+        free(d);
+        return YK_ESYSTEM;
+    }
+    *out = d;
+    return YK_OK;
+}
+
+void yk_image_decoder_free(yk_image_decoder *d)
+{
+    if (!d)
+        return;
+    yk_jpeg_free(d->jpeg);
+    yk_resampler_fini(&d->resampler);
+    free(d->png.whole);
+    free(d);
+}
+
+size_t yk_image_place(const yk_image_decoder *d)
+{
+    return d->is_png ? d->png.place : yk_jpeg_place(d->jpeg);
+}
+
+/* ---- how the picture lies in the form */
+
+/* A side of `from` pixels by the ratio to / per, rounded, at least 1 and at most `most`. */
+static size_t scaled(size_t from, size_t to, size_t per, size_t most)
+{
+    size_t n = (2 * from * to + per) / (2 * per);
+    n = n < 1 ? 1 : n;
+    return n < most ? n : most;
+}
+
+static yk_frame frame_of(const yk_picture *p, const yk_image_form *form)
+{
+    size_t w = form->width, h = form->height;
+    yk_frame f = {.width = p->width,
+                  .height = p->height,
+                  .channels = p->channels,
+                  .wide = (double)p->width,
+                  .high = (double)p->height,
+                  .out_width = w,
+                  .out_height = h,
+                  .out_channels = form->channels,
+                  .box_w = w,
+                  .box_h = h};
+    bool wider = p->width * h > w * p->height; /* than the form */
+    if (form->fit == YK_FIT_CROP && wider) {
+        f.wide = (double)(p->height * w) / (double)h;
+        f.left = ((double)p->width - f.wide) / 2.0;
+    } else if (form->fit == YK_FIT_CROP) {
+        f.high = (double)(p->width * h) / (double)w;
+        f.top = ((double)p->height - f.high) / 2.0;
+    } else if (form->fit == YK_FIT_PAD && wider) {
+        f.box_h = scaled(p->height, w, p->width, h);
+        f.box_y = (h - f.box_h) / 2;
+    } else if (form->fit == YK_FIT_PAD) {
+        f.box_w = scaled(p->width, h, p->height, w);
+        f.box_x = (w - f.box_w) / 2;
+    }
+    return f;
+}
+
+/* The most that a JPEG may be shrunk while it is decoded without having to grow again. */
+static unsigned shrink_of(const yk_picture *p, const yk_image_form *form)
+{
+    yk_frame f = frame_of(p, form);
+    unsigned shrink = 8;
+    while (shrink > 1 && (f.wide / shrink < (double)f.box_w || f.high / shrink < (double)f.box_h))
+        shrink /= 2;
+    return shrink;
+}
+
+static yk_status check_shape(const yk_picture *p, const yk_image_form *form)
+{
+    if (p->width == 0 || p->height == 0)
+        return yk_fail(YK_EDATA, "a picture of %zu x %zu pixels", p->height, p->width);
+    if (p->width > YK_IMAGE_SIDE || p->height > YK_IMAGE_SIDE ||
+        (uint64_t)p->width * p->height > YK_IMAGE_PIXELS)
+        return yk_fail(YK_EDATA, "a picture of %zu x %zu pixels is too large (%d a side, %llu in all)",
+                       p->height, p->width, YK_IMAGE_SIDE, (unsigned long long)YK_IMAGE_PIXELS);
+    if (form && form->fit == YK_FIT_EXACT && (p->width != form->width || p->height != form->height))
+        return yk_fail(
+            YK_EUSAGE,
+            "a picture of %zu x %zu pixels among pictures of %zu x %zu: say to what size they are to be "
+            "brought, for instance ?size=%zu",
+            p->height, p->width, form->height, form->width, form->height);
+    return YK_OK;
+}
+
+/* ---- decoding */
+
+static yk_status take_shape(void *context, const yk_picture *shape)
+{
+    yk_image_decoder *d = context;
+    yk_frame f = frame_of(shape, d->form);
+    return yk_resampler_begin(&d->resampler, &f, d->planes);
+}
+
+static void take_row(void *context, const uint8_t *row)
+{
+    yk_resampler_row(&((yk_image_decoder *)context)->resampler, row);
+}
+
+/* Reads the header; after YK_OK a PNG has to be closed. */
+static yk_status open_picture(yk_image_decoder *d, const uint8_t *p, size_t n, const yk_image_form *form,
+                              yk_picture *out)
+{
+    if (!yk_image_magic(p, n)) {
+        d->is_png = true; /* nothing was read */
+        d->png.place = 0;
+        return yk_fail(YK_EDATA, n ? "neither a JPEG nor a PNG picture" : "an empty picture");
+    }
+    d->is_png = !jpeg_magic(p, n);
+    yk_status st = d->is_png ? yk_png_open(&d->png, p, n, out) : yk_jpeg_open(d->jpeg, p, n, out);
+    if (!st)
+        st = check_shape(out, form);
+    if (st && d->is_png)
+        yk_png_close(&d->png);
+    return st;
+}
+
+yk_status yk_image_measure(yk_image_decoder *d, const uint8_t *p, size_t n, yk_image_form *out)
+{
+    yk_picture shape;
+    yk_status st = open_picture(d, p, n, NULL, &shape);
+    if (st)
+        return st;
+    if (d->is_png)
+        yk_png_close(&d->png);
+    *out = (yk_image_form){shape.height, shape.width, shape.channels, YK_FIT_EXACT};
+    return YK_OK;
+}
+
+yk_status yk_image_decode(yk_image_decoder *d, const uint8_t *p, size_t n, const yk_image_form *form,
+                          uint8_t *planes)
+{
+    yk_picture shape;
+    yk_status st = open_picture(d, p, n, form, &shape);
+    if (st)
+        return st;
+    d->form = form;
+    d->planes = planes;
+    const yk_picture_sink sink = {take_shape, take_row, d};
+    if (!d->is_png)
+        return yk_jpeg_decode(d->jpeg, shrink_of(&shape, form), form->channels == 1, &sink);
+    st = yk_png_decode(&d->png, &sink);
+    yk_png_close(&d->png);
+    return st;
+}

@@ -1,0 +1,380 @@
+#include "format/input.h"
+
+#include "base/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#define BUFFER_BYTES ((size_t)256 << 10)
+#define RAW_BYTES    ((size_t)64 << 10)
+#define PIECE_BYTES  ((size_t)4 << 10) /* past the expected end */
+#define PAD_BYTES    64                /* zeros behind the data: readable, as the header promises */
+#define LINE_MOST    ((size_t)64 << 20)
+
+typedef enum { PLAIN, GZIP, ZLIB } coding;
+
+struct yk_input {
+    char *path;
+    int fd;
+    coding coding;
+    bool ended; /* no byte comes after those in the buffer */
+    yk_status failed;
+    char reason[256]; /* of `failed` */
+    uint8_t *buffer;  /* [cap + PAD_BYTES]: consumed, then `have` bytes at `at` */
+    size_t cap, at, have;
+    uint64_t offset;   /* of buffer[at] */
+    uint64_t expected; /* see yk_input_expect */
+    uint8_t *raw;      /* [RAW_BYTES] compressed bytes */
+    z_stream z;
+    bool between; /* a member of the compressed stream has ended */
+    uint64_t raw_read;
+};
+
+/* Errors stay: whoever asks again for bytes that are not there gets the same answer. */
+static yk_status fail_input(yk_input *in, yk_status st, const char *reason)
+{
+    in->failed = st;
+    snprintf(in->reason, sizeof in->reason, "%s", reason);
+    return st;
+}
+
+static yk_status report(const yk_input *in)
+{
+    return yk_fail(in->failed, "%s: at byte %llu: %s", in->path, (unsigned long long)(in->offset + in->have),
+                   in->reason);
+}
+
+static yk_status fail_path(const char *path, int error)
+{
+    bool ours = error == EMFILE || error == ENFILE || error == ENOMEM;
+    return yk_fail(ours ? YK_ESYSTEM : YK_EDATA, "%s: cannot be read: %s", path, strerror(error));
+}
+
+static ssize_t read_some(int fd, void *to, size_t n)
+{
+    ssize_t got;
+    do
+        got = read(fd, to, n);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
+/* A TFRecord of 376 bytes begins like zlib (78 01), so two bytes do not prove it: the stream must also inflate. */
+static bool inflates(const uint8_t *p, size_t n)
+{
+    uint8_t sink[1024];
+    z_stream z = {.next_in = (uint8_t *)p, .avail_in = (uInt)n};
+    if (inflateInit2(&z, 15) != Z_OK)
+        return false;
+    int rc = Z_OK;
+    while (rc == Z_OK && z.avail_in) {
+        z.next_out = sink;
+        z.avail_out = sizeof sink;
+        rc = inflate(&z, Z_NO_FLUSH);
+    }
+    inflateEnd(&z);
+    return rc == Z_OK || rc == Z_STREAM_END || rc == Z_BUF_ERROR;
+}
+
+static coding recognise(const uint8_t *p, size_t n)
+{
+    if (n >= 4 && p[0] == 0x1f && p[1] == 0x8b && p[2] == 8 && !(p[3] & 0xe0))
+        return GZIP;
+    bool zlib = n >= 2 && (p[0] & 15) == Z_DEFLATED && (p[0] >> 4) <= 7 && (p[0] << 8 | p[1]) % 31 == 0 &&
+                !(p[1] & 0x20);
+    return zlib && inflates(p, n < PIECE_BYTES ? n : PIECE_BYTES) ? ZLIB : PLAIN;
+}
+
+static yk_status open_file(const char *path, int *fd_out, uint64_t *size_out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_path(path, errno);
+    struct stat s;
+    if (fstat(fd, &s)) {
+        yk_status st = fail_path(path, errno);
+        close(fd);
+        return st;
+    }
+    if (S_ISDIR(s.st_mode)) {
+        close(fd);
+        return yk_fail(YK_EDATA, "%s: is a directory, not a file", path);
+    }
+    *fd_out = fd;
+    *size_out = S_ISREG(s.st_mode) ? (uint64_t)s.st_size : UINT64_MAX;
+    return YK_OK;
+}
+
+/* Looks at the file's first bytes, which then lie in the buffer. */
+static yk_status begin_coded(yk_input *in)
+{
+    size_t n = 0;
+    while (n < PIECE_BYTES) {
+        ssize_t got = read_some(in->fd, in->buffer + n, PIECE_BYTES - n);
+        if (got < 0)
+            return fail_path(in->path, errno);
+        if (got == 0)
+            break;
+        n += (size_t)got;
+    }
+    in->coding = recognise(in->buffer, n);
+    in->raw_read = n;
+    if (in->coding == PLAIN) {
+        in->have = n;
+        return YK_OK;
+    }
+    in->raw = malloc(RAW_BYTES);
+    if (!in->raw)
+        return yk_fail_memory(RAW_BYTES, "a compressed file's buffer");
+    memcpy(in->raw, in->buffer, n);
+    in->z.next_in = in->raw;
+    in->z.avail_in = (uInt)n;
+    if (inflateInit2(&in->z, in->coding == GZIP ? 15 + 16 : 15) != Z_OK) {
+        free(in->raw);
+        in->raw = NULL;
+        return yk_fail_memory(RAW_BYTES, "inflating a compressed file");
+    }
+    return YK_OK;
+}
+
+yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out)
+{
+    int fd;
+    uint64_t size;
+    yk_status st = open_file(path, &fd, &size);
+    if (st)
+        return st;
+    yk_input *in = calloc(1, sizeof *in);
+    if (!in) {
+        close(fd);
+        return yk_fail_memory(sizeof *in, "a file's reader");
+    }
+    in->fd = fd;
+    in->expected = UINT64_MAX;
+    in->offset = in->raw_read = begin;
+    in->cap = BUFFER_BYTES;
+    /* Small files and ends of files need less; it grows where a file does. */
+    if (begin <= size && size - begin < BUFFER_BYTES)
+        in->cap = YK_ROUND_UP((size_t)(size - begin) + 1, PIECE_BYTES);
+    in->path = strdup(path);
+    in->buffer = malloc(in->cap + PAD_BYTES);
+    if (!in->path || !in->buffer)
+        st = yk_fail_memory(in->cap, "a file's buffer");
+    else if (begin == 0)
+        st = begin_coded(in);
+    else if (lseek(fd, (off_t)begin, SEEK_SET) < 0)
+        st = fail_path(path, errno);
+    if (st) {
+        yk_input_free(in);
+        return st;
+    }
+    memset(in->buffer + in->have, 0, PAD_BYTES);
+    *out = in;
+    return YK_OK;
+}
+
+void yk_input_free(yk_input *in)
+{
+    if (!in)
+        return;
+    if (in->raw)
+        inflateEnd(&in->z);
+    close(in->fd);
+    free(in->raw);
+    free(in->buffer);
+    free(in->path);
+    free(in);
+}
+
+static yk_status fill_plain(yk_input *in, size_t want)
+{
+    size_t room = in->cap - in->have;
+    if (in->raw_read >= in->expected) {
+        size_t piece = want - in->have > PIECE_BYTES ? want - in->have : PIECE_BYTES;
+        room = room < piece ? room : piece;
+    } else if (room > in->expected - in->raw_read) {
+        room = (size_t)(in->expected - in->raw_read);
+    }
+    ssize_t got = read_some(in->fd, in->buffer + in->have, room);
+    if (got < 0)
+        return fail_input(in, YK_EDATA, strerror(errno));
+    in->ended = got == 0;
+    in->have += (size_t)got;
+    in->raw_read += (uint64_t)got;
+    return YK_OK;
+}
+
+static yk_status more_raw(yk_input *in)
+{
+    ssize_t got = read_some(in->fd, in->raw, RAW_BYTES);
+    if (got < 0)
+        return fail_input(in, YK_EDATA, strerror(errno));
+    in->z.next_in = in->raw;
+    in->z.avail_in = (uInt)got;
+    in->raw_read += (uint64_t)got;
+    return YK_OK;
+}
+
+/* After a member: the end of the file, zeros up to it (tapes were padded so), or the next gzip member. */
+static yk_status next_member(yk_input *in)
+{
+    for (;;) {
+        yk_status st;
+        if (in->z.avail_in == 0 && (st = more_raw(in)))
+            return st;
+        if (in->z.avail_in == 0) {
+            in->ended = true;
+            return YK_OK;
+        }
+        if (*in->z.next_in) {
+            if (in->coding != GZIP || *in->z.next_in != 0x1f)
+                return fail_input(in, YK_EDATA,
+                                  "bytes that are not compressed data follow the compressed stream");
+            in->between = false;
+            if (inflateReset(&in->z) != Z_OK)
+                return fail_input(in, YK_ESYSTEM, "the decompressor cannot start again");
+            return YK_OK;
+        }
+        in->z.next_in++;
+        in->z.avail_in--;
+    }
+}
+
+static yk_status fill_coded(yk_input *in)
+{
+    yk_status st;
+    if (in->between)
+        return next_member(in);
+    if (in->z.avail_in == 0) {
+        if ((st = more_raw(in)))
+            return st;
+        if (in->z.avail_in == 0)
+            return fail_input(in, YK_EDATA, "the compressed file is truncated");
+    }
+    size_t room = in->cap - in->have;
+    room = room < 1u << 30 ? room : 1u << 30; /* zlib counts in 32 bits */
+    in->z.next_out = in->buffer + in->have;
+    in->z.avail_out = (uInt)room;
+    int rc = inflate(&in->z, Z_NO_FLUSH);
+    in->have += room - in->z.avail_out;
+    if (rc == Z_STREAM_END)
+        in->between = true;
+    else if (rc == Z_MEM_ERROR)
+        return fail_input(in, YK_ESYSTEM, "out of memory while inflating");
+    else if (rc != Z_OK && rc != Z_BUF_ERROR)
+        return fail_input(in, YK_EDATA, in->z.msg ? in->z.msg : "the compressed data is damaged");
+    return YK_OK;
+}
+
+/* Memory follows the bytes that have really come: a damaged length must not make us ask for exabytes. */
+static yk_status fill(yk_input *in, size_t want)
+{
+    if (in->at) {
+        memmove(in->buffer, in->buffer + in->at, in->have);
+        in->at = 0;
+    }
+    while (in->have < want && !in->ended && !in->failed) {
+        if (in->have == in->cap) {
+            uint8_t *grown = in->cap > SIZE_MAX / 4 ? NULL : realloc(in->buffer, 2 * in->cap + PAD_BYTES);
+            if (!grown)
+                return yk_fail_memory(2 * in->cap, "a file's buffer");
+            in->buffer = grown;
+            in->cap *= 2;
+        }
+        yk_status st = in->coding == PLAIN ? fill_plain(in, want) : fill_coded(in);
+        if (st)
+            break; /* it is kept in `failed`, and told once what came before it is used up */
+    }
+    memset(in->buffer + in->have, 0, PAD_BYTES);
+    return in->have < want && in->failed ? report(in) : YK_OK;
+}
+
+yk_status yk_input_peek(yk_input *in, size_t want, const uint8_t **p_out, size_t *have_out)
+{
+    if (want > in->have && !in->ended) {
+        yk_status st = fill(in, want);
+        if (st)
+            return st;
+    }
+    *p_out = in->buffer + in->at;
+    *have_out = in->have;
+    return YK_OK;
+}
+
+void yk_input_skip(yk_input *in, size_t n)
+{
+    in->at += n;
+    in->have -= n;
+    in->offset += n;
+}
+
+uint64_t yk_input_offset(const yk_input *in)
+{
+    return in->offset;
+}
+
+const char *yk_input_path(const yk_input *in)
+{
+    return in->path;
+}
+
+const char *yk_input_reason(const yk_input *in)
+{
+    return in->reason;
+}
+
+void yk_input_expect(yk_input *in, uint64_t end)
+{
+    in->expected = end;
+}
+
+yk_status yk_input_line(yk_input *in, const char **line_out, size_t *length_out)
+{
+    size_t seen = 0;
+    for (;;) {
+        const uint8_t *line = in->buffer + in->at;
+        const uint8_t *newline = memchr(line + seen, '\n', in->have - seen);
+        size_t length = newline ? (size_t)(newline - line) : in->have;
+        if (newline || (in->ended && length)) {
+            yk_input_skip(in, length + (newline != NULL));
+            *line_out = (const char *)line;
+            *length_out = length && line[length - 1] == '\r' ? length - 1 : length;
+            return YK_OK;
+        }
+        if (in->ended) {
+            *line_out = NULL;
+            *length_out = 0;
+            return YK_OK;
+        }
+        seen = in->have;
+        if (seen > LINE_MOST) {
+            fail_input(in, YK_EDATA, "a line of more than 64 MiB: is this a text file?");
+            return report(in);
+        }
+        yk_status st = fill(in, seen + 1);
+        if (st)
+            return st;
+    }
+}
+
+yk_status yk_input_compressed(const char *path, bool *compressed_out)
+{
+    int fd;
+    uint64_t size;
+    yk_status st = open_file(path, &fd, &size);
+    if (st)
+        return st;
+    uint8_t head[PIECE_BYTES];
+    ssize_t got = read_some(fd, head, sizeof head);
+    if (got < 0)
+        st = fail_path(path, errno);
+    else
+        *compressed_out = recognise(head, (size_t)got) != PLAIN;
+    close(fd);
+    return st;
+}

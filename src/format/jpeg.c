@@ -1,0 +1,213 @@
+#include "format/jpeg.h"
+
+#include "base/mem.h"
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <jerror.h>
+#include <jpeglib.h>
+
+/* A few kilobytes can ask for thousands of passes over a large picture. Real progressive files have about ten. */
+#define SCANS_MOST 200
+#define WORK_MOST  ((uint64_t)1 << 31) /* pixels times scans */
+#define COEF_BYTES (1024L << 20)       /* for the coefficients of a progressive picture */
+
+/* libjpeg-turbo writes to an aligned row around the cache, and to any other through it. The row is read at once: through
+ * the cache it costs a third less for the whole picture. */
+#define OFF_ALIGNMENT 4
+
+struct yk_jpeg {
+    struct jpeg_decompress_struct z;
+    struct jpeg_error_mgr errors;
+    struct jpeg_progress_mgr progress;
+    jmp_buf out;
+    char text[JMSG_LENGTH_MAX];
+    const uint8_t *bytes;
+    size_t size, place;
+    uint8_t *row;
+    size_t row_cap;
+};
+
+static _Noreturn void jump_out(j_common_ptr z)
+{
+    yk_jpeg *j = z->client_data;
+    z->err->format_message(z, j->text);
+    longjmp(j->out, 1);
+}
+
+static void take_message(j_common_ptr z, int level)
+{
+    if (level >= 0)
+        return; /* tracing */
+    switch (z->err->msg_code) {
+    case JWRN_EXTRANEOUS_DATA:
+    case JWRN_ADOBE_XFORM:
+    case JWRN_JFIF_MAJOR:
+        return;
+    default:
+        jump_out(z);
+    }
+}
+
+static void say_nothing(j_common_ptr z)
+{
+    (void)z;
+}
+
+static void watch_scans(j_common_ptr common)
+{
+    yk_jpeg *j = common->client_data;
+    uint64_t scans = (uint64_t)j->z.input_scan_number;
+    if (scans > SCANS_MOST || scans * j->z.image_width * j->z.image_height > WORK_MOST) {
+        snprintf(j->text, sizeof j->text, "a progressive JPEG of more than %llu scans at this size",
+                 (unsigned long long)scans - 1);
+        longjmp(j->out, 1);
+    }
+}
+
+/* What failed, and the library ready for the next picture. */
+static yk_status damaged(yk_jpeg *j)
+{
+    if (j->errors.msg_code == JWRN_JPEG_EOF)
+        j->place = j->size; /* libjpeg's own count is that of whole blocks of pixels */
+    else if (j->z.src)
+        j->place = j->size - j->z.src->bytes_in_buffer;
+    bool memory = j->errors.msg_code == JERR_OUT_OF_MEMORY;
+    jpeg_abort_decompress(&j->z);
+    return memory ? yk_fail(YK_ESYSTEM, "decoding a JPEG: %s", j->text) : yk_fail(YK_EDATA, "%s", j->text);
+}
+
+static bool start(yk_jpeg *j)
+{
+    j->z.err = jpeg_std_error(&j->errors);
+    j->errors.error_exit = jump_out;
+    j->errors.emit_message = take_message;
+    j->errors.output_message = say_nothing;
+    j->z.client_data = j;
+    if (setjmp(j->out)) {
+        yk_fail(YK_ESYSTEM, "libjpeg: %s", j->text);
+        return false;
+    }
+    jpeg_create_decompress(&j->z); /* keeps err and client_data */
+    j->z.mem->max_memory_to_use = COEF_BYTES;
+    j->progress.progress_monitor = watch_scans;
+    j->z.progress = &j->progress;
+    return true;
+}
+
+yk_jpeg *yk_jpeg_create(void)
+{
+    yk_jpeg *j = calloc(1, sizeof *j);
+    if (!j) {
+        yk_fail_memory(sizeof *j, "a JPEG decoder");
+        return NULL;
+    }
+    if (!start(j)) {
+        yk_jpeg_free(j);
+        return NULL;
+    }
+    return j;
+}
+
+void yk_jpeg_free(yk_jpeg *j)
+{
+    if (!j)
+        return;
+    jpeg_destroy_decompress(&j->z);
+    free(j->row);
+    free(j);
+}
+
+size_t yk_jpeg_place(const yk_jpeg *j)
+{
+    return j->place;
+}
+
+yk_status yk_jpeg_open(yk_jpeg *j, const uint8_t *p, size_t n, yk_picture *out)
+{
+    j->bytes = p;
+    j->size = n;
+    j->place = 0;
+    j->errors.msg_code = 0;
+    jpeg_abort_decompress(&j->z); /* a picture whose header alone was read */
+    if (setjmp(j->out))
+        return damaged(j);
+    jpeg_mem_src(&j->z, p, n);
+    jpeg_read_header(&j->z, TRUE);
+    j->place = n - j->z.src->bytes_in_buffer;
+    *out = (yk_picture){j->z.image_width, j->z.image_height, j->z.num_components == 1 ? 1 : 3};
+    return YK_OK;
+}
+
+/* The colours to ask libjpeg for; it converts most of them itself. */
+static bool choose_colours(yk_jpeg *j, bool grey)
+{
+    struct jpeg_decompress_struct *z = &j->z;
+    switch (z->jpeg_color_space) {
+    case JCS_GRAYSCALE:
+        z->out_color_space = JCS_GRAYSCALE;
+        return true;
+    case JCS_YCbCr:
+        z->out_color_space = grey ? JCS_GRAYSCALE : JCS_EXT_RGBX;
+        return true;
+    case JCS_RGB:
+        z->out_color_space = JCS_EXT_RGBX;
+        return true;
+    case JCS_CMYK:
+    case JCS_YCCK:
+        z->out_color_space = JCS_CMYK;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* In place. Adobe's programs store the amounts of ink inverted, and mark the file as theirs. */
+static void cmyk_to_rgb(uint8_t *row, size_t width, bool inverted)
+{
+    uint8_t flip = inverted ? 0 : 255;
+    for (size_t x = 0; x < width; x++) {
+        uint8_t *p = row + 4 * x;
+        unsigned k = p[3] ^ flip;
+        for (int c = 0; c < 3; c++)
+            p[c] = (uint8_t)(((p[c] ^ flip) * k + 127) / 255);
+    }
+}
+
+yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool grey, const yk_picture_sink *sink)
+{
+    struct jpeg_decompress_struct *z = &j->z;
+    if (!choose_colours(j, grey)) {
+        jpeg_abort_decompress(z);
+        return yk_fail(YK_EDATA, "a JPEG of %d colour components that are neither grey, RGB nor CMYK",
+                       z->num_components);
+    }
+    if (setjmp(j->out))
+        return damaged(j);
+    z->scale_num = 1;
+    z->scale_denom = shrink;
+    z->dct_method = JDCT_ISLOW; /* the one method with the same bits everywhere */
+    jpeg_start_decompress(z);
+    bool cmyk = z->out_color_space == JCS_CMYK;
+    yk_picture shape = {z->output_width, z->output_height, z->output_components == 1 ? 1 : 3};
+    size_t need = (size_t)z->output_width * (size_t)z->output_components + OFF_ALIGNMENT;
+    uint8_t *row = yk_grow(j->row, &j->row_cap, need, 1, "a row of a picture");
+    yk_status st = row ? sink->begin(sink->context, &shape) : YK_ESYSTEM;
+    if (row)
+        j->row = row;
+    if (st) {
+        jpeg_abort_decompress(z);
+        return st;
+    }
+    while (z->output_scanline < z->output_height) {
+        JSAMPROW rows[1] = {j->row + OFF_ALIGNMENT};
+        jpeg_read_scanlines(z, rows, 1);
+        if (cmyk)
+            cmyk_to_rgb(rows[0], z->output_width, z->saw_Adobe_marker);
+        sink->row(sink->context, rows[0]);
+    }
+    j->place = j->size - z->src->bytes_in_buffer;
+    jpeg_abort_decompress(z); /* what follows the last row is of no interest */
+    return YK_OK;
+}

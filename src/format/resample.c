@@ -1,0 +1,234 @@
+#include "format/resample.h"
+
+#include "base/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef float f32x4 __attribute__((vector_size(16)));
+
+/* ---- which source pixels make up an output pixel, and with what weights */
+
+static yk_status grow_axis(yk__axis *a, size_t n, size_t weights)
+{
+    struct yk__taps *taps = yk_grow(a->taps, &a->taps_cap, n, sizeof *taps, "resizing pictures");
+    if (!taps)
+        return YK_ESYSTEM;
+    a->taps = taps;
+    float *weight = yk_grow(a->weight, &a->weight_cap, weights, sizeof *weight, "resizing pictures");
+    if (!weight)
+        return YK_ESYSTEM;
+    a->weight = weight;
+    return YK_OK;
+}
+
+/* n output pixels show `extent` of the `size` source pixels, from `begin` on. */
+static yk_status plan_axis(yk__axis *a, size_t n, size_t size, double begin, double extent)
+{
+    double scale = extent / (double)n, support = scale < 1.0 ? 1.0 : scale;
+    size_t most = 2 * (size_t)support + 3;
+    yk_status st = grow_axis(a, n, n * most);
+    if (st)
+        return st;
+    a->n = n;
+    for (size_t i = 0, at = 0; i < n; i++) {
+        double centre = begin + ((double)i + 0.5) * scale, sum = 0.0;
+        double low = centre - support, high = centre + support;
+        size_t first = low > 0.0 ? (size_t)low : 0, last = (size_t)high + 1, count = 0;
+        first = first < size ? first : size - 1;
+        last = last < size ? last : size;
+        float *weight = a->weight + at;
+        for (size_t k = first; k < last && count < most; k++) {
+            double d = ((double)k + 0.5 - centre) / support;
+            double w = 1.0 - (d < 0.0 ? -d : d);
+            if (w <= 0.0 && count == 0 && k + 1 < last) {
+                first = k + 1; /* the first one touches the triangle's foot only */
+                continue;
+            }
+            weight[count++] = (float)(w > 0.0 ? w : 0.0);
+            sum += w > 0.0 ? w : 0.0;
+        }
+        if (sum <= 0.0) { /* a region beyond the picture's edge: its nearest pixel */
+            weight[0] = 1.0f;
+            sum = 1.0;
+            count = 1;
+        }
+        while (count > 1 && weight[count - 1] == 0.0f)
+            count--;
+        for (size_t k = 0; k < count; k++)
+            weight[k] = (float)((double)weight[k] / sum);
+        a->taps[i] = (struct yk__taps){(uint32_t)first, (uint32_t)count, at};
+        at += count;
+    }
+    return YK_OK;
+}
+
+/* The most output rows that one source row has a part in, with those before them that are not yet complete. */
+static size_t most_at_once(const yk__axis *a)
+{
+    size_t most = 1, done = 0;
+    for (size_t i = 0; i < a->n; i++) {
+        while (a->taps[done].first + a->taps[done].count <= a->taps[i].first)
+            done++;
+        most = i - done + 1 > most ? i - done + 1 : most;
+    }
+    return most;
+}
+
+yk_status yk_resampler_begin(yk_resampler *r, const yk_frame *frame, uint8_t *planes)
+{
+    const yk_frame *f = frame;
+    r->frame = *f;
+    r->planes = planes;
+    r->lanes = f->channels == 1 ? 1 : 4;
+    r->source_row = r->box_row = 0;
+    r->as_it_is = f->box_w == f->width && f->box_h == f->height && f->wide == (double)f->width &&
+                  f->high == (double)f->height;
+    yk_status st = plan_axis(&r->x, f->box_w, f->width, f->left, f->wide);
+    if (!st)
+        st = plan_axis(&r->y, f->box_h, f->height, f->top, f->high);
+    if (st)
+        return st;
+    r->ring = most_at_once(&r->y);
+    size_t line = f->box_w * r->lanes;
+    float *grown = yk_grow(r->line, &r->line_cap, line, sizeof *grown, "resizing pictures");
+    if (!grown)
+        return YK_ESYSTEM;
+    r->line = grown;
+    if (!(grown = yk_grow(r->wide, &r->wide_cap, f->width * r->lanes, sizeof *grown, "resizing pictures")))
+        return YK_ESYSTEM;
+    r->wide = grown;
+    if (!(grown = yk_grow(r->sums, &r->sums_cap, r->ring * line, sizeof *grown, "resizing pictures")))
+        return YK_ESYSTEM;
+    r->sums = grown;
+    memset(r->sums, 0, r->ring * line * sizeof *grown);
+    if (f->box_w != f->out_width || f->box_h != f->out_height)
+        memset(planes, 0, f->out_width * f->out_height * f->out_channels);
+    return YK_OK;
+}
+
+void yk_resampler_fini(yk_resampler *r)
+{
+    free(r->x.taps);
+    free(r->x.weight);
+    free(r->y.taps);
+    free(r->y.weight);
+    free(r->wide);
+    free(r->line);
+    free(r->sums);
+    *r = (yk_resampler){0};
+}
+
+/* ---- the work */
+
+/* Bytes to floats once, and not once for each tap. */
+static void widen(const uint8_t *restrict row, size_t n, float *restrict out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (float)row[i];
+}
+
+static void across_grey(const yk__axis *a, const float *from, float *out)
+{
+    for (size_t i = 0; i < a->n; i++) {
+        const float *w = a->weight + a->taps[i].at, *p = from + a->taps[i].first;
+        float sum = 0.0f;
+        for (uint32_t k = 0; k < a->taps[i].count; k++)
+            sum += w[k] * p[k];
+        out[i] = sum;
+    }
+}
+
+static void across_colour(const yk__axis *a, const float *from, float *out)
+{
+    for (size_t i = 0; i < a->n; i++) {
+        const float *w = a->weight + a->taps[i].at, *p = from + 4 * (size_t)a->taps[i].first;
+        f32x4 sum = {0}, v;
+        for (uint32_t k = 0; k < a->taps[i].count; k++, p += 4) {
+            memcpy(&v, p, sizeof v);
+            sum += v * (f32x4){w[k], w[k], w[k], w[k]};
+        }
+        memcpy(out + 4 * i, &sum, sizeof sum);
+    }
+}
+
+/* Weights add up to 1 but for rounding, so that nothing gets beyond 255.5. */
+static inline uint8_t to_byte(float v)
+{
+    return (uint8_t)(int)(v + 0.5f);
+}
+
+/* The weights of ITU-R BT.601, as JPEG has them. */
+static inline uint8_t to_grey(const float *v)
+{
+    return to_byte(0.299f * v[0] + 0.587f * v[1] + 0.114f * v[2]);
+}
+
+/* [n][4] floats to three planes, by way of bytes: compilers know how to take those apart. */
+static void split_colours(const float *restrict from, size_t n, uint8_t *restrict out, size_t plane)
+{
+    enum { AT_A_TIME = 64 };
+    uint8_t mixed[4 * AT_A_TIME];
+    for (size_t x = 0; x < n; x += AT_A_TIME) {
+        size_t m = n - x < AT_A_TIME ? n - x : AT_A_TIME;
+        for (size_t i = 0; i < 4 * m; i++)
+            mixed[i] = to_byte(from[4 * x + i]);
+        for (size_t c = 0; c < 3; c++)
+            for (size_t i = 0; i < m; i++)
+                out[c * plane + x + i] = mixed[4 * i + c];
+    }
+}
+
+/* A finished row of the box, [box_w][lanes], into the planes. */
+static void put_row(const yk_resampler *r, const float *row, size_t box_row)
+{
+    const yk_frame *f = &r->frame;
+    size_t plane = f->out_width * f->out_height;
+    uint8_t *out = r->planes + (f->box_y + box_row) * f->out_width + f->box_x;
+    if (r->lanes == 1) {
+        for (size_t x = 0; x < f->box_w; x++)
+            out[x] = to_byte(row[x]);
+        for (size_t c = 1; c < f->out_channels; c++)
+            memcpy(out + c * plane, out, f->box_w);
+    } else if (f->out_channels == 1) {
+        for (size_t x = 0; x < f->box_w; x++)
+            out[x] = to_grey(row + 4 * x);
+    } else {
+        split_colours(row, f->box_w, out, plane);
+    }
+}
+
+static void finish_row(yk_resampler *r)
+{
+    size_t line = r->frame.box_w * r->lanes;
+    float *sum = r->sums + r->box_row % r->ring * line;
+    put_row(r, sum, r->box_row++);
+    memset(sum, 0, line * sizeof *sum);
+}
+
+void yk_resampler_row(yk_resampler *r, const uint8_t *row)
+{
+    size_t at = r->source_row++, line = r->frame.box_w * r->lanes;
+    const struct yk__taps *taps = r->y.taps;
+    if (r->box_row == r->y.n || at < taps[r->box_row].first)
+        return; /* above or below the region */
+    widen(row, r->frame.width * r->lanes, r->wide);
+    if (r->as_it_is) {
+        put_row(r, r->wide, r->box_row++);
+        return;
+    }
+    if (r->lanes == 1)
+        across_grey(&r->x, r->wide, r->line);
+    else
+        across_colour(&r->x, r->wide, r->line);
+    for (size_t i = r->box_row; i < r->y.n && taps[i].first <= at; i++) {
+        if (at >= taps[i].first + taps[i].count)
+            continue; /* complete, but one before it is not */
+        float w = r->y.weight[taps[i].at + (at - taps[i].first)];
+        float *restrict sum = r->sums + i % r->ring * line;
+        const float *restrict from = r->line;
+        for (size_t k = 0; k < line; k++)
+            sum[k] += w * from[k];
+    }
+    while (r->box_row < r->y.n && at + 1 >= taps[r->box_row].first + taps[r->box_row].count)
+        finish_row(r);
+}

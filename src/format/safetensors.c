@@ -1,0 +1,319 @@
+/* The reader, and what both sides share. The writer is safetensors_write.c. */
+#include "format/safetensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HEADER_MAX 100000000u /* of the format: keeps a wrong file from being parsed for minutes */
+
+static const struct {
+    const char *name;
+    size_t bytes;
+} dtypes[] = {
+#define ROW(name, bytes) {#name, bytes},
+    YK_DTYPE_LIST(ROW)
+#undef ROW
+};
+
+#define DTYPES (sizeof dtypes / sizeof dtypes[0])
+
+const char *yk_dtype_name(yk_dtype dtype)
+{
+    return dtypes[dtype].name;
+}
+
+size_t yk_dtype_bytes(yk_dtype dtype)
+{
+    return dtypes[dtype].bytes;
+}
+
+bool yk_tensor_aligned(const yk_tensor *t)
+{
+    return (uintptr_t)t->data % dtypes[t->dtype].bytes == 0;
+}
+
+struct yk_safetensors {
+    char *path;
+    void *map;
+    size_t size;
+    json_t *header; /* owns the strings that the tensors' names point at */
+    const uint8_t *data;
+    uint64_t data_size;
+    size_t n;
+    yk_tensor *tensor; /* [n], by the place of their data */
+};
+
+static yk_status bad(const yk_safetensors *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3), cold));
+
+static yk_status bad(const yk_safetensors *s, const char *format, ...)
+{
+    char reason[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(reason, sizeof reason, format, args);
+    va_end(args);
+    return yk_fail(YK_EDATA, "%s: not a good safetensors file: %s", s->path, reason);
+}
+
+/* ---- the JSON header */
+
+static yk_status parse_dtype(const yk_safetensors *s, const char *name, const json_t *entry, yk_tensor *t)
+{
+    const char *text = json_string_value(json_object_get(entry, "dtype"));
+    if (!text)
+        return bad(s, "tensor \"%s\" has no dtype", name);
+    for (size_t i = 0; i < DTYPES; i++) {
+        if (!strcmp(text, dtypes[i].name)) {
+            t->dtype = (yk_dtype)i;
+            return YK_OK;
+        }
+    }
+    return bad(s, "tensor \"%s\" has dtype %.20s; F64, I64, U64, F32, I32, U32 and U8 can be read", name,
+               text);
+}
+
+static yk_status parse_shape(const yk_safetensors *s, const char *name, const json_t *entry, yk_tensor *t)
+{
+    const json_t *shape = json_object_get(entry, "shape");
+    if (!json_is_array(shape))
+        return bad(s, "tensor \"%s\" has no shape", name);
+    t->rank = json_array_size(shape);
+    if (t->rank > YK_TENSOR_RANK_MAX)
+        return bad(s, "tensor \"%s\" has %zu dimensions, more than %d", name, t->rank, YK_TENSOR_RANK_MAX);
+    t->bytes = dtypes[t->dtype].bytes;
+    for (size_t i = 0; i < t->rank; i++) {
+        const json_t *side = json_array_get(shape, i);
+        if (!json_is_integer(side) || json_integer_value(side) < 0)
+            return bad(s, "dimension %zu of tensor \"%s\" is not a number from 0", i, name);
+        t->shape[i] = (uint64_t)json_integer_value(side);
+        if (__builtin_mul_overflow(t->bytes, t->shape[i], &t->bytes))
+            return bad(s, "the shape of tensor \"%s\" is too large for any file", name);
+    }
+    return YK_OK;
+}
+
+static yk_status parse_range(const yk_safetensors *s, const char *name, const json_t *entry, yk_tensor *t)
+{
+    const json_t *range = json_object_get(entry, "data_offsets");
+    const json_t *first = json_array_get(range, 0), *last = json_array_get(range, 1);
+    if (json_array_size(range) != 2 || !json_is_integer(first) || !json_is_integer(last))
+        return bad(s, "tensor \"%s\" has no data_offsets of two numbers", name);
+    json_int_t begin = json_integer_value(first), end = json_integer_value(last);
+    if (begin < 0 || end < begin || (uint64_t)end > s->data_size)
+        return bad(s, "tensor \"%s\" lies at [%lld, %lld) of %llu bytes of data", name, (long long)begin,
+                   (long long)end, (unsigned long long)s->data_size);
+    if ((uint64_t)(end - begin) != t->bytes)
+        return bad(s, "tensor \"%s\" takes %llu bytes by its shape and %llu by its data_offsets", name,
+                   (unsigned long long)t->bytes, (unsigned long long)(end - begin));
+    t->data = s->data + begin;
+    return YK_OK;
+}
+
+static yk_status check_metadata(const yk_safetensors *s)
+{
+    json_t *meta = json_object_get(s->header, "__metadata__");
+    if (!meta)
+        return YK_OK;
+    if (!json_is_object(meta))
+        return bad(s, "__metadata__ is not an object");
+    const char *key;
+    json_t *value;
+    json_object_foreach(meta, key, value)
+    {
+        if (!json_is_string(value))
+            return bad(s, "\"%s\" of __metadata__ is not a string", key);
+    }
+    return YK_OK;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const yk_tensor *x = a, *y = b;
+    if (x->data != y->data)
+        return x->data < y->data ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* empty ones first */
+}
+
+static yk_status parse_entries(yk_safetensors *s)
+{
+    s->tensor = calloc(json_object_size(s->header) + 1, sizeof *s->tensor);
+    if (!s->tensor)
+        return yk_fail_memory(json_object_size(s->header) * sizeof *s->tensor, "a list of tensors");
+    const char *name;
+    json_t *entry;
+    json_object_foreach(s->header, name, entry)
+    {
+        if (!strcmp(name, "__metadata__"))
+            continue;
+        if (!json_is_object(entry))
+            return bad(s, "the entry of tensor \"%s\" is not an object", name);
+        yk_tensor *t = &s->tensor[s->n++];
+        t->name = name;
+        yk_status st;
+        if ((st = parse_dtype(s, name, entry, t)) || (st = parse_shape(s, name, entry, t)) ||
+            (st = parse_range(s, name, entry, t)))
+            return st;
+    }
+    /* Each byte of the data belongs to one tensor: neither gaps to hide things in, nor overlaps. */
+    qsort(s->tensor, s->n, sizeof *s->tensor, by_place);
+    const uint8_t *at = s->data;
+    for (size_t i = 0; i < s->n; i++) {
+        if ((const uint8_t *)s->tensor[i].data != at)
+            return bad(s, "tensor \"%s\" begins at byte %td of the data, expected %td (a gap or an overlap)",
+                       s->tensor[i].name, (const uint8_t *)s->tensor[i].data - s->data, at - s->data);
+        at += s->tensor[i].bytes;
+    }
+    if ((uint64_t)(at - s->data) != s->data_size)
+        return bad(s, "the tensors end at byte %td of %llu bytes of data", at - s->data,
+                   (unsigned long long)s->data_size);
+    return YK_OK;
+}
+
+static yk_status parse(yk_safetensors *s)
+{
+    const uint8_t *bytes = s->map;
+    if (s->size < 8)
+        return bad(s, "it has %zu bytes, fewer than the 8 of the header's length", s->size);
+    uint64_t n;
+    memcpy(&n, bytes, 8);
+    if (n > HEADER_MAX || n > s->size - 8)
+        return bad(s, "a header of %llu bytes does not fit (the file has %zu; at most %u are allowed)",
+                   (unsigned long long)n, s->size, HEADER_MAX);
+    const char *text = (const char *)bytes + 8;
+    size_t length = n;
+    while (length > 0 && text[length - 1] == ' ')
+        length--;
+    if (length < 2 || text[0] != '{' || text[length - 1] != '}')
+        return bad(s, "its header is not a JSON object");
+    s->data = bytes + 8 + n;
+    s->data_size = s->size - 8 - n;
+
+    json_error_t error;
+    s->header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    if (!s->header)
+        return bad(s, "its header, byte %d: %s", error.position, error.text);
+    yk_status st = check_metadata(s);
+    return st ? st : parse_entries(s);
+}
+
+/* ---- the file */
+
+static yk_status map_file(yk_safetensors *s)
+{
+    int fd = open(s->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return yk_fail(YK_EDATA, "%s: cannot open: %s", s->path, strerror(errno));
+    yk_status st = YK_OK;
+    struct stat info;
+    if (fstat(fd, &info))
+        st = yk_fail(YK_EDATA, "%s: cannot read: %s", s->path, strerror(errno));
+    else if (!S_ISREG(info.st_mode))
+        st = yk_fail(YK_EDATA, "%s: not a regular file", s->path);
+    else if (info.st_size == 0)
+        st = bad(s, "it is empty");
+    if (!st) {
+        s->size = (size_t)info.st_size;
+        s->map = mmap(NULL, s->size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (s->map == MAP_FAILED) {
+            s->map = NULL;
+            st = yk_fail(YK_ESYSTEM, "%s: cannot map %zu bytes: %s", s->path, s->size, strerror(errno));
+        }
+    }
+    close(fd);
+    return st;
+}
+
+yk_status yk_safetensors_open(const char *path, yk_safetensors **out)
+{
+    *out = NULL;
+    yk_safetensors *s = calloc(1, sizeof *s);
+    if (!s || !(s->path = strdup(path))) {
+        free(s);
+        return yk_fail_memory(sizeof *s, "a safetensors reader");
+    }
+    yk_status st = map_file(s);
+    if (!st)
+        st = parse(s);
+    if (st)
+        yk_safetensors_free(s);
+    else
+        *out = s;
+    return st;
+}
+
+void yk_safetensors_free(yk_safetensors *s)
+{
+    if (!s)
+        return;
+    if (s->map)
+        munmap(s->map, s->size);
+    json_decref(s->header);
+    free(s->tensor);
+    free(s->path);
+    free(s);
+}
+
+/* ---- what is in it */
+
+size_t yk_safetensors_count(const yk_safetensors *s)
+{
+    return s->n;
+}
+
+const yk_tensor *yk_safetensors_at(const yk_safetensors *s, size_t i)
+{
+    return i < s->n ? &s->tensor[i] : NULL;
+}
+
+const yk_tensor *yk_safetensors_find(const yk_safetensors *s, const char *name)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (!strcmp(s->tensor[i].name, name))
+            return &s->tensor[i];
+    return NULL;
+}
+
+const char *yk_safetensors_meta(const yk_safetensors *s, const char *key)
+{
+    return json_string_value(json_object_get(json_object_get(s->header, "__metadata__"), key));
+}
+
+static void shape_text(const yk_tensor *t, char *text, size_t size)
+{
+    size_t at = (size_t)snprintf(text, size, "%s[", yk_dtype_name(t->dtype));
+    for (size_t i = 0; i < t->rank && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%llu", i ? "," : "", (unsigned long long)t->shape[i]);
+    if (at < size)
+        snprintf(text + at, size - at, "]");
+}
+
+yk_status yk_safetensors_need(const yk_safetensors *s, const char *name, yk_dtype dtype, size_t rank,
+                              const uint64_t *shape, const yk_tensor **out)
+{
+    *out = NULL;
+    const yk_tensor *t = yk_safetensors_find(s, name);
+    if (!t)
+        return yk_fail(YK_EDATA, "%s: holds no tensor \"%s\"; it belongs to another model or version",
+                       s->path, name);
+    bool same = t->dtype == dtype && t->rank == rank;
+    for (size_t i = 0; same && i < rank; i++)
+        same = t->shape[i] == shape[i];
+    if (!same) {
+        yk_tensor want = {.dtype = dtype, .rank = rank < YK_TENSOR_RANK_MAX ? rank : YK_TENSOR_RANK_MAX};
+        memcpy(want.shape, shape, want.rank * sizeof *shape);
+        char is[256], should[256];
+        shape_text(t, is, sizeof is);
+        shape_text(&want, should, sizeof should);
+        return yk_fail(YK_EDATA, "%s: tensor \"%s\" is %s where %s is needed; it belongs to another model",
+                       s->path, name, is, should);
+    }
+    *out = t;
+    return YK_OK;
+}

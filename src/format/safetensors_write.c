@@ -1,0 +1,172 @@
+/* The writer of safetensors.h. */
+#include "format/safetensors.h"
+
+#include "base/file.h"
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DATA_ALIGN 64
+#define FILL_CHUNK ((size_t)1 << 20)
+#define OFFSET_MAX ((uint64_t)INT64_MAX)
+
+typedef struct {
+    const yk_tensor *tensor;
+    uint64_t bytes;
+    size_t number; /* as given: keeps the order of equals, because qsort() need not */
+} item;
+
+/* Larger elements first: then every tensor is aligned to its element without gaps, which the format forbids. */
+static int by_element(const void *a, const void *b)
+{
+    const item *x = a, *y = b;
+    size_t i = yk_dtype_bytes(x->tensor->dtype), j = yk_dtype_bytes(y->tensor->dtype);
+    if (i != j)
+        return i > j ? -1 : 1;
+    return x->number < y->number ? -1 : 1;
+}
+
+static yk_status measure(const char *path, const yk_tensor *tensor, size_t n, item *items)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < n; i++) {
+        const yk_tensor *t = &tensor[i];
+        if (t->rank > YK_TENSOR_RANK_MAX)
+            return yk_fail(YK_EUSAGE, "%s: tensor \"%s\" has more than %d dimensions", path, t->name,
+                           YK_TENSOR_RANK_MAX);
+        uint64_t bytes = yk_dtype_bytes(t->dtype);
+        bool fits = true;
+        for (size_t k = 0; k < t->rank; k++)
+            fits = fits && t->shape[k] <= OFFSET_MAX && !__builtin_mul_overflow(bytes, t->shape[k], &bytes);
+        if (!fits || __builtin_add_overflow(total, bytes, &total) || total > OFFSET_MAX)
+            return yk_fail(YK_EUSAGE, "%s: tensor \"%s\" is too large for any file", path, t->name);
+        if (bytes && !t->data && !t->fill)
+            return yk_fail(YK_EUSAGE, "%s: tensor \"%s\" has no data", path, t->name);
+        items[i] = (item){t, bytes, i};
+    }
+    qsort(items, n, sizeof *items, by_element);
+    return YK_OK;
+}
+
+/* ---- the header: {"__metadata__": {...}, name: {dtype, shape, data_offsets}, ...} in the order of the data */
+
+static json_t *describe(const item *it, uint64_t begin)
+{
+    json_t *shape = json_array();
+    for (size_t k = 0; k < it->tensor->rank; k++)
+        json_array_append_new(shape, json_integer((json_int_t)it->tensor->shape[k]));
+    if (json_array_size(shape) != it->tensor->rank) {
+        json_decref(shape);
+        return NULL;
+    }
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", yk_dtype_name(it->tensor->dtype), "shape", shape,
+                     "data_offsets", (json_int_t)begin, (json_int_t)(begin + it->bytes));
+}
+
+static yk_status add_metadata(const char *path, const yk_pair *meta, size_t nmeta, json_t *header)
+{
+    json_t *object = json_object();
+    if (json_object_set_new(header, "__metadata__", object))
+        return yk_fail_memory(1024, "a safetensors header");
+    for (size_t i = 0; i < nmeta; i++) {
+        if (json_object_get(object, meta[i].key))
+            return yk_fail(YK_EUSAGE, "%s: metadata \"%s\" is there twice", path, meta[i].key);
+        if (json_object_set_new(object, meta[i].key, json_string(meta[i].value)))
+            return yk_fail(YK_EUSAGE, "%s: metadata \"%s\" is not UTF-8, or out of memory", path,
+                           meta[i].key);
+    }
+    return YK_OK;
+}
+
+static yk_status make_header(const char *path, const item *items, size_t n, const yk_pair *meta, size_t nmeta,
+                             char **text_out)
+{
+    *text_out = NULL;
+    json_t *header = json_object();
+    if (!header)
+        return yk_fail_memory(1024, "a safetensors header");
+    yk_status st = nmeta ? add_metadata(path, meta, nmeta, header) : YK_OK;
+    uint64_t begin = 0;
+    for (size_t i = 0; !st && i < n; i++) {
+        const char *name = items[i].tensor->name;
+        if (!strcmp(name, "__metadata__") || json_object_get(header, name))
+            st = yk_fail(YK_EUSAGE, "%s: two tensors are called \"%s\"", path, name);
+        else if (json_object_set_new(header, name, describe(&items[i], begin)))
+            st = yk_fail(YK_EUSAGE, "%s: tensor \"%s\": its name is not UTF-8, or out of memory", path, name);
+        begin += items[i].bytes;
+    }
+    if (!st && !(*text_out = json_dumps(header, JSON_COMPACT)))
+        st = yk_fail_memory(1024, "a safetensors header");
+    json_decref(header);
+    return st;
+}
+
+static yk_status write_header(yk_file *f, const char *text)
+{
+    size_t length = strlen(text);
+    size_t padded = (8 + length + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN - 8;
+    uint64_t n = padded;
+    yk_status st = yk_file_write(f, &n, 8);
+    if (!st)
+        st = yk_file_write(f, text, length);
+    if (!st)
+        st = yk_file_print(f, "%*s", (int)(padded - length), "");
+    return st;
+}
+
+/* ---- the data */
+
+static yk_status write_filled(yk_file *f, const item *it, void *chunk)
+{
+    const yk_tensor *t = it->tensor;
+    yk_status st = YK_OK;
+    for (uint64_t at = 0; !st && at < it->bytes;) {
+        size_t n = it->bytes - at < FILL_CHUNK ? (size_t)(it->bytes - at) : FILL_CHUNK;
+        st = t->fill(t->user, at, chunk, n);
+        if (!st)
+            st = yk_file_write(f, chunk, n);
+        at += n;
+    }
+    return st;
+}
+
+static yk_status write_data(yk_file *f, const item *items, size_t n)
+{
+    yk_status st = YK_OK;
+    void *chunk = NULL;
+    for (size_t i = 0; !st && i < n; i++) {
+        const yk_tensor *t = items[i].tensor;
+        if (t->data || !items[i].bytes) {
+            st = yk_file_write(f, t->data, (size_t)items[i].bytes);
+        } else if (chunk || (chunk = malloc(FILL_CHUNK))) {
+            st = write_filled(f, &items[i], chunk);
+        } else {
+            st = yk_fail_memory(FILL_CHUNK, "a tensor's chunk");
+        }
+    }
+    free(chunk);
+    return st;
+}
+
+yk_status yk_safetensors_write(const char *path, const yk_tensor *tensor, size_t n, const yk_pair *meta,
+                               size_t nmeta)
+{
+    item *items = calloc(n + 1, sizeof *items);
+    if (!items)
+        return yk_fail_memory(n * sizeof *items, "a list of tensors");
+    char *text = NULL;
+    yk_file *f = NULL;
+    yk_status st = measure(path, tensor, n, items);
+    if (!st)
+        st = make_header(path, items, n, meta, nmeta, &text);
+    if (!st)
+        st = yk_file_create(path, &f);
+    if (!st)
+        st = write_header(f, text);
+    if (!st)
+        st = write_data(f, items, n);
+    st = yk_file_close(f, st);
+    free(text);
+    free(items);
+    return st;
+}

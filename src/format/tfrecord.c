@@ -1,0 +1,152 @@
+#include "format/tfrecord.h"
+
+#include "format/crc.h"
+#include <stdio.h>
+#include <string.h>
+
+static uint32_t load32(const uint8_t *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static uint64_t load64(const uint8_t *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+bool yk_tfr_header(const uint8_t *p, uint64_t *length_out)
+{
+    *length_out = load64(p);
+    return *length_out <= YK_TFR_MOST && load32(p + 8) == yk_crc32c_masked(p, 8);
+}
+
+static void truncated(yk_tfr *rec, uint64_t needs, size_t have)
+{
+    rec->kind = YK_TFR_TRUNCATED;
+    snprintf(rec->reason, sizeof rec->reason,
+             "truncated: the record needs %llu bytes, the file ends after %zu", (unsigned long long)needs,
+             have);
+}
+
+static void bad_length(yk_tfr *rec, const uint8_t *p)
+{
+    rec->kind = YK_TFR_BAD_LENGTH;
+    if (load32(p + 8) != yk_crc32c_masked(p, 8))
+        snprintf(rec->reason, sizeof rec->reason,
+                 "the checksum of the record's length is wrong (%08x in the file, %08x computed)",
+                 load32(p + 8), yk_crc32c_masked(p, 8));
+    else
+        snprintf(rec->reason, sizeof rec->reason, "a record of %llu bytes is longer than 2 GiB",
+                 (unsigned long long)load64(p));
+}
+
+yk_status yk_tfr_next(yk_input *in, yk_tfr *rec)
+{
+    const uint8_t *p;
+    size_t have;
+    rec->offset = yk_input_offset(in);
+    yk_status st = yk_input_peek(in, YK_TFR_HEADER, &p, &have);
+    if (st)
+        return st;
+    if (have < YK_TFR_HEADER) {
+        rec->kind = YK_TFR_END;
+        if (have)
+            truncated(rec, YK_TFR_FRAME, have);
+        return YK_OK;
+    }
+    uint64_t length;
+    if (!yk_tfr_header(p, &length)) {
+        bad_length(rec, p);
+        return YK_OK;
+    }
+    size_t whole = (size_t)length + YK_TFR_FRAME;
+    if (have < whole) {
+        if ((st = yk_input_peek(in, whole, &p, &have)))
+            return st;
+        if (have < whole) {
+            truncated(rec, whole, have);
+            return YK_OK;
+        }
+    }
+    rec->data = p + YK_TFR_HEADER;
+    rec->size = (size_t)length;
+    uint32_t stored = load32(rec->data + length), computed = yk_crc32c_masked(rec->data, rec->size);
+    rec->kind = YK_TFR_RECORD;
+    if (stored != computed) {
+        rec->kind = YK_TFR_BAD_DATA;
+        snprintf(rec->reason, sizeof rec->reason,
+                 "the checksum of the record's data is wrong (%08x in the file, %08x computed)", stored,
+                 computed);
+    }
+    yk_input_skip(in, whole);
+    return YK_OK;
+}
+
+/* A length's checksum fits by chance at one place in 2^32. With a second checksum it does not happen. A record whose
+ * data is damaged must still be found, or nobody would report it: then the header behind it confirms it. */
+yk_status yk_tfr_here(yk_input *in, bool *here_out)
+{
+    const uint8_t *p;
+    size_t have;
+    uint64_t length, after;
+    *here_out = false;
+    yk_status st = yk_input_peek(in, YK_TFR_HEADER, &p, &have);
+    if (st || have < YK_TFR_HEADER || !yk_tfr_header(p, &length))
+        return st;
+    size_t whole = (size_t)length + YK_TFR_FRAME;
+    if ((st = yk_input_peek(in, whole, &p, &have)) || have < whole)
+        return st;
+    if (load32(p + whole - 4) == yk_crc32c_masked(p + YK_TFR_HEADER, (size_t)length)) {
+        *here_out = true;
+        return YK_OK;
+    }
+    if ((st = yk_input_peek(in, whole + YK_TFR_HEADER, &p, &have)))
+        return st;
+    *here_out = have == whole || (have >= whole + YK_TFR_HEADER && yk_tfr_header(p + whole, &after));
+    return YK_OK;
+}
+
+yk_status yk_tfr_resync(yk_input *in, uint64_t limit, bool *found_out)
+{
+    *found_out = false;
+    while (yk_input_offset(in) < limit) {
+        const uint8_t *p;
+        size_t have, i = 0;
+        uint64_t length;
+        yk_status st = yk_input_peek(in, YK_TFR_HEADER, &p, &have);
+        if (st || have < YK_TFR_HEADER)
+            return st;
+        size_t places = have - YK_TFR_HEADER + 1;
+        if (places > limit - yk_input_offset(in))
+            places = (size_t)(limit - yk_input_offset(in));
+        while (i < places && !yk_tfr_header(p + i, &length))
+            i++;
+        yk_input_skip(in, i);
+        if (i == places)
+            continue;
+        if ((st = yk_tfr_here(in, found_out)) || *found_out)
+            return st;
+        yk_input_skip(in, 1);
+    }
+    return YK_OK;
+}
+
+yk_status yk_tfr_write(yk_file *file, const void *data, size_t size)
+{
+    if (size > YK_TFR_MOST)
+        return yk_fail(YK_EDATA, "a TFRecord of %zu bytes is longer than 2 GiB", size);
+    uint64_t length = size;
+    uint8_t header[YK_TFR_HEADER];
+    memcpy(header, &length, 8);
+    uint32_t crc = yk_crc32c_masked(header, 8);
+    memcpy(header + 8, &crc, 4);
+    crc = yk_crc32c_masked(data, size);
+    yk_status st = yk_file_write(file, header, sizeof header);
+    if (!st)
+        st = yk_file_write(file, data, size);
+    return st ? st : yk_file_write(file, &crc, sizeof crc);
+}
