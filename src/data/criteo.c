@@ -1,0 +1,314 @@
+/* criteo:GLOB, click logs as text, plain or compressed: 40 columns, separated by tabs, an empty one is a
+ * missing value.
+ *
+ *     label  13 integers            26 categories, hashes in hex
+ *     0 \t   1 \t 1 \t 5 \t ... \t  68fd1e64 \t 80e26c9b \t ... \t a73ee510
+ *
+ * The hashing trick (Weinberger and others 2009): a present field is one feature of value 1, whose number is
+ * a hash of (column, value), below N. N is 2^B by --hash-bits B or `?bits=B`, or any number by --features or
+ * `?features=N`; 2^24 where nothing is said. A missing field is no feature. Where two fields of a row fall
+ * together they are one.
+ *
+ * Integers are counts with long tails, so they are put into buckets first, as is usual for this data: v up to
+ * 2 by itself, above floor(ln(v)^2). The bounds of the buckets come from a table made with exact arithmetic:
+ * the same features on every platform.
+ */
+#include "base/rng.h"
+#include "base/rows.h"
+#include "data/exact.h"
+#include "data/formats.h"
+#include "data/text.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INTEGERS   13
+#define CATEGORIES 26
+#define FIELDS     (INTEGERS + CATEGORIES)
+#define DIGITS     18   /* of an integer, at most: it fits 64 bits */
+#define BUCKETS    1720 /* ln(10^18)^2 = 1717.8 */
+#define USUAL      4096 /* integers below this are looked up at once */
+#define BYTES(b)   ((b) * (uint64_t)0x0101010101010101)
+
+typedef struct {
+    yk_text text;
+    uint64_t features;
+    uint64_t column[FIELDS];     /* what tells the columns apart in the hash */
+    uint64_t least[BUCKETS];     /* least[k]: the smallest v with ln(v)^2 >= k */
+    uint16_t begin[64 * 16 + 1]; /* by the leading one and four bits after it: the first bucket to look at */
+    uint16_t usual[USUAL];
+} criteo;
+
+/* ---- integers to buckets */
+
+static size_t leading(uint64_t v)
+{
+    unsigned top = 63 - (unsigned)__builtin_clzll(v);
+    uint64_t next = top >= 4 ? v >> (top - 4) : v << (4 - top);
+    return top * 16 + (next & 15);
+}
+
+/* What is hashed for an integer: small ones as they are, the others by their bucket, apart from the small ones. */
+static uint64_t find_code(const criteo *s, int64_t v)
+{
+    if (v <= 2)
+        return (uint64_t)v;
+    size_t k = s->begin[leading((uint64_t)v)];
+    while (k + 1 < BUCKETS && s->least[k + 1] <= (uint64_t)v)
+        k++;
+    return 16 + k;
+}
+
+static void make_buckets(criteo *s)
+{
+    for (int k = 0; k < BUCKETS; k++) {
+        double bound = yk__exact_exp(sqrt((double)k));
+        uint64_t v = (uint64_t)bound;
+        s->least[k] = v + ((double)v < bound);
+    }
+    uint16_t k = 0;
+    for (unsigned top = 0; top < 63; top++) {
+        for (unsigned next = 0; next < 16; next++) {
+            uint64_t v = top >= 4 ? (uint64_t)(16 + next) << (top - 4) : (uint64_t)(16 + next) >> (4 - top);
+            while (k + 1 < BUCKETS && s->least[k + 1] <= v)
+                k++;
+            s->begin[top * 16 + next] = k;
+        }
+    }
+    for (int64_t v = 0; v < USUAL; v++)
+        s->usual[v] = (uint16_t)find_code(s, v);
+}
+
+static inline uint64_t code_of(const criteo *s, int64_t v)
+{
+    return (uint64_t)v < USUAL ? s->usual[v] : find_code(s, v);
+}
+
+/* ---- the fields of a line: each returns what follows the field, or NULL where it is bad */
+
+static const char *parse_long_integer(const char *p, int64_t *out)
+{
+    bool minus = *p == '-';
+    p += minus;
+    uint64_t v = 0;
+    const char *first = p;
+    for (; (unsigned char)(*p - '0') < 10; p++)
+        v = v * 10 + (uint64_t)(*p - '0');
+    if (p == first || p - first > DIGITS)
+        return NULL;
+    *out = minus ? -(int64_t)v : (int64_t)v;
+    return p;
+}
+
+/* Up to seven digits without a branch on their number, which nobody could predict. */
+static inline const char *parse_integer(const char *p, int64_t *out)
+{
+    uint64_t x;
+    memcpy(&x, p, sizeof x);
+    x ^= BYTES('0');
+    uint64_t ends =
+        (x | (x + BYTES(0x80 - 10))) & BYTES(0x80); /* bytes that are no digits; exact up to the first */
+    unsigned bits = ends ? (unsigned)__builtin_ctzll(ends) - 7 : 0;
+    if (bits == 0)
+        return parse_long_integer(p, out); /* eight and more, a sign, or no number */
+    x <<= 64 - bits;                       /* leading zeros: digits end at the last byte */
+    x = x * 10 + (x >> 8);                 /* pairs, in bytes 0, 2, 4, 6 */
+    uint64_t even = x & 0x000000ff000000ffu, odd = (x >> 16) & 0x000000ff000000ffu;
+    *out = (int64_t)((even * (100 + ((uint64_t)1000000 << 32)) + odd * (1 + ((uint64_t)10000 << 32))) >> 32);
+    return p + bits / 8;
+}
+
+/* Eight hex digits at once, one in each byte; *out tells any two strings apart, upper and lower case not. */
+static bool parse_hex8(const char *p, uint64_t *out)
+{
+    uint64_t x;
+    memcpy(&x, p, sizeof x);
+    if (x & BYTES(0x80))
+        return false;
+    uint64_t y = x | BYTES(0x20);
+    uint64_t number = (x + BYTES(0x80 - '0')) & ~(x + BYTES(0x80 - '9' - 1));
+    uint64_t letter = (y + BYTES(0x80 - 'a')) & ~(y + BYTES(0x80 - 'f' - 1));
+    letter &= BYTES(0x80);
+    if (((number | letter) & BYTES(0x80)) != BYTES(0x80))
+        return false;
+    *out = (x & BYTES(0x0f)) + (letter >> 7) * 9;
+    return true;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Other lengths, up to 16 digits: rare. The length is part of the value, above the nibbles of the fast way. */
+static const char *parse_hex(const char *p, uint64_t *out)
+{
+    uint64_t v = 0;
+    int n = 0;
+    for (; n < 16 && hex_digit(p[n]) >= 0; n++)
+        v = v << 4 | (uint64_t)hex_digit(p[n]);
+    if (n == 0)
+        return NULL;
+    *out = yk_mix64(v + (uint64_t)n);
+    return p + n;
+}
+
+/* ---- a row */
+
+/* Sorts 39 numbers that are spread evenly, each by its place in 64 buckets, and drops equal ones: an
+ * insertion sort from scratch would take longer than all the rest of the line. Returns how many are left. */
+static size_t sort_fields(const uint64_t *hash, size_t n, uint64_t features, uint32_t *out)
+{
+    union {
+        uint64_t word[8];
+        uint8_t count[64]; /* little endian: byte k of word w is bucket 8 w + k */
+    } at = {{0}};
+    for (size_t i = 0; i < n; i++)
+        at.count[hash[i] >> 58]++;
+    uint64_t sum = 0;
+    for (int w = 0; w < 8; w++) {
+        uint64_t upto = at.word[w] * BYTES(1); /* byte k: the sum of bytes 0 .. k; the last is the word's */
+        at.word[w] = (upto << 8) + sum * BYTES(1);
+        sum += upto >> 56;
+    }
+    for (size_t i = 0; i < n; i++)
+        out[at.count[hash[i] >> 58]++] = (uint32_t)((hash[i] >> 32) * features >> 32);
+    bool equal = false;
+    for (size_t i = 1; i < n; i++) {
+        uint32_t v = out[i];
+        size_t k = i;
+        for (; k > 0 && out[k - 1] > v; k--)
+            out[k] = out[k - 1];
+        out[k] = v;
+        equal |= k > 0 && out[k - 1] == v;
+    }
+    if (!equal)
+        return n;
+    size_t left = 1;
+    for (size_t i = 1; i < n; i++)
+        if (out[i] != out[left - 1])
+            out[left++] = out[i];
+    return left;
+}
+
+static yk_status ragged(yk_text_reader *r, const char *line, const char *end)
+{
+    int columns = 1;
+    for (const char *p = line; p != end; p++)
+        columns += *p == '\t';
+    return yk__text_bad(r, line, "%d columns, 40 are expected", line == end ? 0 : columns);
+}
+
+/* What is wrong with column `column` (0 is the label) at p. */
+static yk_status bad_field(yk_text_reader *r, const char *line, const char *end, const char *p, int column)
+{
+    int tabs = 0;
+    for (const char *q = line; q != end; q++)
+        tabs += *q == '\t';
+    char word[48];
+    if (tabs != FIELDS)
+        return ragged(r, line, end);
+    if (column == 0)
+        return yk__text_bad(r, p, "the label '%s' is not 0 or 1", yk__text_word(p, word));
+    return yk__text_bad(r, p, "column %d, '%s', is not %s", column + 1, yk__text_word(p, word),
+                        column <= INTEGERS ? "an integer of at most 18 digits"
+                                           : "a hash of at most 16 hex digits");
+}
+
+static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
+                            bool *added_out)
+{
+    const criteo *s = (const criteo *)r->base.source;
+    const char *p = line, *end = line + length;
+    uint64_t hash[FIELDS];
+    size_t n = 0;
+    if ((*p != '0' && *p != '1') || p[1] != '\t')
+        return bad_field(r, line, end, p, 0);
+    p++;
+    for (int i = 0; i < FIELDS; i++) {
+        if (*p != '\t')
+            return bad_field(r, line, end, p, i);
+        const char *at = ++p;
+        uint64_t key;
+        if (*p == '\t' || p == end)
+            continue;
+        if (i < INTEGERS) {
+            int64_t v;
+            p = parse_integer(p, &v);
+            key = p ? code_of(s, v) : 0;
+        } else if (parse_hex8(p, &key) && (p[8] == '\t' || p + 8 == end)) {
+            p += 8;
+        } else {
+            p = parse_hex(p, &key);
+        }
+        if (!p || (*p != '\t' && p != end))
+            return bad_field(r, line, end, at, i + 1);
+        hash[n++] = yk_mix64(key ^ s->column[i]);
+    }
+    if (p != end)
+        return ragged(r, line, end);
+
+    uint32_t *index;
+    float *value;
+    yk_status st = yk_rows_sparse(rows, FIELDS, &index, &value);
+    if (st)
+        return st;
+    n = sort_fields(hash, n, s->features, index);
+    if ((st = yk_rows_commit(rows, n, line[0] - '0')))
+        return st;
+    *added_out = true;
+    return YK_OK;
+}
+
+/* An option of the spec goes before one of the command line, a number of features before bits. */
+static yk_status choose_features(const yk_spec *spec, const yk_source_options *o, uint64_t *out)
+{
+    uint64_t bits;
+    yk_status st = yk_spec_u64(spec, "bits", o->hash_bits ? o->hash_bits : 24, 1, 31, &bits);
+    if (!st)
+        st = yk_spec_u64(spec, "features", 0, 1, UINT32_MAX, out);
+    if (st)
+        return st;
+    if (*out && yk_spec_text(spec, "bits", NULL))
+        return yk_fail(YK_EUSAGE, "%s: give bits or features, not both", spec->text);
+    if (!*out && !yk_spec_text(spec, "bits", NULL))
+        *out = o->features;
+    if (!*out && bits > 31)
+        return yk_fail(YK_EUSAGE, "--hash-bits %llu: from 1 to 31 are possible", (unsigned long long)bits);
+    if (!*out)
+        *out = (uint64_t)1 << bits;
+    if (*out > UINT32_MAX)
+        return yk_fail(YK_EUSAGE, "--features %llu: at most %llu are possible", (unsigned long long)*out,
+                       (unsigned long long)UINT32_MAX);
+    return YK_OK;
+}
+
+yk_status yk_criteo_open(const yk_spec *spec, yk_split split, const yk_source_options *o, yk_source **out)
+{
+    (void)split;
+    uint64_t features;
+    yk_status st = yk_spec_check(spec, "bits features");
+    if (!st)
+        st = choose_features(spec, o, &features);
+    if (st)
+        return st;
+    criteo *s = calloc(1, sizeof *s);
+    if (!s)
+        return yk_fail_memory(sizeof *s, "a data source");
+    s->text.parse = parse_line;
+    s->features = features;
+    s->text.base.dim = (size_t)features;
+    s->text.base.classes = 2;
+    for (uint64_t i = 0; i < FIELDS; i++)
+        s->column[i] = yk_mix64(i + 1);
+    make_buckets(s);
+    if ((st = yk__text_open(&s->text, "criteo", spec->where))) {
+        free(s);
+        return st;
+    }
+    *out = &s->text.base;
+    return YK_OK;
+}

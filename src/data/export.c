@@ -1,0 +1,287 @@
+#include "data/export.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "format/cache.h"
+#include "format/example.h"
+#include "format/tfrecord.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define ROWS_AT_A_TIME 4096
+
+/* ---- going through a source */
+
+typedef yk_status visitor(void *context, const yk_rows *rows);
+
+static yk_status visit_block(yk_source *s, size_t block, yk_rows *rows, visitor *visit, void *context)
+{
+    yk_reader *r;
+    yk_status st = yk_source_read(s, block, &r);
+    if (st)
+        return st;
+    size_t got = 1;
+    while (!st && got) {
+        yk_rows_clear(rows);
+        st = yk_reader_next(r, rows, ROWS_AT_A_TIME, &got);
+        if (!st && got)
+            st = visit(context, rows);
+    }
+    yk_reader_free(r);
+    return st;
+}
+
+/* All examples in order, some thousand at a time. What a block leaves in `rows` (values that are not 1) must
+ * not show in the next: each has rows of its own. */
+static yk_status visit_all(yk_source *s, visitor *visit, void *context)
+{
+    yk_status st = YK_OK;
+    for (size_t b = 0; b < s->nblocks && !st; b++) {
+        yk_rows rows;
+        yk_rows_init(&rows, s->kind, s->kind == YK_ROWS_SPARSE ? 0 : s->dim);
+        st = visit_block(s, b, &rows, visit, context);
+        yk_rows_fini(&rows);
+    }
+    return st;
+}
+
+/* ---- the sums that all formats want */
+
+typedef struct {
+    uint64_t examples, entries, dim;
+    int32_t label_most;
+    bool value, no_truth;
+    float scale;
+} census;
+
+static yk_status count_rows(void *context, const yk_rows *rows)
+{
+    census *c = context;
+    c->examples += rows->n;
+    c->entries += rows->kind == YK_ROWS_SPARSE ? rows->start[rows->n] : (uint64_t)rows->n * rows->dim;
+    c->dim = rows->dim > c->dim ? rows->dim : c->dim;
+    c->scale = rows->scale;
+    c->no_truth |= !rows->truth;
+    for (size_t i = 0; i < rows->n; i++)
+        c->label_most = rows->label[i] > c->label_most ? rows->label[i] : c->label_most;
+    for (uint64_t i = 0; rows->value && !c->value && i < rows->start[rows->n]; i++)
+        c->value = rows->value[i] != 1.0f;
+    return YK_OK;
+}
+
+static void fill_stats(const yk_source *s, const census *c, yk_export_stats *out)
+{
+    uint32_t seen = c->label_most < 1 ? 2 : (uint32_t)c->label_most + 1;
+    out->examples = c->examples;
+    out->dim = s->dim > c->dim ? s->dim : c->dim;
+    out->classes = s->classes > seen ? s->classes : seen;
+}
+
+static yk_status fail_empty(const yk_source *s)
+{
+    return yk_fail(YK_EDATA, "%s: there are no examples in it", s->spec ? s->spec : "the data");
+}
+
+/* ---- rows as index:value lists, for the formats that know no others */
+
+typedef struct {
+    yk_file *file;
+    uint32_t *index; /* dense rows: what is not zero */
+    float *value;
+    char pixel[256][24]; /* ":0.498039216": libsvm's text of a byte */
+    uint8_t *example;    /* tfrecord: the encoder's buffer */
+    size_t example_cap;
+    char *line; /* libsvm */
+    size_t line_cap;
+    census census;
+    uint64_t entries;
+} writer;
+
+typedef struct {
+    const uint32_t *index;
+    const float *value;   /* NULL: all ones */
+    const uint8_t *bytes; /* of a dense row of pixels, by column; NULL otherwise */
+    size_t n;
+} entries;
+
+static entries entries_of(writer *w, const yk_rows *rows, size_t r)
+{
+    if (rows->kind == YK_ROWS_SPARSE) {
+        uint64_t at = rows->start[r];
+        return (entries){rows->index + at, rows->value ? rows->value + at : NULL, NULL,
+                         yk_rows_entries(rows, r)};
+    }
+    bool u8 = rows->kind == YK_ROWS_U8;
+    const uint8_t *bytes = u8 ? rows->u8 + r * rows->dim : NULL;
+    const float *floats = u8 ? NULL : rows->f32 + r * rows->dim;
+    size_t n = 0;
+    for (size_t i = 0; i < rows->dim; i++) {
+        float v = u8 ? (float)bytes[i] * rows->scale : floats[i];
+        w->index[n] = (uint32_t)i;
+        w->value[n] = v;
+        n += v != 0.0f;
+    }
+    return (entries){w->index, w->value, bytes, n};
+}
+
+static char *print_u32(char *p, uint64_t v)
+{
+    char digits[20];
+    int n = 0;
+    do
+        digits[n++] = (char)('0' + v % 10);
+    while (v /= 10);
+    while (n)
+        *p++ = digits[--n];
+    return p;
+}
+
+/* Nine digits tell any two floats apart. */
+static yk_status write_libsvm(void *context, const yk_rows *rows)
+{
+    writer *w = context;
+    if (w->census.examples == 0)
+        for (int i = 0; i < 256; i++)
+            snprintf(w->pixel[i], sizeof w->pixel[i], ":%.9g", (double)((float)i * rows->scale));
+    yk_status st = count_rows(&w->census, rows);
+    for (size_t r = 0; r < rows->n && !st; r++) {
+        entries e = entries_of(w, rows, r);
+        char *grown = yk_grow(w->line, &w->line_cap, 16 + e.n * 32, 1, "a line of text");
+        if (!grown)
+            return YK_ESYSTEM;
+        w->line = grown;
+        char *p = print_u32(w->line, (uint64_t)rows->label[r]);
+        for (size_t i = 0; i < e.n; i++) {
+            *p++ = ' ';
+            p = print_u32(p, (uint64_t)e.index[i] + 1);
+            if (e.bytes)
+                p = stpcpy(p, w->pixel[e.bytes[e.index[i]]]);
+            else if (!e.value || e.value[i] == 1.0f)
+                p = stpcpy(p, ":1");
+            else
+                p += snprintf(p, 20, ":%.9g", (double)e.value[i]);
+        }
+        *p++ = '\n';
+        w->entries += e.n;
+        st = yk_file_write(w->file, w->line, (size_t)(p - w->line));
+    }
+    return st;
+}
+
+static yk_status write_tfrecord(void *context, const yk_rows *rows)
+{
+    writer *w = context;
+    yk_status st = count_rows(&w->census, rows);
+    for (size_t r = 0; r < rows->n && !st; r++) {
+        entries e = entries_of(w, rows, r);
+        size_t size;
+        w->entries += e.n;
+        st = yk_example_encode(rows->label[r], e.index, e.value, e.n, &w->example, &w->example_cap, &size);
+        if (!st)
+            st = yk_tfr_write(w->file, w->example, size);
+    }
+    return st;
+}
+
+static yk_status export_rows(yk_source *s, const char *path, visitor *visit, yk_export_stats *out)
+{
+    yk_status st = YK_OK;
+    writer *w = calloc(1, sizeof *w);
+    if (!w)
+        return yk_fail_memory(sizeof *w, "writing a file");
+    if (s->kind != YK_ROWS_SPARSE) {
+        w->index = yk_alloc(s->dim, sizeof *w->index, "a row");
+        w->value = yk_alloc(s->dim, sizeof *w->value, "a row");
+        if (!w->index || !w->value)
+            st = YK_ESYSTEM;
+    }
+    if (!st)
+        st = yk_file_create(path, &w->file);
+    if (!st)
+        st = visit_all(s, visit, w);
+    if (!st && w->census.examples == 0)
+        st = fail_empty(s);
+    if (!st) {
+        fill_stats(s, &w->census, out);
+        out->entries = w->entries;
+        out->bytes = yk_file_written(w->file);
+    }
+    st = yk_file_close(w->file, st);
+    yk_free(w->index);
+    yk_free(w->value);
+    free(w->example);
+    free(w->line);
+    free(w);
+    return st;
+}
+
+static yk_status export_tfrecord(yk_source *s, const char *path, yk_export_stats *out)
+{
+    return export_rows(s, path, write_tfrecord, out);
+}
+
+static yk_status export_libsvm(yk_source *s, const char *path, yk_export_stats *out)
+{
+    return export_rows(s, path, write_libsvm, out);
+}
+
+/* ---- the cache: a first reading for its shape, a second one for the rows */
+
+static yk_status add_rows(void *context, const yk_rows *rows)
+{
+    return yk_cache_add(context, rows);
+}
+
+static yk_status export_cache(yk_source *s, const char *path, yk_export_stats *out)
+{
+    census c = {0};
+    yk_status st = visit_all(s, count_rows, &c);
+    if (!st && c.examples == 0)
+        st = fail_empty(s);
+    if (st)
+        return st;
+    fill_stats(s, &c, out);
+    out->entries = c.entries;
+    yk_cache_shape shape = {.kind = s->kind,
+                            .n = c.examples,
+                            .dim = out->dim,
+                            .entries = c.entries,
+                            .classes = out->classes,
+                            .scale = c.scale,
+                            .height = (uint32_t)s->height,
+                            .width = (uint32_t)s->width,
+                            .channels = (uint32_t)s->channels,
+                            .has_value = c.value,
+                            .has_truth = !c.no_truth};
+    yk_cache_writer *w;
+    if ((st = yk_cache_create(path, &shape, &w)))
+        return st;
+    if ((st = yk_cache_close(w, visit_all(s, add_rows, w))))
+        return st;
+    struct stat file;
+    out->bytes = stat(path, &file) ? 0 : (uint64_t)file.st_size;
+    return YK_OK;
+}
+
+/* ---- */
+
+static const struct {
+    const char *name;
+    yk_status (*export)(yk_source *s, const char *path, yk_export_stats *out);
+} formats[] = {{"tfrecord", export_tfrecord}, {"libsvm", export_libsvm}, {"cache", export_cache}};
+
+const char *yk_export_formats(void)
+{
+    return "tfrecord, libsvm, cache";
+}
+
+yk_status yk_export(yk_source *s, const char *format, const char *path, yk_export_stats *out)
+{
+    *out = (yk_export_stats){0};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (!strcmp(formats[i].name, format))
+            return formats[i].export(s, path, out);
+    return yk_fail(YK_EUSAGE, "'%s' cannot be written; the formats are %s", format, yk_export_formats());
+}

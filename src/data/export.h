@@ -1,0 +1,36 @@
+/* Writes any source to a file of another format: `yoke data gen` and `yoke data convert`.
+ *
+ *     yk_export_stats stats;
+ *     st = yk_export(source, "cache", "clicks.cache", &stats);
+ *
+ *     tfrecord   tf.train.Example records with label, index, value (format/example.h); read back by tfrecord:FILE
+ *     libsvm     a text line for each example, indices from 1; read back by libsvm:FILE
+ *     cache      the binary cache (format/cache.h); keeps everything, images and known probabilities too; cache:FILE
+ *
+ * Examples keep their order and their class numbers. Dense rows are written to tfrecord and libsvm as the
+ * columns that are not zero, pixels as byte/255. Memory does not grow with the data; a cache of sparse rows
+ * is written in two readings of the source. The file appears under its name when it is complete and on the
+ * disk, or not at all.
+ *
+ * Bad records of the source count as in any reading (--skip-bad). A source without examples is YK_EDATA, a
+ * format that is not in the list YK_EUSAGE, a refusal of the system YK_ESYSTEM with the path and the remedy.
+ */
+#ifndef YK_DATA_EXPORT_H
+#define YK_DATA_EXPORT_H
+
+#include "data/source.h"
+
+typedef struct {
+    uint64_t examples;
+    uint64_t entries; /* that were written; dense to cache: all of them */
+    uint64_t bytes;   /* of the file */
+    uint64_t dim;     /* 1 + the largest index, or the source's columns where they are known */
+    uint32_t classes; /* 1 + the largest label, 2 at least, or the source's */
+} yk_export_stats;
+
+yk_status yk_export(yk_source *s, const char *format, const char *path, yk_export_stats *out);
+
+/* The names of the formats, for help and messages: "tfrecord, libsvm, cache". */
+const char *yk_export_formats(void);
+
+#endif

@@ -1,0 +1,80 @@
+#include "data/feed_inside.h"
+
+#include "base/mem.h"
+
+yk_status yk_feed_create(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out)
+{
+    struct yk__grant *grant = yk_alloc((size_t)plan->workers, sizeof *grant, "the feed");
+    if (!grant)
+        return YK_ESYSTEM;
+    yk_status st = data->rows ? yk__feed_memory(data, plan, out) : yk__feed_stream(data, plan, out);
+    if (st) {
+        yk_free(grant);
+        return st;
+    }
+    (*out)->grant = grant;
+    return YK_OK;
+}
+
+void yk_feed_free(yk_feed *f)
+{
+    if (!f)
+        return;
+    yk_free(f->grant);
+    f->ops->free(f);
+}
+
+/* Steps are granted to workers in small lots, so that exactly plan.steps are made whoever is fast. */
+static bool granted(yk_feed *f, int me)
+{
+    uint64_t *left = &f->grant[me].left;
+    if (*left == 0) {
+        uint64_t so_far = atomic_load_explicit(&f->steps_granted, memory_order_relaxed), lot;
+        do {
+            uint64_t remain = f->plan.steps - so_far;
+            lot = remain / (8 * (uint64_t)f->plan.workers);
+            lot = lot > 256 ? 256 : lot < 1 ? 1 : lot;
+            lot = lot > remain ? remain : lot;
+        } while (!atomic_compare_exchange_weak(&f->steps_granted, &so_far, so_far + lot));
+        *left = lot;
+    }
+    if (*left == 0)
+        return false;
+    --*left;
+    return true;
+}
+
+yk_status yk_feed_next(yk_feed *f, int me, yk_batch *out)
+{
+    if (!f->plan.in_step && f->plan.steps != UINT64_MAX && !granted(f, me)) {
+        *out = (yk_batch){0};
+        return YK_OK;
+    }
+    return f->ops->next(f, me, out);
+}
+
+void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch)
+{
+    f->ops->epoch(f, me, epoch);
+}
+
+double yk_feed_epochs_done(const yk_feed *f, uint64_t examples_used)
+{
+    return f->data->examples ? (double)examples_used / (double)f->data->examples : 0.0;
+}
+
+size_t yk_feed_place_size(const yk_feed *f)
+{
+    return f->ops->place_size(f);
+}
+
+void yk_feed_place_save(const yk_feed *f, uint64_t *out)
+{
+    f->ops->place_save(f, out);
+}
+
+yk_status yk_feed_place_restore(yk_feed *f, const uint64_t *place, size_t n, uint64_t steps_done)
+{
+    atomic_store(&f->steps_granted, steps_done < f->plan.steps ? steps_done : f->plan.steps);
+    return f->ops->place_restore(f, place, n);
+}

@@ -1,0 +1,59 @@
+/* The feed: each worker's share of a data set, shuffled and cut into batches, every example exactly once per epoch.
+ *
+ *     yk_feed *f;
+ *     st = yk_feed_create(&dataset, &plan, &f);
+ *     each worker:  st = yk_feed_next(f, me, &batch);      // batch.n == 0: its epoch is over (in_step), or all is (else)
+ *                   yk_feed_epoch(f, me, epoch);           // in_step: on to this epoch
+ *     yk_feed_free(f);
+ *
+ * In memory the order of an epoch is a permutation of (seed, epoch); of sparse rows, which are mixed once when they are
+ * loaded, one of groups of 16. In step (synchronous training), global batch
+ * number s is positions s N b .. (s + 1) N b of that order and worker w has the w-th b of it, so that N workers see what
+ * one worker with an N-fold batch sees. Otherwise workers take runs of positions as they get to them, and a slow worker
+ * takes fewer: nobody waits at the end of an epoch.
+ *
+ *     order of an epoch   | w0 w1 w2 | w0 w1 w2 | w0 w1 |          in step, n not divisible: the last batch is short
+ *                         | run: w0 | run: w2 | run: w0 | run: w1  otherwise
+ *
+ * A streamed set is dealt out by blocks: block number j of the epoch's random order of blocks goes to worker j mod N. Where
+ * there are too few blocks, run j of 64 examples goes to worker (j + epoch) mod N, so that nobody goes without for good.
+ * A thread per worker reads ahead into windows of bounded size and shuffles each window.
+ *
+ * Positions are saved in a checkpoint and restored from it (yk_feed_place). next() is for the worker's own thread.
+ */
+#ifndef YK_DATA_FEED_H
+#define YK_DATA_FEED_H
+
+#include "base/keymap.h"
+#include "data/dataset.h"
+
+typedef struct {
+    int workers;
+    size_t batch;
+    uint64_t seed;
+    uint64_t epochs;         /* UINT64_MAX: no end */
+    uint64_t steps;          /* not in step: so many batches of all workers together; UINT64_MAX: no limit */
+    bool in_step;            /* synchronous */
+    size_t window_bytes;     /* streams: memory for shuffling, of all workers together */
+    const yk_keymap *keymap; /* streams: keys are renamed as they are read; NULL: they are not */
+} yk_feed_plan;
+
+typedef struct yk_feed yk_feed;
+
+yk_status yk_feed_create(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
+void yk_feed_free(yk_feed *f); /* NULL is fine */
+
+yk_status yk_feed_next(yk_feed *f, int me, yk_batch *out);
+void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch);
+
+/* Whole epochs that have been dealt out, with the part of the running one: for progress and learning curves. */
+double yk_feed_epochs_done(const yk_feed *f, uint64_t examples_used);
+
+/* Where it stands, as numbers to be saved while no worker is inside next(), and put back before the first next().
+ * Saved with one number of workers, a place in memory can be restored with another; that of a stream needs the same
+ * workers and windows. A place says of which kind it is, and the other kind refuses it. */
+size_t yk_feed_place_size(const yk_feed *f);
+void yk_feed_place_save(const yk_feed *f, uint64_t *out);
+yk_status yk_feed_place_restore(yk_feed *f, const uint64_t *place, size_t n, uint64_t steps_done);
+
+#endif

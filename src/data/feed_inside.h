@@ -1,0 +1,46 @@
+/* Inside of the feed: feed.c is the front, feed_memory.c and feed_stream.c the two kinds. */
+#ifndef YK_DATA_FEED_INSIDE_H
+#define YK_DATA_FEED_INSIDE_H
+
+#include "base/rng.h"
+#include "data/feed.h"
+#include <stdatomic.h>
+
+typedef struct {
+    yk_status (*next)(yk_feed *f, int me, yk_batch *out);
+    void (*epoch)(yk_feed *f, int me, uint64_t epoch);
+    size_t (*place_size)(const yk_feed *f);
+    void (*place_save)(const yk_feed *f, uint64_t *out);
+    yk_status (*place_restore)(yk_feed *f, const uint64_t *place, size_t n);
+    void (*free)(yk_feed *f);
+} yk__feed_ops;
+
+struct yk_feed {
+    const yk__feed_ops *ops;
+    yk_dataset *data;
+    yk_feed_plan plan;
+    atomic_uint_fast64_t steps_granted; /* of plan.steps */
+    struct yk__grant {
+        _Alignas(64) uint64_t left;
+    } * grant; /* [workers] */
+};
+
+yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
+yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
+
+/* A saved place begins with what kind it is. */
+enum { YK__PLACE_IN_STEP = 1, YK__PLACE_FREE, YK__PLACE_STREAM };
+
+/* The order of an epoch over n things. */
+static inline uint64_t yk__epoch_seed(const yk_feed_plan *plan, uint64_t epoch)
+{
+    return plan->seed * 0x9e3779b97f4a7c15u + epoch;
+}
+
+/* See yk_batch: from the place of its first example in the epoch. */
+static inline uint64_t yk__batch_noise(const yk_feed_plan *plan, uint64_t epoch, uint64_t place)
+{
+    return yk_mix64(yk_mix64(yk__epoch_seed(plan, epoch)) + place);
+}
+
+#endif

@@ -1,0 +1,388 @@
+/* The feed of a data set that is streamed: per worker a thread that reads its blocks into windows and shuffles each.
+ *
+ *     thread:   block, block, block | block ...      window 1 filled, permuted -> ready
+ *     worker:                batch, batch, batch     of window 0
+ *
+ * Two windows per worker, so that memory is bounded whatever the size of the data. A window belongs to one epoch. Its
+ * examples follow from its first block and record, so that (epoch, block, record, used) is a place to come back to.
+ */
+#include "data/feed_inside.h"
+
+#include "base/mem.h"
+#include "base/perm.h"
+#include "base/rng.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { READ_AT_A_TIME = 256, STRIPE = 64, AHEAD = 32 };
+
+/* A worker may go without examples in some epochs of a tiny set; in so many, times the workers, there are none. */
+enum { MOST_BARREN = 64 };
+
+/* Where reading stands: record number `record` of the worker's `ordinal`-th block of the epoch. */
+typedef struct {
+    uint64_t epoch, ordinal, record;
+} place;
+
+typedef struct {
+    yk_rows rows;
+    uint32_t *pick;
+    size_t pick_cap;
+    place begin, end; /* end: where the next window begins */
+    bool last;        /* of its epoch */
+    bool ready;       /* filled by the thread, not yet used up by the worker */
+} window;
+
+typedef struct stream_feed stream_feed;
+
+typedef struct {
+    stream_feed *owner;
+    int me;
+    pthread_t thread;
+    bool started, quit;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    yk_status status; /* why the thread ended */
+    char error[2048];
+    bool finished; /* no more windows will come */
+    window window[2];
+    /* the worker's side */
+    int current;
+    place here;      /* where the current window begins */
+    size_t used;     /* examples of it that were handed out */
+    bool epoch_over; /* in step: waiting for yk_feed_epoch() */
+    uint64_t barren; /* windows that ended an epoch since the last example */
+    /* the thread's side */
+    place at;
+    yk_reader *reader;
+    yk_rows part;
+    size_t part_used;
+    yk_perm order;
+    uint64_t order_epoch;
+} stream;
+
+struct stream_feed {
+    yk_feed feed;
+    bool by_block; /* blocks are dealt out; else runs of STRIPE examples of every block */
+    size_t window_bytes;
+    stream *worker;
+};
+
+static uint64_t blocks_of(const stream_feed *f, int me)
+{
+    uint64_t n = f->feed.data->source->nblocks, workers = (uint64_t)f->feed.plan.workers;
+    return f->by_block ? (n + workers - 1 - (uint64_t)me) / workers : n;
+}
+
+static void close_reader(stream *s)
+{
+    yk_reader_free(s->reader);
+    s->reader = NULL;
+    yk_rows_clear(&s->part);
+    s->part_used = 0;
+}
+
+/* Opens the block at s->at.ordinal. */
+static yk_status open_block(stream *s)
+{
+    stream_feed *f = s->owner;
+    yk_source *source = f->feed.data->source;
+    if (s->order_epoch != s->at.epoch || !s->order.n) {
+        s->order = yk_perm_make(source->nblocks, yk__epoch_seed(&f->feed.plan, s->at.epoch));
+        s->order_epoch = s->at.epoch;
+    }
+    uint64_t j =
+        f->by_block ? s->at.ordinal * (uint64_t)f->feed.plan.workers + (uint64_t)s->me : s->at.ordinal;
+    return yk_source_read(source, yk_perm_at(&s->order, j), &s->reader);
+}
+
+/* Makes sure that part[part_used] is the record at s->at.record of the open block; *end_out when there is none. */
+static yk_status next_part(stream *s, bool *end_out)
+{
+    size_t got = 1;
+    *end_out = false;
+    while (s->part_used >= s->part.n) {
+        yk_rows_clear(&s->part);
+        s->part_used = 0;
+        yk_status st = yk_reader_next(s->reader, &s->part, READ_AT_A_TIME, &got);
+        if (st)
+            return st;
+        if (got == 0) {
+            *end_out = true;
+            return YK_OK;
+        }
+    }
+    return YK_OK;
+}
+
+/* Walks to record number `record` of the block that was just opened. */
+static yk_status skip_records(stream *s, uint64_t record)
+{
+    bool end = false;
+    while (record) {
+        yk_status st = next_part(s, &end);
+        if (st || end)
+            return st;
+        size_t step = s->part.n - s->part_used;
+        step = step < record ? step : (size_t)record;
+        s->part_used += step;
+        record -= step;
+    }
+    return YK_OK;
+}
+
+/* Who has the first run of a block changes from epoch to epoch, so that nobody goes without examples for good. */
+static bool mine(const stream *s, uint64_t record)
+{
+    uint64_t run = record / STRIPE + s->at.epoch;
+    return s->owner->by_block || (int)(run % (uint64_t)s->owner->feed.plan.workers) == s->me;
+}
+
+/* A window's worth of examples from where reading stands. */
+static yk_status fill(stream *s, window *w)
+{
+    stream_feed *f = s->owner;
+    yk_status st = YK_OK;
+    yk_rows_clear(&w->rows);
+    w->begin = s->at;
+    w->last = false;
+    while (yk_rows_bytes(&w->rows) < f->window_bytes) {
+        bool end;
+        if (s->at.ordinal >= blocks_of(f, s->me)) {
+            w->last = true;
+            break;
+        }
+        if (!s->reader && ((st = open_block(s)) || (st = skip_records(s, s->at.record))))
+            return st;
+        if ((st = next_part(s, &end)))
+            return st;
+        if (end) {
+            close_reader(s);
+            s->at.ordinal++;
+            s->at.record = 0;
+            continue;
+        }
+        size_t n = 0; /* a run of records that are this worker's, or that are not */
+        bool take = mine(s, s->at.record);
+        while (s->part_used + n < s->part.n && mine(s, s->at.record + n) == take)
+            n++;
+        if (take && (st = yk_rows_append(&w->rows, &s->part, s->part_used, n)))
+            return st;
+        s->part_used += n;
+        s->at.record += n;
+        pthread_mutex_lock(&s->lock);
+        bool quit = s->quit;
+        pthread_mutex_unlock(&s->lock);
+        if (quit)
+            return YK_OK;
+    }
+    if ((st = yk_dataset_check(f->feed.data, &w->rows)))
+        return st;
+    if (f->feed.plan.keymap && (st = yk_keymap_rows(f->feed.plan.keymap, &w->rows)))
+        return st;
+    uint32_t *pick = yk_grow(w->pick, &w->pick_cap, w->rows.n + 1, sizeof *pick, "the shuffle buffer");
+    if (!pick)
+        return YK_ESYSTEM;
+    w->pick = pick;
+    uint64_t seed = yk__epoch_seed(&f->feed.plan, w->begin.epoch) ^
+                    yk_mix64(w->begin.ordinal * 0x100000001b3u + w->begin.record);
+    yk_perm order = yk_perm_make(w->rows.n, seed);
+    for (size_t i = 0; i < w->rows.n; i++)
+        pick[i] = (uint32_t)yk_perm_at(&order, i);
+    return YK_OK;
+}
+
+static void *read_ahead(void *arg)
+{
+    stream *s = arg;
+    stream_feed *f = s->owner;
+    yk_status st = YK_OK;
+    pthread_mutex_lock(&s->lock);
+    for (int i = 0; !s->quit && !st && s->at.epoch < f->feed.plan.epochs; i ^= 1) {
+        window *w = &s->window[i];
+        while (w->ready && !s->quit)
+            pthread_cond_wait(&s->changed, &s->lock);
+        if (s->quit)
+            break;
+        pthread_mutex_unlock(&s->lock);
+        st = fill(s, w);
+        if (w->last)
+            s->at = (place){s->at.epoch + 1, 0, 0};
+        w->end = s->at;
+        pthread_mutex_lock(&s->lock);
+        w->ready = !st && !s->quit;
+        pthread_cond_broadcast(&s->changed);
+    }
+    s->status = st;
+    if (st)
+        snprintf(s->error, sizeof s->error, "%s", yk_error());
+    s->finished = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    close_reader(s);
+    return NULL;
+}
+
+static yk_status start(stream *s)
+{
+    int e = pthread_create(&s->thread, NULL, read_ahead, s);
+    if (e)
+        return yk_fail(YK_ESYSTEM, "worker %d's reading thread could not be started: %s", s->me, strerror(e));
+    s->started = true;
+    return YK_OK;
+}
+
+/* The window that the next example is in; NULL at the end of the data (or, in step, of the epoch). */
+static yk_status current_window(stream *s, window **out)
+{
+    *out = NULL;
+    for (;;) {
+        if (s->epoch_over)
+            return YK_OK;
+        window *w = &s->window[s->current];
+        pthread_mutex_lock(&s->lock);
+        while (!w->ready && !s->finished)
+            pthread_cond_wait(&s->changed, &s->lock);
+        bool ready = w->ready;
+        yk_status st = s->status;
+        if (ready && s->used >= w->rows.n) { /* used up: the thread may have it back */
+            bool last = w->last;
+            s->here = w->end;
+            w->ready = false;
+            pthread_cond_broadcast(&s->changed);
+            pthread_mutex_unlock(&s->lock);
+            s->current ^= 1;
+            s->used = 0;
+            s->epoch_over = last && s->owner->feed.plan.in_step;
+            s->barren += last;
+            if (s->barren > MOST_BARREN * (uint64_t)s->owner->feed.plan.workers)
+                return yk_fail(YK_EDATA, "%s: there are no examples in it",
+                               s->owner->feed.data->source->spec);
+            continue;
+        }
+        pthread_mutex_unlock(&s->lock);
+        if (ready)
+            *out = w;
+        return ready || !st ? YK_OK : yk_fail(st, "%s", s->error);
+    }
+}
+
+static yk_status next(yk_feed *feed, int me, yk_batch *out)
+{
+    stream *s = &((stream_feed *)feed)->worker[me];
+    *out = (yk_batch){0};
+    yk_status st = s->started ? YK_OK : start(s);
+    window *w;
+    if (st || (st = current_window(s, &w)) || !w)
+        return st;
+    size_t have = w->rows.n - s->used, n = have < feed->plan.batch ? have : feed->plan.batch;
+    const uint64_t window_number = s->here.ordinal * 0x100000001b3u + s->here.record;
+    *out = (yk_batch){
+        &w->rows, w->pick + s->used, n, have - n < AHEAD ? have - n : AHEAD,
+        yk__batch_noise(&feed->plan, s->here.epoch, yk_mix64(window_number + (uint64_t)me) + s->used)};
+    s->used += n;
+    s->barren = 0;
+    return YK_OK;
+}
+
+static void epoch_of(yk_feed *feed, int me, uint64_t epoch)
+{
+    stream *s = &((stream_feed *)feed)->worker[me];
+    (void)epoch; /* the thread is there already */
+    s->epoch_over = false;
+}
+
+/* Kind and size of the windows; then per worker: epoch, ordinal, record, used, and whether it waits for the next epoch. */
+enum { HEAD = 2, EACH = 5 };
+
+static size_t place_size(const yk_feed *feed)
+{
+    return HEAD + EACH * (size_t)feed->plan.workers;
+}
+
+static void place_save(const yk_feed *feed, uint64_t *out)
+{
+    const stream_feed *f = (const stream_feed *)feed;
+    *out++ = YK__PLACE_STREAM;
+    *out++ = f->window_bytes;
+    for (int i = 0; i < feed->plan.workers; i++) {
+        const stream *s = &f->worker[i];
+        const uint64_t each[EACH] = {s->here.epoch, s->here.ordinal, s->here.record, s->used, s->epoch_over};
+        memcpy(out + EACH * i, each, sizeof each);
+    }
+}
+
+static yk_status place_restore(yk_feed *feed, const uint64_t *saved, size_t n)
+{
+    stream_feed *f = (stream_feed *)feed;
+    if (n < HEAD || saved[0] != YK__PLACE_STREAM)
+        return yk_fail(YK_EUSAGE,
+                       "the checkpoint was written with the data in memory: go on with --stream never");
+    if (n != place_size(feed) || saved[1] != f->window_bytes)
+        return yk_fail(
+            YK_EUSAGE,
+            "the checkpoint of a streamed run goes on with the --workers and the --shuffle-mb that "
+            "it was written with");
+    for (int i = 0; i < feed->plan.workers; i++) {
+        const uint64_t *each = saved + HEAD + EACH * i;
+        stream *s = &f->worker[i];
+        s->here = s->at = (place){each[0], each[1], each[2]};
+        s->used = (size_t)each[3];
+        s->epoch_over = each[4] != 0;
+    }
+    return YK_OK;
+}
+
+static void free_feed(yk_feed *feed)
+{
+    stream_feed *f = (stream_feed *)feed;
+    for (int i = 0; f->worker && i < feed->plan.workers; i++) {
+        stream *s = &f->worker[i];
+        pthread_mutex_lock(&s->lock);
+        s->quit = true;
+        pthread_cond_broadcast(&s->changed);
+        pthread_mutex_unlock(&s->lock);
+        if (s->started)
+            pthread_join(s->thread, NULL);
+        for (int k = 0; k < 2; k++) {
+            yk_rows_fini(&s->window[k].rows);
+            free(s->window[k].pick);
+        }
+        yk_rows_fini(&s->part);
+        pthread_mutex_destroy(&s->lock);
+        pthread_cond_destroy(&s->changed);
+    }
+    yk_free(f->worker);
+    yk_free(f);
+}
+
+static const yk__feed_ops ops = {next, epoch_of, place_size, place_save, place_restore, free_feed};
+
+yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out)
+{
+    stream_feed *f = yk_alloc(1, sizeof *f, "the feed");
+    stream *workers = yk_alloc((size_t)plan->workers, sizeof *workers, "the feed");
+    if (!f || !workers) {
+        yk_free(f);
+        yk_free(workers);
+        return YK_ESYSTEM;
+    }
+    f->feed = (yk_feed){.ops = &ops, .data = data, .plan = *plan};
+    f->worker = workers;
+    f->by_block = data->source->nblocks >= 4 * (size_t)plan->workers;
+    f->window_bytes = plan->window_bytes / (2 * (size_t)plan->workers);
+    for (int i = 0; i < plan->workers; i++) {
+        stream *s = &workers[i];
+        s->owner = f;
+        s->me = i;
+        pthread_mutex_init(&s->lock, NULL);
+        pthread_cond_init(&s->changed, NULL);
+        yk_rows_init(&s->part, data->kind, data->dim);
+        for (int k = 0; k < 2; k++)
+            yk_rows_init(&s->window[k].rows, data->kind, data->dim);
+    }
+    *out = &f->feed;
+    return YK_OK;
+}

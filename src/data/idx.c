@@ -1,0 +1,263 @@
+/* `idx:DIRECTORY` and `idx:IMAGES?labels=LABELS`: images with labels, as MNIST and Fashion-MNIST come.
+ *
+ * Everything is in memory from the start (47 MB for MNIST's training half; bytes stay bytes), one block, and whoever
+ * can use all rows at once finds them in source.cached without a copy.
+ */
+#include "format/idx.h"
+#include "data/formats.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct {
+    yk_source base;
+    yk_idx images;
+    yk_rows rows; /* u8 or f32 lies in `images`, label is malloc memory */
+} idx_source;
+
+typedef struct {
+    yk_reader base;
+    size_t at;
+} idx_reader;
+
+/* PREFIX-WHAT-idxN-ubyte in `directory`, perhaps with '.' before idx and .gz behind. *path_out is NULL where there is
+ * none, else owned. */
+static yk_status find_file(const char *directory, const char *prefix, const char *what, int dims,
+                           char **path_out)
+{
+    for (int i = 0; i < 4; i++) {
+        char *path;
+        if (asprintf(&path, "%s/%s-%s%cidx%d-ubyte%s", directory, prefix, what, i < 2 ? '-' : '.', dims,
+                     i % 2 ? ".gz" : "") < 0)
+            return yk_fail_memory(strlen(directory), "a file's name");
+        if (access(path, F_OK) == 0) {
+            *path_out = path;
+            return YK_OK;
+        }
+        free(path);
+    }
+    *path_out = NULL;
+    return YK_OK;
+}
+
+static yk_status find_pair(const char *directory, yk_split split, char **images_out, char **labels_out)
+{
+    const char *prefix = split == YK_SPLIT_TRAIN ? "train" : "t10k";
+    *labels_out = NULL;
+    yk_status st = find_file(directory, prefix, "images", 3, images_out);
+    return st ? st : find_file(directory, prefix, "labels", 1, labels_out);
+}
+
+bool yk_idx_in(const char *directory, yk_split split)
+{
+    char *images = NULL, *labels = NULL;
+    bool both = !find_pair(directory, split, &images, &labels) && images && labels;
+    free(images);
+    free(labels);
+    return both;
+}
+
+/* x/train-images-idx3-ubyte has its labels in x/train-labels-idx1-ubyte. */
+static char *guess_labels(const char *images)
+{
+    const char *slash = strrchr(images, '/');
+    const char *word = strstr(slash ? slash : images, "images");
+    char *path = NULL;
+    if (!word || asprintf(&path, "%.*slabels%s", (int)(word - images), images, word + strlen("images")) < 0)
+        return NULL;
+    char *dims = strstr(path + (word - images), "idx3");
+    if (dims)
+        dims[3] = '1';
+    return path;
+}
+
+static yk_status find_files(const yk_spec *spec, yk_split split, bool *directory_out, char **images_out,
+                            char **labels_out)
+{
+    const char *where = spec->where, *labels = yk_spec_text(spec, "labels", NULL);
+    struct stat s;
+    *images_out = *labels_out = NULL;
+    *directory_out = stat(where, &s) == 0 && S_ISDIR(s.st_mode);
+    if (!*where)
+        return yk_fail(YK_EUSAGE, "%s: names no directory: write idx:DIRECTORY or idx:IMAGES?labels=LABELS",
+                       spec->text);
+    if (*directory_out) {
+        yk_status st = find_pair(where, split, images_out, labels_out);
+        const char *prefix = split == YK_SPLIT_TRAIN ? "train" : "t10k";
+        if (!st && (!*images_out || !*labels_out))
+            st = yk_fail(YK_EDATA, "%s: the directory has no %s-%s-ubyte, plain or with .gz", where, prefix,
+                         *images_out ? "labels-idx1" : "images-idx3");
+        return st;
+    }
+    *images_out = strdup(where);
+    *labels_out = labels ? strdup(labels) : guess_labels(where);
+    if (!*images_out)
+        return yk_fail_memory(strlen(where), "a file's name");
+    if (!*labels_out)
+        return yk_fail(YK_EUSAGE, "%s: where are the labels? write idx:IMAGES?labels=LABELS", spec->text);
+    return YK_OK;
+}
+
+static yk_status load_labels(idx_source *s, const char *path, const char *images_path)
+{
+    yk_idx labels;
+    yk_status st = yk_idx_load(path, &labels);
+    if (st)
+        return st;
+    size_t n = s->images.dim[0];
+    if (labels.type != YK_IDX_U8 || labels.ndims != 1)
+        st = yk_fail(
+            YK_EDATA,
+            "%s: at byte 2: labels must be one row of bytes (type 08, 1 dimension), not type %02x with %u",
+            path, labels.type, labels.ndims);
+    else if (labels.dim[0] != n)
+        st = yk_fail(YK_EDATA, "%s: at byte 4: %zu labels for the %zu images of %s", path, labels.dim[0], n,
+                     images_path);
+    else if (!(s->rows.label = malloc(n * sizeof *s->rows.label)))
+        st = yk_fail_memory(n * sizeof *s->rows.label, "labels");
+    for (size_t i = 0; i < n && !st; i++) {
+        s->rows.label[i] = labels.u8[i];
+        if (labels.u8[i] >= s->base.classes)
+            s->base.classes = labels.u8[i] + 1u;
+    }
+    yk_idx_fini(&labels);
+    return st;
+}
+
+/* Images with a NaN or an infinity in them are bad records; where they may be skipped, the rest moves up. */
+static yk_status drop_bad_images(idx_source *s, const char *path)
+{
+    yk_rows *rows = &s->rows;
+    size_t kept = 0;
+    for (size_t r = 0; r < rows->n; r++) {
+        float *row = rows->f32 + r * rows->dim;
+        size_t c = 0;
+        while (c < rows->dim && isfinite(row[c]))
+            c++;
+        if (c < rows->dim) {
+            yk_status st = yk_source_bad(
+                &s->base, path, r + 1, s->images.header + (r * rows->dim + c) * sizeof *row,
+                "value %zu of the image is %s", c, isnan(row[c]) ? "not a number (NaN)" : "infinite");
+            if (st)
+                return st;
+            continue;
+        }
+        if (kept != r) {
+            memmove(rows->f32 + kept * rows->dim, row, rows->dim * sizeof *row);
+            rows->label[kept] = rows->label[r];
+        }
+        kept++;
+    }
+    rows->n = kept;
+    return kept ? YK_OK : yk_fail(YK_EDATA, "%s: no image of it is good", path);
+}
+
+static yk_status load(idx_source *s, const char *images_path, const char *labels_path)
+{
+    yk_idx *im = &s->images;
+    yk_status st = yk_idx_load(images_path, im);
+    if (st)
+        return st;
+    if (im->ndims < 2 || im->ndims > 3)
+        return yk_fail(YK_EDATA,
+                       "%s: at byte 3: images have 3 dimensions (number, height, width) or 2, not %u",
+                       images_path, im->ndims);
+    if (im->dim[0] == 0 || im->stride == 0)
+        return yk_fail(YK_EDATA, "%s: at byte 4: holds no images (%zu of %zu elements)", images_path,
+                       im->dim[0], im->stride);
+    if (im->dim[0] > UINT32_MAX / 2)
+        return yk_fail(YK_EDATA, "%s: at byte 4: %zu images are too many", images_path, im->dim[0]);
+    yk_rows_init(&s->rows, im->u8 ? YK_ROWS_U8 : YK_ROWS_F32, im->stride);
+    if ((st = load_labels(s, labels_path, images_path)))
+        return st;
+    s->rows.n = im->dim[0];
+    s->rows.u8 = im->u8;
+    s->rows.f32 = im->f32;
+    if (im->f32 && (st = drop_bad_images(s, images_path)))
+        return st;
+    if (im->ndims == 3) {
+        s->base.height = im->dim[1];
+        s->base.width = im->dim[2];
+        s->base.channels = 1;
+    }
+    return YK_OK;
+}
+
+static yk_status idx_read(yk_source *s, size_t block, yk_reader **out)
+{
+    idx_reader *r = calloc(1, sizeof *r);
+    if (!r)
+        return yk_fail_memory(sizeof *r, "a reader");
+    r->base = (yk_reader){s, block};
+    *out = &r->base;
+    return YK_OK;
+}
+
+static yk_status idx_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
+{
+    idx_reader *r = (idx_reader *)reader;
+    const yk_rows *all = reader->source->cached;
+    size_t n = all->n - r->at < max ? all->n - r->at : max;
+    *got_out = 0;
+    yk_status st = yk_rows_append(rows, all, r->at, n);
+    if (st)
+        return st;
+    r->at += n;
+    *got_out = n;
+    return YK_OK;
+}
+
+static void idx_reader_free(yk_reader *r)
+{
+    free(r);
+}
+
+static void idx_free(yk_source *source)
+{
+    idx_source *s = (idx_source *)source;
+    free(s->rows.label);
+    yk_idx_fini(&s->images);
+    free(s);
+}
+
+static const yk_source_ops idx_ops = {
+    .name = "idx",
+    .reader = idx_read,
+    .next = idx_next,
+    .reader_free = idx_reader_free,
+    .free = idx_free,
+};
+
+yk_status yk_idx_open(const yk_spec *spec, yk_split split, const yk_source_options *o, yk_source **out)
+{
+    char *images = NULL, *labels = NULL;
+    bool directory;
+    yk_status st = yk_spec_check(spec, "labels");
+    if (st)
+        return st;
+    idx_source *s = calloc(1, sizeof *s);
+    if (!s)
+        return yk_fail_memory(sizeof *s, "a source");
+    s->base.ops = &idx_ops;
+    s->base.skip_bad = o->skip_bad; /* used while loading */
+    if (!(st = find_files(spec, split, &directory, &images, &labels)))
+        st = load(s, images, labels);
+    free(images);
+    free(labels);
+    if (st) {
+        yk_source_free(&s->base); /* with the bad records it has counted */
+        return st;
+    }
+    s->base.kind = s->rows.kind;
+    s->base.nblocks = 1;
+    s->base.bytes = yk_rows_bytes(&s->rows);
+    s->base.examples = s->rows.n;
+    s->base.dim = s->rows.dim;
+    s->base.has_test = directory && yk_idx_in(spec->where, YK_SPLIT_TEST);
+    s->base.cached = &s->rows;
+    *out = &s->base;
+    return YK_OK;
+}

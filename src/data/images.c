@@ -1,0 +1,202 @@
+/* `images:DIRECTORY`: pictures, JPEG or PNG, in a folder for each class (folders.h), brought to one size (pictures.h).
+ *
+ * The list is in the order of the classes, and a stream is shuffled within windows only: so the source deals the files
+ * out in a fixed random order, and every block of it is a sample of all classes. A reader opens one file at a time and
+ * decodes it; whichever thread reads does the decoding.
+ */
+#include "base/mem.h"
+#include "base/perm.h"
+#include "data/folders.h"
+#include "data/formats.h"
+#include "data/pictures.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BLOCK_FILES 32
+#define ORDER_SEED  0x70696374u
+#define FILE_MOST   ((uint64_t)512 << 20)
+
+typedef struct {
+    yk_source base;
+    yk_folders folders;
+    yk_perm order;
+    yk_image_form form;
+} image_source;
+
+typedef struct {
+    yk_reader base;
+    yk_image_decoder *decoder;
+    uint64_t at, end; /* places in the order */
+    uint8_t *bytes;   /* of one file */
+    size_t cap;
+} image_reader;
+
+static yk_status read_all(int fd, const char *path, uint8_t **bytes, size_t *cap, size_t *n_out)
+{
+    struct stat s;
+    size_t n = 0;
+    if (fstat(fd, &s))
+        return yk_fail(YK_EDATA, "%s", strerror(errno));
+    if ((uint64_t)s.st_size > FILE_MOST)
+        return yk_fail(YK_EDATA, "a picture file of %llu bytes is too large", (unsigned long long)s.st_size);
+    uint8_t *grown = yk_grow(*bytes, cap, (size_t)s.st_size + 1, 1, path);
+    if (!grown)
+        return YK_ESYSTEM;
+    *bytes = grown;
+    while (n < (size_t)s.st_size) {
+        ssize_t got = read(fd, *bytes + n, (size_t)s.st_size - n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return yk_fail(YK_EDATA, "%s", strerror(errno));
+        if (got == 0)
+            break;
+        n += (size_t)got;
+    }
+    *n_out = n;
+    return YK_OK;
+}
+
+/* A whole file; YK_EDATA: the text is the reason, without the path. */
+static yk_status load_file(const char *path, uint8_t **bytes, size_t *cap, size_t *n_out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return yk_fail(errno == EMFILE || errno == ENFILE || errno == ENOMEM ? YK_ESYSTEM : YK_EDATA,
+                       "cannot be read: %s", strerror(errno));
+    yk_status st = read_all(fd, path, bytes, cap, n_out);
+    close(fd);
+    return st;
+}
+
+/* ---- reading */
+
+static yk_status image_read(yk_source *source, size_t block, yk_reader **out)
+{
+    const image_source *s = (const image_source *)source;
+    image_reader *r = calloc(1, sizeof *r);
+    if (!r)
+        return yk_fail_memory(sizeof *r, "a reader");
+    r->base = (yk_reader){source, block};
+    r->at = (uint64_t)block * BLOCK_FILES;
+    r->end = s->folders.files - r->at > BLOCK_FILES ? r->at + BLOCK_FILES : s->folders.files;
+    yk_status st = yk_image_decoder_create(&r->decoder);
+    if (st) {
+        free(r);
+        return st;
+    }
+    *out = &r->base;
+    return YK_OK;
+}
+
+/* Adds one picture. *added_out is false where it was bad and may be skipped. */
+static yk_status add_picture(image_reader *r, size_t file, yk_rows *rows, bool *added_out)
+{
+    image_source *s = (image_source *)r->base.source;
+    char path[PATH_MAX];
+    size_t n, place = 0;
+    yk_folders_path(&s->folders, file, path, sizeof path);
+    yk_status st = load_file(path, &r->bytes, &r->cap, &n);
+    if (!st) {
+        st = yk__pictures_add(r->decoder, r->bytes, n, &s->form, (int32_t)s->folders.of_class[file], rows);
+        place = yk_image_place(r->decoder);
+    }
+    *added_out = !st;
+    if (st == YK_EDATA)
+        return yk_source_bad(&s->base, path, UINT64_MAX, place, "%s", yk_error());
+    return st ? yk_fail(st, "%s: %s", path, yk_error()) : YK_OK;
+}
+
+static yk_status image_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
+{
+    image_reader *r = (image_reader *)reader;
+    const image_source *s = (const image_source *)reader->source;
+    size_t got = 0;
+    yk_status st = YK_OK;
+    while (got < max && r->at < r->end && !st) {
+        bool added;
+        st = add_picture(r, (size_t)yk_perm_at(&s->order, r->at++), rows, &added);
+        got += added;
+    }
+    *got_out = got;
+    return st;
+}
+
+static void image_reader_free(yk_reader *reader)
+{
+    image_reader *r = (image_reader *)reader;
+    yk_image_decoder_free(r->decoder);
+    free(r->bytes);
+    free(r);
+}
+
+static void image_free(yk_source *source)
+{
+    image_source *s = (image_source *)source;
+    yk_folders_fini(&s->folders);
+    free(s);
+}
+
+static const yk_source_ops image_ops = {
+    .name = "images",
+    .reader = image_read,
+    .next = image_next,
+    .reader_free = image_reader_free,
+    .free = image_free,
+};
+
+/* ---- opening */
+
+/* The size of the first picture that has one; those before it are bad records and will be met again. */
+static yk_status like_the_first(image_source *s)
+{
+    uint8_t *bytes = NULL;
+    size_t cap = 0, n;
+    char path[PATH_MAX];
+    yk_status st = YK_EDATA;
+    for (size_t i = 0; i < s->folders.files && st == YK_EDATA; i++) {
+        yk_folders_path(&s->folders, i, path, sizeof path);
+        if (!(st = load_file(path, &bytes, &cap, &n)))
+            st = yk__pictures_like(bytes, n, &s->form);
+    }
+    free(bytes);
+    return st ? yk_fail(st, "%s: %s", path, yk_error()) : YK_OK;
+}
+
+yk_status yk_images_open(const yk_spec *spec, yk_split split, const yk_source_options *o, yk_source **out)
+{
+    (void)o;
+    yk_image_form form;
+    yk_status st = yk_spec_check(spec, YK__PICTURES_KEYS);
+    if (!st)
+        st = yk__pictures_options(spec, &form);
+    if (!st && !*spec->where)
+        st = yk_fail(YK_EUSAGE, "%s: names no directory: write images:DIRECTORY", spec->text);
+    if (st)
+        return st;
+    image_source *s = calloc(1, sizeof *s);
+    if (!s)
+        return yk_fail_memory(sizeof *s, "a source");
+    s->base.ops = &image_ops;
+    s->form = form;
+    st = yk_folders_list(spec->where, split, &s->folders);
+    if (!st && !form.height)
+        st = like_the_first(s);
+    if (st) {
+        image_free(&s->base);
+        return st;
+    }
+    s->order = yk_perm_make(s->folders.files, ORDER_SEED);
+    yk__pictures_shape(&s->base, &s->form);
+    s->base.examples = s->folders.files;
+    s->base.nblocks = (s->folders.files + BLOCK_FILES - 1) / BLOCK_FILES;
+    s->base.classes = (uint32_t)s->folders.classes;
+    s->base.has_test = s->folders.has_test;
+    *out = &s->base;
+    return YK_OK;
+}

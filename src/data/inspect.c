@@ -1,0 +1,403 @@
+#include "data/inspect.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "data/files.h"
+#include "data/spec.h"
+#include "format/cache.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define ROWS_AT_A_TIME 4096
+#define CLASSES_MOST   ((int32_t)1 << 24)
+
+const uint64_t yk_inspect_cut[YK_INSPECT_CUTS] = {10, 100, 1000, 10000};
+
+/* ---- spreads */
+
+yk_status yk_spread_init(yk_spread *s, double width, bool below_zero)
+{
+    *s = (yk_spread){.width = width, .low = below_zero ? -(int64_t)(YK_SPREAD_BINS / 2) : 0};
+    s->bin = calloc(YK_SPREAD_BINS, sizeof *s->bin);
+    return s->bin ? YK_OK : yk_fail_memory(YK_SPREAD_BINS * sizeof *s->bin, "a histogram");
+}
+
+void yk_spread_fini(yk_spread *s)
+{
+    free(s->bin);
+    *s = (yk_spread){0};
+}
+
+/* Bins 2k and 2k + 1 become bin k, counted from zero: all move towards it, so that in this order none is overwritten
+ * before it was read. */
+static void widen(yk_spread *s)
+{
+    size_t zero = (size_t)-s->low;
+    for (size_t i = zero; i < YK_SPREAD_BINS; i++) {
+        uint64_t n = s->bin[i];
+        s->bin[i] = 0;
+        s->bin[zero + (i - zero) / 2] += n;
+    }
+    for (size_t i = zero; i-- > 0;) {
+        uint64_t n = s->bin[i];
+        s->bin[i] = 0;
+        s->bin[zero - 1 - (zero - 1 - i) / 2] += n;
+    }
+    s->width *= 2;
+}
+
+void yk_spread_add(yk_spread *s, double value)
+{
+    s->least = s->n == 0 || value < s->least ? value : s->least;
+    s->most = s->n == 0 || value > s->most ? value : s->most;
+    s->sum += value;
+    s->n++;
+    double at;
+    while (at = floor(value / s->width) - (double)s->low, at < 0.0 || at >= (double)YK_SPREAD_BINS)
+        widen(s);
+    s->bin[(size_t)at]++;
+}
+
+static size_t quantile_bin(const yk_spread *s, double share)
+{
+    uint64_t want = (uint64_t)ceil(share * (double)s->n), seen = 0;
+    size_t i = 0;
+    for (; i + 1 < YK_SPREAD_BINS; i++)
+        if ((seen += s->bin[i]) && seen >= want)
+            break;
+    return i;
+}
+
+double yk_spread_quantile(const yk_spread *s, double share)
+{
+    return s->width * (double)(s->low + (int64_t)quantile_bin(s, share));
+}
+
+/* Right for negative numbers, too. */
+static int64_t divide_down(int64_t a, int64_t b)
+{
+    return a / b - (a % b < 0);
+}
+
+size_t yk_spread_bars(const yk_spread *s, size_t most, yk_bar *out)
+{
+    if (s->n == 0)
+        return 0;
+    size_t last = YK_SPREAD_BINS - 1;
+    while (!s->bin[last])
+        last--;
+    int64_t from = s->low + (int64_t)quantile_bin(s, 0.0), to = s->low + (int64_t)last;
+    int64_t usual = s->low + (int64_t)quantile_bin(s, 0.999), step = 1;
+    /* one bar is left for the tail where there is one */
+    while (divide_down(usual, step) - divide_down(from, step) + 1 >
+           (int64_t)most - (divide_down(to, step) > divide_down(usual, step)))
+        step *= 2;
+    int64_t first = divide_down(from, step), end = divide_down(usual, step);
+    if (divide_down(to, step) - first + 1 <= (int64_t)most)
+        end = divide_down(to, step); /* the tail is short enough to be shown as it is */
+    size_t n = (size_t)(end - first + 1);
+    bool tail = divide_down(to, step) > end;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (yk_bar){.from = (double)((first + (int64_t)i) * step) * s->width,
+                          .to = (double)((first + (int64_t)i + 1) * step) * s->width};
+    if (tail)
+        out[n] = (yk_bar){.from = out[n - 1].to, .to = INFINITY};
+    for (int64_t b = from; b <= to; b++) {
+        size_t bar = (size_t)(divide_down(b, step) - first);
+        out[bar < n ? bar : n].n += s->bin[b - s->low];
+    }
+    return n + tail;
+}
+
+/* ---- files on disk */
+
+/* What the pattern finds, or only the first of it, in the order in which idx.c looks for them. Not being able to tell is no
+ * error: the source has been opened. */
+static void add_files(yk_inspection *i, const char *pattern, bool only_first)
+{
+    yk_files f;
+    if (yk_files_find(pattern, &f))
+        return;
+    i->files += only_first ? 1 : f.n;
+    i->bytes += only_first ? f.size[0] : f.bytes;
+    yk_files_fini(&f);
+}
+
+static void measure_idx(yk_inspection *i, const yk_spec *spec, yk_split split)
+{
+    struct stat st;
+    const char *labels = yk_spec_text(spec, "labels", NULL);
+    if (stat(spec->where, &st) == 0 && S_ISDIR(st.st_mode)) {
+        for (int labelled = 0; labelled < 2; labelled++) {
+            char *pattern;
+            if (asprintf(&pattern, "%s/%s-%s?idx%d-ubyte{,.gz}", spec->where,
+                         split == YK_SPLIT_TRAIN ? "train" : "t10k", labelled ? "labels" : "images",
+                         labelled ? 1 : 3) < 0)
+                return;
+            add_files(i, pattern, true);
+            free(pattern);
+        }
+    } else if (labels) {
+        add_files(i, spec->where, true);
+        add_files(i, labels, true);
+    }
+}
+
+static yk_status look_at_files(yk_inspection *i, const yk_source *s, yk_split split)
+{
+    yk_spec spec;
+    yk_status st = yk_spec_parse(s->spec, &spec);
+    if (st)
+        return st;
+    if (strcmp(i->format, "idx") == 0)
+        measure_idx(i, &spec, split);
+    else if (strcmp(i->format, "synth"))
+        add_files(i, spec.where, false);
+    if (strcmp(i->format, "cache") == 0) {
+        st = yk_cache_verify(spec.where);
+        i->verified = !st;
+    }
+    yk_spec_fini(&spec);
+    return st;
+}
+
+/* ---- the reading */
+
+typedef struct {
+    yk_inspection *out;
+    yk_keycount keys;
+    size_t first, class_cap;
+    double sum, squares;
+} walk;
+
+static yk_status reserve_classes(walk *w, size_t classes)
+{
+    yk_inspection *i = w->out;
+    if (classes <= i->classes)
+        return YK_OK;
+    uint64_t *grown = yk_grow(i->class_count, &w->class_cap, classes, sizeof *grown, "counting classes");
+    if (!grown)
+        return YK_ESYSTEM;
+    i->class_count = grown;
+    memset(grown + i->classes, 0, (classes - i->classes) * sizeof *grown);
+    i->classes = classes;
+    return YK_OK;
+}
+
+static yk_status count_labels(walk *w, const yk_rows *rows)
+{
+    int32_t most = 0;
+    for (size_t r = 0; r < rows->n; r++) {
+        int32_t label = rows->label[r];
+        if (label < 0 || label >= CLASSES_MOST)
+            return yk_fail(YK_EDATA, "record %llu has class %d; classes are counted from 0 to %d",
+                           (unsigned long long)(w->out->examples + r + 1), label, CLASSES_MOST - 1);
+        most = label > most ? label : most;
+    }
+    yk_status st = reserve_classes(w, (size_t)most + 1);
+    for (size_t r = 0; r < rows->n && !st; r++)
+        w->out->class_count[rows->label[r]]++;
+    return st;
+}
+
+static void widen_range(yk_inspection *i, double least, double most)
+{
+    i->least = least < i->least ? least : i->least;
+    i->most = most > i->most ? most : i->most;
+}
+
+static void count_bytes(walk *w, const uint8_t *x, size_t n)
+{
+    uint64_t sum = 0, squares = 0, zeros = 0;
+    uint8_t least = UINT8_MAX, most = 0;
+    for (size_t c = 0; c < n; c++) {
+        sum += x[c];
+        squares += (uint32_t)x[c] * x[c];
+        zeros += x[c] == 0;
+        least = x[c] < least ? x[c] : least;
+        most = x[c] > most ? x[c] : most;
+    }
+    w->sum += (double)sum;
+    w->squares += (double)squares;
+    w->out->zeros += zeros;
+    widen_range(w->out, least, most);
+    yk_spread_add(&w->out->spread, (double)sum / (double)n);
+}
+
+/* Returns their mean. */
+static double count_floats(walk *w, const float *x, size_t n)
+{
+    double sum = 0.0, squares = 0.0;
+    float least = INFINITY, most = -INFINITY;
+    size_t zeros = 0, ones = 0;
+    for (size_t c = 0; c < n; c++) {
+        sum += (double)x[c];
+        squares += (double)x[c] * (double)x[c];
+        zeros += x[c] == 0.0f;
+        ones += x[c] == 1.0f;
+        least = x[c] < least ? x[c] : least;
+        most = x[c] > most ? x[c] : most;
+    }
+    w->sum += sum;
+    w->squares += squares;
+    w->out->zeros += zeros;
+    w->out->ones &= ones == n;
+    widen_range(w->out, (double)least, (double)most);
+    return n ? sum / (double)n : 0.0;
+}
+
+static yk_status count_dense(walk *w, const yk_rows *rows)
+{
+    for (size_t r = 0; r < rows->n; r++) {
+        if (rows->kind == YK_ROWS_U8) {
+            count_bytes(w, rows->u8 + r * rows->dim, rows->dim);
+            continue;
+        }
+        double mean = count_floats(w, rows->f32 + r * rows->dim, rows->dim);
+        if (!isfinite(mean))
+            return yk_fail(YK_EDATA, "record %llu holds a value that is not a number",
+                           (unsigned long long)(w->out->examples + r + 1));
+        yk_spread_add(&w->out->spread, mean);
+    }
+    w->out->entries += (uint64_t)rows->n * rows->dim;
+    return YK_OK;
+}
+
+static yk_status count_sparse(walk *w, const yk_rows *rows)
+{
+    yk_inspection *i = w->out;
+    uint64_t entries = rows->start[rows->n];
+    for (uint64_t e = 0; e < entries; e++) {
+        uint32_t key = rows->index[e];
+        yk_status st = yk_keycount_add(&w->keys, key);
+        if (st)
+            return st;
+        i->index_least = key < i->index_least ? key : i->index_least;
+        i->index_most = key > i->index_most ? key : i->index_most;
+    }
+    for (size_t r = 0; r < rows->n; r++) {
+        size_t n = yk_rows_entries(rows, r);
+        i->empty += n == 0;
+        yk_spread_add(&i->spread, (double)n);
+    }
+    if (rows->value) {
+        count_floats(w, rows->value, (size_t)entries);
+    } else if (entries) {
+        w->sum += (double)entries;
+        w->squares += (double)entries;
+        widen_range(i, 1.0, 1.0);
+    }
+    i->entries += entries;
+    return YK_OK;
+}
+
+static yk_status count_rows(walk *w, const yk_rows *rows)
+{
+    yk_inspection *i = w->out;
+    yk_status st = count_labels(w, rows);
+    if (!st)
+        st = rows->kind == YK_ROWS_SPARSE ? count_sparse(w, rows) : count_dense(w, rows);
+    if (!st && i->first.n < w->first) {
+        size_t more = w->first - i->first.n;
+        st = yk_rows_append(&i->first, rows, 0, more < rows->n ? more : rows->n);
+    }
+    i->examples += rows->n;
+    i->columns = rows->dim > i->columns ? rows->dim : i->columns;
+    i->has_truth |= rows->truth != NULL;
+    return st;
+}
+
+static yk_status read_block(walk *w, yk_source *s, size_t block)
+{
+    yk_rows rows;
+    yk_reader *r;
+    yk_status st = yk_source_read(s, block, &r);
+    if (st)
+        return st;
+    yk_rows_init(&rows, s->kind, s->kind == YK_ROWS_SPARSE ? 0 : s->dim);
+    size_t got = 1;
+    while (!st && got) {
+        yk_rows_clear(&rows);
+        st = yk_reader_next(r, &rows, ROWS_AT_A_TIME, &got);
+        if (!st && got)
+            st = count_rows(w, &rows);
+    }
+    yk_rows_fini(&rows);
+    yk_reader_free(r);
+    return st;
+}
+
+static yk_status begin(walk *w, const yk_source *s)
+{
+    yk_inspection *i = w->out;
+    bool sparse = s->kind == YK_ROWS_SPARSE;
+    i->format = s->ops->name;
+    i->kind = s->kind;
+    i->columns = s->dim;
+    i->height = s->height;
+    i->width = s->width;
+    i->channels = s->channels;
+    i->has_test = yk_source_has_test_split(s);
+    i->least = INFINITY;
+    i->most = -INFINITY;
+    i->ones = s->kind != YK_ROWS_U8;
+    i->index_least = UINT32_MAX;
+    yk_rows_init(&i->first, s->kind, sparse ? 0 : s->dim);
+    i->scale = s->cached ? s->cached->scale : i->first.scale;
+    yk_status st = reserve_classes(w, s->classes > 2 && s->classes <= CLASSES_MOST ? s->classes : 2);
+    if (!st) /* numbers of entries are whole; means of bytes are below 256; of floats nothing is known */
+        st = yk_spread_init(&i->spread, sparse ? 1.0 : 0x1p-8, s->kind == YK_ROWS_F32);
+    return st || !sparse ? st : yk_keycount_init(&w->keys);
+}
+
+static yk_status end(walk *w, const yk_source *s)
+{
+    yk_inspection *i = w->out;
+    if (i->examples == 0)
+        return yk_fail(YK_EDATA, "%s: there are no examples in it", s->spec);
+    i->bad = atomic_load(&s->bad);
+    for (size_t c = 1; c < i->classes; c++)
+        i->majority = i->class_count[c] > i->class_count[i->majority] ? c : i->majority;
+    if (i->entries == 0) {
+        i->least = i->most = 0.0;
+        i->index_least = 0;
+        i->ones = false;
+        return YK_OK;
+    }
+    double n = (double)i->entries;
+    i->mean = w->sum / n;
+    i->deviation = sqrt(fmax(0.0, w->squares / n - i->mean * i->mean));
+    return i->kind == YK_ROWS_SPARSE
+               ? yk_keycount_rank(&w->keys, yk_inspect_cut, YK_INSPECT_CUTS, &i->ranking)
+               : YK_OK;
+}
+
+yk_status yk_inspect(yk_source *s, yk_split split, size_t first, yk_inspection *out)
+{
+    double begun = yk_now();
+    *out = (yk_inspection){.split = split};
+    walk w = {.out = out, .first = first};
+    yk_status st = begin(&w, s);
+    if (!st)
+        st = look_at_files(out, s, split);
+    for (size_t b = 0; b < s->nblocks && !st; b++)
+        st = read_block(&w, s, b);
+    if (!st)
+        st = end(&w, s);
+    yk_keycount_fini(&w.keys);
+    out->seconds = yk_now() - begun;
+    if (st)
+        yk_inspection_fini(out);
+    return st;
+}
+
+void yk_inspection_fini(yk_inspection *i)
+{
+    free(i->class_count);
+    yk_spread_fini(&i->spread);
+    yk_rows_fini(&i->first);
+    *i = (yk_inspection){0};
+}

@@ -1,0 +1,101 @@
+#include "data/pictures.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SIDE_MOST 4096
+
+static const struct {
+    const char *name;
+    yk_fit fit;
+} fits[] = {{"crop", YK_FIT_CROP}, {"pad", YK_FIT_PAD}, {"resize", YK_FIT_RESIZE}};
+
+/* 1 .. SIDE_MOST; 0: no such number. */
+static size_t read_side(const char *s, char **end_out)
+{
+    if (*s < '0' || *s > '9')
+        return 0;
+    unsigned long v = strtoul(s, end_out, 10);
+    return v <= SIDE_MOST ? v : 0;
+}
+
+static yk_status read_size(const yk_spec *spec, yk_image_form *out)
+{
+    const char *text = yk_spec_text(spec, "size", NULL);
+    char *end = NULL;
+    out->height = out->width = 0;
+    if (!text)
+        return YK_OK;
+    out->height = out->width = read_side(text, &end);
+    if (out->height && *end == 'x')
+        out->width = read_side(end + 1, &end);
+    if (!out->height || !out->width || *end)
+        return yk_fail(YK_EUSAGE, "%s: size=%s: write size=224, or size=HEIGHTxWIDTH, each from 1 to %d",
+                       spec->text, text, SIDE_MOST);
+    return YK_OK;
+}
+
+yk_status yk__pictures_options(const yk_spec *spec, yk_image_form *out)
+{
+    uint64_t channels;
+    yk_status st = read_size(spec, out);
+    if (!st)
+        st = yk_spec_u64(spec, "channels", out->height ? 3 : 0, 1, 3, &channels);
+    if (st)
+        return st;
+    if (channels == 2)
+        return yk_fail(YK_EUSAGE, "%s: channels=2: 1 (grey) or 3 (colours) is expected", spec->text);
+    out->channels = (size_t)channels;
+    const char *fit = yk_spec_text(spec, "fit", NULL);
+    out->fit = YK_FIT_CROP;
+    if (!fit)
+        return YK_OK;
+    if (!out->height)
+        return yk_fail(YK_EUSAGE, "%s: fit=%s: to what size? add size=224 or size=HEIGHTxWIDTH", spec->text,
+                       fit);
+    for (size_t i = 0; i < sizeof fits / sizeof fits[0]; i++)
+        if (!strcmp(fits[i].name, fit)) {
+            out->fit = fits[i].fit;
+            return YK_OK;
+        }
+    return yk_fail(YK_EUSAGE, "%s: fit=%s: crop, pad or resize is expected", spec->text, fit);
+}
+
+yk_status yk__pictures_like(const uint8_t *bytes, size_t n, yk_image_form *form)
+{
+    yk_image_decoder *d;
+    yk_image_form own;
+    yk_status st = yk_image_decoder_create(&d);
+    if (st)
+        return st;
+    st = yk_image_measure(d, bytes, n, &own);
+    yk_image_decoder_free(d);
+    if (st)
+        return st;
+    if (own.height > SIDE_MOST || own.width > SIDE_MOST)
+        return yk_fail(YK_EUSAGE,
+                       "the first picture has %zu x %zu pixels, too many to train on: add ?size=224",
+                       own.height, own.width);
+    own.channels = form->channels ? form->channels : own.channels;
+    *form = own;
+    return YK_OK;
+}
+
+void yk__pictures_shape(yk_source *s, const yk_image_form *form)
+{
+    s->kind = YK_ROWS_U8;
+    s->height = form->height;
+    s->width = form->width;
+    s->channels = form->channels;
+    s->dim = form->height * form->width * form->channels;
+}
+
+yk_status yk__pictures_add(yk_image_decoder *d, const uint8_t *bytes, size_t n, const yk_image_form *form,
+                           int32_t label, yk_rows *rows)
+{
+    uint8_t *planes;
+    yk_status st = yk_rows_dense_u8(rows, &planes);
+    if (!st)
+        st = yk_image_decode(d, bytes, n, form, planes);
+    return st ? st : yk_rows_commit(rows, 0, label);
+}

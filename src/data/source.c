@@ -1,0 +1,300 @@
+#include "data/source.h"
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "data/files.h"
+#include "data/folders.h"
+#include "data/formats.h"
+#include "format/idx.h"
+#include "format/input.h"
+#include "format/tfrecord.h"
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SNIFF_BYTES ((size_t)64 << 10)
+#define BAD_SHOWN   3 /* skipped records that are told one by one */
+
+static const struct {
+    const char *name, *usage;
+    yk_status (*open)(const yk_spec *spec, yk_split split, const yk_source_options *o, yk_source **out);
+    bool has_test; /* every set of this format has a test half */
+} formats[] = {
+    {"idx", "idx:DIRECTORY", yk_idx_open, false},
+    {"tfrecord", "tfrecord:FILES", yk_tfrecord_open, false},
+    {"libsvm", "libsvm:FILES", yk_libsvm_open, false},
+    {"criteo", "criteo:FILES", yk_criteo_open, false},
+    {"cifar10", "cifar10:DIRECTORY", yk_cifar10_open, false},
+    {"images", "images:DIRECTORY", yk_images_open, false},
+    {"cache", "cache:FILE", yk_cache_open, false},
+    {"synth", "synth:digits, synth:ctr, synth:images", yk_synth_open, true},
+};
+
+#define NFORMATS (sizeof formats / sizeof formats[0])
+
+static const char *known_formats(char *text, size_t size)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < NFORMATS && n < size; i++)
+        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", formats[i].usage);
+    return text;
+}
+
+/* ---- a bare path: what is in it? */
+
+/* `1 7:0.5 9:1`: a number, then index:value. */
+static bool libsvm_line(const char *line)
+{
+    char *end;
+    strtod(line, &end);
+    if (end == line || (*end != ' ' && *end != '\t'))
+        return false;
+    char *number = end + strspn(end, " \t");
+    size_t digits = strspn(number, "0123456789");
+    if (digits == 0 || number[digits] != ':')
+        return false;
+    strtod(number + digits + 1, &end);
+    return end != number + digits + 1;
+}
+
+/* The first line that is neither empty nor a comment decides. */
+static const char *recognise_text(char *text)
+{
+    for (char *save, *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        size_t tabs = 0;
+        for (const char *p = line; *p; p++)
+            tabs += *p == '\t';
+        if (tabs == 39)
+            return "criteo";
+        if (libsvm_line(line))
+            return "libsvm";
+        if (line[strspn(line, " \t\r")] && *line != '#')
+            return NULL;
+    }
+    return NULL;
+}
+
+static const char *recognise_bytes(const uint8_t *p, size_t n)
+{
+    uint64_t length;
+    if (n >= 8 && !memcmp(p, "YKCACHE1", 8))
+        return "cache";
+    if (n >= YK_TFR_HEADER && yk_tfr_header(p, &length))
+        return "tfrecord";
+    if (yk_idx_magic(p, n))
+        return "idx";
+    if (memchr(p, 0, n < SNIFF_BYTES ? n : SNIFF_BYTES))
+        return NULL;
+    n = n < SNIFF_BYTES ? n : SNIFF_BYTES;
+    char *text = strndup((const char *)p, n);
+    const char *name = text ? recognise_text(text) : NULL;
+    free(text);
+    return name;
+}
+
+static yk_status recognise_file(const char *path, const char **name_out)
+{
+    yk_input *in;
+    const uint8_t *p;
+    size_t have;
+    yk_status st = yk_input_open(path, 0, &in);
+    if (st)
+        return st;
+    if (!(st = yk_input_peek(in, SNIFF_BYTES, &p, &have))) {
+        char known[256];
+        *name_out = recognise_bytes(p, have);
+        if (have == 0)
+            st = yk_fail(YK_EDATA, "%s: is empty", path);
+        else if (!*name_out)
+            st = yk_fail(YK_EDATA, "%s: its content is of no known format; if you know better, say so: %s",
+                         path, known_formats(known, sizeof known));
+    }
+    yk_input_free(in);
+    return st;
+}
+
+static yk_status recognise(const char *where, const char **name_out)
+{
+    yk_files files;
+    if (yk_idx_in(where, YK_SPLIT_TRAIN) || yk_idx_in(where, YK_SPLIT_TEST)) {
+        *name_out = "idx";
+        return YK_OK;
+    }
+    if (yk_cifar10_in(where)) {
+        *name_out = "cifar10";
+        return YK_OK;
+    }
+    if (yk_folders_in(where)) {
+        *name_out = "images";
+        return YK_OK;
+    }
+    yk_status st = yk_files_find(where, &files);
+    if (st)
+        return st;
+    st = recognise_file(files.path[0], name_out);
+    yk_files_fini(&files);
+    return st;
+}
+
+/* ---- the verbs */
+
+static yk_status open_format(const yk_spec *spec, const char *name, yk_split split,
+                             const yk_source_options *o, yk_source **out)
+{
+    for (size_t i = 0; i < NFORMATS; i++) {
+        if (strcmp(formats[i].name, name))
+            continue;
+        yk_status st = formats[i].open(spec, split, o, out);
+        if (!st && formats[i].has_test)
+            (*out)->has_test = true;
+        return st;
+    }
+    char known[256];
+    return yk_fail(YK_EUSAGE, "%s: no data format is called %s; there are: %s", spec->text, name,
+                   known_formats(known, sizeof known));
+}
+
+yk_status yk_source_open(const char *spec_text, yk_split split, const yk_source_options *options,
+                         yk_source **out)
+{
+    static const yk_source_options none = {0};
+    options = options ? options : &none;
+    yk_spec spec;
+    yk_status st = yk_spec_parse(spec_text, &spec);
+    if (st)
+        return st;
+    const char *name = spec.format;
+    if (!*name)
+        st = recognise(spec.where, &name);
+    yk_source *s = NULL;
+    if (!st)
+        st = open_format(&spec, name, split, options, &s);
+    yk_spec_fini(&spec);
+    if (st)
+        return st;
+    s->skip_bad = options->skip_bad;
+    s->spec = strdup(spec_text);
+    if (!s->spec) {
+        yk_source_free(s);
+        return yk_fail_memory(strlen(spec_text), "a data spec");
+    }
+    *out = s;
+    return YK_OK;
+}
+
+void yk_source_free(yk_source *s)
+{
+    if (!s)
+        return;
+    free(s->spec);
+    free(s->bad_seen);
+    s->spec = NULL;
+    s->bad_seen = NULL;
+    s->ops->free(s);
+}
+
+yk_status yk_source_read(yk_source *s, size_t block, yk_reader **out)
+{
+    return s->ops->reader(s, block, out);
+}
+
+yk_status yk_reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out)
+{
+    *got_out = 0;
+    return r->source->ops->next(r, rows, max, got_out);
+}
+
+void yk_reader_free(yk_reader *r)
+{
+    if (r)
+        r->source->ops->reader_free(r);
+}
+
+bool yk_source_has_test_split(const yk_source *s)
+{
+    return s->has_test;
+}
+
+/* ---- bad records. Streamed data is read again in every epoch, and by several workers: a record is counted when it is
+ * first met. What was met is a hash table of (file, offset), doubled when half full. */
+
+static uint64_t *bad_slot(uint64_t *seen, size_t cap, uint64_t id)
+{
+    size_t at = (size_t)(id >> 8) & (cap - 1);
+    while (seen[at] && seen[at] != id)
+        at = (at + 1) & (cap - 1);
+    return &seen[at];
+}
+
+static yk_status grow_bad(yk_source *s)
+{
+    size_t cap = s->bad_cap ? 2 * s->bad_cap : 64;
+    uint64_t *seen = calloc(cap, sizeof *seen);
+    if (!seen)
+        return yk_fail_memory(cap * sizeof *seen, "bad records");
+    for (size_t i = 0; i < s->bad_cap; i++)
+        if (s->bad_seen[i])
+            *bad_slot(seen, cap, s->bad_seen[i]) = s->bad_seen[i];
+    free(s->bad_seen);
+    s->bad_seen = seen;
+    s->bad_cap = cap;
+    return YK_OK;
+}
+
+/* Counts it if it is new and --skip-bad allows one more; *before_out were counted before. */
+static yk_status count_bad(yk_source *s, const char *file, uint64_t offset, uint64_t *before_out,
+                           bool *known_out)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* rare: one serves all sources */
+    uint64_t id = yk_mix64(offset + 1);
+    for (const char *p = file; *p; p++)
+        id = (id ^ (uint8_t)*p) * 0x100000001b3u;
+    id = yk_mix64(id) | 1; /* 0 is an empty slot */
+    pthread_mutex_lock(&lock);
+    uint64_t n = atomic_load(&s->bad);
+    *before_out = n;
+    *known_out = s->bad_cap && *bad_slot(s->bad_seen, s->bad_cap, id) == id;
+    yk_status st = YK_OK;
+    if (!*known_out && n < s->skip_bad) {
+        if (2 * (n + 1) > s->bad_cap)
+            st = grow_bad(s);
+        if (!st) {
+            *bad_slot(s->bad_seen, s->bad_cap, id) = id;
+            atomic_store(&s->bad, n + 1);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+yk_status yk_source_bad(yk_source *s, const char *file, uint64_t record, uint64_t offset, const char *reason,
+                        ...)
+{
+    char why[512], number[40] = "";
+    va_list args;
+    va_start(args, reason);
+    vsnprintf(why, sizeof why, reason, args);
+    va_end(args);
+    if (record != UINT64_MAX)
+        snprintf(number, sizeof number, "record %" PRIu64 " ", record);
+    uint64_t before;
+    bool known;
+    yk_status st = count_bad(s, file, offset, &before, &known);
+    if (st || known)
+        return st;
+    if (before < s->skip_bad) {
+        if (before < BAD_SHOWN)
+            yk_warn("%s: %sat byte %" PRIu64 ": %s; skipped%s", file, number, offset, why,
+                    before + 1 == BAD_SHOWN ? " (further ones are only counted)" : "");
+        return YK_OK;
+    }
+    if (s->skip_bad == 0)
+        return yk_fail(YK_EDATA, "%s: %sat byte %" PRIu64 ": %s (--skip-bad N skips up to N bad records)",
+                       file, number, offset, why);
+    return yk_fail(YK_EDATA,
+                   "%s: %sat byte %" PRIu64 ": %s (one more bad record than --skip-bad %" PRIu64 " allows)",
+                   file, number, offset, why, s->skip_bad);
+}

@@ -1,0 +1,172 @@
+#include "data/spec.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPTIONS_MOST (sizeof((yk_spec *)0)->option / sizeof((yk_spec *)0)->option[0])
+
+static bool letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool key_char(char c)
+{
+    return letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '-';
+}
+
+/* "features=10..." but not "/day=1": a '?' in a pattern may be followed by anything. */
+static bool begins_option(const char *s)
+{
+    if (!letter(*s))
+        return false;
+    while (key_char(*s))
+        s++;
+    return *s == '=';
+}
+
+static char *find_options(char *where)
+{
+    for (char *q = strchr(where, '?'); q; q = strchr(q + 1, '?'))
+        if (begins_option(q + 1))
+            return q;
+    return NULL;
+}
+
+/* The format is a word of letters and digits before the first ':', so that "./a:b" and "/x:y" stay paths. */
+static char *end_of_format(char *s)
+{
+    if (!letter(*s))
+        return NULL;
+    char *p = s;
+    while (letter(*p) || (*p >= '0' && *p <= '9'))
+        p++;
+    return *p == ':' && p - s > 1 ? p : NULL;
+}
+
+static yk_status parse_options(yk_spec *spec, char *list)
+{
+    for (char *next; list; list = next) {
+        next = strchr(list, '&');
+        if (next)
+            *next++ = 0;
+        if (!begins_option(list))
+            return yk_fail(YK_EUSAGE, "%s: '%s' is not an option: write key=value, separated by '&'",
+                           spec->text, list);
+        char *value = strchr(list, '=');
+        *value++ = 0;
+        if (yk_spec_text(spec, list, NULL))
+            return yk_fail(YK_EUSAGE, "%s: the option %s is given twice", spec->text, list);
+        if (spec->noptions == OPTIONS_MOST)
+            return yk_fail(YK_EUSAGE, "%s: more than %zu options", spec->text, OPTIONS_MOST);
+        spec->option[spec->noptions].key = list;
+        spec->option[spec->noptions++].value = value;
+    }
+    return YK_OK;
+}
+
+yk_status yk_spec_parse(const char *text, yk_spec *out)
+{
+    *out = (yk_spec){0};
+    if (!*text)
+        return yk_fail(YK_EUSAGE,
+                       "the data spec is empty: write format:where, for instance synth:digits, or a path");
+    size_t n = strlen(text);
+    out->text = strdup(text);
+    out->storage = malloc(n + 2); /* one more for an empty format */
+    if (!out->text || !out->storage) {
+        yk_spec_fini(out);
+        return yk_fail_memory(2 * n, "a data spec");
+    }
+    memcpy(out->storage, text, n + 1);
+    out->storage[n + 1] = 0;
+    char *colon = end_of_format(out->storage);
+    if (colon) {
+        *colon = 0;
+        out->format = out->storage;
+        out->where = colon + 1;
+    } else {
+        out->format = out->storage + n + 1;
+        out->where = out->storage;
+    }
+    char *options = find_options(out->where);
+    if (!options)
+        return YK_OK;
+    *options = 0;
+    yk_status st = parse_options(out, options + 1);
+    if (st)
+        yk_spec_fini(out);
+    return st;
+}
+
+void yk_spec_fini(yk_spec *spec)
+{
+    free(spec->text);
+    free(spec->storage);
+    *spec = (yk_spec){0};
+}
+
+const char *yk_spec_text(const yk_spec *spec, const char *key, const char *fallback)
+{
+    for (size_t i = 0; i < spec->noptions; i++)
+        if (!strcmp(spec->option[i].key, key))
+            return spec->option[i].value;
+    return fallback;
+}
+
+yk_status yk_spec_u64(const yk_spec *spec, const char *key, uint64_t fallback, uint64_t least, uint64_t most,
+                      uint64_t *out)
+{
+    const char *s = yk_spec_text(spec, key, NULL);
+    *out = fallback;
+    if (!s)
+        return YK_OK;
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(s, &end, 10);
+    if (*s < '0' || *s > '9' || *end || errno || v < least || v > most)
+        return yk_fail(YK_EUSAGE, "%s: %s=%s: a whole number from %llu to %llu is expected", spec->text, key,
+                       s, (unsigned long long)least, (unsigned long long)most);
+    *out = v;
+    return YK_OK;
+}
+
+yk_status yk_spec_real(const yk_spec *spec, const char *key, double fallback, double least, double most,
+                       double *out)
+{
+    const char *s = yk_spec_text(spec, key, NULL);
+    *out = fallback;
+    if (!s)
+        return YK_OK;
+    char *end;
+    double v = strtod(s, &end);
+    if (!*s || *s == ' ' || *end || !isfinite(v) || v < least || v > most)
+        return yk_fail(YK_EUSAGE, "%s: %s=%s: a number from %g to %g is expected", spec->text, key, s, least,
+                       most);
+    *out = v;
+    return YK_OK;
+}
+
+static bool listed(const char *keys, const char *key)
+{
+    size_t n = strlen(key);
+    for (const char *p = keys; *p;) {
+        size_t m = strcspn(p, " ");
+        if (m == n && !memcmp(p, key, n))
+            return true;
+        p += m + strspn(p + m, " ");
+    }
+    return false;
+}
+
+yk_status yk_spec_check(const yk_spec *spec, const char *known_keys)
+{
+    for (size_t i = 0; i < spec->noptions; i++)
+        if (!listed(known_keys, spec->option[i].key))
+            return yk_fail(YK_EUSAGE, "%s: no option is called %s here; there %s%s", spec->text,
+                           spec->option[i].key, *known_keys ? "are: " : "are none", known_keys);
+    return YK_OK;
+}

@@ -1,0 +1,284 @@
+#include "data/synth_images.h"
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "data/synth.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- how much of everything: tuned, see synth_images.h */
+#define TILE_MOST   64 /* a pattern repeats after so many pixels */
+#define KINDS       3  /* of objects in a class */
+#define BACKGROUNDS 24
+#define OUTLINES    12
+#define CELLS       4  /* of a pattern's lattice, each way */
+#define RADIUS      56 /* of an outline, of 256 */
+#define RADIUS_MORE 40
+#define GROUND      56 /* the backgrounds are paler: they leave out so much of either end */
+#define JITTER      5  /* an object is moved by up to size / JITTER each way */
+#define FAINT       40 /* contrast, of 64 */
+#define STRONG      64
+#define BRIGHT      24 /* brightness, up or down */
+#define NOISE       24 /* noise of a pixel, up or down, at most */
+
+typedef int16_t i16x8 __attribute__((vector_size(16)));
+typedef uint8_t u8x8 __attribute__((vector_size(8)));
+
+struct yk_pictures {
+    yk_pictures_shape shape;
+    uint32_t tile, margin, stride; /* stride: of an outline's row */
+    /* patterns: [classes * KINDS + BACKGROUNDS][channels][tile][2 * tile], rows written twice over so that one can begin
+     * anywhere in them */
+    uint8_t *patterns;
+    size_t pattern_bytes;
+    uint8_t *outlines; /* [OUTLINES][size + 2 margin][stride], 0 .. 127 */
+    size_t outline_bytes;
+};
+
+/* ---- what is drawn once: patterns and outlines */
+
+/* 0 .. 256 along a smooth step, 3t^2 - 2t^3, for t = at / of. */
+static uint32_t smooth(uint32_t at, uint32_t of)
+{
+    uint64_t t = (uint64_t)at * 4096 / of;
+    return (uint32_t)(t * t * (3 * 4096 - 2 * t) >> 28);
+}
+
+static int blend(int a, int b, uint32_t of256)
+{
+    return a + (b - a) * (int)of256 / 256;
+}
+
+/* A periodic pattern: values on a lattice, smooth in between. They are the same values in every pattern, dark to bright, in
+ * a random order: no class is brighter or redder than another. */
+static void draw_plane(yk_rng *r, uint32_t tile, int dark, int light, uint8_t *plane)
+{
+    uint8_t lattice[CELLS][CELLS] = {{0}};
+    for (int i = 0; i < CELLS * CELLS; i++) {
+        int j = (int)yk_rng_below(r, (uint32_t)i + 1);
+        lattice[i / CELLS][i % CELLS] = lattice[j / CELLS][j % CELLS];
+        lattice[j / CELLS][j % CELLS] = (uint8_t)(dark + i * (light - dark) / (CELLS * CELLS - 1));
+    }
+    for (uint32_t y = 0; y < tile; y++) {
+        uint32_t cy = y * CELLS / tile, fy = smooth(y * CELLS % tile, tile);
+        for (uint32_t x = 0; x < tile; x++) {
+            uint32_t cx = x * CELLS / tile, fx = smooth(x * CELLS % tile, tile);
+            const uint8_t *above = lattice[cy], *below = lattice[(cy + 1) % CELLS];
+            int top = blend(above[cx], above[(cx + 1) % CELLS], fx);
+            int bottom = blend(below[cx], below[(cx + 1) % CELLS], fx);
+            plane[y * 2 * tile + x] = (uint8_t)blend(top, bottom, fy);
+        }
+        memcpy(plane + y * 2 * tile + tile, plane + y * 2 * tile, tile);
+    }
+}
+
+/* A blob: a disc whose radius changes with the direction: right, below, left, above, and the four between them. Soft at
+ * its edge. In units of size / 256, from the middle. */
+static int blob(const int straight[4], const int between[4], int x, int y)
+{
+    int ax = abs(x), ay = abs(y), large = ax > ay ? ax : ay, small = ax > ay ? ay : ax;
+    int side = ax > ay ? straight[x < 0 ? 2 : 0] : straight[y < 0 ? 3 : 1];
+    int corner = between[(y < 0 ? 2 : 0) + (x < 0)];
+    int r = large ? side + (corner - side) * small / large : side;
+    int d2 = x * x + y * y, inner = r - 12, outer = r + 12;
+    if (d2 <= inner * inner)
+        return 127;
+    if (d2 >= outer * outer)
+        return 0;
+    return (outer * outer - d2) * 127 / (outer * outer - inner * inner);
+}
+
+static void draw_outline(yk_rng *r, const yk_pictures *p, uint8_t *out)
+{
+    int radius[8], size = (int)p->shape.size, margin = (int)p->margin;
+    for (int i = 0; i < 8; i++)
+        radius[i] = RADIUS + (int)yk_rng_below(r, RADIUS_MORE);
+    for (int y = 0; y < size + 2 * margin; y++)
+        for (int x = 0; x < size + 2 * margin; x++) {
+            int bx = (2 * (x - margin) + 1 - size) * 128 / size,
+                by = (2 * (y - margin) + 1 - size) * 128 / size;
+            out[(size_t)y * p->stride + (size_t)x] = (uint8_t)blob(radius, radius + 4, bx, by);
+        }
+}
+
+yk_pictures *yk_pictures_create(const yk_pictures_shape *shape)
+{
+    yk_pictures head = {.shape = *shape};
+    head.tile = shape->size < TILE_MOST ? shape->size : TILE_MOST;
+    head.margin = shape->size / JITTER;
+    head.stride = shape->size + 2 * head.margin + 8;
+    size_t patterns = (size_t)shape->classes * KINDS + BACKGROUNDS;
+    size_t plane = (size_t)head.tile * 2 * head.tile;
+    head.pattern_bytes = shape->channels * plane;
+    head.outline_bytes = (size_t)head.stride * (shape->size + 2 * head.margin);
+    size_t header = YK_ROUND_UP(sizeof head, YK_ALIGN);
+    size_t bytes = header + patterns * head.pattern_bytes + OUTLINES * head.outline_bytes + 16;
+    uint8_t *block = yk_alloc(bytes, 1, "patterns of pictures");
+    if (!block)
+        return NULL;
+    yk_pictures *p = (yk_pictures *)block;
+    *p = head;
+    p->patterns = block + header;
+    p->outlines = p->patterns + patterns * p->pattern_bytes;
+    uint64_t seed = yk_mix64(shape->seed ^ 0x706963747572u); /* apart from the streams of examples */
+    for (size_t i = 0; i < patterns; i++) {
+        yk_rng r = yk_rng_seed(seed, i);
+        bool object = i < (size_t)shape->classes * KINDS;
+        for (uint32_t c = 0; c < shape->channels; c++)
+            draw_plane(&r, p->tile, object ? 0 : GROUND, object ? 255 : 255 - GROUND,
+                       p->patterns + i * p->pattern_bytes + c * plane);
+    }
+    for (size_t i = 0; i < OUTLINES; i++) {
+        yk_rng r = yk_rng_seed(seed, UINT64_MAX - i);
+        draw_outline(&r, p, p->outlines + i * p->outline_bytes);
+    }
+    return p;
+}
+
+/* ---- one picture */
+
+typedef struct {
+    i16x8 contrast, level; /* of 64; what is added after that */
+    i16x8 noise;
+} tone;
+
+static i16x8 all(int v)
+{
+    int16_t w = (int16_t)v;
+    return (i16x8){w, w, w, w, w, w, w, w};
+}
+
+static inline i16x8 load8(const uint8_t *p)
+{
+    u8x8 v;
+    memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, i16x8);
+}
+
+/* Eight pixels. Everything stays within 16 bits: 255 * 127, 255 * 64, 128 * NOISE. */
+static inline u8x8 mix8(const uint8_t *object, const uint8_t *ground, const uint8_t *outline, uint64_t draw,
+                        const tone *t)
+{
+    i16x8 g = load8(ground), v = g + (((load8(object) - g) * load8(outline)) >> 7);
+    i16x8 grain = load8((const uint8_t *)&draw) - 128;
+    v = ((v * t->contrast) >> 6) + t->level + ((grain * t->noise) >> 7);
+    v = v & (v > 0); /* a comparison is all ones where it holds */
+    v = (v & (v < 255)) | (255 & (v >= 255));
+    return __builtin_convertvector(v, u8x8);
+}
+
+/* One row: `size` pixels, of which the patterns have `tile` at a time. */
+static void mix_row(yk_rng *r, const tone *t, uint32_t size, uint32_t tile, const uint8_t *object,
+                    const uint8_t *ground, const uint8_t *outline, uint8_t *out)
+{
+    for (uint32_t x = 0; x < size; x += tile) {
+        uint32_t n = size - x < tile ? size - x : tile, i = 0;
+        for (; i + 8 <= n; i += 8) {
+            u8x8 v = mix8(object + i, ground + i, outline + x + i, yk_rng_u64(r), t);
+            memcpy(out + x + i, &v, sizeof v);
+        }
+        if (i <
+            n) { /* the patterns can be read a little further: rows are written twice, and blocks have a rest */
+            u8x8 v = mix8(object + i, ground + i, outline + x + i, yk_rng_u64(r), t);
+            memcpy(out + x + i, &v, n - i);
+        }
+    }
+}
+
+/* One draw for each declarator: C leaves open in which order the parts of an expression are worked out. */
+int yk_pictures_make(const yk_pictures *p, uint64_t stream, uint8_t *pixels_out)
+{
+    yk_rng r = yk_rng_seed(p->shape.seed, stream);
+    uint32_t size = p->shape.size, tile = p->tile, margin = p->margin;
+    uint32_t class = yk_rng_below(&r, p->shape.classes), kind = yk_rng_below(&r, KINDS);
+    uint32_t back = yk_rng_below(&r, BACKGROUNDS);
+    uint32_t dx = yk_rng_below(&r, 2 * margin + 1), dy = yk_rng_below(&r, 2 * margin + 1);
+    uint32_t gx = yk_rng_below(&r, tile), gy = yk_rng_below(&r, tile);
+    int contrast = FAINT + (int)yk_rng_below(&r, STRONG - FAINT + 1);
+    int bright = (int)yk_rng_below(&r, 2 * BRIGHT + 1) - BRIGHT;
+    int noise = (int)yk_rng_below(&r, NOISE + 1);
+    tone t = {all(contrast), all(128 - 128 * contrast / 64 + bright), all(noise)};
+    size_t number = (size_t) class * KINDS + kind, plane = (size_t)tile * 2 * tile;
+    const uint8_t *object = p->patterns + number * p->pattern_bytes;
+    const uint8_t *ground = p->patterns + ((size_t)p->shape.classes * KINDS + back) * p->pattern_bytes;
+    const uint8_t *outline = p->outlines + number % OUTLINES * p->outline_bytes;
+    for (uint32_t c = 0; c < p->shape.channels; c++, object += plane, ground += plane)
+        for (uint32_t y = 0; y < size; y++)
+            mix_row(&r, &t, size, tile, object + (size_t)((y + dy) % tile) * 2 * tile + dx % tile,
+                    ground + (size_t)((y + gy) % tile) * 2 * tile + gx,
+                    outline + (size_t)(y + dy) * p->stride + dx, pixels_out + ((size_t)c * size + y) * size);
+    return (int)class;
+}
+
+/* ---- as a source */
+
+typedef struct {
+    yk_synth base;
+    yk_pictures *pictures;
+} picture_source;
+
+static yk_status make_picture(const yk_synth *s, uint64_t number, yk_rows *rows)
+{
+    uint8_t *pixels;
+    yk_status st = yk_rows_dense_u8(rows, &pixels);
+    if (st)
+        return st;
+    int class = yk_pictures_make(((const picture_source *)s)->pictures, s->stream + number, pixels);
+    return yk_rows_commit(rows, 0, class);
+}
+
+static void free_pictures(yk_synth *s)
+{
+    yk_free(((picture_source *)s)->pictures);
+}
+
+static yk_status read_shape(const yk_spec *spec, yk_pictures_shape *out)
+{
+    uint64_t size, channels, classes;
+    yk_status st = yk_spec_check(spec, "size classes channels examples test seed");
+    if (!st)
+        st = yk_spec_u64(spec, "size", 32, YK_PICTURES_LEAST, YK_PICTURES_MOST, &size);
+    if (!st)
+        st = yk_spec_u64(spec, "classes", 10, 2, 10000, &classes);
+    if (!st)
+        st = yk_spec_u64(spec, "channels", 3, 1, 3, &channels);
+    if (!st && channels == 2)
+        st = yk_fail(YK_EUSAGE, "%s: channels=2: 1 (grey) or 3 (colours) is expected", spec->text);
+    if (st)
+        return st;
+    *out = (yk_pictures_shape){
+        .size = (uint32_t)size, .channels = (uint32_t)channels, .classes = (uint32_t)classes};
+    return YK_OK;
+}
+
+yk_status yk__synth_images(const yk_spec *spec, yk_split split, yk_synth **out)
+{
+    yk_pictures_shape shape = {0};
+    yk_status st = read_shape(spec, &shape);
+    if (st)
+        return st;
+    picture_source *s = calloc(1, sizeof *s);
+    if (!s)
+        return yk_fail_memory(sizeof *s, "a data source");
+    yk_source *b = &s->base.base;
+    b->kind = YK_ROWS_U8;
+    b->classes = shape.classes;
+    b->height = b->width = shape.size;
+    b->channels = shape.channels;
+    b->dim = (size_t)shape.size * shape.size * shape.channels;
+    s->base.block = b->dim < (1u << 20) / 64 ? (1u << 20) / b->dim : 64; /* about a megabyte */
+    s->base.make = make_picture;
+    s->base.done = free_pictures;
+    if ((st = yk__synth_common(&s->base, spec, split, 50000, 10000)))
+        goto free_source;
+    shape.seed = s->base.seed;
+    if (!(s->pictures = yk_pictures_create(&shape))) {
+        st = YK_ESYSTEM;
+        goto free_source;
+    }
+    *out = &s->base;
+    return YK_OK;
+free_source:
+    free(s);
+    return st;
+}
