@@ -1,0 +1,232 @@
+/* Dense: y(o) = b(o) + sum over i of w(o, i) x(i), x flattened in the order channel, row, column (as PyTorch's Flatten).
+ *
+ * All three products run through block.h with blocks of images as its "pixels". The gradient by the weights sums over images,
+ * which are lanes; so x is turned round first (xt: a row per image), and then lanes are inputs: dw(o, i) = sum over images n
+ * of dy(o, n) xt(n, i). Weights [out][in].
+ */
+#include "model/net.h"
+
+#include "base/mem.h"
+#include "model/layer_words.h"
+#include <string.h>
+
+typedef struct {
+    size_t inputs, padded;            /* padded: to a whole vector */
+    int32_t *in_k, *w_k;              /* [inputs] of x; 0, 1, 2 ... */
+    int32_t *out_k, *wo_k;            /* [outputs] of dy; o * inputs */
+    int32_t *x_p, *y_p, *dx_p, *dy_p; /* [blocks] */
+    int32_t *n_dy, *n_xt;             /* [images] */
+    int32_t *v_p;                     /* [padded / 16] */
+    float *xt;                        /* [images][padded] */
+    float *tail;                      /* [outputs][16]: the last, partial vector of a row of dw */
+} tables;
+
+static const char *parse(yk__layer *l, int n, char **word)
+{
+    if (n != 1 || !yk__word_number(word[0], strlen(word[0]), 1, YK__MOST_OUTPUTS, &l->count))
+        return "dense needs the number of outputs, as in: dense 120";
+    return NULL;
+}
+
+static yk_status shape(yk__layer *l, yk__edge *in, yk__edge *out)
+{
+    *out = (yk__edge){.channels = l->count, .height = 1, .width = 1};
+    l->fan_in = yk__edge_size(in);
+    l->fan_out = l->count;
+    l->weights = l->count * l->fan_in;
+    l->biases = l->count;
+    l->flops = 2.0 * (double)l->weights;
+    if (l->weights >= INT32_MAX)
+        return yk_fail(YK_EUSAGE, "dense %zu after %zu inputs would have %zu weights; at most %d", l->count,
+                       l->fan_in, l->weights, INT32_MAX);
+    return YK_OK;
+}
+
+static void free_layer(yk__layer *l)
+{
+    tables *t = l->plan;
+    if (!t)
+        return;
+    void *all[] = {t->in_k, t->w_k,  t->out_k, t->wo_k, t->x_p, t->y_p, t->dx_p,
+                   t->dy_p, t->n_dy, t->n_xt,  t->v_p,  t->xt,  t->tail};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        yk_free(all[i]);
+    yk_free(t);
+    l->plan = NULL;
+}
+
+static yk_status plan(yk__layer *l, size_t max_blocks)
+{
+    const yk__edge *in = &l->in_edge, *out = &l->out_edge;
+    const yk__strides x = yk__strides_of(in, in->border), dx = yk__strides_of(in, in->grad_border),
+                      y = yk__strides_of(out, out->border), dy = yk__strides_of(out, out->grad_border);
+    const size_t images = max_blocks * YK_LANES, n = yk__edge_size(in);
+    /* offsets are 32 bits wide */
+    const size_t most = INT32_MAX / (max_blocks ? max_blocks : 1);
+    if (x.block > most || dx.block > most || y.block > most || dy.block > most ||
+        YK_ROUND_UP(n, YK_LANES) * YK_LANES > most)
+        return yk_fail(
+            YK_EUSAGE,
+            "layer %d, %s: %zu inputs are too many for batches of this size: say a smaller --batch",
+            l->number, l->text, n);
+    tables *t = yk_alloc(1, sizeof *t, "a layer's tables");
+    if (!t)
+        return YK_ESYSTEM;
+    l->plan = t;
+    t->inputs = n;
+    t->padded = YK_ROUND_UP(n, YK_LANES);
+    struct {
+        int32_t **to;
+        size_t n;
+    } want[] = {
+        {&t->in_k, n},         {&t->w_k, n},          {&t->out_k, l->count},          {&t->wo_k, l->count},
+        {&t->x_p, max_blocks}, {&t->y_p, max_blocks}, {&t->dx_p, max_blocks},         {&t->dy_p, max_blocks},
+        {&t->n_dy, images},    {&t->n_xt, images},    {&t->v_p, t->padded / YK_LANES}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        if (!(*want[i].to = yk_alloc(want[i].n, sizeof(int32_t), "a layer's tables")))
+            return YK_ESYSTEM;
+    t->xt = yk_alloc(images * t->padded, sizeof(float), "a layer's inputs");
+    t->tail = yk_alloc(l->count * YK_LANES, sizeof(float), "a layer's gradient");
+    if (!t->xt || !t->tail)
+        return YK_ESYSTEM;
+    for (size_t i = 0; i < n; i++) {
+        const size_t plane = in->height * in->width;
+        t->in_k[i] = yk__offset(&x, i / plane, (int64_t)(i % plane / in->width), (int64_t)(i % in->width));
+        t->w_k[i] = (int32_t)i;
+    }
+    for (size_t o = 0; o < l->count; o++) {
+        t->out_k[o] = yk__offset(&dy, o, 0, 0);
+        t->wo_k[o] = (int32_t)(o * n);
+    }
+    for (size_t b = 0; b < max_blocks; b++) {
+        t->x_p[b] = (int32_t)(b * x.block);
+        t->y_p[b] = (int32_t)(b * y.block + y.origin);
+        t->dx_p[b] = (int32_t)(b * dx.block);
+        t->dy_p[b] = (int32_t)(b * dy.block);
+    }
+    for (size_t i = 0; i < images; i++) {
+        t->n_dy[i] = (int32_t)(i / YK_LANES * dy.block + dy.origin + i % YK_LANES);
+        t->n_xt[i] = (int32_t)(i * t->padded);
+    }
+    for (size_t v = 0; v < t->padded / YK_LANES; v++)
+        t->v_p[v] = (int32_t)(v * YK_LANES);
+    return YK_OK;
+}
+
+static void forward(const yk__layer *l, const yk__run *r)
+{
+    const tables *t = l->plan;
+    const yk__strides y = yk__strides_of(&l->out_edge, l->out_edge.border);
+    yk_block_mul w = {.k = t->inputs,
+                      .a = r->params + l->weights_at,
+                      .a_m = (int64_t)t->inputs,
+                      .a_k = t->w_k,
+                      .b = r->x[l->in],
+                      .b_p = t->x_p,
+                      .b_k = t->in_k,
+                      .c = r->x[l->out],
+                      .c_m = (int64_t)y.channel,
+                      .c_p = t->y_p,
+                      .bias = r->params + l->biases_at};
+    size_t begin, end;
+    yk__part(r, l->count, 6, &begin, &end);
+    if (begin < end)
+        r->block->mul(&w, begin, end, 0, r->blocks);
+}
+
+/* xt(n, i) from x; this thread's inputs. */
+static void turn(const yk__layer *l, const yk__run *r)
+{
+    const tables *t = l->plan;
+    size_t begin, end;
+    yk__part(r, t->inputs, YK_LANES, &begin, &end);
+    for (size_t b = 0; b < r->blocks; b++) {
+        const float *x = r->x[l->in] + t->x_p[b];
+        float *to = t->xt + b * YK_LANES * t->padded;
+        for (size_t i = begin; i < end; i++)
+            for (size_t lane = 0; lane < YK_LANES; lane++)
+                to[lane * t->padded + i] = x[t->in_k[i] + (int32_t)lane];
+    }
+}
+
+static void weight_gradient(const yk__layer *l, const yk__run *r)
+{
+    const tables *t = l->plan;
+    const yk__strides dy = yk__strides_of(&l->out_edge, l->out_edge.grad_border);
+    const size_t whole = t->inputs / YK_LANES, rest = t->inputs % YK_LANES;
+    yk_block_mul w = {.k = r->blocks * YK_LANES,
+                      .a = r->dx[l->out],
+                      .a_m = (int64_t)dy.channel,
+                      .a_k = t->n_dy,
+                      .b = t->xt,
+                      .b_p = t->v_p,
+                      .b_k = t->n_xt,
+                      .c = r->grad + l->weights_at,
+                      .c_m = (int64_t)t->inputs,
+                      .c_p = t->v_p,
+                      .add = true};
+    size_t begin, end;
+    yk__part(r, l->count, 6, &begin, &end);
+    if (begin >= end)
+        return;
+    r->block->mul(&w, begin, end, 0, whole);
+    if (rest) {
+        static const int32_t here[1] = {0};
+        w.b_p = t->v_p + whole;
+        w.c = t->tail;
+        w.c_m = YK_LANES;
+        w.c_p = here;
+        w.add = false;
+        r->block->mul(&w, begin, end, 0, 1);
+        for (size_t o = begin; o < end; o++)
+            for (size_t i = 0; i < rest; i++)
+                r->grad[l->weights_at + o * t->inputs + whole * YK_LANES + i] += t->tail[o * YK_LANES + i];
+    }
+    for (size_t o = begin; o < end; o++) {
+        float sum = 0.0f;
+        for (size_t n = 0; n < r->blocks * YK_LANES; n++)
+            sum += r->dx[l->out][(int64_t)(o * dy.channel) + t->n_dy[n]];
+        r->grad[l->biases_at + o] += sum;
+    }
+}
+
+/* dx(i) = sum over o of w(o, i) dy(o): inputs of one image row lie in a row, so that is one product per row; without a
+ * border all rows are one. */
+static void input_gradient(const yk__layer *l, const yk__run *r)
+{
+    const tables *t = l->plan;
+    const yk__edge *in = &l->in_edge;
+    const yk__strides dx = yk__strides_of(in, in->grad_border);
+    const size_t width = in->grad_border ? in->width : t->inputs, rows = t->inputs / width;
+    yk_block_mul w = {.k = l->count,
+                      .a_m = 1,
+                      .a_k = t->wo_k,
+                      .b = r->dx[l->out],
+                      .b_p = t->dy_p,
+                      .b_k = t->out_k,
+                      .c_m = YK_LANES,
+                      .c_p = t->dx_p};
+    size_t begin, end;
+    yk__part(r, t->inputs, 6, &begin, &end);
+    for (size_t row = begin / width; row < rows && row * width < end; row++) {
+        const size_t first = row * width > begin ? 0 : begin - row * width;
+        const size_t last = (row + 1) * width < end ? width : end - row * width;
+        w.a = r->params + l->weights_at + row * width;
+        w.c = r->dx[l->in] +
+              (rows == 1 ? dx.origin
+                         : (size_t)yk__offset(&dx, row / in->height, (int64_t)(row % in->height), 0));
+        r->block->mul(&w, first, last, 0, r->blocks);
+    }
+}
+
+static void backward(const yk__layer *l, const yk__run *r)
+{
+    turn(l, r);
+    yk__meet(r);
+    weight_gradient(l, r);
+    if (!l->first)
+        input_gradient(l, r);
+}
+
+const yk__layer_ops yk__dense_ops = {"dense", "dense OUTPUTS", parse,    shape,
+                                     plan,    forward,         backward, free_layer};

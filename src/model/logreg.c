@@ -1,0 +1,146 @@
+/* Binary logistic regression.
+ *
+ *     z_i = b + w . x_i;   loss = sum_i log(1 + exp(-z_i)) for y = 1, log(1 + exp(z_i)) for y = 0;   dloss/dz_i = sigmoid(z_i) - y_i
+ *
+ * Parameters: [dim] weights, then the bias if there is one. On sparse rows the gradient is the batch's rows, each times
+ * its dloss/dz; on dense rows (few columns) it is a dense vector. PyTorch: 0.weight [1][dim], 0.bias [1].
+ */
+#include "model/model.h"
+
+#include "base/mem.h"
+#include "kern/linear.h"
+#include "model/packed.h"
+#include <math.h>
+#include <string.h>
+
+struct yk_work {
+    const yk_linear_ops *kern;
+    float *z, *err; /* [max_batch] */
+    yk_batch rows;  /* the batch as sparse rows */
+    yk__packed packed;
+    float *grad; /* [nparams], dense data only */
+};
+
+static yk_status create(const char *text, const yk_model_shape *shape, yk_model **out)
+{
+    (void)text;
+    if (shape->classes > 2)
+        return yk_fail(YK_EDATA, "logreg tells two classes apart; the data has %u: use --model softmax",
+                       shape->classes);
+    if (shape->dim >= INT32_MAX)
+        return yk_fail(YK_EUSAGE, "%zu features are too many: at most %d", shape->dim, INT32_MAX - 1);
+    yk_model *m = yk_alloc(1, sizeof *m, "the model");
+    if (!m)
+        return YK_ESYSTEM;
+    m->ops = &yk_logreg_ops;
+    m->shape = *shape;
+    m->shape.classes = 2;
+    m->nparams = shape->dim + shape->bias;
+    m->sparse = shape->kind == YK_ROWS_SPARSE;
+    m->bias_key = shape->bias ? (uint32_t)shape->dim : UINT32_MAX;
+    m->outputs = 1;
+    m->ntensors = 1 + shape->bias;
+    m->tensor[0] = (yk_model_tensor){"0.weight", 2, {1, shape->dim}, shape->dim};
+    m->tensor[1] = (yk_model_tensor){"0.bias", 1, {1}, 1};
+    *out = m;
+    return YK_OK;
+}
+
+static void work_free(yk_work *w)
+{
+    yk_free(w->z);
+    yk_free(w->err);
+    yk__packed_fini(&w->packed);
+    yk_free(w->grad);
+    yk_free(w);
+}
+
+static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
+{
+    yk_work *w = yk_alloc(1, sizeof *w, "a worker");
+    if (!w)
+        return YK_ESYSTEM;
+    w->kern = yk_linear();
+    w->z = yk_alloc(max_batch, sizeof *w->z, "a batch's margins");
+    w->err = yk_alloc(max_batch, sizeof *w->err, "a batch's errors");
+    yk_status st = w->z && w->err ? YK_OK : YK_ESYSTEM;
+    if (!st)
+        st = yk__packed_init(&w->packed, m->shape.kind, m->shape.dim, max_batch);
+    if (!st && !m->sparse && !(w->grad = yk_alloc(m->nparams, sizeof *w->grad, "a gradient")))
+        st = YK_ESYSTEM;
+    if (st) {
+        work_free(w);
+        return st;
+    }
+    *out = w;
+    return YK_OK;
+}
+
+static YK_RACY double margins_and_errors(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b)
+{
+    w->rows = yk__packed_batch(&w->packed, w->kern, b);
+    w->kern->margins(v, &w->rows, w->z);
+    if (m->bias_key != UINT32_MAX) {
+        float bias = v->w[yk_view_at(v, m->bias_key)];
+        for (size_t i = 0; i < b->n; i++)
+            w->z[i] += bias;
+    }
+    return w->kern->logistic(w->z, &w->rows, w->err);
+}
+
+static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out)
+{
+    double loss = margins_and_errors(m, w, v, b);
+    *out = (yk_grad){.examples = b->n, .loss = loss, .rows = w->rows, .err = w->err, .bias_key = m->bias_key};
+    if (m->sparse)
+        return;
+    memset(w->grad, 0, m->nparams * sizeof *w->grad);
+    yk_view g = {.w = w->grad};
+    w->kern->add_rows(&g, &w->rows, w->err);
+    if (m->bias_key != UINT32_MAX)
+        for (size_t i = 0; i < b->n; i++)
+            w->grad[m->bias_key] += w->err[i];
+    out->dense = w->grad;
+}
+
+static void predict(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float *p,
+                    double *loss)
+{
+    *loss += margins_and_errors(m, w, v, b);
+    for (size_t i = 0; i < b->n; i++)
+        p[i] = 1.0f / (1.0f + expf(-w->z[i])); /* err + label would lose the digits of a small one */
+}
+
+static float *tensor_within(const yk_model *m, int t, float *params)
+{
+    return t ? params + m->shape.dim : params;
+}
+
+static void export_tensor(const yk_model *m, int t, const float *params, float *out)
+{
+    memcpy(out, t ? params + m->shape.dim : params, m->tensor[t].size * sizeof *out);
+}
+
+static void import_tensor(const yk_model *m, int t, const float *in, float *params)
+{
+    memcpy(tensor_within(m, t, params), in, m->tensor[t].size * sizeof *in);
+}
+
+static int biases(const yk_model *m, yk_range *out, int most)
+{
+    if (most < 1 || m->sparse || m->bias_key == UINT32_MAX)
+        return 0;
+    *out = (yk_range){m->bias_key, (size_t)m->bias_key + 1};
+    return 1;
+}
+
+const yk_model_ops yk_logreg_ops = {.name = "logreg",
+                                    .create = create,
+                                    .work = work,
+                                    .work_free = work_free,
+                                    .grad = grad,
+                                    .predict = predict,
+                                    .tensor_within = tensor_within,
+                                    .export_tensor = export_tensor,
+                                    .import_tensor = import_tensor,
+                                    .biases = biases};

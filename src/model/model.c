@@ -1,0 +1,62 @@
+#include "model/model.h"
+
+#include "base/mem.h"
+#include <stdio.h>
+#include <string.h>
+
+/* A new model is a file with its verbs and a row here; everything else is a network's name or layer list. */
+static const yk_model_ops *const models[] = {&yk_softmax_ops, &yk_logreg_ops};
+
+yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (strcmp(name, models[i]->name) == 0) {
+            if (shape->net.asked)
+                return yk_fail(YK_EUSAGE,
+                               "--init, --init-bias, --standardize, --augment and --profile are for "
+                               "networks; --model %s "
+                               "has none of them",
+                               name);
+            return models[i]->create(name, shape, out);
+        }
+    return yk_net_ops.create(name, shape, out);
+}
+
+void yk_model_free(yk_model *m)
+{
+    if (m && m->ops->free)
+        m->ops->free(m);
+    else
+        yk_free(m);
+}
+
+yk_status yk_model_work(const yk_model *m, size_t max_batch, yk_work **out)
+{
+    return m->ops->work(m, max_batch, out);
+}
+
+/* A linear model is one dense layer. */
+static int describe_linear(const yk_model *m, size_t max_batch, yk_layer_line *out, int most)
+{
+    if (most < 1)
+        return 0;
+    *out = (yk_layer_line){.rank = 1, .shape = {m->outputs}, .bytes = max_batch * m->outputs * sizeof(float)};
+    snprintf(out->text, sizeof out->text, "%s", m->ops->name);
+    for (int t = 0; t < m->ntensors; t++)
+        out->params += m->tensor[t].size;
+    if (m->shape.kind != YK_ROWS_SPARSE) /* of a sparse row it is two per entry, and rows differ */
+        out->flops = out->flops_back = 2.0 * (double)m->tensor[0].size;
+    return 1;
+}
+
+int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int most)
+{
+    return m->ops->describe ? m->ops->describe(m, max_batch, out, most)
+                            : describe_linear(m, max_batch, out, most);
+}
+
+void yk_work_free(const yk_model *m, yk_work *w)
+{
+    if (w)
+        m->ops->work_free(w);
+}

@@ -1,0 +1,130 @@
+/* A model turns a batch and parameters into a loss and a gradient. It owns neither: parameters lie in the store.
+ *
+ *     yk_model *m;
+ *     st = yk_model_create("lenet5", &shape, &m);          // shape: what the data looks like
+ *     yk_work *work;
+ *     st = yk_model_work(m, 64, &work);                   // one per worker: room for batches of up to 64
+ *     m->ops->grad(m, work, &view, &batch, &grad);        // sums over the batch
+ *     m->ops->predict(m, work, &view, &batch, p, &loss);  // probabilities
+ *     yk_work_free(m, work); yk_model_free(m);
+ *
+ * Parameters are one flat vector; which float is what is the model's own affair, and the tensors it shows to the world
+ * (names and shapes as in PyTorch) are made by export and taken by import. A model is read-only after its creation and
+ * shared by all workers; grad and predict allocate nothing.
+ */
+#ifndef YK_MODEL_MODEL_H
+#define YK_MODEL_MODEL_H
+
+#include "base/grad.h"
+#include "base/rows.h"
+#include "base/status.h"
+#include "base/view.h"
+#include "model/net_options.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a model needs to know of the data. */
+typedef struct {
+    yk_rows_kind kind;
+    size_t dim;
+    uint32_t classes;
+    bool bias;
+    size_t channels, height, width; /* images; 0 otherwise */
+    int threads;                    /* of one worker */
+    yk_net_options net;             /* networks only; zero: the defaults */
+} yk_model_shape;
+
+typedef struct yk_model yk_model;
+typedef struct yk_work yk_work; /* scratch memory of one worker; each model defines its own */
+
+enum { YK_MAX_RANK = 4, YK_MAX_TENSORS = 64 };
+
+typedef struct {
+    char name[32];
+    int rank;
+    size_t shape[YK_MAX_RANK];
+    size_t size; /* elements */
+} yk_model_tensor;
+
+enum { YK_MAX_LINES = 72, YK_MAX_PROFILE_LINES = 2 * YK_MAX_LINES };
+
+/* One layer, for people. */
+typedef struct {
+    char text[64];
+    int rank;
+    size_t shape[3]; /* of its output: channels, height, width, or [numbers] */
+    size_t params;
+    double flops,
+        flops_back; /* multiplications and additions of its products, an example, forward and backward; 0: none */
+    size_t bytes; /* of activations and their gradients, one worker */
+} yk_layer_line;
+
+/* Where the time of one worker went: a layer in one pass. */
+typedef struct {
+    char text[64];
+    const char *pass; /* "forward" or "backward" */
+    int rank;
+    size_t shape[3];
+    uint64_t calls;
+    double seconds, flops, bytes; /* of all calls; bytes: read and written at least once */
+} yk_profile_line;
+
+typedef struct {
+    size_t begin, end;
+} yk_range;
+
+typedef struct {
+    const char *name;
+    yk_status (*create)(const char *text, const yk_model_shape *shape, yk_model **out);
+    void (*free)(yk_model *m); /* NULL: one block of memory */
+    yk_status (*work)(const yk_model *m, size_t max_batch, yk_work **out);
+    void (*work_free)(yk_work *w);
+    void (*grad)(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out);
+
+    /* Optional (NULL: zeros): the parameters to begin with. */
+    void (*init)(const yk_model *m, float *params, uint64_t seed);
+
+    /* p[i][0..outputs): probabilities; adds the batch's summed loss to *loss where labels are known. */
+    void (*predict)(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float *p,
+                    double *loss);
+
+    /* Optional (NULL): the tensor itself, where it lies in the flat vector in one piece as it is. */
+    float *(*tensor_within)(const yk_model *m, int t, float *params);
+
+    /* Tensor number t from or into a flat vector of parameters (keys in the order of the data). */
+    void (*export_tensor)(const yk_model *m, int t, const float *params, float *out);
+    void (*import_tensor)(const yk_model *m, int t, const float *in, float *params);
+
+    /* Optional (NULL: made from the tensors): its layers with room for batches of `max_batch`; returns how many. */
+    int (*describe)(const yk_model *m, size_t max_batch, yk_layer_line *out, int most);
+
+    /* Optional (NULL: nothing is measured): with shape.net.profile, where time went in gradients; and how many FLOP/s of
+     * products one thread can do at best. */
+    int (*profile)(const yk_work *w, yk_profile_line *out, int most);
+    double (*peak)(void);
+
+    /* Where biases are in the flat vector, ascending; returns how many ranges. Dense models only. */
+    int (*biases)(const yk_model *m, yk_range *out, int most);
+} yk_model_ops;
+
+struct yk_model {
+    const yk_model_ops *ops;
+    yk_model_shape shape;
+    size_t nparams;
+    bool sparse;       /* its gradients are; then parameters are looked up by key and may be renamed: */
+    uint32_t bias_key; /* of a sparse model, by its inside name; UINT32_MAX: none */
+    size_t outputs;    /* probabilities per example: 1 (of class 1) or the number of classes */
+    int ntensors;
+    yk_model_tensor tensor[YK_MAX_TENSORS];
+};
+
+yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out);
+void yk_model_free(yk_model *m); /* NULL is fine */
+yk_status yk_model_work(const yk_model *m, size_t max_batch, yk_work **out);
+void yk_work_free(const yk_model *m, yk_work *w); /* NULL is fine */
+int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int most);
+
+extern const yk_model_ops yk_softmax_ops, yk_logreg_ops, yk_net_ops;
+
+#endif

@@ -1,0 +1,471 @@
+/* A network as a model: passes over a batch, forward and backward, with all memory planned beforehand. */
+#include "model/net.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Chunks of a batch go through the layers together; small networks in chunks that stay in a core's cache, large ones all
+ * at once, because then it is the weights that must not be read too often. */
+enum { SMALL = 1 << 21, CACHE_BYTES = 3 << 19, MOST_BLOCKS = 64 };
+
+typedef struct {
+    yk_work *work;
+    int me;
+    pthread_t thread;
+} helper;
+
+struct yk_work {
+    const yk__net *net;
+    yk__layer layer[YK__MOST_LAYERS]; /* with tables for this worker's chunk */
+    size_t chunk;                     /* blocks */
+    float *x[YK__MOST_LAYERS + 1], *dx[YK__MOST_LAYERS + 1];
+    float *grad;
+    float (*of_image)[2]; /* [16 * chunk] see yk__input_take(); NULL where it is not needed */
+    yk__profile *profile; /* NULL: nothing is measured */
+    double block_loss[MOST_BLOCKS];
+    int threads;
+    yk_team *team;
+    helper *helpers;
+    int started;
+    /* the pass that is under way */
+    const yk_batch *batch;
+    const float *params;
+    float *p; /* probabilities, or NULL */
+    bool training, quit;
+    uint64_t noise;
+    double loss;
+};
+
+/* ---- creation ---- */
+
+static void free_net(yk_model *m)
+{
+    yk__net *net = (yk__net *)m;
+    free(net->text);
+    yk_free(net);
+}
+
+/* Layers whose input nobody needs the gradient of: up to and with the first that has parameters. */
+static void mark_first(yk__net *net)
+{
+    for (int i = 0; i < net->nlayers; i++) {
+        net->layer[i].first = true;
+        if (net->layer[i].weights)
+            return;
+    }
+}
+
+/* lrn wants all borders beside it equal; a border that grows on one side of it must grow on the other. */
+static void settle_borders(yk__net *net)
+{
+    for (int round = 0; round < net->nlayers; round++)
+        for (int i = 0; i < net->nlayers; i++) {
+            yk__edge *a = &net->edge[net->layer[i].in], *b = &net->edge[net->layer[i].out];
+            if (net->layer[i].ops != &yk__lrn_ops)
+                continue;
+            size_t most = a->border;
+            most = a->grad_border > most ? a->grad_border : most;
+            most = b->border > most ? b->border : most;
+            most = b->grad_border > most ? b->grad_border : most;
+            a->border = a->grad_border = b->border = b->grad_border = most;
+        }
+}
+
+static yk_status lay_out(yk__net *net)
+{
+    yk_model *m = &net->model;
+    size_t at = 0;
+    settle_borders(net);
+    mark_first(net);
+    for (int i = 0; i < net->nlayers; i++) {
+        yk__layer *l = &net->layer[i];
+        l->in_edge = net->edge[l->in];
+        l->out_edge = net->edge[l->out];
+        if (!l->weights)
+            continue;
+        if (m->ntensors + 2 > YK_MAX_TENSORS)
+            return yk_fail(YK_EUSAGE, "too many layers with weights");
+        l->weights_at = at;
+        l->biases_at = at + l->weights;
+        at += l->weights + l->biases;
+        yk_model_tensor *w = &m->tensor[m->ntensors++], *b = &m->tensor[m->ntensors++];
+        if (l->ops == &yk__conv_ops)
+            *w = (yk_model_tensor){.rank = 4,
+                                   .shape = {l->count, l->in_edge.channels, l->kernel_h, l->kernel_w}};
+        else
+            *w = (yk_model_tensor){.rank = 2, .shape = {l->count, l->fan_in}};
+        *b = (yk_model_tensor){.rank = 1, .shape = {l->count}, .size = l->biases};
+        w->size = l->weights;
+        snprintf(w->name, sizeof w->name, "%d.weight", i);
+        snprintf(b->name, sizeof b->name, "%d.bias", i);
+    }
+    m->nparams = at;
+    return YK_OK;
+}
+
+/* Whether what is asked of the input goes with the data's shape. */
+static yk_status check_options(const yk__net *net)
+{
+    const yk_net_options *o = &net->model.shape.net;
+    const yk__edge *in = &net->edge[0];
+    if (o->standardize == YK_STANDARDIZE_CHANNEL && o->channels != in->channels)
+        return yk_fail(YK_EUSAGE,
+                       "--standardize channel: mean and deviation of %zu channel%s are given, but the data "
+                       "has %zu channel%s",
+                       o->channels, o->channels == 1 ? "" : "s", in->channels, in->channels == 1 ? "" : "s");
+    if ((o->flip || o->crop) && in->height == 1)
+        return yk_fail(YK_EUSAGE, "--augment is for images; the data has rows of %zu numbers", in->width);
+    if (o->crop && (o->crop >= in->height || o->crop >= in->width))
+        return yk_fail(YK_EUSAGE, "--augment crop:%zu would move images of %zux%zu out of sight", o->crop,
+                       in->height, in->width);
+    return YK_OK;
+}
+
+static yk_status create(const char *text, const yk_model_shape *shape, yk_model **out)
+{
+    yk__net *net = yk_alloc(1, sizeof *net, "the network");
+    if (!net)
+        return YK_ESYSTEM;
+    net->model.ops = &yk_net_ops;
+    net->model.shape = *shape;
+    yk_model_shape *s = &net->model.shape;
+    if (!s->channels) { /* rows without a shape: one long row */
+        s->channels = s->height = 1;
+        s->width = s->dim;
+    }
+    net->model.outputs = shape->classes;
+    net->model.bias_key = UINT32_MAX;
+    yk_status st = yk__net_parse(text, s, net);
+    if (!st && (s->dim == 0 || s->channels * s->height * s->width != s->dim))
+        st = yk_fail(YK_EDATA, "rows of %zu columns are not images of %zu x %zu x %zu", s->dim, s->channels,
+                     s->height, s->width);
+    if (!st)
+        st = check_options(net);
+    if (!st)
+        st = lay_out(net);
+    if (!st && net->model.nparams == 0)
+        st = yk_fail(YK_EUSAGE, "this network has nothing to learn: it needs a conv or dense layer");
+    if (st) {
+        free_net(&net->model);
+        return st;
+    }
+    *out = &net->model;
+    return YK_OK;
+}
+
+/* ---- a pass ---- */
+
+/* Images first .. first + 16 * blocks of the batch into edge 0; lanes without an image are zero. */
+static void take_input(const yk_work *w, const yk__run *r, size_t first)
+{
+    if (yk__input_changes(w->net, r->training)) {
+        yk__input_take(r, w->batch, first, w->noise, w->of_image);
+        return;
+    }
+    const yk_rows *rows = w->batch->rows;
+    const yk__edge *e = &w->net->edge[0];
+    const yk__strides s = yk__strides_of(e, e->border);
+    const size_t lines = e->channels * e->height;
+    size_t begin, end;
+    yk__part(r, r->blocks * lines, 1, &begin, &end);
+    for (size_t i = begin; i < end; i++) {
+        const size_t block = i / lines, line = i % lines;
+        float *to =
+            r->x[0] + block * s.block + yk__offset(&s, line / e->height, (int64_t)(line % e->height), 0);
+        const uint8_t *u8[YK_LANES];
+        const float *f32[YK_LANES];
+        for (size_t lane = 0; lane < YK_LANES; lane++) {
+            const size_t image = first + block * YK_LANES + lane;
+            const bool there = image < w->batch->n;
+            u8[lane] = there && rows->u8 ? rows->u8 + w->batch->pick[image] * rows->dim : NULL;
+            f32[lane] = there && rows->f32 ? rows->f32 + w->batch->pick[image] * rows->dim : NULL;
+        }
+        if (rows->kind == YK_ROWS_U8)
+            r->lanes->spread_u8(u8, line * e->width, e->width, rows->scale, to);
+        else
+            r->lanes->spread_f32(f32, line * e->width, e->width, to);
+    }
+}
+
+/* Loss and its gradient, block by block. */
+static void take_loss(yk_work *w, const yk__run *r, size_t first)
+{
+    const yk__net *net = w->net;
+    const int last = net->nedges - 1;
+    const yk__edge *e = &net->edge[last];
+    const yk__strides x = yk__strides_of(e, e->border), dx = yk__strides_of(e, e->grad_border);
+    const size_t classes = net->model.outputs, plane = e->height * e->width;
+    size_t begin, end;
+    yk__part(r, r->blocks, 1, &begin, &end);
+    for (size_t b = begin; b < end; b++) {
+        int32_t label[YK_LANES] = {0};
+        const size_t at = first + b * YK_LANES, n = w->batch->n - at < YK_LANES ? w->batch->n - at : YK_LANES;
+        float *to = r->dx[last] + b * dx.block;
+        for (size_t i = 0; i < n; i++)
+            label[i] = w->batch->rows->label[w->batch->pick[at + i]];
+        /* classes are the numbers of the last edge in order; its borders are zero wide: the last layer is no convolution's input */
+        for (size_t c = 0; c < classes; c++)
+            memcpy(to + yk__offset(&dx, c / plane, (int64_t)(c % plane / e->width), (int64_t)(c % e->width)),
+                   r->x[last] + b * x.block +
+                       yk__offset(&x, c / plane, (int64_t)(c % plane / e->width), (int64_t)(c % e->width)),
+                   YK_LANES * sizeof *to);
+        w->block_loss[b] =
+            r->lanes->softmax(to + dx.origin, classes, label, n, w->p ? w->p + at * classes : NULL);
+    }
+}
+
+/* The whole batch, as thread `me` of the worker. */
+static void pass(yk_work *w, int me)
+{
+    const size_t blocks = (w->batch->n + YK_LANES - 1) / YK_LANES;
+    yk__run r = {.net = w->net,
+                 .block = yk_block(),
+                 .lanes = yk_lanes(),
+                 .params = w->params,
+                 .grad = w->grad,
+                 .x = w->x,
+                 .dx = w->dx,
+                 .training = w->training,
+                 .thread = me,
+                 .threads = w->threads,
+                 .team = w->threads > 1 ? w->team : NULL};
+    yk__profile *profile = me == 0 && w->training ? w->profile : NULL;
+    uint64_t since = profile ? yk_now_ns() : 0;
+    for (size_t at = 0; at < blocks; at += w->chunk) {
+        r.blocks = blocks - at < w->chunk ? blocks - at : w->chunk;
+        r.noise = yk_mix64(w->noise + at);
+        take_input(w, &r, at * YK_LANES);
+        yk__meet(&r);
+        if (profile)
+            since = yk__profile_add(profile, 0, r.blocks, since);
+        for (int i = 0; i < w->net->nlayers; i++) {
+            w->layer[i].ops->forward(&w->layer[i], &r);
+            yk__meet(&r);
+            if (profile)
+                since = yk__profile_add(profile, yk__slot_forward(i), r.blocks, since);
+        }
+        take_loss(w, &r, at * YK_LANES);
+        yk__meet(&r);
+        if (me == 0)
+            for (size_t b = 0; b < r.blocks; b++)
+                w->loss += w->block_loss[b];
+        if (profile)
+            since = yk__profile_add(profile, yk__slot_loss(w->net), r.blocks, since);
+        for (int i = w->net->nlayers - 1; w->training && i >= 0; i--) {
+            w->layer[i].ops->backward(&w->layer[i], &r);
+            yk__meet(&r);
+            if (profile)
+                since = yk__profile_add(profile, yk__slot_backward(w->net, i), r.blocks, since);
+        }
+    }
+}
+
+static void *help(void *arg)
+{
+    helper *h = arg;
+    yk_work *w = h->work;
+    for (;;) {
+        if (yk_team_meet(w->team, h->me) || w->quit)
+            return NULL;
+        pass(w, h->me);
+        if (yk_team_meet(w->team, h->me))
+            return NULL;
+    }
+}
+
+static void run_pass(yk_work *w)
+{
+    w->loss = 0.0;
+    if (w->threads > 1)
+        yk_team_meet(w->team, 0);
+    pass(w, 0);
+    if (w->threads > 1)
+        yk_team_meet(w->team, 0);
+}
+
+/* ---- memory ---- */
+
+static void work_free(yk_work *w)
+{
+    if (w->started) {
+        w->quit = true;
+        yk_team_meet(w->team, 0);
+        for (int i = 1; i <= w->started; i++)
+            pthread_join(w->helpers[i].thread, NULL);
+    }
+    for (int i = 0; i < w->net->nlayers; i++)
+        if (w->layer[i].ops->free)
+            w->layer[i].ops->free(&w->layer[i]);
+    for (int e = 0; e <= YK__MOST_LAYERS; e++) {
+        yk_free(w->x[e]);
+        yk_free(w->dx[e]);
+    }
+    yk_free(w->grad);
+    yk_free(w->of_image);
+    yk_free(w->profile);
+    yk_team_free(w->team);
+    free(w->helpers);
+    yk_free(w);
+}
+
+static size_t chunk_of(const yk__net *net, size_t blocks)
+{
+    size_t bytes = 0;
+    for (int e = 0; e < net->nedges; e++)
+        bytes += (yk__strides_of(&net->edge[e], net->edge[e].border).block +
+                  yk__strides_of(&net->edge[e], net->edge[e].grad_border).block) *
+                 sizeof(float);
+    size_t chunk = net->model.nparams > SMALL
+                       ? MOST_BLOCKS
+                       : (size_t)CACHE_BYTES / bytes; /* not by threads: they must not change results */
+    chunk = chunk < 1 ? 1 : chunk > MOST_BLOCKS ? MOST_BLOCKS : chunk;
+    return chunk < blocks ? chunk : blocks;
+}
+
+static yk_status start_helpers(yk_work *w)
+{
+    yk_status st = yk_team_create(w->threads, &w->team);
+    if (st)
+        return st;
+    yk_team_patient(w->team);
+    w->helpers = calloc((size_t)w->threads, sizeof *w->helpers);
+    if (!w->helpers)
+        return yk_fail_memory((size_t)w->threads * sizeof *w->helpers, "threads");
+    for (int i = 1; i < w->threads; i++) {
+        w->helpers[i] = (helper){.work = w, .me = i};
+        int e = pthread_create(&w->helpers[i].thread, NULL, help, &w->helpers[i]);
+        if (e) {
+            yk_team_stop(w->team);
+            for (int k = 1; k < i; k++)
+                pthread_join(w->helpers[k].thread, NULL);
+            return yk_fail(YK_ESYSTEM, "thread %d of a worker could not be started: %s", i, strerror(e));
+        }
+    }
+    w->started = w->threads - 1;
+    return YK_OK;
+}
+
+static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
+{
+    const yk__net *net = (const yk__net *)m;
+    yk_work *w = yk_alloc(1, sizeof *w, "a worker");
+    if (!w)
+        return YK_ESYSTEM;
+    w->net = net;
+    w->threads = m->shape.threads > 1 ? m->shape.threads : 1;
+    w->chunk = chunk_of(net, (max_batch + YK_LANES - 1) / YK_LANES);
+    memcpy(w->layer, net->layer, sizeof w->layer);
+    yk_status st = (w->grad = yk_alloc(m->nparams, sizeof *w->grad, "a gradient")) ? YK_OK : YK_ESYSTEM;
+    for (int e = 0; !st && e < net->nedges; e++) {
+        const yk__edge *edge = &net->edge[e];
+        w->x[e] = yk_alloc(w->chunk * yk__strides_of(edge, edge->border).block, sizeof(float), "activations");
+        w->dx[e] = yk_alloc(w->chunk * yk__strides_of(edge, edge->grad_border).block, sizeof(float),
+                            "gradients of activations");
+        st = w->x[e] && w->dx[e] ? YK_OK : YK_ESYSTEM;
+    }
+    if (!st && m->shape.net.standardize == YK_STANDARDIZE_IMAGE &&
+        !(w->of_image = yk_alloc(w->chunk * YK_LANES, sizeof *w->of_image, "the images' means")))
+        st = YK_ESYSTEM;
+    if (!st && m->shape.net.profile && !(w->profile = yk_alloc(1, sizeof *w->profile, "a profile")))
+        st = YK_ESYSTEM;
+    for (int i = 0; !st && i < net->nlayers; i++)
+        if (w->layer[i].ops->plan)
+            st = w->layer[i].ops->plan(&w->layer[i], w->chunk);
+    if (!st && w->threads > 1)
+        st = start_helpers(w);
+    if (st) {
+        work_free(w);
+        return st;
+    }
+    *out = w;
+    return YK_OK;
+}
+
+/* ---- a model's verbs ---- */
+
+static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out)
+{
+    w->batch = b;
+    w->params = v->w;
+    w->p = NULL;
+    w->training = true;
+    /* what dropout drops follows from the batch, so that a resumed run drops the same */
+    w->noise = yk_mix64(b->noise + b->n);
+    for (size_t i = 0; i < b->n; i++)
+        w->noise = yk_mix64(w->noise + b->pick[i]);
+    memset(w->grad, 0, m->nparams * sizeof *w->grad);
+    run_pass(w);
+    *out = (yk_grad){.examples = b->n, .loss = w->loss, .dense = w->grad, .bias_key = UINT32_MAX};
+}
+
+static void predict(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float *p,
+                    double *loss)
+{
+    (void)m;
+    w->batch = b;
+    w->params = v->w;
+    w->p = p;
+    w->training = false;
+    run_pass(w);
+    *loss += w->loss;
+}
+
+static float *tensor_within(const yk_model *m, int t, float *params)
+{
+    for (int i = 0; i < t; i++)
+        params += m->tensor[i].size;
+    return params;
+}
+
+static void export_tensor(const yk_model *m, int t, const float *params, float *out)
+{
+    memcpy(out, tensor_within(m, t, (float *)params), m->tensor[t].size * sizeof *out);
+}
+
+static void import_tensor(const yk_model *m, int t, const float *in, float *params)
+{
+    memcpy(tensor_within(m, t, params), in, m->tensor[t].size * sizeof *in);
+}
+
+static int describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int most)
+{
+    const yk__net *net = (const yk__net *)m;
+    return yk__net_lines(net, chunk_of(net, (max_batch + YK_LANES - 1) / YK_LANES), out, most);
+}
+
+static int profile_lines(const yk_work *w, yk_profile_line *out, int most)
+{
+    return w->profile ? yk__profile_lines(w->profile, w->net, out, most) : 0;
+}
+
+static int biases(const yk_model *m, yk_range *out, int most)
+{
+    const yk__net *net = (const yk__net *)m;
+    int n = 0;
+    for (int i = 0; i < net->nlayers && n < most; i++)
+        if (net->layer[i].biases)
+            out[n++] = (yk_range){net->layer[i].biases_at, net->layer[i].biases_at + net->layer[i].biases};
+    return n;
+}
+
+const yk_model_ops yk_net_ops = {.name = "network",
+                                 .create = create,
+                                 .free = free_net,
+                                 .work = work,
+                                 .work_free = work_free,
+                                 .grad = grad,
+                                 .init = yk__net_init,
+                                 .predict = predict,
+                                 .tensor_within = tensor_within,
+                                 .export_tensor = export_tensor,
+                                 .import_tensor = import_tensor,
+                                 .describe = describe,
+                                 .profile = profile_lines,
+                                 .peak = yk__net_peak,
+                                 .biases = biases};

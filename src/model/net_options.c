@@ -1,0 +1,124 @@
+#include "model/net_options.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A number and nothing else, above 0. */
+static bool positive(const char *text, double *out)
+{
+    char *end;
+    *out = strtod(text, &end);
+    return end != text && !*end && *out > 0.0 && isfinite(*out);
+}
+
+yk_status yk_net_options_init(yk_net_options *o, const char *text)
+{
+    static const struct {
+        const char *name;
+        yk_init_kind kind;
+    } plain[] = {
+        {"he", YK_INIT_HE}, {"glorot", YK_INIT_GLOROT}, {"torch", YK_INIT_TORCH}, {"uniform", YK_INIT_TORCH}};
+    if (!text)
+        return YK_OK;
+    o->asked = true;
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (strcmp(text, plain[i].name) == 0) {
+            o->init = plain[i].kind;
+            return YK_OK;
+        }
+    const bool normal = strncmp(text, "normal:", 7) == 0, uniform = strncmp(text, "uniform:", 8) == 0;
+    if (!normal && !uniform)
+        return yk_fail(
+            YK_EUSAGE,
+            "--init %s is not known; choose he, glorot, torch, normal:SIGMA or uniform:LIMIT, as in --init "
+            "normal:0.01",
+            text);
+    if (!positive(strchr(text, ':') + 1, &o->init_size))
+        return yk_fail(YK_EUSAGE, "--init %s: what follows the colon must be a number above 0, as in %s:0.01",
+                       text, normal ? "normal" : "uniform");
+    o->init = normal ? YK_INIT_NORMAL : YK_INIT_UNIFORM;
+    return YK_OK;
+}
+
+/* "0.49/0.23,0.46/0.22" */
+static yk_status parse_channels(yk_net_options *o, const char *text)
+{
+    for (const char *p = text;;) {
+        char *end;
+        if (o->channels == YK_MOST_CHANNELS)
+            return yk_fail(YK_EUSAGE, "--standardize channel: at most %d channels", YK_MOST_CHANNELS);
+        const float mean = strtof(p, &end);
+        const bool slash = end != p && *end == '/';
+        const char *second = slash ? end + 1 : p;
+        const float deviation = slash ? strtof(second, &end) : 0.0f;
+        if (!slash || end == second || (*end && *end != ',') || !isfinite(mean) || !isfinite(deviation) ||
+            !(deviation > 0.0f))
+            return yk_fail(YK_EUSAGE,
+                           "--standardize channel:%s: it must be MEAN/DEVIATION of each channel, as in "
+                           "channel:0.49/0.23,0.46/0.22,0.41/0.23",
+                           text);
+        o->mean[o->channels] = mean;
+        o->deviation[o->channels++] = deviation;
+        if (!*end)
+            return YK_OK;
+        p = end + 1;
+    }
+}
+
+yk_status yk_net_options_standardize(yk_net_options *o, const char *text)
+{
+    o->channels = 0;
+    if (!text || strcmp(text, "none") == 0) {
+        o->standardize = YK_STANDARDIZE_NONE;
+        return YK_OK;
+    }
+    o->asked = true;
+    if (strcmp(text, "image") == 0) {
+        o->standardize = YK_STANDARDIZE_IMAGE;
+        return YK_OK;
+    }
+    o->standardize = YK_STANDARDIZE_CHANNEL;
+    if (strcmp(text, "channel") == 0)
+        return YK_OK;
+    if (strncmp(text, "channel:", 8) == 0)
+        return parse_channels(o, text + 8);
+    return yk_fail(YK_EUSAGE,
+                   "--standardize %s is not known; choose none, image, channel or channel:MEAN/DEVIATION,...",
+                   text);
+}
+
+void yk_net_options_standardize_text(const yk_net_options *o, char out[static YK_STANDARDIZE_TEXT])
+{
+    static const char *const name[] = {"none", "image", "channel"};
+    int n = snprintf(out, YK_STANDARDIZE_TEXT, "%s", name[o->standardize]);
+    for (size_t i = 0; o->standardize == YK_STANDARDIZE_CHANNEL && i < o->channels; i++)
+        n += snprintf(out + n, (size_t)(YK_STANDARDIZE_TEXT - n), "%c%.9g/%.9g", i ? ',' : ':',
+                      (double)o->mean[i], (double)o->deviation[i]);
+}
+
+yk_status yk_net_options_augment(yk_net_options *o, const char *text)
+{
+    if (!text || strcmp(text, "none") == 0)
+        return YK_OK;
+    o->asked = true;
+    for (const char *p = text;;) {
+        const size_t length = strcspn(p, ",");
+        char *end;
+        if (length == 4 && strncmp(p, "flip", 4) == 0) {
+            o->flip = true;
+        } else if (length > 5 && strncmp(p, "crop:", 5) == 0) {
+            o->crop = strtoul(p + 5, &end, 10);
+            if (p[5] < '0' || p[5] > '9' || end != p + length || o->crop < 1 || o->crop > YK_MOST_CROP)
+                return yk_fail(YK_EUSAGE, "--augment %s: crop:PIXELS moves by 1 to %d pixels, as in crop:4",
+                               text, YK_MOST_CROP);
+        } else {
+            return yk_fail(YK_EUSAGE,
+                           "--augment %s: there are flip and crop:PIXELS, as in --augment flip,crop:4", text);
+        }
+        if (!p[length])
+            return YK_OK;
+        p += length + 1;
+    }
+}

@@ -1,0 +1,204 @@
+/* From "conv 6 5x5 same, relu, ..." to layers with shapes. Errors point at the place:
+ *
+ *     in the layer list, here:
+ *       conv 6 5x5, maxpol 2, dense 10
+ *                   ^
+ *     there is no layer "maxpol"; there are: conv, ...
+ */
+#include "model/net.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const yk__layer_ops *const kinds[] = {
+    &yk__conv_ops, &yk__maxpool_ops, &yk__avgpool_ops, &yk__dense_ops, &yk__relu_ops,
+    &yk__tanh_ops, &yk__sigmoid_ops, &yk__dropout_ops, &yk__lrn_ops,   &yk__flatten_ops};
+
+/* Networks with names; %u is the number of classes. */
+static const struct {
+    const char *name, *layers;
+} known[] = {
+    {"lenet5", "conv 6 5x5 same, relu, maxpool 2, conv 16 5x5, relu, maxpool 2, dense 120, relu, dense 84, "
+               "relu, dense %u"},
+    {"lenet-caffe", "conv 20 5x5 same, maxpool 2, conv 50 5x5 same, maxpool 2, dense 500, relu, dense %u"},
+    {"alexnet", "conv 64 11x11 /4 valid, relu, maxpool 3 /2, conv 192 5x5 same, relu, maxpool 3 /2, conv 384 "
+                "3x3 same, relu, "
+                "conv 256 3x3 same, relu, conv 256 3x3 same, relu, maxpool 3 /2, dropout 0.5, dense 4096, "
+                "relu, dropout 0.5, "
+                "dense 4096, relu, dense %u"},
+};
+
+/* Shows the list around the place, on one line, with a caret below it. A list may be longer than an error text. */
+static yk_status fail_at(const char *text, size_t at, const char *why)
+{
+    enum { BEFORE = 60, AFTER = 40 };
+    char shown[BEFORE + AFTER + 16];
+    size_t begin = at > BEFORE ? at - BEFORE : 0, n = strnlen(text + begin, at - begin + AFTER), column = 0;
+    const bool cut = text[begin + n];
+    while (begin && begin < at && (text[begin] & 0xc0) == 0x80) /* not in the middle of a letter of UTF-8 */
+        begin++, n--;
+    while (cut && n > at - begin && (text[begin + n] & 0xc0) == 0x80)
+        n--;
+    snprintf(shown, sizeof shown, "%s%.*s%s", begin ? "..." : "", (int)n, text + begin, cut ? "..." : "");
+    for (char *c = shown; *c; c++)
+        if (*c == '\n' || *c == '\t' || *c == '\r')
+            *c = ' ';
+    for (const char *c = text + begin; c < text + at; c++)
+        column += (*c & 0xc0) != 0x80;
+    return yk_fail(YK_EUSAGE, "in the layer list, here:\n  %s\n  %*s^\n%s", shown,
+                   (int)(column + (begin ? 3 : 0)), "", why);
+}
+
+/* The layer list of a name, or the text itself. Caller frees. */
+static char *expand(const char *text, uint32_t classes)
+{
+    char *list = NULL;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(text, known[i].name) == 0) {
+            const char *mark = strstr(known[i].layers, "%u");
+            if (asprintf(&list, "%.*s%u", (int)(mark - known[i].layers), known[i].layers, classes) < 0)
+                return NULL;
+            return list;
+        }
+    return strdup(text);
+}
+
+static bool one_word(const char *text)
+{
+    return !strpbrk(text, " \t\n,");
+}
+
+static yk_status unknown_layer(const char *text, size_t at, const char *name)
+{
+    char why[512];
+    if (one_word(text)) { /* somebody meant a model's name */
+        size_t n =
+            (size_t)snprintf(why, sizeof why, "--model %.60s is not known; there are: softmax, logreg", text);
+        for (size_t i = 0; i < sizeof known / sizeof *known && n < sizeof why; i++)
+            n += (size_t)snprintf(why + n, sizeof why - n, ", %s", known[i].name);
+        return yk_fail(
+            YK_EUSAGE,
+            "%s, or a list of layers in quotes, as in \"conv 6 5x5 same, relu, maxpool 2, dense 10\"", why);
+    }
+    size_t n = (size_t)snprintf(why, sizeof why, "there is no layer \"%.60s\"; there are:", name);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && n < sizeof why; i++)
+        n += (size_t)snprintf(why + n, sizeof why - n, "%s %s", i ? "," : "", kinds[i]->name);
+    return fail_at(text, at, why);
+}
+
+/* Whether a layer that works number by number may do so in place. Not where that destroys what a layer before it made and
+ * needs to go back: the largest numbers that maxpool looks for, the y of lrn, tanh and sigmoid, the sign of relu's. relu may
+ * always: what it takes away has no gradient. */
+static bool in_place(const yk__net *net, const yk__layer *l)
+{
+    if (l->ops == &yk__relu_ops || l->ops == &yk__flatten_ops)
+        return true;
+    if (l->ops != &yk__tanh_ops && l->ops != &yk__sigmoid_ops && l->ops != &yk__dropout_ops)
+        return false;
+    for (int i = 0; i < net->nlayers; i++) {
+        const yk__layer_ops *k = net->layer[i].ops;
+        if (net->layer[i].out == l->in &&
+            (k == &yk__maxpool_ops || k == &yk__lrn_ops || k == &yk__tanh_ops || k == &yk__sigmoid_ops ||
+             (k == &yk__relu_ops && l->ops == &yk__sigmoid_ops)))
+            return false;
+    }
+    return true;
+}
+
+/* One layer: its words, then its shape from what arrives. */
+static yk_status add_layer(yk__net *net, const char *text, size_t at, char *piece)
+{
+    enum { MOST_WORDS = 8 };
+    char *word[MOST_WORDS], *rest = NULL;
+    int n = 0;
+    if (net->nlayers == YK__MOST_LAYERS)
+        return fail_at(text, at, "too many layers");
+    yk__layer *l = &net->layer[net->nlayers];
+    *l = (yk__layer){.number = net->nlayers, .in = net->nedges - 1};
+    snprintf(l->text, sizeof l->text, "%s", piece);
+    for (char *w = strtok_r(piece, " \t\n", &rest); w; w = strtok_r(NULL, " \t\n", &rest)) {
+        if (n == MOST_WORDS)
+            return fail_at(text, at, "too many words in this layer");
+        word[n++] = w;
+    }
+    if (n == 0)
+        return fail_at(text, at,
+                       "a layer is missing: two commas follow each other, or the list ends with one");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(word[0], kinds[i]->name) == 0)
+            l->ops = kinds[i];
+    if (!l->ops)
+        return unknown_layer(text, at, word[0]);
+    const char *wrong = l->ops->parse(l, n - 1, word + 1);
+    if (wrong)
+        return fail_at(text, at, wrong);
+    yk__edge *in = &net->edge[l->in], out = {0};
+    yk_status st = l->ops->shape(l, in, &out);
+    if (st) {
+        char why[512];
+        snprintf(why, sizeof why, "%s", yk_error());
+        return fail_at(text, at, why);
+    }
+    l->out = in_place(net, l) ? l->in : net->nedges;
+    if (l->out != l->in)
+        net->edge[net->nedges++] = out;
+    net->nlayers++;
+    return YK_OK;
+}
+
+/* Softmax wants its numbers side by side; convolutions, and lrn beside one, leave a border around them. */
+static yk_status end_without_border(yk__net *net)
+{
+    const int last = net->nedges - 1;
+    bool border = false;
+    for (int i = 0; i < net->nlayers; i++)
+        border |= net->layer[i].out == last &&
+                  (net->layer[i].ops == &yk__conv_ops || net->layer[i].ops == &yk__lrn_ops);
+    if (!border)
+        return YK_OK;
+    if (net->nlayers == YK__MOST_LAYERS)
+        return fail_at(net->text, strlen(net->text), "too many layers");
+    yk__layer *l = &net->layer[net->nlayers];
+    *l = (yk__layer){
+        .ops = &yk__flatten_ops, .text = "flatten", .number = net->nlayers++, .in = last, .out = net->nedges};
+    return l->ops->shape(l, &net->edge[last], &net->edge[net->nedges++]);
+}
+
+yk_status yk__net_parse(const char *text, const yk_model_shape *shape, yk__net *net)
+{
+    char *list = expand(text, shape->classes);
+    if (!list)
+        return yk_fail_memory(strlen(text), "a layer list");
+    net->text = list;
+    if (shape->kind == YK_ROWS_SPARSE && !one_word(list)) /* else it is a word that nobody knows, see below */
+        return yk_fail(YK_EUSAGE,
+                       "networks take dense data (images); for sparse data there is --model logreg");
+    net->edge[0] = (yk__edge){.channels = shape->channels, .height = shape->height, .width = shape->width};
+    net->nedges = 1;
+    yk_status st = YK_OK;
+    for (const char *p = list; !st && p;) {
+        const char *comma = strchr(p, ',');
+        size_t blank = strspn(p, " \t\n"), length = comma ? (size_t)(comma - p) : strlen(p);
+        blank = blank < length ? blank : length;
+        char *piece = strndup(p + blank, length - blank);
+        if (!piece)
+            return yk_fail_memory(length, "a layer list");
+        for (size_t n = strlen(piece); n && strchr(" \t\n", piece[n - 1]);)
+            piece[--n] = 0;
+        st = add_layer(net, list, (size_t)(p - list) + blank, piece);
+        free(piece);
+        p = comma ? comma + 1 : NULL;
+    }
+    const yk__edge *last = &net->edge[net->nedges - 1];
+    if (!st && yk__edge_size(last) != shape->classes) {
+        char why[256];
+        snprintf(why, sizeof why,
+                 "the last layer gives %zu numbers (%zu x %zu x %zu), but the data has %u classes: end with "
+                 "dense %u",
+                 yk__edge_size(last), last->channels, last->height, last->width, shape->classes,
+                 shape->classes);
+        st = fail_at(list, strlen(list), why);
+    }
+    return st ? st : end_without_border(net);
+}

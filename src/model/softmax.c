@@ -1,0 +1,161 @@
+/* Multinomial logistic (softmax) regression.
+ *
+ *     logits_i = b + W^T x_i;   loss = sum_i -log softmax(logits_i)[y_i];   dloss/dlogits_i = softmax(logits_i) - onehot(y_i)
+ *
+ * Parameters: [1 + dim][ld], first the bias, then one row of ld = classes rounded up to 4 per column; padding is 0
+ * and stays 0, since its gradient is. PyTorch's nn.Linear has it transposed: 0.weight [classes][dim], 0.bias [classes].
+ */
+#include "model/model.h"
+
+#include "base/mem.h"
+#include "kern/linear.h"
+#include "model/packed.h"
+#include <math.h>
+#include <string.h>
+
+static size_t leading(const yk_model *m)
+{
+    return YK_ROUND_UP((size_t)m->shape.classes, YK_CLASS_PAD);
+}
+
+struct yk_work {
+    const yk_linear_ops *kern;
+    float *logits; /* [max_batch][ld] */
+    float *grad;   /* [nparams] */
+    yk__packed packed;
+};
+
+static yk_status create(const char *text, const yk_model_shape *shape, yk_model **out)
+{
+    (void)text;
+    if (shape->classes < 2)
+        return yk_fail(YK_EDATA, "softmax needs at least two classes; the data has %u", shape->classes);
+    yk_model *m = yk_alloc(1, sizeof *m, "the model");
+    if (!m)
+        return YK_ESYSTEM;
+    m->ops = &yk_softmax_ops;
+    m->shape = *shape;
+    m->shape.bias = true;
+    m->nparams = (1 + shape->dim) * leading(m);
+    m->outputs = shape->classes;
+    m->bias_key = UINT32_MAX;
+    m->ntensors = 2;
+    m->tensor[0] =
+        (yk_model_tensor){"0.weight", 2, {shape->classes, shape->dim}, shape->classes * shape->dim};
+    m->tensor[1] = (yk_model_tensor){"0.bias", 1, {shape->classes}, shape->classes};
+    if (m->nparams > (size_t)1 << 28) {
+        yk_free(m);
+        return yk_fail(
+            YK_EUSAGE,
+            "softmax over %zu columns and %u classes would have a dense gradient of %zu numbers; sparse data "
+            "with two classes is what --model logreg is for",
+            shape->dim, shape->classes, (1 + shape->dim) * (size_t)shape->classes);
+    }
+    *out = m;
+    return YK_OK;
+}
+
+static void work_free(yk_work *w)
+{
+    yk_free(w->logits);
+    yk_free(w->grad);
+    yk__packed_fini(&w->packed);
+    yk_free(w);
+}
+
+static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
+{
+    yk_work *w = yk_alloc(1, sizeof *w, "a worker");
+    if (!w)
+        return YK_ESYSTEM;
+    w->kern = yk_linear();
+    w->logits = yk_alloc(max_batch * leading(m), sizeof *w->logits, "a batch's logits");
+    w->grad = yk_alloc(m->nparams, sizeof *w->grad, "a gradient");
+    yk_status st = yk__packed_init(&w->packed, m->shape.kind, m->shape.dim, max_batch);
+    if (st || !w->logits || !w->grad) {
+        work_free(w);
+        return YK_ESYSTEM;
+    }
+    *out = w;
+    return YK_OK;
+}
+
+static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out)
+{
+    const size_t ld = leading(m);
+    const yk_batch rows = yk__packed_batch(&w->packed, w->kern, b);
+    w->kern->rows_matrix(v->w + ld, v->w, ld, &rows, w->logits);
+    double loss = w->kern->softmax(w->logits, m->shape.classes, ld, &rows);
+    memset(w->grad, 0, m->nparams * sizeof *w->grad);
+    w->kern->add_outer(w->grad + ld, ld, &rows, w->logits);
+    for (size_t i = 0; i < b->n; i++)
+        for (size_t c = 0; c < ld; c++)
+            w->grad[c] += w->logits[i * ld + c];
+    *out = (yk_grad){.examples = b->n, .loss = loss, .dense = w->grad, .bias_key = UINT32_MAX};
+}
+
+static void predict(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float *p,
+                    double *loss)
+{
+    const size_t ld = leading(m), classes = m->shape.classes;
+    const yk_batch rows = yk__packed_batch(&w->packed, w->kern, b);
+    w->kern->rows_matrix(v->w + ld, v->w, ld, &rows, w->logits);
+    for (size_t i = 0; i < b->n; i++)
+        memcpy(p + i * classes, w->logits + i * ld, classes * sizeof *p);
+    *loss += w->kern->softmax(w->logits, classes, ld, &rows);
+    for (size_t i = 0; i < b->n; i++) {
+        float *row = p + i * classes, *delta = w->logits + i * ld;
+        const size_t y = (size_t)b->rows->label[b->pick[i]];
+        size_t best = y == 0;
+        for (size_t c = 0; c < classes; c++)
+            best = c != y && delta[c] > delta[best] ? c : best;
+        /* The kernel took 1 from the label's probability, and with it the digits of a small one. */
+        float of_label = delta[y] + 1.0f;
+        if (of_label < 0.5f)
+            of_label = delta[best] * expf(row[y] - row[best]);
+        memcpy(row, delta, classes * sizeof *row);
+        row[y] = of_label;
+    }
+}
+
+static void export_tensor(const yk_model *m, int t, const float *params, float *out)
+{
+    const size_t ld = leading(m);
+    if (t == 1) {
+        memcpy(out, params, m->shape.classes * sizeof *out);
+        return;
+    }
+    for (size_t c = 0; c < m->shape.classes; c++)
+        for (size_t d = 0; d < m->shape.dim; d++)
+            out[c * m->shape.dim + d] = params[(1 + d) * ld + c];
+}
+
+static void import_tensor(const yk_model *m, int t, const float *in, float *params)
+{
+    const size_t ld = leading(m);
+    if (t == 1) {
+        memcpy(params, in, m->shape.classes * sizeof *in);
+        return;
+    }
+    for (size_t c = 0; c < m->shape.classes; c++)
+        for (size_t d = 0; d < m->shape.dim; d++)
+            params[(1 + d) * ld + c] = in[c * m->shape.dim + d];
+}
+
+static int biases(const yk_model *m, yk_range *out, int most)
+{
+    if (most < 1)
+        return 0;
+    *out = (yk_range){0, leading(m)};
+    return 1;
+}
+
+const yk_model_ops yk_softmax_ops = {.name = "softmax",
+                                     .create = create,
+                                     .work = work,
+                                     .work_free = work_free,
+                                     .grad = grad,
+                                     .predict = predict,
+                                     .export_tensor = export_tensor,
+                                     .import_tensor = import_tensor,
+                                     .biases = biases};

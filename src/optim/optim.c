@@ -1,0 +1,122 @@
+#include "optim/optim.h"
+
+#include <math.h>
+#include <string.h>
+
+yk_optim_config yk_optim_defaults(yk_optim_kind kind)
+{
+    static const double lr[] = {
+        [YK_SGD] = 0.1, [YK_MOMENTUM] = 0.01, [YK_ADAGRAD] = 0.05, [YK_ADAM] = 0.001, [YK_FTRL] = 0.1};
+    return (yk_optim_config){.kind = kind,
+                             .lr = lr[kind],
+                             .lr_decay_every = 1000,
+                             .lr_decay = 0.1,
+                             .momentum = 0.9,
+                             .beta1 = 0.9,
+                             .beta2 = 0.999,
+                             .epsilon = kind == YK_ADAM ? 1e-8 : 1e-10,
+                             .ftrl_beta = 1.0};
+}
+
+const yk_optim_rule *yk_optim_rule_of(yk_optim_kind kind)
+{
+    return &YK_ISA_CHOOSE(yk_optim_rules)->rule[kind];
+}
+
+yk_status yk_optim_find(const char *name, yk_optim_kind *out)
+{
+    for (int k = 0; k < YK_OPTIM_KINDS; k++)
+        if (strcmp(name, yk_optim_rule_of((yk_optim_kind)k)->name) == 0) {
+            *out = (yk_optim_kind)k;
+            return YK_OK;
+        }
+    return yk_fail(YK_EUSAGE, "--optimizer %s is not known; choose sgd, momentum, adagrad, ftrl or adam",
+                   name);
+}
+
+yk_status yk_optim_check(const yk_optim_config *c)
+{
+    if (!(c->lr > 0.0) || !isfinite(c->lr))
+        return yk_fail(YK_EUSAGE, "--lr %g must be above 0", c->lr);
+    if (!(c->l1 >= 0.0 && c->l2 >= 0.0) || !isfinite(c->l1 + c->l2))
+        return yk_fail(YK_EUSAGE, "--l1 and --l2 must be 0 or more");
+    if (c->kind != YK_FTRL && c->kind != YK_ADAGRAD && c->kind != YK_ADAM && c->lr * c->l2 >= 1.0)
+        return yk_fail(YK_EUSAGE,
+                       "--lr %g times --l2 %g is 1 or more: every step would flip the weights' signs", c->lr,
+                       c->l2);
+    if (!(c->momentum >= 0.0 && c->momentum < 1.0))
+        return yk_fail(YK_EUSAGE, "--momentum %g must lie in 0 up to (not including) 1", c->momentum);
+    if (c->schedule == YK_LR_STEP && !(c->lr_decay > 0.0 && c->lr_decay <= 1.0))
+        return yk_fail(YK_EUSAGE, "--lr-decay %g must lie above 0 and at most 1 for --lr-schedule step",
+                       c->lr_decay);
+    if (c->schedule == YK_LR_STEP && c->lr_decay_every == 0)
+        return yk_fail(YK_EUSAGE, "--lr-decay-every must be 1 or more steps");
+    if (c->schedule == YK_LR_INVERSE && !(c->lr_decay >= 0.0))
+        return yk_fail(YK_EUSAGE, "--lr-decay %g must be 0 or more", c->lr_decay);
+    return YK_OK;
+}
+
+yk_optim_step yk_optim_at(const yk_optim_config *c, uint64_t step)
+{
+    double lr = c->lr;
+    if (c->schedule == YK_LR_STEP)
+        lr *= pow(c->lr_decay, (double)(step / c->lr_decay_every));
+    else if (c->schedule == YK_LR_INVERSE)
+        lr /= 1.0 + c->lr_decay * (double)step;
+    yk_optim_step o = {.lr = (float)lr,
+                       .l1 = (float)c->l1,
+                       .l2 = (float)c->l2,
+                       .momentum = (float)c->momentum,
+                       .beta1 = (float)c->beta1,
+                       .beta2 = (float)c->beta2,
+                       .epsilon = (float)c->epsilon,
+                       .ftrl_beta = (float)c->ftrl_beta,
+                       .correct1 = 1.0f,
+                       .correct2 = 1.0f};
+    if (c->kind == YK_ADAM) {
+        double t = (double)step + 1.0;
+        o.correct1 = (float)(1.0 / (1.0 - pow(c->beta1, t)));
+        o.correct2 = (float)(1.0 / (1.0 - pow(c->beta2, t)));
+    }
+    return o;
+}
+
+yk_optim_step yk_optim_in_group(const yk_optim_step *o, const yk_optim_group *group, size_t n, size_t at,
+                                size_t *end_out)
+{
+    yk_optim_step own = *o;
+    *end_out = SIZE_MAX;
+    for (size_t i = 0; i < n; i++) {
+        if (at >= group[i].end)
+            continue;
+        if (at < group[i].begin) {
+            *end_out = group[i].begin;
+            break;
+        }
+        own.lr *= (float)group[i].lr;
+        own.l1 *= (float)group[i].decay;
+        own.l2 *= (float)group[i].decay;
+        *end_out = group[i].end;
+        break;
+    }
+    return own;
+}
+
+/* Of steps 0 .. n - 1; the inverse schedule by its integral, which is right to a step. */
+static double lr_sum_to(const yk_optim_config *c, uint64_t n)
+{
+    if (c->schedule == YK_LR_STEP && c->lr_decay < 1.0) {
+        uint64_t periods = n / c->lr_decay_every;
+        double factor = pow(c->lr_decay, (double)periods);
+        return c->lr * ((double)c->lr_decay_every * (1.0 - factor) / (1.0 - c->lr_decay) +
+                        (double)(n % c->lr_decay_every) * factor);
+    }
+    if (c->schedule == YK_LR_INVERSE && c->lr_decay > 0.0)
+        return c->lr / c->lr_decay * log1p(c->lr_decay * (double)n);
+    return c->lr * (double)n;
+}
+
+double yk_optim_lr_sum(const yk_optim_config *c, uint64_t from, uint64_t to)
+{
+    return to > from ? lr_sum_to(c, to) - lr_sum_to(c, from) : 0.0;
+}

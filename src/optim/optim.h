@@ -1,0 +1,110 @@
+/* Update rules: how a gradient changes the weights, and how workers' own copies of hot weights become one again.
+ *
+ *     yk_optim_step o = yk_optim_at(&config, step);                 // learning rate and corrections of this step
+ *     const yk_optim_rule *rule = yk_optim_rule_of(config.kind);
+ *     rule->dense(&view, 0, n, g, 1.0f / examples, &o);             // all weights; g sums over examples
+ *     rule->pairs(&view, key, g, n, 1.0f / examples, &o);           // only those keys
+ *
+ * With G the mean gradient (plus l2 w), per weight:
+ *
+ *     sgd       w -= lr G
+ *     momentum  v = mu v + G;                     w -= lr v
+ *     adagrad   s += G^2;                         w -= lr G / (sqrt(s) + eps)               (Duchi et al. 2011)
+ *     adam      m, v: moving means of G and G^2;  w -= lr m^ / (sqrt(v^) + eps)             (Kingma, Ba 2015)
+ *     ftrl      z += G - w (sqrt(n + G^2) - sqrt(n)) / lr;  n += G^2
+ *               w = 0 where |z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt(n)) / lr + l2)  (McMahan et al. 2013)
+ *
+ * l1 of the others is a soft threshold of lr * l1 after the step. A sparse update touches the keys of the batch
+ * alone, their momentum, decay and thresholds too, as is usual; only for sgd the store catches up on what an untouched
+ * weight missed (dist/decay.c), so that it converges to the optimum of the regularised loss.
+ *
+ * Functions are pure; which memory they may touch while others do is the caller's business.
+ */
+#ifndef YK_OPTIM_OPTIM_H
+#define YK_OPTIM_OPTIM_H
+
+#include "base/status.h"
+#include "base/view.h"
+#include "kern/isa.h"
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum { YK_SGD, YK_MOMENTUM, YK_ADAGRAD, YK_ADAM, YK_FTRL, YK_OPTIM_KINDS } yk_optim_kind;
+typedef enum { YK_LR_CONSTANT, YK_LR_STEP, YK_LR_INVERSE } yk_lr_schedule;
+
+typedef struct {
+    yk_optim_kind kind;
+    double lr, l1, l2;
+    yk_lr_schedule schedule;
+    double lr_decay;         /* step: the factor; inverse: lr / (1 + lr_decay * step) */
+    uint64_t lr_decay_every; /* step: so many steps */
+    double momentum, beta1, beta2, epsilon, ftrl_beta;
+} yk_optim_config;
+
+/* Parameters begin .. end of a dense model that have rates of their own: biases. */
+typedef struct {
+    size_t begin, end;
+    double lr; /* times the learning rate; 0 leaves them as they are (not with ftrl, which divides by it) */
+    double decay; /* times l1 and l2 */
+} yk_optim_group;
+
+/* The numbers of one step. */
+typedef struct {
+    float lr, l1, l2, momentum, beta1, beta2, epsilon, ftrl_beta;
+    float correct1, correct2; /* adam: 1 / (1 - beta^t) */
+} yk_optim_step;
+
+/* One worker's copy of hot weights goes back into the shared table, and becomes equal to it:
+ *
+ *     delta = mine - base;  shared += alpha delta;  mine = base = shared
+ *
+ * alpha = 1 / (1 + (T - 1) rho), rho = x / (1 + x), x = eta moves f: how far T workers move a weight on their own between
+ * two merges. Where that is all the way to its optimum (rho near 1) their moves are averaged, or T of them would
+ * overshoot T-fold; where it is a small step they are added. eta is the weight's own step size, which the rule knows.
+ * The weights of an example move together: what limits a step is not a weight's own curvature, c f, but the sum of its
+ * row of the Hessian (Gershgorin), at most c f |x|^2. With c f alone 8 workers diverged on clicks with 39 entries; with
+ * the whole bound mini-batches lost a little; |x|^1.5 was best of what was tried (SPEED.md). */
+typedef struct {
+    const yk_view *mine;           /* a view with copies of keys below mine->hot */
+    float *base[1 + YK_MAX_SLOTS]; /* what the copies were after the last merge: w, s0, s1 */
+    const float *freq; /* expected sum of squared values per example, by key; NULL: `flat` for all */
+    float flat;
+    float moves; /* steps since the last merge * curvature c * (mean |x|^2)^0.75 */
+    int workers; /* T */
+} yk_optim_merge;
+
+typedef struct {
+    const char *name;
+    int slots; /* state floats per weight: 0, 1 or 2 */
+    const char *slot_name[YK_MAX_SLOTS];
+    void (*dense)(const yk_view *v, size_t first, size_t n, const float *g, float scale,
+                  const yk_optim_step *o);
+    void (*pairs)(const yk_view *v, const uint32_t *key, const float *g, size_t n, float scale,
+                  const yk_optim_step *o);
+    void (*merge)(const yk_optim_merge *m, uint32_t first, uint32_t n, const yk_optim_step *o);
+} yk_optim_rule;
+
+typedef struct {
+    yk_optim_rule rule[YK_OPTIM_KINDS];
+} yk_optim_rules;
+
+YK_ISA_DECLARE(yk_optim_rules, yk_optim_rules);
+
+yk_optim_config yk_optim_defaults(yk_optim_kind kind);
+const yk_optim_rule *yk_optim_rule_of(yk_optim_kind kind);
+yk_status yk_optim_find(const char *name, yk_optim_kind *out);
+
+/* What is wrong with it, in words; YK_OK if nothing. */
+yk_status yk_optim_check(const yk_optim_config *c);
+
+/* Step counts from 0. */
+yk_optim_step yk_optim_at(const yk_optim_config *c, uint64_t step);
+
+/* The numbers for parameter `at`, which hold up to parameter *end_out; groups do not overlap and ascend. */
+yk_optim_step yk_optim_in_group(const yk_optim_step *o, const yk_optim_group *group, size_t n, size_t at,
+                                size_t *end_out);
+
+/* The sum of the learning rates of steps from .. to - 1. */
+double yk_optim_lr_sum(const yk_optim_config *c, uint64_t from, uint64_t to);
+
+#endif

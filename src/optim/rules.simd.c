@@ -1,0 +1,178 @@
+/* The update rules of optim.h, compiled once per instruction set. One weight's update is written once, in update();
+ * the loops around it are inlined with the kind as a constant, so that each becomes a loop of its own. */
+#include "optim/optim.h"
+
+#include <math.h>
+
+#define INLINE static inline __attribute__((always_inline)) YK_RACY
+
+INLINE float shrink(float w, float by)
+{
+    float magnitude = fabsf(w) - by;
+    return magnitude > 0.0f ? copysignf(magnitude, w) : 0.0f;
+}
+
+/* The weight that ftrl's sums stand for. */
+INLINE float ftrl_weight(float z, float n, const yk_optim_step *o)
+{
+    float magnitude = fabsf(z) - o->l1;
+    float w = copysignf(magnitude, -z) / ((o->ftrl_beta + sqrtf(n)) / o->lr + o->l2);
+    return magnitude > 0.0f ? w : 0.0f;
+}
+
+INLINE void update(yk_optim_kind kind, float *w, float *s0, float *s1, float g, const yk_optim_step *o)
+{
+    if (kind != YK_FTRL)
+        g += o->l2 * *w;
+    switch (kind) {
+    case YK_SGD:
+        *w = *w - o->lr * g;
+        break;
+    case YK_MOMENTUM:
+        *s0 = o->momentum * *s0 + g;
+        *w = *w - o->lr * *s0;
+        break;
+    case YK_ADAGRAD:
+        *s0 = *s0 + g * g;
+        *w = *w - o->lr * g / (sqrtf(*s0) + o->epsilon);
+        break;
+    case YK_ADAM:
+        *s0 = o->beta1 * *s0 + (1.0f - o->beta1) * g;
+        *s1 = o->beta2 * *s1 + (1.0f - o->beta2) * g * g;
+        *w = *w - o->lr * (*s0 * o->correct1) / (sqrtf(*s1 * o->correct2) + o->epsilon);
+        break;
+    case YK_FTRL: {
+        float n = *s1 + g * g;
+        *s0 = *s0 + g - (sqrtf(n) - sqrtf(*s1)) / o->lr * *w;
+        *s1 = n;
+        *w = ftrl_weight(*s0, n, o);
+        break;
+    }
+    default:
+        break;
+    }
+    if (kind != YK_FTRL && o->l1 > 0.0f)
+        *w = shrink(*w, o->lr * o->l1);
+}
+
+/* How far a gradient of 1 moves the weight now. */
+INLINE float step_size(yk_optim_kind kind, float s0, float s1, const yk_optim_step *o)
+{
+    switch (kind) {
+    case YK_MOMENTUM:
+        return o->lr / (1.0f - o->momentum);
+    case YK_ADAGRAD:
+        return o->lr / (sqrtf(s0) + 1e-6f);
+    case YK_ADAM:
+        return o->lr / (sqrtf(s1 * o->correct2) + 1e-6f);
+    case YK_FTRL:
+        return 1.0f / ((o->ftrl_beta + sqrtf(s1)) / o->lr + o->l2);
+    default:
+        return o->lr;
+    }
+}
+
+INLINE int slots(yk_optim_kind kind)
+{
+    return kind == YK_SGD ? 0 : kind == YK_ADAM || kind == YK_FTRL ? 2 : 1;
+}
+
+INLINE void dense(yk_optim_kind kind, const yk_view *v, size_t first, size_t n, const float *g, float scale,
+                  const yk_optim_step *step)
+{
+    const yk_optim_step o = *step;
+    float none = 0.0f;
+    float *w = v->w + first, *s0 = slots(kind) > 0 ? v->s[0] + first : &none,
+          *s1 = slots(kind) > 1 ? v->s[1] + first : &none;
+    if (slots(kind) == 0)
+        for (size_t i = 0; i < n; i++)
+            update(kind, w + i, s0, s1, g[i] * scale, &o);
+    else if (slots(kind) == 1)
+        for (size_t i = 0; i < n; i++)
+            update(kind, w + i, s0 + i, s1, g[i] * scale, &o);
+    else
+        for (size_t i = 0; i < n; i++)
+            update(kind, w + i, s0 + i, s1 + i, g[i] * scale, &o);
+}
+
+INLINE void pairs(yk_optim_kind kind, const yk_view *v, const uint32_t *key, const float *g, size_t n,
+                  float scale, const yk_optim_step *step)
+{
+    enum { AHEAD = 16 };
+    const yk_optim_step o = *step;
+    float none = 0.0f;
+    for (size_t i = 0; i < n; i++) {
+        if (i + AHEAD < n) {
+            int64_t far = yk_view_at(v, key[i + AHEAD]);
+            __builtin_prefetch(v->w + far, 1);
+            for (int k = 0; k < slots(kind); k++)
+                __builtin_prefetch(v->s[k] + far, 1);
+        }
+        int64_t at = yk_view_at(v, key[i]);
+        update(kind, v->w + at, slots(kind) > 0 ? v->s[0] + at : &none,
+               slots(kind) > 1 ? v->s[1] + at : &none, g[i] * scale, &o);
+    }
+}
+
+/* Sums (of squared gradients) are added in full: what T workers saw was seen. Moving means are averaged. ftrl's z follows
+ * from the merged weight and n, so that the three keep fitting together; where the weight is zero z is merged like one. */
+INLINE void merge(yk_optim_kind kind, const yk_optim_merge *m, uint32_t first, uint32_t n,
+                  const yk_optim_step *step)
+{
+    const yk_optim_step o = *step;
+    const yk_view *v = m->mine;
+    const float share = 1.0f / (float)m->workers, others = (float)(m->workers - 1);
+    for (int64_t k = first; k < (int64_t)first + n; k++) { /* signed: k + shift lies before the table */
+        float *w = v->w + k, *mine = w + v->shift, *base = m->base[0] + k;
+        float s[2] = {0.0f, 0.0f};
+        for (int j = 0; j < slots(kind); j++) {
+            float *shared = v->s[j] + k, change = shared[v->shift] - m->base[1 + j][k];
+            int is_sum = kind == YK_ADAGRAD || (kind == YK_FTRL && j == 1);
+            s[j] = *shared + (is_sum ? change : share * change);
+        }
+        float x = step_size(kind, s[0], s[1], &o) * m->moves * (m->freq ? m->freq[k] : m->flat);
+        float rho = x / (1.0f + x), alpha = 1.0f / (1.0f + others * rho);
+        float merged = *w + alpha * (*mine - *base);
+        if (kind == YK_FTRL) {
+            float z = v->s[0][k] + alpha * (v->s[0][k + v->shift] - m->base[1][k]);
+            float limit = fminf(fmaxf(z, -o.l1), o.l1);
+            float scale = (o.ftrl_beta + sqrtf(s[1])) / o.lr + o.l2;
+            s[0] = merged == 0.0f ? limit : -(merged * scale) - copysignf(o.l1, merged);
+        }
+        *w = *mine = *base = merged;
+        for (int j = 0; j < slots(kind); j++)
+            v->s[j][k] = v->s[j][k + v->shift] = m->base[1 + j][k] = s[j];
+    }
+}
+
+/* One function of each kind for the table. */
+#define RULE(name, kind)                                                                                     \
+    static YK_RACY void name##_dense(const yk_view *v, size_t first, size_t n, const float *g, float scale,  \
+                                     const yk_optim_step *o)                                                 \
+    {                                                                                                        \
+        dense(kind, v, first, n, g, scale, o);                                                               \
+    }                                                                                                        \
+    static YK_RACY void name##_pairs(const yk_view *v, const uint32_t *key, const float *g, size_t n,        \
+                                     float scale, const yk_optim_step *o)                                    \
+    {                                                                                                        \
+        pairs(kind, v, key, g, n, scale, o);                                                                 \
+    }                                                                                                        \
+    static YK_RACY void name##_merge(const yk_optim_merge *m, uint32_t first, uint32_t n,                    \
+                                     const yk_optim_step *o)                                                 \
+    {                                                                                                        \
+        merge(kind, m, first, n, o);                                                                         \
+    }
+
+RULE(sgd, YK_SGD)
+RULE(momentum, YK_MOMENTUM)
+RULE(adagrad, YK_ADAGRAD)
+RULE(adam, YK_ADAM)
+RULE(ftrl, YK_FTRL)
+
+const yk_optim_rules YK_ISA_NAME(yk_optim_rules) = {{
+    [YK_SGD] = {"sgd", 0, {NULL, NULL}, sgd_dense, sgd_pairs, sgd_merge},
+    [YK_MOMENTUM] = {"momentum", 1, {"velocity", NULL}, momentum_dense, momentum_pairs, momentum_merge},
+    [YK_ADAGRAD] = {"adagrad", 1, {"sum_squares", NULL}, adagrad_dense, adagrad_pairs, adagrad_merge},
+    [YK_ADAM] = {"adam", 2, {"mean", "mean_square"}, adam_dense, adam_pairs, adam_merge},
+    [YK_FTRL] = {"ftrl", 2, {"z", "n"}, ftrl_dense, ftrl_pairs, ftrl_merge},
+}};
