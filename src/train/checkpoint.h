@@ -1,0 +1,46 @@
+/* Checkpoints: everything that a run needs to go on as if it had never stopped.
+ *
+ *     RUN/checkpoints/step-1200/model.safetensors    the weights, named and shaped as in PyTorch; metadata: what model
+ *                               state.safetensors    optimizer state, place in the data, counters
+ *                               DONE                 written last: without it the folder is not a checkpoint;
+ *                                                    holds size and CRC32C of the two files
+ *
+ * A checkpoint is written beside its final name (checkpoints/.saving), synced to the disk, and renamed; a full disk or a kill at any moment
+ * leaves the earlier ones as they were. The last two are kept. Arrays here are indexed by the keys of the data, not by
+ * the store's inside names.
+ */
+#ifndef YK_TRAIN_CHECKPOINT_H
+#define YK_TRAIN_CHECKPOINT_H
+
+#include "base/keymap.h"
+#include "base/status.h"
+#include "dist/store.h"
+#include "model/model.h"
+#include <stddef.h>
+#include <stdint.h>
+
+/* What is saved besides the store. */
+typedef struct {
+    uint64_t step, epoch, examples;
+    double period_loss, seconds; /* loss since the last evaluation; training time so far */
+    uint64_t period_examples;
+    uint64_t *place; /* of the feed; owned by whoever filled it in: load allocates */
+    size_t nplace;
+} yk_progress_state;
+
+/* `keymap` renames the store's keys back; NULL: nothing to rename. The store is settled. */
+yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const yk_model *m, yk_store *store,
+                             const yk_keymap *keymap, const yk_progress_state *progress, char **path_out);
+
+/* The newest complete checkpoint below a run directory, or the folder itself if it is one; NULL if there is none.
+ * A damaged one is passed over with a warning. Caller frees. */
+yk_status yk_checkpoint_find(const char *dir, char **path_out);
+
+/* Fills the store's arrays, before its first step. The caller frees progress->place. */
+yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_store *store, const yk_keymap *keymap,
+                             yk_progress_state *progress);
+
+/* For eval and predict: the model alone. `params` [nparams], by the keys of the data; free with yk_free. */
+yk_status yk_checkpoint_model(const char *path, yk_model **model_out, float **params_out);
+
+#endif

@@ -1,0 +1,63 @@
+/* The configuration of a run: every option by its name, from the command line, a file, or a checkpoint's run directory.
+ *
+ *     yk_config c;
+ *     yk_config_init(&c);                              // defaults
+ *     st = yk_config_set(&c, "batch", "64");           // what --batch 64 or "batch = 64" in a file says
+ *     st = yk_config_load(&c, "run/config.ini");       // keys in a file that are not options are errors with their line
+ *     st = yk_config_check(&c);                        // what does not go together, in words
+ *     yk_config_fini(&c);
+ *
+ * One table (yk_options) drives the command line, its help, the files and what is written back.
+ */
+#ifndef YK_TRAIN_CONFIG_H
+#define YK_TRAIN_CONFIG_H
+
+#include "base/file.h"
+#include "base/status.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+    char *model, *data, *test;
+    char *mode, *optimizer, *lr_schedule, *stream, *out, *config;
+    char *init, *standardize, *augment, *bias_decay; /* NULL: as model/net_options.h says; yes */
+    double init_bias;                                /* NaN: not given */
+    double bias_lr;                                  /* negative: not given */
+    double lr_decay_epochs;                          /* 0: not given */
+    int64_t staleness;                               /* -1: as the mode says */
+    int64_t workers, threads, batch;
+    int64_t epochs, steps;                 /* 0: not given */
+    double lr, l1, l2, momentum, lr_decay; /* negative: the optimizer's default */
+    int64_t lr_decay_every;
+    int64_t seed;
+    int64_t eval_every, checkpoint_every; /* 0: at the end of each epoch; every ten minutes */
+    int64_t features, hash_bits, skip_bad, shuffle_mb;
+    bool no_bias, resume, json, quiet, dry_run, profile;
+} yk_config;
+
+typedef enum { YK_OPT_TEXT, YK_OPT_INT, YK_OPT_REAL, YK_OPT_FLAG } yk_option_kind;
+
+typedef struct {
+    const char *name; /* "batch": --batch on the command line */
+    const char *arg;  /* "B", NULL for a flag */
+    yk_option_kind kind;
+    size_t offset;      /* in yk_config */
+    double least, most; /* numbers */
+    const char *group;  /* heading in the help */
+    const char *help;
+} yk_option;
+
+extern const yk_option yk_options[]; /* ends with a NULL name */
+
+void yk_config_init(yk_config *c);
+void yk_config_fini(yk_config *c);
+
+yk_status yk_config_set(yk_config *c, const char *name, const char *value);
+yk_status yk_config_load(yk_config *c, const char *path);
+yk_status yk_config_check(const yk_config *c);
+
+/* As an ini file that yk_config_load() reads back; how to run it again is in a comment on top. */
+yk_status yk_config_save(const yk_config *c, const char *path);
+
+#endif

@@ -1,0 +1,128 @@
+#include "train/infer.h"
+
+#include "base/mem.h"
+#include "model/model.h"
+#include "train/checkpoint.h"
+#include <stdlib.h>
+
+enum { AT_A_TIME = 256 };
+
+typedef struct {
+    yk_model *model;
+    yk_work *work;
+    float *params, *p;
+    yk_tally tally;
+    uint64_t seen; /* examples, for messages */
+} inference;
+
+/* Whether the model has a weight for every column and a name for every class of these rows. */
+static yk_status check(const inference *in, const yk_source *s, const yk_rows *rows)
+{
+    const yk_model_shape *shape = &in->model->shape;
+    if (rows->kind == YK_ROWS_SPARSE ? rows->dim > shape->dim : rows->dim != shape->dim)
+        return yk_fail(
+            YK_EDATA, "%s: near example %llu: %s %zu does not fit the model, which has %zu features", s->spec,
+            (unsigned long long)in->seen, rows->kind == YK_ROWS_SPARSE ? "index" : "a row length of",
+            rows->kind == YK_ROWS_SPARSE ? rows->dim - 1 : rows->dim, shape->dim);
+    for (size_t i = 0; i < rows->n; i++)
+        if ((uint32_t)rows->label[i] >= shape->classes)
+            return yk_fail(YK_EDATA, "%s: example %llu is of class %d, but the model knows classes 0 to %u",
+                           s->spec, (unsigned long long)in->seen + i, rows->label[i], shape->classes - 1);
+    return YK_OK;
+}
+
+static yk_status infer_rows(inference *in, const yk_rows *rows, size_t begin, size_t n,
+                            yk_status (*each)(void *, const float *, size_t, size_t), void *user)
+{
+    const yk_view v = {.w = in->params};
+    uint32_t pick[AT_A_TIME];
+    yk_status st = YK_OK;
+    for (size_t at = begin; !st && at < begin + n; at += AT_A_TIME) {
+        size_t m = begin + n - at < AT_A_TIME ? begin + n - at : AT_A_TIME;
+        for (size_t i = 0; i < m; i++)
+            pick[i] = (uint32_t)(at + i);
+        yk_batch b = {rows, pick, m, 0};
+        in->model->ops->predict(in->model, in->work, &v, &b, in->p, &in->tally.loss);
+        st = yk_tally_add(&in->tally, in->p, in->model->outputs, &b);
+        if (!st && each)
+            st = each(user, in->p, in->model->outputs, m);
+    }
+    in->seen += n;
+    return st;
+}
+
+static yk_status infer_source(inference *in, yk_source *s,
+                              yk_status (*each)(void *, const float *, size_t, size_t), void *user)
+{
+    yk_status st = YK_OK;
+    if (s->cached) {
+        st = check(in, s, s->cached);
+        return st ? st : infer_rows(in, s->cached, 0, s->cached->n, each, user);
+    }
+    yk_rows rows;
+    yk_rows_init(&rows, s->kind, s->dim);
+    for (size_t b = 0; !st && b < s->nblocks; b++) {
+        yk_reader *r;
+        size_t got = 1;
+        if ((st = yk_source_read(s, b, &r)))
+            break;
+        while (!st && got) {
+            yk_rows_clear(&rows);
+            if (!(st = yk_reader_next(r, &rows, 4096, &got)) && !(st = check(in, s, &rows)))
+                st = infer_rows(in, &rows, 0, rows.n, each, user);
+        }
+        yk_reader_free(r);
+    }
+    yk_rows_fini(&rows);
+    return st;
+}
+
+yk_status yk_infer_run(const yk_infer *config,
+                       yk_status (*each)(void *user, const float *p, size_t outputs, size_t n), void *user,
+                       yk_score *out)
+{
+    inference in = {0};
+    yk_source *source = NULL;
+    char *path = NULL;
+    yk_status st = yk_checkpoint_find(config->checkpoint, &path);
+    if (!st && !path)
+        st = yk_fail(YK_EUSAGE,
+                     "%s: there is no complete checkpoint there (checkpoints/step-N with a DONE file)",
+                     config->checkpoint);
+    if (!st)
+        st = yk_checkpoint_model(path, &in.model, &in.params);
+    yk_source_options options = config->options;
+    if (!st && in.model->shape.kind == YK_ROWS_SPARSE && !options.features && !options.hash_bits)
+        options.features = in.model->shape.dim; /* what text is hashed into, and what indices must fit */
+    if (!st)
+        st = yk_source_open(config->data, config->split, &options, &source);
+    if (!st && (source->kind == YK_ROWS_SPARSE) != (in.model->shape.kind == YK_ROWS_SPARSE))
+        st = yk_fail(YK_EDATA, "%s: it has %s rows, but the model was trained on %s ones", config->data,
+                     source->kind == YK_ROWS_SPARSE ? "sparse" : "dense",
+                     source->kind == YK_ROWS_SPARSE ? "dense" : "sparse");
+    if (!st && source->dim && source->dim != in.model->shape.dim)
+        st = yk_fail(YK_EDATA,
+                     "%s: it has %zu columns, but the model was trained on %zu (are --hash-bits or "
+                     "--features those of "
+                     "the training?)",
+                     config->data, source->dim, in.model->shape.dim);
+    if (!st)
+        st = yk_model_work(in.model, AT_A_TIME, &in.work);
+    if (!st && !(in.p = yk_alloc(AT_A_TIME * in.model->outputs, sizeof *in.p, "predictions")))
+        st = YK_ESYSTEM;
+    if (!st)
+        st = infer_source(&in, source, each, user);
+    if (!st && in.tally.examples == 0)
+        st = yk_fail(YK_EDATA, "%s: there are no examples in it", config->data);
+    if (!st)
+        st = yk_score_make(&in.tally, 1, out);
+    yk_tally_fini(&in.tally);
+    yk_free(in.p);
+    if (in.model)
+        yk_work_free(in.model, in.work);
+    yk_source_free(source);
+    yk_free(in.params);
+    yk_model_free(in.model);
+    free(path);
+    return st;
+}

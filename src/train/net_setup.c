@@ -1,0 +1,112 @@
+/* What the options of networks and of biases need to know of the data and the model before a run can begin. */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Images that the mean and deviation of channels are measured on. */
+enum { CHANNEL_SAMPLE = 4096 };
+
+yk_status yk__net_options_of(const yk_config *c, yk_net_options *out)
+{
+    *out = (yk_net_options){.profile = c->profile, .asked = c->profile || isfinite(c->init_bias)};
+    if (isfinite(c->init_bias)) {
+        out->bias_given = true;
+        out->init_bias = (float)c->init_bias;
+    }
+    yk_status st = yk_net_options_init(out, c->init);
+    if (!st)
+        st = yk_net_options_standardize(out, c->standardize);
+    return st ? st : yk_net_options_augment(out, c->augment);
+}
+
+/* Two passes over the sample: deviations of a channel that hardly changes would drown in its mean. */
+static void measure(const yk_rows *sample, size_t channels, size_t plane, yk_net_options *out)
+{
+    const double n = (double)sample->n * (double)plane;
+    for (size_t ch = 0; ch < channels; ch++) {
+        double mean = 0.0, variance = 0.0;
+        for (int round = 0; round < 2; round++) {
+            double sum = 0.0;
+            for (size_t i = 0; i < sample->n; i++)
+                for (size_t p = 0; p < plane; p++) {
+                    const size_t at = i * sample->dim + ch * plane + p;
+                    const double x = sample->kind == YK_ROWS_U8
+                                         ? (double)sample->u8[at] * (double)sample->scale
+                                         : (double)sample->f32[at];
+                    sum += round ? (x - mean) * (x - mean) : x;
+                }
+            *(round ? &variance : &mean) = sum / n;
+        }
+        out->mean[ch] = (float)mean;
+        out->deviation[ch] =
+            variance > 1e-12 ? (float)sqrt(variance) : 1.0f; /* always the same: nothing to divide by */
+    }
+    out->channels = channels;
+}
+
+yk_status yk__net_channels(yk__trainer *t, yk_net_options *o)
+{
+    if (o->standardize != YK_STANDARDIZE_CHANNEL || o->channels || t->train.kind == YK_ROWS_SPARSE)
+        return YK_OK;
+    const yk_source *s = t->train.source;
+    const size_t channels = s->channels ? s->channels : 1;
+    if (channels > YK_MOST_CHANNELS)
+        return yk_fail(YK_EUSAGE, "--standardize channel is for up to %d channels; %s has %zu",
+                       YK_MOST_CHANNELS, t->config->data, channels);
+    yk_rows sample;
+    yk_status st = yk_dataset_sample(&t->train, CHANNEL_SAMPLE, &sample);
+    if (!st && sample.n == 0)
+        st = yk_fail(YK_EDATA, "%s: there are no examples in it", t->config->data);
+    if (!st)
+        measure(&sample, channels, t->train.dim / channels, o);
+    yk_rows_fini(&sample);
+    return st;
+}
+
+yk_status yk__groups_make(yk__trainer *t)
+{
+    const yk_config *c = t->config;
+    const bool decay = !c->bias_decay || strcmp(c->bias_decay, "yes") == 0;
+    const double lr = c->bias_lr >= 0.0 ? c->bias_lr : 1.0;
+    if (lr == 1.0 && decay)
+        return YK_OK;
+    if (t->model->sparse)
+        return yk_fail(
+            YK_EUSAGE,
+            "--bias-lr and --bias-decay are for models of dense data; on sparse data there is --no-bias");
+    if (lr == 0.0 && t->optim.kind == YK_FTRL)
+        return yk_fail(YK_EUSAGE,
+                       "--bias-lr 0 does not go with --optimizer ftrl, which divides by the learning rate");
+    const bool plain = t->optim.kind == YK_SGD || t->optim.kind == YK_MOMENTUM;
+    if (plain && decay && t->optim.lr * lr * t->optim.l2 >= 1.0)
+        return yk_fail(
+            YK_EUSAGE,
+            "--lr %g times --bias-lr %g times --l2 %g is 1 or more: every step would flip the biases' signs",
+            t->optim.lr, lr, t->optim.l2);
+    yk_range range[YK__MOST_GROUPS];
+    const int n = t->model->ops->biases ? t->model->ops->biases(t->model, range, YK__MOST_GROUPS) : 0;
+    for (int i = 0; i < n; i++)
+        t->group[i] = (yk_optim_group){range[i].begin, range[i].end, lr, decay ? 1.0 : 0.0};
+    t->ngroups = (size_t)n;
+    return YK_OK;
+}
+
+yk_status yk__decay_by_epochs(yk__trainer *t)
+{
+    const double epochs = t->config->lr_decay_epochs;
+    if (epochs <= 0.0)
+        return YK_OK;
+    if (!t->train.examples)
+        return yk_fail(YK_EUSAGE,
+                       "--lr-decay-epochs: how long an epoch of %s is, is not known beforehand; say "
+                       "--lr-decay-every STEPS, or "
+                       "--stream never",
+                       t->config->data);
+    /* in step one step uses a batch of each worker; otherwise steps are counted over all of them */
+    const uint64_t together = t->batch * (t->in_step ? (uint64_t)t->workers : 1);
+    const double per_epoch = (double)((t->train.examples + together - 1) / together),
+                 steps = floor(epochs * per_epoch + 0.5);
+    t->optim.lr_decay_every = steps < 1.0 ? 1 : (uint64_t)steps;
+    return YK_OK;
+}

@@ -1,0 +1,430 @@
+#include "train/train.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "train/trainer.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Keys beyond this many features are worth putting into order of frequency: below, the table fits into a cache. */
+enum { RENAME_FROM = 64, SAMPLE_ROWS = 1 << 15, MOST_HOT = 1 << 17 };
+
+static yk_optim_config optimizer_of(const yk_config *c, yk_optim_kind kind)
+{
+    yk_optim_config o = yk_optim_defaults(kind);
+    o.lr = c->lr >= 0.0 ? c->lr : o.lr;
+    o.l1 = c->l1;
+    o.l2 = c->l2;
+    o.momentum = c->momentum >= 0.0 ? c->momentum : o.momentum;
+    o.lr_decay_every = (uint64_t)c->lr_decay_every;
+    if (c->lr_schedule)
+        o.schedule = !strcmp(c->lr_schedule, "step")      ? YK_LR_STEP
+                     : !strcmp(c->lr_schedule, "inverse") ? YK_LR_INVERSE
+                                                          : YK_LR_CONSTANT;
+    o.lr_decay = c->lr_decay >= 0.0 ? c->lr_decay : o.schedule == YK_LR_INVERSE ? 1e-3 : 0.1;
+    return o;
+}
+
+static uint64_t staleness_of(const yk_config *c)
+{
+    if (c->staleness >= 0)
+        return (uint64_t)c->staleness;
+    return c->mode && strcmp(c->mode, "async") == 0 ? YK_ASYNC : 0;
+}
+
+/* ---- the data ---- */
+
+static yk_status open_data(yk__trainer *t)
+{
+    const yk_config *c = t->config;
+    const char *s = c->stream ? c->stream : "auto";
+    if (c->dry_run && *s == 'a')
+        s = "always"; /* its shape is all that is wanted */
+    yk_stream_choice stream = *s == 'n' ? YK_STREAM_NEVER : s[1] == 'l' ? YK_STREAM_ALWAYS : YK_STREAM_AUTO;
+    yk_source_options o = {.skip_bad = (uint64_t)c->skip_bad,
+                           .hash_bits = (unsigned)c->hash_bits,
+                           .features = (uint64_t)c->features};
+    yk_status st = yk_dataset_open(c->data, YK_SPLIT_TRAIN, &o, stream, &t->train);
+    if (st)
+        return st;
+    bool none = c->test && strcmp(c->test, "none") == 0;
+    const char *test = c->test ? c->test : yk_source_has_test_split(t->train.source) ? c->data : NULL;
+    if (!test || none)
+        return YK_OK;
+    yk_dataset *d = &t->test;
+    if ((st = yk_dataset_open(test, YK_SPLIT_TEST, &o, c->dry_run ? YK_STREAM_ALWAYS : YK_STREAM_AUTO, d)))
+        return st;
+    t->tested = true;
+    if ((d->kind == YK_ROWS_SPARSE) != (t->train.kind == YK_ROWS_SPARSE) ||
+        (d->kind != YK_ROWS_SPARSE && d->dim != t->train.dim))
+        return yk_fail(YK_EDATA, "%s: its rows (%zu columns) do not fit those of %s (%zu columns)", test,
+                       d->dim, c->data, t->train.dim);
+    if (d->classes > t->train.classes)
+        t->train.classes = d->classes;
+    d->classes = t->train.classes;
+    if (d->rows && d->rows->truth) {
+        st = yk_score_truth(d->rows, &t->result->best);
+        t->result->best_known = !st;
+    }
+    return st;
+}
+
+/* The model's columns: as given, or as many as the data has. */
+static yk_status columns_of(const yk__trainer *t, size_t *out)
+{
+    size_t given = (size_t)t->config->features;
+    *out = t->train.dim > t->test.dim ? t->train.dim : t->test.dim;
+    if (given && t->train.kind == YK_ROWS_SPARSE) {
+        if (*out > given)
+            return yk_fail(YK_EDATA, "%s: index %zu does not fit a model of %zu features (largest %zu)",
+                           t->config->data, *out - 1, given, given - 1);
+        *out = given;
+    }
+    return YK_OK;
+}
+
+/* Sparse keys by falling frequency: the hottest share cache lines, and get copies in asynchronous training. */
+static yk_status order_keys(yk__trainer *t)
+{
+    const bool alone =
+        t->in_step || t->workers == 1; /* no copies: then renaming a stream costs more than it brings */
+    if (!t->model->sparse || t->model->nparams < RENAME_FROM || (alone && !t->train.rows))
+        return YK_OK;
+    yk_rows sample;
+    yk_status st = yk_dataset_sample(&t->train, SAMPLE_ROWS, &sample);
+    if (!st)
+        st = yk_keymap_make(&sample, t->train.rows, t->model->nparams, t->model->bias_key, MOST_HOT,
+                            &t->keymap);
+    yk_rows_fini(&sample);
+    if (st)
+        return st;
+    t->names = &t->keymap;
+    if (t->model->bias_key != UINT32_MAX)
+        t->model->bias_key = yk_keymap_in(&t->keymap, t->model->bias_key);
+    st = yk_dataset_rename(&t->train, &t->keymap);
+    return st ? st : t->tested ? yk_dataset_rename(&t->test, &t->keymap) : YK_OK;
+}
+
+/* Of an input of dense data; sparse models know it key by key. */
+static float mean_square(yk_dataset *d)
+{
+    yk_rows sample;
+    double sum = 0.0;
+    if (d->kind == YK_ROWS_SPARSE)
+        return 1.0f;
+    if (yk_dataset_sample(d, 256, &sample) == YK_OK)
+        for (size_t i = 0; i < sample.n * sample.dim; i++) {
+            double x = sample.kind == YK_ROWS_U8 ? (double)sample.u8[i] * (double)sample.scale
+                                                 : (double)sample.f32[i];
+            sum += x * x / (double)(sample.n * sample.dim);
+        }
+    yk_rows_fini(&sample);
+    return (float)sum;
+}
+
+/* ---- the run directory ---- */
+
+static yk_status make_run_dir(yk__trainer *t)
+{
+    const yk_config *c = t->config;
+    char *dir = NULL, *path = NULL;
+    if (c->out && strcmp(c->out, "none") == 0)
+        return YK_OK;
+    if (c->out) {
+        dir = strdup(c->out);
+    } else {
+        char when[32];
+        time_t now = time(NULL);
+        struct tm tm;
+        localtime_r(&now, &tm);
+        strftime(when, sizeof when, "%Y%m%d-%H%M%S", &tm);
+        const char *name =
+            strpbrk(c->model, " ,/") ? "net" : c->model; /* a layer list is no name of a folder */
+        if (asprintf(&dir, "runs/%.40s-%s-%d", name, when, (int)getpid()) < 0)
+            dir = NULL;
+    }
+    if (!dir || asprintf(&path, "%s/config.ini", dir) < 0) {
+        free(dir);
+        return yk_fail_memory(64, "a path");
+    }
+    t->result->run_dir = dir;
+    yk_status st = yk_dir_make(dir);
+    if (!st && !c->resume && access(path, F_OK) == 0)
+        st = yk_fail(YK_EUSAGE, "%s already holds a run: go on with it by --resume, or choose another --out",
+                     dir);
+    free(path);
+    return st;
+}
+
+/* Only once everything fits together: a --resume with options that do not leaves the run's own ones in place. */
+static yk_status save_config(const yk__trainer *t)
+{
+    char *path;
+    if (!t->result->run_dir)
+        return YK_OK;
+    if (asprintf(&path, "%s/config.ini", t->result->run_dir) < 0)
+        return yk_fail_memory(64, "a path");
+    yk_status st = yk_config_save(t->config, path);
+    free(path);
+    return st;
+}
+
+static yk_status restore(yk__trainer *t)
+{
+    char *path;
+    if (!t->config->resume)
+        return YK_OK;
+    yk_status st = yk_checkpoint_find(t->result->run_dir, &path);
+    if (st || !path) {
+        if (!st)
+            yk_note("%s: no checkpoint yet, starting from the beginning", t->result->run_dir);
+        return st;
+    }
+    yk_progress_state p;
+    st = yk_checkpoint_load(path, t->model, t->store, t->names, &p);
+    if (!st)
+        st = yk_feed_place_restore(t->feed, p.place, p.nplace, p.step);
+    if (!st) {
+        t->step = t->last_save = t->result->resumed_from = p.step;
+        t->last_eval = UINT64_MAX; /* this process has not tested yet */
+        t->epoch = p.epoch;
+        t->earlier_examples = p.examples;
+        t->earlier_seconds = p.seconds;
+        t->trainee[0].period_loss = p.period_loss;
+        t->trainee[0].period_examples = p.period_examples;
+        yk_note("going on from %s (step %llu)", path, (unsigned long long)p.step);
+    }
+    free(p.place);
+    t->result->checkpoint = path;
+    return st;
+}
+
+/* ---- putting it together ---- */
+
+static yk_status set_up(yk__trainer *t)
+{
+    const yk_config *c = t->config;
+    yk_optim_kind kind = YK_SGD;
+    yk_status st = c->optimizer ? yk_optim_find(c->optimizer, &kind) : YK_OK;
+    yk_net_options net;
+    t->optim = optimizer_of(c, kind);
+    if (st || (st = yk_optim_check(&t->optim)) || (st = yk__net_options_of(c, &net)) || (st = open_data(t)) ||
+        (st = yk__decay_by_epochs(t)) || (st = yk__net_channels(t, &net)))
+        return st;
+    t->result->lr = t->optim.lr;
+    t->result->load_seconds = yk_now() - t->started;
+    yk_model_shape shape = {.kind = t->train.kind,
+                            .classes = t->train.classes,
+                            .bias = !c->no_bias,
+                            .channels = t->train.source->channels,
+                            .height = t->train.source->height,
+                            .width = t->train.source->width,
+                            .threads = (int)c->threads,
+                            .net = net};
+    if ((st = columns_of(t, &shape.dim)) || (st = yk_model_create(c->model, &shape, &t->model)) ||
+        (st = yk__groups_make(t)))
+        return st;
+    if (c->dry_run)
+        return yk__describe(t);
+    if ((st = order_keys(t)))
+        return st;
+    for (int i = 0; i < t->model->ntensors; i++)
+        t->result->params += t->model->tensor[i].size; /* without padding */
+
+    const float inputs = net.standardize ? 1.0f : mean_square(&t->train);
+    yk_store_config store = {
+        .nparams = t->model->nparams,
+        .sparse = t->model->sparse,
+        .optim = t->optim,
+        .group = t->group,
+        .ngroups = t->ngroups,
+        .team = t->team,
+        .workers = t->workers,
+        .staleness = t->result->staleness,
+        .batch = t->batch,
+        .keymap = t->names,
+        .mean_square = t->model->ops->init ? 0.0f : inputs, /* a network's step is long: no copies */
+        .norm = t->names ? t->keymap.norm : inputs * (float)shape.dim,
+        .interrupted = &t->meeting};
+    yk_feed_plan plan = {.workers = t->workers,
+                         .batch = t->batch,
+                         .seed = (uint64_t)c->seed,
+                         .epochs = t->epochs,
+                         .steps = t->steps,
+                         .in_step = t->in_step,
+                         .window_bytes = (size_t)c->shuffle_mb << 20,
+                         .keymap = t->names};
+    if ((st = yk_store_create(&store, &t->store)) || (st = make_run_dir(t)) ||
+        (st = yk_feed_create(&t->train, &plan, &t->feed)))
+        return st;
+    t->trainee = yk_alloc((size_t)t->workers, sizeof *t->trainee, "the workers");
+    if (!t->trainee)
+        return YK_ESYSTEM;
+    size_t most = t->batch > YK__EVAL_BATCH ? t->batch : YK__EVAL_BATCH;
+    for (int i = 0; !st && i < t->workers; i++) {
+        st = yk_model_work(t->model, most, &t->trainee[i].work);
+        t->trainee[i].p = yk_alloc(YK__EVAL_BATCH * t->model->outputs, sizeof(float), "an evaluation");
+        st = st ? st : t->trainee[i].p ? YK_OK : YK_ESYSTEM;
+    }
+    if (!st && t->model->ops->init) {
+        t->model->ops->init(t->model, yk_store_raw(t->store).live.w, (uint64_t)c->seed);
+        yk_store_restore(t->store, 0);
+    }
+    if (st || (st = restore(t)) || (st = save_config(t)) || (st = yk__journal_open(t)))
+        return st;
+    if (c->profile && t->model->ops->peak)
+        t->peak = t->model->ops->peak();
+    t->saves_by_time = t->result->run_dir && !t->checkpoint_every;
+    uint64_t per_epoch = (t->train.examples + t->batch - 1) / t->batch;
+    if (!t->in_step) { /* steps are counted over all workers; an epoch has that many of them */
+        t->eval_every = t->eval_every ? t->eval_every : per_epoch ? per_epoch : UINT64_MAX / 2;
+        t->checkpoint_every = t->checkpoint_every ? t->checkpoint_every : UINT64_MAX / 2;
+        t->next_eval = (t->step / t->eval_every + 1) * t->eval_every;
+        t->next_save = (t->step / t->checkpoint_every + 1) * t->checkpoint_every;
+    }
+    return YK_OK;
+}
+
+static void tear_down(yk__trainer *t)
+{
+    for (int i = 0; t->trainee && i < t->workers; i++) {
+        if (t->trainee[i].work)
+            yk_work_free(t->model, t->trainee[i].work);
+        yk_tally_fini(&t->trainee[i].tally);
+        yk_free(t->trainee[i].p);
+    }
+    yk_free(t->trainee);
+    yk_feed_free(t->feed);
+    yk_store_free(t->store);
+    yk_model_free(t->model);
+    yk_keymap_fini(&t->keymap);
+    yk_dataset_fini(&t->train);
+    yk_dataset_fini(&t->test);
+    yk_team_free(t->team);
+}
+
+static void introduce(const yk__trainer *t)
+{
+    const yk_config *c = t->config;
+    char mode[64];
+    if (t->result->staleness == 0)
+        snprintf(mode, sizeof mode, "synchronous");
+    else if (t->result->staleness == YK_ASYNC)
+        snprintf(mode, sizeof mode, "asynchronous");
+    else
+        snprintf(mode, sizeof mode, "asynchronous, at most %llu steps apart",
+                 (unsigned long long)t->result->staleness);
+    char examples[48] = "streamed";
+    if (t->train.examples)
+        snprintf(examples, sizeof examples, "%llu examples%s", (unsigned long long)t->train.examples,
+                 t->train.rows ? "" : ", streamed");
+    yk_note("%s, %llu parameters, on %s: %s, %zu columns, %u classes", c->model,
+            (unsigned long long)t->result->params, c->data, examples, t->train.dim, t->train.classes);
+    yk_note("%d worker%s, %s, batch %llu each (%llu together), %s, learning rate %g", t->workers,
+            t->workers > 1 ? "s" : "", mode, (unsigned long long)t->batch,
+            (unsigned long long)(t->batch * (uint64_t)t->workers), yk_store_rule(t->store)->name,
+            t->result->lr);
+    if (t->result->best_known)
+        yk_note("the best that any model can reach on this test set: loss %.4f, AUC %.4f",
+                t->result->best.loss, t->result->best.auc);
+}
+
+static void summarise(yk__trainer *t)
+{
+    yk_result *r = t->result;
+    r->seconds = yk_now() - t->began;
+    r->train_seconds = r->seconds - r->eval_seconds - r->checkpoint_seconds;
+    r->steps = t->step;
+    r->epochs = t->epoch;
+    r->examples = t->earlier_examples;
+    for (int i = 0; i < t->workers; i++)
+        r->examples += t->trainee[i].examples;
+    r->trained_here = r->examples - t->earlier_examples;
+    r->bad_records = t->train.source->bad;
+    yk_store_staleness(t->store, &r->observed);
+}
+
+/* Conclusions that people draw wrongly from such a run, said before they do. */
+static void guard(const yk__trainer *t)
+{
+    const yk_result *r = t->result;
+    double untrained = log((double)t->model->shape.classes);
+    if (r->train_loss > untrained * 1.02)
+        yk_warn("the training loss %.4f is above %.4f, that of a model that knows nothing: the learning rate "
+                "%g is too large; "
+                "try --lr %g",
+                r->train_loss, untrained, r->lr, r->lr / 10.0);
+    else if (r->tested && r->test.loss > untrained * 1.02)
+        yk_warn("the test loss %.4f is above %.4f, that of a model that knows nothing: it has learned the "
+                "training examples "
+                "by heart; try --l2 1e-6, fewer --epochs, or more data",
+                r->test.loss, untrained);
+    if (r->tested && r->test.accuracy <= r->test.majority_accuracy + 1e-9) {
+        char auc[96] = "";
+        if (isfinite(r->test.auc))
+            snprintf(auc, sizeof auc, " (its AUC of %.3f tells more: 0.5 is chance)", r->test.auc);
+        yk_warn("%.2f %% accuracy is no better than always guessing the commonest class, which is %.2f %%%s",
+                100.0 * r->test.accuracy, 100.0 * r->test.majority_accuracy, auc);
+    }
+    if (r->bad_records)
+        yk_warn("%llu bad record%s skipped", (unsigned long long)r->bad_records,
+                r->bad_records == 1 ? " was" : "s were");
+}
+
+yk_status yk_train(const yk_config *c, const volatile sig_atomic_t *stop, double started, yk_result *out)
+{
+    *out = (yk_result){.workers = (int)c->workers, .staleness = staleness_of(c), .train_loss = (double)NAN};
+    yk__trainer t = {.config = c,
+                     .stop = stop,
+                     .result = out,
+                     .workers = (int)c->workers,
+                     .batch = (uint64_t)c->batch,
+                     .steps = c->steps ? (uint64_t)c->steps : UINT64_MAX,
+                     .epochs = c->epochs  ? (uint64_t)c->epochs
+                               : c->steps ? UINT64_MAX
+                                          : 1,
+                     .eval_every = (uint64_t)c->eval_every,
+                     .checkpoint_every = (uint64_t)c->checkpoint_every,
+                     .started = started};
+    t.in_step = out->staleness == 0;
+    yk_status st = yk_config_check(c);
+    if (!st)
+        st = yk_team_create(t.workers, &t.team);
+    if (!st)
+        st = set_up(&t);
+    if (!st && c->dry_run) {
+        tear_down(&t);
+        return YK_OK;
+    }
+    if (!st) {
+        introduce(&t);
+        t.began = t.saved_at = yk_now();
+        st = yk_team_run(t.team, yk__train_worker, &t);
+    }
+    if (!st) {
+        summarise(&t);
+        st = yk__profile_take(&t);
+    }
+    if (!st && out->examples == 0 && !out->interrupted)
+        st = yk_fail(YK_EDATA, "%s: there are no examples in it", c->data);
+    yk_status closed = yk__journal_close(&t);
+    st = st ? st : closed;
+    if (!st)
+        guard(&t);
+    tear_down(&t);
+    return st;
+}
+
+void yk_result_fini(yk_result *r)
+{
+    free(r->checkpoint);
+    free(r->run_dir);
+    free(r->description);
+    free(r->profile);
+    *r = (yk_result){0};
+}
