@@ -1,0 +1,20 @@
+/* The commands. Each parses its own arguments, reports its error, and returns the exit status of the program. */
+#ifndef YK_CLI_CLI_H
+#define YK_CLI_CLI_H
+
+#include "base/status.h"
+#include <signal.h>
+
+int yk_cmd_train(int argc, char **argv);
+int yk_cmd_eval(int argc, char **argv);
+int yk_cmd_predict(int argc, char **argv);
+int yk_cmd_data(int argc, char **argv);
+
+/* When the program began (base/clock.h), and whether SIGINT or SIGTERM came. */
+extern double yk_cli_started;
+extern volatile sig_atomic_t yk_cli_stop;
+
+/* Reports this thread's error, if any, and gives the exit status. */
+int yk_cli_exit(yk_status status);
+
+#endif

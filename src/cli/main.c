@@ -1,0 +1,79 @@
+#include "cli/cli.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "kern/isa.h"
+#include <argp.h>
+#include <stdio.h>
+#include <string.h>
+
+double yk_cli_started;
+volatile sig_atomic_t yk_cli_stop;
+
+static const char help[] =
+    "yoke trains linear models and convolutional networks by stochastic gradient descent, from one thread to "
+    "many, from\n"
+    "synchronous to asynchronous.\n"
+    "\n"
+    "  yoke train     train a model                     yoke train --model softmax --data synth:digits\n"
+    "  yoke eval      loss, accuracy and AUC of a model yoke eval --checkpoint runs/x --data idx:DIR\n"
+    "  yoke predict   probabilities, a line an example  yoke predict --checkpoint runs/x --data new.libsvm\n"
+    "  yoke data      gen, convert, inspect             yoke data inspect clicks.tfrecord\n"
+    "  yoke version   version and instruction set\n"
+    "\n"
+    "Each command has --help. Exit status: 0 done, 1 training failed, 2 wrong usage, 3 bad data, 4 system "
+    "failure.\n";
+
+int yk_cli_exit(yk_status status)
+{
+    if (status)
+        yk_report_error(*yk_error() ? yk_error() : yk_status_text(status));
+    return yk_status_exit(status);
+}
+
+static void on_signal(int signal)
+{
+    static double first;
+    if (!yk_cli_stop)
+        first = yk_now();
+    else if (yk_now() - first >
+             0.5) { /* a second one (not the same one again, sent to the group as well): at once */
+        struct sigaction plain = {.sa_handler = SIG_DFL};
+        sigaction(signal, &plain, NULL);
+        raise(signal);
+    }
+    yk_cli_stop = signal;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(int argc, char **argv);
+    } commands[] = {
+        {"train", yk_cmd_train}, {"eval", yk_cmd_eval}, {"predict", yk_cmd_predict}, {"data", yk_cmd_data}};
+    yk_cli_started = yk_now();
+    argp_err_exit_status = yk_status_exit(YK_EUSAGE);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write error, not a death */
+
+    const char *command = argc > 1 ? argv[1] : "";
+    if (strcmp(command, "train") == 0) { /* the others have nothing to save */
+        struct sigaction action = {.sa_handler = on_signal};
+        sigaction(SIGINT, &action, NULL);
+        sigaction(SIGTERM, &action, NULL);
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(command, commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) {
+        printf("yoke %s (%s kernels)\n", YK_VERSION, yk_isa_text(yk_isa_best()));
+        return 0;
+    }
+    if (argc < 2 || strcmp(command, "help") == 0 || strcmp(command, "--help") == 0 ||
+        strcmp(command, "-h") == 0) {
+        fputs(help, argc < 2 ? stderr : stdout);
+        return argc < 2 ? yk_status_exit(YK_EUSAGE) : 0;
+    }
+    return yk_cli_exit(yk_fail(
+        YK_EUSAGE, "there is no command %s; there are: train, eval, predict, data, version", command));
+}

@@ -1,0 +1,215 @@
+#include "cli/show_model.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIDEST = 40 }; /* of a layer's text */
+
+/* ---- numbers for people ---- */
+
+/* 61706 as 61,706. */
+static const char *grouped(uint64_t n, char out[static 32])
+{
+    char digits[24];
+    const int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)n);
+    char *to = out;
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0)
+            *to++ = ',';
+        *to++ = digits[i];
+    }
+    *to = '\0';
+    return out;
+}
+
+static const char *sized(double bytes, char out[static 32])
+{
+    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
+    int u = 0;
+    for (; bytes >= 1000.0 && u < 4; u++)
+        bytes /= 1000.0;
+    snprintf(out, 32, "%.*f %s", u == 0 || bytes >= 100.0 ? 0 : bytes >= 10.0 ? 1 : 2, bytes, unit[u]);
+    return out;
+}
+
+/* 842520 as 0.843 M. */
+static const char *counted(double flops, char out[static 32])
+{
+    static const char *const unit[] = {"M", "G", "T"};
+    int u = 0;
+    for (flops /= 1e6; flops >= 1000.0 && u < 2; u++)
+        flops /= 1000.0;
+    snprintf(out, 32, "%.3g %s", flops, unit[u]);
+    return out;
+}
+
+static const char *shaped(int rank, const size_t *shape, char out[static 64])
+{
+    int n = snprintf(out, 64, "%zu", shape[0]);
+    for (int i = 1; i < rank; i++)
+        n += snprintf(out + n, (size_t)(64 - n), " x %zu", shape[i]);
+    return out;
+}
+
+static int width_of(int so_far, const char *text)
+{
+    const int n = (int)strlen(text);
+    return n > WIDEST ? WIDEST : n > so_far ? n : so_far;
+}
+
+static void rule(FILE *to, int n)
+{
+    while (n-- > 0)
+        fputc('-', to);
+    fputc('\n', to);
+}
+
+static yk_status written(FILE *to)
+{
+    return fflush(to) || ferror(to)
+               ? yk_fail(YK_ESYSTEM, "the table could not be written: %s", strerror(errno))
+               : YK_OK;
+}
+
+/* ---- before training ---- */
+
+static void show_totals(FILE *to, const yk_description *d)
+{
+    char a[32], b[32], c[32], e[32];
+    const double workers = (double)d->workers, both = d->flops + d->flops_back;
+    const double once = (double)(d->weight_bytes + d->state_bytes),
+                 each = (double)(d->gradient_bytes + d->activation_bytes);
+    fprintf(to, "parameters    %s\n", grouped(d->params, a));
+    if (d->flops > 0.0) {
+        fprintf(to, "FLOPs         an image: forward %s, backward %s\n", counted(d->flops, a),
+                counted(d->flops_back, b));
+        fprintf(to, "              a step: %s (%llu image%s", counted(both * (double)d->batch * workers, a),
+                (unsigned long long)d->batch, d->batch == 1 ? "" : "s");
+        fprintf(to, d->workers > 1 ? " of each of %d workers)\n" : ")\n", d->workers);
+    }
+    if (d->flops > 0.0 && d->examples)
+        fprintf(to, "              an epoch: %s (%s images)\n", counted(both * (double)d->examples, a),
+                grouped(d->examples, b));
+    fprintf(to, "memory        %s: weights %s, gradient %s, ", sized(once + each, a),
+            sized((double)d->weight_bytes, b), sized((double)d->gradient_bytes, c));
+    fprintf(to, "state of %s %s, activations %s\n", d->optimizer, sized((double)d->state_bytes, a),
+            sized((double)d->activation_bytes, e));
+    if (d->workers > 1)
+        fprintf(to, "              %s with %d workers: gradient and activations are of each\n",
+                sized(once + each * workers, a), d->workers);
+}
+
+yk_status yk_show_model(FILE *to, const char *name, const yk_description *d)
+{
+    int text = 5, shape = 6;
+    char buffer[64], a[32], b[32];
+    for (int i = 0; i < d->nlines; i++) {
+        text = width_of(text, d->line[i].text);
+        shape = width_of(shape, shaped(d->line[i].rank, d->line[i].shape, buffer));
+    }
+    const int all = 4 + text + 2 + shape + 2 + 12 + 2 + 14 + 2 + 11;
+    fprintf(to, "%s\n\n", name);
+    fprintf(to, "%2s  %-*s  %-*s  %12s  %14s  %11s\n", "#", text, "layer", shape, "output", "parameters",
+            "MFLOP forward", "activations");
+    rule(to, all);
+    const bool has_input =
+        d->nlines > 1; /* it has no number: layers are numbered as their tensors are named */
+    for (int i = 0; i < d->nlines; i++) {
+        const yk_layer_line *l = &d->line[i];
+        char number[16] = "", flops[32] = "";
+        if (i || !has_input)
+            snprintf(number, sizeof number, "%d", has_input ? i - 1 : i);
+        if (l->flops > 0.0)
+            snprintf(flops, sizeof flops, "%.3f", l->flops * 1e-6);
+        fprintf(to, "%2s  %-*.*s  %-*s  %12s  %14s  %11s\n", number, text, text, l->text, shape,
+                shaped(l->rank, l->shape, buffer), l->params ? grouped(l->params, a) : "", flops,
+                l->bytes ? sized((double)l->bytes, b) : "");
+    }
+    rule(to, all);
+    show_totals(to, d);
+    return written(to);
+}
+
+static void put(json_t *o, const char *key, json_t *value)
+{
+    json_object_set_new(o, key, value); /* NULL when memory is out: then the dump below fails or lacks it */
+}
+
+static json_t *line_json(const yk_layer_line *l)
+{
+    json_t *o = json_object(), *shape = json_array();
+    for (int i = 0; i < l->rank; i++)
+        json_array_append_new(shape, json_integer((json_int_t)l->shape[i]));
+    put(o, "layer", json_string(l->text));
+    put(o, "output", shape);
+    put(o, "parameters", json_integer((json_int_t)l->params));
+    put(o, "flops_forward", json_real(l->flops));
+    put(o, "flops_backward", json_real(l->flops_back));
+    put(o, "activation_bytes", json_integer((json_int_t)l->bytes));
+    return o;
+}
+
+yk_status yk_show_model_json(FILE *to, const char *name, const yk_description *d)
+{
+    json_t *o = json_object(), *layers = json_array();
+    for (int i = 0; i < d->nlines; i++)
+        json_array_append_new(layers, line_json(&d->line[i]));
+    put(o, "model", json_string(name));
+    put(o, "dry_run", json_true());
+    put(o, "layers", layers);
+    put(o, "parameters", json_integer((json_int_t)d->params));
+    put(o, "flops_per_image", json_real(d->flops + d->flops_back));
+    put(o, "flops_per_step", json_real((d->flops + d->flops_back) * (double)d->batch * (double)d->workers));
+    put(o, "weight_bytes", json_integer((json_int_t)d->weight_bytes));
+    put(o, "gradient_bytes", json_integer((json_int_t)d->gradient_bytes));
+    put(o, "state_bytes", json_integer((json_int_t)d->state_bytes));
+    put(o, "activation_bytes", json_integer((json_int_t)d->activation_bytes));
+    char *line = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_decref(o);
+    if (!line)
+        return yk_fail_memory(4096, "the description");
+    fprintf(to, "%s\n", line);
+    free(line);
+    return written(to);
+}
+
+/* ---- after it ---- */
+
+void yk_show_profile(FILE *to, const yk_profile *p)
+{
+    int text = 5, shape = 6;
+    char buffer[64], bytes[32];
+    double sum = 0.0;
+    for (int i = 0; i < p->nlines; i++) {
+        text = width_of(text, p->line[i].text);
+        shape = width_of(shape, shaped(p->line[i].rank, p->line[i].shape, buffer));
+        sum += p->line[i].seconds;
+    }
+    const double all = p->train_seconds > sum ? p->train_seconds : sum, peak = p->peak * (double)p->threads;
+    fprintf(to, "\nwhere the time of worker 0 went (%d thread%s)\n", p->threads, p->threads == 1 ? "" : "s");
+    fprintf(to, "%-*s  %-8s  %-*s  %9s  %10s  %7s  %8s  %6s  %9s\n", text, "layer", "pass", shape, "output",
+            "calls", "ms", "share", "GFLOP/s", "% peak", "moved");
+    rule(to, text + 2 + 8 + 2 + shape + 2 + 9 + 2 + 10 + 2 + 7 + 2 + 8 + 2 + 6 + 2 + 9);
+    for (int i = 0; i < p->nlines; i++) {
+        const yk_profile_line *l = &p->line[i];
+        char rate[16] = "", percent[16] = "";
+        if (l->flops > 0.0 && l->seconds > 0.0) {
+            snprintf(rate, sizeof rate, "%.1f", l->flops / l->seconds * 1e-9);
+            if (peak > 0.0)
+                snprintf(percent, sizeof percent, "%.1f", 100.0 * l->flops / l->seconds / peak);
+        }
+        fprintf(to, "%-*.*s  %-8s  %-*s  %9llu  %10.2f  %5.1f %%  %8s  %6s  %9s\n", text, text, l->text,
+                l->pass, shape, shaped(l->rank, l->shape, buffer), (unsigned long long)l->calls,
+                l->seconds * 1e3, all > 0.0 ? 100.0 * l->seconds / all : 0.0, rate, percent,
+                sized(l->bytes, bytes));
+    }
+    fprintf(to, "%-*s  %-8s  %-*s  %9s  %10.2f  %5.1f %%\n", text, "the rest", "", shape, "", "",
+            (all - sum) * 1e3, all > 0.0 ? 100.0 * (all - sum) / all : 0.0);
+    fprintf(to, "the rest: updates of the weights, waiting for data and for other workers\n");
+    if (p->peak > 0.0)
+        fprintf(to,
+                "peak: %.1f GFLOP/s a thread, measured before training on products that stay in the cache\n",
+                p->peak * 1e-9);
+}
