@@ -1,0 +1,87 @@
+/* Any bytes as a binary cache: rows that stay within their arrays, or an error. Half of the inputs get a
+ * header with a right checksum and file size, for the checks behind those. */
+#include "base/log.h"
+#include "data/source.h"
+#include "format/cache.h"
+#include "format/crc.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static volatile double sink;
+
+/* Touches everything that training would. */
+static void walk(const yk_rows *rows, uint32_t classes)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < rows->n; i++) {
+        if ((uint32_t)rows->label[i] >= classes)
+            abort();
+        sum += rows->truth ? rows->truth[i] : 0.0f;
+        for (uint64_t k = 0; rows->u8 && k < rows->dim; k++)
+            sum += rows->u8[i * rows->dim + k];
+        for (uint64_t k = 0; rows->f32 && k < rows->dim; k++)
+            sum += rows->f32[i * rows->dim + k];
+        for (uint64_t k = rows->start ? rows->start[i] : 0; rows->start && k < rows->start[i + 1]; k++) {
+            if (rows->index[k] >= rows->dim)
+                abort();
+            sum += rows->value ? rows->value[k] : 1.0f;
+        }
+    }
+    sink = sum;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 1)
+        return 0;
+    yk_log_quiet(true);
+    uint8_t *copy = malloc(size);
+    if (!copy)
+        abort();
+    memcpy(copy, data, size);
+    uint8_t choice = data[size - 1]; /* whole files stay good seeds */
+    if ((choice & 1) && size >= YK_CACHE_HEADER) {
+        yk_cache_header h;
+        memcpy(&h, copy, sizeof h);
+        memcpy(h.magic, YK_CACHE_MAGIC, sizeof h.magic);
+        h.version = 1;
+        h.file_size = size;
+        if (choice & 2) { /* and where the arrays have to be */
+            yk_cache_header layout;
+            yk_cache_shape shape = {.kind = (yk_rows_kind)(h.kind % 3),
+                                    .n = h.n,
+                                    .dim = h.dim,
+                                    .entries = h.entries,
+                                    .has_value = choice & 4,
+                                    .has_truth = choice & 8};
+            if (!yk__cache_layout("input", &shape, &layout)) {
+                h.kind = layout.kind;
+                memcpy(h.array, layout.array, sizeof h.array);
+            }
+        }
+        h.crc = yk_crc32c(&h, offsetof(yk_cache_header, crc));
+        memcpy(copy, &h, sizeof h);
+    }
+    int fd = memfd_create("input", MFD_CLOEXEC);
+    if (fd < 0 || write(fd, copy, size) != (ssize_t)size)
+        abort();
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    yk_rows rows;
+    yk_cache_shape shape;
+    if (!yk_cache_map(path, &rows, &shape)) {
+        walk(&rows, shape.classes);
+        yk_rows_fini(&rows);
+    }
+    (void)yk_cache_verify(path);
+    close(fd);
+    free(copy);
+    return 0;
+}

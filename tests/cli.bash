@@ -1,0 +1,64 @@
+# For the tests of the command line: bats tests/X.bats with the program in $YOKE.
+#
+#     setup() { load cli; cli_setup; }
+#     teardown() { cli_teardown; }
+#
+# Each test has a folder of its own and is in it. try runs the program and keeps what it says apart: $status, out, err.
+
+bats_require_minimum_version 1.5.0
+
+cli_setup() {
+    : "${YOKE:?names the program to test}"
+    YOKE=$(realpath "$YOKE")
+    FOLDER=$(mktemp -d)
+    cd "$FOLDER" || return 1
+}
+
+cli_teardown() {
+    cd / && rm -rf "$FOLDER"
+}
+
+try() { # ARGUMENT...
+    status=0
+    "$YOKE" "$@" >out 2>err || status=$?
+}
+
+# The program ended with this status and said all of these words on stderr.
+expect() { # STATUS WORDS...
+    local wanted=$1 words
+    shift
+    if [ "$status" -ne "$wanted" ]; then
+        echo "status $status, not $wanted; stderr:"
+        cat err
+        return 1
+    fi
+    for words; do
+        if ! grep -qF -- "$words" err; then
+            echo "stderr does not say '$words' but:"
+            cat err
+            return 1
+        fi
+    done
+}
+
+silent() { # FILE: nothing is in it
+    [ ! -s "$1" ] || { echo "$1 is not empty:"; cat "$1"; return 1; }
+}
+
+# The value of a field of the last line of `out`, as JSON: numbers and texts as they are.
+field() { # NAME
+    tail -n 1 out | python3 -c 'import json, sys; print(json.dumps(json.load(sys.stdin)[sys.argv[1]]))' "$1"
+}
+
+# True in arithmetic that python understands.
+holds() { # EXPRESSION
+    python3 -c 'import sys; sys.exit(0 if eval(sys.argv[1]) else 1)' "$1" || { echo "not true: $1"; return 1; }
+}
+
+digits() { # OPTION...: a small run on generated digits
+    try train --model softmax --data 'synth:digits?examples=500' "$@"
+}
+
+clicks() {
+    try train --model logreg --data 'synth:ctr?features=5000&examples=5000' "$@"
+}

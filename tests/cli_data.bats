@@ -1,0 +1,271 @@
+#!/usr/bin/env bats
+# yoke data gen, convert and inspect as a user calls them. YOKE is the program.
+
+setup() {
+    [ -n "$YOKE" ] || skip "YOKE does not name the program"
+    dir=$(mktemp -d "${BATS_TMPDIR:-/tmp}/yoke-data-XXXXXX")
+    cd "$dir"
+    # results and messages apart
+    ask() { "$YOKE" data "$@" 2>"$dir/stderr"; }
+    json() { python3 -c "import json, sys; o = json.loads(sys.argv[1].splitlines()[-1]); print($1)" "$output"; }
+}
+
+teardown() {
+    cd /
+    [ -z "${dir:-}" ] || rm -rf "$dir"
+}
+
+small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
+
+@test "help: of the command on stdout, without a verb on stderr with status 2" {
+    run ask --help
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"yoke data inspect"* ]]
+    run ask
+    [ "$status" -eq 2 ]
+    [ -z "$output" ]
+    grep -q "yoke data convert" stderr
+    run ask chew
+    [ "$status" -eq 2 ]
+    grep -q "gen, convert, inspect" stderr
+}
+
+@test "help: each verb shows examples" {
+    for verb in gen convert inspect; do
+        run ask "$verb" --help
+        [ "$status" -eq 0 ]
+        [[ "$output" == *"Examples:"*"yoke data $verb "* ]]
+    done
+}
+
+@test "usage: what is missing or wrong is said, with status 2" {
+    run ask gen
+    [ "$status" -eq 2 ]
+    grep -q "which data" stderr
+    run ask gen synth:digits
+    [ "$status" -eq 2 ]
+    grep -q -- "--out FILE is missing" stderr
+    run ask convert a b --out c
+    [ "$status" -eq 2 ]
+    run ask inspect "$small" --split both
+    [ "$status" -eq 2 ]
+    run ask inspect "$small" --first -1
+    [ "$status" -eq 2 ]
+    run ask inspect "$small" --hash-bits 99
+    [ "$status" -eq 2 ]
+    run ask gen "$small" --out x --format png
+    [ "$status" -eq 2 ]
+    grep -q "tfrecord, libsvm, cache" stderr
+    run ask gen "$small" --out x.libsvm.gz
+    [ "$status" -eq 2 ]
+    grep -q "leave out .gz" stderr
+    run ask gen 'synth:ctr?color=red' --out x
+    [ "$status" -eq 2 ]
+    run ask inspect nonsense:x
+    [ "$status" -eq 2 ]
+    [ "$(ls)" = stderr ]
+}
+
+@test "gen: refuses data that is there already, and names convert" {
+    printf '1 1:1\n0 2:1\n' >a.libsvm
+    run ask gen a.libsvm --out a.cache
+    [ "$status" -eq 2 ]
+    grep -q "yoke data convert 'a.libsvm' --out a.cache" stderr
+    [ ! -e a.cache ]
+}
+
+@test "gen: the format follows the ending or --format" {
+    ask gen "$small" --out a.tfrecord
+    ask gen "$small" --out a.libsvm
+    ask gen "$small" --out a.svm
+    ask gen "$small" --out a.cache
+    ask gen "$small" --out a.bin
+    ask gen "$small" --out b.bin --format libsvm
+    cmp a.libsvm a.svm
+    cmp a.libsvm b.bin
+    cmp a.cache a.bin
+    [ "$(head -c 8 a.cache)" = YKCACHE1 ]
+    [ "$(wc -l <a.libsvm)" -eq 500 ]
+    run ask inspect a.tfrecord
+    [[ "$output" == *"format          tfrecord, 1 file"* ]]
+}
+
+@test "gen: the same spec gives the same bytes, the other half and another seed do not" {
+    ask gen "$small" --out a.tfrecord
+    ask gen "$small" --out b.tfrecord
+    ask gen "${small/seed=5/seed=6}" --out c.tfrecord
+    ask gen "$small" --out t.libsvm --split test
+    cmp a.tfrecord b.tfrecord
+    run cmp -s a.tfrecord c.tfrecord
+    [ "$status" -eq 1 ]
+    [ "$(wc -l <t.libsvm)" -eq 40 ]
+}
+
+@test "gen: says what was written, also as JSON" {
+    run ask gen "$small" --out a.libsvm
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"a.libsvm: 500 examples, 3500 entries"* ]]
+    [[ "$output" == *"MB/s"* ]]
+    [ ! -s stderr ]
+    run ask gen "$small" --out a.libsvm --json
+    [ "$(json 'o["examples"], o["entries"], o["classes"], o["format"], o["bad_records"]')" = "500 3500 2 libsvm 0" ]
+    [ "$(json 'o["bytes"]')" = "$(stat -c %s a.libsvm)" ]
+}
+
+@test "convert: a round trip through every format keeps every example" {
+    ask gen "$small" --out a.libsvm
+    ask convert a.libsvm --out b.tfrecord
+    ask convert tfrecord:b.tfrecord --out c.cache
+    ask convert c.cache --out d.libsvm
+    cmp a.libsvm d.libsvm
+}
+
+@test "convert: a file may replace itself" {
+    ask gen "$small" --out a.libsvm
+    cp a.libsvm b.libsvm
+    ask convert libsvm:a.libsvm --out a.libsvm
+    cmp a.libsvm b.libsvm
+}
+
+@test "convert: a pipe gets the data and nothing else" {
+    ask gen "$small" --out a.libsvm
+    "$YOKE" data convert "$small" --out /dev/stdout --format libsvm 2>/dev/null | cat >b.libsvm
+    cmp a.libsvm b.libsvm
+}
+
+@test "convert: bad records end it with status 3 and no file, or are skipped and counted" {
+    printf '1 1:1\n0 2:nan\n1 3:1\nhello\n0 1:1\n' >a.libsvm
+    run ask convert libsvm:a.libsvm --out a.cache
+    [ "$status" -eq 3 ]
+    grep -q "a.libsvm: record 2 at byte" stderr
+    [ ! -e a.cache ]
+    run ask convert libsvm:a.libsvm --out a.cache --skip-bad 1
+    [ "$status" -eq 3 ]
+    run ask convert libsvm:a.libsvm --out a.cache --skip-bad 2
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"3 examples"*"2 bad records were skipped"* ]]
+    run ask inspect a.cache --json
+    [ "$(json 'o["examples"]')" = 3 ]
+    [ "$(ls -a | grep -c tmp)" -eq 0 ]
+}
+
+@test "convert: what cannot be written is status 4, and what was there stays" {
+    mkdir folder
+    run ask gen "$small" --out folder/none/a.cache
+    [ "$status" -eq 4 ]
+    [ "$(ls folder)" = "" ]
+    run ask gen "$small" --out /dev/full --format libsvm
+    [ "$status" -eq 4 ]
+    run ask inspect none.libsvm
+    [ "$status" -eq 3 ]
+}
+
+@test "convert: Criteo text is hashed into as many columns as asked for" {
+    for label in 0 1 0; do
+        printf '%s' "$label"
+        for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do printf '\t%d' "$((i * label))"; done
+        for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26; do printf '\t%08x' "$i$label"; done
+        printf '\n'
+    done >day.txt
+    ask convert day.txt --hash-bits 10 --out day.cache
+    run ask inspect day.cache --json
+    [ "$(json 'o["columns"]')" = 1024 ]
+    [ "$(json 'o["examples"]')" = 3 ]
+    [ "$(json 'o["class_counts"]')" = "[2, 1]" ]
+    run ask inspect day.txt --hash-bits 10 --json
+    [ "$(json 'o["format"]')" = criteo ]
+    [ "$(json 'o["features"]["index_most"] < 1024')" = True ]
+}
+
+@test "inspect: classes, entries, features and records of sparse data" {
+    printf '1 1:1 5:0.5 9:-2\n0 5:1\n0\n0 5:3 1000:1\n' >a.libsvm
+    run ask inspect a.libsvm --first 2
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"format          libsvm, 1 file, "*" bytes on disk"* ]]
+    [[ "$output" == *"examples        4"* ]]
+    [[ "$output" == *"always guessing class 0 would be right in 75.00 %"* ]]
+    [[ "$output" == *"columns         1000"* ]]
+    [[ "$output" == *"entries         6; per example 0 at least, 1.50 on average, 3 at most; 1 examples have none"* ]]
+    [[ "$output" == *"indices from 0 to 999, 4 different ones occur"* ]]
+    [[ "$output" == *"values          from -2 to 3"* ]]
+    [[ "$output" == *"feature 4 (in 75.0 % of the examples)"* ]]
+    [[ "$output" == *"1  class 1, 3 entries: 0 4:0.5 8:-2"* ]]
+    [[ "$output" == *"2  class 0, 1 entries: 4"* ]]
+    [[ "$output" != *"  3  class"* ]]
+    [[ "$output" == *"####"* ]]
+}
+
+@test "inspect: JSON has the same figures" {
+    printf '1 1:1 5:0.5 9:-2\n0 5:1\n0\n0 5:3 1000:1\n' >a.libsvm
+    run ask inspect a.libsvm --json
+    [ "$status" -eq 0 ]
+    [ "$(json 'o["majority_share"]')" = 0.75 ]
+    [ "$(json 'o["features"]["distinct"]')" = 4 ]
+    [ "$(json 'o["features"]["most_frequent"][0]["count"]')" = 3 ]
+    [ "$(json 'o["features"]["power_law"][0]["share"]')" = 1.0 ]
+    [ "$(json 'o["entries_per_example"]["most"]')" = 3.0 ]
+    [ "$(json 'sum(b["examples"] for b in o["entries_per_example"]["bars"])')" = 4 ]
+    [ "$(json 'o["first"][0]["index"]')" = "[0, 4, 8]" ]
+    [ "$(json 'o["first"][0]["value"]')" = "[1.0, 0.5, -2.0]" ]
+    [ "$(json 'len(o["first"])')" = 3 ]
+    [ "$(json 'o["height"]')" = None ]
+}
+
+@test "inspect: images are drawn" {
+    run ask inspect 'synth:digits?examples=30' --first 2
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"this is the training half"* ]]
+    [[ "$output" == *"shape           28 x 28 pixels, 784 values per example, bytes"* ]]
+    [[ "$output" == *"1: class "*"2: class "* ]]
+    [ "$(grep -c '^ |.\{28\}| |.\{28\}|$' <<<"$output")" -eq 14 ]
+    grep -q '[%@]' <<<"$output"
+    run ask inspect 'synth:digits?examples=30&test=20' --split test --json
+    [ "$(json 'o["examples"]')" = 20 ]
+    [ "$(json 'o["split"]')" = test ]
+    [ "$(json 'len(o["first"][0]["value"])')" = 784 ]
+}
+
+@test "inspect: a cache is verified, and damage in it found" {
+    ask gen "$small" --out a.cache
+    run ask inspect a.cache
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"all checksums are right"* ]]
+    [[ "$output" == *"probabilities   known"* ]]
+    size=$(stat -c %s a.cache)
+    printf '\377' | dd of=a.cache bs=1 seek=$((size - 3)) conv=notrunc status=none
+    run ask inspect a.cache
+    [ "$status" -eq 3 ]
+    grep -q "a.cache: at byte .*checksum" stderr
+    [ -z "$output" ]
+}
+
+@test "inspect: --split test of data without halves is refused" {
+    printf '1 1:1\n0 2:1\n' >a.libsvm
+    run ask inspect a.libsvm --split test
+    [ "$status" -eq 2 ]
+    grep -q "no test half" stderr
+}
+
+@test "inspect: an index that does not fit --features is bad data" {
+    printf '1 1:1\n0 20:1\n' >a.libsvm
+    run ask inspect a.libsvm --features 10
+    [ "$status" -eq 3 ]
+    grep -q "record 2" stderr
+    run ask inspect a.libsvm --features 30 --json
+    [ "$(json 'o["columns"]')" = 30 ]
+}
+
+@test "inspect: a full stdout is status 4" {
+    run sh -c '"$1" data inspect "$2" >/dev/full' sh "$YOKE" "$small"
+    [ "$status" -eq 4 ]
+    run sh -c '"$1" data inspect "$2" --json >/dev/full' sh "$YOKE" "$small"
+    [ "$status" -eq 4 ]
+}
+
+@test "a signal ends a long run with status 1 and leaves no file behind" {
+    # in the foreground: otherwise timeout sends the signal twice, and the second one ends it at once
+    run timeout --foreground --preserve-status -s TERM 1 "$YOKE" data gen 'synth:ctr?examples=1000000000' --out big.libsvm
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"stopped by a signal while generating"* ]]
+    [ -z "$(ls)" ]
+}

@@ -1,0 +1,310 @@
+#!/usr/bin/env bats
+# Every exit status provoked for real, and what is said with it: the file, the record and the byte, the step, the remedy.
+
+setup() { load cli; cli_setup; }
+teardown() { cli_teardown; }
+
+# A LIBSVM file of n good lines, two classes, indices 1 to 9.
+good() { # FILE N
+    seq "$2" | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >"$1"
+}
+
+train() { # SPEC OPTION...
+    local data=$1
+    shift
+    try train --model logreg --data "$data" --out none "$@"
+}
+
+@test "1: a diverging run names the step and a way out" {
+    digits --lr 1e9 --out run --checkpoint-every 1
+    expect 1 "training diverged at step " "the learning rate 1e+09 is too large" "try --lr"
+    silent out
+    clicks --lr 1e38 --mode async --workers 2 --out none
+    expect 1 "training diverged at step "
+    # what was saved before is of use
+    digits --lr 1e9 --out other --steps 1
+    expect 1
+    digits --out other --resume --lr 0.1 --steps 5 --quiet
+    expect 0
+}
+
+@test "guards: a learning rate that makes things worse, a model that is no better than guessing" {
+    digits --lr 50 --out none
+    expect 0 "warning: the training loss" "that of a model that knows nothing: the learning rate 50 is too large; try --lr 5"
+    seq 400 | awk '{ print ($1 % 4 == 0), ($1 % 9 + 1) ":1" }' >noise.libsvm
+    train libsvm:noise.libsvm --test libsvm:noise.libsvm
+    expect 0 "warning: 75.00 % accuracy is no better than always guessing the commonest class, which is 75.00 %"
+}
+
+@test "2: what is wrong with the command line is said" {
+    digits --no-such-option
+    expect 2 "unrecognized option"
+    digits stray
+    expect 2 "what is 'stray'?"
+    try train --data synth:digits --out none
+    expect 2 "--model is missing"
+    try train --model softmax --out none
+    expect 2 "--data is missing"
+    try train --model no-such-model --data 'synth:digits?examples=50' --out none
+    expect 2 "no-such-model" softmax
+    try train --model softmax --data synth:no-such-set --out none
+    expect 2 no-such-set
+    try train --model softmax --data nonsense:x --out none
+    expect 2 "no data format is called nonsense"
+    try train --model softmax --data 'synth:digits?exampels=5' --out none
+    expect 2 "no option is called exampels"
+    while read -r option value words; do
+        digits --out none "$option" "$value"
+        expect 2 "$option" "$words"
+        silent out
+    done <<'END'
+--batch ten not a whole number
+--batch 1.5 not a whole number
+--batch 0 between 1 and
+--workers -1 between 1 and
+--workers 5000 between 1 and
+--lr 0 must be above 0
+--lr much not a number
+--lr nan not a number
+--lr -1 between 0 and
+--l2 -1 between 0 and
+--momentum 1.5 between 0 and
+--mode both sync, async
+--stream often auto, always, never
+--optimizer newton choose sgd
+--lr-schedule cosine constant, step, inverse
+--epochs 1e99 between
+END
+    digits --epochs 2 --steps 3 --out none
+    expect 2 "--epochs and --steps: choose one"
+    digits --mode sync --staleness 3 --out none
+    expect 2 "--mode sync means --staleness 0"
+    digits --resume
+    expect 2 "--resume needs --out"
+    digits --resume --out none
+    expect 2 "--resume needs --out"
+    digits --data ''
+    expect 2 "--data"
+    for command in eval predict; do
+        try $command --data synth:digits
+        expect 2 "--checkpoint is missing"
+        try $command --checkpoint run
+        expect 2 "--data is missing"
+        try $command --checkpoint no-such-run --data synth:digits
+        expect 2 "no-such-run: there is no complete checkpoint"
+        try $command --checkpoint x --data synth:digits --features many
+        expect 2 "--features many"
+    done
+}
+
+@test "2: a configuration file is read strictly, the line is named" {
+    printf 'model = softmax\ndata = synth:digits\n\nbach = 3\n' >a.ini
+    try train --config a.ini
+    expect 2 "a.ini:4: there is no option bach"
+    printf 'model = softmax\nbatch = many\n' >a.ini
+    try train --config a.ini
+    expect 2 "a.ini:2: --batch many"
+    printf 'model softmax\n' >a.ini
+    try train --config a.ini
+    expect 2 "a.ini:1: not a line of the form name = value"
+    try train --config none.ini
+    expect 2 "none.ini: cannot read the configuration"
+}
+
+@test "3: bad LIBSVM lines, with file, record and byte" {
+    while IFS='|' read -r line words; do
+        good a.libsvm 6
+        echo "$line" >>a.libsvm
+        good more 3
+        cat more >>a.libsvm
+        for stream in never always; do
+            train libsvm:a.libsvm --stream $stream
+            expect 3 "a.libsvm: record 7 at byte " "$words" "--skip-bad"
+            silent out
+        done
+        train libsvm:a.libsvm --skip-bad 1 --json --epochs 3 --stream always --workers 2 --mode async
+        expect 0 "skipped" "1 bad record was skipped"
+        [ "$(field bad_records) $(field examples)" = "1 27" ]
+    done <<'END'
+0 1:1 x:2|'x:2'
+0 1:nan|'1:nan'
+0 1:|
+zero 1:1|'zero' is not a number
+0 0:1|indices count from 1 here
+1.5 1:1|'1.5' is not a class
+0 99999999999:1|99999999999
+END
+}
+
+@test "3: bad TFRecord files, with file, record and byte" {
+    good a.libsvm 20
+    try data convert libsvm:a.libsvm --out good.tfrecord
+    expect 0
+    size=$(stat -c %s good.tfrecord)
+    cp good.tfrecord flipped.tfrecord
+    printf '\377' | dd of=flipped.tfrecord bs=1 seek=$((size / 2)) conv=notrunc 2>/dev/null
+    head -c $((size - 5)) good.tfrecord >cut.tfrecord
+    gzip -c good.tfrecord >good.gz
+    head -c $(($(stat -c %s good.gz) - 20)) good.gz >cut.gz
+    : >empty.tfrecord
+    head -c 4000 /dev/zero >zero.tfrecord
+    for file in flipped.tfrecord cut.tfrecord cut.gz zero.tfrecord; do
+        train tfrecord:$file
+        expect 3 "$file: " " at byte "
+    done
+    train tfrecord:empty.tfrecord
+    expect 3 "empty.tfrecord" "empty"
+    train tfrecord:good.gz --json
+    expect 0
+    [ "$(field examples)" = 20 ]
+}
+
+@test "3: bad Criteo, idx and cache files" {
+    printf '1\t2\t3\n' >short.txt
+    train criteo:short.txt
+    expect 3 "short.txt: record 1 at byte 0: 3 columns, 40 are expected"
+    mkdir idx
+    printf '\0\0\10\3\0\0\0\2\0\0\0\2\0\0\0\2abcd' >idx/train-images-idx3-ubyte
+    printf '\0\0\10\1\0\0\0\2\0\1' >idx/train-labels-idx1-ubyte
+    train idx:idx --model softmax
+    expect 3 "train-images-idx3-ubyte"
+    printf 'not idx at all, not at all' >idx/train-images-idx3-ubyte
+    train idx:idx --model softmax
+    expect 3 "train-images-idx3-ubyte"
+    good a.libsvm 20
+    try data convert libsvm:a.libsvm --out a.cache
+    expect 0
+    head -c 100 a.cache >cut.cache
+    train cache:cut.cache
+    expect 3 "cut.cache"
+    head -c 1000 /dev/urandom >random.cache
+    train cache:random.cache
+    expect 3 "random.cache"
+}
+
+@test "3: files that are not there, unreadable, empty or of no known format" {
+    train libsvm:no-such-file
+    expect 3 "no-such-file"
+    train no-such-file
+    expect 3 "no-such-file"
+    : >empty
+    train empty
+    expect 3 "empty: is empty"
+    head -c 500 /dev/urandom | tr -d '\0-\177' >blob
+    train blob
+    expect 3 "blob: its content is of no known format"
+    printf '# only a comment\n\n' >nothing.libsvm
+    for stream in never "always --features 5" "always --features 5 --steps 3" "always --features 5 --mode async --steps 3"; do
+        train libsvm:nothing.libsvm --stream $stream
+        expect 3 "nothing.libsvm: there are no examples in it"
+    done
+    good mine 9
+    chmod 0 mine
+    [ -r mine ] || { # root reads everything
+        train libsvm:mine
+        expect 3 "mine"
+    }
+}
+
+@test "3: an index that does not fit the model, a class that it does not know" {
+    good small.libsvm 40
+    train libsvm:small.libsvm --features 5
+    expect 3 "small.libsvm" "out of range: 5 features"
+    train libsvm:small.libsvm --features 5 --stream always
+    expect 3 "small.libsvm" "out of range: 5 features"
+    try data convert libsvm:small.libsvm --out small.cache
+    expect 0
+    train cache:small.cache --features 5
+    expect 3 "does not fit 5 features"
+    try train --model logreg --data libsvm:small.libsvm --out run --quiet
+    expect 0
+    printf '1 3:1\n0 500:1\n' >large.libsvm
+    printf '0 1:1\n2 2:1\n1 3:1\n' >classes.libsvm
+    for command in eval predict; do
+        try $command --checkpoint run --data libsvm:large.libsvm
+        expect 3 "large.libsvm: record 2" "500:1" "9 features"
+        try $command --checkpoint run --data libsvm:classes.libsvm
+        expect 3 "classes.libsvm" "is of class 2, but the model knows classes 0 to 1"
+        try $command --checkpoint run --data 'synth:digits?examples=50'
+        expect 3 "it has dense rows, but the model was trained on sparse ones"
+    done
+    try train --model logreg --data libsvm:small.libsvm --test libsvm:large.libsvm --features 9 --out none
+    expect 3 "large.libsvm"
+    train libsvm:classes.libsvm
+    expect 3 "logreg tells two classes apart; the data has 3: use --model softmax"
+    train libsvm:classes.libsvm --model softmax --stream always --features 9
+    expect 3 "class 2"
+    train libsvm:classes.libsvm --model softmax --stream always
+    expect 0
+}
+
+@test "4: a folder that cannot be written" {
+    touch file
+    digits --out file/run
+    expect 4 "file" "--out"
+    silent out
+    good a.libsvm 9
+    try train --model logreg --data libsvm:a.libsvm --out run --quiet
+    expect 0
+    try predict --checkpoint run --data libsvm:a.libsvm --out no/such/folder
+    expect 4 "no/such/folder"
+    [ ! -w /dev/full ] || {
+        status=0
+        "$YOKE" predict --checkpoint run --data libsvm:a.libsvm >/dev/full 2>err || status=$?
+        expect 4
+        status=0
+        "$YOKE" eval --checkpoint run --data libsvm:a.libsvm >/dev/full 2>err || status=$?
+        expect 4 "stdout"
+        status=0
+        "$YOKE" train --model logreg --data libsvm:a.libsvm --out none --json >/dev/full 2>err || status=$?
+        expect 4 "stdout"
+    }
+}
+
+@test "4: a write that fails names the file, and the checkpoint before it is of use" {
+    clicks --steps 20 --out run --quiet
+    expect 0
+    clicks --steps 40 --out whole --quiet
+    expect 0
+    status=0
+    (
+        ulimit -f 8 # blocks of 512 or 1024 bytes; the model has 20 kB
+        exec "$YOKE" train --out run --resume --steps 40 --quiet
+    ) >out 2>err || status=$?
+    expect 4 "run/checkpoints/" "safetensors: cannot write" "ulimit -f"
+    silent out
+    [ "$(ls run/checkpoints)" = step-20 ]
+    try eval --checkpoint run --data 'synth:ctr?features=5000&examples=5000'
+    expect 0
+    try train --out run --resume --steps 40 --quiet
+    expect 0
+    cmp run/checkpoints/step-40/model.safetensors whole/checkpoints/step-40/model.safetensors
+}
+
+@test "4: a full disk" {
+    mkdir disk
+    mount -t tmpfs -o size=60k none disk 2>/dev/null || skip "only root may make a small disk"
+    clicks --steps 40 --checkpoint-every 10 --out disk/run --quiet # one checkpoint takes 32 kB
+    first=$status
+    mv err said
+    status=0
+    "$YOKE" eval --checkpoint disk/run --data 'synth:ctr?features=5000&examples=5000' >out 2>err || status=$?
+    umount disk
+    expect 0
+    status=$first
+    mv said err
+    expect 4 "disk/run/checkpoints/" "No space left on device; the disk is full"
+}
+
+@test "damaged checkpoints are passed over in words" {
+    clicks --steps 20 --checkpoint-every 10 --out run --quiet
+    expect 0
+    printf x | dd of=run/checkpoints/step-20/model.safetensors bs=1 seek=9000 conv=notrunc 2>/dev/null
+    try eval --checkpoint run --data 'synth:ctr?features=5000&examples=5000'
+    expect 0 "warning: run/checkpoints/step-20: this checkpoint is passed over: its files are not what was saved"
+    try train --out run --resume --steps 30
+    expect 0 "passed over" "going on from run/checkpoints/step-10"
+    rm run/checkpoints/*/DONE
+    try eval --checkpoint run --data 'synth:ctr?features=5000&examples=5000'
+    expect 2 "it has no DONE" "there is no complete checkpoint"
+}

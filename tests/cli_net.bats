@@ -1,0 +1,118 @@
+#!/usr/bin/env bats
+# What a user sees of networks beyond training: the table of --dry-run, the profile, and errors of their options.
+
+setup() { load cli; cli_setup; }
+teardown() { cli_teardown; }
+
+net() { # OPTION...: a small network on generated digits
+    try train --model 'conv 4 5x5, relu, maxpool 2, dense 10' --data 'synth:digits?examples=200' "$@"
+}
+
+@test "dry-run: the layers of lenet5 with shapes, parameters, FLOPs and memory; nothing is trained or kept" {
+    try train --model lenet5 --data synth:digits --dry-run --optimizer momentum
+    expect 0
+    silent err
+    grep -Eq '^ 0  conv 6 5x5 same +6 x 28 x 28 +156 +0\.235 ' out
+    grep -Eq '^ 6  dense 120 +120 +48,120 +0\.096 ' out
+    grep -Eq '^parameters +61,706$' out
+    grep -Eq '^FLOPs +an image: forward 0\.833 M, backward 1\.43 M$' out
+    grep -Eq '^ +a step: 145 M \(64 images\)$' out
+    grep -Eq '^memory .*weights 247 kB, gradient 247 kB, state of momentum 247 kB, activations [0-9.]+ [kM]B$' out
+    [ ! -e runs ]
+}
+
+@test "dry-run: networks too large to train here, and linear models" {
+    try train --model alexnet --data 'synth:images?size=256&classes=1000' --dry-run
+    expect 0
+    grep -Eq '^parameters +61,100,840$' out
+    try train --model softmax --data synth:digits --dry-run --workers 3
+    expect 0
+    grep -Eq '^parameters +7,850$' out
+    grep -q 'with 3 workers' out
+    try train --model logreg --data synth:ctr --dry-run
+    expect 0
+    grep -Eq '^parameters +33,762,579$' out
+}
+
+@test "dry-run: as JSON" {
+    try train --model lenet5 --data synth:digits --dry-run --json
+    expect 0
+    [ "$(wc -l <out)" -eq 1 ]
+    [ "$(field parameters)" = 61706 ]
+    [ "$(field dry_run)" = true ]
+    holds "$(field flops_per_step) == 64 * $(field flops_per_image)"
+    python3 -c 'import json; l = json.load(open("out"))["layers"]; assert l[1]["output"] == [6, 28, 28] and len(l) == 12, l'
+}
+
+@test "dry-run: a wrong layer list is wrong usage" {
+    try train --model 'conv 4 5x5, maxpol 2, dense 10' --data synth:digits --dry-run
+    expect 2 'there is no layer "maxpol"'
+    silent out
+}
+
+@test "profile: a table on stderr, results alone on stdout" {
+    net --profile --json --out none --quiet --threads 2
+    expect 0 "where the time of worker 0 went (2 threads)" "GFLOP/s a thread, measured before training"
+    [ "$(wc -l <out)" -eq 1 ]
+    for row in 'conv 4 5x5 +forward +4 x 24 x 24' 'conv 4 5x5 +backward +4 x 24 x 24' 'dense 10 +backward +10' \
+        'input +forward +1 x 28 x 28' 'the rest'; do
+        grep -Eq "^$row " err || { echo "no row $row"; cat err; return 1; }
+    done
+    # sorted by time, shares of a whole
+    python3 - <<'END'
+import re
+rows = [line for line in open("err") if re.search(r" %( |$)", line) and not line.startswith("layer")]
+ms = [float(re.search(r"([0-9.]+) +[0-9.]+ %", row).group(1)) for row in rows]
+share = [float(re.search(r"([0-9.]+) %", row).group(1)) for row in rows]
+assert len(rows) == 11, rows
+assert ms[:-1] == sorted(ms[:-1], reverse=True), ms
+assert abs(sum(share) - 100) < 1, share
+END
+    net --out none
+    expect 0
+    run ! grep -q "where the time" err
+}
+
+@test "options of networks: trained with, kept in the run, and used by eval" {
+    net --init glorot --init-bias -0.25 --standardize channel --augment flip,crop:2 --bias-lr 2 --bias-decay no --l2 0.001 \
+        --lr-schedule step --lr-decay-epochs 1.5 --epochs 2 --out run --json
+    expect 0
+    loss=$(field test_loss)
+    for line in 'init = glorot' 'init-bias = -0.25' 'standardize = channel' 'augment = flip,crop:2' 'bias-lr = 2' \
+        'bias-decay = no' 'lr-decay-epochs = 1.5'; do
+        grep -qxF -- "$line" run/config.ini || { echo "no line $line"; cat run/config.ini; return 1; }
+    done
+    run ! grep -Eq 'dry-run|profile' run/config.ini
+    try eval --checkpoint run --data 'synth:digits?examples=200' --json
+    expect 0
+    holds "abs($(field loss) - $loss) < 1e-5"
+    try predict --checkpoint run --data 'synth:digits?examples=200'
+    expect 0
+    [ "$(wc -l <out)" -eq 200 ]
+}
+
+@test "options of networks: what is wrong is said" {
+    net --init xavier
+    expect 2 "--init xavier is not known; choose he, glorot"
+    net --init normal:zero
+    expect 2 "must be a number above 0"
+    net --standardize pixels
+    expect 2 "--standardize pixels is not known"
+    net --standardize channel:0.5/0.2,0.5/0.2
+    expect 2 "of 2 channels are given, but the data has 1 channel"
+    net --augment spin
+    expect 2 "there are flip and crop:PIXELS"
+    net --augment crop:28
+    expect 2 "out of sight"
+    net --bias-decay sometimes
+    expect 2 "choose one of: yes, no"
+    net --lr-decay-epochs 2
+    expect 2 "no effect without --lr-schedule step"
+    digits --init he
+    expect 2 "are for networks; --model softmax"
+    digits --profile
+    expect 2 "are for networks"
+    clicks --bias-lr 2
+    expect 2 "models of dense data"
+    [ ! -e runs ]
+}

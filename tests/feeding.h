@@ -1,0 +1,227 @@
+/* What the tests of feeds share: sets whose row i has the one index i, so that it says who it is; diaries of what came out;
+ * rounds of workers in step, walks of workers at their own pace, and workers on threads.
+ *
+ *     yk_dataset d = in_memory(100);
+ *     d.rows = &d.loaded;
+ *     rounds r = begin_rounds(&d, plan);
+ *     finish_rounds(&r, &first);               // all epochs, in order
+ *     assert_each_times(&first, 0, 100, 2);    // each example twice
+ */
+#ifndef YK_TESTS_FEEDING_H
+#define YK_TESTS_FEEDING_H
+
+#include "scratch.h"
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "base/thread.h"
+#include "data/feed.h"
+
+enum { MOST_WORKERS = 8 };
+
+/* ---- sets */
+
+static inline yk_dataset in_memory(size_t n)
+{
+    yk_dataset d = {.kind = YK_ROWS_SPARSE, .dim = n, .classes = 2, .examples = n};
+    yk_rows_init(&d.loaded, YK_ROWS_SPARSE, 0);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t *index;
+        float *value;
+        assert_int_equal(yk_rows_sparse(&d.loaded, 1, &index, &value), YK_OK);
+        index[0] = (uint32_t)i;
+        assert_int_equal(yk_rows_commit(&d.loaded, 1, (int32_t)(i % 2)), YK_OK);
+    }
+    return d;
+}
+
+/* ---- what came out, in order */
+
+typedef struct {
+    size_t n;
+    uint32_t id[1 << 16];
+} diary;
+
+static inline void note_down(diary *d, const yk_batch *b)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        assert_true(d->n < sizeof d->id / sizeof *d->id);
+        assert_int_equal(yk_rows_entries(b->rows, b->pick[i]), 1);
+        d->id[d->n++] = b->rows->index[b->rows->start[b->pick[i]]];
+    }
+}
+
+static inline void assert_each_times(const diary *d, size_t from, size_t n, unsigned times)
+{
+    unsigned *seen = calloc(n, sizeof *seen);
+    assert_non_null(seen);
+    for (size_t i = from; i < d->n; i++) {
+        assert_true(d->id[i] < n);
+        seen[d->id[i]]++;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (seen[i] != times)
+            fail_msg("example %zu of %zu came %u times, not %u", i, n, seen[i], times);
+    free(seen);
+}
+
+static inline void assert_same(const diary *a, const diary *b)
+{
+    assert_int_equal(a->n, b->n);
+    assert_memory_equal(a->id, b->id, a->n * sizeof *a->id);
+}
+
+static diary first, second, part[MOST_WORKERS];
+
+/* ---- in step: rounds of all workers, as the training loop makes them */
+
+typedef struct {
+    yk_feed *feed;
+    int workers;
+    uint64_t epoch, epochs;
+    size_t largest; /* examples of a round */
+} rounds;
+
+static inline rounds begin_rounds(yk_dataset *d, yk_feed_plan plan)
+{
+    plan.in_step = true;
+    plan.steps = UINT64_MAX;
+    rounds r = {.workers = plan.workers, .epochs = plan.epochs};
+    assert_int_equal(yk_feed_create(d, &plan, &r.feed), YK_OK);
+    return r;
+}
+
+/* Returns how many examples it had; 0: an epoch was over. */
+static inline size_t one_round(rounds *r, diary *d)
+{
+    size_t before = d->n;
+    for (int w = 0; w < r->workers; w++) {
+        yk_batch b;
+        assert_int_equal(yk_feed_next(r->feed, w, &b), YK_OK);
+        note_down(d, &b);
+    }
+    if (d->n == before) {
+        r->epoch++;
+        for (int w = 0; w < r->workers; w++)
+            yk_feed_epoch(r->feed, w, r->epoch);
+    }
+    r->largest = d->n - before > r->largest ? d->n - before : r->largest;
+    return d->n - before;
+}
+
+static inline void finish_rounds(rounds *r, diary *d)
+{
+    while (r->epoch < r->epochs)
+        one_round(r, d);
+    yk_feed_free(r->feed);
+}
+
+/* The place of one feed into another; the first is gone then. */
+static inline yk_status carry_over(yk_feed *from, yk_feed *to, uint64_t steps)
+{
+    size_t n = yk_feed_place_size(from);
+    uint64_t *place = calloc(n, sizeof *place);
+    assert_non_null(place);
+    yk_feed_place_save(from, place);
+    yk_feed_free(from);
+    yk_status st = yk_feed_place_restore(to, place, n, steps);
+    free(place);
+    return st;
+}
+
+static const int worker_counts[] = {1, 2, 3, 5, 8};
+
+#define EACH(i, array) (size_t i = 0; i < sizeof(array) / sizeof *(array); i++)
+
+/* Stopped after any round, the rest comes in the same order, also with other workers. */
+static inline void in_step_goes_on(yk_dataset *d, yk_feed_plan plan, int other_workers, size_t other_batch)
+{
+    rounds a = begin_rounds(d, plan);
+    size_t stops = 1;
+    for (first.n = 0; a.epoch < plan.epochs; stops++)
+        one_round(&a, &first);
+    yk_feed_free(a.feed);
+    for (size_t stop = 0; stop < stops; stop += 1 + stops / 40) {
+        second.n = 0;
+        a = begin_rounds(d, plan);
+        for (size_t i = 0; i < stop; i++)
+            one_round(&a, &second);
+        yk_feed_plan other = plan;
+        other.workers = other_workers;
+        other.batch = other_batch;
+        rounds b = begin_rounds(d, other);
+        b.epoch = a.epoch;
+        assert_int_equal(carry_over(a.feed, b.feed, stop), YK_OK);
+        finish_rounds(&b, &second);
+        assert_same(&first, &second);
+    }
+}
+
+/* ---- freely: whoever comes next */
+
+/* Batches of random workers until `most` were had or all have none; returns their number. */
+static inline size_t walk(yk_feed *f, int workers, size_t most, uint64_t seed, diary *all, diary *each)
+{
+    bool over[MOST_WORKERS] = {false};
+    int left = workers;
+    yk_rng rng = yk_rng_seed(seed, 0);
+    size_t made = 0;
+    while (left && made < most) {
+        int w = (int)yk_rng_below(&rng, (uint32_t)workers);
+        yk_batch b;
+        if (over[w])
+            continue;
+        assert_int_equal(yk_feed_next(f, w, &b), YK_OK);
+        left -= b.n == 0;
+        over[w] = b.n == 0;
+        made += b.n > 0;
+        note_down(all, &b);
+        if (each)
+            note_down(&each[w], &b);
+    }
+    return made;
+}
+
+/* ---- on threads of their own */
+
+typedef struct {
+    yk_feed *feed;
+    uint64_t batches[MOST_WORKERS];
+} crowd;
+
+static inline yk_status take_all(void *context, int me)
+{
+    crowd *c = context;
+    for (;;) {
+        yk_batch b;
+        yk_status st = yk_feed_next(c->feed, me, &b);
+        if (st || b.n == 0)
+            return st;
+        c->batches[me]++;
+        for (size_t i = 0; i < b.n; i++)
+            part[me].id[part[me].n++] = b.rows->index[b.rows->start[b.pick[i]]];
+    }
+}
+
+static inline uint64_t take_on_threads(yk_dataset *d, yk_feed_plan plan)
+{
+    crowd c = {0};
+    yk_team *team;
+    uint64_t sum = 0;
+    assert_int_equal(yk_team_create(plan.workers, &team), YK_OK);
+    assert_int_equal(yk_feed_create(d, &plan, &c.feed), YK_OK);
+    for (int w = 0; w < plan.workers; w++)
+        part[w].n = 0;
+    assert_int_equal(yk_team_run(team, take_all, &c), YK_OK);
+    first.n = 0;
+    for (int w = 0; w < plan.workers; w++) {
+        memcpy(first.id + first.n, part[w].id, part[w].n * sizeof *first.id);
+        first.n += part[w].n;
+        sum += c.batches[w];
+    }
+    yk_feed_free(c.feed);
+    yk_team_free(team);
+    return sum;
+}
+
+#endif

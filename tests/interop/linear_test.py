@@ -1,0 +1,176 @@
+"""The linear models against others' arithmetic:
+
+- logreg comes to scikit-learn's optimum of the same objective by sgd (with L2), adagrad and ftrl (without);
+- softmax comes to scikit-learn's multinomial optimum;
+- a saved model, loaded into PyTorch as it is, gives the probabilities that `yoke predict` writes.
+
+Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD names the build folder.
+"""
+import glob
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import torch
+    from safetensors.torch import load_file
+    from sklearn.linear_model import LogisticRegression
+except ImportError as missing:
+    print(f"no Python package {missing.name} (./dev peers installs it)")
+    sys.exit(77)
+
+YOKE = os.path.join(os.environ["YK_BUILD"], "yoke")
+if not os.access(YOKE, os.X_OK):
+    print(f"there is no {YOKE}")
+    sys.exit(77)
+
+torch.set_num_threads(1)
+
+
+def yoke(*words):
+    done = subprocess.run([YOKE, *map(str, words)], capture_output=True, text=True)
+    assert done.returncode == 0, (words, done.returncode, done.stderr)
+    return done.stdout
+
+
+def train(out, *options):
+    """The saved tensors, by their names in PyTorch."""
+    yoke("train", *options, "--out", out, "--seed", 1, "--quiet", "--eval-every", 10**9)
+    (saved,) = glob.glob(os.path.join(out, "checkpoints", "step-*", "model.safetensors"))
+    return load_file(saved)
+
+
+def predict(run, data):
+    return np.array([[float(x) for x in line.split()] for line in
+                     yoke("predict", "--checkpoint", run, "--data", data, "--quiet").splitlines()])
+
+
+def in_pytorch(tensors, x):
+    """What nn.Linear makes of the rows with these tensors."""
+    outputs, inputs = tensors["0.weight"].shape
+    model = torch.nn.Sequential(torch.nn.Linear(inputs, outputs, bias="0.bias" in tensors))
+    model.load_state_dict(tensors)
+    with torch.no_grad():
+        logits = model(torch.tensor(x, dtype=torch.float32)).double()
+        return (torch.sigmoid(logits) if outputs == 1 else torch.softmax(logits, 1)).numpy()
+
+
+def near(what, got, best, share):
+    print(f"{what}: {got:.6f}, the optimum {best:.6f} ({100 * (got / best - 1):+.4f} %)")
+    assert got > best * (1 - 1e-6), "nothing is below the optimum"
+    assert got < best * (1 + share), (what, got, best)
+
+
+# ---- clicks: 2000 examples of about 10 of 200 features
+
+N, COLUMNS = 2000, 200
+
+
+def write_clicks(path):
+    rng = np.random.default_rng(7)
+    x = np.zeros((N, COLUMNS))
+    truth = rng.normal(size=COLUMNS)
+    for row in x:
+        k = rng.integers(4, 17)
+        row[rng.choice(COLUMNS, k, replace=False)] = np.round(rng.choice([1.0, 0.5, 2.0, -1.5], k) * rng.random(k), 3)
+    y = (rng.random(N) < 1 / (1 + np.exp(-x @ truth))).astype(int)
+    with open(path, "w", encoding="ascii") as f:
+        for row, label in zip(x, y):
+            f.write(f"{label} " + " ".join(f"{k + 1}:{row[k]:.3f}" for k in np.flatnonzero(row)) + "\n")
+    return x, y
+
+
+def log_loss(x, y, w):
+    return float(np.logaddexp(0, -(2 * y - 1) * (x @ w)).mean())
+
+
+def best_logreg(x, y, l2):
+    """scikit-learn minimises |w|^2 / 2 + C * the sum of losses."""
+    if l2:
+        fit = LogisticRegression(C=1 / (l2 * len(y)), fit_intercept=False, tol=1e-10, max_iter=100000)
+    else:
+        fit = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10, max_iter=100000)
+    return fit.fit(x, y).coef_[0]
+
+
+def logreg(folder):
+    path = os.path.join(folder, "clicks.libsvm")
+    x, y = write_clicks(path)
+    data = ("--model", "logreg", "--data", f"libsvm:{path}", "--features", COLUMNS, "--test", "none")
+
+    def weights(tensors):
+        return tensors["0.weight"].double().numpy().reshape(-1)
+
+    l2 = 1e-3
+    best = best_logreg(x, y, l2)
+
+    def objective(w):
+        return log_loss(x, y, w) + l2 / 2 * float(w @ w)
+
+    for batch, lr in ((1, 1), (16, 2)):
+        w = weights(train(os.path.join(folder, f"sgd{batch}"), *data, "--no-bias", "--optimizer", "sgd", "--l2", l2,
+                          "--batch", batch, "--lr", lr, "--lr-schedule", "inverse", "--lr-decay", 1e-3,
+                          "--epochs", 150))
+        near(f"logreg, sgd, batch {batch}, l2 {l2}", objective(w), objective(best), 0.002)
+
+    best = log_loss(x, y, best_logreg(x, y, 0))
+    for optimizer in ("adagrad", "ftrl"):
+        for mode, workers, share in (("sync", 1, 0.01), ("async", 3, 0.02)):
+            w = weights(train(os.path.join(folder, optimizer + mode), *data, "--no-bias", "--optimizer", optimizer,
+                              "--lr", 0.3, "--batch", 8, "--epochs", 200, "--mode", mode, "--workers", workers))
+            near(f"logreg, {optimizer}, {mode}, {workers} workers", log_loss(x, y, w), best, share)
+
+    run = os.path.join(folder, "bias")
+    tensors = train(run, *data, "--epochs", 20, "--lr", 0.5)
+    assert set(tensors) == {"0.weight", "0.bias"}, tensors
+    apart = np.abs(predict(run, f"libsvm:{path}") - in_pytorch(tensors, x)).max()
+    print(f"logreg: yoke predict and PyTorch differ by {apart:.1e}")
+    assert apart < 1e-5, apart
+
+
+# ---- images: 1000 of 6 x 6, 4 classes that overlap
+
+def write_images(folder):
+    rng = np.random.default_rng(2)
+    centres = rng.integers(0, 200, (4, 36))
+    os.mkdir(folder)
+    for prefix, n in (("t10k", 400), ("train", 1000)):
+        labels = rng.integers(0, 4, n).astype(np.uint8)
+        images = np.clip(centres[labels] + rng.normal(scale=150, size=(n, 36)), 0, 255).astype(np.uint8)
+        for name, array in (("images-idx3", images.reshape(n, 6, 6)), ("labels-idx1", labels)):
+            with open(os.path.join(folder, f"{prefix}-{name}-ubyte"), "wb") as f:
+                f.write(bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes())
+        if prefix == "t10k":
+            test = images / 255
+    return images / 255, labels, test
+
+
+def softmax(folder):
+    data = os.path.join(folder, "images")
+    x, y, test = write_images(data)
+    run, l2 = os.path.join(folder, "softmax"), 1e-3
+    tensors = train(run, "--model", "softmax", "--data", f"idx:{data}", "--test", "none", "--l2", l2, "--batch", 10,
+                    "--lr", 0.5, "--lr-schedule", "inverse", "--lr-decay", 0.002, "--epochs", 200)
+
+    # The bias counts as weights of a column of ones: L2 is on it too.
+    ones = np.hstack([x, np.ones((len(x), 1))])
+    best = LogisticRegression(C=1 / (l2 * len(y)), fit_intercept=False, tol=1e-10, max_iter=100000).fit(ones, y).coef_
+    ours = np.hstack([tensors["0.weight"].double().numpy(), tensors["0.bias"].double().numpy()[:, None]])
+
+    def objective(w):
+        logits = ones @ w.T
+        return float((np.logaddexp.reduce(logits, axis=1) - logits[np.arange(len(y)), y]).mean() + l2 / 2 * (w**2).sum())
+
+    near(f"softmax, sgd, l2 {l2}", objective(ours), objective(best), 0.002)
+    apart = np.abs(predict(run, f"idx:{data}") - in_pytorch(tensors, test)).max()
+    print(f"softmax: yoke predict and PyTorch differ by {apart:.1e}")
+    assert apart < 1e-5, apart
+
+
+with tempfile.TemporaryDirectory() as where:
+    logreg(where)
+    softmax(where)
+print("linear: yoke agrees with scikit-learn and PyTorch")

@@ -1,0 +1,121 @@
+/* A temporary folder for a test program, and what the tests of file formats need around it.
+ *
+ *     cmocka_run_group_tests(tests, make_folder, remove_folder);
+ *     put(in_folder("a.bin"), data, n);
+ *     assert_says("a.bin: is empty");              // the thread's error text holds these words
+ *
+ * Included by one test program each, before anything else of cmocka's.
+ */
+#ifndef YK_TESTS_SCRATCH_H
+#define YK_TESTS_SCRATCH_H
+
+#include "base/status.h"
+#include <fcntl.h>
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+static char folder[] = "/tmp/yoke-test-XXXXXX";
+
+static inline int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static inline int remove_one(const char *p, const struct stat *s, int kind, struct FTW *f)
+{
+    (void)s, (void)kind, (void)f;
+    return remove(p);
+}
+
+static inline int remove_folder(void **state)
+{
+    (void)state;
+    return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* A path in the folder, valid for the next seven calls. */
+static inline const char *in_folder(const char *name)
+{
+    static char paths[8][256];
+    static unsigned turn;
+    char *p = paths[turn++ % 8];
+    snprintf(p, sizeof paths[0], "%s/%s", folder, name);
+    return p;
+}
+
+/* A path that no file has yet. */
+static inline const char *new_path(const char *ending)
+{
+    static int fresh;
+    char name[64];
+    snprintf(name, sizeof name, "f%d%s", fresh++, ending);
+    return in_folder(name);
+}
+
+static inline void put(const char *path, const void *data, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Turns bits of one byte of the file. */
+static inline void patch(const char *path, uint64_t offset, uint8_t change)
+{
+    uint8_t c;
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &c, 1, (off_t)offset), 1);
+    c ^= change;
+    assert_int_equal(pwrite(fd, &c, 1, (off_t)offset), 1);
+    close(fd);
+}
+
+enum { GZIP = 31, ZLIB = 15 };
+
+/* Compresses n bytes into `out`; returns how many came. */
+static inline size_t deflated(const void *data, size_t n, int form, uint8_t *out, size_t room)
+{
+    z_stream z = {.next_in = (uint8_t *)data, .avail_in = (uInt)n, .next_out = out, .avail_out = (uInt)room};
+    assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, form, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+    size_t made = room - z.avail_out;
+    deflateEnd(&z);
+    return made;
+}
+
+/* A compressed copy of a file of at most a megabyte. */
+static inline void compress_file(const char *from, const char *to, int form)
+{
+    static uint8_t in[1 << 20], out[1 << 20];
+    FILE *f = fopen(from, "rb");
+    assert_non_null(f);
+    size_t n = fread(in, 1, sizeof in, f);
+    fclose(f);
+    put(to, out, deflated(in, n, form, out, sizeof out));
+}
+
+static inline void assert_says(const char *part)
+{
+    if (!strstr(yk_error(), part))
+        fail_msg("the message '%s' does not say '%s'", yk_error(), part);
+}
+
+static inline void assert_error(yk_status st, yk_status expected, const char *part)
+{
+    assert_int_equal(st, expected);
+    assert_says(part);
+}
+
+#endif

@@ -1,0 +1,288 @@
+/* format/events.h: the bytes of each kind of event, the frames around them, and failing disks. That TensorBoard itself
+ * reads every value back is tests/interop/events_test.py, whose other half this is:
+ *     test_events --write FOLDER     writes the events that the Python side expects
+ */
+#include "format/crc.h"
+#include "format/events.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char root[64], folder[96];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(root, "/tmp/yoke-test-XXXXXX");
+    if (!mkdtemp(root))
+        return -1;
+    snprintf(folder, sizeof folder, "%s/run/w-0", root); /* to be made by the writer */
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char name[400];
+        snprintf(name, sizeof name, "%s/%s", folder, e->d_name);
+        if (e->d_name[0] != '.')
+            unlink(name);
+    }
+    if (d)
+        closedir(d);
+    rmdir(folder);
+    *strrchr(folder, '/') = 0;
+    rmdir(folder);
+    return rmdir(root);
+}
+
+/* The whole file, and in it the frames one after the other, each checked. */
+static uint8_t file[1 << 20];
+static size_t file_size, at;
+
+static void load(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    file_size = fread(file, 1, sizeof file, f);
+    fclose(f);
+    at = 0;
+}
+
+static const uint8_t *frame(size_t *size_out)
+{
+    assert_true(file_size - at >= 16);
+    uint64_t length;
+    uint32_t crc;
+    memcpy(&length, file + at, 8);
+    memcpy(&crc, file + at + 8, 4);
+    assert_int_equal(crc, yk_crc32c_masked(file + at, 8));
+    assert_true(length <= file_size - at - 16);
+    const uint8_t *data = file + at + 12;
+    memcpy(&crc, data + length, 4);
+    assert_int_equal(crc, yk_crc32c_masked(data, length));
+    at += 16 + length;
+    *size_out = length;
+    return data;
+}
+
+/* The next frame is an event of the time 1.5, and `rest` follows that. */
+static void expect(const char *rest, size_t size)
+{
+    static const uint8_t time[] = {0x09, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f};
+    size_t length;
+    const uint8_t *data = frame(&length);
+    assert_int_equal(length, sizeof time + size);
+    assert_memory_equal(data, time, sizeof time);
+    assert_memory_equal(data + sizeof time, rest, size);
+}
+
+#define EXPECT(text) expect(text, sizeof(text) - 1)
+
+static void test_first_event(void **state)
+{
+    (void)state;
+    yk_events *e, *other;
+    assert_int_equal(yk_events_create(folder, &e), YK_OK);
+    assert_int_equal(yk_events_create(folder, &other), YK_OK);
+    assert_string_not_equal(yk_events_path(e), yk_events_path(other));
+    const char *name = strrchr(yk_events_path(e), '/') + 1;
+    long long when;
+    int host;
+    assert_int_equal(sscanf(name, "events.out.tfevents.%10lld.%n", &when, &host), 1);
+    assert_true(when > 1700000000);
+    char pid[32];
+    snprintf(pid, sizeof pid, ".%ld.", (long)getpid());
+    assert_non_null(strstr(name + host, pid));
+
+    load(yk_events_path(e)); /* it is there before anything else is written */
+    size_t size;
+    const uint8_t *data = frame(&size);
+    assert_int_equal(size, 9 + 2 + 13);
+    assert_memory_equal(data + 9,
+                        "\x1a\x0d"
+                        "brain.Event:2",
+                        15);
+    assert_int_equal(at, file_size);
+    assert_int_equal(yk_events_close(e, YK_OK), YK_OK);
+    assert_int_equal(yk_events_close(other, YK_EDATA), YK_EDATA);
+    assert_int_equal(yk_events_close(NULL, YK_OK), YK_OK);
+}
+
+static void test_bytes(void **state)
+{
+    (void)state;
+    yk_events *e;
+    assert_int_equal(yk_events_create(folder, &e), YK_OK);
+    assert_int_equal(yk_events_scalars(e, 1.5, 300, (yk_scalar[]){{"a", 1}, {"bc", -2}}, 2), YK_OK);
+    assert_int_equal(yk_events_scalars(e, 1.5, -1, NULL, 0), YK_OK);
+    yk_histogram h = {1, 2, 3, 4, 5, 1, (double[]){2}, (double[]){3}};
+    assert_int_equal(yk_events_histogram(e, 1.5, 0, "h", &h), YK_OK);
+    h.n = 0;
+    assert_int_equal(yk_events_histogram(e, 1.5, 0, "h", &h), YK_OK);
+    assert_int_equal(yk_events_text(e, 1.5, 1, "t", "hi"), YK_OK);
+    assert_int_equal(yk_events_flush(e), YK_OK);
+    load(yk_events_path(e));
+    size_t size;
+    frame(&size);
+    EXPECT("\x10\xac\x02\x2a\x15"
+           "\x0a\x08\x0a\x01"
+           "a"
+           "\x15\0\0\x80\x3f"
+           "\x0a\x09\x0a\x02"
+           "bc"
+           "\x15\0\0\0\xc0");
+    EXPECT("\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x2a\x00");
+#define MOMENTS                                                                                              \
+    "\x09\0\0\0\0\0\0\xf0\x3f"                                                                               \
+    "\x11\0\0\0\0\0\0\0\x40"                                                                                 \
+    "\x19\0\0\0\0\0\0\x08\x40"                                                                               \
+    "\x21\0\0\0\0\0\0\x10\x40"                                                                               \
+    "\x29\0\0\0\0\0\0\x14\x40"
+    EXPECT("\x10\0\x2a\x48\x0a\x46\x0a\x01"
+           "h"
+           "\x2a\x41" MOMENTS "\x32\x08\0\0\0\0\0\0\0\x40"
+           "\x3a\x08\0\0\0\0\0\0\x08\x40");
+    EXPECT("\x10\0\x2a\x34\x0a\x32\x0a\x01"
+           "h"
+           "\x2a\x2d" MOMENTS);
+    EXPECT("\x10\x01\x2a\x1b\x0a\x19\x0a\x01"
+           "t"
+           "\x42\x08\x08\x07\x12\0\x42\x02"
+           "hi"
+           "\x4a\x0a\x0a\x06\x0a\x04"
+           "text"
+           "\x20\x02");
+    assert_int_equal(at, file_size);
+    assert_int_equal(yk_events_close(e, YK_OK), YK_OK);
+}
+
+/* Lengths of one, two and three bytes: the message moves by as many when its length is put before it. */
+static void test_long_messages(void **state)
+{
+    (void)state;
+    yk_events *e;
+    assert_int_equal(yk_events_create(folder, &e), YK_OK);
+    const size_t lengths[] = {0, 1, 90, 100, 127, 128, 200, 16300, 16384, 40000};
+    char *text = malloc(40001);
+    assert_non_null(text);
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        memset(text, 'x', 40000);
+        text[lengths[i]] = 0;
+        assert_int_equal(yk_events_text(e, 1.5, 1, "t", text), YK_OK);
+        assert_int_equal(yk_events_flush(e), YK_OK);
+    }
+    load(yk_events_path(e));
+    size_t size;
+    frame(&size);
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        const uint8_t *data = frame(&size);
+        /* From the end: the text lies before the 12 bytes of metadata. */
+        assert_memory_equal(data + size - 12,
+                            "\x4a\x0a\x0a\x06\x0a\x04"
+                            "text"
+                            "\x20\x02",
+                            12);
+        size_t n = 0;
+        while (n < size && data[size - 13 - n] == 'x')
+            n++;
+        assert_int_equal(n, lengths[i]);
+        /* From the start: the summary takes all that is left. */
+        const uint8_t *p = data + 12;
+        uint64_t length = 0;
+        for (int shift = 0;; shift += 7) {
+            length |= (uint64_t)(*p & 0x7f) << shift;
+            if (!(*p++ & 0x80))
+                break;
+        }
+        assert_int_equal(length, data + size - p);
+    }
+    free(text);
+    assert_int_equal(yk_events_close(e, YK_OK), YK_OK);
+}
+
+static void test_full_disk(void **state)
+{
+    (void)state;
+    yk_events *e;
+    assert_int_equal(yk_events_create(folder, &e), YK_OK);
+    struct rlimit old, tight;
+    getrlimit(RLIMIT_FSIZE, &old);
+    tight = old;
+    tight.rlim_cur = 4096;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
+    yk_status st = YK_OK;
+    for (int i = 0; i < 1000 && !st; i++)
+        st = yk_events_scalars(e, 1.5, i, (yk_scalar[]){{"a", 1}}, 1);
+    if (!st)
+        st = yk_events_flush(e);
+    char text[512];
+    snprintf(text, sizeof text, "%s", yk_error());
+    setrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, handler);
+    assert_int_equal(st, YK_ESYSTEM);
+    assert_non_null(strstr(text, yk_events_path(e)));
+    assert_int_equal(yk_events_close(e, YK_OK), YK_ESYSTEM); /* it sticks */
+}
+
+static void test_nowhere_to_write(void **state)
+{
+    (void)state;
+    yk_events *e;
+    assert_int_equal(yk_events_create("/proc/none/here", &e), YK_ESYSTEM);
+    assert_null(e);
+    assert_non_null(strstr(yk_error(), "/proc/none"));
+}
+
+/* ---- the other half of the interop test: what is written here is known by heart there */
+
+static yk_status write_samples(const char *where)
+{
+    yk_events *e;
+    yk_status st = yk_events_create(where, &e);
+    for (int i = 0; !st && i < 200; i++) {
+        yk_scalar s[] = {
+            {"loss", 1.0f / (float)(i + 1)}, {"rate/examples", (float)i * 1e6f}, {"größe", -0.5f}};
+        st = yk_events_scalars(e, 1700000000.25 + i, i * 10, s, 3);
+    }
+    if (!st)
+        st = yk_events_scalars(e, 1700000200, 2000, (yk_scalar[]){{"odd", NAN}}, 1);
+    if (!st)
+        st = yk_events_scalars(e, 1700000201, 2001, (yk_scalar[]){{"odd", -INFINITY}}, 1);
+    yk_histogram h = {0, 7, 60, 100, 250, 4, (double[]){0, 1, 3, 7}, (double[]){10, 20, 25, 5}};
+    if (!st)
+        st = yk_events_histogram(e, 1700000000.5, 42, "staleness", &h);
+    if (!st)
+        st = yk_events_text(e, 1700000000.5, 0, "config", "| a | b |\n|---|---|\n| 1 | ü |");
+    return yk_events_close(e, st);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && !strcmp(argv[1], "--write")) {
+        yk_status st = write_samples(argv[2]);
+        if (st)
+            fprintf(stderr, "%s\n", yk_error());
+        return st != YK_OK;
+    }
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+    const struct CMUnitTest tests[] = {
+        TEST(test_first_event),      TEST(test_bytes), TEST(test_long_messages), TEST(test_full_disk),
+        TEST(test_nowhere_to_write),
+    };
+    return cmocka_run_group_tests_name("events", tests, NULL, NULL);
+}

@@ -1,0 +1,162 @@
+/* The feed of data in memory: every example exactly once per epoch, in an order that follows from the seed alone, whatever
+ * the number of workers, and from any place that was saved. */
+#include "feeding.h"
+
+static const size_t sizes[] = {1, 2, 3, 7, 64, 100, 1000, 2049};
+static const size_t batches[] = {1, 3, 64, 128};
+
+/* Global batch s of N workers of batch b is batch s of one worker of batch N b, as a set; all of it is dealt out. */
+static void in_step_equals_serial(void **state)
+{
+    (void)state;
+    for
+        EACH(i, sizes)
+        for
+            EACH(j, worker_counts)
+            for
+                EACH(k, batches)
+                {
+                    const size_t n = sizes[i], together = (size_t)worker_counts[j] * batches[k];
+                    yk_dataset d = in_memory(n);
+                    d.rows = &d.loaded;
+                    yk_feed_plan plan = {
+                        .workers = worker_counts[j], .batch = batches[k], .seed = 7, .epochs = 2};
+                    yk_feed_plan serial = {.workers = 1, .batch = together, .seed = 7, .epochs = 2};
+                    rounds a = begin_rounds(&d, plan), b = begin_rounds(&d, serial);
+                    first.n = second.n = 0;
+                    while (a.epoch < 2) {
+                        size_t from = first.n;
+                        assert_int_equal(one_round(&a, &first), one_round(&b, &second));
+                        assert_memory_equal(first.id + from, second.id + from,
+                                            (first.n - from) * sizeof *first.id);
+                        if (first.n == n && first.n > from)
+                            assert_each_times(&first, 0, n, 1);
+                    }
+                    assert_int_equal(b.epoch, 2);
+                    assert_each_times(&first, 0, n, 2);
+                    assert_true(a.largest == (n < together ? n : together));
+                    if (n >= 64)
+                        assert_memory_not_equal(first.id, first.id + n, n * sizeof *first.id);
+                    yk_feed_free(a.feed);
+                    yk_feed_free(b.feed);
+                    yk_dataset_fini(&d);
+                }
+}
+
+static void order_follows_from_the_seed(void **state)
+{
+    (void)state;
+    yk_dataset d = in_memory(1000);
+    d.rows = &d.loaded;
+    yk_feed_plan plan = {.workers = 3, .batch = 10, .seed = 1, .epochs = 3};
+    for (uint64_t seed = 1; seed <= 2; seed++) {
+        first.n = second.n = 0;
+        rounds a = begin_rounds(&d, plan);
+        plan.seed = seed;
+        rounds b = begin_rounds(&d, plan);
+        finish_rounds(&a, &first);
+        finish_rounds(&b, &second);
+        if (seed == 1)
+            assert_same(&first, &second);
+        else
+            assert_memory_not_equal(first.id, second.id, first.n * sizeof *first.id);
+    }
+    yk_dataset_fini(&d);
+}
+
+static void memory_in_step_goes_on(void **state)
+{
+    (void)state;
+    for
+        EACH(i, sizes)
+        {
+            yk_dataset d = in_memory(sizes[i]);
+            d.rows = &d.loaded;
+            yk_feed_plan plan = {.workers = 3, .batch = 7, .seed = 5, .epochs = 3};
+            in_step_goes_on(&d, plan, 3, 7);
+            in_step_goes_on(&d, plan, 1, 21);
+            in_step_goes_on(&d, plan, 4, 11); /* batches are cut otherwise, the order is the same */
+            yk_dataset_fini(&d);
+        }
+}
+
+static void memory_freely_and_on(void **state)
+{
+    (void)state;
+    for
+        EACH(i, sizes)
+        for
+            EACH(j, worker_counts)
+        for (size_t stop = 0; stop < 60; stop += 7) {
+            yk_dataset d = in_memory(sizes[i]);
+            d.rows = &d.loaded;
+            yk_feed_plan plan = {
+                .workers = worker_counts[j], .batch = 5, .seed = 3, .epochs = 2, .steps = UINT64_MAX};
+            yk_feed *f, *g;
+            first.n = 0;
+            assert_int_equal(yk_feed_create(&d, &plan, &f), YK_OK);
+            walk(f, plan.workers, stop, stop, &first, NULL);
+            plan.workers = 1 + (plan.workers + 2) % MOST_WORKERS;
+            assert_int_equal(yk_feed_create(&d, &plan, &g), YK_OK);
+            assert_int_equal(carry_over(f, g, stop), YK_OK);
+            walk(g, plan.workers, 3, stop + 1, &first, NULL);
+            assert_int_equal(yk_feed_create(&d, &plan, &f), YK_OK); /* and once more, with runs half used */
+            assert_int_equal(carry_over(g, f, stop + 3), YK_OK);
+            walk(f, plan.workers, SIZE_MAX, stop + 2, &first, NULL);
+            assert_each_times(&first, 0, sizes[i], 2);
+            yk_feed_free(f);
+            yk_dataset_fini(&d);
+        }
+}
+
+/* A synchronous run may go on asynchronously, from the very end of an epoch too. */
+static void from_in_step_to_freely(void **state)
+{
+    (void)state;
+    yk_dataset d = in_memory(30);
+    d.rows = &d.loaded;
+    yk_feed_plan plan = {.workers = 3, .batch = 5, .seed = 3, .epochs = 3, .steps = UINT64_MAX};
+    for (size_t stop = 0; stop <= 8; stop++) {
+        rounds a = begin_rounds(&d, plan);
+        first.n = 0;
+        for (size_t i = 0; i < stop; i++)
+            one_round(&a, &first);
+        yk_feed *f;
+        assert_int_equal(yk_feed_create(&d, &plan, &f), YK_OK);
+        assert_int_equal(carry_over(a.feed, f, 0), YK_OK);
+        walk(f, 3, SIZE_MAX, stop, &first, NULL);
+        assert_each_times(&first, 0, 30, 3);
+        a = begin_rounds(&d, plan);
+        assert_error(carry_over(f, a.feed, 0), YK_EUSAGE, "--mode async");
+        yk_feed_free(a.feed);
+    }
+    yk_dataset_fini(&d);
+}
+
+static void threads_take_each_once(void **state)
+{
+    (void)state;
+    yk_dataset d = in_memory(5003);
+    d.rows = &d.loaded;
+    yk_feed_plan plan = {.workers = 4, .batch = 3, .seed = 3, .epochs = 4, .steps = UINT64_MAX};
+    take_on_threads(&d, plan);
+    assert_each_times(&first, 0, 5003, 4);
+    plan.epochs = UINT64_MAX;
+    for
+        EACH(i, sizes)
+        {
+            plan.steps = sizes[i];
+            assert_int_equal(take_on_threads(&d, plan), sizes[i]);
+        }
+    yk_dataset_fini(&d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(in_step_equals_serial),  cmocka_unit_test(order_follows_from_the_seed),
+        cmocka_unit_test(memory_in_step_goes_on), cmocka_unit_test(memory_freely_and_on),
+        cmocka_unit_test(from_in_step_to_freely), cmocka_unit_test(threads_take_each_once),
+    };
+    return cmocka_run_group_tests_name("feed", tests, NULL, NULL);
+}

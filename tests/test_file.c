@@ -1,0 +1,185 @@
+/* base/file.h: files that appear whole or not at all, logs that grow, folders, and the errors that stick. */
+#include "base/file.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[64];
+static char path[128];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/yoke-test-XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(path, sizeof path, "%s/file", folder);
+    return 0;
+}
+
+/* How many entries the folder has, and removes them where `remove_them` is set. */
+static int entries(int remove_them)
+{
+    DIR *d = opendir(folder);
+    int n = 0;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (e->d_name[0] == '.')
+            continue;
+        n++;
+        char name[400];
+        snprintf(name, sizeof name, "%s/%s", folder, e->d_name);
+        if (remove_them && remove(name))
+            fprintf(stderr, "cannot remove %s\n", name);
+    }
+    if (d)
+        closedir(d);
+    return n;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    entries(1);
+    return rmdir(folder);
+}
+
+static void put(const char *file, const void *data, size_t size)
+{
+    FILE *f = fopen(file, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+static size_t get(const char *file, char *data, size_t size)
+{
+    FILE *f = fopen(file, "rb");
+    assert_non_null(f);
+    size_t n = fread(data, 1, size, f);
+    fclose(f);
+    return n;
+}
+
+static void assert_says(const char *part)
+{
+    if (!strstr(yk_error(), part))
+        fail_msg("the error \"%s\" does not say \"%s\"", yk_error(), part);
+}
+
+static void test_file_appears_when_closed(void **state)
+{
+    (void)state;
+    yk_file *f;
+    put(path, "old", 3);
+    assert_int_equal(yk_file_create(path, &f), YK_OK);
+    assert_int_equal(yk_file_print(f, "%d %s", 12, "new"), YK_OK);
+    assert_int_equal(yk_file_flush(f), YK_OK);
+    char text[1024];
+    assert_int_equal(get(path, text, sizeof text), 3); /* still the old one */
+    assert_int_equal(yk_file_zeros(f, 2), YK_OK);
+    assert_int_equal(yk_file_written(f), 8);
+    assert_int_equal(yk_file_close(f, YK_OK), YK_OK);
+    assert_int_equal(get(path, text, sizeof text), 8);
+    assert_memory_equal(text, "12 new\0\0", 8);
+    /* Others may read it, as the umask says: not the owner only. */
+    mode_t mask = umask(022);
+    umask(mask);
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0666 & ~mask);
+    assert_int_equal(entries(0), 1);
+}
+
+static void test_file_aborted(void **state)
+{
+    (void)state;
+    yk_file *f;
+    put(path, "old", 3);
+    assert_int_equal(yk_file_create(path, &f), YK_OK);
+    assert_int_equal(yk_file_write(f, "new", 3), YK_OK);
+    assert_int_equal(yk_file_close(f, yk_fail(YK_ELOST, "lost")), YK_ELOST);
+    assert_string_equal(yk_error(), "lost");
+    char text[16];
+    assert_int_equal(get(path, text, sizeof text), 3);
+    assert_memory_equal(text, "old", 3);
+    assert_int_equal(entries(0), 1);
+    assert_int_equal(yk_file_close(NULL, YK_EDATA), YK_EDATA);
+}
+
+static void test_file_appends(void **state)
+{
+    (void)state;
+    yk_file *f;
+    char *large = malloc(700000);
+    assert_non_null(large);
+    memset(large, 'x', 700000);
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(yk_file_append(path, &f), YK_OK);
+        assert_int_equal(yk_file_write(f, "head", 4), YK_OK);
+        assert_int_equal(yk_file_write(f, large, 700000), YK_OK); /* longer than the buffer */
+        assert_int_equal(yk_file_print(f, "%600d", 1), YK_OK);    /* longer than the small buffer */
+        assert_int_equal(yk_file_close(f, YK_OK), YK_OK);
+    }
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_size, 2 * 700604);
+    free(large);
+}
+
+static void test_folders(void **state)
+{
+    (void)state;
+    char deep[256];
+    snprintf(deep, sizeof deep, "%s/a//b/c/", folder);
+    assert_int_equal(yk_dir_make(deep), YK_OK);
+    assert_int_equal(yk_dir_make(deep), YK_OK);
+    struct stat info;
+    assert_int_equal(stat(deep, &info), 0);
+    assert_true(S_ISDIR(info.st_mode));
+    assert_int_equal(yk_dir_sync(deep), YK_OK);
+    for (const char *const *at = (const char *const[]){"a/b/c", "a/b", "a", NULL}; *at; at++) {
+        snprintf(deep, sizeof deep, "%s/%s", folder, *at);
+        assert_int_equal(rmdir(deep), 0);
+    }
+    put(path, "", 0);
+    snprintf(deep, sizeof deep, "%s/below", path);
+    assert_int_equal(yk_dir_make(deep), YK_ESYSTEM);
+    assert_says("cannot create the folder");
+    assert_int_equal(yk_dir_sync(deep), YK_ESYSTEM);
+}
+
+static void test_file_error_sticks(void **state)
+{
+    (void)state;
+    if (access("/dev/full", W_OK)) {
+        print_message("skipped: no /dev/full here\n");
+        skip();
+    }
+    assert_int_equal(symlink("/dev/full", path), 0);
+    /* A small write is noticed by the time of the close at the latest. */
+    yk_file *f;
+    assert_int_equal(yk_file_create(path, &f), YK_OK);
+    assert_int_equal(yk_file_print(f, "%s", "small"), YK_OK);
+    assert_int_equal(yk_file_flush(f), YK_ESYSTEM);
+    assert_int_equal(yk_file_write(f, "more", 4), YK_ESYSTEM);
+    assert_int_equal(yk_file_close(f, YK_OK), YK_ESYSTEM);
+    assert_says("the disk is full");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+    const struct CMUnitTest tests[] = {
+        TEST(test_file_appears_when_closed), TEST(test_file_aborted), TEST(test_file_appends),
+        TEST(test_file_error_sticks),        TEST(test_folders),
+    };
+    return cmocka_run_group_tests_name("file", tests, NULL, NULL);
+}

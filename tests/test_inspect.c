@@ -1,0 +1,375 @@
+/* Looking at data: key counts against a plain table, spreads against plain bins, and whole inspections of sets whose
+ * figures are known. */
+#include "read_all.h"
+
+#include "base/rng.h"
+#include "data/export.h"
+#include "data/inspect.h"
+#include "format/cache.h"
+#include <math.h>
+
+/* ---- keys */
+
+#define KEYS 3000
+
+static int falling(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* Keys are spread over the whole range of 32 bits; the small ones come much more often, well beyond a byte's count. */
+static void keys_are_counted_exactly(void **state)
+{
+    (void)state;
+    static uint64_t plain[KEYS], sorted[KEYS];
+    const uint64_t cut[] = {1, 10, 100, 1000, 2999, KEYS, 1000000};
+    yk_keycount k;
+    yk_key_ranking r;
+    yk_rng rng = yk_rng_seed(1, 1);
+    assert_int_equal(yk_keycount_init(&k), YK_OK);
+    assert_int_equal(yk_keycount_rank(&k, cut, 7, &r), YK_OK);
+    assert_int_equal(r.distinct, 0);
+    assert_int_equal(r.nleaders, 0);
+    assert_int_equal(r.sum[6], 0);
+    for (int i = 0; i < 2000000; i++) {
+        uint32_t n = yk_rng_below(&rng, 1 + yk_rng_below(&rng, 1 + yk_rng_below(&rng, KEYS)));
+        plain[n]++;
+        assert_int_equal(yk_keycount_add(&k, UINT32_MAX - n * 1431655u), YK_OK);
+    }
+    assert_true(plain[0] > 1000 && plain[KEYS - 1] < 255);
+    uint64_t distinct = 0, sum = 0;
+    for (size_t n = 0; n < KEYS; n++) {
+        distinct += plain[n] > 0;
+        assert_int_equal(yk_keycount_of(&k, UINT32_MAX - (uint32_t)n * 1431655u), plain[n]);
+    }
+    assert_int_equal(yk_keycount_of(&k, 5), 0);
+    assert_int_equal(k.total, 2000000);
+    assert_int_equal(yk_keycount_rank(&k, cut, 7, &r), YK_OK);
+    assert_int_equal(r.distinct, distinct);
+    assert_int_equal(r.nleaders, YK_KEYCOUNT_LEADERS);
+    memcpy(sorted, plain, sizeof sorted);
+    qsort(sorted, KEYS, sizeof *sorted, falling);
+    for (size_t i = 0; i < r.nleaders; i++) {
+        assert_int_equal(r.leader[i].count, sorted[i]);
+        assert_int_equal(plain[(UINT32_MAX - r.leader[i].key) / 1431655u], sorted[i]);
+    }
+    for (size_t c = 0, n = 0; c < 7; c++) {
+        for (; n < cut[c] && n < KEYS; n++)
+            sum += sorted[n];
+        assert_int_equal(r.sum[c], sum);
+    }
+    assert_int_equal(sum, 2000000);
+    yk_keycount_fini(&k);
+}
+
+/* At 255 and one beyond, and equal counts in the order of their keys. */
+static void keys_around_a_full_byte(void **state)
+{
+    (void)state;
+    const uint64_t cut[] = {1, 2, 3};
+    yk_keycount k;
+    yk_key_ranking r;
+    assert_int_equal(yk_keycount_init(&k), YK_OK);
+    for (int i = 0; i < 256; i++) {
+        assert_int_equal(yk_keycount_add(&k, 70000), YK_OK);
+        if (i < 255)
+            assert_int_equal(yk_keycount_add(&k, 9), YK_OK);
+        if (i < 254)
+            assert_int_equal(yk_keycount_add(&k, 0) | yk_keycount_add(&k, UINT32_MAX), YK_OK);
+    }
+    assert_int_equal(yk_keycount_of(&k, 70000), 256);
+    assert_int_equal(yk_keycount_of(&k, 9), 255);
+    assert_int_equal(yk_keycount_rank(&k, cut, 3, &r), YK_OK);
+    assert_int_equal(r.distinct, 4);
+    assert_int_equal(r.nleaders, 4);
+    assert_int_equal(r.leader[0].key, 70000);
+    assert_int_equal(r.leader[1].key, 9);
+    assert_int_equal(r.leader[2].key, 0);
+    assert_int_equal(r.leader[3].key, UINT32_MAX);
+    assert_int_equal(r.sum[0], 256);
+    assert_int_equal(r.sum[1], 511);
+    assert_int_equal(r.sum[2], 765);
+    yk_keycount_fini(&k);
+}
+
+/* More frequent keys than the table has slots at first. */
+static void table_of_frequent_keys_grows(void **state)
+{
+    (void)state;
+    yk_keycount k;
+    assert_int_equal(yk_keycount_init(&k), YK_OK);
+    for (int turn = 0; turn < 300; turn++)
+        for (uint32_t key = 0; key < 5000; key++)
+            assert_int_equal(yk_keycount_add(&k, key * 17), YK_OK);
+    for (uint32_t key = 0; key < 5000; key++)
+        assert_int_equal(yk_keycount_of(&k, key * 17), 300);
+    assert_int_equal(k.nlarge, 5000);
+    yk_keycount_fini(&k);
+}
+
+/* ---- spreads */
+
+/* Whatever the range, the bars hold every value once, each within its bounds. */
+static void check_bars(const double *x, size_t n, double width, bool below_zero, size_t most, bool tail)
+{
+    yk_spread s;
+    yk_bar bar[32];
+    assert_int_equal(yk_spread_init(&s, width, below_zero), YK_OK);
+    assert_int_equal(yk_spread_bars(&s, most, bar), 0);
+    for (size_t i = 0; i < n; i++)
+        yk_spread_add(&s, x[i]);
+    size_t bars = yk_spread_bars(&s, most, bar);
+    assert_true(bars >= 1 && bars <= most);
+    assert_int_equal(isinf(bar[bars - 1].to) != 0, tail);
+    uint64_t sum = 0;
+    for (size_t b = 0; b < bars; b++) {
+        uint64_t inside = 0;
+        for (size_t i = 0; i < n; i++)
+            inside += x[i] >= bar[b].from && x[i] < bar[b].to;
+        assert_int_equal(bar[b].n, inside);
+        assert_true(b == 0 || bar[b].from == bar[b - 1].to);
+        sum += inside;
+    }
+    assert_int_equal(sum, n);
+    assert_true(bar[0].n > 0 && bar[bars - 1].n > 0);
+    yk_spread_fini(&s);
+}
+
+static void spreads_hold_every_value(void **state)
+{
+    (void)state;
+    static double x[5000];
+    yk_rng rng = yk_rng_seed(2, 2);
+    for (size_t i = 0; i < 5000; i++)
+        x[i] = 24 + yk_rng_below(&rng, 16);
+    check_bars(x, 5000, 1.0, false, 16, false); /* a bar for each number */
+    check_bars(x, 5000, 1.0, false, 7, false);
+    x[77] = 1e6; /* far out: a tail, after which the others can still be told apart */
+    check_bars(x, 5000, 1.0, false, 16, true);
+    check_bars(x, 5000, 1.0, false, 2, true);
+    for (size_t i = 0; i < 5000; i++)
+        x[i] = yk_rng_normal(&rng) * 1e4 - 5e3; /* does not fit at first, on both sides */
+    check_bars(x, 5000, 0x1p-8, true, 16, false);
+    for (size_t i = 0; i < 5000; i++)
+        x[i] = yk_rng_normal(&rng);
+    x[0] = -1e30;
+    check_bars(x, 5000, 0x1p-8, true, 16, false);
+    x[0] = 0;
+    check_bars(x, 1, 1.0, false, 16, false);
+}
+
+static void spread_knows_its_quantiles(void **state)
+{
+    (void)state;
+    yk_spread s;
+    assert_int_equal(yk_spread_init(&s, 1.0, false), YK_OK);
+    for (int i = 1; i <= 1000; i++)
+        yk_spread_add(&s, i);
+    assert_true(yk_spread_quantile(&s, 0.0) == 1.0);
+    assert_true(yk_spread_quantile(&s, 0.5) == 500.0);
+    assert_true(yk_spread_quantile(&s, 1.0) == 1000.0);
+    assert_true(s.least == 1.0 && s.most == 1000.0 && s.sum == 500500.0 && s.n == 1000);
+    yk_spread_fini(&s);
+}
+
+/* ---- inspections */
+
+static yk_status inspect(const char *spec, const yk_source_options *o, size_t first, yk_inspection *out)
+{
+    yk_source *s;
+    yk_status st = yk_source_open(spec, YK_SPLIT_TRAIN, o, &s);
+    if (st)
+        return st;
+    st = yk_inspect(s, YK_SPLIT_TRAIN, first, out);
+    yk_source_free(s);
+    return st;
+}
+
+static void sparse_text_is_counted(void **state)
+{
+    (void)state;
+    const char text[] = "1 1:1 5:0.5 9:-2\n0 5:1\n0\n-3 1:1\n2 5:3 1000000:0\n0 5:1\n";
+    const char *path = new_path(".libsvm");
+    yk_source_options skip = {.skip_bad = 1};
+    yk_inspection i;
+    put(path, text, sizeof text - 1);
+    assert_error(inspect(path, NULL, 3, &i), YK_EDATA, "record 4");
+    assert_int_equal(inspect(path, &skip, 2, &i), YK_OK);
+    assert_string_equal(i.format, "libsvm");
+    assert_int_equal(i.files, 1);
+    assert_int_equal(i.bytes, sizeof text - 1);
+    assert_int_equal(i.examples, 5);
+    assert_int_equal(i.bad, 1);
+    assert_int_equal(i.classes, 3);
+    assert_int_equal(i.class_count[0], 3);
+    assert_int_equal(i.class_count[1], 1);
+    assert_int_equal(i.class_count[2], 1);
+    assert_int_equal(i.majority, 0);
+    assert_int_equal(i.columns, 1000000);
+    assert_int_equal(i.entries, 7);
+    assert_int_equal(i.empty, 1);
+    assert_int_equal(i.index_least, 0); /* libsvm counts from 1 */
+    assert_int_equal(i.index_most, 999999);
+    assert_int_equal(i.ranking.distinct, 4);
+    assert_int_equal(i.ranking.leader[0].key, 4);
+    assert_int_equal(i.ranking.leader[0].count, 4);
+    assert_int_equal(i.ranking.sum[0], 7);
+    assert_false(i.ones);
+    assert_true(i.least == -2.0 && i.most == 3.0);
+    assert_true(fabs(i.mean - 4.5 / 7.0) < 1e-12);
+    assert_true(fabs(i.deviation - sqrt(16.25 / 7.0 - i.mean * i.mean)) < 1e-12);
+    assert_int_equal(i.zeros, 1);
+    assert_true(i.spread.least == 0.0 && i.spread.most == 3.0);
+    assert_int_equal(i.first.n, 2);
+    assert_int_equal(i.first.label[0], 1);
+    assert_int_equal(yk_rows_entries(&i.first, 0), 3);
+    assert_true(i.first.value[2] == -2.0f && i.first.value[3] == 1.0f);
+    yk_inspection_fini(&i);
+}
+
+/* Rows whose values are all 1 look the same whether or not the reader keeps the ones. */
+static void ones_are_seen(void **state)
+{
+    (void)state;
+    yk_inspection i;
+    const char *path = new_path(".libsvm");
+    put(path, "0 1:1 2:1\n1 2:1\n", 16);
+    assert_int_equal(inspect(path, NULL, 0, &i), YK_OK);
+    assert_true(i.ones && i.least == 1.0 && i.most == 1.0 && i.mean == 1.0 && i.deviation == 0.0);
+    assert_int_equal(i.first.n, 0);
+    yk_inspection_fini(&i);
+    char spec[300]; /* what follows is not recognised by its content */
+    snprintf(spec, sizeof spec, "libsvm:%s", path);
+    put(path, "0\n0\n", 4);
+    assert_int_equal(inspect(spec, NULL, 9, &i), YK_OK);
+    assert_int_equal(i.empty, 2);
+    assert_int_equal(i.first.n, 2);
+    assert_int_equal(i.ranking.distinct, 0);
+    assert_false(i.ones);
+    assert_int_equal(i.class_count[0], 2);
+    assert_int_equal(i.class_count[1], 0);
+    yk_inspection_fini(&i);
+    put(path, "# nothing but this\n", 19);
+    assert_error(inspect(spec, NULL, 9, &i), YK_EDATA, "there are no examples");
+}
+
+/* Generated clicks: the figures are those that the generator was asked for, and survive the way through a cache. */
+static void clicks_and_their_cache(void **state)
+{
+    (void)state;
+    const char *spec = "synth:ctr?features=5000&nnz=12&examples=9000&seed=3", *path = new_path(".cache");
+    yk_inspection a, b;
+    yk_source *s;
+    yk_export_stats stats;
+    assert_int_equal(inspect(spec, NULL, 4, &a), YK_OK);
+    assert_string_equal(a.format, "synth");
+    assert_int_equal(a.files, 0);
+    assert_int_equal(a.examples, 9000);
+    assert_int_equal(a.entries, 9000 * 12);
+    assert_int_equal(a.columns, 5000);
+    assert_true(a.has_test && a.has_truth && a.ones && !a.verified);
+    assert_true(a.spread.least == 12.0 && a.spread.most == 12.0);
+    assert_int_equal(a.class_count[0] + a.class_count[1], 9000);
+    assert_true(a.ranking.sum[0] < a.ranking.sum[1] && a.ranking.sum[3] == a.entries);
+    assert_int_equal(yk_source_open(spec, YK_SPLIT_TRAIN, NULL, &s), YK_OK);
+    assert_int_equal(yk_export(s, "cache", path, &stats), YK_OK);
+    yk_source_free(s);
+    assert_int_equal(inspect(path, NULL, 4, &b), YK_OK);
+    assert_string_equal(b.format, "cache");
+    assert_true(b.verified && b.has_truth && b.ones && !b.has_test);
+    assert_int_equal(b.files, 1);
+    assert_int_equal(b.bytes, stats.bytes);
+    assert_int_equal(b.columns, 5000);
+    assert_memory_equal(a.class_count, b.class_count, 2 * sizeof *a.class_count);
+    assert_int_equal(a.ranking.distinct, b.ranking.distinct);
+    assert_memory_equal(a.ranking.sum, b.ranking.sum, sizeof a.ranking.sum);
+    for (size_t n = 0; n < YK_KEYCOUNT_LEADERS; n++) {
+        assert_int_equal(a.ranking.leader[n].key, b.ranking.leader[n].key);
+        assert_int_equal(a.ranking.leader[n].count, b.ranking.leader[n].count);
+    }
+    assert_memory_equal(a.first.index, b.first.index, 4 * 12 * sizeof *a.first.index);
+    yk_inspection_fini(&b);
+    patch(path, stats.bytes - 3, 0x10);
+    assert_error(inspect(path, NULL, 4, &b), YK_EDATA, "checksum");
+    yk_inspection_fini(&a);
+}
+
+static void images_are_measured(void **state)
+{
+    (void)state;
+    uint8_t images[16 + 3 * 4] = {0, 0, 8, 3, 0,  0,  0,  3,  0,   0, 0, 2, 0, 0, 0, 2, /* three of 2 x 2 */
+                                  0, 0, 0, 4, 10, 10, 10, 10, 255, 0, 0, 1};
+    const uint8_t labels[8 + 3] = {0, 0, 8, 1, 0, 0, 0, 3, 2, 0, 2};
+    put(in_folder("train-images-idx3-ubyte"), images, sizeof images);
+    put(in_folder("train-labels-idx1-ubyte"), labels, sizeof labels);
+    yk_inspection i;
+    char spec[300];
+    snprintf(spec, sizeof spec, "idx:%s", folder);
+    assert_int_equal(inspect(spec, NULL, 3, &i), YK_OK);
+    assert_string_equal(i.format, "idx");
+    assert_int_equal(i.files, 2);
+    assert_int_equal(i.bytes, sizeof images + sizeof labels);
+    assert_int_equal(i.examples, 3);
+    assert_int_equal(i.classes, 3);
+    assert_int_equal(i.majority, 2);
+    assert_int_equal(i.class_count[2], 2);
+    assert_int_equal(i.height, 2);
+    assert_int_equal(i.width, 2);
+    assert_true(i.least == 0.0 && i.most == 255.0);
+    assert_true(i.mean == 25.0);
+    assert_true(fabs(i.deviation - sqrt((16.0 + 400.0 + 65025.0 + 1.0) / 12.0 - 625.0)) < 1e-9);
+    assert_int_equal(i.zeros, 5);
+    assert_true(i.spread.least == 1.0 && i.spread.most == 64.0);
+    assert_true(!i.has_test && !i.ones);
+    assert_int_equal(i.first.u8[8], 255);
+    assert_true(i.scale == 1.0f / 255.0f);
+    yk_inspection_fini(&i);
+}
+
+static void floats_are_measured(void **state)
+{
+    (void)state;
+    const char *path = new_path(".cache");
+    yk_cache_shape shape = {.kind = YK_ROWS_F32, .n = 2, .dim = 3, .entries = 6, .classes = 2, .scale = 1};
+    yk_cache_writer *w;
+    yk_rows rows;
+    yk_rows_init(&rows, YK_ROWS_F32, 3);
+    for (int r = 0; r < 2; r++) {
+        float *x;
+        assert_int_equal(yk_rows_dense_f32(&rows, &x), YK_OK);
+        x[0] = -1e6f, x[1] = 0.0f, x[2] = r ? 1e6f : 4.0f;
+        assert_int_equal(yk_rows_commit(&rows, 0, r), YK_OK);
+    }
+    assert_int_equal(yk_cache_create(path, &shape, &w), YK_OK);
+    assert_int_equal(yk_cache_close(w, yk_cache_add(w, &rows)), YK_OK);
+    yk_rows_fini(&rows);
+    yk_inspection i;
+    assert_int_equal(inspect(path, NULL, 1, &i), YK_OK);
+    assert_int_equal(i.kind, YK_ROWS_F32);
+    assert_true(i.least == -1e6 && i.most == 1e6);
+    assert_int_equal(i.zeros, 2);
+    assert_true(i.spread.least < -3e5 && i.spread.most == 0.0);
+    yk_bar bar[8];
+    size_t bars = yk_spread_bars(&i.spread, 8, bar);
+    assert_int_equal(bar[0].n, 1);
+    assert_int_equal(bar[bars - 1].n, 1);
+    yk_inspection_fini(&i);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_are_counted_exactly),
+        cmocka_unit_test(keys_around_a_full_byte),
+        cmocka_unit_test(table_of_frequent_keys_grows),
+        cmocka_unit_test(spreads_hold_every_value),
+        cmocka_unit_test(spread_knows_its_quantiles),
+        cmocka_unit_test(sparse_text_is_counted),
+        cmocka_unit_test(ones_are_seen),
+        cmocka_unit_test(clicks_and_their_cache),
+        cmocka_unit_test(images_are_measured),
+        cmocka_unit_test(floats_are_measured),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,462 @@
+/* The fast kernels of the linear models, on every instruction set that this processor has, against the plain ones. */
+#include "scratch.h"
+
+#include "base/rng.h"
+#include "kern/linear.h"
+#include <math.h>
+
+static yk_rng random_state;
+
+static float uniform(float low, float high)
+{
+    return low + (high - low) * (float)yk_rng_unit(&random_state);
+}
+
+#define EACH_ISA(isa) for (yk_isa isa = YK_ISA_BASE; isa <= yk_isa_best(); isa++)
+#define OPS(isa)      YK_ISA_AT(yk_linear, isa)
+
+static void assert_close(double got, double expected, double bound, const char *what, yk_isa isa, size_t i)
+{
+    if (!(fabs(got - expected) <= bound))
+        fail_msg("%s, %s, number %zu: %.9g is not %.9g (to %.2g)", what, yk_isa_text(isa), i, got, expected,
+                 bound);
+}
+
+/* ---- rows and batches */
+
+enum { DIM = 700, ROWS = 110 };
+
+/* Rows with numbers of entries around the widths of vectors; frequent keys are small ones. */
+static void make_rows(yk_rows *rows, bool values)
+{
+    static const size_t entries[] = {0, 1, 39, 15, 16, 17, 3, 200, 32, 7, 64};
+    yk_rows_init(rows, YK_ROWS_SPARSE, 0);
+    for (int i = 0; i < ROWS; i++) {
+        uint32_t *index;
+        float *value;
+        size_t want = entries[(size_t)i % (sizeof entries / sizeof *entries)], n = 0;
+        bool taken[DIM] = {false};
+        assert_int_equal(yk_rows_sparse(rows, want, &index, &value), YK_OK);
+        while (n < want) {
+            uint32_t k = yk_rng_below(&random_state, yk_rng_below(&random_state, 3) ? DIM : 60);
+            if (taken[k])
+                continue;
+            taken[k] = true;
+            index[n] = k;
+            if (values)
+                value[n] = uniform(0.25f, 2.0f) * (yk_rng_below(&random_state, 2) ? 1.0f : -1.0f);
+            n++;
+        }
+        assert_int_equal(yk_rows_commit(rows, n, (int32_t)yk_rng_below(&random_state, 2)), YK_OK);
+        assert_int_equal(yk_rows_entries(rows, rows->n - 1), want);
+    }
+    assert_true((rows->value != NULL) == values);
+}
+
+/* A batch of n rows anywhere, some more than once, with so many announced behind it. */
+static yk_batch some_batch(const yk_rows *rows, uint32_t *pick, size_t n, size_t ahead)
+{
+    for (size_t i = 0; i < n + ahead; i++)
+        pick[i] = yk_rng_below(&random_state, (uint32_t)rows->n);
+    return (yk_batch){rows, pick, n, ahead};
+}
+
+/* How large the numbers are that add up to a row's result: rounding errors are a share of this. */
+static double row_magnitude(const yk_batch *b, size_t i, const yk_view *v)
+{
+    double sum = 1e-6;
+    for (uint64_t e = b->rows->start[b->pick[i]]; e < b->rows->start[b->pick[i] + 1]; e++)
+        sum += fabs((double)v->w[yk_view_at(v, b->rows->index[e])] *
+                    (b->rows->value ? (double)b->rows->value[e] : 1.0));
+    return sum;
+}
+
+/* ---- one weight per column */
+
+/* The weights: a shared table and a copy of its first part, before or behind it. Allocated to the byte, so that a
+ * sanitizer sees every step beside it. */
+typedef struct {
+    float *block;
+    size_t size;
+    yk_view view;
+} table;
+
+static table make_table(uint32_t hot, bool copy_first)
+{
+    table t = {.size = DIM + hot};
+    t.block = malloc(t.size * sizeof *t.block);
+    assert_non_null(t.block);
+    for (size_t i = 0; i < t.size; i++)
+        t.block[i] = uniform(-1, 1);
+    t.view = (yk_view){
+        .w = copy_first ? t.block + hot : t.block, .hot = hot, .shift = copy_first ? -(int32_t)hot : DIM};
+    return t;
+}
+
+/* fewer than 4e-7 of the magnitude: a few roundings of 6e-8, though 200 numbers add up */
+static void margins_and_sums(yk_isa isa, const yk_rows *rows, uint32_t hot, bool copy_first, size_t n,
+                             size_t ahead)
+{
+    uint32_t pick[80 + 40];
+    float z[81], right[81], coef[80];
+    table t = make_table(hot, copy_first),
+          u = {.size = t.size, .block = malloc(t.size * sizeof *t.block), .view = t.view};
+    assert_non_null(u.block);
+    memcpy(u.block, t.block, t.size * sizeof *t.block);
+    u.view.w = u.block + (t.view.w - t.block);
+    yk_batch b = some_batch(rows, pick, n, ahead);
+    for (size_t i = 0; i < n; i++)
+        coef[i] = uniform(0.1f, 1.0f);
+    z[n] = -77.0f;
+    OPS(isa)->margins(&t.view, &b, z);
+    yk_linear_ref.margins(&t.view, &b, right);
+    for (size_t i = 0; i < n; i++)
+        assert_close((double)z[i], (double)right[i], 4e-7 * row_magnitude(&b, i, &t.view), "margins", isa, i);
+    assert_true(z[n] == -77.0f);
+    OPS(isa)->add_rows(&t.view, &b, coef);
+    yk_linear_ref.add_rows(&u.view, &b, coef);
+    for (size_t i = 0; i < t.size;
+         i++) /* at most 70 times something below 2; an entry left out is 0.025 at least */
+        assert_close((double)t.block[i], (double)u.block[i], 2e-5, "add_rows", isa, i);
+    free(t.block);
+    free(u.block);
+}
+
+static void sparse_rows_meet_one_weight_per_column(void **state)
+{
+    (void)state;
+    random_state = yk_rng_seed(1, 0);
+    for (int values = 0; values < 2; values++) {
+        yk_rows rows;
+        make_rows(&rows, values);
+        EACH_ISA(isa)
+        {
+            for (size_t n = 0; n <= 70; n++) {
+                margins_and_sums(isa, &rows, 0, false, n, 0);
+                margins_and_sums(isa, &rows, 48, true, n, n % 41);
+                margins_and_sums(isa, &rows, 1 + (uint32_t)n * 9, false, n, 40);
+            }
+            margins_and_sums(isa, &rows, DIM, true, 70, 3); /* all of them are copies */
+        }
+        yk_rows_fini(&rows);
+    }
+}
+
+/* ---- the logistic loss */
+
+/* Bounds: the error to 2e-7 and, where the label is 0, to 1e-6 of itself; the loss to 3e-7 of 1 + |z|. */
+static void assert_logistic(yk_isa isa, const float *z, const yk_batch *b)
+{
+    float err[81], right[81];
+    double sum = 0;
+    err[b->n] = -77.0f;
+    double loss = OPS(isa)->logistic(z, b, err);
+    double expected = yk_linear_ref.logistic(z, b, right);
+    for (size_t i = 0; i < b->n; i++) {
+        assert_close((double)err[i], (double)right[i], 2e-7, "logistic", isa, i);
+        if (b->rows->label[b->pick[i]] == 0 && z[i] > -80.0f)
+            assert_close((double)err[i], (double)right[i], 1e-6 * (double)right[i], "logistic of 0", isa, i);
+        sum += 1 + fabs((double)z[i]);
+    }
+    assert_close(loss, expected, 3e-7 * sum, "logistic loss", isa, b->n);
+    assert_true(err[b->n] == -77.0f);
+}
+
+static void logistic_is_right(void **state)
+{
+    (void)state;
+    random_state = yk_rng_seed(2, 0);
+    yk_rows rows;
+    uint32_t pick[80];
+    make_rows(&rows, false);
+    EACH_ISA(isa)
+    {
+        for (size_t n = 0; n <= 70; n++)
+            for (int scale = 0; scale < 3; scale++) {
+                float z[80];
+                yk_batch b = some_batch(&rows, pick, n, 0);
+                for (size_t i = 0; i < n; i++)
+                    z[i] = uniform(-1, 1) * (scale == 0 ? 1.0f : scale == 1 ? 10.0f : 120.0f);
+                assert_logistic(isa, z, &b);
+            }
+        static const float odd[] = {0.0f,    -0.0f,  1e-30f, -1e-30f, 1e-7f,   16.6f,   -16.6f,
+                                    40.0f,   -40.0f, 87.3f,  -87.3f,  88.8f,   -88.8f,  103.9f,
+                                    -103.9f, 104.1f, 1e4f,   -1e4f,   3.4e38f, -3.4e38f};
+        for (size_t k = 0; k < sizeof odd / sizeof *odd; k++)
+            for (uint32_t r = 0; r < ROWS; r++)
+                assert_logistic(isa, &odd[k], &(yk_batch){&rows, &r, 1, 0});
+    }
+    yk_rows_fini(&rows);
+}
+
+static void logistic_of_no_number_is_none(void **state)
+{
+    (void)state;
+    random_state = yk_rng_seed(3, 0);
+    yk_rows rows;
+    make_rows(&rows, false);
+    uint32_t yes = 0, no = 0;
+    while (rows.label[yes] != 1)
+        yes++;
+    while (rows.label[no] != 0)
+        no++;
+    const uint32_t pick[] = {yes, no, yes, no, no};
+    EACH_ISA(isa)
+    {
+        const yk_linear_ops *both[] = {OPS(isa), &yk_linear_ref};
+        for (int k = 0; k < 2; k++) {
+            float err[5];
+            /* far on the right side: no loss. On the wrong side: infinite, and an error of 1 */
+            double loss =
+                both[k]->logistic((float[]){INFINITY, -INFINITY}, &(yk_batch){&rows, pick, 2, 0}, err);
+            assert_true(fabs(loss) < 1e-6 && fabsf(err[0]) < 1e-6f && fabsf(err[1]) < 1e-6f);
+            loss = both[k]->logistic((float[]){-INFINITY, INFINITY}, &(yk_batch){&rows, pick, 2, 0}, err);
+            assert_true(isinf(loss) && loss > 0 && err[0] == -1.0f && err[1] == 1.0f);
+            for (size_t bad = 0; bad < 5; bad++) { /* one NaN spoils the loss, and its own error alone */
+                float z[5] = {1, 2, -3, 0.5f, -1};
+                z[bad] = NAN;
+                assert_true(isnan(both[k]->logistic(z, &(yk_batch){&rows, pick, 5, 0}, err)));
+                for (size_t i = 0; i < 5; i++)
+                    assert_true(i == bad ? isnan(err[i]) : fabsf(err[i]) < 1.0f);
+            }
+        }
+    }
+    yk_rows_fini(&rows);
+}
+
+/* ---- dense rows become sparse ones */
+
+static yk_rows room_for(size_t n, size_t entries)
+{
+    yk_rows p;
+    yk_rows_init(&p, YK_ROWS_SPARSE, 0);
+    p.start = calloc(n + 1, sizeof *p.start);
+    p.label = calloc(n + 1, sizeof *p.label);
+    p.index = malloc(entries * sizeof *p.index);
+    p.value = malloc(entries * sizeof *p.value);
+    assert_true(p.start && p.label && p.index && p.value);
+    return p;
+}
+
+static void pack_all(yk_isa isa, const yk_rows *rows, size_t n, size_t ahead)
+{
+    uint32_t pick[80];
+    yk_batch b = some_batch(rows, pick, n, ahead);
+    yk_rows got = room_for(n, n * rows->dim + 16), right = room_for(n, n * rows->dim + 16);
+    OPS(isa)->pack(&b, &got);
+    yk_linear_ref.pack(&b, &right);
+    assert_int_equal(got.n, n);
+    assert_memory_equal(got.start, right.start, (n + 1) * sizeof *got.start);
+    assert_memory_equal(got.label, right.label, n * sizeof *got.label);
+    assert_memory_equal(got.index, right.index, right.start[n] * sizeof *got.index);
+    assert_memory_equal(got.value, right.value, right.start[n] * sizeof *got.value);
+    yk_rows_fini(&got);
+    yk_rows_fini(&right);
+}
+
+static void dense_rows_are_packed(void **state)
+{
+    (void)state;
+    random_state = yk_rng_seed(4, 0);
+    static const size_t dims[] = {1, 7, 8, 15, 16, 17, 33, 784};
+    for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
+        for (int kind = 0; kind < 2; kind++) {
+            yk_rows rows;
+            yk_rows_init(&rows, kind ? YK_ROWS_F32 : YK_ROWS_U8, dims[d]);
+            for (int i = 0; i < 20; i++) { /* from empty rows to full ones */
+                uint8_t *u8 = NULL;
+                float *f32 = NULL;
+                assert_int_equal(kind ? yk_rows_dense_f32(&rows, &f32) : yk_rows_dense_u8(&rows, &u8), YK_OK);
+                for (size_t k = 0; k < dims[d]; k++) {
+                    bool zero = (int)yk_rng_below(&random_state, 19) >= i;
+                    if (kind)
+                        f32[k] = zero ? (k % 2 ? 0.0f : -0.0f) : uniform(-3, 3);
+                    else
+                        u8[k] = zero ? 0 : (uint8_t)(1 + yk_rng_below(&random_state, 255));
+                }
+                assert_int_equal(yk_rows_commit(&rows, 0, i % 10), YK_OK);
+            }
+            EACH_ISA(isa)
+            for (size_t n = 0; n <= 20; n++)
+                pack_all(isa, &rows, n, n % 3);
+            yk_rows_fini(&rows);
+        }
+}
+
+/* ---- a few weights per column */
+
+static void matrix_products(yk_isa isa, const yk_rows *rows, size_t ld, size_t pad, size_t n)
+{
+    uint32_t pick[80];
+    yk_batch b = some_batch(rows, pick, n, n % 4);
+    const size_t size = rows->dim * ld, classes = ld - pad;
+    float *W = malloc(size * sizeof *W), *G = malloc(size * sizeof *G), *right = malloc(size * sizeof *right);
+    float *logits = malloc((n * ld + 1) * sizeof *logits), *expected = malloc((n * ld + 1) * sizeof *logits);
+    float *bias = malloc(ld * sizeof *bias);
+    assert_true(W && G && right && logits && expected && bias);
+    for (size_t i = 0; i < size; i++) {
+        W[i] = i % ld < classes ? uniform(-1, 1) : 0.0f;
+        G[i] = right[i] = i % ld < classes ? uniform(-1, 1) : 0.0f;
+    }
+    for (size_t c = 0; c < ld; c++)
+        bias[c] = c < classes ? uniform(-1, 1) : 0.0f;
+    logits[n * ld] = -77.0f;
+    OPS(isa)->rows_matrix(W, bias, ld, &b, logits);
+    yk_linear_ref.rows_matrix(W, bias, ld, &b, expected);
+    for (size_t i = 0; i < n * ld; i++) {
+        double entries = (double)yk_rows_entries(rows, pick[i / ld]); /* of at most 2 each */
+        assert_close((double)logits[i], (double)expected[i], 3e-7 * (1 + entries), "rows_matrix", isa, i);
+        assert_true(i % ld < classes || logits[i] == 0.0f);
+    }
+    assert_true(logits[n * ld] == -77.0f);
+    for (size_t i = 0; i < n * ld; i++)
+        logits[i] = i % ld < classes ? uniform(-1, 1) : 0.0f;
+    OPS(isa)->add_outer(G, ld, &b, logits);
+    yk_linear_ref.add_outer(right, ld, &b, logits);
+    for (size_t i = 0; i < size; i++) {
+        assert_close((double)G[i], (double)right[i], 2e-5, "add_outer", isa, i);
+        assert_true(i % ld < classes || G[i] == 0.0f);
+    }
+    free(W);
+    free(G);
+    free(right);
+    free(logits);
+    free(expected);
+    free(bias);
+}
+
+static void sparse_rows_meet_a_matrix(void **state)
+{
+    (void)state;
+    random_state = yk_rng_seed(5, 0);
+    for (int values = 0; values < 2; values++) {
+        yk_rows rows;
+        make_rows(&rows, values);
+        EACH_ISA(isa)
+        for (size_t ld = 4; ld <= 40; ld += YK_CLASS_PAD)
+            for (size_t n = 0; n <= 70; n = n < 5 ? n + 1 : n + 13)
+                matrix_products(isa, &rows, ld, (n + ld / 4) % 4, n);
+        yk_rows_fini(&rows);
+    }
+}
+
+/* ---- the softmax */
+
+/* Bounds: probabilities to 4e-7, the loss of an example to 1e-6 of 1 + its size. */
+static void assert_softmax(yk_isa isa, const float *logits, size_t classes, size_t ld, const yk_batch *b)
+{
+    static float got[80 * 40 + 1], right[80 * 40];
+    memcpy(got, logits, b->n * ld * sizeof *got);
+    memcpy(right, logits, b->n * ld * sizeof *right);
+    got[b->n * ld] = -77.0f;
+    double loss = OPS(isa)->softmax(got, classes, ld, b),
+           expected = yk_linear_ref.softmax(right, classes, ld, b);
+    for (size_t i = 0; i < b->n * ld; i++) {
+        assert_close((double)got[i], (double)right[i], 4e-7, "softmax", isa, i);
+        assert_true(i % ld < classes || got[i] == 0.0f);
+    }
+    assert_close(loss, expected, 1e-6 * ((double)b->n + fabs(expected)), "softmax loss", isa, b->n);
+    assert_true(got[b->n * ld] == -77.0f);
+}
+
+static void class_labels(yk_rows *rows, size_t classes)
+{
+    for (size_t i = 0; i < rows->n; i++)
+        rows->label[i] = (int32_t)yk_rng_below(&random_state, (uint32_t)classes);
+}
+
+static void softmax_is_right(void **state)
+{
+    (void)state;
+    random_state = yk_rng_seed(6, 0);
+    static float logits[80 * 40];
+    uint32_t pick[80];
+    yk_rows rows;
+    make_rows(&rows, false);
+    EACH_ISA(isa)
+    for (size_t ld = 4; ld <= 40; ld += YK_CLASS_PAD)
+        for (size_t classes = ld - 3 < 2 ? 2 : ld - 3; classes <= ld; classes++)
+            for (size_t n = 0; n <= 70; n = n < 5 ? n + 1 : n + 13) {
+                static const float scales[] = {0.1f, 5.0f, 90.0f, 1e4f};
+                float scale = scales[(n + classes) % 4];
+                class_labels(&rows, classes);
+                yk_batch b = some_batch(&rows, pick, n, 0);
+                for (size_t i = 0; i < n * ld; i++) /* the padding may hold anything */
+                    logits[i] = i % ld < classes ? uniform(-scale, scale) : i % 2 ? 0.0f : 1e6f;
+                assert_softmax(isa, logits, classes, ld, &b);
+            }
+    yk_rows_fini(&rows);
+}
+
+static void softmax_at_the_extremes(void **state)
+{
+    (void)state;
+    random_state = yk_rng_seed(7, 0);
+    yk_rows rows;
+    make_rows(&rows, false);
+    EACH_ISA(isa)
+    for (int32_t y = 0; y < 3; y++) {
+        const uint32_t pick[] = {1, 2};
+        const yk_batch one = {&rows, pick, 1, 0}, two = {&rows, pick, 2, 0};
+        rows.label[1] = rows.label[2] = y;
+        assert_softmax(isa, (float[]){1e4f, -1e4f, 0, 0}, 3, 4, &one);
+        assert_softmax(isa, (float[]){-1e4f, -1e4f, -1e4f, 0}, 3, 4, &one);
+        assert_softmax(isa, (float[]){1e4f, 1e4f, 1e4f, 0}, 3, 4, &one);
+        assert_softmax(isa, (float[]){0, 1e30f, -1e30f, 0}, 3, 4, &one);
+        const yk_linear_ops *both[] = {OPS(isa), &yk_linear_ref};
+        for (int k = 0; k < 2; k++) {
+            float away[4] = {0.5f, -INFINITY, 0.5f, 0}; /* a class that cannot be */
+            double loss = both[k]->softmax(away, 3, 4, &one);
+            assert_true(y == 1 ? isinf(loss) && loss > 0 : fabs(loss - log(2)) < 1e-6);
+            assert_true(fabsf(away[1] + (y == 1)) < 1e-6f && away[3] == 0.0f);
+            for (int bad = 0; bad < 3; bad++)
+                for (int kind = 0; kind < 2; kind++) { /* the other example keeps its numbers */
+                    float logits[8] = {1, 2, 3, 0, 1, 2, 3, 0};
+                    logits[bad] = kind ? INFINITY : NAN;
+                    assert_true(isnan(both[k]->softmax(logits, 3, 4, &two)));
+                    for (int c = 4; c < 8; c++)
+                        assert_true(fabsf(logits[c]) < 1.0f);
+                }
+        }
+    }
+    yk_rows_fini(&rows);
+}
+
+/* ---- which instruction set */
+
+static void a_lower_instruction_set_can_be_asked_for(void **state)
+{
+    (void)state;
+    const yk_isa best = yk_isa_best();
+    const char *had = getenv("YK_ISA");
+    char kept[32] = "";
+    if (had)
+        snprintf(kept, sizeof kept, "%s", had);
+    setenv("YK_ISA", "base", 1);
+    assert_int_equal(yk_isa_best(), YK_ISA_BASE);
+    assert_ptr_equal(yk_linear(), OPS(YK_ISA_BASE));
+    setenv("YK_ISA", yk_isa_text(best), 1);
+    assert_int_equal(yk_isa_best(), best);
+    setenv("YK_ISA", "none such", 1);
+    assert_true(yk_isa_best() >= best);
+    unsetenv("YK_ISA");
+    if (had)
+        setenv("YK_ISA", kept, 1);
+    assert_ptr_equal(yk_linear(), OPS(best));
+    assert_string_equal(yk_isa_text(YK_ISA_BASE), "base");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sparse_rows_meet_one_weight_per_column),
+        cmocka_unit_test(logistic_is_right),
+        cmocka_unit_test(logistic_of_no_number_is_none),
+        cmocka_unit_test(dense_rows_are_packed),
+        cmocka_unit_test(sparse_rows_meet_a_matrix),
+        cmocka_unit_test(softmax_is_right),
+        cmocka_unit_test(softmax_at_the_extremes),
+        cmocka_unit_test(a_lower_instruction_set_can_be_asked_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,249 @@
+/* Workers' copies of hot weights become one again: what optim.h says of merging, for every rule. */
+#include "by_the_book.h"
+
+enum { MOST_WORKERS = 5, KEYS = 64 };
+
+/* [worker 0's copy] ... [worker T-1's copy][shared], as the store has it. */
+typedef struct {
+    const yk_optim_rule *rule;
+    yk_isa isa;
+    yk_optim_step o;
+    int workers;
+    float block[1 + YK_MAX_SLOTS][(MOST_WORKERS + 1) * KEYS], base[MOST_WORKERS][1 + YK_MAX_SLOTS][KEYS];
+    yk_view view[MOST_WORKERS];
+    yk_optim_merge merge[MOST_WORKERS];
+} team;
+
+/* Weights that some common training led to, everybody's copy fresh. */
+static void set_up(team *t, yk_isa isa, yk_optim_kind kind, int workers, float moves)
+{
+    yk_optim_config c = config_of(kind, kind == YK_FTRL ? 3 : 0);
+    *t = (team){.rule = rule_of(isa, kind), .isa = isa, .o = yk_optim_at(&c, 10), .workers = workers};
+    yk_view shared = {.w = t->block[0] + workers * KEYS};
+    for (int a = 0; a < t->rule->slots; a++)
+        shared.s[a] = t->block[1 + a] + workers * KEYS;
+    for (int s = 0; s < 4; s++) {
+        float g[KEYS];
+        for (int i = 0; i < KEYS; i++)
+            g[i] = uniform(-1, 1);
+        t->rule->dense(&shared, 0, KEYS, g, 1.0f, &t->o);
+    }
+    for (int i = 0; i < workers; i++) {
+        t->view[i] = shared;
+        t->view[i].hot = KEYS;
+        t->view[i].shift = (i - workers) * KEYS;
+        for (int a = 0; a < 1 + t->rule->slots; a++) {
+            memcpy(t->block[a] + i * KEYS, t->block[a] + workers * KEYS, KEYS * sizeof(float));
+            memcpy(t->base[i][a], t->block[a] + workers * KEYS, KEYS * sizeof(float));
+        }
+        t->merge[i] = (yk_optim_merge){.mine = &t->view[i],
+                                       .base = {t->base[i][0], t->base[i][1], t->base[i][2]},
+                                       .flat = 1.0f,
+                                       .moves = moves,
+                                       .workers = workers};
+    }
+}
+
+static void train_alone(team *t, int me, const uint32_t *key, size_t n, const float *g, int steps)
+{
+    for (int s = 0; s < steps; s++)
+        t->rule->pairs(&t->view[me], key, g, n, 1.0f, &t->o);
+}
+
+/* Where a worker's copy (or, as number `workers`, the shared weight) stands. */
+static weight at(const team *t, int worker, int key)
+{
+    const int i = worker * KEYS + key, slots = t->rule->slots;
+    return (weight){(double)t->block[0][i], slots > 0 ? (double)t->block[1][i] : 0,
+                    slots > 1 ? (double)t->block[2][i] : 0};
+}
+
+static void assert_fits_together(const team *t, int key)
+{
+    weight p = at(t, t->workers, key);
+    if (t->rule == rule_of(t->isa, YK_FTRL)) {
+        assert_close(p.w, ftrl_weight(p.s0, p.s1, &t->o), 1e-6, "w(z, n)", "ftrl", t->isa, (size_t)key);
+        assert_true(p.w != 0 || fabs(p.s0) <= (double)t->o.l1);
+    }
+}
+
+static void merge_all(team *t)
+{
+    for (int i = 0; i < t->workers; i++) {
+        t->rule->merge(&t->merge[i], 0, KEYS, &t->o);
+        for (int k = 0; k < KEYS; k++) {
+            weight mine = at(t, i, k), shared = at(t, t->workers, k);
+            assert_weight(&mine, &shared, 0, t->rule->name, t->isa, (size_t)k); /* and so is base: */
+            for (int a = 0; a < 1 + t->rule->slots; a++)
+                assert_true(t->base[i][a][k] == t->block[a][t->workers * KEYS + k]);
+            assert_fits_together(t, k);
+        }
+    }
+}
+
+static void all_keys(uint32_t *key, float *g)
+{
+    for (uint32_t i = 0; i < KEYS; i++) {
+        key[i] = i;
+        g[i] = uniform(-0.6, 0.6);
+    }
+}
+
+static void alone_a_merge_changes_nothing(void **state)
+{
+    (void)state;
+    random_state = yk_rng_seed(4, 0);
+    uint32_t key[KEYS];
+    float g[KEYS];
+    EACH_ISA(isa)
+    EACH_KIND(kind)
+    for (int big = 0; big < 2; big++) {
+        team t;
+        weight own[KEYS];
+        set_up(&t, isa, kind, 1, big ? 1e6f : 1e-3f);
+        all_keys(key, g);
+        train_alone(&t, 0, key, KEYS, g, 3);
+        for (int k = 0; k < KEYS; k++)
+            own[k] = at(&t, 0, k);
+        merge_all(&t);
+        for (int k = 0; k < KEYS; k++) {
+            weight now = at(&t, 1, k);
+            assert_weight(&now, &own[k], 1e-6, t.rule->name, isa, (size_t)k);
+        }
+    }
+}
+
+static void only_its_range_is_merged(void **state)
+{
+    (void)state;
+    random_state = yk_rng_seed(5, 0);
+    uint32_t key[KEYS];
+    float g[KEYS];
+    EACH_ISA(isa)
+    EACH_KIND(kind)
+    {
+        team t, before;
+        set_up(&t, isa, kind, 2, 1.0f);
+        all_keys(key, g);
+        train_alone(&t, 1, key, KEYS, g, 2);
+        before = t;
+        t.rule->merge(&t.merge[1], 10, 21, &t.o);
+        for (int k = 0; k < KEYS; k++) {
+            bool within = k >= 10 && k < 31;
+            assert_true((t.block[0][2 * KEYS + k] != before.block[0][2 * KEYS + k]) <= within);
+            assert_true(t.block[0][k] == before.block[0][k]); /* the other worker's copy is its own */
+            if (!within)
+                assert_true(t.block[0][KEYS + k] == before.block[0][KEYS + k] &&
+                            t.base[1][0][k] == before.base[1][0][k]);
+        }
+    }
+}
+
+/* Workers that moved different keys, or all by little: their moves add up. */
+static void small_moves_are_added(void **state)
+{
+    (void)state;
+    random_state = yk_rng_seed(6, 0);
+    EACH_ISA(isa)
+    EACH_KIND(kind)
+    {
+        team t;
+        weight own[KEYS];
+        set_up(&t, isa, kind, 2, 1e-9f);
+        for (int i = 0; i < 2; i++)
+            for (uint32_t k = (uint32_t)i; k < KEYS; k += 2) {
+                float g = uniform(-1, 1);
+                train_alone(&t, i, &k, 1, &g, 2);
+                own[k] = at(&t, i, (int)k);
+            }
+        weight start[KEYS];
+        for (int k = 0; k < KEYS; k++)
+            start[k] = at(&t, 2, k);
+        merge_all(&t);
+        for (int k = 0; k < KEYS; k++) {
+            weight now = at(&t, 2, k);
+            assert_close(now.w, own[k].w, 1e-5, "weight", t.rule->name, isa, (size_t)k);
+            if (kind == YK_ADAGRAD || kind == YK_FTRL) /* what was seen was seen */
+                assert_weight(&now, &own[k], 1e-5, t.rule->name, isa, (size_t)k);
+            if (kind == YK_MOMENTUM || kind == YK_ADAM) /* of two moving means one stood still */
+                assert_close(now.s0, (start[k].s0 + own[k].s0) / 2, 1e-6, "mean", t.rule->name, isa,
+                             (size_t)k);
+        }
+    }
+}
+
+/* Workers that all moved to the same place, far: they end up there, not T times as far. */
+static void large_moves_are_averaged(void **state)
+{
+    (void)state;
+    random_state = yk_rng_seed(7, 0);
+    uint32_t key[KEYS];
+    float g[KEYS];
+    EACH_ISA(isa)
+    EACH_KIND(kind)
+    for (int workers = 2; workers <= MOST_WORKERS; workers++) {
+        team t;
+        weight start[KEYS], own[KEYS];
+        set_up(&t, isa, kind, workers, 1e9f);
+        all_keys(key, g);
+        for (int i = 0; i < workers; i++)
+            train_alone(&t, i, key, KEYS, g, 3);
+        for (int k = 0; k < KEYS; k++) {
+            start[k] = at(&t, workers, k);
+            own[k] = at(&t, 0, k);
+        }
+        merge_all(&t);
+        for (int k = 0; k < KEYS; k++) {
+            weight now = at(&t, workers, k);
+            assert_close(now.w, own[k].w, 1e-5, "weight", t.rule->name, isa, (size_t)k);
+            if (kind == YK_ADAGRAD)
+                assert_close(now.s0, start[k].s0 + workers * (own[k].s0 - start[k].s0), 1e-5, "sum",
+                             t.rule->name, isa, (size_t)k);
+            else if (kind == YK_FTRL)
+                assert_close(now.s1, start[k].s1 + workers * (own[k].s1 - start[k].s1), 1e-5, "n",
+                             t.rule->name, isa, (size_t)k);
+            else
+                assert_weight(&now, &own[k], 1e-5, t.rule->name, isa, (size_t)k);
+        }
+    }
+}
+
+/* In between: alpha = 1 / (1 + (T - 1) rho), rho = x / (1 + x), x = lr * moves * the key's frequency. */
+static void moves_are_weighed_by_how_far_they_go(void **state)
+{
+    (void)state;
+    random_state = yk_rng_seed(8, 0);
+    uint32_t key[KEYS];
+    float g[KEYS], freq[KEYS];
+    EACH_ISA(isa)
+    for (int flat = 0; flat < 2; flat++) {
+        team t;
+        double expected[KEYS];
+        set_up(&t, isa, YK_SGD, 3, 20.0f);
+        all_keys(key, g);
+        train_alone(&t, 0, key, KEYS, g, 1);
+        for (int k = 0; k < KEYS; k++) {
+            freq[k] = uniform(0, 2);
+            double x = 0.1 * 20.0 * (flat ? 0.7 : (double)freq[k]), rho = x / (1 + x),
+                   alpha = 1 / (1 + 2 * rho);
+            expected[k] = at(&t, 3, k).w + alpha * (at(&t, 0, k).w - at(&t, 3, k).w);
+        }
+        t.merge[0].freq = flat ? NULL : freq;
+        t.merge[0].flat = flat ? 0.7f : 99.0f;
+        t.rule->merge(&t.merge[0], 0, KEYS, &t.o);
+        for (int k = 0; k < KEYS; k++)
+            assert_close(at(&t, 3, k).w, expected[k], 1e-6, "weight", "sgd", isa, (size_t)k);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(alone_a_merge_changes_nothing),
+        cmocka_unit_test(only_its_range_is_merged),
+        cmocka_unit_test(small_moves_are_added),
+        cmocka_unit_test(large_moves_are_averaged),
+        cmocka_unit_test(moves_are_weighed_by_how_far_they_go),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,289 @@
+/* Layer lists: what the known networks look like, the shapes and names of tensors, and how wrong lists are refused: with the
+ * place in the list and the shape that arrived there. */
+#include "scratch.h"
+
+#include "base/rng.h"
+#include "model/model.h"
+#include <math.h>
+
+static yk_rng random_state;
+
+typedef struct {
+    size_t channels, height, width;
+} input;
+
+static yk_status create(const char *list, input in, uint32_t classes, yk_model **out)
+{
+    const yk_model_shape shape = {.kind = YK_ROWS_U8,
+                                  .dim = in.channels * in.height * in.width,
+                                  .classes = classes,
+                                  .bias = true,
+                                  .channels = in.channels,
+                                  .height = in.height,
+                                  .width = in.width,
+                                  .threads = 1};
+    return yk_model_create(list, &shape, out);
+}
+
+/* ---- shapes and names */
+
+static void assert_tensor(const yk_model *m, int t, const char *name, int rank, const size_t *shape)
+{
+    assert_true(t < m->ntensors);
+    assert_string_equal(m->tensor[t].name, name);
+    assert_int_equal(m->tensor[t].rank, rank);
+    size_t size = 1;
+    for (int i = 0; i < rank; i++) {
+        assert_int_equal(m->tensor[t].shape[i], shape[i]);
+        size *= shape[i];
+    }
+    assert_int_equal(m->tensor[t].size, size);
+}
+
+static void known_networks(void **state)
+{
+    (void)state;
+    yk_model *m;
+    assert_int_equal(create("lenet5", (input){1, 28, 28}, 10, &m), YK_OK);
+    assert_int_equal(m->nparams, 61706);
+    assert_int_equal(m->ntensors, 10);
+    assert_int_equal(m->outputs, 10);
+    assert_tensor(m, 0, "0.weight", 4, (size_t[]){6, 1, 5, 5});
+    assert_tensor(m, 1, "0.bias", 1, (size_t[]){6});
+    assert_tensor(m, 2, "3.weight", 4, (size_t[]){16, 6, 5, 5});
+    assert_tensor(m, 3, "3.bias", 1, (size_t[]){16});
+    assert_tensor(m, 4, "6.weight", 2, (size_t[]){120, 400});
+    assert_tensor(m, 6, "8.weight", 2, (size_t[]){84, 120});
+    assert_tensor(m, 8, "10.weight", 2, (size_t[]){10, 84});
+    assert_tensor(m, 9, "10.bias", 1, (size_t[]){10});
+    yk_model_free(m);
+    assert_int_equal(create("lenet-caffe", (input){1, 28, 28}, 10, &m), YK_OK);
+    assert_int_equal(m->nparams, 1256080);
+    yk_model_free(m);
+    assert_int_equal(create("alexnet", (input){3, 256, 256}, 1000, &m), YK_OK);
+    assert_int_equal(m->nparams, 61100840);
+    assert_tensor(m, 0, "0.weight", 4, (size_t[]){64, 3, 11, 11});
+    assert_int_equal(m->ntensors, 16);
+    assert_int_equal(m->tensor[10].shape[1], 9216);
+    assert_int_equal(m->tensor[14].shape[0], 1000);
+    yk_model_free(m);
+    /* other sizes and numbers of classes */
+    assert_int_equal(create("alexnet", (input){1, 224, 224}, 7, &m), YK_OK);
+    assert_tensor(m, 0, "0.weight", 4, (size_t[]){64, 1, 11, 11});
+    assert_int_equal(m->outputs, 7);
+    yk_model_free(m);
+    assert_error(create("alexnet", (input){3, 32, 32}, 10, &m), YK_EUSAGE, "192 x 2 x 2");
+    assert_error(create("lenet5", (input){1, 4, 4}, 10, &m), YK_EUSAGE, "6 x 2 x 2");
+    /* rows that are no images are one long row; layers count by their place, like nn.Sequential's */
+    const yk_model_shape flat = {.kind = YK_ROWS_F32, .dim = 12, .classes = 2, .bias = true};
+    assert_int_equal(yk_model_create(" tanh ,dense 4,\tflatten,\n dense 2 ", &flat, &m), YK_OK);
+    assert_tensor(m, 0, "1.weight", 2, (size_t[]){4, 12});
+    assert_tensor(m, 2, "3.weight", 2, (size_t[]){2, 4});
+    yk_model_free(m);
+}
+
+static void tensors_go_out_and_in(void **state)
+{
+    (void)state;
+    yk_model *m;
+    assert_int_equal(create("lenet5", (input){1, 28, 28}, 10, &m), YK_OK);
+    float *a = calloc(m->nparams, sizeof *a), *b = calloc(m->nparams, sizeof *b),
+          *t = calloc(m->nparams, sizeof *t);
+    assert_true(a && b && t);
+    m->ops->init(m, a, 1);
+    for (int k = 0; k < m->ntensors; k++) {
+        m->ops->export_tensor(m, k, a, t);
+        m->ops->import_tensor(m, k, t, b);
+    }
+    assert_memory_equal(a, b, m->nparams * sizeof *a);
+    /* He: the weights' variance is 2 / fan-in; another seed gives others, the same one the same */
+    double square = 0, mean = 0;
+    m->ops->export_tensor(m, 4, a, t);
+    for (size_t i = 0; i < 120 * 400; i++)
+        mean += (double)t[i] / 48000, square += (double)t[i] * (double)t[i] / 48000;
+    assert_true(fabs(square - 2.0 / 400) < 0.05 * 2.0 / 400 && fabs(mean) < 0.002);
+    m->ops->init(m, b, 2);
+    assert_memory_not_equal(a, b, m->nparams * sizeof *a);
+    m->ops->init(m, b, 1);
+    assert_memory_equal(a, b, m->nparams * sizeof *a);
+    free(a), free(b), free(t);
+    yk_model_free(m);
+}
+
+/* ---- wrong lists */
+
+/* The error holds these words, and its caret stands below this part of the list as the error shows it. */
+static void assert_points(const char *list, input in, const char *at, const char *says)
+{
+    yk_model *m = NULL;
+    const yk_status st = create(list, in, 10, &m);
+    if (st != YK_EUSAGE)
+        fail_msg("'%.60s' is %s", list, st ? yk_error() : "taken");
+    assert_says(says);
+    const char *error = yk_error(), *caret = strstr(error, "^\n");
+    if (!at)
+        return;
+    if (!caret)
+        fail_msg("'%.60s' has no caret: %s", list, error);
+    const char *line = caret;
+    while (line > error && line[-1] != '\n')
+        line--;
+    assert_true(line > error);
+    const char *shown = line - 1;
+    while (shown > error && shown[-1] != '\n')
+        shown--;
+    const size_t column = (size_t)(caret - line);
+    assert_true(column <= (size_t)(line - 1 - shown));
+    if (strncmp(shown + column, at, strlen(at)))
+        fail_msg("the caret does not stand at '%s':\n%s", at, error);
+}
+
+static void wrong_lists_are_pointed_at(void **state)
+{
+    (void)state;
+    static const input mnist = {1, 28, 28};
+    static const struct {
+        const char *list, *at, *says;
+    } cases[] = {
+        {"conv 6 5x5, maxpol 2, dense 10", "maxpol", "there is no layer \"maxpol\""},
+        {"conv 6 5x5, maxpol 2, dense 10", "maxpol", "avgpool"},
+        {"conv 6, dense 10", "conv 6,", "conv 6 5x5"},
+        {"dense 5, conv, dense 10", "conv,", "conv 6 5x5"},
+        {"conv 6 5, dense 10", "conv 6 5,", "5x5"},
+        {"conv 6 5x, dense 10", "conv", "5x5"},
+        {"conv 6 5x5x5, dense 10", "conv", "5x5"},
+        {"conv 0 5x5, dense 10", "conv", "number of filters"},
+        {"conv 6 0x5, dense 10", "conv", "HEIGHTxWIDTH"},
+        {"conv -6 5x5, dense 10", "conv", "number of filters"},
+        {"conv 6.5 5x5, dense 10", "conv", "number of filters"},
+        {"conv 6 -5x5, dense 10", "conv", "HEIGHTxWIDTH"},
+        {"conv 6 5x5 /0, dense 10", "conv", "/STRIDE"},
+        {"conv 6 5x5 /-1, dense 10", "conv", "/STRIDE"},
+        {"conv 6 5x5 /2x, dense 10", "conv", "/STRIDE"},
+        {"conv 6 5x5 /, dense 10", "conv", "/STRIDE"},
+        {"conv 6 5x5 /99999999999999999999, dense 10", "conv", "/STRIDE"},
+        {"conv 6 5x5 pad, dense 10", "conv", "pad N"},
+        {"conv 6 5x5 pad two, dense 10", "conv", "pad N"},
+        {"conv 6 5x5 pad -1, dense 10", "conv", "pad N"},
+        {"conv 6 5x5 pad 18446744073709551615, dense 10", "conv", "pad N"},
+        {"conv 6 5x5 smae, dense 10", "conv", "same"},
+        {"conv 6 5x5 /1 /1 /1 /1 /1 /1 nonsense, dense 10", "conv", "too many words"},
+        {"conv 6 4x4 same, dense 10", "conv", "4x4"},
+        {"conv 18446744073709551615 5x5, dense 10", "conv", "number of filters"},
+        {"conv 99999999999 5x5, dense 10", "conv", "number of filters"},
+        {"conv 6 29x29, dense 10", "conv", "1 x 28 x 28"},
+        {"conv 6 5x5, conv 3 25x25, dense 10", "conv 3", "6 x 24 x 24"},
+        {"dense 12, conv 3 2x2, dense 10", "conv 3", "12 x 1 x 1"},
+        {"maxpool 2, maxpool 15, dense 10", "maxpool 15", "1 x 14 x 14"},
+        {"maxpool, dense 10", "maxpool,", "size of its window"},
+        {"maxpool 0, dense 10", "maxpool", "size of its window"},
+        {"maxpool -2, dense 10", "maxpool", "size of its window"},
+        {"maxpool 2 2, dense 10", "maxpool", "/N"},
+        {"maxpool 2 /0, dense 10", "maxpool", "/N"},
+        {"maxpool 2 /1a, dense 10", "maxpool", "/N"},
+        {"avgpool 2 /2 /2, dense 10", "avgpool", "avgpool"},
+        {"conv 6 5x5, dense", "dense", "dense 120"},
+        {"dense 10 10", "dense", "dense 120"},
+        {"dense -10", "dense", "dense 120"},
+        {"dense 10000000000", "dense", "dense 120"},
+        {"dense 4000000, dense 10", "dense", "784"}, /* more than 2^31 weights */
+        {"dense 60000, dense 60000, dense 10", "dense 60000, dense 10", "60000"},
+        {"relu 3, dense 10", "relu", "nothing may follow"},
+        {"dropout 1, dense 10", "dropout", "0.5"},
+        {"dropout nan, dense 10", "dropout", "0.5"},
+        {"dropout -0.1, dense 10", "dropout", "0.5"},
+        {"dropout 0.5 0.5, dense 10", "dropout", "0.5"},
+        {"lrn 0, dense 10", "lrn", "SIZE"},
+        {"lrn -1, dense 10", "lrn", "SIZE"},
+        {"lrn 5 nan, dense 10", "lrn", "SIZE"},
+        {"lrn 5 -1, dense 10", "lrn", "SIZE"},
+        {"lrn 5 1e-4 inf, dense 10", "lrn", "SIZE"},
+        {"lrn 5 1e-4 0.75 0, dense 10", "lrn", "SIZE"},
+        {"lrn 5 1e-4 0.75 1 1, dense 10", "lrn", "SIZE"},
+        {"dense 10,", "", "a layer is missing"},
+        {"dense 10, ", "", "a layer is missing"},
+        {", dense 10", ", dense", "a layer is missing"},
+        {"relu,, dense 10", ", dense", "a layer is missing"},
+        {",", ",", "a layer is missing"},
+        {"dense 9", "", "9 numbers"},
+        {"conv 6 5x5, relu", "", "3456 numbers"},
+        {"conv 6 5x5, relu", "", "6 x 24 x 24"},
+        {"conv 6 5x5,\n relu,\tmaxpol 3, dense 10", "maxpol",
+         "no layer"}, /* a line's end is shown as a blank */
+        {"größe 3, dense 10", NULL, "no layer \"größe\""},
+        {"", "", "a layer is missing"},
+        {" ", "", "a layer is missing"},
+        {"lenet6", NULL, "lenet5"},
+        {"relu, maxpool 28, maxpool 1, dense 10, lenet5", "lenet5", "no layer"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_points(cases[i].list, mnist, cases[i].at, cases[i].says);
+    yk_model *m;
+    assert_error(create("maxpool 28, flatten", mnist, 1, &m), YK_EUSAGE, "nothing to learn");
+    const yk_model_shape clicks = {.kind = YK_ROWS_SPARSE, .dim = 100, .classes = 10, .bias = true};
+    assert_error(yk_model_create("conv 6 5x5, dense 10", &clicks, &m), YK_EUSAGE, "logreg");
+}
+
+/* However long it is, the error shows the place and says what is wrong. */
+static void long_lists_are_pointed_at(void **state)
+{
+    (void)state;
+    enum { SIZE = 300000 };
+    static const input mnist = {1, 28, 28};
+    char *list = malloc(SIZE), *end = list;
+    assert_non_null(list);
+    for (int i = 0; i < 50; i++) /* far more than the error text has room for */
+        end += sprintf(end, "relu,%*s", 100, "");
+    strcpy(end, "maxpol 3, dense 10");
+    assert_points(list, mnist, "maxpol 3", "no layer \"maxpol\"");
+    strcpy(end, "conv 6 29x29, dense 10");
+    assert_points(list, mnist, "conv 6 29x29", "1 x 28 x 28");
+    strcpy(end, "dense 9");
+    assert_points(list, mnist, "", "9 numbers");
+    end = list;
+    for (int i = 0; i < 5000; i++)
+        end += sprintf(end, "dense 10, ");
+    strcpy(end, "dense 10");
+    assert_points(list, mnist, "dense 10", "too many layers");
+    memset(list, 'x', SIZE);
+    strcpy(list + SIZE - 20, ", dense 10");
+    assert_points(list, mnist, "xxxx", "no layer \"xxx");
+    assert_true(strlen(yk_error()) < 1000);
+    memset(list, ' ', SIZE);
+    strcpy(list + SIZE - 20, "maxpol 10");
+    assert_points(list, mnist, "maxpol", "no layer");
+    memset(list, ',', SIZE);
+    list[SIZE - 1] = '\0';
+    assert_points(list, mnist, ",,,", "a layer is missing");
+    memset(list, '\xc3', SIZE); /* no text at all */
+    list[SIZE - 1] = '\0';
+    assert_points(list, mnist, NULL, "");
+    /* random words: never a crash */
+    static const char *const words[] = {
+        "conv ", "dense ", "maxpool ", "lrn ",  "relu", "7",   "3x3 ", ",",    " ",       "/2 ",
+        "same ", "pad ",   "avgpool ", "tanh,", "10 ",  "-1 ", "0 ",   "1e9 ", "dropout "};
+    random_state = yk_rng_seed(11, 1);
+    for (int round = 0; round < 3000; round++) {
+        yk_model *m = NULL;
+        end = list;
+        *end = '\0';
+        for (uint32_t i = yk_rng_below(&random_state, 24); i; i--)
+            end = stpcpy(end, words[yk_rng_below(&random_state, sizeof words / sizeof *words)]);
+        const yk_status st = create(list, mnist, 10, &m);
+        assert_true(st == YK_EUSAGE || (st == YK_OK && m));
+        if (!st)
+            yk_model_free(m);
+    }
+    free(list);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(known_networks),
+        cmocka_unit_test(tensors_go_out_and_in),
+        cmocka_unit_test(wrong_lists_are_pointed_at),
+        cmocka_unit_test(long_lists_are_pointed_at),
+    };
+    return cmocka_run_group_tests_name("net_lists", tests, NULL, NULL);
+}

@@ -1,0 +1,262 @@
+/* The update rules, on every instruction set that this processor has, against the formulas of optim.h in doubles. */
+#include "by_the_book.h"
+
+/* ---- tables: [copies of the hottest][all], so many floats, allocated to the byte */
+
+enum { N = 150, HOT = 37 };
+
+typedef struct {
+    float *block[1 + YK_MAX_SLOTS];
+    yk_view view;
+} table;
+
+static table make_table(const yk_optim_rule *rule, uint32_t hot)
+{
+    table t = {0};
+    for (int a = 0; a < 1 + rule->slots; a++) {
+        t.block[a] = malloc((hot + N) * sizeof(float));
+        assert_non_null(t.block[a]);
+        for (size_t i = 0; i < hot + N;
+             i++) /* sums of squares are not negative, and 0 before the first step */
+            t.block[a][i] = a == 0 ? uniform(-1, 1) : i % 5 ? uniform(0, 2) : 0.0f;
+        if (a)
+            t.view.s[a - 1] = t.block[a] + hot;
+        else
+            t.view.w = t.block[a] + hot;
+    }
+    t.view.hot = hot;
+    t.view.shift = -(int32_t)hot;
+    return t;
+}
+
+static void free_table(table *t)
+{
+    for (int a = 0; a < 1 + YK_MAX_SLOTS; a++)
+        free(t->block[a]);
+}
+
+static weight weight_at(const table *t, int slots, int64_t at)
+{
+    return (weight){(double)t->view.w[at], slots > 0 ? (double)t->view.s[0][at] : 0,
+                    slots > 1 ? (double)t->view.s[1][at] : 0};
+}
+
+/* ---- steps */
+
+/* Weights of size 1: a step is right to 3e-6, of which ftrl needs most (z / lr cancels). */
+static void one_dense_step(yk_isa isa, yk_optim_kind kind, int penalties, size_t first, size_t n,
+                           uint64_t step)
+{
+    const yk_optim_rule *rule = rule_of(isa, kind);
+    const yk_optim_config c = config_of(kind, penalties);
+    const yk_optim_step o = yk_optim_at(&c, step);
+    table t = make_table(rule, 0);
+    float g[N];
+    weight expected[N];
+    for (size_t i = 0; i < N; i++) {
+        g[i] = i % 7 ? uniform(-20, 20) : 0.0f;
+        expected[i] = weight_at(&t, rule->slots, (int64_t)i);
+        if (i >= first && i < first + n)
+            by_the_book(kind, &expected[i], (double)g[i] * 0.125, &o);
+    }
+    rule->dense(&t.view, first, n, g + first, 0.125f, &o);
+    for (size_t i = 0; i < N; i++) {
+        weight got = weight_at(&t, rule->slots, (int64_t)i);
+        bool touched = i >= first && i < first + n;
+        assert_weight(&got, &expected[i], touched ? 3e-6 : 0, rule->name, isa, i);
+    }
+    free_table(&t);
+}
+
+static void dense_steps_are_by_the_book(void **state)
+{
+    (void)state;
+    random_state = yk_rng_seed(1, 0);
+    EACH_ISA(isa)
+    EACH_KIND(kind)
+    for (int penalties = 0; penalties < 4; penalties++) {
+        one_dense_step(isa, kind, penalties, 0, N, 0);
+        one_dense_step(isa, kind, penalties, 3, 0, 0);
+        for (size_t n = 1; n < 40; n++)
+            one_dense_step(isa, kind, penalties, n % 11, n, n * n);
+    }
+}
+
+/* The same keys as pairs, hot ones in the worker's copy: what is not in the list, and the shared place of a hot key,
+ * stays to the bit. */
+static void pairs_are_by_the_book(void **state)
+{
+    (void)state;
+    random_state = yk_rng_seed(2, 0);
+    EACH_ISA(isa)
+    EACH_KIND(kind)
+    for (int penalties = 0; penalties < 4; penalties++)
+        for (size_t n = 0; n <= 80; n += n < 20 ? 1 : 15) {
+            const yk_optim_rule *rule = rule_of(isa, kind);
+            const yk_optim_config c = config_of(kind, penalties);
+            const yk_optim_step o = yk_optim_at(&c, 5);
+            table t = make_table(rule, HOT);
+            uint32_t key[N];
+            float g[N];
+            weight expected[HOT + N];
+            for (int64_t at = -HOT; at < N; at++)
+                expected[at + HOT] = weight_at(&t, rule->slots, at);
+            for (uint32_t i = 0; i < n; i++) {
+                key[i] = (i * 41 + 7) % N; /* 41 and 150 have no common factor: each once */
+                g[i] = uniform(-2, 2);
+                int64_t at = key[i] < HOT ? (int64_t)key[i] - HOT : key[i];
+                by_the_book(kind, &expected[at + HOT], (double)g[i] * 0.5, &o);
+            }
+            rule->pairs(&t.view, key, g, n, 0.5f, &o);
+            for (int64_t at = -HOT; at < N; at++) {
+                weight got = weight_at(&t, rule->slots, at);
+                bool touched = false;
+                for (uint32_t i = 0; i < n; i++)
+                    touched |= at == (key[i] < HOT ? (int64_t)key[i] - HOT : (int64_t)key[i]);
+                assert_weight(&got, &expected[at + HOT], touched ? 3e-6 : 0, rule->name, isa,
+                              (size_t)(at + HOT));
+            }
+            free_table(&t);
+        }
+}
+
+/* Sixty steps with a falling rate, from the start that training has: weights and state 0. Pairs and dense together. */
+static void many_steps_stay_by_the_book(void **state)
+{
+    (void)state;
+    random_state = yk_rng_seed(3, 0);
+    EACH_ISA(isa)
+    EACH_KIND(kind)
+    for (int penalties = 0; penalties < 4; penalties++) {
+        const yk_optim_rule *rule = rule_of(isa, kind);
+        yk_optim_config c = config_of(kind, penalties);
+        c.l1 /= 10;
+        c.schedule = kind == YK_FTRL ? YK_LR_CONSTANT : YK_LR_INVERSE;
+        c.lr_decay = 0.05;
+        table dense = make_table(rule, 0), pairs = make_table(rule, HOT);
+        weight expected[N] = {{0, 0, 0}};
+        uint32_t key[N];
+        for (int a = 0; a < 1 + rule->slots; a++) {
+            memset(dense.block[a], 0, N * sizeof(float));
+            memset(pairs.block[a], 0, (HOT + N) * sizeof(float));
+        }
+        for (uint64_t step = 0; step < 60; step++) {
+            const yk_optim_step o = yk_optim_at(&c, step);
+            float g[N];
+            for (uint32_t i = 0; i < N; i++) {
+                key[i] = i;
+                g[i] = uniform(-1, 1) + (float)i / N; /* some have a direction, some only noise */
+                by_the_book(kind, &expected[i], (double)g[i], &o);
+            }
+            rule->dense(&dense.view, 0, N, g, 1.0f, &o);
+            rule->pairs(&pairs.view, key, g, N, 1.0f, &o);
+        }
+        for (uint32_t i = 0; i < N; i++) {
+            weight got = weight_at(&dense, rule->slots, i),
+                   same = weight_at(&pairs, rule->slots, yk_view_at(&pairs.view, i));
+            assert_weight(&got, &expected[i], 3e-5, rule->name, isa, i);
+            assert_weight(&same, &got, 3e-5, rule->name, isa, i);
+        }
+        free_table(&dense);
+        free_table(&pairs);
+    }
+}
+
+/* ---- learning rates */
+
+static void rates_follow_their_schedule(void **state)
+{
+    (void)state;
+    yk_optim_config c = yk_optim_defaults(YK_SGD);
+    c.lr = 0.5;
+    assert_true(yk_optim_at(&c, 1000000).lr == 0.5f);
+    c.schedule = YK_LR_STEP;
+    c.lr_decay = 0.5;
+    c.lr_decay_every = 10;
+    assert_true(yk_optim_at(&c, 9).lr == 0.5f && yk_optim_at(&c, 10).lr == 0.25f &&
+                yk_optim_at(&c, 39).lr == 0.0625f);
+    c.schedule = YK_LR_INVERSE;
+    c.lr_decay = 0.25;
+    assert_true(yk_optim_at(&c, 0).lr == 0.5f && yk_optim_at(&c, 4).lr == 0.25f);
+    yk_optim_config adam = yk_optim_defaults(YK_ADAM);
+    for (uint64_t step = 0; step < 5000; step += 61) {
+        yk_optim_step o = yk_optim_at(&adam, step);
+        assert_true(fabs((double)o.correct1 * (1 - pow(0.9, (double)step + 1)) - 1) < 1e-6);
+        assert_true(fabs((double)o.correct2 * (1 - pow(0.999, (double)step + 1)) - 1) < 1e-6);
+    }
+}
+
+static void sums_of_rates_are_plain_sums(void **state)
+{
+    (void)state;
+    static const struct {
+        yk_lr_schedule schedule;
+        double decay;
+        uint64_t every;
+    } cases[] = {{YK_LR_CONSTANT, 0.1, 1000}, {YK_LR_STEP, 0.5, 7},      {YK_LR_STEP, 1.0, 7},
+                 {YK_LR_STEP, 0.9, 1},        {YK_LR_INVERSE, 0.001, 1}, {YK_LR_INVERSE, 0.05, 1},
+                 {YK_LR_INVERSE, 1.0, 1},     {YK_LR_INVERSE, 0.0, 1}};
+    static const uint64_t ranges[][2] = {{0, 0}, {0, 1},   {0, 7},     {0, 100}, {3, 4},
+                                         {6, 8}, {13, 14}, {50, 3000}, {9, 2}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (size_t r = 0; r < sizeof ranges / sizeof *ranges; r++) {
+            yk_optim_config c = yk_optim_defaults(YK_SGD);
+            c.lr = 0.3;
+            c.schedule = cases[k].schedule;
+            c.lr_decay = cases[k].decay;
+            c.lr_decay_every = cases[k].every;
+            double plain = 0;
+            for (uint64_t s = ranges[r][0]; s < ranges[r][1]; s++)
+                plain += (double)yk_optim_at(&c, s).lr;
+            /* the inverse one is an integral, which falls short of the sum by less than the rates fall */
+            double fall = (double)yk_optim_at(&c, ranges[r][0]).lr - (double)yk_optim_at(&c, ranges[r][1]).lr;
+            double bound = 1e-6 * plain + 1e-12 + (c.schedule == YK_LR_INVERSE ? fmax(fall, 0) : 0);
+            double sum = yk_optim_lr_sum(&c, ranges[r][0], ranges[r][1]);
+            if (!(fabs(sum - plain) <= bound))
+                fail_msg("case %zu, range %zu: %.9g is not %.9g (to %.2g)", k, r, sum, plain, bound);
+        }
+}
+
+static void bad_numbers_are_refused(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"sgd", "momentum", "adagrad", "adam", "ftrl"};
+    yk_optim_kind found;
+    EACH_KIND(kind)
+    {
+        yk_optim_config c = yk_optim_defaults(kind);
+        assert_int_equal(yk_optim_check(&c), YK_OK);
+        assert_int_equal(yk_optim_find(names[kind], &found), YK_OK);
+        assert_int_equal(found, kind);
+        assert_string_equal(yk_optim_rule_of(kind)->name, names[kind]);
+    }
+    assert_error(yk_optim_find("rmsprop", &found), YK_EUSAGE, "rmsprop");
+#define REFUSED(change, word)                                                                                \
+    do {                                                                                                     \
+        yk_optim_config c = yk_optim_defaults(YK_SGD);                                                       \
+        change;                                                                                              \
+        assert_error(yk_optim_check(&c), YK_EUSAGE, word);                                                   \
+    } while (0)
+    REFUSED(c.lr = 0, "--lr");
+    REFUSED(c.lr = -1, "--lr");
+    REFUSED(c.lr = NAN, "--lr");
+    REFUSED(c.lr = INFINITY, "--lr");
+    REFUSED(c.l1 = -1, "--l1");
+    REFUSED(c.l2 = NAN, "--l2");
+    REFUSED((c.lr = 2, c.l2 = 0.5), "flip");
+    REFUSED(c.momentum = 1, "--momentum");
+    REFUSED((c.schedule = YK_LR_STEP, c.lr_decay = 0), "--lr-decay");
+    REFUSED((c.schedule = YK_LR_STEP, c.lr_decay = 1.5), "--lr-decay");
+    REFUSED((c.schedule = YK_LR_STEP, c.lr_decay_every = 0), "--lr-decay-every");
+    REFUSED((c.schedule = YK_LR_INVERSE, c.lr_decay = -1), "--lr-decay");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dense_steps_are_by_the_book),  cmocka_unit_test(pairs_are_by_the_book),
+        cmocka_unit_test(many_steps_stay_by_the_book),  cmocka_unit_test(rates_follow_their_schedule),
+        cmocka_unit_test(sums_of_rates_are_plain_sums), cmocka_unit_test(bad_numbers_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,398 @@
+/* Examples as rows, the keys that a batch of them touches, and the renaming that puts frequent keys first. */
+#include "scratch.h"
+
+#include "base/grad.h"
+#include "base/keymap.h"
+#include "base/keys.h"
+#include "base/rng.h"
+#include "base/rows.h"
+#include <math.h>
+#include <sys/mman.h>
+
+/* ---- rows */
+
+static void add_row(yk_rows *rows, size_t n, const uint32_t *index, const float *value, int32_t label)
+{
+    uint32_t *to;
+    float *x;
+    assert_int_equal(yk_rows_sparse(rows, n, &to, &x), YK_OK);
+    for (size_t i = 0; i < n; i++) {
+        assert_true(x[i] == 1.0f);
+        to[i] = index[i];
+        if (value)
+            x[i] = value[i];
+    }
+    assert_int_equal(yk_rows_commit(rows, n, label), YK_OK);
+}
+
+static void assert_row(const yk_rows *rows, size_t r, size_t n, const uint32_t *index, const float *value,
+                       int32_t label)
+{
+    assert_true(r < rows->n);
+    assert_int_equal(yk_rows_entries(rows, r), n);
+    assert_int_equal(rows->label[r], label);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(rows->index[rows->start[r] + i], index[i]);
+        assert_true((rows->value ? rows->value[rows->start[r] + i] : 1.0f) == (value ? value[i] : 1.0f));
+    }
+}
+
+#define ROW(...)                                                                                             \
+    (sizeof((uint32_t[]){__VA_ARGS__}) / 4), (uint32_t[])                                                    \
+    {                                                                                                        \
+        __VA_ARGS__                                                                                          \
+    }
+#define VALUES(...) ((float[]){__VA_ARGS__})
+
+static void rows_become_sorted_and_merged(void **state)
+{
+    (void)state;
+    yk_rows rows;
+    yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
+    add_row(&rows, ROW(3, 7, 402), NULL, 1);
+    add_row(&rows, 0, NULL, NULL, 0);
+    add_row(&rows, ROW(9, 2, 5), NULL, 0);
+    assert_null(rows.value);
+    assert_int_equal(rows.dim, 403);
+    assert_int_equal(yk_rows_bytes(&rows), 3 * 4 + 4 * 8 + 6 * 4);
+    uint32_t *index;
+    float *value;
+    assert_int_equal(yk_rows_sparse(&rows, 50, &index, &value),
+                     YK_OK); /* room that is not used adds nothing */
+    assert_int_equal(rows.n, 3);
+    add_row(&rows, ROW(4, 1, 4), NULL,
+            1); /* 4 twice: a value of 2 appears, and with it those of all rows before */
+    assert_non_null(rows.value);
+    add_row(&rows, ROW(6, 5), VALUES(0.5f, -3.0f), 0);
+    add_row(&rows, ROW(8), NULL, 1);
+    assert_row(&rows, 0, ROW(3, 7, 402), NULL, 1);
+    assert_row(&rows, 1, 0, NULL, NULL, 0);
+    assert_row(&rows, 2, ROW(2, 5, 9), NULL, 0);
+    assert_row(&rows, 3, ROW(1, 4), VALUES(1, 2), 1);
+    assert_row(&rows, 4, ROW(5, 6), VALUES(-3.0f, 0.5f), 0);
+    assert_row(&rows, 5, ROW(8), NULL, 1);
+    yk_rows_clear(&rows);
+    assert_int_equal(rows.n + rows.dim, 0);
+    add_row(&rows, ROW(1, 0), VALUES(2, 3), 0);
+    assert_row(&rows, 0, ROW(0, 1), VALUES(3, 2), 0);
+    yk_rows_fini(&rows);
+    assert_null(rows.index);
+}
+
+/* Long rows are sorted another way: they must come out as a naive table says. */
+static void long_rows_are_sorted_too(void **state)
+{
+    (void)state;
+    enum { DIM = 600, N = 1000 };
+    static uint32_t index[N];
+    static float value[N];
+    yk_rng r = yk_rng_seed(3, 0);
+    for (int n = 250; n <= N; n += 6) { /* both below and above the length at which the way changes */
+        double sum[DIM] = {0};
+        bool seen[DIM] = {false};
+        for (int i = 0; i < n; i++) {
+            index[i] = yk_rng_below(&r, DIM);
+            value[i] = (float)yk_rng_below(&r, 64) / 8; /* sums are exact */
+            sum[index[i]] += (double)value[i];
+            seen[index[i]] = true;
+        }
+        yk_rows rows;
+        yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
+        add_row(&rows, (size_t)n, index, value, 1);
+        size_t at = 0;
+        for (uint32_t k = 0; k < DIM; k++)
+            if (seen[k]) {
+                assert_true(at < rows.start[1] && rows.index[at] == k);
+                assert_true((double)rows.value[at++] == sum[k]);
+            }
+        assert_int_equal(at, rows.start[1]);
+        yk_rows_fini(&rows);
+    }
+}
+
+static void rows_are_appended(void **state)
+{
+    (void)state;
+    yk_rows plain, valued, all;
+    yk_rows_init(&plain, YK_ROWS_SPARSE, 0);
+    yk_rows_init(&valued, YK_ROWS_SPARSE, 0);
+    yk_rows_init(&all, YK_ROWS_SPARSE, 0);
+    add_row(&plain, ROW(1, 2), NULL, 0);
+    add_row(&plain, ROW(5), NULL, 1);
+    add_row(&plain, ROW(0, 9), NULL, 0);
+    add_row(&valued, ROW(3, 4), VALUES(0.25f, 4.0f), 1);
+    assert_int_equal(yk_rows_append(&all, &plain, 1, 0), YK_OK);
+    assert_int_equal(all.n, 0);
+    assert_int_equal(yk_rows_append(&all, &plain, 1, 2), YK_OK);
+    assert_null(all.value);
+    assert_int_equal(yk_rows_append(&all, &valued, 0, 1), YK_OK);
+    assert_int_equal(yk_rows_append(&all, &plain, 0, 1), YK_OK);
+    for (int i = 0; i < 500; i++)
+        assert_int_equal(yk_rows_append(&all, i % 2 ? &plain : &valued, 0, 1), YK_OK);
+    assert_int_equal(all.n, 504);
+    assert_int_equal(all.dim, 10);
+    assert_row(&all, 0, ROW(5), NULL, 1);
+    assert_row(&all, 1, ROW(0, 9), NULL, 0);
+    assert_row(&all, 2, ROW(3, 4), VALUES(0.25f, 4.0f), 1);
+    assert_row(&all, 3, ROW(1, 2), NULL, 0);
+    assert_row(&all, 502, ROW(3, 4), VALUES(0.25f, 4.0f), 1);
+    assert_row(&all, 503, ROW(1, 2), NULL, 0);
+    yk_rows_fini(&plain);
+    yk_rows_fini(&valued);
+    yk_rows_fini(&all);
+}
+
+static void dense_rows_are_kept(void **state)
+{
+    (void)state;
+    yk_rows bytes, floats, more;
+    yk_rows_init(&bytes, YK_ROWS_U8, 5);
+    yk_rows_init(&floats, YK_ROWS_F32, 3);
+    yk_rows_init(&more, YK_ROWS_F32, 3);
+    for (int i = 0; i < 100; i++) {
+        uint8_t *b;
+        float *f;
+        assert_int_equal(yk_rows_dense_u8(&bytes, &b), YK_OK);
+        memset(b, i, 5);
+        assert_int_equal(yk_rows_commit(&bytes, 0, i % 10), YK_OK);
+        assert_int_equal(yk_rows_dense_f32(&floats, &f), YK_OK);
+        f[0] = f[1] = f[2] = (float)i / 2;
+        assert_int_equal(yk_rows_commit_truth(&floats, 0, i % 2, (float)i / 128), YK_OK);
+    }
+    assert_int_equal(yk_rows_append(&more, &floats, 90, 10), YK_OK);
+    for (size_t i = 0; i < 100; i++) {
+        assert_true(bytes.u8[i * 5 + 4] == i && bytes.label[i] == (int)i % 10);
+        assert_true(floats.f32[i * 3 + 2] == (float)i / 2 && floats.truth[i] == (float)i / 128);
+    }
+    assert_true(bytes.scale == 1.0f / 255.0f && bytes.dim == 5 && bytes.n == 100);
+    assert_true(more.n == 10 && more.f32[29] == 49.5f && more.truth[9] == 99.0f / 128 && more.label[9] == 1);
+    assert_int_equal(yk_rows_bytes(&bytes), 100 * (5 + 4));
+    yk_rows_fini(&bytes);
+    yk_rows_fini(&floats);
+    yk_rows_fini(&more);
+}
+
+/* ---- keys */
+
+static void equal_keys_add_up(void **state)
+{
+    (void)state;
+    enum { KEYS = 3000 };
+    yk_merger m;
+    yk_rng r = yk_rng_seed(8, 0);
+    assert_int_equal(yk_merger_init(&m, 4), YK_OK);
+    for (int round = 0; round < 200; round++) {
+        size_t n = yk_rng_below(&r, round < 100 ? 200 : KEYS), found = 0;
+        static double sum[KEYS];
+        static int order[KEYS];
+        memset(sum, 0, sizeof sum);
+        memset(order, 0, sizeof order);
+        if (round == 50) { /* all stamps that the slots carry lie ahead of this one */
+            m.stamp = UINT32_MAX;
+            yk_merger_clear(&m);
+            assert_true(m.stamp != 0);
+        }
+        assert_int_equal(yk_merger_reserve(&m, n), YK_OK);
+        assert_int_equal(m.n, 0);
+        for (size_t i = 0; i < n; i++) {
+            uint32_t k = yk_rng_below(&r, KEYS);
+            float v = (float)yk_rng_below(&r, 256) / 16;
+            /* far apart, so that low and high bits of a key both matter */
+            yk_merger_add(&m, k * 1431655u, v);
+            sum[k] += (double)v;
+            if (!order[k])
+                order[k] = (int)++found;
+        }
+        assert_int_equal(m.n, found);
+        for (uint32_t k = 0; k < KEYS; k++)
+            if (order[k]) {
+                assert_int_equal(m.key[order[k] - 1], k * 1431655u);
+                assert_true((double)m.value[order[k] - 1] == sum[k]);
+            }
+    }
+    yk_merger_fini(&m);
+}
+
+static void sparse_gradients_become_pairs(void **state)
+{
+    (void)state;
+    for (int with = 0; with < 4; with++) { /* values or not, a bias or not */
+        yk_rows rows;
+        yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
+        add_row(&rows, ROW(1, 5, 7), with & 1 ? VALUES(0.5f, 2, -1) : NULL, 0);
+        add_row(&rows, 0, NULL, NULL, 1);
+        add_row(&rows, ROW(5, 9), NULL, 1);
+        add_row(&rows, ROW(0), NULL, 0); /* not picked */
+        const uint32_t pick[] = {2, 0, 1, 0};
+        const float err[] = {0.25f, -0.5f, 3.0f, 1.0f};
+        const float x1 = with & 1 ? 0.5f : 1, x5 = with & 1 ? 2 : 1, x7 = with & 1 ? -1 : 1;
+        yk_grad g = {.rows = {&rows, pick, 4, 0}, .err = err, .bias_key = with & 2 ? 10 : UINT32_MAX};
+        yk_merger m;
+        assert_int_equal(yk_merger_init(&m, 1), YK_OK);
+        yk_merger_add(&m, 77, 1.0f); /* what was there before goes */
+        assert_int_equal(yk_grad_merge(&g, &m), YK_OK);
+        const uint32_t key[] = {5, 9, 1, 7, 10};
+        const float value[] = {0.25f + 0.5f * x5, 0.25f, 0.5f * x1, 0.5f * x7, 3.75f};
+        assert_int_equal(m.n, with & 2 ? 5 : 4);
+        for (size_t i = 0; i < m.n; i++) {
+            assert_int_equal(m.key[i], key[i]);
+            assert_true(m.value[i] == value[i]);
+        }
+        g.rows.n = 0;
+        assert_int_equal(yk_grad_merge(&g, &m), YK_OK);
+        assert_int_equal(m.n, 0);
+        yk_merger_fini(&m);
+        yk_rows_fini(&rows);
+    }
+}
+
+/* ---- the order of keys by how often they occur */
+
+enum { FEATURES = 5000, EXAMPLES = 800 };
+
+static void power_law_rows(yk_rows *rows, bool values, uint64_t seed)
+{
+    yk_rng r = yk_rng_seed(seed, 0);
+    yk_rows_init(rows, YK_ROWS_SPARSE, 0);
+    for (int i = 0; i < EXAMPLES; i++) {
+        uint32_t *index;
+        float *value;
+        assert_int_equal(yk_rows_sparse(rows, 12, &index, &value), YK_OK);
+        size_t n = 0;
+        for (int e = 0; e < 12; e++) {
+            double u = yk_rng_unit(&r);
+            uint32_t rank = (uint32_t)(u * u * u * u * FEATURES);
+            index[n] = (rank * 2741u + 17) % FEATURES; /* so that a frequent key may lie anywhere */
+            bool again = false;
+            for (size_t k = 0; k < n; k++)
+                again |= index[k] == index[n];
+            if (values)
+                value[n] = (float)(1 + yk_rng_below(&r, 4)) / 2;
+            n += !again;
+        }
+        assert_int_equal(yk_rows_commit(rows, n, i % 2), YK_OK);
+    }
+}
+
+static void hot_keys_come_first(void **state)
+{
+    (void)state;
+    static const uint32_t most[] = {0, 1, 100, FEATURES * 2};
+    for (int with = 0; with < 16; with++) { /* values, a bias, how many may be hot */
+        const bool values = with & 1, bias = with & 2;
+        const uint32_t limit = most[with / 4], nkeys = FEATURES + bias;
+        yk_rows rows, renamed;
+        yk_keymap map;
+        power_law_rows(&rows, values, (uint64_t)with);
+        assert_true((rows.value != NULL) == values);
+        static double weight[FEATURES + 1];
+        memset(weight, 0, sizeof weight);
+        for (uint64_t e = 0; e < rows.start[rows.n]; e++)
+            weight[rows.index[e]] += rows.value ? (double)rows.value[e] * (double)rows.value[e] : 1.0;
+        weight[FEATURES] = bias ? EXAMPLES : 0;
+        assert_int_equal(yk_keymap_make(&rows, NULL, nkeys, bias ? FEATURES : UINT32_MAX, limit, &map),
+                         YK_OK);
+        assert_true(map.hot <= limit);
+        assert_true(limit > 100 ? map.hot > 300 : map.hot == limit);
+
+        static uint32_t outside_of[FEATURES + 1];
+        memset(outside_of, 0xff, sizeof outside_of);
+        for (uint32_t k = 0; k < nkeys; k++) {
+            uint32_t in = yk_keymap_in(&map, k);
+            assert_true(in < nkeys && outside_of[in] == UINT32_MAX);
+            outside_of[in] = k;
+        }
+        for (uint32_t i = 0; i < map.hot; i++) {
+            assert_true(fabs((double)map.freq[i] * EXAMPLES - weight[outside_of[i]]) < 1e-3);
+            assert_true(i == 0 || map.freq[i] <= map.freq[i - 1]);
+            assert_true(values || weight[outside_of[i]] > 1); /* once is noise */
+        }
+        for (uint32_t i = map.hot; map.hot && i < nkeys;
+             i++) /* nobody outside is hotter than the last inside */
+            assert_true(weight[outside_of[i]] <= weight[outside_of[map.hot - 1]] + 1e-3);
+        if (bias && limit >= 100)
+            assert_true(yk_keymap_in(&map, FEATURES) < map.hot);
+
+        static float w[FEATURES + 1], in[FEATURES + 1];
+        for (uint32_t k = 0; k < nkeys; k++)
+            w[k] = in[k] = (float)k + 0.5f;
+        assert_int_equal(yk_keymap_apply(&map, in), YK_OK);
+        for (uint32_t k = 0; k < nkeys; k++)
+            assert_true(in[yk_keymap_in(&map, k)] == w[k]);
+        yk_rows_init(&renamed, YK_ROWS_SPARSE, 0);
+        assert_int_equal(yk_rows_append(&renamed, &rows, 0, rows.n), YK_OK);
+        assert_int_equal(yk_keymap_rows(&map, &renamed), YK_OK);
+        for (uint64_t e = 0; e < rows.start[rows.n]; e++)
+            assert_true(in[renamed.index[e]] == w[rows.index[e]]);
+        assert_int_equal(yk_keymap_restore(&map, in), YK_OK);
+        assert_memory_equal(in, w, nkeys * sizeof *w);
+        yk_rows_fini(&renamed);
+        yk_rows_fini(&rows);
+        yk_keymap_fini(&map);
+    }
+}
+
+static void no_sample_moves_no_key(void **state)
+{
+    (void)state;
+    yk_rows rows;
+    yk_keymap map = {0}, made;
+    yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
+    assert_int_equal(yk_keymap_make(&rows, NULL, 10, 9, 100, &made), YK_OK);
+    assert_int_equal(made.hot, 0);
+    float w[] = {1, 2, 3};
+    assert_int_equal(yk_keymap_apply(&made, w), YK_OK);
+    for (uint32_t k = 0; k < 10; k++)
+        assert_true(yk_keymap_in(&made, k) == k && yk_keymap_in(&map, k) == k);
+    assert_true(w[0] == 1 && w[1] == 2 && w[2] == 3);
+    assert_int_equal(yk_keymap_rows(&made, &rows), YK_OK);
+    yk_keymap_fini(&made);
+    yk_rows_fini(&rows);
+}
+
+/* Rows of a binary cache lie in a private mapping that cannot be written to. */
+static void mapped_rows_are_renamed_and_unmapped(void **state)
+{
+    (void)state;
+    yk_rows made, rows = {.kind = YK_ROWS_SPARSE};
+    yk_keymap map;
+    power_law_rows(&made, false, 1);
+    assert_int_equal(yk_keymap_make(&made, NULL, FEATURES, UINT32_MAX, 64, &map), YK_OK);
+    const size_t entries = made.start[made.n], size = (made.n + 1) * 8 + entries * 4 + made.n * 4;
+    char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(p != MAP_FAILED);
+    rows.n = made.n;
+    rows.dim = made.dim;
+    rows.map = p;
+    rows.map_size = size;
+    rows.start = memcpy(p, made.start, (made.n + 1) * 8);
+    rows.index = memcpy(p + (made.n + 1) * 8, made.index, entries * 4);
+    rows.label = memcpy(p + (made.n + 1) * 8 + entries * 4, made.label, made.n * 4);
+    assert_int_equal(mprotect(p, size, PROT_READ), 0);
+    assert_int_equal(yk_keymap_rows(&map, &rows), YK_OK);
+    for (size_t e = 0; e < entries; e++)
+        assert_int_equal(rows.index[e], yk_keymap_in(&map, made.index[e]));
+    assert_int_equal(rows.label[1], 1);
+    yk_rows_fini(&rows);
+    assert_null(rows.map);
+    unsigned char there;
+    assert_int_equal(mincore(p, 1, &there), -1); /* it is gone */
+    yk_rows_fini(&made);
+    yk_keymap_fini(&map);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_become_sorted_and_merged),
+        cmocka_unit_test(long_rows_are_sorted_too),
+        cmocka_unit_test(rows_are_appended),
+        cmocka_unit_test(dense_rows_are_kept),
+        cmocka_unit_test(equal_keys_add_up),
+        cmocka_unit_test(sparse_gradients_become_pairs),
+        cmocka_unit_test(hot_keys_come_first),
+        cmocka_unit_test(no_sample_moves_no_key),
+        cmocka_unit_test(mapped_rows_are_renamed_and_unmapped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,303 @@
+/* Sources as a user has them: specs, files, recognition by content, and idx sets, good and bad. */
+#include "read_all.h"
+
+#include "base/file.h"
+#include "data/files.h"
+#include "data/spec.h"
+#include "format/tfrecord.h"
+#include <math.h>
+#include <sys/stat.h>
+
+static void refuse_open(const char *spec, yk_status expected, const char *part)
+{
+    yk_source *s = NULL;
+    assert_int_equal(yk_source_open(spec, YK_SPLIT_TRAIN, NULL, &s), expected);
+    assert_says(part);
+}
+
+/* ---- specs */
+
+static void spec_is_taken_apart(void **state)
+{
+    (void)state;
+    yk_spec s;
+    uint64_t u;
+    double x;
+    assert_int_equal(yk_spec_parse("synth:ctr?features=1000&skew=1.5&name=a=b", &s), YK_OK);
+    assert_string_equal(s.format, "synth");
+    assert_string_equal(s.where, "ctr");
+    assert_int_equal(yk_spec_u64(&s, "features", 7, 1, 1000, &u), YK_OK);
+    assert_int_equal(u, 1000);
+    assert_int_equal(yk_spec_u64(&s, "seed", 7, 1, 1000, &u), YK_OK);
+    assert_int_equal(u, 7);
+    assert_int_equal(yk_spec_real(&s, "skew", 0, 0, 2, &x), YK_OK);
+    assert_true(x == 1.5);
+    assert_string_equal(yk_spec_text(&s, "name", ""), "a=b");
+    assert_int_equal(yk_spec_check(&s, "skew features name"), YK_OK);
+    assert_int_equal(yk_spec_check(&s, "skew featuresx name"), YK_EUSAGE);
+    assert_says("no option is called features");
+    assert_int_equal(yk_spec_u64(&s, "features", 7, 1, 999, &u), YK_EUSAGE);
+    assert_says("features=1000: a whole number from 1 to 999");
+    assert_int_equal(yk_spec_u64(&s, "skew", 7, 1, 999, &u), YK_EUSAGE);
+    assert_int_equal(yk_spec_real(&s, "name", 0, 0, 2, &x), YK_EUSAGE);
+    yk_spec_fini(&s);
+
+    static const struct {
+        const char *text, *format, *where;
+        size_t options;
+    } cases[] = {
+        {"tfrecord:part-0?", "tfrecord", "part-0?", 0},
+        {"tfrecord:part-?.x?features=5", "tfrecord", "part-?.x", 1},
+        {"/data/day=?/x=1", "", "/data/day=?/x=1", 0},
+        {"./a:b", "", "./a:b", 0},
+        {"c:x", "", "c:x", 0},
+        {"idx:a?labels=/x/b?c&n=1", "idx", "a", 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(yk_spec_parse(cases[i].text, &s), YK_OK);
+        assert_string_equal(s.format, cases[i].format);
+        assert_string_equal(s.where, cases[i].where);
+        assert_int_equal(s.noptions, cases[i].options);
+        yk_spec_fini(&s);
+    }
+    assert_int_equal(yk_spec_parse("", &s), YK_EUSAGE);
+    assert_int_equal(yk_spec_parse("synth:ctr?a=1&b", &s), YK_EUSAGE);
+    assert_says("'b' is not an option");
+    assert_int_equal(yk_spec_parse("synth:ctr?a=1&a=2", &s), YK_EUSAGE);
+    assert_says("a is given twice");
+    assert_int_equal(
+        yk_spec_parse("x:y?a=1&b=1&c=1&d=1&e=1&f=1&g=1&h=1&i=1&j=1&k=1&l=1&m=1&n=1&o=1&p=1&q=1", &s),
+        YK_EUSAGE);
+}
+
+/* ---- files */
+
+static void files_are_found_and_cut(void **state)
+{
+    (void)state;
+    const char *dir = in_folder("files");
+    assert_int_equal(mkdir(dir, 0777), 0);
+    assert_int_equal(mkdir(in_folder("files/part-directory"), 0777), 0);
+    put(in_folder("files/part-2"), "0123456789", 10);
+    put(in_folder("files/part-1"), "01234", 5);
+    put(in_folder("files/.hidden"), "x", 1);
+    put(in_folder("files/_SUCCESS"), "", 0);
+    yk_files f;
+    for (int form = 0; form < 2; form++) {
+        assert_int_equal(yk_files_find(in_folder(form ? "files/part-*" : "files"), &f), YK_OK);
+        assert_int_equal(f.n, 2);
+        assert_string_equal(f.path[0], in_folder("files/part-1"));
+        assert_int_equal(f.size[1], 10);
+        assert_int_equal(f.bytes, 15);
+        assert_int_equal(yk_files_blocks(&f, 4, true), YK_OK);
+        static const uint64_t begins[] = {0, 4, 0, 4, 8}, ends[] = {4, 5, 4, 8, 10};
+        assert_int_equal(f.nblocks, 5);
+        for (size_t i = 0; i < 5; i++) {
+            assert_int_equal(f.block[i].begin, begins[i]);
+            assert_int_equal(f.block[i].end, ends[i]);
+            assert_ptr_equal(f.block[i].path, f.path[i / 2 < 2 ? i / 2 : 1]);
+        }
+        assert_int_equal(yk_files_blocks(&f, 4, false), YK_OK);
+        assert_int_equal(f.nblocks, 2);
+        yk_files_fini(&f);
+    }
+    put(in_folder("files/part-3"), "", 0);
+    assert_int_equal(yk_files_find(in_folder("files/part-*"), &f), YK_EDATA);
+    assert_says("part-3: is empty");
+    assert_int_equal(yk_files_find(in_folder("files/nothing-*"), &f), YK_EDATA);
+    assert_says("nothing matches");
+    assert_int_equal(yk_files_find(in_folder("files/part-directory"), &f), YK_EDATA);
+    assert_says("no data files");
+    assert_int_equal(yk_files_find("", &f), YK_EUSAGE);
+    if (geteuid() != 0) { /* root may read everything */
+        assert_int_equal(chmod(in_folder("files/part-1"), 0), 0);
+        assert_int_equal(yk_files_find(in_folder("files/part-1"), &f), YK_EDATA);
+        assert_says("Permission denied");
+    }
+}
+
+/* ---- idx */
+
+static void put_images(const char *path, uint8_t type, uint32_t n, uint32_t height, uint32_t width,
+                       const void *data)
+{
+    uint8_t head[16] = {0, 0, type,          3, 0, 0, 0, (uint8_t)n, 0, 0, 0, (uint8_t)height, 0,
+                        0, 0, (uint8_t)width};
+    size_t bytes = (size_t)n * height * width * (type == 8 ? 1 : 4);
+    uint8_t all[16 + 4096];
+    memcpy(all, head, 16);
+    memcpy(all + 16, data, bytes);
+    put(path, all, 16 + bytes);
+}
+
+static void put_labels(const char *path, uint8_t n)
+{
+    uint8_t all[8 + 255] = {0, 0, 8, 1, 0, 0, 0, n};
+    for (uint8_t i = 0; i < n; i++)
+        all[8 + i] = i % 4;
+    put(path, all, 8u + n);
+}
+
+static void idx_directory_has_two_halves(void **state)
+{
+    (void)state;
+    uint8_t pixels[20 * 6];
+    for (size_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (uint8_t)(3 * i);
+    assert_int_equal(mkdir(in_folder("idx"), 0777), 0);
+    put_images(in_folder("idx/train-images-idx3-ubyte"), 8, 20, 2, 3, pixels);
+    put_labels(in_folder("idx/plain"), 20);
+    compress_file(in_folder("idx/plain"), in_folder("idx/train-labels.idx1-ubyte.gz"), GZIP);
+    char spec[300];
+    snprintf(spec, sizeof spec, "idx:%s", in_folder("idx"));
+    for (int form = 0; form < 3; form++) {
+        const char *as = form == 0 ? spec : in_folder(form == 1 ? "idx" : "idx/train-images-idx3-ubyte");
+        if (form == 2) /* a bare images file: the labels are found by name */
+            compress_file(in_folder("idx/plain"), in_folder("idx/train-labels-idx1-ubyte"), GZIP);
+        yk_source *s;
+        assert_int_equal(yk_source_open(as, YK_SPLIT_TRAIN, NULL, &s), YK_OK);
+        assert_string_equal(s->ops->name, "idx");
+        assert_string_equal(s->spec, as);
+        assert_int_equal(s->kind, YK_ROWS_U8);
+        assert_int_equal(s->examples, 20);
+        assert_int_equal(s->dim, 6);
+        assert_int_equal(s->classes, 4);
+        assert_int_equal(s->height, 2);
+        assert_int_equal(s->width, 3);
+        assert_int_equal(s->channels, 1);
+        assert_false(yk_source_has_test_split(s));
+        assert_non_null(s->cached);
+        assert_memory_equal(s->cached->u8, pixels, sizeof pixels);
+        yk_source_free(s);
+        yk_rows rows;
+        assert_int_equal(read_all(as, NULL, 7, &rows, NULL), YK_OK);
+        assert_int_equal(rows.n, 20);
+        assert_memory_equal(rows.u8, pixels, sizeof pixels);
+        assert_int_equal(rows.label[19], 3);
+        yk_rows_fini(&rows);
+    }
+    yk_source *s;
+    assert_int_equal(yk_source_open(spec, YK_SPLIT_TEST, NULL, &s), YK_EDATA);
+    assert_says("has no t10k-images-idx3-ubyte");
+    put_images(in_folder("idx/t10k-images-idx3-ubyte"), 8, 5, 2, 3, pixels);
+    put_labels(in_folder("idx/t10k-labels-idx1-ubyte"), 5);
+    assert_int_equal(yk_source_open(spec, YK_SPLIT_TEST, NULL, &s), YK_OK);
+    assert_true(yk_source_has_test_split(s));
+    assert_int_equal(s->examples, 5);
+    yk_source_free(s);
+}
+
+static void idx_bad_sets_are_refused(void **state)
+{
+    (void)state;
+    float pixels[3][2] = {{1, 2}, {3, INFINITY}, {5, 6}};
+    uint32_t turned[6];
+    memcpy(turned, pixels, sizeof turned);
+    for (size_t i = 0; i < 6; i++)
+        turned[i] = __builtin_bswap32(turned[i]);
+    const char *images = new_path("-images-idx3"), *labels = new_path("-labels");
+    char spec[600];
+    snprintf(spec, sizeof spec, "idx:%s?labels=%s", images, labels);
+    put_images(images, 0x0d, 3, 1, 2, turned);
+    refuse_open(spec, YK_EDATA, "No such file");
+    put_labels(labels, 4);
+    refuse_open(spec, YK_EDATA, "4 labels for the 3 images of");
+    put_labels(labels, 3);
+    refuse_open(spec, YK_EDATA, "record 2 at byte 28: value 1 of the image is infinite");
+    yk_rows rows;
+    uint64_t bad;
+    assert_int_equal(read_all(spec, &(yk_source_options){.skip_bad = 1}, 2, &rows, &bad), YK_OK);
+    assert_int_equal(rows.n, 2);
+    assert_int_equal(bad, 1);
+    assert_true(rows.f32[2] == 5.0f && rows.f32[3] == 6.0f);
+    assert_int_equal(rows.label[1], 2);
+    yk_rows_fini(&rows);
+    put_images(images, 8, 0, 1, 2, turned);
+    refuse_open(spec, YK_EDATA, "holds no images");
+    put_images(labels, 8, 3, 1, 1, turned);
+    put_images(images, 8, 3, 1, 2, turned);
+    refuse_open(spec, YK_EDATA, "labels must be one row of bytes");
+    snprintf(spec, sizeof spec, "idx:%s", labels);
+    refuse_open(spec, YK_EUSAGE, "where are the labels?");
+    snprintf(spec, sizeof spec, "idx:%s?colour=red", labels);
+    refuse_open(spec, YK_EUSAGE, "no option is called colour");
+}
+
+/* ---- opening */
+
+static void formats_are_recognised(void **state)
+{
+    (void)state;
+    static const char svm[] = "# a comment\n+1 3:0.5 7:1\n-1 4:1\n";
+    char clicks[] =
+        "1\t5\t\t7\t\t\t\t\t\t\t\t\t\t\t68fd1e64\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\n";
+    yk_source *s;
+    const char *path = new_path(".svm");
+    put(path, svm, strlen(svm));
+    assert_int_equal(yk_source_open(path, YK_SPLIT_TRAIN, NULL, &s), YK_OK);
+    assert_string_equal(s->ops->name, "libsvm");
+    yk_source_free(s);
+    const char *packed = new_path(".gz");
+    compress_file(path, packed, GZIP);
+    assert_int_equal(yk_source_open(packed, YK_SPLIT_TRAIN, NULL, &s), YK_OK);
+    assert_string_equal(s->ops->name, "libsvm");
+    yk_source_free(s);
+    path = new_path(".txt");
+    put(path, clicks, strlen(clicks));
+    assert_int_equal(yk_source_open(path, YK_SPLIT_TRAIN, NULL, &s), YK_OK);
+    assert_string_equal(s->ops->name, "criteo");
+    yk_source_free(s);
+    assert_int_equal(yk_source_open("synth:digits", YK_SPLIT_TRAIN, NULL, &s), YK_OK);
+    assert_true(yk_source_has_test_split(s));
+    yk_source_free(s);
+
+    refuse_open("parquet:x", YK_EUSAGE,
+                "no data format is called parquet; there are: idx:DIRECTORY, tfrecord:FILES");
+    refuse_open(in_folder("nowhere"), YK_EDATA, "nowhere: no such file");
+    refuse_open("tfrecord:", YK_EUSAGE, "names no file");
+    path = new_path(".bin");
+    put(path, "what is this\n", 13);
+    refuse_open(path, YK_EDATA, "its content is of no known format");
+    put(path, "", 0);
+    refuse_open(path, YK_EDATA, "is empty");
+    /* A record of 376 bytes begins like a zlib file: 78 01. */
+    yk_file *f;
+    yk_rows rows;
+    path = new_path(".tfr");
+    assert_int_equal(yk_file_create(path, &f), YK_OK);
+    uint8_t record[376] = {0};
+    assert_int_equal(yk_tfr_write(f, record, sizeof record), YK_OK);
+    assert_int_equal(yk_file_close(f, YK_OK), YK_OK);
+    assert_int_equal(read_all(path, NULL, 1, &rows, NULL), YK_EDATA);
+    assert_says("record 1 at byte 0: this is no well-formed");
+    yk_rows_fini(&rows);
+}
+
+/* ---- real data, where it is */
+
+static void real_mnist_reads(void **state)
+{
+    (void)state;
+    char spec[512];
+    yk_source *s;
+    snprintf(spec, sizeof spec, "idx:%s/mnist", data_folder());
+    for (int test = 0; test < 2; test++) {
+        assert_int_equal(yk_source_open(spec, test ? YK_SPLIT_TEST : YK_SPLIT_TRAIN, NULL, &s), YK_OK);
+        assert_int_equal(s->examples, test ? 10000 : 60000);
+        assert_int_equal(s->dim, 784);
+        assert_int_equal(s->classes, 10);
+        assert_int_equal(s->cached->label[0], test ? 7 : 5);
+        assert_true(yk_source_has_test_split(s));
+        yk_source_free(s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(spec_is_taken_apart),          cmocka_unit_test(files_are_found_and_cut),
+        cmocka_unit_test(idx_directory_has_two_halves), cmocka_unit_test(idx_bad_sets_are_refused),
+        cmocka_unit_test(formats_are_recognised),       cmocka_unit_test(real_mnist_reads),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

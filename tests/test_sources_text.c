@@ -1,0 +1,534 @@
+/* data/libsvm.c and data/criteo.c: what they read, every fault that they name, and that blocks hold each line once. */
+#include "base/rng.h"
+#include "data/source.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+static char folder[64], path[128], spec[256];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/yoke-test-XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(path, sizeof path, "%s/data.txt", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    unlink(path);
+    return rmdir(folder);
+}
+
+static void put_bytes(const char *text, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void put(const char *text)
+{
+    put_bytes(text, strlen(text));
+}
+
+static void put_gz(const char *text, size_t size)
+{
+    gzFile f = gzopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(gzwrite(f, text, (unsigned)size), size);
+    assert_int_equal(gzclose(f), Z_OK);
+}
+
+static const char *spec_of(const char *format, const char *options)
+{
+    snprintf(spec, sizeof spec, "%s:%s%s", format, path, options);
+    return spec;
+}
+
+/* Everything, block by block, a few rows at a time. */
+static yk_status read_all(const char *text, const yk_source_options *o, yk_rows *rows, uint64_t *bad_out)
+{
+    yk_source *s;
+    yk_rows_init(rows, YK_ROWS_SPARSE, 0);
+    yk_status st = yk_source_open(text, YK_SPLIT_TRAIN, o, &s);
+    if (st)
+        return st;
+    for (size_t b = 0; b < s->nblocks && !st; b++) {
+        yk_reader *r;
+        size_t got = 1;
+        st = yk_source_read(s, b, &r);
+        if (st)
+            break;
+        while (!st && got)
+            st = yk_reader_next(r, rows, 7, &got);
+        yk_reader_free(r);
+    }
+    if (bad_out)
+        *bad_out = atomic_load(&s->bad);
+    yk_source_free(s);
+    return st;
+}
+
+static void read_well(const char *text, yk_rows *rows)
+{
+    if (read_all(text, NULL, rows, NULL))
+        fail_msg("%s", yk_error());
+}
+
+static void expect_fault(const char *text, const char *record, const char *reason)
+{
+    yk_rows rows;
+    assert_int_equal(read_all(text, NULL, &rows, NULL), YK_EDATA);
+    if (!strstr(yk_error(), record) || !strstr(yk_error(), reason) || !strstr(yk_error(), path))
+        fail_msg("'%s' does not name the file, '%s' and '%s'", yk_error(), record, reason);
+    yk_rows_fini(&rows);
+}
+
+/* ---- libsvm */
+
+static void check_small(const yk_rows *rows)
+{
+    assert_int_equal(rows->n, 4);
+    static const int32_t label[] = {1, 0, 1, 1};
+    static const uint64_t start[] = {0, 3, 5, 5, 7};
+    static const uint32_t index[] = {2, 16, 203, 0, 4, 1, 6};
+    static const float value[] = {0.5f, 1.0f, 2.25f, -1.5e-3f, 3.0f, 7.0f, 1.0f};
+    assert_memory_equal(rows->label, label, sizeof label);
+    assert_memory_equal(rows->start, start, sizeof start);
+    assert_memory_equal(rows->index, index, sizeof index);
+    assert_memory_equal(rows->value, value, sizeof value);
+}
+
+static const char small[] = "# a comment\n"
+                            "+1 3:0.5 17:1 204:2.25\n"
+                            "-1 qid:4 5:3 1:-1.5e-3   # unsorted\n"
+                            "\n"
+                            "1\n"
+                            "  1.0\t2:4\t7:1.0 2:3 ";
+
+static void libsvm_reads_lines(void **state)
+{
+    (void)state;
+    yk_rows rows;
+    put(small);
+    read_well(spec_of("libsvm", ""), &rows);
+    check_small(&rows);
+    yk_rows_fini(&rows);
+
+    put_gz(small, strlen(small));
+    read_well(spec_of("libsvm", ""), &rows);
+    check_small(&rows);
+    yk_rows_fini(&rows);
+
+    char crlf[512];
+    size_t n = 0;
+    for (const char *p = small; *p; p++) {
+        if (*p == '\n')
+            crlf[n++] = '\r';
+        crlf[n++] = *p;
+    }
+    put_bytes(crlf, n);
+    read_well(spec_of("libsvm", ""), &rows);
+    check_small(&rows);
+    yk_rows_fini(&rows);
+}
+
+static void libsvm_options(void **state)
+{
+    (void)state;
+    yk_rows rows;
+    put("5 0:1 9:1\n2 3:1\n");
+    read_well(spec_of("libsvm", "?base=0&features=10"), &rows);
+    assert_int_equal(rows.index[1], 9);
+    assert_int_equal(rows.label[0], 5);
+    assert_null(rows.value);
+    yk_rows_fini(&rows);
+    assert_int_equal(read_all(spec_of("libsvm", "?base=2"), NULL, &rows, NULL), YK_EUSAGE);
+    assert_int_equal(read_all(spec_of("libsvm", "?colour=2"), NULL, &rows, NULL), YK_EUSAGE);
+    yk_source_options o = {.features = 5};
+    assert_int_equal(read_all(spec_of("libsvm", "?base=0"), &o, &rows, NULL), YK_EDATA);
+    assert_non_null(strstr(yk_error(), "out of range"));
+    yk_rows_fini(&rows);
+}
+
+/* As strtod() reads them, rounded to float. */
+static void libsvm_numbers(void **state)
+{
+    (void)state;
+    static const char *const fixed[] = {"0",
+                                        "-0",
+                                        "1e-45",
+                                        "3.4028235e38",
+                                        ".5",
+                                        "5.",
+                                        "+2",
+                                        "1E+3",
+                                        "1e-400",
+                                        "0.1",
+                                        "1e22",
+                                        "1e23",
+                                        "123456789012345678901234567890",
+                                        "0.000000000000000000000000123",
+                                        "9007199254740993",
+                                        "4.35e-23"};
+    char text[64];
+    yk_rng r = yk_rng_seed(7, 7);
+    for (size_t i = 0; i < 3000; i++) {
+        if (i < sizeof fixed / sizeof *fixed)
+            strcpy(text, fixed[i]);
+        else
+            snprintf(text, sizeof text, "%.*g", 1 + (int)yk_rng_below(&r, 17),
+                     yk_rng_normal(&r) * pow(10.0, (int)yk_rng_below(&r, 50) - 25));
+        char line[96];
+        yk_rows rows;
+        snprintf(line, sizeof line, "1 1:%s 2:2\n", text);
+        put(line);
+        read_well(spec_of("libsvm", ""), &rows);
+        assert_true(rows.value[0] == (float)strtod(text, NULL));
+        yk_rows_fini(&rows);
+    }
+}
+
+static void libsvm_names_faults(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *record, *reason;
+    } fault[] = {
+        {"1 1:1\nx 2:1\n", "record 2 at byte 6", "label 'x' is not a number"},
+        {"1.5 1:1\n", "record 1 at byte 0", "'1.5' is not a class"},
+        {"-2 1:1\n", "record 1 at byte 0", "'-2' is not a class"},
+        {"99999999 1:1\n", "record 1 at byte 0", "is not a class"},
+        {"nan 1:1\n", "record 1 at byte 0", "label 'nan' is not a number"},
+        {"1 0:1\n", "record 1 at byte 2", "use ?base=0"},
+        {"1 3:1 a:1\n", "record 1 at byte 6", "index in 'a:1' is not a number"},
+        {"1 -3:1\n", "record 1 at byte 2", "is not a number"},
+        {"1 3:1 4\n", "record 1 at byte 7", "no ':' after the index in '4'"},
+        {"1 3:1 4 :5\n", "record 1 at byte 7", "no ':'"},
+        {"1 3:\n", "record 1 at byte 4", "value in '3:' is not a number"},
+        {"1 3:abc\n", "record 1 at byte 4", "value in '3:abc' is not a number"},
+        {"1 3:nan\n", "record 1 at byte 4", "is not a number"},
+        {"1 3:-inf\n", "record 1 at byte 4", "is not a number"},
+        {"1 3:0x10\n", "record 1 at byte 4", "is not a number"},
+        {"1 3:1e39\n", "record 1 at byte 4", "too large"},
+        {"1 3:1e999\n", "record 1 at byte 4", "too large"},
+        {"1 3:1e\n", "record 1 at byte 4", "is not a number"},
+        {"1 4294967296:1\n", "record 1 at byte 2", "out of range"},
+        {"1 99999999999999999999:1\n", "record 1 at byte 2", "is not a number"},
+        {"0 1:1\n-1 1:1\n", "record 2 at byte 6", "does not go with the others"},
+        {"-1 1:1\n2 1:1\n", "record 2 at byte 7", "does not go with the others"},
+    };
+    for (size_t i = 0; i < sizeof fault / sizeof *fault; i++) {
+        put(fault[i].text);
+        expect_fault(spec_of("libsvm", ""), fault[i].record, fault[i].reason);
+    }
+    put("");
+    expect_fault(spec_of("libsvm", ""), "", "empty");
+    unlink(path);
+    expect_fault(spec_of("libsvm", ""), "", "no such file");
+}
+
+static void bad_lines_can_be_skipped(void **state)
+{
+    (void)state;
+    yk_rows rows;
+    uint64_t bad;
+    yk_source_options o = {.skip_bad = 2};
+    put("1 1:1\nx\n0 2:1\n1 2\n1 3:1\n");
+    assert_int_equal(read_all(spec_of("libsvm", ""), &o, &rows, &bad), YK_OK);
+    assert_int_equal(rows.n, 3);
+    assert_int_equal(bad, 2);
+    yk_rows_fini(&rows);
+    o.skip_bad = 1;
+    assert_int_equal(read_all(spec_of("libsvm", ""), &o, &rows, &bad), YK_EDATA);
+    assert_non_null(strstr(yk_error(), "record 4 at byte 17"));
+    yk_rows_fini(&rows);
+}
+
+/* ---- blocks */
+
+/* Line i has index i + 1 and the label i % 2; lengths vary, one line is longer than a block. */
+static char *many_lines(size_t n, size_t *size_out)
+{
+    size_t cap = n * 64 + (3u << 20), at = 0;
+    char *text = malloc(cap);
+    assert_non_null(text);
+    for (size_t i = 0; i < n; i++) {
+        at += (size_t)sprintf(text + at, "%zu %zu:1 #", i % 2, i + 1);
+        size_t pad = i == n / 2 ? (5u << 19) : i % 29;
+        memset(text + at, '-', pad);
+        at += pad;
+        text[at++] = '\n';
+    }
+    *size_out = at;
+    return text;
+}
+
+static void blocks_hold_each_line_once(void **state)
+{
+    (void)state;
+    const size_t n = 70000;
+    size_t size;
+    char *text = many_lines(n, &size);
+    for (int zipped = 0; zipped < 2; zipped++) {
+        if (zipped)
+            put_gz(text, size);
+        else
+            put_bytes(text, size);
+        yk_source *s;
+        assert_int_equal(yk_source_open(spec_of("libsvm", ""), YK_SPLIT_TRAIN, NULL, &s), YK_OK);
+        if (zipped)
+            assert_int_equal(s->nblocks, 1);
+        else
+            assert_in_range(s->nblocks, 4, 100);
+        yk_source_free(s);
+        yk_rows rows;
+        read_well(spec_of("libsvm", ""), &rows);
+        assert_int_equal(rows.n, n);
+        for (size_t i = 0; i < n; i++) {
+            assert_int_equal(rows.index[i], i);
+            assert_int_equal(rows.label[i], i % 2);
+        }
+        yk_rows_fini(&rows);
+    }
+    free(text);
+}
+
+static void line_numbers_in_later_blocks(void **state)
+{
+    (void)state;
+    size_t size;
+    char *text = many_lines(70000, &size);
+    char *hit = strstr(text + size - 200000, "\n1 ");
+    assert_non_null(hit);
+    hit[1] = 'x';
+    size_t lines = 1;
+    for (const char *p = text; p <= hit; p++)
+        lines += *p == '\n';
+    put_bytes(text, size);
+    char record[64];
+    snprintf(record, sizeof record, "record %zu at byte %zu:", lines, (size_t)(hit + 1 - text));
+    expect_fault(spec_of("libsvm", ""), record, "not a number");
+    free(text);
+}
+
+static void truncated_gzip(void **state)
+{
+    (void)state;
+    size_t size;
+    char *text = many_lines(5000, &size);
+    put_gz(text, size);
+    free(text);
+    assert_int_equal(truncate(path, 9000), 0);
+    expect_fault(spec_of("libsvm", ""), "at byte", "truncated");
+}
+
+/* ---- criteo */
+
+#define INTS "1\t1\t5\t0\t1382\t4\t15\t2\t181\t1\t2\t\t2"
+#define CATS                                                                                                 \
+    "68fd1e64\t80e26c9b\tfb936136\t7b4723c4\t25c83c98\t7e0ccccf\tde7995b8\t1f89b562\ta73ee510\ta8cd5504\tb2" \
+    "cb9c98"                                                                                                 \
+    "\t37c9c164\t2824a5f6\t1adce6ef\t8ba8b39a\t891b62e7\te5ba7672\tf54016b9\t21ddcdc9\tb1252a9d\t07b5194c\t" \
+    "\t3a171ecb\tc5c50484\te8b83407\t9727dd16"
+
+static void criteo_reads_lines(void **state)
+{
+    (void)state;
+    yk_rows rows;
+    put("0\t" INTS "\t" CATS "\r\n1\t" INTS "\t" CATS);
+    read_well(spec_of("criteo", ""), &rows);
+    assert_int_equal(rows.n, 2);
+    assert_int_equal(rows.label[0], 0);
+    assert_int_equal(rows.label[1], 1);
+    assert_int_equal(yk_rows_entries(&rows, 0), 37); /* two are missing */
+    assert_null(rows.value);
+    assert_memory_equal(rows.index, rows.index + 37, 37 * sizeof *rows.index);
+    uint64_t hash = 0;
+    for (size_t i = 0; i < 37; i++) {
+        assert_true(rows.index[i] < 1u << 24);
+        assert_true(i == 0 || rows.index[i - 1] < rows.index[i]);
+        hash = yk_mix64(hash + rows.index[i]);
+    }
+    assert_int_equal(hash, UINT64_C(0x61a54bbffeb38b4d)); /* models depend on it: it must never change */
+    yk_rows_fini(&rows);
+
+    put_gz("0\t" INTS "\t" CATS "\n", strlen("0\t" INTS "\t" CATS "\n"));
+    read_well(spec_of("criteo", "?features=1000"), &rows);
+    assert_int_equal(rows.n, 1);
+    assert_in_range(rows.dim, 1, 1000);
+    assert_null(rows.value); /* fields that fall together are one feature of value 1 */
+    yk_rows_fini(&rows);
+    yk_source_options o = {.hash_bits = 5};
+    assert_int_equal(read_all(spec_of("criteo", ""), &o, &rows, NULL), YK_OK);
+    assert_in_range(rows.dim, 2, 32);
+    assert_in_range(yk_rows_entries(&rows, 0), 5, 31);
+    yk_rows_fini(&rows);
+    assert_int_equal(read_all(spec_of("criteo", "?bits=5&features=9"), NULL, &rows, NULL), YK_EUSAGE);
+    o.hash_bits = 60;
+    assert_int_equal(read_all(spec_of("criteo", ""), &o, &rows, NULL), YK_EUSAGE);
+}
+
+static const char no_fields[] =
+    "\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t";
+
+static uint32_t *first_integers(const int64_t *v, size_t n)
+{
+    char *text = malloc(n * 80), *p = text;
+    assert_non_null(text);
+    for (size_t i = 0; i < n; i++)
+        p += sprintf(p, "1\t%lld%s\n", (long long)v[i], no_fields);
+    put_bytes(text, (size_t)(p - text));
+    free(text);
+    yk_rows rows;
+    read_well(spec_of("criteo", "?bits=31"), &rows);
+    assert_int_equal(rows.n, n);
+    assert_int_equal(rows.start[n], n);
+    uint32_t *index = malloc(n * sizeof *index);
+    assert_non_null(index);
+    memcpy(index, rows.index, n * sizeof *index);
+    yk_rows_fini(&rows);
+    return index;
+}
+
+/* Up to 2 by itself, above floor(ln(v)^2): neighbours have the same feature where that is the same. */
+static void criteo_buckets(void **state)
+{
+    (void)state;
+    enum { N = 60000, BIG = 400 };
+    static int64_t v[N];
+    for (int64_t i = 0; i < N; i++)
+        v[i] = i - 10;
+    uint32_t *index = first_integers(v, N);
+    for (size_t i = 0; i + 1 < N; i++) {
+        bool same = v[i] > 2 && floor(pow(log((double)v[i]), 2)) == floor(pow(log((double)v[i + 1]), 2));
+        if ((index[i] == index[i + 1]) != same)
+            fail_msg("%lld and %lld", (long long)v[i], (long long)v[i + 1]);
+    }
+    free(index);
+    yk_rng r = yk_rng_seed(3, 3);
+    for (size_t i = 0; i + 1 < BIG; i += 2) {
+        v[i] = (int64_t)(yk_rng_u64(&r) >> (5 + yk_rng_below(&r, 40)));
+        v[i + 1] = v[i] + v[i] / (1 + yk_rng_below(&r, 60));
+        v[i] = v[i] > 900000000000000000 ? 900000000000000000 : v[i];
+        v[i + 1] = v[i + 1] > 999999999999999999 ? 999999999999999999 : v[i + 1];
+    }
+    index = first_integers(v, BIG);
+    for (size_t i = 0; i + 1 < BIG; i += 2) {
+        double a = pow(log((double)v[i]), 2), b = pow(log((double)v[i + 1]), 2);
+        if (fabs(a - round(a)) > 1e-9 && fabs(b - round(b)) > 1e-9 && v[i] > 2)
+            assert_int_equal(index[i] == index[i + 1], floor(a) == floor(b));
+    }
+    free(index);
+}
+
+static void criteo_categories(void **state)
+{
+    (void)state;
+    yk_rows rows;
+    char text[4096], *p = text;
+    static const char *const word[] = {"0000abcd",         "0000ABCD", "abcd", "0abcd",
+                                       "ffffffffffffffff", "0000abce", "0"};
+    for (size_t i = 0; i < 7; i++)
+        p += sprintf(p, "1\t\t\t\t\t\t\t\t\t\t\t\t\t\t%s%s\n", word[i], no_fields + 13);
+    p += sprintf(p, "1%s\tabcd\n", no_fields); /* another column */
+    put_bytes(text, (size_t)(p - text));
+    read_well(spec_of("criteo", "?bits=31"), &rows);
+    assert_int_equal(rows.start[8], 8);
+    assert_int_equal(rows.index[0], rows.index[1]);
+    for (size_t i = 1; i < 8; i++)
+        for (size_t k = i + 1; k < 8; k++)
+            assert_int_not_equal(rows.index[i], rows.index[k]);
+    yk_rows_fini(&rows);
+}
+
+static void criteo_names_faults(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *record, *reason;
+    } fault[] = {
+        {"2\t" INTS "\t" CATS "\n", "record 1 at byte 0", "label '2' is not 0 or 1"},
+        {"\t" INTS "\t" CATS "\n", "record 1 at byte 0", "label '' is not 0 or 1"},
+        {"01\t" INTS "\t" CATS "\n", "record 1 at byte 0", "label '01'"},
+        {"0\t" INTS "\n", "record 1 at byte 0", "14 columns, 40 are expected"},
+        {"0\t" INTS "\t" CATS "\t\n", "record 1 at byte 0", "41 columns"},
+        {"0\t" INTS "\t" CATS "\n\n", "record 2 at byte", "0 columns"},
+        {"0", "record 1 at byte 0", "1 columns"},
+        {"0\t1x\t" INTS "\t" CATS "\n", "record 1 at byte 0", "41 columns"},
+        {"0\t1x\t1\t5\t0\t1382\t4\t15\t2\t181\t1\t2\t\t2\t" CATS "\n", "record 1 at byte 2",
+         "column 2, '1x', is not an integer"},
+        {"0\t1\t-\t5\t0\t1382\t4\t15\t2\t181\t1\t2\t\t2\t" CATS "\n", "record 1 at byte 4",
+         "column 3, '-', is not an integer"},
+        {"0\t1\t1234567890123456789\t5\t0\t1382\t4\t15\t2\t181\t1\t2\t\t2\t" CATS "\n", "at byte 4",
+         "18 digits"},
+        {"0\t1.5\t1\t5\t0\t1382\t4\t15\t2\t181\t1\t2\t\t2\t" CATS "\n", "at byte 2",
+         "'1.5', is not an integer"},
+        {"0\t" INTS "\tg" CATS "\n", "at byte 33", "column 15, 'g68fd1e64', is not a hash"},
+        {"0\t" INTS "\t12345678901234567" CATS "\n", "at byte 33", "16 hex digits"},
+        {"0\t" INTS "\t" CATS "h\n", "record 1", "column 40, '9727dd16h', is not a hash"},
+        {"0\t" INTS "\t" CATS " \n", "record 1", "column 40, '9727dd16', is not a hash"},
+    };
+    for (size_t i = 0; i < sizeof fault / sizeof *fault; i++) {
+        put(fault[i].text);
+        expect_fault(spec_of("criteo", ""), fault[i].record, fault[i].reason);
+    }
+}
+
+static void criteo_blocks(void **state)
+{
+    (void)state;
+    enum { N = 30000 };
+    char *text = malloc(N * 512), *p = text;
+    assert_non_null(text);
+    for (int i = 0; i < N; i++)
+        p += sprintf(p, "%d\t%d\t1\t5\t0\t1382\t4\t15\t2\t181\t1\t2\t\t2\t" CATS "\n", i % 2, -i);
+    put_bytes(text, (size_t)(p - text));
+    free(text);
+    yk_rows rows;
+    yk_source *s;
+    assert_int_equal(yk_source_open(spec_of("criteo", ""), YK_SPLIT_TRAIN, NULL, &s), YK_OK);
+    assert_in_range(s->nblocks, 6, 100);
+    assert_int_equal(s->dim, 1 << 24);
+    assert_int_equal(s->classes, 2);
+    yk_source_free(s);
+    read_well(spec_of("criteo", ""), &rows);
+    assert_int_equal(rows.n, N);
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(rows.label[i], i % 2);
+    yk_rows_fini(&rows);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(libsvm_reads_lines),
+        cmocka_unit_test(libsvm_options),
+        cmocka_unit_test(libsvm_numbers),
+        cmocka_unit_test(libsvm_names_faults),
+        cmocka_unit_test(bad_lines_can_be_skipped),
+        cmocka_unit_test(blocks_hold_each_line_once),
+        cmocka_unit_test(line_numbers_in_later_blocks),
+        cmocka_unit_test(truncated_gzip),
+        cmocka_unit_test(criteo_reads_lines),
+        cmocka_unit_test(criteo_buckets),
+        cmocka_unit_test(criteo_categories),
+        cmocka_unit_test(criteo_names_faults),
+        cmocka_unit_test(criteo_blocks),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

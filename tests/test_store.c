@@ -1,0 +1,481 @@
+/* The store: that N workers in step are one worker with an N-fold batch, that the bound on staleness holds, and that
+ * copies of hot weights lose nothing. A small training loop stands in for the real one. */
+#include "scratch.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "data/feed.h"
+#include "dist/store.h"
+#include "model/model.h"
+#include <math.h>
+#include <time.h>
+
+enum { MOST_WORKERS = 6 };
+
+typedef struct {
+    const char *model, *data;
+    yk_optim_config optim;
+    int workers;
+    size_t batch;
+    uint64_t staleness, epochs, seed;
+} recipe;
+
+typedef struct {
+    const recipe *how;
+    yk_team *team;
+    yk_store *store;
+    yk_feed *feed;
+    yk_model *model;
+    float *weights; /* [nparams] at the end */
+    uint64_t examples[MOST_WORKERS];
+} kitchen;
+
+static yk_status one_step(kitchen *k, yk_work *work, int me, const yk_batch *b, yk_step_result *out)
+{
+    yk_view view;
+    yk_grad g = {.bias_key = UINT32_MAX, .rows = *b};
+    yk_status st = yk_store_pull(k->store, me, b, &view);
+    if (!st && b->n)
+        k->model->ops->grad(k->model, work, &view, b, &g);
+    if (!st)
+        st = yk_store_push(k->store, me, &g);
+    if (!st)
+        st = yk_store_clock(k->store, me, out);
+    k->examples[me] += b->n;
+    return st;
+}
+
+static yk_status steps_in_step(kitchen *k, yk_work *work, int me)
+{
+    yk_status st = YK_OK;
+    for (uint64_t epoch = 0; !st && epoch < k->how->epochs;) {
+        yk_batch b;
+        yk_step_result r;
+        if ((st = yk_feed_next(k->feed, me, &b)) || (st = one_step(k, work, me, &b, &r)))
+            break;
+        if (r.examples == 0)
+            yk_feed_epoch(k->feed, me, ++epoch);
+    }
+    return st;
+}
+
+static yk_status cook(void *context, int me)
+{
+    kitchen *k = context;
+    yk_work *work;
+    yk_status st = yk_model_work(k->model, k->how->batch, &work);
+    if (st)
+        return st;
+    if (k->how->staleness == 0) {
+        st = steps_in_step(k, work, me);
+    } else {
+        yk_batch b = {0};
+        yk_step_result r;
+        while (!(st = yk_feed_next(k->feed, me, &b)) && b.n)
+            if ((st = one_step(k, work, me, &b, &r)))
+                break;
+        yk_store_finish(k->store, me);
+    }
+    if (!st)
+        st = yk_store_settle(k->store, me);
+    if (!st && me == 0)
+        memcpy(k->weights, yk_store_table(k->store).w, k->model->nparams * sizeof *k->weights);
+    if (!st)
+        st = yk_team_meet(k->team, me);
+    yk_work_free(k->model, work);
+    return st;
+}
+
+/* Trains; the weights are the caller's to free. */
+static float *train(const recipe *how, size_t *n_out)
+{
+    yk_dataset d;
+    kitchen k = {.how = how};
+    yk_log_quiet(true);
+    assert_int_equal(yk_dataset_open(how->data, YK_SPLIT_TRAIN, NULL, YK_STREAM_NEVER, &d), YK_OK);
+    yk_model_shape shape = {.kind = d.kind, .dim = d.dim, .classes = d.classes, .bias = true};
+    assert_int_equal(yk_model_create(how->model, &shape, &k.model), YK_OK);
+    assert_int_equal(yk_team_create(how->workers, &k.team), YK_OK);
+    yk_store_config store = {.nparams = k.model->nparams,
+                             .sparse = k.model->sparse,
+                             .optim = how->optim,
+                             .team = k.team,
+                             .workers = how->workers,
+                             .staleness = how->staleness,
+                             .batch = how->batch,
+                             .mean_square = 0.1f};
+    yk_feed_plan plan = {.workers = how->workers,
+                         .batch = how->batch,
+                         .seed = how->seed,
+                         .epochs = how->epochs,
+                         .steps = UINT64_MAX,
+                         .in_step = how->staleness == 0};
+    assert_int_equal(yk_store_create(&store, &k.store), YK_OK);
+    assert_int_equal(yk_feed_create(&d, &plan, &k.feed), YK_OK);
+    k.weights = yk_alloc(k.model->nparams, sizeof *k.weights, "a test");
+    assert_non_null(k.weights);
+    assert_int_equal(yk_team_run(k.team, cook, &k), YK_OK);
+    uint64_t examples = 0;
+    for (int i = 0; i < how->workers; i++)
+        examples += k.examples[i];
+    assert_int_equal(examples, d.examples * how->epochs);
+    *n_out = k.model->nparams;
+    yk_feed_free(k.feed);
+    yk_store_free(k.store);
+    yk_team_free(k.team);
+    yk_model_free(k.model);
+    yk_dataset_fini(&d);
+    return k.weights;
+}
+
+/* The root mean square of the difference, in units of that of the weights. */
+static double difference(const float *a, const float *b, size_t n)
+{
+    double apart = 0.0, squares = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        assert_true(isfinite(a[i]) && isfinite(b[i]));
+        apart += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        squares += (double)a[i] * (double)a[i];
+    }
+    assert_true(squares > 0.0);
+    return sqrt(apart / squares);
+}
+
+/* ---- in step */
+
+static const struct {
+    const char *model, *data;
+} subjects[] = {{"softmax", "synth:digits?examples=600"},
+                {"logreg", "synth:ctr?features=2000&examples=3000"},
+                {"softmax", "synth:ctr?features=300&examples=600"}};
+
+/* With l1 and l2, and with sizes that do not divide. Rounding makes a little difference, a lost or doubled gradient, a
+ * wrong division or a decay that is made up for twice makes a large one. */
+static void workers_equal_a_larger_batch(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
+        for (int kind = 0; kind < YK_OPTIM_KINDS; kind++)
+            for (int regular = 0; regular < 3; regular++) {
+                recipe one = {.model = subjects[i].model,
+                              .data = subjects[i].data,
+                              .optim = yk_optim_defaults((yk_optim_kind)kind),
+                              .workers = 1,
+                              .batch = 51,
+                              .epochs = 2,
+                              .seed = 3};
+                one.optim.epsilon =
+                    1e-4; /* or rounding decides adagrad's first step where gradients cancel */
+                one.optim.l1 = regular == 1 ? 1e-4 : 0.0;
+                one.optim.l2 = regular == 2 ? 1e-2 : 0.0;
+                recipe three = one;
+                three.workers = 3;
+                three.batch = 17;
+                size_t n;
+                float *a = train(&one, &n), *b = train(&three, &n), *c = train(&three, &n);
+                double apart = difference(a, b, n);
+                if (!(apart < 1e-5))
+                    fail_msg("%s, %s, regularisation %d: %g apart", one.model,
+                             yk_optim_rule_of((yk_optim_kind)kind)->name, regular, apart);
+                assert_memory_equal(b, c, n * sizeof *b); /* and the same bits every time */
+                yk_free(a);
+                yk_free(b);
+                yk_free(c);
+            }
+}
+
+/* What the test above sees if one worker's gradient is missing: the bound is not too wide. */
+static void a_missing_gradient_would_be_seen(void **state)
+{
+    (void)state;
+    recipe one = {.model = "logreg",
+                  .data = "synth:ctr?features=2000&examples=3000",
+                  .optim = yk_optim_defaults(YK_SGD),
+                  .workers = 1,
+                  .batch = 51,
+                  .epochs = 2,
+                  .seed = 3};
+    recipe other = one;
+    other.optim.lr *= 0.99; /* much less than a gradient in three */
+    size_t n;
+    float *a = train(&one, &n), *b = train(&other, &n);
+    assert_true(difference(a, b, n) > 5e-3);
+    yk_free(a);
+    yk_free(b);
+}
+
+/* With one worker nothing can be lost: asynchronous is synchronous, to the bit. */
+static void one_worker_has_no_mode(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
+        for (int kind = 0; kind < YK_OPTIM_KINDS; kind++) {
+            recipe sync = {.model = subjects[i].model,
+                           .data = subjects[i].data,
+                           .optim = yk_optim_defaults((yk_optim_kind)kind),
+                           .workers = 1,
+                           .batch = 16,
+                           .epochs = 2,
+                           .seed = 3};
+            sync.optim.l2 = 1e-3;
+            recipe async = sync, bound = sync;
+            async.staleness = YK_ASYNC;
+            bound.staleness = 3;
+            size_t n;
+            /* freely an epoch is cut into runs of whole batches: the same order, the same batches */
+            float *a = train(&sync, &n), *b = train(&async, &n), *c = train(&bound, &n);
+            assert_memory_equal(a, b, n * sizeof *a);
+            assert_memory_equal(a, c, n * sizeof *a);
+            yk_free(a);
+            yk_free(b);
+            yk_free(c);
+        }
+}
+
+/* ---- the bound on staleness */
+
+typedef struct {
+    yk_team *team;
+    yk_store *store;
+    uint64_t bound, steps;
+    atomic_bool meeting;
+    atomic_int finished;
+    atomic_uint_fast64_t done[MOST_WORKERS]; /* steps that a worker is about to clock, or has */
+    atomic_uint_fast64_t furthest;           /* ahead of the slowest at the start of a step */
+    bool meet_often;
+} race;
+
+static void nap(long microseconds)
+{
+    nanosleep(&(struct timespec){.tv_nsec = microseconds * 1000}, NULL);
+}
+
+static yk_status get_together(race *r, int me)
+{
+    yk_status st = yk_team_meet(r->team, me);
+    if (!st)
+        st = yk_store_settle(r->store, me);
+    if (me == 0)
+        atomic_store(&r->meeting, false);
+    if (!st)
+        st = yk_team_meet(r->team, me);
+    return st ? st : yk_store_resume(r->store, me);
+}
+
+/* Worker 0 is slow and now and then calls all together; the others run as far ahead as they may. */
+static yk_status run_ahead(void *context, int me)
+{
+    race *r = context;
+    float zero[4] = {0};
+    for (uint64_t step = 0; step < r->steps;) {
+        yk_status st;
+        if (atomic_load(&r->meeting)) {
+            if ((st = get_together(r, me)))
+                return st;
+            continue;
+        }
+        yk_view view;
+        yk_step_result result;
+        yk_grad g = {.examples = 1, .dense = zero, .bias_key = UINT32_MAX};
+        if ((st = yk_store_pull(r->store, me, &(yk_batch){0}, &view)))
+            return st;
+        uint64_t slowest = atomic_load(&r->done[0]), ahead = step > slowest ? step - slowest : 0;
+        uint64_t so_far = atomic_load(&r->furthest);
+        while (ahead > so_far && !atomic_compare_exchange_weak(&r->furthest, &so_far, ahead))
+            ;
+        if (me == 0)
+            nap(300);
+        if ((st = yk_store_push(r->store, me, &g)))
+            return st;
+        atomic_store(&r->done[me], ++step);
+        if (me == 0 && r->meet_often && step % 3 == 0)
+            atomic_store(&r->meeting, true);
+        if ((st = yk_store_clock(r->store, me, &result)))
+            return st;
+    }
+    yk_store_finish(r->store, me);
+    atomic_fetch_add(&r->finished, 1);
+    while (atomic_load(&r->finished) < 4) { /* those without steps left still come to meetings */
+        if (!atomic_load(&r->meeting)) {
+            nap(50);
+            continue;
+        }
+        yk_status st = get_together(r, me);
+        if (st)
+            return st;
+    }
+    return YK_OK;
+}
+
+static void nobody_runs_away(void **state)
+{
+    (void)state;
+    static const uint64_t bounds[] = {1, 2, 3, 10, 100};
+    for (size_t i = 0; i < 2 * sizeof bounds / sizeof *bounds; i++) {
+        race r = {.bound = bounds[i / 2], .steps = 110, .meet_often = i % 2};
+        assert_int_equal(yk_team_create(4, &r.team), YK_OK);
+        yk_store_config c = {.nparams = 4,
+                             .optim = yk_optim_defaults(YK_SGD),
+                             .team = r.team,
+                             .workers = 4,
+                             .staleness = r.bound,
+                             .batch = 4096, /* long steps: each one's staleness is looked at */
+                             .mean_square = 1.0f,
+                             .interrupted = &r.meeting};
+        assert_int_equal(yk_store_create(&c, &r.store), YK_OK);
+        assert_int_equal(yk_team_run(r.team, run_ahead, &r), YK_OK);
+        uint64_t furthest = atomic_load(&r.furthest);
+        if (furthest > r.bound)
+            fail_msg("a worker was %llu steps ahead where %llu are allowed", (unsigned long long)furthest,
+                     (unsigned long long)r.bound);
+        /* it is a bound, not a lock-step: they do run ahead (copies of hot weights take half of it, see store.h) */
+        assert_true(furthest >= (r.bound < 64 ? r.bound : r.bound / 2));
+        assert_int_equal(yk_store_steps(r.store), 4 * 110);
+        yk_staleness seen;
+        yk_store_staleness(r.store, &seen);
+        assert_true(seen.observed > 0 && seen.max > 0.0);
+        yk_store_free(r.store);
+        yk_team_free(r.team);
+    }
+}
+
+/* ---- copies of hot weights */
+
+enum { KEYS = 20000, ROWS = 400, NNZ = 30 };
+
+typedef struct {
+    yk_team *team;
+    yk_store *store;
+    yk_rows rows;
+    float err[ROWS];
+    size_t batch;
+    bool settled_well[MOST_WORKERS];
+} pantry;
+
+/* Every worker pushes its share of the rows; then all copies must show the same. */
+static yk_status push_share(void *context, int me)
+{
+    pantry *p = context;
+    yk_status st = YK_OK;
+    uint32_t pick[ROWS];
+    for (uint32_t r = 0; r < ROWS; r++)
+        pick[r] = r;
+    for (size_t at = (size_t)me * p->batch; !st && at < ROWS; at += 4 * p->batch) {
+        yk_view view;
+        yk_step_result result;
+        yk_batch b = {&p->rows, pick + at, p->batch, 0};
+        yk_grad g = {.examples = b.n, .rows = b, .err = p->err + at, .bias_key = UINT32_MAX};
+        if (!(st = yk_store_pull(p->store, me, &b, &view)) && !(st = yk_store_push(p->store, me, &g)))
+            st = yk_store_clock(p->store, me, &result);
+    }
+    if (me == 3)
+        yk_store_finish(p->store, me); /* settles by finishing */
+    if (!st)
+        st = yk_store_settle(p->store, me);
+    if (!st)
+        st = yk_team_meet(p->team, me);
+    if (!st)
+        st = yk_store_resume(p->store, me);
+    yk_view view;
+    if (!st && !(st = yk_store_pull(p->store, me, &(yk_batch){0}, &view))) {
+        const float *table = yk_store_table(p->store).w;
+        p->settled_well[me] = view.hot > 0;
+        for (uint32_t k = 0; k < KEYS; k++)
+            p->settled_well[me] &= view.w[yk_view_at(&view, k)] == table[k];
+    }
+    return st;
+}
+
+/* Keys are powers of two in error and value, so that sums are exact in any order; freq 0 says that a worker's moves
+ * between merges are small, and then all of them count in full. */
+static void copies_lose_nothing(void **state)
+{
+    (void)state;
+    pantry p = {.batch = 4};
+    yk_rng rng = yk_rng_seed(1, 2);
+    yk_rows_init(&p.rows, YK_ROWS_SPARSE, 0);
+    for (int r = 0; r < ROWS; r++) {
+        uint32_t *index;
+        float *value;
+        assert_int_equal(yk_rows_sparse(&p.rows, NNZ, &index, &value), YK_OK);
+        for (int e = 0; e < NNZ; e++) /* the first twenty in nearly every row; cold ones in no two */
+            index[e] = e < 20 ? yk_rng_below(&rng, 40) : (uint32_t)(10000 + r * 10 + e - 20);
+        assert_int_equal(yk_rows_commit(&p.rows, NNZ, 0), YK_OK);
+        p.err[r] = (float)((int)yk_rng_below(&rng, 9) - 4);
+    }
+    yk_keymap map;
+    assert_int_equal(yk_keymap_make(&p.rows, NULL, KEYS, UINT32_MAX, 1024, &map), YK_OK);
+    assert_true(map.hot >= 40);
+    for (uint32_t k = 0; k < map.hot; k++)
+        map.freq[k] = 0.0f;
+    assert_int_equal(yk_keymap_rows(&map, &p.rows), YK_OK);
+    static float expected[KEYS];
+    for (size_t r = 0; r < ROWS; r++)
+        for (uint64_t e = p.rows.start[r]; e < p.rows.start[r + 1]; e++)
+            expected[p.rows.index[e]] -=
+                0.25f * p.err[r] * (p.rows.value ? p.rows.value[e] : 1.0f) / (float)p.batch;
+    assert_int_equal(yk_team_create(4, &p.team), YK_OK);
+    yk_store_config c = {.nparams = KEYS,
+                         .sparse = true,
+                         .optim = yk_optim_defaults(YK_SGD),
+                         .team = p.team,
+                         .workers = 4,
+                         .staleness = YK_ASYNC,
+                         .batch = p.batch,
+                         .keymap = &map};
+    c.optim.lr = 0.25;
+    assert_int_equal(yk_store_create(&c, &p.store), YK_OK);
+    assert_int_equal(yk_team_run(p.team, push_share, &p), YK_OK);
+    for (int i = 0; i < 4; i++)
+        assert_true(p.settled_well[i]);
+    assert_memory_equal(yk_store_table(p.store).w, expected, sizeof expected);
+    yk_staleness seen;
+    yk_store_staleness(p.store, &seen);
+    assert_int_equal(seen.hot, map.hot);
+    assert_true(seen.merges >= 4);
+    yk_store_free(p.store);
+    yk_team_free(p.team);
+    yk_keymap_fini(&map);
+    yk_rows_fini(&p.rows);
+}
+
+/* ---- all modes and rules on many threads: for the sanitizers, and that all of it ends */
+
+static void every_rule_runs_freely(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
+        for (int kind = 0; kind < YK_OPTIM_KINDS; kind++)
+            for (int m = 0; m < 3; m++) {
+                recipe how = {.model = subjects[i].model,
+                              .data = subjects[i].data,
+                              .optim = yk_optim_defaults((yk_optim_kind)kind),
+                              .workers = 4,
+                              .batch = 8,
+                              .epochs = 2,
+                              .seed = 3,
+                              .staleness = m == 0   ? YK_ASYNC
+                                           : m == 1 ? 2
+                                                    : 80};
+                how.optim.l2 = m == 1 ? 1e-3 : 0.0;
+                size_t n;
+                float *w = train(&how, &n), largest = 0.0f;
+                for (size_t k = 0; k < n; k++) {
+                    assert_true(isfinite(w[k]));
+                    largest = fmaxf(largest, fabsf(w[k]));
+                }
+                assert_true(largest > 0.0f);
+                yk_free(w);
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(workers_equal_a_larger_batch), cmocka_unit_test(a_missing_gradient_would_be_seen),
+        cmocka_unit_test(one_worker_has_no_mode),       cmocka_unit_test(nobody_runs_away),
+        cmocka_unit_test(copies_lose_nothing),          cmocka_unit_test(every_rule_runs_freely),
+    };
+    return cmocka_run_group_tests_name("store", tests, NULL, NULL);
+}

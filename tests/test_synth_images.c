@@ -1,0 +1,146 @@
+/* data/synth_images.c: the same bytes everywhere, any picture by itself, and neither too easy nor too hard. */
+#include "read_all.h"
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "data/synth_images.h"
+
+static void refuse(const char *spec, const char *part)
+{
+    yk_source *s = NULL;
+    assert_error(yk_source_open(spec, YK_SPLIT_TRAIN, NULL, &s), YK_EUSAGE, part);
+}
+
+static yk_source *open_well(const char *spec, yk_split split)
+{
+    yk_source *s;
+    if (yk_source_open(spec, split, NULL, &s))
+        fail_msg("%s", yk_error());
+    return s;
+}
+
+static void check_shape(const yk_source *s, size_t size, size_t channels)
+{
+    assert_int_equal(s->kind, YK_ROWS_U8);
+    assert_int_equal(s->height, size);
+    assert_int_equal(s->width, size);
+    assert_int_equal(s->channels, channels);
+    assert_int_equal(s->dim, size * size * channels);
+}
+
+static uint64_t hash_bytes(const uint8_t *p, size_t n)
+{
+    uint64_t h = 0;
+    for (size_t i = 0; i < n; i++)
+        h = yk_mix64(h + p[i] + 1);
+    return h;
+}
+
+/* gcc and clang on x86-64 gave these: every platform has to. */
+static void pictures_golden(void **state)
+{
+    (void)state;
+    static const struct {
+        yk_pictures_shape shape;
+        uint64_t hash;
+    } cases[] = {
+        {{.size = 32, .channels = 3, .classes = 10, .seed = 1}, UINT64_C(0xa0f4dc2866bb60e)},
+        {{.size = 45, .channels = 1, .classes = 3, .seed = 2}, UINT64_C(0x94703d34a1ce8f04)},
+        {{.size = 225, .channels = 3, .classes = 100, .seed = 3}, UINT64_C(0x189ef1edd4aa02a3)},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        size_t dim = cases[k].shape.size * cases[k].shape.size * cases[k].shape.channels;
+        uint8_t *pixels = malloc(dim); /* exactly: nothing may be written behind it */
+        yk_pictures *p = yk_pictures_create(&cases[k].shape);
+        assert_true(p && pixels);
+        uint64_t h = 0;
+        for (uint64_t i = 0; i < 50; i++) {
+            int class = yk_pictures_make(p, i, pixels);
+            assert_in_range(class, 0, cases[k].shape.classes - 1);
+            h = yk_mix64(h + hash_bytes(pixels, dim) + (uint64_t) class);
+        }
+        yk_free(p);
+        free(pixels);
+        assert_int_equal(h, cases[k].hash);
+    }
+}
+
+static void pictures_as_a_source(void **state)
+{
+    (void)state;
+    yk_source *s = open_well("synth:images", YK_SPLIT_TRAIN);
+    check_shape(s, 32, 3);
+    assert_int_equal(s->classes, 10);
+    assert_int_equal(s->examples, 50000);
+    assert_true(yk_source_has_test_split(s));
+    yk_source_free(s);
+    s = open_well("synth:images?size=224&classes=1000&channels=1&examples=7&test=5", YK_SPLIT_TEST);
+    check_shape(s, 224, 1);
+    assert_int_equal(s->classes, 1000);
+    assert_int_equal(s->examples, 5);
+    yk_source_free(s);
+    yk_rows rows;
+    assert_int_equal(read_all("synth:images?examples=3000&seed=4&size=20", NULL, 99, &rows, NULL), YK_OK);
+    assert_int_equal(rows.n, 3000);
+    yk_pictures *p =
+        yk_pictures_create(&(yk_pictures_shape){.size = 20, .channels = 3, .classes = 10, .seed = 4});
+    assert_non_null(p);
+    size_t count[10] = {0};
+    for (size_t i = 3000; i-- > 0;) {
+        uint8_t pixels[1200];
+        assert_int_equal(yk_pictures_make(p, i, pixels), rows.label[i]);
+        assert_memory_equal(pixels, rows.u8 + i * 1200, 1200);
+        count[rows.label[i]]++;
+    }
+    for (int c = 0; c < 10; c++)
+        assert_in_range(count[c], 230, 370);
+    yk_free(p);
+    yk_rows_fini(&rows);
+    refuse("synth:images?size=8", "size=8: a whole number from 16");
+    refuse("synth:images?channels=2", "channels=2");
+    refuse("synth:images?colours=2", "no option is called colours");
+}
+
+/* The mean pictures of the classes tell something, but not much: objects move, and no class is brighter. */
+static void pictures_are_learnable(void **state)
+{
+    (void)state;
+    enum { N = 4000, HALF = 2000, DIM = 3072 };
+    yk_rows rows;
+    assert_int_equal(read_all("synth:images?examples=4000", NULL, 500, &rows, NULL), YK_OK);
+    static double mean[10][DIM];
+    size_t count[10] = {0}, right = 0;
+    memset(mean, 0, sizeof mean);
+    for (size_t i = 0; i < HALF; i++) {
+        count[rows.label[i]]++;
+        for (size_t k = 0; k < DIM; k++)
+            mean[rows.label[i]][k] += rows.u8[i * DIM + k];
+    }
+    for (size_t i = HALF; i < N; i++) {
+        int best = 0;
+        double least = 1e300;
+        for (int c = 0; c < 10; c++) {
+            double d = 0.0;
+            for (size_t k = 0; k < DIM; k++) {
+                double e = rows.u8[i * DIM + k] - mean[c][k] / (double)count[c];
+                d += e * e;
+            }
+            best = d < least ? c : best;
+            least = d < least ? d : least;
+        }
+        right += best == rows.label[i];
+    }
+    print_message("the nearest mean is right for %zu of %d\n", right, N - HALF);
+    assert_in_range(right, HALF * 25 / 100, HALF * 60 / 100);
+    yk_rows_fini(&rows);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pictures_golden),
+        cmocka_unit_test(pictures_as_a_source),
+        cmocka_unit_test(pictures_are_learnable),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,156 @@
+/* Whole runs inside a test program: options as one string, models as bytes.
+ *
+ *     yk_result r;
+ *     st = train("model=softmax data=synth:digits?examples=300 out=a", 0, &r);   // out: a folder in the test's own
+ *     st = train("out=a resume=true", 1, &r);                                    // 1: as if SIGTERM came at once
+ *     yk_result_fini(&r);
+ */
+#ifndef YK_TESTS_TRAINING_H
+#define YK_TESTS_TRAINING_H
+
+#include "scratch.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "train/train.h"
+#include <sys/stat.h>
+
+/* Where the option `out` of the string says, in the test's folder; NULL: nowhere. */
+static inline const char *run_folder(const char *options)
+{
+    const char *at = strstr(options, "out=");
+    char name[64];
+    if (!at || sscanf(at, "out=%63s", name) != 1)
+        return NULL;
+    return in_folder(name);
+}
+
+static inline void set_all(yk_config *c, const char *options)
+{
+    char *copy = strdup(options), *rest = copy;
+    assert_non_null(copy);
+    for (char *word; (word = strtok_r(rest, " ", &rest));) {
+        char *equals = strchr(word, '=');
+        assert_non_null(equals);
+        *equals = '\0';
+        if (strcmp(word, "steps") == 0)
+            c->epochs = 0;
+        const char *value = strcmp(word, "out") ? equals + 1 : run_folder(options);
+        assert_int_equal(yk_config_set(c, word, value), YK_OK);
+    }
+    free(copy);
+}
+
+/* What a run says goes to a file: most warnings are meant for larger data, and some are looked for (warned). */
+static inline int divert_stderr(void)
+{
+    int aside = dup(STDERR_FILENO), fd = open(in_folder("said"), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    assert_true(aside >= 0 && fd >= 0);
+    assert_int_equal(dup2(fd, STDERR_FILENO), STDERR_FILENO);
+    close(fd);
+    return aside;
+}
+
+static inline void restore_stderr(int aside)
+{
+    fflush(stderr);
+    assert_int_equal(dup2(aside, STDERR_FILENO), STDERR_FILENO);
+    close(aside);
+}
+
+/* As the command line does it: a resumed run's own configuration first. Without `out` nothing is kept. */
+static inline yk_status train(const char *options, int stop_signal, yk_result *out)
+{
+    const volatile sig_atomic_t stop = stop_signal;
+    const char *dir = run_folder(options);
+    yk_config c;
+    yk_config_init(&c);
+    yk_log_quiet(true);
+    *out = (yk_result){0};
+    if (dir && strstr(options, "resume=true")) {
+        char path[300];
+        snprintf(path, sizeof path, "%s/config.ini", dir);
+        if (access(path, R_OK) == 0)
+            assert_int_equal(yk_config_load(&c, path), YK_OK);
+    }
+    if (!dir)
+        assert_int_equal(yk_config_set(&c, "out", "none"), YK_OK);
+    set_all(&c, options);
+    int aside = divert_stderr();
+    yk_status st = yk_train(&c, &stop, yk_now(), out);
+    restore_stderr(aside);
+    yk_config_fini(&c);
+    return st;
+}
+
+__attribute__((format(printf, 2, 3))) static inline yk_status train_f(yk_result *out, const char *format, ...)
+{
+    char options[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(options, sizeof options, format, args);
+    va_end(args);
+    return train(options, 0, out);
+}
+
+/* A file's bytes; the caller frees. */
+static inline uint8_t *bytes_of(const char *path, size_t *n_out)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        fail_msg("%s: there is no such file", path);
+    size_t cap = 1 << 22;
+    uint8_t *p = malloc(cap);
+    assert_non_null(p);
+    *n_out = fread(p, 1, cap, f);
+    assert_true(*n_out < cap);
+    fclose(f);
+    return p;
+}
+
+static inline bool same_files(const char *a, const char *b)
+{
+    size_t na, nb;
+    uint8_t *pa = bytes_of(a, &na), *pb = bytes_of(b, &nb);
+    bool same = na == nb && memcmp(pa, pb, na) == 0;
+    free(pa);
+    free(pb);
+    return same;
+}
+
+/* The weights of two runs' last checkpoints, of the same step, to the bit. */
+static inline void assert_same_model(const yk_result *a, const yk_result *b)
+{
+    char pa[400], pb[400];
+    assert_non_null(a->checkpoint);
+    assert_non_null(b->checkpoint);
+    assert_string_equal(strrchr(a->checkpoint, '/'), strrchr(b->checkpoint, '/'));
+    snprintf(pa, sizeof pa, "%s/model.safetensors", a->checkpoint);
+    snprintf(pb, sizeof pb, "%s/model.safetensors", b->checkpoint);
+    if (!same_files(pa, pb))
+        fail_msg("%s and %s differ", pa, pb);
+}
+
+/* Whether the last run said so. */
+static inline bool warned(const char *part)
+{
+    size_t n;
+    char *said = (char *)bytes_of(in_folder("said"), &n);
+    said[n] = '\0';
+    bool found = strstr(said, part) != NULL;
+    free(said);
+    return found;
+}
+
+static inline void remove_run(const char *options)
+{
+    nftw(run_folder(options), remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Before a test: nothing of the one before, which may have failed. */
+static inline int clear_runs(void **state)
+{
+    return remove_folder(state) || mkdir(folder, 0700);
+}
+
+#endif
