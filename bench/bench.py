@@ -1,0 +1,475 @@
+"""Measures the promised figures, each beside its peer from the same run. Python's standard library only.
+
+    ./dev bench                 all rows
+    ./dev bench softmax-10      some of them; --list names them
+    ./dev bench --json FILE     also writes the figures to a file;  --quick: once instead of best of three
+
+A rate is the best of a few runs, yoke's and the peer's in turns: a machine that is busy for a moment slows down both.
+yoke's own rates (--json) leave loading out; where reading is the point, the whole process is timed. Peers are in
+peers.py; the Python that has them is $YK_PEERS/bin/python. MNIST is in $YK_DATA/mnist. What is missing is skipped with
+a word. The exit status is 1 where a figure falls short of its promise.
+"""
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FEATURES = 33762578
+WEIGHTS = 4 * FEATURES
+CTR = f"synth:ctr?features={FEATURES}&nnz=39"
+CORES = len(os.sched_getaffinity(0))
+
+
+class Skip(Exception):
+    """The row cannot be measured here; the text says why."""
+
+
+class Bench:
+    """What the rows share: the program, the data made for them, the repetitions."""
+
+    def __init__(self, options, folder):
+        self.yoke = os.path.abspath(options.yoke)
+        self.rounds = 1 if options.quick else 3
+        self.folder = folder
+        self.peers = os.path.join(os.path.abspath(os.environ.get("YK_PEERS", "none")), "bin", "python")
+        self.mnist = os.path.join(os.path.abspath(os.environ.get("YK_DATA", "none")), "mnist")
+        self.made = {}
+
+    # ---- running things
+
+    def run(self, command):
+        # In the temporary folder, where run directories may be left behind.
+        done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)}\nended with {done.returncode}: {done.stderr.strip()[-2000:]}")
+        return done.stdout
+
+    def train(self, *options, prefix=()):
+        """yoke train: its JSON summary, and the seconds that the whole process took."""
+        command = [*prefix, self.yoke, "train", *options, "--seed", "1", "--json", "--quiet", "--out", "none"]
+        start = time.perf_counter()
+        out = self.run(command)
+        seconds = time.perf_counter() - start
+        summary = json.loads(out.splitlines()[-1])
+        summary["process_seconds"] = seconds
+        return summary
+
+    def peer(self, *arguments):
+        if not os.access(self.peers, os.X_OK):
+            raise Skip("no Python with the peers (./dev peers makes one)")
+        return json.loads(self.run([self.peers, os.path.join(HERE, "peers.py"), *arguments]).splitlines()[-1])
+
+    def best(self, measure):
+        return max(measure() for _ in range(self.rounds))
+
+    def against(self, ours, theirs):
+        """Best rates of both, measured in turns; theirs is None, with the reason, where the peer is missing."""
+        us, them, version = 0.0, None, ""
+        for _ in range(self.rounds):
+            us = max(us, ours())
+            try:
+                measured = theirs()
+                them, version = max(them or 0.0, measured["rate"]), measured["version"]
+            except Skip as why:
+                version = str(why)
+        return us, them, version
+
+    # ---- data
+
+    def need_mnist(self):
+        if not os.path.isdir(self.mnist):
+            raise Skip("no MNIST ($YK_DATA/mnist)")
+        return self.mnist
+
+    def digits(self):
+        """MNIST where it is there, else made-up digits of the same shape (the speed is the same)."""
+        return f"idx:{self.mnist}" if os.path.isdir(self.mnist) else "synth:digits"
+
+    def generate(self, form, examples):
+        """Clicks in a file of that format, made once per run of the benchmark."""
+        key = (form, examples)
+        if key not in self.made:
+            path = os.path.join(self.folder, f"clicks-{examples}.{form}")
+            self.run([self.yoke, "data", "gen", f"{CTR}&examples={examples}&seed=1", "--out", path, "--format",
+                      form])
+            self.made[key] = path
+        return self.made[key]
+
+    def criteo_text(self, distinct=100_000, times=10):
+        """Lines of Criteo's form, with a power law in the hashes: so many different ones, the lot written so often."""
+        path = os.path.join(self.folder, "criteo.txt")
+        if path not in self.made:
+            rng = random.Random(1)
+            lines = []
+            for _ in range(distinct):
+                fields = ["1" if rng.random() < 0.25 else "0"]
+                for _ in range(13):
+                    fields.append("" if rng.random() < 0.2 else str(int(rng.paretovariate(0.6)) % 1000000 - 1))
+                for column in range(26):
+                    rank = int(rng.paretovariate(0.5 + column / 26)) % 10000000
+                    fields.append("" if rng.random() < 0.1 else f"{(rank * 2654435761 + column * 40503) % 2**32:08x}")
+                lines.append("\t".join(fields))
+            block = "\n".join(lines) + "\n"
+            with open(path, "w", encoding="ascii") as f:
+                for _ in range(times):
+                    f.write(block)
+            self.made[path] = distinct * times
+        return path, self.made[path]
+
+
+# ---- the rows: each returns a list of figures
+
+def figure(work, ours, theirs="", ratio="", must="", ok=None):
+    return {"work": work, "yoke": ours, "peer": theirs, "ratio": ratio, "must": must, "ok": ok}
+
+
+def human(rate, unit):
+    for limit, letter in ((1e6, " M"), (1e3, " k")):
+        if rate >= limit:
+            return f"{rate / limit:.3g}{letter} {unit}"
+    return f"{rate:.3g} {unit}"
+
+
+def compared(work, unit, must, us, them, version):
+    if them is None:
+        return figure(work, human(us, unit), f"skipped: {version}", "", f">= {must} x")
+    return figure(work, human(us, unit), f"{human(them, unit)} ({version})", f"{us / them:.1f} x", f">= {must} x",
+                  us / them >= must)
+
+
+def accuracy(b):
+    """MNIST softmax, sgd, batch 200, lr 0.5, 50 epochs: test accuracy"""
+    data, rows, reached = f"idx:{b.need_mnist()}", [], {}
+    for mode, workers in (("sync", 1), ("sync", 3), ("async", 3)):
+        s = b.train("--model", "softmax", "--data", data, "--optimizer", "sgd", "--batch", "200", "--lr", "0.5",
+                    "--epochs", "50", "--mode", mode, "--workers", str(workers))
+        got = 100 * s["test_accuracy"]
+        reached[mode, workers] = got
+        work = f"MNIST softmax, 50 epochs, {mode}, {workers} worker{'s' if workers > 1 else ''}"
+        if mode == "sync":
+            rows.append(figure(work, f"{got:.2f} %", "", f"{s['seconds']:.1f} s", ">= 92.3 %", got >= 92.3))
+        else:
+            gap = got - reached["sync", 3]
+            rows.append(figure(work, f"{got:.2f} %", f"sync: {reached['sync', 3]:.2f} %", f"{gap:+.2f} points",
+                               "within 0.5 points", abs(gap) <= 0.5))
+    return rows
+
+
+def softmax_row(b, batch, threads, must, epochs):
+    """As many threads on both sides: here they are workers in lock step that share the batch."""
+    def ours():
+        return b.train("--model", "softmax", "--data", b.digits(), "--batch", str(batch // threads), "--lr",
+                       "0.5" if batch >= 100 else "0.05", "--epochs", str(epochs), "--mode", "sync", "--workers",
+                       str(threads), "--eval-every", "1000000")["steps_per_second"]
+
+    extra = [b.mnist] if os.path.isdir(b.mnist) else []
+    us, them, version = b.against(ours, lambda: b.peer("softmax", str(batch), str(threads), *extra))
+    work = f"MNIST softmax, batch {batch}, {threads} thread{'s' if threads > 1 else ''}"
+    return compared(work, "steps/s", must, us, them, version)
+
+
+def softmax_10(b):
+    """MNIST softmax, batch 10, 1 thread, against PyTorch"""
+    return [softmax_row(b, 10, 1, 8, 10)]
+
+
+def softmax_200(b):
+    """MNIST softmax, batch 200, against PyTorch on as many threads"""
+    return [softmax_row(b, 200, threads, 4, 50) for threads in ((1, 2) if CORES >= 2 else (1,))]
+
+
+def logreg_rate(b, batch, workers=1, mode="sync", epochs=3, examples=1_000_000, more=()):
+    return b.train("--model", "logreg", "--data", f"{CTR}&examples={examples}&seed=1", "--batch", str(batch), "--lr",
+                   str(0.02 * (1 if batch == 1 else 10)), "--epochs", str(epochs), "--mode", mode, "--workers",
+                   str(workers), *more)
+
+
+def logreg_1(b):
+    """logreg, 33,762,578 features, 39 non-zeros, batch 1, 1 thread, against scikit-learn"""
+    def theirs():
+        return b.peer("sklearn", b.generate("cache", 1_000_000))
+
+    us, them, version = b.against(lambda: logreg_rate(b, 1)["examples_per_second"], theirs)
+    return [compared("logreg, 33.8 M features, batch 1, 1 thread", "examples/s", 4, us, them, version)]
+
+
+def logreg_100(b):
+    """the same, batch 100, against PyTorch's EmbeddingBag(sparse) + SGD"""
+    def theirs():
+        return b.peer("embedding", b.generate("cache", 1_000_000), "100", "1")
+
+    us, them, version = b.against(lambda: logreg_rate(b, 100)["examples_per_second"], theirs)
+    return [compared("logreg, 33.8 M features, batch 100, 1 thread", "examples/s", 20, us, them, version)]
+
+
+def threads_2(b):
+    """2 threads against 1, async, power-law keys; and more workers than cores"""
+    if CORES < 2:
+        raise Skip("needs two cores")
+    many = 4 * CORES
+    rows = []
+    for batch in (1, 100):
+        rates, losses = {}, {}
+        for _ in range(b.rounds):
+            for workers in (1, 2, many):
+                s = logreg_rate(b, batch, workers, "async", epochs=2, examples=2_000_000)
+                rates[workers] = max(rates.get(workers, 0), s["examples_per_second"])
+                losses[workers] = max(losses.get(workers, 0), s["test_loss"])
+        work = f"logreg, async, batch {batch}"
+        one = human(rates[1], "examples/s")
+        rows.append(figure(f"{work}, 2 threads against 1", human(rates[2], "examples/s"), one,
+                           f"{rates[2] / rates[1]:.2f} x", ">= 1.6 x", rates[2] >= 1.6 * rates[1]))
+        # "No worse" up to what one run differs from the next.
+        rows.append(figure(f"{work}, test loss of 2 threads", f"{losses[2]:.4f}", f"{losses[1]:.4f} (1 thread)",
+                           f"{losses[2] - losses[1]:+.4f}", "no worse", losses[2] <= losses[1] + 0.0005))
+        rows.append(figure(f"{work}, {many} workers on {CORES} cores", human(rates[many], "examples/s"), one,
+                           f"{rates[many] / rates[1]:.2f} x", "no collapse: >= 1 x", rates[many] >= rates[1]))
+    return rows
+
+
+def threads_16(b):
+    """16 threads on a machine with 16 cores, async, batch 1 and 100"""
+    if CORES < 16:
+        raise Skip(f"needs 16 cores, there are {CORES}")
+    rows = []
+    for batch in (1, 100):
+        rates, losses = {}, {}
+        for _ in range(b.rounds):
+            for workers in (1, 16):
+                s = logreg_rate(b, batch, workers, "async", epochs=2 if workers == 1 else 8, examples=8_000_000)
+                rates[workers] = max(rates.get(workers, 0), s["examples_per_second"])
+                losses[workers] = s["test_loss"]
+        rows.append(figure(f"logreg, async, batch {batch}, 16 threads", human(rates[16], "examples/s"),
+                           human(rates[1], "examples/s (1 thread)"), f"{rates[16] / rates[1]:.1f} x",
+                           ">= 40 M/s and >= 8 x; goal 80 M/s", rates[16] >= 40e6 and rates[16] >= 8 * rates[1]))
+        rows.append(figure(f"logreg, async, batch {batch}, 16 threads: test loss", f"{losses[16]:.4f}",
+                           f"{losses[1]:.4f} (1 thread, fewer epochs)"))
+    return rows
+
+
+ONE_CORE = ("taskset", "-c", "0")
+
+
+def reading(b, spec, examples, *options):
+    """Examples per second of the whole process, one epoch on one core, from start to exit."""
+    def measure():
+        s = b.train("--model", "logreg", "--data", spec, "--features", str(FEATURES), "--batch", "100", "--lr", "0.2",
+                    "--epochs", "1", "--workers", "1", "--stream", "always", *options, prefix=ONE_CORE)
+        if s["examples"] != examples:
+            raise RuntimeError(f"{spec}: {s['examples']} examples were trained on, not {examples}")
+        return examples / s["process_seconds"]
+
+    return b.best(measure)
+
+
+def read_tfrecord(b):
+    """TFRecords of clicks, CRC on, one core, end to end into training"""
+    path = b.generate("tfrecord", 1_000_000)
+    rate = reading(b, f"tfrecord:{path}", 1_000_000)
+    size = os.path.getsize(path) * rate / 1e6
+    return [figure("TFRecord into training, one core, whole process", human(rate, "examples/s"), "",
+                   f"{size / 1e6:.0f} MB/s", ">= 1 M/s", rate >= 1e6)]
+
+
+def read_criteo(b):
+    """Criteo text, hashed, one core, end to end into training"""
+    path, lines = b.criteo_text()
+    rate = reading(b, f"criteo:{path}", lines)
+    size = os.path.getsize(path) * rate / lines
+    return [figure("Criteo text into training, one core, whole process", human(rate, "lines/s"), "",
+                   f"{size / 1e6:.0f} MB/s", ">= 0.7 M/s", rate >= 0.7e6)]
+
+
+def memory(b):
+    """memory beyond the weights: logreg with sgd, data streamed from files"""
+    path = b.generate("tfrecord", 1_000_000)
+    s = b.train("--model", "logreg", "--data", f"tfrecord:{path}", "--features", str(FEATURES), "--optimizer", "sgd",
+                "--batch", "100", "--lr", "0.2", "--epochs", "1", "--stream", "always")
+    beyond = (s["peak_rss_bytes"] - WEIGHTS) / 1e6
+    return [figure("memory beyond the weights (135 MB), streamed", f"{beyond:.0f} MB", "", "", "<= 100 MB", beyond <= 100)]
+
+
+def start(b):
+    """start to first step on small data"""
+    rows = []
+    cases = [("1,000 made-up digits", "softmax", "synth:digits?examples=1000"),
+             ("10,000 made-up clicks", "logreg", "synth:ctr?features=100000&examples=10000")]
+    if os.path.isdir(b.mnist):
+        cases.append(("MNIST (gzipped)", "softmax", f"idx:{b.mnist}"))
+    for name, model, data in cases:
+        first = min(b.train("--model", model, "--data", data, "--batch", "10", "--lr", "0.05", "--steps", "10")
+                    ["first_step_seconds"] for _ in range(b.rounds))
+        rows.append(figure(f"start to first step, {name}", f"{first:.3f} s", "", "", "< 0.1 s", first < 0.1))
+    return rows
+
+
+MOMENTUM = ("--optimizer", "momentum", "--lr", "0.02")
+THREADS = (1, 2) if CORES >= 2 else (1,)
+
+
+def lenet_accuracy(b):
+    """MNIST, lenet5, batch 64, 6 epochs, momentum; Fashion-MNIST, 10 epochs: test accuracy"""
+    rows, reached = [], {}
+    for mode, workers, must in (("sync", 1, 98.9), ("sync", 3, 98.5), ("async", 3, None)):
+        s = b.train("--model", "lenet5", "--data", f"idx:{b.need_mnist()}", "--batch", "64", "--epochs", "6", *MOMENTUM,
+                    "--lr-schedule", "step", "--lr-decay", "0.1", "--lr-decay-epochs", "5", "--mode", mode, "--workers",
+                    str(workers))
+        got = reached[mode, workers] = 100 * s["test_accuracy"]
+        work = f"MNIST lenet5, 6 epochs, {mode}, {workers} worker{'s' if workers > 1 else ''}"
+        if must:
+            rows.append(figure(work, f"{got:.2f} %", "", f"{s['seconds']:.1f} s", f">= {must} %", got >= must))
+        else:
+            gap = got - reached["sync", 3]
+            rows.append(figure(work, f"{got:.2f} %", f"sync: {reached['sync', 3]:.2f} %", f"{gap:+.2f} points",
+                               "no more than 0.5 below", gap >= -0.5))
+    fashion = "/usr/share/datasets/fashion-mnist"
+    if not os.path.isdir(fashion):
+        return rows + [figure("Fashion-MNIST, lenet5, 10 epochs", "skipped: no package dataset-fashion-mnist")]
+    s = b.train("--model", "lenet5", "--data", f"idx:{fashion}", "--batch", "64", "--epochs", "10", *MOMENTUM)
+    got = 100 * s["test_accuracy"]
+    return rows + [figure("Fashion-MNIST, lenet5, 10 epochs", f"{got:.2f} %", "", f"{s['seconds']:.1f} s", ">= 89 %", got >= 89)]
+
+
+def net_rate(b, model, data, batch, threads, *more):
+    return b.train("--model", model, "--data", data, "--batch", str(batch), "--threads", str(threads), "--test", "none",
+                   *MOMENTUM, *more)
+
+
+def lenet(b):
+    """lenet5 training, batch 64 and 512, against PyTorch on as many threads"""
+    rows = []
+    for batch, must in ((64, 1.5), (512, 1.2)):
+        for threads in THREADS:
+            us, them, version = b.against(
+                lambda: net_rate(b, "lenet5", b.digits(), batch, threads, "--epochs", "1")["examples_per_second"],
+                lambda: b.peer("net", "lenet5", str(batch), str(threads)))
+            rows.append(compared(f"lenet5, batch {batch}, {threads} thread{'s' if threads > 1 else ''}", "images/s", must, us,
+                                 them, version))
+    return rows
+
+
+def lenet_workers(b):
+    """lenet5, batch 64 each, sync: 2 workers against 1"""
+    if CORES < 2:
+        raise Skip("needs two cores")
+    rates = {}
+    for _ in range(b.rounds):
+        for workers in (1, 2):
+            s = net_rate(b, "lenet5", b.digits(), 64, 1, "--epochs", "1", "--workers", str(workers))
+            rates[workers] = max(rates.get(workers, 0), s["examples_per_second"])
+    return [figure("lenet5, batch 64 each, sync, 2 workers against 1", human(rates[2], "images/s"), human(rates[1], "images/s"),
+                   f"{rates[2] / rates[1]:.2f} x", ">= 1.8 x", rates[2] >= 1.8 * rates[1])]
+
+
+def alexnet(b):
+    """alexnet, 224 x 224, batch 32, 2 threads, against PyTorch: images/s and peak memory"""
+    threads = min(2, CORES)
+    data = "synth:images?size=224&classes=1000&examples=64"
+    peaks = [0, 0]
+
+    def ours():
+        s = net_rate(b, "alexnet", data, 32, threads, "--steps", "4")
+        peaks[0] = s["peak_rss_bytes"]
+        return s["examples_per_second"]
+
+    def theirs():
+        measured = b.peer("net", "alexnet", "32", str(threads))
+        peaks[1] = measured["peak_rss_bytes"]
+        return measured
+
+    us, them, version = b.against(ours, theirs)
+    rows = [compared(f"alexnet, 224x224, batch 32, {threads} threads", "images/s", 0.8, us, them, version)]
+    if them:
+        rows.append(figure("alexnet, batch 32, peak memory", f"{peaks[0] / 1e6:.0f} MB", f"{peaks[1] / 1e6:.0f} MB ({version})",
+                           f"{peaks[0] / peaks[1]:.2f} x", "<= PyTorch's", peaks[0] <= peaks[1]))
+    return rows
+
+
+ROWS = {
+    "accuracy": accuracy,
+    "softmax-10": softmax_10,
+    "softmax-200": softmax_200,
+    "logreg-1": logreg_1,
+    "logreg-100": logreg_100,
+    "threads-2": threads_2,
+    "threads-16": threads_16,
+    "tfrecord": read_tfrecord,
+    "criteo": read_criteo,
+    "memory": memory,
+    "start": start,
+    "lenet-accuracy": lenet_accuracy,
+    "lenet": lenet,
+    "lenet-workers": lenet_workers,
+    "alexnet": alexnet,
+}
+
+
+# ---- the table
+
+COLUMNS = (("work", 52), ("yoke", 18), ("peer", 40), ("ratio", 13), ("must", 22))
+
+
+def show(row):
+    verdict = {True: "ok", False: "SHORT", None: ""}[row["ok"]]
+    print("  ".join(f"{row[name]:<{width}}" for name, width in COLUMNS) + "  " + verdict, flush=True)
+
+
+def machine():
+    model = "unknown CPU"
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        for line in f:
+            if line.startswith(("model name", "Model")):
+                model = line.split(":", 1)[1].strip()
+                break
+    return f"{model}, {CORES} cores, load {os.getloadavg()[0]:.1f}"
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--yoke", default=os.path.join(HERE, "..", "build", "yoke"), help=argparse.SUPPRESS)
+    parser.add_argument("--list", action="store_true", help="name the rows")
+    parser.add_argument("--quick", action="store_true", help="measure once instead of best of three")
+    parser.add_argument("--json", metavar="FILE", help="write the figures there as well")
+    parser.add_argument("name", nargs="*", help="rows to measure (all)")
+    options = parser.parse_args()
+    if options.list:
+        for name, row in ROWS.items():
+            print(f"{name:<15} {row.__doc__}")
+        return 0
+    unknown = [name for name in options.name if name not in ROWS]
+    if unknown:
+        parser.error(f"no row is called {unknown[0]}; there are {', '.join(ROWS)}")
+
+    start_time = time.time()
+    about = machine()
+    print(about)
+    print("  ".join(f"{name:<{width}}" for name, width in COLUMNS))
+    found = []
+    with tempfile.TemporaryDirectory(prefix="yoke-bench-") as folder:
+        bench = Bench(options, folder)
+        for name in options.name or ROWS:
+            try:
+                rows = ROWS[name](bench)
+            except Skip as why:
+                rows = [figure(ROWS[name].__doc__, f"skipped: {why}")]
+            except (RuntimeError, KeyError, TypeError, ValueError) as broken:
+                print(f"{name}: {type(broken).__name__}: {broken}", file=sys.stderr)
+                rows = [figure(ROWS[name].__doc__, "failed", ok=False)]
+            for row in rows:
+                show(row)
+                found.append({"name": name, **row})
+    verdicts = [row["ok"] for row in found]
+    print(f"{verdicts.count(True)} ok, {verdicts.count(False)} short, {verdicts.count(None)} without a verdict, "
+          f"{time.time() - start_time:.0f} s")
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as f:
+            json.dump({"machine": about, "figures": found}, f, indent=1)
+    return 1 if False in verdicts else 0
+
+
+sys.exit(main())
