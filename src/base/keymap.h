@@ -6,8 +6,8 @@
  *     yk_keymap_rows(&map, &rows);                                     // renames a whole block in place
  *     yk_keymap_restore(&map, w);                                      // w[inside] -> w[key], in place
  *
- * Only the hot keys and those whose places they take are moved; every other key keeps its name, so that the map is
- * small whatever the number of features. freq[i] is the expected sum of squared values of inside key i per example.
+ * Only the keys that are put into order and those whose places they take are moved; every other key keeps its name, so
+ * that the map is as large as the data's keys, not as the number of features. freq[i] is the expected sum of squared values of inside key i per example.
  * Read-only once made.
  */
 #ifndef YK_BASE_KEYMAP_H
