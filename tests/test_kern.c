@@ -26,7 +26,7 @@ static void assert_close(double got, double expected, double bound, const char *
 
 enum { DIM = 700, ROWS = 110 };
 
-/* Rows with numbers of entries around the widths of vectors; frequent keys are small ones. */
+/* Rows with numbers of entries around the widths of vectors; frequent keys are small ones, the last two are in none. */
 static void make_rows(yk_rows *rows, bool values)
 {
     static const size_t entries[] = {0, 1, 39, 15, 16, 17, 3, 200, 32, 7, 64};
@@ -38,13 +38,15 @@ static void make_rows(yk_rows *rows, bool values)
         bool taken[DIM] = {false};
         assert_int_equal(yk_rows_sparse(rows, want, &index, &value), YK_OK);
         while (n < want) {
-            uint32_t k = yk_rng_below(&random_state, yk_rng_below(&random_state, 3) ? DIM : 60);
+            uint32_t k = yk_rng_below(&random_state, yk_rng_below(&random_state, 3) ? DIM - 2 : 60);
             if (taken[k])
                 continue;
             taken[k] = true;
             index[n] = k;
-            if (values)
-                value[n] = uniform(0.25f, 2.0f) * (yk_rng_below(&random_state, 2) ? 1.0f : -1.0f);
+            if (values) {
+                value[n] = uniform(0.25f, 2.0f);
+                value[n] *= yk_rng_below(&random_state, 2) ? 1.0f : -1.0f;
+            }
             n++;
         }
         assert_int_equal(yk_rows_commit(rows, n, (int32_t)yk_rng_below(&random_state, 2)), YK_OK);
@@ -137,6 +139,68 @@ static void sparse_rows_meet_one_weight_per_column(void **state)
                 margins_and_sums(isa, &rows, 1 + (uint32_t)n * 9, false, n, 40);
             }
             margins_and_sums(isa, &rows, DIM, true, 70, 3); /* all of them are copies */
+        }
+        yk_rows_fini(&rows);
+    }
+}
+
+/* ---- many steps of one row */
+
+enum { BIAS_KEY = 5 };
+
+/* Against the plain kernel, and, to the bit, against the same rows cut into two batches and a rest. */
+static void steps_of_rows(yk_isa isa, const yk_rows *rows, uint32_t hot, bool copy_first, uint32_t bias,
+                          size_t n, size_t ahead)
+{
+    uint32_t pick[80 + 40];
+    float loss[81], cut_loss[80], right[80];
+    table t = make_table(hot, copy_first);
+    const size_t bytes = t.size * sizeof *t.block;
+    float *block[2] = {malloc(bytes), malloc(bytes)}; /* of the plain one, and of the pieces */
+    yk_view view[2] = {t.view, t.view};
+    for (int k = 0; k < 2; k++) {
+        assert_non_null(block[k]);
+        memcpy(block[k], t.block, bytes);
+        view[k].w = block[k] + (t.view.w - t.block);
+    }
+    yk_batch b = some_batch(rows, pick, n, ahead);
+    loss[n] = -77.0f;
+    OPS(isa)->descend(&t.view, &b, bias, 0.01f, loss);
+    assert_true(loss[n] == -77.0f);
+    yk_linear_ref.descend(&view[0], &b, bias, 0.01f, right);
+    for (size_t i = 0; i < n; i++)
+        assert_close((double)loss[i], (double)right[i], 1e-4, "loss of a step", isa, i);
+    for (size_t i = 0; i < t.size; i++)
+        assert_close((double)t.block[i], (double)block[0][i], 2e-5, "descend", isa, i);
+    for (size_t at = 0, size; at < n; at += size) {
+        size = at == 0 ? (n + 2) / 3 : n - at < 7 ? n - at : 7;
+        yk_batch piece = {rows, pick + at, size, n - at - size + ahead};
+        OPS(isa)->descend(&view[1], &piece, bias, 0.01f, cut_loss + at);
+    }
+    assert_memory_equal(loss, cut_loss, n * sizeof *loss);
+    assert_memory_equal(t.block, block[1], bytes);
+    free(t.block);
+    free(block[0]);
+    free(block[1]);
+}
+
+static void steps_one_row_at_a_time(void **state)
+{
+    (void)state;
+    random_state = yk_rng_seed(6, 0);
+    for (int values = 0; values < 2; values++) {
+        yk_rows rows;
+        make_rows(&rows, values);
+        /* the bias is no key of a row; here it would be, so keys from there on are moved, but not as far as the last */
+        for (uint64_t e = 0; e < rows.start[rows.n]; e++)
+            rows.index[e] += rows.index[e] >= BIAS_KEY;
+        EACH_ISA(isa)
+        {
+            for (size_t n = 0; n <= 70; n++) {
+                steps_of_rows(isa, &rows, 0, false, UINT32_MAX, n, 0);
+                steps_of_rows(isa, &rows, 48, true, BIAS_KEY, n, n % 41);
+                steps_of_rows(isa, &rows, 1 + (uint32_t)n * 9, false, DIM - 1, n, 40);
+            }
         }
         yk_rows_fini(&rows);
     }
@@ -450,6 +514,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sparse_rows_meet_one_weight_per_column),
+        cmocka_unit_test(steps_one_row_at_a_time),
         cmocka_unit_test(logistic_is_right),
         cmocka_unit_test(logistic_of_no_number_is_none),
         cmocka_unit_test(dense_rows_are_packed),

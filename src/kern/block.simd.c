@@ -1,9 +1,9 @@
 /* The products of block.h, compiled once per instruction set. A tile of sums stays in registers, so that a load feeds
  * several multiplications (16 lanes are Q registers: 1 zmm, 2 ymm or 4 of neon and sse):
  *
- *                       avx512            avx2             neon              sse
- *     mul    m x p      6 x 4 (24 sums)   6 x 1 (12)       6 x 1 (24)        2 x 1 (8)
- *     outer  m x k      4 x 6 (24)        3 x 4 (12)       4 x 6 (24)        2 x 4 (8)
+ *                       avx512, sve512    avx2             sve256          neon             sse
+ *     mul    m x p      6 x 4 (24 sums)   6 x 1 (12)       6 x 2 (24)      6 x 1 (24)       2 x 1 (8)
+ *     outer  m x k      4 x 6 (24)        3 x 4 (12)       4 x 6 (24)      4 x 6 (24)       2 x 4 (8)
  *
  * Terms are taken KC at a time: the vectors of a tile then stay in the L1 cache while all rows of A pass by.
  */
@@ -13,6 +13,9 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__ARM_FEATURE_SVE)
+#include <arm_sve.h>
+typedef svfloat32_t sve __attribute__((arm_sve_vector_bits(__ARM_FEATURE_SVE_BITS)));
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif
@@ -22,7 +25,7 @@ enum { MR = 6, NR = 4, OM = 4, OK = 6 };
 #elif defined(__AVX2__)
 enum { MR = 6, NR = 1, OM = 3, OK = 4 };
 #elif defined(__aarch64__)
-enum { MR = 6, NR = 1, OM = 4, OK = 6 };
+enum { MR = 6, NR = YK_VW / 4, OM = 4, OK = 6 };
 #else
 enum { MR = 2, NR = 1, OM = 2, OK = 4 };
 #endif
@@ -35,6 +38,15 @@ enum { KC = 160, PC = 96, Q = YK_LANES / YK_VW };
 #define UNROLLED _Pragma("GCC unroll 8")
 #endif
 
+/* The pieces of a pixel, in outer: one after the other where all registers are needed for one. */
+#if !defined(__aarch64__)
+#define PIECEWISE UNROLLED
+#elif defined(__clang__)
+#define PIECEWISE _Pragma("clang loop unroll(disable)")
+#else
+#define PIECEWISE _Pragma("GCC unroll 1")
+#endif
+
 #define ALWAYS static inline __attribute__((always_inline))
 
 /* sum + a * b, by name: a compiler that may contract does so in one tile and not in the next, and results would depend on
@@ -45,10 +57,24 @@ ALWAYS yk_vf fused(yk_vf a, yk_vf b, yk_vf sum)
     return (yk_vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)sum);
 #elif defined(__FMA__)
     return (yk_vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)sum);
+#elif defined(__ARM_FEATURE_SVE)
+    const sve r = svmla_f32_x(svptrue_b32(), (sve)sum, (sve)a, (sve)b);
+    return (yk_vf)r;
 #elif defined(__aarch64__)
     return (yk_vf)vfmaq_f32((float32x4_t)sum, (float32x4_t)a, (float32x4_t)b);
 #else
     return sum + a * b;
+#endif
+}
+
+/* A number in all lanes. SVE can load it so, if told. */
+ALWAYS yk_vf spread(const float *p)
+{
+#if defined(__ARM_FEATURE_SVE)
+    const sve r = svdup_n_f32(*p);
+    return (yk_vf)r;
+#else
+    return yk_vset(*p);
 #endif
 }
 
@@ -79,7 +105,7 @@ ALWAYS void tile(const yk_block_mul *w, int mr, int nr, size_t m, size_t p, size
             x[j] = yk_vload(b[j / Q] + w->b_k[k] + j % Q * YK_VW);
         UNROLLED
         for (int i = 0; i < mr; i++) {
-            const yk_vf weight = yk_vset(ak[i * w->a_m]);
+            const yk_vf weight = spread(ak + i * w->a_m);
             UNROLLED
             for (int j = 0; j < nr * Q; j++)
                 sum[i][j] = fused(weight, x[j], sum[i][j]);
@@ -146,13 +172,47 @@ ALWAYS float lane_sum(yk_vf v)
 {
 #if defined(__AVX512F__)
     return _mm512_reduce_add_ps((__m512)v);
-#endif
+#elif defined(__ARM_FEATURE_SVE)
+    return svaddv_f32(svptrue_b32(), (sve)v);
+#elif defined(__aarch64__)
+    return vaddvq_f32((float32x4_t)v);
+#else
     float lane[YK_VW];
     yk_vstore(lane, v);
     for (int half = YK_VW / 2; half; half /= 2)
         for (int l = 0; l < half; l++)
             lane[l] += lane[l + half];
     return lane[0];
+#endif
+}
+
+/* D(m + i, k + j) += the lanes of sum[i][j]. */
+ALWAYS void add_sums(const yk_block_outer *w, int om, int ok, size_t m, size_t k, yk_vf sum[OM][OK])
+{
+#if defined(__aarch64__)
+    /* By way of memory: with 24 of these side by side the compiler runs out of registers, and then it is the sums that it
+     * keeps in memory, all through the loop before. */
+    float part[OM][OK][YK_VW];
+    UNROLLED
+    for (int i = 0; i < om; i++) {
+        UNROLLED
+        for (int j = 0; j < ok; j++)
+            yk_vstore(part[i][j], sum[i][j]);
+    }
+    PIECEWISE
+    for (int i = 0; i < om; i++) {
+        PIECEWISE
+        for (int j = 0; j < ok; j++)
+            w->d[((int64_t)m + i) * w->d_m + (int64_t)k + j] += lane_sum(yk_vload(part[i][j]));
+    }
+#else
+    UNROLLED
+    for (int i = 0; i < om; i++) {
+        UNROLLED
+        for (int j = 0; j < ok; j++)
+            w->d[((int64_t)m + i) * w->d_m + (int64_t)k + j] += lane_sum(sum[i][j]);
+    }
+#endif
 }
 
 /* Sums over pixels p_begin .. p_end of om rows by ok terms. */
@@ -172,7 +232,7 @@ ALWAYS void outer_tile(const yk_block_outer *w, int om, int ok, size_t m, size_t
     for (int j = 0; j < ok; j++)
         x[j] = w->x + w->x_k[k + (size_t)j];
     for (size_t p = p_begin; p < p_end; p++) {
-        UNROLLED
+        PIECEWISE
         for (int q = 0; q < Q; q++) {
             yk_vf yv[OM];
             UNROLLED
@@ -187,12 +247,7 @@ ALWAYS void outer_tile(const yk_block_outer *w, int om, int ok, size_t m, size_t
             }
         }
     }
-    UNROLLED
-    for (int i = 0; i < om; i++) {
-        UNROLLED
-        for (int j = 0; j < ok; j++)
-            w->d[((int64_t)m + i) * w->d_m + (int64_t)k + j] += lane_sum(sum[i][j]);
-    }
+    add_sums(w, om, ok, m, k, sum);
 }
 
 ALWAYS void outer_terms(const yk_block_outer *w, int om, size_t m, size_t k, size_t k_end, size_t p,

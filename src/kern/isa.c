@@ -3,7 +3,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+
+static const char *const names[] = {"base", "sve"};
+
+int yk_isa_sve_bits(void)
+{
+    if (!(getauxval(AT_HWCAP) & HWCAP_SVE))
+        return 0;
+    int length = prctl(PR_SVE_GET_VL); /* in bytes, with flags above */
+    return length < 0 ? 0 : (length & PR_SVE_VL_LEN_MASK) * 8;
+}
+#else
 static const char *const names[] = {"base", "avx2", "avx512"};
+#endif
 
 const char *yk_isa_text(yk_isa isa)
 {
@@ -19,6 +35,10 @@ static yk_isa processor(void)
         return YK_ISA_AVX512;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
         return YK_ISA_AVX2;
+#elif defined(__aarch64__)
+    const int bits = yk_isa_sve_bits();
+    if (bits == 256 || bits == 512)
+        return YK_ISA_SVE;
 #endif
     return YK_ISA_BASE;
 }

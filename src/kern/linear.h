@@ -25,6 +25,11 @@ typedef struct {
     /* err[i] = sigmoid(z[i]) - label; returns the sum of the log-losses. */
     double (*logistic)(const float *z, const yk_batch *b, float *err);
 
+    /* Steps of stochastic gradient descent, a row each, one after the other: the margin of row i (and the bias, if
+     * there is a key of one) on the weights that row i - 1 left, its log-loss into loss[i], and at once
+     * w[key] -= lr * (sigmoid(z) - label) * value. The same bits however the rows are cut into batches. */
+    void (*descend)(const yk_view *v, const yk_batch *b, uint32_t bias_key, float lr, float *loss);
+
     /* The non-zeros of a batch of dense rows, with their labels: rows 0 .. b->n of `packed`, whose arrays have room for
      * b->n rows and b->n * dim + 16 entries. */
     void (*pack)(const yk_batch *b, yk_rows *packed);

@@ -6,6 +6,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__ARM_FEATURE_SVE)
+#include <arm_sve.h>
 #endif
 
 /* How many rows ahead their starts, their indices and the weights behind those are fetched: each needs the one
@@ -16,6 +18,16 @@ enum {
 }; /* keys are in order of frequency; this many weights are half of a level-2 cache */
 
 /* ---- sparse rows against one weight per column ---- */
+
+#if defined(__ARM_FEATURE_SVE)
+/* Where the weights of the entries in a vector lie; those that `in` leaves out are key 0. */
+static inline svint32_t sve_places(const yk_view *v, svbool_t in, const uint32_t *index)
+{
+    svuint32_t key = svld1_u32(in, index);
+    svint32_t at = svreinterpret_s32_u32(key);
+    return svadd_n_s32_m(svcmplt_n_u32(in, key, v->hot), at, v->shift);
+}
+#endif
 
 static inline YK_RACY float dot(const yk_view *v, const uint32_t *index, const float *value, size_t n)
 {
@@ -31,6 +43,39 @@ static inline YK_RACY float dot(const yk_view *v, const uint32_t *index, const f
         sum = _mm512_fmadd_ps(w, x, sum);
     }
     return _mm512_reduce_add_ps(sum);
+#elif defined(__ARM_FEATURE_SVE)
+    svfloat32_t sum = svdup_n_f32(0.0f);
+    for (size_t e = 0; e < n; e += svcntw()) {
+        svbool_t in = svwhilelt_b32_u64(e, n);
+        svfloat32_t w = svld1_gather_s32index_f32(in, v->w, sve_places(v, in, index + e));
+        svfloat32_t x = value ? svld1_f32(in, value + e) : svdup_n_f32(1.0f);
+        sum = svmla_f32_m(in, sum, w, x);
+    }
+    return svaddv_f32(svptrue_b32(), sum);
+#elif defined(__aarch64__)
+    /* One conditional select says from which table: less than working out each entry's place. */
+    const float *const shared = v->w, *const own = v->w + v->shift;
+    float a = 0.0f, b = 0.0f, c = 0.0f, d = 0.0f;
+    size_t e = 0;
+#define WEIGHT(at) ((index[at] < v->hot ? own : shared)[index[at]])
+    if (value)
+        for (; e + 4 <= n; e += 4) {
+            a += WEIGHT(e) * value[e];
+            b += WEIGHT(e + 1) * value[e + 1];
+            c += WEIGHT(e + 2) * value[e + 2];
+            d += WEIGHT(e + 3) * value[e + 3];
+        }
+    else
+        for (; e + 4 <= n; e += 4) {
+            a += WEIGHT(e);
+            b += WEIGHT(e + 1);
+            c += WEIGHT(e + 2);
+            d += WEIGHT(e + 3);
+        }
+    for (; e < n; e++)
+        a += WEIGHT(e) * (value ? value[e] : 1.0f);
+#undef WEIGHT
+    return (a + b) + (c + d);
 #else
     float sum[4] = {0};
     size_t e = 0;
@@ -51,31 +96,46 @@ static inline void places(const yk_view *v, const uint32_t *index, size_t n, int
     __m512i k = _mm512_maskz_loadu_epi32(in, index);
     __mmask16 hot = _mm512_cmplt_epu32_mask(k, _mm512_set1_epi32((int)v->hot));
     _mm512_storeu_si512(at, _mm512_mask_add_epi32(k, hot, k, _mm512_set1_epi32(v->shift)));
+#elif defined(__ARM_FEATURE_SVE)
+    for (size_t e = 0; e < n; e += svcntw()) {
+        svbool_t in = svwhilelt_b32_u64(e, n);
+        svst1_s32(in, at + e, sve_places(v, in, index + e));
+    }
 #else
     for (size_t e = 0; e < n; e++)
         at[e] = (int32_t)yk_view_at(v, index[e]);
 #endif
 }
 
+/* These are inlined by force: a function that only fetches has no effect that gcc can see, and it would drop the call. */
+#define FETCH static inline __attribute__((always_inline)) YK_RACY
+
 /* Fetches the weights of a row to come that are not hot: those are in a cache, and fetching them too costs more than
- * all misses together. */
-static inline YK_RACY void fetch_cold(const yk_view *v, const uint32_t *index, size_t n)
+ * all misses together. Cold are keys from `from` on. */
+FETCH void fetch_cold(const yk_view *v, uint32_t from, const uint32_t *index, size_t n)
 {
 #if defined(__AVX512F__)
-    const __m512i cold = _mm512_set1_epi32(COLD_FROM);
+    const __m512i cold = _mm512_set1_epi32((int)from);
     for (size_t e = 0; e < n; e += 16) {
         __mmask16 in = n - e >= 16 ? 0xffff : (__mmask16)((1u << (n - e)) - 1);
         __m512i k = _mm512_maskz_loadu_epi32(in, index + e);
         for (unsigned m = _mm512_mask_cmpge_epu32_mask(in, k, cold); m; m &= m - 1)
             __builtin_prefetch(v->w + index[e + (size_t)__builtin_ctz(m)], 1);
     }
+#elif defined(__aarch64__)
+    /* There is no mask to walk, and no branch here could be predicted: what is not cold fetches this place instead. */
+    const float here = 0.0f, *const w = v->w;
+    for (size_t e = 0; e < n; e++) {
+        const float *at = w + index[e];
+        __builtin_prefetch(index[e] >= from ? at : &here, 1);
+    }
 #else
-    (void)v, (void)index, (void)n;
+    (void)v, (void)from, (void)index, (void)n;
 #endif
 }
 
 /* Every cache line of [begin, end), the last one too. */
-static inline void fetch_range(const void *begin, const void *end)
+FETCH void fetch_range(const void *begin, const void *end)
 {
     for (const char *p = (const char *)((uintptr_t)begin & ~(uintptr_t)63); p < (const char *)end; p += 64)
         __builtin_prefetch(p);
@@ -83,7 +143,7 @@ static inline void fetch_range(const void *begin, const void *end)
 
 /* Reads rows that may not have arrived from memory yet: starts of the farthest, indices of the nearer ones. `i` may lie
  * in the part of pick that is only announced. */
-static inline YK_RACY void fetch_ahead(const yk_view *v, const yk_batch *b, size_t i)
+FETCH void fetch_ahead(const yk_view *v, uint32_t cold, const yk_batch *b, size_t i)
 {
     const yk_rows *rows = b->rows;
     size_t end = b->n + b->ahead;
@@ -99,7 +159,7 @@ static inline YK_RACY void fetch_ahead(const yk_view *v, const yk_batch *b, size
     }
     if (i + WEIGHT_AHEAD < end) {
         uint64_t s = rows->start[b->pick[i + WEIGHT_AHEAD]];
-        fetch_cold(v, rows->index + s, rows->start[b->pick[i + WEIGHT_AHEAD] + 1] - s);
+        fetch_cold(v, cold, rows->index + s, rows->start[b->pick[i + WEIGHT_AHEAD] + 1] - s);
     }
 }
 
@@ -108,7 +168,7 @@ static YK_RACY void margins(const yk_view *v, const yk_batch *b, float *z)
     const yk_rows *rows = b->rows;
     for (size_t i = 0; i < b->n; i++) {
         uint64_t s = rows->start[b->pick[i]];
-        fetch_ahead(v, b, i);
+        fetch_ahead(v, COLD_FROM, b, i);
         z[i] = dot(v, rows->index + s, rows->value ? rows->value + s : NULL, rows->start[b->pick[i] + 1] - s);
     }
 }
@@ -154,6 +214,14 @@ static inline YK_RACY void add_row_at_once(const yk_view *v, const uint32_t *ind
         __m512 x = value ? _mm512_maskz_loadu_ps(in, value + e) : _mm512_set1_ps(1.0f);
         _mm512_mask_i32scatter_ps(v->w, in, at, _mm512_fmadd_ps(_mm512_set1_ps(by), x, w), 4);
     }
+#elif defined(__ARM_FEATURE_SVE)
+    for (size_t e = 0; e < n; e += svcntw()) {
+        svbool_t in = svwhilelt_b32_u64(e, n);
+        svint32_t at = sve_places(v, in, index + e);
+        svfloat32_t w = svld1_gather_s32index_f32(in, v->w, at);
+        svfloat32_t x = value ? svld1_f32(in, value + e) : svdup_n_f32(1.0f);
+        svst1_scatter_s32index_f32(in, v->w, at, svmla_n_f32_x(in, w, x, by));
+    }
 #else
     add_row(v, index, value, n, by);
 #endif
@@ -174,37 +242,57 @@ static YK_RACY void add_rows(const yk_view *v, const yk_batch *b, const float *c
     }
 }
 
-/* A batch of one or two: the same in scalars, since what counts then is how soon the error is known. */
+/* One example's loss, in scalars: in batches of one or two what counts is how soon the error is known. */
+static inline float logistic_one(float x, float y, float *err_out)
+{
+    if (!(fabsf(x) < 80.0f)) { /* far out, infinite or NaN */
+        *err_out = (x > 0.0f ? 1.0f : x < 0.0f ? 0.0f : x) - y;
+        return x * (1.0f - 2.0f * y) > 0.0f ? fabsf(x) : x == x ? 0.0f : x;
+    }
+    const float t = -fabsf(x) * 1.44269504f, n = (t + 12582912.0f) - 12582912.0f;
+    const float r = (-fabsf(x) - n * 0.693359375f) - n * -2.12194440e-4f;
+    const float r2 = r * r; /* Estrin's order: a shorter chain */
+    const float low = (1.0f + r) + r2 * (0.5f + r * (1.0f / 6.0f));
+    const float high = (1.0f / 24.0f + r * (1.0f / 120.0f)) + r2 * (1.0f / 720.0f + r * (1.0f / 5040.0f));
+    int32_t exponent = ((int32_t)n + 127) << 23;
+    float power;
+    memcpy(&power, &exponent, sizeof power);
+    const float e = (low + r2 * r2 * high) * power;
+    *err_out = (x >= 0.0f ? 1.0f : e) / (1.0f + e) - y;
+    /* log(1 + e), e in (0, 1]: 2 atanh(e / (2 + e)) */
+    const float s = e / (2.0f + e), s2 = s * s;
+    const float log1p_e =
+        s *
+        (2.0f + s2 * (2.0f / 3.0f +
+                      s2 * (2.0f / 5.0f + s2 * (2.0f / 7.0f + s2 * (2.0f / 9.0f + s2 * (2.0f / 11.0f))))));
+    const float against = x * (1.0f - 2.0f * y);
+    return (against > 0.0f ? against : 0.0f) + log1p_e;
+}
+
 static double logistic_few(const float *z, const yk_batch *b, float *err)
 {
     double total = 0.0;
-    for (size_t i = 0; i < b->n; i++) {
-        const float x = z[i], y = (float)b->rows->label[b->pick[i]];
-        if (!(fabsf(x) < 80.0f)) { /* far out, infinite or NaN */
-            err[i] = (x > 0.0f ? 1.0f : x < 0.0f ? 0.0f : x) - y;
-            total += (double)(x * (1.0f - 2.0f * y) > 0.0f ? fabsf(x) : x == x ? 0.0f : x);
-            continue;
-        }
-        const float t = -fabsf(x) * 1.44269504f, n = (t + 12582912.0f) - 12582912.0f;
-        const float r = (-fabsf(x) - n * 0.693359375f) - n * -2.12194440e-4f;
-        const float r2 = r * r; /* Estrin's order: a shorter chain */
-        const float low = (1.0f + r) + r2 * (0.5f + r * (1.0f / 6.0f));
-        const float high = (1.0f / 24.0f + r * (1.0f / 120.0f)) + r2 * (1.0f / 720.0f + r * (1.0f / 5040.0f));
-        int32_t exponent = ((int32_t)n + 127) << 23;
-        float power;
-        memcpy(&power, &exponent, sizeof power);
-        const float e = (low + r2 * r2 * high) * power;
-        err[i] = (x >= 0.0f ? 1.0f : e) / (1.0f + e) - y;
-        /* log(1 + e), e in (0, 1]: 2 atanh(e / (2 + e)) */
-        const float s = e / (2.0f + e), s2 = s * s;
-        const float log1p_e =
-            s * (2.0f +
-                 s2 * (2.0f / 3.0f +
-                       s2 * (2.0f / 5.0f + s2 * (2.0f / 7.0f + s2 * (2.0f / 9.0f + s2 * (2.0f / 11.0f))))));
-        const float against = x * (1.0f - 2.0f * y);
-        total += (double)((against > 0.0f ? against : 0.0f) + log1p_e);
-    }
+    for (size_t i = 0; i < b->n; i++)
+        total += (double)logistic_one(z[i], (float)b->rows->label[b->pick[i]], &err[i]);
     return total;
+}
+
+static YK_RACY void descend(const yk_view *v, const yk_batch *b, uint32_t bias_key, float lr, float *loss)
+{
+    const yk_rows *rows = b->rows;
+    /* what a worker with copies has none of may be in the cache of another core */
+    const uint32_t cold = v->hot ? v->hot : COLD_FROM;
+    float *bias = bias_key != UINT32_MAX ? v->w + yk_view_at(v, bias_key) : NULL;
+    for (size_t i = 0; i < b->n; i++) {
+        const uint64_t s = rows->start[b->pick[i]], n = rows->start[b->pick[i] + 1] - s;
+        const float *value = rows->value ? rows->value + s : NULL;
+        fetch_ahead(v, cold, b, i);
+        float err, z = dot(v, rows->index + s, value, n) + (bias ? *bias : 0.0f);
+        loss[i] = logistic_one(z, (float)rows->label[b->pick[i]], &err);
+        add_row_at_once(v, rows->index + s, value, n, -lr * err);
+        if (bias)
+            *bias += -lr * err;
+    }
 }
 
 static double logistic(const float *z, const yk_batch *b, float *err)
@@ -255,6 +343,16 @@ static size_t pack_u8(const uint8_t *row, size_t dim, float scale, uint32_t *ind
         _mm512_storeu_ps(x + n, _mm512_maskz_compress_ps(some, f));
         n += (size_t)__builtin_popcount(some);
     }
+#elif defined(__ARM_FEATURE_SVE)
+    for (; d < dim; d += svcntw()) {
+        svbool_t in = svwhilelt_b32_u64(d, dim);
+        svuint32_t bytes = svld1ub_u32(in, row + d);
+        svbool_t some = svcmpne_n_u32(in, bytes, 0);
+        svfloat32_t f = svmul_n_f32_x(in, svcvt_f32_u32_x(in, bytes), scale);
+        svst1_u32(svptrue_b32(), index + n, svcompact_u32(some, svindex_u32((uint32_t)d, 1)));
+        svst1_f32(svptrue_b32(), x + n, svcompact_f32(some, f));
+        n += svcntp_b32(in, some);
+    }
 #else
     for (; d + 8 <= dim; d += 8) {
         uint64_t eight;
@@ -279,11 +377,22 @@ static size_t pack_u8(const uint8_t *row, size_t dim, float scale, uint32_t *ind
 static size_t pack_f32(const float *row, size_t dim, uint32_t *index, float *x)
 {
     size_t n = 0;
+#if defined(__ARM_FEATURE_SVE)
+    for (size_t d = 0; d < dim; d += svcntw()) {
+        svbool_t in = svwhilelt_b32_u64(d, dim);
+        svfloat32_t f = svld1_f32(in, row + d);
+        svbool_t some = svcmpne_n_f32(in, f, 0.0f);
+        svst1_u32(svptrue_b32(), index + n, svcompact_u32(some, svindex_u32((uint32_t)d, 1)));
+        svst1_f32(svptrue_b32(), x + n, svcompact_f32(some, f));
+        n += svcntp_b32(in, some);
+    }
+#else
     for (size_t d = 0; d < dim; d++) {
         index[n] = (uint32_t)d;
         x[n] = row[d];
         n += row[d] != 0.0f;
     }
+#endif
     return n;
 }
 
@@ -312,7 +421,7 @@ static void pack(const yk_batch *b, yk_rows *packed)
 
 /* A piece of a row of the matrix: 4, 8, 12 or 16 floats, as whole vectors. No masks: a masked store that overlaps the next
  * load, which begins where the store's live lanes end, cannot be forwarded, and costs a dozen cycles each time. */
-#if defined(__AVX__)
+#if defined(__AVX__) || YK_VW == 8
 enum { WIDE = 8 };
 typedef float wide __attribute__((vector_size(32)));
 #else
@@ -458,5 +567,5 @@ static double softmax(float *logits, size_t classes, size_t ld, const yk_batch *
     return total;
 }
 
-const yk_linear_ops YK_ISA_NAME(yk_linear) = {margins,     add_rows,  logistic, pack,
-                                              rows_matrix, add_outer, softmax};
+const yk_linear_ops YK_ISA_NAME(yk_linear) = {margins, add_rows,    logistic,  descend,
+                                              pack,    rows_matrix, add_outer, softmax};

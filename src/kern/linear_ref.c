@@ -39,6 +39,22 @@ static double logistic(const float *z, const yk_batch *b, float *err)
     return loss;
 }
 
+static void descend(const yk_view *v, const yk_batch *b, uint32_t bias_key, float lr, float *loss)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        const yk_batch one = {b->rows, b->pick + i, 1, 0};
+        float z, err;
+        margins(v, &one, &z);
+        if (bias_key != UINT32_MAX)
+            z += v->w[yk_view_at(v, bias_key)];
+        loss[i] = (float)logistic(&z, &one, &err);
+        const float by = -lr * err;
+        add_rows(v, &one, &by);
+        if (bias_key != UINT32_MAX)
+            v->w[yk_view_at(v, bias_key)] += by;
+    }
+}
+
 static void pack(const yk_batch *b, yk_rows *packed)
 {
     const yk_rows *rows = b->rows;
@@ -98,4 +114,5 @@ static double softmax(float *logits, size_t classes, size_t ld, const yk_batch *
     return loss;
 }
 
-const yk_linear_ops yk_linear_ref = {margins, add_rows, logistic, pack, rows_matrix, add_outer, softmax};
+const yk_linear_ops yk_linear_ref = {margins, add_rows,    logistic,  descend,
+                                     pack,    rows_matrix, add_outer, softmax};

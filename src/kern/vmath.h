@@ -11,6 +11,8 @@
 #define YK_VW 16
 #elif defined(__AVX2__)
 #define YK_VW 8
+#elif defined(__ARM_FEATURE_SVE)
+#define YK_VW (__ARM_FEATURE_SVE_BITS / 32)
 #else
 #define YK_VW 4
 #endif

@@ -5,6 +5,7 @@
  * Parameters: [dim] weights, then the bias if there is one. On sparse rows the gradient is the batch's rows, each times
  * its dloss/dz; on dense rows (few columns) it is a dense vector. PyTorch: 0.weight [1][dim], 0.bias [1].
  */
+#include "model/burst.h"
 #include "model/model.h"
 
 #include "base/mem.h"
@@ -101,6 +102,16 @@ static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch
         for (size_t i = 0; i < b->n; i++)
             w->grad[m->bias_key] += w->err[i];
     out->dense = w->grad;
+}
+
+bool yk_model_bursts(const yk_model *m)
+{
+    return m->ops == &yk_logreg_ops && m->sparse;
+}
+
+void yk_model_burst(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float lr, float *loss)
+{
+    w->kern->descend(v, b, m->bias_key, lr, loss);
 }
 
 static void predict(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float *p,
