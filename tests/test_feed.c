@@ -43,6 +43,73 @@ static void in_step_equals_serial(void **state)
                 }
 }
 
+/* Several batches at once are those that come one by one, and a worker's place does not depend on how it asked. */
+static void few_at_once_are_the_same(void **state)
+{
+    (void)state;
+    static const size_t asked[] = {2, 5, 64, 3000};
+    for
+        EACH(i, sizes)
+        for
+            EACH(k, batches)
+        for (int how = 0; how < 3; how++) { /* in step, by two in step, freely */
+            const size_t n = sizes[i];
+            yk_dataset d = in_memory(n);
+            d.rows = &d.loaded;
+            yk_feed_plan plan = {.workers = how == 1 ? 2 : 1,
+                                 .batch = batches[k],
+                                 .seed = 3,
+                                 .epochs = 1,
+                                 .steps = UINT64_MAX,
+                                 .in_step = how < 2};
+            yk_feed *one, *few;
+            assert_int_equal(yk_feed_create(&d, &plan, &one), YK_OK);
+            assert_int_equal(yk_feed_create(&d, &plan, &few), YK_OK);
+            for (int w = 0; w < plan.workers; w++) {
+                yk_batch b;
+                first.n = second.n = 0;
+                do {
+                    assert_int_equal(yk_feed_next(one, w, &b), YK_OK);
+                    note_down(&first, &b);
+                } while (b.n);
+                for (size_t turn = 0; turn == 0 || b.n; turn++) {
+                    const size_t most = asked[turn % (sizeof asked / sizeof *asked)];
+                    assert_int_equal(yk_feed_next_few(few, w, most, &b), YK_OK);
+                    assert_true(b.n <= most * plan.batch);
+                    note_down(&second, &b);
+                }
+                assert_same(&first, &second);
+            }
+            assert_true(plan.workers == 2 || first.n == n);
+            yk_feed_free(one);
+            yk_feed_free(few);
+            yk_dataset_fini(&d);
+        }
+}
+
+/* A limit on steps holds however many are asked for at once. */
+static void few_at_once_keep_to_the_steps(void **state)
+{
+    (void)state;
+    yk_dataset d = in_memory(1000);
+    d.rows = &d.loaded;
+    for (uint64_t steps = 1; steps < 700; steps += 111) {
+        yk_feed_plan plan = {.workers = 2, .batch = 1, .seed = 3, .epochs = UINT64_MAX, .steps = steps};
+        yk_feed *f;
+        yk_batch b;
+        assert_int_equal(yk_feed_create(&d, &plan, &f), YK_OK);
+        uint64_t made = 0, idle = 0;
+        for (int w = 0; idle < 2; w ^= 1) {
+            assert_int_equal(yk_feed_next_few(f, w, 64, &b), YK_OK);
+            made += b.n;
+            idle = b.n ? 0 : idle + 1;
+        }
+        assert_int_equal(made, steps);
+        yk_feed_free(f);
+    }
+    yk_dataset_fini(&d);
+}
+
 static void order_follows_from_the_seed(void **state)
 {
     (void)state;
@@ -154,9 +221,10 @@ static void threads_take_each_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_step_equals_serial),  cmocka_unit_test(order_follows_from_the_seed),
-        cmocka_unit_test(memory_in_step_goes_on), cmocka_unit_test(memory_freely_and_on),
-        cmocka_unit_test(from_in_step_to_freely), cmocka_unit_test(threads_take_each_once),
+        cmocka_unit_test(few_at_once_are_the_same), cmocka_unit_test(few_at_once_keep_to_the_steps),
+        cmocka_unit_test(in_step_equals_serial),    cmocka_unit_test(order_follows_from_the_seed),
+        cmocka_unit_test(memory_in_step_goes_on),   cmocka_unit_test(memory_freely_and_on),
+        cmocka_unit_test(from_in_step_to_freely),   cmocka_unit_test(threads_take_each_once),
     };
     return cmocka_run_group_tests_name("feed", tests, NULL, NULL);
 }

@@ -6,7 +6,9 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/feed.h"
+#include "dist/burst.h"
 #include "dist/store.h"
+#include "kern/linear.h"
 #include "model/model.h"
 #include <math.h>
 #include <time.h>
@@ -353,6 +355,23 @@ typedef struct {
     bool settled_well[MOST_WORKERS];
 } pantry;
 
+/* A quarter of the rows in bursts of steps, as a model would make them. */
+static void burst_share(pantry *p, int me, const uint32_t *pick)
+{
+    for (size_t at = (size_t)me * (ROWS / 4), end = at + ROWS / 4, n; at < end; at += n) {
+        yk_view view;
+        float lr, coef[YK_BURST];
+        n = yk_store_burst_most(p->store, me);
+        n = n < end - at ? n : end - at;
+        assert_true(n >= 1 && n <= YK_BURST);
+        yk_store_burst_begin(p->store, me, &view, &lr);
+        for (size_t i = 0; i < n; i++)
+            coef[i] = -lr * p->err[at + i];
+        yk_linear()->add_rows(&view, &(yk_batch){&p->rows, pick + at, n, 0}, coef);
+        yk_store_burst_end(p->store, me, n);
+    }
+}
+
 /* Every worker pushes its share of the rows; then all copies must show the same. */
 static yk_status push_share(void *context, int me)
 {
@@ -361,14 +380,17 @@ static yk_status push_share(void *context, int me)
     uint32_t pick[ROWS];
     for (uint32_t r = 0; r < ROWS; r++)
         pick[r] = r;
-    for (size_t at = (size_t)me * p->batch; !st && at < ROWS; at += 4 * p->batch) {
-        yk_view view;
-        yk_step_result result;
-        yk_batch b = {&p->rows, pick + at, p->batch, 0};
-        yk_grad g = {.examples = b.n, .rows = b, .err = p->err + at, .bias_key = UINT32_MAX};
-        if (!(st = yk_store_pull(p->store, me, &b, &view)) && !(st = yk_store_push(p->store, me, &g)))
-            st = yk_store_clock(p->store, me, &result);
-    }
+    if (yk_store_bursts(p->store))
+        burst_share(p, me, pick);
+    else
+        for (size_t at = (size_t)me * p->batch; !st && at < ROWS; at += 4 * p->batch) {
+            yk_view view;
+            yk_step_result result;
+            yk_batch b = {&p->rows, pick + at, p->batch, 0};
+            yk_grad g = {.examples = b.n, .rows = b, .err = p->err + at, .bias_key = UINT32_MAX};
+            if (!(st = yk_store_pull(p->store, me, &b, &view)) && !(st = yk_store_push(p->store, me, &g)))
+                st = yk_store_clock(p->store, me, &result);
+        }
     if (me == 3)
         yk_store_finish(p->store, me); /* settles by finishing */
     if (!st)
@@ -389,10 +411,9 @@ static yk_status push_share(void *context, int me)
 
 /* Keys are powers of two in error and value, so that sums are exact in any order; freq 0 says that a worker's moves
  * between merges are small, and then all of them count in full. */
-static void copies_lose_nothing(void **state)
+static void nothing_is_lost(size_t batch)
 {
-    (void)state;
-    pantry p = {.batch = 4};
+    pantry p = {.batch = batch};
     yk_rng rng = yk_rng_seed(1, 2);
     yk_rows_init(&p.rows, YK_ROWS_SPARSE, 0);
     for (int r = 0; r < ROWS; r++) {
@@ -411,6 +432,7 @@ static void copies_lose_nothing(void **state)
         map.freq[k] = 0.0f;
     assert_int_equal(yk_keymap_rows(&map, &p.rows), YK_OK);
     static float expected[KEYS];
+    memset(expected, 0, sizeof expected);
     for (size_t r = 0; r < ROWS; r++)
         for (uint64_t e = p.rows.start[r]; e < p.rows.start[r + 1]; e++)
             expected[p.rows.index[e]] -=
@@ -434,10 +456,48 @@ static void copies_lose_nothing(void **state)
     yk_store_staleness(p.store, &seen);
     assert_int_equal(seen.hot, map.hot);
     assert_true(seen.merges >= 4);
+    assert_true(seen.observed >= 4);
+    assert_int_equal(yk_store_steps(p.store), ROWS / batch);
     yk_store_free(p.store);
     yk_team_free(p.team);
     yk_keymap_fini(&map);
     yk_rows_fini(&p.rows);
+}
+
+static void copies_lose_nothing(void **state)
+{
+    (void)state;
+    nothing_is_lost(4);
+    nothing_is_lost(1); /* bursts */
+}
+
+/* Only where a step is w -= lr g and nobody waits. */
+static void bursts_where_they_may_be(void **state)
+{
+    (void)state;
+    yk_team *team;
+    assert_int_equal(yk_team_create(2, &team), YK_OK);
+    for (int i = 0; i < 9; i++) {
+        yk_store_config c = {.nparams = 10,
+                             .sparse = true,
+                             .optim = yk_optim_defaults(YK_SGD),
+                             .team = team,
+                             .workers = 1,
+                             .batch = 1};
+        c.workers = i >= 6 ? 2 : 1;
+        c.staleness = i == 1 || i == 8 ? YK_ASYNC : i == 7 ? 100 : 0;
+        c.sparse = i != 2;
+        c.batch = i == 3 ? 2 : 1;
+        if (i == 4)
+            c.optim = yk_optim_defaults(YK_MOMENTUM);
+        if (i == 5)
+            c.optim.l2 = 0.1;
+        yk_store *s;
+        assert_int_equal(yk_store_create(&c, &s), YK_OK);
+        assert_int_equal(yk_store_bursts(s), i == 0 || i == 1 || i == 8);
+        yk_store_free(s);
+    }
+    yk_team_free(team);
 }
 
 /* ---- all modes and rules on many threads: for the sanitizers, and that all of it ends */
@@ -475,7 +535,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(workers_equal_a_larger_batch), cmocka_unit_test(a_missing_gradient_would_be_seen),
         cmocka_unit_test(one_worker_has_no_mode),       cmocka_unit_test(nobody_runs_away),
-        cmocka_unit_test(copies_lose_nothing),          cmocka_unit_test(every_rule_runs_freely),
+        cmocka_unit_test(bursts_where_they_may_be),     cmocka_unit_test(copies_lose_nothing),
+        cmocka_unit_test(every_rule_runs_freely),
     };
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }

@@ -17,6 +17,8 @@ typedef struct {
     yk_batch rows;     /* sum over i of err[i] * row i */
     const float *err;  /* [rows.n] */
     uint32_t bias_key; /* gets the sum of err; UINT32_MAX: no bias */
+    const yk_merger
+        *pairs; /* NULL, or instead of rows: the sum itself, as (key, value) pairs, each key once */
 } yk_grad;
 
 /* The (key, value) pairs of a sparse gradient, each key once, into `m` (emptied first). */

@@ -33,6 +33,24 @@ void yk_merger_fini(yk_merger *m);
 yk_status yk_merger_reserve(yk_merger *m, size_t keys); /* so that `keys` more can be added; empties it */
 void yk_merger_clear(yk_merger *m);
 
+/* The place of a key in key[], which is added if it is new. Needs room: see reserve. */
+static inline uint32_t yk_merger_place(yk_merger *m, uint32_t key)
+{
+    size_t mask = m->slots - 1;
+    size_t at = (size_t)(key * 0x9e3779b97f4a7c15u >> 32) & mask;
+    for (;; at = (at + 1) & mask) {
+        struct yk_merger_slot *s = &m->slot[at];
+        if (s->stamp != m->stamp) {
+            *s = (struct yk_merger_slot){m->stamp, (uint32_t)m->n};
+            m->key[m->n] = key;
+            m->value[m->n] = 0.0f;
+            return (uint32_t)m->n++;
+        }
+        if (m->key[s->place] == key)
+            return s->place;
+    }
+}
+
 /* Needs room: see reserve. */
 static inline void yk_merger_add(yk_merger *m, uint32_t key, float value)
 {

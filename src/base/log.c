@@ -3,16 +3,30 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool quiet;
+static int rank = -1;
 static bool line_shown; /* a progress line stands on the terminal */
 
 void yk_log_quiet(bool on)
 {
     quiet = on;
+}
+
+void yk_log_rank(int r)
+{
+    rank = r;
+}
+
+/* Where ours is not a terminal, but a launcher passes what we write on to one, it says how wide that is. */
+static int passed_on_width(void)
+{
+    const char *text = getenv("YK_PROGRESS");
+    return text ? atoi(text) : 0;
 }
 
 static void clear_line(void)
@@ -26,16 +40,20 @@ static void say(const char *prefix, const char *format, va_list args)
 {
     pthread_mutex_lock(&lock);
     clear_line();
-    fputs(prefix, stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    char text[4096]; /* one write, so that lines of several processes do not mix */
+    int n = rank >= 0 ? snprintf(text, sizeof text, "[%d] %s", rank, prefix)
+                      : snprintf(text, sizeof text, "%s", prefix);
+    n += vsnprintf(text + n, sizeof text - (size_t)n - 1, format, args);
+    n = n < (int)sizeof text - 2 ? n : (int)sizeof text - 2;
+    text[n++] = '\n';
+    fwrite(text, 1, (size_t)n, stderr);
     fflush(stderr);
     pthread_mutex_unlock(&lock);
 }
 
 void yk_note(const char *format, ...)
 {
-    if (quiet)
+    if (quiet || rank > 0)
         return;
     va_list args;
     va_start(args, format);
@@ -66,7 +84,7 @@ void yk_report_error(const char *text)
 
 bool yk_progress_wanted(void)
 {
-    return !quiet && isatty(STDERR_FILENO);
+    return !quiet && rank <= 0 && (isatty(STDERR_FILENO) || passed_on_width() > 0);
 }
 
 void yk_progress(const char *format, ...)
@@ -74,7 +92,9 @@ void yk_progress(const char *format, ...)
     if (!yk_progress_wanted())
         return;
     struct winsize size = {0};
-    int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col - 1 : 79;
+    int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col - 1
+                : passed_on_width() > 20                                         ? passed_on_width() - 1
+                                                                                 : 79;
     char text[512];
     va_list args;
     va_start(args, format);

@@ -11,6 +11,10 @@
 
 #include <stdbool.h>
 
+/* In a job of several processes: lines carry the rank in front, and only rank 0 says notes and progress; -1: there are no
+ * others. */
+void yk_log_rank(int rank);
+
 void yk_log_quiet(bool quiet); /* --quiet: no notes and no progress; warnings and errors stay */
 
 void yk_note(const char *format, ...) __attribute__((format(printf, 1, 2)));

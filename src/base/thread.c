@@ -19,6 +19,8 @@ enum { SPIN = 400, YIELD = 4000 };
 
 typedef struct {
     _Alignas(YK_ALIGN) atomic_uint arrived; /* the round this worker has arrived at: tells who is missing */
+    bool last;                              /* of its last meeting, its own: */
+    uint64_t waited;
 } place;
 
 struct yk_team {
@@ -150,13 +152,16 @@ yk_status yk_team_meet(yk_team *team, int me)
     if (team->n == 1)
         return yk_team_stopped(team) ? yk_fail(YK_ESTOP, "the run was stopped") : YK_OK;
     unsigned round = atomic_load_explicit(&team->round, memory_order_relaxed);
-    atomic_store_explicit(&team->places[me].arrived, round + 1, memory_order_relaxed);
-    if (atomic_fetch_add(&team->waiting, 1) + 1 == (unsigned)team->n) {
+    place *own = &team->places[me];
+    atomic_store_explicit(&own->arrived, round + 1, memory_order_relaxed);
+    own->waited = 0;
+    own->last = atomic_fetch_add(&team->waiting, 1) + 1 == (unsigned)team->n;
+    if (own->last) {
         atomic_store(&team->waiting, 0);
         atomic_store(&team->round, round + 1);
         wake_all(team);
     }
-    uint64_t deadline = 0;
+    uint64_t deadline = 0, since = 0;
     for (unsigned turn = 0; atomic_load_explicit(&team->round, memory_order_acquire) == round; turn++) {
         if (atomic_load(&team->stopped))
             return yk_fail(YK_ESTOP, "another worker stopped the run");
@@ -164,6 +169,8 @@ yk_status yk_team_meet(yk_team *team, int me)
             cpu_relax();
             continue;
         }
+        if (turn == team->spin)
+            since = yk_now_ns();
         if (turn < team->spin + (team->spin ? YIELD : YIELD / 100)) {
             sched_yield();
             continue;
@@ -178,7 +185,19 @@ yk_status yk_team_meet(yk_team *team, int me)
         syscall(SYS_futex, &team->round, FUTEX_WAIT_PRIVATE, round, &nap, NULL, 0);
         atomic_fetch_sub(&team->sleeping, 1);
     }
+    if (since)
+        own->waited = yk_now_ns() - since;
     return YK_OK;
+}
+
+bool yk_team_was_last(const yk_team *team, int me)
+{
+    return team->places[me].last;
+}
+
+uint64_t yk_team_waited(const yk_team *team, int me)
+{
+    return team->places[me].waited;
 }
 
 /* This thread's error, which becomes that of all unless a real one was there before; everybody stops. */

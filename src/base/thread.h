@@ -16,6 +16,7 @@
 
 #include "base/status.h"
 #include <stdbool.h>
+#include <stdint.h>
 
 #define YK_MEET_SECONDS 600
 
@@ -33,6 +34,11 @@ void yk_team_patient(
 yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), void *context);
 
 yk_status yk_team_meet(yk_team *team, int me);
+
+/* Of this worker's last meeting, for its own thread: whether it came last, and the nanoseconds that it waited once its short
+ * spin was over (0: it did not). */
+bool yk_team_was_last(const yk_team *team, int me);
+uint64_t yk_team_waited(const yk_team *team, int me);
 void yk_team_stop(yk_team *team);
 bool yk_team_stopped(const yk_team *team);
 

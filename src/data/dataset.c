@@ -180,6 +180,13 @@ static yk_status mix(yk_dataset *d)
     return st;
 }
 
+static int processes = 1;
+
+void yk_dataset_processes(int n)
+{
+    processes = n < 1 ? 1 : n;
+}
+
 yk_status yk_dataset_open(const char *spec, yk_split split, const yk_source_options *options,
                           yk_stream_choice stream, yk_dataset *out)
 {
@@ -193,8 +200,9 @@ yk_status yk_dataset_open(const char *spec, yk_split split, const yk_source_opti
     d->dim = s->dim;
     d->classes = s->classes;
     d->examples = s->examples;
-    bool streamed =
-        stream == YK_STREAM_ALWAYS || (stream == YK_STREAM_AUTO && estimate(s) > memory_available() * 2 / 5);
+    const uint64_t room = memory_available() / 5 * 2 / (uint64_t)processes;
+    bool streamed = stream == YK_STREAM_ALWAYS || stream == YK_STREAM_SHAPE ||
+                    (stream == YK_STREAM_AUTO && estimate(s) > room);
     if (s->cached) {
         d->rows = s->cached;
     } else if (!streamed) {
@@ -204,6 +212,8 @@ yk_status yk_dataset_open(const char *spec, yk_split split, const yk_source_opti
         if (!st && split == YK_SPLIT_TRAIN)
             st = mix(d);
         yk_rows_settle(&d->loaded);
+    } else if (stream == YK_STREAM_SHAPE) {
+        return YK_OK;
     } else if (!d->dim) {
         yk_note("%s: reading it once to find the number of features; --features N saves this pass", spec);
         st = load(d, NULL);

@@ -11,7 +11,8 @@
 #include "base/keymap.h"
 #include "data/source.h"
 
-typedef enum { YK_STREAM_AUTO, YK_STREAM_ALWAYS, YK_STREAM_NEVER } yk_stream_choice;
+/* Shape: nothing is read that need not be; columns and classes that are not known without are 0. */
+typedef enum { YK_STREAM_AUTO, YK_STREAM_ALWAYS, YK_STREAM_NEVER, YK_STREAM_SHAPE } yk_stream_choice;
 
 typedef struct {
     yk_source *source;
@@ -29,6 +30,9 @@ typedef struct {
 yk_status yk_dataset_open(const char *spec, yk_split split, const yk_source_options *options,
                           yk_stream_choice stream, yk_dataset *out);
 void yk_dataset_fini(yk_dataset *d);
+
+/* So many processes of this machine hold the data: what fits into memory is divided by it. */
+void yk_dataset_processes(int n);
 
 /* Up to `most` rows from all over the set, for counting keys; `out` is initialised here. */
 yk_status yk_dataset_sample(yk_dataset *d, size_t most, yk_rows *out);

@@ -24,8 +24,9 @@ void yk_feed_free(yk_feed *f)
     f->ops->free(f);
 }
 
-/* Steps are granted to workers in small lots, so that exactly plan.steps are made whoever is fast. */
-static bool granted(yk_feed *f, int me)
+/* Steps are granted to workers in small lots, so that exactly plan.steps are made whoever is fast. How many of those
+ * that this worker wants it may make; 0: all have been made. */
+static size_t granted(yk_feed *f, int me, size_t want)
 {
     uint64_t *left = &f->grant[me].left;
     if (*left == 0) {
@@ -38,19 +39,23 @@ static bool granted(yk_feed *f, int me)
         } while (!atomic_compare_exchange_weak(&f->steps_granted, &so_far, so_far + lot));
         *left = lot;
     }
-    if (*left == 0)
-        return false;
-    --*left;
-    return true;
+    return want < *left ? want : (size_t)*left;
+}
+
+yk_status yk_feed_next_few(yk_feed *f, int me, size_t most, yk_batch *out)
+{
+    if (f->plan.in_step || f->plan.steps == UINT64_MAX)
+        return f->ops->next(f, me, most, out);
+    *out = (yk_batch){0};
+    most = granted(f, me, most);
+    yk_status st = most ? f->ops->next(f, me, most, out) : YK_OK;
+    f->grant[me].left -= (out->n + f->plan.batch - 1) / f->plan.batch;
+    return st;
 }
 
 yk_status yk_feed_next(yk_feed *f, int me, yk_batch *out)
 {
-    if (!f->plan.in_step && f->plan.steps != UINT64_MAX && !granted(f, me)) {
-        *out = (yk_batch){0};
-        return YK_OK;
-    }
-    return f->ops->next(f, me, out);
+    return yk_feed_next_few(f, me, 1, out);
 }
 
 void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch)
@@ -61,6 +66,18 @@ void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch)
 double yk_feed_epochs_done(const yk_feed *f, uint64_t examples_used)
 {
     return f->data->examples ? (double)examples_used / (double)f->data->examples : 0.0;
+}
+
+void yk_feed_forget(yk_feed *f, int me)
+{
+    if (f->ops->forget)
+        f->ops->forget(f, me);
+}
+
+void yk_feed_place_of(const yk_feed *f, int me, uint64_t out[5])
+{
+    if (f->ops->place_of)
+        f->ops->place_of(f, me, out);
 }
 
 size_t yk_feed_place_size(const yk_feed *f)

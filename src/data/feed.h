@@ -26,16 +26,23 @@
 
 #include "base/keymap.h"
 #include "data/dataset.h"
+#include "watch/phase.h"
 
 typedef struct {
     int workers;
     size_t batch;
     uint64_t seed;
-    uint64_t epochs;         /* UINT64_MAX: no end */
-    uint64_t steps;          /* not in step: so many batches of all workers together; UINT64_MAX: no limit */
-    bool in_step;            /* synchronous */
-    size_t window_bytes;     /* streams: memory for shuffling, of all workers together */
+    uint64_t epochs;     /* UINT64_MAX: no end */
+    uint64_t steps;      /* not in step: so many batches of all workers together; UINT64_MAX: no limit */
+    bool in_step;        /* synchronous */
+    size_t window_bytes; /* streams: memory for shuffling, of all workers together */
+    /* In memory, not in step: where runs of positions come from; NULL: from this feed. An empty run: none, or none now (then
+     * next() may be called again). For workers of several processes, who share one dealer. */
+    yk_status (*deal)(void *context, uint64_t *epoch, uint64_t *begin, uint64_t *end);
+    void *deal_context;
     const yk_keymap *keymap; /* streams: keys are renamed as they are read; NULL: they are not */
+    yk_phases *phases;       /* streams: who waits for its reader says so; NULL: nobody. Borrowed */
+    int first;               /* phases are those of the workers from this one on: the others are elsewhere */
 } yk_feed_plan;
 
 typedef struct yk_feed yk_feed;
@@ -44,6 +51,10 @@ yk_status yk_feed_create(yk_dataset *data, const yk_feed_plan *plan, yk_feed **o
 void yk_feed_free(yk_feed *f); /* NULL is fine */
 
 yk_status yk_feed_next(yk_feed *f, int me, yk_batch *out);
+
+/* Up to `most` batches in one, which the caller uses one after the other: fewer where an epoch, a run of positions or a
+ * window ends, none where next() would give none. At least one is asked for. */
+yk_status yk_feed_next_few(yk_feed *f, int me, size_t most, yk_batch *out);
 void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch);
 
 /* Whole epochs that have been dealt out, with the part of the running one: for progress and learning curves. */
@@ -52,6 +63,11 @@ double yk_feed_epochs_done(const yk_feed *f, uint64_t examples_used);
 /* Where it stands, as numbers to be saved while no worker is inside next(), and put back before the first next().
  * Saved with one number of workers, a place in memory can be restored with another; that of a stream needs the same
  * workers and windows. A place says of which kind it is, and the other kind refuses it. */
+/* In memory, with runs that are dealt by others: what is left of this worker's run is not its own any more. */
+void yk_feed_forget(yk_feed *f, int me);
+
+/* Of a stream: the five numbers of one worker in it; otherwise nothing. */
+void yk_feed_place_of(const yk_feed *f, int me, uint64_t out[5]);
 size_t yk_feed_place_size(const yk_feed *f);
 void yk_feed_place_save(const yk_feed *f, uint64_t *out);
 yk_status yk_feed_place_restore(yk_feed *f, const uint64_t *place, size_t n, uint64_t steps_done);

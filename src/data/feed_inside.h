@@ -7,12 +7,14 @@
 #include <stdatomic.h>
 
 typedef struct {
-    yk_status (*next)(yk_feed *f, int me, yk_batch *out);
+    yk_status (*next)(yk_feed *f, int me, size_t batches, yk_batch *out); /* so many at most, as one */
     void (*epoch)(yk_feed *f, int me, uint64_t epoch);
     size_t (*place_size)(const yk_feed *f);
     void (*place_save)(const yk_feed *f, uint64_t *out);
     yk_status (*place_restore)(yk_feed *f, const uint64_t *place, size_t n);
     void (*free)(yk_feed *f);
+    void (*place_of)(const yk_feed *f, int me, uint64_t out[5]); /* optional */
+    void (*forget)(yk_feed *f, int me);                          /* optional */
 } yk__feed_ops;
 
 struct yk_feed {

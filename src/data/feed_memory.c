@@ -20,7 +20,8 @@ typedef struct {
 typedef struct {
     _Alignas(YK_ALIGN) uint64_t epoch; /* the epoch that perm is of */
     yk_perm perm;
-    uint32_t *pick; /* rows of the positions to come, computed some at a time */
+    uint64_t group, group_row; /* the group looked up last, and its first row */
+    uint32_t *pick;            /* rows of the positions to come, computed some at a time */
     size_t first, filled, cap;
     uint64_t base;    /* in step: positions of the epoch that were used before a restart */
     uint64_t ordinal; /* in step: batches handed out since then */
@@ -49,16 +50,23 @@ static void set_epoch(memory_feed *f, share *s, uint64_t epoch)
     if (s->perm.n && s->epoch == epoch)
         return;
     s->epoch = epoch;
+    s->group = UINT64_MAX;
     s->perm = yk_perm_make(f->n / f->group, yk__epoch_seed(&f->feed.plan, epoch));
 }
 
 /* The row at a position of the epoch's order. What is left over from whole groups comes last. */
-static inline uint32_t row_at(const memory_feed *f, const share *s, uint64_t at)
+static inline uint32_t row_at(const memory_feed *f, share *s, uint64_t at)
 {
     if (f->group == 1)
         return (uint32_t)yk_perm_at(&s->perm, at);
     const uint64_t group = at / GROUP;
-    return (uint32_t)(group < s->perm.n ? yk_perm_at(&s->perm, group) * GROUP + at % GROUP : at);
+    if (group >= s->perm.n)
+        return (uint32_t)at;
+    if (group != s->group) {
+        s->group = group;
+        s->group_row = yk_perm_at(&s->perm, group) * GROUP;
+    }
+    return (uint32_t)(s->group_row + at % GROUP);
 }
 
 /* Keeps what is left of pick and computes more, so that a batch and the look-ahead are there if the epoch has them. */
@@ -69,11 +77,11 @@ static void make_room(share *s)
     s->first = 0;
 }
 
-static void next_in_step(memory_feed *f, int me, yk_batch *out)
+static void next_in_step(memory_feed *f, int me, size_t batches, yk_batch *out)
 {
     share *s = &f->worker[me];
     const size_t b = f->feed.plan.batch;
-    if (s->filled - s->first < b + AHEAD) {
+    if (s->filled - s->first < batches * b + AHEAD) {
         make_room(s);
         for (uint64_t q = s->ordinal * b + s->filled; s->filled < s->cap; q++) {
             uint64_t at = position(f, me, q);
@@ -82,11 +90,11 @@ static void next_in_step(memory_feed *f, int me, yk_batch *out)
             s->pick[s->filled++] = row_at(f, s, at);
         }
     }
-    size_t have = s->filled - s->first, n = have < b ? have : b;
+    size_t have = s->filled - s->first, n = have < batches * b ? have : batches * b;
     *out = (yk_batch){f->feed.data->rows, s->pick + s->first, n, have - n < AHEAD ? have - n : AHEAD,
                       yk__batch_noise(&f->feed.plan, s->epoch, position(f, me, s->ordinal * b))};
     s->first += n;
-    s->ordinal++;
+    s->ordinal += n ? (n + b - 1) / b : 1;
 }
 
 /* Another run of positions for this worker; an empty one when there are no more. */
@@ -115,36 +123,44 @@ static run claim(memory_feed *f)
     return r;
 }
 
-static void next_freely(memory_feed *f, int me, yk_batch *out)
+static yk_status next_freely(memory_feed *f, int me, size_t batches, yk_batch *out)
 {
     share *s = &f->worker[me];
     const size_t b = f->feed.plan.batch;
     if (s->left.at == s->left.end) {
-        s->left = claim(f);
+        const yk_feed_plan *p = &f->feed.plan;
+        yk_status st = YK_OK;
+        if (p->deal)
+            st = p->deal(p->deal_context, &s->left.epoch, &s->left.at, &s->left.end);
+        else
+            s->left = claim(f);
+        if (st)
+            return st;
         s->first = s->filled = 0;
         set_epoch(f, s, s->left.epoch);
     }
     size_t rest = (size_t)(s->left.end - s->left.at);
-    if (s->filled - s->first < b + AHEAD && s->filled - s->first < rest) {
+    if (s->filled - s->first < batches * b + AHEAD && s->filled - s->first < rest) {
         make_room(s);
         for (; s->filled < s->cap && s->filled < rest; s->filled++)
             s->pick[s->filled] = row_at(f, s, s->left.at + s->filled);
     }
-    size_t have = s->filled - s->first, n = have < b ? have : b;
+    size_t have = s->filled - s->first, n = have < batches * b ? have : batches * b;
     *out = (yk_batch){f->feed.data->rows, s->pick + s->first, n, have - n < AHEAD ? have - n : AHEAD,
                       yk__batch_noise(&f->feed.plan, s->epoch, s->left.at)};
     s->first += n;
     s->left.at += n;
+    return YK_OK;
 }
 
-static yk_status next(yk_feed *feed, int me, yk_batch *out)
+static yk_status next(yk_feed *feed, int me, size_t batches, yk_batch *out)
 {
     memory_feed *f = (memory_feed *)feed;
+    const size_t fit = (f->worker[me].cap - AHEAD) / feed->plan.batch; /* whole ones, and at least one */
+    batches = batches < fit ? batches : fit;
     if (feed->plan.in_step)
-        next_in_step(f, me, out);
-    else
-        next_freely(f, me, out);
-    return YK_OK;
+        next_in_step(f, me, batches, out);
+    return feed->plan.in_step ? YK_OK : next_freely(f, me, batches, out);
 }
 
 static void epoch_of(yk_feed *feed, int me, uint64_t epoch)
@@ -222,6 +238,13 @@ static yk_status place_restore(yk_feed *feed, const uint64_t *place, size_t n)
     return YK_OK;
 }
 
+static void forget(yk_feed *feed, int me)
+{
+    share *s = &((memory_feed *)feed)->worker[me];
+    s->left.at = s->left.end;
+    s->first = s->filled = 0;
+}
+
 static void free_feed(yk_feed *feed)
 {
     memory_feed *f = (memory_feed *)feed;
@@ -233,7 +256,8 @@ static void free_feed(yk_feed *feed)
     yk_free(f);
 }
 
-static const yk__feed_ops ops = {next, epoch_of, place_size, place_save, place_restore, free_feed};
+static const yk__feed_ops ops = {next,          epoch_of,  place_size, place_save,
+                                 place_restore, free_feed, NULL,       forget};
 
 yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out)
 {

@@ -8,6 +8,7 @@
  */
 #include "data/feed_inside.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/perm.h"
 #include "base/rng.h"
@@ -234,6 +235,17 @@ static yk_status start(stream *s)
     return YK_OK;
 }
 
+/* Under the lock. Always timed: a wait is rare, or it is what the run is about. */
+static void wait_for_reader(stream *s, const window *w)
+{
+    yk_phases *phases = s->owner->feed.plan.phases;
+    const uint64_t since = yk_now_ns();
+    while (!w->ready && !s->finished)
+        pthread_cond_wait(&s->changed, &s->lock);
+    if (phases)
+        yk_phase_waited(&phases[s->me - s->owner->feed.plan.first], YK_PHASE_INPUT, yk_now_ns() - since);
+}
+
 /* The window that the next example is in; NULL at the end of the data (or, in step, of the epoch). */
 static yk_status current_window(stream *s, window **out)
 {
@@ -243,8 +255,8 @@ static yk_status current_window(stream *s, window **out)
             return YK_OK;
         window *w = &s->window[s->current];
         pthread_mutex_lock(&s->lock);
-        while (!w->ready && !s->finished)
-            pthread_cond_wait(&s->changed, &s->lock);
+        if (!w->ready && !s->finished)
+            wait_for_reader(s, w);
         bool ready = w->ready;
         yk_status st = s->status;
         if (ready && s->used >= w->rows.n) { /* used up: the thread may have it back */
@@ -269,7 +281,7 @@ static yk_status current_window(stream *s, window **out)
     }
 }
 
-static yk_status next(yk_feed *feed, int me, yk_batch *out)
+static yk_status next(yk_feed *feed, int me, size_t batches, yk_batch *out)
 {
     stream *s = &((stream_feed *)feed)->worker[me];
     *out = (yk_batch){0};
@@ -277,7 +289,7 @@ static yk_status next(yk_feed *feed, int me, yk_batch *out)
     window *w;
     if (st || (st = current_window(s, &w)) || !w)
         return st;
-    size_t have = w->rows.n - s->used, n = have < feed->plan.batch ? have : feed->plan.batch;
+    const size_t want = batches * feed->plan.batch, have = w->rows.n - s->used, n = have < want ? have : want;
     const uint64_t window_number = s->here.ordinal * 0x100000001b3u + s->here.record;
     *out = (yk_batch){
         &w->rows, w->pick + s->used, n, have - n < AHEAD ? have - n : AHEAD,
@@ -302,16 +314,20 @@ static size_t place_size(const yk_feed *feed)
     return HEAD + EACH * (size_t)feed->plan.workers;
 }
 
+static void place_of(const yk_feed *feed, int me, uint64_t out[EACH])
+{
+    const stream *s = &((const stream_feed *)feed)->worker[me];
+    memcpy(out, (uint64_t[EACH]){s->here.epoch, s->here.ordinal, s->here.record, s->used, s->epoch_over},
+           EACH * sizeof *out);
+}
+
 static void place_save(const yk_feed *feed, uint64_t *out)
 {
     const stream_feed *f = (const stream_feed *)feed;
     *out++ = YK__PLACE_STREAM;
     *out++ = f->window_bytes;
-    for (int i = 0; i < feed->plan.workers; i++) {
-        const stream *s = &f->worker[i];
-        const uint64_t each[EACH] = {s->here.epoch, s->here.ordinal, s->here.record, s->used, s->epoch_over};
-        memcpy(out + EACH * i, each, sizeof each);
-    }
+    for (int i = 0; i < feed->plan.workers; i++)
+        place_of(feed, i, out + EACH * i);
 }
 
 static yk_status place_restore(yk_feed *feed, const uint64_t *saved, size_t n)
@@ -358,7 +374,7 @@ static void free_feed(yk_feed *feed)
     yk_free(f);
 }
 
-static const yk__feed_ops ops = {next, epoch_of, place_size, place_save, place_restore, free_feed};
+static const yk__feed_ops ops = {next, epoch_of, place_size, place_save, place_restore, free_feed, place_of};
 
 yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out)
 {

@@ -78,6 +78,12 @@ yk_status yk__decay_pull(yk_store *s, int me, const yk_batch *batch)
     return yk_team_meet(s->config.team, me);
 }
 
+void yk__decay_read(yk_store *s, const uint32_t *key, size_t n)
+{
+    const yk_merger keys = {.n = n, .key = (uint32_t *)key};
+    catch_up(s, (uint32_t)yk__global_step(s, &s->worker[0]), &keys, 0, 1);
+}
+
 void yk__decay_settle(yk_store *s, int me)
 {
     uint32_t now = 0;

@@ -1,6 +1,7 @@
 #include "dist/local.h"
 
 #include "base/clock.h"
+#include "dist/burst.h"
 #include <math.h>
 #include <string.h>
 
@@ -99,6 +100,14 @@ yk_status yk_store_pull(yk_store *s, int me, const yk_batch *batch, yk_view *out
     return YK_OK;
 }
 
+void yk_store_read(yk_store *s, const uint32_t *key, size_t n, float *out)
+{
+    if (s->touched)
+        yk__decay_read(s, key, n);
+    for (size_t i = 0; i < n; i++)
+        out[i] = s->shared.w[key[i]];
+}
+
 /* What is left for the rule of a weight's regularisation: nothing where decay.c does it, except for this very step. */
 static void prepare_step(yk_store *s, int me)
 {
@@ -129,6 +138,14 @@ static YK_RACY yk_status apply_own(yk_store *s, yk__worker *w)
     const float scale = 1.0f / (float)g->examples;
     if (g->dense) {
         yk__apply_dense(s, &w->view, 0, s->config.nparams, g->dense, scale, &w->optim);
+        return YK_OK;
+    }
+    if (g->pairs) { /* merged already, by whoever gathered it from several processes */
+        if (s->touched)
+            yk__decay_read(s, g->pairs->key, g->pairs->n);
+        s->rule->pairs(&w->view, g->pairs->key, g->pairs->value, g->pairs->n, scale, &w->optim);
+        if (s->touched)
+            mark_touched(s, (uint32_t)yk__global_step(s, w), g->pairs);
         return YK_OK;
     }
     if (s->config.optim.kind == YK_SGD && !s->touched) { /* no state: rows are added as they are */
@@ -201,9 +218,27 @@ static yk_status apply_part(yk_store *s, int me, size_t examples)
     return YK_OK;
 }
 
+static yk_phases *phases_of(const yk_store *s, int me)
+{
+    return s->config.phases ? &s->config.phases[me] : NULL;
+}
+
+/* A meeting of all at the end of a step: who came last is written down. */
+static yk_status meet(yk_store *s, int me, bool named)
+{
+    yk_phases *p = phases_of(s, me);
+    yk_phase_to(p, YK_PHASE_WORKERS);
+    yk_status st = yk_team_meet(s->config.team, me);
+    yk_phase_waited(p, YK_PHASE_WORKERS, yk_team_waited(s->config.team, me));
+    if (named)
+        yk_phases_met(p, yk_team_was_last(s->config.team, me));
+    yk_phase_to(p, YK_PHASE_APPLY);
+    return st;
+}
+
 static yk_status clock_together(yk_store *s, int me, yk_step_result *out)
 {
-    yk_status st = yk_team_meet(s->config.team, me);
+    yk_status st = meet(s, me, true);
     if (st)
         return st;
     *out = (yk_step_result){0};
@@ -213,7 +248,7 @@ static yk_status clock_together(yk_store *s, int me, yk_step_result *out)
     }
     if (out->examples && (st = apply_part(s, me, out->examples)))
         return st;
-    return yk_team_meet(s->config.team, me);
+    return meet(s, me, false); /* all have as much to apply: who is last here says nothing */
 }
 
 static bool bounded(const yk_store *s)
@@ -222,7 +257,7 @@ static bool bounded(const yk_store *s)
 }
 
 /* Waits until the slowest worker is at most K steps behind. */
-static yk_status wait_for_slowest(yk_store *s, int me)
+static yk_status wait_until_near(yk_store *s, int me)
 {
     yk__worker *w = &s->worker[me];
     /* with copies, what a worker did becomes visible up to K / 4 steps later: leave room for that */
@@ -259,6 +294,19 @@ static yk_status wait_for_slowest(yk_store *s, int me)
     return YK_OK;
 }
 
+static yk_status wait_for_slowest(yk_store *s, int me)
+{
+    const yk__worker *w = &s->worker[me];
+    const uint64_t k = s->hot ? s->config.staleness / 2 : s->config.staleness;
+    if (w->own_steps <= w->slowest_seen + k)
+        return YK_OK;
+    yk_phase_to(phases_of(s, me), YK_PHASE_WORKERS);
+    const uint64_t since = yk_now_ns();
+    yk_status st = wait_until_near(s, me);
+    yk_phase_waited(phases_of(s, me), YK_PHASE_WORKERS, yk_now_ns() - since);
+    return st;
+}
+
 yk_status yk_store_clock(yk_store *s, int me, yk_step_result *out)
 {
     yk__worker *w = &s->worker[me];
@@ -277,6 +325,46 @@ yk_status yk_store_clock(yk_store *s, int me, yk_step_result *out)
     w->own_steps++;
     atomic_store_explicit(&w->steps, w->own_steps, memory_order_release);
     return bounded(s) ? wait_for_slowest(s, me) : YK_OK;
+}
+
+/* ---- many steps at once ---- */
+
+bool yk_store_bursts(const yk_store *s)
+{
+    const yk_store_config *c = &s->config;
+    return c->sparse && c->batch == 1 && c->optim.kind == YK_SGD && c->optim.schedule == YK_LR_CONSTANT &&
+           !s->touched && (c->workers == 1 || c->staleness == YK_ASYNC);
+}
+
+/* A step whose staleness is looked at is made alone: what is measured is a step, not a burst. */
+size_t yk_store_burst_most(const yk_store *s, int me)
+{
+    const yk__worker *w = &s->worker[me];
+    if (s->config.workers == 1)
+        return YK_BURST;
+    const uint64_t until = w->next_sample - w->own_steps;
+    return until == 0 ? 1 : until < YK_BURST ? (size_t)until : YK_BURST;
+}
+
+void yk_store_burst_begin(yk_store *s, int me, yk_view *view_out, float *lr_out)
+{
+    yk__worker *w = &s->worker[me];
+    if (sampled(s, w))
+        w->stale_at_pull = steps_of_others(s, me);
+    *view_out = w->view;
+    *lr_out = w->optim.lr;
+}
+
+void yk_store_burst_end(yk_store *s, int me, size_t steps)
+{
+    yk__worker *w = &s->worker[me];
+    if (steps == 0)
+        return;
+    if (sampled(s, w))
+        record_staleness(s, me);
+    yk__hot_step(s, w, steps);
+    w->own_steps += steps;
+    atomic_store_explicit(&w->steps, w->own_steps, memory_order_release);
 }
 
 void yk_store_finish(yk_store *s, int me)
@@ -333,15 +421,19 @@ const yk_optim_rule *yk_store_rule(const yk_store *s)
 void yk_store_restore(yk_store *s, uint64_t steps)
 {
     s->restored_steps = steps;
-    for (int i = 0; i < s->config.workers; i++)
-        yk__hot_refresh(s, &s->worker[i]);
+    for (int i = 0; i < s->config.workers; i++) {
+        yk__worker *w = &s->worker[i];
+        w->own_steps = w->counted = w->counted_at = w->next_sample = 0;
+        atomic_store(&w->steps, 0);
+        yk__hot_refresh(s, w);
+    }
 }
 
-void yk_store_staleness(const yk_store *s, yk_staleness *out)
+static void sum_staleness(const yk_store *s, int first, int end, yk_staleness *out)
 {
     *out = (yk_staleness){.hot = s->hot};
     double sum = 0.0, merged = 0.0;
-    for (int i = 0; i < s->config.workers; i++) {
+    for (int i = first; i < end; i++) {
         const yk__worker *w = &s->worker[i];
         for (int b = 0; b < YK_STALENESS_BUCKETS; b++)
             out->bucket[b] += w->stale_bucket[b];
@@ -353,4 +445,14 @@ void yk_store_staleness(const yk_store *s, yk_staleness *out)
     }
     out->mean = out->observed ? sum / (double)out->observed : 0.0;
     out->merge_every = out->merges ? merged / (double)out->merges : 0.0;
+}
+
+void yk_store_staleness(const yk_store *s, yk_staleness *out)
+{
+    sum_staleness(s, 0, s->config.workers, out);
+}
+
+void yk_store_staleness_of(const yk_store *s, int worker, yk_staleness *out)
+{
+    sum_staleness(s, worker, worker + 1, out);
 }

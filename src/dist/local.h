@@ -63,6 +63,7 @@ void yk__hot_refresh(yk_store *s, yk__worker *w);
 /* decay.c */
 yk_status yk__decay_create(yk_store *s);
 yk_status yk__decay_pull(yk_store *s, int me, const yk_batch *batch);
+void yk__decay_read(yk_store *s, const uint32_t *key, size_t n);
 void yk__decay_settle(yk_store *s, int me);
 uint32_t yk__decay_advance(yk_store *s, uint32_t key,
                            uint32_t to); /* up to date until `to`; since when it was */

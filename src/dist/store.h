@@ -29,6 +29,7 @@
 #include "base/thread.h"
 #include "base/view.h"
 #include "optim/optim.h"
+#include "watch/phase.h"
 #include <stdatomic.h>
 
 #define YK_ASYNC UINT64_MAX /* the staleness bound that is none */
@@ -46,6 +47,8 @@ typedef struct {
     float norm;              /* expected sum of the squares of all inputs of an example */
     const yk_optim_group *group; /* dense: parameters with rates of their own, ascending. Borrowed */
     size_t ngroups;
+    yk_phases
+        *phases; /* [workers] waiting and applying are told apart; NULL: nobody wants to know. Borrowed */
     const atomic_bool *
         interrupted; /* when true, a worker that waits for slower ones stops waiting: all are about to meet */
 } yk_store_config;
@@ -74,6 +77,8 @@ yk_status yk_store_create(const yk_store_config *config, yk_store **out);
 void yk_store_free(yk_store *s); /* NULL is fine */
 
 yk_status yk_store_pull(yk_store *s, int me, const yk_batch *batch, yk_view *out);
+/* For a server, whose store has one worker: the parameters of these keys, as fresh as they can be. */
+void yk_store_read(yk_store *s, const uint32_t *key, size_t n, float *out);
 yk_status yk_store_push(yk_store *s, int me, const yk_grad *g);
 yk_status yk_store_clock(yk_store *s, int me, yk_step_result *out);
 void yk_store_finish(yk_store *s, int me);
@@ -96,9 +101,11 @@ typedef struct {
 yk_store_state yk_store_raw(yk_store *s);
 const yk_optim_rule *yk_store_rule(const yk_store *s);
 
-/* Before the first step, after the arrays were filled in from a checkpoint: its number of steps. */
+/* After the arrays were filled in, from a checkpoint or by others: the number of steps that made them. No worker is inside. */
 void yk_store_restore(yk_store *s, uint64_t steps);
 
-void yk_store_staleness(const yk_store *s, yk_staleness *out); /* after the workers are done */
+/* While settled, or after the workers are done: of all of them, or of one. */
+void yk_store_staleness(const yk_store *s, yk_staleness *out);
+void yk_store_staleness_of(const yk_store *s, int worker, yk_staleness *out);
 
 #endif

@@ -1,0 +1,928 @@
+#include "dist/server.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "dist/messages.h"
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_WORKERS = 1024, PATIENCE = 20 }; /* a worker may be silent for so many times its longest step */
+static const double tick_seconds = 0.02, alive_seconds = 1.0;
+
+/* What a worker asked for, until it is answered and its gradient has come. */
+typedef struct {
+    bool owed; /* the answer is still to be sent */
+    bool of_push;
+    uint32_t number, n;
+    uint32_t *key; /* sparse: numbers of this server's parameters */
+    size_t key_cap;
+    uint64_t updates_then, own_then; /* when it was answered: for the staleness of the gradient */
+    char *out;
+    size_t out_cap;
+    yk_op op;
+} pull;
+
+typedef struct {
+    int peer;
+    bool here, bye, joined, lost, idle;               /* idle: waits for examples */
+    double heard, longest, alive_at, pushed_at, kept; /* kept: seconds that its gradient waited for others' */
+    uint64_t life, messages, pushes, examples, late, came_last;
+    double waited;
+    uint64_t place[YK__PLACE];
+
+    char *in; /* the message that is being received, or was: head, then values, then keys */
+    size_t in_cap;
+    yk_op in_op;
+    bool receiving, pushed; /* in step: the gradient in `in` waits for the others */
+
+    pull pull[YK__OUTSTANDING];
+    yk__down alive, dealt;
+    yk_op alive_op, deal_op;
+} client;
+
+struct yk_server {
+    yk_server_config config;
+    int me;
+    bool chief, over, stopping;
+    size_t piece;
+    const float *w;
+    client *client;
+    int nclients, here;
+    uint64_t round, updates, late, returned;
+    uint64_t round_examples; /* of the last round */
+    double round_loss;
+    float *sum;       /* in step, dense */
+    yk_merger merged; /* in step, sparse */
+    yk_merger one;    /* a gradient as it came: borrowed arrays */
+    yk_staleness staleness;
+    double stale_sum;
+    struct door *door; /* NULL: nobody may join */
+};
+
+/* Where others come in. It outlives the server: its thread waits inside MPI until the process ends. */
+struct door {
+    pthread_mutex_t lock;
+    yk_comm *comm;
+    char *port;
+    uint64_t identity;
+    void *waiting[16];
+    int n;
+};
+
+static yk_status sender(yk_server *s, int peer, client **out)
+{
+    for (int i = 0; i < s->nclients; i++)
+        if (s->client[i].peer == peer) {
+            *out = &s->client[i];
+            return YK_OK;
+        }
+    return yk_fail(YK_ELOST, "a message from rank %d, which is no worker", peer);
+}
+
+yk_status yk_server_create(const yk_server_config *config, yk_server **out)
+{
+    yk_server *s = yk_alloc(1, sizeof *s, "the server");
+    if (!s)
+        return YK_ESYSTEM;
+    s->config = *config;
+    s->me = yk_comm_rank(config->comm);
+    s->chief = s->me == 0;
+    s->piece = yk__piece_size(config->nparams, config->sparse, s->me, config->servers);
+    s->w = yk_store_raw(config->table).live.w;
+    s->client = yk_alloc(MOST_WORKERS, sizeof *s->client, "the workers");
+    bool ok = s->client != NULL;
+    if (ok && config->in_step && !config->sparse)
+        ok = (s->sum = yk_alloc(s->piece, sizeof *s->sum, "the gradients")) != NULL;
+    if (ok && config->in_step && config->sparse)
+        ok = yk_merger_init(&s->merged, 64) == YK_OK;
+    if (!ok) {
+        yk_server_free(s);
+        return YK_ESYSTEM;
+    }
+    for (int i = 0; i < config->workers; i++)
+        s->client[s->nclients++] = (client){.peer = config->servers + i, .here = true};
+    s->here = s->nclients;
+    *out = s;
+    return YK_OK;
+}
+
+void yk_server_free(yk_server *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; s->client && i < s->nclients; i++) {
+        free(s->client[i].in);
+        for (int p = 0; p < YK__OUTSTANDING; p++) {
+            free(s->client[i].pull[p].key);
+            free(s->client[i].pull[p].out);
+        }
+    }
+    yk_merger_fini(&s->merged);
+    yk_free(s->client);
+    yk_free(s->sum);
+    yk_free(s);
+}
+
+/* ---- joining ---- */
+
+static void *accept_all(void *context)
+{
+    struct door *d = context;
+    for (;;) {
+        void *handle;
+        if (yk_comm_accept(d->comm, d->port, &handle)) {
+            yk_warn("%s; nobody can join any more", yk_error());
+            return NULL;
+        }
+        pthread_mutex_lock(&d->lock);
+        if (d->n < (int)(sizeof d->waiting / sizeof *d->waiting))
+            d->waiting[d->n++] = handle;
+        pthread_mutex_unlock(&d->lock);
+    }
+}
+
+yk_status yk_server_open(yk_server *s, uint64_t identity)
+{
+    char name[32];
+    pthread_t thread;
+    struct door *d = calloc(1, sizeof *d);
+    if (!d)
+        return yk_fail_memory(sizeof *d, "the door");
+    pthread_mutex_init(&d->lock, NULL);
+    d->comm = s->config.comm;
+    d->identity = identity;
+    snprintf(name, sizeof name, "yoke-server-%d", s->me);
+    yk_status st = yk_comm_open(d->comm, name, &d->port);
+    if (!st && pthread_create(&thread, NULL, accept_all, d))
+        st = yk_fail(YK_ESYSTEM, "no thread for workers that join");
+    if (!st)
+        pthread_detach(thread);
+    s->door = d;
+    return st;
+}
+
+static yk_status let_in(yk_server *s)
+{
+    void *handle = NULL;
+    int peer;
+    pthread_mutex_lock(&s->door->lock);
+    if (s->door->n)
+        handle = s->door->waiting[--s->door->n];
+    pthread_mutex_unlock(&s->door->lock);
+    if (!handle)
+        return YK_OK;
+    yk_status st = yk_comm_adopt(s->config.comm, handle, &peer);
+    if (st)
+        return st;
+    if (s->nclients == MOST_WORKERS)
+        return yk_fail(YK_ELOST, "more than %d workers", MOST_WORKERS);
+    s->client[s->nclients++] = (client){.peer = peer, .here = true, .joined = true, .heard = yk_now()};
+    s->here++;
+    return YK_OK;
+}
+
+/* The first word of one that joins. */
+static yk_status greet(yk_server *s, client *c, const yk__up *up)
+{
+    const bool fits = s->door && up->hello == s->door->identity;
+    c->alive = (yk__down){.magic = YK__MAGIC, .kind = fits ? YK__DOWN_ALIVE : YK__DOWN_REFUSED};
+    if (fits && s->chief)
+        yk_note("a worker has joined: %d train now", s->here);
+    if (!fits) {
+        c->here = false;
+        c->bye = true;
+        s->here--;
+        if (s->chief)
+            yk_warn("one that wanted to join was refused: its program, options, data or model are others");
+    }
+    return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_CONTROL, &c->alive, sizeof c->alive,
+                        &c->alive_op);
+}
+
+/* ---- answers ---- */
+
+/* Steps that the slowest worker has sent. */
+static uint64_t slowest(const yk_server *s)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < s->nclients; i++)
+        if (s->client[i].here && !s->client[i].idle && s->client[i].pushes < least)
+            least = s->client[i].pushes;
+    return least;
+}
+
+static bool may_answer(const yk_server *s, const client *c, const pull *p)
+{
+    const uint64_t k = s->config.staleness;
+    if (s->config.in_step)
+        return !(p->of_push && c->pushed);         /* its gradient has become part of the parameters */
+    if (k == YK_ASYNC || s->stopping || !s->chief) /* a worker needs the answers of all: server 0 is enough */
+        return true;
+    const uint64_t least = slowest(s);
+    return least >= UINT64_MAX - k || least + k >= (uint64_t)p->number + 1;
+}
+
+static yk_status answer(yk_server *s, client *c, pull *p)
+{
+    const size_t n = s->config.sparse ? p->n
+                     : p->n           ? s->piece
+                                      : 0,
+                 bytes = sizeof(yk__down) + n * sizeof(float);
+    bool sent;
+    yk_status st = yk_comm_test(s->config.comm, &p->op, &sent);
+    if (st || !sent)
+        return st;
+    char *grown = yk_grow(p->out, &p->out_cap, bytes, 1, "an answer");
+    if (!grown)
+        return YK_ESYSTEM;
+    p->out = grown;
+    yk__down *down = (yk__down *)(void *)p->out;
+    *down = (yk__down){.magic = YK__MAGIC,
+                       .life = c->life,
+                       .kind = YK__DOWN_VALUES,
+                       .flags = s->stopping ? YK__STOP : 0,
+                       .pull = p->number,
+                       .n = (uint32_t)n,
+                       .round = s->config.in_step ? s->round : s->updates,
+                       .examples = s->round_examples,
+                       .loss = s->round_loss,
+                       .begin = p->of_push ? (uint64_t)(c->kept * 1e9) : 0};
+    float *values = (float *)(void *)(down + 1);
+    if (s->config.sparse)
+        yk_store_read(s->config.table, p->key, n, values);
+    else
+        memcpy(values, s->w, n * sizeof *values);
+    p->owed = false;
+    p->updates_then = s->updates;
+    p->own_then = c->pushes;
+    return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_PULL, p->out, bytes, &p->op);
+}
+
+static yk_status answer_all(yk_server *s, double now)
+{
+    if (s->chief && s->config.in_step && s->config.hooks.hold &&
+        s->config.hooks.hold(s->config.hooks.context))
+        now += 0.0; /* answers wait; the workers are told that we are alive */
+    else
+        for (int i = 0; i < s->nclients; i++) {
+            client *c = &s->client[i];
+            /* by number: a worker waits for the oldest */
+            for (pull *p = c->pull; c->here && p < c->pull + YK__OUTSTANDING; p++)
+                if (p->owed && may_answer(s, c, p)) {
+                    yk_status st = answer(s, c, p);
+                    if (st)
+                        return st;
+                }
+        }
+    for (int i = 0; now > 0.0 && i < s->nclients; i++) {
+        client *c = &s->client[i];
+        bool owed = false, done;
+        for (int p = 0; p < YK__OUTSTANDING; p++)
+            owed |= c->pull[p].owed;
+        if (!c->here || !owed || now - c->alive_at < alive_seconds)
+            continue;
+        yk_status st = yk_comm_test(s->config.comm, &c->alive_op, &done);
+        if (st)
+            return st;
+        c->alive_at = now;
+        c->alive = (yk__down){.magic = YK__MAGIC, .kind = YK__DOWN_ALIVE};
+        if (done && (st = yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_CONTROL, &c->alive,
+                                       sizeof c->alive, &c->alive_op)))
+            return st;
+    }
+    return YK_OK;
+}
+
+/* ---- gradients ---- */
+
+static const float *values_of(const client *c)
+{
+    return (const float *)(const void *)(c->in + sizeof(yk__up));
+}
+
+static pull *pull_of(client *c, uint32_t number)
+{
+    return &c->pull[number % YK__OUTSTANDING];
+}
+
+/* A gradient of `examples` as the store takes it: pairs that are borrowed, or a dense piece. */
+static yk_status apply(yk_server *s, uint64_t examples, double loss, const yk_merger *pairs, float *dense)
+{
+    yk_grad g = {
+        .examples = (size_t)examples, .loss = loss, .bias_key = UINT32_MAX, .pairs = pairs, .dense = dense};
+    yk_step_result result;
+    yk_status st = yk_store_push(s->config.table, 0, &g);
+    return st ? st : yk_store_clock(s->config.table, 0, &result);
+}
+
+static void count_staleness(yk_server *s, const client *c, const pull *p)
+{
+    const uint64_t late = (s->updates - p->updates_then) - (c->pushes - p->own_then);
+    const int bucket = late == 0 ? 0 : 64 - __builtin_clzll(late);
+    s->staleness.bucket[bucket < YK_STALENESS_BUCKETS ? bucket : YK_STALENESS_BUCKETS - 1]++;
+    s->staleness.observed++;
+    s->staleness.max = (double)late > s->staleness.max ? (double)late : s->staleness.max;
+    s->stale_sum += (double)late;
+}
+
+static yk_status updated(yk_server *s, uint64_t examples, double loss)
+{
+    const yk_server_hooks *h = &s->config.hooks;
+    s->updates++;
+    yk_status st = s->chief && h->updated
+                       ? h->updated(h->context, yk_store_steps(s->config.table), examples, loss)
+                       : YK_OK;
+    if (!st && s->chief && h->stop && h->stop(h->context))
+        s->stopping = true;
+    return st;
+}
+
+/* Not in step: at once. */
+static yk_status take_gradient(yk_server *s, client *c, const yk__up *up)
+{
+    pull *p = pull_of(c, up->push_of);
+    s->one = (yk_merger){.n = up->npush, .key = p->key, .value = (float *)(void *)(c->in + sizeof *up)};
+    count_staleness(s, c, p);
+    memcpy(c->place, up->place, sizeof c->place);
+    c->pushes++;
+    c->examples += up->examples;
+    if (s->config.dealer)
+        yk_dealer_used(s->config.dealer, c->peer, up->examples);
+    yk_status st = apply(s, up->examples, up->loss, s->config.sparse ? &s->one : NULL,
+                         s->config.sparse ? NULL : s->one.value);
+    return st ? st : updated(s, up->examples, up->loss);
+}
+
+/* Who came last, and how long the others waited because of it. */
+static void blame_last(yk_server *s)
+{
+    const double now = yk_now();
+    client *last = NULL;
+    double before = 0.0;
+    for (int i = 0; i < s->nclients; i++) {
+        client *c = &s->client[i];
+        if (c->pushed_at == 0.0)
+            continue;
+        c->kept = now - c->pushed_at;
+        if (!last || c->pushed_at > last->pushed_at) {
+            before = last ? last->pushed_at : 0.0;
+            last = c;
+        } else if (c->pushed_at > before) {
+            before = c->pushed_at;
+        }
+    }
+    if (last && before > 0.0) {
+        last->waited += last->pushed_at - before;
+        last->came_last++;
+    }
+    for (int i = 0; i < s->nclients; i++)
+        s->client[i].pushed_at = 0.0;
+}
+
+/* In step: all that are here, in worker order, once. */
+static yk_status close_round(yk_server *s)
+{
+    uint64_t examples = 0;
+    double loss = 0.0;
+    size_t most = 1;
+    for (int i = 0; i < s->nclients; i++)
+        if (s->client[i].pushed)
+            most += ((const yk__up *)(const void *)s->client[i].in)->npush;
+    yk_status st = s->config.sparse ? yk_merger_reserve(&s->merged, most) : YK_OK;
+    if (st)
+        return st;
+    if (!s->config.sparse)
+        memset(s->sum, 0, s->piece * sizeof *s->sum);
+    for (int i = 0; i < s->nclients; i++) {
+        client *c = &s->client[i];
+        const yk__up *up = (const yk__up *)(const void *)c->in;
+        const float *v = c->pushed ? values_of(c) : NULL;
+        if (!c->pushed)
+            continue;
+        c->pushed = false;
+        memcpy(c->place, up->place, sizeof c->place);
+        c->pushes++;
+        c->examples += up->examples;
+        examples += up->examples;
+        loss += up->loss;
+        if (!up->examples)
+            continue;
+        const uint32_t *key = pull_of(c, up->push_of)->key;
+        if (s->config.dealer)
+            yk_dealer_used(s->config.dealer, c->peer, up->examples);
+        if (s->config.sparse)
+            for (size_t k = 0; k < up->npush; k++)
+                yk_merger_add(&s->merged, key[k], v[k]);
+        else
+            for (size_t k = 0; k < s->piece; k++)
+                s->sum[k] += v[k];
+    }
+    blame_last(s);
+    s->round++;
+    s->round_examples = examples;
+    s->round_loss = loss;
+    if (!examples) { /* nobody had any: the end of an epoch is no step */
+        const yk_server_hooks *h = &s->config.hooks;
+        st = s->chief && h->epoch_over ? h->epoch_over(h->context) : YK_OK;
+        if (!st && s->chief && h->stop && h->stop(h->context))
+            s->stopping = true;
+        return st;
+    }
+    if ((st = apply(s, examples, loss, s->config.sparse ? &s->merged : NULL, s->sum)))
+        return st;
+    return updated(s, examples, loss);
+}
+
+static yk_status close_round_if_all(yk_server *s)
+{
+    int pushed = 0, expected = 0;
+    for (int i = 0; i < s->nclients; i++) {
+        pushed += s->client[i].pushed;
+        expected += s->client[i].here && !s->client[i].idle;
+    }
+    if (s->config.quorum && s->config.quorum < expected)
+        expected = s->config.quorum;
+    return pushed && pushed >= expected ? close_round(s) : YK_OK;
+}
+
+/* ---- what comes in ---- */
+
+static yk_status snapshot_out(yk_server *s)
+{
+    const yk_store_state state = yk_store_raw(s->config.table);
+    const int slots = yk_store_rule(s->config.table)->slots;
+    yk_op op[2 + YK_MAX_SLOTS];
+    int n = 0;
+    yk_status st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, state.live.w,
+                                s->piece * sizeof(float), &op[n++]);
+    for (int i = 0; !st && i < slots; i++)
+        st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, state.live.s[i],
+                          s->piece * sizeof(float), &op[n++]);
+    if (!st && state.touched)
+        st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, state.touched,
+                          s->piece * sizeof(uint32_t), &op[n++]);
+    return st ? st : yk_comm_wait(s->config.comm, op, n, 60.0, "a snapshot to be taken");
+}
+
+static yk_status deal(yk_server *s, client *c, const yk__up *up)
+{
+    yk_run run = {0};
+    bool done;
+    yk_status st = s->stopping ? YK_OK : yk_dealer_deal(s->config.dealer, c->peer, &run);
+    if (st || (st = yk_comm_test(s->config.comm, &c->deal_op, &done)))
+        return st;
+    if (!done)
+        return yk_fail(YK_ELOST, "rank %d asks for examples twice", c->peer);
+    const bool none = run.begin == run.end;
+    const bool later = none && !s->stopping && !yk_dealer_over(s->config.dealer);
+    c->idle = none && (up->flags & YK__IDLE);
+    c->dealt = (yk__down){.magic = YK__MAGIC,
+                          .life = c->life,
+                          .kind = YK__DOWN_DEAL,
+                          .flags = later ? YK__LATER : 0,
+                          .examples = run.epoch,
+                          .begin = run.begin,
+                          .end = run.end};
+    return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_CONTROL, &c->dealt, sizeof c->dealt,
+                        &c->deal_op);
+}
+
+static yk_status take_step(yk_server *s, client *c, const yk__up *up)
+{
+    yk_status st = YK_OK;
+    c->idle = false;
+    if (up->flags & YK__HAS_PULL) {
+        pull *p = pull_of(c, up->pull);
+        if (p->owed)
+            return yk_fail(YK_ELOST, "rank %d asks for more than it was answered", c->peer);
+        p->number = up->pull;
+        p->n = up->npull;
+        p->owed = true;
+        p->of_push = (up->flags & YK__HAS_PUSH) != 0;
+        if (s->config.sparse) {
+            uint32_t *grown =
+                yk_grow(p->key, &p->key_cap, (size_t)up->npull + 1, sizeof *p->key, "the keys of a worker");
+            if (!grown)
+                return YK_ESYSTEM;
+            p->key = grown;
+            memcpy(p->key, values_of(c) + up->npush, up->npull * sizeof *p->key);
+        }
+    }
+    if (!(up->flags & YK__HAS_PUSH))
+        return YK_OK;
+    if (s->config.dealer && up->life != c->life) { /* its examples were dealt to others meanwhile */
+        s->late++;
+        c->late++;
+        return YK_OK;
+    }
+    if (!s->config.in_step)
+        return take_gradient(s, c, up);
+    if (up->round < s->round) { /* the round was over without it; it gets what there is now */
+        s->late++;
+        c->late++;
+        if (s->config.dealer)
+            yk_dealer_used(s->config.dealer, c->peer, up->examples);
+        return YK_OK;
+    }
+    c->pushed = true;
+    c->pushed_at = c->heard;
+    return st;
+}
+
+static yk_status handle(yk_server *s, client *c)
+{
+    const yk__up *up = (const yk__up *)(const void *)c->in;
+    const size_t bytes = c->in_op.bytes;
+    const uint32_t keys = s->config.sparse ? up->npull : 0;
+    if (bytes < sizeof *up || up->magic != YK__MAGIC ||
+        bytes != sizeof *up + ((size_t)up->npush + keys) * 4 ||
+        ((up->flags & YK__HAS_PUSH) && !s->config.sparse && up->examples && up->npush != s->piece) ||
+        ((up->flags & YK__HAS_PUSH) && s->config.sparse && up->npush &&
+         up->npush != pull_of(c, up->push_of)->n))
+        return yk_fail(YK_ELOST, "rank %d sent a message of %zu bytes that makes no sense", c->peer, bytes);
+    if (up->kind != YK__UP_STEP)
+        yk_comm_recount(s->config.comm, true, YK_FOR_PUSH, YK_FOR_CONTROL, bytes, 1);
+    else if (up->flags & YK__HAS_PUSH)
+        yk_comm_recount(s->config.comm, true, YK_FOR_PUSH, YK_FOR_PULL, keys * 4u, 0);
+    else
+        yk_comm_recount(s->config.comm, true, YK_FOR_PUSH, YK_FOR_PULL, bytes, 1);
+    const double now = yk_now();
+    if (c->messages++ > 0 && now - c->heard > c->longest && c->here)
+        c->longest = now - c->heard;
+    c->heard = c->alive_at = now;
+    if (!c->here && !c->bye && s->chief)
+        yk_note("rank %d is back", c->peer);
+    s->here += !c->here && !c->bye;
+    c->here = true;
+    c->lost = false;
+    switch (up->kind) {
+    case YK__UP_STEP:
+        return take_step(s, c, up);
+    case YK__UP_DEAL:
+        return s->config.dealer ? deal(s, c, up)
+                                : yk_fail(YK_ELOST, "rank %d asks server %d for examples", c->peer, s->me);
+    case YK__UP_ALIVE:
+        return YK_OK;
+    case YK__UP_HELLO:
+        return greet(s, c, up);
+    case YK__UP_BYE:
+        c->bye = true;
+        c->here = false;
+        s->here--;
+        return s->config.dealer ? yk_dealer_return(s->config.dealer, c->peer, &(uint64_t){0}) : YK_OK;
+    default:
+        return yk_fail(YK_ELOST, "rank %d sent a message of a kind that does not exist", c->peer);
+    }
+}
+
+/* A message from server 0, which the others listen to as well. */
+static yk_status obey(yk_server *s)
+{
+    yk__up up;
+    yk_op op;
+    yk_status st = yk_comm_recv(s->config.comm, 0, YK__TAG_UP, YK_FOR_CONTROL, &up, sizeof up, &op);
+    if (!st)
+        st = yk_comm_wait(s->config.comm, &op, 1, 10.0, "a word of server 0");
+    if (st || up.kind == YK__UP_SNAPSHOT)
+        return st ? st : snapshot_out(s);
+    s->over = true;
+    return YK_OK;
+}
+
+static yk_status begin_receiving(yk_server *s, client *c, size_t bytes)
+{
+    char *grown = yk_grow(c->in, &c->in_cap, bytes + 1, 1, "a worker's message");
+    if (!grown)
+        return YK_ESYSTEM;
+    c->in = grown;
+    c->receiving = true;
+    return yk_comm_recv(s->config.comm, c->peer, YK__TAG_UP, YK_FOR_PUSH, c->in, bytes, &c->in_op);
+}
+
+/* Whether a message of this worker may be taken now: not while its gradient is still needed. */
+static bool can_take(const client *c)
+{
+    return !c->receiving && !c->pushed;
+}
+
+static yk_status listen_to(yk_server *s, client *c, bool *busy)
+{
+    bool found;
+    int peer;
+    size_t bytes;
+    yk_status st =
+        can_take(c) ? yk_comm_probe(s->config.comm, c->peer, YK__TAG_UP, &found, &peer, &bytes) : YK_OK;
+    if (st || !can_take(c) || !found)
+        return st;
+    *busy = true;
+    return begin_receiving(s, c, bytes);
+}
+
+static yk_status listen_all(yk_server *s, bool *busy)
+{
+    bool found, each = false;
+    int peer;
+    size_t bytes;
+    client *c = NULL;
+    yk_status st = yk_comm_probe(s->config.comm, YK_ANY, YK__TAG_UP, &found, &peer, &bytes);
+    if (st)
+        return st;
+    if (found && peer < s->config.servers)
+        return obey(s);
+    if (found) {
+        if ((st = sender(s, peer, &c)))
+            return st;
+        if (can_take(c)) {
+            *busy = true;
+            st = begin_receiving(s, c, bytes);
+        } else {
+            each = true; /* that one has to wait; there may be others behind it */
+        }
+    }
+    for (int i = 0; !st && i < s->nclients; i++) {
+        c = &s->client[i];
+        if (each || c->joined)
+            st = listen_to(s, c, busy);
+        bool done;
+        if (!st && c->receiving && !(st = yk_comm_test(s->config.comm, &c->in_op, &done)) && done) {
+            c->receiving = false;
+            *busy = true;
+            st = handle(s, c);
+        }
+    }
+    return st;
+}
+
+/* ---- who is still there ---- */
+
+static yk_status lose(yk_server *s, client *c, double silent)
+{
+    uint64_t back = 0;
+    if (s->config.in_step && !s->config.dealer)
+        return yk_fail(
+            YK_ELOST,
+            "worker of rank %d was silent for %.1f s: it has died, hangs, or cannot be reached; synchronous "
+            "training cannot go on without it (--restarts starts again from the last checkpoint)",
+            c->peer, silent);
+    c->life++;
+    c->here = false;
+    c->lost = true;
+    c->pushed = false;
+    s->here--;
+    yk_status st = s->config.dealer ? yk_dealer_return(s->config.dealer, c->peer, &back) : YK_OK;
+    s->returned += back;
+    if (s->chief)
+        yk_warn("the worker of rank %d was silent for %.1f s and is given up; its %llu examples go to the %d "
+                "that are left",
+                c->peer, silent, (unsigned long long)back, s->here);
+    return st;
+}
+
+static yk_status look_for_lost(yk_server *s, double now)
+{
+    for (int i = 0; i < s->nclients; i++) {
+        client *c = &s->client[i];
+        bool owed = false;
+        for (int p = 0; p < YK__OUTSTANDING; p++)
+            owed |= c->pull[p].owed;
+        if (!c->here || c->pushed || owed) { /* one that waits for us may be silent */
+            c->heard = now;
+            continue;
+        }
+        double most = c->messages < 2 && !c->joined ? s->config.first_silence : s->config.silence;
+        if (PATIENCE * c->longest > most)
+            most = PATIENCE * c->longest;
+        const bool dead = now - c->heard > 0.5 && yk_comm_dead(s->config.comm, c->peer);
+        yk_status st = dead || now - c->heard > most ? lose(s, c, now - c->heard) : YK_OK;
+        if (st)
+            return st;
+    }
+    if (s->here == 0 && s->chief) {
+        bool all_bye = true;
+        for (int i = 0; i < s->nclients; i++)
+            all_bye &= s->client[i].bye || s->client[i].joined;
+        if (!all_bye && s->config.dealer && !yk_dealer_over(s->config.dealer))
+            return yk_fail(YK_ELOST, "no worker is left");
+    }
+    return YK_OK;
+}
+
+static bool ended(const yk_server *s)
+{
+    if (!s->chief)
+        return s->over;
+    for (int i = 0; i < s->nclients; i++)
+        if (s->client[i].here && !s->client[i].bye)
+            return false;
+    return true;
+}
+
+static yk_status tell_others_end(yk_server *s)
+{
+    yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_END};
+    yk_status st = YK_OK;
+    for (int i = 1; !st && i < s->config.servers; i++) {
+        yk_op op;
+        if (!(st = yk_comm_send(s->config.comm, i, YK__TAG_UP, YK_FOR_CONTROL, &up, sizeof up, &op)))
+            st = yk_comm_wait(s->config.comm, &op, 1, 10.0, "a server to end");
+    }
+    return st;
+}
+
+yk_status yk_server_run(yk_server *s)
+{
+    const yk_server_hooks *h = &s->config.hooks;
+    unsigned idle = 0;
+    double ticked = yk_now();
+    yk_status st = YK_OK;
+    for (int i = 0; i < s->nclients; i++)
+        s->client[i].heard = ticked;
+    while (!st && !ended(s)) {
+        bool busy = false;
+        double now = 0.0;
+        st = listen_all(s, &busy);
+        if (!st && s->config.in_step)
+            st = close_round_if_all(s);
+        if (!busy && (idle % 64 == 0 || idle > 2000))
+            now = yk_now();
+        if (!st)
+            st = answer_all(s, now);
+        if (!st && now - ticked > tick_seconds) {
+            ticked = now;
+            st = look_for_lost(s, now);
+            if (!st && s->door)
+                st = let_in(s);
+            if (!st && s->chief && h->now_and_then)
+                st = h->now_and_then(h->context);
+            if (!st && !s->config.in_step && s->chief && h->stop && h->stop(h->context))
+                s->stopping = true; /* in step only between two rounds: all must hear it in the same one */
+        }
+        if (busy)
+            idle = 0;
+        else
+            yk_comm_pause(&idle);
+    }
+    return st;
+}
+
+yk_status yk_server_end(yk_server *s)
+{
+    return s->chief ? tell_others_end(s) : YK_OK;
+}
+
+/* ---- looking at it ---- */
+
+void yk_server_piece(size_t nparams, bool sparse, int server, int servers, size_t *begin_out,
+                     size_t *size_out)
+{
+    *begin_out = sparse ? 0 : yk__piece_begin(nparams, server, servers);
+    *size_out = yk__piece_size(nparams, sparse, server, servers);
+}
+
+void yk_server_hook(yk_server *s, const yk_server_hooks *hooks)
+{
+    s->config.hooks = *hooks;
+}
+
+void yk_server_places(const yk_server *s, uint64_t *out, size_t window_bytes)
+{
+    *out++ = 3;
+    *out++ = window_bytes / (2 * (size_t)s->config.workers);
+    for (int i = 0; i < s->config.workers; i++)
+        memcpy(out + YK__PLACE * i, s->client[i].place, sizeof s->client[i].place);
+}
+
+void yk_server_places_set(yk_server *s, const uint64_t *places)
+{
+    for (int i = 0; i < s->config.workers; i++)
+        memcpy(s->client[i].place, places + YK__PLACE * i, sizeof s->client[i].place);
+}
+
+void yk_server_state_of(const yk_server *s, yk_server_state *out)
+{
+    *out = (yk_server_state){.steps = yk_store_steps(s->config.table),
+                             .updates = s->updates,
+                             .late = s->late,
+                             .returned = s->returned,
+                             .workers = s->here,
+                             .staleness = s->staleness};
+    for (int i = 0; i < s->nclients; i++) {
+        out->lost += s->client[i].lost;
+        out->joined += s->client[i].joined;
+    }
+    if (s->staleness.observed)
+        out->staleness.mean = s->stale_sum / (double)s->staleness.observed;
+}
+
+int yk_server_workers(const yk_server *s, yk_server_worker *out, int most)
+{
+    const int n = s->nclients < most ? s->nclients : most;
+    for (int i = 0; i < n; i++) {
+        const client *c = &s->client[i];
+        out[i] = (yk_server_worker){c->peer,     c->joined, c->lost,      c->pushes,
+                                    c->examples, c->late,   c->came_last, c->waited};
+    }
+    return n;
+}
+
+/* A server's array into the whole one, or back. Both hold 4-byte elements. */
+static void place(const yk_server *s, int server, uint32_t *part, uint32_t *whole, bool into_whole)
+{
+    const int servers = s->config.servers;
+    const size_t n = yk__piece_size(s->config.nparams, s->config.sparse, server, servers);
+    const size_t begin = s->config.sparse ? 0 : yk__piece_begin(s->config.nparams, server, servers);
+    for (size_t i = 0; i < n; i++) {
+        const size_t key =
+            s->config.sparse ? yk__key_of((uint32_t)i, (uint32_t)server, (uint32_t)servers) : begin + i;
+        if (key >= s->config.nparams)
+            continue;
+        if (into_whole)
+            whole[key] = part[i];
+        else
+            part[i] = whole[key];
+    }
+}
+
+/* The arrays of a store, by number; NULL behind the last. */
+static uint32_t *array_of(yk_store *t, int number)
+{
+    const yk_store_state state = yk_store_raw(t);
+    const int slots = yk_store_rule(t)->slots;
+    if (number == 0)
+        return (uint32_t *)(void *)state.live.w;
+    if (number <= slots)
+        return (uint32_t *)(void *)state.live.s[number - 1];
+    return number == slots + 1 ? state.touched : NULL;
+}
+
+yk_status yk_server_snapshot(yk_server *s, yk_store *whole)
+{
+    const size_t bytes =
+        yk__piece_size(s->config.nparams, s->config.sparse, s->config.servers - 1, s->config.servers) * 4 +
+        64;
+    uint32_t *part = s->config.servers > 1 ? malloc(bytes + 4 * s->piece) : NULL;
+    yk_status st = YK_OK;
+    if (s->config.servers > 1 && !part)
+        return yk_fail_memory(bytes, "a snapshot");
+    for (int a = 0; array_of(whole, a); a++)
+        place(s, 0, array_of(s->config.table, a), array_of(whole, a), true);
+    for (int k = 1; !st && k < s->config.servers; k++) {
+        yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_SNAPSHOT};
+        yk_op op[2];
+        st = yk_comm_send(s->config.comm, k, YK__TAG_UP, YK_FOR_CONTROL, &up, sizeof up, &op[0]);
+        for (int a = 0; !st && array_of(whole, a); a++) {
+            const size_t n = yk__piece_size(s->config.nparams, s->config.sparse, k, s->config.servers);
+            st = yk_comm_recv(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, part, n * 4, &op[1]);
+            if (!st)
+                st = yk_comm_wait(s->config.comm, op, 2, s->config.silence, "a snapshot");
+            if (!st)
+                place(s, k, part, array_of(whole, a), true);
+        }
+    }
+    free(part);
+    if (!st)
+        yk_store_restore(whole, yk_store_steps(s->config.table));
+    return st;
+}
+
+yk_status yk_server_spread(yk_server *s, yk_store *whole)
+{
+    yk_status st = YK_OK;
+    uint64_t steps = whole ? yk_store_steps(whole) : 0;
+    for (int k = 1; k < s->config.servers && s->chief && !st; k++) {
+        const size_t n = yk__piece_size(s->config.nparams, s->config.sparse, k, s->config.servers);
+        uint32_t *part = malloc(n * 4 + 64);
+        yk_op op;
+        if (!part)
+            return yk_fail_memory(n * 4, "a server's part");
+        if (!(st = yk_comm_send(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, &steps, sizeof steps,
+                                &op)))
+            st = yk_comm_wait(s->config.comm, &op, 1, 60.0, "a server's part");
+        for (int a = 0; !st && array_of(whole, a); a++) {
+            place(s, k, part, array_of(whole, a), false);
+            if (!(st = yk_comm_send(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, part, n * 4, &op)))
+                st = yk_comm_wait(s->config.comm, &op, 1, 60.0, "a server's part");
+        }
+        free(part);
+    }
+    if (s->chief) {
+        for (int a = 0; !st && array_of(whole, a); a++)
+            place(s, 0, array_of(s->config.table, a), array_of(whole, a), false);
+    } else {
+        yk_op op;
+        if (!(st = yk_comm_recv(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, &steps, sizeof steps,
+                                &op)))
+            st = yk_comm_wait(s->config.comm, &op, 1, 120.0, "the parameters");
+        for (int a = 0; !st && array_of(s->config.table, a); a++)
+            if (!(st = yk_comm_recv(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL,
+                                    array_of(s->config.table, a), s->piece * 4, &op)))
+                st = yk_comm_wait(s->config.comm, &op, 1, 120.0, "the parameters");
+    }
+    if (!st)
+        yk_store_restore(s->config.table, steps);
+    return st;
+}

@@ -1,0 +1,99 @@
+/* A server: a rank that owns a part of the parameters, with their optimizer state, and answers workers.
+ *
+ *     yk_server_config c = {.comm = comm, .servers = K, .workers = N, .table = store, ...};
+ *     st = yk_server_create(&c, &s);
+ *     st = yk_server_run(s);            // until all workers have said goodbye (server 0), or server 0 says that it is over
+ *
+ * Ranks 0 .. K-1 are servers, K .. K+N-1 workers; who joins later comes behind them. Server 0 also deals out examples
+ * (dealer.h) and is told what happens (yk_server_hooks): it is the chief.
+ *
+ * In step, a round is over when all workers have sent their gradients (or `quorum` of them: the late ones are counted
+ * and thrown away); they are added in worker order and applied once. Otherwise a gradient is applied when it comes, and
+ * the answer waits for the slowest worker as the staleness bound says. See messages.h for what travels.
+ *
+ * It never waits for one peer. A worker that is silent for too long is given up: in step that is an error that names its
+ * rank; otherwise its examples are dealt to others, and when it speaks again it is back. Workers may join while it runs
+ * (yk_server_open): a thread accepts them, and the serving thread takes them on.
+ */
+#ifndef YK_DIST_SERVER_H
+#define YK_DIST_SERVER_H
+
+#include "comm/comm.h"
+#include "dist/dealer.h"
+#include "dist/store.h"
+
+typedef struct yk_server yk_server;
+
+/* Called on server 0 by yk_server_run(), on its thread. */
+typedef struct {
+    void *context;
+    /* An update was made (in step: a round, applied once); `examples` of it, their summed loss. Answers to workers wait
+     * until it has returned. */
+    yk_status (*updated)(void *context, uint64_t steps, uint64_t examples, double loss);
+    yk_status (*epoch_over)(void *context);   /* in step: a round in which nobody had examples */
+    yk_status (*now_and_then)(void *context); /* some fifty times a second */
+    bool (*stop)(void *context);              /* shall all end? */
+    bool (*hold)(void *context); /* in step: shall answers wait? (something must be finished first) */
+} yk_server_hooks;
+
+typedef struct {
+    yk_comm *comm;
+    int servers, workers;
+    bool sparse;
+    size_t nparams;     /* of all servers together */
+    yk_store *table;    /* this server's part: a store for one worker; borrowed */
+    uint64_t staleness; /* as in store.h */
+    int quorum;         /* 0: all */
+    bool in_step;       /* one update per round; else one per gradient */
+    double
+        silence; /* seconds without a word after which a worker is given up (longer where its steps are long) */
+    double first_silence;  /* the same until its second message */
+    yk_dealer *dealer;     /* server 0, not in step; borrowed */
+    yk_server_hooks hooks; /* server 0 */
+} yk_server_config;
+
+/* What became of a worker. */
+typedef struct {
+    int peer;
+    bool joined, lost;
+    uint64_t steps, examples, late;
+    uint64_t last; /* rounds in which it came last */
+    double waited; /* seconds that others waited for it then */
+} yk_server_worker;
+
+typedef struct {
+    uint64_t steps, updates; /* rounds (in step) or updates; gradients that were applied */
+    uint64_t late;           /* gradients that came too late for their round and were thrown away */
+    uint64_t returned;       /* examples of lost workers that were dealt again */
+    int workers, lost, joined;
+    yk_staleness staleness;
+} yk_server_state;
+
+yk_status yk_server_create(const yk_server_config *config, yk_server **out);
+void yk_server_free(yk_server *s);                               /* NULL is fine */
+void yk_server_hook(yk_server *s, const yk_server_hooks *hooks); /* server 0, before run */
+yk_status yk_server_run(yk_server *s);
+/* Server 0, once nothing more is wanted of the others: lets them return from yk_server_run(). */
+yk_status yk_server_end(yk_server *s);
+
+void yk_server_state_of(const yk_server *s, yk_server_state *out);
+int yk_server_workers(const yk_server *s, yk_server_worker *out, int most); /* returns how many */
+
+/* The place of a stream, as data/feed.h writes it: 3 | window_bytes / (2 N) | five numbers of each worker. */
+void yk_server_places(const yk_server *s, uint64_t *out, size_t window_bytes);
+
+void yk_server_places_set(yk_server *s,
+                          const uint64_t *places); /* the numbers of the workers, as above without the head */
+
+void yk_server_piece(size_t nparams, bool sparse, int server, int servers, size_t *begin_out,
+                     size_t *size_out);
+
+/* Others may join from now on, as long as what they say of themselves is `identity`. Not in step. */
+yk_status yk_server_open(yk_server *s, uint64_t identity);
+
+/* Server 0: all parameters and their state, of all servers, into `whole` (a store for all parameters, one worker). */
+yk_status yk_server_snapshot(yk_server *s, yk_store *whole);
+/* Server 0 gives the others their parts of `whole`; they receive them. Before the first step. */
+yk_status yk_server_spread(yk_server *s, yk_store *whole);
+
+#endif

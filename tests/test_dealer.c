@@ -1,0 +1,346 @@
+/* The dealer: whoever asks, is lost, comes back or is restored from a checkpoint, every position of an epoch is used once. */
+#include "scratch.h"
+
+#include "base/rng.h"
+#include "dist/dealer.h"
+
+enum { MOST = 5000, WORKERS = 5 };
+
+/* What a worker got and has not used; what is used is counted by position. */
+typedef struct {
+    yk_run run[512];
+    size_t n;
+} hand;
+
+typedef struct {
+    yk_dealer d;
+    hand hand[WORKERS];
+    uint8_t used[8][MOST]; /* [epoch][position] */
+    uint64_t steps;        /* that were used */
+} table;
+
+static table *sit_down(uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch, int workers)
+{
+    table *t = calloc(1, sizeof *t);
+    assert_non_null(t);
+    assert_true(examples <= MOST && epochs <= 8);
+    yk_dealer_init(&t->d, examples, epochs, steps, batch, workers);
+    return t;
+}
+
+static void leave(table *t)
+{
+    yk_dealer_fini(&t->d);
+    free(t);
+}
+
+static uint64_t held(const hand *h)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < h->n; i++)
+        n += h->run[i].end - h->run[i].begin;
+    return n;
+}
+
+/* One more run for a worker; false: there is none. */
+static bool ask(table *t, int worker)
+{
+    yk_run r;
+    assert_int_equal(yk_dealer_deal(&t->d, worker, &r), YK_OK);
+    if (r.begin == r.end)
+        return false;
+    assert_true(r.begin < r.end && r.end <= t->d.examples && r.epoch < t->d.epochs);
+    hand *h = &t->hand[worker];
+    assert_true(h->n < sizeof h->run / sizeof *h->run);
+    h->run[h->n++] = r;
+    return true;
+}
+
+/* A step of a worker: a batch of its oldest run, as the feed cuts it. */
+static bool train(table *t, int worker)
+{
+    hand *h = &t->hand[worker];
+    if (!h->n)
+        return false;
+    yk_run *r = &h->run[0];
+    const uint64_t left = r->end - r->begin, n = left < t->d.batch ? left : t->d.batch;
+    for (uint64_t i = 0; i < n; i++)
+        t->used[r->epoch][r->begin++]++;
+    t->steps++;
+    yk_dealer_used(&t->d, worker, n);
+    if (r->begin == r->end)
+        memmove(r, r + 1, --h->n * sizeof *r);
+    return true;
+}
+
+/* It is gone, and what it had is dealt to others. */
+static void lose(table *t, int worker)
+{
+    uint64_t back;
+    assert_int_equal(yk_dealer_return(&t->d, worker, &back), YK_OK);
+    assert_int_equal(back, held(&t->hand[worker]));
+    t->hand[worker].n = 0;
+}
+
+static void all_finish(table *t, int workers)
+{
+    for (bool busy = true; busy;) {
+        busy = false;
+        for (int w = 0; w < workers; w++)
+            busy |= train(t, w) || ask(t, w);
+    }
+    assert_true(yk_dealer_over(&t->d));
+}
+
+static uint64_t count(const table *t, uint64_t epoch)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < t->d.examples; i++) {
+        assert_in_range(t->used[epoch][i], 0, 1); /* never twice */
+        n += t->used[epoch][i];
+    }
+    return n;
+}
+
+static void assert_each_once(const table *t)
+{
+    for (uint64_t e = 0; e < t->d.epochs; e++)
+        assert_int_equal(count(t, e), t->d.examples);
+}
+
+/* As a checkpoint does: only what was saved lives on. */
+static void save_and_restore(table *t, int workers, uint64_t steps_left)
+{
+    const size_t n = yk_dealer_place_size(&t->d);
+    uint64_t *place = calloc(n, sizeof *place);
+    assert_non_null(place);
+    yk_dealer_place_save(&t->d, place);
+    assert_int_equal(place[0], 2);
+    const uint64_t examples = t->d.examples, epochs = t->d.epochs, batch = t->d.batch;
+    yk_dealer_fini(&t->d);
+    yk_dealer_init(&t->d, examples, epochs, steps_left, batch, workers);
+    assert_int_equal(yk_dealer_place_restore(&t->d, place, n), YK_OK);
+    memset(t->hand, 0, sizeof t->hand);
+    free(place);
+}
+
+static const uint64_t sizes[] = {1, 2, 3, 63, 64, 65, 997, 1000, 4999, 5000}, batches[] = {1, 7, 64, 6000};
+#define EACH(i, array) (size_t i = 0; i < sizeof array / sizeof *array; i++)
+
+static void every_position_once(void **state)
+{
+    (void)state;
+    for
+        EACH(i, sizes)
+        for
+            EACH(k, batches)
+        for (int workers = 1; workers <= WORKERS; workers++) {
+            table *t = sit_down(sizes[i], 3, UINT64_MAX, batches[k], workers);
+            all_finish(t, workers);
+            assert_each_once(t);
+            assert_false(ask(t, 0));
+            leave(t);
+        }
+}
+
+/* The order of an epoch is dealt from its beginning: nobody gets examples of the next one while some of this are left. */
+static void epochs_in_order(void **state)
+{
+    (void)state;
+    table *t = sit_down(1000, 4, UINT64_MAX, 10, 3);
+    yk_run last = {0}, r;
+    for (uint64_t at = 0;; at = r.end % 1000) {
+        assert_int_equal(yk_dealer_deal(&t->d, 1, &r), YK_OK);
+        if (r.begin == r.end)
+            break;
+        assert_int_equal(r.begin, at);
+        assert_int_equal(r.epoch, last.epoch + (last.end == 1000));
+        last = r;
+    }
+    assert_int_equal(last.epoch, 3);
+    assert_int_equal(last.end, 1000);
+    leave(t);
+}
+
+static void runs_are_whole_batches(void **state)
+{
+    (void)state;
+    for
+        EACH(i, sizes)
+        for
+            EACH(k, batches)
+            {
+                table *t = sit_down(sizes[i], 1, UINT64_MAX, batches[k], 3);
+                const uint64_t n = sizes[i], b = batches[k];
+                all_finish(t, 3);
+                assert_int_equal(t->steps, (n + b - 1) / b); /* no more small batches than one */
+                leave(t);
+            }
+}
+
+static void steps_are_exact(void **state)
+{
+    (void)state;
+    for (uint64_t steps = 0; steps < 400; steps += steps < 20 ? 1 : 37)
+        for
+            EACH(k, batches)
+            {
+                table *t = sit_down(1000, 8, steps, batches[k], 3);
+                const uint64_t whole = (1000 + batches[k] - 1) / batches[k];
+                all_finish(t, 3);
+                assert_int_equal(t->steps, steps < 8 * whole ? steps : 8 * whole);
+                assert_false(ask(t, 2));
+                for (uint64_t e = 0; e < 8; e++)
+                    count(t, e);
+                leave(t);
+            }
+}
+
+/* What was cut off by the limit is still unused: who goes on with a higher one gets it. */
+static void more_steps_later(void **state)
+{
+    (void)state;
+    for (uint64_t steps = 1; steps < 120; steps++) {
+        table *t = sit_down(1000, 1, steps, 10, 3);
+        all_finish(t, 3);
+        save_and_restore(t, 3, UINT64_MAX);
+        all_finish(t, 3);
+        assert_each_once(t);
+        leave(t);
+    }
+}
+
+static void the_lost_give_back_what_is_unused(void **state)
+{
+    (void)state;
+    table *t = sit_down(5000, 1, UINT64_MAX, 64, 3);
+    assert_true(ask(t, 0));
+    assert_true(ask(t, 1));
+    assert_true(ask(t, 0)); /* a run ahead, as workers do */
+    assert_true(train(t, 0));
+    const uint64_t whole = held(&t->hand[0]);
+    assert_int_equal(whole, 2 * t->d.run - 64);
+    lose(t, 0);
+    lose(t, 2); /* it never had any */
+    uint64_t back;
+    assert_int_equal(yk_dealer_return(&t->d, 0, &back), YK_OK); /* not twice */
+    assert_int_equal(back, 0);
+    yk_dealer_used(&t->d, 0, 64); /* a late word of one that is given up changes nothing */
+    assert_int_equal(t->d.nout, 1);
+    assert_false(yk_dealer_over(&t->d));
+    all_finish(t, 2);
+    assert_each_once(t);
+    leave(t);
+}
+
+/* Also at the very end, when the others have been told that nothing is left now. */
+static void the_last_run_comes_back(void **state)
+{
+    (void)state;
+    for (int limited = 0; limited < 2; limited++) {
+        table *t = sit_down(1000, 1, limited ? 50 : UINT64_MAX, 10, 2);
+        assert_true(ask(t, 0));
+        assert_true(train(t, 0));
+        for (bool busy = true; busy;)
+            busy = ask(t, 1) || train(t, 1);
+        assert_false(yk_dealer_over(&t->d)); /* the other one has some */
+        lose(t, 0);
+        assert_false(yk_dealer_over(&t->d));
+        all_finish(t, 2);
+        assert_int_equal(t->steps, limited ? 50 : 100);
+        if (!limited)
+            assert_each_once(t);
+        leave(t);
+    }
+}
+
+static void places_of_strangers_are_refused(void **state)
+{
+    (void)state;
+    yk_dealer d;
+    yk_dealer_init(&d, 100, 2, UINT64_MAX, 10, 2);
+    static const uint64_t beyond[] = {2, 0, 101}, odd[] = {2, 0, 50, 1, 2}, of_a_stream[] = {3, 0, 50},
+                          in_step[] = {1, 0, 100};
+    assert_int_equal(yk_dealer_place_restore(&d, beyond, 3), YK_EDATA);
+    assert_says("does not fit this data set of 100 examples");
+    assert_int_equal(yk_dealer_place_restore(&d, odd, 5), YK_EDATA);
+    assert_int_equal(yk_dealer_place_restore(&d, of_a_stream, 3), YK_EDATA);
+    assert_int_equal(yk_dealer_place_restore(&d, in_step, 2), YK_EDATA);
+    assert_int_equal(yk_dealer_place_restore(&d, in_step, 0), YK_EDATA);
+    /* of a run in step, at the end of its first epoch: goes on with the second */
+    assert_int_equal(yk_dealer_place_restore(&d, in_step, 3), YK_OK);
+    yk_run r;
+    assert_int_equal(yk_dealer_deal(&d, 0, &r), YK_OK);
+    assert_true(r.epoch == 1 && r.begin == 0);
+    yk_dealer_fini(&d);
+}
+
+/* Everything that may happen, in any order. */
+static void random_schedules(void **state)
+{
+    (void)state;
+    yk_rng rng = yk_rng_seed(4, 0);
+    for (int round = 0; round < 300; round++) {
+        const int workers = 1 + (int)yk_rng_below(&rng, WORKERS);
+        const uint64_t examples = 1 + yk_rng_below(&rng, MOST), batch = 1 + yk_rng_below(&rng, 130);
+        table *t = sit_down(examples, 1 + yk_rng_below(&rng, 3), UINT64_MAX, batch, workers);
+        for (int i = 0; i < 400; i++) {
+            const int w = (int)yk_rng_below(&rng, (uint32_t)workers);
+            const uint32_t what = yk_rng_below(&rng, 100);
+            if (what < 40 && t->hand[w].n < 3)
+                ask(t, w);
+            else if (what < 92)
+                train(t, w);
+            else if (what < 98)
+                lose(t, w);
+            else
+                save_and_restore(t, workers, UINT64_MAX);
+        }
+        all_finish(t, workers);
+        assert_each_once(t);
+        leave(t);
+    }
+}
+
+/* The same under a limit: losses and checkpoints neither add steps nor take any away. */
+static void random_schedules_with_a_limit(void **state)
+{
+    (void)state;
+    yk_rng rng = yk_rng_seed(5, 0);
+    for (int round = 0; round < 300; round++) {
+        const int workers = 1 + (int)yk_rng_below(&rng, WORKERS);
+        const uint64_t examples = 200 + yk_rng_below(&rng, MOST - 200), batch = 1 + yk_rng_below(&rng, 130);
+        const uint64_t steps = 1 + yk_rng_below(&rng, (uint32_t)(8 * examples / batch));
+        table *t = sit_down(examples, 8, steps, batch, workers);
+        for (int i = 0; i < 300; i++) {
+            const int w = (int)yk_rng_below(&rng, (uint32_t)workers);
+            const uint32_t what = yk_rng_below(&rng, 100);
+            if (what < 40 && t->hand[w].n < 3)
+                ask(t, w);
+            else if (what < 92)
+                train(t, w);
+            else if (what < 98)
+                lose(t, w);
+            else
+                save_and_restore(t, workers, steps - t->steps);
+            assert_in_range(t->steps, 0, steps);
+        }
+        all_finish(t, workers);
+        assert_int_equal(t->steps, steps);
+        for (uint64_t e = 0; e < 8; e++)
+            count(t, e);
+        leave(t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_position_once),     cmocka_unit_test(epochs_in_order),
+        cmocka_unit_test(runs_are_whole_batches),  cmocka_unit_test(steps_are_exact),
+        cmocka_unit_test(more_steps_later),        cmocka_unit_test(the_lost_give_back_what_is_unused),
+        cmocka_unit_test(the_last_run_comes_back), cmocka_unit_test(places_of_strangers_are_refused),
+        cmocka_unit_test(random_schedules),        cmocka_unit_test(random_schedules_with_a_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
