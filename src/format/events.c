@@ -187,6 +187,75 @@ yk_status yk_events_text(yk_events *e, double wall_time, int64_t step, const cha
     return event_send(e);
 }
 
+/* ---- a graph */
+
+static size_t open_attribute(yk_events *e, const char *key, size_t *value_out)
+{
+    size_t attribute = open_message(e, 5);
+    put_string(e, 1, key);
+    *value_out = open_message(e, 2);
+    return attribute;
+}
+
+static void close_attribute(yk_events *e, size_t attribute, size_t value)
+{
+    close_message(e, value);
+    close_message(e, attribute);
+}
+
+static void put_dimension(yk_events *e, int64_t size)
+{
+    size_t dimension = open_message(e, 2);
+    put_int(e, 1, size);
+    close_message(e, dimension);
+}
+
+/* Edges are labelled with these; -1 stands for as many as there are examples. */
+static void put_output_shape(yk_events *e, const yk_graph_node *node)
+{
+    size_t value, attribute = open_attribute(e, "_output_shapes", &value);
+    size_t list = open_message(e, 1), shape = open_message(e, 7);
+    put_dimension(e, -1);
+    for (int i = 0; i < node->rank; i++)
+        put_dimension(e, (int64_t)node->shape[i]);
+    close_message(e, shape);
+    close_message(e, list);
+    close_attribute(e, attribute, value);
+}
+
+static void put_node(yk_events *e, const yk_graph_node *node)
+{
+    size_t value, attribute, message = open_message(e, 1);
+    put_string(e, 1, node->name);
+    put_string(e, 2, node->op);
+    if (node->input)
+        put_string(e, 3, node->input);
+    put_output_shape(e, node);
+    if (node->text) {
+        attribute = open_attribute(e, "layer", &value);
+        put_string(e, 2, node->text);
+        close_attribute(e, attribute, value);
+    }
+    attribute = open_attribute(e, "parameters", &value);
+    put_int(e, 3, (int64_t)node->params);
+    close_attribute(e, attribute, value);
+    close_message(e, message);
+}
+
+yk_status yk_events_graph(yk_events *e, double wall_time, const yk_graph_node *node, size_t n)
+{
+    enum { PRODUCER = 21 }; /* the first version whose shapes are written as above */
+    event_begin(e, wall_time);
+    size_t graph = open_message(e, 4);
+    for (size_t i = 0; i < n; i++)
+        put_node(e, &node[i]);
+    size_t versions = open_message(e, 4);
+    put_int(e, 1, PRODUCER);
+    close_message(e, versions);
+    close_message(e, graph);
+    return event_send(e);
+}
+
 /* ---- the file */
 
 /* TensorBoard takes a host's files in the order of their names: the time first, then what tells writers apart. */

@@ -10,10 +10,12 @@
  * A file is TFRecord frames (format/tfrecord.h), each a protobuf message `Event`; the first names the version:
  *
  *     events.out.tfevents.1700000000.HOST.PID.N
- *     Event    1: wall_time double   2: step int64   3: file_version string   5: Summary
+ *     Event    1: wall_time double   2: step int64   3: file_version string   4: GraphDef (bytes)   5: Summary
  *     Summary  1: Value, repeated
  *     Value    1: tag string   2: simple_value float   5: histo   8: tensor (text)   9: metadata (text)
  *     histo    1: min  2: max  3: num  4: sum  5: sum_squares  6: bucket_limit  7: bucket        all double
+ *     GraphDef 1: NodeDef, repeated   4: versions (1: producer)
+ *     NodeDef  1: name   2: op   3: input, repeated   5: attr, a map: 1: key   2: AttrValue (1: list   2: bytes   3: int64)
  *
  * A write error is YK_ESYSTEM with the path; it sticks. One thread at a time per file; each worker has its own.
  */
@@ -39,6 +41,17 @@ typedef struct {
     const double *count; /* [n] */
 } yk_histogram;
 
+/* A layer in the graph of a model. All borrowed. */
+typedef struct {
+    const char *name;  /* letters, digits, _ . / - and of its own */
+    const char *op;    /* "conv" */
+    const char *text;  /* all of it: "conv 6 5x5 same"; NULL: nothing more */
+    const char *input; /* the name of the node before it; NULL: none */
+    int rank;
+    size_t shape[4]; /* of one example's output; how many examples is open */
+    uint64_t params;
+} yk_graph_node;
+
 yk_status yk_events_create(const char *folder, yk_events **out);
 
 /* wall_time is in seconds since 1970; 0 stands for now. */
@@ -47,6 +60,9 @@ yk_status yk_events_histogram(yk_events *e, double wall_time, int64_t step, cons
                               const yk_histogram *histogram);
 yk_status yk_events_text(yk_events *e, double wall_time, int64_t step, const char *tag,
                          const char *text); /* Markdown */
+
+/* What TensorBoard's page "Graphs" draws. Once per file. */
+yk_status yk_events_graph(yk_events *e, double wall_time, const yk_graph_node *node, size_t n);
 
 yk_status yk_events_flush(yk_events *e);
 yk_status yk_events_close(yk_events *e, yk_status so_far); /* NULL returns so_far */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -33,6 +34,7 @@ struct yk_input {
     z_stream z;
     bool between; /* a member of the compressed stream has ended */
     uint64_t raw_read;
+    double slow; /* YK_SLOW_READ: bytes per second; 0: as fast as it goes */
 };
 
 /* Errors stay: whoever asks again for bytes that are not there gets the same answer. */
@@ -61,6 +63,23 @@ static ssize_t read_some(int fd, void *to, size_t n)
     do
         got = read(fd, to, n);
     while (got < 0 && errno == EINTR);
+    return got;
+}
+
+/* The same, no faster than YK_SLOW_READ allows. */
+static ssize_t read_paced(const yk_input *in, void *to, size_t n)
+{
+    if (in->slow <= 0.0)
+        return read_some(in->fd, to, n);
+    const double piece = in->slow / 20.0;
+    ssize_t got = read_some(in->fd, to, piece < 1.0 ? 1 : piece < (double)n ? (size_t)piece : n);
+    if (got > 0) {
+        const double seconds = (double)got / in->slow;
+        struct timespec nap = {.tv_sec = (time_t)seconds};
+        nap.tv_nsec = (long)((seconds - (double)nap.tv_sec) * 1e9);
+        while (nanosleep(&nap, &nap) && errno == EINTR)
+            ;
+    }
     return got;
 }
 
@@ -155,6 +174,8 @@ yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out)
         return yk_fail_memory(sizeof *in, "a file's reader");
     }
     in->fd = fd;
+    const char *slow = getenv("YK_SLOW_READ");
+    in->slow = slow ? strtod(slow, NULL) : 0.0;
     in->expected = UINT64_MAX;
     in->offset = in->raw_read = begin;
     in->cap = BUFFER_BYTES;
@@ -200,7 +221,7 @@ static yk_status fill_plain(yk_input *in, size_t want)
     } else if (room > in->expected - in->raw_read) {
         room = (size_t)(in->expected - in->raw_read);
     }
-    ssize_t got = read_some(in->fd, in->buffer + in->have, room);
+    ssize_t got = read_paced(in, in->buffer + in->have, room);
     if (got < 0)
         return fail_input(in, YK_EDATA, strerror(errno));
     in->ended = got == 0;
@@ -211,7 +232,7 @@ static yk_status fill_plain(yk_input *in, size_t want)
 
 static yk_status more_raw(yk_input *in)
 {
-    ssize_t got = read_some(in->fd, in->raw, RAW_BYTES);
+    ssize_t got = read_paced(in, in->raw, RAW_BYTES);
     if (got < 0)
         return fail_input(in, YK_EDATA, strerror(errno));
     in->z.next_in = in->raw;

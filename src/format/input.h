@@ -9,6 +9,8 @@
  *
  * What p points at stays valid until the next peek. Offsets count decompressed bytes. One thread at a time. A read
  * error, a damaged or truncated compressed stream is YK_EDATA and names the file and the offset.
+ *
+ * For tests: with YK_SLOW_READ=BYTES in the environment, each file is read at no more than so many bytes per second.
  */
 #ifndef YK_FORMAT_INPUT_H
 #define YK_FORMAT_INPUT_H

@@ -49,6 +49,12 @@ static int describe_linear(const yk_model *m, size_t max_batch, yk_layer_line *o
     return 1;
 }
 
+void yk_model_on_ready(const yk_model *m, yk_work *w, yk_ready_hook *hook, void *context)
+{
+    if (m->ops->on_ready)
+        m->ops->on_ready(w, hook, context);
+}
+
 int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int most)
 {
     return m->ops->describe ? m->ops->describe(m, max_batch, out, most)

@@ -35,6 +35,8 @@ typedef struct {
     yk_net_options net;             /* networks only; zero: the defaults */
 } yk_model_shape;
 
+struct yk_trace_track; /* watch/trace.h */
+
 typedef struct yk_model yk_model;
 typedef struct yk_work yk_work; /* scratch memory of one worker; each model defines its own */
 
@@ -74,6 +76,9 @@ typedef struct {
     size_t begin, end;
 } yk_range;
 
+/* Called on the thread that called grad(); begin .. end of the dense gradient will not change any more. It may be empty. */
+typedef void yk_ready_hook(void *context, float *dense, size_t begin, size_t end);
+
 typedef struct {
     const char *name;
     yk_status (*create)(const char *text, const yk_model_shape *shape, yk_model **out);
@@ -89,6 +94,9 @@ typedef struct {
     void (*predict)(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss);
 
+    /* Optional (NULL): from now on, says in grad() which parameters' gradients are final while the rest is still computed. */
+    void (*on_ready)(yk_work *w, yk_ready_hook *hook, void *context);
+
     /* Optional (NULL): the tensor itself, where it lies in the flat vector in one piece as it is. */
     float *(*tensor_within)(const yk_model *m, int t, float *params);
 
@@ -103,6 +111,12 @@ typedef struct {
      * products one thread can do at best. */
     int (*profile)(const yk_work *w, yk_profile_line *out, int most);
     double (*peak)(void);
+
+    /* Optional (NULL): how long the two passes of gradients took, in some of the steps: what counts is their ratio. */
+    void (*passes)(const yk_work *w, double *forward_out, double *backward_out);
+
+    /* Optional (NULL): with shape.net.profile, layers are slices of this row of the timeline. */
+    void (*timeline)(yk_work *w, struct yk_trace_track *track);
 
     /* Where biases are in the flat vector, ascending; returns how many ranges. Dense models only. */
     int (*biases)(const yk_model *m, yk_range *out, int most);
@@ -122,7 +136,8 @@ struct yk_model {
 yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out);
 void yk_model_free(yk_model *m); /* NULL is fine */
 yk_status yk_model_work(const yk_model *m, size_t max_batch, yk_work **out);
-void yk_work_free(const yk_model *m, yk_work *w); /* NULL is fine */
+void yk_work_free(const yk_model *m, yk_work *w);                                          /* NULL is fine */
+void yk_model_on_ready(const yk_model *m, yk_work *w, yk_ready_hook *hook, void *context); /* NULL: no more */
 int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int most);
 
 extern const yk_model_ops yk_softmax_ops, yk_logreg_ops, yk_net_ops;

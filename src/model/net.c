@@ -12,7 +12,7 @@
 
 /* Chunks of a batch go through the layers together; small networks in chunks that stay in a core's cache, large ones all
  * at once, because then it is the weights that must not be read too often. */
-enum { SMALL = 1 << 21, CACHE_BYTES = 3 << 19, MOST_BLOCKS = 64 };
+enum { SMALL = 1 << 21, CACHE_BYTES = 3 << 19, MOST_BLOCKS = 64, TIME_EVERY = 8 };
 
 typedef struct {
     yk_work *work;
@@ -28,6 +28,7 @@ struct yk_work {
     float *grad;
     float (*of_image)[2]; /* [16 * chunk] see yk__input_take(); NULL where it is not needed */
     yk__profile *profile; /* NULL: nothing is measured */
+    uint64_t npasses, forward_ns, backward_ns; /* the time of one training pass in eight */
     double block_loss[MOST_BLOCKS];
     int threads;
     yk_team *team;
@@ -40,6 +41,8 @@ struct yk_work {
     bool training, quit;
     uint64_t noise;
     double loss;
+    yk_ready_hook *ready; /* NULL: nobody wants to know */
+    void *ready_context;
 };
 
 /* ---- creation ---- */
@@ -237,9 +240,11 @@ static void pass(yk_work *w, int me)
                  .team = w->threads > 1 ? w->team : NULL};
     yk__profile *profile = me == 0 && w->training ? w->profile : NULL;
     uint64_t since = profile ? yk_now_ns() : 0;
+    const bool timed = me == 0 && w->training && w->npasses++ % TIME_EVERY == 0;
     for (size_t at = 0; at < blocks; at += w->chunk) {
         r.blocks = blocks - at < w->chunk ? blocks - at : w->chunk;
         r.noise = yk_mix64(w->noise + at);
+        const uint64_t begin = timed ? yk_now_ns() : 0;
         take_input(w, &r, at * YK_LANES);
         yk__meet(&r);
         if (profile)
@@ -257,11 +262,20 @@ static void pass(yk_work *w, int me)
                 w->loss += w->block_loss[b];
         if (profile)
             since = yk__profile_add(profile, yk__slot_loss(w->net), r.blocks, since);
+        const uint64_t turn = timed ? yk_now_ns() : 0;
         for (int i = w->net->nlayers - 1; w->training && i >= 0; i--) {
             w->layer[i].ops->backward(&w->layer[i], &r);
             yk__meet(&r);
             if (profile)
                 since = yk__profile_add(profile, yk__slot_backward(w->net, i), r.blocks, since);
+            if (w->ready && me == 0 && at + w->chunk >= blocks) {
+                const yk__layer *l = &w->layer[i]; /* one without parameters makes progress, too */
+                w->ready(w->ready_context, w->grad, l->weights_at, l->weights_at + l->weights + l->biases);
+            }
+            if (timed) {
+                w->forward_ns += turn - begin;
+                w->backward_ns += yk_now_ns() - turn;
+            }
         }
     }
 }
@@ -439,9 +453,27 @@ static int describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int
     return yk__net_lines(net, chunk_of(net, (max_batch + YK_LANES - 1) / YK_LANES), out, most);
 }
 
+static void on_ready(yk_work *w, yk_ready_hook *hook, void *context)
+{
+    w->ready = hook;
+    w->ready_context = context;
+}
+
 static int profile_lines(const yk_work *w, yk_profile_line *out, int most)
 {
     return w->profile ? yk__profile_lines(w->profile, w->net, out, most) : 0;
+}
+
+static void passes(const yk_work *w, double *forward_out, double *backward_out)
+{
+    *forward_out = (double)w->forward_ns * 1e-9;
+    *backward_out = (double)w->backward_ns * 1e-9;
+}
+
+static void timeline(yk_work *w, struct yk_trace_track *track)
+{
+    if (w->profile)
+        yk__profile_trace(w->profile, w->net, track);
 }
 
 static int biases(const yk_model *m, yk_range *out, int most)
@@ -462,10 +494,13 @@ const yk_model_ops yk_net_ops = {.name = "network",
                                  .grad = grad,
                                  .init = yk__net_init,
                                  .predict = predict,
+                                 .on_ready = on_ready,
                                  .tensor_within = tensor_within,
                                  .export_tensor = export_tensor,
                                  .import_tensor = import_tensor,
                                  .describe = describe,
                                  .profile = profile_lines,
                                  .peak = yk__net_peak,
+                                 .passes = passes,
+                                 .timeline = timeline,
                                  .biases = biases};

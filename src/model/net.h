@@ -142,6 +142,8 @@ struct yk__profile {
     struct {
         uint64_t calls, blocks, ns;
     } slot[2 * YK__MOST_LAYERS + 2];
+    struct yk_trace_track *track; /* NULL: no timeline */
+    char name[2 * YK__MOST_LAYERS + 2][80];
 };
 
 static inline int yk__slot_forward(int layer)
@@ -161,6 +163,7 @@ static inline int yk__slot_backward(const yk__net *net, int layer)
 
 /* What was done since `since` was this slot's; returns the time now. */
 uint64_t yk__profile_add(yk__profile *p, int slot, size_t blocks, uint64_t since);
+void yk__profile_trace(yk__profile *p, const yk__net *net, struct yk_trace_track *track);
 int yk__profile_lines(const yk__profile *p, const yk__net *net, yk_profile_line *out, int most);
 double yk__net_peak(void);
 

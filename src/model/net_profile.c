@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "watch/trace.h"
 #include <stdio.h>
 
 uint64_t yk__profile_add(yk__profile *p, int slot, size_t blocks, uint64_t since)
@@ -15,7 +16,20 @@ uint64_t yk__profile_add(yk__profile *p, int slot, size_t blocks, uint64_t since
     p->slot[slot].calls++;
     p->slot[slot].blocks += blocks;
     p->slot[slot].ns += now - since;
+    yk_trace_slice(p->track, p->name[slot], since, now - since);
     return now;
+}
+
+void yk__profile_trace(yk__profile *p, const yk__net *net, struct yk_trace_track *track)
+{
+    p->track = track;
+    snprintf(p->name[0], sizeof p->name[0], "images in"); /* "input" is the phase of waiting for them */
+    snprintf(p->name[yk__slot_loss(net)], sizeof p->name[0], "softmax, loss");
+    for (int i = 0; i < net->nlayers; i++) {
+        snprintf(p->name[yk__slot_forward(i)], sizeof p->name[0], "%.60s", net->layer[i].text);
+        snprintf(p->name[yk__slot_backward(net, i)], sizeof p->name[0], "%.60s, backward",
+                 net->layer[i].text);
+    }
 }
 
 /* Bytes of an image's activations beside a layer, and of its weights. */

@@ -1,0 +1,200 @@
+#include "watch/http.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Made of page.html when the program is built. */
+extern const unsigned char yk_embedded_watch_page_html[];
+extern const unsigned long yk_embedded_watch_page_html_size;
+
+enum { MOST_CONNECTIONS = 64, SILENT_SECONDS = 10, MOST_BYTES = 32 << 10 };
+
+struct yk_http {
+    yk_http_config config;
+    struct MHD_Daemon *daemon;
+    char url[128];
+};
+
+/* ---- where to listen */
+
+typedef struct {
+    char host[80]; /* "" : this machine */
+    char port[8];
+} place;
+
+static yk_status parse(const char *where, place *out)
+{
+    *out = (place){.host = ""};
+    const char *colon = strrchr(where, ':'), *port = colon ? colon + 1 : where;
+    size_t n = colon ? (size_t)(colon - where) : 0;
+    if (n >= 2 && where[0] == '[' && where[n - 1] == ']') { /* an IPv6 address stands in brackets */
+        where++;
+        n -= 2;
+    } else if (n && memchr(where, ':', n)) {
+        return yk_fail(YK_EUSAGE, "--http %s: write an IPv6 address in brackets, as in [::1]:8080", where);
+    }
+    const size_t digits = strspn(port, "0123456789");
+    if (!digits || port[digits] || digits > 5 || atoi(port) > 65535 || n >= sizeof out->host ||
+        (colon && n == 0))
+        return yk_fail(YK_EUSAGE,
+                       "--http %s: it is [ADDR:]PORT, as in 8080, 0.0.0.0:8080 or [::1]:8080; port 0 "
+                       "takes any that is free",
+                       where);
+    memcpy(out->host, where, n);
+    memcpy(out->port, port, digits + 1);
+    return YK_OK;
+}
+
+yk_status yk_http_check(const char *where)
+{
+    place p;
+    return parse(where, &p);
+}
+
+/* ---- answering */
+
+/* `taken`: with free(). */
+static enum MHD_Result reply(struct MHD_Connection *c, unsigned code, const char *type, const char *text,
+                             size_t n, bool taken)
+{
+    struct MHD_Response *r = MHD_create_response_from_buffer(
+        n, (void *)text, taken ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
+    if (!r) {
+        if (taken)
+            free((void *)text);
+        return MHD_NO;
+    }
+    MHD_add_response_header(r, "Content-Type", type);
+    MHD_add_response_header(r, "Cache-Control", "no-store");
+    MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+    /* the page is complete in itself and talks to nobody else */
+    MHD_add_response_header(r, "Content-Security-Policy",
+                            "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+                            "connect-src 'self'; img-src data:");
+    if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header(r, "Allow", "GET, HEAD");
+    enum MHD_Result ok = MHD_queue_response(c, code, r);
+    MHD_destroy_response(r);
+    return ok;
+}
+
+static enum MHD_Result refuse(struct MHD_Connection *c, unsigned code, const char *text)
+{
+    return reply(c, code, "text/plain; charset=utf-8", text, strlen(text), false);
+}
+
+static enum MHD_Result answer(void *context, struct MHD_Connection *c, const char *url, const char *method,
+                              const char *version, const char *upload, size_t *upload_size, void **state)
+{
+    static char seen;
+    yk_http *h = context;
+    (void)version, (void)upload;
+    if (strcmp(method, "GET") && strcmp(method, "HEAD")) {
+        if (*upload_size) { /* taken and thrown away */
+            *upload_size = 0;
+            return MHD_YES;
+        }
+        if (!*state) {
+            *state = &seen;
+            return MHD_YES;
+        }
+        return refuse(c, MHD_HTTP_METHOD_NOT_ALLOWED, "this only shows a run: GET\n");
+    }
+    if (!*state) { /* the first call has the headers only; to answer now would close the connection */
+        *state = &seen;
+        return MHD_YES;
+    }
+    if (strcmp(url, "/") == 0 || strcmp(url, "/index.html") == 0)
+        return reply(c, MHD_HTTP_OK, "text/html; charset=utf-8", (const char *)yk_embedded_watch_page_html,
+                     yk_embedded_watch_page_html_size, false);
+    const bool status = strcmp(url, "/status.json") == 0;
+    if (!status && strcmp(url, "/metrics"))
+        return refuse(c, MHD_HTTP_NOT_FOUND, "there are: / /status.json /metrics\n");
+    char *text = h->config.make(h->config.context, status ? YK_HTTP_STATUS : YK_HTTP_METRICS);
+    if (!text)
+        return refuse(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory\n");
+    return reply(c, MHD_HTTP_OK,
+                 status ? "application/json; charset=utf-8" : "text/plain; version=0.0.4; charset=utf-8",
+                 text, strlen(text), true);
+}
+
+/* ---- starting */
+
+static void name_url(yk_http *h, const struct addrinfo *at)
+{
+    char host[80] = "127.0.0.1";
+    getnameinfo(at->ai_addr, at->ai_addrlen, host, sizeof host, NULL, 0, NI_NUMERICHOST);
+    const union MHD_DaemonInfo *port = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_BIND_PORT);
+    snprintf(h->url, sizeof h->url, at->ai_family == AF_INET6 ? "http://[%s]:%u/" : "http://%s:%u/", host,
+             port ? (unsigned)port->port : 0u);
+}
+
+/* Its thread takes no signals: those are for the threads that were there before. */
+static void start_daemon(yk_http *h, const struct addrinfo *at)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    h->daemon = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | (at->ai_family == AF_INET6 ? MHD_USE_IPv6 : 0), 0,
+        NULL, NULL, answer, h, MHD_OPTION_SOCK_ADDR, at->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_SECONDS,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MOST_BYTES, MHD_OPTION_END);
+    const int error = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+}
+
+yk_status yk_http_start(const yk_http_config *config, yk_http **out)
+{
+    place p;
+    *out = NULL;
+    yk_status st = parse(config->where, &p);
+    if (st)
+        return st;
+    struct addrinfo want = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *at;
+    int e = getaddrinfo(p.host[0] ? p.host : "127.0.0.1", p.port, &want, &at);
+    if (e)
+        return yk_fail(YK_EUSAGE, "--http %s: %s: %s; give an address of this machine", config->where,
+                       p.host[0] ? p.host : "127.0.0.1", gai_strerror(e));
+    yk_http *h = calloc(1, sizeof *h);
+    if (!h) {
+        freeaddrinfo(at);
+        return yk_fail_memory(sizeof *h, "the live page");
+    }
+    h->config = *config;
+    errno = 0;
+    start_daemon(h, at);
+    if (h->daemon) {
+        name_url(h, at);
+        *out = h;
+    } else {
+        st = yk_fail(YK_ESYSTEM,
+                     "--http %s: cannot listen there: %s; choose another port (0: any that is free)",
+                     config->where, errno ? strerror(errno) : "the system refused");
+        free(h);
+    }
+    freeaddrinfo(at);
+    return st;
+}
+
+const char *yk_http_url(const yk_http *h)
+{
+    return h->url;
+}
+
+void yk_http_stop(yk_http *h)
+{
+    if (!h)
+        return;
+    MHD_stop_daemon(h->daemon);
+    free(h);
+}

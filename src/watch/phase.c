@@ -1,0 +1,324 @@
+#include "watch/phase.h"
+
+#include "base/clock.h"
+#include "watch/trace.h"
+#include <math.h>
+#include <sched.h>
+#include <string.h>
+
+static const double budget = 0.002;    /* of the time, for timing */
+static const double fading = 0.9;      /* what a timed step leaves of the shares before it */
+static const double per_switch = 8e-9; /* seconds of a switch beside the clock */
+
+const char *yk_phase_name(yk_phase phase)
+{
+    static const char *const names[] = {
+#define YK_PHASE_TEXT(name, text) text,
+        YK_PHASE_LIST(YK_PHASE_TEXT)
+#undef YK_PHASE_TEXT
+    };
+    return phase >= 0 && phase < YK_PHASES ? names[phase] : "none";
+}
+
+/* ---- the sequence lock: there is one writer, so a load and a store make an addition */
+
+static void write_begin(yk_phases *p)
+{
+    atomic_store_explicit(&p->turn, atomic_load_explicit(&p->turn, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+}
+
+static void write_end(yk_phases *p)
+{
+    atomic_store_explicit(&p->turn, atomic_load_explicit(&p->turn, memory_order_relaxed) + 1,
+                          memory_order_release);
+}
+
+static void add(atomic_uint_fast64_t *to, uint64_t n)
+{
+    atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+static void set(atomic_uint_fast64_t *to, uint64_t n)
+{
+    atomic_store_explicit(to, n, memory_order_relaxed);
+}
+
+static uint64_t get(const atomic_uint_fast64_t *from)
+{
+    return atomic_load_explicit(from, memory_order_relaxed);
+}
+
+/* ---- what looking at the clock costs here: 20 ns with a fast clock, a microsecond where it is a system call */
+
+static double clock_seconds(void)
+{
+    enum { LOOKS = 64, TRIES = 8 };
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < TRIES; i++) {
+        const uint64_t from = yk_now_ns();
+        uint64_t to = from;
+        for (int k = 0; k < LOOKS; k++)
+            to = yk_now_ns();
+        best = to - from < best ? to - from : best;
+    }
+    return (double)best * 1e-9 / LOOKS;
+}
+
+void yk_phases_begin(yk_phases *p, int workers)
+{
+    if (!p)
+        return;
+    p->budget = budget / (workers > 1 ? workers : 1) / (clock_seconds() + per_switch);
+    p->random = 0x9e3779b97f4a7c15u ^ (uint64_t)(uintptr_t)p;
+    p->running = p->detail = true;
+    p->phase = YK_PHASE_OTHER;
+    p->step_at = yk_now_ns();
+    write_begin(p);
+    set(&p->began, p->step_at);
+    set(&p->mark, p->step_at);
+    atomic_store_explicit(&p->open, YK_PHASE_OTHER, memory_order_relaxed);
+    write_end(p);
+}
+
+/* ---- in detail */
+
+/* Closes the open phase at `now` and opens another. */
+static void turn_to(yk_phases *p, yk_phase to, uint64_t now)
+{
+    const uint64_t from = get(&p->mark), took = now > from ? now - from : 0;
+    write_begin(p);
+    add(&p->ns[p->phase], took);
+    set(&p->mark, from + took);
+    atomic_store_explicit(&p->open, to, memory_order_relaxed);
+    write_end(p);
+    p->step[p->phase] += (double)took;
+    if (p->track && took)
+        yk_trace_slice(p->track, yk_phase_name((yk_phase)p->phase), from, took);
+    p->phase = to;
+}
+
+void yk__phase_switch(yk_phases *p, yk_phase to)
+{
+    if (to != (yk_phase)p->phase)
+        turn_to(p, to, yk_now_ns());
+}
+
+/* Blocked time counts as it is: in detail it is in its phase already, otherwise it is taken out of what will be divided. */
+void yk__phase_waited(yk_phases *p, yk_phase phase, uint64_t ns)
+{
+    if (p->detail) {
+        p->step[phase] -= (double)ns; /* the whole is added when the phase closes */
+        p->step_blocked += (double)ns;
+        return;
+    }
+    write_begin(p);
+    add(&p->ns[phase], ns);
+    add(&p->blocked, ns);
+    write_end(p);
+}
+
+void yk_phase_move(yk_phases *p, yk_phase from, yk_phase to, uint64_t ns)
+{
+    if (!p || !p->detail)
+        return;
+    const uint64_t have = p->step[from] > 0.0 ? (uint64_t)p->step[from] : 0, n = ns < have ? ns : have;
+    p->step[from] -= (double)n;
+    p->step[to] += (double)n;
+    write_begin(p);
+    set(&p->ns[from], get(&p->ns[from]) - n);
+    add(&p->ns[to], n);
+    write_end(p);
+}
+
+/* ---- in between */
+
+/* Divides ns as the timed steps were divided, to the nanosecond. */
+static void divide(yk_phases *p, uint64_t ns)
+{
+    uint64_t given = 0;
+    int most = YK_PHASE_OTHER;
+    for (int i = 0; i < YK_PHASES; i++) {
+        const uint64_t part =
+            p->profile_sum > 0.0 ? (uint64_t)((double)ns * (p->profile[i] / p->profile_sum)) : 0;
+        const uint64_t most_left = ns - given, take = part < most_left ? part : most_left;
+        add(&p->ns[i], take);
+        given += take;
+        if (p->profile[i] > p->profile[most])
+            most = i;
+    }
+    add(&p->ns[most], ns - given);
+}
+
+/* The stretch of untimed steps is over; from here on in detail. */
+static void close_gap(yk_phases *p, yk_phase to, uint64_t now)
+{
+    const uint64_t from = get(&p->mark), blocked = get(&p->blocked);
+    const uint64_t took = now > from + blocked ? now - from : blocked;
+    write_begin(p);
+    divide(p, took - blocked);
+    set(&p->blocked, 0);
+    set(&p->mark, from + took);
+    atomic_store_explicit(&p->open, to, memory_order_relaxed);
+    write_end(p);
+    if (p->track && took)
+        yk_trace_slice(p->track, "steps that are not timed one by one", from, took);
+    p->detail = true;
+    p->phase = to;
+    p->step_at = from + took;
+}
+
+/* A timed step becomes part of what is usual. */
+static void learn(yk_phases *p, uint64_t now)
+{
+    const uint64_t took = now > p->step_at ? now - p->step_at : 0;
+    double sum = 0.0;
+    for (int i = 0; i < YK_PHASES; i++) {
+        const double part = p->step[i] > 0.0 ? p->step[i] : 0.0;
+        p->profile[i] = p->profile[i] * fading + part;
+        sum += p->profile[i];
+    }
+    p->profile_sum = sum;
+    const double usual = (double)took > p->step_blocked ? (double)took - p->step_blocked : 0.0;
+    /* one that was interrupted says little: it may at most double the estimate */
+    const double most = p->step_ns > 0.0 ? 2.0 * p->step_ns : usual;
+    p->step_ns = p->step_ns > 0.0 ? 0.75 * p->step_ns + 0.25 * fmin(usual, most) : usual;
+    write_begin(p);
+    add(&p->timed, 1);
+    add(&p->timed_ns, took);
+    if (took > get(&p->slowest_ns))
+        set(&p->slowest_ns, took);
+    atomic_store_explicit(&p->timed_squares,
+                          atomic_load_explicit(&p->timed_squares, memory_order_relaxed) +
+                              (double)took * (double)took,
+                          memory_order_relaxed);
+    write_end(p);
+}
+
+static uint64_t draw(yk_phases *p)
+{
+    p->random ^= p->random << 13;
+    p->random ^= p->random >> 7;
+    p->random ^= p->random << 17;
+    return p->random >> 11;
+}
+
+/* How many steps from one timed step to the next. */
+static int64_t steps_apart(yk_phases *p)
+{
+    enum { LOOKS_PER_STEP = 7, FIRST = 4, MOST = 1 << 20 };
+    if (get(&p->timed) < FIRST || (p->track && yk_trace_wants_all(p->track)))
+        return 1;
+    const double mean = LOOKS_PER_STEP / (p->budget * p->step_ns * 1e-9);
+    if (!(mean > 1.0))
+        return 1;
+    if (mean > MOST)
+        return MOST;
+    const uint64_t spread = (uint64_t)mean;
+    return 1 + (int64_t)(mean / 2.0) + (int64_t)(draw(p) % (spread + 1));
+}
+
+void yk__phases_decide(yk_phases *p)
+{
+    p->left = 0;
+    if (!p->running)
+        return;
+    const uint64_t now = yk_now_ns();
+    if (!p->detail) {
+        close_gap(p, YK_PHASE_INPUT, now);
+        return;
+    }
+    turn_to(p, YK_PHASE_INPUT, now);
+    if (p->stepping && !p->rare) {
+        learn(p, now);
+        p->left = steps_apart(p) - 1;
+    }
+    memset(p->step, 0, sizeof p->step);
+    p->step_blocked = 0.0;
+    p->stepping = true;
+    p->rare = false;
+    p->step_at = now;
+    if (p->left > 0) {
+        p->detail = false;
+        atomic_store_explicit(&p->open, YK__PHASE_MANY, memory_order_relaxed);
+    }
+}
+
+void yk_phases_now(yk_phases *p)
+{
+    if (!p || !p->running)
+        return;
+    if (!p->detail)
+        close_gap(p, YK_PHASE_OTHER, yk_now_ns());
+    p->rare = true;
+    p->left = 0;
+}
+
+void yk_phases_end(yk_phases *p)
+{
+    if (!p || !p->running)
+        return;
+    if (p->detail)
+        turn_to(p, YK_PHASE_OTHER, yk_now_ns());
+    else
+        close_gap(p, YK_PHASE_OTHER, yk_now_ns());
+    p->running = p->detail = false;
+    atomic_store_explicit(&p->open, YK__PHASE_ENDED, memory_order_relaxed);
+}
+
+/* ---- reading, from any thread */
+
+/* What happened since `mark` is not accounted for yet. */
+static void add_rest(yk_phases_look *look, int open, double rest)
+{
+    if (open >= 0) {
+        look->phase[open] += rest;
+        return;
+    }
+    double usual[YK_PHASES], sum = 0.0;
+    for (int i = 0; i < YK_PHASES; i++) {
+        usual[i] = i == YK_PHASE_EVAL || i == YK_PHASE_CHECKPOINT ? 0.0 : look->phase[i];
+        sum += usual[i];
+    }
+    for (int i = 0; sum > 0.0 && i < YK_PHASES; i++)
+        look->phase[i] += rest * usual[i] / sum;
+}
+
+void yk_phases_read(const yk_phases *p, yk_phases_look *out)
+{
+    uint64_t turn, began, mark, blocked, timed_ns, slowest;
+    double squares;
+    int open;
+    do {
+        *out = (yk_phases_look){0};
+        while ((turn = atomic_load_explicit(&p->turn, memory_order_acquire)) & 1)
+            sched_yield(); /* the worker may have lost its core right there */
+        began = get(&p->began);
+        mark = get(&p->mark);
+        blocked = get(&p->blocked);
+        open = atomic_load_explicit(&p->open, memory_order_relaxed);
+        for (int i = 0; i < YK_PHASES; i++)
+            out->phase[i] = (double)get(&p->ns[i]) * 1e-9;
+        out->timed = get(&p->timed);
+        timed_ns = get(&p->timed_ns);
+        slowest = get(&p->slowest_ns);
+        squares = atomic_load_explicit(&p->timed_squares, memory_order_relaxed);
+        atomic_thread_fence(memory_order_acquire);
+    } while (atomic_load_explicit(&p->turn, memory_order_relaxed) != turn);
+    out->steps = get(&p->steps);
+    out->examples = get(&p->examples);
+    out->meetings = get(&p->meetings);
+    out->last = get(&p->last);
+    if (out->timed) {
+        const double n = (double)out->timed, mean = (double)timed_ns / n, spread = squares / n - mean * mean;
+        out->step_mean = mean * 1e-9;
+        out->step_deviation = spread > 0.0 ? sqrt(spread) * 1e-9 : 0.0;
+        out->step_slowest = (double)slowest * 1e-9;
+    }
+    const uint64_t now = yk_now_ns();
+    if (began && open != YK__PHASE_ENDED && now > mark + blocked)
+        add_rest(out, open, (double)(now - mark - blocked) * 1e-9);
+    for (int i = 0; i < YK_PHASES; i++)
+        out->seconds += out->phase[i];
+}

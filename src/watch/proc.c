@@ -1,0 +1,276 @@
+#include "watch/proc.h"
+
+#include "base/clock.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { STAT, MEMINFO, STATM, IO, NET, DISKS, PRESSURE, FILES };
+
+static const char *const names[FILES] = {"stat",    "meminfo",   "self/statm",     "self/io",
+                                         "net/dev", "diskstats", "pressure/memory"};
+
+/* Files stay open and are read again from their beginning: half of the cost. */
+struct yk_proc {
+    char *proc, *sys;
+    int fd[FILES]; /* -1: not there */
+    char *text;    /* of the file that was read last */
+    size_t cap;
+    yk_nic nic[YK_MAX_NICS]; /* whose link rate was looked up */
+    int nnics;
+};
+
+yk_status yk_proc_open(const char *proc, const char *sys, yk_proc **out)
+{
+    yk_proc *p = calloc(1, sizeof *p);
+    if (!p)
+        return yk_fail_memory(sizeof *p, "measuring");
+    p->cap = 16 << 10;
+    p->proc = strdup(proc);
+    p->sys = strdup(sys);
+    p->text = malloc(p->cap);
+    for (int i = 0; i < FILES; i++)
+        p->fd[i] = -1;
+    if (!p->proc || !p->sys || !p->text) {
+        yk_proc_close(p);
+        return yk_fail_memory(16 << 10, "measuring");
+    }
+    for (int i = 0; i < FILES; i++) {
+        char path[PATH_MAX];
+        if ((size_t)snprintf(path, sizeof path, "%s/%s", proc, names[i]) < sizeof path)
+            p->fd[i] = open(path, O_RDONLY | O_CLOEXEC);
+    }
+    *out = p;
+    return YK_OK;
+}
+
+void yk_proc_close(yk_proc *p)
+{
+    if (!p)
+        return;
+    for (int i = 0; i < FILES; i++)
+        if (p->fd[i] >= 0)
+            close(p->fd[i]);
+    free(p->proc);
+    free(p->sys);
+    free(p->text);
+    free(p);
+}
+
+/* The whole of a file; NULL where it cannot be read. */
+static const char *contents(yk_proc *p, int fd)
+{
+    if (fd < 0)
+        return NULL;
+    size_t n = 0;
+    for (;;) {
+        if (p->cap - n < 2) {
+            char *grown = realloc(p->text, p->cap * 2);
+            if (!grown)
+                return NULL;
+            p->text = grown;
+            p->cap *= 2;
+        }
+        ssize_t got = pread(fd, p->text + n, p->cap - n - 1, (off_t)n);
+        if (got < 0)
+            return NULL;
+        if (got == 0)
+            break;
+        n += (size_t)got;
+    }
+    p->text[n] = '\0';
+    return p->text;
+}
+
+/* The number after a name at the beginning of a line; NaN where it is missing. */
+static double after(const char *text, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = text; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)
+        if (strncmp(at, name, n) == 0)
+            return strtod(at + n, NULL);
+    return (double)NAN;
+}
+
+/* ---- the process */
+
+static void read_self(yk_proc *p, yk_proc_look *out)
+{
+    struct rusage u;
+    if (getrusage(RUSAGE_SELF, &u) == 0) {
+        out->user = (double)u.ru_utime.tv_sec + (double)u.ru_utime.tv_usec * 1e-6;
+        out->system = (double)u.ru_stime.tv_sec + (double)u.ru_stime.tv_usec * 1e-6;
+        out->rss_peak = (double)u.ru_maxrss * 1024.0;
+        out->switches = (double)u.ru_nvcsw;
+        out->forced = (double)u.ru_nivcsw;
+        out->major_faults = (double)u.ru_majflt;
+    }
+    double pages, resident;
+    const char *text = contents(p, p->fd[STATM]);
+    if (text && sscanf(text, "%lf %lf", &pages, &resident) == 2)
+        out->rss = resident * (double)sysconf(_SC_PAGESIZE);
+    if (out->rss > out->rss_peak) /* the system counts its peak only now and then */
+        out->rss_peak = out->rss;
+    if ((text = contents(p, p->fd[IO]))) {
+        out->read = after(text, "read_bytes:");
+        out->written = after(text, "write_bytes:") - after(text, "cancelled_write_bytes:");
+    }
+}
+
+/* How long threads waited for a core, the second number of each one's schedstat. */
+static double delayed(yk_proc *p)
+{
+    char path[PATH_MAX];
+    double sum = 0.0;
+    bool any = false;
+    if ((size_t)snprintf(path, sizeof path, "%s/self/task", p->proc) >= sizeof path)
+        return (double)NAN;
+    DIR *d = opendir(path);
+    if (!d)
+        return (double)NAN;
+    for (struct dirent *e; (e = readdir(d));) {
+        char name[300];
+        double ran, waited;
+        if (e->d_name[0] == '.')
+            continue;
+        snprintf(name, sizeof name, "%s/schedstat", e->d_name);
+        int fd = openat(dirfd(d), name, O_RDONLY | O_CLOEXEC);
+        const char *text = contents(p, fd);
+        if (text && sscanf(text, "%lf %lf", &ran, &waited) == 2) {
+            sum += waited * 1e-9;
+            any = true;
+        }
+        if (fd >= 0)
+            close(fd);
+    }
+    closedir(d);
+    return any ? sum : (double)NAN;
+}
+
+/* ---- the host */
+
+/* cpu  user nice system idle iowait irq softirq steal guest guest_nice, in hundredths; guest is in user already. Steal is
+ * time that another machine had: busy, but with nothing of ours. */
+static void read_cpus(const char *text, yk_proc_look *out)
+{
+    double t[8] = {0};
+    if (sscanf(text, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6],
+               &t[7]) < 4)
+        return;
+    out->host_busy = (t[0] + t[1] + t[2] + t[5] + t[6] + t[7]) / (double)sysconf(_SC_CLK_TCK);
+    double cores = 0.0;
+    for (const char *at = strchr(text, '\n'); at && strncmp(at + 1, "cpu", 3) == 0; at = strchr(at + 1, '\n'))
+        cores += 1.0;
+    if (cores > 0.0)
+        out->host_cores = cores;
+}
+
+static void read_memory(const char *text, yk_proc_look *out)
+{
+    const double total = after(text, "MemTotal:") * 1024.0;
+    double available = after(text, "MemAvailable:") * 1024.0;
+    if (!isfinite(available))
+        available = after(text, "MemFree:") * 1024.0;
+    out->host_memory = total;
+    out->host_used = total - available;
+}
+
+/* Major, minor, name, and then 11 numbers or more, of which the tenth is the milliseconds with work to do. */
+static void read_disks(const char *text, yk_proc_look *out)
+{
+    for (const char *at = text; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
+        char name[32];
+        double ms;
+        if (sscanf(at, "%*d %*d %31s %*f %*f %*f %*f %*f %*f %*f %*f %*f %lf", name, &ms) == 2 &&
+            strncmp(name, "loop", 4) && strncmp(name, "ram", 3) && out->ndisks < YK_MAX_DISKS) {
+            yk_disk *d = &out->disk[out->ndisks++];
+            memcpy(d->name, name, sizeof d->name);
+            d->busy = ms * 1e-3;
+        }
+    }
+}
+
+/* Megabits per second in SYS/class/net/NAME/speed, -1 or nothing where the driver does not know. */
+static double link_rate(yk_proc *p, const char *name)
+{
+    for (int i = 0; i < p->nnics; i++)
+        if (strcmp(p->nic[i].name, name) == 0)
+            return p->nic[i].rate;
+    char path[PATH_MAX];
+    double megabits = 0.0;
+    snprintf(path, sizeof path, "%s/class/net/%s/speed", p->sys, name);
+    FILE *f = fopen(path, "re");
+    if (f) {
+        if (fscanf(f, "%lf", &megabits) != 1 || megabits < 0.0)
+            megabits = 0.0;
+        fclose(f);
+    }
+    if (p->nnics < YK_MAX_NICS) {
+        snprintf(p->nic[p->nnics].name, sizeof p->nic[0].name, "%s", name);
+        p->nic[p->nnics++].rate = megabits * 125000.0;
+    }
+    return megabits * 125000.0;
+}
+
+/* "  eth0: IN packets errors drop fifo frame compressed multicast OUT ..." */
+static void read_net(yk_proc *p, const char *text, yk_proc_look *out)
+{
+    for (const char *at = text; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
+        char name[32];
+        double in, sent;
+        if (sscanf(at, " %31[^: \n]: %lf %*f %*f %*f %*f %*f %*f %*f %lf", name, &in, &sent) != 3)
+            continue;
+        if (strcmp(name, "lo") == 0) {
+            out->lo_in = in;
+            out->lo_out = sent;
+        } else if (out->nnics < YK_MAX_NICS && (in > 0.0 || sent > 0.0)) { /* the rest is not in use */
+            yk_nic *n = &out->nic[out->nnics++];
+            snprintf(n->name, sizeof n->name, "%.15s", name);
+            n->in = in;
+            n->out = sent;
+            n->rate = link_rate(p, n->name);
+        }
+    }
+}
+
+void yk_proc_read(yk_proc *p, yk_proc_look *out)
+{
+    const double nan = (double)NAN;
+    *out = (yk_proc_look){.at = yk_now(),
+                          .user = nan,
+                          .system = nan,
+                          .rss = nan,
+                          .rss_peak = nan,
+                          .read = nan,
+                          .written = nan,
+                          .switches = nan,
+                          .forced = nan,
+                          .major_faults = nan,
+                          .host_busy = nan,
+                          .host_cores = nan,
+                          .host_used = nan,
+                          .host_memory = nan,
+                          .memory_stall = nan,
+                          .lo_in = nan,
+                          .lo_out = nan};
+    read_self(p, out);
+    out->delayed = delayed(p);
+    const char *text = contents(p, p->fd[STAT]);
+    if (text)
+        read_cpus(text, out);
+    if ((text = contents(p, p->fd[MEMINFO])))
+        read_memory(text, out);
+    if ((text = contents(p, p->fd[NET])))
+        read_net(p, text, out);
+    if ((text = contents(p, p->fd[DISKS])))
+        read_disks(text, out);
+    if ((text = contents(p, p->fd[PRESSURE])) && (text = strstr(text, "total=")))
+        out->memory_stall = strtod(text + 6, NULL) * 1e-6;
+}

@@ -1,0 +1,457 @@
+#include "watch/resources.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "watch/cgroup.h"
+#include "watch/proc.h"
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double alert_level = 0.9, alert_seconds = 1.0;
+
+/* A resource that is above the level: since when, and how much of it. */
+typedef struct {
+    bool on;
+    double begin, end, sum, weight;
+} watch;
+
+struct yk_resources {
+    yk_resources_config config;
+    yk_proc *proc;
+    yk_proc_look first, last;
+    double began;
+    yk_file *file;
+    watch watched[YK_ALERTS];
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock; /* of the rest */
+    pthread_cond_t wake;
+    bool quit;
+    yk_usage usage;
+    double memory_seconds; /* sum of rss x seconds */
+};
+
+const char *yk_alert_name(yk_alert_kind what)
+{
+    static const char *const names[] = {"cpu", "memory", "network", "disk"};
+    return names[what];
+}
+
+/* ---- from two looks to a sample */
+
+/* Counters of threads that have ended go backwards: then nothing is known to have happened. */
+static double rate(double now, double before, double seconds)
+{
+    const double d = now - before;
+    return seconds > 0.0 ? (d > 0.0 || isnan(d) ? d : 0.0) / seconds : (double)NAN;
+}
+
+static void net_rates(const yk_proc_look *now, const yk_proc_look *before, double seconds, yk_sample *out)
+{
+    out->net_in = out->net_out = 0.0;
+    out->net_busy = (double)NAN;
+    for (int i = 0; i < now->nnics; i++) {
+        const yk_nic *n = &now->nic[i];
+        double in = 0.0, sent = 0.0;
+        for (int k = 0; k < before->nnics; k++)
+            if (strcmp(n->name, before->nic[k].name) == 0) {
+                in = rate(n->in, before->nic[k].in, seconds);
+                sent = rate(n->out, before->nic[k].out, seconds);
+            }
+        out->net_in += in;
+        out->net_out += sent;
+        if (n->rate > 0.0)
+            out->net_busy = fmax(out->net_busy, fmax(in, sent) / n->rate); /* fmax leaves NaN out */
+    }
+}
+
+static double disk_rate(const yk_proc_look *now, const yk_proc_look *before, double seconds)
+{
+    double most = (double)NAN;
+    for (int i = 0; i < now->ndisks; i++)
+        for (int k = 0; k < before->ndisks; k++)
+            if (strcmp(now->disk[i].name, before->disk[k].name) == 0)
+                most = fmax(most, fmin(rate(now->disk[i].busy, before->disk[k].busy, seconds), 1.0));
+    return most;
+}
+
+static void read_phases(const yk_resources *r, yk_sample *out)
+{
+    for (int i = 0; r->config.phases && i < r->config.workers; i++) {
+        yk_phases_look look;
+        yk_phases_read(&r->config.phases[i], &look);
+        out->steps += look.steps;
+        out->examples += look.examples;
+        for (int k = 0; k < YK_PHASES; k++)
+            out->phase[k] += look.phase[k] / r->config.workers;
+    }
+}
+
+static yk_sample sample_of(const yk_resources *r, const yk_proc_look *now, const yk_proc_look *before)
+{
+    const double s = now->at - before->at;
+    yk_sample out = {
+        .seconds = r->config.earlier + now->at - r->began,
+        .interval = s,
+        .cpu_user = rate(now->user, before->user, s),
+        .cpu_system = rate(now->system, before->system, s),
+        /* counted in hundredths of a second: of a short while, more than there are may seem busy */
+        .cpu_host = fmin(rate(now->host_busy, before->host_busy, s), now->host_cores),
+        .rss = now->rss,
+        .rss_peak = now->rss_peak,
+        .host_memory = now->host_used,
+        .lo_in = rate(now->lo_in, before->lo_in, s),
+        .lo_out = rate(now->lo_out, before->lo_out, s),
+        .disk_read = rate(now->read, before->read, s),
+        .disk_written = rate(now->written, before->written, s),
+        .switches = rate(now->switches, before->switches, s),
+        .switches_forced = rate(now->forced, before->forced, s),
+        .major_faults = rate(now->major_faults, before->major_faults, s),
+        .delayed = rate(now->delayed, before->delayed, s),
+        .disk_busy = disk_rate(now, before, s),
+        .memory_stall = rate(now->memory_stall, before->memory_stall, s)};
+    net_rates(now, before, s, &out);
+    return out;
+}
+
+/* ---- the file */
+
+static void number(yk_file *f, const char *name, double value)
+{
+    if (isfinite(value))
+        yk_file_print(f, ",\"%s\":%.6g", name, value);
+}
+
+static void whole(yk_file *f, const char *name, double value)
+{
+    if (isfinite(value))
+        yk_file_print(f, ",\"%s\":%.0f", name, value);
+}
+
+static void text(yk_file *f, const char *name, const char *value)
+{
+    yk_file_print(f, ",\"%s\":\"", name);
+    for (; *value; value++) /* a host's name may be anything */
+        if (*value == '"' || *value == '\\' || (unsigned char)*value < 0x20 || (unsigned char)*value > 0x7e)
+            yk_file_print(f, "?");
+        else
+            yk_file_write(f, value, 1);
+    yk_file_print(f, "\"");
+}
+
+static void write_host(yk_resources *r)
+{
+    yk_file *f = r->file;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (!f)
+        return;
+    yk_file_print(f, "{\"kind\":\"host\",\"rank\":%d", r->config.rank);
+    text(f, "role", r->config.role ? r->config.role : "worker");
+    text(f, "host", r->usage.host);
+    yk_file_print(f, ",\"pid\":%d", (int)getpid());
+    number(f, "cores", r->usage.cores);
+    whole(f, "memory_bytes", r->usage.memory_limit);
+    yk_file_print(f, ",\"nic\":{");
+    for (int i = 0; i < r->first.nnics; i++)
+        yk_file_print(f, r->first.nic[i].rate > 0.0 ? "%s\"%s\":%.0f" : "%s\"%s\":null", i ? "," : "",
+                      r->first.nic[i].name, r->first.nic[i].rate);
+    yk_file_print(f, "}");
+    number(f, "interval", r->config.every);
+    yk_file_print(f, ",\"began\":%.3f}\n", (double)now.tv_sec + (double)now.tv_nsec * 1e-9);
+    yk_file_flush(f); /* the first error stays and is told at the end */
+}
+
+static void write_sample(yk_resources *r, const yk_sample *s)
+{
+    yk_file *f = r->file;
+    if (!f)
+        return;
+    yk_file_print(f, "{\"kind\":\"sample\",\"seconds\":%.3f", s->seconds);
+    number(f, "cpu_user", s->cpu_user);
+    number(f, "cpu_system", s->cpu_system);
+    number(f, "cpu_host", s->cpu_host);
+    whole(f, "rss", s->rss);
+    whole(f, "rss_peak", s->rss_peak);
+    whole(f, "host_memory", s->host_memory);
+    number(f, "net_in", s->net_in);
+    number(f, "net_out", s->net_out);
+    number(f, "lo_in", s->lo_in);
+    number(f, "lo_out", s->lo_out);
+    if (r->config.bytes)
+        yk_file_print(f, ",\"sent\":%llu,\"received\":%llu", (unsigned long long)s->bytes.sent,
+                      (unsigned long long)s->bytes.received);
+    number(f, "disk_read", s->disk_read);
+    number(f, "disk_written", s->disk_written);
+    number(f, "switches", s->switches);
+    number(f, "switches_forced", s->switches_forced);
+    if (r->config.phases) {
+        yk_file_print(f, ",\"steps\":%llu,\"phases\":{", (unsigned long long)s->steps);
+        for (int i = 0; i < YK_PHASES; i++)
+            yk_file_print(f, "%s\"%s\":%.6g", i ? "," : "", yk_phase_name((yk_phase)i), s->phase[i]);
+        yk_file_print(f, "}");
+    }
+    yk_file_print(f, "}\n");
+    yk_file_flush(f);
+}
+
+/* ---- alerts */
+
+/* Under the lock. */
+static void end_alert(yk_resources *r, yk_alert_kind what)
+{
+    watch *w = &r->watched[what];
+    if (w->on && w->end - w->begin >= alert_seconds) {
+        const yk_alert a = {what, w->begin, w->end - w->begin, w->sum / w->weight};
+        if (r->usage.nalerts < YK_MAX_ALERTS)
+            r->usage.alert[r->usage.nalerts++] = a;
+        if (r->file)
+            yk_file_print(
+                r->file,
+                "{\"kind\":\"alert\",\"what\":\"%s\",\"begin\":%.3f,\"seconds\":%.3f,\"level\":%.3f}\n",
+                yk_alert_name(what), a.begin, a.seconds, a.level);
+    }
+    *w = (watch){0};
+}
+
+static void watch_level(yk_resources *r, yk_alert_kind what, const yk_sample *s, double level)
+{
+    watch *w = &r->watched[what];
+    if (!(level > alert_level)) {
+        end_alert(r, what);
+        return;
+    }
+    if (!w->on)
+        *w = (watch){.on = true, .begin = s->seconds - s->interval};
+    w->end = s->seconds;
+    w->sum += level * s->interval;
+    w->weight += s->interval;
+}
+
+static void watch_all(yk_resources *r, const yk_sample *s, const yk_proc_look *now)
+{
+    const yk_usage *u = &r->usage;
+    watch_level(r, YK_ALERT_CPU, s,
+                fmax((s->cpu_user + s->cpu_system) / u->cores, s->cpu_host / u->host_cores));
+    watch_level(r, YK_ALERT_MEMORY, s, fmax(s->rss / u->memory_limit, now->host_used / now->host_memory));
+    watch_level(r, YK_ALERT_NETWORK, s, s->net_busy);
+    watch_level(r, YK_ALERT_DISK, s, s->disk_busy);
+}
+
+/* ---- mean and peak */
+
+static void peak(yk_mean_peak *m, double value)
+{
+    if (value > m->peak)
+        m->peak = value;
+}
+
+static void peaks(yk_usage *u, const yk_sample *s)
+{
+    peak(&u->cpu, s->cpu_user + s->cpu_system);
+    peak(&u->cpu_host, s->cpu_host);
+    peak(&u->memory, s->rss_peak);
+    peak(&u->net_in, s->net_in);
+    peak(&u->net_out, s->net_out);
+    peak(&u->lo_in, s->lo_in);
+    peak(&u->lo_out, s->lo_out);
+    peak(&u->disk_read, s->disk_read);
+    peak(&u->disk_written, s->disk_written);
+    peak(&u->disk_busy, s->disk_busy);
+    peak(&u->net_busy, s->net_busy);
+    peak(&u->delayed, s->delayed);
+    peak(&u->memory_stall, s->memory_stall);
+    peak(&u->major_faults, s->major_faults);
+}
+
+/* Of everything since the first look. */
+static void means(yk_usage *u, const yk_sample *s)
+{
+    u->cpu.mean = s->cpu_user + s->cpu_system;
+    u->cpu_host.mean = s->cpu_host;
+    u->net_in.mean = s->net_in;
+    u->net_out.mean = s->net_out;
+    u->lo_in.mean = s->lo_in;
+    u->lo_out.mean = s->lo_out;
+    u->disk_read.mean = s->disk_read;
+    u->disk_written.mean = s->disk_written;
+    u->disk_busy.mean = s->disk_busy;
+    u->net_busy.mean = s->net_busy;
+    u->delayed.mean = s->delayed;
+    u->memory_stall.mean = s->memory_stall;
+    u->major_faults.mean = s->major_faults;
+    u->forced = s->switches_forced;
+    u->seconds = s->interval;
+}
+
+/* One look; the last one of a run may come soon after the one before, and then says little about peaks. */
+static void look(yk_resources *r, bool last)
+{
+    yk_proc_look now;
+    yk_proc_read(r->proc, &now);
+    yk_sample s = sample_of(r, &now, &r->last), all = sample_of(r, &now, &r->first);
+    if (!(s.interval > 0.0))
+        return;
+    read_phases(r, &s);
+    if (r->config.bytes)
+        s.bytes = r->config.bytes(r->config.context);
+    write_sample(r, &s);
+    pthread_mutex_lock(&r->lock);
+    yk_usage *u = &r->usage;
+    means(u, &all);
+    u->samples++;
+    r->memory_seconds += now.rss * s.interval;
+    u->memory.mean = r->memory_seconds / (now.at - r->first.at);
+    if (now.host_used / now.host_memory > u->host_memory)
+        u->host_memory = now.host_used / now.host_memory;
+    if (!last || s.interval > r->config.every / 2.0 || u->samples == 1)
+        peaks(u, &s);
+    else
+        peak(&u->memory, now.rss_peak);
+    watch_all(r, &s, &now);
+    pthread_mutex_unlock(&r->lock);
+    r->last = now;
+    if (r->config.each)
+        r->config.each(r->config.context, &s);
+}
+
+/* ---- the thread */
+
+static void *sample_on(void *arg)
+{
+    yk_resources *r = arg;
+    struct timespec next;
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    const long long every = (long long)(r->config.every * 1e9);
+    pthread_mutex_lock(&r->lock);
+    for (;;) {
+        long long ns = next.tv_nsec + every;
+        next.tv_sec += (time_t)(ns / 1000000000);
+        next.tv_nsec = (long)(ns % 1000000000);
+        while (!r->quit && pthread_cond_timedwait(&r->wake, &r->lock, &next) == 0)
+            ;
+        if (r->quit)
+            break;
+        pthread_mutex_unlock(&r->lock);
+        look(r, false);
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_sec > next.tv_sec + 1) /* the machine slept: no looks to make up for */
+            next = now;
+        pthread_mutex_lock(&r->lock);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
+}
+
+/* Signals are for the threads that were there before. */
+static yk_status start_thread(yk_resources *r)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int e = pthread_create(&r->thread, NULL, sample_on, r);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (e)
+        return yk_fail(YK_ESYSTEM, "the thread that measures could not be started: %s; use --sample-every 0",
+                       strerror(e));
+    r->started = true;
+    return YK_OK;
+}
+
+static void what_there_is(yk_resources *r, const char *proc, const char *sys)
+{
+    yk_usage *u = &r->usage;
+    yk_limits limits;
+    cpu_set_t set;
+    yk_cgroup_limits(proc, sys, &limits);
+    u->host_cores =
+        isfinite(r->first.host_cores) ? r->first.host_cores : (double)sysconf(_SC_NPROCESSORS_ONLN);
+    u->cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (double)CPU_COUNT(&set) : u->host_cores;
+    if (limits.cores > 0.0 && limits.cores < u->cores)
+        u->cores = limits.cores;
+    u->memory_limit = r->first.host_memory;
+    if (limits.memory > 0.0 && !(limits.memory >= u->memory_limit))
+        u->memory_limit = limits.memory;
+    for (int i = 0; i < r->first.nnics; i++)
+        u->link_rate = fmax(u->link_rate, r->first.nic[i].rate);
+    if (gethostname(u->host, sizeof u->host - 1) || !u->host[0])
+        strcpy(u->host, "localhost");
+}
+
+static void destroy(yk_resources *r)
+{
+    yk_proc_close(r->proc);
+    pthread_mutex_destroy(&r->lock);
+    pthread_cond_destroy(&r->wake);
+    free(r);
+}
+
+yk_status yk_resources_start(const yk_resources_config *config, yk_resources **out)
+{
+    const char *proc = config->proc ? config->proc : "/proc", *sys = config->sys ? config->sys : "/sys";
+    *out = NULL;
+    yk_resources *r = calloc(1, sizeof *r);
+    if (!r)
+        return yk_fail_memory(sizeof *r, "measuring");
+    r->config = *config;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&r->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&r->lock, NULL);
+    yk_status st = yk_proc_open(proc, sys, &r->proc);
+    if (!st && config->path && config->every > 0.0)
+        st = yk_file_append(config->path, &r->file);
+    if (!st) {
+        yk_proc_read(r->proc, &r->first);
+        r->last = r->first;
+        r->began = r->first.at;
+        what_there_is(r, proc, sys);
+        write_host(r);
+    }
+    if (!st && config->every > 0.0)
+        st = start_thread(r);
+    if (st) {
+        st = yk_file_close(r->file, st);
+        destroy(r);
+        return st;
+    }
+    *out = r;
+    return YK_OK;
+}
+
+void yk_resources_usage(yk_resources *r, yk_usage *out)
+{
+    pthread_mutex_lock(&r->lock);
+    *out = r->usage;
+    pthread_mutex_unlock(&r->lock);
+}
+
+yk_status yk_resources_stop(yk_resources *r, yk_status so_far, yk_usage *out)
+{
+    if (!r)
+        return so_far;
+    if (r->started) {
+        pthread_mutex_lock(&r->lock);
+        r->quit = true;
+        pthread_cond_signal(&r->wake);
+        pthread_mutex_unlock(&r->lock);
+        pthread_join(r->thread, NULL);
+    }
+    look(r, true);
+    for (int i = 0; i < YK_ALERTS; i++)
+        end_alert(r, (yk_alert_kind)i);
+    *out = r->usage;
+    yk_status st = yk_file_close(r->file, so_far);
+    destroy(r);
+    return st;
+}

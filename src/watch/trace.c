@@ -1,0 +1,318 @@
+#include "watch/trace.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_TRACKS = 4096, NO_PEER = -1, COUNTER = -2 };
+
+typedef struct {
+    const char *name;
+    uint64_t begin, took; /* ns */
+    int32_t peer;         /* of a message; NO_PEER, COUNTER */
+    union {
+        uint64_t bytes;
+        double value;
+    };
+} event;
+
+/* The first `half` events, then a ring of as many; counters lie apart and are thinned. */
+struct yk_trace_track {
+    char name[64];
+    size_t half, room_of_counters;
+    event *first, *recent, *counter;
+    uint64_t seen; /* slices and messages */
+    size_t counters;
+    uint64_t times, last_at, every; /* of counters: how many came, the last, and which of them are kept */
+};
+
+struct yk_trace {
+    int rank;
+    char role[32];
+    int64_t offset;
+    uint64_t zero;
+    size_t n, cap;
+    yk_trace_track **track;
+};
+
+yk_status yk_trace_create(int rank, const char *role, yk_trace **out)
+{
+    yk_trace *t = calloc(1, sizeof *t);
+    if (!t)
+        return yk_fail_memory(sizeof *t, "the timeline");
+    t->rank = rank;
+    snprintf(t->role, sizeof t->role, "%s", role);
+    *out = t;
+    return YK_OK;
+}
+
+static void free_track(yk_trace_track *w)
+{
+    if (!w)
+        return;
+    yk_free(w->first);
+    yk_free(w->recent);
+    yk_free(w->counter);
+    free(w);
+}
+
+void yk_trace_free(yk_trace *t)
+{
+    if (!t)
+        return;
+    for (size_t i = 0; i < t->n; i++)
+        free_track(t->track[i]);
+    free(t->track);
+    free(t);
+}
+
+yk_trace_track *yk_trace_add(yk_trace *t, const char *name, size_t room)
+{
+    if (!t || t->n >= MOST_TRACKS)
+        return NULL;
+    yk_trace_track **grown = yk_grow(t->track, &t->cap, t->n + 1, sizeof *grown, "the timeline");
+    if (!grown)
+        return NULL;
+    t->track = grown;
+    yk_trace_track *w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    snprintf(w->name, sizeof w->name, "%s", name);
+    w->half = room / 2 > 1 ? room / 2 : 1;
+    w->room_of_counters = w->half > 16 ? w->half : 16;
+    w->every = 1;
+    w->first = yk_alloc(w->half, sizeof *w->first, "the timeline");
+    w->recent = yk_alloc(w->half, sizeof *w->recent, "the timeline");
+    w->counter = yk_alloc(w->room_of_counters, sizeof *w->counter, "the timeline");
+    if (!w->first || !w->recent || !w->counter) {
+        free_track(w);
+        return NULL;
+    }
+    t->track[t->n++] = w;
+    return w;
+}
+
+/* ---- writing */
+
+static void keep(yk_trace_track *w, event e)
+{
+    if (w->seen < w->half)
+        w->first[w->seen] = e;
+    else
+        w->recent[(w->seen - w->half) % w->half] = e;
+    w->seen++;
+}
+
+void yk_trace_slice(yk_trace_track *w, const char *name, uint64_t begin, uint64_t took)
+{
+    if (w)
+        keep(w, (event){.name = name, .begin = begin, .took = took, .peer = NO_PEER});
+}
+
+void yk_trace_message(yk_trace_track *w, const char *name, int peer, uint64_t bytes, uint64_t begin,
+                      uint64_t took)
+{
+    if (w)
+        keep(w, (event){.name = name,
+                        .begin = begin,
+                        .took = took,
+                        .peer = peer < 0 ? NO_PEER : peer,
+                        .bytes = bytes});
+}
+
+/* Every other time goes. */
+static void thin(yk_trace_track *w)
+{
+    size_t n = 0, time = 0;
+    for (size_t i = 0; i < w->counters; i++) {
+        time += i > 0 && w->counter[i].begin != w->counter[i - 1].begin;
+        if (time % 2 == 0)
+            w->counter[n++] = w->counter[i];
+    }
+    w->counters = n;
+    w->every *= 2;
+}
+
+/* Several names share a track: points of one time come together, and go together. */
+void yk_trace_counter(yk_trace_track *w, const char *name, uint64_t at, double value)
+{
+    if (!w || !isfinite(value))
+        return;
+    if (w->times == 0 || at != w->last_at)
+        w->times++;
+    w->last_at = at;
+    if ((w->times - 1) % w->every)
+        return;
+    if (w->counters == w->room_of_counters)
+        thin(w);
+    if (w->counters < w->room_of_counters && (w->times - 1) % w->every == 0)
+        w->counter[w->counters++] = (event){.name = name, .begin = at, .peer = COUNTER, .value = value};
+}
+
+bool yk_trace_wants_all(const yk_trace_track *w)
+{
+    return w && w->seen < w->half;
+}
+
+static uint64_t dropped(const yk_trace_track *w)
+{
+    return w->seen > 2 * w->half ? w->seen - 2 * w->half : 0;
+}
+
+uint64_t yk_trace_dropped(const yk_trace *t)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; t && i < t->n; i++)
+        sum += dropped(t->track[i]);
+    return sum;
+}
+
+void yk_trace_clock(yk_trace *t, int64_t offset, uint64_t zero)
+{
+    t->offset = offset;
+    t->zero = zero;
+}
+
+/* ---- as JSON */
+
+typedef struct {
+    char *p;
+    size_t n, cap;
+    bool failed;
+} text;
+
+static void put(text *x, const char *bytes, size_t n)
+{
+    char *grown = x->failed ? NULL : yk_grow(x->p, &x->cap, x->n + n + 1, 1, "the timeline");
+    if (!grown) {
+        x->failed = true;
+        return;
+    }
+    x->p = grown;
+    memcpy(x->p + x->n, bytes, n);
+    x->n += n;
+    x->p[x->n] = '\0';
+}
+
+static void print(text *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void print(text *x, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (n > 0)
+        put(x, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+}
+
+static void string(text *x, const char *s)
+{
+    put(x, "\"", 1);
+    for (; *s; s++) {
+        const unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\')
+            print(x, "\\%c", c);
+        else if (c < 0x20)
+            print(x, "\\u%04x", c);
+        else
+            put(x, s, 1);
+    }
+    put(x, "\"", 1);
+}
+
+static void named(text *x, const char *what, int rank, size_t tid, const char *name)
+{
+    print(x, "%s{\"name\":\"%s\",\"ph\":\"M\",\"pid\":%d,\"tid\":%zu,\"args\":{\"name\":", x->n ? ",\n" : "",
+          what, rank, tid);
+    string(x, name);
+    print(x, "}}");
+}
+
+static void one(text *x, const yk_trace *t, size_t tid, const event *e)
+{
+    const double ts = ((double)(int64_t)(e->begin - t->zero) + (double)t->offset) * 1e-3;
+    print(x, ",\n{\"name\":");
+    string(x, e->name);
+    if (e->peer == COUNTER) {
+        print(x, ",\"ph\":\"C\",\"ts\":%.3f,\"pid\":%d,\"args\":{", ts, t->rank);
+        string(x, e->name);
+        print(x, ":%.9g}}", e->value);
+        return;
+    }
+    print(x, ",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%zu",
+          e->peer == NO_PEER ? "step" : "message", ts, (double)e->took * 1e-3, t->rank, tid);
+    if (e->peer != NO_PEER)
+        print(x, ",\"args\":{\"peer\":%d,\"bytes\":%llu}", e->peer, (unsigned long long)e->bytes);
+    print(x, "}");
+}
+
+static void all_of(text *x, const yk_trace *t, size_t tid, const yk_trace_track *w)
+{
+    named(x, "thread_name", t->rank, tid, w->name);
+    const uint64_t first = w->seen < w->half ? w->seen : w->half;
+    for (uint64_t i = 0; i < first; i++)
+        one(x, t, tid, &w->first[i]);
+    const uint64_t later = w->seen - first, kept = later < w->half ? later : w->half;
+    if (dropped(w)) {
+        const event *from = &w->first[first - 1], *to = &w->recent[later % w->half];
+        char name[96];
+        snprintf(name, sizeof name, "%llu events dropped", (unsigned long long)dropped(w));
+        const uint64_t begin = from->begin + from->took;
+        one(x, t, tid,
+            &(event){.name = name,
+                     .begin = begin,
+                     .took = to->begin > begin ? to->begin - begin : 0,
+                     .peer = NO_PEER});
+    }
+    for (uint64_t i = 0; i < kept; i++)
+        one(x, t, tid, &w->recent[(later - kept + i) % w->half]);
+    for (uint64_t i = 0; i < w->counters; i++)
+        one(x, t, tid, &w->counter[i]);
+}
+
+yk_status yk_trace_text(const yk_trace *t, char **out)
+{
+    text x = {0};
+    char name[64];
+    *out = NULL;
+    snprintf(name, sizeof name, "rank %d (%s)", t->rank, t->role);
+    named(&x, "process_name", t->rank, 0, name);
+    print(&x, ",\n{\"name\":\"yoke\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"dropped\":%llu}}", t->rank,
+          (unsigned long long)yk_trace_dropped(t));
+    for (size_t i = 0; i < t->n; i++)
+        all_of(&x, t, i + 1, t->track[i]);
+    if (x.failed) {
+        free(x.p);
+        return YK_ESYSTEM;
+    }
+    *out = x.p;
+    return YK_OK;
+}
+
+yk_status yk_trace_save(const char *path, char *const *piece, size_t n)
+{
+    yk_file *f;
+    yk_status st = yk_file_create(path, &f);
+    if (st)
+        return st;
+    st = yk_file_print(f, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+    bool any = false;
+    for (size_t i = 0; !st && i < n; i++) {
+        if (!piece[i])
+            continue;
+        if (any)
+            st = yk_file_write(f, ",\n", 2);
+        if (!st)
+            st = yk_file_write(f, piece[i], strlen(piece[i]));
+        any = true;
+    }
+    if (!st)
+        st = yk_file_print(f, "\n]}\n");
+    return yk_file_close(f, st);
+}

@@ -1,0 +1,236 @@
+/* The phases of a worker: they add up to the wall time, whether steps are long or tiny, and each gets what is its own. */
+#include "scratch.h"
+
+#include "base/clock.h"
+#include "watch/phase.h"
+#include <math.h>
+#include <pthread.h>
+#include <time.h>
+
+static void spin(double seconds)
+{
+    const uint64_t until = yk_now_ns() + (uint64_t)(seconds * 1e9);
+    while (yk_now_ns() < until)
+        ;
+}
+
+static void nap(double seconds)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)(seconds * 1e9)}, NULL);
+}
+
+static yk_phases *make(void)
+{
+    yk_phases *p = yk_alloc(1, sizeof *p, "a test");
+    assert_non_null(p);
+    return p;
+}
+
+/* Within 2 %, and a tenth of a millisecond. */
+static void assert_adds_up(const yk_phases_look *look, double wall)
+{
+    double sum = 0.0;
+    for (int i = 0; i < YK_PHASES; i++) {
+        assert_true(look->phase[i] >= 0.0);
+        sum += look->phase[i];
+    }
+    if (fabs(sum - wall) > 0.02 * wall + 1e-4 || fabs(look->seconds - sum) > 1e-9)
+        fail_msg("the phases add up to %g s, the wall time was %g s", sum, wall);
+}
+
+static void assert_share(const yk_phases_look *look, yk_phase phase, double least, double most)
+{
+    const double share = look->phase[phase] / look->seconds;
+    if (!(share >= least && share <= most))
+        fail_msg("%s has %.3f of the time, not %.3f to %.3f", yk_phase_name(phase), share, least, most);
+}
+
+static void names_are_in_order(void **state)
+{
+    (void)state;
+    assert_string_equal(yk_phase_name(YK_PHASE_INPUT), "input");
+    assert_string_equal(yk_phase_name(YK_PHASE_WORKERS), "workers");
+    assert_string_equal(yk_phase_name(YK_PHASE_OTHER), "other");
+    assert_int_equal(YK_PHASES, 9);
+}
+
+static void long_steps_are_all_timed(void **state)
+{
+    (void)state;
+    yk_phases *p = make();
+    yk_phases_look look;
+    const double begin = yk_now();
+    yk_phases_begin(p, 1);
+    for (int i = 0; i < 40; i++) {
+        yk_phases_step(p);
+        spin(0.001);
+        yk_phase_to(p, YK_PHASE_COMPUTE);
+        spin(0.003);
+        yk_phase_to(p, YK_PHASE_WORKERS);
+        spin(0.001);
+        yk_phase_to(p, YK_PHASE_OTHER);
+        yk_phases_done(p, 1, 64);
+        yk_phases_met(p, i % 4 == 0);
+    }
+    yk_phases_step(p);
+    yk_phases_end(p);
+    const double wall = yk_now() - begin;
+    yk_phases_read(p, &look);
+    assert_adds_up(&look, wall);
+    assert_share(&look, YK_PHASE_INPUT, 0.08, 0.40);
+    assert_share(&look, YK_PHASE_COMPUTE, 0.40, 0.80);
+    assert_share(&look, YK_PHASE_WORKERS, 0.08, 0.40);
+    assert_int_equal(look.timed, 40);
+    assert_int_equal(look.steps, 40);
+    assert_int_equal(look.examples, 40 * 64);
+    assert_int_equal(look.meetings, 40);
+    assert_int_equal(look.last, 10);
+    assert_true(look.step_mean >= 0.005 && look.step_slowest >= look.step_mean);
+    yk_free(p);
+}
+
+/* Steps of some microseconds: few are timed, and still the sum is right and the shares are those of all. */
+static void tiny_steps_are_sampled(void **state)
+{
+    (void)state;
+    enum { STEPS = 60000 };
+    yk_phases *p = make();
+    yk_phases_look look;
+    const double begin = yk_now();
+    yk_phases_begin(p, 1);
+    for (int i = 0; i < STEPS; i++) {
+        yk_phases_step(p);
+        spin(1e-6);
+        yk_phase_to(p, YK_PHASE_COMPUTE);
+        spin(4e-6);
+        yk_phase_to(p, YK_PHASE_APPLY);
+        spin(1e-6);
+        yk_phases_done(p, 1, 10);
+    }
+    yk_phases_end(p);
+    const double wall = yk_now() - begin;
+    yk_phases_read(p, &look);
+    assert_adds_up(&look, wall);
+    assert_share(&look, YK_PHASE_INPUT, 0.08, 0.35);
+    assert_share(&look, YK_PHASE_COMPUTE, 0.45, 0.80);
+    assert_share(&look, YK_PHASE_APPLY, 0.08, 0.35);
+    assert_true(look.timed > 20 && look.timed < STEPS / 4);
+    assert_int_equal(look.examples, 10 * STEPS);
+    yk_free(p);
+}
+
+/* Something rare and long, in the middle of tiny steps: it is counted whole and does not colour what follows. */
+static void what_is_rare_stays_apart(void **state)
+{
+    (void)state;
+    yk_phases *p = make();
+    yk_phases_look look;
+    const double begin = yk_now();
+    double tested = 0.0, waited = 0.0;
+    yk_phases_begin(p, 1);
+    for (int i = 0; i < 40000; i++) {
+        yk_phases_step(p);
+        if (i % 10000 == 5000) { /* a feed that has to wait, whether the step is timed or not */
+            const uint64_t from = yk_now_ns();
+            nap(0.03);
+            const uint64_t took = yk_now_ns() - from;
+            yk_phase_waited(p, YK_PHASE_INPUT, took);
+            waited += (double)took * 1e-9;
+        }
+        yk_phase_to(p, YK_PHASE_COMPUTE);
+        spin(4e-6);
+        if (i % 10000 == 9999) {
+            const double from = yk_now();
+            yk_phases_now(p);
+            yk_phase_to(p, YK_PHASE_EVAL);
+            nap(0.02);
+            yk_phase_to(p, YK_PHASE_OTHER);
+            tested += yk_now() - from;
+        }
+    }
+    yk_phases_end(p);
+    const double wall = yk_now() - begin;
+    yk_phases_read(p, &look);
+    assert_adds_up(&look, wall);
+    /* a machine that is busy takes its time between two clocks, here and there */
+    assert_true(fabs(look.phase[YK_PHASE_EVAL] - tested) < 0.05 * tested + 0.02 * wall);
+    assert_true(look.phase[YK_PHASE_INPUT] >= 0.99 * waited);
+    assert_true(look.phase[YK_PHASE_INPUT] < waited + 0.4 * (wall - waited - tested));
+    yk_free(p);
+}
+
+static void null_is_fine(void **state)
+{
+    (void)state;
+    yk_phases_begin(NULL, 1);
+    yk_phases_step(NULL);
+    yk_phase_to(NULL, YK_PHASE_COMPUTE);
+    yk_phases_now(NULL);
+    yk_phase_waited(NULL, YK_PHASE_INPUT, 5);
+    yk_phases_done(NULL, 1, 1);
+    yk_phases_met(NULL, true);
+    yk_phases_end(NULL);
+    yk_phases *p = make(); /* and one that never began has nothing to tell */
+    yk_phases_look look;
+    yk_phases_read(p, &look);
+    assert_true(look.seconds == 0.0 && look.steps == 0);
+    yk_free(p);
+}
+
+typedef struct {
+    yk_phases *p;
+    atomic_bool stop;
+    double began;
+    int looks, bad;
+} reader;
+
+static void *read_on(void *arg)
+{
+    reader *r = arg;
+    while (!atomic_load(&r->stop)) {
+        yk_phases_look look;
+        const double before = yk_now() - r->began;
+        yk_phases_read(r->p, &look);
+        const double after = yk_now() - r->began;
+        r->looks++;
+        /* one moment, between two others */
+        r->bad += look.seconds < before * 0.98 - 1e-3 || look.seconds > after * 1.02 + 1e-3;
+        nap(0.0005);
+    }
+    return NULL;
+}
+
+static void another_thread_reads(void **state)
+{
+    (void)state;
+    yk_phases *p = make();
+    reader r = {.p = p};
+    pthread_t thread;
+    r.began = yk_now();
+    yk_phases_begin(p, 1);
+    assert_int_equal(pthread_create(&thread, NULL, read_on, &r), 0);
+    while (yk_now() - r.began < 0.3) {
+        yk_phases_step(p);
+        yk_phase_to(p, YK_PHASE_COMPUTE);
+        spin(5e-6);
+        yk_phase_to(p, YK_PHASE_APPLY);
+        spin(1e-6);
+        yk_phases_done(p, 1, 1);
+    }
+    atomic_store(&r.stop, true);
+    pthread_join(thread, NULL);
+    yk_phases_end(p);
+    assert_true(r.looks > 10);
+    assert_true(r.bad <= r.looks / 50); /* a reader that loses its core between its clocks proves nothing */
+    yk_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_in_order),     cmocka_unit_test(long_steps_are_all_timed),
+        cmocka_unit_test(tiny_steps_are_sampled), cmocka_unit_test(what_is_rare_stays_apart),
+        cmocka_unit_test(null_is_fine),           cmocka_unit_test(another_thread_reads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

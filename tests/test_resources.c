@@ -1,0 +1,418 @@
+/* What a run uses: against planted files, and against /proc read by other means while this process burns CPU. */
+#include "scratch.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "watch/cgroup.h"
+#include "watch/proc.h"
+#include "watch/resources.h"
+#include <jansson.h>
+#include <math.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <time.h>
+
+/* ---- planted roots */
+
+static void plant(const char *name, const char *text)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    assert_int_equal(yk_dir_make(path), YK_OK);
+    *slash = '/';
+    put(path, text, strlen(text));
+}
+
+static void unplant(const char *name)
+{
+    nftw(in_folder(name), remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static int clear(void **state)
+{
+    return remove_folder(state) || mkdir(folder, 0700);
+}
+
+static yk_limits limits(void)
+{
+    yk_limits l;
+    yk_cgroup_limits(in_folder("proc"), in_folder("sys"), &l);
+    return l;
+}
+
+static void version_2_of_cgroups(void **state)
+{
+    (void)state;
+    assert_true(limits().cores == 0.0 && limits().memory == 0.0); /* nothing is there */
+    plant("proc/self/cgroup", "0::/a/b\n");
+    plant("sys/fs/cgroup/a/b/cpu.max", "150000 100000\n");
+    plant("sys/fs/cgroup/a/b/memory.max", "max\n");
+    plant("sys/fs/cgroup/a/memory.max", "1073741824\n");
+    assert_true(limits().cores == 1.5);
+    assert_true(limits().memory == 1073741824.0);
+    plant("sys/fs/cgroup/a/cpu.max", "50000 100000\n"); /* a parent that is stricter */
+    assert_true(limits().cores == 0.5);
+    plant("sys/fs/cgroup/a/cpu.max", "max 100000\n");
+    plant("sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    assert_true(limits().cores == 0.0);
+    /* a path of the host's, which is not to be seen in a container: the root's files hold */
+    plant("proc/self/cgroup", "0::/../elsewhere\n");
+    plant("sys/fs/cgroup/cpu.max", "400000 100000\n");
+    assert_true(limits().cores == 4.0);
+}
+
+static void version_1_of_cgroups(void **state)
+{
+    (void)state;
+    plant("proc/self/cgroup", "12:pids:/x\n4:memory:/x/y\n1:cpu,cpuacct:/x\n0::/\n");
+    plant("sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "-1\n");
+    plant("sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "100000\n");
+    plant("sys/fs/cgroup/memory/x/y/memory.limit_in_bytes", "9223372036854771712\n");
+    assert_true(limits().cores == 0.0 && limits().memory == 0.0); /* both say: no limit */
+    plant("sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "250000\n");
+    plant("sys/fs/cgroup/memory/x/memory.limit_in_bytes", "2000000000\n");
+    assert_true(limits().cores == 2.5);
+    assert_true(limits().memory == 2e9);
+    plant("proc/self/cgroup", "nonsense\n:::\n\n");
+    assert_true(limits().cores == 0.0 && limits().memory == 0.0);
+}
+
+static void plant_host(int busy, int net)
+{
+    char text[1024];
+    snprintf(text, sizeof text, "cpu  %d 0 100 1000 50 0 0 0 0 0\ncpu0 1 2 3 4\ncpu1 1 2 3 4\nintr 5\n",
+             busy);
+    plant("proc/stat", text);
+    plant("proc/meminfo", "MemTotal:        1000 kB\nMemFree:          100 kB\nMemAvailable:     50 kB\n");
+    snprintf(text, sizeof text,
+             "Inter-|   Receive  |  Transmit\n face |bytes packets |bytes packets\n"
+             "    lo:     500      1    0    0    0     0          0         0      500       1    0    0    "
+             "0     0       0          0\n"
+             "  eth0:%8d      1    0    0    0     0          0         0 %8d       1    0    0    0     0   "
+             "    0          0\n"
+             "  idle:       0      0    0    0    0     0          0         0        0       0    0    0    "
+             "0     0       0          0\n",
+             1000 + net, 2000 + net);
+    plant("proc/net/dev", text);
+    plant("proc/diskstats", "   7       0 loop0 9 9 9 9 9 9 9 9 0 9999 9\n"
+                            " 254       0 vda 1 2 3 4 5 6 7 8 0 1500 9 0 0 0 0\n");
+    plant("proc/self/statm", "100 25 5 1 0 1 0\n");
+    plant("proc/self/io", "rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 1024\n");
+    plant("proc/self/task/7/schedstat", "1000 2000000000 3\n");
+    plant("proc/self/task/8/schedstat", "1000 500000000 3\n");
+    plant("proc/pressure/memory", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\nfull total=9\n");
+    plant("sys/class/net/eth0/speed", "1000\n");
+}
+
+static void every_file_is_understood(void **state)
+{
+    (void)state;
+    plant_host(500, 0);
+    yk_proc *p;
+    yk_proc_look now;
+    assert_int_equal(yk_proc_open(in_folder("proc"), in_folder("sys"), &p), YK_OK);
+    yk_proc_read(p, &now);
+    assert_true(now.host_busy == 600.0 / (double)sysconf(_SC_CLK_TCK));
+    assert_true(now.host_cores == 2.0);
+    assert_true(now.host_memory == 1000 * 1024 && now.host_used == 950 * 1024);
+    assert_true(now.rss == 25.0 * (double)sysconf(_SC_PAGESIZE));
+    assert_true(now.read == 4096.0 && now.written == 7168.0);
+    assert_true(fabs(now.delayed - 2.5) < 1e-9);
+    assert_true(now.memory_stall == 1.5);
+    assert_true(now.lo_in == 500.0 && now.lo_out == 500.0);
+    assert_int_equal(now.nnics, 1);
+    assert_string_equal(now.nic[0].name, "eth0");
+    assert_true(now.nic[0].in == 1000.0 && now.nic[0].out == 2000.0 && now.nic[0].rate == 125e6);
+    assert_int_equal(now.ndisks, 1);
+    assert_true(now.disk[0].busy == 1.5);
+    yk_proc_close(p);
+}
+
+static void what_is_missing_is_not_a_number(void **state)
+{
+    (void)state;
+    yk_proc *p;
+    yk_proc_look now;
+    assert_int_equal(yk_proc_open(in_folder("proc"), in_folder("sys"), &p), YK_OK);
+    yk_proc_read(p, &now);
+    assert_true(isnan(now.host_busy) && isnan(now.rss) && isnan(now.read) && isnan(now.delayed));
+    assert_true(isnan(now.host_memory) && isnan(now.memory_stall) && now.nnics == 0 && now.ndisks == 0);
+    assert_true(now.user >= 0.0 && now.rss_peak > 0.0); /* these come from the system call */
+    yk_proc_close(p);
+    plant("proc/stat", "garbage\n");
+    plant("proc/net/dev", "eth0 no colon\n:::\nlo: x\n");
+    plant("proc/diskstats", "1 2\n\n");
+    plant("proc/self/statm", "");
+    assert_int_equal(yk_proc_open(in_folder("proc"), in_folder("sys"), &p), YK_OK);
+    yk_proc_read(p, &now);
+    assert_true(isnan(now.host_busy) && isnan(now.rss) && now.nnics == 0 && now.ndisks == 0);
+    yk_proc_close(p);
+}
+
+/* ---- the sampler */
+
+static void nap(double seconds)
+{
+    nanosleep(
+        &(struct timespec){.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - floor(seconds)) * 1e9)},
+        NULL);
+}
+
+static volatile double sink;
+
+/* So many seconds of CPU, however long that takes. */
+static void burn(double seconds)
+{
+    for (clock_t until = clock() + (clock_t)(seconds * CLOCKS_PER_SEC); clock() < until;)
+        for (int i = 1; i < 5000; i++)
+            sink += 1.0 / i;
+}
+
+/* user + system of this process, in seconds, as PROC/self/stat has it: fields 14 and 15. */
+static double stat_seconds(void)
+{
+    char text[2048];
+    FILE *f = fopen("/proc/self/stat", "r");
+    assert_non_null(f);
+    assert_non_null(fgets(text, sizeof text, f));
+    fclose(f);
+    double user, system;
+    const char *at = strrchr(text, ')');
+    assert_non_null(at);
+    assert_int_equal(sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lf %lf", &user, &system),
+                     2);
+    return (user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* A line of a file of JSON lines, or NULL at its end. */
+static json_t *next_line(FILE *f)
+{
+    static char line[1 << 16];
+    if (!fgets(line, sizeof line, f))
+        return NULL;
+    json_error_t e;
+    json_t *o = json_loads(line, 0, &e);
+    if (!o)
+        fail_msg("not JSON: %s: %s", e.text, line);
+    return o;
+}
+
+static const char *text_of(const json_t *o, const char *name)
+{
+    const char *s = json_string_value(json_object_get(o, name));
+    return s ? s : "";
+}
+
+static double real_of(const json_t *o, const char *name)
+{
+    const json_t *v = json_object_get(o, name);
+    return json_is_number(v) ? json_number_value(v) : (double)NAN;
+}
+
+static void against_proc_itself(void **state)
+{
+    (void)state;
+    yk_resources *r;
+    yk_usage u;
+    yk_resources_config c = {.every = 0.1, .path = in_folder("resources.jsonl"), .rank = 3, .role = "chief"};
+    const double cpu = stat_seconds(), began = yk_now();
+    assert_int_equal(yk_resources_start(&c, &r), YK_OK);
+    char *block = malloc(40 << 20); /* memory that a look must see */
+    assert_non_null(block);
+    memset(block, 1, 40 << 20);
+    burn(0.5);
+    nap(0.3);
+    const double used = stat_seconds() - cpu, seconds = yk_now() - began;
+    assert_int_equal(yk_resources_stop(r, YK_OK, &u), YK_OK);
+    free(block);
+    if (fabs(u.cpu.mean - used / seconds) > 0.06)
+        fail_msg("%g cores on average, /proc says %g", u.cpu.mean, used / seconds);
+    assert_true(u.cpu.peak >= u.cpu.mean && u.cpu.peak < 1.5 * (double)sysconf(_SC_NPROCESSORS_ONLN));
+    assert_true(u.memory.peak >= 40 << 20);
+    assert_true(u.samples >= 2 && (double)u.samples <= seconds / c.every + 2.0);
+    assert_true(u.cores >= 1.0 && u.cores <= (double)sysconf(_SC_NPROCESSORS_CONF));
+    assert_true(u.cpu_host.mean >= 0.5 * u.cpu.mean);
+
+    FILE *f = fopen(in_folder("resources.jsonl"), "r");
+    assert_non_null(f);
+    json_t *o = next_line(f);
+    assert_string_equal(text_of(o, "kind"), "host");
+    assert_string_equal(text_of(o, "role"), "chief");
+    assert_int_equal(json_integer_value(json_object_get(o, "rank")), 3);
+    assert_int_equal(json_integer_value(json_object_get(o, "pid")), getpid());
+    assert_true(fabs(real_of(o, "began") - (double)time(NULL)) < 30.0);
+    json_decref(o);
+    double cpu_seconds = 0.0, before = 0.0;
+    unsigned samples = 0;
+    while ((o = next_line(f))) {
+        if (strcmp(text_of(o, "kind"), "sample") == 0) {
+            const double at = real_of(o, "seconds");
+            assert_true(at > before);
+            cpu_seconds += (real_of(o, "cpu_user") + real_of(o, "cpu_system")) * (at - before);
+            before = at;
+            samples++;
+            assert_true(real_of(o, "rss") > 1e6 && real_of(o, "rss_peak") >= real_of(o, "rss") * 0.9);
+            assert_null(json_object_get(o, "sent")); /* nobody said how much: so not 0 */
+        }
+        json_decref(o);
+    }
+    fclose(f);
+    assert_int_equal(samples, u.samples);
+    if (fabs(cpu_seconds - used) > 0.06)
+        fail_msg("the samples add up to %g CPU seconds, /proc says %g", cpu_seconds, used);
+}
+
+/* A host that others use up, as planted files say: the CPU and the link are above 90 % for more than a second. */
+static void *plant_on(void *arg)
+{
+    atomic_bool *stop = arg;
+    const double began = yk_now();
+    while (!atomic_load(stop)) {
+        const double s = yk_now() - began;
+        char text[600], path[300];
+        snprintf(text, sizeof text, "cpu  %.0f 0 0 9 0 0 0 0 0 0\ncpu0 1\ncpu1 1\n", 2.0 * 0.97 * s * 100.0);
+        snprintf(path, sizeof path, "%s/proc/stat", folder);
+        FILE *f = fopen(path, "r+"); /* in place: the sampler keeps it open */
+        if (f) {
+            fputs(text, f);
+            fclose(f);
+        }
+        nap(0.02);
+    }
+    return NULL;
+}
+
+static void alerts_have_begin_and_length(void **state)
+{
+    (void)state;
+    plant_host(0, 0);
+    plant("proc/stat", "cpu  0 0 0 9 0 0 0 0 0 0                          \ncpu0 1\ncpu1 1\n");
+    atomic_bool stop = false;
+    pthread_t thread;
+    yk_resources *r;
+    yk_usage u;
+    yk_resources_config c = {.proc = in_folder("proc"),
+                             .sys = in_folder("sys"),
+                             .every = 0.25,
+                             .earlier = 100.0,
+                             .path = in_folder("resources.jsonl")};
+    assert_int_equal(yk_resources_start(&c, &r), YK_OK);
+    assert_int_equal(pthread_create(&thread, NULL, plant_on, &stop), 0);
+    nap(1.8);
+    atomic_store(&stop, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(yk_resources_stop(r, YK_OK, &u), YK_OK);
+    bool cpu = false, memory = false;
+    for (int i = 0; i < u.nalerts; i++) {
+        const yk_alert *a = &u.alert[i];
+        cpu |= a->what == YK_ALERT_CPU && a->seconds >= 1.0 && a->level > 0.9 && a->begin >= 100.0;
+        memory |= a->what == YK_ALERT_MEMORY && a->seconds >= 1.5 && fabs(a->level - 0.95) < 0.01;
+    }
+    if (!cpu)
+        fail_msg("no alert of the CPU (%d alerts, %g of %g cores)", u.nalerts, u.cpu_host.mean, u.host_cores);
+    assert_true(memory);
+    FILE *f = fopen(in_folder("resources.jsonl"), "r");
+    assert_non_null(f);
+    int alerts = 0;
+    for (json_t *o; (o = next_line(f)); json_decref(o))
+        alerts += strcmp(text_of(o, "kind"), "alert") == 0;
+    fclose(f);
+    assert_int_equal(alerts, u.nalerts);
+}
+
+static yk_bytes some_bytes(void *context)
+{
+    (void)context;
+    return (yk_bytes){1234, 567};
+}
+
+static void count_looks(void *context, const yk_sample *now)
+{
+    *(int *)context += now->steps == 7 && now->bytes.sent == 1234;
+}
+
+static void phases_and_bytes_are_in_the_samples(void **state)
+{
+    (void)state;
+    static yk_phases p[2];
+    yk_phases_begin(&p[0], 2);
+    yk_phases_begin(&p[1], 2);
+    yk_phases_done(&p[0], 3, 30);
+    yk_phases_done(&p[1], 4, 40);
+    yk_phase_to(&p[0], YK_PHASE_COMPUTE);
+    yk_phase_to(&p[1], YK_PHASE_EVAL);
+    int looks = 0;
+    yk_resources *r;
+    yk_usage u;
+    yk_resources_config c = {.every = 0.05,
+                             .path = in_folder("resources.jsonl"),
+                             .phases = p,
+                             .workers = 2,
+                             .bytes = some_bytes,
+                             .each = count_looks,
+                             .context = &looks};
+    assert_int_equal(yk_resources_start(&c, &r), YK_OK);
+    nap(0.2);
+    yk_resources_usage(r, &u);
+    assert_true(u.samples >= 2);
+    assert_int_equal(yk_resources_stop(r, YK_OK, &u), YK_OK);
+    assert_int_equal(looks, u.samples);
+    FILE *f = fopen(in_folder("resources.jsonl"), "r");
+    assert_non_null(f);
+    double computed = -1.0, tested = -1.0;
+    for (json_t *o; (o = next_line(f)); json_decref(o))
+        if (strcmp(text_of(o, "kind"), "sample") == 0) {
+            assert_true(real_of(o, "sent") == 1234.0 && real_of(o, "received") == 567.0);
+            assert_true(real_of(o, "steps") == 7.0);
+            computed = real_of(json_object_get(o, "phases"), "compute");
+            tested = real_of(json_object_get(o, "phases"), "eval");
+        }
+    fclose(f);
+    assert_true(computed > 0.05 && computed < 0.6 && tested > 0.05); /* half of the time: the mean of two */
+    yk_phases_end(&p[0]);
+    yk_phases_end(&p[1]);
+}
+
+static void without_a_thread_there_are_means(void **state)
+{
+    (void)state;
+    yk_resources *r;
+    yk_usage u;
+    yk_resources_config c = {.every = 0.0, .path = in_folder("resources.jsonl")};
+    assert_int_equal(yk_resources_start(&c, &r), YK_OK);
+    burn(0.2);
+    assert_int_equal(yk_resources_stop(r, YK_OK, &u), YK_OK);
+    assert_int_equal(u.samples, 1);
+    const double used = u.cpu.mean * u.seconds;
+    assert_true(used > 0.15 && used < 0.3);
+    assert_int_not_equal(access(in_folder("resources.jsonl"), F_OK), 0);
+    assert_int_equal(yk_resources_stop(NULL, YK_EDATA, &u), YK_EDATA);
+}
+
+static void a_folder_that_is_not_there(void **state)
+{
+    (void)state;
+    yk_resources *r;
+    yk_resources_config c = {.every = 0.1, .path = in_folder("none/resources.jsonl")};
+    assert_error(yk_resources_start(&c, &r), YK_ESYSTEM, "none/resources.jsonl");
+    assert_null(r);
+    unplant("none");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(version_2_of_cgroups, clear),
+        cmocka_unit_test_setup(version_1_of_cgroups, clear),
+        cmocka_unit_test_setup(every_file_is_understood, clear),
+        cmocka_unit_test_setup(what_is_missing_is_not_a_number, clear),
+        cmocka_unit_test_setup(against_proc_itself, clear),
+        cmocka_unit_test_setup(alerts_have_begin_and_length, clear),
+        cmocka_unit_test_setup(phases_and_bytes_are_in_the_samples, clear),
+        cmocka_unit_test_setup(without_a_thread_there_are_means, clear),
+        cmocka_unit_test_setup(a_folder_that_is_not_there, clear),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

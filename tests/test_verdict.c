@@ -1,0 +1,360 @@
+/* The verdict on planted evidence: each kind of bottleneck is named, with the words and the numbers that support it. */
+#include "scratch.h"
+
+#include "watch/verdict.h"
+#include <math.h>
+
+enum { MOST = 8 };
+
+/* Workers whose time divides so, for 10 s and so many steps. */
+typedef struct {
+    yk_witness witness[MOST];
+    yk_usage usage;
+    yk_evidence e;
+    yk_verdict v;
+} trial;
+
+static trial begin(int workers)
+{
+    trial t = {.usage = {.cores = 8,
+                         .host_cores = 8,
+                         .cpu = {workers, workers},
+                         .cpu_host = {workers + 0.1, workers + 0.2},
+                         .memory_limit = 16e9,
+                         .memory = {1e9, 1e9}},
+               .e = {.in_step = true, .workers = workers, .threads = 1, .batch = 64, .seconds = 10.0}};
+    for (int i = 0; i < workers; i++)
+        t.witness[i] = (yk_witness){.worker = i,
+                                    .look = {.seconds = 10.0,
+                                             .steps = 1000,
+                                             .examples = 64000,
+                                             .meetings = 1000,
+                                             .last = 1000 / (uint64_t)workers}};
+    return t;
+}
+
+/* The rest of each worker's time is computing. */
+static void give(trial *t, int worker, yk_phase phase, double share)
+{
+    t->witness[worker].look.phase[phase] = 10.0 * share;
+}
+
+static void give_all(trial *t, yk_phase phase, double share)
+{
+    for (int i = 0; i < t->e.workers; i++)
+        give(t, i, phase, share);
+}
+
+static const yk_verdict *judge(trial *t)
+{
+    for (int i = 0; i < t->e.workers; i++) {
+        double *phase = t->witness[i].look.phase, rest = 10.0;
+        for (int k = 0; k < YK_PHASES; k++)
+            rest -= k == YK_PHASE_COMPUTE ? 0.0 : phase[k];
+        phase[YK_PHASE_COMPUTE] = rest;
+    }
+    t->e.witness = t->witness;
+    t->e.nwitnesses = t->e.workers;
+    t->e.usage = &t->usage;
+    yk_verdict_find(&t->e, &t->v);
+    return &t->v;
+}
+
+static void assert_kind(const yk_verdict *v, yk_verdict_kind kind, double share)
+{
+    if (v->kind != kind)
+        fail_msg("the verdict is '%s', not %s", v->text, yk_verdict_name(kind));
+    if (fabs(v->share - share) > 0.02)
+        fail_msg("the share is %g, not %g: %s", v->share, share, v->text);
+    const size_t n = strlen(yk_verdict_name(kind));
+    assert_int_equal(strncmp(v->text, yk_verdict_name(kind), n), 0);
+    assert_int_equal(v->text[n], ':');
+    assert_int_equal(strncmp(v->brief, yk_verdict_name(kind), n), 0);
+}
+
+static void assert_words(const char *text, const char *part)
+{
+    if (!strstr(text, part))
+        fail_msg("'%s' does not say '%s'", text, part);
+}
+
+static double estimated(const yk_verdict *v, const char *change)
+{
+    for (int i = 0; i < v->nestimates; i++)
+        if (strcmp(v->estimate[i].change, change) == 0)
+            return v->estimate[i].speedup;
+    return (double)NAN;
+}
+
+static double numbered(const yk_verdict *v, const char *name)
+{
+    for (int i = 0; i < v->nnumbers; i++)
+        if (strcmp(v->number[i].name, name) == 0)
+            return v->number[i].value;
+    return (double)NAN;
+}
+
+static void a_worker_that_computes(void **state)
+{
+    (void)state;
+    trial t = begin(1);
+    give_all(&t, YK_PHASE_INPUT, 0.02);
+    give_all(&t, YK_PHASE_OTHER, 0.01);
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_CPU, 0.97);
+    assert_words(v->advice, "--workers");
+    assert_true(estimated(v, "one more worker") > 1.7); /* seven cores are idle */
+    assert_true(estimated(v, "twice the batch") < 1.1);
+    assert_true(isnan(estimated(v, "asynchronous"))); /* with one worker, there is nothing to wait for */
+    t.usage.cores = t.usage.host_cores = 1;
+    t.usage.cpu_host.mean = 1.0;
+    v = judge(&t);
+    assert_kind(v, YK_VERDICT_CPU, 0.97);
+    assert_words(v->advice, "every core works");
+    assert_true(estimated(v, "one more worker") < 1.05);
+}
+
+static void testing_is_work_too(void **state)
+{
+    (void)state;
+    trial t = begin(1);
+    give_all(&t, YK_PHASE_EVAL, 0.7);
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_CPU, 1.0);
+    assert_words(v->text, "testing takes 70 %");
+    assert_words(v->advice, "--eval-every");
+}
+
+static void more_threads_than_cores(void **state)
+{
+    (void)state;
+    trial t = begin(4);
+    t.e.in_step = false;
+    t.usage.cores = t.usage.host_cores = 2;
+    t.usage.cpu.mean = t.usage.cpu_host.mean = 2.0;
+    t.usage.delayed.mean = 2.0;
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_CPU, 1.0);
+    assert_words(v->advice, "4 threads share 2 cores");
+}
+
+static void somebody_else_uses_the_processor(void **state)
+{
+    (void)state;
+    trial t = begin(2);
+    t.usage.cores = t.usage.host_cores = 2;
+    t.usage.cpu.mean = 1.1;
+    t.usage.cpu_host.mean = 2.0;
+    t.usage.delayed.mean = 0.9;
+    give_all(&t, YK_PHASE_WORKERS, 0.3); /* who has no core keeps the other waiting */
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_CPU, 0.45);
+    assert_words(v->text, "other programs use 0.9 of 2 cores");
+    assert_words(v->advice, "does not compare");
+}
+
+static void a_slow_reader(void **state)
+{
+    (void)state;
+    trial t = begin(2);
+    t.e.streamed = true;
+    give_all(&t, YK_PHASE_INPUT, 0.83);
+    t.usage.cpu.mean = 0.4;
+    t.usage.cpu_host.mean = 0.4;
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_INPUT, 0.83);
+    assert_string_equal(v->brief, "input pipeline 83 %");
+    assert_words(v->text, "83 % of the time the workers waited for data");
+    assert_words(v->advice, "yoke data convert");
+    assert_true(fabs(numbered(v, "waiting_for_input") - 0.83) < 1e-9);
+
+    t.usage.disk_busy.mean = 0.97;
+    v = judge(&t);
+    assert_kind(v, YK_VERDICT_DISK, 0.83);
+    assert_words(v->advice, "the disk is busy 97 %");
+    assert_true(estimated(v, "one more worker") <= 1.0);
+}
+
+static void a_slow_disk_for_checkpoints(void **state)
+{
+    (void)state;
+    trial t = begin(1);
+    give_all(&t, YK_PHASE_CHECKPOINT, 0.4);
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_DISK, 0.4);
+    assert_words(v->advice, "--checkpoint-every");
+}
+
+static void tiny_steps_in_step(void **state)
+{
+    (void)state;
+    trial t = begin(2);
+    for (int i = 0; i < 2; i++)
+        t.witness[i].look.steps = 1000000; /* 10 us each */
+    t.e.batch = 1;
+    give_all(&t, YK_PHASE_WORKERS, 0.6);
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_SYNC, 0.6);
+    assert_words(v->text, "steps of 10 us");
+    assert_words(v->advice, "larger --batch (now 1)");
+    assert_true(estimated(v, "twice the batch") > 1.3);
+    assert_true(estimated(v, "asynchronous") > 2.0);
+    give_all(&t, YK_PHASE_WORKERS, 0.15); /* merging what the others did is part of it */
+    give_all(&t, YK_PHASE_APPLY, 0.5);
+    v = judge(&t);
+    assert_kind(v, YK_VERDICT_SYNC, 0.65);
+    assert_words(v->text, "getting together takes 65 %");
+    for (int i = 0; i < 2; i++)
+        t.witness[i].look.steps = 1000; /* the same with long steps: then it is work */
+    assert_kind(judge(&t), YK_VERDICT_CPU, 0.85);
+}
+
+static void one_is_slow(void **state)
+{
+    (void)state;
+    trial t = begin(3);
+    give(&t, 0, YK_PHASE_WORKERS, 0.65);
+    give(&t, 2, YK_PHASE_WORKERS, 0.6);
+    t.witness[0].look.last = 10;
+    t.witness[2].look.last = 20;
+    t.witness[1].look.last = 970;
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_STRAGGLER, (0.65 + 0.6) / 3.0);
+    assert_words(v->text, "worker 1 needs 2.7 times as long");
+    assert_words(v->text, "came last 97 %");
+    assert_true(numbered(v, "slowest_worker") == 1.0);
+    assert_true(estimated(v, "asynchronous") > 1.5);
+
+    t.e.ranks = 3; /* the same among ranks */
+    for (int i = 0; i < 3; i++)
+        t.witness[i].rank = i + 4, t.witness[i].worker = -1;
+    v = judge(&t);
+    assert_kind(v, YK_VERDICT_STRAGGLER, (0.65 + 0.6) / 3.0);
+    assert_words(v->text, "rank 5");
+    assert_words(v->advice, "--quorum");
+}
+
+/* Everybody is late in turn: that is nobody's fault. */
+static void nobody_in_particular(void **state)
+{
+    (void)state;
+    trial t = begin(3);
+    give_all(&t, YK_PHASE_WORKERS, 0.35);
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_SYNC, 0.35);
+    assert_words(v->advice, "--staleness");
+}
+
+static void a_thin_link(void **state)
+{
+    (void)state;
+    trial t = begin(2);
+    t.e.ranks = 2;
+    t.e.bytes_per_step = 60e3;
+    t.e.link_rate = 6.25e6; /* 50 Mbit/s: 9.6 ms for a step's bytes */
+    t.e.round_trips = 2;
+    t.e.round_trip = 1e-4;
+    give_all(&t, YK_PHASE_PARAMETERS, 0.5);
+    give_all(&t, YK_PHASE_SENDING, 0.4);
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_BANDWIDTH, 0.9);
+    assert_words(v->text, "6.25 MB/s");
+    assert_true(estimated(v, "twice the batch") > 1.6);
+    assert_true(estimated(v, "one more worker") < 1.05);
+
+    t.e.link_rate = 1.25e9; /* plenty of it, but far away */
+    t.e.round_trip = 4e-3;
+    v = judge(&t);
+    assert_kind(v, YK_VERDICT_LATENCY, 0.9);
+    assert_words(v->text, "2.0 round trips of 4 ms");
+}
+
+static void memory_that_comes_from_disk(void **state)
+{
+    (void)state;
+    trial t = begin(2);
+    t.usage.memory_stall.mean = 0.5;
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_MEMORY, 0.5);
+    assert_words(v->text, "1 of 16 GB");
+    t.usage.memory_stall.mean = (double)NAN; /* a kernel that does not tell: page faults do */
+    t.usage.major_faults.mean = 4000;
+    assert_kind(judge(&t), YK_VERDICT_MEMORY, 0.4);
+}
+
+static void what_is_not_known_is_not_said(void **state)
+{
+    (void)state;
+    trial t = begin(1);
+    t.witness[0].look.steps = 2;
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_NONE, 0.0);
+    assert_words(v->text, "too short");
+    assert_int_equal(v->nestimates, 0);
+
+    yk_evidence nothing = {.workers = 1};
+    yk_verdict empty;
+    yk_verdict_find(&nothing, &empty);
+    assert_int_equal(empty.kind, YK_VERDICT_NONE);
+
+    t = begin(2); /* spread so that no share is large */
+    give_all(&t, YK_PHASE_OTHER, 0.3);
+    give_all(&t, YK_PHASE_INPUT, 0.15);
+    give_all(&t, YK_PHASE_WORKERS, 0.15);
+    assert_kind(judge(&t), YK_VERDICT_NONE, 0.0);
+
+    const double nan = (double)NAN; /* nothing of the host could be read */
+    t = begin(2);
+    t.usage = (yk_usage){.cores = nan,
+                         .host_cores = nan,
+                         .cpu = {nan, nan},
+                         .cpu_host = {nan, nan},
+                         .delayed = {nan, nan},
+                         .disk_busy = {nan, nan},
+                         .net_busy = {nan, nan},
+                         .memory_stall = {nan, nan},
+                         .major_faults = {nan, nan}};
+    v = judge(&t);
+    assert_kind(v, YK_VERDICT_CPU, 1.0);
+    for (int i = 0; i < v->nnumbers; i++)
+        assert_true(isfinite(v->number[i].value));
+    for (int i = 0; i < v->nestimates; i++)
+        assert_true(isfinite(v->estimate[i].speedup));
+}
+
+static void shares_add_up_to_one(void **state)
+{
+    (void)state;
+    trial t = begin(3);
+    give(&t, 1, YK_PHASE_INPUT, 0.3);
+    give(&t, 2, YK_PHASE_EVAL, 0.3);
+    judge(&t);
+    double share[YK_PHASES], sum = 0.0;
+    yk_verdict_shares(t.witness, 3, share);
+    for (int i = 0; i < YK_PHASES; i++)
+        sum += share[i];
+    assert_true(fabs(sum - 1.0) < 1e-9);
+    assert_true(fabs(share[YK_PHASE_INPUT] - 0.1) < 1e-9);
+    yk_verdict_shares(NULL, 0, share);
+    assert_true(share[YK_PHASE_COMPUTE] == 0.0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_worker_that_computes),
+        cmocka_unit_test(testing_is_work_too),
+        cmocka_unit_test(more_threads_than_cores),
+        cmocka_unit_test(somebody_else_uses_the_processor),
+        cmocka_unit_test(a_slow_reader),
+        cmocka_unit_test(a_slow_disk_for_checkpoints),
+        cmocka_unit_test(tiny_steps_in_step),
+        cmocka_unit_test(one_is_slow),
+        cmocka_unit_test(nobody_in_particular),
+        cmocka_unit_test(a_thin_link),
+        cmocka_unit_test(memory_that_comes_from_disk),
+        cmocka_unit_test(what_is_not_known_is_not_said),
+        cmocka_unit_test(shares_add_up_to_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
