@@ -61,6 +61,50 @@ static void schedules_and_thresholds_go_on(void **state)
     compare(CLICKS " batch=30 no-bias=true optimizer=ftrl l1=0.1", 45);
 }
 
+/* Steps of one example that are made many at once, cut by whatever is due and by the ends of epochs. */
+static void bursts_go_on(void **state)
+{
+    (void)state;
+    compare(CLICKS " batch=1 checkpoint-every=40 eval-every=70", 900);
+    compare(CLICKS " batch=1 no-bias=true checkpoint-every=1 eval-every=1000", 130);
+    compare(CLICKS " batch=1 stream=always checkpoint-every=333", 1000);
+    yk_result r;
+    assert_int_equal(train(CLICKS " batch=1 out=part", 1, &r), YK_OK);
+    assert_int_equal(r.steps, 1); /* it was told to stop before it began */
+    yk_result_fini(&r);
+    remove_run("out=part");
+}
+
+/* A schedule that never gets to its first change keeps to single steps. A step more or less, or one twice, would be seen:
+ * it changes these losses by 1e-5 and more; rounding (compilers may add up a vector in another order) by 1e-8. */
+static void bursts_are_single_steps(void **state)
+{
+    (void)state;
+    static const char *const runs[] = {
+        CLICKS " batch=1 epochs=2 eval-every=53 checkpoint-every=37",
+        CLICKS " batch=1 epochs=2 no-bias=true",
+        CLICKS " batch=1 steps=1000 stream=always",
+        CLICKS " batch=1 epochs=2 mode=async",
+        CLICKS " batch=1 steps=777 mode=async eval-every=100",
+    };
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        yk_result many, single;
+        assert_int_equal(train_f(&many, "%s out=many", runs[i]), YK_OK);
+        assert_int_equal(
+            train_f(&single, "%s lr-schedule=step lr-decay=0.5 lr-decay-every=1000000 out=single", runs[i]),
+            YK_OK);
+        assert_int_equal(many.steps, single.steps);
+        assert_int_equal(many.examples, single.examples);
+        const double apart[2] = {many.train_loss - single.train_loss, many.test.loss - single.test.loss};
+        if (!(fabs(apart[0]) < 1e-7 && fabs(apart[1]) < 1e-7))
+            fail_msg("%s: training loss %g, test loss %g apart", runs[i], apart[0], apart[1]);
+        yk_result_fini(&many);
+        yk_result_fini(&single);
+        remove_run("out=many");
+        remove_run("out=single");
+    }
+}
+
 /* Stopped after every single step, over the ends of epochs. */
 static void stopped_after_every_step(void **state)
 {
@@ -140,6 +184,8 @@ static void asynchronous_runs_lose_no_example(void **state)
         CLICKS " mode=async workers=3 batch=7 epochs=4 stream=always",
         CLICKS " staleness=2 workers=3 batch=7 epochs=4 checkpoint-every=50",
         CLICKS " staleness=70 workers=3 batch=1 epochs=2 checkpoint-every=500 eval-every=300",
+        CLICKS " mode=async workers=3 batch=1 epochs=2 checkpoint-every=500 eval-every=300",
+        CLICKS " mode=async workers=3 batch=1 epochs=2 stream=always",
     };
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         yk_result r;
@@ -161,12 +207,16 @@ static void asynchronous_runs_lose_no_example(void **state)
         remove_run("out=part");
     }
     yk_result r;
-    assert_int_equal(train(CLICKS " mode=async workers=3 batch=7 steps=200 out=part", 1, &r), YK_OK);
-    yk_result_fini(&r);
-    assert_int_equal(train("out=part resume=true", 0, &r), YK_OK);
-    assert_int_equal(r.steps, 200);
-    yk_result_fini(&r);
-    remove_run("out=part");
+    for (int batch = 1; batch <= 7; batch += 6) {
+        char first[128];
+        snprintf(first, sizeof first, CLICKS " mode=async workers=3 batch=%d steps=200 out=part", batch);
+        assert_int_equal(train(first, 1, &r), YK_OK);
+        yk_result_fini(&r);
+        assert_int_equal(train("out=part resume=true", 0, &r), YK_OK);
+        assert_int_equal(r.steps, 200);
+        yk_result_fini(&r);
+        remove_run("out=part");
+    }
 }
 
 /* More workers than runs of a tiny stream, unlimited epochs: this hung before each worker got its turn. */
@@ -263,6 +313,7 @@ static void divergence_is_an_error(void **state)
     static const char *const runs[] = {
         DIGITS " lr=1e9",          DIGITS " lr=1e9 mode=async workers=2",
         CLICKS " lr=1e9 batch=9",  CLICKS " lr=1e38 batch=600",
+        CLICKS " lr=1e9 batch=1",  CLICKS " lr=1e9 batch=1 mode=async workers=2",
         DIGITS " lr=1e38 steps=1",
     };
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
@@ -367,6 +418,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(resumed_is_the_same_to_the_bit, clear_runs),
         cmocka_unit_test_setup(schedules_and_thresholds_go_on, clear_runs),
+        cmocka_unit_test_setup(bursts_go_on, clear_runs),
+        cmocka_unit_test_setup(bursts_are_single_steps, clear_runs),
         cmocka_unit_test_setup(stopped_after_every_step, clear_runs),
         cmocka_unit_test_setup(a_finished_run_can_be_made_longer, clear_runs),
         cmocka_unit_test_setup(asynchronous_runs_lose_no_example, clear_runs),

@@ -1,6 +1,7 @@
 #include "train/config.h"
 
 #include "optim/optim.h"
+#include "watch/http.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -61,6 +62,28 @@ const yk_option yk_options[] = {
     {"threads", "T", YK_OPT_INT, AT(threads), 1, 1024, "How workers go together",
      "cores of one worker, for networks; the linear models use one"},
 
+    {"launch", "N", YK_OPT_INT, AT(launch), 0, 4096, "Clusters",
+     "run as N processes on this machine, or on those of --hosts; mpirun and srun do as well"},
+    {"hosts", "LIST", YK_OPT_TEXT, AT(hosts), 0, 0, "Clusters",
+     "run on these machines, by ssh: a,b:2 is one process on a and two on b"},
+    {"hostfile", "FILE", YK_OPT_TEXT, AT(hostfile), 0, 0, "Clusters",
+     "the same from a file, a line each: HOST slots=N"},
+    {"agent", "CMD", YK_OPT_TEXT, AT(agent), 0, 0, "Clusters", "what reaches other machines instead of ssh"},
+    {"mpi-options", "ARGS", YK_OPT_TEXT, AT(mpi_options), 0, 0, "Clusters", "more arguments for mpirun"},
+    {"servers", "K", YK_OPT_INT, AT(servers), 0, 1024, "Clusters",
+     "processes 0 to K-1 own the parameters and train nothing; 0: every process has all of them (replicas). "
+     "Default: 0 for dense synchronous training, else 1"},
+    {"quorum", "M", YK_OPT_INT, AT(quorum), 0, 4096, "Clusters",
+     "sync: a step is over when M workers have sent their gradients; late ones are counted and dropped"},
+    {"local-steps", "H", YK_OPT_INT, AT(local_steps), 0, BIG, "Clusters",
+     "each process trains by itself and all average their parameters every H steps"},
+    {"restarts", "R", YK_OPT_INT, AT(restarts), 0, 1e6, "Clusters",
+     "with --launch or --hosts: start a job that was lost again from its last checkpoint, up to R times"},
+    {"deadline", "S", YK_OPT_REAL, AT(deadline), 0.1, 86400, "Clusters",
+     "seconds of silence after which a process is given up (default 8; longer where its steps are long)"},
+    {"join", "RUN", YK_OPT_TEXT, AT(join), 0, 0, "Clusters",
+     "become one more worker of the asynchronous job that writes this run directory"},
+
     {"batch", "B", YK_OPT_INT, AT(batch), 1, 1 << 24, "Steps", "examples per worker and step (default 64)"},
     {"epochs", "E", YK_OPT_INT, AT(epochs), 0, BIG, "Steps", "passes over the data (default 1)"},
     {"steps", "S", YK_OPT_INT, AT(steps), 0, BIG, "Steps",
@@ -100,6 +123,13 @@ const yk_option yk_options[] = {
      "save every N steps (default: every ten minutes); the end is saved in any case"},
     {"resume", NULL, YK_OPT_FLAG, AT(resume), 0, 0, "What is kept",
      "go on from the last checkpoint in --out, with its configuration"},
+    {"sample-every", "SECONDS", YK_OPT_REAL, AT(sample_every), 0, 3600, "What is kept",
+     "look at CPU, memory, network and disk so often (default 0.25; 0: never)"},
+    {"trace", NULL, YK_OPT_FLAG, AT(trace), 0, 0, "What is kept",
+     "write a timeline, trace.json, for ui.perfetto.dev or chrome://tracing"},
+    {"http", "[ADDR:]PORT", YK_OPT_TEXT, AT(http), 0, 0, "What is kept",
+     "serve a live page, and /metrics for Prometheus; on this machine only unless ADDR says otherwise; port "
+     "0: any that is free"},
     {"json", NULL, YK_OPT_FLAG, AT(json), 0, 0, "What is kept",
      "results as one JSON object on stdout's last line"},
     {"quiet", NULL, YK_OPT_FLAG, AT(quiet), 0, 0, "What is kept", "no notes and no progress on stderr"},
@@ -113,6 +143,8 @@ void yk_config_init(yk_config *c)
                      .workers = 1,
                      .threads = 1,
                      .batch = 64,
+                     .servers = -1,
+                     .deadline = 8,
                      .lr = -1,
                      .momentum = -1,
                      .lr_decay = -1,
@@ -120,6 +152,7 @@ void yk_config_init(yk_config *c)
                      .bias_lr = -1,
                      .lr_decay_every = 1000,
                      .seed = 1,
+                     .sample_every = 0.25,
                      .shuffle_mb = 32};
 }
 
@@ -271,6 +304,10 @@ yk_status yk_config_check(const yk_config *c)
                        (long long)c->staleness);
     if (c->resume && (!c->out || strcmp(c->out, "none") == 0))
         return yk_fail(YK_EUSAGE, "--resume needs --out DIR: the run directory to go on with");
+    if (c->trace && c->out && strcmp(c->out, "none") == 0)
+        return yk_fail(YK_EUSAGE, "--trace needs a run directory to write to: --out DIR");
+    if (c->http && (st = yk_http_check(c->http)))
+        return st;
     if (c->momentum >= 0.0 && (!c->optimizer || strcmp(c->optimizer, "momentum")))
         return yk_fail(YK_EUSAGE, "--momentum %g has no effect without --optimizer momentum", c->momentum);
     if (c->lr_decay >= 0.0 && (!c->lr_schedule || strcmp(c->lr_schedule, "constant") == 0))
@@ -292,8 +329,8 @@ yk_status yk_config_save(const yk_config *c, const char *path)
     yk_file_print(f, "; yoke %s. Run it again: yoke train --config %s --out ANOTHER_DIR\n", YK_VERSION, path);
     for (const yk_option *o = yk_options; o->name; o++) {
         const void *field = (const char *)c + o->offset, *fallback = (const char *)&defaults + o->offset;
-        static const char *const not_kept[] = {"config", "resume",  "json",   "quiet",
-                                               "out",    "dry-run", "profile"};
+        static const char *const not_kept[] = {"config", "resume",  "json",    "quiet",
+                                               "out",    "dry-run", "profile", "http"};
         bool keep = true;
         for (size_t i = 0; i < sizeof not_kept / sizeof *not_kept; i++)
             keep &= strcmp(o->name, not_kept[i]) != 0;

@@ -27,13 +27,20 @@ typedef struct {
     double lr_decay_epochs;                          /* 0: not given */
     int64_t staleness;                               /* -1: as the mode says */
     int64_t workers, threads, batch;
+    int64_t launch;                                      /* processes; 0: not given */
+    char *hosts, *hostfile, *agent, *mpi_options, *join; /* NULL: not given */
+    int64_t servers;                                     /* -1: what fits */
+    int64_t quorum, local_steps, restarts;               /* 0: all; every step; none */
+    double deadline;                       /* seconds of silence after which a process is given up */
     int64_t epochs, steps;                 /* 0: not given */
     double lr, l1, l2, momentum, lr_decay; /* negative: the optimizer's default */
     int64_t lr_decay_every;
     int64_t seed;
     int64_t eval_every, checkpoint_every; /* 0: at the end of each epoch; every ten minutes */
     int64_t features, hash_bits, skip_bad, shuffle_mb;
-    bool no_bias, resume, json, quiet, dry_run, profile;
+    char *http;          /* [ADDR:]PORT; NULL: no live page */
+    double sample_every; /* seconds; 0: resources are not sampled */
+    bool no_bias, resume, json, quiet, dry_run, profile, trace;
 } yk_config;
 
 typedef enum { YK_OPT_TEXT, YK_OPT_INT, YK_OPT_REAL, YK_OPT_FLAG } yk_option_kind;

@@ -1,20 +1,21 @@
 /* What a run writes about itself: metrics.jsonl, one JSON object per line, and the progress line on a terminal.
  *
- *     {"kind":"train","step":400,"epoch":0.43,"seconds":1.02,"examples":25600,"loss":0.41,"examples_per_second":25098}
+ *     {"kind":"train","step":400,"examples":25600,"epoch":0.43,"seconds":1.02,"loss":0.41,"examples_per_second":25098,
+ *      "steps_per_second":392,"learning_rate":0.1}
  *     {"kind":"eval","step":938,...,"train_loss":0.40,"test_loss":0.33,"test_accuracy":0.907,"majority_accuracy":0.1135}
+ *
+ * A run that is resumed drops the lines of steps beyond the checkpoint: they are made again. TensorBoard's files are board.c.
  */
 #include "train/trainer.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "format/events.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 struct yk__journal {
-    yk_file *file;     /* NULL: nothing is kept */
-    yk_events *events; /* the same for TensorBoard */
+    yk_file *file; /* NULL: nothing is kept */
     uint64_t calls, next_call;
     double told, written;
     double loss_sum; /* since the last line */
@@ -31,29 +32,17 @@ yk_status yk__journal_open(yk__trainer *t)
         return YK_ESYSTEM;
     t->journal = j;
     j->told_examples = t->earlier_examples;
+    j->told_step = t->step;
     if (!t->result->run_dir)
         return YK_OK;
     char *path;
     if (asprintf(&path, "%s/metrics.jsonl", t->result->run_dir) < 0)
         return yk_fail_memory(64, "a path");
-    yk_status st = yk_file_append(path, &j->file);
+    yk_status st = t->config->resume ? yk__lines_cut(path, "step", (double)t->step) : YK_OK;
+    if (!st)
+        st = yk_file_append(path, &j->file);
     free(path);
-    if (st || asprintf(&path, "%s/worker-0", t->result->run_dir) < 0)
-        return st ? st : yk_fail_memory(64, "a path");
-    st = yk_events_create(path, &j->events);
-    free(path);
-    return st;
-}
-
-yk_status yk__journal_close(yk__trainer *t)
-{
-    if (!t->journal)
-        return YK_OK;
-    yk_progress_end();
-    yk_status st = yk_events_close(t->journal->events, yk_file_close(t->journal->file, YK_OK));
-    yk_free(t->journal);
-    t->journal = NULL;
-    return st;
+    return st ? st : yk__board_open(t, t->result->run_dir);
 }
 
 static uint64_t examples_so_far(const yk__trainer *t)
@@ -61,6 +50,12 @@ static uint64_t examples_so_far(const yk__trainer *t)
     /* Others count theirs without telling; in step everybody does as much as worker 0, otherwise steps are known. */
     return t->earlier_examples + (yk_store_steps(t->store) - t->result->resumed_from) * t->batch *
                                      (t->in_step ? (uint64_t)t->workers : 1);
+}
+
+/* Whole epochs with the part of the running one. */
+static double epochs_done(const yk__trainer *t, uint64_t examples)
+{
+    return t->train.examples ? (double)examples / (double)t->train.examples : 0.0;
 }
 
 /* ", "name": value" with null for what is not a number. */
@@ -77,29 +72,88 @@ static void head(yk__trainer *t, const char *kind, uint64_t step, uint64_t examp
     yk_file *f = t->journal->file;
     yk_file_print(f, "{\"kind\":\"%s\",\"step\":%llu,\"examples\":%llu", kind, (unsigned long long)step,
                   (unsigned long long)examples);
-    number(f, "epoch", yk_feed_epochs_done(t->feed, examples));
+    number(f, "epoch", epochs_done(t, examples));
     number(f, "seconds", t->earlier_seconds + yk_now() - t->began);
 }
 
-static void show(const yk__trainer *t, uint64_t step, uint64_t examples)
+/* What part of the run is done, 0: not known. */
+static double part_done(const yk__trainer *t, uint64_t step, uint64_t examples)
 {
-    const yk__journal *j = t->journal;
-    double total = t->steps != UINT64_MAX ? (double)t->steps
-                   : t->train.examples    ? (double)t->epochs * (double)t->train.examples
-                                          : 0.0;
-    double part = total > 0.0 ? (t->steps != UINT64_MAX ? (double)step : (double)examples) / total : 0.0;
-    double left = part > 0.0 ? (yk_now() - t->began) * (1.0 - part) / part : 0.0;
-    char test[64] = "";
+    const double total = t->steps != UINT64_MAX ? (double)t->steps
+                         : t->train.examples    ? (double)t->epochs * (double)t->train.examples
+                                                : 0.0;
+    return total > 0.0 ? (t->steps != UINT64_MAX ? (double)step : (double)examples) / total : 0.0;
+}
+
+/* At the pace of this process. */
+static double seconds_left(const yk__trainer *t, uint64_t step, uint64_t examples)
+{
+    const double part = part_done(t, step, examples),
+                 before = part_done(t, t->result->resumed_from, t->earlier_examples);
+    return part > before ? (yk_now() - t->began) * fmax(1.0 - part, 0.0) / (part - before) : (double)NAN;
+}
+
+static void show(yk__trainer *t, uint64_t step, uint64_t examples, const yk__progress *p)
+{
+    if (!yk_progress_wanted())
+        return;
+    char test[64] = "", held[64], by[80] = "", left[32] = "";
     if (t->result->tested)
         snprintf(test, sizeof test, "  test %.2f %%", 100.0 * t->result->test.accuracy);
-    yk_progress("step %llu  epoch %.2f  loss %.4f%s  %.3g examples/s  %.0f %%  %d:%02d left",
-                (unsigned long long)step, yk_feed_epochs_done(t->feed, examples), j->shown_loss, test,
-                j->rate, 100.0 * part, (int)left / 60, (int)left % 60);
+    if (yk__observe_brief(t, held))
+        snprintf(by, sizeof by, "  %s", held);
+    if (isfinite(p->seconds_left))
+        snprintf(left, sizeof left, "  %d:%02d left", (int)p->seconds_left / 60, (int)p->seconds_left % 60);
+    yk_progress("step %llu  epoch %.2f  loss %.4f%s  %.3g examples/s  %.0f %%%s%s", (unsigned long long)step,
+                p->epoch, p->loss, test, p->rate, 100.0 * part_done(t, step, examples), left, by);
+}
+
+/* Everybody who wants to know. */
+static void tell(yk__trainer *t, uint64_t step, uint64_t examples, double since, bool write)
+{
+    yk__journal *j = t->journal;
+    const yk__progress p = {.loss = j->shown_loss,
+                            .rate = j->rate,
+                            .step_rate = (double)(step - j->told_step) / since,
+                            .epoch = epochs_done(t, examples),
+                            .seconds_left = seconds_left(t, step, examples),
+                            .lr = (double)yk_optim_at(&t->optim, step).lr};
+    yk__observe_progress(t, step, examples, &p);
+    if (write && j->file) {
+        head(t, "train", step, examples);
+        number(j->file, "loss", p.loss);
+        number(j->file, "examples_per_second", p.rate);
+        number(j->file, "steps_per_second", p.step_rate);
+        number(j->file, "learning_rate", p.lr);
+        yk_file_print(j->file, "}\n");
+        yk_file_flush(j->file); /* the first error is kept and reported at the end */
+        yk__board_progress(t, step, &p);
+    }
+    show(t, step, examples, &p);
+}
+
+/* What happened in the last `since` seconds. */
+static void sum_up(yk__trainer *t, double now, double since)
+{
+    yk__journal *j = t->journal;
+    const uint64_t examples = examples_so_far(t), step = yk_store_steps(t->store);
+    j->rate = (double)(examples - j->told_examples) / since;
+    j->told_examples = examples;
+    j->told = now;
+    j->shown_loss = j->loss_sum / (double)j->loss_count;
+    const bool write = now - j->written >= 0.5;
+    j->written = write ? now : j->written;
+    tell(t, step, examples, since, write);
+    j->told_step = step;
+    j->loss_sum = 0.0;
+    j->loss_count = 0;
 }
 
 void yk__journal_progress(yk__trainer *t, double loss)
 {
     yk__journal *j = t->journal;
+    if (!j) /* another process writes it */
+        return;
     if (t->result->first_step_seconds == 0.0)
         t->result->first_step_seconds = yk_now() - t->started;
     j->loss_sum += loss;
@@ -113,31 +167,21 @@ void yk__journal_progress(yk__trainer *t, double loss)
     j->next_call = j->calls + (gap < 1 ? 1 : gap);
     if (since < 0.2)
         return;
-    uint64_t examples = examples_so_far(t), step = yk_store_steps(t->store);
-    j->rate = (double)(examples - j->told_examples) / since;
-    j->told_examples = examples;
-    j->told = now;
-    j->shown_loss = j->loss_sum / (double)j->loss_count;
-    if (j->file && now - j->written >= 0.5) {
-        j->written = now;
-        head(t, "train", step, examples);
-        number(j->file, "loss", j->shown_loss);
-        number(j->file, "examples_per_second", j->rate);
-        yk_file_print(j->file, "}\n");
-        const yk_scalar scalars[] = {
-            {"loss", (float)j->shown_loss},
-            {"examples/sec", (float)j->rate},
-            {"global_step/sec", (float)((double)(step - j->told_step) / since)},
-            {"learning_rate", yk_optim_at(&t->optim, step).lr},
-        };
-        yk_events_scalars(j->events, 0, (int64_t)step, scalars, sizeof scalars / sizeof *scalars);
-        yk_file_flush(j->file); /* the first error is kept and reported at the end */
-        yk_events_flush(j->events);
-    }
-    j->told_step = step;
-    j->loss_sum = 0.0;
-    j->loss_count = 0;
-    show(t, step, examples);
+    sum_up(t, now, since);
+}
+
+yk_status yk__journal_close(yk__trainer *t)
+{
+    yk__journal *j = t->journal;
+    if (!j)
+        return YK_OK;
+    if (j->file && j->written == 0.0 && j->loss_count) /* too short for a line; so this is it */
+        sum_up(t, yk_now(), yk_now() - t->began);
+    yk_progress_end();
+    yk_status st = yk__board_close(t, yk_file_close(j->file, YK_OK));
+    yk_free(j);
+    t->journal = NULL;
+    return st;
 }
 
 yk_status yk__journal_eval(yk__trainer *t, double train_loss)
@@ -155,12 +199,12 @@ yk_status yk__journal_eval(yk__trainer *t, double train_loss)
         if (isfinite(s->auc))
             snprintf(auc, sizeof auc, ", AUC %.4f", s->auc);
         yk_note("step %llu, epoch %.2f: %stest loss %.4f, accuracy %.2f %% (majority class: %.2f %%)%s",
-                (unsigned long long)t->step, yk_feed_epochs_done(t->feed, examples), trained, s->loss,
-                100.0 * s->accuracy, 100.0 * s->majority_accuracy, auc);
+                (unsigned long long)t->step, epochs_done(t, examples), trained, s->loss, 100.0 * s->accuracy,
+                100.0 * s->majority_accuracy, auc);
     } else {
-        yk_note("step %llu, epoch %.2f: %s", (unsigned long long)t->step,
-                yk_feed_epochs_done(t->feed, examples), trained);
+        yk_note("step %llu, epoch %.2f: %s", (unsigned long long)t->step, epochs_done(t, examples), trained);
     }
+    yk__observe_eval(t);
     if (!j->file)
         return YK_OK;
     head(t, "eval", t->step, examples);
@@ -172,14 +216,6 @@ yk_status yk__journal_eval(yk__trainer *t, double train_loss)
         number(j->file, "majority_accuracy", s->majority_accuracy);
     }
     yk_file_print(j->file, "}\n");
-    const yk_scalar scalars[] = {{"train_loss", (float)train_loss},
-                                 {"test/loss", (float)s->loss},
-                                 {"test/accuracy", (float)s->accuracy},
-                                 {"test/majority_accuracy", (float)s->majority_accuracy},
-                                 {"test/auc", (float)s->auc}};
-    size_t n = !t->tested ? 1 : isfinite(s->auc) ? 5 : 4;
-    yk_status st = yk_events_scalars(j->events, 0, (int64_t)t->step, scalars, n);
-    if (!st)
-        st = yk_events_flush(j->events);
+    yk_status st = yk__board_eval(t, train_loss);
     return st ? st : yk_file_flush(j->file);
 }

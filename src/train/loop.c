@@ -8,6 +8,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "dist/burst.h"
+#include "model/burst.h"
 #include <math.h>
 #include <sched.h>
 #include <string.h>
@@ -33,12 +35,12 @@ static yk_status eval_rows(yk__trainer *t, yk__trainee *w, const yk_view *v, con
 }
 
 /* A test set that is streamed: blocks are dealt out. */
-static yk_status eval_stream(yk__trainer *t, yk__trainee *w, int me, const yk_view *v)
+static yk_status eval_stream(yk__trainer *t, yk__trainee *w, int share, int of, const yk_view *v)
 {
     yk_rows part;
     yk_rows_init(&part, t->test.kind, t->test.dim);
     yk_status st = YK_OK;
-    for (size_t b = (size_t)me; !st && b < t->test.source->nblocks; b += (size_t)t->workers) {
+    for (size_t b = (size_t)share; !st && b < t->test.source->nblocks; b += (size_t)of) {
         yk_reader *r;
         size_t got = 1;
         if ((st = yk_source_read(t->test.source, b, &r)))
@@ -57,21 +59,21 @@ static yk_status eval_stream(yk__trainer *t, yk__trainee *w, int me, const yk_vi
     return st;
 }
 
-static yk_status evaluate(yk__trainer *t, int me)
+yk_status yk__evaluate(yk__trainer *t, int me, int share, int of, const yk_view *v)
 {
     yk__trainee *w = &t->trainee[me];
-    yk_view v = yk_store_table(t->store);
     yk_tally_clear(&w->tally);
     if (!t->test.rows)
-        return eval_stream(t, w, me, &v);
-    size_t n = t->test.rows->n, workers = (size_t)t->workers;
-    return eval_rows(t, w, &v, t->test.rows, n * (size_t)me / workers, n * ((size_t)me + 1) / workers);
+        return eval_stream(t, w, share, of, v);
+    const size_t n = t->test.rows->n;
+    return eval_rows(t, w, v, t->test.rows, n * (size_t)share / (size_t)of,
+                     n * ((size_t)share + 1) / (size_t)of);
 }
 
 /* Nobody's loss is that high but that of weights which grow with every step; it may take many steps more to overflow. */
-static const double most_loss = 1e6;
+const double yk__most_loss = 1e6;
 
-static yk_status diverged(const yk__trainer *t, const char *what, double value, uint64_t step)
+yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uint64_t step)
 {
     return yk_fail(YK_EDIVERGED,
                    "training diverged at step %llu: %s is %g; the learning rate %g is too large for this "
@@ -80,7 +82,7 @@ static yk_status diverged(const yk__trainer *t, const char *what, double value, 
 }
 
 /* Worker 0, after all have evaluated: puts the results together and says them. */
-static yk_status conclude(yk__trainer *t)
+yk_status yk__conclude(yk__trainer *t)
 {
     double loss = 0.0;
     uint64_t examples = 0;
@@ -101,20 +103,29 @@ static yk_status conclude(yk__trainer *t)
     t->result->tested = t->tested;
     if (examples)
         t->result->train_loss = loss / (double)examples;
+    if (examples && t->result->train_loss < t->lowest_loss)
+        t->lowest_loss = t->result->train_loss;
     t->last_eval = t->step;
-    if (t->tested && !(t->result->test.loss <= most_loss))
-        return diverged(t, "the test loss", t->result->test.loss, t->step);
+    if (t->tested && !(t->result->test.loss <= yk__most_loss))
+        return yk__diverged(t, "the test loss", t->result->test.loss, t->step);
     return yk__journal_eval(t, t->result->train_loss);
+}
+
+/* A checkpoint of a settled store. */
+yk_status yk__save(yk__trainer *t, yk_store *store, const yk_progress_state *p)
+{
+    const float *w = yk_store_table(store).w;
+    if (!t->result->run_dir)
+        return YK_OK;
+    for (size_t i = 0; i < t->model->nparams; i++)
+        if (!isfinite(w[i])) /* to go on from such a checkpoint would be of no use */
+            return yk__diverged(t, "a weight", (double)w[i], p->step);
+    return yk_checkpoint_save(t->result->run_dir, t->config->model, t->model, store, t->names, p,
+                              &t->result->checkpoint);
 }
 
 static yk_status save(yk__trainer *t)
 {
-    if (!t->result->run_dir)
-        return YK_OK;
-    const float *w = yk_store_table(t->store).w;
-    for (size_t i = 0; i < t->model->nparams; i++)
-        if (!isfinite(w[i])) /* to go on from such a checkpoint would be of no use */
-            return diverged(t, "a weight", (double)w[i], t->step);
     yk_progress_state p = {.step = t->step,
                            .epoch = t->epoch,
                            .examples = t->earlier_examples,
@@ -129,8 +140,7 @@ static yk_status save(yk__trainer *t)
     if (!p.place)
         return YK_ESYSTEM;
     yk_feed_place_save(t->feed, p.place);
-    yk_status st = yk_checkpoint_save(t->result->run_dir, t->config->model, t->model, t->store, t->names, &p,
-                                      &t->result->checkpoint);
+    yk_status st = yk__save(t, t->store, &p);
     yk_free(p.place);
     t->last_save = t->step;
     t->saved_at = yk_now();
@@ -140,48 +150,109 @@ static yk_status save(yk__trainer *t)
 /* All workers come together on a settled store: evaluate, save, or end, as worker 0 decides. */
 static yk_status meet(yk__trainer *t, int me)
 {
+    yk_phases *p = t->trainee[me].phases;
+    yk_phases_now(p);
+    yk_phase_to(p, YK_PHASE_WORKERS);
     yk_status st = yk_store_settle(t->store, me);
     double began = yk_now();
+    const yk_phase for_what = t->do_eval ? YK_PHASE_EVAL : YK_PHASE_CHECKPOINT;
+    yk_phase_to(p, for_what); /* with the waiting for those who need longer for their share of it */
+    yk_view table = yk_store_table(t->store);
     if (!st && t->do_eval && t->tested)
-        st = evaluate(t, me);
+        st = yk__evaluate(t, me, me, t->workers, &table);
     if (!st)
         st = yk_team_meet(t->team, me);
     if (!st && me == 0) {
         if (t->do_eval)
-            st = conclude(t);
+            st = yk__conclude(t);
         double evaluated = yk_now();
         t->result->eval_seconds += evaluated - began;
         if (!st && t->do_save) {
+            yk_phase_to(p, YK_PHASE_CHECKPOINT);
             st = save(t);
             t->result->checkpoint_seconds += yk_now() - evaluated;
         }
         atomic_store(&t->meeting, false);
+    } else if (t->do_save) {
+        yk_phase_to(p, YK_PHASE_CHECKPOINT);
     }
     if (!st)
         st = yk_team_meet(t->team, me);
+    yk_phase_to(p, YK_PHASE_OTHER);
     return st || t->end ? st : yk_store_resume(t->store, me);
+}
+
+void yk__gradient(yk__trainer *t, int me, int number, const yk_view *view, const yk_batch *batch,
+                  yk_grad *out)
+{
+    const uint64_t began = number == t->slow_worker ? yk_now_ns() : 0;
+    t->model->ops->grad(t->model, t->trainee[me].work, view, batch, out);
+    if (began) {
+        const uint64_t now = yk_now_ns(),
+                       until = now + (uint64_t)((double)(now - began) * (t->slow_factor - 1.0));
+        while (yk_now_ns() < until)
+            ;
+    }
 }
 
 /* One step with this batch, which may be empty in step. */
 static yk_status step(yk__trainer *t, int me, const yk_batch *batch, yk_step_result *out)
 {
     yk__trainee *w = &t->trainee[me];
+    yk_phases *p = t->trainee[me].phases;
     yk_view view;
     yk_grad grad = {.bias_key = UINT32_MAX};
+    yk_phase_to(p, YK_PHASE_PARAMETERS);
     yk_status st = yk_store_pull(t->store, me, batch, &view);
     if (st)
         return st;
+    yk_phase_to(p, YK_PHASE_COMPUTE);
     if (batch->n)
-        t->model->ops->grad(t->model, w->work, &view, batch, &grad);
+        yk__gradient(t, me, me, &view, batch, &grad);
     else
         grad.rows = *batch;
-    if (!(grad.loss <= most_loss * (double)grad.examples))
-        return diverged(t, "the training loss", grad.loss / (double)grad.examples, yk_store_steps(t->store));
+    yk_phase_to(p, YK_PHASE_APPLY);
+    if (!(grad.loss <= yk__most_loss * (double)grad.examples))
+        return yk__diverged(t, "the training loss", grad.loss / (double)grad.examples,
+                            yk_store_steps(t->store));
     if ((st = yk_store_push(t->store, me, &grad)) || (st = yk_store_clock(t->store, me, out)))
         return st;
+    yk_phase_to(p, YK_PHASE_OTHER);
+    yk_phases_done(p, grad.examples > 0, grad.examples);
     w->period_loss += grad.loss;
     w->period_examples += grad.examples;
     w->examples += grad.examples;
+    return YK_OK;
+}
+
+/* Whether steps are made many at once (model/burst.h). */
+static bool bursts(const yk__trainer *t)
+{
+    return yk_model_bursts(t->model) && yk_store_bursts(t->store);
+}
+
+/* As many steps as the batch has rows, one after the other. */
+static yk_status burst(yk__trainer *t, int me, const yk_batch *batch, yk_step_result *out)
+{
+    yk__trainee *w = &t->trainee[me];
+    yk_view view;
+    float lr, loss[YK_BURST];
+    yk_phase_to(t->trainee[me].phases, YK_PHASE_COMPUTE);
+    yk_store_burst_begin(t->store, me, &view, &lr);
+    yk_model_burst(t->model, w->work, &view, batch, lr, loss);
+    *out = (yk_step_result){.examples = batch->n};
+    for (size_t i = 0; i < batch->n; i++) {
+        if (!((double)loss[i] <= yk__most_loss))
+            return yk__diverged(t, "the training loss", (double)loss[i], yk_store_steps(t->store) + i);
+        w->period_loss += (double)loss[i];
+        out->loss += (double)loss[i];
+    }
+    yk_phase_to(t->trainee[me].phases, YK_PHASE_APPLY);
+    yk_store_burst_end(t->store, me, batch->n);
+    yk_phase_to(t->trainee[me].phases, YK_PHASE_OTHER);
+    yk_phases_done(t->trainee[me].phases, batch->n, batch->n);
+    w->period_examples += batch->n;
+    w->examples += batch->n;
     return YK_OK;
 }
 
@@ -190,7 +261,7 @@ static yk_status step(yk__trainer *t, int me, const yk_batch *batch, yk_step_res
 enum { GO_ON, SAVE, STOP };
 
 /* It is long since anything was saved, and nobody said when to. */
-static bool save_is_overdue(const yk__trainer *t)
+bool yk__save_is_overdue(const yk__trainer *t)
 {
     return t->saves_by_time && yk_now() - t->saved_at > YK__SAVE_SECONDS;
 }
@@ -200,11 +271,11 @@ static int word_of(yk__trainer *t, unsigned round)
 {
     if (*t->stop)
         return STOP;
-    return round % 256 == 0 && save_is_overdue(t) ? SAVE : GO_ON;
+    return round % 256 == 0 && yk__save_is_overdue(t) ? SAVE : GO_ON;
 }
 
 /* What is due after this step; the same answer for every worker. */
-static bool due_in_step(yk__trainer *t, int me, uint64_t done, bool epoch_over, bool end, bool save_now)
+bool yk__due_in_step(yk__trainer *t, int me, uint64_t done, bool epoch_over, bool end, bool save_now)
 {
     bool eval = end || (t->eval_every ? done % t->eval_every == 0 && !epoch_over : epoch_over);
     bool keep = end || save_now || (t->checkpoint_every && done % t->checkpoint_every == 0 && !epoch_over);
@@ -215,29 +286,45 @@ static bool due_in_step(yk__trainer *t, int me, uint64_t done, bool epoch_over, 
     return eval || keep;
 }
 
+/* Steps that may be made before anything is due. */
+uint64_t yk__until_due(const yk__trainer *t, uint64_t done)
+{
+    uint64_t left = t->steps - done;
+    if (t->eval_every)
+        left = yk__least(left, t->eval_every - done % t->eval_every);
+    if (t->checkpoint_every)
+        left = yk__least(left, t->checkpoint_every - done % t->checkpoint_every);
+    return left;
+}
+
 static yk_status train_in_step(yk__trainer *t, int me)
 {
+    const bool many = bursts(t); /* then this worker is the only one */
     uint64_t done = t->step, epoch = t->epoch, seen = t->earlier_examples;
     if (done >= t->steps ||
         epoch >= t->epochs) { /* resumed at its end: there is nothing left but to test it */
         if (me == 0)
             yk_note("nothing is left to do: it had %llu steps already; ask for more --epochs or --steps",
                     (unsigned long long)done);
-        due_in_step(t, me, done, true, true, false);
+        yk__due_in_step(t, me, done, true, true, false);
         return meet(t, me);
     }
     for (unsigned round = 0;; round++) { /* nobody is two rounds ahead of another */
         yk_batch batch;
         yk_step_result result;
-        yk_status st = yk_feed_next(t->feed, me, &batch);
+        yk_phases_step(t->trainee[me].phases);
+        uint64_t most = 1;
+        if (many && !*t->stop) /* when told to stop, one more step is made, as below */
+            most = yk__least(yk_store_burst_most(t->store, me), yk__until_due(t, done));
+        yk_status st = yk_feed_next_few(t->feed, me, most, &batch);
         if (me == 0)
             atomic_store_explicit(&t->word_at[round & 1], word_of(t, round), memory_order_relaxed);
         if (!st)
-            st = step(t, me, &batch, &result);
+            st = many ? burst(t, me, &batch, &result) : step(t, me, &batch, &result);
         if (st)
             return st;
         bool epoch_over = result.examples == 0;
-        done += !epoch_over;
+        done += many ? result.examples : !epoch_over;
         epoch += epoch_over;
         /* a stop is obeyed after a step: the state that is saved is then always that of a new step */
         const int word = atomic_load_explicit(&t->word_at[round & 1], memory_order_relaxed);
@@ -255,7 +342,7 @@ static yk_status train_in_step(yk__trainer *t, int me)
             if (!epoch_over)
                 yk__journal_progress(t, result.loss / (double)result.examples);
         }
-        if (due_in_step(t, me, done, epoch_over, end, !epoch_over && word == SAVE) && (st = meet(t, me)))
+        if (yk__due_in_step(t, me, done, epoch_over, end, !epoch_over && word == SAVE) && (st = meet(t, me)))
             return st;
         if (end)
             return YK_OK;
@@ -268,7 +355,7 @@ static yk_status train_in_step(yk__trainer *t, int me)
 static void look(yk__trainer *t)
 {
     uint64_t done = yk_store_steps(t->store);
-    if (save_is_overdue(t))
+    if (yk__save_is_overdue(t))
         t->next_save = done;
     if (*t->stop || done >= t->next_eval || done >= t->next_save)
         atomic_store(&t->meeting, true);
@@ -277,6 +364,8 @@ static void look(yk__trainer *t)
 /* Everybody is here (or about to be); worker 0 decides what for. */
 static yk_status meet_freely(yk__trainer *t, int me)
 {
+    yk_phases_now(t->trainee[me].phases);
+    yk_phase_to(t->trainee[me].phases, YK_PHASE_WORKERS);
     yk_status st = yk_team_meet(t->team, me);
     if (st)
         return st;
@@ -302,9 +391,14 @@ static yk_status meet_freely(yk__trainer *t, int me)
 static yk_status train_freely(yk__trainer *t, int me)
 {
     yk__trainee *w = &t->trainee[me];
+    const bool many = bursts(t);
     uint64_t next_look = 0;
-    for (uint64_t done = 0;; done++) {
+    for (uint64_t done = 0;;) {
         yk_status st;
+        if (w->finished) { /* nothing is left for it: it waits for the others */
+            yk_phases_now(t->trainee[me].phases);
+            yk_phase_to(t->trainee[me].phases, YK_PHASE_WORKERS);
+        }
         while (w->finished && !atomic_load(&t->meeting)) {
             if (yk_team_stopped(t->team))
                 return yk_fail(YK_ESTOP, "another worker stopped the run");
@@ -320,7 +414,10 @@ static yk_status train_freely(yk__trainer *t, int me)
             continue;
         }
         yk_batch batch;
-        if ((st = yk_feed_next(t->feed, me, &batch)))
+        yk_phases_step(t->trainee[me].phases);
+        const uint64_t quiet = me == 0 ? next_look + 1 - done : UINT64_MAX;
+        const uint64_t most = many ? yk__least(yk_store_burst_most(t->store, me), quiet) : 1;
+        if ((st = yk_feed_next_few(t->feed, me, most, &batch)))
             return st;
         if (batch.n == 0) {
             yk_store_finish(t->store, me);
@@ -330,10 +427,11 @@ static yk_status train_freely(yk__trainer *t, int me)
             continue;
         }
         yk_step_result result;
-        if ((st = step(t, me, &batch, &result)))
+        if ((st = many ? burst(t, me, &batch, &result) : step(t, me, &batch, &result)))
             return st;
-        if (me == 0 && done >= next_look) {
-            next_look = done + 1 + 256 / t->batch; /* reading all workers' counters costs a cache miss each */
+        done += many ? result.examples : 1;
+        if (me == 0 && done > next_look) {
+            next_look = done + 256 / t->batch; /* reading all workers' counters costs a cache miss each */
             look(t);
             yk__journal_progress(t, result.loss / (double)result.examples);
         }
@@ -343,5 +441,8 @@ static yk_status train_freely(yk__trainer *t, int me)
 yk_status yk__train_worker(void *trainer, int me)
 {
     yk__trainer *t = trainer;
-    return t->in_step ? train_in_step(t, me) : train_freely(t, me);
+    yk_phases_begin(t->trainee[me].phases, t->in_step ? t->workers : 1);
+    yk_status st = t->in_step ? train_in_step(t, me) : train_freely(t, me);
+    yk_phases_end(t->trainee[me].phases);
+    return st;
 }

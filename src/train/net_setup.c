@@ -9,7 +9,7 @@ enum { CHANNEL_SAMPLE = 4096 };
 
 yk_status yk__net_options_of(const yk_config *c, yk_net_options *out)
 {
-    *out = (yk_net_options){.profile = c->profile, .asked = c->profile || isfinite(c->init_bias)};
+    *out = (yk_net_options){.profile = c->profile || c->trace, .asked = c->profile || isfinite(c->init_bias)};
     if (isfinite(c->init_bias)) {
         out->bias_given = true;
         out->init_bias = (float)c->init_bias;
@@ -64,7 +64,7 @@ yk_status yk__net_channels(yk__trainer *t, yk_net_options *o)
     return st;
 }
 
-yk_status yk__groups_make(yk__trainer *t)
+yk_status yk__bias_groups(yk__trainer *t)
 {
     const yk_config *c = t->config;
     const bool decay = !c->bias_decay || strcmp(c->bias_decay, "yes") == 0;

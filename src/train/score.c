@@ -68,6 +68,54 @@ void yk_tally_fini(yk_tally *t)
     *t = (yk_tally){0};
 }
 
+typedef struct {
+    double loss;
+    uint64_t examples, correct, classes, curve; /* curve: predictions and labels follow the counts */
+} packed;
+
+yk_status yk_tally_pack(const yk_tally *t, char **out, size_t *bytes_out)
+{
+    const packed head = {t->loss, t->examples, t->correct, t->classes, t->classes == 2 ? t->examples : 0};
+    const size_t counts = t->classes * sizeof *t->count, p = head.curve * sizeof *t->p;
+    char *at = *out = malloc(sizeof head + counts + p + head.curve);
+    if (!at)
+        return yk_fail_memory(sizeof head + counts + p + head.curve, "an evaluation");
+    at = (char *)memcpy(at, &head, sizeof head) + sizeof head;
+    if (counts)
+        memcpy(at, t->count, counts);
+    if (head.curve) {
+        memcpy(at + counts, t->p, p);
+        memcpy(at + counts + p, t->label, head.curve);
+    }
+    *bytes_out = sizeof head + counts + p + head.curve;
+    return YK_OK;
+}
+
+yk_status yk_tally_unpack(yk_tally *t, const char *from, size_t bytes)
+{
+    packed head;
+    if (bytes < sizeof head)
+        return yk_fail(YK_ELOST, "a share of the test of %zu bytes makes no sense", bytes);
+    memcpy(&head, from, sizeof head);
+    const size_t counts = head.classes * sizeof *t->count, p = head.curve * sizeof *t->p;
+    if (head.classes > bytes || head.curve > bytes || bytes != sizeof head + counts + p + head.curve)
+        return yk_fail(YK_ELOST, "a share of the test of %zu bytes makes no sense", bytes);
+    yk_tally_fini(t);
+    *t = (yk_tally){
+        .loss = head.loss, .examples = head.examples, .correct = head.correct, .classes = head.classes};
+    t->count = malloc(counts + 1);
+    t->p = malloc(p + 1);
+    t->label = malloc(head.curve + 1);
+    if (!t->count || !t->p || !t->label)
+        return yk_fail_memory(bytes, "an evaluation");
+    t->p_cap = t->label_cap = head.curve;
+    from += sizeof head;
+    memcpy(t->count, from, counts);
+    memcpy(t->p, from + counts, p);
+    memcpy(t->label, from + counts + p, head.curve);
+    return YK_OK;
+}
+
 /* Bits of a non-negative float order like the float. The label rides in the lowest bit of a 64-bit word. */
 static void radix_sort(uint64_t *a, uint64_t *b, size_t n)
 {

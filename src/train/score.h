@@ -32,6 +32,10 @@ yk_status yk_tally_add(yk_tally *t, const float *p, size_t outputs, const yk_bat
 void yk_tally_clear(yk_tally *t); /* keeps the memory */
 void yk_tally_fini(yk_tally *t);
 
+/* As bytes, for another process; free() them. */
+yk_status yk_tally_pack(const yk_tally *t, char **out, size_t *bytes_out);
+yk_status yk_tally_unpack(yk_tally *t, const char *from, size_t bytes); /* replaces what was there */
+
 yk_status yk_score_make(const yk_tally *tallies, int n, yk_score *out);
 
 /* Area under the ROC curve: the chance that a random example of class 1 is scored above one of class 0, ties counting

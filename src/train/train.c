@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "train/summary.h"
 #include "train/trainer.h"
 #include <errno.h>
 #include <math.h>
@@ -43,15 +44,22 @@ static yk_status open_data(yk__trainer *t)
 {
     const yk_config *c = t->config;
     const char *s = c->stream ? c->stream : "auto";
+    const bool server = t->cluster.role == YK__SERVER;
     if (c->dry_run && *s == 'a')
         s = "always"; /* its shape is all that is wanted */
     yk_stream_choice stream = *s == 'n' ? YK_STREAM_NEVER : s[1] == 'l' ? YK_STREAM_ALWAYS : YK_STREAM_AUTO;
     yk_source_options o = {.skip_bad = (uint64_t)c->skip_bad,
                            .hash_bits = (unsigned)c->hash_bits,
                            .features = (uint64_t)c->features};
+    if (server) /* the workers tell what they find */
+        stream = YK_STREAM_SHAPE;
+    yk_dataset_processes(yk_comm_local_size(t->cluster.comm));
     yk_status st = yk_dataset_open(c->data, YK_SPLIT_TRAIN, &o, stream, &t->train);
     if (st)
         return st;
+    if ((t->cluster.role == YK__WORKER && !t->cluster.joined) ||
+        (server && t->cluster.rank != 0)) /* the chief tests */
+        return YK_OK;
     bool none = c->test && strcmp(c->test, "none") == 0;
     const char *test = c->test ? c->test : yk_source_has_test_split(t->train.source) ? c->data : NULL;
     if (!test || none)
@@ -60,6 +68,8 @@ static yk_status open_data(yk__trainer *t)
     if ((st = yk_dataset_open(test, YK_SPLIT_TEST, &o, c->dry_run ? YK_STREAM_ALWAYS : YK_STREAM_AUTO, d)))
         return st;
     t->tested = true;
+    if (server && d->kind != YK_ROWS_SPARSE && !t->train.dim)
+        t->train.dim = d->dim;
     if ((d->kind == YK_ROWS_SPARSE) != (t->train.kind == YK_ROWS_SPARSE) ||
         (d->kind != YK_ROWS_SPARSE && d->dim != t->train.dim))
         return yk_fail(YK_EDATA, "%s: its rows (%zu columns) do not fit those of %s (%zu columns)", test,
@@ -93,7 +103,8 @@ static yk_status order_keys(yk__trainer *t)
 {
     const bool alone =
         t->in_step || t->workers == 1; /* no copies: then renaming a stream costs more than it brings */
-    if (!t->model->sparse || t->model->nparams < RENAME_FROM || (alone && !t->train.rows))
+    if (!t->model->sparse || t->model->nparams < RENAME_FROM || (alone && !t->train.rows) ||
+        t->cluster.role != YK__ALONE)
         return YK_OK;
     yk_rows sample;
     yk_status st = yk_dataset_sample(&t->train, SAMPLE_ROWS, &sample);
@@ -174,21 +185,46 @@ static yk_status save_config(const yk__trainer *t)
     return st;
 }
 
-static yk_status restore(yk__trainer *t)
+/* Looks for a checkpoint and loads it into `store`; *path_out is NULL where there is none. */
+static yk_status load(yk__trainer *t, yk_store *store, yk_progress_state *p, char **path_out)
 {
-    char *path;
+    *path_out = NULL;
     if (!t->config->resume)
         return YK_OK;
-    yk_status st = yk_checkpoint_find(t->result->run_dir, &path);
-    if (st || !path) {
-        if (!st)
-            yk_note("%s: no checkpoint yet, starting from the beginning", t->result->run_dir);
+    yk_status st = yk_checkpoint_find(t->result->run_dir, path_out);
+    if (!st && !*path_out)
+        yk_note("%s: no checkpoint yet, starting from the beginning", t->result->run_dir);
+    if (st || !*path_out)
         return st;
-    }
-    yk_progress_state p;
-    st = yk_checkpoint_load(path, t->model, t->store, t->names, &p);
+    t->result->checkpoint = *path_out;
+    st = yk_checkpoint_load(*path_out, t->model, store, t->names, p);
     if (!st)
-        st = yk_feed_place_restore(t->feed, p.place, p.nplace, p.step);
+        yk_note("going on from %s (step %llu)", *path_out, (unsigned long long)p->step);
+    return st;
+}
+
+static yk_status restore_cluster(yk__trainer *t)
+{
+    yk_progress_state p = {0};
+    yk_store *store = t->cluster.role == YK__SERVER ? t->cluster.whole : t->store;
+    char *path = NULL;
+    yk_status st = t->cluster.rank == 0 ? load(t, store, &p, &path) : YK_OK;
+    if (!st)
+        st = yk__cluster_restore(t, path ? store : NULL, &p);
+    free(p.place);
+    return st;
+}
+
+static yk_status restore(yk__trainer *t)
+{
+    yk_progress_state p = {0};
+    char *path;
+    if (t->cluster.role != YK__ALONE)
+        return restore_cluster(t);
+    yk_status st = load(t, t->store, &p, &path);
+    if (st || !path)
+        return st;
+    st = yk_feed_place_restore(t->feed, p.place, p.nplace, p.step);
     if (!st) {
         t->step = t->last_save = t->result->resumed_from = p.step;
         t->last_eval = UINT64_MAX; /* this process has not tested yet */
@@ -197,10 +233,8 @@ static yk_status restore(yk__trainer *t)
         t->earlier_seconds = p.seconds;
         t->trainee[0].period_loss = p.period_loss;
         t->trainee[0].period_examples = p.period_examples;
-        yk_note("going on from %s (step %llu)", path, (unsigned long long)p.step);
     }
     free(p.place);
-    t->result->checkpoint = path;
     return st;
 }
 
@@ -214,7 +248,7 @@ static yk_status set_up(yk__trainer *t)
     yk_net_options net;
     t->optim = optimizer_of(c, kind);
     if (st || (st = yk_optim_check(&t->optim)) || (st = yk__net_options_of(c, &net)) || (st = open_data(t)) ||
-        (st = yk__decay_by_epochs(t)) || (st = yk__net_channels(t, &net)))
+        (st = yk__cluster_shape(t)) || (st = yk__decay_by_epochs(t)) || (st = yk__net_channels(t, &net)))
         return st;
     t->result->lr = t->optim.lr;
     t->result->load_seconds = yk_now() - t->started;
@@ -227,7 +261,7 @@ static yk_status set_up(yk__trainer *t)
                             .threads = (int)c->threads,
                             .net = net};
     if ((st = columns_of(t, &shape.dim)) || (st = yk_model_create(c->model, &shape, &t->model)) ||
-        (st = yk__groups_make(t)))
+        (st = yk__bias_groups(t)))
         return st;
     if (c->dry_run)
         return yk__describe(t);
@@ -236,6 +270,10 @@ static yk_status set_up(yk__trainer *t)
     for (int i = 0; i < t->model->ntensors; i++)
         t->result->params += t->model->tensor[i].size; /* without padding */
 
+    t->here = t->cluster.role == YK__ALONE ? t->workers : 1;
+    if (!(t->phases = yk_alloc((size_t)t->here, sizeof *t->phases, "measuring")))
+        return YK_ESYSTEM;
+    yk_phases *timed = getenv("YK_UNWATCHED") ? NULL : t->phases; /* to measure what measuring costs */
     const float inputs = net.standardize ? 1.0f : mean_square(&t->train);
     yk_store_config store = {
         .nparams = t->model->nparams,
@@ -250,6 +288,7 @@ static yk_status set_up(yk__trainer *t)
         .keymap = t->names,
         .mean_square = t->model->ops->init ? 0.0f : inputs, /* a network's step is long: no copies */
         .norm = t->names ? t->keymap.norm : inputs * (float)shape.dim,
+        .phases = timed,
         .interrupted = &t->meeting};
     yk_feed_plan plan = {.workers = t->workers,
                          .batch = t->batch,
@@ -258,24 +297,44 @@ static yk_status set_up(yk__trainer *t)
                          .steps = t->steps,
                          .in_step = t->in_step,
                          .window_bytes = (size_t)c->shuffle_mb << 20,
-                         .keymap = t->names};
-    if ((st = yk_store_create(&store, &t->store)) || (st = make_run_dir(t)) ||
-        (st = yk_feed_create(&t->train, &plan, &t->feed)))
+                         .keymap = t->names,
+                         .phases = timed};
+    if (t->cluster.role != YK__ALONE) { /* a store of this process alone, whatever the others have */
+        store.workers = 1;
+        store.staleness = 0;
+        store.mean_square = 0.0f;
+        plan.first = t->cluster.rank - t->cluster.servers;
+        if (t->cluster.role == YK__WORKER && !t->in_step) {
+            plan.deal = yk__deal;
+            plan.deal_context = t;
+            plan.steps = UINT64_MAX;
+        }
+        if ((st = yk__cluster_stores(t, &store)))
+            return st;
+    }
+    const bool has_store = t->cluster.role <= YK__REPLICA, trains = t->cluster.role != YK__SERVER;
+    if ((has_store && (st = yk_store_create(&store, &t->store))) ||
+        (t->cluster.rank == 0 && (st = make_run_dir(t))) ||
+        (trains && (st = yk_feed_create(&t->train, &plan, &t->feed))))
         return st;
     t->trainee = yk_alloc((size_t)t->workers, sizeof *t->trainee, "the workers");
     if (!t->trainee)
         return YK_ESYSTEM;
     size_t most = t->batch > YK__EVAL_BATCH ? t->batch : YK__EVAL_BATCH;
-    for (int i = 0; !st && i < t->workers; i++) {
+    for (int i = 0; !st && i < t->here; i++) {
+        t->trainee[i].phases = timed ? &timed[i] : NULL;
         st = yk_model_work(t->model, most, &t->trainee[i].work);
         t->trainee[i].p = yk_alloc(YK__EVAL_BATCH * t->model->outputs, sizeof(float), "an evaluation");
         st = st ? st : t->trainee[i].p ? YK_OK : YK_ESYSTEM;
     }
-    if (!st && t->model->ops->init) {
-        t->model->ops->init(t->model, yk_store_raw(t->store).live.w, (uint64_t)c->seed);
-        yk_store_restore(t->store, 0);
+    yk_store *whole = t->cluster.role == YK__SERVER ? t->cluster.whole : t->store; /* NULL: elsewhere */
+    if (!st && t->model->ops->init && whole) {
+        t->model->ops->init(t->model, yk_store_raw(whole).live.w, (uint64_t)c->seed);
+        yk_store_restore(whole, 0);
     }
-    if (st || (st = restore(t)) || (st = save_config(t)) || (st = yk__journal_open(t)))
+    if (st || (st = restore(t)) || (st = yk__cluster_agree(t)) || (st = yk__observe_share(t)))
+        return st;
+    if (t->cluster.rank == 0 && ((st = save_config(t)) || (st = yk__journal_open(t))))
         return st;
     if (c->profile && t->model->ops->peak)
         t->peak = t->model->ops->peak();
@@ -292,6 +351,9 @@ static yk_status set_up(yk__trainer *t)
 
 static void tear_down(yk__trainer *t)
 {
+    yk__observe_free(t);
+    yk_free(t->phases);
+    free(t->shared_dir);
     for (int i = 0; t->trainee && i < t->workers; i++) {
         if (t->trainee[i].work)
             yk_work_free(t->model, t->trainee[i].work);
@@ -299,6 +361,7 @@ static void tear_down(yk__trainer *t)
         yk_free(t->trainee[i].p);
     }
     yk_free(t->trainee);
+    yk__cluster_free(t);
     yk_feed_free(t->feed);
     yk_store_free(t->store);
     yk_model_free(t->model);
@@ -322,13 +385,23 @@ static void introduce(const yk__trainer *t)
     char examples[48] = "streamed";
     if (t->train.examples)
         snprintf(examples, sizeof examples, "%llu examples%s", (unsigned long long)t->train.examples,
-                 t->train.rows ? "" : ", streamed");
+                 t->train.rows || t->cluster.role == YK__SERVER ? "" : ", streamed");
     yk_note("%s, %llu parameters, on %s: %s, %zu columns, %u classes", c->model,
             (unsigned long long)t->result->params, c->data, examples, t->train.dim, t->train.classes);
     yk_note("%d worker%s, %s, batch %llu each (%llu together), %s, learning rate %g", t->workers,
             t->workers > 1 ? "s" : "", mode, (unsigned long long)t->batch,
             (unsigned long long)(t->batch * (uint64_t)t->workers), yk_store_rule(t->store)->name,
             t->result->lr);
+    const yk__cluster *k = &t->cluster;
+    if (k->role == YK__REPLICA)
+        yk_note("%d processes (%s), each with all parameters; %s", k->ranks, yk_comm_library(k->comm),
+                c->local_steps ? "these are averaged every so many --local-steps"
+                               : "gradients are all-reduced");
+    else if (k->role == YK__SERVER)
+        yk_note("%d processes (%s): %d server%s of the parameters (rank%s 0%s), the others work%s", k->ranks,
+                yk_comm_library(k->comm), k->servers, k->servers > 1 ? "s" : "", k->servers > 1 ? "s" : "",
+                k->servers > 1 ? " and following" : "",
+                t->model->sparse ? "; only the keys of a batch travel" : "");
     if (t->result->best_known)
         yk_note("the best that any model can reach on this test set: loss %.4f, AUC %.4f",
                 t->result->best.loss, t->result->best.auc);
@@ -346,34 +419,51 @@ static void summarise(yk__trainer *t)
         r->examples += t->trainee[i].examples;
     r->trained_here = r->examples - t->earlier_examples;
     r->bad_records = t->train.source->bad;
-    yk_store_staleness(t->store, &r->observed);
+    if (t->cluster.role == YK__ALONE)
+        yk_store_staleness(t->store, &r->observed);
 }
 
-/* Conclusions that people draw wrongly from such a run, said before they do. */
-static void guard(const yk__trainer *t)
+/* For tests: YK_SLOW_WORKER=INDEX:FACTOR makes one worker slower than the others. */
+static void slow_down(yk__trainer *t)
 {
-    const yk_result *r = t->result;
-    double untrained = log((double)t->model->shape.classes);
-    if (r->train_loss > untrained * 1.02)
-        yk_warn("the training loss %.4f is above %.4f, that of a model that knows nothing: the learning rate "
-                "%g is too large; "
-                "try --lr %g",
-                r->train_loss, untrained, r->lr, r->lr / 10.0);
-    else if (r->tested && r->test.loss > untrained * 1.02)
-        yk_warn("the test loss %.4f is above %.4f, that of a model that knows nothing: it has learned the "
-                "training examples "
-                "by heart; try --l2 1e-6, fewer --epochs, or more data",
-                r->test.loss, untrained);
-    if (r->tested && r->test.accuracy <= r->test.majority_accuracy + 1e-9) {
-        char auc[96] = "";
-        if (isfinite(r->test.auc))
-            snprintf(auc, sizeof auc, " (its AUC of %.3f tells more: 0.5 is chance)", r->test.auc);
-        yk_warn("%.2f %% accuracy is no better than always guessing the commonest class, which is %.2f %%%s",
-                100.0 * r->test.accuracy, 100.0 * r->test.majority_accuracy, auc);
+    const char *text = getenv("YK_SLOW_WORKER");
+    t->slow_worker = -1;
+    if (text && sscanf(text, "%d:%lf", &t->slow_worker, &t->slow_factor) != 2)
+        t->slow_worker = -1;
+}
+
+static yk_status save_summary(const yk__trainer *t)
+{
+    char *path;
+    if (!t->result->run_dir)
+        return YK_OK;
+    if (asprintf(&path, "%s/summary.json", t->result->run_dir) < 0)
+        return yk_fail_memory(64, "a path");
+    yk_status st = yk_result_save(t->config, t->result, path);
+    free(path);
+    return st;
+}
+
+static yk_status run_alone(yk__trainer *t)
+{
+    switch (t->cluster.role) {
+    case YK__REPLICA:
+        return yk__train_replica(t);
+    case YK__SERVER:
+        return yk__serve(t);
+    default:
+        return yk__train_remote(t);
     }
-    if (r->bad_records)
-        yk_warn("%llu bad record%s skipped", (unsigned long long)r->bad_records,
-                r->bad_records == 1 ? " was" : "s were");
+}
+
+static yk_status run(yk__trainer *t)
+{
+    if (t->cluster.role == YK__ALONE)
+        return yk_team_run(t->team, yk__train_worker, t);
+    yk_phases_begin(t->phases, t->cluster.role == YK__REPLICA ? t->workers : 1);
+    yk_status st = run_alone(t);
+    yk_phases_end(t->phases);
+    return st;
 }
 
 yk_status yk_train(const yk_config *c, const volatile sig_atomic_t *stop, double started, yk_result *out)
@@ -390,11 +480,15 @@ yk_status yk_train(const yk_config *c, const volatile sig_atomic_t *stop, double
                                           : 1,
                      .eval_every = (uint64_t)c->eval_every,
                      .checkpoint_every = (uint64_t)c->checkpoint_every,
-                     .started = started};
+                     .started = started,
+                     .lowest_loss = HUGE_VAL};
+    slow_down(&t);
     t.in_step = out->staleness == 0;
     yk_status st = yk_config_check(c);
     if (!st)
-        st = yk_team_create(t.workers, &t.team);
+        st = yk__cluster_start(&t);
+    if (!st)
+        st = yk_team_create(t.cluster.role == YK__ALONE ? t.workers : 1, &t.team);
     if (!st)
         st = set_up(&t);
     if (!st && c->dry_run) {
@@ -402,20 +496,32 @@ yk_status yk_train(const yk_config *c, const volatile sig_atomic_t *stop, double
         return YK_OK;
     }
     if (!st) {
-        introduce(&t);
+        if (t.cluster.rank == 0)
+            introduce(&t);
         t.began = t.saved_at = yk_now();
-        st = yk_team_run(t.team, yk__train_worker, &t);
+        st = yk__observe_start(&t);
+        if (t.cluster.comm)
+            yk_comm_heed(t.cluster.comm, NULL); /* from now on there is something to save */
+        if (!st)
+            st = run(&t);
     }
-    if (!st) {
+    st = yk__observe_stop(&t, st);
+    if (!st)
+        st = yk__cluster_finish(&t);
+    if (!st && t.cluster.rank == 0) {
         summarise(&t);
-        st = yk__profile_take(&t);
+        st = t.cluster.role == YK__SERVER ? YK_OK : yk__profile_take(&t);
     }
-    if (!st && out->examples == 0 && !out->interrupted)
+    if (!st && t.cluster.rank == 0 && out->examples == 0 && !out->interrupted)
         st = yk_fail(YK_EDATA, "%s: there are no examples in it", c->data);
+    if (!st)
+        st = yk__observe_conclude(&t);
     yk_status closed = yk__journal_close(&t);
     st = st ? st : closed;
-    if (!st)
-        guard(&t);
+    if (!st && t.cluster.rank == 0) {
+        yk__guard(&t);
+        st = save_summary(&t);
+    }
     tear_down(&t);
     return st;
 }
@@ -426,5 +532,10 @@ void yk_result_fini(yk_result *r)
     free(r->run_dir);
     free(r->description);
     free(r->profile);
+    free(r->watched.process);
+    free(r->watched.witness);
+    for (int i = 0; i < r->watched.nguards; i++)
+        free(r->watched.guard[i]);
+    free(r->watched.guard);
     *r = (yk_result){0};
 }

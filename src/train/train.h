@@ -9,10 +9,12 @@
 #ifndef YK_TRAIN_TRAIN_H
 #define YK_TRAIN_TRAIN_H
 
+#include "comm/comm.h"
 #include "dist/store.h"
 #include "model/model.h"
 #include "train/config.h"
 #include "train/score.h"
+#include "watch/verdict.h"
 #include <signal.h>
 
 /* --dry-run: what would be trained. Bytes of weights and state are there once, the others once per worker. */
@@ -36,9 +38,48 @@ typedef struct {
     double train_seconds;
 } yk_profile;
 
+/* A process of the run, as it saw itself. */
 typedef struct {
-    int workers;
-    uint64_t staleness;               /* YK_ASYNC: no bound */
+    int rank, workers; /* workers: 0 of a server */
+    char role[16];     /* "chief", "worker" or "server" */
+    yk_usage usage;
+    yk_phases_look look;          /* seconds: mean over its workers; what was done: sums */
+    double forward, backward;     /* of gradients, in some of the steps; 0: not known */
+    double link_rate, round_trip; /* to the chief, as measured before the first step; 0: not known */
+    uint64_t bytes_sent, bytes_received;
+} yk_process;
+
+/* What was seen of a run. Nothing, where it did not end well: nprocesses is 0. */
+typedef struct {
+    yk_verdict verdict;
+    double phase[YK_PHASES]; /* shares of the workers' time */
+    double forward, backward;
+    int nprocesses, nwitnesses, nguards;
+    yk_process *process; /* owned, as the next two */
+    yk_witness *witness;
+    char **guard; /* conclusions that would be wrong, as they were printed */
+} yk_watched;
+
+/* What a process of a job did. Plain data: it is sent to the chief as bytes. */
+typedef struct {
+    yk_process process;
+    uint64_t steps, examples;
+    yk_traffic traffic[YK_PURPOSES];
+    double cpu_seconds, peak_rss;
+    uint32_t role; /* 1 replica, 2 server, 3 worker */
+    char host[64];
+} yk_rank_report;
+
+typedef struct {
+    int workers, ranks, servers;     /* ranks: 0 in one process */
+    yk_rank_report *report;          /* [ranks], or NULL */
+    yk_traffic traffic[YK_PURPOSES]; /* of all ranks together */
+    double cpu_seconds;              /* the same */
+    uint64_t late, returned; /* gradients that were dropped; examples of lost workers that were dealt again */
+    int lost, joined;        /* workers */
+    yk_comm *comm;           /* to be stopped by whoever called, after the last word; NULL in one process */
+    bool clean, chief;  /* whether MPI can be left in the usual way; whether this process speaks for all */
+    uint64_t staleness; /* YK_ASYNC: no bound */
     uint64_t steps, epochs, examples; /* of the whole run, with what was done before a resume */
     uint64_t trained_here;            /* examples, by this process */
     uint64_t resumed_from;            /* step */
@@ -57,7 +98,11 @@ typedef struct {
     char *checkpoint, *run_dir;  /* NULL: none */
     yk_description *description; /* --dry-run; then nothing else is known. NULL: not asked for */
     yk_profile *profile;         /* --profile */
+    yk_watched watched;
 } yk_result;
+
+/* If not NULL, called on rank 0 of a job once its processes have found each other. */
+extern void (*yk_train_begun)(void);
 
 yk_status yk_train(const yk_config *c, const volatile sig_atomic_t *stop, double started, yk_result *out);
 void yk_result_fini(yk_result *r);

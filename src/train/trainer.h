@@ -8,7 +8,9 @@
 #include "dist/store.h"
 #include "model/model.h"
 #include "train/checkpoint.h"
+#include "train/cluster.h"
 #include "train/train.h"
+#include "watch/phase.h"
 #include <stdatomic.h>
 
 /* One worker's own things. */
@@ -19,12 +21,20 @@ typedef struct {
     double period_loss; /* training loss summed since the last evaluation */
     uint64_t period_examples, examples;
     bool finished;
+    yk_phases *phases; /* where its time goes; NULL: nobody measures */
 } yk__trainee;
 
 enum { YK__MOST_GROUPS = YK_MAX_TENSORS / 2 };
 enum { YK__EVAL_BATCH = 64, YK__SAVE_SECONDS = 600 };
 
 typedef struct yk__journal yk__journal;
+typedef struct yk__board yk__board;
+struct yk__observer;
+
+/* Worker 0's numbers of the moment; NaN: not known. */
+typedef struct {
+    double loss, rate, step_rate, epoch, seconds_left, lr;
+} yk__progress;
 
 typedef struct {
     const yk_config *config;
@@ -39,6 +49,17 @@ typedef struct {
     yk_feed *feed;
     yk_team *team;
     yk__journal *journal;
+    yk__board *board;
+    int here;          /* workers of this process; the others are elsewhere */
+    yk_phases *phases; /* [here] */
+    struct yk__observer *observer;
+    yk_process self; /* what this process saw of itself, once it is over */
+    int64_t
+        clock_offset; /* ns to add to this process's clock to get the chief's; zero: where that was at the start */
+    uint64_t clock_zero;
+    char *shared_dir; /* the chief's run directory; NULL: none, or it is not to be reached from here */
+    int slow_worker;  /* YK_SLOW_WORKER, for tests: this one takes slow_factor times as long; -1: none does */
+    double slow_factor;
     yk__trainee *trainee;
     int workers;
     bool in_step;
@@ -61,21 +82,88 @@ typedef struct {
     bool saves_by_time;
     double saved_at; /* when; without --checkpoint-every it is done every YK__SAVE_SECONDS */
     uint64_t last_eval, last_save;
-    double first_loss;
+    double lowest_loss; /* of all periods between evaluations */
+
+    yk__cluster cluster;
+    bool waits_for_examples; /* a worker of servers: it may wait until others have given theirs back */
+    uint64_t dealt_life;     /* of the worker, when its run was dealt (dist/messages.h) */
+    uint64_t used;           /* the chief of servers, in step: positions of the epoch when it was resumed */
 } yk__trainer;
 
 /* loop.c */
 yk_status yk__train_worker(void *trainer, int me);
+/* Of trainee[me], who is worker `number` of all. */
+void yk__gradient(yk__trainer *t, int me, int number, const yk_view *view, const yk_batch *batch,
+                  yk_grad *out);
+extern const double yk__most_loss;
+yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uint64_t step);
+yk_status yk__evaluate(yk__trainer *t, int me, int share, int of,
+                       const yk_view *v); /* into trainee[me].tally */
+yk_status yk__conclude(yk__trainer *t);
+yk_status yk__save(yk__trainer *t, yk_store *store, const yk_progress_state *p);
+bool yk__save_is_overdue(const yk__trainer *t);
+bool yk__due_in_step(yk__trainer *t, int me, uint64_t done, bool epoch_over, bool end, bool save_now);
+uint64_t yk__until_due(const yk__trainer *t, uint64_t done);
+
+static inline uint64_t yk__least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* replicas.c, worker.c, chief.c: the loops of processes that are not alone */
+yk_status yk__train_replica(yk__trainer *t);
+uint64_t yk__parameter_hash(yk__trainer *t);
+yk_status yk__train_remote(yk__trainer *t);
+yk_status yk__deal(void *trainer, uint64_t *epoch, uint64_t *begin, uint64_t *end);
+yk_status yk__serve(yk__trainer *t);
+
+/* cluster.c */
+yk_status yk__cluster_start(yk__trainer *t);
+yk_status yk__cluster_shape(yk__trainer *t);
+yk_status yk__cluster_agree(yk__trainer *t);
+yk_status yk__cluster_stores(yk__trainer *t, const yk_store_config *whole);
+yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state *p);
+yk_status yk__save_replicas(yk__trainer *t, double seconds);
+yk_status yk__cluster_finish(yk__trainer *t);
+void yk__cluster_free(yk__trainer *t);
 
 /* net_setup.c */
 yk_status yk__net_options_of(const yk_config *c, yk_net_options *out); /* as the options say */
 yk_status yk__net_channels(yk__trainer *t, yk_net_options *o); /* --standardize channel: measures them */
-yk_status yk__groups_make(yk__trainer *t);                     /* --bias-lr, --bias-decay */
+yk_status yk__bias_groups(yk__trainer *t);                     /* --bias-lr, --bias-decay */
 yk_status yk__decay_by_epochs(yk__trainer *t);                 /* --lr-decay-epochs */
 
 /* describe.c */
 yk_status yk__describe(yk__trainer *t);
 yk_status yk__profile_take(yk__trainer *t);
+
+/* observe.c: see observe.h */
+yk_status
+yk__observe_share(yk__trainer *t); /* all processes: where the run directory is, and how far away the chief */
+yk_status yk__observe_start(yk__trainer *t);
+void yk__observe_progress(yk__trainer *t, uint64_t step, uint64_t examples, const yk__progress *p);
+void yk__observe_traffic(yk__trainer *t); /* the thread that sends: its bytes so far */
+void yk__observe_eval(yk__trainer *t);
+bool yk__observe_brief(yk__trainer *t, char out[64]);         /* the verdict so far; false: there is none */
+bool yk__observe_sample(yk__trainer *t, yk_sample *out);      /* the last one */
+yk_status yk__observe_stop(yk__trainer *t, yk_status so_far); /* fills t->self */
+yk_status yk__observe_conclude(yk__trainer *t);               /* the chief: the verdict, the timeline */
+void yk__observe_free(yk__trainer *t);
+
+/* What all of our processes on the host of process i use together, and how many workers they are. */
+void yk__usage_of_host(const yk_process *p, int n, int i, yk_usage *out, int *workers_out);
+
+/* board.c: TensorBoard, a folder per worker; all called by one thread. */
+yk_status yk__board_open(yk__trainer *t, const char *run_dir);
+void yk__board_progress(yk__trainer *t, uint64_t step, const yk__progress *p);
+yk_status yk__board_eval(yk__trainer *t, double train_loss);
+yk_status yk__board_close(yk__trainer *t, yk_status so_far);
+
+/* lines.c: of a file of JSON lines, those go whose number `key` is beyond `most`; one that is not there is fine. */
+yk_status yk__lines_cut(const char *path, const char *key, double most);
+
+/* guard.c: conclusions that people draw wrongly from such a run, said before they do, and kept. */
+void yk__guard(yk__trainer *t);
 
 /* journal.c: metrics.jsonl and the progress line; all called by worker 0 alone. */
 yk_status yk__journal_open(yk__trainer *t);

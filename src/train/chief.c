@@ -1,0 +1,275 @@
+/* The chief of a job with servers: rank 0, which serves its part of the parameters, and tests and saves on the side.
+ *
+ *     server loop    update  update [due: snapshot]  update  update  update [the look is over: journal]  update ...
+ *     a thread                           \ test on the snapshot, save it /
+ *
+ * Workers do not stop for a test. In step, snapshots are taken after exactly the step that is due: if an earlier look is
+ * still under way then, answers wait for it (and workers are told that we are alive). Otherwise the next look is
+ * taken when the one before is over.
+ */
+#include "train/trainer.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A look at a snapshot. */
+typedef struct {
+    bool begun, eval, save;
+    atomic_bool over;
+    pthread_t thread;
+    yk_progress_state progress;
+    yk_status st;
+    char error[2048];
+    double eval_seconds, save_seconds;
+} look;
+
+typedef struct {
+    yk__trainer *t;
+    look look;
+    bool due_eval, due_save; /* in step: a look that has to wait for the one before */
+    uint64_t used;           /* in step: positions of the epoch */
+    bool streams;
+} chief;
+
+/* ---- a look ---- */
+
+static yk_status test_and_save(chief *c)
+{
+    yk__trainer *t = c->t;
+    look *l = &c->look;
+    const double began = yk_now();
+    yk_status st = yk_store_settle(t->cluster.whole, 0);
+    yk_view table = yk_store_table(t->cluster.whole);
+    if (!st && l->eval && t->tested)
+        st = yk__evaluate(t, 0, 0, 1, &table);
+    l->eval_seconds = yk_now() - began;
+    if (!st && l->save)
+        st = yk__save(t, t->cluster.whole, &l->progress);
+    l->save_seconds = yk_now() - began - l->eval_seconds;
+    return st;
+}
+
+static void *look_thread(void *context)
+{
+    chief *c = context;
+    c->look.st = test_and_save(c);
+    if (c->look.st)
+        snprintf(c->look.error, sizeof c->look.error, "%s", yk_error());
+    atomic_store(&c->look.over, true);
+    return NULL;
+}
+
+static yk_status place_of(chief *c, yk_progress_state *p)
+{
+    const yk__trainer *t = c->t;
+    p->nplace = c->streams   ? 2 + 5 * (size_t)t->workers
+                : t->in_step ? 3
+                             : yk_dealer_place_size(&t->cluster.dealer);
+    if (!(p->place = yk_alloc(p->nplace, sizeof *p->place, "the place in the data")))
+        return YK_ESYSTEM;
+    if (c->streams)
+        yk_server_places(t->cluster.server, p->place, (size_t)t->config->shuffle_mb << 20);
+    else if (t->in_step)
+        memcpy(p->place,
+               (uint64_t[3]){1, t->epoch, c->used < t->train.examples ? c->used : t->train.examples},
+               3 * sizeof *p->place);
+    else
+        yk_dealer_place_save(&t->cluster.dealer, p->place);
+    return YK_OK;
+}
+
+/* Takes the snapshot; the rest is for test_and_save(). */
+static yk_status take(chief *c, bool eval, bool save)
+{
+    yk__trainer *t = c->t;
+    yk__trainee *me = &t->trainee[0];
+    look *l = &c->look;
+    *l = (look){.begun = true, .eval = eval, .save = save && t->result->run_dir};
+    l->progress = (yk_progress_state){.step = t->step,
+                                      .epoch = t->epoch,
+                                      .examples = t->earlier_examples + me->examples,
+                                      .seconds = t->earlier_seconds + yk_now() - t->began,
+                                      .period_loss = me->period_loss,
+                                      .period_examples = me->period_examples};
+    yk_status st = l->save ? place_of(c, &l->progress) : YK_OK;
+    if (eval) {
+        me->period_loss = 0.0;
+        me->period_examples = 0;
+        t->last_eval = t->step;
+    }
+    if (save) {
+        t->last_save = t->step;
+        t->saved_at = yk_now();
+    }
+    return st ? st : yk_server_snapshot(t->cluster.server, t->cluster.whole);
+}
+
+/* The look is over: what it found, as of its own step. */
+static yk_status conclude(chief *c)
+{
+    yk__trainer *t = c->t;
+    yk__trainee *me = &t->trainee[0];
+    look *l = &c->look;
+    l->begun = false;
+    yk_free(l->progress.place);
+    t->result->eval_seconds += l->eval_seconds;
+    t->result->checkpoint_seconds += l->save_seconds;
+    if (l->st)
+        return yk_fail(l->st, "%s", l->error);
+    if (!l->eval)
+        return YK_OK;
+    const uint64_t step = t->step, examples = me->examples, period_examples = me->period_examples;
+    const double period_loss = me->period_loss;
+    t->step = l->progress.step;
+    me->examples = l->progress.examples - t->earlier_examples;
+    me->period_loss = l->progress.period_loss;
+    me->period_examples = l->progress.period_examples;
+    yk_status st = yk__conclude(t);
+    t->step = step;
+    me->examples = examples;
+    me->period_loss = period_loss;
+    me->period_examples = period_examples;
+    return st;
+}
+
+static yk_status begin(chief *c, bool eval, bool save)
+{
+    yk_status st = take(c, eval, save);
+    if (st)
+        return st;
+    int e = pthread_create(&c->look.thread, NULL, look_thread, c);
+    return e ? yk_fail(YK_ESYSTEM, "the test cannot be started: %s", strerror(e)) : YK_OK;
+}
+
+static yk_status look_after(chief *c, bool wait)
+{
+    yk_status st = YK_OK;
+    if (c->look.begun && (wait || atomic_load(&c->look.over))) {
+        pthread_join(c->look.thread, NULL);
+        st = conclude(c);
+    }
+    if (!st && !c->look.begun && (c->due_eval || c->due_save)) {
+        const bool eval = c->due_eval, save = c->due_save;
+        c->due_eval = c->due_save = false;
+        st = begin(c, eval, save);
+    }
+    return st;
+}
+
+/* ---- what the server tells us ---- */
+
+static bool stop(void *context)
+{
+    const yk__trainer *t = ((chief *)context)->t;
+    return *t->stop || t->step >= t->steps || (t->in_step && t->epoch >= t->epochs);
+}
+
+static yk_status due_in_step(chief *c, bool epoch_over)
+{
+    yk__trainer *t = c->t;
+    if (stop(c)) /* the end is looked at in any case */
+        return YK_OK;
+    if (yk__due_in_step(t, 0, t->step, epoch_over, false, !epoch_over && yk__save_is_overdue(t))) {
+        c->due_eval |= t->do_eval;
+        c->due_save |= t->do_save;
+    }
+    return look_after(c, false);
+}
+
+static yk_status due_freely(chief *c)
+{
+    yk__trainer *t = c->t;
+    if (c->look.begun || stop(c))
+        return YK_OK;
+    if (yk__save_is_overdue(t))
+        t->next_save = t->step;
+    const bool eval = t->step >= t->next_eval, save = t->step >= t->next_save;
+    while (t->next_eval <= t->step)
+        t->next_eval += t->eval_every;
+    while (t->next_save <= t->step)
+        t->next_save += t->checkpoint_every;
+    c->due_eval = eval;
+    c->due_save = save;
+    return eval || save ? look_after(c, false) : YK_OK;
+}
+
+static yk_status updated(void *context, uint64_t steps, uint64_t examples, double loss)
+{
+    chief *c = context;
+    yk__trainer *t = c->t;
+    yk__trainee *me = &t->trainee[0];
+    if (!(loss <= yk__most_loss * (double)examples))
+        return yk__diverged(t, "the training loss", loss / (double)examples, steps);
+    t->step = steps;
+    me->examples += examples;
+    me->period_loss += loss;
+    me->period_examples += examples;
+    c->used += (uint64_t)t->workers * t->batch;
+    yk_phases_done(me->phases, 1, examples);
+    yk__journal_progress(t, loss / (double)examples);
+    if (t->in_step)
+        return due_in_step(c, false);
+    t->epoch = t->train.examples ? (t->earlier_examples + me->examples) / t->train.examples : 0;
+    return due_freely(c);
+}
+
+static yk_status epoch_over(void *context)
+{
+    chief *c = context;
+    yk__trainer *t = c->t;
+    if (!t->train.examples)
+        t->train.examples = t->earlier_examples + t->trainee[0].examples;
+    t->epoch++;
+    c->used = 0;
+    return due_in_step(c, true);
+}
+
+static yk_status now_and_then(void *context)
+{
+    yk__observe_traffic(((chief *)context)->t);
+    return look_after(context, false);
+}
+
+static bool hold(void *context)
+{
+    const chief *c = context;
+    return c->due_eval || c->due_save;
+}
+
+yk_status yk__serve(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    chief c = {.t = t, .streams = k->rank == 0 && k->place_kind == 3, .used = t->used};
+    const yk_server_hooks hooks = {&c, updated, epoch_over, now_and_then, stop, hold};
+    if (k->rank != 0)
+        return yk_server_run(k->server);
+    yk_server_hook(k->server, &hooks);
+    const bool nothing = stop(&c) && !*t->stop;
+    if (nothing)
+        yk_note("nothing is left to do: it had %llu steps already; ask for more --epochs or --steps",
+                (unsigned long long)t->step);
+    yk_status st = yk_server_run(k->server);
+    c.due_eval = c.due_save = false;
+    if (!st)
+        st = look_after(&c, true);
+    else if (c.look.begun)
+        pthread_join(c.look.thread, NULL);
+    if (st)
+        return st;
+    yk_server_state state;
+    yk_server_state_of(k->server, &state);
+    t->result->interrupted =
+        *t->stop && t->step < t->steps && (t->in_step ? t->epoch < t->epochs : !yk_dealer_over(&k->dealer));
+    const bool eval = t->step != t->last_eval, save = t->step != t->last_save;
+    if (!(st = take(&c, eval, save))) {
+        c.look.st = test_and_save(&c);
+        snprintf(c.look.error, sizeof c.look.error, "%s", yk_error());
+        st = conclude(&c);
+    }
+    return st ? st : yk_server_end(k->server);
+}

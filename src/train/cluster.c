@@ -1,0 +1,615 @@
+#include "train/cluster.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "format/crc.h"
+#include "train/trainer.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { YK__TAG_REPORT = 13 };
+static const double start_seconds = 120.0; /* data may take a while to load */
+
+void (*yk_train_begun)(void);
+
+/* ---- roles ---- */
+
+/* What a launcher's option promised. */
+static yk_status check_world(const yk__trainer *t)
+{
+    const yk_config *c = t->config;
+    const int ranks = t->cluster.ranks;
+    if (c->launch && c->launch != ranks)
+        return yk_fail(YK_EUSAGE, "--launch %lld, but there %s %d process%s: was it started twice?",
+                       (long long)c->launch, ranks == 1 ? "is" : "are", ranks, ranks == 1 ? "" : "es");
+    if (ranks == 1 && (c->servers > 0 || c->quorum > 1))
+        return yk_fail(YK_EUSAGE,
+                       "--servers and --quorum need several processes; this one is alone: start it with "
+                       "--launch N, mpirun or srun");
+    return YK_OK;
+}
+
+/* Sparse models and asynchronous training have servers, unless one says otherwise. */
+static yk_status servers_of(yk__trainer *t, int *out)
+{
+    const yk_config *c = t->config;
+    *out = c->servers > 0 ? (int)c->servers : 0;
+    if (c->servers >= 0 || (t->cluster.ranks == 1 && !c->join))
+        return YK_OK;
+    bool sparse = false;
+    if (strcmp(c->model, "logreg") == 0) { /* the only one that may be */
+        yk_source *s;
+        yk_source_options o = {.hash_bits = (unsigned)c->hash_bits, .features = (uint64_t)c->features};
+        yk_status st = yk_source_open(c->data, YK_SPLIT_TRAIN, &o, &s);
+        if (st)
+            return st;
+        sparse = s->kind == YK_ROWS_SPARSE;
+        yk_source_free(s);
+    }
+    *out = c->local_steps == 0 && (sparse || t->result->staleness != 0 || c->quorum);
+    return YK_OK;
+}
+
+static yk_status check_roles(const yk__trainer *t)
+{
+    const yk_config *c = t->config;
+    const int workers = t->cluster.ranks - t->cluster.servers;
+    if (workers < 1)
+        return yk_fail(YK_EUSAGE, "--servers %d of %d processes leaves no worker; start at least %d",
+                       t->cluster.servers, t->cluster.ranks, t->cluster.servers + 1);
+    if (t->cluster.servers == 0 && t->result->staleness != 0)
+        return yk_fail(YK_EUSAGE,
+                       "--servers 0 is synchronous: every process has all parameters; asynchronous "
+                       "training needs --servers 1 or more");
+    if (t->cluster.servers == 0 && c->quorum)
+        return yk_fail(
+            YK_EUSAGE,
+            "--quorum needs --servers 1 or more: who else could close a step without all of them?");
+    if (c->quorum > workers)
+        return yk_fail(YK_EUSAGE, "--quorum %lld of %d workers", (long long)c->quorum, workers);
+    if (c->quorum && t->result->staleness != 0)
+        return yk_fail(YK_EUSAGE, "--quorum is for --mode sync: asynchronous steps wait for nobody");
+    if (c->local_steps && t->cluster.servers)
+        return yk_fail(YK_EUSAGE, "--local-steps averages replicas: it goes with --servers 0");
+    if (c->local_steps && t->result->staleness != 0)
+        return yk_fail(YK_EUSAGE, "--local-steps is synchronous: all average after the same step");
+    if (c->workers != 1 && c->workers != workers)
+        return yk_fail(
+            YK_EUSAGE,
+            "--workers %lld, but %d of the %d processes work; under a launcher every working process is one "
+            "worker: leave --workers out, and use --threads for the cores of each",
+            (long long)c->workers, workers, t->cluster.ranks);
+    return YK_OK;
+}
+
+/* One more worker of a job that runs: its ranks are not ours, its servers are found by name. */
+static yk_status join(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    k->joined = true;
+    k->rank = 1; /* not the chief */
+    k->role = YK__WORKER;
+    k->place_kind = 2;
+    t->workers = 1;
+    t->in_step = false;
+    yk_log_rank(-1);
+    if (t->result->staleness == 0)
+        return yk_fail(YK_EUSAGE,
+                       "%s is a synchronous job: one cannot join it, since its steps are those of all its "
+                       "workers; --mode async can be joined",
+                       t->config->join);
+    return servers_of(t, &k->servers);
+}
+
+static yk_status find_servers(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    yk_status st = YK_OK;
+    k->server_peer = yk_alloc((size_t)k->servers, sizeof *k->server_peer, "the servers");
+    if (!k->server_peer)
+        return YK_ESYSTEM;
+    for (int i = 0; !st && i < k->servers; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "yoke-server-%d", i);
+        st = yk_comm_connect(k->comm, name, &k->server_peer[i]);
+    }
+    return st;
+}
+
+yk_status yk__cluster_start(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    const yk_config *c = t->config;
+    k->ranks = 1;
+    k->silence = c->deadline;
+    if (yk_comm_expected() == 0) {
+        if (c->servers > 0 || c->quorum || c->local_steps)
+            return yk_fail(YK_EUSAGE,
+                           "--servers, --quorum and --local-steps are for several processes: start them with "
+                           "--launch N, --hosts, mpirun or srun");
+        return YK_OK;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* when the launcher dies nobody stays behind */
+    yk_status st =
+        yk_comm_start(getenv("YK_JOINABLE") || c->join ? YK_COMM_ACCEPTS : YK_COMM_SINGLE, &k->comm);
+    if (!k->comm)
+        return st;
+    yk_comm_heed(k->comm, t->stop);
+    k->rank = yk_comm_rank(k->comm);
+    k->ranks = yk_comm_size(k->comm);
+    yk_log_rank(k->ranks > 1 ? k->rank : -1);
+    if (c->join)
+        return st ? st : join(t);
+    if (st || (st = check_world(t)) || (st = servers_of(t, &k->servers)) || (st = check_roles(t)))
+        return st;
+    if (k->ranks == 1) /* a world of one needs no messages */
+        return YK_OK;
+    k->role = k->servers == 0 ? YK__REPLICA : k->rank < k->servers ? YK__SERVER : YK__WORKER;
+    t->workers = k->ranks - k->servers;
+    t->result->workers = t->workers;
+    t->result->ranks = k->ranks;
+    t->result->servers = k->servers;
+    t->in_step = t->result->staleness == 0 && !c->quorum;
+    st = yk_comm_barrier(k->comm, 30.0, "all processes to start");
+    if (!st && k->rank == 0 && yk_train_begun)
+        yk_train_begun();
+    return st;
+}
+
+/* ---- the shape of the data: servers do not read it ---- */
+
+typedef struct {
+    uint64_t dim, examples, classes, kind, channels, height, width, streams;
+} shape;
+
+yk_status yk__cluster_shape(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    shape mine = {.dim = t->train.dim > t->test.dim ? t->train.dim : t->test.dim,
+                  .examples = t->train.examples,
+                  .classes = t->train.classes,
+                  .streams = k->role != YK__SERVER && !t->train.rows},
+          *all = NULL, most = {0};
+    if (k->role == YK__ALONE || k->joined)
+        return k->joined && !t->train.rows
+                   ? yk_fail(YK_EUSAGE, "a job that streams its data cannot be joined: which part of "
+                                        "it is whose was settled when it began")
+                   : YK_OK;
+    if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the shape of the data")))
+        return YK_ESYSTEM;
+    yk_status st =
+        yk_comm_gather(k->comm, &mine, sizeof mine, all, start_seconds * 5, "the data to be loaded");
+    for (int i = 0; !st && k->rank == 0 && i < k->ranks; i++) {
+        most.dim = all[i].dim > most.dim ? all[i].dim : most.dim;
+        most.examples = all[i].examples > most.examples ? all[i].examples : most.examples;
+        most.classes = all[i].classes > most.classes ? all[i].classes : most.classes;
+        most.streams |= all[i].streams;
+        if (i >= k->servers && all[i].examples != all[k->servers].examples)
+            st = yk_fail(YK_EDATA, "rank %d has other data: %llu examples, rank %d has %llu", i,
+                         (unsigned long long)all[i].examples, k->servers,
+                         (unsigned long long)all[k->servers].examples);
+    }
+    yk_free(all);
+    if (!st)
+        st = yk_comm_share(k->comm, &most, sizeof most, start_seconds * 5, "the data to be loaded");
+    if (st)
+        return st;
+    if (t->train.kind == YK_ROWS_SPARSE)
+        t->train.dim = most.dim;
+    t->train.examples = most.examples;
+    t->train.classes = (uint32_t)most.classes;
+    t->test.classes = (uint32_t)most.classes;
+    k->place_kind = most.streams ? 3 : t->in_step ? 1 : 2;
+    return YK_OK;
+}
+
+/* ---- are we one training? ---- */
+
+typedef struct {
+    uint64_t options, program, data, parameters, nparams;
+} identity;
+
+static uint64_t hash_options(const yk_config *c)
+{
+    uint64_t hash = 0;
+    static const char *const own[] = {"out",      "json",   "quiet",       "hosts",  "hostfile",
+                                      "agent",    "launch", "mpi-options", "resume", "config",
+                                      "restarts", "join",   "http"};
+    for (const yk_option *o = yk_options; o->name; o++) {
+        const char *field = (const char *)c + o->offset;
+        bool skip = false;
+        for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+            skip |= strcmp(own[i], o->name) == 0;
+        if (skip)
+            continue;
+        const char *text = *(char *const *)(const void *)field;
+        uint32_t crc = o->kind == YK_OPT_TEXT   ? (text ? yk_crc32c(text, strlen(text)) : 1)
+                       : o->kind == YK_OPT_FLAG ? yk_crc32c(field, sizeof(bool))
+                                                : yk_crc32c(field, 8);
+        hash = hash * 0x100000001b3u + crc;
+    }
+    return hash;
+}
+
+static uint64_t hash_program(void)
+{
+    char buf[65536];
+    uint64_t hash = 0;
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    for (ssize_t n; fd >= 0 && (n = read(fd, buf, sizeof buf)) > 0;)
+        hash = hash * 0x100000001b3u + yk_crc32c(buf, (size_t)n);
+    if (fd >= 0)
+        close(fd);
+    return hash;
+}
+
+/* Some rows of it. */
+static uint64_t hash_data(const yk__trainer *t)
+{
+    const yk_rows *rows = t->train.rows;
+    uint64_t hash = t->train.examples;
+    for (size_t i = 0; rows && rows->n && i < 64; i++) {
+        const size_t r = rows->n * i / 64;
+        hash = hash * 0x100000001b3u + (uint32_t)rows->label[r];
+        if (rows->kind == YK_ROWS_SPARSE)
+            hash += yk_crc32c(rows->index + rows->start[r], yk_rows_entries(rows, r) * sizeof *rows->index);
+        else if (rows->kind == YK_ROWS_U8)
+            hash += yk_crc32c(rows->u8 + r * rows->dim, rows->dim);
+        else
+            hash += yk_crc32c(rows->f32 + r * rows->dim, rows->dim * sizeof *rows->f32);
+    }
+    return hash;
+}
+
+static uint64_t identity_hash(const yk__trainer *t, uint64_t data)
+{
+    return ((hash_program() * 0x100000001b3u + hash_options(t->config)) * 0x100000001b3u + data) *
+               0x100000001b3u +
+           t->model->nparams;
+}
+
+yk_status yk__cluster_agree(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    if (k->role == YK__ALONE)
+        return YK_OK;
+    if (k->joined)
+        return yk_remote_hello(k->remote, identity_hash(t, hash_data(t)));
+    identity mine = {.options = hash_options(t->config),
+                     .program = hash_program(),
+                     .nparams = t->model->nparams},
+             *all = NULL;
+    if (k->role != YK__SERVER)
+        mine.data = hash_data(t);
+    if (k->role == YK__REPLICA)
+        mine.parameters = yk__parameter_hash(t);
+    if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the comparison of processes")))
+        return YK_ESYSTEM;
+    yk_status st =
+        yk_comm_gather(k->comm, &mine, sizeof mine, all, start_seconds, "all processes to be ready");
+    for (int i = 1; !st && k->rank == 0 && i < k->ranks; i++) {
+        const identity *other = &all[i], *worker = &all[k->servers];
+        const char *what = other->program != mine.program   ? "is another program (another version, or build)"
+                           : other->options != mine.options ? "was given other options"
+                           : i >= k->servers && other->data != worker->data ? "has other data"
+                           : other->nparams != mine.nparams                 ? "has a model of another size"
+                           : other->parameters != mine.parameters           ? "begins with other parameters"
+                                                                            : NULL;
+        if (what)
+            st = yk_fail(YK_EUSAGE, "rank %d %s than rank %d: they would not be one training", i, what,
+                         i >= k->servers && other->data != worker->data ? k->servers : 0);
+    }
+    uint64_t data = all && !st ? all[k->servers].data : 0;
+    yk_free(all);
+    if (!st)
+        st = yk_comm_share(k->comm, &data, sizeof data, start_seconds, "all processes to be ready");
+    if (!st && k->role == YK__SERVER && k->place_kind == 2 && getenv("YK_JOINABLE")) {
+        st = yk_server_open(k->server, identity_hash(t, data));
+        k->lost_somebody = true; /* a thread waits in MPI for others: there is no way out of it but to end */
+    }
+    return st;
+}
+
+/* ---- stores ---- */
+
+/* The biases' rates that fall into a server's piece. */
+static size_t cut_groups(const yk__trainer *t, size_t begin, size_t end, yk_optim_group *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->ngroups; i++) {
+        const yk_optim_group *g = &t->group[i];
+        if (g->end <= begin || g->begin >= end)
+            continue;
+        out[n] = *g;
+        out[n].begin = g->begin > begin ? g->begin - begin : 0;
+        out[n++].end = (g->end < end ? g->end : end) - begin;
+    }
+    return n;
+}
+
+/* `whole`: the configuration of a store for all parameters, with one worker. */
+yk_status yk__cluster_stores(yk__trainer *t, const yk_store_config *whole)
+{
+    yk__cluster *k = &t->cluster;
+    if (k->role == YK__REPLICA)
+        return yk_exchange_create(k->comm, t->model->nparams, t->model->sparse, &k->exchange);
+    if (k->role == YK__WORKER) {
+        yk_status st = k->joined ? find_servers(t) : YK_OK;
+        if (st)
+            return st;
+        yk_remote_config c = {.comm = k->comm,
+                              .peer = k->server_peer,
+                              .servers = k->servers,
+                              .sparse = t->model->sparse,
+                              .in_step = t->in_step,
+                              .nparams = t->model->nparams,
+                              .bias_key = t->model->sparse ? t->model->bias_key : UINT32_MAX,
+                              .silence = k->silence + 1.0,
+                              .phases = t->phases};
+        if (t->model->sparse && t->model->bias_key != UINT32_MAX)
+            t->model->bias_key = 0; /* batches are renamed: that is its place in each */
+        return yk_remote_create(&c, &k->remote);
+    }
+    yk_store_config part = *whole;
+    yk_status st = k->rank == 0 ? yk_store_create(whole, &k->whole) : YK_OK;
+    if (st)
+        return st;
+    size_t begin, n;
+    yk_server_piece(t->model->nparams, t->model->sparse, k->rank, k->servers, &begin, &n);
+    part.nparams = n;
+    part.group = k->group;
+    part.ngroups = t->model->sparse ? 0 : cut_groups(t, begin, begin + n, k->group);
+    if ((st = yk_store_create(&part, &t->store)))
+        return st;
+    yk_server_config c = {.comm = k->comm,
+                          .servers = k->servers,
+                          .workers = t->workers,
+                          .sparse = t->model->sparse,
+                          .nparams = t->model->nparams,
+                          .table = t->store,
+                          .staleness = t->result->staleness,
+                          .quorum = (int)t->config->quorum,
+                          .in_step = t->result->staleness == 0,
+                          .silence = t->result->staleness ? k->silence / 2.0
+                                                          : k->silence, /* then it costs less to be wrong */
+                          .first_silence = start_seconds,
+                          .dealer = k->rank == 0 && k->place_kind == 2 ? &k->dealer : NULL};
+    if (c.dealer)
+        yk_dealer_init(&k->dealer, t->train.examples, t->epochs, t->steps, t->batch, t->workers);
+    return yk_server_create(&c, &k->server);
+}
+
+/* ---- going on ---- */
+
+typedef struct {
+    uint64_t found, step, epoch, examples, period_examples, nplace;
+    double period_loss, seconds;
+} progress;
+
+/* The chief has found a checkpoint and put it into `store` (NULL: none); all get what they need of it. */
+yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state *p)
+{
+    yk__cluster *k = &t->cluster;
+    if (k->joined)
+        return YK_OK;
+    progress all = {store != NULL,      p->step,   p->epoch,       p->examples,
+                    p->period_examples, p->nplace, p->period_loss, p->seconds};
+    yk_status st = yk_comm_share(k->comm, &all, sizeof all, start_seconds, "the checkpoint");
+    if (st)
+        return st;
+    if (k->rank != 0)
+        *p = (yk_progress_state){.step = all.step,
+                                 .epoch = all.epoch,
+                                 .examples = all.examples,
+                                 .period_loss = all.period_loss,
+                                 .period_examples = all.period_examples,
+                                 .seconds = all.seconds,
+                                 .nplace = all.nplace};
+    if (k->rank != 0 && all.nplace && !(p->place = calloc(all.nplace, sizeof *p->place)))
+        return yk_fail_memory(all.nplace * sizeof *p->place, "the place in the data");
+    if (all.nplace && (st = yk_comm_share(k->comm, p->place, all.nplace * sizeof *p->place, start_seconds,
+                                          "the checkpoint")))
+        return st;
+    if (k->role == YK__REPLICA && all.found) {
+        const yk_store_state s = yk_store_raw(t->store);
+        const size_t bytes = t->model->nparams * sizeof(float);
+        st = yk_comm_share(k->comm, s.live.w, bytes, start_seconds, "the checkpoint");
+        for (int i = 0; !st && i < yk_store_rule(t->store)->slots; i++)
+            st = yk_comm_share(k->comm, s.live.s[i], bytes, start_seconds, "the checkpoint");
+        if (!st && s.touched)
+            st = yk_comm_share(k->comm, s.touched, bytes, start_seconds, "the checkpoint");
+        if (!st)
+            yk_store_restore(t->store, all.step);
+    }
+    if (!st && k->role == YK__SERVER)
+        st = yk_server_spread(k->server, k->whole);
+    if (st || !all.found)
+        return st;
+    t->step = t->last_save = t->result->resumed_from = p->step;
+    t->last_eval = UINT64_MAX;
+    t->epoch = p->epoch;
+    t->earlier_examples = p->examples;
+    t->earlier_seconds = p->seconds;
+    if (k->role == YK__REPLICA || k->rank == 0) {
+        t->trainee[0].period_loss = p->period_loss;
+        t->trainee[0].period_examples = p->period_examples;
+    }
+    if (k->role != YK__SERVER)
+        return t->in_step || k->place_kind == 3 ? yk_feed_place_restore(t->feed, p->place, p->nplace, p->step)
+                                                : YK_OK;
+    if (k->rank != 0)
+        return YK_OK;
+    t->used = p->nplace >= 3 ? p->place[2] : 0;
+    if (t->steps != UINT64_MAX)
+        k->dealer.steps_left = t->steps > p->step ? t->steps - p->step : 0;
+    if (k->place_kind == 3) {
+        if (p->nplace != 2 + 5 * (size_t)t->workers)
+            return yk_fail(
+                YK_EUSAGE,
+                "the checkpoint of a streamed run goes on with as many workers as it was written with");
+        yk_server_places_set(k->server, p->place + 2);
+        return YK_OK;
+    }
+    return k->place_kind == 2 ? yk_dealer_place_restore(&k->dealer, p->place, p->nplace) : YK_OK;
+}
+
+/* A checkpoint of replicas: the chief writes it; of a stream it needs the places of all. */
+yk_status yk__save_replicas(yk__trainer *t, double seconds)
+{
+    yk__cluster *k = &t->cluster;
+    yk__trainee *me = &t->trainee[0];
+    yk_progress_state p = {.step = t->step,
+                           .epoch = t->epoch,
+                           .examples = t->earlier_examples + me->examples,
+                           .seconds = t->earlier_seconds + yk_now() - t->began,
+                           .period_loss = me->period_loss,
+                           .period_examples = me->period_examples,
+                           .nplace = yk_feed_place_size(t->feed)};
+    p.place = yk_alloc(p.nplace, sizeof *p.place, "the place in the data");
+    if (!p.place)
+        return YK_ESYSTEM;
+    yk_feed_place_save(t->feed, p.place);
+    yk_status st = YK_OK;
+    if (k->place_kind == 3) {
+        uint64_t mine[5] = {0}, *all = yk_alloc(5 * (size_t)k->ranks, sizeof *all, "the place in the data");
+        yk_feed_place_of(t->feed, k->rank, mine);
+        st =
+            all ? yk_comm_gather(k->comm, mine, sizeof mine, all, seconds, "places in the data") : YK_ESYSTEM;
+        if (!st)
+            memcpy(p.place + 2, all, 5 * (size_t)k->ranks * sizeof *all);
+        yk_free(all);
+    } else if (k->rank != 0) { /* positions are the same for all */
+        yk_free(p.place);
+        return YK_OK;
+    }
+    if (!st && k->rank == 0)
+        st = yk__save(t, t->store, &p);
+    yk_free(p.place);
+    return st;
+}
+
+/* ---- the end ---- */
+
+static void report_of(yk__trainer *t, yk_rank_report *out)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    *out = (yk_rank_report){.role = t->cluster.role,
+                            .steps = t->step,
+                            .examples = t->trainee[0].examples,
+                            .cpu_seconds =
+                                (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec * 1e-6 +
+                                (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec * 1e-6,
+                            .peak_rss = (double)usage.ru_maxrss * 1024.0};
+    memcpy(out->traffic, yk_comm_traffic(t->cluster.comm), sizeof out->traffic);
+    for (int p = 0; p < YK_PURPOSES; p++) {
+        t->self.bytes_sent += out->traffic[p].sent;
+        t->self.bytes_received += out->traffic[p].received;
+    }
+    out->process = t->self;
+    gethostname(out->host, sizeof out->host - 1);
+}
+
+/* What a training of several processes must have done: exchanged something. */
+static yk_status check_exchange(const yk__trainer *t)
+{
+    const yk__cluster *k = &t->cluster;
+    for (int i = 0; i < k->ranks; i++) {
+        const yk_rank_report *r = &t->result->report[i];
+        uint64_t bytes = 0;
+        for (int p = 0; p < YK_FOR_CONTROL; p++)
+            bytes += r->traffic[p].sent;
+        if (!bytes && t->step > t->result->resumed_from && r->examples)
+            return yk_fail(YK_ELOST,
+                           "rank %d trained on %llu examples and sent nothing: this was not one training", i,
+                           (unsigned long long)r->examples);
+    }
+    return YK_OK;
+}
+
+/* From all that are still there. */
+static yk_status gather_reports(yk__trainer *t, const yk_rank_report *mine)
+{
+    yk__cluster *k = &t->cluster;
+    yk_server_worker worker[64];
+    const int workers = k->rank == 0 && k->server ? yk_server_workers(k->server, worker, 64) : 0;
+    yk_op *op = yk_alloc((size_t)k->ranks, sizeof *op, "the reports");
+    if (!op)
+        return YK_ESYSTEM;
+    yk_status st = k->rank == 0
+                       ? YK_OK
+                       : yk_comm_send(k->comm, 0, YK__TAG_REPORT, YK_FOR_CONTROL, mine, sizeof *mine, &op[0]);
+    for (int i = 1; !st && k->rank == 0 && i < k->ranks; i++) {
+        bool lost = false;
+        for (int w = 0; w < workers; w++)
+            lost |= worker[w].peer == i && worker[w].lost;
+        if (!lost)
+            st =
+                yk_comm_recv(k->comm, i, YK__TAG_REPORT, YK_FOR_CONTROL, &k->report[i], sizeof *mine, &op[i]);
+    }
+    if (!st)
+        st = yk_comm_wait(k->comm, op, k->ranks, 30.0, "the last counters");
+    yk_free(op);
+    return st;
+}
+
+yk_status yk__cluster_finish(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    yk_result *r = t->result;
+    yk_rank_report mine;
+    if (k->role == YK__ALONE || k->joined) {
+        k->lost_somebody = k->joined; /* its farewell would wait for the job that it joined */
+        return YK_OK;
+    }
+    report_of(t, &mine);
+    if (k->rank == 0 && !(k->report = yk_alloc((size_t)k->ranks, sizeof *k->report, "the reports")))
+        return YK_ESYSTEM;
+    if (k->server && k->rank == 0) {
+        yk_server_state s;
+        yk_server_state_of(k->server, &s);
+        r->observed = s.staleness;
+        r->late = s.late;
+        r->lost = s.lost;
+        r->joined = s.joined;
+        r->returned = s.returned;
+        k->lost_somebody |= s.lost > 0;
+    }
+    yk_status st = gather_reports(t, &mine);
+    if (st || k->rank != 0)
+        return st;
+    k->report[0] = mine;
+    for (int i = 0; i < k->ranks; i++) {
+        r->cpu_seconds += k->report[i].cpu_seconds;
+        for (int p = 0; p < YK_PURPOSES; p++) {
+            r->traffic[p].sent += k->report[i].traffic[p].sent;
+            r->traffic[p].received += k->report[i].traffic[p].received;
+            r->traffic[p].messages_sent += k->report[i].traffic[p].messages_sent;
+            r->traffic[p].messages_received += k->report[i].traffic[p].messages_received;
+        }
+    }
+    r->report = k->report;
+    k->report = NULL;
+    return r->lost ? YK_OK : check_exchange(t);
+}
+
+void yk__cluster_free(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    yk_exchange_free(k->exchange);
+    yk_remote_free(k->remote);
+    yk_server_free(k->server);
+    yk_store_free(k->whole);
+    yk_dealer_fini(&k->dealer);
+    yk_free(k->report);
+    yk_free(k->server_peer);
+    t->result->comm = k->comm;
+    t->result->clean = !k->lost_somebody;
+    t->result->chief = k->rank == 0;
+}

@@ -1,0 +1,415 @@
+/* The loop of a replica: every rank has all parameters and makes the same steps; gradients are summed over the ranks.
+ *
+ *     next  pull  grad -------------------------> sum over ranks  push (the sum)  clock | meeting, after the same step for all
+ *                  \ buckets leave as they are ready
+ *
+ * With --local-steps H a rank pushes its own gradients, and every H steps parameters and optimizer state are averaged.
+ */
+#include "train/trainer.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "format/crc.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { GO_ON, SAVE, STOP }; /* a rank's word for a round; the largest counts */
+enum { FIRST_SECONDS = 120, PATIENCE = 20 };
+
+typedef struct {
+    yk__trainer *t;
+    unsigned rounds;
+    double longest, ended; /* seconds of a round; when the last one ended */
+    yk_status hook;        /* what went wrong while a gradient was being made */
+    uint64_t own;          /* examples of this rank in this round */
+    /* --local-steps on a sparse model: all arrays as they were after the last average, and which keys changed since */
+    float *base[1 + YK_MAX_SLOTS];
+    uint64_t *is_touched; /* a bit each */
+    uint32_t *touched;
+    size_t ntouched, touched_cap;
+    yk_merger keys;
+    char *out;
+    size_t out_cap;
+    const char **data; /* [ranks] what the others sent */
+    size_t *bytes;
+} replica;
+
+/* How long to wait for the others: much longer than any round took; at first nobody knows. */
+static double patience(const replica *r)
+{
+    const double silence = r->t->cluster.silence, usual = PATIENCE * r->longest;
+    if (r->rounds < 2)
+        return FIRST_SECONDS;
+    return usual > silence ? usual : silence;
+}
+
+/* A meeting takes as long as its test and checkpoint take. */
+static double patience_in_meeting(const replica *r)
+{
+    return patience(r) + FIRST_SECONDS;
+}
+
+/* ---- meetings ---- */
+
+/* Everybody's share of the test, to the chief. */
+static yk_status gather_tallies(replica *r)
+{
+    yk__trainer *t = r->t;
+    char *mine;
+    size_t bytes;
+    yk_comm_pieces all;
+    yk_status st = yk_tally_pack(&t->trainee[0].tally, &mine, &bytes);
+    if (st)
+        return st;
+    st = yk_comm_collect(t->cluster.comm, mine, bytes, &all, patience_in_meeting(r), "a share of the test");
+    for (int i = 1; !st && i < all.n; i++)
+        st = yk_tally_unpack(&t->trainee[i].tally, all.data[i], all.bytes[i]);
+    yk_comm_pieces_free(&all);
+    free(mine);
+    return st;
+}
+
+uint64_t yk__parameter_hash(yk__trainer *t)
+{
+    return yk_crc32c(yk_store_raw(t->store).live.w, t->model->nparams * sizeof(float));
+}
+
+/* Replicas that do not have the same parameters are not replicas. */
+static yk_status compare(replica *r)
+{
+    yk__trainer *t = r->t;
+    const int n = t->cluster.ranks;
+    struct {
+        uint64_t step, hash;
+    } mine = {t->step, yk__parameter_hash(t)}, *all = yk_alloc((size_t)n, sizeof *all, "the comparison");
+    if (!all)
+        return YK_ESYSTEM;
+    yk_status st = yk_comm_gather(t->cluster.comm, &mine, sizeof mine, all, patience_in_meeting(r),
+                                  "the parameters' hash");
+    for (int i = 1; !st && t->cluster.rank == 0 && i < n; i++)
+        if (all[i].step != mine.step || all[i].hash != mine.hash)
+            st = yk_fail(YK_ELOST,
+                         "rank %d is at step %llu with parameters %08llx, rank 0 at step %llu with %08llx: "
+                         "they are not "
+                         "one training",
+                         i, (unsigned long long)all[i].step, (unsigned long long)all[i].hash,
+                         (unsigned long long)mine.step, (unsigned long long)mine.hash);
+    yk_free(all);
+    return st;
+}
+
+static yk_status meet(replica *r)
+{
+    yk__trainer *t = r->t;
+    const double began = yk_now();
+    yk_phases_now(t->trainee[0].phases);
+    yk_phase_to(t->trainee[0].phases, YK_PHASE_EVAL);
+    yk_status st = yk_store_settle(t->store, 0);
+    yk_view table = yk_store_table(t->store);
+    if (!st)
+        st = compare(r);
+    if (!st && t->do_eval && t->tested)
+        st = yk__evaluate(t, 0, t->cluster.rank, t->cluster.ranks, &table);
+    if (!st && t->do_eval && t->tested)
+        st = gather_tallies(r);
+    if (!st && t->do_eval && t->cluster.rank == 0)
+        st = yk__conclude(t);
+    if (t->do_eval)
+        t->last_eval = t->step;
+    const double evaluated = yk_now();
+    t->result->eval_seconds += evaluated - began;
+    yk_phase_to(t->trainee[0].phases, YK_PHASE_CHECKPOINT);
+    if (!st && t->do_save)
+        st = yk__save_replicas(t, patience_in_meeting(r));
+    if (t->do_save)
+        t->last_save = t->step;
+    t->result->checkpoint_seconds += yk_now() - evaluated;
+    yk_phase_to(t->trainee[0].phases, YK_PHASE_WORKERS);
+    if (!st)
+        st = yk_comm_barrier(t->cluster.comm, patience_in_meeting(r), "the end of a test or checkpoint");
+    yk_phase_to(t->trainee[0].phases, YK_PHASE_OTHER);
+    return st || t->end ? st : yk_store_resume(t->store, 0);
+}
+
+/* ---- steps ---- */
+
+/* The model has gradients that will not change any more. */
+static void ready(void *context, float *dense, size_t begin, size_t end)
+{
+    replica *r = context;
+    if (!r->hook)
+        r->hook = yk_exchange_ready(r->t->cluster.exchange, dense, begin, end);
+}
+
+static yk_status own_gradient(replica *r, const yk_batch *batch, yk_grad *out)
+{
+    yk__trainer *t = r->t;
+    yk_view view;
+    *out = (yk_grad){.bias_key = UINT32_MAX};
+    yk_status st = yk_store_pull(t->store, 0, batch, &view);
+    if (st)
+        return st;
+    yk_phase_to(t->trainee[0].phases, YK_PHASE_COMPUTE);
+    if (batch->n)
+        yk__gradient(t, 0, t->cluster.rank, &view, batch, out);
+    else
+        out->rows = *batch;
+    if (!(out->loss <= yk__most_loss * (double)out->examples))
+        return yk__diverged(t, "the training loss", out->loss / (double)out->examples,
+                            yk_store_steps(t->store));
+    return r->hook;
+}
+
+static yk_status apply(replica *r, const yk_grad *g)
+{
+    yk_step_result result;
+    yk_phase_to(r->t->trainee[0].phases, YK_PHASE_APPLY);
+    yk_status st = yk_store_push(r->t->store, 0, g);
+    return st ? st : yk_store_clock(r->t->store, 0, &result);
+}
+
+static void round_over(replica *r, const yk_round *round)
+{
+    const double now = yk_now();
+    if (r->rounds++ > 0 && now - r->ended > r->longest)
+        r->longest = now - r->ended;
+    r->ended = now;
+    yk_phases_met(r->t->trainee[0].phases, round->last < 0);
+    if (round->last >= 0) /* what it waited until all had come is no sending */
+        yk_phase_move(r->t->trainee[0].phases, YK_PHASE_SENDING, YK_PHASE_WORKERS,
+                      (uint64_t)(round->last_wait * 1e9));
+}
+
+/* One step of all ranks. */
+static yk_status step_together(replica *r, uint32_t word, yk_round *out)
+{
+    yk__trainer *t = r->t;
+    yk_batch batch;
+    yk_grad grad;
+    yk_status st = yk_feed_next(t->feed, t->cluster.rank, &batch);
+    if (st || (st = own_gradient(r, &batch, &grad)))
+        return st;
+    r->own = grad.examples;
+    yk_phase_to(t->trainee[0].phases, YK_PHASE_SENDING);
+    st = yk_exchange_sum(t->cluster.exchange, &grad, word, 1, patience(r), out);
+    if (!st && out->examples)
+        st = apply(r, &grad);
+    round_over(r, out);
+    return st;
+}
+
+/* ---- --local-steps ---- */
+
+static int arrays_of(const replica *r)
+{
+    return 1 + yk_store_rule(r->t->store)->slots;
+}
+
+static float *array_of(const replica *r, int a)
+{
+    const yk_store_state s = yk_store_raw(r->t->store);
+    return a == 0 ? s.live.w : s.live.s[a - 1];
+}
+
+static yk_status begin_apart(replica *r)
+{
+    const size_t n = r->t->model->nparams, ranks = (size_t)r->t->cluster.ranks;
+    if (!r->t->model->sparse)
+        return YK_OK;
+    bool ok = (r->is_touched = yk_alloc(n / 64 + 1, sizeof *r->is_touched, "touched parameters")) != NULL;
+    ok = ok && (r->data = yk_alloc(ranks, sizeof *r->data, "messages")) != NULL;
+    ok = ok && (r->bytes = yk_alloc(ranks, sizeof *r->bytes, "messages")) != NULL;
+    for (int a = 0; ok && a < arrays_of(r); a++)
+        if ((ok = (r->base[a] = yk_alloc(n, sizeof(float), "parameters as of the last average")) != NULL))
+            memcpy(r->base[a], array_of(r, a), n * sizeof(float));
+    return ok ? yk_merger_init(&r->keys, 1024) : YK_ESYSTEM;
+}
+
+static void end_apart(replica *r)
+{
+    yk_free(r->is_touched);
+    yk_free(r->data);
+    yk_free(r->bytes);
+    for (int a = 0; a < 1 + YK_MAX_SLOTS; a++)
+        yk_free(r->base[a]);
+    free(r->touched);
+    free(r->out);
+    yk_merger_fini(&r->keys);
+}
+
+/* Which parameters a sparse gradient changes. */
+static yk_status touch(replica *r, const yk_grad *g)
+{
+    yk_status st = r->t->model->sparse ? yk_grad_merge(g, &r->keys) : YK_OK;
+    if (st || !r->t->model->sparse)
+        return st;
+    uint32_t *grown = yk_grow(r->touched, &r->touched_cap, r->ntouched + r->keys.n, sizeof *r->touched,
+                              "touched parameters");
+    if (!grown)
+        return YK_ESYSTEM;
+    r->touched = grown;
+    for (size_t i = 0; i < r->keys.n; i++) {
+        const uint32_t key = r->keys.key[i];
+        const uint64_t bit = (uint64_t)1 << (key % 64);
+        if (!(r->is_touched[key / 64] & bit))
+            r->touched[r->ntouched++] = key;
+        r->is_touched[key / 64] |= bit;
+    }
+    return YK_OK;
+}
+
+/* base + the mean of all ranks' changes, in rank order: the same bits everywhere. */
+static yk_status add_changes(replica *r, int a)
+{
+    const int ranks = r->t->cluster.ranks;
+    const size_t each = 4 * (1 + (size_t)arrays_of(r));
+    float *array = array_of(r, a), *base = r->base[a];
+    size_t most = 1;
+    for (int k = 0; k < ranks; k++)
+        most += r->bytes[k] / each;
+    yk_status st = yk_merger_reserve(&r->keys, most);
+    for (int k = 0; !st && k < ranks; k++) {
+        const size_t n = r->bytes[k] / each;
+        const uint32_t *key = (const uint32_t *)(const void *)r->data[k];
+        const float *value = (const float *)(const void *)(key + n * (1 + (size_t)a));
+        for (size_t i = 0; i < n; i++)
+            yk_merger_add(&r->keys, key[i], value[i] - base[key[i]]);
+    }
+    for (size_t i = 0; !st && i < r->keys.n; i++) {
+        const uint32_t key = r->keys.key[i];
+        array[key] = base[key] = base[key] + r->keys.value[i] / (float)ranks;
+    }
+    return st;
+}
+
+/* Only what somebody touched: everybody sends its keys and their values.
+ *
+ *     | keys, u32 [n] | weights, f32 [n] | state, f32 [n] each |          */
+static yk_status average_sparse(replica *r)
+{
+    const size_t n = r->ntouched, each = 4 * (1 + (size_t)arrays_of(r));
+    char *grown = yk_grow(r->out, &r->out_cap, n * each + 1, 1, "touched parameters");
+    if (!grown)
+        return YK_ESYSTEM;
+    r->out = grown;
+    memcpy(r->out, r->touched, 4 * n);
+    for (int a = 0; a < arrays_of(r); a++) {
+        float *to = (float *)(void *)(r->out + 4 * n * (1 + (size_t)a)), *from = array_of(r, a);
+        for (size_t i = 0; i < n; i++)
+            to[i] = from[r->touched[i]];
+    }
+    for (size_t i = 0; i < n; i++)
+        r->is_touched[r->touched[i] / 64] = 0;
+    r->ntouched = 0;
+    yk_status st = yk_exchange_all(r->t->cluster.exchange, r->out, n * each, patience(r), r->data, r->bytes);
+    for (int a = 0; !st && a < arrays_of(r); a++)
+        st = add_changes(r, a);
+    return st;
+}
+
+static yk_status average(replica *r)
+{
+    yk_status st = YK_OK;
+    if (r->t->model->sparse)
+        return average_sparse(r);
+    for (int a = 0; !st && a < arrays_of(r); a++)
+        st = yk_exchange_mean(r->t->cluster.exchange, array_of(r, a), r->t->model->nparams, patience(r));
+    return st;
+}
+
+/* Up to `most` steps of this rank alone, then the average of all. */
+static yk_status steps_apart(replica *r, uint64_t most, uint32_t word, yk_round *out)
+{
+    yk__trainer *t = r->t;
+    uint64_t steps = 0, examples = 0;
+    double loss = 0.0;
+    yk_status st = YK_OK;
+    for (uint64_t i = 0; i < most; i++) {
+        yk_batch batch;
+        yk_grad grad;
+        yk_phase_to(t->trainee[0].phases, YK_PHASE_INPUT);
+        if ((st = yk_feed_next(t->feed, t->cluster.rank, &batch)) || (st = own_gradient(r, &batch, &grad)))
+            return st;
+        if (grad.examples && ((st = touch(r, &grad)) || (st = apply(r, &grad))))
+            return st;
+        steps += grad.examples > 0;
+        examples += grad.examples;
+        loss += grad.loss;
+    }
+    r->own = examples;
+    yk_phase_to(t->trainee[0].phases, YK_PHASE_SENDING);
+    st = yk_exchange_heads(t->cluster.exchange, examples, loss, word, steps, patience(r), out);
+    if (!st && out->examples)
+        st = average(r);
+    yk_store_restore(t->store, t->step + out->steps); /* some ranks had fewer batches than others */
+    round_over(r, out);
+    return st;
+}
+
+static uint32_t word_of(const replica *r)
+{
+    if (*r->t->stop)
+        return STOP;
+    return r->t->cluster.rank == 0 && r->rounds % 256 == 0 && yk__save_is_overdue(r->t) ? SAVE : GO_ON;
+}
+
+static yk_status train(replica *r)
+{
+    yk__trainer *t = r->t;
+    yk__trainee *me = &t->trainee[0];
+    const uint64_t apart = (uint64_t)t->config->local_steps;
+    uint64_t seen = t->earlier_examples;
+    if (t->step >= t->steps ||
+        t->epoch >= t->epochs) { /* resumed at its end: there is nothing left but to test it */
+        if (t->cluster.rank == 0)
+            yk_note("nothing is left to do: it had %llu steps already; ask for more --epochs or --steps",
+                    (unsigned long long)t->step);
+        yk__due_in_step(t, 0, t->step, true, true, false);
+        return meet(r);
+    }
+    yk_model_on_ready(t->model, me->work, apart ? NULL : ready, r);
+    for (;;) {
+        yk_round round;
+        yk_phases_step(me->phases);
+        yk_status st = apart ? steps_apart(r, yk__least(apart, yk__until_due(t, t->step)), word_of(r), &round)
+                             : step_together(r, word_of(r), &round);
+        if (st)
+            return st;
+        const bool epoch_over = round.examples == 0;
+        t->step += epoch_over ? 0 : round.steps;
+        t->epoch += epoch_over;
+        const bool stop = !epoch_over && round.word == STOP;
+        const bool end = stop || t->step >= t->steps || t->epoch >= t->epochs;
+        if (epoch_over)
+            yk_feed_epoch(t->feed, t->cluster.rank, t->epoch);
+        t->result->interrupted = stop && t->step < t->steps && t->epoch < t->epochs;
+        seen += round.examples;
+        if (epoch_over && !t->train.examples)
+            t->train.examples = seen;
+        me->period_loss += round.loss;
+        me->period_examples += round.examples;
+        me->examples += round.examples;
+        yk_phase_to(me->phases, YK_PHASE_OTHER);
+        if (!epoch_over) {
+            yk_phases_done(me->phases, round.steps, r->own);
+            yk__observe_traffic(t);
+            yk__journal_progress(t, round.loss / (double)round.examples);
+        }
+        t->end = end;
+        if (yk__due_in_step(t, 0, t->step, epoch_over, end, !epoch_over && round.word == SAVE) &&
+            (st = meet(r)))
+            return st;
+        if (end)
+            return YK_OK;
+    }
+}
+
+yk_status yk__train_replica(yk__trainer *t)
+{
+    replica r = {.t = t, .ended = yk_now()};
+    yk_status st = t->config->local_steps ? begin_apart(&r) : YK_OK;
+    if (!st)
+        st = train(&r);
+    end_apart(&r);
+    return st;
+}
