@@ -1,0 +1,38 @@
+/* Any bytes as the file of a sweep: runs or an error that names it, never a crash. The last byte chooses the size. */
+#include "base/log.h"
+#include "train/sweep_plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 1)
+        return 0;
+    yk_log_quiet(true);
+    int fd = memfd_create("input", MFD_CLOEXEC);
+    if (fd < 0)
+        abort();
+    if (write(fd, data, size) != (ssize_t)size)
+        abort();
+    char path[48];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    yk_sweep_plan p;
+    yk_status st = yk_sweep_plan_make(path, data[size - 1] & 1, NULL, 0, &p);
+    if (st && (st != YK_EUSAGE || !strstr(yk_error(), path)))
+        abort();
+    for (size_t i = 0; !st && i < p.nruns; i++) {
+        const yk_sweep_run *r = &p.run[i];
+        if (!*r->folder || strchr(r->folder, '/') || strlen(r->folder) > 200 || !r->argument[0] ||
+            (!r->steps && !r->epochs) || r->workers < 1)
+            abort();
+    }
+    yk_sweep_plan_fini(&p);
+    close(fd);
+    return 0;
+}

@@ -1,0 +1,475 @@
+/* The figures of all runs: curves, speeds, the comparison of batches and workers, staleness, phases. */
+#include "report/figure.h"
+
+#include "base/mem.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS_OR_TIME = 7, ONE_X = 1 << YK_X_STEP };
+
+void yk_figures_fini(yk_figures *fs)
+{
+    for (size_t i = 0; i < fs->n; i++) {
+        yk_figure *f = &fs->figure[i];
+        for (size_t k = 0; k < f->n; k++) {
+            for (int a = 0; a < YK_X_COUNT; a++)
+                free(f->series[k].x[a]);
+            free(f->series[k].y);
+        }
+        free(f->series);
+        free(f->band);
+    }
+    free(fs->figure);
+    *fs = (yk_figures){0};
+}
+
+yk_figure *yk__figure_add(yk_figures *fs, const char *title, const char *format, ...)
+{
+    if (fs->n == fs->cap) {
+        yk_figure *f = yk_grow(fs->figure, &fs->cap, fs->n + 1, sizeof *f, "the figures");
+        if (!f)
+            return NULL;
+        fs->figure = f;
+    }
+    yk_figure *f = &fs->figure[fs->n++];
+    *f = (yk_figure){.title = title, .run = -1, .at_least = NAN, .limit = NAN};
+    va_list list;
+    va_start(list, format);
+    vsnprintf(f->id, sizeof f->id, format, list);
+    va_end(list);
+    return f;
+}
+
+yk_series *yk__series_add(yk_figure *f, const char *name, int run, unsigned axes)
+{
+    if (f->n == f->cap) {
+        yk_series *s = yk_grow(f->series, &f->cap, f->n + 1, sizeof *s, "a figure");
+        if (!s)
+            return NULL;
+        f->series = s;
+    }
+    yk_series *s = &f->series[f->n];
+    *s = (yk_series){.colour = run, .run = run};
+    snprintf(s->name, sizeof s->name, "%s", name);
+    s->cap = 64;
+    bool ok = (s->y = malloc(s->cap * sizeof *s->y)) != NULL;
+    for (int a = 0; a < YK_X_COUNT; a++)
+        if (axes >> a & 1)
+            ok = (s->x[a] = malloc(s->cap * sizeof *s->y)) != NULL && ok;
+    f->n++;
+    if (!ok)
+        yk_fail_memory(4 * s->cap * sizeof *s->y, "a figure");
+    return ok ? s : NULL;
+}
+
+yk_status yk__series_point(yk_series *s, double step, double epoch, double seconds, double y)
+{
+    const double at[YK_X_COUNT] = {step, epoch, seconds};
+    for (int a = 0; a < YK_X_COUNT; a++)
+        if (s->x[a] && !isfinite(at[a]))
+            return YK_OK;
+    if (!isfinite(y))
+        return YK_OK;
+    if (s->n == s->cap) {
+        size_t more = s->cap * 2;
+        double **all[] = {&s->y, &s->x[0], &s->x[1], &s->x[2]};
+        for (int k = 0; k < 4; k++) {
+            double *p = *all[k] ? realloc(*all[k], more * sizeof *p) : NULL;
+            if (*all[k] && !p)
+                return yk_fail_memory(more * sizeof *p, "a figure");
+            *all[k] = p;
+        }
+        s->cap = more;
+    }
+    for (int a = 0; a < YK_X_COUNT; a++)
+        if (s->x[a])
+            s->x[a][s->n] = at[a];
+    s->y[s->n++] = y;
+    return YK_OK;
+}
+
+void yk__figure_drop_empty(yk_figures *fs)
+{
+    yk_figure *f = &fs->figure[fs->n - 1];
+    size_t kept = 0;
+    for (size_t k = 0; k < f->n; k++) {
+        if (f->series[k].n) {
+            f->series[kept++] = f->series[k];
+            continue;
+        }
+        for (int a = 0; a < YK_X_COUNT; a++)
+            free(f->series[k].x[a]);
+        free(f->series[k].y);
+    }
+    f->n = kept;
+    if (!kept) {
+        free(f->series);
+        free(f->band);
+        fs->n--;
+    }
+}
+
+/* ---- curves ---- */
+
+typedef struct {
+    const char *id, *title;
+    bool eval;
+    size_t offset;
+    yk_unit unit;
+    bool from_zero;
+} curve;
+
+static const curve curves[] = {
+    {"accuracy", "Test accuracy", true, offsetof(yk_metric, test_accuracy), YK_UNIT_SHARE, false},
+    {"auc", "Test AUC", true, offsetof(yk_metric, test_auc), YK_UNIT_PLAIN, false},
+    {"test-loss", "Test loss", true, offsetof(yk_metric, test_loss), YK_UNIT_PLAIN, false},
+    {"train-loss", "Training loss", false, offsetof(yk_metric, loss), YK_UNIT_PLAIN, false},
+    {"examples-per-second", "Examples per second", false, offsetof(yk_metric, examples_per_second),
+     YK_UNIT_COUNT, true},
+    {"steps-per-second", "Steps per second", false, offsetof(yk_metric, steps_per_second), YK_UNIT_COUNT,
+     true},
+    {"learning-rate", "Learning rate", false, offsetof(yk_metric, learning_rate), YK_UNIT_PLAIN, true},
+};
+
+/* A line that has no rate (older runs) gets that since the line before it. */
+static double value(const yk_metrics *m, size_t i, const curve *c)
+{
+    static const yk_metric begin;
+    const yk_metric *at = &m->row[i], *before = i ? at - 1 : &begin;
+    double x = *(const double *)((const char *)at + c->offset);
+    if (isfinite(x) || !(at->seconds > before->seconds))
+        return x;
+    if (c->offset == offsetof(yk_metric, steps_per_second))
+        return (at->step - before->step) / (at->seconds - before->seconds);
+    if (c->offset == offsetof(yk_metric, examples_per_second))
+        return (at->examples - before->examples) / (at->seconds - before->seconds);
+    return x;
+}
+
+static void mark(const yk_facts *facts, const curve *c, yk_series *s)
+{
+    const yk_flat *f = &facts->flat;
+    bool mine = f->flat && ((!strcmp(f->what, "test AUC") && !strcmp(c->id, "auc")) ||
+                            (!strcmp(f->what, "test accuracy") && !strcmp(c->id, "accuracy")) ||
+                            (!strcmp(f->what, "test loss") && !strcmp(c->id, "test-loss")));
+    for (size_t i = 0; mine && i < s->n; i++)
+        if (s->x[YK_X_STEP][i] == f->step) {
+            s->marked = true;
+            for (int a = 0; a < YK_X_COUNT; a++)
+                s->mark_x[a] = s->x[a][i];
+            s->mark_y = s->y[i];
+            snprintf(s->mark_text, sizeof s->mark_text, "no better after epoch %.4g", f->epoch);
+        }
+}
+
+static yk_status make_curve(const yk_compare *c, const curve *k, yk_figures *fs)
+{
+    yk_figure *f = yk__figure_add(fs, k->title, "%s", k->id);
+    if (!f)
+        return YK_ESYSTEM;
+    f->steps_or_time = true;
+    f->y_unit = k->unit;
+    f->from_zero = k->from_zero;
+    yk_status st = YK_OK;
+    bool changes = false;
+    for (size_t i = 0; !st && i < c->n; i++) {
+        const yk_run *r = &c->run[i];
+        curve use = *k;
+        /* a short run has tests, but hardly a line between them */
+        bool eval = k->eval || (r->train.n < 4 && r->eval.n > r->train.n);
+        if (eval && k->offset == offsetof(yk_metric, loss))
+            use.offset = offsetof(yk_metric, train_loss);
+        const yk_metrics *m = eval ? &r->eval : &r->train;
+        yk_series *s = yk__series_add(f, r->name, (int)i, STEPS_OR_TIME);
+        if (!s)
+            return YK_ESYSTEM;
+        for (size_t p = 0; !st && p < m->n; p++)
+            st = yk__series_point(s, m->row[p].step, m->row[p].epoch, m->row[p].seconds, value(m, p, &use));
+        s->dots = s->n == 1 || (eval && s->n <= 60 && c->n <= YK_FEW_RUNS);
+        if (c->n <= YK_FEW_RUNS) /* more rings than that are a chain */
+            mark(&c->facts[i], k, s);
+        for (size_t p = 1; p < s->n; p++)
+            changes |= s->y[p] != s->y[0];
+    }
+    if (!strcmp(k->id, "learning-rate") && !changes) /* one number: it is in the configuration */
+        for (size_t i = 0; i < f->n; i++)
+            f->series[i].n = 0;
+    if (!strcmp(k->id, "accuracy") && isfinite(c->facts[0].majority)) {
+        bool same = true;
+        for (size_t i = 1; i < c->n; i++)
+            same &= c->facts[i].majority == c->facts[0].majority;
+        if (same) {
+            f->limit = c->facts[0].majority;
+            f->limit_text = "commonest class";
+        }
+    }
+    if (!st)
+        yk__figure_drop_empty(fs);
+    return st;
+}
+
+/* ---- what is used, of all processes together, when there are several runs ---- */
+
+typedef struct {
+    const char *id, *title;
+    size_t offset[2];
+    yk_unit unit;
+} use;
+
+static const use uses[] = {
+    {"cpu", "CPU", {offsetof(yk_sample, cpu), SIZE_MAX}, YK_UNIT_CORES},
+    {"memory", "Memory", {offsetof(yk_sample, rss), SIZE_MAX}, YK_UNIT_BYTES},
+    {"network",
+     "Network, in and out",
+     {offsetof(yk_sample, net_in), offsetof(yk_sample, net_out)},
+     YK_UNIT_RATE},
+    {"disk",
+     "Disk, read and written",
+     {offsetof(yk_sample, disk_read), offsetof(yk_sample, disk_written)},
+     YK_UNIT_RATE},
+};
+
+static double used(const yk_sample *s, const use *u)
+{
+    double sum = *(const double *)((const char *)s + u->offset[0]);
+    return u->offset[1] == SIZE_MAX ? sum : sum + *(const double *)((const char *)s + u->offset[1]);
+}
+
+/* Processes sample at times of their own: at the times of the first one, each counts with its latest sample. */
+static yk_status make_use(const yk_compare *c, const use *u, yk_figures *fs)
+{
+    yk_figure *f = yk__figure_add(fs, u->title, "%s", u->id);
+    if (!f)
+        return YK_ESYSTEM;
+    f->x_unit = YK_UNIT_SECONDS;
+    f->y_unit = u->unit;
+    f->from_zero = true;
+    yk_status st = YK_OK;
+    for (size_t i = 0; !st && i < c->n; i++) {
+        const yk_run *r = &c->run[i];
+        size_t *at = calloc(r->workers ? r->workers : 1, sizeof *at);
+        yk_series *s = at ? yk__series_add(f, r->name, (int)i, ONE_X) : NULL;
+        if (!s) {
+            free(at);
+            return at ? YK_ESYSTEM : yk_fail_memory(r->workers * sizeof *at, "a figure");
+        }
+        for (size_t p = 0; !st && r->workers && p < r->worker[0].sample.n; p++) {
+            double now = r->worker[0].sample.row[p].seconds, sum = 0.0;
+            for (size_t w = 0; w < r->workers; w++) {
+                const yk_run_worker *k = &r->worker[w];
+                while (at[w] + 1 < k->sample.n && k->sample.row[at[w] + 1].seconds <= now)
+                    at[w]++;
+                if (k->sample.n)
+                    sum += used(&k->sample.row[at[w]], u);
+            }
+            st = yk__series_point(s, now, now, now, sum);
+        }
+        free(at);
+    }
+    if (!st)
+        yk__figure_drop_empty(fs);
+    return st;
+}
+
+/* ---- the tables as curves ---- */
+
+static yk_status make_by_table(const yk_compare *c, const char *id, const char *x, const char *y,
+                               const char *title, yk_unit unit, yk_figures *fs)
+{
+    const yk_table *t = NULL;
+    for (size_t i = 0; i < c->tables; i++)
+        if (!strcmp(c->table[i].id, id))
+            t = &c->table[i];
+    size_t xc = t ? yk_table_find(t, x) : 0, yc = t ? yk_table_find(t, y) : 0;
+    if (!t || xc == t->columns || yc == t->columns)
+        return YK_OK;
+    yk_figure *f = yk__figure_add(fs, title, "%s-by-%s", y, x);
+    if (!f)
+        return YK_ESYSTEM;
+    for (char *s = f->id; *s; s++)
+        *s = (*s >= 'a' && *s <= 'z') || (*s >= '0' && *s <= '9') ? *s : '-';
+    f->x_unit = YK_UNIT_WHOLE;
+    f->x_title = x;
+    f->y_unit = unit;
+    f->x_log = true;
+    f->from_zero = unit != YK_UNIT_SHARE;
+    yk_status st = YK_OK;
+    yk_series *s = NULL;
+    double most = 0.0;
+    for (size_t r = 0; !st && r < t->rows; r++) {
+        const yk_cell *row = &t->cell[r * t->columns];
+        /* rows are sorted by what is alike, then by x */
+        bool begins = r == 0 || !yk_table_together(t, r) || !(row[xc].number > (row - t->columns)[xc].number);
+        if (begins) {
+            char name[96] = "";
+            for (size_t k = 0; k < xc; k++) {
+                char text[YK_UNIT_ROOM];
+                const char *word = row[k].text;
+                if (!strcmp(t->column[k].title, "global batch") || !strcmp(t->column[k].title, "lr"))
+                    continue;
+                if (!word) {
+                    yk_unit_text(t->column[k].unit, row[k].number, text);
+                    word = text;
+                }
+                size_t n = strlen(name);
+                snprintf(name + n, sizeof name - n, "%s%s%s%s", n ? ", " : "",
+                         row[k].text ? "" : t->column[k].title, row[k].text ? "" : " ", word);
+            }
+            s = yk__series_add(f, *name ? name : y, t->run[r], ONE_X);
+            if (!s)
+                return YK_ESYSTEM;
+            s->dots = true;
+        }
+        st = yk__series_point(s, row[xc].number, NAN, NAN, row[yc].number);
+        most = row[xc].number > most ? row[xc].number : most;
+    }
+    if (!st && unit == YK_UNIT_TIMES && f->n) { /* what one would like to see */
+        double least = INFINITY;
+        for (size_t i = 0; i < f->n; i++)
+            least = f->series[i].n && f->series[i].x[0][0] < least ? f->series[i].x[0][0] : least;
+        if (!(s = yk__series_add(f, "ideal", -1, ONE_X)))
+            return YK_ESYSTEM;
+        s->dash = 1;
+        for (double w = least; !st && w <= most; w++)
+            st = yk__series_point(s, w, NAN, NAN, w / least);
+        f->x_log = most / least > 4.0;
+    }
+    if (!st)
+        yk__figure_drop_empty(fs);
+    return st;
+}
+
+/* ---- staleness and phases ---- */
+
+void yk_bucket_text(size_t k, char *out)
+{
+    if (k < 2)
+        snprintf(out, YK_BUCKET_ROOM, "%zu", k);
+    else if (k < 60)
+        snprintf(out, YK_BUCKET_ROOM, "%llu\u2013%llu", 1ull << (k - 1), (1ull << k) - 1);
+    else
+        snprintf(out, YK_BUCKET_ROOM, "more");
+}
+
+static yk_status make_staleness(const yk_compare *c, yk_figures *fs)
+{
+    yk_figure *f = yk__figure_add(fs, "Staleness of updates", "staleness");
+    if (!f)
+        return YK_ESYSTEM;
+    f->kind = YK_HISTOGRAM;
+    f->y_unit = YK_UNIT_SHARE;
+    f->from_zero = true;
+    yk_status st = YK_OK;
+    for (size_t i = 0; !st && i < c->n; i++) {
+        const json_t *counts =
+            c->run[i].summary
+                ? yk_summary_at(c->run[i].summary, "observed_staleness.counts_0_1_2to3_4to7_and_so_on")
+                : NULL;
+        size_t n = json_array_size(counts);
+        double sum = 0.0;
+        yk_series *s = yk__series_add(f, c->run[i].name, (int)i, ONE_X);
+        if (!s)
+            return YK_ESYSTEM;
+        for (size_t k = 0; k < n; k++)
+            sum += json_number_value(json_array_get(counts, k));
+        for (size_t k = 0; !st && sum > 0.0 && k < n && k < 64; k++)
+            st = yk__series_point(s, (double)k, NAN, NAN, json_number_value(json_array_get(counts, k)) / sum);
+    }
+    if (!st)
+        yk__figure_drop_empty(fs);
+    return st;
+}
+
+static yk_status make_phases(const yk_compare *c, yk_figures *fs)
+{
+    yk_figure *f = yk__figure_add(fs, "Phases of the workers\u2019 time", "phases");
+    if (!f)
+        return YK_ESYSTEM;
+    f->kind = YK_BARS;
+    f->y_unit = YK_UNIT_SHARE;
+    yk_status st = YK_OK;
+    for (size_t i = 0; !st && i < c->n; i++) {
+        yk_series *s = yk__series_add(f, c->run[i].name, (int)i, ONE_X);
+        if (!s)
+            return YK_ESYSTEM;
+        for (int p = 0; !st && p < YK_AT_COUNT; p++)
+            st = yk__series_point(s, p, NAN, NAN, c->facts[i].phase[p]);
+    }
+    if (!st)
+        yk__figure_drop_empty(fs);
+    return st;
+}
+
+yk_status yk_figures_make(const yk_compare *c, yk_figures *out)
+{
+    *out = (yk_figures){0};
+    yk_status st = YK_OK;
+    for (size_t k = 0; !st && k < sizeof curves / sizeof *curves; k++)
+        st = make_curve(c, &curves[k], out);
+    if (!st)
+        st = make_by_table(c, "workers", "workers", "speed-up", "Speed-up by workers", YK_UNIT_TIMES, out);
+    if (!st)
+        st = make_by_table(c, "batch", "batch", "accuracy", "Accuracy by batch size", YK_UNIT_SHARE, out);
+    if (!st)
+        st = make_by_table(c, "batch", "batch", "examples/s", "Examples per second by batch size",
+                           YK_UNIT_COUNT, out);
+    if (!st)
+        st = make_by_table(c, "batch", "batch", "time", "Time by batch size", YK_UNIT_SECONDS, out);
+    for (size_t k = 0; !st && c->n > 1 && k < sizeof uses / sizeof *uses; k++)
+        st = make_use(c, &uses[k], out);
+    if (!st && c->n > 1)
+        st = make_phases(c, out);
+    if (!st)
+        st = make_staleness(c, out);
+    for (size_t i = 0; !st && i < c->n; i++)
+        st = yk__figures_of_run(c, i, out);
+    if (st)
+        yk_figures_fini(out);
+    return st;
+}
+
+void yk_figure_csv(const yk_figure *f, yk_text *out)
+{
+    static const char *const names[] = {"step", "epoch", "seconds"};
+    yk_text_add(out, f->kind == YK_BARS ? "who,phase,share\r\n" : "series");
+    for (int a = 0; f->kind != YK_BARS && a < YK_X_COUNT; a++)
+        if (f->n && f->series[0].x[a]) {
+            yk_text_add(out, ",");
+            yk_text_csv(out, f->steps_or_time               ? names[a]
+                             : f->kind == YK_HISTOGRAM      ? "updates"
+                             : f->x_title                   ? f->x_title
+                             : f->x_unit == YK_UNIT_SECONDS ? "seconds"
+                                                            : "x");
+        }
+    if (f->kind != YK_BARS) {
+        yk_text_add(out, ",");
+        yk_text_csv(out, f->title);
+        yk_text_add(out, "\r\n");
+    }
+    for (size_t i = 0; i < f->n; i++)
+        for (size_t k = 0; k < f->series[i].n; k++) {
+            const yk_series *s = &f->series[i];
+            yk_text_csv(out, s->name);
+            for (int a = 0; a < YK_X_COUNT; a++) {
+                if (!s->x[a])
+                    continue;
+                yk_text_add(out, ",");
+                if (f->kind == YK_BARS) {
+                    yk_text_csv(out, yk_phase_text[(int)s->x[a][k]]);
+                } else if (f->kind == YK_HISTOGRAM) {
+                    char bucket[YK_BUCKET_ROOM];
+                    yk_bucket_text((size_t)s->x[a][k], bucket);
+                    yk_text_csv(out, bucket);
+                } else {
+                    yk_text_number(out, s->x[a][k], 9, "");
+                }
+            }
+            yk_text_add(out, ",");
+            yk_text_number(out, s->y[k], 9, "");
+            yk_text_add(out, "\r\n");
+        }
+}

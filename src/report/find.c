@@ -1,0 +1,148 @@
+/* Which folders are runs, and what to call them. */
+#include "report/run.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { DEPTH = 8 }; /* folders below the one that was given */
+
+void yk_run_list_fini(yk_run_list *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        free(l->run[i].path);
+        free(l->run[i].name);
+    }
+    free(l->run);
+    *l = (yk_run_list){0};
+}
+
+static bool is_run(const char *path)
+{
+    char *log;
+    struct stat s;
+    if (asprintf(&log, "%s/metrics.jsonl", path) < 0)
+        return false;
+    bool there = stat(log, &s) == 0 && S_ISREG(s.st_mode);
+    free(log);
+    return there;
+}
+
+/* Takes a path that realpath() gave; one that is there already is left out. */
+static yk_status add(yk_run_list *l, const char *path)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (!strcmp(l->run[i].path, path))
+            return YK_OK;
+    if (l->n == l->cap) {
+        void *run = yk_grow(l->run, &l->cap, l->n + 1, sizeof *l->run, "the list of runs");
+        if (!run)
+            return YK_ESYSTEM;
+        l->run = run;
+    }
+    l->run[l->n].name = NULL;
+    l->run[l->n].path = strdup(path);
+    if (!l->run[l->n].path)
+        return yk_fail_memory(strlen(path), "a path");
+    l->n++;
+    return YK_OK;
+}
+
+static int wanted(const struct dirent *e)
+{
+    /* a run's own folders, and hidden ones, hold no runs */
+    return e->d_name[0] != '.' && strcmp(e->d_name, "checkpoints");
+}
+
+static yk_status walk(yk_run_list *l, const char *path, int depth)
+{
+    struct dirent **entry;
+    if (is_run(path))
+        return add(l, path);
+    if (depth == 0)
+        return YK_OK;
+    int n = scandir(path, &entry, wanted, versionsort);
+    if (n < 0)
+        return errno == ENOTDIR ? YK_OK : yk_fail_path(path, "cannot read the folder", errno);
+    yk_status st = YK_OK;
+    for (int i = 0; i < n; i++) {
+        char *below = NULL;
+        struct stat s;
+        if (!st && asprintf(&below, "%s/%s", path, entry[i]->d_name) < 0) {
+            below = NULL;
+            st = yk_fail_memory(strlen(path), "a path");
+        }
+        if (!st && lstat(below, &s) == 0 && S_ISDIR(s.st_mode))
+            st = walk(l, below, depth - 1);
+        free(below);
+        free(entry[i]);
+    }
+    free(entry);
+    return st;
+}
+
+/* The last `parts` parts of a path. */
+static const char *tail(const char *path, int parts)
+{
+    const char *s = path + strlen(path);
+    while (s > path && parts > 0)
+        if (*--s == '/' && --parts == 0)
+            return s + 1;
+    return s;
+}
+
+/* As many parts of each path as it takes for no two to be called the same, the same number for all. */
+static yk_status name_all(yk_run_list *l)
+{
+    int parts = 1;
+    for (bool clash = true; clash && parts < 32; parts += clash) {
+        clash = false;
+        for (size_t i = 0; i < l->n && !clash; i++)
+            for (size_t k = 0; k < i && !clash; k++)
+                clash = !strcmp(tail(l->run[i].path, parts), tail(l->run[k].path, parts));
+    }
+    for (size_t i = 0; i < l->n; i++)
+        if (!(l->run[i].name = strdup(tail(l->run[i].path, parts))))
+            return yk_fail_memory(64, "the name of a run");
+    return YK_OK;
+}
+
+yk_status yk_runs_find(char *const *paths, size_t n, yk_run_list *out)
+{
+    *out = (yk_run_list){0};
+    yk_status st = YK_OK;
+    for (size_t i = 0; !st && i < n; i++) {
+        char *path = realpath(paths[i], NULL);
+        struct stat s;
+        size_t before = out->n;
+        if (!path || stat(path, &s)) {
+            st = yk_fail(YK_EUSAGE, "%s: %s; name the folder of a run, the --out of yoke train", paths[i],
+                         strerror(errno));
+        } else if (!S_ISDIR(s.st_mode)) {
+            st = yk_fail(YK_EUSAGE, "%s: is not a folder; name the folder of a run, the --out of yoke train",
+                         paths[i]);
+        } else if (!(st = walk(out, path, DEPTH)) && out->n == before) {
+            bool twice = false;
+            for (size_t k = 0; k < out->n; k++)
+                twice |= !strncmp(out->run[k].path, path, strlen(path));
+            if (!twice)
+                st = yk_fail(
+                    YK_EUSAGE,
+                    "%s: holds no run (no metrics.jsonl in it or below); name the --out of yoke train, or a "
+                    "folder above some",
+                    paths[i]);
+        }
+        free(path);
+    }
+    if (!st)
+        st = name_all(out);
+    if (st)
+        yk_run_list_fini(out);
+    return st;
+}

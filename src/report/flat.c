@@ -1,0 +1,80 @@
+/* "No better after epoch 37": where a curve stops getting better.
+ *
+ * The best value is that of a noisy curve, so the first test that comes within a hundredth of the whole improvement
+ * (accuracy: or a tenth of a point) of it counts as equally good. */
+#include "report/facts.h"
+
+#include <math.h>
+#include <stddef.h>
+
+static double at(const yk_metrics *e, size_t i, size_t offset)
+{
+    return *(const double *)((const char *)&e->row[i] + offset);
+}
+
+static size_t count(const yk_metrics *e, size_t offset)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < e->n; i++)
+        n += isfinite(at(e, i, offset));
+    return n;
+}
+
+void yk_flat_find(const yk_metrics *e, yk_flat *out)
+{
+    enum { ENOUGH = 4 };
+    static const struct {
+        size_t offset;
+        const char *what;
+        bool up;
+    } kinds[] = {{offsetof(yk_metric, test_auc), "test AUC", true},
+                 {offsetof(yk_metric, test_accuracy), "test accuracy", true},
+                 {offsetof(yk_metric, test_loss), "test loss", false},
+                 {offsetof(yk_metric, train_loss), "training loss", false}};
+    *out = (yk_flat){0};
+    size_t k = 0;
+    while (k < 4 && count(e, kinds[k].offset) < ENOUGH)
+        k++;
+    if (k == 4)
+        return;
+    size_t offset = kinds[k].offset;
+    double sign = kinds[k].up ? 1.0 : -1.0, best = -INFINITY, first = NAN;
+    for (size_t i = 0; i < e->n; i++) {
+        double v = sign * at(e, i, offset);
+        if (isfinite(v)) {
+            first = isfinite(first) ? first : v;
+            best = v > best ? v : best;
+        }
+    }
+    double noise = 0.01 * (best - first);
+    if (kinds[k].up && noise < 0.001)
+        noise = 0.001;
+    size_t i = 0;
+    while (!(sign * at(e, i, offset) >= best - noise))
+        i++;
+    const yk_metric *m = &e->row[i], *end = &e->row[e->n - 1];
+    *out = (yk_flat){.known = true,
+                     .what = kinds[k].what,
+                     .share = kinds[k].up,
+                     .best = sign * best,
+                     .at = i,
+                     .epoch = m->epoch,
+                     .step = m->step,
+                     .seconds = m->seconds,
+                     .rest = end->seconds > 0.0 ? 1.0 - m->seconds / end->seconds : 0.0};
+    out->flat = e->n - 1 - i >= 3 && out->rest >= 0.15;
+    if (count(e, offsetof(yk_metric, test_loss)) < ENOUGH)
+        return;
+    size_t low = 0;
+    for (size_t t = 0; t < e->n; t++) {
+        double v = e->row[t].test_loss;
+        if (isfinite(v) && !(e->row[low].test_loss <= v))
+            low = t;
+    }
+    out->low = e->row[low].test_loss;
+    out->low_epoch = e->row[low].epoch;
+    out->last = end->test_loss;
+    double fell = e->row[0].test_loss - out->low;
+    out->worse = e->n - 1 - low >= 2 && out->last - out->low > 0.05 * (fell > 0.0 ? fell : 0.0) &&
+                 out->last - out->low > 0.01 * out->low;
+}

@@ -1,0 +1,168 @@
+/* Which runs were told the same, and in what the others differ. */
+#include "report/compare.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double fact(const yk_facts *f, size_t offset)
+{
+    return *(const double *)((const char *)f + offset);
+}
+
+static char *key_of(const yk_compare *c, size_t run, int which)
+{
+    /* the learning rate often goes with the batch: it does not make another experiment of it */
+    static const char *const except[YK_ALIKE_KINDS][5] = {{NULL},
+                                                          {"batch", "lr", NULL},
+                                                          {"workers", "ranks", "lr", NULL},
+                                                          {"mode", NULL},
+                                                          {"workers", "ranks", "lr", "mode", NULL}};
+    yk_text t = {0};
+    yk_run_key(&c->run[run], &c->facts[run], except[which], &t);
+    if (t.status)
+        yk_text_fini(&t);
+    return t.s;
+}
+
+yk_status yk__groups_make(yk_compare *c)
+{
+    size_t *of = calloc(c->n, sizeof *of);
+    c->group = calloc(c->n, sizeof *c->group);
+    c->members = calloc(c->n, sizeof *c->members);
+    yk_status st =
+        of && c->group && c->members ? YK_OK : yk_fail_memory(c->n * sizeof *c->group, "groups of runs");
+    for (size_t i = 0; !st && i < c->n; i++) {
+        char *key = key_of(c, i, YK_ALIKE);
+        size_t g = 0;
+        if (!key) {
+            st = YK_ESYSTEM;
+            break;
+        }
+        while (g < c->groups && strcmp(c->group[g].alike[YK_ALIKE], key))
+            g++;
+        of[i] = g;
+        c->group[g].n++;
+        if (g < c->groups) {
+            free(key);
+            continue;
+        }
+        c->groups++;
+        c->group[g].alike[YK_ALIKE] = key;
+        for (int k = 1; !st && k < YK_ALIKE_KINDS; k++)
+            if (!(c->group[g].alike[k] = key_of(c, i, k)))
+                st = YK_ESYSTEM;
+    }
+    size_t at = 0;
+    for (size_t g = 0; !st && g < c->groups; g++) {
+        c->group[g].run = c->members + at;
+        for (size_t i = 0; i < c->n; i++)
+            if (of[i] == g)
+                c->members[at++] = i;
+    }
+    free(of);
+    return st;
+}
+
+double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out)
+{
+    double sum = 0.0, squares = 0.0, n = 0.0;
+    for (size_t i = 0; i < g->n; i++) {
+        double x = fact(&c->facts[g->run[i]], offset);
+        if (isfinite(x))
+            sum += x, n++;
+    }
+    double mean = n > 0.0 ? sum / n : NAN;
+    for (size_t i = 0; i < g->n; i++) {
+        double x = fact(&c->facts[g->run[i]], offset) - mean;
+        if (isfinite(x))
+            squares += x * x;
+    }
+    if (spread_out)
+        *spread_out = n > 1.0 ? sqrt(squares / (n - 1.0)) : NAN;
+    return mean;
+}
+
+double yk__group_reaches(const yk_compare *c, const yk_config_group *g, double *spread_out)
+{
+    double sum = 0.0, squares = 0.0, n = 0.0;
+    for (size_t i = 0; i < g->n; i++) {
+        double x = yk_run_reaches(&c->run[g->run[i]], c->target);
+        if (isfinite(x))
+            sum += x, squares += x * x, n++;
+    }
+    *spread_out = n > 1.0 ? sqrt(fmax(0.0, (squares - sum * sum / n) / (n - 1.0))) : NAN;
+    return n > 0.0 ? sum / n : NAN;
+}
+
+/* ---- options ---- */
+
+static const char *const usual[] = {"model", "data",      "mode", "workers", "ranks", "servers", "threads",
+                                    "batch", "optimizer", "lr",   "epochs",  "steps", "seed"};
+enum { USUAL = sizeof usual / sizeof *usual };
+
+void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out)
+{
+    const yk_facts *f = &c->facts[i];
+    const struct {
+        const char *name, *text;
+        double number;
+    } known[] = {{"model", f->model, NAN},  {"data", f->data, NAN},           {"workers", NULL, f->workers},
+                 {"ranks", NULL, f->ranks}, {"servers", NULL, f->servers},    {"threads", NULL, f->threads},
+                 {"batch", NULL, f->batch}, {"optimizer", f->optimizer, NAN}, {"lr", NULL, f->lr},
+                 {"seed", NULL, f->seed}};
+    *out = 0;
+    if (!strcmp(name, "mode")) {
+        yk_mode_text(f, out);
+        return;
+    }
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+        if (!strcmp(name, known[k].name)) {
+            if (known[k].text)
+                snprintf(out, YK_OPTION_ROOM, "%s", known[k].text);
+            else if (isfinite(known[k].number))
+                snprintf(out, YK_OPTION_ROOM, "%.6g", known[k].number);
+            return;
+        }
+    const char *s = yk_run_get(&c->run[i], name);
+    snprintf(out, YK_OPTION_ROOM, "%s", s ? s : "");
+}
+
+static bool varies(const yk_compare *c, const char *name)
+{
+    char first[YK_OPTION_ROOM], other[YK_OPTION_ROOM];
+    yk_option_text(c, 0, name, first);
+    for (size_t i = 1; i < c->n; i++) {
+        yk_option_text(c, i, name, other);
+        if (strcmp(first, other))
+            return true;
+    }
+    return false;
+}
+
+size_t yk_compare_varying(const yk_compare *c, const char **names_out, size_t room)
+{
+    static const char *const idle[] = {"out",   "test",  "staleness",    "eval-every", "checkpoint-every",
+                                       "http",  "trace", "sample-every", "launch",     "hosts",
+                                       "config"};
+    size_t n = 0;
+    for (size_t k = 0; k < USUAL; k++)
+        if (n < room && varies(c, usual[k]))
+            names_out[n++] = usual[k];
+    for (size_t i = 0; i < c->n; i++)
+        for (size_t o = 0; o < c->run[i].options && n < room; o++) {
+            const char *name = c->run[i].option[o].name;
+            bool skip = false;
+            for (size_t k = 0; k < USUAL; k++)
+                skip |= !strcmp(name, usual[k]);
+            for (size_t k = 0; k < sizeof idle / sizeof *idle; k++)
+                skip |= !strcmp(name, idle[k]);
+            for (size_t k = 0; k < n; k++)
+                skip |= !strcmp(name, names_out[k]);
+            if (!skip && varies(c, name))
+                names_out[n++] = name;
+        }
+    return n;
+}

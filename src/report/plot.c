@@ -1,0 +1,398 @@
+#include "report/plot.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Colours of a file; those of the page are in page.css. Apart also for the colour-blind, and in grey by their dashes. */
+static const char file_style[] =
+    "svg{background:#fff}text{font:12px "
+    "system-ui,sans-serif;fill:#555}.title{font-size:14px;font-weight:600;fill:#111}"
+    ".grid{stroke:#e6e6e6;stroke-width:1}.axis{stroke:#999;stroke-width:1}.limit{stroke:#888;stroke-width:1;"
+    "stroke-dasharray:2 "
+    "3}.band{fill:#d1570b;fill-opacity:.1}"
+    "path{fill:none;stroke-linejoin:round;stroke-linecap:round}.line,.key{stroke-width:1.6}.dot{stroke-width:"
+    "5}"
+    ".ring{fill:none;stroke-width:1.6}.e{text-anchor:end}.m{text-anchor:middle}"
+    ".c0{stroke:#0068b5}.c1{stroke:#d1570b}.c2{stroke:#00805e}.c3{stroke:#b03a86}.c4{stroke:#a87800}.c5{"
+    "stroke:#3c95d0}"
+    ".c6{stroke:#6d4fc0}.c7{stroke:#666}.cx{stroke:#999}"
+    ".f0{fill:#0068b5}.f1{fill:#d1570b}.f2{fill:#00805e}.f3{fill:#b03a86}.f4{fill:#a87800}.f5{fill:#3c95d0}"
+    ".f6{fill:#6d4fc0}.f7{fill:#666}"
+    ".d1{stroke-dasharray:6 3}.d2{stroke-dasharray:2 3}.d3{stroke-dasharray:8 3 2 3}.d4{stroke-dasharray:12 "
+    "4}"
+    ".p0{fill:#0068b5}.p1{fill:#00805e}.p2{fill:#e08a00}.p3{fill:#b03a86}.p4{fill:#e2a6cc}.p5{fill:#d1570b}"
+    ".p6{fill:#86b8dd}.p7{fill:#9c9c9c}.p8{fill:#d5d5d5}";
+
+static const char *const axis_names[YK_X_COUNT] = {"step", "epoch", "seconds"};
+
+int yk_figure_axes(const yk_figure *f, yk_x axes_out[YK_X_COUNT])
+{
+    int n = 0;
+    for (yk_x a = YK_X_STEP; a < YK_X_COUNT; a++)
+        if (f->n && f->series[0].x[a])
+            axes_out[n++] = a;
+    return n;
+}
+
+void yk_series_class(const yk_series *s, char *out)
+{
+    if (s->colour < 0)
+        snprintf(out, 16, "cx d%d", s->dash % YK_DASHES);
+    else
+        snprintf(out, 16, "c%d d%d", s->colour % YK_COLOURS, (s->colour / YK_COLOURS + s->dash) % YK_DASHES);
+}
+
+/* ---- what all kinds share ---- */
+
+void yk__draw_open(const yk_figure *f, const char *data, double height, yk_draw how, yk_text *out)
+{
+    if (how == YK_DRAW_PAGE) {
+        yk_text_print(out, "<svg viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"", YK__WIDTH, height);
+        yk_text_html(out, f->title);
+        yk_text_print(out, "\" data-f=\"%s\"%s>", f->id, data);
+        return;
+    }
+    double all = height + 26.0 + yk__legend_height(f);
+    yk_text_print(
+        out,
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" "
+        "height=\"%.0f\" viewBox=\"0 -26 %d %.0f\">\n<style>%s</style>\n<rect y=\"-26\" width=\"%d\" "
+        "height=\"%.0f\" fill=\"#fff\"/>\n<text class=\"title\" x=\"%d\" y=\"-8\">",
+        YK__WIDTH, all, YK__WIDTH, all, file_style, YK__WIDTH, all, YK__LEFT);
+    yk_text_html(out, f->title);
+    yk_text_add(out, "</text>\n");
+    yk__draw_legend(f, height, out);
+}
+
+void yk__draw_close(yk_draw how, yk_text *out)
+{
+    yk_text_add(out, how == YK_DRAW_PAGE ? "</svg>" : "</svg>\n");
+}
+
+/* About as wide as the text will be: there is no way to ask without a font, so by a wide one. */
+static double text_width(const char *s)
+{
+    double n = 0.0;
+    for (; *s; s++)
+        n += (*s & 0xc0) != 0x80;
+    return 7.4 * n;
+}
+
+static size_t entries(const yk_figure *f)
+{
+    return f->kind == YK_BARS ? YK_AT_COUNT : f->n;
+}
+
+static const char *entry_name(const yk_figure *f, size_t i)
+{
+    return f->kind == YK_BARS ? yk_phase_text[i] : f->series[i].name;
+}
+
+/* Where entry i of the legend goes, in columns as wide as the longest; returns the height of all. */
+static double place_legend(const yk_figure *f, size_t entry, double *x_out, double *y_out)
+{
+    enum { MARGIN = 10 };
+    double widest = 0.0;
+    size_t n = entries(f);
+    for (size_t i = 0; i < n; i++)
+        widest = fmax(widest, 38.0 + text_width(entry_name(f, i)));
+    size_t columns = (size_t)((YK__WIDTH - MARGIN) / widest);
+    columns = columns < 1 ? 1 : columns < n ? columns : n;
+    *x_out = MARGIN + (double)(entry % columns) * widest;
+    *y_out = 14.0 + 17.0 * (double)(entry / columns);
+    return 24.0 + 17.0 * (double)((n - 1) / columns);
+}
+
+static bool has_legend(const yk_figure *f)
+{
+    return f->kind == YK_BARS || f->n > 1;
+}
+
+double yk__legend_height(const yk_figure *f)
+{
+    double x, y;
+    return has_legend(f) ? place_legend(f, 0, &x, &y) : 0.0;
+}
+
+void yk__draw_legend(const yk_figure *f, double top, yk_text *out)
+{
+    size_t n = has_legend(f) ? entries(f) : 0;
+    for (size_t i = 0; i < n; i++) {
+        double x = 0.0, y = 0.0;
+        char class[16];
+        place_legend(f, i, &x, &y);
+        y += top;
+        if (f->kind == YK_BARS) {
+            yk_text_print(out, "<rect class=\"p%zu\" x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"10\"/>", i,
+                          x, y - 9.0);
+        } else if (f->kind == YK_HISTOGRAM) {
+            yk_text_print(out, "<rect class=\"f%d\" x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"10\"/>",
+                          f->series[i].colour % YK_COLOURS, x, y - 9.0);
+        } else {
+            yk_series_class(&f->series[i], class);
+            yk_text_print(out, "<path class=\"key %s\" d=\"M%.1f %.1fh16\"/>", class, x, y - 4.0);
+        }
+        yk_text_print(out, "<text x=\"%.1f\" y=\"%.1f\">", x + 20.0, y);
+        yk_text_html(out, entry_name(f, i));
+        yk_text_add(out, "</text>\n");
+    }
+}
+
+void yk__draw_y(const yk_axis *y, const yk__box *b, yk_text *out)
+{
+    char s[YK_UNIT_ROOM];
+    for (int i = 0; i < y->ticks; i++) {
+        double at = b->top + b->height * (1.0 - yk_axis_at(y, y->tick[i]));
+        yk_axis_text(y, y->tick[i], s);
+        yk_text_print(
+            out,
+            "<path class=\"grid\" d=\"M%.0f %.1fh%.0f\"/><text class=\"e\" x=\"%.0f\" y=\"%.1f\">%s</text>",
+            b->left, at, b->width, b->left - 7.0, at + 4.0, s);
+    }
+    if (*y->word)
+        yk_text_print(out, "<text x=\"2\" y=\"%.0f\">%s</text>", b->top - 14.0, y->word);
+}
+
+/* ---- lines ---- */
+
+static void range(const yk_figure *f, int axis, double *low_out, double *high_out)
+{
+    double low = INFINITY, high = -INFINITY;
+    for (size_t i = 0; i < f->n; i++) {
+        const double *v = axis < 0 ? f->series[i].y : f->series[i].x[axis];
+        for (size_t k = 0; v && k < f->series[i].n; k++) {
+            low = v[k] < low ? v[k] : low;
+            high = v[k] > high ? v[k] : high;
+        }
+    }
+    *low_out = low;
+    *high_out = high;
+}
+
+yk_axis yk_figure_y_axis(const yk_figure *f)
+{
+    double low, high;
+    range(f, -1, &low, &high);
+    if (f->at_least > high)
+        high = f->at_least;
+    if (f->from_zero && low > 0.0)
+        low = 0.0;
+    if (f->from_zero && high <= 0.0)
+        high = f->y_unit == YK_UNIT_RATE || f->y_unit == YK_UNIT_BYTES ? 1000.0 : 1.0;
+    /* a loss that fell by more than that would be a corner along the axes */
+    if (f->y_unit == YK_UNIT_PLAIN && !f->from_zero && low > 0.0 && high > 30.0 * low)
+        return yk_axis_log(f->y_unit, low, high);
+    /* noise around a constant is not to fill the plot */
+    double least = f->y_unit == YK_UNIT_SHARE ? 0.004 : 0.004 * fabs(high);
+    if (high - low < least) {
+        double middle = (low + high) / 2.0;
+        low = middle - least / 2.0;
+        high = middle + least / 2.0;
+    }
+    if (f->y_unit == YK_UNIT_SHARE && high > 1.0)
+        high = 1.0;
+    return yk_axis_make(f->y_unit, low, high, 5, false);
+}
+
+/* A tick for each x that there is, where they are few: batch sizes are 5 and 20, not powers. */
+static void at_points(const yk_figure *f, yk_axis *x)
+{
+    double tick[YK_AXIS_TICKS];
+    int n = 0;
+    for (size_t i = 0; i < f->n; i++)
+        for (size_t k = 0; k < f->series[i].n; k++) {
+            double v = f->series[i].x[0][k];
+            int at = 0;
+            while (at < n && tick[at] < v)
+                at++;
+            if (at < n && tick[at] == v)
+                continue;
+            if (n == YK_AXIS_TICKS)
+                return;
+            memmove(tick + at + 1, tick + at, (size_t)(n - at) * sizeof *tick);
+            tick[at] = v;
+            n++;
+        }
+    memcpy(x->tick, tick, sizeof tick);
+    x->ticks = n;
+}
+
+static yk_axis x_axis(const yk_figure *f, int axis)
+{
+    static const yk_unit units[YK_X_COUNT] = {YK_UNIT_WHOLE, YK_UNIT_SHORT, YK_UNIT_SECONDS};
+    double low, high;
+    range(f, axis, &low, &high);
+    if (f->x_log) {
+        yk_axis x = yk_axis_log(f->x_unit, low / 1.12, high * 1.12);
+        at_points(f, &x);
+        return x;
+    }
+    bool counted = f->x_title != NULL; /* workers: begin at the fewest */
+    return yk_axis_make(f->steps_or_time ? units[axis] : f->x_unit,
+                        counted     ? low - 0.2
+                        : low > 0.0 ? 0.0
+                                    : low,
+                        counted ? high + 0.2 : high, 6, true);
+}
+
+static const char *x_words(const yk_figure *f, int axis, const yk_axis *x, char *out)
+{
+    const char *name = f->x_title ? f->x_title : f->steps_or_time ? axis_names[axis] : "seconds";
+    if (f->steps_or_time && axis == YK_X_STEP && *x->word)
+        snprintf(out, 64, "%s of steps", x->word);
+    else if (!strcmp(name, "seconds") && *x->word)
+        snprintf(out, 64, "%s", x->word);
+    else
+        snprintf(out, 64, "%s", name);
+    return out;
+}
+
+static void draw_x(const yk_axis *x, const yk__box *b, const char *words, yk_text *out)
+{
+    char s[YK_UNIT_ROOM];
+    double bottom = b->top + b->height, last = -1e9;
+    yk_text_print(out, "<path class=\"axis\" d=\"M%.0f %.1fh%.0f\"/>", b->left, bottom, b->width);
+    for (int i = 0; i < x->ticks; i++) {
+        double at = b->left + b->width * yk_axis_at(x, x->tick[i]);
+        yk_axis_text(x, x->tick[i], s);
+        double half = text_width(s) / 2.0;
+        if (at - half < last + 6.0)
+            continue;
+        last = at + half;
+        /* what would stick out on the right ends at the edge */
+        bool edge = at + half > YK__WIDTH - 1.0;
+        yk_text_print(
+            out,
+            "<path class=\"axis\" d=\"M%.1f %.1fv4\"/><text class=\"%s\" x=\"%.1f\" y=\"%.0f\">%s</text>", at,
+            bottom, edge ? "e" : "m", edge ? YK__WIDTH - 1.0 : at, bottom + 17.0, s);
+    }
+    yk_text_print(out, "<text class=\"m\" x=\"%.0f\" y=\"%.0f\">", b->left + b->width / 2.0, bottom + 34.0);
+    yk_text_html(out, words);
+    yk_text_add(out, "</text>");
+}
+
+/* A number of tenths as short as SVG allows. */
+static int tenths(int n, bool first, char *out)
+{
+    char *s = out;
+    if (n < 0) {
+        *s++ = '-';
+        n = -n;
+    } else if (!first) {
+        *s++ = ' ';
+    }
+    if (n >= 10 || n % 10 == 0)
+        s += sprintf(s, "%d", n / 10);
+    if (n % 10) {
+        *s++ = '.';
+        *s++ = (char)('0' + n % 10);
+    }
+    *s = 0;
+    return (int)(s - out);
+}
+
+/* Tenths of a unit, clipped to a little beyond the box: axes may leave something out. */
+static int place(double at, double origin, double size)
+{
+    at = at < -0.05 ? -0.05 : at > 1.05 ? 1.05 : at;
+    return (int)lround((origin + size * at) * 10.0);
+}
+
+static void draw_path(const yk_series *s, int axis, const yk_axis *x, const yk_axis *y, const yk__box *b,
+                      yk_text *out)
+{
+    char step[64];
+    int px = 0, py = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        int ax = place(yk_axis_at(x, s->x[axis][i]), b->left, b->width);
+        int ay = place(1.0 - yk_axis_at(y, s->y[i]), b->top, b->height);
+        int n = 0;
+        step[n++] = i ? 'l' : 'M';
+        n += tenths(i ? ax - px : ax, true, step + n);
+        n += tenths(i ? ay - py : ay, false, step + n);
+        yk_text_put(out, step, (size_t)n);
+        px = ax;
+        py = ay;
+    }
+    if (s->n == 1)
+        yk_text_add(out, "h0");
+}
+
+static void draw_dots(const yk_series *s, int axis, const yk_axis *x, const yk_axis *y, const yk__box *b,
+                      yk_text *out)
+{
+    for (size_t i = 0; i < s->n; i++)
+        yk_text_print(out, "M%.1f %.1fh0", place(yk_axis_at(x, s->x[axis][i]), b->left, b->width) / 10.0,
+                      place(1.0 - yk_axis_at(y, s->y[i]), b->top, b->height) / 10.0);
+}
+
+static void draw_series(const yk_series *s, int axis, const yk_axis *x, const yk_axis *y, const yk__box *b,
+                        yk_text *out)
+{
+    char class[16];
+    yk_series_class(s, class);
+    yk_text_print(out, "<g class=\"s\" data-r=\"%d\">", s->run);
+    yk_text_print(out, "<path class=\"line %s\" d=\"", class);
+    draw_path(s, axis, x, y, b, out);
+    yk_text_add(out, "\"/>");
+    if (s->dots) {
+        yk_text_print(out, "<path class=\"dot %.2s\" d=\"", class);
+        draw_dots(s, axis, x, y, b, out);
+        yk_text_add(out, "\"/>");
+    }
+    if (s->marked) {
+        yk_text_print(out, "<circle class=\"ring %.2s\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\"><title>", class,
+                      place(yk_axis_at(x, s->mark_x[axis]), b->left, b->width) / 10.0,
+                      place(1.0 - yk_axis_at(y, s->mark_y), b->top, b->height) / 10.0);
+        yk_text_html(out, s->mark_text);
+        yk_text_add(out, "</title></circle>");
+    }
+    yk_text_add(out, "</g>");
+}
+
+static void draw_lines(const yk_figure *f, yk_x x_wanted, yk_draw how, yk_text *out)
+{
+    const yk__box b = {YK__LEFT, YK__TOP, YK__WIDTH - YK__LEFT - YK__RIGHT,
+                       YK__HEIGHT - YK__TOP - YK__BOTTOM};
+    int axis = f->steps_or_time ? (int)x_wanted : 0;
+    yk_axis x = x_axis(f, axis), y = yk_figure_y_axis(f);
+    char data[320], words[64];
+    snprintf(data, sizeof data,
+             " data-x=\"%d\" data-box=\"%g %g %g %g\" data-xs=\"%.9g %.9g %d\" data-ys=\"%.9g %.9g %d\"",
+             axis, b.left, b.top, b.width, b.height, x.low, x.high, x.log, y.low, y.high, y.log);
+    yk__draw_open(f, data, YK__HEIGHT, how, out);
+    for (size_t i = 0; i < f->bands; i++) {
+        double from = fmax(0.0, yk_axis_at(&x, f->band[i].begin)),
+               to = fmin(1.0, yk_axis_at(&x, f->band[i].end));
+        if (to > from)
+            yk_text_print(out, "<rect class=\"band\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>",
+                          b.left + b.width * from, b.top, fmax(1.0, b.width * (to - from)), b.height);
+    }
+    yk__draw_y(&y, &b, out);
+    draw_x(&x, &b, x_words(f, axis, &x, words), out);
+    double limit = yk_axis_at(&y, f->limit);
+    if (limit >= 0.0 && limit <= 1.0 && f->limit_text) {
+        double at = b.top + b.height * (1.0 - limit);
+        bool below = at < b.top + 14.0;
+        yk_text_print(
+            out,
+            "<path class=\"limit\" d=\"M%.0f %.1fh%.0f\"/><text class=\"e\" x=\"%.0f\" y=\"%.1f\">%s</text>",
+            b.left, at, b.width, b.left + b.width - 4.0, below ? at + 14.0 : at - 5.0, f->limit_text);
+    }
+    for (size_t i = 0; i < f->n; i++)
+        if (f->series[i].x[axis])
+            draw_series(&f->series[i], axis, &x, &y, &b, out);
+    yk__draw_close(how, out);
+}
+
+void yk_figure_draw(const yk_figure *f, yk_x x, yk_draw how, yk_text *out)
+{
+    if (f->kind == YK_LINES)
+        draw_lines(f, x, how, out);
+    else if (f->kind == YK_BARS)
+        yk__draw_bars(f, how, out);
+    else
+        yk__draw_histogram(f, how, out);
+}

@@ -1,0 +1,126 @@
+#include "report/report.h"
+
+#include "base/thread.h"
+#include "report/export.h"
+#include "report/page.h"
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static yk_status write_all(const yk_report *r, const yk_compare *c, yk_figures *fs, const char *path,
+                           yk_report_result *out)
+{
+    yk_guards guards;
+    yk_status st = yk_guards_make(c, &guards);
+    if (st)
+        return st;
+    out->figures = fs->n;
+    out->guards = guards.n;
+    if (r->csv)
+        st = yk_export_csv(fs, c, r->csv); /* all points: before they are thinned for drawing */
+    yk_figures_thin(fs, YK_REPORT_BYTES);
+    if (!st && r->svg)
+        st = yk_export_svg(fs, r->svg);
+    if (!st) {
+        yk_text page = {0};
+        yk_page_write(&(yk_page){r->title, c, &guards, fs}, &page);
+        st = yk_text_save(&page, path);
+        out->bytes = page.n;
+        yk_text_fini(&page);
+    }
+    if (!st && r->png) /* last: it needs another program, and all the rest is there if that fails */
+        st = yk_export_png(fs, r->png);
+    yk_guards_fini(&guards);
+    return st;
+}
+
+static yk_status of_runs(const yk_report *r, const yk_run *runs, size_t n, const char *path,
+                         yk_report_result *out)
+{
+    yk_facts *facts = calloc(n, sizeof *facts);
+    if (!facts)
+        return yk_fail_memory(n * sizeof *facts, "the report");
+    for (size_t i = 0; i < n; i++)
+        yk_facts_of(&runs[i], &facts[i]);
+    yk_compare c;
+    yk_figures fs;
+    yk_status st = yk_compare_make(runs, facts, n, &c);
+    if (!st) {
+        st = yk_figures_make(&c, &fs);
+        if (!st) {
+            st = write_all(r, &c, &fs, path, out);
+            yk_figures_fini(&fs);
+        }
+        yk_compare_fini(&c);
+    }
+    free(facts);
+    return st;
+}
+
+/* Reading is most of the time of a large report, and each run is read by itself. */
+typedef struct {
+    const yk_run_list *list;
+    yk_run *runs;
+    bool *loaded;
+    int threads;
+} loading;
+
+static yk_status load_some(void *context, int me)
+{
+    loading *l = context;
+    for (size_t i = (size_t)me; i < l->list->n; i += (size_t)l->threads) {
+        yk_status st = yk_run_load(l->list->run[i].path, l->list->run[i].name, &l->runs[i]);
+        if (st)
+            return st;
+        l->loaded[i] = true;
+    }
+    return YK_OK;
+}
+
+static yk_status load_all(loading *l)
+{
+    yk_team *team;
+    l->threads = yk_cores() < 8 ? yk_cores() : 8;
+    l->threads = (size_t)l->threads < l->list->n ? l->threads : (int)l->list->n;
+    yk_status st = yk_team_create(l->threads, &team);
+    if (st)
+        return st;
+    st = yk_team_run(team, load_some, l);
+    yk_team_free(team);
+    return st;
+}
+
+yk_status yk_report_make(const yk_report *r, yk_report_result *out)
+{
+    yk_run_list list;
+    *out = (yk_report_result){0};
+    yk_status st = yk_runs_find(r->paths, r->n, &list);
+    if (st)
+        return st;
+    char *path = NULL;
+    if (r->out ? !(path = strdup(r->out)) : asprintf(&path, "%s/report.html", r->paths[0]) < 0) {
+        path = NULL;
+        st = yk_fail_memory(64, "a path");
+    }
+    loading l = {
+        .list = &list, .runs = calloc(list.n, sizeof *l.runs), .loaded = calloc(list.n, sizeof *l.loaded)};
+    if (!st && (!l.runs || !l.loaded))
+        st = yk_fail_memory(list.n * sizeof *l.runs, "the runs");
+    if (!st)
+        st = load_all(&l);
+    if (!st)
+        st = of_runs(r, l.runs, list.n, path, out);
+    for (size_t i = 0; l.runs && l.loaded && i < list.n; i++)
+        if (l.loaded[i])
+            yk_run_fini(&l.runs[i]);
+    free(l.runs);
+    free(l.loaded);
+    out->runs = list.n;
+    yk_run_list_fini(&list);
+    if (st)
+        free(path);
+    else
+        out->out = path;
+    return st;
+}

@@ -1,0 +1,190 @@
+#include "report/run.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+const char *const yk_phase_key[YK_AT_COUNT] = {
+#define YK_PHASE_KEY(name, text) #name,
+    YK_PHASE_LIST(YK_PHASE_KEY)
+#undef YK_PHASE_KEY
+};
+
+const char *const yk_phase_text[YK_AT_COUNT] = {
+#define YK_PHASE_TEXT(name, text) text,
+    YK_PHASE_LIST(YK_PHASE_TEXT)
+#undef YK_PHASE_TEXT
+};
+
+void yk_run_fini(yk_run *r)
+{
+    for (size_t i = 0; i < r->options; i++) {
+        free(r->option[i].name);
+        free(r->option[i].value);
+    }
+    for (size_t i = 0; i < r->workers; i++) {
+        free(r->worker[i].sample.row);
+        free(r->worker[i].alert);
+    }
+    free(r->path);
+    free(r->name);
+    free(r->again);
+    free(r->option);
+    free(r->train.row);
+    free(r->eval.row);
+    free(r->worker);
+    json_decref(r->summary);
+    *r = (yk_run){0};
+}
+
+const char *yk_run_get(const yk_run *r, const char *option)
+{
+    for (size_t i = 0; i < r->options; i++)
+        if (!strcmp(r->option[i].name, option))
+            return r->option[i].value;
+    return NULL;
+}
+
+/* ---- config.ini ---- */
+
+static char *trimmed(char *s)
+{
+    while (isspace((unsigned char)*s))
+        s++;
+    for (size_t n = strlen(s); n && isspace((unsigned char)s[n - 1]);)
+        s[--n] = 0;
+    return s;
+}
+
+static yk_status read_option(yk_run *r, char *line)
+{
+    static const char mark[] = "Run it again: ";
+    char *s = trimmed(line), *equals;
+    if (*s == ';' || *s == '#') {
+        char *command = strstr(s, mark);
+        if (command && !r->again && !(r->again = strdup(command + strlen(mark))))
+            return yk_fail_memory(strlen(command), "a command");
+        return YK_OK;
+    }
+    if (!(equals = strchr(s, '=')))
+        return YK_OK; /* an empty line, a [section] */
+    *equals = 0;
+    if (r->options == r->option_cap) {
+        yk_run_option *o = yk_grow(r->option, &r->option_cap, r->options + 1, sizeof *o, "options of a run");
+        if (!o)
+            return YK_ESYSTEM;
+        r->option = o;
+    }
+    yk_run_option *o = &r->option[r->options++];
+    o->name = strdup(trimmed(s));
+    o->value = strdup(trimmed(equals + 1));
+    return o->name && o->value ? YK_OK : yk_fail_memory(64, "an option of a run");
+}
+
+static yk_status read_config(yk_run *r)
+{
+    char *path, *line = NULL;
+    size_t cap = 0;
+    if (asprintf(&path, "%s/config.ini", r->path) < 0)
+        return yk_fail_memory(64, "a path");
+    FILE *f = fopen(path, "re");
+    yk_status st = YK_OK;
+    if (f) {
+        while (!st && getline(&line, &cap, f) >= 0)
+            st = read_option(r, line);
+        if (!st && ferror(f))
+            st = yk_fail_path(path, "cannot read", errno);
+        fclose(f);
+    } else if (errno != ENOENT) {
+        st = yk_fail_path(path, "cannot open", errno);
+    }
+    free(line);
+    free(path);
+    return st;
+}
+
+/* ---- summary.json ---- */
+
+/* What cannot be read is as good as missing: the run was killed while it wrote, or something else wrote there. */
+static yk_status read_summary(yk_run *r)
+{
+    char *path;
+    if (asprintf(&path, "%s/summary.json", r->path) < 0)
+        return yk_fail_memory(64, "a path");
+    r->summary = json_load_file(path, 0, NULL);
+    if (r->summary && !json_is_object(r->summary)) {
+        json_decref(r->summary);
+        r->summary = NULL;
+    }
+    free(path);
+    return YK_OK;
+}
+
+/* ---- worker-R/ ---- */
+
+static int by_rank(const void *a, const void *b)
+{
+    return ((const yk_run_worker *)a)->rank - ((const yk_run_worker *)b)->rank;
+}
+
+static yk_status read_workers(yk_run *r)
+{
+    DIR *d = opendir(r->path);
+    if (!d)
+        return yk_fail_path(r->path, "cannot open the folder", errno);
+    yk_status st = YK_OK;
+    const struct dirent *e;
+    while (!st && (e = readdir(d))) {
+        unsigned rank;
+        int end = 0;
+        if (sscanf(e->d_name, "worker-%7u%n", &rank, &end) != 1 || e->d_name[end])
+            continue;
+        if (r->workers == r->worker_cap) {
+            yk_run_worker *w =
+                yk_grow(r->worker, &r->worker_cap, r->workers + 1, sizeof *w, "the workers of a run");
+            if (!w) {
+                st = YK_ESYSTEM;
+                break;
+            }
+            r->worker = w;
+        }
+        yk_run_worker *w = &r->worker[r->workers++];
+        *w = (yk_run_worker){.rank = (int)rank};
+        st = yk__run_resources(r, w);
+    }
+    closedir(d);
+    if (r->workers)
+        qsort(r->worker, r->workers, sizeof *r->worker, by_rank);
+    /* A folder with TensorBoard's events only says nothing here. */
+    size_t kept = 0;
+    for (size_t i = 0; i < r->workers; i++)
+        if (r->worker[i].sample.n || r->worker[i].alerts || r->worker[i].host[0])
+            r->worker[kept++] = r->worker[i];
+    r->workers = kept;
+    return st;
+}
+
+yk_status yk_run_load(const char *path, const char *name, yk_run *out)
+{
+    *out = (yk_run){.path = strdup(path), .name = strdup(name)};
+    yk_status st = YK_OK;
+    if (!out->path || !out->name)
+        st = yk_fail_memory(strlen(path) + strlen(name), "a run");
+    if (!st)
+        st = read_config(out);
+    if (!st)
+        st = read_summary(out);
+    if (!st)
+        st = yk__run_metrics(out);
+    if (!st)
+        st = read_workers(out);
+    if (st)
+        yk_run_fini(out);
+    return st;
+}

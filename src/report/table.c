@@ -1,0 +1,175 @@
+#include "report/table.h"
+
+#include "base/mem.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLUMNS = sizeof((yk_table *)0)->column / sizeof(yk_column) };
+
+void yk_table_fini(yk_table *t)
+{
+    for (size_t i = 0; i < t->cells; i++)
+        free(t->cell[i].text);
+    free(t->cell);
+    free(t->run);
+    *t = (yk_table){0};
+}
+
+static void column(yk_table *t, const yk_column *c)
+{
+    if (t->columns < COLUMNS) /* more than that nobody reads; the cells stay in step below */
+        t->column[t->columns++] = *c;
+    else if (!t->status)
+        t->status =
+            yk_fail(YK_EUSAGE, "the table %s has more than %d columns; report fewer kinds of runs at once",
+                    t->title, COLUMNS);
+}
+
+void yk_table_column(yk_table *t, const char *title, yk_unit unit, const char *hint)
+{
+    column(t, &(yk_column){.title = title, .unit = unit, .hint = hint});
+}
+
+void yk_table_words(yk_table *t, const char *title, const char *hint)
+{
+    column(t, &(yk_column){.title = title, .words = true, .hint = hint});
+}
+
+void yk_table_row(yk_table *t, int run)
+{
+    if (t->status)
+        return;
+    int *r = t->rows < t->run_cap ? t->run : yk_grow(t->run, &t->run_cap, t->rows + 1, sizeof *r, "a table");
+    if (!r) {
+        t->status = YK_ESYSTEM;
+        return;
+    }
+    t->run = r;
+    t->run[t->rows++] = run;
+}
+
+static void add(yk_table *t, yk_cell c)
+{
+    yk_cell *cell = t->cell;
+    if (!t->status && t->cells == t->cap &&
+        !(cell = yk_grow(t->cell, &t->cap, t->cells + 1, sizeof *cell, "a table")))
+        t->status = YK_ESYSTEM;
+    if (t->status) {
+        free(c.text);
+        return;
+    }
+    t->cell = cell;
+    t->cell[t->cells++] = c;
+}
+
+void yk_table_number(yk_table *t, double x, double spread)
+{
+    add(t, (yk_cell){.number = x, .spread = spread});
+}
+
+void yk_table_text(yk_table *t, const char *s)
+{
+    char *copy = strdup(s ? s : "");
+    if (!copy && !t->status)
+        t->status = yk_fail_memory(strlen(s), "a table");
+    add(t, (yk_cell){.text = copy, .number = NAN, .spread = NAN});
+}
+
+size_t yk_table_find(const yk_table *t, const char *title)
+{
+    size_t k = 0;
+    while (k < t->columns && strcmp(t->column[k].title, title))
+        k++;
+    return k;
+}
+
+bool yk_table_together(const yk_table *t, size_t r)
+{
+    const yk_cell *here = &t->cell[r * t->columns], *before = here - t->columns;
+    for (size_t k = 0; k < t->lead; k++) {
+        bool texts = here[k].text && before[k].text;
+        if (strcmp(t->column[k].title, "lr") &&
+            (texts ? strcmp(here[k].text, before[k].text) != 0 : here[k].number != before[k].number))
+            return false;
+    }
+    return true;
+}
+
+void yk_table_mark(yk_table *t)
+{
+    for (size_t c = 0; !t->status && c < t->columns; c++) {
+        double best = NAN, worst = NAN; /* where all are the same none is the best */
+        for (size_t r = 0; r < t->rows; r++) {
+            double x = t->column[c].best * t->cell[r * t->columns + c].number;
+            if (isfinite(x) && !(best >= x))
+                best = x;
+            if (isfinite(x) && !(worst <= x))
+                worst = x;
+        }
+        for (size_t r = 0; t->column[c].best && best > worst && r < t->rows; r++)
+            t->cell[r * t->columns + c].mark = t->column[c].best * t->cell[r * t->columns + c].number == best;
+    }
+}
+
+void yk_table_squeeze(yk_table *t)
+{
+    bool keep[COLUMNS];
+    size_t columns = 0, cells = 0;
+    if (t->status || !t->rows)
+        return;
+    for (size_t c = 0; c < t->columns; c++) {
+        keep[c] = false;
+        for (size_t r = 0; r < t->rows; r++) {
+            const yk_cell *cell = &t->cell[r * t->columns + c];
+            keep[c] |= cell->text ? *cell->text != 0 : isfinite(cell->number);
+        }
+    }
+    for (size_t i = 0; i < t->cells; i++) {
+        if (keep[i % t->columns])
+            t->cell[cells++] = t->cell[i];
+        else
+            free(t->cell[i].text);
+    }
+    t->cells = cells;
+    size_t lead = 0;
+    for (size_t c = 0; c < t->columns; c++)
+        if (keep[c]) {
+            lead += c < t->lead;
+            t->column[columns++] = t->column[c];
+        }
+    t->lead = lead;
+    t->columns = columns;
+}
+
+void yk_table_csv(const yk_table *t, yk_text *out)
+{
+    bool spread[COLUMNS] = {false};
+    for (size_t i = 0; i < t->cells; i++)
+        spread[i % t->columns] |= isfinite(t->cell[i].spread);
+    for (size_t c = 0; c < t->columns; c++) {
+        yk_text_add(out, c ? "," : "");
+        yk_text_csv(out, t->column[c].title);
+        if (spread[c]) {
+            yk_text_add(out, ",");
+            yk_text_csv(out, t->column[c].title);
+            yk_text_add(out, " deviation");
+        }
+    }
+    yk_text_add(out, "\r\n");
+    for (size_t i = 0; i < t->cells; i++) {
+        const yk_cell *cell = &t->cell[i];
+        size_t c = i % t->columns;
+        yk_text_add(out, c ? "," : "");
+        if (cell->text)
+            yk_text_csv(out, cell->text);
+        else
+            yk_text_number(out, cell->number, 9, "");
+        if (spread[c]) {
+            yk_text_add(out, ",");
+            yk_text_number(out, cell->spread, 9, "");
+        }
+        if (c + 1 == t->columns)
+            yk_text_add(out, "\r\n");
+    }
+}

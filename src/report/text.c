@@ -1,0 +1,207 @@
+#include "report/text.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void yk_text_fini(yk_text *t)
+{
+    free(t->s);
+    *t = (yk_text){0};
+}
+
+/* Room for n more bytes and the zero byte. */
+static char *room(yk_text *t, size_t n)
+{
+    if (t->status)
+        return NULL;
+    if (t->n + n + 1 > t->cap) {
+        size_t need = t->n + n + 1;
+        char *s = yk_grow(t->s, &t->cap, need < 4096 ? 4096 : need, 1, "the report");
+        if (!s) {
+            t->status = YK_ESYSTEM;
+            return NULL;
+        }
+        t->s = s;
+    }
+    return t->s + t->n;
+}
+
+void yk_text_put(yk_text *t, const char *s, size_t n)
+{
+    char *to = room(t, n);
+    if (!to)
+        return;
+    memcpy(to, s, n);
+    to[n] = 0;
+    t->n += n;
+}
+
+void yk_text_add(yk_text *t, const char *s)
+{
+    yk_text_put(t, s, strlen(s));
+}
+
+void yk_text_print(yk_text *t, const char *format, ...)
+{
+    va_list list, again;
+    va_start(list, format);
+    va_copy(again, list);
+    char *to = room(t, 120);
+    int n = to ? vsnprintf(to, 121, format, list) : 0;
+    if (to && n < 0)
+        t->status = yk_fail(YK_ESYSTEM, "the report: the text '%s' could not be formatted", format);
+    else if (n > 120 && (to = room(t, (size_t)n)))
+        n = vsnprintf(to, (size_t)n + 1, format, again);
+    if (!t->status && n > 0)
+        t->n += (size_t)n;
+    va_end(again);
+    va_end(list);
+}
+
+/* The length of the UTF-8 sequence at s, 0 where there is none that is right (RFC 3629). */
+static size_t sequence(const unsigned char *s)
+{
+    if (s[0] < 0x80)
+        return 1;
+    size_t n = s[0] >= 0xc2 && s[0] < 0xe0   ? 2
+               : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+               : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                             : 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+        (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+/* Adds s with some characters replaced; control characters and what is no UTF-8 become U+FFFD. */
+static void escaped(yk_text *t, const char *s, const char *(*replace)(char c))
+{
+    while (*s) {
+        size_t n = sequence((const unsigned char *)s);
+        const char *with = n == 1 ? replace(*s) : NULL;
+        if (n == 0 || (n == 1 && !with && ((unsigned char)*s < 0x20 || *s == 0x7f)))
+            with = "\xef\xbf\xbd";
+        if (with)
+            yk_text_add(t, with);
+        else
+            yk_text_put(t, s, n);
+        s += n ? n : 1;
+    }
+}
+
+static const char *in_html(char c)
+{
+    switch (c) {
+    case '&':
+        return "&amp;";
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '"':
+        return "&quot;";
+    case '\'':
+        return "&#39;";
+    case '\n':
+        return "\n";
+    case '\t':
+        return "\t";
+    default:
+        return NULL;
+    }
+}
+
+static const char *in_json(char c)
+{
+    switch (c) {
+    case '"':
+        return "\\\"";
+    case '\\':
+        return "\\\\";
+    case '\n':
+        return "\\n";
+    case '\t':
+        return "\\t";
+    case '<': /* no "</script>", no "<!--" */
+        return "\\u003c";
+    case '&':
+        return "\\u0026";
+    default:
+        return NULL;
+    }
+}
+
+static const char *in_csv(char c)
+{
+    return c == '"' ? "\"\"" : c == '\n' ? "\n" : c == '\t' ? "\t" : NULL;
+}
+
+void yk_text_html(yk_text *t, const char *s)
+{
+    escaped(t, s, in_html);
+}
+
+void yk_text_json(yk_text *t, const char *s)
+{
+    yk_text_add(t, "\"");
+    escaped(t, s, in_json);
+    yk_text_add(t, "\"");
+}
+
+void yk_text_csv(yk_text *t, const char *s)
+{
+    bool quote = strpbrk(s, ",\"\n\r") != NULL;
+    if (quote)
+        yk_text_add(t, "\"");
+    escaped(t, s, in_csv);
+    if (quote)
+        yk_text_add(t, "\"");
+}
+
+void yk_text_number(yk_text *t, double x, int digits, const char *none)
+{
+    if (!isfinite(x)) {
+        yk_text_add(t, none);
+        return;
+    }
+    char s[64];
+    double size = fabs(x);
+    if (size != 0.0 && (size < 1e-4 || size >= 1e15)) {
+        snprintf(s, sizeof s, "%.*g", digits, x);
+    } else {
+        int whole = size >= 1.0 ? (int)floor(log10(size)) + 1 : 0;
+        int after = digits - (whole > 0 ? whole : size > 0.0 ? 1 + (int)floor(log10(size)) : 0);
+        after = after < 0 ? 0 : after > 12 ? 12 : after;
+        snprintf(s, sizeof s, "%.*f", after, x);
+        if (after > 0) {
+            size_t n = strlen(s);
+            while (s[n - 1] == '0')
+                n--;
+            s[s[n - 1] == '.' ? n - 1 : n] = 0;
+        }
+        if (!strcmp(s, "-0"))
+            strcpy(s, "0");
+    }
+    yk_text_add(t, s);
+}
+
+yk_status yk_text_save(const yk_text *t, const char *path)
+{
+    yk_file *f;
+    if (t->status)
+        return t->status;
+    yk_status st = yk_file_create(path, &f);
+    if (st)
+        return st;
+    st = yk_file_write(f, t->s ? t->s : "", t->n);
+    return yk_file_close(f, st);
+}

@@ -1,0 +1,111 @@
+#!/usr/bin/env bats
+# yoke report as a user calls it. YOKE is the program.
+
+setup() {
+    load cli
+    cli_setup
+}
+
+teardown() { cli_teardown; }
+
+trained() { # FOLDER OPTION...
+    local folder=$1
+    shift
+    digits --epochs 2 --quiet --out "$folder" "$@"
+    expect 0
+}
+
+@test "help: examples on stdout; no run is wrong usage" {
+    try report --help
+    expect 0
+    grep -q "yoke report runs/sync" out
+    try report
+    expect 2 "which run?"
+    silent out
+    try help
+    grep -q "yoke report" out
+}
+
+@test "one run: the page lies in its folder, stdout names it" {
+    trained runs/a
+    try report runs/a
+    expect 0 "1 run"
+    [ "$(cat out)" = runs/a/report.html ]
+    grep -q '<!doctype html>' runs/a/report.html
+    grep -q 'id="figure-accuracy"' runs/a/report.html
+    grep -q '</html>' runs/a/report.html
+    try report runs/a --quiet -o other.html
+    expect 0
+    silent err
+    [ -s other.html ]
+}
+
+@test "several runs, a folder above them, and a title" {
+    trained runs/sync --workers 2
+    trained runs/async --workers 2 --mode async
+    try report runs/sync runs/async -o pair.html --title 'sync & async'
+    expect 0 "2 runs"
+    grep -q '<h1>sync &amp; async</h1>' pair.html
+    grep -q 'id="table-modes"' pair.html
+    try report runs -o all.html
+    expect 0 "2 runs"
+    grep -q 'id="run-2"' all.html
+}
+
+@test "a page asks for nothing outside of it" {
+    trained runs/a
+    try report runs/a -o page.html
+    expect 0
+    sed 's|http://www.w3.org/2000/svg||g' page.html >rest.html # a name, not an address
+    run ! grep -qE 'https?://|@import|src=|url\(' rest.html
+}
+
+@test "csv and svg: files with the numbers and the plots" {
+    trained runs/a
+    try report runs/a -o page.html --csv numbers --svg plots/deep
+    expect 0
+    head -n 1 numbers/accuracy.csv | grep -q '^series,step,epoch,seconds,Test accuracy'
+    [ "$(wc -l <numbers/accuracy.csv)" -eq 3 ]
+    [ -s numbers/table-runs.csv ]
+    for by in step epoch seconds; do
+        python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "plots/deep/accuracy-$by.svg"
+    done
+}
+
+@test "png: pictures, or a word on what is missing" {
+    trained runs/a
+    if command -v rsvg-convert >/dev/null; then
+        try report runs/a -o page.html --png plots
+        expect 0
+        [ "$(head -c 4 plots/accuracy-epoch.png | tail -c 3)" = PNG ]
+    fi
+    mkdir bin
+    PATH=$PWD/bin try report runs/a -o page.html --png none
+    expect 4 "librsvg2-bin" "--svg needs nothing"
+    [ -s page.html ]
+}
+
+@test "what is no run: an error with a remedy" {
+    mkdir empty
+    try report empty
+    expect 2 "empty: holds no run" "--out of yoke train"
+    try report nowhere
+    expect 2 "nowhere: No such file"
+    trained runs/a
+    try report runs/a/config.ini
+    expect 2 "is not a folder"
+    try report runs/a -o nowhere/page.html
+    expect 4 "nowhere/page.html"
+}
+
+@test "a run that was killed, or is old, has a page too" {
+    trained runs/a
+    rm -rf runs/a/summary.json runs/a/config.ini runs/a/worker-*
+    printf '{"kind":"train","step":99' >>runs/a/metrics.jsonl
+    try report runs/a
+    expect 0
+    grep -q "Not ended" runs/a/report.html
+    : >runs/a/metrics.jsonl
+    try report runs/a
+    expect 0
+}

@@ -1,0 +1,84 @@
+// Appended to a copy of a report by browser_report.bats: uses the page as a reader would, and writes down what happened.
+"use strict";
+(() => {
+  const wrong = [], seen = { plots: 0, hovers: 0, bars: 0 };
+  const all = (s, from = document) => [...from.querySelectorAll(s)];
+  const check = (ok, text) => { if (!ok) wrong.push(text); };
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const tip = document.getElementById("tip"), shown = (e) => getComputedStyle(e).display !== "none";
+  const at = (e, kind, x, y) => e.dispatchEvent(new PointerEvent(kind, { clientX: x, clientY: y, bubbles: true }));
+
+  all("details").forEach((d) => { d.open = true; });
+  for (const id in data.figures) check(all(`svg[data-f="${id}"]`).length > 0, `${id} is not drawn`);
+
+  // every plot has its points, and says them
+  const look = (svg) => {
+    const f = data.figures[svg.dataset.f], lines = all(".line", svg), box = svg.getBoundingClientRect();
+    check(lines.length === f.series.length, `${svg.dataset.f}: ${lines.length} lines of ${f.series.length}`);
+    lines.forEach((line, i) => {
+      const points = (line.getAttribute("d").match(/[Ml]/g) || []).length;
+      check(points > 0 && points === f.series[i].y.length, `${svg.dataset.f}: ${points} points of ${f.series[i].y.length}`);
+      const b = line.getBBox();
+      check(b.x >= 0 && b.y >= 0 && b.x + b.width <= 521 && b.y + b.height <= 301, `${svg.dataset.f}: a line leaves the plot`);
+    });
+    check(box.width > 100, `${svg.dataset.f} is ${box.width} wide`);
+    at(svg, "pointermove", box.left + box.width / 2, box.top + box.height / 2);
+    check(shown(tip) && tip.textContent.length > 3 && all(".hover .at", svg).length > 0, `${svg.dataset.f}: no value under the mouse`);
+    check(!/NaN|undefined|null/.test(tip.textContent), `${svg.dataset.f} says ${tip.textContent}`);
+    at(svg, "pointerleave", 0, 0);
+    check(!shown(tip) && all(".hover", svg).length === 0, `${svg.dataset.f}: the value stays`);
+    seen.plots++;
+  };
+  for (const axis of [0, 1, 2]) {
+    document.getElementById("x" + axis).click();
+    const now = all(".choice svg").filter(shown);
+    check(now.length > 0 && now.every((s) => +s.dataset.x === axis), `the axis ${axis} does not show its plots`);
+    now.forEach(look);
+  }
+  all("svg[data-xs]").filter((s) => !s.closest(".choice")).forEach(look);
+  all("svg .bar").forEach((bar) => {
+    const b = bar.getBoundingClientRect();
+    at(bar, "pointermove", b.left, b.top);
+    check(shown(tip) && tip.textContent.includes("%"), "a bar says nothing");
+    at(bar, "pointerleave", 0, 0);
+    seen.bars++;
+  });
+
+  // keys move along a line
+  const first = all("svg[data-xs]").find(shown);
+  first.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
+  check(shown(tip), "arrows do nothing");
+  first.dispatchEvent(new Event("blur"));
+
+  // a click on a column sorts
+  all("th.o").forEach((th) => {
+    th.click();
+    th.click();
+    const values = [...th.closest("table").tBodies[0].rows].map((r) => r.cells[th.cellIndex]).filter((c) => "v" in c.dataset && c.dataset.v !== "").map((c) => +c.dataset.v);
+    check(values.every((v, i) => !i || v <= values[i - 1]), `${th.textContent}: ${values} does not fall`);
+  });
+
+  // a click on a run hides it
+  const key = document.querySelector(".legend [data-r]");
+  if (key) {
+    const mine = all(`svg .s[data-r="${key.dataset.r}"]`);
+    key.click();
+    check(mine.length > 0 && mine.every((s) => !shown(s)), "a run is not hidden");
+    key.click();
+    check(mine.every(shown), "a run stays hidden");
+  }
+
+  // the theme changes colours
+  const colour = () => getComputedStyle(document.body).backgroundColor, before = colour(), theme = document.getElementById("theme");
+  theme.click(); theme.click();
+  check(colour() !== before || matchMedia("(prefers-color-scheme: dark)").matches, "the theme does not change");
+  theme.click();
+
+  const wide = document.documentElement.scrollWidth - innerWidth;
+  check(wide <= 0, `the page is ${wide} pixels wider than the window`);
+  const result = document.createElement("pre");
+  result.id = "probe";
+  result.textContent = JSON.stringify({ wrong, ...seen, width: innerWidth });
+  document.body.append(result);
+  if (parent !== window) parent.postMessage(result.textContent, "*");
+})();

@@ -1,0 +1,320 @@
+/* What a report says of several runs: tables, sentences, warnings. */
+#include "run_maker.h"
+
+#include "report/guard.h"
+
+enum { MOST = 16 };
+
+typedef struct {
+    yk_run run[MOST];
+    yk_facts facts[MOST];
+    size_t n;
+    yk_compare c;
+    yk_guards g;
+} compared;
+
+static compared *compare(const char *const *names, size_t n)
+{
+    compared *k = calloc(1, sizeof *k);
+    assert_non_null(k);
+    k->n = n;
+    for (size_t i = 0; i < n; i++) {
+        k->run[i] = load_made(names[i]);
+        yk_facts_of(&k->run[i], &k->facts[i]);
+    }
+    assert_int_equal(yk_compare_make(k->run, k->facts, n, &k->c), YK_OK);
+    assert_int_equal(yk_guards_make(&k->c, &k->g), YK_OK);
+    return k;
+}
+
+static void done(compared *k)
+{
+    yk_guards_fini(&k->g);
+    yk_compare_fini(&k->c);
+    for (size_t i = 0; i < k->n; i++)
+        yk_run_fini(&k->run[i]);
+    free(k);
+}
+
+static const yk_table *table(const compared *k, const char *id)
+{
+    for (size_t i = 0; i < k->c.tables; i++)
+        if (!strcmp(k->c.table[i].id, id))
+            return &k->c.table[i];
+    return NULL;
+}
+
+static const yk_cell *cell(const yk_table *t, size_t row, const char *title)
+{
+    size_t c = yk_table_find(t, title);
+    if (c == t->columns)
+        fail_msg("the table %s has no column %s", t->id, title);
+    return &t->cell[row * t->columns + c];
+}
+
+static const yk_guard *guard(const compared *k, yk_guard_kind kind)
+{
+    for (size_t i = 0; i < k->g.n; i++)
+        if (k->g.guard[i].kind == kind)
+            return &k->g.guard[i];
+    return NULL;
+}
+
+static void batch_sizes_make_a_table(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"b-100", "b-5", "b-20"};
+    static const int batches[] = {100, 5, 20};
+    for (int i = 0; i < 3; i++) {
+        made m = made_run(names[i]);
+        m.batch = batches[i];
+        m.seconds = 10.0 + i;
+        make_run(&m);
+    }
+    compared *k = compare(names, 3);
+    const yk_table *t = table(k, "batch");
+    assert_non_null(t);
+    assert_int_equal(t->rows, 3);
+    static const double sorted[] = {5, 20, 100};
+    for (size_t i = 0; i < 3; i++)
+        assert_true(cell(t, i, "batch")->number == sorted[i]);
+    assert_true(cell(t, 0, "time")->number == 11.0);
+    assert_true(cell(t, 2, "time")->mark && !cell(t, 0, "time")->mark);
+    assert_float_equal(cell(t, 0, "CPU")->number, 0.9075, 1e-6);
+    assert_true(cell(t, 0, "memory")->number == 3e6 && cell(t, 0, "network")->number == 0.0);
+    assert_true(cell(t, 0, "accuracy")->number > 0.9);
+    assert_int_equal(yk_table_find(t, "repeats"), t->columns);
+    assert_int_equal(yk_table_find(t, "AUC"), t->columns);
+    assert_null(table(k, "workers"));
+    assert_null(table(k, "modes"));
+    /* and they made 5 to 20 times fewer updates from the same examples */
+    const yk_guard *g = guard(k, YK_GUARD_FEWER);
+    assert_non_null(g);
+    assert_int_equal(g->items, 1);
+    assert_int_equal(g->item[0].run, 0);
+    assert_non_null(strstr(g->item[0].text, "1,000 updates"));
+    assert_non_null(strstr(g->item[0].text, "b-5 made 20,000"));
+    yk_text csv = {0};
+    yk_table_csv(t, &csv);
+    assert_int_equal(strncmp(csv.s, "batch,global batch,time,", 24), 0);
+    assert_non_null(strstr(csv.s, "\r\n5,5,11,"));
+    yk_text_fini(&csv);
+    done(k);
+}
+
+static void workers_make_a_table_with_speed_up(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"w-1", "w-2", "w-4", "w-async-2", "w-async-4"};
+    static const int workers[] = {1, 2, 4, 2, 4};
+    static const double seconds[] = {12.0, 8.0, 4.0, 6.0, 3.0};
+    for (int i = 0; i < 5; i++) {
+        made m = made_run(names[i]);
+        m.workers = workers[i];
+        m.mode = i < 3 ? "sync" : "async";
+        m.seconds = seconds[i];
+        if (i >= 3)
+            m.more_summary = ",\"observed_staleness\":{\"observed\":9,\"mean\":1.5,\"max\":4,"
+                             "\"counts_0_1_2to3_4to7_and_so_on\":[5,3,1]}";
+        make_run(&m);
+    }
+    compared *k = compare(names, 5);
+    const yk_table *t = table(k, "workers");
+    assert_non_null(t);
+    assert_int_equal(t->rows, 5);
+    assert_float_equal(cell(t, 1, "speed-up")->number, 1.5, 1e-4);
+    assert_float_equal(cell(t, 2, "speed-up")->number, 3.0, 1e-4);
+    assert_float_equal(cell(t, 2, "efficiency")->number, 0.75, 1e-4);
+    /* one worker is one worker in either mode: async is measured against it too */
+    assert_string_equal(cell(t, 4, "mode")->text, "async");
+    assert_float_equal(cell(t, 4, "speed-up")->number, 4.0, 1e-4);
+    assert_float_equal(cell(t, 4, "efficiency")->number, 1.0, 1e-4);
+
+    t = table(k, "modes");
+    assert_non_null(t);
+    assert_int_equal(t->rows, 2);
+    assert_float_equal(cell(t, 0, "faster")->number, 8.0 / 6.0, 1e-4);
+    assert_float_equal(cell(t, 0, "points")->number, 0.0, 1e-6);
+    assert_true(cell(t, 1, "staleness")->number == 1.5);
+    bool speed = false, modes = false;
+    for (size_t i = 0; i < k->c.says; i++) {
+        speed |= !strcmp(k->c.say[i].title, "Best speed-up") && !strcmp(k->c.say[i].value, "4.00 \u00d7");
+        modes |=
+            !strcmp(k->c.say[i].title, "Async against sync") && !strcmp(k->c.say[i].value, "1.33 \u00d7");
+    }
+    assert_true(speed && modes);
+    done(k);
+}
+
+static void repeats_are_one_row_with_a_deviation(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"r-5-1", "r-5-2", "r-5-3", "r-20-1"};
+    for (int i = 0; i < 4; i++) {
+        made m = made_run(names[i]);
+        m.seed = 1 + i % 3;
+        m.batch = i < 3 ? 5 : 20;
+        m.seconds = 10.0 + i;
+        make_run(&m);
+    }
+    compared *k = compare(names, 4);
+    assert_int_equal(k->c.groups, 2);
+    const yk_table *t = table(k, "batch");
+    assert_int_equal(t->rows, 2);
+    assert_true(cell(t, 0, "repeats")->number == 3.0 && cell(t, 1, "repeats")->number == 1.0);
+    assert_float_equal(cell(t, 0, "time")->number, 11.0, 1e-9);
+    assert_float_equal(cell(t, 0, "time")->spread, 1.0, 1e-9);
+    assert_true(isnan(cell(t, 1, "time")->spread));
+    done(k);
+}
+
+static void a_healthy_pair_has_no_warning(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"fine-1", "fine-2"};
+    for (int i = 0; i < 2; i++) {
+        made m = made_run(names[i]);
+        m.seed = i;
+        make_run(&m);
+    }
+    compared *k = compare(names, 2);
+    for (size_t i = 0; i < k->g.n; i++)
+        fail_msg("warned: %s: %s", k->g.guard[i].title, k->g.guard[i].item[0].text);
+    done(k);
+}
+
+/* One run that is made wrong in one way, and the warning that it must bring. */
+static void expect_guard(const made *m, yk_guard_kind kind, const char *words)
+{
+    make_run(m);
+    compared *k = compare(&m->name, 1);
+    const yk_guard *g = guard(k, kind);
+    if (!g)
+        fail_msg("%s: no such warning", m->name);
+    if (!strstr(g->item[0].text, words))
+        fail_msg("'%s' does not say '%s'", g->item[0].text, words);
+    assert_int_equal(g->item[0].run, 0);
+    done(k);
+}
+
+static void each_trap_is_seen(void **state)
+{
+    (void)state;
+    made m = made_run("majority");
+    m.majority = 0.75;
+    m.top = 0.751;
+    expect_guard(&m, YK_GUARD_MAJORITY, "commonest class gives 75.00 %");
+
+    m = made_run("rising");
+    m.start_loss = 0.5;
+    m.end_loss = 0.9;
+    expect_guard(&m, YK_GUARD_ROSE, "at first");
+
+    m = made_run("silent");
+    m.ranks = m.workers = 3;
+    m.more_summary = ",\"processes\":[{\"rank\":0,\"bytes_sent\":5,\"bytes_received\":5,\"steps\":4},"
+                     "{\"rank\":1,\"bytes_sent\":0,\"bytes_received\":0,\"steps\":4},"
+                     "{\"rank\":2,\"bytes_sent\":5,\"bytes_received\":5,\"steps\":0}]";
+    expect_guard(&m, YK_GUARD_SILENT, "rank 1 sent and received 0 bytes");
+
+    m = made_run("busy");
+    m.host_busy = 1.6;
+    expect_guard(&m, YK_GUARD_BUSY, "other programs used 1.6 of 4 cores");
+
+    m = made_run("short");
+    m.seconds = 0.4;
+    expect_guard(&m, YK_GUARD_SHORT, "took 0.40 s");
+
+    m = made_run("killed");
+    m.no_summary = true;
+    expect_guard(&m, YK_GUARD_UNENDED, "no summary.json");
+
+    m = made_run("said");
+    m.more_summary = ",\"guards\":[\"something odd happened\",7]";
+    expect_guard(&m, YK_GUARD_SAID, "something odd");
+}
+
+static void processes_that_share_a_host_are_not_strangers(void **state)
+{
+    (void)state;
+    made m = made_run("shared");
+    m.ranks = m.workers = 3; /* 0.9 cores each, and the host is busy with 2.7 */
+    make_run(&m);
+    compared *k = compare(&m.name, 1);
+    assert_null(guard(k, YK_GUARD_BUSY));
+    assert_null(guard(k, YK_GUARD_SILENT));
+    done(k);
+}
+
+static void a_loss_that_is_no_number_means_diverged(void **state)
+{
+    (void)state;
+    made m = made_run("diverged");
+    make_run(&m);
+    FILE *f = made_file("diverged", "metrics.jsonl");
+    for (int i = 1; i <= 20; i++)
+        fprintf(f, "{\"kind\":\"train\",\"step\":%d,\"epoch\":%d,\"seconds\":%d,\"loss\":%s}\n", i, i, i,
+                i < 10 ? "1" : "null");
+    fclose(f);
+    compared *k = compare(&m.name, 1);
+    assert_non_null(guard(k, YK_GUARD_DIVERGED));
+    assert_null(guard(k, YK_GUARD_ROSE));
+    done(k);
+}
+
+static void a_run_s_own_word_is_not_said_twice(void **state)
+{
+    (void)state;
+    made m = made_run("twice");
+    m.majority = 0.75;
+    m.top = 0.751;
+    m.more_summary = ",\"guards\":[\"75.1 % accuracy is no better than always guessing the commonest class\","
+                     "\"other programs used 1.5 of the 2 cores of vm\"]";
+    make_run(&m);
+    compared *k = compare(&m.name, 1);
+    const yk_guard *g = guard(k, YK_GUARD_MAJORITY);
+    assert_non_null(g);
+    assert_int_equal(g->items, 1);
+    assert_non_null(strstr(g->item[0].text, "75.00 %")); /* in the words of the report */
+    g = guard(k, YK_GUARD_BUSY);                         /* the report saw no such thing; the run did */
+    assert_non_null(g);
+    assert_string_equal(g->item[0].text, "other programs used 1.5 of the 2 cores of vm");
+    assert_null(guard(k, YK_GUARD_SAID));
+    done(k);
+}
+
+static void different_data_is_said_and_not_compared(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"digits", "clicks"};
+    for (int i = 0; i < 2; i++) {
+        made m = made_run(names[i]);
+        m.data = i ? "synth:ctr" : "synth:digits";
+        m.batch = i ? 5 : 500;
+        make_run(&m);
+    }
+    compared *k = compare(names, 2);
+    assert_non_null(guard(k, YK_GUARD_UNLIKE));
+    assert_null(guard(k, YK_GUARD_FEWER));
+    assert_null(table(k, "batch"));
+    assert_true(isnan(k->c.target));
+    for (size_t i = 0; i < k->c.says; i++)
+        assert_null(strstr(k->c.say[i].title, "accuracy"));
+    done(k);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batch_sizes_make_a_table),
+        cmocka_unit_test(workers_make_a_table_with_speed_up),
+        cmocka_unit_test(repeats_are_one_row_with_a_deviation),
+        cmocka_unit_test(a_healthy_pair_has_no_warning),
+        cmocka_unit_test(each_trap_is_seen),
+        cmocka_unit_test(processes_that_share_a_host_are_not_strangers),
+        cmocka_unit_test(a_loss_that_is_no_number_means_diverged),
+        cmocka_unit_test(a_run_s_own_word_is_not_said_twice),
+        cmocka_unit_test(different_data_is_said_and_not_compared),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,296 @@
+/* The whole way: run directories to a page and to files. */
+#include "run_maker.h"
+
+#include "report/export.h"
+#include "report/report.h"
+
+static char *slurp(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        fail_msg("there is no %s", path);
+    fseek(f, 0, SEEK_END);
+    size_t n = (size_t)ftell(f);
+    rewind(f);
+    char *s = malloc(n + 1);
+    assert_int_equal(fread(s, 1, n, f), n);
+    s[n] = 0;
+    fclose(f);
+    return s;
+}
+
+static size_t count(const char *text, const char *word)
+{
+    size_t n = 0;
+    for (; (text = strstr(text, word)); text += strlen(word))
+        n++;
+    return n;
+}
+
+static yk_report_result make(const yk_report *r)
+{
+    yk_report_result result;
+    yk_status st = yk_report_make(r, &result);
+    if (st)
+        fail_msg("%s", yk_error());
+    return result;
+}
+
+/* Nothing in the page asks for anything outside of it. */
+static void assert_self_contained(const char *page)
+{
+    assert_null(strstr(page, "https:"));
+    for (const char *s = page; (s = strstr(s, "http:")); s++)
+        assert_int_equal(strncmp(s, "http://www.w3.org/2000/svg", 26), 0); /* a name, not an address */
+    assert_null(strstr(page, "@import"));
+    assert_null(strstr(page, "src="));
+    assert_null(strstr(page, "url("));
+}
+
+/* Every plot has as many points as the data that is embedded for it. */
+static void assert_points(const char *page)
+{
+    char *data = strstr(page, "id=\"data\">");
+    assert_non_null(data);
+    data += strlen("id=\"data\">");
+    char *end = strstr(data, "</script>");
+    json_error_t error;
+    json_t *o = json_loadb(data, (size_t)(end - data), 0, &error);
+    if (!o)
+        fail_msg("the data is no JSON: line %d: %s", error.line, error.text);
+    const char *id;
+    json_t *figure;
+    json_object_foreach(json_object_get(o, "figures"), id, figure)
+    {
+        if (json_is_true(json_object_get(figure, "bars")))
+            continue;
+        char mark[96];
+        snprintf(mark, sizeof mark, "data-f=\"%s\" data-x", id);
+        size_t drawings = 0;
+        for (const char *svg = page; (svg = strstr(svg, mark)); svg++) {
+            const char *close = strstr(svg, "</svg>");
+            size_t k;
+            json_t *series;
+            const char *at = svg;
+            drawings++;
+            json_array_foreach(json_object_get(figure, "series"), k, series)
+            {
+                size_t want = json_array_size(json_object_get(series, "y")), got = 0;
+                at = strstr(at, "class=\"line");
+                assert_true(at && at < close);
+                at = strstr(at, " d=\"") + 4;
+                for (; *at != '"'; at++)
+                    got += *at == 'M' || *at == 'l';
+                if (got != want || !want)
+                    fail_msg("%s: line %zu has %zu points, not %zu", id, k, got, want);
+            }
+        }
+        assert_int_equal(drawings, json_is_true(json_object_get(figure, "choice")) ? 3 : 1);
+    }
+    json_decref(o);
+}
+
+static void one_run_makes_a_page(void **state)
+{
+    (void)state;
+    made m = made_run("one");
+    m.ranks = m.workers = 2;
+    m.more_summary =
+        ",\"verdict\":\"input pipeline: 83 % of the time the workers waited for "
+        "data\",\"bottleneck\":{\"kind\":\"input "
+        "pipeline\",\"share\":0.83,\"text\":\"t\",\"advice\":\"read a "
+        "cache\",\"numbers\":{},\"estimates\":[{\"change\":\"one more "
+        "worker\",\"speedup\":1.04}]},\"traffic\":{\"push\":{\"sent\":10,\"received\":20,\"messages\":3}},"
+        "\"processes\":[{\"rank\":0,\"role\":\"chief\",\"host\":\"h\",\"steps\":5,\"examples\":6,\"bytes_"
+        "sent\":7,\"bytes_received\":8,"
+        "\"phases\":{\"compute\":0.5,\"input\":0.5},\"workers\":[{\"worker\":0,\"steps\":9,\"step_seconds\":"
+        "0.001,"
+        "\"step_deviation\":0.0001,\"meetings\":4,\"came_last\":1,\"phases\":{\"compute\":1}},{\"worker\":1,"
+        "\"phases\":{}}]},{\"rank\":1,\"bytes_sent\":1,\"bytes_received\":1,"
+        "\"steps\":5,"
+        "\"phases\":{\"compute\":1}}]";
+    make_run(&m);
+    char path[300];
+    snprintf(path, sizeof path, "%s", in_folder("one"));
+    char *paths[] = {path};
+    yk_report_result r = make(&(yk_report){.paths = paths, .n = 1});
+    assert_string_equal(r.out, in_folder("one/report.html")); /* beside what it is about */
+    char *page = slurp(r.out);
+    assert_int_equal(r.bytes, strlen(page));
+    assert_self_contained(page);
+    assert_points(page);
+    const char *verdict = strstr(page, "Input pipeline: 83 % of the time"),
+               *curves = strstr(page, "id=\"curves\"");
+    assert_true(verdict && curves && verdict < curves);
+    assert_non_null(strstr(page, "one more worker: about <b>1.04"));
+    static const char *const parts[] = {"figure-accuracy",
+                                        "figure-test-loss",
+                                        "figure-train-loss",
+                                        "figure-examples-per-second",
+                                        "figure-steps-per-second",
+                                        "figure-cpu",
+                                        "figure-memory",
+                                        "figure-network",
+                                        "figure-disk",
+                                        "figure-phases",
+                                        "id=\"table-processes-1\"",
+                                        "id=\"table-traffic-1\"",
+                                        "id=\"table-workers-1\"",
+                                        "25.00 %</td>",
+                                        "id=\"table-alerts-1\"",
+                                        "class=\"band\"",
+                                        "yoke train <span>--model softmax</span>"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strstr(page, parts[i]))
+            fail_msg("the page has no %s", parts[i]);
+    assert_int_equal(count(page, "class=\"band\""), 1); /* both processes were alarmed at the same time */
+    assert_non_null(strstr(page, "id=\"figure-traffic\""));
+    assert_int_equal(count(page, "<svg"), count(page, "</svg>"));
+    assert_null(strstr(page, "nan"));
+    free(page);
+    free(r.out);
+}
+
+static void several_runs_make_a_page_and_files(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "many/b%d-%s", i % 3, i < 3 ? "sync" : "async");
+        made m = made_run(name);
+        m.batch = 5 << i % 3;
+        m.mode = i < 3 ? "sync" : "async";
+        m.workers = 2;
+        m.more_summary = i < 3 ? ""
+                               : ",\"observed_staleness\":{\"observed\":9,\"mean\":1.5,\"max\":4,"
+                                 "\"counts_0_1_2to3_4to7_and_so_on\":[5,3,1]}";
+        make_run(&m);
+    }
+    char path[300], out[300], csv[300], svg[300];
+    snprintf(path, sizeof path, "%s", in_folder("many"));
+    snprintf(out, sizeof out, "%s", in_folder("many.html"));
+    snprintf(csv, sizeof csv, "%s", in_folder("files/csv"));
+    snprintf(svg, sizeof svg, "%s", in_folder("files/svg"));
+    char *paths[] = {path};
+    yk_report_result r = make(
+        &(yk_report){.paths = paths, .n = 1, .out = out, .csv = csv, .svg = svg, .title = "a <b> & \"c\""});
+    assert_int_equal(r.runs, 6);
+    char *page = slurp(out);
+    assert_self_contained(page);
+    assert_points(page);
+    assert_non_null(strstr(page, "<h1>a &lt;b&gt; &amp; &quot;c&quot;</h1>"));
+    static const char *const parts[] = {
+        "id=\"table-runs\"", "id=\"table-batch\"", "id=\"table-modes\"", "figure-accuracy-by-batch",
+        "figure-staleness",  "figure-phases",      "figure-cpu",         "figure-run-6-cpu",
+        "id=\"run-6\"",      "data-r=\"5\""};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strstr(page, parts[i]))
+            fail_msg("the page has no %s", parts[i]);
+    free(page);
+    char *text = slurp(in_folder("files/csv/accuracy.csv"));
+    assert_int_equal(strncmp(text, "series,step,epoch,seconds,Test accuracy\r\n", 41), 0);
+    assert_int_equal(count(text, "\r\n"), 1 + 6 * 10);
+    free(text);
+    text = slurp(in_folder("files/csv/table-batch.csv"));
+    assert_int_equal(count(text, "\r\n"), 1 + 6);
+    free(text);
+    text = slurp(in_folder("files/svg/accuracy-seconds.svg"));
+    assert_int_equal(strncmp(text, "<?xml", 5), 0);
+    assert_int_equal(count(text, "class=\"line"), 6);
+    assert_null(strstr(text, "var("));
+    free(text);
+    free(slurp(in_folder("files/svg/cpu.svg")));
+    free(r.out);
+}
+
+static void names_and_values_cannot_break_the_page(void **state)
+{
+    (void)state;
+    made m = made_run("evil/<img onerror=alert(1)>&\"'</script>"); /* its '/' makes one more folder */
+    m.more_options = "model2 = '\"><script>alert(1)</script>\n";
+    m.more_summary = ",\"verdict\":\"</script><script>alert(2)</script>\",\"guards\":[\"<b>x</b>\"]";
+    make_run(&m);
+    char path[300];
+    snprintf(path, sizeof path, "%s", in_folder("evil"));
+    char *paths[] = {path};
+    yk_report_result r = make(&(yk_report){.paths = paths, .n = 1});
+    char *page = slurp(r.out);
+    assert_int_equal(count(page, "<script"), 2); /* the data and the code */
+    assert_int_equal(count(page, "</script"), 2);
+    assert_null(strstr(page, "<img"));
+    assert_null(strstr(page, "<b>x</b>"));
+    assert_non_null(
+        strstr(page, "&#39;&#39;\\&#39;&#39;&quot;&gt;")); /* quoted for the shell, then for HTML */
+    free(page);
+    free(r.out);
+}
+
+static void old_and_broken_runs_make_a_page_too(void **state)
+{
+    (void)state;
+    made m = made_run("old/bare");
+    m.no_summary = m.no_config = m.no_resources = true;
+    m.lines = m.tests = 0;
+    make_run(&m);
+    m = made_run("old/killed");
+    m.no_summary = true;
+    make_run(&m);
+    FILE *f = fopen(in_folder("old/killed/metrics.jsonl"), "a");
+    fputs("{\"kind\":\"train\",\"st", f);
+    fclose(f);
+    m = made_run("old/one-line");
+    m.lines = 1;
+    m.tests = 1;
+    m.samples = 1;
+    make_run(&m);
+    static const char *const which[] = {"old", "old/bare", "old/killed", "old/one-line"};
+    for (size_t i = 0; i < 4; i++) {
+        char path[300];
+        snprintf(path, sizeof path, "%s", in_folder(which[i]));
+        char *paths[] = {path};
+        yk_report_result r = make(&(yk_report){.paths = paths, .n = 1});
+        char *page = slurp(r.out);
+        assert_points(page);
+        assert_null(strstr(page, "\"nan"));
+        assert_null(strstr(page, ">nan"));
+        free(page);
+        free(r.out);
+    }
+}
+
+static void what_cannot_be_written_is_an_error(void **state)
+{
+    (void)state;
+    made m = made_run("fine");
+    make_run(&m);
+    char path[300], out[300];
+    snprintf(path, sizeof path, "%s", in_folder("fine"));
+    snprintf(out, sizeof out, "%s", in_folder("nowhere/report.html"));
+    char *paths[] = {path};
+    yk_report_result r;
+    assert_error(yk_report_make(&(yk_report){.paths = paths, .n = 1, .out = out}, &r), YK_ESYSTEM,
+                 "nowhere/report.html");
+    snprintf(out, sizeof out, "%s", in_folder("fine/config.ini/csv"));
+    assert_error(yk_report_make(&(yk_report){.paths = paths, .n = 1, .csv = out}, &r), YK_ESYSTEM,
+                 "config.ini");
+    /* without a program that draws */
+    char *old = strdup(getenv("PATH"));
+    setenv("PATH", in_folder("fine"), 1);
+    snprintf(out, sizeof out, "%s", in_folder("png"));
+    yk_status st = yk_report_make(&(yk_report){.paths = paths, .n = 1, .png = out}, &r);
+    setenv("PATH", old, 1);
+    free(old);
+    assert_error(st, YK_ESYSTEM, "librsvg2-bin");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_run_makes_a_page),
+        cmocka_unit_test(several_runs_make_a_page_and_files),
+        cmocka_unit_test(names_and_values_cannot_break_the_page),
+        cmocka_unit_test(old_and_broken_runs_make_a_page_too),
+        cmocka_unit_test(what_cannot_be_written_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,295 @@
+/* Thinning, axes, units and drawings of the report. */
+#include "scratch.h"
+
+#include "report/plot.h"
+#include <math.h>
+
+static void thinning_keeps_the_ends_and_every_spike(void **state)
+{
+    (void)state;
+    enum { N = 10000, POINTS = 200 };
+    static double x[N], y[N];
+    static size_t keep[N];
+    for (size_t i = 0; i < N; i++) {
+        x[i] = (double)i;
+        y[i] = sin((double)i / 700.0);
+    }
+    y[1234] = 50.0;
+    y[7777] = -50.0;
+    size_t n = yk_thin(x, y, N, POINTS, keep);
+    assert_true(n <= POINTS && n > POINTS / 2);
+    assert_true(keep[0] == 0 && keep[n - 1] == N - 1);
+    bool up = false, down = false;
+    for (size_t i = 0; i < n; i++) {
+        up |= keep[i] == 1234;
+        down |= keep[i] == 7777;
+        assert_true(i == 0 || keep[i] > keep[i - 1]);
+    }
+    assert_true(up && down);
+    /* in every column of x the drawn range is the true one */
+    size_t at = 0;
+    for (size_t column = 0; column < 99; column++) {
+        double from = (double)(N - 1) / 99.0 * (double)column,
+               to = (double)(N - 1) / 99.0 * (double)(column + 1);
+        double low = INFINITY, high = -INFINITY, drawn_low = INFINITY, drawn_high = -INFINITY;
+        for (size_t i = (size_t)ceil(from); i < N && (double)i < to; i++) {
+            low = fmin(low, y[i]);
+            high = fmax(high, y[i]);
+        }
+        for (; at < n && x[keep[at]] < to; at++) {
+            drawn_low = fmin(drawn_low, y[keep[at]]);
+            drawn_high = fmax(drawn_high, y[keep[at]]);
+        }
+        assert_true(drawn_low == low && drawn_high == high);
+    }
+}
+
+static void thinning_little_or_odd_data_is_safe(void **state)
+{
+    (void)state;
+    double x[] = {1, 1, 1, 1, 1, 1, 1, 1}, y[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    size_t keep[8];
+    assert_int_equal(yk_thin(x, y, 0, 4, keep), 0);
+    assert_int_equal(yk_thin(x, y, 1, 4, keep), 1);
+    assert_int_equal(yk_thin(x, y, 3, 4, keep), 3);
+    size_t n = yk_thin(x, y, 8, 4, keep); /* all at the same x */
+    assert_true(n >= 2 && n <= 4 && keep[0] == 0 && keep[n - 1] == 7);
+    n = yk_thin(x, y, 8, 0, keep);
+    assert_true(n >= 2 && keep[n - 1] == 7);
+}
+
+static void check_unit(yk_unit unit, double x, const char *want)
+{
+    char s[YK_UNIT_ROOM];
+    yk_unit_text(unit, x, s);
+    assert_string_equal(s, want);
+}
+
+static void units_are_as_people_write_them(void **state)
+{
+    (void)state;
+    check_unit(YK_UNIT_SHARE, 0.91738, "91.74 %");
+    check_unit(YK_UNIT_PLAIN, 0.30454, "0.3045");
+    check_unit(YK_UNIT_PLAIN, 1.5e-7, "1.5e-07");
+    check_unit(YK_UNIT_COUNT, 12345, "12.3 k");
+    check_unit(YK_UNIT_COUNT, 999.7, "1.00 k");
+    check_unit(YK_UNIT_COUNT, 7, "7");
+    check_unit(YK_UNIT_WHOLE, 1234567, "1,234,567");
+    check_unit(YK_UNIT_WHOLE, -1000, "-1,000");
+    check_unit(YK_UNIT_BYTES, 123456789, "123 MB");
+    check_unit(YK_UNIT_RATE, 0, "0 B/s");
+    check_unit(YK_UNIT_SECONDS, 0.0123, "12 ms");
+    check_unit(YK_UNIT_SECONDS, 0.56, "0.56 s");
+    check_unit(YK_UNIT_SECONDS, 185, "3:05 min");
+    check_unit(YK_UNIT_SECONDS, 7800, "2:10 h");
+    check_unit(YK_UNIT_POINTS, -0.0025, "-0.25");
+    check_unit(YK_UNIT_SHARE, NAN, "\u2013");
+    check_unit(YK_UNIT_BYTES, INFINITY, "\u2013");
+}
+
+static void check_axis(const yk_axis *a, double low, double high)
+{
+    assert_true(a->low <= low && a->high >= high && a->low < a->high);
+    assert_true(a->ticks >= 2 && a->ticks <= YK_AXIS_TICKS);
+    char before[YK_UNIT_ROOM] = "", s[YK_UNIT_ROOM];
+    for (int i = 0; i < a->ticks; i++) {
+        double at = yk_axis_at(a, a->tick[i]);
+        assert_true(at > -1e-9 && at < 1.0 + 1e-9);
+        yk_axis_text(a, a->tick[i], s);
+        assert_string_not_equal(s, before); /* ticks that read the same are no ticks */
+        strcpy(before, s);
+        assert_true(strlen(s) <= 8);
+    }
+}
+
+static void axes_have_round_ticks_whatever_the_range(void **state)
+{
+    (void)state;
+    static const yk_unit units[] = {YK_UNIT_PLAIN,   YK_UNIT_COUNT, YK_UNIT_SHARE,
+                                    YK_UNIT_SECONDS, YK_UNIT_BYTES, YK_UNIT_RATE};
+    for (size_t u = 0; u < sizeof units / sizeof *units; u++)
+        for (double high = 1e-3; high < 1e13; high *= 3.7)
+            for (double part = 0.0; part < 1.0; part += 0.31) {
+                yk_axis a = yk_axis_make(units[u], high * part, high, 5, false);
+                check_axis(&a, high * part, high);
+            }
+    yk_axis a = yk_axis_make(YK_UNIT_SECONDS, 0, 4000, 6, true);
+    assert_string_equal(a.word, "minutes");
+    assert_true(a.tick[1] == 1200.0 || a.tick[1] == 600.0);
+    a = yk_axis_make(YK_UNIT_PLAIN, 0.5, 0.5, 5, false); /* one value */
+    check_axis(&a, 0.5, 0.5);
+    a = yk_axis_make(YK_UNIT_PLAIN, INFINITY, -INFINITY, 5, false); /* none */
+    check_axis(&a, 0, 1);
+    a = yk_axis_log(YK_UNIT_PLAIN, 0.003, 2000);
+    check_axis(&a, 0.003, 2000);
+    assert_float_equal(yk_axis_at(&a, sqrt(a.low * a.high)), 0.5, 1e-9);
+    a = yk_axis_log(YK_UNIT_WHOLE, 1, 64);
+    assert_int_equal(a.ticks, 7);
+    a = yk_axis_log(YK_UNIT_PLAIN, 0, 10); /* no logarithm of that */
+    assert_true(!a.log);
+    check_axis(&a, 0, 10);
+}
+
+static size_t count(const char *text, const char *word)
+{
+    size_t n = 0;
+    for (; (text = strstr(text, word)); text += strlen(word))
+        n++;
+    return n;
+}
+
+/* A figure of two lines, one of which has a name that is not harmless. */
+static yk_figures two_lines(void)
+{
+    yk_figures fs = {0};
+    yk_figure *f = yk__figure_add(&fs, "Loss & <more>", "loss");
+    assert_non_null(f);
+    f->steps_or_time = true;
+    for (int k = 0; k < 2; k++) {
+        yk_series *s = yk__series_add(f, k ? "</svg><script>" : "a", k, 7);
+        assert_non_null(s);
+        s->dots = k == 0;
+        for (int i = 0; i < 100; i++)
+            assert_int_equal(yk__series_point(s, i, i / 10.0, i / 5.0, i == 50 ? NAN : 1.0 + k + i / 100.0),
+                             YK_OK);
+        assert_int_equal(s->n, 99);
+    }
+    return fs;
+}
+
+static void a_drawing_has_every_point_and_no_stray_markup(void **state)
+{
+    (void)state;
+    yk_figures fs = two_lines();
+    for (yk_x x = YK_X_STEP; x < YK_X_COUNT; x++) {
+        yk_text t = {0};
+        yk_figure_draw(&fs.figure[0], x, YK_DRAW_FILE, &t);
+        assert_int_equal(t.status, YK_OK);
+        assert_int_equal(count(t.s, "<svg"), 1);
+        assert_int_equal(count(t.s, "</svg>"), 1);
+        assert_null(strstr(t.s, "<script"));
+        assert_non_null(strstr(t.s, "Loss &amp; &lt;more&gt;"));
+        assert_null(strstr(t.s, "nan"));
+        assert_int_equal(count(t.s, "class=\"line"), 2);
+        const char *path = strstr(t.s, "class=\"line c1");
+        assert_non_null(path);
+        path = strstr(path, "d=\"");
+        size_t lines = 0;
+        for (path += 3; *path != '"'; path++)
+            lines += *path == 'l' || *path == 'M';
+        assert_int_equal(lines, 99);
+        yk_text_fini(&t);
+    }
+    yk_text csv = {0};
+    yk_figure_csv(&fs.figure[0], &csv);
+    assert_int_equal(strncmp(csv.s, "series,step,epoch,seconds,Loss & <more>\r\na,0,0,0,1\r\n", 48), 0);
+    assert_int_equal(count(csv.s, "\r\n"), 1 + 2 * 99);
+    yk_text_fini(&csv);
+    yk_figures_fini(&fs);
+}
+
+static void relative_steps_end_where_the_last_point_is(void **state)
+{
+    (void)state;
+    yk_figures fs = {0};
+    yk_figure *f = yk__figure_add(&fs, "t", "t");
+    f->x_unit = YK_UNIT_SECONDS;
+    yk_series *s = yk__series_add(f, "a", 0, 1);
+    for (int i = 0; i <= 1000; i++)
+        yk__series_point(s, i, NAN, NAN, (i * 7919) % 101);
+    yk_text t = {0};
+    yk_figure_draw(f, YK_X_STEP, YK_DRAW_PAGE, &t);
+    const char *path = strstr(strstr(t.s, "class=\"line"), "d=\"M") + 4;
+    double x = 0.0, y = 0.0;
+    for (int i = 0; i <= 1000; i++) {
+        char *end;
+        x += strtod(path, &end);
+        y += strtod(end, &end);
+        path = end + 1;
+    }
+    double left, top, width, height;
+    assert_int_equal(sscanf(strstr(t.s, "data-box=\"") + 10, "%lf %lf %lf %lf", &left, &top, &width, &height),
+                     4);
+    assert_float_equal(x, left + width, 0.11); /* no rounding piles up over a thousand steps */
+    yk_axis axis = yk_figure_y_axis(f);
+    assert_float_equal(y, top + height * (1.0 - yk_axis_at(&axis, s->y[1000])), 0.11);
+    yk_text_fini(&t);
+    yk_figures_fini(&fs);
+}
+
+static void figures_are_thinned_to_a_budget(void **state)
+{
+    (void)state;
+    yk_figures fs = {0};
+    yk_figure *f = yk__figure_add(&fs, "t", "t");
+    for (int k = 0; k < 50; k++) {
+        yk_series *s = yk__series_add(f, "a", k, 7);
+        for (int i = 0; i < 3000; i++)
+            assert_int_equal(yk__series_point(s, i, i, i, i % 13), YK_OK);
+    }
+    yk_figures_thin(&fs, 500000);
+    size_t points = 0;
+    for (size_t k = 0; k < f->n; k++) {
+        points += f->series[k].n;
+        assert_true(f->series[k].x[YK_X_EPOCH][f->series[k].n - 1] == 2999.0);
+    }
+    yk_text t = {0};
+    f->steps_or_time = true;
+    for (yk_x x = YK_X_STEP; x < YK_X_COUNT; x++)
+        yk_figure_draw(f, x, YK_DRAW_PAGE, &t);
+    assert_true(points > 50 * 100 && t.n < 400000);
+    yk_text_fini(&t);
+    yk_figures_fini(&fs);
+}
+
+static void texts_are_made_harmless(void **state)
+{
+    (void)state;
+    yk_text t = {0};
+    yk_text_html(&t, "<a href='x'>\"&\xff\xc3\xa9\x01");
+    assert_string_equal(t.s, "&lt;a href=&#39;x&#39;&gt;&quot;&amp;\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd");
+    yk_text_fini(&t);
+    yk_text_json(&t, "</script>\\\"\n\xe2\x80");
+    assert_string_equal(t.s, "\"\\u003c/script>\\\\\\\"\\n\xef\xbf\xbd\xef\xbf\xbd\"");
+    yk_text_fini(&t);
+    yk_text_csv(&t, "a,\"b\"");
+    assert_string_equal(t.s, "\"a,\"\"b\"\"\"");
+    yk_text_fini(&t);
+    static const struct {
+        double x;
+        const char *want;
+    } numbers[] = {{0, "0"},
+                   {-0.0, "0"},
+                   {1.5, "1.5"},
+                   {0.30000000000000004, "0.3"},
+                   {123456, "123456"},
+                   {1e-9, "1e-09"},
+                   {0.00012345678, "0.00012346"},
+                   {1e20, "1e+20"},
+                   {NAN, "null"},
+                   {-2.25, "-2.25"}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        yk_text_number(&t, numbers[i].x, 5, "null");
+        assert_string_equal(t.s, numbers[i].want);
+        yk_text_fini(&t);
+    }
+    for (int i = 0; i < 5000; i++) /* grows, also by pieces larger than it is */
+        yk_text_print(&t, "%0*d", i, 7);
+    assert_int_equal(t.n, 5000 * 4999 / 2 + 1);
+    yk_text_fini(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(thinning_keeps_the_ends_and_every_spike),
+        cmocka_unit_test(thinning_little_or_odd_data_is_safe),
+        cmocka_unit_test(units_are_as_people_write_them),
+        cmocka_unit_test(axes_have_round_ticks_whatever_the_range),
+        cmocka_unit_test(a_drawing_has_every_point_and_no_stray_markup),
+        cmocka_unit_test(relative_steps_end_where_the_last_point_is),
+        cmocka_unit_test(figures_are_thinned_to_a_budget),
+        cmocka_unit_test(texts_are_made_harmless),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,321 @@
+/* Reading run directories: what is there, what is missing, what is broken, what is huge. */
+#include "run_maker.h"
+
+#include "report/line.h"
+
+static int fields(const char *text, yk_field *out, int room)
+{
+    yk_line l;
+    int n = 0, more = yk_line_open(text, strlen(text), &l) ? 1 : -1;
+    yk_field f;
+    while (more > 0 && (more = yk_line_next(&l, &f)) > 0)
+        if (n < room)
+            out[n++] = f;
+    return more < 0 ? -1 : n;
+}
+
+static void a_line_is_read_field_by_field(void **state)
+{
+    (void)state;
+    yk_field f[8];
+    assert_int_equal(
+        fields(" { \"a\" : 1.5 , \"b\":\"x\\\"y\",\"c\":{\"d\":[1,\"}\"]},\"e\":null,\"f\":true,\"g\":[] } ",
+               f, 8),
+        6);
+    assert_true(yk_field_is(&f[0], "a") && f[0].number == 1.5);
+    assert_int_equal(f[1].kind, YK_FIELD_TEXT);
+    assert_int_equal(f[1].size, 4);
+    assert_int_equal(f[2].kind, YK_FIELD_OBJECT);
+    assert_int_equal(f[2].size, strlen("{\"d\":[1,\"}\"]}"));
+    assert_true(f[3].kind == YK_FIELD_NONE && isnan(f[3].number));
+    assert_true(f[4].number == 1.0);
+    assert_int_equal(f[5].kind, YK_FIELD_ARRAY);
+    assert_int_equal(fields("{}", f, 8), 0);
+    /* every beginning of a line is less than a line, and is read no further than it goes */
+    const char whole[] = "{\"kind\":\"train\",\"n\":-12.5e-3,\"o\":{\"p\":[1,2]},\"q\":null}";
+    for (size_t n = 0; n + 1 < sizeof whole; n++) {
+        char *part = malloc(n ? n : 1); /* exactly so long: a sanitizer sees one byte more */
+        memcpy(part, whole, n);
+        yk_line l;
+        int more = yk_line_open(part, n, &l) ? 1 : -1;
+        while (more > 0)
+            more = yk_line_next(&l, &f[0]);
+        assert_int_equal(more, n + 1 == sizeof whole ? 0 : -1);
+        free(part);
+    }
+    static const char *const bad[] = {
+        "",          "[]",          "{\"a\":1}x",       "{\"a\":1,}", "{,\"a\":1}",
+        "{\"a\" 1}", "{\"a\":+1}",  "{\"a\":.5}",       "{\"a\":1.}", "{\"a\":1e}",
+        "{a:1}",     "{\"a\":nul}", "{\"a\":1 \"b\":2}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(fields(bad[i], f, 8), -1);
+}
+
+static void numbers_are_those_of_strtod(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"0",
+                                        "-0",
+                                        "1",
+                                        "-17",
+                                        "0.1",
+                                        "123456789.125",
+                                        "1e22",
+                                        "1e23",
+                                        "9007199254740993",
+                                        "0.000000000000000000000012345",
+                                        "1.7976931348623157e308",
+                                        "5e-324",
+                                        "1e400",
+                                        "1e-400",
+                                        "123456789012345678901234567890",
+                                        "0.30000000000000004",
+                                        "3.141592653589793238462643383279",
+                                        "1E+2",
+                                        "00012"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char line[96];
+        yk_field f;
+        snprintf(line, sizeof line, "{\"x\":%s}", texts[i]);
+        assert_int_equal(fields(line, &f, 1), 1);
+        double want = strtod(texts[i], NULL);
+        if (memcmp(&want, &f.number, sizeof want))
+            fail_msg("%s became %.17g, not %.17g", texts[i], f.number, want);
+    }
+}
+
+static void a_whole_run_is_read(void **state)
+{
+    (void)state;
+    made m = made_run("whole");
+    m.ranks = 2;
+    make_run(&m);
+    yk_run r = load_made("whole");
+    assert_int_equal(r.train.n, 40);
+    assert_int_equal(r.eval.n, 10);
+    assert_true(r.eval.row[9].test_accuracy > 0.9 && isnan(r.eval.row[9].test_auc));
+    assert_string_equal(yk_run_get(&r, "batch"), "20");
+    assert_null(yk_run_get(&r, "momentum"));
+    assert_string_equal(r.again, "yoke train --config x/config.ini --out ANOTHER_DIR");
+    assert_int_equal(r.workers, 2);
+    const yk_run_worker *w = &r.worker[0];
+    assert_string_equal(w->role, "chief");
+    assert_string_equal(w->host, "node");
+    assert_true(w->cores == 4.0 && w->memory == 8e9 && w->link == 250e6);
+    assert_int_equal(w->sample.n, 40);
+    assert_float_equal(w->peak.cpu, 1.2, 1e-9);
+    assert_float_equal(w->mean.cpu, 0.9 + 0.3 / 40.0, 1e-9);
+    assert_float_equal(w->last.phase[YK_AT_compute], 5.0, 1e-9);
+    assert_true(isnan(w->last.phase[YK_AT_apply]));
+    assert_int_equal(w->alerts, 1);
+    assert_true(w->alert[0].begin == 2.0 && w->alert[0].seconds == 1.5);
+    assert_int_equal(r.worker[1].rank, 1);
+    assert_int_equal(r.bad_lines, 0);
+    yk_run_fini(&r);
+}
+
+static void what_is_missing_is_not_known(void **state)
+{
+    (void)state;
+    made m = made_run("bare");
+    m.no_summary = m.no_config = m.no_resources = true;
+    m.lines = m.tests = 0;
+    make_run(&m);
+    yk_run r = load_made("bare");
+    yk_facts f;
+    yk_facts_of(&r, &f);
+    assert_true(r.train.n == 0 && r.eval.n == 0 && r.options == 0 && r.workers == 0 && !r.summary);
+    assert_true(isnan(f.test_accuracy) && isnan(f.seconds) && isnan(f.cpu) && isnan(f.phase[0]) && !f.ended &&
+                !f.verdict);
+    yk_run_fini(&r);
+
+    m = made_run("unended");
+    m.no_summary = true;
+    make_run(&m);
+    r = load_made("unended");
+    yk_facts_of(&r, &f);
+    assert_true(!f.ended && f.steps == 5000.0 && f.seconds == 10.0 && f.batch == 20.0 && f.workers == 1.0);
+    assert_float_equal(f.examples_per_second, 10000.0, 1e-6);
+    assert_true(f.test_accuracy > 0.9 && f.cpu > 0.89);
+    assert_float_equal(f.phase[YK_AT_input], 0.2, 1e-9);
+    yk_run_fini(&r);
+}
+
+static void half_a_line_and_other_rubbish_are_left_out(void **state)
+{
+    (void)state;
+    made m = made_run("rubbish");
+    make_run(&m);
+    FILE *f = made_file("rubbish", "metrics.jsonl");
+    fputs("{\"kind\":\"train\",\"step\":1,\"seconds\":1,\"loss\":1}\n\n   "
+          "\nnonsense\n[1]\n{\"kind\":\"other\",\"step\":2}\n"
+          "{\"kind\":\"train\",\"loss\":3}\n{\"kind\":\"train\",\"step\":\"7\"}\n"
+          "{\"kind\":\"eval\",\"step\":3,\"seconds\":1,\"test_loss\":null,\"test_accuracy\":0.5}\r\n"
+          "{\"kind\":\"train\",\"step\":4,\"seconds\":2,\"lo",
+          f);
+    fclose(f);
+    f = made_file("rubbish", "summary.json");
+    fputs("{\"steps\":", f);
+    fclose(f);
+    f = made_file("rubbish", "worker-0/resources.jsonl");
+    fputs("{\"kind\":\"sample\",\"seconds\":1,\"rss\":5}\n{\"kind\":\"sample\",\"seconds\":2,\"rss\":", f);
+    fclose(f);
+    yk_run r = load_made("rubbish");
+    assert_int_equal(r.train.n, 1);
+    assert_int_equal(r.eval.n, 1);
+    assert_true(isnan(r.eval.row[0].test_loss) && r.eval.row[0].test_accuracy == 0.5);
+    assert_int_equal(r.bad_lines, 2); /* but not the last one */
+    assert_null(r.summary);
+    assert_int_equal(r.worker[0].sample.n, 1);
+    assert_true(r.worker[0].mean.rss == 5.0 && isnan(r.worker[0].mean.cpu));
+    yk_run_fini(&r);
+}
+
+static void what_a_resumed_run_writes_again_replaces_the_old(void **state)
+{
+    (void)state;
+    made m = made_run("resumed");
+    make_run(&m);
+    FILE *f = made_file("resumed", "metrics.jsonl");
+    for (int step = 1; step <= 10; step++)
+        fprintf(f, "{\"kind\":\"train\",\"step\":%d,\"epoch\":1,\"seconds\":%d,\"loss\":1}\n", step, step);
+    for (int step = 6; step <= 8; step++)
+        fprintf(f, "{\"kind\":\"train\",\"step\":%d,\"epoch\":1,\"seconds\":%d,\"loss\":2}\n", step, step);
+    fclose(f);
+    yk_run r = load_made("resumed");
+    assert_int_equal(r.train.n, 8);
+    for (size_t i = 0; i < 8; i++)
+        assert_true(r.train.row[i].step == (double)(i + 1) && r.train.row[i].loss == (i < 5 ? 1.0 : 2.0));
+    yk_run_fini(&r);
+}
+
+static void a_huge_log_keeps_its_extremes_and_its_means(void **state)
+{
+    (void)state;
+    enum { LINES = 5 * YK_RUN_ROWS };
+    made m = made_run("huge");
+    make_run(&m);
+    FILE *f = made_file("huge", "metrics.jsonl"), *g = made_file("huge", "worker-0/resources.jsonl");
+    for (int i = 1; i <= LINES; i++) {
+        fprintf(f, "{\"kind\":\"train\",\"step\":%d,\"epoch\":1,\"seconds\":%d,\"loss\":%d}\n", i, i,
+                i == 123457   ? 9
+                : i == 200001 ? -9
+                              : i % 2);
+        fprintf(g, "{\"kind\":\"sample\",\"seconds\":%d,\"cpu_user\":%d,\"cpu_system\":0}\n", i, i % 2);
+    }
+    fclose(f);
+    fclose(g);
+    yk_run r = load_made("huge");
+    bool high = false, low = false;
+    assert_true(r.thinned && r.train.n <= YK_RUN_ROWS && r.train.n >= YK_RUN_ROWS / 4);
+    assert_true(r.train.row[0].step == 1.0 && r.train.row[r.train.n - 1].step == (double)LINES);
+    for (size_t i = 0; i < r.train.n; i++) {
+        high |= r.train.row[i].loss == 9.0 && r.train.row[i].step == 123457.0;
+        low |= r.train.row[i].loss == -9.0;
+        if (i)
+            assert_true(r.train.row[i].step > r.train.row[i - 1].step);
+    }
+    assert_true(high && low);
+    assert_true(r.worker[0].sample.n <= YK_RUN_ROWS);
+    assert_float_equal(r.worker[0].mean.cpu, 0.5, 1e-5);
+    yk_run_fini(&r);
+}
+
+static void runs_are_found_and_named(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"sweep/batch=100", "sweep/batch=20", "sweep/batch=5",
+                                        "sweep/deep/er/run"};
+    for (size_t i = 0; i < 4; i++) {
+        made m = made_run(names[i]);
+        m.lines = 2;
+        m.samples = 2;
+        make_run(&m);
+    }
+    made_folder("sweep/batch=5/checkpoints/step-1", ""); /* nobody looks in there */
+    fclose(made_file("sweep/batch=5/checkpoints", "metrics.jsonl"));
+    made_folder("empty", "");
+    yk_run_list l;
+    char sweep[300], one[300], empty[300];
+    snprintf(sweep, sizeof sweep, "%s/", in_folder("sweep"));
+    snprintf(one, sizeof one, "%s/.", in_folder("sweep/batch=20"));
+    snprintf(empty, sizeof empty, "%s", in_folder("empty"));
+    char *paths[] = {one, sweep};
+    assert_int_equal(yk_runs_find(paths, 2, &l), YK_OK);
+    assert_int_equal(l.n, 4); /* batch=20 once, where it was named */
+    assert_string_equal(l.run[0].name, "batch=20");
+    assert_string_equal(l.run[1].name, "batch=5");
+    assert_string_equal(l.run[2].name, "batch=100");
+    assert_string_equal(l.run[3].name, "run");
+    yk_run_list_fini(&l);
+
+    made m = made_run("other/batch=5"); /* the same last name: both get longer */
+    m.lines = m.samples = 2;
+    make_run(&m);
+    char other[300];
+    snprintf(other, sizeof other, "%s", in_folder("other"));
+    char *both[] = {sweep, other};
+    assert_int_equal(yk_runs_find(both, 2, &l), YK_OK);
+    assert_int_equal(l.n, 5);
+    assert_string_equal(l.run[0].name, "sweep/batch=5");
+    assert_string_equal(l.run[4].name, "other/batch=5");
+    yk_run_list_fini(&l);
+
+    char *none[] = {empty};
+    assert_error(yk_runs_find(none, 1, &l), YK_EUSAGE, "holds no run");
+    snprintf(other, sizeof other, "%s", in_folder("nowhere"));
+    char *missing[] = {other};
+    assert_error(yk_runs_find(missing, 1, &l), YK_EUSAGE, "No such file");
+    snprintf(other, sizeof other, "%s/sweep/batch=5/metrics.jsonl", folder);
+    assert_error(yk_runs_find(missing, 1, &l), YK_EUSAGE, "is not a folder");
+}
+
+static void flatness_needs_enough_tests_and_forgives_noise(void **state)
+{
+    (void)state;
+    yk_metric row[50];
+    yk_metrics e = {row, 50, 50};
+    yk_flat flat;
+    for (int i = 0; i < 50; i++)
+        row[i] = (yk_metric){.step = i,
+                             .epoch = i + 1,
+                             .seconds = i + 1,
+                             .test_auc = NAN,
+                             .train_loss = NAN,
+                             .test_loss = NAN,
+                             .test_accuracy = i < 36 ? 0.5 + 0.01 * i : 0.87 + 0.0004 * (i % 3)};
+    yk_flat_find(&e, &flat);
+    assert_true(flat.known && flat.flat);
+    assert_string_equal(flat.what, "test accuracy");
+    assert_true(flat.epoch == 37.0);
+    assert_float_equal(flat.rest, 0.26, 1e-9);
+    for (int i = 36; i < 50; i++) /* it still gets better: nothing to say */
+        row[i].test_accuracy = 0.86 + 0.004 * (i - 36);
+    yk_flat_find(&e, &flat);
+    assert_true(flat.known && !flat.flat);
+    e.n = 3;
+    yk_flat_find(&e, &flat);
+    assert_true(!flat.known);
+    e.n = 50;
+    for (int i = 0; i < 50; i++) /* overfitting */
+        row[i].test_loss = i < 20 ? 2.0 - 0.08 * i : 0.48 + 0.01 * (i - 20);
+    yk_flat_find(&e, &flat);
+    assert_true(flat.worse && flat.low_epoch == 20.0);
+    assert_float_equal(flat.last, 0.77, 1e-9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_line_is_read_field_by_field),
+        cmocka_unit_test(numbers_are_those_of_strtod),
+        cmocka_unit_test(a_whole_run_is_read),
+        cmocka_unit_test(what_is_missing_is_not_known),
+        cmocka_unit_test(half_a_line_and_other_rubbish_are_left_out),
+        cmocka_unit_test(what_a_resumed_run_writes_again_replaces_the_old),
+        cmocka_unit_test(a_huge_log_keeps_its_extremes_and_its_means),
+        cmocka_unit_test(runs_are_found_and_named),
+        cmocka_unit_test(flatness_needs_enough_tests_and_forgives_noise),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
