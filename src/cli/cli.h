@@ -4,15 +4,19 @@
 
 #include "base/status.h"
 #include <signal.h>
+#include <stdbool.h>
 
 int yk_cmd_train(int argc, char **argv);
 int yk_cmd_eval(int argc, char **argv);
 int yk_cmd_predict(int argc, char **argv);
 int yk_cmd_data(int argc, char **argv);
+int yk_cmd_report(int argc, char **argv);
+int yk_cmd_sweep(int argc, char **argv);
 
 /* When the program began (base/clock.h), and whether SIGINT or SIGTERM came. */
 extern double yk_cli_started;
-extern volatile sig_atomic_t yk_cli_stop;
+extern volatile sig_atomic_t yk_cli_stop, yk_cli_stop_again;
+extern bool yk_cli_launcher; /* a second signal only sets yk_cli_stop_again */
 
 /* Reports this thread's error, if any, and gives the exit status. */
 int yk_cli_exit(yk_status status);

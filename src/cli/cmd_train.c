@@ -1,18 +1,18 @@
 #include "cli/cli.h"
+#include "cli/launch.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/show_model.h"
-#include "train/train.h"
+#include "train/summary.h"
 #include <argp.h>
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <unistd.h>
 
 /* ---- options: the table of train/config.h as argp sees it ---- */
 
@@ -96,95 +96,68 @@ static yk_status configure(arguments *a)
 
 /* ---- results ---- */
 
-static json_t *real(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
-static json_t *text(const char *s)
-{
-    json_t *j = s ? json_string(s) : NULL;
-    return j ? j : json_null();
-}
-
-static json_t *histogram(const yk_staleness *s)
-{
-    if (!s->observed)
-        return json_null();
-    json_t *buckets = json_array();
-    int last = YK_STALENESS_BUCKETS;
-    while (last > 1 && !s->bucket[last - 1])
-        last--;
-    for (int b = 0; b < last; b++)
-        json_array_append_new(buckets, json_integer((json_int_t)s->bucket[b]));
-    return json_pack("{s:I, s:o, s:o, s:o}", "observed", (json_int_t)s->observed, "mean", real(s->mean),
-                     "max", real(s->max), "counts_0_1_2to3_4to7_and_so_on", buckets);
-}
-
-static void put(json_t *o, const char *name, json_t *value)
-{
-    json_object_set_new(o, name, value);
-}
-
 static yk_status print_json(const yk_config *c, const yk_result *r)
 {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    double cpu = (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec * 1e-6 +
-                 (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec * 1e-6;
-    json_t *o = json_object();
-    if (!o)
-        return yk_fail_memory(1024, "the results");
-    put(o, "model", text(c->model));
-    put(o, "data", text(c->data));
-    put(o, "mode", text(r->staleness == 0 ? "sync" : "async"));
-    put(o, "staleness", r->staleness == YK_ASYNC ? json_null() : json_integer((json_int_t)r->staleness));
-    put(o, "workers", json_integer(r->workers));
-    put(o, "ranks", json_integer(1));
-    put(o, "servers", json_integer(0));
-    put(o, "threads", json_integer(c->threads));
-    put(o, "batch", json_integer(c->batch));
-    put(o, "global_batch", json_integer(c->batch * r->workers));
-    put(o, "optimizer", text(c->optimizer ? c->optimizer : "sgd"));
-    put(o, "lr", real(r->lr));
-    put(o, "parameters", json_integer((json_int_t)r->params));
-    put(o, "epochs", json_integer((json_int_t)r->epochs));
-    put(o, "steps", json_integer((json_int_t)r->steps));
-    put(o, "examples", json_integer((json_int_t)r->examples));
-    put(o, "seconds", real(r->seconds));
-    put(o, "train_seconds", real(r->train_seconds));
-    put(o, "load_seconds", real(r->load_seconds));
-    put(o, "eval_seconds", real(r->eval_seconds));
-    put(o, "checkpoint_seconds", real(r->checkpoint_seconds));
-    put(o, "first_step_seconds", real(r->first_step_seconds));
-    put(o, "steps_per_second", real((double)(r->steps - r->resumed_from) / r->train_seconds));
-    put(o, "examples_per_second", real((double)r->trained_here / r->train_seconds));
-    put(o, "train_loss", real(r->train_loss));
-    put(o, "test_loss", r->tested ? real(r->test.loss) : json_null());
-    put(o, "test_accuracy", r->tested ? real(r->test.accuracy) : json_null());
-    put(o, "test_auc", r->tested ? real(r->test.auc) : json_null());
-    put(o, "majority_accuracy", r->tested ? real(r->test.majority_accuracy) : json_null());
-    put(o, "best_loss", r->best_known ? real(r->best.loss) : json_null());
-    put(o, "best_auc", r->best_known ? real(r->best.auc) : json_null());
-    put(o, "bad_records", json_integer((json_int_t)r->bad_records));
-    put(o, "observed_staleness", histogram(&r->observed));
-    put(o, "hot_keys", json_integer((json_int_t)r->observed.hot));
-    put(o, "bytes_sent", json_integer(0)); /* one process: nothing goes over a network */
-    put(o, "bytes_received", json_integer(0));
-    put(o, "peak_rss_bytes", json_integer((json_int_t)usage.ru_maxrss * 1024));
-    put(o, "cpu_seconds", real(cpu));
-    put(o, "verdict", json_null());
-    put(o, "interrupted", json_boolean(r->interrupted));
-    put(o, "run", text(r->run_dir));
-    put(o, "checkpoint", text(r->checkpoint));
-    char *line = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    json_decref(o);
-    if (!line)
-        return yk_fail_memory(4096, "the results");
+    char *line;
+    yk_status st = yk_result_json(c, r, &line);
+    if (st)
+        return st;
     bool ok = printf("%s\n", line) > 0 && fflush(stdout) == 0;
     free(line);
     return ok ? YK_OK
               : yk_fail(YK_ESYSTEM, "the results could not be written to stdout: %s", strerror(errno));
+}
+
+static void print_verdict(const yk_verdict *v)
+{
+    printf("held back by   %s\n", v->text);
+    if (v->advice[0])
+        printf("               %s\n", v->advice);
+    for (int i = 0; i < v->nestimates; i++)
+        printf("%s%s: %.2f x", i ? ", " : "               estimated: ", v->estimate[i].change,
+               v->estimate[i].speedup);
+    if (v->nestimates)
+        printf(" the examples/s\n");
+}
+
+/* "12.3 KB" */
+static const char *bytes(double n, char *text, size_t size)
+{
+    const char *unit[] = {"B", "KB", "MB", "GB", "TB"};
+    int u = 0;
+    for (; n >= 1000.0 && u < 4; u++)
+        n /= 1000.0;
+    snprintf(text, size, u ? "%.1f %s" : "%.0f %s", n, unit[u]);
+    return text;
+}
+
+static void print_traffic(const yk_result *r)
+{
+    char a[32], b[32];
+    if (!r->report)
+        return;
+    double sent = 0.0, received = 0.0, rounds = (double)(r->steps - r->resumed_from);
+    if (r->staleness)
+        rounds /= r->workers; /* steps are counted over all workers */
+    for (int i = r->servers; i < r->ranks; i++)
+        for (int p = 0; p < YK_PURPOSES; p++) {
+            sent += (double)r->report[i].traffic[p].sent / r->workers;
+            received += (double)r->report[i].traffic[p].received / r->workers;
+        }
+    if (rounds > 0.0)
+        printf("traffic        %s sent and %s received per worker and step\n",
+               bytes(sent / rounds, a, sizeof a), bytes(received / rounds, b, sizeof b));
+    for (int p = 0; p < YK_PURPOSES; p++)
+        if (r->traffic[p].sent)
+            printf("  %-12s %s in %llu messages, of all processes\n", yk_purpose_name[p],
+                   bytes((double)r->traffic[p].sent, a, sizeof a),
+                   (unsigned long long)r->traffic[p].messages_sent);
+    if (r->late)
+        printf("late           %llu gradients came after their step was over and were dropped\n",
+               (unsigned long long)r->late);
+    if (r->lost || r->joined)
+        printf("workers        %d lost (%llu examples dealt again), %d joined\n", r->lost,
+               (unsigned long long)r->returned, r->joined);
 }
 
 static yk_status print_table(const yk_result *r)
@@ -227,11 +200,53 @@ static yk_status print_table(const yk_result *r)
     if (s->hot)
         printf("copies         %u hottest parameters per worker, merged every %.0f examples\n", s->hot,
                s->merge_every);
+    if (r->watched.nprocesses)
+        print_verdict(&r->watched.verdict);
+    print_traffic(r);
     if (r->run_dir)
         printf("kept in        %s\n", r->run_dir);
     return fflush(stdout)
                ? yk_fail(YK_ESYSTEM, "the results could not be written to stdout: %s", strerror(errno))
                : YK_OK;
+}
+
+static yk_status tell(const yk_config *config, const yk_result *result)
+{
+    yk_status st = YK_OK;
+    if (result->interrupted && result->run_dir)
+        yk_note("stopped by a signal at step %llu, saved in %s; go on with: yoke train --out %s --resume",
+                (unsigned long long)result->steps, result->checkpoint, result->run_dir);
+    else if (result->interrupted)
+        yk_note("stopped by a signal at step %llu; with --out none nothing is saved",
+                (unsigned long long)result->steps);
+    if (result->description)
+        st = config->json ? yk_show_model_json(stdout, config->model, result->description)
+                          : yk_show_model(stdout, config->model, result->description);
+    else
+        st = config->json ? print_json(config, result) : print_table(result);
+    if (!st && result->profile)
+        yk_show_profile(stderr, result->profile);
+    return st;
+}
+
+/* A process of a job says how it ended; one that failed ends the others, too. */
+static int leave(yk_config *config, yk_result *result, yk_status st)
+{
+    yk_comm *comm = result->comm;
+    const int code = yk_cli_exit(st);
+    if (comm && (st || yk_comm_rank(comm) == 0))
+        yk_launch_ended(st, result->interrupted);
+    if (comm && st)
+        yk_comm_abort(comm, code);
+    const bool clean = result->clean;
+    yk_comm_stop(comm, clean);
+    yk_result_fini(result);
+    yk_config_fini(config);
+    if (comm && !clean) { /* somebody is gone: MPI's own way out would wait for it */
+        fflush(NULL);
+        _exit(code);
+    }
+    return code;
 }
 
 int yk_cmd_train(int argc, char **argv)
@@ -253,26 +268,23 @@ int yk_cmd_train(int argc, char **argv)
     char name[] = "yoke train";
     argv[0] = name;
     argp_parse(&argp, argc, argv, 0, NULL, &a);
+    yk_train_begun = yk_launch_begun;
     yk_result result = {0};
     yk_status st = configure(&a);
+    if (!st && yk_launch_wanted(&config) && !config.join)
+        st = yk_config_check(&config); /* once, not by every process */
+    if (!st && yk_launch_wanted(&config)) {
+        yk_log_quiet(config.quiet);
+        yk_cli_launcher = true;
+        const int code = yk_launch(&config, argc, argv);
+        yk_config_fini(&config);
+        return code;
+    }
     if (!st) {
         yk_log_quiet(config.quiet);
         st = yk_train(&config, &yk_cli_stop, yk_cli_started, &result);
     }
-    if (!st && result.interrupted && result.run_dir)
-        yk_note("stopped by a signal at step %llu, saved in %s; go on with: yoke train --out %s --resume",
-                (unsigned long long)result.steps, result.checkpoint, result.run_dir);
-    else if (!st && result.interrupted)
-        yk_note("stopped by a signal at step %llu; with --out none nothing is saved",
-                (unsigned long long)result.steps);
-    if (!st && result.description)
-        st = config.json ? yk_show_model_json(stdout, config.model, result.description)
-                         : yk_show_model(stdout, config.model, result.description);
-    else if (!st)
-        st = config.json ? print_json(&config, &result) : print_table(&result);
-    if (!st && result.profile)
-        yk_show_profile(stderr, result.profile);
-    yk_result_fini(&result);
-    yk_config_fini(&config);
-    return yk_cli_exit(st);
+    if (!st && result.chief)
+        st = tell(&config, &result);
+    return leave(&config, &result, st);
 }

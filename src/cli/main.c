@@ -5,10 +5,12 @@
 #include "kern/isa.h"
 #include <argp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 double yk_cli_started;
-volatile sig_atomic_t yk_cli_stop;
+volatile sig_atomic_t yk_cli_stop, yk_cli_stop_again;
+bool yk_cli_launcher;
 
 static const char help[] =
     "yoke trains linear models and convolutional networks by stochastic gradient descent, from one thread to "
@@ -18,6 +20,8 @@ static const char help[] =
     "  yoke train     train a model                     yoke train --model softmax --data synth:digits\n"
     "  yoke eval      loss, accuracy and AUC of a model yoke eval --checkpoint runs/x --data idx:DIR\n"
     "  yoke predict   probabilities, a line an example  yoke predict --checkpoint runs/x --data new.libsvm\n"
+    "  yoke sweep     a grid of runs, compared          yoke sweep experiments/softmax.ini --quick\n"
+    "  yoke report    one page about some runs          yoke report runs/sync runs/async -o compare.html\n"
     "  yoke data      gen, convert, inspect             yoke data inspect clicks.tfrecord\n"
     "  yoke version   version and instruction set\n"
     "\n"
@@ -37,7 +41,11 @@ static void on_signal(int signal)
     if (!yk_cli_stop)
         first = yk_now();
     else if (yk_now() - first >
-             0.5) { /* a second one (not the same one again, sent to the group as well): at once */
+             0.5) {            /* a second one (not the same one again, sent to the group as well): at once */
+        if (yk_cli_launcher) { /* it has to end others first */
+            yk_cli_stop_again = signal;
+            return;
+        }
         struct sigaction plain = {.sa_handler = SIG_DFL};
         sigaction(signal, &plain, NULL);
         raise(signal);
@@ -50,9 +58,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } commands[] = {
-        {"train", yk_cmd_train}, {"eval", yk_cmd_eval}, {"predict", yk_cmd_predict}, {"data", yk_cmd_data}};
-    yk_cli_started = yk_now();
+    } commands[] = {{"train", yk_cmd_train}, {"eval", yk_cmd_eval},     {"predict", yk_cmd_predict},
+                    {"data", yk_cmd_data},   {"report", yk_cmd_report}, {"sweep", yk_cmd_sweep}};
+    const char *started = getenv("YK_STARTED"); /* by a launcher, which began then */
+    yk_cli_started = started ? atof(started) : yk_now();
     argp_err_exit_status = yk_status_exit(YK_EUSAGE);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write error, not a death */
 
@@ -61,6 +70,7 @@ int main(int argc, char **argv)
         struct sigaction action = {.sa_handler = on_signal};
         sigaction(SIGINT, &action, NULL);
         sigaction(SIGTERM, &action, NULL);
+        sigaction(SIGUSR1, &action, NULL); /* the launcher's word to save and end, by way of mpirun */
     }
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(command, commands[i].name) == 0)
@@ -75,5 +85,6 @@ int main(int argc, char **argv)
         return argc < 2 ? yk_status_exit(YK_EUSAGE) : 0;
     }
     return yk_cli_exit(yk_fail(
-        YK_EUSAGE, "there is no command %s; there are: train, eval, predict, data, version", command));
+        YK_EUSAGE, "there is no command %s; there are: train, eval, predict, sweep, report, data, version",
+        command));
 }

@@ -1,0 +1,142 @@
+#include "cli/child.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TICK_MS = 250, READ_BYTES = 1 << 16, MOST_TEXT = 64 << 20 };
+
+static volatile pid_t running; /* 0: none */
+
+static void on_signal(int signal, siginfo_t *info, void *context)
+{
+    (void)context;
+    int kept = errno;
+    yk_cli_stop = signal;
+    /* Ctrl-C at a terminal reaches the child as well, without our help; twice would mean at once. */
+    if (running > 0 && info->si_code != SI_KERNEL)
+        kill(running, signal);
+    errno = kept;
+}
+
+void yk_child_catch_signals(void)
+{
+    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* In the child, after the fork: only what is safe there. */
+static void become(const char *const *argv, int out, int log, pid_t parent, const sigset_t *mask)
+{
+    int null = open("/dev/null", O_RDONLY);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent || dup2(null, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
+        dup2(log, STDERR_FILENO) < 0)
+        _exit(127);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execv("/proc/self/exe", (char *const *)argv);
+    _exit(127);
+}
+
+static yk_status start(const char *const *argv, int out, int log)
+{
+    sigset_t block, before;
+    sigemptyset(&block);
+    sigaddset(&block, SIGINT);
+    sigaddset(&block, SIGTERM);
+    sigprocmask(SIG_BLOCK, &block, &before); /* no signal may come between the fork and knowing of it */
+    yk_status st = YK_OK;
+    pid_t parent = getpid(), pid = yk_cli_stop ? 0 : fork();
+    if (yk_cli_stop)
+        st = yk_fail(YK_ESTOP, "stopped by a signal");
+    else if (pid < 0)
+        st = yk_fail(YK_ESYSTEM, "cannot start another process: %s", strerror(errno));
+    else if (pid == 0)
+        become(argv, out, log, parent, &before);
+    running = pid > 0 ? pid : 0;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return st;
+}
+
+/* Appends what is there to the text; *open_out: whether more may come. */
+static yk_status take(int fd, yk_child *c, bool *open_out)
+{
+    char *grown = yk_grow(c->text, &c->cap, c->size + READ_BYTES + 1, 1, "the output of a run");
+    if (!grown)
+        return YK_ESYSTEM;
+    c->text = grown;
+    ssize_t n = read(fd, c->text + c->size, READ_BYTES);
+    *open_out = n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
+    if (n > 0 && c->size < MOST_TEXT) /* more than that is no result; it is read on and forgotten */
+        c->size += (size_t)n;
+    c->text[c->size] = '\0';
+    return YK_OK;
+}
+
+/* Until its stdout is closed or it has ended, whichever comes first: somebody whom it started may keep stdout open. */
+static yk_status follow(int fd, void (*tick)(void *), void *me, yk_child *c, int *wait_out)
+{
+    bool open = true, ended = false;
+    yk_status st = YK_OK;
+    while (!st && open && !ended) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int ready = poll(&p, 1, TICK_MS);
+        if (ready > 0)
+            st = take(fd, c, &open);
+        else if (ready == 0)
+            ended = waitpid(running, wait_out, WNOHANG) == running;
+        if (tick)
+            tick(me);
+    }
+    for (struct pollfd p = {.fd = fd, .events = POLLIN}; !st && open && poll(&p, 1, 0) > 0;)
+        st = take(fd, c, &open);
+    if (st)
+        kill(running, SIGTERM);
+    while (!ended)
+        ended = waitpid(running, wait_out, 0) == running || errno != EINTR;
+    return st;
+}
+
+yk_status yk_child_run(const char *const *argv, const char *log, bool append, void (*tick)(void *), void *me,
+                       yk_child *out)
+{
+    *out = (yk_child){0};
+    double began = yk_now();
+    int ends[2], status = 0;
+    int file = open(log, O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0666);
+    if (file < 0)
+        return yk_fail_path(log, "cannot write", errno);
+    if (pipe2(ends, O_CLOEXEC)) {
+        close(file);
+        return yk_fail(YK_ESYSTEM, "cannot make a pipe: %s", strerror(errno));
+    }
+    yk_status st = start(argv, ends[1], file);
+    close(ends[1]);
+    close(file);
+    if (!st)
+        st = follow(ends[0], tick, me, out, &status);
+    running = 0;
+    close(ends[0]);
+    out->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    out->seconds = yk_now() - began;
+    if (!st && !out->text && !(out->text = strdup("")))
+        st = yk_fail_memory(1, "the output of a run");
+    return st;
+}
+
+void yk_child_fini(yk_child *c)
+{
+    free(c->text);
+    *c = (yk_child){0};
+}

@@ -1,0 +1,85 @@
+#include "cli/overhear.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool has(const char *text, size_t n, const char *const *known)
+{
+    for (; *known; known++)
+        if (memmem(text, n, *known, strlen(*known)))
+            return true;
+    return false;
+}
+
+/* "mpirun noticed that process rank 2 with PID 0 on node x exited on signal 9 (Killed)." without its first words */
+static void keep_death(yk_overheard *o)
+{
+    const char *at = memmem(o->block, o->nblock, "process rank ", 13);
+    if (!at || *o->died)
+        return;
+    size_t n = 0;
+    for (; at < o->block + o->nblock && *at != '.' && n < sizeof o->died - 1; at++)
+        if (*at != '\n' || (n && o->died[n - 1] != ' '))
+            o->died[n++] = *at == '\n' ? ' ' : *at;
+    o->died[n] = '\0';
+}
+
+static void end_block(yk_overheard *o)
+{
+    static const char *const known[] = {"noticed that process rank",
+                                        "MPI_ABORT was invoked",
+                                        "improperly",
+                                        "Primary job  terminated normally",
+                                        "mpirun detected that one or more",
+                                        "lost communication with",
+                                        NULL};
+    if (memmem(o->block, o->nblock, "noticed that process rank", 25))
+        keep_death(o);
+    if (!has(o->block, o->nblock, known))
+        fwrite(o->block, 1, o->nblock, stderr);
+    o->nblock = 0;
+}
+
+static void take_line(yk_overheard *o, const char *line, size_t n)
+{
+    /* meant for Open MPI's authors */
+    static const char *const known[] = {"PMIX ERROR: ", "[warn] Epoll ",
+                                        "event_base_loop: ", "ORTE_ERROR_LOG", NULL};
+    if (line[0] == '\001') { /* launch.c: said to the launcher alone */
+        o->begun |= strncmp(line + 1, "begun", 5) == 0;
+        if (o->ended < 0)
+            sscanf(line + 1, "ended %d", &o->ended);
+        return;
+    }
+    if (n > 40 && strspn(line, "-") >= n - 1) {
+        if (o->in_block)
+            end_block(o);
+        o->in_block = !o->in_block;
+    } else if (o->in_block) {
+        const size_t room = sizeof o->block - o->nblock, m = n < room ? n : room;
+        memcpy(o->block + o->nblock, line, m);
+        o->nblock += m;
+    } else if (!has(line, n, known)) {
+        fwrite(line, 1, n, stderr);
+    }
+}
+
+void yk_overhear(yk_overheard *o)
+{
+    ssize_t got;
+    while ((got = read(o->from, o->text + o->n, sizeof o->text - 1 - o->n)) > 0) {
+        o->n += (size_t)got;
+        o->text[o->n] = '\0';
+        for (char *end; (end = memchr(o->text, '\n', o->n));) {
+            const size_t line = (size_t)(end + 1 - o->text);
+            take_line(o, o->text, line);
+            memmove(o->text, end + 1, o->n -= line);
+        }
+        if (o->n && (o->text[0] == '\r' || o->n == sizeof o->text - 1)) { /* a progress line has no end */
+            fwrite(o->text, 1, o->n, stderr);
+            o->n = 0;
+        }
+    }
+    fflush(stderr);
+}

@@ -1,0 +1,31 @@
+/* What a job writes to stderr, on its way to ours: lines of ranks pass as they are; Open MPI's own are shortened to what a
+ * user can do something with.
+ *
+ *     yk_overheard o = {.from = pipe};        // not blocking
+ *     yk_overhear(&o);                        // now and then, and once more at the end
+ *     o.died                                  // "process rank 2 ... exited on signal 9 (Killed)", or ""
+ *
+ * mpirun puts what it has to say between two lines of dashes. That a process died is kept for the launcher to tell; what only
+ * repeats that a job ends (a rank called abort, or left without a farewell) is left out; all else passes.
+ */
+#ifndef YK_CLI_OVERHEAR_H
+#define YK_CLI_OVERHEAR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct {
+    int from;
+    char text[16384];
+    size_t n;
+    bool in_block; /* between the dashes */
+    char block[8192];
+    size_t nblock;
+    char died[256];
+    bool begun; /* rank 0 said that the processes have found each other */
+    int ended; /* the status that rank 0, or the first that failed, ended with; -1: none has (to be set beforehand) */
+} yk_overheard;
+
+void yk_overhear(yk_overheard *o);
+
+#endif

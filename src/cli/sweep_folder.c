@@ -1,0 +1,245 @@
+#include "cli/sweep_folder.h"
+
+#include "base/log.h"
+#include "train/checkpoint.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- paths and files */
+
+static char *join(const char *folder, const char *name)
+{
+    char *path;
+    if (asprintf(&path, "%s/%s", folder, name) >= 0)
+        return path;
+    yk_fail_memory(strlen(folder) + strlen(name), "a path");
+    return NULL;
+}
+
+char *yk_sweep_folder_path(const char *path, const yk_sweep_run *run, const char *name)
+{
+    char *folder = join(path, run->folder);
+    if (!folder || !name)
+        return folder;
+    char *file = join(folder, name);
+    free(folder);
+    return file;
+}
+
+static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *f)
+{
+    (void)s, (void)kind, (void)f;
+    return remove(path);
+}
+
+yk_status yk_sweep_folder_remove(const char *path)
+{
+    if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT)
+        return YK_OK;
+    return yk_fail_path(path, "cannot remove what is left of a run", errno);
+}
+
+/* All of a text file; the caller frees. NULL in *out: there is none. */
+static yk_status read_text(const char *path, char **out, size_t *size_out)
+{
+    *out = NULL;
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return errno == ENOENT ? YK_OK : yk_fail_path(path, "cannot read", errno);
+    char *text = NULL, part[4096];
+    FILE *memory = open_memstream(&text, size_out);
+    if (!memory) {
+        fclose(f);
+        return yk_fail_memory(sizeof part, "a file");
+    }
+    for (size_t n; (n = fread(part, 1, sizeof part, f)) > 0;)
+        fwrite(part, 1, n, memory);
+    bool bad = ferror(f);
+    yk_status st = bad ? yk_fail_path(path, "cannot read", errno) : YK_OK;
+    bad = ferror(memory);
+    if ((fclose(memory) || bad) && !st)
+        st = yk_fail_memory(sizeof part, "a file");
+    fclose(f);
+    if (st)
+        free(text);
+    else
+        *out = text;
+    return st;
+}
+
+static yk_status write_text(const char *path, const char *text, size_t size)
+{
+    yk_file *f;
+    yk_status st = yk_file_create(path, &f);
+    return st ? st : yk_file_close(f, yk_file_write(f, text, size));
+}
+
+/* ---- the plan that is kept */
+
+/* Where two plans part, as a line number, with the line of the one that was begun. */
+static int first_difference(const char *was, const char *is, int *length_out, const char **line_out)
+{
+    int number = 1;
+    const char *line = was;
+    for (; *was && *was == *is; was++, is++)
+        if (*was == '\n')
+            number++, line = was + 1;
+    *line_out = line;
+    *length_out = (int)strcspn(line, ":\n");
+    return number;
+}
+
+static yk_status compare_plan(const yk_sweep_plan *plan, const char *folder, const char *was, const char *is,
+                              bool force)
+{
+    if (strcmp(was, is) == 0)
+        return YK_OK;
+    const char *line;
+    int length, number = first_difference(was, is, &length, &line);
+    if (force) {
+        yk_note("%s was begun with other runs (from %.*s on); what is the same is kept", folder, length,
+                line);
+        return YK_OK;
+    }
+    return yk_fail(
+        YK_EUSAGE,
+        "%s: it is not what %s was begun with (there, run %d is '%.*s' with other options, or there "
+        "are fewer). Choose another --out; or --force: what is the same is kept, the other runs "
+        "are made anew; the old file is %s/sweep.ini",
+        plan->file.path, folder, number, length, line, folder);
+}
+
+/* Neither empty nor of a sweep. */
+static bool is_foreign(const char *path)
+{
+    DIR *d = opendir(path);
+    bool empty = true, ours = false;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        ours |= strcmp(e->d_name, "plan.txt") == 0;
+        empty &=
+            strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || strcmp(e->d_name, "lock") == 0;
+    }
+    if (d)
+        closedir(d);
+    return !empty && !ours;
+}
+
+static yk_status keep_plan(const char *folder, const yk_sweep_plan *plan, bool force)
+{
+    char *path = join(folder, "plan.txt"), *copy = join(folder, "sweep.ini"), *was = NULL, *file = NULL;
+    char *is = yk_sweep_plan_text(plan);
+    size_t size, file_size;
+    yk_status st = !path || !copy ? YK_ESYSTEM : is ? YK_OK : yk_fail_memory(4096, "the plan");
+    if (!st)
+        st = read_text(path, &was, &size);
+    if (!st && was)
+        st = compare_plan(plan, folder, was, is, force);
+    if (!st && !(was && strcmp(was, is) == 0)) {
+        st = write_text(path, is, strlen(is)); /* first of all: without it the folder is not a sweep's */
+        if (!st)
+            st = read_text(plan->file.path, &file, &file_size);
+        if (!st && file)
+            st = write_text(copy, file, file_size);
+    }
+    free(path);
+    free(copy);
+    free(was);
+    free(is);
+    free(file);
+    return st;
+}
+
+yk_status yk_sweep_folder_open(const char *path, const yk_sweep_plan *plan, bool force, yk_sweep_folder *out)
+{
+    *out = (yk_sweep_folder){.path = path, .lock = -1};
+    yk_status st = yk_dir_make(path);
+    if (!st && is_foreign(path))
+        st = yk_fail(YK_EUSAGE, "%s holds other things, no sweep: choose another --out", path);
+    char *lock = st ? NULL : join(path, "lock");
+    if (!lock)
+        return st ? st : YK_ESYSTEM;
+    out->lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (out->lock < 0)
+        st = yk_fail_path(lock, "cannot create", errno);
+    else if (flock(out->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        st = yk_fail(YK_EUSAGE,
+                     "%s: another yoke sweep is at work there; wait for it or choose another --out", path);
+    free(lock);
+    return st ? st : keep_plan(path, plan, force);
+}
+
+void yk_sweep_folder_close(yk_sweep_folder *f)
+{
+    if (f->lock >= 0)
+        close(f->lock);
+    f->lock = -1;
+}
+
+/* ---- runs */
+
+/* Whether the run that is there has the options of the plan. Both are compared as files, because not all that can be
+ * said is kept there (--trace and the like). */
+static yk_status compare_options(const char *path, const yk_sweep_run *run, bool *there_out, bool *same_out)
+{
+    char *is = yk_sweep_folder_path(path, run, "config.ini"),
+         *should = yk_sweep_folder_path(path, run, ".should.ini");
+    yk_config a, b;
+    yk_config_init(&a);
+    yk_config_init(&b);
+    *there_out = *same_out = false;
+    yk_status st = is && should ? YK_OK : YK_ESYSTEM;
+    if (!st && access(is, F_OK) == 0) {
+        *there_out = true;
+        st = yk_config_save(&run->config, should);
+        if (!st)
+            st = yk_config_load(&a, should);
+        if (!st) /* one that cannot be read is not the same */
+            *same_out = yk_config_load(&b, is) == YK_OK && yk_sweep_same_config(&a, &b);
+        unlink(should);
+    }
+    yk_config_fini(&a);
+    yk_config_fini(&b);
+    free(is);
+    free(should);
+    return st;
+}
+
+yk_status yk_sweep_folder_look(const char *path, const yk_sweep_run *run, yk_run_seen *seen_out,
+                               json_t **summary_out)
+{
+    bool there, same;
+    *summary_out = NULL;
+    *seen_out = YK_RUN_ABSENT;
+    yk_status st = compare_options(path, run, &there, &same);
+    if (st || !there)
+        return st;
+    if (!same) {
+        *seen_out = YK_RUN_OTHER;
+        return YK_OK;
+    }
+    char *folder = yk_sweep_folder_path(path, run, NULL),
+         *file = yk_sweep_folder_path(path, run, "summary.json"), *checkpoint = NULL;
+    if (!folder || !file)
+        st = YK_ESYSTEM;
+    json_t *summary = st ? NULL : json_load_file(file, 0, NULL);
+    *seen_out = YK_RUN_BEGUN;
+    if (json_is_object(summary) && !json_is_true(json_object_get(summary, "interrupted"))) {
+        *seen_out = YK_RUN_DONE;
+        *summary_out = json_incref(summary);
+    } else if (!st && yk_checkpoint_find(folder, &checkpoint) == YK_OK && checkpoint) {
+        *seen_out = YK_RUN_SAVED;
+    }
+    json_decref(summary);
+    free(checkpoint);
+    free(folder);
+    free(file);
+    return st;
+}

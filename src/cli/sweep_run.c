@@ -1,0 +1,330 @@
+#include "cli/sweep_run.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cli/child.h"
+#include "cli/cli.h"
+#include "cli/sweep_folder.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { IN_A_ROW = 3, SAVE_SECONDS = 5, LAST_BYTES = 4096 };
+
+/* ---- what is told on the way */
+
+static void clock_text(double seconds, char *out, size_t size)
+{
+    long s = lround(fmax(seconds, 0.0));
+    if (s >= 3600)
+        snprintf(out, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(out, size, "%ld:%02ld", s / 60, s % 60);
+}
+
+/* How long run i takes: as long as its point did with other seeds, else as all did on average. 0: not known. */
+static double expected(const yk_sweep *s, size_t i)
+{
+    double same = 0.0, all = 0.0;
+    size_t nsame = 0, nall = 0;
+    for (size_t k = 0; k < s->plan.nruns; k++) {
+        if (s->took[k] <= 0.0)
+            continue;
+        all += s->took[k], nall++;
+        if (s->plan.run[k].point == s->plan.run[i].point)
+            same += s->took[k], nsame++;
+    }
+    return nsame ? same / (double)nsame : nall ? all / (double)nall : 0.0;
+}
+
+/* ", about 1:40 left" for the runs from `first` on, less what was spent on it already. */
+static void left_text(const yk_sweep *s, size_t first, double spent, char *out, size_t size)
+{
+    double left = 0.0;
+    char text[32];
+    *out = '\0';
+    for (size_t i = first; i < s->plan.nruns; i++) {
+        double one = s->took[i] > 0.0 ? 0.0 : expected(s, i); /* what was found done costs nothing */
+        left += i == first ? fmax(one - spent, 0.0) : one;
+    }
+    if (left <= 0.0)
+        return;
+    clock_text(left, text, sizeof text);
+    snprintf(out, size, ", about %s left", text);
+}
+
+static void tick(void *me)
+{
+    const yk_sweep *s = me;
+    char spent[32], left[64];
+    if (!yk_progress_wanted())
+        return;
+    clock_text(yk_now() - s->began, spent, sizeof spent);
+    left_text(s, s->at, yk_now() - s->began, left, sizeof left);
+    yk_progress("run %zu of %zu: %s  %s%s", s->at + 1, s->plan.nruns, s->plan.run[s->at].label, spent, left);
+}
+
+/* "92.10 %, loss 0.2896, AUC 0.7844": what is known of it. */
+static void score_text(const yk_sweep_result *r, char *out, size_t size)
+{
+    double accuracy = yk_sweep_result_number(r, "test_accuracy"), auc = yk_sweep_result_number(r, "test_auc"),
+           loss = yk_sweep_result_number(r, "test_loss"), train = yk_sweep_result_number(r, "train_loss");
+    int n = 0;
+    if (isfinite(accuracy))
+        n = snprintf(out, size, "%.2f %%, test loss %.4f", 100.0 * accuracy, loss);
+    else
+        n = snprintf(out, size, "training loss %.4f", train);
+    if (isfinite(auc) && n > 0 && (size_t)n < size)
+        snprintf(out + n, size - (size_t)n, ", AUC %.4f", auc);
+}
+
+static void tell_done(const yk_sweep *s, size_t i)
+{
+    char score[96], left[64];
+    score_text(&s->result[i], score, sizeof score);
+    left_text(s, i + 1, 0.0, left, sizeof left);
+    yk_note("run %zu of %zu: %s: %s in %.1f s%s", i + 1, s->plan.nruns, s->plan.run[i].label, score,
+            s->took[i], left);
+}
+
+/* ---- one run */
+
+/* On one line, with single blanks. */
+static void flatten(char *text)
+{
+    char *out = text;
+    for (const char *p = text; *p; p++)
+        if (!strchr(" \t\r\n", *p))
+            *out++ = *p;
+        else if (out > text && out[-1] != ' ')
+            *out++ = ' ';
+    while (out > text && out[-1] == ' ')
+        out--;
+    *out = '\0';
+}
+
+char *yk_sweep_last_words(const char *log)
+{
+    static const char mark[] = "yoke: error: ";
+    FILE *f = fopen(log, "re");
+    char *text = calloc(1, LAST_BYTES + 1);
+    if (f && text) {
+        if (fseek(f, -LAST_BYTES, SEEK_END))
+            rewind(f); /* it is shorter than that */
+        text[fread(text, 1, LAST_BYTES, f)] = '\0';
+    }
+    if (f)
+        fclose(f);
+    if (!text)
+        return NULL;
+    char *at = NULL;
+    for (char *p = text; (p = strstr(p, mark)); p++)
+        at = p + strlen(mark);
+    if (!at) { /* then the last line */
+        size_t n = strlen(text);
+        while (n > 0 && text[n - 1] == '\n')
+            text[--n] = '\0';
+        at = strrchr(text, '\n');
+    }
+    if (at)
+        memmove(text, at, strlen(at) + 1);
+    flatten(text);
+    return text;
+}
+
+/* {"yoke", "train", the run's own..., "--out=RUN", "--json", ["--resume",] NULL}; `out` is borrowed. */
+static const char **command_of(const yk_sweep_run *run, const char *out, bool resume)
+{
+    size_t n = 0, k = 0;
+    while (run->argument[n])
+        n++;
+    const char **argv = calloc(n + 6, sizeof *argv);
+    if (!argv)
+        return NULL;
+    argv[k++] = "yoke";
+    argv[k++] = "train";
+    for (size_t i = 0; i < n; i++)
+        argv[k++] = run->argument[i];
+    argv[k++] = out;
+    argv[k++] = "--json";
+    if (resume)
+        argv[k++] = "--resume";
+    return argv;
+}
+
+/* The object that the run left in summary.json, or the one on the last line of its stdout, which is then kept there. */
+static yk_status take_summary(const char *file, const yk_child *child, json_t **out)
+{
+    *out = json_load_file(file, 0, NULL);
+    if (*out)
+        return YK_OK;
+    size_t n = child->size;
+    while (n > 0 && child->text[n - 1] == '\n')
+        n--;
+    const char *end = child->text + n, *begin = memrchr(child->text, '\n', n);
+    begin = memchr(begin ? begin : child->text, '{', (size_t)(end - (begin ? begin : child->text)));
+    *out = begin ? json_loadb(begin, (size_t)(end - begin), 0, NULL) : NULL;
+    if (!json_is_object(*out)) {
+        json_decref(*out);
+        *out = NULL;
+        return YK_OK;
+    }
+    yk_file *f;
+    yk_status st = yk_file_create(file, &f);
+    if (st)
+        return st;
+    yk_file_write(f, begin, (size_t)(end - begin));
+    return yk_file_close(f, yk_file_print(f, "\n"));
+}
+
+static yk_status take_failure(yk_sweep *s, size_t i, const yk_child *child, const char *log)
+{
+    yk_sweep_result *r = &s->result[i];
+    char *words = yk_sweep_last_words(log);
+    if (asprintf(&r->problem, child->status > 128 ? "killed by signal %d: %s" : "exit status %d: %s",
+                 child->status > 128 ? child->status - 128 : child->status,
+                 words && *words ? words : "it said nothing") < 0)
+        r->problem = NULL;
+    free(words);
+    r->state = YK_SWEEP_FAILED;
+    yk_progress_end();
+    yk_warn("run %zu of %zu: %s failed, %s (%s)", i + 1, s->plan.nruns, s->plan.run[i].label,
+            r->problem ? r->problem : "", log);
+    s->failed_in_a_row = child->status == yk_status_exit(YK_EDIVERGED) ? 0 : s->failed_in_a_row + 1;
+    if (s->failed_in_a_row < IN_A_ROW || s->keep_going)
+        return YK_OK;
+    return yk_fail(
+        YK_ELOST,
+        "%d runs in a row failed: the rest is not tried. Put it right and go on with the same command, "
+        "or use --keep-going",
+        IN_A_ROW);
+}
+
+static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *folder, const char *summary_path,
+                           const char *log)
+{
+    const yk_sweep_run *run = &s->plan.run[i];
+    char *out;
+    if (asprintf(&out, "--out=%s", folder) < 0)
+        return yk_fail_memory(strlen(folder), "a path");
+    const char **argv = command_of(run, out, resume);
+    yk_child child = {0};
+    json_t *summary = NULL;
+    yk_status st = argv ? YK_OK : yk_fail_memory(256, "a command line");
+    s->at = i;
+    s->began = yk_now();
+    unlink(summary_path); /* of the part before it was stopped */
+    if (!st)
+        st = yk_child_run(argv, log, resume, tick, s, &child);
+    yk_progress_end();
+    if (!st && child.status == 0)
+        st = take_summary(summary_path, &child, &summary);
+    if (st) {
+        json_decref(summary);
+    } else if (summary) {
+        yk_sweep_result_take(&s->result[i], summary);
+        s->failed_in_a_row = 0;
+        if (s->result[i].state == YK_SWEEP_DONE) {
+            s->took[i] = child.seconds;
+            tell_done(s, i);
+        }
+    } else if (!(yk_cli_stop && child.status > 128)) { /* what a second Ctrl-C kills has not failed */
+        st = take_failure(s, i, &child, log);
+    }
+    yk_child_fini(&child);
+    free(argv);
+    free(out);
+    return st;
+}
+
+/* Makes room for it, runs it, and tidies up. */
+static yk_status run_one(yk_sweep *s, size_t i, yk_run_seen seen)
+{
+    const yk_sweep_run *run = &s->plan.run[i];
+    char *folder = yk_sweep_folder_path(s->path, run, NULL),
+         *log = yk_sweep_folder_path(s->path, run, "log.txt"),
+         *summary = yk_sweep_folder_path(s->path, run, "summary.json"),
+         *models = yk_sweep_folder_path(s->path, run, "checkpoints");
+    yk_status st = folder && log && summary && models ? YK_OK : YK_ESYSTEM;
+    if (!st && seen != YK_RUN_SAVED)
+        st = yk_sweep_folder_remove(folder);
+    if (!st)
+        st = yk_dir_make(folder);
+    if (!st)
+        st = run_child(s, i, seen == YK_RUN_SAVED, folder, summary, log);
+    if (!st && s->plan.file.drop_models && s->result[i].state == YK_SWEEP_DONE)
+        st = yk_sweep_folder_remove(models);
+    free(folder);
+    free(log);
+    free(summary);
+    free(models);
+    return st;
+}
+
+static void take_found(yk_sweep *s, size_t i, json_t *summary)
+{
+    yk_sweep_result_take(&s->result[i], summary);
+    double took = yk_sweep_result_number(&s->result[i], "seconds") +
+                  yk_sweep_result_number(&s->result[i], "load_seconds");
+    s->took[i] = took > 0.0 ? took : 1e-3;
+    s->found++;
+}
+
+/* The figures that there are, also where something went wrong: its text stays. */
+static yk_status save_at_end(const yk_sweep *s, yk_status st)
+{
+    char *words = st ? strdup(yk_error()) : NULL;
+    yk_status saved = yk_sweep_table_save(&s->plan, s->result, s->path);
+    if (st && words)
+        yk_fail(st, "%s", words);
+    free(words);
+    return st ? st : saved;
+}
+
+static yk_status look_at_all(yk_sweep *s, yk_run_seen *seen)
+{
+    yk_status st = YK_OK;
+    for (size_t i = 0; !st && i < s->plan.nruns; i++) {
+        json_t *summary;
+        st = yk_sweep_folder_look(s->path, &s->plan.run[i], &seen[i], &summary);
+        if (!st && seen[i] == YK_RUN_DONE)
+            take_found(s, i, summary);
+        else if (!st && seen[i] == YK_RUN_OTHER && !s->force)
+            st = yk_fail(YK_EUSAGE,
+                         "%s/%s: the run there has other options than the plan; --force makes it anew",
+                         s->path, s->plan.run[i].folder);
+    }
+    if (!st && s->found)
+        yk_note("%zu of %zu runs are there already, in %s", s->found, s->plan.nruns, s->path);
+    return st;
+}
+
+/* What is there from before is looked at first, so that the time that is left can be told. */
+yk_status yk_sweep_run_all(yk_sweep *s)
+{
+    yk_run_seen *seen = calloc(s->plan.nruns, sizeof *seen);
+    if (!seen)
+        return yk_fail_memory(s->plan.nruns * sizeof *seen, "the runs");
+    yk_status st = look_at_all(s, seen);
+    if (st) {
+        free(seen);
+        return st;
+    }
+    double saved = yk_now();
+    for (size_t i = 0; !st && !yk_cli_stop && i < s->plan.nruns; i++) {
+        if (seen[i] == YK_RUN_DONE)
+            continue;
+        if (seen[i] == YK_RUN_SAVED)
+            yk_note("run %zu of %zu: %s was stopped; it goes on", i + 1, s->plan.nruns, s->plan.run[i].label);
+        st = run_one(s, i, seen[i]);
+        if (!st && yk_now() - saved > SAVE_SECONDS) { /* for whoever looks at it meanwhile */
+            st = yk_sweep_table_save(&s->plan, s->result, s->path);
+            saved = yk_now();
+        }
+    }
+    free(seen);
+    st = save_at_end(s, st);
+    return st == YK_ESTOP ? YK_OK : st;
+}
