@@ -2,6 +2,7 @@
 
     ./dev bench                 all rows
     ./dev bench softmax-10      some of them; --list names them
+    ./dev bench cluster         those of several processes (cluster.py)
     ./dev bench --json FILE     also writes the figures to a file;  --quick: once instead of best of three
 
 A rate is the best of a few runs, yoke's and the peer's in turns: a machine that is busy for a moment slows down both.
@@ -390,6 +391,40 @@ def alexnet(b):
     return rows
 
 
+def watch_cost(b):
+    """what phases, samples, metrics and event files cost: a run with them all, and one with none of them, in turns"""
+    works = {"softmax, batch 10": ("--model", "softmax", "--data", b.digits(), "--batch", "10", "--lr", "0.05",
+                                   "--epochs", "10"),
+             "logreg, batch 100": ("--model", "logreg", "--data", f"{CTR}&examples=1000000&seed=1", "--batch", "100",
+                                   "--lr", "0.2", "--epochs", "10")}
+
+    def rate(options, watched):
+        # Both keep nothing but what is measured: the last --out wins, and there is no test.
+        places = ("--out", tempfile.mkdtemp(dir=b.folder) + "/run") if watched else ("--sample-every", "0")
+        os.environ.pop("YK_UNWATCHED", None)
+        if not watched:
+            os.environ["YK_UNWATCHED"] = "1"
+        try:
+            command = [b.yoke, "train", *options, "--test", "none", "--seed", "1", "--json", "--quiet", "--out", "none",
+                       *places]
+            return json.loads(b.run(command).splitlines()[-1])["examples_per_second"]
+        finally:
+            os.environ.pop("YK_UNWATCHED", None)
+
+    rows = []
+    for work, options in works.items():
+        on = off = 0.0
+        for i in range(4 * b.rounds):
+            for watched in (i % 2 == 0, i % 2 == 1):
+                measured = rate(options, watched)
+                on, off = (max(on, measured), off) if watched else (on, max(off, measured))
+        cost = 1 - on / off
+        rows.append(figure(f"watching a run: {work}", human(on, "examples/s"), human(off, "examples/s") + " unwatched",
+                           f"{100 * cost:+.2f} %", "costs < 1 %", cost < 0.01))
+    return rows
+
+
+
 ROWS = {
     "accuracy": accuracy,
     "softmax-10": softmax_10,
@@ -406,6 +441,7 @@ ROWS = {
     "lenet": lenet,
     "lenet-workers": lenet_workers,
     "alexnet": alexnet,
+    "watch-cost": watch_cost,
 }
 
 
@@ -472,4 +508,5 @@ def main():
     return 1 if False in verdicts else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

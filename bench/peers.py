@@ -172,6 +172,54 @@ def net(name, batch, threads):
                       "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
 
 
+def ddp_worker(rank, port, batch, queue):
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    model = nn.parallel.DistributedDataParallel(nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)))
+    images = 4096
+    x, y = torch.rand(images, 1, 28, 28), torch.randint(0, 10, (images,))
+    loss_of = nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
+
+    def epoch():
+        for i in range(0, images, batch):
+            optimizer.zero_grad()
+            loss_of(model(x[i:i + batch]), y[i:i + batch]).backward()
+            optimizer.step()
+        dist.barrier()
+
+    rate = best_rate(epoch, 2 * images)
+    if rank == 0:
+        queue.put((rate, torch.__version__))
+    dist.destroy_process_group()
+
+
+def ddp(batch):
+    """lenet5, two processes of one thread each, DistributedDataParallel over gloo; images/s of both together."""
+    import socket
+
+    import torch.multiprocessing as mp
+
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    context = mp.get_context("spawn")
+    queue = context.SimpleQueue()
+    processes = [context.Process(target=ddp_worker, args=(rank, port, batch, queue)) for rank in (0, 1)]
+    for p in processes:
+        p.start()
+    rate, version = queue.get()
+    for p in processes:
+        p.join()
+    result(rate, "images/s", f"PyTorch {version} DDP, gloo")
+
+
 def logloss(cache, c):
     """min over w, b of mean log-loss + |w|^2 / (2 C n): what a converged logreg has to come near."""
     import scipy.sparse
@@ -197,10 +245,13 @@ def main(args):
         embedding(args[1], int(args[2]), int(args[3]))
     elif verb == "net" and len(args) == 4:
         net(args[1], int(args[2]), int(args[3]))
+    elif verb == "ddp" and len(args) == 2:
+        ddp(int(args[1]))
     elif verb == "logloss" and len(args) == 3:
         logloss(args[1], float(args[2]))
     else:
         sys.exit(__doc__)
 
 
-main(sys.argv[1:])
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -42,7 +42,7 @@ assert not missing, missing
 assert (o["model"], o["mode"], o["staleness"], o["workers"]) == ("softmax", "sync", 0, 2), o
 assert (o["batch"], o["global_batch"], o["epochs"], o["steps"], o["examples"]) == (10, 20, 2, 50, 1000), o
 assert (o["ranks"], o["servers"], o["bytes_sent"], o["bytes_received"]) == (1, 0, 0, 0), o
-assert o["test_auc"] is None and o["verdict"] is None, o
+assert o["test_auc"] is None and ": " in o["verdict"] and o["bottleneck"]["kind"] in o["verdict"], o
 assert o["seconds"] > 0 and o["examples_per_second"] > 0 and o["steps_per_second"] > 0 and o["cpu_seconds"] > 0, o
 assert 1e6 < o["peak_rss_bytes"] < 1e9, o
 assert 0.3 < o["test_accuracy"] <= 1 and 0 < o["test_loss"] < 2.3 and 0.1 <= o["majority_accuracy"] < 0.2, o

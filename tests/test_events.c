@@ -170,6 +170,31 @@ static void test_bytes(void **state)
     assert_int_equal(yk_events_close(e, YK_OK), YK_OK);
 }
 
+/* A graph is an event whose field 4 holds the nodes; what they say is for TensorBoard to read (events_test.py). */
+static void test_graph(void **state)
+{
+    (void)state;
+    yk_events *e;
+    const yk_graph_node node[] = {
+        {.name = "in", .op = "Placeholder", .rank = 1, .shape = {3}},
+        {.name = "d", .op = "dense", .text = "dense 2", .input = "in", .params = 8, .rank = 1, .shape = {2}}};
+    assert_int_equal(yk_events_create(folder, &e), YK_OK);
+    assert_int_equal(yk_events_graph(e, 1.5, node, 0), YK_OK);
+    assert_int_equal(yk_events_graph(e, 1.5, node, 2), YK_OK);
+    assert_int_equal(yk_events_flush(e), YK_OK);
+    load(yk_events_path(e));
+    size_t size;
+    frame(&size);
+    EXPECT("\x22\x04\x22\x02\x08\x15"); /* nothing but the version */
+    const uint8_t *data = frame(&size);
+    assert_int_equal(data[9], 0x22);
+    assert_non_null(memmem(data, size, "\x0a\x02in\x12\x0bPlaceholder\x2a", 18));
+    assert_non_null(memmem(data, size, "\x0a\x01\x64\x12\x05\x64\x65nse\x1a\x02in\x2a", 15));
+    assert_non_null(memmem(data, size, "\x0a\x0aparameters\x12\x02\x18\x08", 16));
+    assert_int_equal(at, file_size);
+    assert_int_equal(yk_events_close(e, YK_OK), YK_OK);
+}
+
 /* Lengths of one, two and three bytes: the message moves by as many when its length is put before it. */
 static void test_long_messages(void **state)
 {
@@ -268,6 +293,17 @@ static yk_status write_samples(const char *where)
         st = yk_events_histogram(e, 1700000000.5, 42, "staleness", &h);
     if (!st)
         st = yk_events_text(e, 1700000000.5, 0, "config", "| a | b |\n|---|---|\n| 1 | ü |");
+    const yk_graph_node node[] = {{.name = "input", .op = "Placeholder", .rank = 3, .shape = {1, 28, 28}},
+                                  {.name = "conv_1",
+                                   .op = "conv",
+                                   .text = "conv 6 5x5 same",
+                                   .input = "input",
+                                   .rank = 3,
+                                   .shape = {6, 28, 28},
+                                   .params = 156},
+                                  {.name = "loss", .op = "softmax_loss", .input = "conv_1"}};
+    if (!st)
+        st = yk_events_graph(e, 1700000000.5, node, 3);
     return yk_events_close(e, st);
 }
 
@@ -281,8 +317,8 @@ int main(int argc, char **argv)
     }
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
-        TEST(test_first_event),      TEST(test_bytes), TEST(test_long_messages), TEST(test_full_disk),
-        TEST(test_nowhere_to_write),
+        TEST(test_first_event),   TEST(test_bytes),     TEST(test_graph),
+        TEST(test_long_messages), TEST(test_full_disk), TEST(test_nowhere_to_write),
     };
     return cmocka_run_group_tests_name("events", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-"""TensorBoard's own loader reads back every value of our event files.
+"""TensorBoard's own loader reads back every value of our event files, and every file of real runs.
 
 Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD names the build folder.
 """
@@ -16,6 +16,7 @@ except ImportError as missing:
     sys.exit(77)
 
 PROGRAM = os.path.join(os.environ["YK_BUILD"], "test_events")
+YOKE = os.path.join(os.environ["YK_BUILD"], "yoke")
 
 
 def f32(x):
@@ -46,6 +47,24 @@ def accumulator_reads(folder):
     assert list(h.bucket_limit) == [0, 1, 3, 7] and list(h.bucket) == [10, 20, 25, 5], h
 
 
+def graph_of(folder):
+    """The graph, through TensorBoard's own parser."""
+    events = event_accumulator.EventAccumulator(folder)
+    events.Reload()
+    assert events.Tags()["graph"], events.Tags()
+    return events.Graph()
+
+
+def graph_is_read(folder):
+    nodes = {n.name: n for n in graph_of(folder).node}
+    assert list(nodes) == ["input", "conv_1", "loss"], list(nodes)
+    conv = nodes["conv_1"]
+    assert conv.op == "conv" and list(conv.input) == ["input"], conv
+    assert conv.attr["parameters"].i == 156 and conv.attr["layer"].s == b"conv 6 5x5 same", conv
+    (shape,) = conv.attr["_output_shapes"].list.shape
+    assert [d.size for d in shape.dim] == [-1, 6, 28, 28], shape
+
+
 def modern_loader_reads(folder):
     """The reader that turns old summaries into new ones: it knows our text, and keeps the counts of a histogram."""
     (name,) = os.listdir(folder)
@@ -64,9 +83,45 @@ def modern_loader_reads(folder):
     assert step == 42 and h.metadata.plugin_data.plugin_name == "histograms", h
 
 
+def run_is_read(where, name, options, workers, layers):
+    """A real run: a folder per worker, the names that people know, and the layers in a row."""
+    out = os.path.join(where, name)
+    subprocess.run([YOKE, "train", *options, "--workers", str(workers), "--out", out, "--quiet", "--sample-every", "0.1"],
+                   check=True, stdout=subprocess.DEVNULL)
+    chief = {"loss", "accuracy", "global_step/sec", "examples/sec", "learning_rate", "cpu/process", "memory/resident",
+             "network/in", "network/out", "disk/read", "disk/written"}
+    for i in range(workers):
+        folder = os.path.join(out, f"worker-{i}")
+        (path,) = [p for p in os.listdir(folder) if p.startswith("events.out.tfevents.")]
+        loaded = list(event_file_loader.EventFileLoader(os.path.join(folder, path)).Load())
+        assert loaded[0].file_version == "brain.Event:2" and len(loaded) > 2, (path, len(loaded))
+        events = event_accumulator.EventAccumulator(folder, size_guidance={"scalars": 0, "histograms": 0})
+        events.Reload()
+        tags = set(events.Tags()["scalars"])
+        wanted = {"examples/sec", "phases/compute"} | (chief if i == 0 else set())
+        assert wanted <= tags, (name, i, wanted - tags)
+        shares = [[e.value for e in events.Scalars(t)] for t in tags if t.startswith("phases/")]
+        assert len(shares) == 9 and all(abs(sum(at) - 1) < 1e-3 for at in zip(*shares)), (name, i, shares)
+        if "async" in options:
+            h = events.Histograms("staleness")[-1].histogram_value
+            assert h.num > 0 and abs(sum(h.bucket) - h.num) < 1e-9, h
+    nodes = [(n.name, n.op, list(n.input)) for n in graph_of(os.path.join(out, "worker-0")).node]
+    assert [op for _, op, _ in nodes] == layers, nodes
+    for before, after in zip(nodes, nodes[1:]):
+        assert after[2] == [before[0]], nodes
+
+
 with tempfile.TemporaryDirectory() as where:
     run = os.path.join(where, "run")
     subprocess.run([PROGRAM, "--write", run], check=True)
     accumulator_reads(run)
     modern_loader_reads(run)
-print("events: TensorBoard read every value back")
+    graph_is_read(run)
+    digits = ["--data", "synth:digits?examples=4000"]
+    run_is_read(where, "sync", ["--model", "softmax", *digits, "--epochs", "30", "--batch", "10"], 2,
+                ["input", "softmax", "loss"])
+    run_is_read(where, "async", ["--model", "logreg", "--data", "synth:ctr?features=100000&examples=400000", "--mode",
+                                 "async", "--batch", "100", "--epochs", "4"], 2, ["input", "logreg", "loss"])
+    run_is_read(where, "net", ["--model", "conv 4 5x5, relu, maxpool 2, dense 10", *digits, "--epochs", "2"], 1,
+                ["input", "conv", "relu", "maxpool", "dense", "loss"])
+print("events: TensorBoard read every value back, and every file of three runs")

@@ -1,0 +1,230 @@
+"""Measures jobs of several processes, each figure beside its promise and, where there is one, its peer from the same run.
+
+    ./dev bench cluster               all rows
+    ./dev bench cluster logreg        some of them; --list names them
+
+Processes talk by TCP on the loopback interface unless a row says otherwise. Rates are global: steps of all workers
+together when asynchronous, rounds when synchronous. The row `wire` makes three hosts of network namespaces with links of
+1 Gbit/s, and needs root.
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import bench
+from bench import CORES, CTR, Skip, figure, human
+
+TCP = ("--mpi-options", "--mca btl self,tcp --mca btl_tcp_if_include lo")
+GIGABIT = 125e6  # bytes per second
+
+
+def per_step(summary, key):
+    """Bytes of one worker in one of its steps; a server's are left out: they are the same bytes at the other end."""
+    worker = [p for p in summary["processes"] if p["role"] == "worker"]
+    mine = sum(p[key] for p in worker) / len(worker)
+    rounds = summary["steps"] if summary["mode"] == "sync" else summary["steps"] / len(worker)
+    return mine / rounds
+
+
+def logreg(b):
+    """logreg, 33,762,578 features, batch 100, 3 workers + 1 server: bytes and steps"""
+    rows = []
+    for mode, must in (("async", 3000), ("sync", 1000)):
+        best = None
+        for _ in range(b.rounds):
+            s = b.train("--model", "logreg", "--data", f"{CTR}&examples=600000&seed=1", "--batch", "100", "--lr", "0.2",
+                        "--epochs", "2", "--mode", mode, "--launch", "4", "--servers", "1", *TCP)
+            best = s if not best or s["steps_per_second"] > best["steps_per_second"] else best
+        rate = best["steps_per_second"]
+        for key, way in (("bytes_sent", "sent"), ("bytes_received", "received")):
+            kb = per_step(best, key) / 1000
+            rows.append(figure(f"logreg, {mode}: {way} per worker and step", f"{kb:.1f} KB", "135 MB, dense", "",
+                               "<= 40 KB", kb <= 40))
+        rows.append(figure(f"logreg, {mode}, batch 100, 3 workers + 1 server", human(rate, "steps/s"), "", "",
+                           f">= {must}", rate >= must))
+    return rows
+
+
+def softmax(b):
+    """softmax on digits, batch 10, 3 workers + 1 server"""
+    alone = b.train("--model", "softmax", "--data", b.digits(), "--batch", "10", "--lr", "0.05", "--epochs", "5",
+                    "--eval-every", "1000000")["test_accuracy"]
+    rows = []
+    for mode, must in (("async", 8000), ("sync", 2500)):
+        rate, reached = 0, 0
+        for _ in range(b.rounds):
+            # in step, the rate for the threefold batch
+            s = b.train("--model", "softmax", "--data", b.digits(), "--batch", "10", "--lr",
+                        "0.05" if mode == "async" else "0.15", "--epochs", "5", "--mode", mode, "--launch", "4",
+                        "--servers", "1", "--eval-every", "1000000", *TCP)
+            rate, reached = max(rate, s["steps_per_second"]), s["test_accuracy"]
+        rows.append(figure(f"softmax, {mode}, batch 10, 3 workers + 1 server", human(rate, "steps/s"), "", "",
+                           f">= {must}", rate >= must))
+        gap = 100 * (reached - alone)
+        rows.append(figure(f"softmax, {mode}: test accuracy", f"{100 * reached:.2f} %", f"{100 * alone:.2f} % (one process)",
+                           f"{gap:+.2f} points", "within 0.5 points", gap >= -0.5))
+    return rows
+
+
+def lenet(b):
+    """lenet5, batch 64, replicas, 2 ranks against 1, shared memory; beside PyTorch DDP over gloo"""
+    if CORES < 2:
+        raise Skip("needs two cores")
+
+    def rate(*more):
+        s = b.train("--model", "lenet5", "--data", b.digits(), "--optimizer", "momentum", "--lr", "0.01", "--batch", "64",
+                    "--epochs", "2", "--eval-every", "1000000", *more)
+        return s["examples_per_second"]
+
+    one, two, them, version = 0, 0, None, ""
+    for _ in range(b.rounds):
+        one, two = max(one, rate()), max(two, rate("--launch", "2"))
+        try:
+            measured = b.peer("ddp", "64")
+            them, version = max(them or 0, measured["rate"]), measured["version"]
+        except Skip as why:
+            version = str(why)
+    rows = [figure("lenet5, 2 ranks against 1, shared memory", human(two, "images/s"), human(one, "images/s (1 process)"),
+                   f"{two / one:.2f} x", ">= 1.8 x", two >= 1.8 * one)]
+    if them is None:
+        rows.append(figure("lenet5, 2 processes, against DDP", human(two, "images/s"), f"skipped: {version}"))
+    else:
+        rows.append(figure("lenet5, 2 processes, against DDP", human(two, "images/s"),
+                           f"{human(them, 'images/s')} ({version})", f"{two / them:.1f} x", "goal 3 x"))
+    return rows
+
+
+class Hosts:
+    """Three network namespaces with links of 1 Gbit/s to one bridge, and an agent that starts processes in them."""
+
+    def __init__(self, folder):
+        if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
+            raise Skip("needs root and iproute2 for network namespaces")
+        self.tag = f"yb{os.getpid() % 100000}"
+        self.folder = folder
+        self.names = [f"{self.tag}h{i}" for i in (1, 2, 3)]
+
+    def sh(self, line):
+        subprocess.run(["sh", "-c", line], check=True, capture_output=True)
+
+    def __enter__(self):
+        lan = f"{self.tag}lan"
+        try:
+            self.sh(f"ip netns add {lan}; ip -n {lan} link add br0 type bridge && ip -n {lan} link set br0 up")
+            for i, name in enumerate(self.names, 1):
+                self.sh(f"ip netns add {name} && ip link add v{i} netns {lan} type veth peer name eth0 netns {name} && "
+                        f"ip -n {lan} link set v{i} master br0 up && ip -n {name} link set lo up && "
+                        f"ip -n {name} addr add 10.78.0.{i}/24 dev eth0 && ip -n {name} link set eth0 up && "
+                        f"ip netns exec {name} tc qdisc replace dev eth0 root tbf rate 1gbit burst 128kb latency 20ms")
+        except subprocess.CalledProcessError as e:
+            self.__exit__()
+            raise Skip(f"no network namespaces here: {e.stderr.decode().strip()[-100:]}") from e
+        agent = os.path.join(self.folder, "agent")
+        with open(agent, "w", encoding="ascii") as f:
+            f.write(f'#!/bin/sh\nh=$1; shift; i=${{h##*.}}\nexec ip netns exec {self.tag}h$i unshare --uts '
+                    f"sh -c 'hostname {self.tag}h'$i'; exec sh -c \"$*\"' sh \"$@\"\n")
+        os.chmod(agent, 0o755)
+        self.options = ("--hosts", "10.78.0.1,10.78.0.2,10.78.0.3", "--agent", agent, "--mpi-options",
+                        "--mca btl self,tcp --mca btl_tcp_if_include 10.78.0.0/24 --mca oob_tcp_if_include 10.78.0.0/24")
+        # mpirun itself must reach them: it runs in the first host
+        self.prefix = ("ip", "netns", "exec", self.names[0], "unshare", "--uts", "sh", "-c",
+                       f'hostname {self.names[0]}; exec "$@"', "sh")
+        return self
+
+    def __exit__(self, *_):
+        for name in (*self.names, f"{self.tag}lan"):
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+def wire(b):
+    """lenet5 over three hosts (network namespaces) at 1 Gbit/s, replicas: communication that computing does not hide"""
+    with Hosts(b.folder) as hosts:
+        options = ("--model", "lenet5", "--data", "synth:digits?examples=19200", "--optimizer", "momentum", "--lr", "0.01",
+                   "--batch", "64", "--epochs", "2", "--eval-every", "1000000")
+        best = {}
+        for _ in range(b.rounds):
+            for name, more, prefix in (("wire", hosts.options, hosts.prefix), ("memory", ("--launch", "3"), ())):
+                s = b.train(*options, *more, prefix=prefix)
+                if name not in best or s["steps_per_second"] > best[name]["steps_per_second"]:
+                    best[name] = s
+    step = {name: 1 / s["steps_per_second"] for name, s in best.items()}
+    sent = best["wire"]["traffic"]["all-reduce"]["sent"] / best["wire"]["steps"] / 3
+    least = sent / GIGABIT
+    shown = step["wire"] - step["memory"]
+    return [figure("lenet5, 3 hosts at 1 Gbit/s: communication not hidden", f"{1e3 * shown:.2f} ms a step",
+                   f"{1e3 * least:.2f} ms: {sent / 1e3:.0f} KB at 1 Gbit/s", f"{shown / least:.2f} x", "<= 1.3 x",
+                   shown <= 1.3 * least)]
+
+
+def allreduce(b):
+    """61 M floats (alexnet), 2 ranks, shared memory, against plain MPI_Allreduce"""
+    program = os.path.join(os.path.dirname(b.yoke), "bench_allreduce")
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    done = subprocess.run(["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n", "2", program],
+                          capture_output=True, text=True, env=environment)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-500:])
+    s = json.loads(done.stdout.splitlines()[-1])
+    ratio = s["mpi_seconds"] / s["yoke_seconds"]
+    return [figure("all-reduce of 61 M floats, 2 ranks, shared memory", f"{s['yoke_seconds']:.3f} s",
+                   f"{s['mpi_seconds']:.3f} s (MPI_Allreduce)", f"{ratio:.2f} x", ">= 0.9 x", ratio >= 0.9)]
+
+
+def start(b):
+    """job of 4 ranks: from the command to the first step"""
+    def seconds():
+        return b.train("--model", "softmax", "--data", "synth:digits?examples=600", "--test", "none", "--steps", "50", "--launch",
+                       "4")["first_step_seconds"]
+    best = min(seconds() for _ in range(b.rounds + 2))
+    return [figure("4 ranks: from the command to the first step", f"{best:.3f} s", "", "", "< 0.5 s", best < 0.5)]
+
+
+def recovery(b):
+    """kill -9 of a rank with --restarts: from the kill to the first step again"""
+    def measure():
+        out = tempfile.mkdtemp(dir=b.folder)
+        command = [b.yoke, "train", "--model", "softmax", "--data", "synth:digits?examples=6000", "--batch", "10", "--test",
+                   "none", "--steps", "60000", "--checkpoint-every", "500", "--launch", "4", "--restarts", "1", "--json",
+                   "--out", os.path.join(out, "run")]
+        job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=b.folder)
+        while not os.path.isdir(os.path.join(out, "run", "checkpoints")):
+            time.sleep(0.01)
+        time.sleep(0.3)
+        victim = next(pid for pid in os.listdir("/proc") if pid.isdigit() and is_rank(pid, out, 2))
+        os.kill(int(victim), signal.SIGKILL)
+        killed, again = time.time(), None
+        for line in job.stderr:
+            if "starting again" in line:
+                again = time.time()
+                break
+        rest = job.stdout.read()
+        job.stderr.read()
+        if job.wait() or again is None:
+            raise RuntimeError("the job did not come back")
+        return again - killed + json.loads(rest.splitlines()[-1])["first_step_seconds"]
+
+    best = min(measure() for _ in range(b.rounds))
+    return [figure("4 ranks: from kill -9 to the first step again", f"{best:.2f} s", "", "", "< 2 s", best < 2)]
+
+
+def is_rank(pid, out, rank):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            ours = out.encode() in f.read()
+        with open(f"/proc/{pid}/environ", "rb") as f:
+            return ours and f"OMPI_COMM_WORLD_RANK={rank}".encode() in f.read().split(b"\0")
+    except OSError:
+        return False
+
+
+bench.ROWS.clear()
+bench.ROWS.update({"logreg": logreg, "softmax": softmax, "lenet": lenet, "wire": wire, "allreduce": allreduce,
+                   "start": start, "recovery": recovery})
+
+if __name__ == "__main__":
+    sys.exit(bench.main())

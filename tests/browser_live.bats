@@ -1,0 +1,67 @@
+#!/usr/bin/env bats
+# The live page of a run in a real browser: no error on its console, every plot has its points, workers and verdict are there, a
+# phone is wide enough, a screenshot is made. Skipped where there is no Chromium. YOKE is the program.
+#
+#     SCREENSHOTS=DIR bats tests/browser_live.bats      keeps the pictures
+
+setup() {
+    load cli
+    browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
+        skip "there is no chromium (apt-get install chromium)"
+    cli_setup
+    "$YOKE" train --model softmax --data 'synth:digits?examples=2000' --workers 2 --epochs 1000000 --eval-every 200 --http 0 \
+        --out run >served 2>err &
+    run=$!
+    for _ in $(seq 100); do
+        url=$(sed -n 's/^look at it on //p' err)
+        [ -z "$url" ] || break
+        sleep 0.1
+    done
+    sleep 3 # a verdict comes after a second, curves need points
+}
+
+teardown() {
+    [ -z "${run:-}" ] || kill "$run" 2>/dev/null || true
+    [ -z "${run:-}" ] || wait "$run" || true
+    [ -z "${FOLDER:-}" ] || cli_teardown
+}
+
+browse() { # OPTION...: what the page became is in dom, its console in log
+    "$browser" --headless=new --no-sandbox --disable-gpu --no-first-run --hide-scrollbars --user-data-dir="$FOLDER/profile" \
+        --enable-logging=stderr --virtual-time-budget=6000 "$@" "$url" >dom 2>log
+    if grep -E 'CONSOLE|Uncaught' log; then
+        echo "the browser's console is not empty"
+        return 1
+    fi
+}
+
+@test "every plot has its points, and workers and verdict are there" {
+    browse --dump-dom
+    python3 - <<'END'
+import re
+dom = open("dom", encoding="utf-8").read()
+plots = re.findall(r'<h2>([^<]+)</h2><svg[^>]*aria-label="[^"]*"[^>]*>(.*?)</svg>', dom, re.S)
+names = [name for name, _ in plots]
+assert names == ["Loss", "Test accuracy", "Examples per second", "CPU, cores", "Memory", "Network", "Disk"], names
+for name, svg in plots:
+    points = [p for line in re.findall(r'<polyline[^>]*points="([^"]*)"', svg) for p in line.split()]
+    assert len(points) >= 2 or "<circle" in svg, (name, svg[:300])
+    for p in points:
+        x, y = map(float, p.split(","))
+        assert 0 <= x <= 320 and 0 <= y <= 140, (name, p)
+assert not re.search(r"NaN|undefined|null", re.sub(r"<script>.*?</script>", "", dom, flags=re.S)), "a number is missing"
+assert "<h1 id=\"title\">softmax on synth:digits" in dom
+assert re.search(r'<b id="text">[a-z ]+: ', dom), "no verdict"
+assert "<td>worker 0</td>" in dom and "<td>worker 1</td>" in dom
+assert dom.count('<td class="bar">') == 2
+END
+}
+
+@test "screenshots, on a desk and on a phone" {
+    browse --window-size=1200,1200 --screenshot=desk.png
+    browse --window-size=500,2200 --screenshot=phone.png
+    for name in desk phone; do
+        holds "$(stat -c %s $name.png) > 20000"
+        [ -z "${SCREENSHOTS:-}" ] || cp $name.png "$SCREENSHOTS/live-$name.png"
+    done
+}

@@ -1,0 +1,327 @@
+#!/usr/bin/env bats
+# A sweep as a user sees it: runs, tables, what is kept; stopped, killed and continued; files that are wrong.
+
+setup() { load cli; cli_setup; }
+teardown() { cli_teardown; }
+
+small() { # LINES OF [grid]: four short runs by default
+    cat >my.ini <<END
+[sweep]
+repeats = 2
+examples = 1000            ; of each run
+eval-examples = 500
+[train]
+model = softmax
+data = synth:digits?examples=500&test=100
+[grid]
+${1:-mode, workers = sync 1 | async 2}
+[quick]
+repeats = 1
+examples = 100
+END
+}
+
+# Long enough to be stopped in the middle: it saves when it is told to end.
+long() {
+    cat >long.ini <<'END'
+[sweep]
+steps = 40000
+[train]
+model = logreg
+data = synth:ctr?features=5000&examples=5000
+workers = 2
+eval-every = 1000
+[grid]
+batch = 5 10
+END
+}
+
+# Starts a sweep of long.ini in the background ($pid) and waits until its first run has tested.
+start_long() {
+    "$YOKE" sweep long.ini --out sweep --no-report >out 2>err 3>&- &
+    pid=$!
+    for _ in $(seq 600); do
+        ! grep -qs '"eval"' sweep/batch-5/metrics.jsonl || return 0
+        sleep 0.02
+    done
+    echo "the first run has not begun"
+    return 1
+}
+
+alive() { # PID: it runs; one that has ended and waits for its parent does not
+    grep -qs '^State:.[^ZX]' /proc/"$1"/status
+}
+
+@test "a sweep runs its grid, prints a table and keeps everything" {
+    small
+    try sweep my.ini --out sweep --no-report
+    expect 0 "my: 4 runs, in sweep" "run 1 of 4: mode=sync workers=1 seed=1: " "about 0:0" \
+        "run 4 of 4: mode=async workers=2 seed=2: "
+    grep -q "^mode   workers  runs  steps  *seconds  examples/s " out
+    grep -q "^sync  *1  *2  *16 .* ± " out
+    grep -q "^always guessing the commonest class: " out
+    [ "$(wc -l <out)" -eq 4 ]
+    for run in mode-sync_workers-1_seed-1 mode-sync_workers-1_seed-2 mode-async_workers-2_seed-1 mode-async_workers-2_seed-2; do
+        ls sweep/$run/config.ini sweep/$run/summary.json sweep/$run/metrics.jsonl sweep/$run/log.txt \
+            sweep/$run/checkpoints/*/DONE
+    done
+    cmp my.ini sweep/sweep.ini
+    python3 - <<'END'
+import csv, json
+points = list(csv.DictReader(open("sweep/sweep.csv")))
+runs = list(csv.DictReader(open("sweep/runs.csv")))
+whole = json.load(open("sweep/sweep.json"))
+assert [p["done"] for p in points] == ["2", "2"], points
+assert [(r["mode"], r["seed"], r["state"], r["steps"]) for r in runs] == [
+    ("sync", "1", "done", "16"), ("async", "1", "done", "16"), ("sync", "2", "done", "16"), ("async", "2", "done", "16")], runs
+a, b = (float(r["test_loss"]) for r in runs if r["mode"] == "sync")
+assert a != b, "the seeds are not used"
+assert abs(float(points[0]["test_loss"]) - (a + b) / 2) < 1e-6, points
+assert abs(float(points[0]["test_loss_spread"]) - abs(a - b) / 2 ** 0.5) < 1e-6, points
+assert whole["done"] == 4 and len(whole["runs"]) == 4 and whole["runs"][0]["summary"]["steps"] == 16, whole
+evals = [json.loads(line) for line in open("sweep/mode-sync_workers-1_seed-1/metrics.jsonl")]
+assert [e["step"] for e in evals if e["kind"] == "eval"] == [8, 16], evals
+END
+    # once more: nothing is left to do
+    before=$(find sweep/mode-* -type f -exec sha256sum {} + | sort)
+    mv out first
+    try sweep my.ini --out sweep --no-report
+    expect 0 "4 of 4 runs are there already"
+    diff first out
+    [ "$before" = "$(find sweep/mode-* -type f -exec sha256sum {} + | sort)" ]
+    try sweep my.ini --out sweep --no-report --json --quiet
+    expect 0
+    silent err
+    [ "$(field "done")" = 4 ]
+}
+
+@test "the same numbers as yoke train by hand" {
+    small "batch = 10 100"
+    try sweep my.ini --no-report --quiet
+    expect 0
+    try train --model softmax --data 'synth:digits?examples=500&test=100' --batch 100 --steps 10 --eval-every 5 --seed 2 --out hand --quiet
+    expect 0
+    cmp hand/checkpoints/step-10/model.safetensors runs/my/batch-100_seed-2/checkpoints/step-10/model.safetensors
+}
+
+@test "--dry-run prints the runs and their steps and does nothing; --quick and --set change them" {
+    small "batch = 10 50"
+    try sweep my.ini --dry-run
+    expect 0
+    grep -qx "   1  100 steps        batch=10 seed=1" out
+    grep -qx "   4  20 steps         batch=50 seed=2" out
+    grep -q "^4 runs, 2 combinations with 2 seeds, in runs/my: about 240 steps and 4000 examples together" out
+    try sweep my.ini --dry-run --quick --set epochs=3 --set 'batch=20 | 30 | 40'
+    expect 0
+    grep -qx "   1  75 steps         batch=20" out # of 500 examples
+    grep -qx "   2  51 steps         batch=30" out
+    grep -q "^3 runs, 3 combinations with 1 seed, in runs/my-quick: " out
+    [ ! -e runs ]
+    try sweep my.ini --quick --no-report --quiet
+    expect 0
+    try sweep my.ini --quick --dry-run
+    expect 0
+    grep -qx "   1  10 steps         batch=10   (done)" out
+    seq 40 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm
+    try sweep my.ini --dry-run --set model=logreg --set data=libsvm:a.libsvm --set epochs=3
+    expect 0
+    grep -qx "   1  3 epochs         batch=10 seed=1" out
+    grep -q "not known without reading" out
+    try sweep my.ini --dry-run --set data=idx:no-such-folder --set epochs=3
+    expect 0 "no-such-folder"
+}
+
+@test "files that are wrong: the line and the remedy are named, and nothing is begun" {
+    try sweep
+    expect 2 "which FILE?"
+    try sweep none.ini
+    expect 2 "none.ini: cannot read the sweep"
+    try sweep a.ini b.ini
+    expect 2 "one file at a time"
+    printf '[train]\nmodel = softmax\nbach = 3\n' >a.ini
+    try sweep a.ini
+    expect 2 "a.ini:3: there is no option bach; yoke train --help lists them"
+    small "mode, workers = sync 1 | async"
+    try sweep my.ini
+    expect 2 "my.ini:9: 'async' has 1 value for 2 options"
+    small "mode = sync async
+staleness = 0 3"
+    try sweep my.ini
+    expect 2 "my.ini: the run mode=sync staleness=3 seed=1: --mode sync means --staleness 0"
+    small
+    try sweep my.ini --set resume=true
+    expect 2 "--set 'resume=true': resume cannot be given here"
+    printf '[train]\nmodel = softmax\ndata = synth:digits\n' >a.ini
+    try sweep a.ini --quick
+    expect 2 "a.ini: it has no section [quick]"
+    [ ! -e runs ]
+    silent out
+}
+
+@test "a run that fails does not lose the rest; tried again, it is done" {
+    small "lr = 0.1 1e9"
+    try sweep my.ini --out sweep --no-report
+    expect 1 "run 2 of 4: lr=1e9 seed=1 failed, exit status 1: training diverged at step " "sweep/lr-1e9_seed-1/log.txt" \
+        "2 of 4 runs failed; sweep/runs.csv says which and why"
+    grep -q "^0.1  *2 " out
+    grep -q "^1e9  *0, 2 failed " out
+    grep -q "^1e9,1,lr-1e9_seed-1,failed,.*training diverged at step" sweep/runs.csv
+    try sweep my.ini --out sweep --no-report
+    expect 1 "2 of 4 runs are there already" "2 of 4 runs failed"
+    # three in a row that cannot even begin: the rest would be no better
+    small "batch = 1 2 3 4 5"
+    set -- my.ini --out other --no-report --set model=logreg --set data=libsvm:nothing --set repeats=1
+    try sweep "$@"
+    expect 1 "run 3 of 5: batch=3 failed, exit status 3: " "3 runs in a row failed" "--keep-going"
+    [ "$(grep -c "run 4 of 5" err)" = 0 ]
+    try sweep "$@" --keep-going
+    expect 1 "run 5 of 5: batch=5 failed" "5 of 5 runs failed"
+    seq 40 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >nothing
+    try sweep "$@"
+    expect 0
+}
+
+@test "SIGTERM stops the run, which is saved; the same command goes on and comes to the same bits" {
+    long
+    try sweep long.ini --out whole --no-report --quiet
+    expect 0
+    start_long
+    kill -TERM $pid
+    status=0
+    wait $pid || status=$?
+    expect 1 "stopped by a signal: 0 of 2 runs are done; go on with: yoke sweep long.ini --out sweep"
+    grep -q '"interrupted": *true' sweep/batch-5/summary.json
+    ls sweep/batch-5/checkpoints/*/DONE
+    [ ! -e sweep/batch-10 ]
+    try sweep long.ini --out sweep --dry-run
+    expect 0
+    grep -q "batch=5   (half done)" out
+    try sweep long.ini --out sweep --no-report
+    expect 0 "run 1 of 2: batch=5 was stopped; it goes on" "run 2 of 2: batch=10: "
+    grep -q "going on from sweep/batch-5/checkpoints/step-" sweep/batch-5/log.txt
+    for batch in 5 10; do
+        cmp whole/batch-$batch/checkpoints/step-40000/model.safetensors sweep/batch-$batch/checkpoints/step-40000/model.safetensors
+    done
+    grep -q "^5,1,0,40000," sweep/sweep.csv
+}
+
+@test "kill -9 of a sweep takes its run along, and the same command goes on" {
+    long
+    start_long
+    child=$(cat /proc/$pid/task/$pid/children)
+    [ -n "$child" ]
+    kill -KILL $pid
+    wait $pid || true
+    for _ in $(seq 200); do
+        alive "$child" || break
+        sleep 0.05
+    done
+    if alive "$child"; then false; fi
+    try sweep long.ini --out sweep --no-report
+    expect 0 "run 2 of 2: batch=10: "
+    grep -q "^5,1,0,40000," sweep/sweep.csv
+    grep -q "^10,1,0,40000," sweep/sweep.csv
+}
+
+@test "a sweep that was begun is not mixed with another one" {
+    small "batch = 10 50"
+    try sweep my.ini --out sweep --no-report --quiet
+    expect 0
+    before=$(find sweep -name model.safetensors -exec sha256sum {} + | sort)
+    sed -i '1i ; only a comment' my.ini
+    try sweep my.ini --out sweep --no-report
+    expect 0 "4 of 4 runs are there already"
+    sed -i 's/^batch = .*/batch = 10 100/' my.ini
+    try sweep my.ini --out sweep --no-report
+    expect 2 "my.ini: it is not what sweep was begun with" "run 2 is 'batch-50_seed-1'" "another --out" "--force"
+    try sweep my.ini --out sweep --no-report --quick
+    expect 2 "it is not what sweep was begun with"
+    [ "$before" = "$(find sweep -name model.safetensors -exec sha256sum {} + | sort)" ]
+    try sweep my.ini --out sweep --no-report --force
+    expect 0 "2 of 4 runs are there already" "run 2 of 4: batch=100 seed=1: "
+    cmp my.ini sweep/sweep.ini
+    # the same folders, other options: made anew, and only when told so
+    try sweep my.ini --out sweep --no-report --set lr=0.2
+    expect 2 "it is not what sweep was begun with"
+    sed -i 's/batch = 10$/batch = 11/' sweep/batch-10_seed-1/config.ini
+    try sweep my.ini --out sweep --no-report
+    expect 2 "sweep/batch-10_seed-1: the run there has other options than the plan; --force makes it anew"
+    try sweep my.ini --out sweep --no-report --force
+    expect 0 "3 of 4 runs are there already" "run 1 of 4: batch=10 seed=1: "
+    mkdir other
+    touch other/precious
+    try sweep my.ini --out other --no-report
+    expect 2 "other holds other things, no sweep: choose another --out"
+    [ "$(ls -A other)" = precious ]
+}
+
+@test "two sweeps do not work in one folder" {
+    long
+    start_long
+    mv err first
+    try sweep long.ini --out sweep --no-report
+    expect 2 "sweep: another yoke sweep is at work there"
+    kill -TERM $pid
+    wait $pid || true
+}
+
+@test "models = drop keeps the figures and not the checkpoints" {
+    small "batch = 10 50"
+    try sweep my.ini --out sweep --no-report --set models=drop --set repeats=1
+    expect 0
+    [ ! -e sweep/batch-10/checkpoints ]
+    ls sweep/batch-10/summary.json
+    try sweep my.ini --out sweep --no-report --set models=drop --set repeats=1
+    expect 0 "2 of 2 runs are there already"
+}
+
+@test "a sweep ends in a report of its runs" {
+    "$YOKE" report --help >/dev/null 2>&1 || skip "this yoke has no report"
+    small "batch = 50 10"
+    try sweep my.ini --out sweep
+    expect 0 "report: sweep/report.html"
+    grep -q "<html" sweep/report.html
+    [ ! -e sweep/report.log ]
+}
+
+@test "processes are a dimension of the grid" {
+    "$YOKE" train --help | grep -q -- --launch || skip "this yoke starts no processes"
+    command -v mpirun >/dev/null || skip "no mpirun here"
+    small "launch = - 2
+mode = sync async"
+    try sweep my.ini --out sweep --no-report --set repeats=1 --set batch=10
+    expect 0 "run 4 of 4: launch=2 mode=async: "
+    python3 - <<'END'
+import csv
+runs = {(r["launch"], r["mode"]): r for r in csv.DictReader(open("sweep/runs.csv"))}
+steps = {key: int(r["steps"]) for key, r in runs.items()}
+# two replicas in step; asynchronous: a server and a worker
+assert steps == {("-", "sync"): 100, ("-", "async"): 100, ("2", "sync"): 50, ("2", "async"): 100}, steps
+assert all((float(r["bytes_sent"]) > 0) == (key[0] == "2") for key, r in runs.items()), runs
+END
+    try sweep my.ini --out sweep --no-report --set repeats=1 --set batch=10
+    expect 0 "4 of 4 runs are there already"
+}
+
+@test "a disk that cannot be written" {
+    small
+    touch file
+    try sweep my.ini --out file/sweep
+    expect 4 "file" "--out"
+    [ ! -w /dev/full ] || {
+        status=0
+        "$YOKE" sweep my.ini --out sweep --quick --no-report >/dev/full 2>err || status=$?
+        expect 4 "stdout"
+    }
+}
+
+@test "every experiment is sound, in full and in quick size" {
+    for file in "$BATS_TEST_DIRNAME"/../experiments/*.ini; do
+        for size in "" --quick; do
+            try sweep "$file" $size --dry-run
+            expect 0
+            silent err
+            tail -n 1 out | grep -q " runs, .* steps and .* examples together"
+        done
+    done
+}

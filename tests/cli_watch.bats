@@ -1,0 +1,265 @@
+#!/usr/bin/env bats
+# What a run says about itself: each bottleneck is planted, and the verdict names it; and what is left in its directory.
+
+setup() { load cli; cli_setup; }
+teardown() { cli_teardown; }
+
+cores() { nproc; }
+
+# The verdict on the last run begins so. Where others used the machine, it may not: the run says so itself.
+verdict() { # WORDS
+    case $(field verdict) in
+    "\"$1"*) return 0 ;;
+    esac
+    echo "the verdict is not '$1' but $(field verdict); phases $(field phases)"
+    ! grep -q 'other programs used' err || skip "the machine is busy with something else"
+    return 1
+}
+
+clicks_file() { # EXAMPLES
+    "$YOKE" data gen "synth:ctr?features=5000&examples=$1" --out clicks.libsvm --format libsvm >/dev/null 2>&1
+}
+
+@test "a throttled reader is the input pipeline" {
+    clicks_file 3000
+    YK_SLOW_READ=300000 try train --model logreg --data libsvm:clicks.libsvm --test none --stream always --epochs 2 \
+        --json --out run
+    expect 0
+    verdict "input pipeline"
+    holds "$(field bottleneck)['share'] > 0.5"
+    grep -q 'input pipeline' run/summary.json
+}
+
+@test "a slowed worker is the straggler, by its name" {
+    [ "$(cores)" -ge 2 ] || skip "one core"
+    YK_SLOW_WORKER=1:8 digits --workers 2 --batch 50 --epochs 500 --test none --json --out none
+    expect 0
+    verdict straggler
+    holds "'worker 1' in $(field verdict) and $(field bottleneck)['numbers']['slowest_worker'] == 1"
+    holds "[e for e in $(field bottleneck)['estimates'] if e['change'] == 'asynchronous'][0]['speedup'] > 1.2"
+}
+
+@test "a tiny batch in step is synchronisation" {
+    [ "$(cores)" -ge 2 ] || skip "one core"
+    clicks --workers 2 --batch 1 --epochs 60 --test none --json --out none
+    expect 0
+    verdict synchronisation
+    holds "'--batch' in $(field bottleneck)['advice']"
+}
+
+@test "a spinning competitor is named, and its harm is warned of" {
+    local spinners=() i
+    for i in $(seq "$(($(cores) * 2))"); do
+        (while :; do :; done) &
+        spinners+=($!)
+    done
+    digits --workers "$(cores)" --batch 100 --epochs 250 --test none --json --out none
+    kill "${spinners[@]}"
+    expect 0 "other programs used"
+    verdict "cpu: other programs"
+    holds "any('do not compare' in g for g in $(field guards))"
+}
+
+@test "one worker that computes is the cpu" {
+    digits --batch 100 --epochs 200 --test none --json --out none
+    expect 0
+    verdict cpu
+    holds "$(field bottleneck)['numbers']['computing'] > 0.5"
+    holds "abs(sum($(field phases).values()) - 1) < 1e-6"
+}
+
+@test "the table says the verdict in words" {
+    digits --epochs 100 --batch 100 --out none
+    expect 0
+    grep -q '^held back by ' out
+    grep -q 'estimated: one more worker' out
+}
+
+@test "phases add up to the wall time, in every sample" {
+    clicks --workers 2 --batch 10 --epochs 60 --mode async --sample-every 0.1 --out run
+    expect 0
+    python3 - <<'END'
+import json
+lines = [json.loads(line) for line in open("run/worker-0/resources.jsonl")]
+host, samples = lines[0], [l for l in lines if l["kind"] == "sample"]
+assert host["kind"] == "host" and host["cores"] >= 1 and host["role"] == "chief", host
+assert samples, lines
+for s in samples[1:]:
+    wall, total = s["seconds"], sum(s["phases"].values())
+    assert abs(total - wall) < 0.02 * wall + 0.02, (wall, total)
+    assert s["cpu_user"] >= 0 and s["rss"] > 1e6 and s["steps"] > 0, s
+assert [s["seconds"] for s in samples] == sorted(s["seconds"] for s in samples)
+END
+}
+
+@test "summary.json is what --json says" {
+    digits --epochs 3 --json --out run
+    expect 0
+    python3 - <<'END'
+import json
+kept, said = json.load(open("run/summary.json")), json.loads(open("out").read().splitlines()[-1])
+assert list(kept) == list(said), set(kept) ^ set(said)
+for key in said:
+    if key not in ("cpu_seconds", "peak_rss_bytes"):
+        assert kept[key] == said[key], key
+for key in ("verdict", "bottleneck", "phases", "resources", "processes", "traffic", "alerts", "guards"):
+    assert key in said, key
+(process,) = said["processes"]
+assert process["examples"] == said["examples"] and len(process["workers"]) == 1, process
+assert said["resources"]["cpu"]["of"] >= 1 and said["resources"]["memory"]["peak"] > 1e6, said["resources"]
+END
+}
+
+@test "a timeline that Chrome and Perfetto read" {
+    try train --model 'conv 4 3x3, relu, maxpool 2, dense 10' --data 'synth:digits?examples=600' --workers 2 --epochs 2 \
+        --trace --out run
+    expect 0
+    python3 - <<'END'
+import json
+events = json.load(open("run/trace.json"))["traceEvents"]
+slices = [e for e in events if e["ph"] == "X"]
+names = {e["name"] for e in slices}
+assert {"input", "compute", "workers", "apply", "eval", "checkpoint"} <= names, names
+assert {"images in", "conv 4 3x3", "conv 4 3x3, backward", "maxpool 2", "softmax, loss"} <= names, names
+threads = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+assert "worker 0" in threads.values() and "worker 1" in threads.values(), threads
+for e in slices:
+    assert e["dur"] >= 0 and e["tid"] in threads and e["pid"] == 0, e
+# a worker's phases follow each other; its layers lie within them
+phases = ("input", "compute", "parameters", "sending", "workers", "apply", "eval", "checkpoint", "other")
+for tid, name in threads.items():
+    mine = sorted((e["ts"], e["dur"]) for e in slices if e["tid"] == tid and e["name"] in phases)
+    for (begin, took), (after, _) in zip(mine, mine[1:]):
+        assert begin + took <= after + 0.002, (name, begin, took, after)
+END
+}
+
+@test "a long timeline stays small" {
+    clicks --batch 1 --epochs 40 --test none --trace --out run
+    expect 0
+    holds "$(stat -c %s run/trace.json) < 8000000"
+}
+
+@test "each worker has a folder for TensorBoard" {
+    digits --workers 3 --epochs 2 --out run
+    expect 0
+    for i in 0 1 2; do
+        ls run/worker-$i/events.out.tfevents.*
+    done
+    [ ! -e run/worker-3 ]
+}
+
+@test "a resumed run drops what lies beyond its checkpoint" {
+    digits --steps 40 --eval-every 10 --out run
+    expect 0
+    echo '{"kind":"eval","step":41,"examples":1,"seconds":1e9}' >>run/metrics.jsonl
+    echo '{"kind":"sample","seconds":1e9}' >>run/worker-0/resources.jsonl
+    printf '{"kind":"train","step":12,"examp' >>run/metrics.jsonl # cut off by a crash
+    try train --out run --resume --steps 60 --eval-every 10
+    expect 0
+    python3 - <<'END'
+import json
+steps = [json.loads(line)["step"] for line in open("run/metrics.jsonl")]
+assert steps == sorted(steps) and 41 not in steps and steps[-1] == 60 and 40 in steps, steps
+assert all(json.loads(line).get("seconds", 0) < 1e6 for line in open("run/worker-0/resources.jsonl"))
+END
+}
+
+# A run on the web for as long as it takes: its address in $url, its process in $run.
+serve() { # OPTION...
+    "$YOKE" train --model softmax --data 'synth:digits?examples=2000' --epochs 1000000 --http 0 --out run "$@" \
+        >served 2>err &
+    run=$!
+    for _ in $(seq 100); do
+        url=$(sed -n 's/^look at it on //p' err)
+        [ -z "$url" ] || return 0
+        sleep 0.1
+    done
+    cat err
+    return 1
+}
+
+@test "the live page, its numbers, and metrics that Prometheus parses" {
+    serve --workers 2 --eval-every 500
+    sleep 1.5
+    python3 - "$url" <<'END'
+import json, re, socket, sys, urllib.request, urllib.parse
+url = sys.argv[1]
+get = lambda path: urllib.request.urlopen(url + path, timeout=10)
+page = get("")
+assert page.headers["Content-Type"].startswith("text/html")
+assert b"status.json" in page.read()
+status = json.load(get("status.json"))
+assert status["step"] > 0 and len(status["processes"]) == 2 and status["history"]["seconds"], status
+assert len(status["evals"]["test_accuracy"]) > 0 and status["verdict"], status
+# a browser that asks and never reads does not keep others from being answered
+where = urllib.parse.urlparse(url)
+lazy = [socket.create_connection((where.hostname, where.port)) for _ in range(20)]
+for s in lazy:
+    s.sendall(b"GET /status.json HTTP/1.1\r\nHost: x\r\n\r\n" * 20)
+answer = get("metrics")
+assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4"), answer.headers
+helped, typed, samples, current = set(), {}, {}, None
+for line in answer.read().decode().splitlines():
+    if line.startswith("# HELP "):
+        current = line.split()[2]
+        assert current not in helped, line
+        helped.add(current)
+    elif line.startswith("# TYPE "):
+        assert line.split()[2] == current and current not in typed, line
+        typed[current] = line.split()[3]
+    else:
+        m = re.fullmatch(r'([a-z_:][a-z0-9_:]*)(\{[a-z_]+="(?:[^"\\]|\\.)*"(?:,[a-z_]+="(?:[^"\\]|\\.)*")*\})? (\S+)', line, re.I)
+        assert m and m[1] == current, line
+        samples[m[1] + (m[2] or "")] = float(m[3])
+assert typed["yoke_steps_total"] == "counter" and samples["yoke_steps_total"] > 0, typed
+assert samples['yoke_worker_steps_total{worker="1"}'] > 0, samples
+assert sum(v for k, v in samples.items() if k.startswith('yoke_worker_phase_seconds_total{worker="0"')) > 0.5
+END
+    kill -INT "$run"
+    wait "$run"
+}
+
+@test "wrong addresses, and a timeline without a place" {
+    digits --http nonsense --out none
+    expect 2 "[ADDR:]PORT"
+    digits --http 99999 --out none
+    expect 2 "[ADDR:]PORT"
+    digits --trace --out none
+    expect 2 "--trace needs a run directory"
+    digits --sample-every -1 --out none
+    expect 2 "sample-every"
+}
+
+@test "nothing is sampled when nobody wants it" {
+    digits --epochs 2 --sample-every 0 --json --out run
+    expect 0
+    [ ! -e run/worker-0/resources.jsonl ]
+    holds "$(field resources)['cpu']['mean'] > 0"
+}
+
+@test "every rank of a cluster is seen, on one clock" {
+    command -v mpirun >/dev/null || skip "there is no mpirun"
+    digits --launch 2 --epochs 40 --batch 20 --test none --trace --json --sample-every 0.1 --out run
+    expect 0
+    python3 - <<'END'
+import json
+o = json.loads(open("out").read().splitlines()[-1])
+assert [p["rank"] for p in o["processes"]] == [0, 1], o["processes"]
+for p in o["processes"]:
+    assert p["bytes_sent"] > 0 and abs(sum(p["phases"].values()) - 1) < 1e-6, p
+    lines = [json.loads(line) for line in open(f"run/worker-{p['rank']}/resources.jsonl")]
+    assert lines[0]["rank"] == p["rank"] and lines[-1]["kind"] in ("sample", "alert"), lines[0]
+assert sum(p["examples"] for p in o["processes"]) == o["examples"], o["processes"]
+assert any("sent" in l for l in lines), lines[-1]
+events = json.load(open("run/trace.json"))["traceEvents"]
+ends = {}
+for e in events:
+    if e["ph"] == "X" and e["name"] == "compute":
+        ends.setdefault(e["pid"], []).append(e["ts"] + e["dur"])
+# steps are in lock step: those of both begin and end at about the same time
+assert set(ends) == {0, 1}, set(ends)
+assert abs(max(ends[0]) - max(ends[1])) < 0.5e6 and abs(min(ends[0]) - min(ends[1])) < 0.5e6, ends
+END
+    ls run/worker-1/events.out.tfevents.*
+}

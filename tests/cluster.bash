@@ -1,0 +1,226 @@
+# For the tests of jobs of several processes, on top of cli.bash.
+#
+#     setup() { load cli; load cluster; cluster_setup; }
+#     teardown() { cluster_teardown; }
+#
+# Every process of a test's jobs has YK_JOB=FOLDER in its environment: by that they are found, get their signals, and are
+# ended when a test fails. A test that leaves a process, or a file in TMPDIR or /dev/shm, behind has failed.
+
+cluster_setup() {
+    cli_setup || return 1
+    export YK_JOB=$FOLDER OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    # short, because sockets are made in it
+    TMPDIR=$(mktemp -d /tmp/ykt.XXXXXX)
+    export TMPDIR
+    BACKGROUND=
+    FORGIVEN= # anything else: files may be left behind
+}
+
+cluster_teardown() {
+    local left=0
+    nobody_is_left || left=1
+    end_all
+    [ "$left" -ne 0 ] || nothing_is_left || left=1
+    remove_shared_memory
+    rm -rf "$TMPDIR"
+    unset TMPDIR
+    cli_teardown
+    return $left
+}
+
+# Process ids of this test's jobs: launchers, mpirun with its daemons, ranks. Not the shells of the test itself.
+processes() {
+    local file pid
+    grep -lszx -- "YK_JOB=$YK_JOB" /proc/[0-9]*/environ 2>/dev/null | while read -r file; do
+        pid=${file#/proc/}
+        pid=${pid%/environ}
+        case $(readlink "/proc/$pid/exe" 2>/dev/null) in
+        "$YOKE" | */orterun | */orted | */mpiexec* | */hydra* | */prte*) echo "$pid" ;;
+        esac
+    done
+}
+
+rank_pid() { # RANK: its process id
+    local file pid
+    grep -lszx -- "YK_JOB=$YK_JOB" /proc/[0-9]*/environ 2>/dev/null |
+        xargs -r grep -lszx -e "OMPI_COMM_WORLD_RANK=$1" -e "PMI_RANK=$1" 2>/dev/null | while read -r file; do
+        pid=${file#/proc/}
+        pid=${pid%/environ}
+        [ "$(readlink "/proc/$pid/exe" 2>/dev/null)" != "$YOKE" ] || echo "$pid"
+    done | head -n 1
+}
+
+signal_rank() { # SIGNAL RANK
+    local pid
+    for _ in $(seq 100); do
+        pid=$(rank_pid "$2")
+        [ -z "$pid" ] || break
+        sleep 0.05
+    done
+    [ -n "$pid" ] || { echo "there is no rank $2"; tail -n 5 err; return 1; }
+    kill "-$1" "$pid"
+}
+
+nobody_is_left() {
+    local pid
+    for _ in $(seq 100); do
+        [ -n "$(processes)" ] || return 0
+        sleep 0.05
+    done
+    echo "left behind:"
+    for pid in $(processes); do
+        tr '\0' ' ' <"/proc/$pid/cmdline"
+        echo
+    done
+    return 1
+}
+
+end_all() {
+    local pid
+    for pid in $(processes); do
+        kill -KILL "$pid" 2>/dev/null || true
+    done
+    [ -z "$BACKGROUND" ] || wait "$BACKGROUND" 2>/dev/null || true
+}
+
+# In TMPDIR, or in /dev/shm of the jobs that were seen by remember_job.
+nothing_is_left() {
+    local job
+    [ -z "$FORGIVEN" ] || return 0
+    # other jobs of the machine make and remove theirs at the same time: only files of our own jobs count
+    for job in $(cat "$FOLDER/jobs" 2>/dev/null); do
+        if ls /dev/shm/*."$(printf %x "$job")".* >/dev/null 2>&1; then
+            echo "left in /dev/shm:" /dev/shm/*."$(printf %x "$job")".*
+            return 1
+        fi
+    done
+    [ -z "$(find "$TMPDIR" -type f -o -type s)" ] || { echo "left in TMPDIR:"; find "$TMPDIR"; return 1; }
+}
+
+remove_shared_memory() {
+    local job
+    for job in $(cat "$FOLDER/jobs" 2>/dev/null); do
+        rm -f /dev/shm/*."$(printf %x "$job")".*
+    done
+}
+
+# Notes the job number of a running job of ours, after which Open MPI names its shared memory.
+remember_job() {
+    local pid
+    pid=$(rank_pid 0)
+    [ -z "$pid" ] || tr '\0' '\n' <"/proc/$pid/environ" | sed -n 's/^OMPI_MCA_ess_base_jobid=//p' >>"$FOLDER/jobs"
+}
+
+# The program with a deadline: what hangs has failed, and says so with status 124.
+in_time() { # SECONDS ARGUMENT...
+    status=0
+    timeout -k 2 "$1" "$YOKE" "${@:2}" >out 2>err || status=$?
+}
+
+# The same under a plain mpirun: words of it come before the program, and ":" may stand between two programs.
+by_mpirun() { # WORD... ("yoke" is the program)
+    local word words=()
+    for word; do
+        [ "$word" = yoke ] && word=$YOKE
+        words+=("$word")
+    done
+    status=0
+    timeout -k 2 60 mpirun --oversubscribe --bind-to none -q "${words[@]}" >out 2>err || status=$?
+}
+
+# In the background; `finish` waits for it. SIGINT and SIGTERM are as in a terminal, not ignored as bash leaves them.
+begin() { # ARGUMENT...
+    : >out
+    : >err
+    env --default-signal=INT,QUIT "$YOKE" "$@" >out 2>err 3>&- 4>&- &
+    BACKGROUND=$!
+}
+
+finish() { # SECONDS: at most, from now on
+    local end=$((SECONDS + $1))
+    while kill -0 "$BACKGROUND" 2>/dev/null; do
+        [ "$SECONDS" -le "$end" ] || { echo "still running after $1 s; it said:"; cat err; return 1; }
+        sleep 0.02
+    done
+    status=0
+    wait "$BACKGROUND" || status=$?
+    BACKGROUND=
+}
+
+# Until the job is at this step or beyond, as far as it has said.
+until_step() { # STEP
+    local end=$((SECONDS + 60))
+    until awk -v n="$1" '$2 == "step" && $3 + 0 >= n { found = 1 } END { exit !found }' err; do
+        kill -0 "$BACKGROUND" 2>/dev/null || { echo "it ended before step $1:"; cat err; return 1; }
+        [ "$SECONDS" -le "$end" ] || { echo "it never came to step $1:"; cat err; return 1; }
+        sleep 0.02
+    done
+}
+
+# Until the job has said this, or said it so many times; it must not have ended before.
+until_said() { # WORDS [TIMES]
+    local end=$((SECONDS + 60))
+    until [ "$(grep -cF -- "$1" err)" -ge "${2:-1}" ]; do
+        kill -0 "$BACKGROUND" 2>/dev/null || { echo "it ended before it said '$1':"; cat err; return 1; }
+        [ "$SECONDS" -le "$end" ] || { echo "it never said '$1':"; cat err; return 1; }
+        sleep 0.01
+    done
+}
+
+# A number, text, true or null of the last line of `out`: the first of that name, which is the job's own.
+said() { # NAME
+    tail -n 1 out | grep -o "\"$1\":[^,{}]*" | head -n 1 | sed 's/^[^:]*://'
+}
+
+# "SENT RECEIVED" of a purpose: pull, push, all-reduce, control.
+traffic() { # PURPOSE
+    tail -n 1 out | sed -n "s/.*\"$1\":{\"sent\":\\([0-9]*\\),\"received\":\\([0-9]*\\).*/\\1 \\2/p"
+}
+
+# The parameters of a run's last checkpoint, a number each line; all tensors of the file are 4-byte floats.
+weights() { # RUN
+    local file n
+    file=$(model_of "$1") || return 1
+    n=$(od -An -t u8 -N 8 "$file" | tr -d ' ')
+    tail -c "+$((9 + n))" "$file" | od -An -v -t f4 -w4
+}
+
+model_of() { # RUN: the model file of its last checkpoint
+    ls -d "$1"/checkpoints/step-*/DONE | sed 's/.*step-\([0-9]*\).*/\1 &/' | sort -n | tail -n 1 |
+        sed 's/^[0-9]* //; s/DONE$/model.safetensors/'
+}
+
+same_bits() { # RUN RUN...: as the first
+    local first=$1 run
+    shift
+    for run; do
+        cmp "$(model_of "$first")" "$(model_of "$run")" || return 1
+    done
+}
+
+# Two runs end with the same parameters to rounding, and they are not all zero.
+same_weights() { # RUN RUN
+    weights "$1" >"$FOLDER/w1"
+    weights "$2" >"$FOLDER/w2"
+    paste "$FOLDER/w1" "$FOLDER/w2" | awk -v a="$1" -v b="$2" '
+        NF != 2 { print a, "and", b, "have different sizes"; bad = 1; exit }
+        { d = $1 - $2; d = d < 0 ? -d : d; m = $1 < 0 ? -$1 : $1; most = d > most ? d : most; size += m }
+        END { if (bad || !NR || size == 0 || most > 1e-4) { print a, b, NR " weights, largest difference", most; exit 1 } }'
+}
+
+# Equal to rounding: relative 1e-5.
+close() { # A B
+    awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; d = d < 0 ? -d : d; m = b < 0 ? -b : b
+        if (a == "" || b == "" || a == "null" || d > 1e-5 * m) { print a " is not " b; exit 1 } }'
+}
+
+says_not() { # PATTERN: stderr has no such line
+    if grep -e "$1" err; then
+        echo "that should not be there"
+        return 1
+    fi
+}
+
+equal() { # WHAT FOUND EXPECTED
+    [ "$2" = "$3" ] || { echo "$1 is '$2', not '$3'"; tail -n 5 err; return 1; }
+}

@@ -1,0 +1,318 @@
+#!/usr/bin/env bats
+# Jobs of several real processes: that they are one training, the same as in one process; what they send; what they say when they
+# are not put together right. Faults are in cluster_faults.bats, real networks in cluster_netns.bats.
+
+setup() { load cli; load cluster; cluster_setup; }
+teardown() { cluster_teardown; }
+
+digits='synth:digits?examples=507'
+clicks='synth:ctr?features=5000&examples=1003'
+
+# One process with batch N b, then N workers of batch b in each way, all to rounding; and the same way twice to the bit.
+equals_serial() { # BATCH OPTION...
+    local batch=$1 n way loss test
+    shift
+    for n in 2 3; do
+        in_time 60 train "$@" --batch $((n * batch)) --quiet --json --out "serial-$n"
+        expect 0
+        loss=$(said train_loss) test=$(said test_loss) steps=$(said steps)
+        for way in 0 1 2; do
+            [ $((n + way)) -le 4 ] || continue
+            in_time 60 train "$@" --batch "$batch" --launch $((n + way)) --servers $way --quiet --json --out "run-$n-$way"
+            expect 0
+            equal workers "$(said workers) of $(said ranks), $(said servers) servers" "$n of $((n + way)), $way servers"
+            equal steps "$(said steps)" "$steps"
+            close "$(said train_loss)" "$loss"
+            close "$(said test_loss)" "$test"
+            same_weights "serial-$n" "run-$n-$way"
+        done
+    done
+    for way in 0 2; do
+        in_time 60 train "$@" --batch "$batch" --launch $((2 + way)) --servers $way --quiet --out "again-$way"
+        expect 0
+        same_bits "run-2-$way" "again-$way"
+    done
+}
+
+@test "softmax: sync over N ranks is serial training with the N-fold batch; the same N gives the same bits" {
+    equals_serial 10 --model softmax --data "$digits" --epochs 2 --lr 0.3
+}
+
+@test "softmax: the same with an optimizer that has state, and four replicas" {
+    one="train --model softmax --data $digits --optimizer momentum --lr 0.05 --l2 1e-4 --quiet --json"
+    in_time 60 $one --batch 28 --out serial
+    expect 0
+    loss=$(said train_loss)
+    for way in 0 1 2; do
+        in_time 60 $one --batch $((way ? 14 : 7)) --launch $((way ? 2 + way : 4)) --servers $way --out run-$way
+        expect 0
+        close "$(said train_loss)" "$loss"
+        same_weights serial run-$way
+    done
+}
+
+@test "logreg on sparse clicks: sync over N ranks is serial training with the N-fold batch; the same bits" {
+    equals_serial 20 --model logreg --data "$clicks" --lr 0.5
+}
+
+@test "logreg with ftrl, whose state is per key" {
+    one="train --model logreg --data $clicks --optimizer ftrl --l1 0.01 --quiet --json"
+    in_time 60 $one --batch 40 --out serial
+    expect 0
+    loss=$(said train_loss)
+    for way in 0 1 2; do
+        in_time 60 $one --batch 20 --launch $((2 + way)) --servers $way --out run-$way
+        expect 0
+        close "$(said train_loss)" "$loss"
+        same_weights serial run-$way
+    done
+}
+
+@test "lenet5: sync over N ranks is serial training with the N-fold batch; the same bits" {
+    equals_serial 8 --model lenet5 --data 'synth:digits?examples=120' --lr 0.02
+}
+
+@test "the way is chosen by model and mode, and said" {
+    for line in "0:--model softmax --data $digits" "1:--model softmax --data $digits --mode async" \
+        "1:--model logreg --data $clicks" "0:--model softmax --data $digits --local-steps 4"; do
+        in_time 60 train ${line#*:} --launch 3 --out none --json
+        expect 0
+        equal servers "$(said servers)" "${line%%:*}"
+    done
+}
+
+@test "every example once: sizes that nothing divides, 1 to 4 ranks, in memory and streamed, sync and async" {
+    for ranks in 1 2 3 4; do
+        for way in "--stream never" "--stream always"; do
+            for mode in "" "--servers 1" "--servers 1 --mode async" "--servers 2 --staleness 2"; do
+                case "$ranks$mode" in 1?* | 2*2* | [34]*1) continue ;; esac
+                in_time 60 train --model logreg --data 'synth:ctr?features=500&examples=211' --test none --batch 9 \
+                    --epochs 3 $way --launch $ranks --out none --quiet --json $mode
+                expect 0
+                equal "examples ($ranks $way $mode)" "$(said examples)" 633
+                equal ranks "$(said ranks)" $ranks
+            done
+        done
+    done
+}
+
+@test "uneven ends: fewer examples than workers, one batch more than the others, --steps in the middle" {
+    for examples in 1 7; do
+        for mode in "--servers 0" "--servers 1" "--servers 2 --mode async" "--servers 2 --staleness 1"; do
+            in_time 60 train --model softmax --data "synth:digits?examples=$examples" --test none --batch 2 --epochs 2 \
+                --launch 4 --out none --quiet --json $mode
+            expect 0
+            equal "examples ($examples $mode)" "$(said examples)" $((2 * examples))
+        done
+    done
+    for mode in "--servers 0" "--servers 1" "--servers 1 --mode async"; do
+        in_time 60 train --model softmax --data "$digits" --batch 10 --steps 23 --launch 4 --out none --quiet --json $mode
+        expect 0
+        equal "steps ($mode)" "$(said steps)" 23
+    done
+}
+
+@test "quorum and local steps: they end, and learn" {
+    one="train --model softmax --data $digits --batch 10 --epochs 4 --out none --quiet --json"
+    in_time 60 $one --launch 4 --servers 1 --quorum 2
+    expect 0
+    holds "$(said test_accuracy) > 0.5"
+    in_time 60 $one --launch 3 --local-steps 5
+    expect 0
+    equal examples "$(said examples)" 2028
+    holds "$(said test_accuracy) > 0.5"
+}
+
+@test "local steps of one are replicas that average each step" {
+    in_time 60 train --model softmax --data "$digits" --batch 10 --launch 3 --local-steps 1 --quiet --json --out one
+    expect 0
+    loss=$(said test_loss)
+    in_time 60 train --model softmax --data "$digits" --batch 10 --launch 3 --quiet --json --out all
+    expect 0
+    holds "abs($(said test_loss) / $loss - 1) < 0.01"
+}
+
+@test "accounting: what all ranks sent is what all ranks received, by purpose" {
+    for line in "--servers 0" "--servers 1" "--servers 2" "--servers 1 --mode async" "--servers 2 --staleness 3" \
+        "--local-steps 3"; do
+        for what in "--model softmax --data $digits" "--model logreg --data $clicks"; do
+            in_time 60 train $what --batch 10 --launch 4 $line --out none --quiet --json
+            expect 0
+            equal "bytes ($line)" "$(said bytes_sent)" "$(said bytes_received)"
+            [ "$(said bytes_sent)" -gt 10000 ]
+            for purpose in pull push all-reduce control; do
+                read -r sent received <<<"$(traffic $purpose)"
+                equal "$purpose ($what $line)" "$received" "$sent"
+            done
+            read -r sent received <<<"$(traffic all-reduce)"
+            case $line in
+            *"servers 0"* | *local*) [ "$sent" -gt 0 ] ;;
+            *) [ "$sent" -eq 0 ] ;;
+            esac
+        done
+    done
+    # one process sends nothing
+    in_time 60 train --model softmax --data "$digits" --out none --quiet --json
+    equal bytes "$(said bytes_sent) $(said bytes_received)" "0 0"
+}
+
+@test "accounting: of a sparse model only the keys of the batches travel" {
+    for way in "--launch 3 --servers 1" "--launch 4 --servers 2 --mode async" "--launch 2 --servers 0"; do
+        in_time 60 train --model logreg --data 'synth:ctr?features=3000000&nnz=39&examples=3000' --test none --batch 100 \
+            $way --out none --quiet --json
+        expect 0
+        sum=0
+        for purpose in pull push all-reduce; do # servers also take a last snapshot, which is control
+            read -r sent received <<<"$(traffic $purpose)"
+            sum=$((sum + sent))
+        done
+        # a batch has at most 3,900 different keys: 4 bytes each as a key, as a value and as a gradient; a dense vector has 12 MB
+        [ $sum -lt $((30 * (3900 * 12 + 1500))) ] && [ $sum -gt $((30 * 39 * 12)) ] || { echo "$way: $sum bytes"; false; }
+    done
+}
+
+@test "accounting: replicas send the least that an all-reduce can" {
+    in_time 60 train --model softmax --data "$digits" --batch 13 --launch 3 --out none --quiet --json
+    expect 0
+    read -r sent received <<<"$(traffic all-reduce)"
+    # 2 (N - 1) / N of the parameters from each of 3 ranks, and heads, once more at the end of the epoch. Rows of ten classes
+    # are kept as twelve.
+    holds "1 <= $sent / (($(said steps) + 1) * 4 * 785 * 12 * 4) < 1.01"
+}
+
+@test "not one training: errors that name the rank" {
+    one="train --model softmax --data $digits --batch 10 --out none --quiet"
+    in_time 60 $one --launch 3 --workers 2
+    expect "2" "--workers 2, but 3 of the 3 processes work"
+    in_time 60 $one --servers 1
+    expect 2 "--servers" "--launch N"
+    in_time 60 $one --quorum 2
+    expect 2 "--quorum"
+    by_mpirun -n 1 yoke $one --servers 1
+    expect 2 "this one is alone"
+    by_mpirun -n 2 yoke $one --launch 3
+    expect 2 "--launch 3, but there are 2 processes"
+    by_mpirun -n 1 yoke $one --launch 4
+    expect 2 "--launch 4, but there is 1 process"
+    by_mpirun -n 1 yoke $one : -n 1 yoke $one --lr 0.2
+    expect 2 "rank 1 was given other options"
+    by_mpirun -n 2 yoke $one --servers 1 : -n 1 yoke $one --servers 1 --seed 9
+    expect 2 "rank 2 was given other options"
+    in_time 60 $one --launch 2 --servers 2
+    expect 2 "leaves no worker"
+    in_time 60 $one --launch 2 --servers 0 --mode async
+    expect 2 "--servers 0 is synchronous"
+    in_time 60 $one --launch 3 --servers 1 --quorum 3
+    expect 2 "--quorum 3 of 2 workers"
+    in_time 60 $one --launch 2 --local-steps 3 --servers 1
+    expect 2 "--local-steps"
+    in_time 60 $one --hosts a:x
+    expect 2 "--hosts a:x"
+    in_time 60 $one --hostfile none-such
+    expect 2 "none-such"
+    status=0
+    YK_MPIRUN=./none-such "$YOKE" $one --launch 2 >out 2>err || status=$?
+    expect 4 "./none-such: cannot be run"
+    in_time 60 train --model softmax --data none-such --launch 3 --out none
+    expect 3 "none-such"
+}
+
+@test "not one training: another program, or other data under the same name" {
+    cp "$YOKE" other
+    printf 'x' >>other
+    by_mpirun -n 2 yoke train --model softmax --data "$digits" --out none --quiet : \
+        -n 1 ./other train --model softmax --data "$digits" --out none --quiet
+    expect 2 "rank 2 is another program"
+    mkdir a b c
+    for i in 1 2 3 4 5 6 7 8; do echo "$((i % 2)) $((i % 5 + 1)):1.5"; done >a/x.libsvm
+    sed 's/^0 3/0 4/' a/x.libsvm >c/x.libsvm
+    { cat a/x.libsvm; echo "1 1:1"; } >b/x.libsvm
+    one="train --model logreg --data libsvm:x.libsvm --features 9 --test none --out none --quiet"
+    for way in "--servers 0" "--servers 1"; do
+        by_mpirun -n 2 --wdir a yoke $one $way : -n 1 --wdir b yoke $one $way
+        [ "$status" -eq 2 ] || [ "$status" -eq 3 ]
+        expect "$status" "rank 2 has other data"
+        by_mpirun -n 2 --wdir a yoke $one $way : -n 1 --wdir c yoke $one $way
+        [ "$status" -eq 2 ] || [ "$status" -eq 3 ]
+        expect "$status" "rank 2 has other data"
+        by_mpirun -n 2 --wdir a yoke $one $way : -n 1 --wdir a yoke $one $way
+        expect 0
+    done
+}
+
+@test "a plain mpirun and --launch start the same job; output has the rank, results are said once" {
+    by_mpirun -n 3 yoke train --model softmax --data "$digits" --batch 10 --json --out plain
+    expect 0 "[0] "
+    equal "lines of results" "$(grep -c '"model"' out)" 1
+    in_time 60 train --model softmax --data "$digits" --batch 10 --json --out launched --launch 3
+    expect 0 "[0] "
+    equal "lines of results" "$(wc -l <out)" 1
+    same_bits plain launched
+    in_time 60 train --model softmax --data "$digits" --batch 10 --quiet --out tcp --launch 3 \
+        --mpi-options "--mca btl self,tcp --mca btl_tcp_if_include lo"
+    expect 0
+    same_bits plain tcp
+}
+
+@test "a run directory is not overwritten by a job either, and config.ini repeats it" {
+    in_time 60 train --model softmax --data "$digits" --batch 10 --launch 3 --servers 1 --quiet --out first
+    expect 0
+    in_time 60 train --model softmax --data "$digits" --batch 10 --launch 3 --servers 1 --quiet --out first
+    expect 2 "first already holds a run"
+    in_time 60 train --config first/config.ini --quiet --out second
+    expect 0
+    same_bits first second
+}
+
+@test "checkpoints: written by 3 ranks, gone on with by 2 and by one process, and the other way round" {
+    # 60 examples a step: 3 x 20, 2 x 30, 1 x 60
+    one="train --model softmax --data synth:digits?examples=1000 --quiet --lr 0.3"
+    in_time 60 $one --batch 60 --steps 40 --out whole
+    expect 0
+    for from in "3 0" "4 2" "1 0"; do
+        read -r ranks servers <<<"$from"
+        how="--launch $ranks --servers $servers"
+        [ "$ranks" -gt 1 ] || how=
+        in_time 60 $one --batch $((60 / (ranks - servers))) --steps 25 $how --out start
+        expect 0
+        for to in "2 0" "4 1" "1 0"; do
+            [ "$from" != "$to" ] || continue
+            read -r ranks servers <<<"$to"
+            how="--launch $ranks --servers $servers"
+            [ "$ranks" -gt 1 ] || how="--launch 0 --servers 0"
+            cp -r start go-on
+            in_time 60 train --out go-on --resume --batch $((60 / (ranks - servers))) --steps 40 $how --quiet --json
+            expect 0
+            equal "steps ($from to $to)" "$(said steps) $(said examples)" "40 2360"
+            same_weights whole go-on
+            rm -rf go-on
+        done
+        rm -rf start
+    done
+}
+
+@test "checkpoints: a stopped job that goes on with as many ranks comes to the same bits" {
+    for way in "--launch 3 --servers 0" "--launch 3 --servers 1" "--launch 3 --servers 0 --stream always"; do
+        one="--model logreg --data $clicks --batch 10 $way --quiet"
+        in_time 60 train $one --steps 60 --out whole
+        expect 0
+        in_time 60 train $one --steps 31 --out part
+        expect 0
+        in_time 60 train --out part --resume --steps 60 --quiet
+        expect 0
+        same_bits whole part
+        rm -rf whole part
+    done
+}
+
+@test "checkpoints: an asynchronous job goes on with other numbers of workers, every example once" {
+    one="train --model logreg --data synth:ctr?features=500&examples=2003 --test none --batch 7 --mode async --quiet"
+    in_time 60 $one --steps 200 --launch 4 --out run
+    expect 0
+    in_time 60 train --out run --resume --epochs 3 --launch 2 --quiet --json
+    expect 0
+    equal examples "$(said examples)" 6009
+    in_time 60 train --out run --resume --epochs 5 --launch 0 --workers 2 --quiet --json
+    expect 0
+    equal examples "$(said examples)" 10015
+}

@@ -1,0 +1,257 @@
+#!/usr/bin/env bats
+# Jobs of several processes to which something happens: a process is killed, stopped, wakes up again; a server goes; somebody
+# presses Ctrl-C. Asynchronous jobs go on, synchronous ones say who is missing or start again, and nothing is left behind.
+
+setup() { load cli; load cluster; cluster_setup; }
+teardown() { cluster_teardown; }
+
+# However fast the machine is, something must be able to happen to them: synchronous jobs are endless and end by a signal.
+async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode async --eval-every 400 --json --deadline 2"
+sync="train --model softmax --data synth:digits?examples=1003 --batch 4 --eval-every 200 --checkpoint-every 300 --json --deadline 2"
+
+begin_async() { # EPOCHS OPTION...
+    begin $async --out run --epochs "$@"
+    until_step 400
+    remember_job
+}
+
+begin_sync() { # OPTION...
+    begin $sync --steps 1000000 --out run "$@"
+    until_step 400
+    remember_job
+}
+
+all_examples() { # EPOCHS
+    expect 0
+    equal examples "$(said examples)" $((1003 * $1))
+    [ -e "$(model_of run)" ]
+}
+
+@test "async: a worker that is killed does not stop the others; its examples go to them" {
+    begin_async 40 --launch 4
+    signal_rank KILL 2
+    finish 60
+    all_examples 40
+    expect 0 "rank 2"
+    says_not "rank [013] was"
+}
+
+@test "async: two of three workers are killed, with two servers" {
+    begin_async 40 --launch 5 --servers 2
+    signal_rank KILL 4
+    signal_rank KILL 2
+    finish 60
+    all_examples 40
+    expect 0 "rank 2" "rank 4"
+}
+
+@test "async: a worker that is stopped for good does not stop the others" {
+    begin_async 40 --launch 4
+    signal_rank STOP 3
+    finish 60
+    all_examples 40
+    expect 0 "rank 3 was silent"
+}
+
+@test "async: a worker that is stopped and wakes up again is used again, or ends" {
+    begin_async 9999 --launch 4
+    signal_rank STOP 3
+    until_said "rank 3 was silent"
+    signal_rank CONT 3
+    until_said "rank 3 is back"
+    kill -INT "$BACKGROUND"
+    finish 30
+    expect 0
+}
+
+@test "async: what was given away while a worker slept is not trained on twice" {
+    begin_async 60 --launch 4
+    signal_rank STOP 3
+    until_said "rank 3 was silent"
+    signal_rank CONT 3
+    finish 60
+    all_examples 60
+}
+
+@test "async: all workers are lost: an error, not a hang" {
+    begin_async 40 --launch 3
+    signal_rank KILL 1
+    signal_rank KILL 2
+    finish 30
+    expect 1 "no worker is left"
+}
+
+# The process of a worker that joined by itself.
+joiner_pid() {
+    local file
+    grep -lszxF -e --join /proc/[0-9]*/cmdline 2>/dev/null | sed 's/cmdline$/environ/' |
+        xargs -r grep -lszx "YK_JOB=$YK_JOB" | xargs -r grep -lsz '^OMPI_COMM_WORLD_RANK=' | while read -r file; do
+        file=${file#/proc/}
+        [ "$(readlink "/proc/${file%/environ}/exe")" != "$YOKE" ] || echo "${file%/environ}"
+    done | head -n 1
+}
+
+@test "async: a new worker joins a running job and is used; one that joined may die" {
+    begin_async 100 --launch 3
+    "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
+    first=$!
+    until_said "a worker has joined: 3 train now"
+    "$YOKE" train --join run >/dev/null 2>&1 3>&- 4>&- &
+    second=$!
+    until_said "a worker has joined: 4 train now"
+    kill -KILL "$(joiner_pid)"
+    finish 60
+    all_examples 100
+    expect 0 "was silent"
+    # those of the job did not do all of it
+    tail -n 1 out | grep -o '"role":"worker"[^{}]*' | grep -o '"examples":[0-9]*' | tr -dc '0-9\n' |
+        awk '{ n += $1 } END { exit !(n > 0 && n < 100300) }'
+    one=0 two=0
+    wait $first || one=$?
+    wait $second || two=$?
+    # one was killed, the other one ended well
+    [ $((one == 0)) -ne $((two == 0)) ] || { echo "status $one and $two; it said:"; cat err2; false; }
+    in_time 20 train --join run
+    expect 2 "no asynchronous job is running there"
+}
+
+@test "bounded staleness: a killed and a stopped worker do not hold the others" {
+    begin_async 40 --launch 5 --staleness 4
+    signal_rank KILL 2
+    signal_rank STOP 3
+    finish 60
+    all_examples 40
+    expect 0 "rank 2" "rank 3"
+}
+
+@test "sync: a killed process ends the job within 10 s, with its rank" {
+    for way in "--launch 3 --servers 0" "--launch 3 --servers 1"; do
+        begin_sync $way
+        signal_rank KILL 2
+        finish 10
+        expect 1 "rank 2"
+        nobody_is_left
+        rm -rf run
+    done
+}
+
+@test "sync: a stopped process ends the job within 10 s, with its rank" {
+    for way in "--launch 3 --servers 0 --deadline 8" "--launch 4 --servers 2"; do
+        begin_sync $way
+        signal_rank STOP 2
+        finish 14
+        expect 1 "rank 2"
+        nobody_is_left
+        rm -rf run
+    done
+}
+
+@test "a server that is killed or stopped ends the job within 10 s, with its rank" {
+    begin_async 40 --launch 4 --servers 2
+    signal_rank KILL 1
+    finish 12
+    expect 1 "rank 1"
+    nobody_is_left
+    rm -rf run
+    begin_async 40 --launch 4 --servers 2
+    signal_rank STOP 0
+    finish 12
+    expect 1 "rank 0"
+    nobody_is_left
+    rm -rf run
+    begin_sync --launch 3 --servers 1
+    signal_rank KILL 0
+    finish 12
+    expect 1
+}
+
+@test "restarts: after kill -9 and SIGSTOP the result is that of an undisturbed run, to the bit" {
+    for way in "--launch 3 --servers 0" "--launch 3 --servers 1"; do
+        begin_sync $way --restarts 3
+        signal_rank KILL 1
+        until_said "restart 1 of 3"
+        until_said "going on from"
+        sleep 0.3
+        signal_rank STOP 2
+        until_said "restart 2 of 3"
+        until_said "going on from" 2
+        sleep 0.3
+        kill -INT "$BACKGROUND"
+        finish 15
+        expect 0 "starting again from the last checkpoint"
+        in_time 60 $sync $way --steps "$(said steps)" --quiet --out whole
+        expect 0
+        same_bits whole run
+        rm -rf whole run
+    done
+}
+
+@test "restarts: they are limited, and a job that would fail again is not started again" {
+    begin_sync --launch 2 --restarts 1
+    signal_rank KILL 1
+    until_said "restart 1 of 1"
+    until_said "going on from"
+    signal_rank KILL 1
+    finish 20
+    expect 1
+    equal restarts "$(grep -c 'starting again' err)" 1
+    in_time 60 train --model softmax --data none-such --launch 3 --restarts 5 --out none
+    expect 3 "none-such"
+    says_not "starting again"
+    in_time 60 train --model softmax --data 'synth:digits?examples=500' --hosts nowhere --agent /bin/false --restarts 5 --out none
+    [ "$status" -ne 0 ]
+    [ -s err ]
+    says_not "starting again"
+    in_time 60 train --model softmax --data 'synth:digits?examples=500' --lr 1e30 --launch 3 --restarts 5 --out none
+    expect 1
+    says_not "starting again"
+}
+
+@test "SIGINT and SIGTERM to the launcher save and end all; --resume comes to the same bits" {
+    for line in "INT --launch 3 --servers 0" "TERM --launch 3 --servers 1"; do
+        begin_sync ${line#* }
+        kill "-${line%% *}" "$BACKGROUND"
+        finish 15
+        expect 0 "stopped by a signal"
+        equal interrupted "$(said interrupted)" true
+        [ -e "run/checkpoints/step-$(said steps)/DONE" ]
+        nobody_is_left
+        more=$(($(said steps) + 250))
+        in_time 60 train --out run --resume --steps $more --quiet
+        expect 0
+        in_time 60 $sync ${line#* } --steps $more --quiet --out whole
+        expect 0
+        same_bits whole run
+        rm -rf whole run
+    done
+}
+
+@test "SIGINT to an asynchronous job saves and ends; --resume uses every example once" {
+    begin_async 9999 --launch 3
+    kill -INT "$BACKGROUND"
+    finish 15
+    expect 0 "stopped by a signal"
+    equal interrupted "$(said interrupted)" true
+    nobody_is_left
+    epochs=$(($(said examples) / 1003 + 2))
+    in_time 60 train --out run --resume --epochs $epochs --quiet --json
+    all_examples $epochs
+}
+
+@test "a second SIGINT ends at once; kill -9 of the launcher leaves nobody behind" {
+    begin_sync --launch 3
+    signal_rank STOP 1
+    kill -INT "$BACKGROUND"
+    sleep 0.3
+    kill -INT "$BACKGROUND"
+    finish 8
+    [ "$status" -ne 0 ]
+    nobody_is_left
+    rm -rf run
+    begin_sync --launch 3
+    kill -KILL "$BACKGROUND"
+    finish 5
+    [ "$status" -eq 137 ]
+    nobody_is_left
+    FORGIVEN=yes # nobody was left to remove its files
+}

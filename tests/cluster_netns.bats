@@ -1,0 +1,161 @@
+#!/usr/bin/env bats
+# Three machines on this one: network namespaces with names and addresses of their own, joined by a bridge at 1 Gbit/s.
+# Jobs run over TCP between them, and links go down, for a while and for good. Needs root, iproute2, and a kernel that has
+# veth, bridges and tbf.
+
+setup_file() {
+    # names that no other run of these tests has; an interface's may have 15 characters
+    LAN=ykl$((BASHPID % 100000))
+    HOST=ykh$((BASHPID % 100000))x
+    NET=10.$((64 + BASHPID % 64)).$((BASHPID / 64 % 256))
+    export LAN HOST NET
+    WHY=$(why_not 2>&1) || true
+    export WHY
+    [ -n "$WHY" ] || WHY=$(build_lan 2>&1) || true
+    [ -z "$WHY" ] || remove_lan
+}
+
+teardown_file() { remove_lan; }
+
+why_not() {
+    [ "$(id -u)" = 0 ] || { echo "only root may make network namespaces"; return; }
+    command -v ip >/dev/null || { echo "no ip here (iproute2)"; return; }
+    command -v tc >/dev/null || { echo "no tc here (iproute2)"; return; }
+    unshare --net --uts true 2>/dev/null || { echo "this machine does not allow namespaces"; return; }
+}
+
+build_lan() {
+    set -e
+    ip netns add "$LAN"
+    ip -n "$LAN" link add br0 type bridge
+    ip -n "$LAN" link set br0 up
+    for i in 1 2 3; do
+        ip netns add "$HOST$i"
+        ip link add "v$i" netns "$LAN" type veth peer name eth0 netns "$HOST$i"
+        ip -n "$LAN" link set "v$i" master br0 up
+        ip -n "$HOST$i" link set lo up
+        ip -n "$HOST$i" addr add "$NET.$i/24" dev eth0
+        ip -n "$HOST$i" link set eth0 up
+        ip netns exec "$HOST$i" tc qdisc replace dev eth0 root tbf rate 1gbit burst 128kb latency 20ms
+    done
+    # a fourth place, from which jobs are started, without a limit
+    ip netns add "${HOST}0"
+    ip link add v0 netns "$LAN" type veth peer name eth0 netns "${HOST}0"
+    ip -n "$LAN" link set v0 master br0 up
+    ip -n "${HOST}0" link set lo up
+    ip -n "${HOST}0" addr add "$NET.100/24" dev eth0
+    ip -n "${HOST}0" link set eth0 up
+    ip netns exec "${HOST}0" ping -c 1 -w 5 "$NET.3" >/dev/null 2>&1 || sleep 1 # addresses of bridges need a moment
+} >/dev/null
+
+remove_lan() {
+    local i
+    for i in 0 1 2 3; do
+        ip netns del "$HOST$i" 2>/dev/null || true
+    done
+    ip netns del "$LAN" 2>/dev/null || true
+}
+
+setup() {
+    load cli
+    load cluster
+    [ -z "$WHY" ] || skip "$WHY"
+    cluster_setup
+    # HOST COMMAND...: what ssh does, in that machine's namespace and under its name
+    cat >agent <<END
+#!/bin/sh
+name=$HOST\${1##*.}
+shift
+exec ip netns exec "\$name" unshare --uts sh -c 'hostname "\$0"; exec sh -c "\$*"' "\$name" "\$@"
+END
+    for i in 1 2 3; do echo "$NET.$i slots=2"; done >hosts
+    HOSTS=$NET.1,$NET.2,$NET.3
+    # the launcher runs in a namespace of its own, as on a fourth machine
+    cat >start <<END
+#!/bin/sh
+exec ip netns exec "${HOST}0" unshare --uts sh -c 'hostname "\$0"; exec "\$@"' "${HOST}0" "$YOKE" "\$@"
+END
+    chmod +x agent start
+}
+
+teardown() {
+    [ -z "$WHY" ] || return 0
+    for i in 1 2 3; do ip -n "$HOST$i" link set eth0 up; done
+    cluster_teardown
+}
+
+link() { # up|down HOST
+    FORGIVEN=yes # nobody could tell its daemon to remove its files
+    ip -n "$HOST$2" link set eth0 "$1"
+}
+
+# On the three machines; `finish` waits for it.
+begin_there() { # OPTION...
+    : >out
+    : >err
+    ./start train "$@" --agent "$FOLDER/agent" \
+        --mpi-options "--mca btl self,vader,tcp --mca btl_tcp_if_include $NET.0/24 --mca oob_tcp_if_include $NET.0/24" \
+        >out 2>err 3>&- 4>&- &
+    BACKGROUND=$!
+}
+
+there() { # OPTION...
+    begin_there "$@"
+    finish 40
+}
+
+sync="--model softmax --data synth:digits?examples=1003 --batch 4 --eval-every 100 --checkpoint-every 100 --deadline 2 --json"
+
+@test "three machines: replicas and servers, by --hosts and --hostfile, are the training of one process" {
+    one="--model softmax --data synth:digits?examples=507"
+    in_time 60 train $one --batch 30 --quiet --out serial
+    expect 0
+    there $one --batch 10 --hosts "$HOSTS" --json --out replicas
+    expect 0
+    equal ranks "$(said ranks) $(said servers)" "3 0"
+    same_weights serial replicas
+    # three hosts, not one with three processes
+    [ "$(grep -o "\"$HOST[123]\"" out | sort -u | wc -l)" -eq 3 ]
+    there $one --batch 15 --hosts "$HOSTS" --servers 1 --json --out server
+    expect 0
+    equal ranks "$(said ranks) $(said servers)" "3 1"
+    same_weights serial server
+    there $one --batch 15 --hostfile hosts --launch 3 --servers 1 --mode async --json --out async
+    expect 0
+    equal examples "$(said examples)" 507
+    equal bytes "$(said bytes_sent)" "$(said bytes_received)"
+}
+
+@test "sync: a link that goes down and comes back, with --restarts: the same bits" {
+    begin_there $sync --hosts "$HOSTS" --steps 1000000 --restarts 9 --out run
+    until_step 400
+    link down 2
+    sleep 4
+    link up 2
+    until_said "going on from"
+    sleep 1
+    kill -TERM "$BACKGROUND"
+    finish 20
+    expect 0 "starting again from the last checkpoint"
+    there $sync --hosts "$HOSTS" --steps "$(said steps)" --quiet --out whole
+    expect 0
+    same_bits whole run
+}
+
+@test "sync: a link that stays down ends the job with an error that names a rank" {
+    begin_there $sync --hosts "$HOSTS" --steps 1000000 --out run
+    until_step 400
+    link down 2
+    finish 15
+    expect 1 "rank"
+}
+
+@test "async: a machine that cannot be reached any more does not stop the others" {
+    begin_there --model softmax --data 'synth:digits?examples=1003' --batch 2 --epochs 20 --mode async --eval-every 200 \
+        --deadline 2 --hosts "$HOSTS" --json --out run
+    until_step 200
+    link down 3
+    finish 40
+    expect 0 "rank 2"
+    equal examples "$(said examples)" 20060
+}

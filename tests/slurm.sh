@@ -1,0 +1,155 @@
+#!/bin/sh
+# Jobs under Slurm: sh tests/slurm.sh BUILD/yoke. A cluster of this one machine is started in a temporary folder (munged,
+# slurmctld, slurmd with configuration, keys, ports and logs of its own), `srun --mpi=pmix` runs jobs on it, and everything
+# is ended again.
+# Exit status: 0 passed, 77 skipped (the last line says why), anything else failed.
+set -u
+
+yoke=$(realpath "${1:?names the program to test}") || exit 1
+PATH=$PATH:/usr/sbin:/sbin # where daemons are
+for program in munged slurmctld slurmd srun sinfo scancel; do
+    command -v $program >/dev/null || { echo "no $program here (./dev slurm-test installs it)"; exit 77; }
+done
+
+folder=$(mktemp -d /tmp/yks.XXXXXX) || exit 1
+cd "$folder" || exit 1
+pids=
+
+# The daemons end in turn, and whoever does not is made to.
+# shellcheck disable=SC2317  # the trap calls it
+clean() {
+    trap - EXIT INT TERM
+    for pid in $pids; do
+        kill "$pid" 2>/dev/null
+        for _ in $(seq 20); do
+            kill -0 "$pid" 2>/dev/null || break
+            sleep 0.1
+        done
+        kill -9 "$pid" 2>/dev/null
+        wait "$pid" 2>/dev/null
+    done
+    cd / && rm -rf "$folder"
+}
+trap clean EXIT
+trap 'exit 1' INT TERM
+
+fail() {
+    echo "FAILED: $*"
+    for file in err out slurmctld.log slurmd.log munged.log; do
+        [ ! -s $file ] || { echo "---- $file"; tail -n 15 $file; }
+    done
+    exit 1
+}
+
+start() { # NAME COMMAND...
+    name=$1
+    shift
+    "$@" >"$name.log" 2>&1 &
+    pids="$! $pids"
+}
+
+# Ports that nobody listens on: a try may collide with another program's, and then the daemon says so.
+port=$((20000 + $$ % 20000))
+who=$(id -un)
+machine=$(hostname -s)
+
+mkdir state spool || exit 1
+dd if=/dev/urandom of=munge.key bs=128 count=1 2>/dev/null && chmod 600 munge.key || exit 1
+cat >slurm.conf <<END
+ClusterName=yoke
+SlurmctldHost=$machine(127.0.0.1)
+SlurmUser=$who
+SlurmdUser=$who
+AuthType=auth/munge
+AuthInfo=socket=$folder/munge.socket
+SlurmctldPort=$port
+SlurmdPort=$((port + 1))
+StateSaveLocation=$folder/state
+SlurmdSpoolDir=$folder/spool
+SlurmctldPidFile=$folder/slurmctld.pid
+SlurmdPidFile=$folder/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+ReturnToService=2
+MpiDefault=none
+SlurmdParameters=config_overrides
+KillWait=2
+NodeName=$machine NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN
+PartitionName=all Nodes=$machine Default=YES MaxTime=5 State=UP OverSubscribe=FORCE:4
+END
+export SLURM_CONF="$folder/slurm.conf"
+
+srun --mpi=list 2>&1 | grep -q pmix || { echo "this Slurm was built without PMIx"; exit 77; }
+
+start munged munged --foreground --force --socket="$folder/munge.socket" --key-file="$folder/munge.key" \
+    --pid-file="$folder/munged.pid" --log-file="$folder/munged.out" --seed-file="$folder/munge.seed"
+for _ in $(seq 50); do
+    [ -S munge.socket ] && break
+    sleep 0.1
+done
+start slurmctld slurmctld -D -f "$SLURM_CONF"
+start slurmd slurmd -D -f "$SLURM_CONF" -N "$machine"
+for _ in $(seq 150); do
+    [ "$(sinfo -h -o %T 2>/dev/null)" = idle ] && break
+    sleep 0.2
+done
+[ "$(sinfo -h -o %T 2>/dev/null)" = idle ] || fail "the cluster did not become ready: $(sinfo 2>&1)"
+
+job() { # PROCESSES ARGUMENT...
+    ranks=$1
+    shift
+    timeout -k 2 60 srun --mpi=pmix -n "$ranks" "$yoke" "$@" >out 2>err
+}
+
+says() { # WORDS
+    grep -qF -- "$1" out || fail "the results do not say $1"
+}
+
+set -- train --model softmax --data 'synth:digits?examples=507' --batch 10 --json --quiet
+
+job 3 "$@" --out replicas || fail "replicas: exit status $?"
+says '"ranks":3,"servers":0'
+says '"examples":507'
+timeout 60 "$yoke" "$@" --launch 3 --out launched >out 2>err || fail "--launch: exit status $?"
+cmp replicas/checkpoints/step-17/model.safetensors launched/checkpoints/step-17/model.safetensors ||
+    fail "srun and --launch do not come to the same bits"
+echo "replicas: the same bits as with --launch"
+
+job 3 "$@" --servers 1 --out servers || fail "a server: exit status $?"
+says '"ranks":3,"servers":1'
+says '"examples":507'
+echo "a server and two workers: ok"
+
+job 3 "$@" --mode async --out async || fail "async: exit status $?"
+says '"mode":"async"'
+says '"examples":507'
+echo "asynchronous: ok"
+
+job 2 "$@" --workers 3 --out none
+status=$?
+[ $status -eq 2 ] || fail "wrong usage: exit status $status, not 2"
+grep -qF -- "--workers 3" err || fail "wrong usage is not said"
+echo "wrong usage: exit status 2"
+
+job 1 "$@" --servers 1 --out none
+status=$?
+[ $status -eq 2 ] || fail "a world of one: exit status $status, not 2"
+echo "a world of one with --servers: exit status 2"
+
+# Slurm's own way to end a job: SIGTERM to all, and a while later SIGKILL.
+job 3 "$@" --steps 10000000 --out stopped &
+waiting=$!
+for _ in $(seq 200); do
+    [ -s stopped/metrics.jsonl ] && break
+    sleep 0.1
+done
+sleep 0.5
+scancel --signal=TERM --me >/dev/null 2>&1 || scancel --signal=TERM -u "$who"
+wait $waiting
+[ -n "$(ls stopped/checkpoints/step-*/DONE 2>/dev/null)" ] || fail "SIGTERM did not save"
+echo "SIGTERM by scancel: saved"
+exit 0

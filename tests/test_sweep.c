@@ -1,0 +1,495 @@
+/* Sweeps: from a file to the runs that it asks for, and from their summaries to a table. */
+#include "scratch.h"
+
+#include "train/sweep_table.h"
+#include "train/sweep_words.h"
+#include <math.h>
+
+#define HEAD "[train]\nmodel = softmax\ndata = synth:digits\n"
+
+static yk_status plan_with(const char *text, bool quick, const char *const *sets, size_t nsets,
+                           yk_sweep_plan *out)
+{
+    put(in_folder("some-sweep.ini"), text, strlen(text));
+    return yk_sweep_plan_make(in_folder("some-sweep.ini"), quick, sets, nsets, out);
+}
+
+static void expect_refusal(const char *text, bool quick, const char *words)
+{
+    yk_sweep_plan p;
+    yk_status st = plan_with(text, quick, NULL, 0, &p);
+    if (st != YK_EUSAGE)
+        fail_msg("status %d for:\n%s", (int)st, text);
+    assert_says(words);
+    assert_says("some-sweep.ini");
+    yk_sweep_plan_fini(&p);
+}
+
+static yk_sweep_plan plan_of(const char *text, bool quick)
+{
+    yk_sweep_plan p;
+    if (plan_with(text, quick, NULL, 0, &p))
+        fail_msg("refused: %s", yk_error());
+    return p;
+}
+
+static void assert_argument(const yk_sweep_run *r, const char *argument)
+{
+    for (char **a = r->argument; *a; a++)
+        if (strcmp(*a, argument) == 0)
+            return;
+    fail_msg("%s has no argument %s", r->label, argument);
+}
+
+static void assert_no_argument(const yk_sweep_run *r, const char *beginning)
+{
+    for (char **a = r->argument; *a; a++)
+        if (strncmp(*a, beginning, strlen(beginning)) == 0)
+            fail_msg("%s has an argument %s", r->label, *a);
+}
+
+/* ---- words */
+
+static void lines_are_cut(void **state)
+{
+    (void)state;
+    char *part[8], *word[8];
+    char line[] = "sync 1 | \"a | b ; c\" 2   ; three | four";
+    yk__cut_comment(line);
+    assert_int_equal(yk__cut_choices(line, 8, part), 2);
+    assert_int_equal(yk__cut_words(part[1], false, 8, word), 2);
+    assert_string_equal(word[0], "a | b ; c");
+    assert_string_equal(word[1], "2");
+    assert_string_equal(yk__trim(part[0]), "sync 1");
+    char whole[] = "; all of it", path[] = "a;b;c", numbers[] = " 5,10 , 50,", quoted[] = "\"x y\"",
+         half[] = "\"x\" \"y\"";
+    yk__cut_comment(whole);
+    assert_string_equal(whole, "");
+    yk__cut_comment(path); /* no blank before it: no comment */
+    assert_string_equal(path, "a;b;c");
+    assert_int_equal(yk__cut_words(numbers, true, 2, word), 3); /* counts beyond what is kept */
+    assert_string_equal(word[1], "10");
+    assert_string_equal(yk__unquote(quoted), "x y");
+    assert_string_equal(yk__unquote(half), "\"x\" \"y\"");
+    char many[] = "1|2|3";
+    assert_int_equal(yk__cut_choices(many, 2, part), 0);
+}
+
+/* ---- plans */
+
+static void a_grid_has_every_combination(void **state)
+{
+    (void)state;
+    yk_sweep_plan p = plan_of("; what it asks\n[sweep]\nrepeats = 2 ; seeds 7 and 8\n"
+                              "[train]\nmodel = softmax\ndata = synth:digits?examples=9&test=9\nseed = 7\n"
+                              "[grid]\nbatch = 5, 50\nmode, workers = sync 1 | sync 3 | async 3\n",
+                              false);
+    assert_string_equal(p.file.name, "some-sweep");
+    assert_int_equal(p.npoints, 6);
+    assert_int_equal(p.nruns, 12);
+    assert_int_equal(p.nshown, 3);
+    assert_string_equal(p.shown[0], "batch");
+    assert_string_equal(p.shown[2], "workers");
+    /* the last axis changes fastest; all points come with the first seed first */
+    static const char *const labels[] = {
+        "batch=5 mode=sync workers=1 seed=7",  "batch=5 mode=sync workers=3 seed=7",
+        "batch=5 mode=async workers=3 seed=7", "batch=50 mode=sync workers=1 seed=7",
+        "batch=50 mode=sync workers=3 seed=7", "batch=50 mode=async workers=3 seed=7",
+        "batch=5 mode=sync workers=1 seed=8"};
+    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++)
+        assert_string_equal(p.run[i].label, labels[i]);
+    const yk_sweep_run *r = &p.run[11];
+    assert_string_equal(r->folder, "batch-50_mode-async_workers-3_seed-8");
+    assert_int_equal(r->point, 5);
+    assert_int_equal(r->repeat, 1);
+    assert_string_equal(r->shown[1], "async");
+    assert_int_equal(r->config.seed, 8);
+    assert_int_equal(r->config.batch, 50);
+    assert_argument(r, "--data=synth:digits?examples=9&test=9");
+    assert_argument(r, "--seed=8");
+    assert_argument(r, "--mode=async");
+    assert_no_argument(r, "--epochs");
+    assert_int_equal(r->epochs, 1); /* as yoke train does it */
+    assert_int_equal(yk_sweep_run_steps(r, 101), 3);
+    assert_int_equal(yk_sweep_run_steps(&p.run[4], 301), 3); /* in step: 150 a step */
+    assert_int_equal(yk_sweep_run_steps(r, 0), 0);
+    yk_sweep_plan_fini(&p);
+}
+
+static void examples_become_steps(void **state)
+{
+    (void)state;
+    yk_sweep_plan p =
+        plan_of("[sweep]\nname = mine\nexamples = 60k\neval-examples = 6e3\nmodels = drop\n" HEAD
+                "[grid]\nbatch = 100 7 100k\nmode, staleness, workers = sync - 3 | async - 3 | "
+                "async 4 2 | async 0 2\n",
+                false);
+    static const int64_t steps[] = {200, 600, 600, 300, 2857, 8571, 8571, 4286, 1, 1, 1, 1};
+    assert_int_equal(p.nruns, 12);
+    assert_string_equal(p.file.name, "mine");
+    assert_true(p.file.drop_models);
+    for (size_t i = 0; i < p.nruns; i++) {
+        assert_int_equal(p.run[i].steps, steps[i]);
+        assert_int_equal(p.run[i].config.steps, steps[i]);
+        assert_int_equal(p.run[i].epochs, 0);
+        assert_int_equal(yk_sweep_run_steps(&p.run[i], 12345), steps[i]);
+    }
+    assert_argument(&p.run[0], "--steps=200");
+    assert_argument(&p.run[0], "--eval-every=20");
+    assert_argument(&p.run[1], "--eval-every=60");
+    assert_argument(&p.run[8], "--eval-every=1");
+    assert_no_argument(&p.run[0], "--staleness");
+    assert_no_argument(&p.run[0], "--seed"); /* one run each: as it comes */
+    assert_string_equal(p.run[0].label, "batch=100 mode=sync staleness=- workers=3");
+    assert_true(p.run[0].in_step && !p.run[1].in_step && !p.run[2].in_step && p.run[3].in_step);
+    yk_sweep_plan_fini(&p);
+    p = plan_of("[sweep]\nepochs = 3\n" HEAD, false);
+    assert_int_equal(p.nruns, 1);
+    assert_argument(&p.run[0], "--epochs=3");
+    assert_string_equal(p.run[0].folder, "seed-1");
+    yk_sweep_plan_fini(&p);
+    p = plan_of("[sweep]\nsteps = 30\n" HEAD, false);
+    assert_int_equal(p.run[0].steps, 30);
+    yk_sweep_plan_fini(&p);
+    p = plan_of(HEAD "[grid]\nbatch, steps = 5 100 | 50 10\n", false);
+    assert_int_equal(p.run[1].steps, 10);
+    yk_sweep_plan_fini(&p);
+}
+
+/* A step of a job of processes has the examples of those that work. */
+static void processes_count_as_workers(void **state)
+{
+    (void)state;
+    yk_sweep_plan p =
+        plan_of("[sweep]\nexamples = 12k\n" HEAD "batch = 10\n[grid]\n"
+                "launch, mode, servers, workers = 3 sync - - | 3 sync 1 - | 3 sync - 2 | 3 async - - | "
+                "1 sync - - | - sync - -\n",
+                false);
+    static const int64_t workers[] = {3, 2, 2, 2, 1, 1}, steps[] = {400, 600, 600, 1200, 1200, 1200};
+    for (size_t i = 0; i < p.nruns; i++) {
+        assert_int_equal(p.run[i].workers, workers[i]);
+        assert_int_equal(p.run[i].steps, steps[i]);
+    }
+    assert_string_equal(p.run[5].folder, "launch-none_mode-sync_servers-none_workers-none");
+    yk_sweep_plan_fini(&p);
+    /* sparse data has a server in lock step, too */
+    p = plan_of("[sweep]\nexamples = 12k\n[train]\nmodel = logreg\nlaunch = 3\nbatch = 10\n"
+                "[grid]\ndata = synth:ctr | synth:digits\n",
+                false);
+    assert_int_equal(p.run[0].workers, 2);
+    assert_int_equal(p.run[1].workers, 3);
+    yk_sweep_plan_fini(&p);
+    expect_refusal("[sweep]\nexamples = 12k\n" HEAD "hosts = a,b:2\n", false, "give launch or workers too");
+    p = plan_of("[sweep]\nepochs = 2\n" HEAD "hosts = a,b:2\n", false);
+    yk_sweep_plan_fini(&p);
+}
+
+static void flags_and_blanks(void **state)
+{
+    (void)state;
+    yk_sweep_plan p = plan_of("[train]\ndata = synth:images\ntest = \"a ; b\"\n"
+                              "[grid]\nmodel = lenet5 | conv 8 3x3 same, relu, dense 10 | \"conv 9 3x3 same, "
+                              "relu, dense 10\"\nno-bias = true false\n",
+                              false);
+    assert_int_equal(p.nruns, 6);
+    assert_argument(&p.run[2], "--model=conv 8 3x3 same, relu, dense 10");
+    assert_argument(&p.run[4], "--model=conv 9 3x3 same, relu, dense 10");
+    assert_argument(&p.run[0], "--test=a ; b");
+    assert_argument(&p.run[0], "--no-bias");
+    assert_no_argument(&p.run[1], "--no-bias");
+    assert_string_equal(p.run[0].folder, "model-lenet5_no-bias-true");
+    assert_string_equal(p.run[2].folder, "model-conv-8-3x3-same-relu-den-2_no-bias-true");
+    char *text = yk_sweep_plan_text(&p);
+    assert_non_null(text);
+    assert_non_null(strstr(text, "den-2_no-bias-true: --data=synth:images \"--test=a ; b\" "
+                                 "\"--model=conv 8 3x3 same, relu, dense 10\" --no-bias\n"));
+    free(text);
+    yk_sweep_plan_fini(&p);
+    p = plan_of("[train]\ndata = synth:images\n[grid]\nmodel, lr = lenet5 0.1 | \"dense 10\" 0.2\n", false);
+    assert_argument(&p.run[1], "--model=dense 10");
+    assert_argument(&p.run[1], "--lr=0.2");
+    yk_sweep_plan_fini(&p);
+}
+
+static void quick_and_set_replace(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "[quick]\nexamples = 1k\nbatch = 10 100\ndata = synth:digits?examples=5\nlr = 0.1 0.2\n"
+        "mode, workers = async 2\n"
+        "[sweep]\nepochs = 5\nrepeats = 3\n" HEAD
+        "[grid]\nbatch = 5 10 50 100\nmode, workers = sync 1 | async 3\n";
+    yk_sweep_plan p = plan_of(text, false);
+    assert_int_equal(p.nruns, 24);
+    assert_argument(&p.run[0], "--epochs=5");
+    yk_sweep_plan_fini(&p);
+    p = plan_of(text, true);
+    assert_int_equal(p.nruns, 12); /* batch x lr x seeds */
+    assert_string_equal(p.run[0].label, "batch=10 mode=async workers=2 lr=0.1 seed=1");
+    assert_argument(&p.run[0], "--steps=100");
+    assert_argument(&p.run[0], "--data=synth:digits?examples=5");
+    assert_no_argument(&p.run[0], "--epochs");
+    yk_sweep_plan_fini(&p);
+
+    static const char *const sets[] = {"repeats=1", "batch = 20 | 30", "data=idx:mnist", "steps=4"};
+    assert_int_equal(plan_with(text, true, sets, 4, &p), YK_OK);
+    assert_int_equal(p.nruns, 4);
+    assert_string_equal(p.run[0].label, "batch=20 mode=async workers=2 lr=0.1");
+    assert_argument(&p.run[0], "--data=idx:mnist");
+    assert_argument(&p.run[0], "--steps=4");
+    yk_sweep_plan_fini(&p);
+    static const char *const bad[] = {"workers=2"};
+    assert_error(plan_with(text, false, bad, 1, &p), YK_EUSAGE,
+                 "--set 'workers=2': workers is tied to mode in line 15");
+    yk_sweep_plan_fini(&p);
+    /* what [train] says about the length gives way, too */
+    static const char train[] = HEAD "epochs = 9\n[quick]\nsteps = 3\n";
+    p = plan_of(train, true);
+    assert_argument(&p.run[0], "--steps=3");
+    assert_no_argument(&p.run[0], "--epochs");
+    yk_sweep_plan_fini(&p);
+}
+
+static void mistakes_are_named_with_their_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *words;
+    } bad[] = {
+        {"model = softmax\n", ":1: a line before the first section"},
+        {"[trian]\n", ":1: there is no section [trian]"},
+        {"[train]\nmodel\n", ":2: not a line of the form name = value"},
+        {"[train]\nbach = 3\n", ":2: there is no option bach"},
+        {"[train]\nbatch = many\n", ":2: --batch many: that is not a whole number"},
+        {"[train]\nout = x\n", ":2: out cannot be given here"},
+        {"[train]\nmodel = \"softmax\n", ":2: a double quote is missing"},
+        {"[train]\nmode, workers = sync 1\n", ":2: options are tied in [grid]"},
+        {HEAD "[grid]\nmodel = softmax\n", ":5: model was given in line 2 already"},
+        {HEAD "[grid]\nbatch = 5 x\n", ":5: --batch x: that is not a whole number"},
+        {HEAD "[grid]\nbatch = 0\n", ":5: --batch 0: it must lie between 1 and"},
+        {HEAD "[grid]\nbatch =\n", ":5: batch: there are no values"},
+        {HEAD "[grid]\nbatch = 5 6 | 7\n", ":5: '5 6': separate values by blanks or by |, not by both"},
+        {HEAD "[grid]\nmode, workers = sync 1 | async\n", ":5: 'async' has 1 value for 2 options"},
+        {HEAD "[grid]\nmode, mode = sync 1\n", ":5: mode is named twice"},
+        {HEAD "[grid]\nbatch = 5 5\n", "the run batch=5 is asked for twice"},
+        {HEAD "[grid]\nmode = sync both\n", "the run mode=both: --mode both is not known"},
+        {HEAD "[grid]\nmode = sync async\nstaleness = 0 4\n",
+         "the run mode=sync staleness=4: --mode sync means --staleness 0"},
+        {HEAD "[grid]\noptimizer = sgd newton\n", "the run optimizer=newton: "},
+        {"[train]\nmodel = softmax\n", "--data is missing"},
+        {"[sweep]\nbatch = 3\n", ":2: [sweep] has no batch"},
+        {"[sweep]\nrepeats = 0\n", ":2: repeats = 0: it must lie between 1 and"},
+        {"[sweep]\nepochs = 1.5\n", ":2: epochs = 1.5: that is not a whole number"},
+        {"[sweep]\nname = a/b\n", ":2: name = a/b"},
+        {"[sweep]\nmodels = all\n", ":2: models = all: it is keep or drop"},
+        {"[sweep]\nepochs = 1\nsteps = 2\n", ":3: examples, epochs and steps: only one"},
+        {"[sweep]\nepochs = 1\n" HEAD "steps = 3\n", ":6: steps is given here, but [sweep] fixes it"},
+        {"[sweep]\neval-examples = 10\n" HEAD "eval-every = 3\n", ":6: eval-every and the sweep's"},
+        {"[sweep]\nrepeats = 2\n" HEAD "[grid]\nseed = 1 2\n", ":7: seeds come from repeats = 2"},
+        {"[sweep]\nrepeats = 1000\n" HEAD
+         "[grid]\nbatch = 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21\n",
+         "that is more than 20000 runs"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        expect_refusal(bad[i].text, false, bad[i].words);
+    expect_refusal(HEAD, true, "it has no section [quick]");
+    expect_refusal(HEAD "[grid]\nmode, workers = sync 1 | sync 2\n[quick]\nworkers = 1\n", true,
+                   ":7: workers is tied to mode in line 5");
+    expect_refusal(HEAD "[quick]\nbatch = 1\nbatch = x\n", true, ":6: --batch x");
+    yk_sweep_plan p;
+    assert_error(yk_sweep_plan_make(in_folder("none.ini"), false, NULL, 0, &p), YK_EUSAGE,
+                 "none.ini: cannot read");
+    yk_sweep_plan_fini(&p);
+    assert_error(yk_sweep_plan_make(folder, false, NULL, 0, &p), YK_EUSAGE, "cannot read the sweep");
+    yk_sweep_plan_fini(&p);
+}
+
+/* Half of a file, a byte turned: never a crash (the sanitizers look on), and refusals name the file. */
+static void damaged_files_are_refused_or_read(void **state)
+{
+    (void)state;
+    static const char good[] =
+        "; x\n[sweep]\nrepeats = 2\nexamples = 600\n" HEAD
+        "[grid]\nbatch = 5 | 10\nmode, workers = sync 1 | \"async\" 2\n[quick]\nbatch = 7\n";
+    char text[sizeof good];
+    size_t refused = 0;
+    for (size_t i = 0; i < sizeof good - 1; i++)
+        for (int kind = 0; kind < 3; kind++) {
+            memcpy(text, good, sizeof good);
+            text[i] = kind == 0 ? '\0' : kind == 1 ? '"' : '|';
+            yk_sweep_plan p;
+            yk_status st = plan_with(text, i % 2, NULL, 0, &p);
+            if (st) {
+                assert_int_equal(st, YK_EUSAGE);
+                assert_says("some-sweep.ini");
+                refused++;
+            }
+            yk_sweep_plan_fini(&p);
+        }
+    assert_true(refused > sizeof good);
+}
+
+static void configurations_are_compared(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *value;
+    } change[] = {
+        {"model", "logreg"}, {"batch", "65"}, {"lr", "0.2"}, {"init-bias", "0.5"}, {"no-bias", "true"}};
+    for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
+        yk_config a, b;
+        yk_config_init(&a);
+        yk_config_init(&b);
+        assert_int_equal(yk_config_set(&a, "model", "softmax"), YK_OK);
+        assert_int_equal(yk_config_set(&b, "model", "softmax"), YK_OK);
+        assert_true(yk_sweep_same_config(&a, &b));
+        assert_int_equal(yk_config_set(&b, change[i].name, change[i].value), YK_OK);
+        assert_false(yk_sweep_same_config(&a, &b));
+        yk_config_fini(&a);
+        yk_config_fini(&b);
+    }
+}
+
+/* ---- tables */
+
+static json_t *summary(double accuracy, double rate, bool interrupted)
+{
+    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:n, s:f, s:f, s:f, s:i, s:i, s:b, s:s}", "steps", 10,
+                     "examples", 1000, "examples_per_second", rate, "train_seconds", 1.0, "test_loss", 0.25,
+                     "test_accuracy", accuracy, "test_auc", "majority_accuracy", 0.125, "cpu_seconds", 3.0,
+                     "seconds", 2.0, "peak_rss_bytes", 50000000, "bytes_sent", 0, "interrupted", interrupted,
+                     "verdict", "cpu, \"busy\"");
+}
+
+static char *text_of(const char *path)
+{
+    static char text[1 << 16];
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = '\0';
+    return text;
+}
+
+static void assert_holds(const char *text, const char *part)
+{
+    if (!strstr(text, part))
+        fail_msg("'%s' is not in:\n%s", part, text);
+}
+
+static void mean_and_spread_over_repeats(void **state)
+{
+    (void)state;
+    yk_sweep_plan p =
+        plan_of("[sweep]\nrepeats = 3\n" HEAD "[grid]\nbatch = 5 10\nmode = sync | async\n", false);
+    yk_sweep_result r[12] = {0};
+    assert_int_equal(p.nruns, 12);
+    /* point 0: three runs; point 1: two and a failure; point 2: one, and one that was stopped; point 3: none */
+    yk_sweep_result_take(&r[0], summary(0.90, 500, false));
+    yk_sweep_result_take(&r[4], summary(0.91, 500, false));
+    yk_sweep_result_take(&r[8], summary(0.92, 250, false));
+    yk_sweep_result_take(&r[1], summary(0.80, 2e6, false));
+    yk_sweep_result_take(&r[5], summary(0.84, 2e6, false));
+    r[9] =
+        (yk_sweep_result){.state = YK_SWEEP_FAILED, .problem = strdup("exit status 1: diverged, \"sorry\"")};
+    yk_sweep_result_take(&r[2], summary(0.50, 20000, false));
+    yk_sweep_result_take(&r[6], summary(0.99, 1, true));
+    assert_int_equal(r[6].state, YK_SWEEP_STOPPED);
+
+    char *table = NULL;
+    size_t size;
+    FILE *f = open_memstream(&table, &size);
+    yk_sweep_table_print(&p, r, f);
+    fclose(f);
+    assert_string_equal(table, "batch  mode          runs  steps      seconds  examples/s        test loss   "
+                               " accuracy %  CPU cores  memory MB\n"
+                               "    5  sync             3     10  2.67 ± 1.15         417  0.2500 ± 0.0000  "
+                               "91.00 ± 1.00       1.50         50\n"
+                               "    5  async  2, 1 failed     10  0.00 ± 0.00      2.00 M  0.2500 ± 0.0000  "
+                               "82.00 ± 2.83       1.50         50\n"
+                               "   10  sync             1     10         0.05        20 k           0.2500   "
+                               "      50.00       1.50         50\n"
+                               "   10  async            0      -            -           -                -   "
+                               "          -          -          -\n"
+                               "always guessing the commonest class: 12.50 %\n");
+    free(table);
+
+    assert_int_equal(yk_sweep_table_save(&p, r, folder), YK_OK);
+    const char *csv = text_of(in_folder("sweep.csv"));
+    assert_holds(csv, "batch,mode,done,failed,steps,steps_spread,");
+    assert_holds(csv, "\n5,sync,3,0,10,0,1000,0,2.66666667,1.15470054,");
+    assert_holds(csv, "\n10,async,0,0,,,");
+    csv = text_of(in_folder("runs.csv"));
+    assert_holds(csv, "\n5,async,1,batch-5_mode-async_seed-1,done,10,1000,0.0005,");
+    assert_holds(csv, ",\"cpu, \"\"busy\"\"\",\n");
+    assert_holds(csv, "\n5,async,3,batch-5_mode-async_seed-3,failed,,");
+    assert_holds(csv, ",,\"exit status 1: diverged, \"\"sorry\"\"\"\n");
+    assert_holds(csv, ",not run,");
+    json_t *o = json_load_file(in_folder("sweep.json"), 0, NULL);
+    assert_non_null(o);
+    assert_int_equal(json_integer_value(json_object_get(o, "done")), 6);
+    assert_int_equal(json_integer_value(json_object_get(o, "failed")), 1);
+    json_t *points = json_object_get(o, "points"), *runs = json_object_get(o, "runs");
+    assert_int_equal(json_array_size(points), 4);
+    assert_int_equal(json_array_size(runs), 12);
+    json_t *accuracy = json_object_get(json_array_get(points, 0), "test_accuracy");
+    assert_true(fabs(json_real_value(json_object_get(accuracy, "mean")) - 0.91) < 1e-9);
+    assert_true(fabs(json_real_value(json_object_get(accuracy, "spread")) - 0.01) < 1e-9);
+    accuracy = json_object_get(json_array_get(points, 2), "test_accuracy");
+    assert_true(json_is_null(json_object_get(accuracy, "spread")));
+    assert_string_equal(json_string_value(json_object_get(json_array_get(runs, 9), "error")),
+                        "exit status 1: diverged, \"sorry\"");
+    assert_true(json_is_object(json_object_get(json_array_get(runs, 8), "summary")));
+    assert_true(json_is_null(json_object_get(json_array_get(runs, 3), "summary")));
+    json_decref(o);
+    for (size_t i = 0; i < p.nruns; i++)
+        yk_sweep_result_fini(&r[i]);
+    yk_sweep_plan_fini(&p);
+}
+
+/* By the samples where there are any; what was sent is shown where something was. */
+static void resources_of_a_cluster(void **state)
+{
+    (void)state;
+    yk_sweep_plan p = plan_of("[sweep]\nname = x\n" HEAD, false);
+    yk_sweep_result r = {0};
+    json_t *o = summary(0.5, 100, false);
+    json_object_set_new(o, "resources",
+                        json_pack("{s:{s:f}, s:{s:f}}", "cpu", "mean", 1.75, "memory", "peak", 75e6));
+    json_object_set_new(o, "bottleneck", json_pack("{s:s, s:f}", "kind", "network bandwidth", "share", 0.83));
+    json_object_set_new(o, "bytes_sent", json_integer(3210000));
+    json_object_set_new(o, "test_auc", json_real(0.789));
+    yk_sweep_result_take(&r, o);
+    char *table = NULL;
+    size_t size;
+    FILE *f = open_memstream(&table, &size);
+    yk_sweep_table_print(&p, &r, f);
+    fclose(f);
+    assert_string_equal(table, "runs  steps  seconds  examples/s  test loss  accuracy %     AUC  CPU cores  "
+                               "memory MB  sent MB  held back by\n"
+                               "   1     10     10.0         100     0.2500       50.00  0.7890       1.75  "
+                               "       75      3.2  network bandwidth 83 %\n"
+                               "always guessing the commonest class: 12.50 %\n");
+    free(table);
+    yk_sweep_result_fini(&r);
+    yk_sweep_plan_fini(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_are_cut),
+        cmocka_unit_test(a_grid_has_every_combination),
+        cmocka_unit_test(examples_become_steps),
+        cmocka_unit_test(processes_count_as_workers),
+        cmocka_unit_test(flags_and_blanks),
+        cmocka_unit_test(quick_and_set_replace),
+        cmocka_unit_test(mistakes_are_named_with_their_line),
+        cmocka_unit_test(damaged_files_are_refused_or_read),
+        cmocka_unit_test(configurations_are_compared),
+        cmocka_unit_test(mean_and_spread_over_repeats),
+        cmocka_unit_test(resources_of_a_cluster),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
