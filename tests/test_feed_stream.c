@@ -175,14 +175,6 @@ static void places_of_another_kind_are_refused(void **state)
     assert_error(carry_over(a.feed, b.feed, 0), YK_EUSAGE, "--stream never");
     a = begin_rounds(&m, plan);
     assert_error(carry_over(b.feed, a.feed, 0), YK_EUSAGE, "--stream always");
-    b = begin_rounds(&s, plan);
-    plan.window_bytes *= 2; /* other windows would hold other examples */
-    rounds c = begin_rounds(&s, plan);
-    assert_error(carry_over(b.feed, c.feed, 0), YK_EUSAGE, "--shuffle-mb");
-    plan.workers = 2;
-    b = begin_rounds(&s, plan);
-    assert_error(carry_over(c.feed, b.feed, 0), YK_EUSAGE, "--workers");
-    yk_feed_free(b.feed);
     yk_dataset small = in_memory(3); /* the place is behind the end of a smaller set */
     small.rows = &small.loaded;
     second.n = 0;
@@ -192,6 +184,47 @@ static void places_of_another_kind_are_refused(void **state)
     yk_feed_free(b.feed);
     yk_dataset_fini(&small);
     yk_dataset_fini(&m);
+    yk_dataset_fini(&s);
+}
+
+/* Going on with other workers or windows: nothing is lost; what comes again is no more than the windows hold. */
+static void others_go_on(void **state)
+{
+    (void)state;
+    char spec[300];
+    enum { N = 2000, WINDOW = 1 << 14 };
+    snprintf(spec, sizeof spec, "tfrecord:%s?block=600", write_tfrecord(N));
+    yk_dataset s = streamed(spec);
+    assert_true(s.source->nblocks > 40);
+    for (int workers = 1; workers <= 3; workers++)
+        for (int later = 1; later <= 4; later++)
+            for (int rounds_made = 0; rounds_made < 60; rounds_made += 17) {
+                yk_feed_plan plan = {
+                    .workers = workers, .batch = 9, .seed = 3, .epochs = 2, .in_step = true, .window_bytes = WINDOW};
+                rounds a = begin_rounds(&s, plan);
+                first.n = second.n = 0;
+                for (int i = 0; i < rounds_made; i++)
+                    one_round(&a, &first);
+                plan.workers = later;
+                plan.window_bytes = WINDOW / (size_t)later * 2;
+                rounds b = begin_rounds(&s, plan);
+                assert_int_equal(carry_over(a.feed, b.feed, (uint64_t)rounds_made), YK_OK);
+                while (b.epoch < 1)
+                    one_round(&b, &second);
+                const size_t used = first.n;
+                for (size_t i = 0; i < second.n; i++)
+                    first.id[first.n++] = second.id[i];
+                unsigned times[N] = {0};
+                size_t again = 0;
+                for (size_t i = 0; i < first.n; i++)
+                    again += times[first.id[i]]++ > 0;
+                for (size_t i = 0; i < N; i++)
+                    assert_true(times[i] > 0);
+                assert_true(again <= used);
+                if (used > N / 2)
+                    assert_true(again < used);
+                yk_feed_free(b.feed);
+            }
     yk_dataset_fini(&s);
 }
 
@@ -251,7 +284,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_of_many_blocks),  cmocka_unit_test(streams_of_few_blocks),
-        cmocka_unit_test(streams_make_all_steps),  cmocka_unit_test(places_of_another_kind_are_refused),
+        cmocka_unit_test(streams_make_all_steps),  cmocka_unit_test(others_go_on),
+        cmocka_unit_test(places_of_another_kind_are_refused),
         cmocka_unit_test(bad_streams_are_refused), cmocka_unit_test(bad_records_count_once),
     };
     return cmocka_run_group_tests_name("feed_stream", tests, make_folder, remove_folder);

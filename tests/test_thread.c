@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include <stdatomic.h>
+#include <time.h>
 
 enum { MOST = 24 };
 
@@ -244,6 +245,35 @@ static void waiting_by_hand_lets_others_run(void **state)
     run_with(&r, MOST, pause_until_all_ran, YK_OK);
 }
 
+/* ---- who was waited for */
+
+static yk_status come_late(void *context, int me)
+{
+    ring *r = context;
+    enum { LATE = 2 };
+    for (int round = 0; round < 3; round++) {
+        if (me == LATE)
+            nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+        yk_status st = yk_team_meet(r->team, me);
+        if (st)
+            return st;
+        r->cell[me] += yk_team_was_last(r->team, me) == (me == LATE);
+        r->cell[MOST - 1 - me] += me == LATE || yk_team_waited(r->team, me) > 15000000;
+    }
+    return YK_OK;
+}
+
+static void the_last_one_is_known(void **state)
+{
+    (void)state;
+    ring r = {.team = NULL};
+    run_with(&r, 3, come_late, YK_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_true(r.cell[i] >= 2); /* a machine that is busy may keep somebody else once */
+        assert_true(r.cell[MOST - 1 - i] >= 2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +286,7 @@ int main(void)
         cmocka_unit_test(a_stop_releases_and_is_forgotten),
         cmocka_unit_test(one_worker_alone_can_stop),
         cmocka_unit_test(waiting_by_hand_lets_others_run),
+        cmocka_unit_test(the_last_one_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,7 +148,7 @@ static void somebody_else_uses_the_processor(void **state)
     t.usage.delayed.mean = 0.9;
     give_all(&t, YK_PHASE_WORKERS, 0.3); /* who has no core keeps the other waiting */
     const yk_verdict *v = judge(&t);
-    assert_kind(v, YK_VERDICT_CPU, 0.45);
+    assert_kind(v, YK_VERDICT_CPU, 0.45 * 0.7);
     assert_words(v->text, "other programs use 0.9 of 2 cores");
     assert_words(v->advice, "does not compare");
 }
@@ -262,11 +262,21 @@ static void a_thin_link(void **state)
     assert_true(estimated(v, "twice the batch") > 1.6);
     assert_true(estimated(v, "one more worker") < 1.05);
 
+    t.usage.cpu_host.mean = 8.0; /* that the machine is busy, too, matters little to those who wait */
+    t.usage.delayed.mean = 1.6;
+    assert_kind(judge(&t), YK_VERDICT_BANDWIDTH, 0.9);
+
     t.e.link_rate = 1.25e9; /* plenty of it, but far away */
     t.e.round_trip = 4e-3;
     v = judge(&t);
     assert_kind(v, YK_VERDICT_LATENCY, 0.9);
     assert_words(v->text, "2.0 round trips of 4 ms");
+
+    t.e.bytes_per_step =
+        2e3; /* the link is neither thin nor long; it is what happens at its ends that takes so long */
+    t.e.link_rate = 1e8;
+    t.e.round_trip = 5e-6;
+    assert_kind(judge(&t), YK_VERDICT_LATENCY, 0.9);
 }
 
 static void memory_that_comes_from_disk(void **state)

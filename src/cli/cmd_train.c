@@ -234,11 +234,13 @@ static int leave(yk_config *config, yk_result *result, yk_status st)
 {
     yk_comm *comm = result->comm;
     const int code = yk_cli_exit(st);
-    if (comm && (st || yk_comm_rank(comm) == 0))
+    /* a job that goes on without this worker is not told that it failed */
+    const bool others_go_on = result->dispensable && (st == YK_ELOST || st == YK_ESTOP);
+    if (comm && !others_go_on && (st || yk_comm_rank(comm) == 0))
         yk_launch_ended(st, result->interrupted);
-    if (comm && st)
+    if (comm && st && !others_go_on)
         yk_comm_abort(comm, code);
-    const bool clean = result->clean;
+    const bool clean = result->clean && !st;
     yk_comm_stop(comm, clean);
     yk_result_fini(result);
     yk_config_fini(config);

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 enum { MOST_WORDS = 512, MOST_HOSTS = 1024 };
-static const double grace = 3.0; /* seconds that mpirun may take to end once its ranks have */
+static const double grace = 1.0; /* seconds that mpirun may take to end once its ranks have */
 
 typedef struct {
     char *word[MOST_WORDS + 1];
@@ -231,7 +231,7 @@ static bool read_ended(const char *path, int *status, int *interrupted)
     return ok;
 }
 
-static pid_t start(const words *w, int *stderr_out)
+static pid_t start(const words *w, const char *folder, int *stderr_out)
 {
     int fd[2];
     if (pipe2(fd, O_CLOEXEC))
@@ -245,6 +245,7 @@ static pid_t start(const words *w, int *stderr_out)
     }
     dup2(fd[1], STDERR_FILENO);
     setpgid(0, 0);
+    setenv("TMPDIR", folder, 1); /* of mpirun itself; daemons elsewhere have their own */
     int null = open("/dev/null", O_RDONLY);
     if (null >= 0)
         dup2(null, STDIN_FILENO);
@@ -289,15 +290,16 @@ static pid_t start_names(const char *path, const char *folder)
 
 static void nap(double seconds)
 {
-    nanosleep(&(struct timespec){.tv_nsec = (long)(seconds * 1e9)}, NULL);
+    nanosleep(&(struct timespec){(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)}, NULL);
 }
 
 /* Until it has ended, passing signals on; its wait status. */
 static int stand_by(pid_t pid, yk_overheard *o, const char *ended)
 {
-    int status = 0, code, interrupted;
+    int status = 0, code = 0, interrupted;
     sig_atomic_t passed = 0;
     double asked = 0.0, over = 0.0;
+    bool told = false;
     while (waitpid(pid, &status, WNOHANG) == 0) {
         const double now = yk_now();
         yk_overhear(o);
@@ -307,12 +309,20 @@ static int stand_by(pid_t pid, yk_overheard *o, const char *ended)
             kill(pid, SIGUSR1); /* mpirun hands it to all ranks at once: they save and end */
         } else if (passed && yk_cli_stop_again) {
             kill(-pid, SIGTERM);
-            asked = now - 1e9;
+            asked = now - 60.0;
         }
-        if (!over && (read_ended(ended, &code, &interrupted) || o->ended >= 0))
+        if (!over && (read_ended(ended, &code, &interrupted) || o->ended >= 0)) {
             over = now;
+            code = o->ended >= 0 ? o->ended : code;
+        }
         /* the ranks are through, but mpirun hangs: on a host that is gone, or one that was stopped */
-        if ((over && now - over > grace) || (passed && yk_cli_stop_again && now - asked > grace))
+        const double since = passed && yk_cli_stop_again ? asked : over;
+        const bool well = over > 0.0 && code == YK_OK; /* one that is aborting anyway dies of a SIGTERM, and loudly */
+        if (since != 0.0 && now - since > grace && !told && well) {
+            told = true;
+            kill(pid, SIGTERM); /* it tells its daemons, and cleans up */
+        }
+        if (since != 0.0 && now - since > grace + (told ? 2.0 : 0.0))
             kill(-pid, SIGKILL);
         nap(0.01);
     }
@@ -328,7 +338,7 @@ typedef struct {
     const char *why;
 } outcome;
 
-static outcome judge(int wait_status, const yk_overheard *heard, const char *ended)
+static outcome judge(int wait_status, const yk_overheard *heard, const char *ended, bool begun)
 {
     int status = heard->ended, interrupted;
     const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
@@ -338,7 +348,7 @@ static outcome judge(int wait_status, const yk_overheard *heard, const char *end
     }
     if (code == 0 || code == 127)
         return (outcome){false, true, code ? 4 : 0, ""};
-    if (!heard->begun) { /* it would not begin the next time either */
+    if (!begun) { /* no attempt ever did: the next one would not either */
         char said[256];
         snprintf(said, sizeof said,
                  "mpirun could not start the job (status %d); can every host be reached (--hosts, "
@@ -390,7 +400,8 @@ static yk_status job_words(const yk_config *c, int argc, char **argv, const char
 }
 
 /* Once, to its end. */
-static outcome attempt(const words *base, bool resume, const char *ended, int64_t number)
+static outcome attempt(const words *base, bool resume, const char *folder, const char *ended, int64_t number,
+                       bool *begun)
 {
     char text[32];
     words w = *base; /* the words themselves stay where they are */
@@ -404,13 +415,14 @@ static outcome attempt(const words *base, bool resume, const char *ended, int64_
     snprintf(text, sizeof text, "%.6f", yk_now());
     setenv("YK_STARTED", text, 1);
     yk_overheard heard = {.ended = -1};
-    const pid_t pid = start(&w, &heard.from);
+    const pid_t pid = start(&w, folder, &heard.from);
     if (pid < 0) {
         yk_report_error("cannot start mpirun: there is no room for another process");
         return (outcome){false, true, 4, ""};
     }
     const int status = stand_by(pid, &heard, ended);
-    const outcome o = judge(status, &heard, ended);
+    *begun |= heard.begun;
+    const outcome o = judge(status, &heard, ended, *begun);
     if (o.exit && *heard.died) {
         char said[320];
         snprintf(said, sizeof said, "the job was lost: %s", heard.died);
@@ -458,8 +470,11 @@ int yk_launch(const yk_config *c, int argc, char **argv)
     if (!st)
         st = job_words(c, argc, argv, folder, out, names_pid > 0 || c->join ? names : NULL, &base);
     outcome o = {false, true, yk_status_exit(st), ""};
+    bool begun = false;
     for (int64_t i = 0; !st; i++) {
-        o = attempt(&base, i > 0 && !c->resume, ended, i);
+        if (i > 1) /* what was lost may take a while to come back */
+            nap(i < 10 ? 0.1 * (double)(i * i) : 10.0);
+        o = attempt(&base, i > 0 && !c->resume, folder, ended, i, &begun);
         if (!o.restartable || i >= c->restarts || yk_cli_stop)
             break;
         yk_warn("%s; starting again from the last checkpoint (restart %lld of %lld)", o.why,

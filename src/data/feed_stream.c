@@ -9,6 +9,7 @@
 #include "data/feed_inside.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/perm.h"
 #include "base/rng.h"
@@ -69,12 +70,31 @@ struct stream_feed {
     bool by_block; /* blocks are dealt out; else runs of STRIPE examples of every block */
     size_t window_bytes;
     stream *worker;
+    /* After a checkpoint of other workers or windows: blocks of this epoch that were used up then. */
+    uint64_t earlier_epoch, *earlier; /* [earlier_workers] blocks that each had behind it */
+    uint64_t earlier_workers;
 };
 
 static uint64_t blocks_of(const stream_feed *f, int me)
 {
     uint64_t n = f->feed.data->source->nblocks, workers = (uint64_t)f->feed.plan.workers;
     return f->by_block ? (n + workers - 1 - (uint64_t)me) / workers : n;
+}
+
+/* The number in the epoch's order of the block that the worker is at. */
+static uint64_t block_number(const stream *s)
+{
+    const stream_feed *f = s->owner;
+    return f->by_block ? s->at.ordinal * (uint64_t)f->feed.plan.workers + (uint64_t)s->me : s->at.ordinal;
+}
+
+static bool used_earlier(const stream *s)
+{
+    const stream_feed *f = s->owner;
+    if (!f->earlier || s->at.epoch != f->earlier_epoch)
+        return false;
+    const uint64_t j = block_number(s);
+    return j / f->earlier_workers < f->earlier[j % f->earlier_workers];
 }
 
 static void close_reader(stream *s)
@@ -94,9 +114,7 @@ static yk_status open_block(stream *s)
         s->order = yk_perm_make(source->nblocks, yk__epoch_seed(&f->feed.plan, s->at.epoch));
         s->order_epoch = s->at.epoch;
     }
-    uint64_t j =
-        f->by_block ? s->at.ordinal * (uint64_t)f->feed.plan.workers + (uint64_t)s->me : s->at.ordinal;
-    return yk_source_read(source, yk_perm_at(&s->order, j), &s->reader);
+    return yk_source_read(source, yk_perm_at(&s->order, block_number(s)), &s->reader);
 }
 
 /* Makes sure that part[part_used] is the record at s->at.record of the open block; *end_out when there is none. */
@@ -154,6 +172,10 @@ static yk_status fill(stream *s, window *w)
         if (s->at.ordinal >= blocks_of(f, s->me)) {
             w->last = true;
             break;
+        }
+        if (!s->reader && used_earlier(s)) {
+            s->at = (place){s->at.epoch, s->at.ordinal + 1, 0};
+            continue;
         }
         if (!s->reader && ((st = open_block(s)) || (st = skip_records(s, s->at.record))))
             return st;
@@ -330,17 +352,50 @@ static void place_save(const yk_feed *feed, uint64_t *out)
         place_of(feed, i, out + EACH * i);
 }
 
+/* Other workers, or other windows, than those that the place was saved with: blocks that were used up stay so, and the
+ * examples of half-used windows are used again. */
+static yk_status restore_blocks(stream_feed *f, const uint64_t *saved, uint64_t workers)
+{
+    uint64_t epoch = UINT64_MAX, least = UINT64_MAX;
+    free(f->earlier);
+    if (!(f->earlier = calloc(workers, sizeof *f->earlier)))
+        return yk_fail_memory(workers * sizeof *f->earlier, "the place in the data");
+    for (uint64_t i = 0; i < workers; i++) {
+        const uint64_t *each = saved + EACH * i;
+        const uint64_t at = each[0] - (each[4] && each[0] > 0); /* it waits at the end of the epoch before */
+        epoch = at < epoch ? at : epoch;
+    }
+    for (uint64_t i = 0; i < workers; i++) {
+        const uint64_t *each = saved + EACH * i;
+        f->earlier[i] = each[0] > epoch ? UINT64_MAX : each[1];
+        least = f->earlier[i] < least ? f->earlier[i] : least;
+    }
+    f->earlier_epoch = epoch;
+    f->earlier_workers = workers;
+    if (!f->by_block) { /* everybody reads all blocks: those are used up that everybody is through with */
+        f->earlier_workers = 1;
+        f->earlier[0] = least;
+    }
+    for (int i = 0; i < f->feed.plan.workers; i++) {
+        f->worker[i].here = f->worker[i].at = (place){epoch, 0, 0};
+        f->worker[i].used = 0;
+        f->worker[i].epoch_over = false;
+    }
+    yk_note("the checkpoint was written with other workers or another --shuffle-mb: blocks of the data that were used up stay "
+            "so, and what was shuffled in memory is used again");
+    return YK_OK;
+}
+
 static yk_status place_restore(yk_feed *feed, const uint64_t *saved, size_t n)
 {
     stream_feed *f = (stream_feed *)feed;
     if (n < HEAD || saved[0] != YK__PLACE_STREAM)
         return yk_fail(YK_EUSAGE,
                        "the checkpoint was written with the data in memory: go on with --stream never");
+    if (n < HEAD + EACH || (n - HEAD) % EACH)
+        return yk_fail(YK_EDATA, "the checkpoint's place in the data makes no sense");
     if (n != place_size(feed) || saved[1] != f->window_bytes)
-        return yk_fail(
-            YK_EUSAGE,
-            "the checkpoint of a streamed run goes on with the --workers and the --shuffle-mb that "
-            "it was written with");
+        return restore_blocks(f, saved + HEAD, (n - HEAD) / EACH);
     for (int i = 0; i < feed->plan.workers; i++) {
         const uint64_t *each = saved + HEAD + EACH * i;
         stream *s = &f->worker[i];
@@ -370,6 +425,7 @@ static void free_feed(yk_feed *feed)
         pthread_mutex_destroy(&s->lock);
         pthread_cond_destroy(&s->changed);
     }
+    free(f->earlier);
     yk_free(f->worker);
     yk_free(f);
 }

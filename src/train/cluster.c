@@ -449,11 +449,8 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state
     if (t->steps != UINT64_MAX)
         k->dealer.steps_left = t->steps > p->step ? t->steps - p->step : 0;
     if (k->place_kind == 3) {
-        if (p->nplace != 2 + 5 * (size_t)t->workers)
-            return yk_fail(
-                YK_EUSAGE,
-                "the checkpoint of a streamed run goes on with as many workers as it was written with");
-        yk_server_places_set(k->server, p->place + 2);
+        if (p->nplace == 2 + 5 * (size_t)t->workers) /* else they begin the epoch anew, but for blocks that were used up */
+            yk_server_places_set(k->server, p->place + 2);
         return YK_OK;
     }
     return k->place_kind == 2 ? yk_dealer_place_restore(&k->dealer, p->place, p->nplace) : YK_OK;
@@ -537,11 +534,16 @@ static yk_status check_exchange(const yk__trainer *t)
 static yk_status gather_reports(yk__trainer *t, const yk_rank_report *mine)
 {
     yk__cluster *k = &t->cluster;
-    yk_server_worker worker[64];
-    const int workers = k->rank == 0 && k->server ? yk_server_workers(k->server, worker, 64) : 0;
-    yk_op *op = yk_alloc((size_t)k->ranks, sizeof *op, "the reports");
-    if (!op)
+    enum { MOST = 1024 };
+    yk_server_worker *worker = yk_alloc(MOST, sizeof *worker, "the reports");
+    if (!worker)
         return YK_ESYSTEM;
+    const int workers = k->rank == 0 && k->server ? yk_server_workers(k->server, worker, MOST) : 0;
+    yk_op *op = yk_alloc((size_t)k->ranks, sizeof *op, "the reports");
+    if (!op) {
+        yk_free(worker);
+        return YK_ESYSTEM;
+    }
     yk_status st = k->rank == 0
                        ? YK_OK
                        : yk_comm_send(k->comm, 0, YK__TAG_REPORT, YK_FOR_CONTROL, mine, sizeof *mine, &op[0]);
@@ -556,6 +558,7 @@ static yk_status gather_reports(yk__trainer *t, const yk_rank_report *mine)
     if (!st)
         st = yk_comm_wait(k->comm, op, k->ranks, 30.0, "the last counters");
     yk_free(op);
+    yk_free(worker);
     return st;
 }
 
@@ -612,4 +615,5 @@ void yk__cluster_free(yk__trainer *t)
     t->result->comm = k->comm;
     t->result->clean = !k->lost_somebody;
     t->result->chief = k->rank == 0;
+    t->result->dispensable = k->role == YK__WORKER && !k->joined && (t->result->staleness || t->config->quorum);
 }

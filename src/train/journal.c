@@ -93,19 +93,34 @@ static double seconds_left(const yk__trainer *t, uint64_t step, uint64_t example
     return part > before ? (yk_now() - t->began) * fmax(1.0 - part, 0.0) / (part - before) : (double)NAN;
 }
 
-static void show(yk__trainer *t, uint64_t step, uint64_t examples, const yk__progress *p)
+/* "436 k" */
+static void shorten(double rate, char out[24])
+{
+    const bool millions = rate >= 1e6, thousands = rate >= 1e3;
+    snprintf(out, 24, "%.3g%s",
+             rate / (millions    ? 1e6
+                     : thousands ? 1e3
+                                 : 1.0),
+             millions    ? " M"
+             : thousands ? " k"
+                         : "");
+}
+
+/* Short enough for 80 columns, unless the bottleneck has a long name. */
+static void show(yk__trainer *t, uint64_t step, const yk__progress *p)
 {
     if (!yk_progress_wanted())
         return;
-    char test[64] = "", held[64], by[80] = "", left[32] = "";
+    char test[40] = "", held[64], by[80] = "", left[40] = "", rate[24];
+    shorten(p->rate, rate);
     if (t->result->tested)
-        snprintf(test, sizeof test, "  test %.2f %%", 100.0 * t->result->test.accuracy);
+        snprintf(test, sizeof test, "  test %.1f %%", 100.0 * t->result->test.accuracy);
     if (yk__observe_brief(t, held))
         snprintf(by, sizeof by, "  %s", held);
     if (isfinite(p->seconds_left))
         snprintf(left, sizeof left, "  %d:%02d left", (int)p->seconds_left / 60, (int)p->seconds_left % 60);
-    yk_progress("step %llu  epoch %.2f  loss %.4f%s  %.3g examples/s  %.0f %%%s%s", (unsigned long long)step,
-                p->epoch, p->loss, test, p->rate, 100.0 * part_done(t, step, examples), left, by);
+    yk_progress("step %llu  epoch %.2f  loss %.3f%s  %s/s%s%s", (unsigned long long)step, p->epoch, p->loss,
+                test, rate, left, by);
 }
 
 /* Everybody who wants to know. */
@@ -129,7 +144,7 @@ static void tell(yk__trainer *t, uint64_t step, uint64_t examples, double since,
         yk_file_flush(j->file); /* the first error is kept and reported at the end */
         yk__board_progress(t, step, &p);
     }
-    show(t, step, examples, &p);
+    show(t, step, &p);
 }
 
 /* What happened in the last `since` seconds. */
