@@ -10,7 +10,7 @@ setup() {
         skip "there is no chromium (apt-get install chromium)"
     cli_setup
     "$YOKE" train --model softmax --data 'synth:digits?examples=2000' --workers 2 --epochs 1000000 --eval-every 200 --http 0 \
-        --out run >served 2>err &
+        --out run >served 2>err 3>&- &
     run=$!
     for _ in $(seq 100); do
         url=$(sed -n 's/^look at it on //p' err)
@@ -21,8 +21,8 @@ setup() {
 }
 
 teardown() {
-    [ -z "${run:-}" ] || kill "$run" 2>/dev/null || true
-    [ -z "${run:-}" ] || wait "$run" || true
+    [ -z "${run:-}" ] || kill -9 "$run" 2>/dev/null || true
+    [ -z "${run:-}" ] || wait "$run" 2>/dev/null || true
     [ -z "${FOLDER:-}" ] || cli_teardown
 }
 

@@ -2,9 +2,14 @@
 # What a run says about itself: each bottleneck is planted, and the verdict names it; and what is left in its directory.
 
 setup() { load cli; cli_setup; }
-teardown() { cli_teardown; }
+teardown() {
+    kill -9 ${run:-} "${spinners[@]}" 2>/dev/null || true
+    cli_teardown
+}
 
 cores() { nproc; }
+
+run='' spinners=() # processes that a test leaves behind if it fails
 
 # The verdict on the last run begins so. Where others used the machine, it may not: the run says so itself.
 verdict() { # WORDS
@@ -48,9 +53,9 @@ clicks_file() { # EXAMPLES
 }
 
 @test "a spinning competitor is named, and its harm is warned of" {
-    local spinners=() i
+    local i
     for i in $(seq "$(($(cores) * 2))"); do
-        (while :; do :; done) &
+        (while :; do :; done) 3>&- &
         spinners+=($!)
     done
     digits --workers "$(cores)" --batch 100 --epochs 250 --test none --json --out none
@@ -168,7 +173,7 @@ END
 # A run on the web for as long as it takes: its address in $url, its process in $run.
 serve() { # OPTION...
     "$YOKE" train --model softmax --data 'synth:digits?examples=2000' --epochs 1000000 --http 0 --out run "$@" \
-        >served 2>err &
+        >served 2>err 3>&- &
     run=$!
     for _ in $(seq 100); do
         url=$(sed -n 's/^look at it on //p' err)
@@ -180,16 +185,20 @@ serve() { # OPTION...
 }
 
 @test "the live page, its numbers, and metrics that Prometheus parses" {
-    serve --workers 2 --eval-every 500
-    sleep 1.5
+    serve --workers 2 --eval-every 100
+    sleep 2
     python3 - "$url" <<'END'
-import json, re, socket, sys, urllib.request, urllib.parse
+import json, re, socket, sys, time, urllib.request, urllib.parse
 url = sys.argv[1]
 get = lambda path: urllib.request.urlopen(url + path, timeout=10)
 page = get("")
 assert page.headers["Content-Type"].startswith("text/html")
 assert b"status.json" in page.read()
-status = json.load(get("status.json"))
+for _ in range(100): # until there is a verdict and a test
+    status = json.load(get("status.json"))
+    if status["verdict"] and status["evals"]["test_accuracy"]:
+        break
+    time.sleep(0.1)
 assert status["step"] > 0 and len(status["processes"]) == 2 and status["history"]["seconds"], status
 assert len(status["evals"]["test_accuracy"]) > 0 and status["verdict"], status
 # a browser that asks and never reads does not keep others from being answered

@@ -199,8 +199,12 @@ static void others_go_on(void **state)
     for (int workers = 1; workers <= 3; workers++)
         for (int later = 1; later <= 4; later++)
             for (int rounds_made = 0; rounds_made < 60; rounds_made += 17) {
-                yk_feed_plan plan = {
-                    .workers = workers, .batch = 9, .seed = 3, .epochs = 2, .in_step = true, .window_bytes = WINDOW};
+                yk_feed_plan plan = {.workers = workers,
+                                     .batch = 9,
+                                     .seed = 3,
+                                     .epochs = 2,
+                                     .in_step = true,
+                                     .window_bytes = WINDOW};
                 rounds a = begin_rounds(&s, plan);
                 first.n = second.n = 0;
                 for (int i = 0; i < rounds_made; i++)
@@ -283,10 +287,13 @@ static void bad_records_count_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(streams_of_many_blocks),  cmocka_unit_test(streams_of_few_blocks),
-        cmocka_unit_test(streams_make_all_steps),  cmocka_unit_test(others_go_on),
+        cmocka_unit_test(streams_of_many_blocks),
+        cmocka_unit_test(streams_of_few_blocks),
+        cmocka_unit_test(streams_make_all_steps),
+        cmocka_unit_test(others_go_on),
         cmocka_unit_test(places_of_another_kind_are_refused),
-        cmocka_unit_test(bad_streams_are_refused), cmocka_unit_test(bad_records_count_once),
+        cmocka_unit_test(bad_streams_are_refused),
+        cmocka_unit_test(bad_records_count_once),
     };
     return cmocka_run_group_tests_name("feed_stream", tests, make_folder, remove_folder);
 }

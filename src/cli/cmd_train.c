@@ -236,6 +236,8 @@ static int leave(yk_config *config, yk_result *result, yk_status st)
     const int code = yk_cli_exit(st);
     /* a job that goes on without this worker is not told that it failed */
     const bool others_go_on = result->dispensable && (st == YK_ELOST || st == YK_ESTOP);
+    if (comm && others_go_on)
+        yk_launch_lost();
     if (comm && !others_go_on && (st || yk_comm_rank(comm) == 0))
         yk_launch_ended(st, result->interrupted);
     if (comm && st && !others_go_on)

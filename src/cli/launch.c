@@ -201,9 +201,14 @@ static void whisper(const char *format, ...)
         return; /* nobody listens */
 }
 
-void yk_launch_begun(void)
+void yk_launch_begun(int workers)
 {
-    whisper("\001begun\n");
+    whisper("\001begun %d\n", workers);
+}
+
+void yk_launch_lost(void)
+{
+    whisper("\001lost\n");
 }
 
 void yk_launch_ended(yk_status status, bool interrupted)
@@ -231,19 +236,23 @@ static bool read_ended(const char *path, int *status, int *interrupted)
     return ok;
 }
 
-static pid_t start(const words *w, const char *folder, int *stderr_out)
+static pid_t start(const words *w, const char *folder, yk_overheard *o)
 {
-    int fd[2];
-    if (pipe2(fd, O_CLOEXEC))
+    int fd[2], out[2];
+    if (pipe2(fd, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
         return -1;
     pid_t pid = fork();
     if (pid != 0) {
         close(fd[1]);
+        close(out[1]);
         fcntl(fd[0], F_SETFL, O_NONBLOCK);
-        *stderr_out = fd[0];
+        fcntl(out[0], F_SETFL, O_NONBLOCK);
+        o->from = fd[0];
+        o->results = out[0];
         return pid;
     }
     dup2(fd[1], STDERR_FILENO);
+    dup2(out[1], STDOUT_FILENO);
     setpgid(0, 0);
     setenv("TMPDIR", folder, 1); /* of mpirun itself; daemons elsewhere have their own */
     int null = open("/dev/null", O_RDONLY);
@@ -317,7 +326,8 @@ static int stand_by(pid_t pid, yk_overheard *o, const char *ended)
         }
         /* the ranks are through, but mpirun hangs: on a host that is gone, or one that was stopped */
         const double since = passed && yk_cli_stop_again ? asked : over;
-        const bool well = over > 0.0 && code == YK_OK; /* one that is aborting anyway dies of a SIGTERM, and loudly */
+        const bool well =
+            over > 0.0 && code == YK_OK; /* one that is aborting anyway dies of a SIGTERM, and loudly */
         if (since != 0.0 && now - since > grace && !told && well) {
             told = true;
             kill(pid, SIGTERM); /* it tells its daemons, and cleans up */
@@ -328,7 +338,9 @@ static int stand_by(pid_t pid, yk_overheard *o, const char *ended)
     }
     kill(-pid, SIGKILL); /* nobody is left behind */
     yk_overhear(o);
+    yk_overhear_results(o);
     close(o->from);
+    close(o->results);
     return status;
 }
 
@@ -346,7 +358,7 @@ static outcome judge(int wait_status, const yk_overheard *heard, const char *end
         const bool lost = status == YK_ELOST || status == YK_ESTOP;
         return (outcome){lost, true, yk_status_exit((yk_status)status), "a process was lost"};
     }
-    if (code == 0 || code == 127)
+    if (code == 127 || (code == 0 && !heard->begun))
         return (outcome){false, true, code ? 4 : 0, ""};
     if (!begun) { /* no attempt ever did: the next one would not either */
         char said[256];
@@ -358,7 +370,8 @@ static outcome judge(int wait_status, const yk_overheard *heard, const char *end
         yk_report_error(said);
         return (outcome){false, true, 4, ""};
     }
-    return (outcome){true, false, code > 4 ? 1 : code, "a process died"};
+    /* whatever mpirun says: rank 0 never came to its end */
+    return (outcome){true, heard->lost > 0, code > 4 || !code ? 1 : code, "a process died"};
 }
 
 /* Where the run directory will be: one for all attempts. */
@@ -415,7 +428,7 @@ static outcome attempt(const words *base, bool resume, const char *folder, const
     snprintf(text, sizeof text, "%.6f", yk_now());
     setenv("YK_STARTED", text, 1);
     yk_overheard heard = {.ended = -1};
-    const pid_t pid = start(&w, folder, &heard.from);
+    const pid_t pid = start(&w, folder, &heard);
     if (pid < 0) {
         yk_report_error("cannot start mpirun: there is no room for another process");
         return (outcome){false, true, 4, ""};

@@ -20,7 +20,10 @@ bool yk_launch_wanted(const yk_config *c);
 int yk_launch(const yk_config *c, int argc, char **argv);
 
 /* In rank 0: the processes have found each other. */
-void yk_launch_begun(void);
+void yk_launch_begun(int workers);
+
+/* In a worker that the job can do without: it is gone. When all of them are, the launcher ends the rest. */
+void yk_launch_lost(void);
 
 /* In a process of the job: tells the launcher how it ended; nothing where there is none. */
 void yk_launch_ended(yk_status status, bool interrupted);

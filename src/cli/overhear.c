@@ -1,6 +1,9 @@
 #include "cli/overhear.h"
 
+#include "base/mem.h"
+#include "base/status.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,6 +26,9 @@ static void keep_death(yk_overheard *o)
         if (*at != '\n' || (n && o->died[n - 1] != ' '))
             o->died[n++] = *at == '\n' ? ' ' : *at;
     o->died[n] = '\0';
+    char *none = strstr(o->died, " with PID 0"); /* it does not know */
+    if (none)
+        memmove(none, none + 11, strlen(none + 11) + 1);
 }
 
 static void end_block(yk_overheard *o)
@@ -44,10 +50,18 @@ static void end_block(yk_overheard *o)
 static void take_line(yk_overheard *o, const char *line, size_t n)
 {
     /* meant for Open MPI's authors */
-    static const char *const known[] = {"PMIX ERROR: ", "[warn] Epoll ",
-                                        "event_base_loop: ", "ORTE_ERROR_LOG", NULL};
+    static const char *const known[] = {"PMIX ERROR: ",
+                                        "[warn] Epoll ",
+                                        "event_base_loop: ",
+                                        "ORTE_ERROR_LOG",
+                                        "Forwarding signal ",
+                                        "] Read -1, expected ",
+                                        NULL};
     if (line[0] == '\001') { /* launch.c: said to the launcher alone */
-        o->begun |= strncmp(line + 1, "begun", 5) == 0;
+        o->begun |= sscanf(line + 1, "begun %d", &o->workers) == 1;
+        o->lost += strncmp(line + 1, "lost", 4) == 0;
+        if (o->ended < 0 && o->workers && o->lost >= o->workers)
+            o->ended = YK_ELOST;
         if (o->ended < 0)
             sscanf(line + 1, "ended %d", &o->ended);
         return;
@@ -65,9 +79,34 @@ static void take_line(yk_overheard *o, const char *line, size_t n)
     }
 }
 
+static void take_results(yk_overheard *o)
+{
+    ssize_t got;
+    do {
+        char *grown = yk_grow(o->said, &o->said_cap, o->nsaid + 4096, 1, "results");
+        if (!grown)
+            return;
+        o->said = grown;
+        got = read(o->results, o->said + o->nsaid, o->said_cap - o->nsaid);
+        o->nsaid += got > 0 ? (size_t)got : 0;
+    } while (got > 0);
+}
+
+void yk_overhear_results(yk_overheard *o)
+{
+    take_results(o);
+    if (o->nsaid)
+        fwrite(o->said, 1, o->nsaid, stdout);
+    fflush(stdout);
+    free(o->said);
+    o->said = NULL;
+    o->nsaid = o->said_cap = 0;
+}
+
 void yk_overhear(yk_overheard *o)
 {
     ssize_t got;
+    take_results(o);
     while ((got = read(o->from, o->text + o->n, sizeof o->text - 1 - o->n)) > 0) {
         o->n += (size_t)got;
         o->text[o->n] = '\0';

@@ -15,17 +15,21 @@
 #include <stddef.h>
 
 typedef struct {
-    int from;
+    int from, results; /* its stderr; its stdout, which is said last, or it would overtake the notes */
+    char *said;
+    size_t nsaid, said_cap;
     char text[16384];
     size_t n;
     bool in_block; /* between the dashes */
     char block[8192];
     size_t nblock;
     char died[256];
-    bool begun; /* rank 0 said that the processes have found each other */
+    int workers, lost; /* of the job; of them are gone */
+    bool begun;        /* rank 0 said that the processes have found each other */
     int ended; /* the status that rank 0, or the first that failed, ended with; -1: none has (to be set beforehand) */
 } yk_overheard;
 
 void yk_overhear(yk_overheard *o);
+void yk_overhear_results(yk_overheard *o); /* at the end */
 
 #endif

@@ -308,20 +308,25 @@ static yk_status meet_neighbours(yk_comm *c)
                               "all processes to start");
 }
 
-bool yk_comm_dead(const yk_comm *c, int peer)
+char yk_comm_state(const yk_comm *c, int peer)
 {
     char path[64], text[512];
     if (!c->neighbour || peer >= c->size || c->neighbour[peer].machine != c->neighbour[c->rank].machine)
-        return false;
+        return 0;
     snprintf(path, sizeof path, "/proc/%lld/stat", (long long)c->neighbour[peer].pid);
     FILE *f = fopen(path, "re");
     if (!f)
-        return true;
+        return 'X';
     const size_t n = fread(text, 1, sizeof text - 1, f);
     fclose(f);
     text[n] = '\0';
     const char *state = strrchr(text, ')');
-    return state && (state[2] == 'Z' || state[2] == 'X');
+    return !state || strlen(state) < 3 ? 0 : state[2] == 'Z' ? 'X' : state[2];
+}
+
+bool yk_comm_dead(const yk_comm *c, int peer)
+{
+    return yk_comm_state(c, peer) == 'X';
 }
 
 static yk_status find_dead(const yk_comm *c, const yk_op *op, int n, const char *what)

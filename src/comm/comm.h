@@ -85,7 +85,8 @@ yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *pee
  * nothing to save. */
 void yk_comm_heed(yk_comm *c, const volatile sig_atomic_t *stop);
 
-/* Whether that process is known to be dead, which can be told of those on this machine. */
+/* Of the processes on this machine: 'X' it is dead, 'T' it was stopped by a signal, else it lives; 0: not known. */
+char yk_comm_state(const yk_comm *c, int peer);
 bool yk_comm_dead(const yk_comm *c, int peer);
 
 /* All of them; `what` is for the error: "waited 8 s for WHAT from rank 2". */

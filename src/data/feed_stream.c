@@ -381,7 +381,8 @@ static yk_status restore_blocks(stream_feed *f, const uint64_t *saved, uint64_t 
         f->worker[i].used = 0;
         f->worker[i].epoch_over = false;
     }
-    yk_note("the checkpoint was written with other workers or another --shuffle-mb: blocks of the data that were used up stay "
+    yk_note("the checkpoint was written with other workers or another --shuffle-mb: blocks of the data that "
+            "were used up stay "
             "so, and what was shuffled in memory is used again");
     return YK_OK;
 }

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -235,23 +236,37 @@ static yk_status turn(yk_exchange *x, size_t n)
     return st;
 }
 
-/* Who has not sent what it owes. */
-static yk_status nobody_moves(yk_exchange *x, double seconds)
+static bool owes(const yk_exchange *x, int r)
 {
+    bool it_does = x->head_in[r].active || x->pairs_in[r].active;
+    for (int i = 0; i < SLOTS; i++) {
+        const lane *l = x->slot[i].used ? &x->slot[i].lane[r] : NULL;
+        it_does |=
+            l && (l->gather_in.active || l->gather_out.active || l->spread_in.active || l->spread_out.active);
+    }
+    return it_does && r != x->rank;
+}
+
+/* Who has not sent what it owes. One that was stopped keeps others from sending theirs: then it is that one. */
+static yk_status nobody_moves(const yk_exchange *x, double seconds)
+{
+    char who[256] = "";
     for (int r = 0; r < x->size; r++) {
-        bool owes = r != x->rank && (x->head_in[r].active || x->pairs_in[r].active);
-        for (int i = 0; i < SLOTS; i++)
-            owes |= r != x->rank && x->slot[i].used &&
-                    (x->slot[i].lane[r].gather_in.active || x->slot[i].lane[r].gather_out.active ||
-                     x->slot[i].lane[r].spread_in.active || x->slot[i].lane[r].spread_out.active);
-        if (owes)
+        const char state = r == x->rank ? 0 : yk_comm_state(x->comm, r);
+        if (state == 'X' || state == 'T')
             return yk_fail(
                 YK_ELOST,
-                "rank %d did not send its gradient within %.0f s: it has died, hangs, or cannot be "
-                "reached (rank %d waited for it)",
-                r, seconds, x->rank);
+                "rank %d did not send its gradient within %.0f s: its process %s (rank %d waited for it)", r,
+                seconds, state == 'X' ? "has died" : "was stopped by a signal", x->rank);
     }
-    return yk_fail(YK_ELOST, "the sum of the gradients did not come within %.0f s", seconds);
+    for (int r = 0; r < x->size && strlen(who) < sizeof who - 16; r++)
+        if (owes(x, r))
+            snprintf(who + strlen(who), sizeof who - strlen(who), "%s%d", *who ? ", " : "", r);
+    return yk_fail(
+        YK_ELOST,
+        "rank %s did not send its gradient within %.0f s: it has died, hangs, or cannot be reached (rank %d "
+        "waited for it)",
+        *who ? who : "?", seconds, x->rank);
 }
 
 static yk_status finish(yk_exchange *x, size_t n, double seconds)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WORKERS = 1024, PATIENCE = 20 }; /* a worker may be silent for so many times its longest step */
+enum { MOST_WORKERS = 1024, PATIENCE = 10 }; /* a worker may be silent for so many times its longest step */
 static const double tick_seconds = 0.02, alive_seconds = 1.0;
 
 /* What a worker asked for, until it is answered and its gradient has come. */
@@ -551,6 +551,7 @@ static yk_status handle(yk_server *s, client *c)
     else
         yk_comm_recount(s->config.comm, true, YK_FOR_PUSH, YK_FOR_PULL, bytes, 1);
     const double now = yk_now();
+    c->longest *= 0.99; /* a step that took long once is forgotten after some hundred */
     if (c->messages++ > 0 && now - c->heard > c->longest && c->here)
         c->longest = now - c->heard;
     c->heard = c->alive_at = now;

@@ -16,7 +16,7 @@
 enum { YK__TAG_REPORT = 13 };
 static const double start_seconds = 120.0; /* data may take a while to load */
 
-void (*yk_train_begun)(void);
+void (*yk_train_begun)(int workers);
 
 /* ---- roles ---- */
 
@@ -158,7 +158,7 @@ yk_status yk__cluster_start(yk__trainer *t)
     t->in_step = t->result->staleness == 0 && !c->quorum;
     st = yk_comm_barrier(k->comm, 30.0, "all processes to start");
     if (!st && k->rank == 0 && yk_train_begun)
-        yk_train_begun();
+        yk_train_begun(t->workers);
     return st;
 }
 
@@ -449,7 +449,8 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state
     if (t->steps != UINT64_MAX)
         k->dealer.steps_left = t->steps > p->step ? t->steps - p->step : 0;
     if (k->place_kind == 3) {
-        if (p->nplace == 2 + 5 * (size_t)t->workers) /* else they begin the epoch anew, but for blocks that were used up */
+        if (p->nplace ==
+            2 + 5 * (size_t)t->workers) /* else they begin the epoch anew, but for blocks that were used up */
             yk_server_places_set(k->server, p->place + 2);
         return YK_OK;
     }
@@ -615,5 +616,6 @@ void yk__cluster_free(yk__trainer *t)
     t->result->comm = k->comm;
     t->result->clean = !k->lost_somebody;
     t->result->chief = k->rank == 0;
-    t->result->dispensable = k->role == YK__WORKER && !k->joined && (t->result->staleness || t->config->quorum);
+    t->result->dispensable =
+        k->role == YK__WORKER && !k->joined && (t->result->staleness || t->config->quorum);
 }

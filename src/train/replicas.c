@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum { GO_ON, SAVE, STOP }; /* a rank's word for a round; the largest counts */
-enum { FIRST_SECONDS = 120, PATIENCE = 20 };
+enum { FIRST_SECONDS = 120, PATIENCE = 10 };
 
 typedef struct {
     yk__trainer *t;
@@ -171,6 +171,7 @@ static yk_status apply(replica *r, const yk_grad *g)
 static void round_over(replica *r, const yk_round *round)
 {
     const double now = yk_now();
+    r->longest *= 0.99; /* a round that took long once is forgotten after some hundred */
     if (r->rounds++ > 0 && now - r->ended > r->longest)
         r->longest = now - r->ended;
     r->ended = now;

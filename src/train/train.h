@@ -78,7 +78,7 @@ typedef struct {
     uint64_t late, returned; /* gradients that were dropped; examples of lost workers that were dealt again */
     int lost, joined;        /* workers */
     yk_comm *comm;           /* to be stopped by whoever called, after the last word; NULL in one process */
-    bool dispensable; /* the job goes on without this process */
+    bool dispensable;        /* the job goes on without this process */
     bool clean, chief;  /* whether MPI can be left in the usual way; whether this process speaks for all */
     uint64_t staleness; /* YK_ASYNC: no bound */
     uint64_t steps, epochs, examples; /* of the whole run, with what was done before a resume */
@@ -103,7 +103,7 @@ typedef struct {
 } yk_result;
 
 /* If not NULL, called on rank 0 of a job once its processes have found each other. */
-extern void (*yk_train_begun)(void);
+extern void (*yk_train_begun)(int workers);
 
 yk_status yk_train(const yk_config *c, const volatile sig_atomic_t *stop, double started, yk_result *out);
 void yk_result_fini(yk_result *r);

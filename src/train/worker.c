@@ -123,8 +123,6 @@ static yk_status epoch_in_step(worker *w)
 
 /* ---- at its own pace ---- */
 
-enum { DEPTH = 2 };
-
 /* Asks for the parameters of one more batch, if there is one. Dense: of any batch; it is fetched when it is its turn. */
 static yk_status ask_freely(worker *w, bool wait, int *under_way)
 {
@@ -139,13 +137,15 @@ static yk_status ask_freely(worker *w, bool wait, int *under_way)
 static yk_status train_freely(worker *w)
 {
     const bool sparse = w->t->model->sparse;
+    const int depth =
+        w->t->config->quorum ? 1 : 2; /* what was asked for before the last round would come too late */
     int under_way = 0;
     yk_status st = YK_OK;
     while (!st && !w->news.stop) {
         yk_view view;
         yk_batch batch, next = {.n = 1};
         yk_grad grad;
-        for (bool first = true; !st && under_way < DEPTH; first = false) {
+        for (bool first = true; !st && under_way < depth; first = false) {
             const int before = under_way;
             st = ask_freely(w, first && under_way == 0, &under_way);
             if (under_way == before)
@@ -177,6 +177,8 @@ yk_status yk__train_remote(yk__trainer *t)
     worker w = {
         .t = t, .me = &t->trainee[0], .number = t->cluster.joined ? 0 : t->cluster.rank - t->cluster.servers};
     yk_status st = YK_OK;
+    if (t->cluster.joined)
+        yk_note("joined the job in %s as one more worker", t->config->join);
     yk_model_on_ready(t->model, w.me->work, poll, &w);
     if (!t->in_step)
         st = train_freely(&w);
@@ -184,5 +186,9 @@ yk_status yk__train_remote(yk__trainer *t)
         st = epoch_in_step(&w);
         yk_feed_epoch(t->feed, w.number, ++epoch);
     }
-    return st ? st : yk_remote_bye(t->cluster.remote);
+    if (!st)
+        st = yk_remote_bye(t->cluster.remote);
+    if (!st && t->cluster.joined)
+        yk_note("trained on %llu examples for it", (unsigned long long)w.me->examples);
+    return st;
 }
