@@ -83,32 +83,40 @@ end_all() {
     [ -z "$BACKGROUND" ] || wait "$BACKGROUND" 2>/dev/null || true
 }
 
-# In TMPDIR, or in /dev/shm of the jobs that were seen by remember_job.
+# In TMPDIR, or shared memory of the jobs that were seen by remember_job. Other jobs of the machine make and remove theirs at
+# the same time: only our own count.
 nothing_is_left() {
-    local job
+    local file
     [ -z "$FORGIVEN" ] || return 0
-    # other jobs of the machine make and remove theirs at the same time: only files of our own jobs count
-    for job in $(cat "$FOLDER/jobs" 2>/dev/null); do
-        if ls /dev/shm/*."$(printf %x "$job")".* >/dev/null 2>&1; then
-            echo "left in /dev/shm:" /dev/shm/*."$(printf %x "$job")".*
-            return 1
-        fi
+    for file in $(shared_memory); do
+        [ ! -e "$file" ] || { echo "left behind: $file"; return 1; }
     done
     [ -z "$(find "$TMPDIR" -type f -o -type s)" ] || { echo "left in TMPDIR:"; find "$TMPDIR"; return 1; }
 }
 
-remove_shared_memory() {
-    local job
-    for job in $(cat "$FOLDER/jobs" 2>/dev/null); do
-        rm -f /dev/shm/*."$(printf %x "$job")".*
+shared_memory() {
+    local what
+    sort -u "$FOLDER/jobs" 2>/dev/null | while read -r what; do
+        case $what in
+        /*) echo "$what" ;;
+        *) echo /dev/shm/*."$(printf %x "$what")".* ;;
+        esac
     done
 }
 
-# Notes the job number of a running job of ours, after which Open MPI names its shared memory.
+remove_shared_memory() {
+    local file
+    for file in $(shared_memory); do
+        rm -rf "$file"
+    done
+}
+
+# Notes where a running job of ours has its shared memory: a folder, or files that Open MPI names after the job's number.
 remember_job() {
     local pid
     pid=$(rank_pid 0)
-    [ -z "$pid" ] || tr '\0' '\n' <"/proc/$pid/environ" | sed -n 's/^OMPI_MCA_ess_base_jobid=//p' >>"$FOLDER/jobs"
+    [ -z "$pid" ] || tr '\0' '\n' <"/proc/$pid/environ" |
+        sed -n 's/^OMPI_MCA_ess_base_jobid=//p; s/^OMPI_MCA_btl_vader_backing_directory=//p' >>"$FOLDER/jobs"
 }
 
 # The program with a deadline: what hangs has failed, and says so with status 124.
@@ -172,9 +180,10 @@ said() { # NAME
     tail -n 1 out | grep -o "\"$1\":[^,{}]*" | head -n 1 | sed 's/^[^:]*://'
 }
 
-# "SENT RECEIVED" of a purpose: pull, push, all-reduce, control.
+# "SENT RECEIVED MESSAGES-SENT MESSAGES-RECEIVED" of a purpose (pull, push, all-reduce, control), of all ranks together: that
+# comes before those of each rank.
 traffic() { # PURPOSE
-    tail -n 1 out | sed -n "s/.*\"$1\":{\"sent\":\\([0-9]*\\),\"received\":\\([0-9]*\\).*/\\1 \\2/p"
+    tail -n 1 out | grep -o "\"$1\":{\"sent\":[^{}]*" | head -n 1 | sed 's/"[a-z_-]*"://g; s/[{,]/ /g'
 }
 
 # The parameters of a run's last checkpoint, a number each line; all tensors of the file are 4-byte floats.

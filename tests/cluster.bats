@@ -141,10 +141,12 @@ equals_serial() { # BATCH OPTION...
             equal "bytes ($line)" "$(said bytes_sent)" "$(said bytes_received)"
             [ "$(said bytes_sent)" -gt 10000 ]
             for purpose in pull push all-reduce control; do
-                read -r sent received <<<"$(traffic $purpose)"
+                read -r sent received messages messages_received <<<"$(traffic $purpose)"
                 equal "$purpose ($what $line)" "$received" "$sent"
+                equal "messages for $purpose ($what $line)" "$messages_received" "$messages"
+                [ -n "$messages" ]
             done
-            read -r sent received <<<"$(traffic all-reduce)"
+            read -r sent received _ <<<"$(traffic all-reduce)"
             case $line in
             *"servers 0"* | *local*) [ "$sent" -gt 0 ] ;;
             *) [ "$sent" -eq 0 ] ;;
@@ -163,7 +165,7 @@ equals_serial() { # BATCH OPTION...
         expect 0
         sum=0
         for purpose in pull push all-reduce; do # servers also take a last snapshot, which is control
-            read -r sent received <<<"$(traffic $purpose)"
+            read -r sent received _ <<<"$(traffic $purpose)"
             sum=$((sum + sent))
         done
         # a batch has at most 3,900 different keys: 4 bytes each as a key, as a value and as a gradient; a dense vector has 12 MB
@@ -174,7 +176,7 @@ equals_serial() { # BATCH OPTION...
 @test "accounting: replicas send the least that an all-reduce can" {
     in_time 60 train --model softmax --data "$digits" --batch 13 --launch 3 --out none --quiet --json
     expect 0
-    read -r sent received <<<"$(traffic all-reduce)"
+    read -r sent received _ <<<"$(traffic all-reduce)"
     # 2 (N - 1) / N of the parameters from each of 3 ranks, and heads, once more at the end of the epoch. Rows of ten classes
     # are kept as twelve.
     holds "1 <= $sent / (($(said steps) + 1) * 4 * 785 * 12 * 4) < 1.01"

@@ -272,7 +272,8 @@ static void *plant_on(void *arg)
     while (!atomic_load(stop)) {
         const double s = yk_now() - began;
         char text[600], path[300];
-        snprintf(text, sizeof text, "cpu  %.0f 0 0 9 0 0 0 0 0 0\ncpu0 1\ncpu1 1\n", 2.0 * 0.97 * s * 100.0);
+        snprintf(text, sizeof text, "cpu  %.0f 0 0 9 0 0 0 0 0 0\ncpu0 1\ncpu1 1\n",
+                 8.0 * s * 100.0); /* four times as much as there is: enough even if this thread is late */
         snprintf(path, sizeof path, "%s/proc/stat", folder);
         FILE *f = fopen(path, "r+"); /* in place: the sampler keeps it open */
         if (f) {
@@ -300,7 +301,7 @@ static void alerts_have_begin_and_length(void **state)
                              .path = in_folder("resources.jsonl")};
     assert_int_equal(yk_resources_start(&c, &r), YK_OK);
     assert_int_equal(pthread_create(&thread, NULL, plant_on, &stop), 0);
-    nap(1.8);
+    nap(2.6);
     atomic_store(&stop, true);
     pthread_join(thread, NULL);
     assert_int_equal(yk_resources_stop(r, YK_OK, &u), YK_OK);

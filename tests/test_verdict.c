@@ -148,7 +148,7 @@ static void somebody_else_uses_the_processor(void **state)
     t.usage.delayed.mean = 0.9;
     give_all(&t, YK_PHASE_WORKERS, 0.3); /* who has no core keeps the other waiting */
     const yk_verdict *v = judge(&t);
-    assert_kind(v, YK_VERDICT_CPU, 0.45 * 0.7);
+    assert_kind(v, YK_VERDICT_CPU, 0.45);
     assert_words(v->text, "other programs use 0.9 of 2 cores");
     assert_words(v->advice, "does not compare");
 }
@@ -272,11 +272,20 @@ static void a_thin_link(void **state)
     assert_kind(v, YK_VERDICT_LATENCY, 0.9);
     assert_words(v->text, "2.0 round trips of 4 ms");
 
-    t.e.bytes_per_step =
-        2e3; /* the link is neither thin nor long; it is what happens at its ends that takes so long */
+    t.e.bytes_per_step = 2e3; /* the link is neither thin nor long: whoever should answer has no core */
     t.e.link_rate = 1e8;
     t.e.round_trip = 5e-6;
-    assert_kind(judge(&t), YK_VERDICT_LATENCY, 0.9);
+    assert_kind(judge(&t), YK_VERDICT_CPU, 0.8);
+    t.usage.cpu_host.mean = 7.5; /* nobody else is there: these processes themselves are too many */
+    t.usage.cpu.mean = 7.5;
+    t.usage.delayed.mean = 0.0;
+    t.e.ranks = 16;
+    v = judge(&t);
+    assert_kind(v, YK_VERDICT_CPU, 0.9);
+    assert_words(v->text, "16 processes share 8 cores");
+    t.usage.cpu_host.mean = 2.1; /* or it has, and lets the others wait */
+    t.usage.cpu.mean = 2.0;
+    assert_kind(judge(&t), YK_VERDICT_SYNC, 0.9);
 }
 
 static void memory_that_comes_from_disk(void **state)

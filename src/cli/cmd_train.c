@@ -47,16 +47,18 @@ static const char doc[] =
     "Train a model.\v"
     "Examples:\n"
     "  yoke train --model softmax --data synth:digits --epochs 5\n"
-    "  yoke train --model softmax --data idx:mnist --batch 200 --lr 0.5 --epochs 50 --workers 3 --mode sync\n"
-    "  yoke train --model logreg --data 'tfrecord:clicks/part-*' --test tfrecord:clicks/test --mode async "
-    "--workers 4\n"
-    "  yoke train --model logreg --data synth:ctr --optimizer ftrl --l1 1e-6 --out runs/ctr "
-    "--checkpoint-every 10000\n"
-    "  yoke train --model lenet5 --data idx:mnist --optimizer momentum --lr 0.02 --epochs 6 --threads 2\n"
-    "  yoke train --model \"conv 8 3x3 same, relu, maxpool 2, dense 10\" --data synth:images --lr 0.02\n"
-    "  yoke train --out runs/ctr --resume\n"
+    "  yoke train --model softmax --data idx:mnist --batch 200 --lr 0.5 --workers 3\n"
+    "  yoke train --model logreg --data 'tfrecord:day*' --mode async --workers 4\n"
+    "  yoke train --model logreg --data synth:ctr --optimizer ftrl --l1 1e-6\n"
+    "  yoke train --model lenet5 --data idx:mnist --lr 0.05 --epochs 6 --threads 2\n"
+    "  yoke train --model \"conv 8 3x3, relu, dense 10\" --data synth:images\n"
+    "  yoke train --model lenet5 --data idx:mnist --launch 4 --http 8080\n"
+    "  yoke train --model logreg --data synth:ctr --mode async --hosts a,b:2\n"
+    "  yoke train --join runs/clicks\n"
+    "  yoke train --out runs/clicks --resume\n"
     "\n"
-    "Numbers may be written 1e6, 100k or 2m. Ctrl-C saves a checkpoint and ends; a second one ends at once.";
+    "Numbers may be written 1e6, 100k or 2m. Ctrl-C saves a checkpoint and ends (all processes); a second "
+    "one ends at once.";
 
 static yk_status configure(arguments *a)
 {

@@ -13,9 +13,8 @@ volatile sig_atomic_t yk_cli_stop, yk_cli_stop_again;
 bool yk_cli_launcher;
 
 static const char help[] =
-    "yoke trains linear models and convolutional networks by stochastic gradient descent, from one thread to "
-    "many, from\n"
-    "synchronous to asynchronous.\n"
+    "yoke trains linear models and convolutional networks by stochastic gradient descent, from one thread\n"
+    "to a cluster, from synchronous to asynchronous, and says what held it back.\n"
     "\n"
     "  yoke train     train a model                     yoke train --model softmax --data synth:digits\n"
     "  yoke eval      loss, accuracy and AUC of a model yoke eval --checkpoint runs/x --data idx:DIR\n"

@@ -136,7 +136,19 @@ static json_t *workers_of(const yk_watched *w, const yk_process *p)
     return list;
 }
 
-static json_t *processes(const yk_watched *w)
+/* Bytes and messages by purpose. */
+static json_t *traffic_of(const yk_traffic *t)
+{
+    json_t *o = json_object();
+    for (int p = 0; o && p < YK_PURPOSES; p++)
+        put(o, yk_purpose_name[p],
+            json_pack("{s:I, s:I, s:I, s:I}", "sent", (json_int_t)t[p].sent, "received",
+                      (json_int_t)t[p].received, "messages", (json_int_t)t[p].messages_sent,
+                      "messages_received", (json_int_t)t[p].messages_received));
+    return o ? o : json_null();
+}
+
+static json_t *processes(const yk_watched *w, const yk_result *r)
 {
     json_t *list = json_array();
     for (int i = 0; i < w->nprocesses; i++) {
@@ -149,6 +161,8 @@ static json_t *processes(const yk_watched *w)
         put(o, "examples", whole(p->look.examples));
         put(o, "bytes_sent", whole(p->bytes_sent));
         put(o, "bytes_received", whole(p->bytes_received));
+        if (r->report && p->rank < r->ranks)
+            put(o, "traffic", traffic_of(r->report[p->rank].traffic));
         put(o, "cpu_mean", real(p->usage.cpu.mean));
         put(o, "cpu_peak", real(p->usage.cpu.peak));
         put(o, "rss_peak", real(p->usage.memory.peak));
@@ -180,8 +194,9 @@ static json_t *guards(const yk_watched *w)
     return list;
 }
 
-static void put_watched(json_t *o, const yk_watched *w)
+static void put_watched(json_t *o, const yk_result *r)
 {
+    const yk_watched *w = &r->watched;
     const bool seen = w->nprocesses > 0;
     const double passes = w->forward + w->backward;
     put(o, "verdict", seen ? text(w->verdict.text) : json_null());
@@ -192,7 +207,7 @@ static void put_watched(json_t *o, const yk_watched *w)
             ? json_pack("{s:f, s:f}", "forward", w->forward / passes, "backward", w->backward / passes)
             : json_null());
     put(o, "resources", seen ? resources(w) : json_null());
-    put(o, "processes", seen ? processes(w) : json_null());
+    put(o, "processes", seen ? processes(w, r) : json_null());
     put(o, "alerts", alerts(w));
     put(o, "guards", guards(w));
 }
@@ -218,6 +233,7 @@ static json_t *make(const yk_config *c, const yk_result *r)
     put(o, "threads", json_integer(c->threads));
     put(o, "batch", json_integer(c->batch));
     put(o, "global_batch", json_integer(c->batch * r->workers));
+    put(o, "seed", json_integer(c->seed));
     put(o, "optimizer", text(c->optimizer ? c->optimizer : "sgd"));
     put(o, "lr", real(r->lr));
     put(o, "parameters", json_integer((json_int_t)r->params));
@@ -243,22 +259,24 @@ static json_t *make(const yk_config *c, const yk_result *r)
     put(o, "observed_staleness", histogram(&r->observed));
     put(o, "hot_keys", json_integer((json_int_t)r->observed.hot));
     uint64_t sent = 0, received = 0; /* one process: nothing goes over a network */
-    json_t *traffic = r->report ? json_object() : json_null();
     for (int p = 0; p < YK_PURPOSES; p++) {
-        const yk_traffic *t = &r->traffic[p];
-        sent += t->sent;
-        received += t->received;
-        if (r->report)
-            put(traffic, yk_purpose_name[p],
-                json_pack("{s:I, s:I, s:I}", "sent", (json_int_t)t->sent, "received", (json_int_t)t->received,
-                          "messages", (json_int_t)t->messages_sent));
+        sent += r->traffic[p].sent;
+        received += r->traffic[p].received;
     }
     put(o, "bytes_sent", json_integer((json_int_t)sent));
     put(o, "bytes_received", json_integer((json_int_t)received));
-    put(o, "traffic", traffic);
-    put(o, "peak_rss_bytes", json_integer((json_int_t)usage.ru_maxrss * 1024));
-    put(o, "cpu_seconds", real(cpu));
-    put_watched(o, &r->watched);
+    put(o, "traffic", r->report ? traffic_of(r->traffic) : json_null());
+    put(o, "late_gradients", whole(r->late));
+    put(o, "lost_workers", json_integer(r->lost));
+    put(o, "joined_workers", json_integer(r->joined));
+    put(o, "examples_dealt_again", whole(r->returned));
+    put(o, "restarts", json_integer(getenv("YK_RESTARTS") ? atoi(getenv("YK_RESTARTS")) : 0));
+    double rss = (double)usage.ru_maxrss * 1024.0; /* of several processes: of the largest; CPU time of all */
+    for (int i = 0; r->report && i < r->ranks; i++)
+        rss = r->report[i].peak_rss > rss ? r->report[i].peak_rss : rss;
+    put(o, "peak_rss_bytes", whole((uint64_t)rss));
+    put(o, "cpu_seconds", real(r->report ? r->cpu_seconds : cpu));
+    put_watched(o, r);
     put(o, "interrupted", json_boolean(r->interrupted));
     put(o, "run", text(r->run_dir));
     put(o, "checkpoint", text(r->checkpoint));

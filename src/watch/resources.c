@@ -297,7 +297,8 @@ static void look(yk_resources *r, bool last)
     yk_proc_look now;
     yk_proc_read(r->proc, &now);
     yk_sample s = sample_of(r, &now, &r->last), all = sample_of(r, &now, &r->first);
-    if (!(s.interval > 0.0))
+    const bool brief = last && r->usage.samples > 0 && s.interval < r->config.every / 10.0;
+    if (!(s.interval > 0.0) || brief) /* of so short a while, rates say nothing */
         return;
     read_phases(r, &s);
     if (r->config.bytes)
@@ -343,7 +344,8 @@ static void *sample_on(void *arg)
         look(r, false);
         struct timespec now;
         clock_gettime(CLOCK_MONOTONIC, &now);
-        if (now.tv_sec > next.tv_sec + 1) /* the machine slept: no looks to make up for */
+        const double late = (double)(now.tv_sec - next.tv_sec) + (double)(now.tv_nsec - next.tv_nsec) * 1e-9;
+        if (late > r->config.every / 2.0) /* no looks to make up for: they would be of a moment each */
             next = now;
         pthread_mutex_lock(&r->lock);
     }

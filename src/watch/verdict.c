@@ -98,14 +98,25 @@ static void gather(const yk_evidence *e, yk__facts *f)
     if (f->tiny) /* what it takes to get together: waiting, and reading what the others have written */
         f->waste[YK_VERDICT_SYNC] = waiting + s[YK_PHASE_APPLY] + s[YK_PHASE_OTHER];
     if (e->ranks > 1) {
-        const double under_way = s[YK_PHASE_PARAMETERS] + s[YK_PHASE_SENDING];
+        double under_way = s[YK_PHASE_PARAMETERS] + s[YK_PHASE_SENDING];
         const double transfer = e->link_rate > 0.0 ? e->bytes_per_step / e->link_rate : 0.0,
                      answers = e->round_trips * e->round_trip;
         /* the bytes must explain a good part of the waiting; small messages that take long are latency */
         const bool full = yk__known(u->net_busy.mean, 0.0) > 0.7 ||
                           (transfer > answers && transfer > 0.3 * under_way * f->step) ||
                           (transfer + answers <= 0.0 && e->bytes_per_step > large_step);
-        f->waste[full ? YK_VERDICT_BANDWIDTH : YK_VERDICT_LATENCY] = under_way;
+        /* who waits for another's word waits for its gradient, too, which is before it in the line */
+        if (full && transfer > 0.5 * (under_way + waiting) * f->step) {
+            under_way += waiting;
+            f->waste[YK_VERDICT_SYNC] = f->waste[YK_VERDICT_STRAGGLER] = 0.0;
+        }
+        const double explained = (transfer + answers) / fmax(f->step, 1e-9);
+        if (full || transfer + answers <= 0.0 || explained > 0.25 * under_way)
+            f->waste[full ? YK_VERDICT_BANDWIDTH : YK_VERDICT_LATENCY] = under_way;
+        else if (f->host_cores > 0.0 && f->cpu_host > 0.85 * f->host_cores)
+            f->crowded = under_way + waiting; /* not the network: whoever should answer has no core */
+        else
+            f->waste[YK_VERDICT_SYNC] = fmax(f->waste[YK_VERDICT_SYNC], under_way + waiting);
     }
     const double stall = yk__known(u->memory_stall.mean, 0.0),
                  faults = yk__known(u->major_faults.mean, 0.0) * 1e-4;
@@ -212,17 +223,19 @@ static void numbers(const yk__facts *f, yk_verdict *v)
 
 /* ---- the verdict */
 
-/* Workers that want a core and get none, while others use the processor. */
+/* Workers that want a core and get none, while others use the processor: how much they lose; 0: that is not what matters. */
 static double competition(const yk__facts *f)
 {
     const double full = f->host_cores > 0.0 ? f->cpu_host / f->host_cores : 0.0;
     if (f->others < 0.2 || full < 0.8)
         return 0.0;
-    /* who waits for others polls, and has nothing to lose while it does */
-    const double waiting =
-        f->share[YK_PHASE_WORKERS] +
-        (f->e->ranks > 1 ? f->share[YK_PHASE_PARAMETERS] + f->share[YK_PHASE_SENDING] : 0.0);
-    return (f->delayed > 0.0 ? f->delayed : f->others / f->host_cores) * fmax(1.0 - waiting, 0.0);
+    /* who waits for a message polls, and has nothing to lose while it does; who waits for another worker waits for one that
+     * has no core */
+    const double polling = f->waste[YK_VERDICT_BANDWIDTH] + f->waste[YK_VERDICT_LATENCY];
+    const double lost =
+        (f->delayed > 0.0 ? f->delayed : f->others / f->host_cores) * fmax(1.0 - polling, 0.0);
+    const double elsewhere = fmax(fmax(polling, f->waste[YK_VERDICT_INPUT]), f->waste[YK_VERDICT_DISK]);
+    return lost >= 0.1 && lost >= elsewhere ? lost : 0.0;
 }
 
 static yk_verdict_kind largest_waste(const yk__facts *f)
@@ -245,10 +258,15 @@ static yk__cause conclude(const yk__facts *f, yk_verdict *v)
         v->share = f->waste[YK_VERDICT_MEMORY];
         return YK__SHORT_OF_MEMORY;
     }
-    if (competition(f) >= 0.1) {
+    if (competition(f) > 0.0) {
         v->kind = YK_VERDICT_CPU;
         v->share = competition(f);
         return YK__COMPETITION;
+    }
+    if (f->crowded >= worth_saying && f->crowded > f->waste[largest_waste(f)]) {
+        v->kind = YK_VERDICT_CPU;
+        v->share = f->crowded;
+        return YK__CROWDED;
     }
     v->kind = largest_waste(f);
     v->share = f->waste[v->kind];

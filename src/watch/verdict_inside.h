@@ -15,6 +15,7 @@ typedef struct {
     double cpu, cpu_host, others;   /* cores: ours, all, others' */
     double cores, host_cores, free; /* that we may use; there are; are idle and ours */
     double delayed;                 /* share of the workers' time in which they had no core */
+    double crowded;                 /* share that is lost because processes share too few cores */
     bool tiny;                      /* steps that consist of getting together */
     int slowest;                    /* witness, -1: none stands out */
     double slowest_factor, slowest_last;
@@ -25,6 +26,7 @@ typedef enum {
     YK__TOO_SHORT,
     YK__SHORT_OF_MEMORY,
     YK__COMPETITION,
+    YK__CROWDED,
     YK__WASTE,
     YK__WORK,
     YK__NOTHING

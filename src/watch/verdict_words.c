@@ -83,6 +83,17 @@ static void say_competition(const yk__facts *f, yk_verdict *v)
               "others");
 }
 
+static void say_crowded(const yk__facts *f, yk_verdict *v)
+{
+    const yk_evidence *e = f->e;
+    say(v,
+        "%.0f %% of the time the workers waited for processes that had no core: %d processes share %.3g "
+        "cores, of which "
+        "%.1f are used by other programs",
+        100.0 * v->share, e->ranks, f->host_cores, f->others);
+    advise(v, "use fewer processes on this machine (one or two a core), or more machines");
+}
+
 static void say_input(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
@@ -181,6 +192,8 @@ void yk__verdict_words(const yk__facts *f, yk__cause cause, yk_verdict *v)
             100.0 * s[YK_PHASE_WORKERS]);
     else if (cause == YK__SHORT_OF_MEMORY)
         say_memory(f, v);
+    else if (cause == YK__CROWDED)
+        say_crowded(f, v);
     else if (cause == YK__COMPETITION)
         say_competition(f, v);
     else if (cause == YK__WORK)
