@@ -329,12 +329,16 @@ bool yk_comm_dead(const yk_comm *c, int peer)
     return yk_comm_state(c, peer) == 'X';
 }
 
-static yk_status find_dead(const yk_comm *c, const yk_op *op, int n, const char *what)
+static const double stopped_seconds = 8.0; /* who is stopped for longer will not come back soon */
+
+static yk_status find_dead(const yk_comm *c, const yk_op *op, int n, bool stopped_too, const char *what)
 {
-    for (int i = 0; i < n; i++)
-        if (op[i].active && yk_comm_dead(c, op[i].peer))
-            return yk_fail(YK_ELOST, "rank %d has died (while rank %d waited for %s)", op[i].peer, c->rank,
-                           what);
+    for (int i = 0; i < n; i++) {
+        const char state = op[i].active ? yk_comm_state(c, op[i].peer) : 0;
+        if (state == 'X' || (state == 'T' && stopped_too))
+            return yk_fail(YK_ELOST, "rank %d %s (while rank %d waited for %s)", op[i].peer,
+                           state == 'X' ? "has died" : "was stopped by a signal", c->rank, what);
+    }
     return YK_OK;
 }
 
@@ -367,7 +371,7 @@ yk_status yk_comm_wait(yk_comm *c, yk_op *op, int n, double seconds, const char 
             looked = looked > 0.0 ? looked : now;
             if (now - looked > 0.5) {
                 looked = now;
-                yk_status st = find_dead(c, op, n, what);
+                yk_status st = find_dead(c, op, n, now - began > stopped_seconds, what);
                 if (st)
                     return st;
             }
