@@ -41,6 +41,7 @@ struct yk_exchange {
     float *dense;        /* of the round under way */
     float *zeros;        /* stands in for a gradient of no examples */
     uint32_t round;
+    yk_trace_track *track; /* NULL: no timeline */
 
     head *head;                /* [size] */
     yk_op *head_in, *head_out; /* [size] */
@@ -117,6 +118,11 @@ void yk_exchange_free(yk_exchange *x)
     yk_merger_fini(&x->sum);
     free(x->out);
     yk_free(x);
+}
+
+void yk_exchange_trace(yk_exchange *x, yk_trace_track *track)
+{
+    x->track = track;
 }
 
 /* ---- dense ---- */
@@ -440,6 +446,7 @@ yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t word, uint64_t st
                           yk_round *out)
 {
     const what kind = x->zeros ? DENSE : SPARSE;
+    const uint64_t began = x->track ? yk_now_ns() : 0;
     yk_status st = kind == SPARSE ? yk_grad_merge(g, &x->own) : YK_OK;
     *out = (yk_round){.last = -1};
     if (st)
@@ -467,6 +474,10 @@ yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t word, uint64_t st
     if (st)
         return st;
     add_heads(x, out);
+    if (x->track) {
+        const size_t bytes = kind == DENSE ? x->nparams * sizeof(float) : 8 * x->sum.n;
+        yk_trace_message(x->track, "all-reduce", YK_ANY, bytes, began, yk_now_ns() - began);
+    }
     g->examples = (size_t)out->examples;
     g->loss = out->loss;
     g->pairs = kind == SPARSE ? &x->sum : NULL;

@@ -23,6 +23,7 @@
 
 #include "base/grad.h"
 #include "comm/comm.h"
+#include "watch/trace.h"
 
 typedef struct yk_exchange yk_exchange;
 
@@ -39,6 +40,9 @@ typedef struct {
 
 yk_status yk_exchange_create(yk_comm *comm, size_t nparams, bool sparse, yk_exchange **out);
 void yk_exchange_free(yk_exchange *x); /* NULL is fine */
+
+void yk_exchange_trace(yk_exchange *x,
+                       yk_trace_track *track); /* sums appear there; borrowed, NULL: no more */
 
 yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t end);
 

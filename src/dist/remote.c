@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "dist/messages.h"
 #include "kern/linear.h"
+#include "watch/trace.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,8 +14,9 @@ typedef struct {
     bool answered_all;
     int missing; /* servers that have not answered yet */
     uint32_t number;
-    yk_rows rows;   /* sparse: the batch with places instead of keys; arrays of ours */
-    uint32_t *pick; /* 0, 1, 2, ... */
+    uint64_t asked_at; /* ns; for the timeline */
+    yk_rows rows;      /* sparse: the batch with places instead of keys; arrays of ours */
+    uint32_t *pick;    /* 0, 1, 2, ... */
     size_t row_cap, label_cap, entry_cap, value_cap, pick_cap;
     yk_batch dense;      /* as it came */
     size_t nkeys;        /* different keys */
@@ -120,6 +122,12 @@ void yk_remote_free(yk_remote *r)
 
 /* ---- what servers say ---- */
 
+/* The timeline of this worker; NULL: there is none. */
+static yk_trace_track *track_of(const yk_remote *r)
+{
+    return r->config.phases ? r->config.phases->track : NULL;
+}
+
 /* Dense parameters have two buffers, for the batch at hand and the next. */
 static float *values_at(yk_remote *r, uint32_t number)
 {
@@ -147,6 +155,8 @@ static yk_status take_values(yk_remote *r, int k, const yk__down *down, size_t b
                down->n * sizeof *v);
     }
     a->missing--;
+    if (track_of(r))
+        yk_trace_message(track_of(r), "pull", r->line[k].peer, bytes, a->asked_at, yk_now_ns() - a->asked_at);
     if (k == 0)
         r->kept = down->begin;
     if (k == 0)
@@ -354,6 +364,9 @@ static yk_status rename_batch(yk_remote *r, asked *a, const yk_batch *b)
 /* A message to each server: the gradient of `push`, if any, and the keys of `ask`, if any. */
 static yk_status send(yk_remote *r, asked *push, const yk_grad *g, const float *values, asked *ask)
 {
+    const uint64_t began = track_of(r) ? yk_now_ns() : 0;
+    if (ask)
+        ask->asked_at = began;
     const uint32_t turn = r->messages++ % YK__OUTSTANDING;
     const int servers = r->config.servers;
     for (int k = 0; k < servers; k++) {
@@ -397,6 +410,8 @@ static yk_status send(yk_remote *r, asked *push, const yk_grad *g, const float *
                           &l->out_op[turn]);
         if (st)
             return st;
+        if (g && began)
+            yk_trace_message(track_of(r), "push", l->peer, bytes, began, yk_now_ns() - began);
         if (g)
             yk_comm_recount(r->config.comm, false, YK_FOR_PUSH, YK_FOR_PULL, keys * 4, 0);
     }

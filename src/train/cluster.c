@@ -311,7 +311,7 @@ yk_status yk__cluster_agree(yk__trainer *t)
         st = yk_comm_share(k->comm, &data, sizeof data, start_seconds, "all processes to be ready");
     if (!st && k->role == YK__SERVER && k->place_kind == 2 && getenv("YK_JOINABLE")) {
         st = yk_server_open(k->server, identity_hash(t, data));
-        k->lost_somebody = true; /* a thread waits in MPI for others: there is no way out of it but to end */
+        k->no_farewell = true; /* a thread waits in MPI for others: there is no way out of it but to end */
     }
     return st;
 }
@@ -558,6 +558,16 @@ static yk_status gather_reports(yk__trainer *t, const yk_rank_report *mine)
     }
     if (!st)
         st = yk_comm_wait(k->comm, op, k->ranks, 30.0, "the last counters");
+    /* and back: whether all are still there, so that everybody knows what can be done together */
+    char lost = (char)k->lost_somebody;
+    if (!st && k->rank != 0)
+        st = yk_comm_recv(k->comm, 0, YK__TAG_REPORT, YK_FOR_CONTROL, &lost, 1, &op[0]);
+    for (int i = 1; !st && k->rank == 0 && i < k->ranks; i++)
+        if (k->report[i].role) /* it has sent one */
+            st = yk_comm_send(k->comm, i, YK__TAG_REPORT, YK_FOR_CONTROL, &lost, 1, &op[i]);
+    if (!st)
+        st = yk_comm_wait(k->comm, op, k->ranks, 30.0, "the last word");
+    k->lost_somebody = lost;
     yk_free(op);
     yk_free(worker);
     return st;
@@ -569,7 +579,8 @@ yk_status yk__cluster_finish(yk__trainer *t)
     yk_result *r = t->result;
     yk_rank_report mine;
     if (k->role == YK__ALONE || k->joined) {
-        k->lost_somebody = k->joined; /* its farewell would wait for the job that it joined */
+        k->no_farewell = k->lost_somebody =
+            k->joined; /* its farewell would wait for the job that it joined */
         return YK_OK;
     }
     report_of(t, &mine);
@@ -614,7 +625,7 @@ void yk__cluster_free(yk__trainer *t)
     yk_free(k->report);
     yk_free(k->server_peer);
     t->result->comm = k->comm;
-    t->result->clean = !k->lost_somebody;
+    t->result->clean = !k->lost_somebody && !k->no_farewell;
     t->result->chief = k->rank == 0;
     t->result->dispensable =
         k->role == YK__WORKER && !k->joined && (t->result->staleness || t->config->quorum);

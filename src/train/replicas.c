@@ -368,6 +368,7 @@ static yk_status train(replica *r)
         yk__due_in_step(t, 0, t->step, true, true, false);
         return meet(r);
     }
+    yk_exchange_trace(t->cluster.exchange, me->phases ? me->phases->track : NULL);
     yk_model_on_ready(t->model, me->work, apart ? NULL : ready, r);
     for (;;) {
         yk_round round;
