@@ -96,6 +96,24 @@ equals_serial() { # BATCH OPTION...
     done
 }
 
+@test "files: each worker reads its part of the blocks, and all train on the whole" {
+    in_time 60 data gen 'synth:ctr?features=1000&nnz=9&examples=3001' --out clicks.tfrecord
+    expect 0
+    one="train --model logreg --data tfrecord:clicks.tfrecord?block=20000 --features 1000 --test none --quiet --json"
+    in_time 60 $one --batch 30 --out serial
+    expect 0
+    for way in 0 1; do
+        in_time 60 $one --batch 10 --launch $((3 + way)) --servers $way --out run-$way
+        expect 0
+        equal examples "$(said examples)" 3001
+        same_weights serial run-$way
+    done
+    # 18 blocks: what a worker cannot read is in another one's part only
+    truncate -s -7 clicks.tfrecord
+    in_time 60 $one --batch 10 --launch 3 --servers 0 --out none
+    expect 3 "clicks.tfrecord"
+}
+
 @test "uneven ends: fewer examples than workers, one batch more than the others, --steps in the middle" {
     for examples in 1 7; do
         for mode in "--servers 0" "--servers 1" "--servers 2 --mode async" "--servers 2 --staleness 1"; do

@@ -110,6 +110,60 @@ static void long_rows_are_sorted_too(void **state)
     }
 }
 
+/* As bytes and back: sparse with and without values, dense, with and without probabilities, none at all. */
+static void rows_travel(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 6; kind++) {
+        yk_rows rows, back;
+        char *bytes;
+        size_t n;
+        yk_rows_init(&rows,
+                     kind < 4    ? YK_ROWS_SPARSE
+                     : kind == 4 ? YK_ROWS_U8
+                                 : YK_ROWS_F32,
+                     kind < 4 ? 0 : 3);
+        for (int i = 0; i < 5 && kind; i++) {
+            uint8_t *pixel;
+            float *x;
+            if (kind < 4) {
+                add_row(&rows, ROW(1, 2 + (uint32_t)i, 40), kind == 2 ? VALUES(0.5f, 2.0f, 1.0f) : NULL,
+                        i % 2);
+            } else if (kind == 4) {
+                assert_int_equal(yk_rows_dense_u8(&rows, &pixel), YK_OK);
+                memcpy(pixel, (uint8_t[3]){(uint8_t)i, 2, 3}, 3);
+                assert_int_equal(yk_rows_commit(&rows, 0, i), YK_OK);
+            } else {
+                assert_int_equal(yk_rows_dense_f32(&rows, &x), YK_OK);
+                memcpy(x, (float[3]){(float)i, 2.0f, 3.0f}, 3 * sizeof *x);
+                assert_int_equal(yk_rows_commit_truth(&rows, 0, i, 0.25f), YK_OK);
+            }
+        }
+        assert_int_equal(yk_rows_pack(&rows, &bytes, &n), YK_OK);
+        assert_int_equal(yk_rows_unpack(bytes, n, &back), YK_OK);
+        assert_int_equal(back.n, rows.n);
+        assert_int_equal(back.dim, rows.dim);
+        assert_int_equal(back.value != NULL, rows.value != NULL);
+        assert_int_equal(back.truth != NULL, rows.truth != NULL);
+        for (size_t i = 0; i < rows.n; i++) {
+            assert_int_equal(back.label[i], rows.label[i]);
+            if (kind < 4)
+                assert_memory_equal(back.index + back.start[i], rows.index + rows.start[i],
+                                    3 * sizeof *rows.index);
+            if (kind == 2)
+                assert_memory_equal(back.value + back.start[i], rows.value + rows.start[i],
+                                    3 * sizeof *rows.value);
+            if (kind == 4)
+                assert_memory_equal(back.u8 + 3 * i, rows.u8 + 3 * i, 3);
+            if (kind == 5)
+                assert_memory_equal(back.f32 + 3 * i, rows.f32 + 3 * i, 3 * sizeof(float));
+        }
+        assert_int_equal(yk_rows_unpack(bytes, n - 1, &back), YK_EDATA);
+        free(bytes);
+        yk_rows_fini(&rows);
+    }
+}
+
 static void rows_are_appended(void **state)
 {
     (void)state;
@@ -387,6 +441,7 @@ int main(void)
         cmocka_unit_test(rows_become_sorted_and_merged),
         cmocka_unit_test(long_rows_are_sorted_too),
         cmocka_unit_test(rows_are_appended),
+        cmocka_unit_test(rows_travel),
         cmocka_unit_test(dense_rows_are_kept),
         cmocka_unit_test(equal_keys_add_up),
         cmocka_unit_test(sparse_gradients_become_pairs),

@@ -256,3 +256,88 @@ void yk_rows_settle(yk_rows *rows)
     yk_collapse(rows->index, entries * sizeof *rows->index);
     yk_collapse(rows->value, rows->value ? entries * sizeof *rows->value : 0);
 }
+
+/* ---- as bytes ---- */
+
+/* | packed | start, u64 [n + 1] | index, u32 [entries] | value, f32 [entries] | label, i32 [n] | truth, f32 [n] | pixels |
+ * each array padded to 8 bytes; those that are not there have no bytes */
+typedef struct {
+    uint64_t kind, n, dim, entries, has_value, has_truth;
+    double scale;
+} packed;
+
+enum { ARRAYS = 7 };
+
+static size_t array_bytes(const packed *p, int a)
+{
+    const bool sparse = p->kind == YK_ROWS_SPARSE;
+    const uint64_t bytes[ARRAYS] = {sparse ? 8 * (p->n + 1) : 0,
+                                    sparse ? 4 * p->entries : 0,
+                                    sparse && p->has_value ? 4 * p->entries : 0,
+                                    4 * p->n,
+                                    p->has_truth ? 4 * p->n : 0,
+                                    p->kind == YK_ROWS_U8 ? p->n * p->dim : 0,
+                                    p->kind == YK_ROWS_F32 ? 4 * p->n * p->dim : 0};
+    return YK_ROUND_UP(bytes[a], 8);
+}
+
+yk_status yk_rows_pack(const yk_rows *rows, char **out, size_t *bytes_out)
+{
+    const packed head = {
+        rows->kind,          rows->n,
+        rows->dim,           rows->kind == YK_ROWS_SPARSE && rows->n ? rows->start[rows->n] : 0,
+        rows->value != NULL, rows->truth != NULL,
+        (double)rows->scale};
+    const void *array[ARRAYS] = {rows->start, rows->index, rows->value, rows->label,
+                                 rows->truth, rows->u8,    rows->f32};
+    const size_t width[ARRAYS] = {8, 4, 4, 4, 4, 1, 4};
+    const size_t count[ARRAYS] = {rows->n + 1, head.entries,        head.entries,       rows->n,
+                                  rows->n,     rows->n * rows->dim, rows->n * rows->dim};
+    size_t total = sizeof head;
+    for (int a = 0; a < ARRAYS; a++)
+        total += array_bytes(&head, a);
+    char *at = *out = calloc(1, total);
+    if (!at)
+        return yk_fail_memory(total, "rows for other processes");
+    memcpy(at, &head, sizeof head);
+    at += sizeof head;
+    for (int a = 0; a < ARRAYS; a++) {
+        if (array_bytes(&head, a) && array[a] && rows->n)
+            memcpy(at, array[a], width[a] * count[a]);
+        at += array_bytes(&head, a);
+    }
+    *bytes_out = total;
+    return YK_OK;
+}
+
+yk_status yk_rows_unpack(const char *from, size_t bytes, yk_rows *out)
+{
+    packed head;
+    size_t total = sizeof head;
+    if (bytes < sizeof head)
+        return yk_fail(YK_EDATA, "rows of another process make no sense: %zu bytes", bytes);
+    memcpy(&head, from, sizeof head);
+    if (head.kind > YK_ROWS_SPARSE || head.n > bytes || head.entries > bytes ||
+        (head.n && head.dim > UINT32_MAX))
+        return yk_fail(YK_EDATA, "rows of another process make no sense");
+    yk_rows_init(out, (yk_rows_kind)head.kind, head.dim);
+    const char *array[ARRAYS];
+    for (int a = 0; a < ARRAYS; a++) {
+        array[a] = array_bytes(&head, a) ? from + total : NULL;
+        total += array_bytes(&head, a);
+    }
+    if (total != bytes)
+        return yk_fail(YK_EDATA, "rows of another process make no sense: %zu bytes instead of %zu", bytes,
+                       total);
+    out->n = head.n;
+    out->dim = head.dim;
+    out->scale = (float)head.scale;
+    out->start = (uint64_t *)(void *)array[0];
+    out->index = (uint32_t *)(void *)array[1];
+    out->value = (float *)(void *)array[2];
+    out->label = (int32_t *)(void *)array[3];
+    out->truth = (float *)(void *)array[4];
+    out->u8 = (uint8_t *)(void *)array[5];
+    out->f32 = (float *)(void *)array[6];
+    return YK_OK;
+}

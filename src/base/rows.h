@@ -65,6 +65,11 @@ yk_status yk_rows_commit_truth(yk_rows *rows, size_t entries, int32_t label, flo
 /* Appends rows `first` .. `first + n` of `from`, which is of the same kind. */
 yk_status yk_rows_append(yk_rows *rows, const yk_rows *from, size_t first, size_t n);
 
+/* All rows as bytes, for another process: free() them. And a block that borrows its arrays from such bytes, which are aligned to
+ * 8; YK_EDATA where they make no sense. */
+yk_status yk_rows_pack(const yk_rows *rows, char **out, size_t *bytes_out);
+yk_status yk_rows_unpack(const char *from, size_t bytes, yk_rows *borrowed_out);
+
 /* Puts sparse rows into a random order, by as many threads as there are cores; the same order for the same seed. Takes the
  * memory twice while it works. */
 yk_status yk_rows_mix(yk_rows *rows, uint64_t seed);

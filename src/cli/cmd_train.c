@@ -142,7 +142,7 @@ static void print_traffic(const yk_result *r)
     if (r->staleness)
         rounds /= r->workers; /* steps are counted over all workers */
     for (int i = r->servers; i < r->ranks; i++)
-        for (int p = 0; p < YK_PURPOSES; p++) {
+        for (int p = 0; p < YK_FOR_CONTROL; p++) { /* that is not of the steps */
             sent += (double)r->report[i].traffic[p].sent / r->workers;
             received += (double)r->report[i].traffic[p].received / r->workers;
         }

@@ -447,29 +447,36 @@ yk_status yk_comm_collect(yk_comm *c, const void *mine, size_t bytes, yk_comm_pi
     return st;
 }
 
-yk_status yk_comm_share(yk_comm *c, void *buf, size_t bytes, double seconds, const char *what)
+yk_status yk_comm_spread(yk_comm *c, int root, int first, int count, void *buf, size_t bytes, double seconds,
+                         const char *what)
 {
     const size_t most = (size_t)1 << 28;
     for (; bytes > most; buf = (char *)buf + most, bytes -= most) {
-        yk_status st = yk_comm_share(c, buf, most, seconds, what);
+        yk_status st = yk_comm_spread(c, root, first, count, buf, most, seconds, what);
         if (st)
             return st;
     }
-    if (c->rank != 0) {
+    if (c->rank != root) {
         yk_op op;
-        yk_status st = yk_comm_recv(c, 0, TAG_COLLECTIVE, YK_FOR_CONTROL, buf, bytes, &op);
+        yk_status st = yk_comm_recv(c, root, TAG_COLLECTIVE, YK_FOR_CONTROL, buf, bytes, &op);
         return st ? st : yk_comm_wait(c, &op, 1, seconds, what);
     }
-    yk_op *op = calloc((size_t)c->size, sizeof *op);
+    yk_op *op = calloc((size_t)count, sizeof *op);
     if (!op)
-        return yk_fail_memory((size_t)c->size * sizeof *op, "messages");
+        return yk_fail_memory((size_t)count * sizeof *op, "messages");
     yk_status st = YK_OK;
-    for (int i = 1; !st && i < c->size; i++)
-        st = yk_comm_send(c, i, TAG_COLLECTIVE, YK_FOR_CONTROL, buf, bytes, &op[i]);
+    for (int i = 0; !st && i < count; i++)
+        if (first + i != root)
+            st = yk_comm_send(c, first + i, TAG_COLLECTIVE, YK_FOR_CONTROL, buf, bytes, &op[i]);
     if (!st)
-        st = yk_comm_wait(c, op, c->size, seconds, what);
+        st = yk_comm_wait(c, op, count, seconds, what);
     free(op);
     return st;
+}
+
+yk_status yk_comm_share(yk_comm *c, void *buf, size_t bytes, double seconds, const char *what)
+{
+    return yk_comm_spread(c, 0, 0, c->size, buf, bytes, seconds, what);
 }
 
 yk_status yk_comm_barrier(yk_comm *c, double seconds, const char *what)

@@ -120,6 +120,10 @@ void yk_comm_pieces_free(yk_comm_pieces *p);
 /* From rank 0 to all. */
 yk_status yk_comm_share(yk_comm *c, void *buf, size_t bytes, double seconds, const char *what);
 
+/* From `root` to `count` ranks from `first` on, of which it is one; only these call it. */
+yk_status yk_comm_spread(yk_comm *c, int root, int first, int count, void *buf, size_t bytes, double seconds,
+                         const char *what);
+
 /* ---- joining a running job: by name, through the name server that the launcher started ---- */
 
 /* Opens a port and makes its name known. */

@@ -60,7 +60,7 @@ typedef struct {
     yk_status status;
     char error[2048];
     double began, told;
-    size_t dim;
+    size_t dim, end; /* end: of the blocks to be read */
     int32_t most_label;
     uint64_t examples;
 } loader;
@@ -119,7 +119,7 @@ static void *load_thread(void *arg)
     yk_rows part;
     yk_rows_init(&part, l->source->kind, l->source->dim);
     pthread_mutex_lock(&l->lock);
-    while (!l->status && l->next_block < l->source->nblocks) {
+    while (!l->status && l->next_block < l->end) {
         size_t block = l->next_block++;
         pthread_mutex_unlock(&l->lock);
         yk_status st = read_block(l, block, &part);
@@ -141,10 +141,40 @@ static void *load_thread(void *arg)
     return NULL;
 }
 
-static yk_status load(yk_dataset *d, yk_rows *rows)
+static yk_dataset_party party;
+
+void yk_dataset_with(const yk_dataset_party *others)
+{
+    party = others ? *others : (yk_dataset_party){0};
+}
+
+/* Whether this process reads a part only; what is generated is not worth sending. */
+static bool shared(const yk_source *s, yk_split split)
+{
+    return party.parts > 1 && split == YK_SPLIT_TRAIN && s->bytes > 0;
+}
+
+/* What the others have read. */
+static yk_status gather_parts(loader *l)
+{
+    yk_status st = party.gather(party.context, l->rows);
+    l->dim = l->rows->dim;
+    l->examples = l->rows->n;
+    for (size_t i = 0; !st && i < l->rows->n; i++)
+        l->most_label = l->rows->label[i] > l->most_label ? l->rows->label[i] : l->most_label;
+    return st;
+}
+
+static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
 {
     enum { MOST = 16 };
-    loader l = {.source = d->source, .rows = rows, .began = yk_now(), .most_label = 0};
+    const bool part = rows && shared(d->source, split);
+    loader l = {
+        .source = d->source, .rows = rows, .began = yk_now(), .most_label = 0, .end = d->source->nblocks};
+    if (part) {
+        l.next_block = l.next_append = d->source->nblocks * (size_t)party.part / (size_t)party.parts;
+        l.end = d->source->nblocks * ((size_t)party.part + 1) / (size_t)party.parts;
+    }
     pthread_mutex_init(&l.lock, NULL);
     pthread_cond_init(&l.turn, NULL);
     int want = yk_cores() < MOST ? yk_cores() : MOST;
@@ -161,6 +191,9 @@ static yk_status load(yk_dataset *d, yk_rows *rows)
     yk_progress_end();
     if (l.status)
         return yk_fail(l.status, "%s", l.error);
+    yk_status st = part ? gather_parts(&l) : YK_OK;
+    if (st)
+        return st;
     d->dim = l.dim > d->dim ? l.dim : d->dim;
     if ((uint32_t)l.most_label + 1 > d->classes)
         d->classes = (uint32_t)l.most_label + 1;
@@ -180,13 +213,6 @@ static yk_status mix(yk_dataset *d)
     return st;
 }
 
-static int processes = 1;
-
-void yk_dataset_processes(int n)
-{
-    processes = n < 1 ? 1 : n;
-}
-
 yk_status yk_dataset_open(const char *spec, yk_split split, const yk_source_options *options,
                           yk_stream_choice stream, yk_dataset *out)
 {
@@ -200,7 +226,7 @@ yk_status yk_dataset_open(const char *spec, yk_split split, const yk_source_opti
     d->dim = s->dim;
     d->classes = s->classes;
     d->examples = s->examples;
-    const uint64_t room = memory_available() / 5 * 2 / (uint64_t)processes;
+    const uint64_t room = memory_available() / 5 * 2 / (uint64_t)(party.here > 1 ? party.here : 1);
     bool streamed = stream == YK_STREAM_ALWAYS || stream == YK_STREAM_SHAPE ||
                     (stream == YK_STREAM_AUTO && estimate(s) > room);
     if (s->cached) {
@@ -208,7 +234,7 @@ yk_status yk_dataset_open(const char *spec, yk_split split, const yk_source_opti
     } else if (!streamed) {
         yk_rows_init(&d->loaded, s->kind, s->dim);
         d->rows = &d->loaded;
-        st = load(d, &d->loaded);
+        st = load(d, split, &d->loaded);
         if (!st && split == YK_SPLIT_TRAIN)
             st = mix(d);
         yk_rows_settle(&d->loaded);
@@ -216,10 +242,10 @@ yk_status yk_dataset_open(const char *spec, yk_split split, const yk_source_opti
         return YK_OK;
     } else if (!d->dim) {
         yk_note("%s: reading it once to find the number of features; --features N saves this pass", spec);
-        st = load(d, NULL);
+        st = load(d, split, NULL);
     } else if (!d->classes && s->kind != YK_ROWS_SPARSE) {
         yk_note("%s: reading it once to find the number of classes; ?classes=N saves this pass", spec);
-        st = load(d, NULL);
+        st = load(d, split, NULL);
     }
     if (d->classes < 2)
         d->classes = 2;

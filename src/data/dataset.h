@@ -31,8 +31,16 @@ yk_status yk_dataset_open(const char *spec, yk_split split, const yk_source_opti
                           yk_stream_choice stream, yk_dataset *out);
 void yk_dataset_fini(yk_dataset *d);
 
-/* So many processes of this machine hold the data: what fits into memory is divided by it. */
-void yk_dataset_processes(int n);
+/* Several processes hold the same training data in memory: each reads one part of the files, and gather() makes the rows of its
+ * part those of all parts, in order. Set before anything is opened; NULL: this process is alone. */
+typedef struct {
+    int here; /* processes of this machine: what fits into its memory is divided by it */
+    int part, parts;
+    yk_status (*gather)(void *context, yk_rows *rows);
+    void *context;
+} yk_dataset_party;
+
+void yk_dataset_with(const yk_dataset_party *others);
 
 /* Up to `most` rows from all over the set, for counting keys; `out` is initialised here. */
 yk_status yk_dataset_sample(yk_dataset *d, size_t most, yk_rows *out);

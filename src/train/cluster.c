@@ -162,6 +162,62 @@ yk_status yk__cluster_start(yk__trainer *t)
     return st;
 }
 
+/* ---- the data: a worker reads its part of the files, and gets the others' parts from them ---- */
+
+static yk_status gather_rows(void *trainer, yk_rows *rows)
+{
+    yk__trainer *t = trainer;
+    yk__cluster *k = &t->cluster;
+    char *mine;
+    size_t bytes;
+    yk_rows all;
+    yk_status st = yk_rows_pack(rows, &mine, &bytes);
+    if (st)
+        return st;
+    yk_rows_init(&all, rows->kind, rows->dim);
+    for (int w = 0; !st && w < t->workers; w++) {
+        const int root = k->servers + w;
+        uint64_t size = bytes;
+        char *part = mine;
+        yk_rows from;
+        if ((st = yk_comm_spread(k->comm, root, k->servers, t->workers, &size, sizeof size, start_seconds * 5,
+                                 "its part of the data")))
+            break;
+        if (k->rank != root && !(part = malloc(size)))
+            st = yk_fail_memory(size, "another process's part of the data");
+        if (!st)
+            st = yk_comm_spread(k->comm, root, k->servers, t->workers, part, size, start_seconds * 5,
+                                "its part of the data");
+        if (!st && !(st = yk_rows_unpack(part, size, &from)) && from.n) {
+            if (all.kind != YK_ROWS_SPARSE && !all.dim)
+                yk_rows_init(&all, from.kind, from.dim);
+            st = yk_rows_append(&all, &from, 0, from.n);
+        }
+        if (k->rank != root)
+            free(part);
+    }
+    free(mine);
+    if (st) {
+        yk_rows_fini(&all);
+        return st;
+    }
+    yk_rows_fini(rows);
+    *rows = all;
+    return YK_OK;
+}
+
+void yk__cluster_party(yk__trainer *t)
+{
+    const yk__cluster *k = &t->cluster;
+    const bool trains = !k->joined && (k->role == YK__REPLICA || k->role == YK__WORKER);
+    const yk_dataset_party party = {.here = yk_comm_local_size(k->comm),
+                                    .part = trains ? k->rank - k->servers : 0,
+                                    .parts = trains ? t->workers : 1,
+                                    .gather = gather_rows,
+                                    .context = t};
+    yk_dataset_with(&party);
+}
+
 /* ---- the shape of the data: servers do not read it ---- */
 
 typedef struct {
@@ -249,22 +305,41 @@ static uint64_t hash_program(void)
     return hash;
 }
 
-/* Some rows of it. */
-static uint64_t hash_data(const yk__trainer *t)
+static uint64_t hash_row(const yk_rows *rows, size_t r, uint64_t hash)
 {
+    hash = hash * 0x100000001b3u + (uint32_t)rows->label[r];
+    if (rows->kind == YK_ROWS_SPARSE)
+        return hash + yk_crc32c(rows->index + rows->start[r], yk_rows_entries(rows, r) * sizeof *rows->index);
+    if (rows->kind == YK_ROWS_U8)
+        return hash + yk_crc32c(rows->u8 + r * rows->dim, rows->dim);
+    return hash + yk_crc32c(rows->f32 + r * rows->dim, rows->dim * sizeof *rows->f32);
+}
+
+/* Some rows of it. Of files also how long they are, and some rows from their beginning, middle and end as this process sees
+ * them: rows in memory came from the others, too. */
+static yk_status hash_data(yk__trainer *t, uint64_t *out)
+{
+    enum { ROWS = 16 };
     const yk_rows *rows = t->train.rows;
-    uint64_t hash = t->train.examples;
-    for (size_t i = 0; rows && rows->n && i < 64; i++) {
-        const size_t r = rows->n * i / 64;
-        hash = hash * 0x100000001b3u + (uint32_t)rows->label[r];
-        if (rows->kind == YK_ROWS_SPARSE)
-            hash += yk_crc32c(rows->index + rows->start[r], yk_rows_entries(rows, r) * sizeof *rows->index);
-        else if (rows->kind == YK_ROWS_U8)
-            hash += yk_crc32c(rows->u8 + r * rows->dim, rows->dim);
-        else
-            hash += yk_crc32c(rows->f32 + r * rows->dim, rows->dim * sizeof *rows->f32);
+    yk_source *s = t->train.source;
+    yk_status st = YK_OK;
+    *out = t->train.examples * 31 + s->bytes * 7 + s->nblocks;
+    for (size_t i = 0; rows && rows->n && i < 64; i++)
+        *out = hash_row(rows, rows->n * i / 64, *out);
+    for (size_t i = 0; !st && s->bytes && !s->cached && s->nblocks && i < 3; i++) {
+        yk_rows part;
+        yk_reader *r;
+        size_t got;
+        yk_rows_init(&part, s->kind, s->dim);
+        if (!(st = yk_source_read(s, (s->nblocks - 1) * i / 2, &r))) {
+            st = yk_reader_next(r, &part, ROWS, &got);
+            yk_reader_free(r);
+        }
+        for (size_t k = 0; !st && k < part.n; k++)
+            *out = hash_row(&part, k, *out);
+        yk_rows_fini(&part);
     }
-    return hash;
+    return st;
 }
 
 static uint64_t identity_hash(const yk__trainer *t, uint64_t data)
@@ -279,20 +354,22 @@ yk_status yk__cluster_agree(yk__trainer *t)
     yk__cluster *k = &t->cluster;
     if (k->role == YK__ALONE)
         return YK_OK;
+    uint64_t own_data = 0;
+    yk_status st = k->role == YK__SERVER ? YK_OK : hash_data(t, &own_data);
+    if (st)
+        return st;
     if (k->joined)
-        return yk_remote_hello(k->remote, identity_hash(t, hash_data(t)));
+        return yk_remote_hello(k->remote, identity_hash(t, own_data));
     identity mine = {.options = hash_options(t->config),
                      .program = hash_program(),
                      .nparams = t->model->nparams},
              *all = NULL;
-    if (k->role != YK__SERVER)
-        mine.data = hash_data(t);
+    mine.data = own_data;
     if (k->role == YK__REPLICA)
         mine.parameters = yk__parameter_hash(t);
     if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the comparison of processes")))
         return YK_ESYSTEM;
-    yk_status st =
-        yk_comm_gather(k->comm, &mine, sizeof mine, all, start_seconds, "all processes to be ready");
+    st = yk_comm_gather(k->comm, &mine, sizeof mine, all, start_seconds, "all processes to be ready");
     for (int i = 1; !st && k->rank == 0 && i < k->ranks; i++) {
         const identity *other = &all[i], *worker = &all[k->servers];
         const char *what = other->program != mine.program   ? "is another program (another version, or build)"

@@ -53,7 +53,7 @@ static yk_status open_data(yk__trainer *t)
                            .features = (uint64_t)c->features};
     if (server) /* the workers tell what they find */
         stream = YK_STREAM_SHAPE;
-    yk_dataset_processes(yk_comm_local_size(t->cluster.comm));
+    yk__cluster_party(t);
     yk_status st = yk_dataset_open(c->data, YK_SPLIT_TRAIN, &o, stream, &t->train);
     if (st)
         return st;

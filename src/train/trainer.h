@@ -119,6 +119,7 @@ yk_status yk__serve(yk__trainer *t);
 
 /* cluster.c */
 yk_status yk__cluster_start(yk__trainer *t);
+void yk__cluster_party(yk__trainer *t); /* who reads which part of the data */
 yk_status yk__cluster_shape(yk__trainer *t);
 yk_status yk__cluster_agree(yk__trainer *t);
 yk_status yk__cluster_stores(yk__trainer *t, const yk_store_config *whole);
