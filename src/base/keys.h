@@ -54,21 +54,7 @@ static inline uint32_t yk_merger_place(yk_merger *m, uint32_t key)
 /* Needs room: see reserve. */
 static inline void yk_merger_add(yk_merger *m, uint32_t key, float value)
 {
-    size_t mask = m->slots - 1;
-    size_t at = (size_t)(key * 0x9e3779b97f4a7c15u >> 32) & mask;
-    for (;; at = (at + 1) & mask) {
-        struct yk_merger_slot *s = &m->slot[at];
-        if (s->stamp != m->stamp) {
-            *s = (struct yk_merger_slot){m->stamp, (uint32_t)m->n};
-            m->key[m->n] = key;
-            m->value[m->n++] = value;
-            return;
-        }
-        if (m->key[s->place] == key) {
-            m->value[s->place] += value;
-            return;
-        }
-    }
+    m->value[yk_merger_place(m, key)] += value;
 }
 
 #endif
