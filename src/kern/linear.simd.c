@@ -329,10 +329,46 @@ static double logistic(const float *z, const yk_batch *b, float *err)
 /* ---- sparse rows against a matrix with a few weights per column ---- */
 
 /* Appends the non-zeros of a row to index[] and x[]; returns their number. Writes up to 16 entries more than that. */
+#if defined(__AVX512F__)
+/* Where bytes themselves can be compressed: 64 pixels at a time, of which a few are left, as bytes; only these become
+ * columns and floats. Returns how far it got; *n_out counts. */
+__attribute__((target("avx512vbmi2"))) static size_t pack_bytes(const uint8_t *row, size_t dim, float scale,
+                                                                uint32_t *index, float *x, size_t *n_out)
+{
+    static const uint8_t number[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                       16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+                                       32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
+                                       48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
+    const __m512i lane = _mm512_loadu_si512(number);
+    size_t n = 0, d = 0;
+    for (; d + 64 <= dim; d += 64) {
+        const __m512i bytes = _mm512_loadu_si512(row + d);
+        const __mmask64 some = _mm512_test_epi8_mask(bytes, bytes);
+        const size_t count = (size_t)__builtin_popcountll(some);
+        uint8_t left[64], at[64];
+        if (!count)
+            continue;
+        _mm512_storeu_si512(left, _mm512_maskz_compress_epi8(some, bytes));
+        _mm512_storeu_si512(at, _mm512_maskz_compress_epi8(some, lane));
+        for (size_t k = 0; k < count; k += 16) {
+            const __m512i column = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(at + k)));
+            const __m512i value = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(left + k)));
+            _mm512_storeu_si512(index + n + k, _mm512_add_epi32(column, _mm512_set1_epi32((int)d)));
+            _mm512_storeu_ps(x + n + k, _mm512_mul_ps(_mm512_cvtepi32_ps(value), _mm512_set1_ps(scale)));
+        }
+        n += count;
+    }
+    *n_out = n;
+    return d;
+}
+#endif
+
 static size_t pack_u8(const uint8_t *row, size_t dim, float scale, uint32_t *index, float *x)
 {
     size_t n = 0, d = 0;
 #if defined(__AVX512F__)
+    if (__builtin_cpu_supports("avx512vbmi2"))
+        d = pack_bytes(row, dim, scale, index, x, &n);
     const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     for (; d + 16 <= dim; d += 16) {
         __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(row + d)));
@@ -444,6 +480,28 @@ static inline void store(float *p, wide v)
 #define ALWAYS static inline __attribute__((always_inline))
 
 /* out[0 .. 4q) = bias + sum of x * W[column]; q is a constant at each call. Two sums are under way for each piece. */
+#if defined(__AVX512F__)
+/* Up to 16 classes are one vector with a mask (reading, a mask costs nothing; writing, it does: add_block). Four sums at a
+ * time: with two, a sum would wait for the one before. */
+static void sum_few(const float *W, size_t ld, const float *bias, const uint32_t *column, const float *x,
+                    size_t n, float *out)
+{
+    const __mmask16 some = (__mmask16)((1u << ld) - 1);
+    __m512 sum[4] = {_mm512_maskz_loadu_ps(some, bias), _mm512_setzero_ps(), _mm512_setzero_ps(),
+                     _mm512_setzero_ps()};
+    size_t e = 0;
+    for (; e + 4 <= n; e += 4)
+        for (int k = 0; k < 4; k++)
+            sum[k] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(some, W + (size_t)column[e + (size_t)k] * ld),
+                                     _mm512_set1_ps(x ? x[e + (size_t)k] : 1.0f), sum[k]);
+    for (; e < n; e++)
+        sum[0] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(some, W + (size_t)column[e] * ld),
+                                 _mm512_set1_ps(x ? x[e] : 1.0f), sum[0]);
+    _mm512_mask_storeu_ps(out, some,
+                          _mm512_add_ps(_mm512_add_ps(sum[0], sum[1]), _mm512_add_ps(sum[2], sum[3])));
+}
+#endif
+
 ALWAYS void sum_block(const float *W, size_t ld, int q, const float *bias, const uint32_t *column,
                       const float *x, size_t n, float *out)
 {
@@ -504,6 +562,12 @@ static void rows_matrix(const float *W, const float *bias, size_t ld, const yk_b
         const uint64_t s = rows->start[b->pick[i]], n = rows->start[b->pick[i] + 1] - s;
         const uint32_t *column = rows->index + s;
         const float *x = rows->value ? rows->value + s : NULL;
+#if defined(__AVX512F__)
+        if (ld < 16) {
+            sum_few(W, ld, bias, column, x, n, logits + i * ld);
+            continue;
+        }
+#endif
         for (size_t c = 0; c < ld; c += 16) {
             float *out = logits + i * ld + c;
             if (ld - c >= 16)
