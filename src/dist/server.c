@@ -1,79 +1,15 @@
-#include "dist/server.h"
+#include "dist/server_inside.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "dist/messages.h"
-#include <math.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WORKERS = 1024, PATIENCE = 10 }; /* a worker may be silent for so many times its longest step */
+enum { PATIENCE = 10 }; /* a worker may be silent for so many times its longest step */
 static const double tick_seconds = 0.02, alive_seconds = 1.0;
 
-/* What a worker asked for, until it is answered and its gradient has come. */
-typedef struct {
-    bool owed; /* the answer is still to be sent */
-    bool of_push;
-    uint32_t number, n;
-    uint32_t *key; /* sparse: numbers of this server's parameters */
-    size_t key_cap;
-    uint64_t updates_then, own_then; /* when it was answered: for the staleness of the gradient */
-    char *out;
-    size_t out_cap;
-    yk_op op;
-} pull;
-
-typedef struct {
-    int peer;
-    bool here, bye, joined, lost, idle;               /* idle: waits for examples */
-    double heard, longest, alive_at, pushed_at, kept; /* kept: seconds that its gradient waited for others' */
-    uint64_t life, messages, pushes, examples, late, came_last;
-    double waited;
-    uint64_t place[YK__PLACE];
-
-    char *in; /* the message that is being received, or was: head, then values, then keys */
-    size_t in_cap;
-    yk_op in_op;
-    bool receiving, pushed; /* in step: the gradient in `in` waits for the others */
-
-    pull pull[YK__OUTSTANDING];
-    yk__down alive, dealt;
-    yk_op alive_op, deal_op;
-} client;
-
-struct yk_server {
-    yk_server_config config;
-    int me;
-    bool chief, over, stopping;
-    size_t piece;
-    const float *w;
-    client *client;
-    int nclients, here;
-    uint64_t round, updates, late, returned;
-    uint64_t round_examples; /* of the last round */
-    double round_loss;
-    float *sum;       /* in step, dense */
-    yk_merger merged; /* in step, sparse */
-    yk_merger one;    /* a gradient as it came: borrowed arrays */
-    yk_staleness staleness;
-    double stale_sum;
-    struct door *door; /* NULL: nobody may join */
-};
-
-/* Where others come in. It outlives the server: its thread waits inside MPI until the process ends. */
-struct door {
-    pthread_mutex_t lock;
-    yk_comm *comm;
-    char *port;
-    uint64_t identity;
-    void *waiting[16];
-    int n;
-};
-
-static yk_status sender(yk_server *s, int peer, client **out)
+static yk_status sender(yk_server *s, int peer, yk__client **out)
 {
     for (int i = 0; i < s->nclients; i++)
         if (s->client[i].peer == peer) {
@@ -93,7 +29,7 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
     s->chief = s->me == 0;
     s->piece = yk__piece_size(config->nparams, config->sparse, s->me, config->servers);
     s->w = yk_store_raw(config->table).live.w;
-    s->client = yk_alloc(MOST_WORKERS, sizeof *s->client, "the workers");
+    s->client = yk_alloc(YK__MOST_WORKERS, sizeof *s->client, "the workers");
     bool ok = s->client != NULL;
     if (ok && config->in_step && !config->sparse)
         ok = (s->sum = yk_alloc(s->piece, sizeof *s->sum, "the gradients")) != NULL;
@@ -104,7 +40,7 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
         return YK_ESYSTEM;
     }
     for (int i = 0; i < config->workers; i++)
-        s->client[s->nclients++] = (client){.peer = config->servers + i, .here = true};
+        s->client[s->nclients++] = (yk__client){.peer = config->servers + i, .here = true};
     s->here = s->nclients;
     *out = s;
     return YK_OK;
@@ -127,82 +63,6 @@ void yk_server_free(yk_server *s)
     yk_free(s);
 }
 
-/* ---- joining ---- */
-
-static void *accept_all(void *context)
-{
-    struct door *d = context;
-    for (;;) {
-        void *handle;
-        if (yk_comm_accept(d->comm, d->port, &handle)) {
-            yk_warn("%s; nobody can join any more", yk_error());
-            return NULL;
-        }
-        pthread_mutex_lock(&d->lock);
-        if (d->n < (int)(sizeof d->waiting / sizeof *d->waiting))
-            d->waiting[d->n++] = handle;
-        pthread_mutex_unlock(&d->lock);
-    }
-}
-
-yk_status yk_server_open(yk_server *s, uint64_t identity)
-{
-    char name[32];
-    pthread_t thread;
-    struct door *d = calloc(1, sizeof *d);
-    if (!d)
-        return yk_fail_memory(sizeof *d, "the door");
-    pthread_mutex_init(&d->lock, NULL);
-    d->comm = s->config.comm;
-    d->identity = identity;
-    snprintf(name, sizeof name, "yoke-server-%d", s->me);
-    yk_status st = yk_comm_open(d->comm, name, &d->port);
-    if (!st && pthread_create(&thread, NULL, accept_all, d))
-        st = yk_fail(YK_ESYSTEM, "no thread for workers that join");
-    if (!st)
-        pthread_detach(thread);
-    s->door = d;
-    return st;
-}
-
-static yk_status let_in(yk_server *s)
-{
-    void *handle = NULL;
-    int peer;
-    pthread_mutex_lock(&s->door->lock);
-    if (s->door->n)
-        handle = s->door->waiting[--s->door->n];
-    pthread_mutex_unlock(&s->door->lock);
-    if (!handle)
-        return YK_OK;
-    yk_status st = yk_comm_adopt(s->config.comm, handle, &peer);
-    if (st)
-        return st;
-    if (s->nclients == MOST_WORKERS)
-        return yk_fail(YK_ELOST, "more than %d workers", MOST_WORKERS);
-    s->client[s->nclients++] = (client){.peer = peer, .here = true, .joined = true, .heard = yk_now()};
-    s->here++;
-    return YK_OK;
-}
-
-/* The first word of one that joins. */
-static yk_status greet(yk_server *s, client *c, const yk__up *up)
-{
-    const bool fits = s->door && up->hello == s->door->identity;
-    c->alive = (yk__down){.magic = YK__MAGIC, .kind = fits ? YK__DOWN_ALIVE : YK__DOWN_REFUSED};
-    if (fits && s->chief)
-        yk_note("a worker has joined: %d train now", s->here);
-    if (!fits) {
-        c->here = false;
-        c->bye = true;
-        s->here--;
-        if (s->chief)
-            yk_warn("one that wanted to join was refused: its program, options, data or model are others");
-    }
-    return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_CONTROL, &c->alive, sizeof c->alive,
-                        &c->alive_op);
-}
-
 /* ---- answers ---- */
 
 /* Steps that the slowest worker has sent. */
@@ -215,7 +75,7 @@ static uint64_t slowest(const yk_server *s)
     return least;
 }
 
-static bool may_answer(const yk_server *s, const client *c, const pull *p)
+static bool may_answer(const yk_server *s, const yk__client *c, const yk__pull *p)
 {
     const uint64_t k = s->config.staleness;
     if (s->config.in_step)
@@ -226,7 +86,7 @@ static bool may_answer(const yk_server *s, const client *c, const pull *p)
     return least >= UINT64_MAX - k || least + k >= (uint64_t)p->number + 1;
 }
 
-static yk_status answer(yk_server *s, client *c, pull *p)
+static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
 {
     const size_t n = s->config.sparse ? p->n
                      : p->n           ? s->piece
@@ -264,14 +124,14 @@ static yk_status answer(yk_server *s, client *c, pull *p)
 
 static yk_status answer_all(yk_server *s, double now)
 {
-    if (s->chief && s->config.in_step && s->config.hooks.hold &&
-        s->config.hooks.hold(s->config.hooks.context))
-        now += 0.0; /* answers wait; the workers are told that we are alive */
-    else
+    const yk_server_hooks *h = &s->config.hooks;
+    const bool held =
+        s->chief && s->config.in_step && h->hold && h->hold(h->context); /* they are told that we are alive */
+    if (!held)
         for (int i = 0; i < s->nclients; i++) {
-            client *c = &s->client[i];
+            yk__client *c = &s->client[i];
             /* by number: a worker waits for the oldest */
-            for (pull *p = c->pull; c->here && p < c->pull + YK__OUTSTANDING; p++)
+            for (yk__pull *p = c->pull; c->here && p < c->pull + YK__OUTSTANDING; p++)
                 if (p->owed && may_answer(s, c, p)) {
                     yk_status st = answer(s, c, p);
                     if (st)
@@ -279,7 +139,7 @@ static yk_status answer_all(yk_server *s, double now)
                 }
         }
     for (int i = 0; now > 0.0 && i < s->nclients; i++) {
-        client *c = &s->client[i];
+        yk__client *c = &s->client[i];
         bool owed = false, done;
         for (int p = 0; p < YK__OUTSTANDING; p++)
             owed |= c->pull[p].owed;
@@ -299,12 +159,12 @@ static yk_status answer_all(yk_server *s, double now)
 
 /* ---- gradients ---- */
 
-static const float *values_of(const client *c)
+static const float *values_of(const yk__client *c)
 {
     return (const float *)(const void *)(c->in + sizeof(yk__up));
 }
 
-static pull *pull_of(client *c, uint32_t number)
+static yk__pull *pull_of(yk__client *c, uint32_t number)
 {
     return &c->pull[number % YK__OUTSTANDING];
 }
@@ -319,7 +179,7 @@ static yk_status apply(yk_server *s, uint64_t examples, double loss, const yk_me
     return st ? st : yk_store_clock(s->config.table, 0, &result);
 }
 
-static void count_staleness(yk_server *s, const client *c, const pull *p)
+static void count_staleness(yk_server *s, const yk__client *c, const yk__pull *p)
 {
     const uint64_t late = (s->updates - p->updates_then) - (c->pushes - p->own_then);
     const int bucket = late == 0 ? 0 : 64 - __builtin_clzll(late);
@@ -342,9 +202,9 @@ static yk_status updated(yk_server *s, uint64_t examples, double loss)
 }
 
 /* Not in step: at once. */
-static yk_status take_gradient(yk_server *s, client *c, const yk__up *up)
+static yk_status take_gradient(yk_server *s, yk__client *c, const yk__up *up)
 {
-    pull *p = pull_of(c, up->push_of);
+    yk__pull *p = pull_of(c, up->push_of);
     s->one = (yk_merger){.n = up->npush, .key = p->key, .value = (float *)(void *)(c->in + sizeof *up)};
     count_staleness(s, c, p);
     memcpy(c->place, up->place, sizeof c->place);
@@ -361,10 +221,10 @@ static yk_status take_gradient(yk_server *s, client *c, const yk__up *up)
 static void blame_last(yk_server *s)
 {
     const double now = yk_now();
-    client *last = NULL;
+    yk__client *last = NULL;
     double before = 0.0;
     for (int i = 0; i < s->nclients; i++) {
-        client *c = &s->client[i];
+        yk__client *c = &s->client[i];
         if (c->pushed_at == 0.0)
             continue;
         c->kept = now - c->pushed_at;
@@ -398,7 +258,7 @@ static yk_status close_round(yk_server *s)
     if (!s->config.sparse)
         memset(s->sum, 0, s->piece * sizeof *s->sum);
     for (int i = 0; i < s->nclients; i++) {
-        client *c = &s->client[i];
+        yk__client *c = &s->client[i];
         const yk__up *up = (const yk__up *)(const void *)c->in;
         const float *v = c->pushed ? values_of(c) : NULL;
         if (!c->pushed)
@@ -451,24 +311,7 @@ static yk_status close_round_if_all(yk_server *s)
 
 /* ---- what comes in ---- */
 
-static yk_status snapshot_out(yk_server *s)
-{
-    const yk_store_state state = yk_store_raw(s->config.table);
-    const int slots = yk_store_rule(s->config.table)->slots;
-    yk_op op[2 + YK_MAX_SLOTS];
-    int n = 0;
-    yk_status st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, state.live.w,
-                                s->piece * sizeof(float), &op[n++]);
-    for (int i = 0; !st && i < slots; i++)
-        st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, state.live.s[i],
-                          s->piece * sizeof(float), &op[n++]);
-    if (!st && state.touched)
-        st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, state.touched,
-                          s->piece * sizeof(uint32_t), &op[n++]);
-    return st ? st : yk_comm_wait(s->config.comm, op, n, 60.0, "a snapshot to be taken");
-}
-
-static yk_status deal(yk_server *s, client *c, const yk__up *up)
+static yk_status deal(yk_server *s, yk__client *c, const yk__up *up)
 {
     yk_run run = {0};
     bool done;
@@ -491,12 +334,12 @@ static yk_status deal(yk_server *s, client *c, const yk__up *up)
                         &c->deal_op);
 }
 
-static yk_status take_step(yk_server *s, client *c, const yk__up *up)
+static yk_status take_step(yk_server *s, yk__client *c, const yk__up *up)
 {
     yk_status st = YK_OK;
     c->idle = false;
     if (up->flags & YK__HAS_PULL) {
-        pull *p = pull_of(c, up->pull);
+        yk__pull *p = pull_of(c, up->pull);
         if (p->owed)
             return yk_fail(YK_ELOST, "rank %d asks for more than it was answered", c->peer);
         p->number = up->pull;
@@ -533,7 +376,7 @@ static yk_status take_step(yk_server *s, client *c, const yk__up *up)
     return st;
 }
 
-static yk_status handle(yk_server *s, client *c)
+static yk_status handle(yk_server *s, yk__client *c)
 {
     const yk__up *up = (const yk__up *)(const void *)c->in;
     const size_t bytes = c->in_op.bytes;
@@ -569,7 +412,7 @@ static yk_status handle(yk_server *s, client *c)
     case YK__UP_ALIVE:
         return YK_OK;
     case YK__UP_HELLO:
-        return greet(s, c, up);
+        return yk__greet(s, c, up);
     case YK__UP_BYE:
         c->bye = true;
         c->here = false;
@@ -589,12 +432,12 @@ static yk_status obey(yk_server *s)
     if (!st)
         st = yk_comm_wait(s->config.comm, &op, 1, 10.0, "a word of server 0");
     if (st || up.kind == YK__UP_SNAPSHOT)
-        return st ? st : snapshot_out(s);
+        return st ? st : yk__snapshot_out(s);
     s->over = true;
     return YK_OK;
 }
 
-static yk_status begin_receiving(yk_server *s, client *c, size_t bytes)
+static yk_status begin_receiving(yk_server *s, yk__client *c, size_t bytes)
 {
     char *grown = yk_grow(c->in, &c->in_cap, bytes + 1, 1, "a worker's message");
     if (!grown)
@@ -605,12 +448,12 @@ static yk_status begin_receiving(yk_server *s, client *c, size_t bytes)
 }
 
 /* Whether a message of this worker may be taken now: not while its gradient is still needed. */
-static bool can_take(const client *c)
+static bool can_take(const yk__client *c)
 {
     return !c->receiving && !c->pushed;
 }
 
-static yk_status listen_to(yk_server *s, client *c, bool *busy)
+static yk_status listen_to(yk_server *s, yk__client *c, bool *busy)
 {
     bool found;
     int peer;
@@ -628,7 +471,7 @@ static yk_status listen_all(yk_server *s, bool *busy)
     bool found, each = false;
     int peer;
     size_t bytes;
-    client *c = NULL;
+    yk__client *c = NULL;
     yk_status st = yk_comm_probe(s->config.comm, YK_ANY, YK__TAG_UP, &found, &peer, &bytes);
     if (st)
         return st;
@@ -660,7 +503,7 @@ static yk_status listen_all(yk_server *s, bool *busy)
 
 /* ---- who is still there ---- */
 
-static yk_status lose(yk_server *s, client *c, double silent)
+static yk_status lose(yk_server *s, yk__client *c, double silent)
 {
     uint64_t back = 0;
     if (s->config.in_step && !s->config.dealer)
@@ -686,7 +529,7 @@ static yk_status lose(yk_server *s, client *c, double silent)
 static yk_status look_for_lost(yk_server *s, double now)
 {
     for (int i = 0; i < s->nclients; i++) {
-        client *c = &s->client[i];
+        yk__client *c = &s->client[i];
         bool owed = false;
         for (int p = 0; p < YK__OUTSTANDING; p++)
             owed |= c->pull[p].owed;
@@ -756,7 +599,7 @@ yk_status yk_server_run(yk_server *s)
             ticked = now;
             st = look_for_lost(s, now);
             if (!st && s->door)
-                st = let_in(s);
+                st = yk__let_in(s);
             if (!st && s->chief && h->now_and_then)
                 st = h->now_and_then(h->context);
             if (!st && !s->config.in_step && s->chief && h->stop && h->stop(h->context))
@@ -776,13 +619,6 @@ yk_status yk_server_end(yk_server *s)
 }
 
 /* ---- looking at it ---- */
-
-void yk_server_piece(size_t nparams, bool sparse, int server, int servers, size_t *begin_out,
-                     size_t *size_out)
-{
-    *begin_out = sparse ? 0 : yk__piece_begin(nparams, server, servers);
-    *size_out = yk__piece_size(nparams, sparse, server, servers);
-}
 
 void yk_server_hook(yk_server *s, const yk_server_hooks *hooks)
 {
@@ -823,107 +659,9 @@ int yk_server_workers(const yk_server *s, yk_server_worker *out, int most)
 {
     const int n = s->nclients < most ? s->nclients : most;
     for (int i = 0; i < n; i++) {
-        const client *c = &s->client[i];
+        const yk__client *c = &s->client[i];
         out[i] = (yk_server_worker){c->peer,     c->joined, c->lost,      c->pushes,
                                     c->examples, c->late,   c->came_last, c->waited};
     }
     return n;
-}
-
-/* A server's array into the whole one, or back. Both hold 4-byte elements. */
-static void place(const yk_server *s, int server, uint32_t *part, uint32_t *whole, bool into_whole)
-{
-    const int servers = s->config.servers;
-    const size_t n = yk__piece_size(s->config.nparams, s->config.sparse, server, servers);
-    const size_t begin = s->config.sparse ? 0 : yk__piece_begin(s->config.nparams, server, servers);
-    for (size_t i = 0; i < n; i++) {
-        const size_t key =
-            s->config.sparse ? yk__key_of((uint32_t)i, (uint32_t)server, (uint32_t)servers) : begin + i;
-        if (key >= s->config.nparams)
-            continue;
-        if (into_whole)
-            whole[key] = part[i];
-        else
-            part[i] = whole[key];
-    }
-}
-
-/* The arrays of a store, by number; NULL behind the last. */
-static uint32_t *array_of(yk_store *t, int number)
-{
-    const yk_store_state state = yk_store_raw(t);
-    const int slots = yk_store_rule(t)->slots;
-    if (number == 0)
-        return (uint32_t *)(void *)state.live.w;
-    if (number <= slots)
-        return (uint32_t *)(void *)state.live.s[number - 1];
-    return number == slots + 1 ? state.touched : NULL;
-}
-
-yk_status yk_server_snapshot(yk_server *s, yk_store *whole)
-{
-    const size_t bytes =
-        yk__piece_size(s->config.nparams, s->config.sparse, s->config.servers - 1, s->config.servers) * 4 +
-        64;
-    uint32_t *part = s->config.servers > 1 ? malloc(bytes + 4 * s->piece) : NULL;
-    yk_status st = YK_OK;
-    if (s->config.servers > 1 && !part)
-        return yk_fail_memory(bytes, "a snapshot");
-    for (int a = 0; array_of(whole, a); a++)
-        place(s, 0, array_of(s->config.table, a), array_of(whole, a), true);
-    for (int k = 1; !st && k < s->config.servers; k++) {
-        yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_SNAPSHOT};
-        yk_op op[2];
-        st = yk_comm_send(s->config.comm, k, YK__TAG_UP, YK_FOR_CONTROL, &up, sizeof up, &op[0]);
-        for (int a = 0; !st && array_of(whole, a); a++) {
-            const size_t n = yk__piece_size(s->config.nparams, s->config.sparse, k, s->config.servers);
-            st = yk_comm_recv(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, part, n * 4, &op[1]);
-            if (!st)
-                st = yk_comm_wait(s->config.comm, op, 2, s->config.silence, "a snapshot");
-            if (!st)
-                place(s, k, part, array_of(whole, a), true);
-        }
-    }
-    free(part);
-    if (!st)
-        yk_store_restore(whole, yk_store_steps(s->config.table));
-    return st;
-}
-
-yk_status yk_server_spread(yk_server *s, yk_store *whole)
-{
-    yk_status st = YK_OK;
-    uint64_t steps = whole ? yk_store_steps(whole) : 0;
-    for (int k = 1; k < s->config.servers && s->chief && !st; k++) {
-        const size_t n = yk__piece_size(s->config.nparams, s->config.sparse, k, s->config.servers);
-        uint32_t *part = malloc(n * 4 + 64);
-        yk_op op;
-        if (!part)
-            return yk_fail_memory(n * 4, "a server's part");
-        if (!(st = yk_comm_send(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, &steps, sizeof steps,
-                                &op)))
-            st = yk_comm_wait(s->config.comm, &op, 1, 60.0, "a server's part");
-        for (int a = 0; !st && array_of(whole, a); a++) {
-            place(s, k, part, array_of(whole, a), false);
-            if (!(st = yk_comm_send(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, part, n * 4, &op)))
-                st = yk_comm_wait(s->config.comm, &op, 1, 60.0, "a server's part");
-        }
-        free(part);
-    }
-    if (s->chief) {
-        for (int a = 0; !st && array_of(whole, a); a++)
-            place(s, 0, array_of(s->config.table, a), array_of(whole, a), false);
-    } else {
-        yk_op op;
-        if (!(st = yk_comm_recv(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, &steps, sizeof steps,
-                                &op)))
-            st = yk_comm_wait(s->config.comm, &op, 1, 120.0, "the parameters");
-        for (int a = 0; !st && array_of(s->config.table, a); a++)
-            if (!(st = yk_comm_recv(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL,
-                                    array_of(s->config.table, a), s->piece * 4, &op)))
-                st = yk_comm_wait(s->config.comm, &op, 1, 120.0, "the parameters");
-    }
-    if (!st)
-        yk_store_restore(s->config.table, steps);
-    return st;
 }

@@ -2,19 +2,15 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "format/crc.h"
 #include "train/trainer.h"
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { YK__TAG_REPORT = 13 };
-static const double start_seconds = 120.0; /* data may take a while to load */
 
 void (*yk_train_begun)(int workers);
 
@@ -162,237 +158,6 @@ yk_status yk__cluster_start(yk__trainer *t)
     return st;
 }
 
-/* ---- the data: a worker reads its part of the files, and gets the others' parts from them ---- */
-
-static yk_status gather_rows(void *trainer, yk_rows *rows)
-{
-    yk__trainer *t = trainer;
-    yk__cluster *k = &t->cluster;
-    char *mine;
-    size_t bytes;
-    yk_rows all;
-    yk_status st = yk_rows_pack(rows, &mine, &bytes);
-    if (st)
-        return st;
-    yk_rows_init(&all, rows->kind, rows->dim);
-    for (int w = 0; !st && w < t->workers; w++) {
-        const int root = k->servers + w;
-        uint64_t size = bytes;
-        char *part = mine;
-        yk_rows from;
-        if ((st = yk_comm_spread(k->comm, root, k->servers, t->workers, &size, sizeof size, start_seconds * 5,
-                                 "its part of the data")))
-            break;
-        if (k->rank != root && !(part = malloc(size)))
-            st = yk_fail_memory(size, "another process's part of the data");
-        if (!st)
-            st = yk_comm_spread(k->comm, root, k->servers, t->workers, part, size, start_seconds * 5,
-                                "its part of the data");
-        if (!st && !(st = yk_rows_unpack(part, size, &from)) && from.n) {
-            if (all.kind != YK_ROWS_SPARSE && !all.dim)
-                yk_rows_init(&all, from.kind, from.dim);
-            st = yk_rows_append(&all, &from, 0, from.n);
-        }
-        if (k->rank != root)
-            free(part);
-    }
-    free(mine);
-    if (st) {
-        yk_rows_fini(&all);
-        return st;
-    }
-    yk_rows_fini(rows);
-    *rows = all;
-    return YK_OK;
-}
-
-void yk__cluster_party(yk__trainer *t)
-{
-    const yk__cluster *k = &t->cluster;
-    const bool trains = !k->joined && (k->role == YK__REPLICA || k->role == YK__WORKER);
-    const yk_dataset_party party = {.here = yk_comm_local_size(k->comm),
-                                    .part = trains ? k->rank - k->servers : 0,
-                                    .parts = trains ? t->workers : 1,
-                                    .gather = gather_rows,
-                                    .context = t};
-    yk_dataset_with(&party);
-}
-
-/* ---- the shape of the data: servers do not read it ---- */
-
-typedef struct {
-    uint64_t dim, examples, classes, kind, channels, height, width, streams;
-} shape;
-
-yk_status yk__cluster_shape(yk__trainer *t)
-{
-    yk__cluster *k = &t->cluster;
-    shape mine = {.dim = t->train.dim > t->test.dim ? t->train.dim : t->test.dim,
-                  .examples = t->train.examples,
-                  .classes = t->train.classes,
-                  .streams = k->role != YK__SERVER && !t->train.rows},
-          *all = NULL, most = {0};
-    if (k->role == YK__ALONE || k->joined)
-        return k->joined && !t->train.rows
-                   ? yk_fail(YK_EUSAGE, "a job that streams its data cannot be joined: which part of "
-                                        "it is whose was settled when it began")
-                   : YK_OK;
-    if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the shape of the data")))
-        return YK_ESYSTEM;
-    yk_status st =
-        yk_comm_gather(k->comm, &mine, sizeof mine, all, start_seconds * 5, "the data to be loaded");
-    for (int i = 0; !st && k->rank == 0 && i < k->ranks; i++) {
-        most.dim = all[i].dim > most.dim ? all[i].dim : most.dim;
-        most.examples = all[i].examples > most.examples ? all[i].examples : most.examples;
-        most.classes = all[i].classes > most.classes ? all[i].classes : most.classes;
-        most.streams |= all[i].streams;
-        if (i >= k->servers && all[i].examples != all[k->servers].examples)
-            st = yk_fail(YK_EDATA, "rank %d has other data: %llu examples, rank %d has %llu", i,
-                         (unsigned long long)all[i].examples, k->servers,
-                         (unsigned long long)all[k->servers].examples);
-    }
-    yk_free(all);
-    if (!st)
-        st = yk_comm_share(k->comm, &most, sizeof most, start_seconds * 5, "the data to be loaded");
-    if (st)
-        return st;
-    if (t->train.kind == YK_ROWS_SPARSE)
-        t->train.dim = most.dim;
-    t->train.examples = most.examples;
-    t->train.classes = (uint32_t)most.classes;
-    t->test.classes = (uint32_t)most.classes;
-    k->place_kind = most.streams ? 3 : t->in_step ? 1 : 2;
-    return YK_OK;
-}
-
-/* ---- are we one training? ---- */
-
-typedef struct {
-    uint64_t options, program, data, parameters, nparams;
-} identity;
-
-static uint64_t hash_options(const yk_config *c)
-{
-    uint64_t hash = 0;
-    static const char *const own[] = {"out",      "json",   "quiet",       "hosts",  "hostfile",
-                                      "agent",    "launch", "mpi-options", "resume", "config",
-                                      "restarts", "join",   "http"};
-    for (const yk_option *o = yk_options; o->name; o++) {
-        const char *field = (const char *)c + o->offset;
-        bool skip = false;
-        for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-            skip |= strcmp(own[i], o->name) == 0;
-        if (skip)
-            continue;
-        const char *text = *(char *const *)(const void *)field;
-        uint32_t crc = o->kind == YK_OPT_TEXT   ? (text ? yk_crc32c(text, strlen(text)) : 1)
-                       : o->kind == YK_OPT_FLAG ? yk_crc32c(field, sizeof(bool))
-                                                : yk_crc32c(field, 8);
-        hash = hash * 0x100000001b3u + crc;
-    }
-    return hash;
-}
-
-static uint64_t hash_program(void)
-{
-    char buf[65536];
-    uint64_t hash = 0;
-    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    for (ssize_t n; fd >= 0 && (n = read(fd, buf, sizeof buf)) > 0;)
-        hash = hash * 0x100000001b3u + yk_crc32c(buf, (size_t)n);
-    if (fd >= 0)
-        close(fd);
-    return hash;
-}
-
-static uint64_t hash_row(const yk_rows *rows, size_t r, uint64_t hash)
-{
-    hash = hash * 0x100000001b3u + (uint32_t)rows->label[r];
-    if (rows->kind == YK_ROWS_SPARSE)
-        return hash + yk_crc32c(rows->index + rows->start[r], yk_rows_entries(rows, r) * sizeof *rows->index);
-    if (rows->kind == YK_ROWS_U8)
-        return hash + yk_crc32c(rows->u8 + r * rows->dim, rows->dim);
-    return hash + yk_crc32c(rows->f32 + r * rows->dim, rows->dim * sizeof *rows->f32);
-}
-
-/* Some rows of it. Of files also how long they are, and some rows from their beginning, middle and end as this process sees
- * them: rows in memory came from the others, too. */
-static yk_status hash_data(yk__trainer *t, uint64_t *out)
-{
-    enum { ROWS = 16 };
-    const yk_rows *rows = t->train.rows;
-    yk_source *s = t->train.source;
-    yk_status st = YK_OK;
-    *out = t->train.examples * 31 + s->bytes * 7 + s->nblocks;
-    for (size_t i = 0; rows && rows->n && i < 64; i++)
-        *out = hash_row(rows, rows->n * i / 64, *out);
-    for (size_t i = 0; !st && s->bytes && !s->cached && s->nblocks && i < 3; i++) {
-        yk_rows part;
-        yk_reader *r;
-        size_t got;
-        yk_rows_init(&part, s->kind, s->dim);
-        if (!(st = yk_source_read(s, (s->nblocks - 1) * i / 2, &r))) {
-            st = yk_reader_next(r, &part, ROWS, &got);
-            yk_reader_free(r);
-        }
-        for (size_t k = 0; !st && k < part.n; k++)
-            *out = hash_row(&part, k, *out);
-        yk_rows_fini(&part);
-    }
-    return st;
-}
-
-static uint64_t identity_hash(const yk__trainer *t, uint64_t data)
-{
-    return ((hash_program() * 0x100000001b3u + hash_options(t->config)) * 0x100000001b3u + data) *
-               0x100000001b3u +
-           t->model->nparams;
-}
-
-yk_status yk__cluster_agree(yk__trainer *t)
-{
-    yk__cluster *k = &t->cluster;
-    if (k->role == YK__ALONE)
-        return YK_OK;
-    uint64_t own_data = 0;
-    yk_status st = k->role == YK__SERVER ? YK_OK : hash_data(t, &own_data);
-    if (st)
-        return st;
-    if (k->joined)
-        return yk_remote_hello(k->remote, identity_hash(t, own_data));
-    identity mine = {.options = hash_options(t->config),
-                     .program = hash_program(),
-                     .nparams = t->model->nparams},
-             *all = NULL;
-    mine.data = own_data;
-    if (k->role == YK__REPLICA)
-        mine.parameters = yk__parameter_hash(t);
-    if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the comparison of processes")))
-        return YK_ESYSTEM;
-    st = yk_comm_gather(k->comm, &mine, sizeof mine, all, start_seconds, "all processes to be ready");
-    for (int i = 1; !st && k->rank == 0 && i < k->ranks; i++) {
-        const identity *other = &all[i], *worker = &all[k->servers];
-        const char *what = other->program != mine.program   ? "is another program (another version, or build)"
-                           : other->options != mine.options ? "was given other options"
-                           : i >= k->servers && other->data != worker->data ? "has other data"
-                           : other->nparams != mine.nparams                 ? "has a model of another size"
-                           : other->parameters != mine.parameters           ? "begins with other parameters"
-                                                                            : NULL;
-        if (what)
-            st = yk_fail(YK_EUSAGE, "rank %d %s than rank %d: they would not be one training", i, what,
-                         i >= k->servers && other->data != worker->data ? k->servers : 0);
-    }
-    uint64_t data = all && !st ? all[k->servers].data : 0;
-    yk_free(all);
-    if (!st)
-        st = yk_comm_share(k->comm, &data, sizeof data, start_seconds, "all processes to be ready");
-    if (!st && k->role == YK__SERVER && k->place_kind == 2 && getenv("YK_JOINABLE")) {
-        st = yk_server_open(k->server, identity_hash(t, data));
-        k->no_farewell = true; /* a thread waits in MPI for others: there is no way out of it but to end */
-    }
-    return st;
-}
-
 /* ---- stores ---- */
 
 /* The biases' rates that fall into a server's piece. */
@@ -455,7 +220,7 @@ yk_status yk__cluster_stores(yk__trainer *t, const yk_store_config *whole)
                           .in_step = t->result->staleness == 0,
                           .silence = t->result->staleness ? k->silence / 2.0
                                                           : k->silence, /* then it costs less to be wrong */
-                          .first_silence = start_seconds,
+                          .first_silence = YK__START_SECONDS,
                           .dealer = k->rank == 0 && k->place_kind == 2 ? &k->dealer : NULL};
     if (c.dealer)
         yk_dealer_init(&k->dealer, t->train.examples, t->epochs, t->steps, t->batch, t->workers);
@@ -477,7 +242,7 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state
         return YK_OK;
     progress all = {store != NULL,      p->step,   p->epoch,       p->examples,
                     p->period_examples, p->nplace, p->period_loss, p->seconds};
-    yk_status st = yk_comm_share(k->comm, &all, sizeof all, start_seconds, "the checkpoint");
+    yk_status st = yk_comm_share(k->comm, &all, sizeof all, YK__START_SECONDS, "the checkpoint");
     if (st)
         return st;
     if (k->rank != 0)
@@ -490,17 +255,17 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state
                                  .nplace = all.nplace};
     if (k->rank != 0 && all.nplace && !(p->place = calloc(all.nplace, sizeof *p->place)))
         return yk_fail_memory(all.nplace * sizeof *p->place, "the place in the data");
-    if (all.nplace && (st = yk_comm_share(k->comm, p->place, all.nplace * sizeof *p->place, start_seconds,
+    if (all.nplace && (st = yk_comm_share(k->comm, p->place, all.nplace * sizeof *p->place, YK__START_SECONDS,
                                           "the checkpoint")))
         return st;
     if (k->role == YK__REPLICA && all.found) {
         const yk_store_state s = yk_store_raw(t->store);
         const size_t bytes = t->model->nparams * sizeof(float);
-        st = yk_comm_share(k->comm, s.live.w, bytes, start_seconds, "the checkpoint");
+        st = yk_comm_share(k->comm, s.live.w, bytes, YK__START_SECONDS, "the checkpoint");
         for (int i = 0; !st && i < yk_store_rule(t->store)->slots; i++)
-            st = yk_comm_share(k->comm, s.live.s[i], bytes, start_seconds, "the checkpoint");
+            st = yk_comm_share(k->comm, s.live.s[i], bytes, YK__START_SECONDS, "the checkpoint");
         if (!st && s.touched)
-            st = yk_comm_share(k->comm, s.touched, bytes, start_seconds, "the checkpoint");
+            st = yk_comm_share(k->comm, s.touched, bytes, YK__START_SECONDS, "the checkpoint");
         if (!st)
             yk_store_restore(t->store, all.step);
     }

@@ -22,6 +22,10 @@
 #include "model/model.h"
 #include "train/train.h"
 
+enum {
+    YK__START_SECONDS = 120
+}; /* for what comes before training; data may take five times as long to load */
+
 typedef enum { YK__ALONE, YK__REPLICA, YK__SERVER, YK__WORKER } yk__role;
 
 typedef struct {

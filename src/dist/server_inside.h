@@ -1,0 +1,67 @@
+/* Inside of a server: server.c serves, server_join.c lets others in, server_parts.c hands parameters over as a whole. */
+#ifndef YK_DIST_SERVER_INSIDE_H
+#define YK_DIST_SERVER_INSIDE_H
+
+#include "dist/messages.h"
+#include "dist/server.h"
+
+enum { YK__MOST_WORKERS = 1024 };
+
+/* What a worker asked for, until it is answered and its gradient has come. */
+typedef struct {
+    bool owed; /* the answer is still to be sent */
+    bool of_push;
+    uint32_t number, n;
+    uint32_t *key; /* sparse: numbers of this server's parameters */
+    size_t key_cap;
+    uint64_t updates_then, own_then; /* when it was answered: for the staleness of the gradient */
+    char *out;
+    size_t out_cap;
+    yk_op op;
+} yk__pull;
+
+typedef struct {
+    int peer;
+    bool here, bye, joined, lost, idle;               /* idle: waits for examples */
+    double heard, longest, alive_at, pushed_at, kept; /* kept: seconds that its gradient waited for others' */
+    uint64_t life, messages, pushes, examples, late, came_last;
+    double waited;
+    uint64_t place[YK__PLACE];
+
+    char *in; /* the message that is being received, or was: head, then values, then keys */
+    size_t in_cap;
+    yk_op in_op;
+    bool receiving, pushed; /* in step: the gradient in `in` waits for the others */
+
+    yk__pull pull[YK__OUTSTANDING];
+    yk__down alive, dealt;
+    yk_op alive_op, deal_op;
+} yk__client;
+
+struct yk_server {
+    yk_server_config config;
+    int me;
+    bool chief, over, stopping;
+    size_t piece;
+    const float *w;
+    yk__client *client;
+    int nclients, here;
+    uint64_t round, updates, late, returned;
+    uint64_t round_examples; /* of the last round */
+    double round_loss;
+    float *sum;       /* in step, dense */
+    yk_merger merged; /* in step, sparse */
+    yk_merger one;    /* a gradient as it came: borrowed arrays */
+    yk_staleness staleness;
+    double stale_sum;
+    struct yk__door *door; /* NULL: nobody may join */
+};
+
+/* server_join.c */
+yk_status yk__let_in(yk_server *s);                                 /* one that waits at the door, if any */
+yk_status yk__greet(yk_server *s, yk__client *c, const yk__up *up); /* its first word */
+
+/* server_parts.c */
+yk_status yk__snapshot_out(yk_server *s); /* all that this server has, to server 0 */
+
+#endif

@@ -1,0 +1,105 @@
+/* The data of a job: a worker reads its part of the files and gets the others' parts from them; servers are told the shape. */
+#include "train/trainer.h"
+
+#include <stdlib.h>
+
+static yk_status gather_rows(void *trainer, yk_rows *rows)
+{
+    yk__trainer *t = trainer;
+    yk__cluster *k = &t->cluster;
+    char *mine;
+    size_t bytes;
+    yk_rows all;
+    yk_status st = yk_rows_pack(rows, &mine, &bytes);
+    if (st)
+        return st;
+    yk_rows_init(&all, rows->kind, rows->dim);
+    for (int w = 0; !st && w < t->workers; w++) {
+        const int root = k->servers + w;
+        uint64_t size = bytes;
+        char *part = mine;
+        yk_rows from;
+        if ((st = yk_comm_spread(k->comm, root, k->servers, t->workers, &size, sizeof size,
+                                 YK__START_SECONDS * 5, "its part of the data")))
+            break;
+        if (k->rank != root && !(part = malloc(size)))
+            st = yk_fail_memory(size, "another process's part of the data");
+        if (!st)
+            st = yk_comm_spread(k->comm, root, k->servers, t->workers, part, size, YK__START_SECONDS * 5,
+                                "its part of the data");
+        if (!st && !(st = yk_rows_unpack(part, size, &from)) && from.n) {
+            if (all.kind != YK_ROWS_SPARSE && !all.dim)
+                yk_rows_init(&all, from.kind, from.dim);
+            st = yk_rows_append(&all, &from, 0, from.n);
+        }
+        if (k->rank != root)
+            free(part);
+    }
+    free(mine);
+    if (st) {
+        yk_rows_fini(&all);
+        return st;
+    }
+    yk_rows_fini(rows);
+    *rows = all;
+    return YK_OK;
+}
+
+void yk__cluster_party(yk__trainer *t)
+{
+    const yk__cluster *k = &t->cluster;
+    const bool trains = !k->joined && (k->role == YK__REPLICA || k->role == YK__WORKER);
+    const yk_dataset_party party = {.here = yk_comm_local_size(k->comm),
+                                    .part = trains ? k->rank - k->servers : 0,
+                                    .parts = trains ? t->workers : 1,
+                                    .gather = gather_rows,
+                                    .context = t};
+    yk_dataset_with(&party);
+}
+
+/* ---- the shape of the data: servers do not read it ---- */
+
+typedef struct {
+    uint64_t dim, examples, classes, kind, channels, height, width, streams;
+} shape;
+
+yk_status yk__cluster_shape(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    shape mine = {.dim = t->train.dim > t->test.dim ? t->train.dim : t->test.dim,
+                  .examples = t->train.examples,
+                  .classes = t->train.classes,
+                  .streams = k->role != YK__SERVER && !t->train.rows},
+          *all = NULL, most = {0};
+    if (k->role == YK__ALONE || k->joined)
+        return k->joined && !t->train.rows
+                   ? yk_fail(YK_EUSAGE, "a job that streams its data cannot be joined: which part of "
+                                        "it is whose was settled when it began")
+                   : YK_OK;
+    if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the shape of the data")))
+        return YK_ESYSTEM;
+    yk_status st =
+        yk_comm_gather(k->comm, &mine, sizeof mine, all, YK__START_SECONDS * 5, "the data to be loaded");
+    for (int i = 0; !st && k->rank == 0 && i < k->ranks; i++) {
+        most.dim = all[i].dim > most.dim ? all[i].dim : most.dim;
+        most.examples = all[i].examples > most.examples ? all[i].examples : most.examples;
+        most.classes = all[i].classes > most.classes ? all[i].classes : most.classes;
+        most.streams |= all[i].streams;
+        if (i >= k->servers && all[i].examples != all[k->servers].examples)
+            st = yk_fail(YK_EDATA, "rank %d has other data: %llu examples, rank %d has %llu", i,
+                         (unsigned long long)all[i].examples, k->servers,
+                         (unsigned long long)all[k->servers].examples);
+    }
+    yk_free(all);
+    if (!st)
+        st = yk_comm_share(k->comm, &most, sizeof most, YK__START_SECONDS * 5, "the data to be loaded");
+    if (st)
+        return st;
+    if (t->train.kind == YK_ROWS_SPARSE)
+        t->train.dim = most.dim;
+    t->train.examples = most.examples;
+    t->train.classes = (uint32_t)most.classes;
+    t->test.classes = (uint32_t)most.classes;
+    k->place_kind = most.streams ? 3 : t->in_step ? 1 : 2;
+    return YK_OK;
+}
