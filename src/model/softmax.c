@@ -8,7 +8,9 @@
 #include "model/model.h"
 
 #include "base/mem.h"
+#include "kern/lanes.h"
 #include "kern/linear.h"
+#include "kern/pixels.h"
 #include "model/packed.h"
 #include <math.h>
 #include <string.h>
@@ -18,10 +20,18 @@ static size_t leading(const yk_model *m)
     return YK_ROUND_UP((size_t)m->shape.classes, YK_CLASS_PAD);
 }
 
+/* From so many pictures on it pays to turn the weights round (pixels.h). */
+enum { MANY = 24 };
+
 struct yk_work {
     const yk_linear_ops *kern;
-    float *logits; /* [max_batch][ld] */
+    const yk_lanes_ops *lanes;
+    const yk_pixels_ops *pixels;
+    float *logits; /* [max_batch][ld], or [blocks][classes][16] */
     float *grad;   /* [nparams] */
+    float *turned; /* the weights, [classes][padded]; NULL where batches are small or sparse */
+    int32_t *label;
+    yk_spans spans;
     yk__packed packed;
 };
 
@@ -59,8 +69,25 @@ static void work_free(yk_work *w)
 {
     yk_free(w->logits);
     yk_free(w->grad);
+    yk_free(w->turned);
+    yk_free(w->label);
+    yk_free(w->spans.bytes);
+    yk_free(w->spans.place);
+    yk_free(w->spans.end);
     yk__packed_fini(&w->packed);
     yk_free(w);
+}
+
+static yk_status work_for_many(const yk_model *m, yk_work *w, size_t max_batch)
+{
+    const size_t spans = YK_PIXELS_SPANS(m->shape.dim);
+    w->turned = yk_alloc(m->shape.classes * spans * YK_SPAN, sizeof *w->turned, "the weights");
+    w->label = yk_alloc(max_batch, sizeof *w->label, "a batch's labels");
+    w->spans.most = max_batch;
+    w->spans.bytes = yk_alloc(spans * max_batch, YK_SPAN, "a batch's pixels");
+    w->spans.place = yk_alloc(spans * max_batch, sizeof *w->spans.place, "a batch's pixels");
+    w->spans.end = yk_alloc(spans, sizeof *w->spans.end, "a batch's pixels");
+    return w->turned && w->label && w->spans.bytes && w->spans.place && w->spans.end ? YK_OK : YK_ESYSTEM;
 }
 
 static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
@@ -69,9 +96,14 @@ static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
     if (!w)
         return YK_ESYSTEM;
     w->kern = yk_linear();
-    w->logits = yk_alloc(max_batch * leading(m), sizeof *w->logits, "a batch's logits");
+    w->lanes = yk_lanes();
+    w->pixels = yk_pixels();
+    w->logits =
+        yk_alloc(YK_ROUND_UP(max_batch, YK_LANES) * leading(m), sizeof *w->logits, "a batch's logits");
     w->grad = yk_alloc(m->nparams, sizeof *w->grad, "a gradient");
     yk_status st = yk__packed_init(&w->packed, m->shape.kind, m->shape.dim, max_batch);
+    if (m->shape.kind == YK_ROWS_U8 && max_batch >= MANY && !st)
+        st = work_for_many(m, w, max_batch);
     if (st || !w->logits || !w->grad) {
         work_free(w);
         return YK_ESYSTEM;
@@ -80,9 +112,35 @@ static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
     return YK_OK;
 }
 
+/* The same, of many pictures. */
+static void grad_of_many(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out)
+{
+    const size_t ld = leading(m), classes = m->shape.classes, block = classes * YK_LANES;
+    double loss = 0.0;
+    for (size_t i = 0; i < b->n; i++)
+        w->label[i] = b->rows->label[b->pick[i]];
+    w->pixels->turn(v->w + ld, m->shape.dim, ld, classes, w->turned);
+    w->pixels->logits(w->turned, v->w, classes, b, &w->spans, w->logits);
+    memset(w->grad, 0, ld * sizeof *w->grad);
+    for (size_t i = 0; i < b->n; i += YK_LANES) {
+        float *z = w->logits + i / YK_LANES * block;
+        const size_t n = b->n - i < YK_LANES ? b->n - i : YK_LANES;
+        loss += w->lanes->softmax(z, classes, w->label + i, n, NULL);
+        for (size_t c = 0; c < classes; c++)
+            for (size_t lane = 0; lane < n; lane++)
+                w->grad[c] += z[c * YK_LANES + lane];
+    }
+    w->pixels->outer(w->logits, classes, b->rows, &w->spans, ld, w->grad + ld);
+    *out = (yk_grad){.examples = b->n, .loss = loss, .dense = w->grad, .bias_key = UINT32_MAX};
+}
+
 static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out)
 {
     const size_t ld = leading(m);
+    if (w->turned && b->n >= MANY) {
+        grad_of_many(m, w, v, b, out);
+        return;
+    }
     const yk_batch rows = yk__packed_batch(&w->packed, w->kern, b);
     w->kern->rows_matrix(v->w + ld, v->w, ld, &rows, w->logits);
     double loss = w->kern->softmax(w->logits, m->shape.classes, ld, &rows);
