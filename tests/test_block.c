@@ -190,7 +190,11 @@ static void whole_numbers_are_exact(void **state)
     {
         for (int round = 0; round < 60; round++) {
             product t;
-            make_product(&t, 1 + below(20), 1 + below(13), below(401), round % 3);
+            /* every fourth as the gradients of a dense layer have it: many rows, or far away */
+            const bool tall = round % 4 == 1, far = round % 4 == 3;
+            make_product(&t, tall ? 65 + below(20) : 1 + below(20), tall ? 5 + below(30) : 1 + below(13),
+                         below(tall ? 170 : 401), round % 3);
+            t.w.far = far;
             float *const arrays[] = {t.a, t.b, t.bias};
             const size_t sizes[] = {t.a_size, t.b_size, t.m};
             for (int a = 0; a < 3; a++)

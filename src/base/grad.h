@@ -10,6 +10,12 @@
 #include "base/keys.h"
 #include "base/rows.h"
 
+/* The threads of one worker: run() has each of them do its part of something, number `me` of `all`. */
+typedef struct {
+    void (*run)(void *threads, void (*part)(void *context, int me, int all), void *context);
+    void *threads;
+} yk_crew;
+
 typedef struct {
     size_t examples;
     double loss;       /* summed over the examples */
@@ -18,7 +24,8 @@ typedef struct {
     const float *err;  /* [rows.n] */
     uint32_t bias_key; /* gets the sum of err; UINT32_MAX: no bias */
     const yk_merger
-        *pairs; /* NULL, or instead of rows: the sum itself, as (key, value) pairs, each key once */
+        *pairs;          /* NULL, or instead of rows: the sum itself, as (key, value) pairs, each key once */
+    const yk_crew *crew; /* those who made it, and may share what is done with it; NULL: one thread */
 } yk_grad;
 
 /* The (key, value) pairs of a sparse gradient, each key once, into `m` (emptied first). */

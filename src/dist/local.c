@@ -129,6 +129,60 @@ static void mark_touched(yk_store *s, uint32_t now, const yk_merger *pairs)
         yk__decay_advance(s, pairs->key[i], now + 1);
 }
 
+/* Something for the threads of a worker to share, where there are enough parameters for it to be worth a meeting. */
+enum { WORTH_SHARING = 1 << 15 };
+
+static void share(const yk_crew *crew, size_t n, void (*part)(void *, int, int), void *context)
+{
+    if (crew && n >= WORTH_SHARING)
+        crew->run(crew->threads, part, context);
+    else
+        part(context, 0, 1);
+}
+
+/* Part `me` of `all` of begin .. end, to whole cache lines. */
+static void part_of_range(size_t *begin, size_t *end, int me, int all)
+{
+    const size_t piece = YK_ROUND_UP((*end - *begin + (size_t)all - 1) / (size_t)all, 16),
+                 from = *begin + piece * (size_t)me;
+    *end = from + piece < *end ? from + piece : *end;
+    *begin = from < *end ? from : *end;
+}
+
+/* What apply_own_part() and apply_sum_part() share out. */
+typedef struct {
+    yk_store *s;
+    yk__worker *w;
+    size_t begin, end; /* parameters */
+    float scale;
+} dense_update;
+
+static YK_RACY void apply_own_part(void *update, int me, int all)
+{
+    dense_update u = *(const dense_update *)update;
+    part_of_range(&u.begin, &u.end, me, all);
+    yk__apply_dense(u.s, &u.w->view, u.begin, u.end - u.begin, u.w->grad.dense + u.begin, u.scale,
+                    &u.w->optim);
+}
+
+/* Gradients added up in worker order, applied once. */
+static void apply_sum_part(void *update, int me, int all)
+{
+    enum { MOST = 1024 };
+    dense_update u = *(const dense_update *)update;
+    part_of_range(&u.begin, &u.end, me, all);
+    for (size_t at = u.begin; at < u.end; at += MOST) {
+        const size_t count = u.end - at < MOST ? u.end - at : MOST;
+        float sum[MOST] = {0};
+        for (int i = 0; i < u.s->config.workers; i++) {
+            const yk_grad *g = &u.s->worker[i].grad;
+            for (size_t k = 0; g->examples && k < count; k++)
+                sum[k] += g->dense[at + k];
+        }
+        yk__apply_dense(u.s, &u.s->shared, at, count, sum, u.scale, &u.w->optim);
+    }
+}
+
 /* A gradient of this worker alone, onto what its view shows. */
 static YK_RACY yk_status apply_own(yk_store *s, yk__worker *w)
 {
@@ -137,7 +191,8 @@ static YK_RACY yk_status apply_own(yk_store *s, yk__worker *w)
         return YK_OK;
     const float scale = 1.0f / (float)g->examples;
     if (g->dense) {
-        yk__apply_dense(s, &w->view, 0, s->config.nparams, g->dense, scale, &w->optim);
+        dense_update u = {s, w, 0, s->config.nparams, scale};
+        share(g->crew, u.end, apply_own_part, &u);
         return YK_OK;
     }
     if (g->pairs) { /* merged already, by whoever gathered it from several processes */
@@ -178,26 +233,16 @@ yk_status yk_store_push(yk_store *s, int me, const yk_grad *g)
     return apply_own(s, w);
 }
 
-/* Worker `me`'s part of the parameters: gradients added up in worker order, applied once. */
+/* Worker `me`'s part of the parameters. */
 static yk_status apply_part(yk_store *s, int me, size_t examples)
 {
     yk__worker *w = &s->worker[me];
-    const size_t n = s->config.nparams, workers = (size_t)s->config.workers;
+    const size_t workers = (size_t)s->config.workers;
     const float scale = 1.0f / (float)examples;
     if (!s->config.sparse) {
-        size_t piece = YK_ROUND_UP((n + workers - 1) / workers, 16);
-        size_t end = piece * ((size_t)me + 1) < n ? piece * ((size_t)me + 1) : n;
-        const size_t most = sizeof w->sum / sizeof *w->sum;
-        for (size_t at = piece * (size_t)me; at < end; at += most) {
-            size_t count = end - at < most ? end - at : most;
-            memset(w->sum, 0, count * sizeof *w->sum);
-            for (size_t i = 0; i < workers; i++) {
-                const yk_grad *g = &s->worker[i].grad;
-                for (size_t k = 0; g->examples && k < count; k++)
-                    w->sum[k] += g->dense[at + k];
-            }
-            yk__apply_dense(s, &s->shared, at, count, w->sum, scale, &w->optim);
-        }
+        dense_update u = {s, w, 0, s->config.nparams, scale};
+        part_of_range(&u.begin, &u.end, me, s->config.workers);
+        share(w->grad.crew, u.end - u.begin, apply_sum_part, &u);
         return YK_OK;
     }
     size_t most = 0;

@@ -36,6 +36,7 @@ typedef struct {
     const int32_t *c_p;
     const float *bias; /* [m]; NULL: 0 */
     bool add;          /* to what is in C (then there is no bias) */
+    bool far;          /* B is in memory, too large for a cache; its vectors lie side by side */
 } yk_block_mul;
 
 typedef struct {

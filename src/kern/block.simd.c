@@ -30,6 +30,10 @@ enum { MR = 6, NR = YK_VW / 4, OM = 4, OK = 6 };
 enum { MR = 2, NR = 1, OM = 2, OK = 4 };
 #endif
 enum { KC = 160, PC = 96, Q = YK_LANES / YK_VW };
+enum {
+    KC_FAR = 32
+}; /* rows of 4096 floats all fall into the same few sets of a cache: no more than these have room */
+enum { MANY_ROWS = 64, GROUP = 512 }; /* so many vectors of B are half of an L1 cache */
 
 /* Loops over a tile are unrolled, or its sums would live in memory. */
 #if defined(__clang__)
@@ -78,8 +82,10 @@ ALWAYS yk_vf spread(const float *p)
 #endif
 }
 
-/* One tile, terms k_begin .. k_end; mr and nr are constants at each call. */
-ALWAYS void tile(const yk_block_mul *w, int mr, int nr, size_t m, size_t p, size_t k_begin, size_t k_end)
+/* One tile, terms k_begin .. k_end; mr, nr and ahead are constants at each call. `ahead`: the vectors behind those of this
+ * tile are fetched, for the next. */
+ALWAYS void tile(const yk_block_mul *w, int mr, int nr, bool ahead, size_t m, size_t p, size_t k_begin,
+                 size_t k_end)
 {
     yk_vf sum[MR][NR * Q];
     const float *a = w->a + (int64_t)m * w->a_m;
@@ -104,6 +110,9 @@ ALWAYS void tile(const yk_block_mul *w, int mr, int nr, size_t m, size_t p, size
         for (int j = 0; j < nr * Q; j++)
             x[j] = yk_vload(b[j / Q] + w->b_k[k] + j % Q * YK_VW);
         UNROLLED
+        for (int j = 0; ahead && j < nr; j++)
+            __builtin_prefetch(b[j] + w->b_k[k] + nr * YK_LANES, 0, 2);
+        UNROLLED
         for (int i = 0; i < mr; i++) {
             const yk_vf weight = spread(ak + i * w->a_m);
             UNROLLED
@@ -122,50 +131,74 @@ ALWAYS void tile(const yk_block_mul *w, int mr, int nr, size_t m, size_t p, size
 ALWAYS void tile_rows(const yk_block_mul *w, int nr, size_t m, size_t m_end, size_t p, size_t k_begin,
                       size_t k_end)
 {
+    if (nr == NR && w->far && m + MR <= m_end) {
+        tile(w, MR, nr, true, m, p, k_begin, k_end);
+        m += MR;
+    }
     for (; m + MR <= m_end; m += MR)
-        tile(w, MR, nr, m, p, k_begin, k_end);
+        tile(w, MR, nr, false, m, p, k_begin, k_end);
     switch (m_end - m) {
     case 5: /* as many as there are, or less than MR in any case */
-        tile(w, MR > 5 ? 5 : 1, nr, m, p, k_begin, k_end);
+        tile(w, MR > 5 ? 5 : 1, nr, false, m, p, k_begin, k_end);
         break;
     case 4:
-        tile(w, MR > 4 ? 4 : 1, nr, m, p, k_begin, k_end);
+        tile(w, MR > 4 ? 4 : 1, nr, false, m, p, k_begin, k_end);
         break;
     case 3:
-        tile(w, MR > 3 ? 3 : 1, nr, m, p, k_begin, k_end);
+        tile(w, MR > 3 ? 3 : 1, nr, false, m, p, k_begin, k_end);
         break;
     case 2:
-        tile(w, MR > 2 ? 2 : 1, nr, m, p, k_begin, k_end);
+        tile(w, MR > 2 ? 2 : 1, nr, false, m, p, k_begin, k_end);
         break;
     case 1:
-        tile(w, 1, nr, m, p, k_begin, k_end);
+        tile(w, 1, nr, false, m, p, k_begin, k_end);
         break;
     default:
         break;
     }
 }
 
+static void tiles(const yk_block_mul *w, size_t m, size_t m_end, size_t p, size_t p_end, size_t k_begin,
+                  size_t k_end)
+{
+    for (; p + NR <= p_end; p += NR)
+        tile_rows(w, NR, m, m_end, p, k_begin, k_end);
+    switch (p_end - p) {
+    case 3:
+        tile_rows(w, NR > 3 ? 3 : 1, m, m_end, p, k_begin, k_end);
+        break;
+    case 2:
+        tile_rows(w, NR > 2 ? 2 : 1, m, m_end, p, k_begin, k_end);
+        break;
+    case 1:
+        tile_rows(w, 1, m, m_end, p, k_begin, k_end);
+        break;
+    default:
+        break;
+    }
+}
+
+/* In which order: so that what is too large for a cache is read, and written, once and in the order in which it lies in
+ * memory. The sums are the same: each takes its terms from the first to the last. */
 static void mul(const yk_block_mul *w, size_t m_begin, size_t m_end, size_t p_begin, size_t p_end)
 {
-    /* with no terms the bias must still be written */
-    for (size_t k = 0; k == 0 || k < w->k; k += KC) {
-        size_t k_end = k + KC < w->k ? k + KC : w->k, p = p_begin;
-        for (; p + NR <= p_end; p += NR)
-            tile_rows(w, NR, m_begin, m_end, p, k, k_end);
-        switch (p_end - p) {
-        case 3:
-            tile_rows(w, NR > 3 ? 3 : 1, m_begin, m_end, p, k, k_end);
-            break;
-        case 2:
-            tile_rows(w, NR > 2 ? 2 : 1, m_begin, m_end, p, k, k_end);
-            break;
-        case 1:
-            tile_rows(w, 1, m_begin, m_end, p, k, k_end);
-            break;
-        default:
-            break;
-        }
+    if (p_end - p_begin <= NR) { /* dense, forward: rows of A are long, and B is only a few vectors wide */
+        tiles(w, m_begin, m_end, p_begin, p_end, 0, w->k);
+        return;
     }
+    if (w->k <= KC && m_end - m_begin > MANY_ROWS) { /* dense, gradient: C is large, its rows are long */
+        size_t wide = GROUP / (w->k + 1) / NR * NR;
+        wide = wide < NR ? NR : wide;
+        for (size_t p = p_begin; p < p_end; p += wide) {
+            const size_t stop = p + wide < p_end ? p + wide : p_end;
+            for (size_t m = m_begin; m < m_end; m += MR)
+                tiles(w, m, m + MR < m_end ? m + MR : m_end, p, stop, 0, w->k);
+        }
+        return;
+    }
+    const size_t kc = w->far ? KC_FAR : KC;
+    for (size_t k = 0; k == 0 || k < w->k; k += kc) /* with no terms the bias must still be written */
+        tiles(w, m_begin, m_end, p_begin, p_end, k, k + kc < w->k ? k + kc : w->k);
 }
 
 ALWAYS float lane_sum(yk_vf v)

@@ -245,6 +245,8 @@ static void backward(const yk__layer *l, const yk__run *r)
                       dy = yk__strides_of(&l->out_edge, l->out_edge.grad_border);
     size_t begin, end;
     yk__part(r, t->forward.terms, 6, &begin, &end);
+    for (size_t o = 0; r->fresh && o < l->count; o++)
+        memset(r->grad + l->weights_at + o * t->forward.terms + begin, 0, (end - begin) * sizeof *r->grad);
     for (size_t b = 0; b < r->blocks; b++) {
         yk_block_outer w = {.p = t->forward.pixels,
                             .y = r->dx[l->out] + b * dy.block,
@@ -268,7 +270,7 @@ static void backward(const yk__layer *l, const yk__run *r)
             }
         for (int i = 0; i < YK_LANES; i++)
             sum += lane[i];
-        r->grad[l->biases_at + o] += sum;
+        r->grad[l->biases_at + o] = r->fresh ? sum : r->grad[l->biases_at + o] + sum;
     }
     if (l->first)
         return;

@@ -1,8 +1,13 @@
 /* Dense: y(o) = b(o) + sum over i of w(o, i) x(i), x flattened in the order channel, row, column (as PyTorch's Flatten).
  *
- * All three products run through block.h with blocks of images as its "pixels". The gradient by the weights sums over images,
- * which are lanes; so x is turned round first (xt: a row per image), and then lanes are inputs: dw(o, i) = sum over images n
- * of dy(o, n) xt(n, i). Weights [out][in].
+ * All three products run through block.h. Going forward lanes are images, as everywhere. Gradients are made with inputs in
+ * the lanes, so that weights and their gradients are vectors and are gone through once: x and dy are turned round first
+ * (xt, dxt: a row per image; dyt: images side by side).
+ *
+ *     dw(o, i)  = sum over images n of dy(o, n) xt(n, i)
+ *     dxt(n, i) = sum over outputs o of dyt(o, n) w(o, i)          whole vectors; the last few inputs with images in the lanes
+ *
+ * Weights [out][in].
  */
 #include "model/net.h"
 
@@ -10,14 +15,19 @@
 #include "model/layer_words.h"
 #include <string.h>
 
+enum { FAR = 1 << 18 }; /* more weights than a cache has room for */
+
 typedef struct {
     size_t inputs, padded;            /* padded: to a whole vector */
-    int32_t *in_k, *w_k;              /* [inputs] of x; 0, 1, 2 ... */
+    int32_t *in_k, *dx_k, *w_k;       /* [inputs] of x; of dx; 0, 1, 2 ... */
     int32_t *out_k, *wo_k;            /* [outputs] of dy; o * inputs */
     int32_t *x_p, *y_p, *dx_p, *dy_p; /* [blocks] */
     int32_t *n_dy, *n_xt;             /* [images] */
     int32_t *v_p;                     /* [padded / 16] */
-    float *xt;                        /* [images][padded] */
+    int32_t *dyt_k;                   /* [outputs] */
+    size_t images;                    /* that fit */
+    float *xt;                        /* [images][padded]; also dxt */
+    float *dyt;                       /* [outputs][images] */
     float *tail;                      /* [outputs][16]: the last, partial vector of a row of dw */
 } tables;
 
@@ -47,8 +57,8 @@ static void free_layer(yk__layer *l)
     tables *t = l->plan;
     if (!t)
         return;
-    void *all[] = {t->in_k, t->w_k,  t->out_k, t->wo_k, t->x_p, t->y_p, t->dx_p,
-                   t->dy_p, t->n_dy, t->n_xt,  t->v_p,  t->xt,  t->tail};
+    void *all[] = {t->in_k, t->w_k,  t->out_k, t->wo_k, t->x_p,  t->y_p,   t->dx_p, t->dy_p,
+                   t->n_dy, t->n_xt, t->v_p,   t->xt,   t->tail, t->dyt_k, t->dyt,  t->dx_k};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         yk_free(all[i]);
     yk_free(t);
@@ -79,24 +89,29 @@ static yk_status plan(yk__layer *l, size_t max_blocks)
         int32_t **to;
         size_t n;
     } want[] = {
-        {&t->in_k, n},         {&t->w_k, n},          {&t->out_k, l->count},          {&t->wo_k, l->count},
-        {&t->x_p, max_blocks}, {&t->y_p, max_blocks}, {&t->dx_p, max_blocks},         {&t->dy_p, max_blocks},
-        {&t->n_dy, images},    {&t->n_xt, images},    {&t->v_p, t->padded / YK_LANES}};
+        {&t->in_k, n},         {&t->w_k, n},          {&t->out_k, l->count},           {&t->wo_k, l->count},
+        {&t->x_p, max_blocks}, {&t->y_p, max_blocks}, {&t->dx_p, max_blocks},          {&t->dy_p, max_blocks},
+        {&t->n_dy, images},    {&t->n_xt, images},    {&t->v_p, t->padded / YK_LANES}, {&t->dyt_k, l->count},
+        {&t->dx_k, n}};
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
         if (!(*want[i].to = yk_alloc(want[i].n, sizeof(int32_t), "a layer's tables")))
             return YK_ESYSTEM;
     t->xt = yk_alloc(images * t->padded, sizeof(float), "a layer's inputs");
     t->tail = yk_alloc(l->count * YK_LANES, sizeof(float), "a layer's gradient");
-    if (!t->xt || !t->tail)
+    t->dyt = yk_alloc(l->count * images, sizeof(float), "a layer's gradient");
+    t->images = images;
+    if (!t->xt || !t->tail || !t->dyt)
         return YK_ESYSTEM;
     for (size_t i = 0; i < n; i++) {
         const size_t plane = in->height * in->width;
         t->in_k[i] = yk__offset(&x, i / plane, (int64_t)(i % plane / in->width), (int64_t)(i % in->width));
+        t->dx_k[i] = yk__offset(&dx, i / plane, (int64_t)(i % plane / in->width), (int64_t)(i % in->width));
         t->w_k[i] = (int32_t)i;
     }
     for (size_t o = 0; o < l->count; o++) {
         t->out_k[o] = yk__offset(&dy, o, 0, 0);
         t->wo_k[o] = (int32_t)(o * n);
+        t->dyt_k[o] = (int32_t)(o * images);
     }
     for (size_t b = 0; b < max_blocks; b++) {
         t->x_p[b] = (int32_t)(b * x.block);
@@ -134,7 +149,7 @@ static void forward(const yk__layer *l, const yk__run *r)
         r->block->mul(&w, begin, end, 0, r->blocks);
 }
 
-/* xt(n, i) from x; this thread's inputs. */
+/* xt(n, i) from x, and dyt(o, n) from dy; this thread's inputs and outputs. */
 static void turn(const yk__layer *l, const yk__run *r)
 {
     const tables *t = l->plan;
@@ -147,6 +162,18 @@ static void turn(const yk__layer *l, const yk__run *r)
             for (size_t lane = 0; lane < YK_LANES; lane++)
                 to[lane * t->padded + i] = x[t->in_k[i] + (int32_t)lane];
     }
+    if (l->first)
+        return;
+    yk__part(r, l->count, 1, &begin, &end);
+    for (size_t o = begin; o < end; o++)
+        for (size_t b = 0; b < r->blocks; b++)
+            memcpy(t->dyt + t->dyt_k[o] + b * YK_LANES, r->dx[l->out] + t->dy_p[b] + t->out_k[o],
+                   YK_LANES * sizeof(float));
+}
+
+static void add_to(const yk__run *r, size_t parameter, float value)
+{
+    r->grad[parameter] = r->fresh ? value : r->grad[parameter] + value;
 }
 
 static void weight_gradient(const yk__layer *l, const yk__run *r)
@@ -164,7 +191,7 @@ static void weight_gradient(const yk__layer *l, const yk__run *r)
                       .c = r->grad + l->weights_at,
                       .c_m = (int64_t)t->inputs,
                       .c_p = t->v_p,
-                      .add = true};
+                      .add = !r->fresh};
     size_t begin, end;
     yk__part(r, l->count, 6, &begin, &end);
     if (begin >= end)
@@ -180,43 +207,60 @@ static void weight_gradient(const yk__layer *l, const yk__run *r)
         r->block->mul(&w, begin, end, 0, 1);
         for (size_t o = begin; o < end; o++)
             for (size_t i = 0; i < rest; i++)
-                r->grad[l->weights_at + o * t->inputs + whole * YK_LANES + i] += t->tail[o * YK_LANES + i];
+                add_to(r, l->weights_at + o * t->inputs + whole * YK_LANES + i, t->tail[o * YK_LANES + i]);
     }
     for (size_t o = begin; o < end; o++) {
         float sum = 0.0f;
         for (size_t n = 0; n < r->blocks * YK_LANES; n++)
             sum += r->dx[l->out][(int64_t)(o * dy.channel) + t->n_dy[n]];
-        r->grad[l->biases_at + o] += sum;
+        add_to(r, l->biases_at + o, sum);
     }
 }
 
-/* dx(i) = sum over o of w(o, i) dy(o): inputs of one image row lie in a row, so that is one product per row; without a
- * border all rows are one. */
+/* dxt of this thread's inputs, and from it dx. */
 static void input_gradient(const yk__layer *l, const yk__run *r)
 {
     const tables *t = l->plan;
-    const yk__edge *in = &l->in_edge;
-    const yk__strides dx = yk__strides_of(in, in->grad_border);
-    const size_t width = in->grad_border ? in->width : t->inputs, rows = t->inputs / width;
-    yk_block_mul w = {.k = l->count,
-                      .a_m = 1,
-                      .a_k = t->wo_k,
-                      .b = r->dx[l->out],
-                      .b_p = t->dy_p,
-                      .b_k = t->out_k,
-                      .c_m = YK_LANES,
-                      .c_p = t->dx_p};
+    const yk_block_mul w = {.k = l->count,
+                            .a = t->dyt,
+                            .a_m = 1,
+                            .a_k = t->dyt_k,
+                            .b = r->params + l->weights_at,
+                            .b_p = t->v_p,
+                            .b_k = t->wo_k,
+                            .c = t->xt,
+                            .c_m = (int64_t)t->padded,
+                            .c_p = t->v_p,
+                            .far = l->weights > FAR};
     size_t begin, end;
-    yk__part(r, t->inputs, 6, &begin, &end);
-    for (size_t row = begin / width; row < rows && row * width < end; row++) {
-        const size_t first = row * width > begin ? 0 : begin - row * width;
-        const size_t last = (row + 1) * width < end ? width : end - row * width;
-        w.a = r->params + l->weights_at + row * width;
-        w.c = r->dx[l->in] +
-              (rows == 1 ? dx.origin
-                         : (size_t)yk__offset(&dx, row / in->height, (int64_t)(row % in->height), 0));
-        r->block->mul(&w, first, last, 0, r->blocks);
+    yk__part(r, t->inputs / YK_LANES, 4, &begin, &end);
+    r->block->mul(&w, 0, r->blocks * YK_LANES, begin, end);
+    for (size_t b = 0; b < r->blocks; b++) {
+        const float *from = t->xt + b * YK_LANES * t->padded;
+        float *dx = r->dx[l->in] + t->dx_p[b];
+        for (size_t i = begin * YK_LANES; i < end * YK_LANES; i++)
+            for (size_t lane = 0; lane < YK_LANES; lane++)
+                dx[t->dx_k[i] + (int32_t)lane] = from[lane * t->padded + i];
     }
+}
+
+/* The inputs that are no whole vector. */
+static void last_input_gradient(const yk__layer *l, const yk__run *r)
+{
+    const tables *t = l->plan;
+    static const int32_t here[1] = {0};
+    for (size_t i = t->inputs / YK_LANES * YK_LANES; i < t->inputs && r->thread == 0; i++)
+        for (size_t b = 0; b < r->blocks; b++) {
+            const yk_block_mul w = {.k = l->count,
+                                    .a = r->params + l->weights_at + i,
+                                    .a_k = t->wo_k,
+                                    .b = r->dx[l->out] + t->dy_p[b],
+                                    .b_p = here,
+                                    .b_k = t->out_k,
+                                    .c = r->dx[l->in] + t->dx_p[b] + t->dx_k[i],
+                                    .c_p = here};
+            r->block->mul(&w, 0, 1, 0, 1);
+        }
 }
 
 static void backward(const yk__layer *l, const yk__run *r)
@@ -224,8 +268,11 @@ static void backward(const yk__layer *l, const yk__run *r)
     turn(l, r);
     yk__meet(r);
     weight_gradient(l, r);
-    if (!l->first)
-        input_gradient(l, r);
+    if (l->first)
+        return;
+    yk__meet(r); /* xt becomes dxt */
+    input_gradient(l, r);
+    last_input_gradient(l, r);
 }
 
 const yk__layer_ops yk__dense_ops = {"dense", "dense OUTPUTS", parse,    shape,

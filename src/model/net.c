@@ -34,6 +34,9 @@ struct yk_work {
     yk_team *team;
     helper *helpers;
     int started;
+    yk_crew crew;                                /* the same threads, for others */
+    void (*job)(void *context, int me, int all); /* NULL: a pass */
+    void *job_context;
     /* the pass that is under way */
     const yk_batch *batch;
     const float *params;
@@ -244,6 +247,7 @@ static void pass(yk_work *w, int me)
     for (size_t at = 0; at < blocks; at += w->chunk) {
         r.blocks = blocks - at < w->chunk ? blocks - at : w->chunk;
         r.noise = yk_mix64(w->noise + at);
+        r.fresh = at == 0;
         const uint64_t begin = timed ? yk_now_ns() : 0;
         take_input(w, &r, at * YK_LANES);
         yk__meet(&r);
@@ -287,7 +291,10 @@ static void *help(void *arg)
     for (;;) {
         if (yk_team_meet(w->team, h->me) || w->quit)
             return NULL;
-        pass(w, h->me);
+        if (w->job)
+            w->job(w->job_context, h->me, w->threads);
+        else
+            pass(w, h->me);
         if (yk_team_meet(w->team, h->me))
             return NULL;
     }
@@ -301,6 +308,17 @@ static void run_pass(yk_work *w)
     pass(w, 0);
     if (w->threads > 1)
         yk_team_meet(w->team, 0);
+}
+
+static void run_job(void *threads, void (*part)(void *context, int me, int all), void *context)
+{
+    yk_work *w = threads;
+    w->job = part;
+    w->job_context = context;
+    yk_team_meet(w->team, 0);
+    part(context, 0, w->threads);
+    yk_team_meet(w->team, 0);
+    w->job = NULL;
 }
 
 /* ---- memory ---- */
@@ -362,6 +380,7 @@ static yk_status start_helpers(yk_work *w)
         }
     }
     w->started = w->threads - 1;
+    w->crew = (yk_crew){run_job, w};
     return YK_OK;
 }
 
@@ -413,9 +432,14 @@ static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch
     w->noise = yk_mix64(b->noise + b->n);
     for (size_t i = 0; i < b->n; i++)
         w->noise = yk_mix64(w->noise + b->pick[i]);
-    memset(w->grad, 0, m->nparams * sizeof *w->grad);
+    if (b->n == 0) /* otherwise the first chunk writes it */
+        memset(w->grad, 0, m->nparams * sizeof *w->grad);
     run_pass(w);
-    *out = (yk_grad){.examples = b->n, .loss = w->loss, .dense = w->grad, .bias_key = UINT32_MAX};
+    *out = (yk_grad){.examples = b->n,
+                     .loss = w->loss,
+                     .dense = w->grad,
+                     .bias_key = UINT32_MAX,
+                     .crew = w->started ? &w->crew : NULL};
 }
 
 static void predict(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float *p,

@@ -102,7 +102,8 @@ struct yk__run {
     const yk_block_ops *block;
     const yk_lanes_ops *lanes;
     const float *params;
-    float *grad;     /* [nparams], added to */
+    float *grad;     /* [nparams], added to by all chunks of a batch but the first: */
+    bool fresh;      /* its gradient is written, whatever was there */
     float **x, **dx; /* by edge */
     size_t blocks;   /* in this chunk */
     bool training;
