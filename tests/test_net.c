@@ -4,6 +4,9 @@
 
 #include "base/rng.h"
 #include "model/model.h"
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 
 static yk_rng random_state;
 
@@ -336,6 +339,60 @@ static void threads_change_nothing(void **state)
         }
 }
 
+/* ---- guests */
+
+typedef struct {
+    fixture *host;
+    atomic_bool stop;
+    atomic_int helped;
+} visitor;
+
+static void *visit(void *arg)
+{
+    visitor *v = arg;
+    while (!atomic_load(&v->stop))
+        if (v->host->model->ops->help(v->host->work))
+            atomic_fetch_add(&v->helped, 1);
+        else
+            sched_yield();
+    return NULL;
+}
+
+/* Another thread that comes in at any moment of a pass: the same bits. */
+static void guests_change_nothing(void **state)
+{
+    (void)state;
+    static const char *const lists[] = {
+        mixed, "conv 5 3x3 pad 2, maxpool 3 /2, dropout 0.4, dense 18, sigmoid, dropout, dense 3",
+        "conv 16 3x3 same, relu, conv 8 3x3 same, relu, avgpool 7, dense 3"};
+    static const input wide = {1, 28, 28};
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
+        fixture f;
+        make(&f, lists[k], k == 2 ? wide : small, 47, YK_ROWS_U8, 1);
+        const double loss = loss_of(&f);
+        const size_t size = f.model->nparams * sizeof(float);
+        float *alone = malloc(size);
+        assert_non_null(alone);
+        memcpy(alone, f.grad.dense, size);
+        assert_false(f.model->ops->help(f.work)); /* nobody is let in */
+        assert_int_equal(f.model->ops->welcome(f.work), YK_OK);
+        assert_false(f.model->ops->help(f.work)); /* there is nothing to do */
+        visitor v = {.host = &f};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, visit, &v), 0);
+        for (int i = 0; i < 30 || (i < 100000 && atomic_load(&v.helped) < 5); i++) {
+            memset(f.grad.dense, 0x55, size);
+            assert_true(loss_of(&f) == loss);
+            assert_memory_equal(f.grad.dense, alone, size);
+        }
+        atomic_store(&v.stop, true);
+        pthread_join(thread, NULL);
+        assert_true(atomic_load(&v.helped) >= 5);
+        free(alone);
+        unmake(&f);
+    }
+}
+
 /* A batch is a sum: of two halves, and of the same images in another order. */
 static void gradients_are_sums(void **state)
 {
@@ -440,8 +497,8 @@ int main(void)
         cmocka_unit_test(gradients_of_convolutions), cmocka_unit_test(gradients_of_pools),
         cmocka_unit_test(gradients_of_activations),  cmocka_unit_test(gradients_of_the_rest),
         cmocka_unit_test(gradients_of_all_batches),  cmocka_unit_test(threads_change_nothing),
-        cmocka_unit_test(gradients_are_sums),        cmocka_unit_test(gradients_with_dropout),
-        cmocka_unit_test(passes_do_not_mix),
+        cmocka_unit_test(guests_change_nothing),     cmocka_unit_test(gradients_are_sums),
+        cmocka_unit_test(gradients_with_dropout),    cmocka_unit_test(passes_do_not_mix),
     };
     return cmocka_run_group_tests_name("net", tests, NULL, NULL);
 }

@@ -97,6 +97,11 @@ typedef struct {
     /* Optional (NULL): from now on, says in grad() which parameters' gradients are final while the rest is still computed. */
     void (*on_ready)(yk_work *w, yk_ready_hook *hook, void *context);
 
+    /* Optional (NULL): from now on other workers may take part in w's grad(). help(), called by one that has nothing to do,
+     * does so while it lasts, and returns whether there was something to do. Results are the same. */
+    yk_status (*welcome)(yk_work *w);
+    bool (*help)(yk_work *w);
+
     /* Optional (NULL): the tensor itself, where it lies in the flat vector in one piece as it is. */
     float *(*tensor_within)(const yk_model *m, int t, float *params);
 

@@ -1,10 +1,8 @@
-/* A network as a model: passes over a batch, forward and backward, with all memory planned beforehand. */
-#include "model/net.h"
+/* A network as a model: made from its layers, with all memory planned beforehand. The passes are in net_pass.c. */
+#include "model/net_work.h"
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,41 +10,7 @@
 
 /* Chunks of a batch go through the layers together; small networks in chunks that stay in a core's cache, large ones all
  * at once, because then it is the weights that must not be read too often. */
-enum { SMALL = 1 << 21, CACHE_BYTES = 3 << 19, MOST_BLOCKS = 64, TIME_EVERY = 8 };
-
-typedef struct {
-    yk_work *work;
-    int me;
-    pthread_t thread;
-} helper;
-
-struct yk_work {
-    const yk__net *net;
-    yk__layer layer[YK__MOST_LAYERS]; /* with tables for this worker's chunk */
-    size_t chunk;                     /* blocks */
-    float *x[YK__MOST_LAYERS + 1], *dx[YK__MOST_LAYERS + 1];
-    float *grad;
-    float (*of_image)[2]; /* [16 * chunk] see yk__input_take(); NULL where it is not needed */
-    yk__profile *profile; /* NULL: nothing is measured */
-    uint64_t npasses, forward_ns, backward_ns; /* the time of one training pass in eight */
-    double block_loss[MOST_BLOCKS];
-    int threads;
-    yk_team *team;
-    helper *helpers;
-    int started;
-    yk_crew crew;                                /* the same threads, for others */
-    void (*job)(void *context, int me, int all); /* NULL: a pass */
-    void *job_context;
-    /* the pass that is under way */
-    const yk_batch *batch;
-    const float *params;
-    float *p; /* probabilities, or NULL */
-    bool training, quit;
-    uint64_t noise;
-    double loss;
-    yk_ready_hook *ready; /* NULL: nobody wants to know */
-    void *ready_context;
-};
+enum { SMALL = 1 << 21, CACHE_BYTES = 3 << 19 };
 
 /* ---- creation ---- */
 
@@ -165,172 +129,11 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     return YK_OK;
 }
 
-/* ---- a pass ---- */
-
-/* Images first .. first + 16 * blocks of the batch into edge 0; lanes without an image are zero. */
-static void take_input(const yk_work *w, const yk__run *r, size_t first)
-{
-    if (yk__input_changes(w->net, r->training)) {
-        yk__input_take(r, w->batch, first, w->noise, w->of_image);
-        return;
-    }
-    const yk_rows *rows = w->batch->rows;
-    const yk__edge *e = &w->net->edge[0];
-    const yk__strides s = yk__strides_of(e, e->border);
-    const size_t lines = e->channels * e->height;
-    size_t begin, end;
-    yk__part(r, r->blocks * lines, 1, &begin, &end);
-    for (size_t i = begin; i < end; i++) {
-        const size_t block = i / lines, line = i % lines;
-        float *to =
-            r->x[0] + block * s.block + yk__offset(&s, line / e->height, (int64_t)(line % e->height), 0);
-        const uint8_t *u8[YK_LANES];
-        const float *f32[YK_LANES];
-        for (size_t lane = 0; lane < YK_LANES; lane++) {
-            const size_t image = first + block * YK_LANES + lane;
-            const bool there = image < w->batch->n;
-            u8[lane] = there && rows->u8 ? rows->u8 + w->batch->pick[image] * rows->dim : NULL;
-            f32[lane] = there && rows->f32 ? rows->f32 + w->batch->pick[image] * rows->dim : NULL;
-        }
-        if (rows->kind == YK_ROWS_U8)
-            r->lanes->spread_u8(u8, line * e->width, e->width, rows->scale, to);
-        else
-            r->lanes->spread_f32(f32, line * e->width, e->width, to);
-    }
-}
-
-/* Loss and its gradient, block by block. */
-static void take_loss(yk_work *w, const yk__run *r, size_t first)
-{
-    const yk__net *net = w->net;
-    const int last = net->nedges - 1;
-    const yk__edge *e = &net->edge[last];
-    const yk__strides x = yk__strides_of(e, e->border), dx = yk__strides_of(e, e->grad_border);
-    const size_t classes = net->model.outputs, plane = e->height * e->width;
-    size_t begin, end;
-    yk__part(r, r->blocks, 1, &begin, &end);
-    for (size_t b = begin; b < end; b++) {
-        int32_t label[YK_LANES] = {0};
-        const size_t at = first + b * YK_LANES, n = w->batch->n - at < YK_LANES ? w->batch->n - at : YK_LANES;
-        float *to = r->dx[last] + b * dx.block;
-        for (size_t i = 0; i < n; i++)
-            label[i] = w->batch->rows->label[w->batch->pick[at + i]];
-        /* classes are the numbers of the last edge in order; its borders are zero wide: the last layer is no convolution's input */
-        for (size_t c = 0; c < classes; c++)
-            memcpy(to + yk__offset(&dx, c / plane, (int64_t)(c % plane / e->width), (int64_t)(c % e->width)),
-                   r->x[last] + b * x.block +
-                       yk__offset(&x, c / plane, (int64_t)(c % plane / e->width), (int64_t)(c % e->width)),
-                   YK_LANES * sizeof *to);
-        w->block_loss[b] =
-            r->lanes->softmax(to + dx.origin, classes, label, n, w->p ? w->p + at * classes : NULL);
-    }
-}
-
-/* The whole batch, as thread `me` of the worker. */
-static void pass(yk_work *w, int me)
-{
-    const size_t blocks = (w->batch->n + YK_LANES - 1) / YK_LANES;
-    yk__run r = {.net = w->net,
-                 .block = yk_block(),
-                 .lanes = yk_lanes(),
-                 .params = w->params,
-                 .grad = w->grad,
-                 .x = w->x,
-                 .dx = w->dx,
-                 .training = w->training,
-                 .thread = me,
-                 .threads = w->threads,
-                 .team = w->threads > 1 ? w->team : NULL};
-    yk__profile *profile = me == 0 && w->training ? w->profile : NULL;
-    uint64_t since = profile ? yk_now_ns() : 0;
-    const bool timed = me == 0 && w->training && w->npasses++ % TIME_EVERY == 0;
-    for (size_t at = 0; at < blocks; at += w->chunk) {
-        r.blocks = blocks - at < w->chunk ? blocks - at : w->chunk;
-        r.noise = yk_mix64(w->noise + at);
-        r.fresh = at == 0;
-        const uint64_t begin = timed ? yk_now_ns() : 0;
-        take_input(w, &r, at * YK_LANES);
-        yk__meet(&r);
-        if (profile)
-            since = yk__profile_add(profile, 0, r.blocks, since);
-        for (int i = 0; i < w->net->nlayers; i++) {
-            w->layer[i].ops->forward(&w->layer[i], &r);
-            yk__meet(&r);
-            if (profile)
-                since = yk__profile_add(profile, yk__slot_forward(i), r.blocks, since);
-        }
-        take_loss(w, &r, at * YK_LANES);
-        yk__meet(&r);
-        if (me == 0)
-            for (size_t b = 0; b < r.blocks; b++)
-                w->loss += w->block_loss[b];
-        if (profile)
-            since = yk__profile_add(profile, yk__slot_loss(w->net), r.blocks, since);
-        const uint64_t turn = timed ? yk_now_ns() : 0;
-        for (int i = w->net->nlayers - 1; w->training && i >= 0; i--) {
-            w->layer[i].ops->backward(&w->layer[i], &r);
-            yk__meet(&r);
-            if (profile)
-                since = yk__profile_add(profile, yk__slot_backward(w->net, i), r.blocks, since);
-            if (w->ready && me == 0 && at + w->chunk >= blocks) {
-                const yk__layer *l = &w->layer[i]; /* one without parameters makes progress, too */
-                w->ready(w->ready_context, w->grad, l->weights_at, l->weights_at + l->weights + l->biases);
-            }
-            if (timed) {
-                w->forward_ns += turn - begin;
-                w->backward_ns += yk_now_ns() - turn;
-            }
-        }
-    }
-}
-
-static void *help(void *arg)
-{
-    helper *h = arg;
-    yk_work *w = h->work;
-    for (;;) {
-        if (yk_team_meet(w->team, h->me) || w->quit)
-            return NULL;
-        if (w->job)
-            w->job(w->job_context, h->me, w->threads);
-        else
-            pass(w, h->me);
-        if (yk_team_meet(w->team, h->me))
-            return NULL;
-    }
-}
-
-static void run_pass(yk_work *w)
-{
-    w->loss = 0.0;
-    if (w->threads > 1)
-        yk_team_meet(w->team, 0);
-    pass(w, 0);
-    if (w->threads > 1)
-        yk_team_meet(w->team, 0);
-}
-
-static void run_job(void *threads, void (*part)(void *context, int me, int all), void *context)
-{
-    yk_work *w = threads;
-    w->job = part;
-    w->job_context = context;
-    yk_team_meet(w->team, 0);
-    part(context, 0, w->threads);
-    yk_team_meet(w->team, 0);
-    w->job = NULL;
-}
-
 /* ---- memory ---- */
 
 static void work_free(yk_work *w)
 {
-    if (w->started) {
-        w->quit = true;
-        yk_team_meet(w->team, 0);
-        for (int i = 1; i <= w->started; i++)
-            pthread_join(w->helpers[i].thread, NULL);
-    }
+    yk__stop_helpers(w);
     for (int i = 0; i < w->net->nlayers; i++)
         if (w->layer[i].ops->free)
             w->layer[i].ops->free(&w->layer[i]);
@@ -342,6 +145,7 @@ static void work_free(yk_work *w)
     yk_free(w->of_image);
     yk_free(w->profile);
     yk_team_free(w->team);
+    yk_team_free(w->pair);
     free(w->helpers);
     yk_free(w);
 }
@@ -354,34 +158,10 @@ static size_t chunk_of(const yk__net *net, size_t blocks)
                   yk__strides_of(&net->edge[e], net->edge[e].grad_border).block) *
                  sizeof(float);
     size_t chunk = net->model.nparams > SMALL
-                       ? MOST_BLOCKS
+                       ? YK__MOST_BLOCKS
                        : (size_t)CACHE_BYTES / bytes; /* not by threads: they must not change results */
-    chunk = chunk < 1 ? 1 : chunk > MOST_BLOCKS ? MOST_BLOCKS : chunk;
+    chunk = chunk < 1 ? 1 : chunk > YK__MOST_BLOCKS ? YK__MOST_BLOCKS : chunk;
     return chunk < blocks ? chunk : blocks;
-}
-
-static yk_status start_helpers(yk_work *w)
-{
-    yk_status st = yk_team_create(w->threads, &w->team);
-    if (st)
-        return st;
-    yk_team_patient(w->team);
-    w->helpers = calloc((size_t)w->threads, sizeof *w->helpers);
-    if (!w->helpers)
-        return yk_fail_memory((size_t)w->threads * sizeof *w->helpers, "threads");
-    for (int i = 1; i < w->threads; i++) {
-        w->helpers[i] = (helper){.work = w, .me = i};
-        int e = pthread_create(&w->helpers[i].thread, NULL, help, &w->helpers[i]);
-        if (e) {
-            yk_team_stop(w->team);
-            for (int k = 1; k < i; k++)
-                pthread_join(w->helpers[k].thread, NULL);
-            return yk_fail(YK_ESYSTEM, "thread %d of a worker could not be started: %s", i, strerror(e));
-        }
-    }
-    w->started = w->threads - 1;
-    w->crew = (yk_crew){run_job, w};
-    return YK_OK;
 }
 
 static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
@@ -392,6 +172,7 @@ static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
         return YK_ESYSTEM;
     w->net = net;
     w->threads = m->shape.threads > 1 ? m->shape.threads : 1;
+    atomic_init(&w->guest, YK__GUEST_CLOSED);
     w->chunk = chunk_of(net, (max_batch + YK_LANES - 1) / YK_LANES);
     memcpy(w->layer, net->layer, sizeof w->layer);
     yk_status st = (w->grad = yk_alloc(m->nparams, sizeof *w->grad, "a gradient")) ? YK_OK : YK_ESYSTEM;
@@ -411,7 +192,7 @@ static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
         if (w->layer[i].ops->plan)
             st = w->layer[i].ops->plan(&w->layer[i], w->chunk);
     if (!st && w->threads > 1)
-        st = start_helpers(w);
+        st = yk__start_helpers(w);
     if (st) {
         work_free(w);
         return st;
@@ -434,7 +215,7 @@ static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch
         w->noise = yk_mix64(w->noise + b->pick[i]);
     if (b->n == 0) /* otherwise the first chunk writes it */
         memset(w->grad, 0, m->nparams * sizeof *w->grad);
-    run_pass(w);
+    yk__pass(w);
     *out = (yk_grad){.examples = b->n,
                      .loss = w->loss,
                      .dense = w->grad,
@@ -450,7 +231,7 @@ static void predict(const yk_model *m, yk_work *w, const yk_view *v, const yk_ba
     w->params = v->w;
     w->p = p;
     w->training = false;
-    run_pass(w);
+    yk__pass(w);
     *loss += w->loss;
 }
 
@@ -519,6 +300,8 @@ const yk_model_ops yk_net_ops = {.name = "network",
                                  .init = yk__net_init,
                                  .predict = predict,
                                  .on_ready = on_ready,
+                                 .welcome = yk__welcome_guests,
+                                 .help = yk__help,
                                  .tensor_within = tensor_within,
                                  .export_tensor = export_tensor,
                                  .import_tensor = import_tensor,

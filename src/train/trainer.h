@@ -62,6 +62,7 @@ typedef struct {
     double slow_factor;
     yk__trainee *trainee;
     int workers;
+    bool helps; /* workers that wait for others help them */
     bool in_step;
     uint64_t batch, steps, epochs, eval_every, checkpoint_every;
     yk_optim_config optim;

@@ -1,0 +1,282 @@
+/* A pass over a batch: in chunks, and each chunk in stages.
+ *
+ *     stage    0        1 ... L             L + 1    L + 2 ... 2 L + 1
+ *              input    layers, forward     loss     layers, backward (the last one first; only in training)
+ *
+ * The threads of a worker share each stage and meet after it. Workers in step that are done before the others need not wait:
+ * one that works alone lets another one in between two stages (a guest), and from there on both go through the rest of its
+ * pass as two threads do. Since threads never change a result, neither does a guest.
+ *
+ *     worker 0     | input | conv | pool | ... | conv back | done; knocks at 1 ....  | pool back | conv back |
+ *     worker 1     |  input  |  conv  |  pool  | ... |  dense back  |  relu back     | pool back | conv back |
+ */
+#include "model/net_work.h"
+
+#include "base/clock.h"
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TIME_EVERY = 8, SPIN = 2000 };
+
+/* ---- the stages ---- */
+
+/* Images first .. first + 16 * blocks of the batch into edge 0; lanes without an image are zero. */
+static void take_input(const yk_work *w, const yk__run *r, size_t first)
+{
+    if (yk__input_changes(w->net, r->training)) {
+        yk__input_take(r, w->batch, first, w->noise, w->of_image);
+        return;
+    }
+    const yk_rows *rows = w->batch->rows;
+    const yk__edge *e = &w->net->edge[0];
+    const yk__strides s = yk__strides_of(e, e->border);
+    const size_t lines = e->channels * e->height;
+    size_t begin, end;
+    yk__part(r, r->blocks * lines, 1, &begin, &end);
+    for (size_t i = begin; i < end; i++) {
+        const size_t block = i / lines, line = i % lines;
+        float *to =
+            r->x[0] + block * s.block + yk__offset(&s, line / e->height, (int64_t)(line % e->height), 0);
+        const uint8_t *u8[YK_LANES];
+        const float *f32[YK_LANES];
+        for (size_t lane = 0; lane < YK_LANES; lane++) {
+            const size_t image = first + block * YK_LANES + lane;
+            const bool there = image < w->batch->n;
+            u8[lane] = there && rows->u8 ? rows->u8 + w->batch->pick[image] * rows->dim : NULL;
+            f32[lane] = there && rows->f32 ? rows->f32 + w->batch->pick[image] * rows->dim : NULL;
+        }
+        if (rows->kind == YK_ROWS_U8)
+            r->lanes->spread_u8(u8, line * e->width, e->width, rows->scale, to);
+        else
+            r->lanes->spread_f32(f32, line * e->width, e->width, to);
+    }
+}
+
+/* Loss and its gradient, block by block. */
+static void take_loss(yk_work *w, const yk__run *r, size_t first)
+{
+    const yk__net *net = w->net;
+    const int last = net->nedges - 1;
+    const yk__edge *e = &net->edge[last];
+    const yk__strides x = yk__strides_of(e, e->border), dx = yk__strides_of(e, e->grad_border);
+    const size_t classes = net->model.outputs, plane = e->height * e->width;
+    size_t begin, end;
+    yk__part(r, r->blocks, 1, &begin, &end);
+    for (size_t b = begin; b < end; b++) {
+        int32_t label[YK_LANES] = {0};
+        const size_t at = first + b * YK_LANES, n = w->batch->n - at < YK_LANES ? w->batch->n - at : YK_LANES;
+        float *to = r->dx[last] + b * dx.block;
+        for (size_t i = 0; i < n; i++)
+            label[i] = w->batch->rows->label[w->batch->pick[at + i]];
+        /* classes are the numbers of the last edge in order; its borders are zero wide: the last layer is no convolution's input */
+        for (size_t c = 0; c < classes; c++)
+            memcpy(to + yk__offset(&dx, c / plane, (int64_t)(c % plane / e->width), (int64_t)(c % e->width)),
+                   r->x[last] + b * x.block +
+                       yk__offset(&x, c / plane, (int64_t)(c % plane / e->width), (int64_t)(c % e->width)),
+                   YK_LANES * sizeof *to);
+        w->block_loss[b] =
+            r->lanes->softmax(to + dx.origin, classes, label, n, w->p ? w->p + at * classes : NULL);
+    }
+}
+
+static void do_stage(yk_work *w, const yk__run *r, size_t at, int stage)
+{
+    const int layers = w->net->nlayers, back = 2 * layers + 1 - stage;
+    if (stage == 0)
+        take_input(w, r, at * YK_LANES);
+    else if (stage <= layers)
+        w->layer[stage - 1].ops->forward(&w->layer[stage - 1], r);
+    else if (stage == layers + 1)
+        take_loss(w, r, at * YK_LANES);
+    else
+        w->layer[back].ops->backward(&w->layer[back], r);
+}
+
+/* What thread 0 measures. */
+typedef struct {
+    yk__profile *profile; /* NULL: no layers */
+    bool timed;           /* forward and backward */
+    uint64_t since, turn;
+} clocks;
+
+static void after_stage(yk_work *w, const yk__run *r, int stage, int stages, bool last_chunk, clocks *c)
+{
+    const int layers = w->net->nlayers, back = 2 * layers + 1 - stage;
+    if (stage == layers + 1)
+        for (size_t b = 0; b < r->blocks; b++)
+            w->loss += w->block_loss[b];
+    if (c->profile)
+        c->since = yk__profile_add(c->profile, stage <= layers + 1 ? stage : yk__slot_backward(w->net, back),
+                                   r->blocks, c->since);
+    if (stage > layers + 1 && last_chunk && w->ready) {
+        const yk__layer *l = &w->layer[back]; /* one without parameters makes progress, too */
+        w->ready(w->ready_context, w->grad, l->weights_at, l->weights_at + l->weights + l->biases);
+    }
+    if (c->timed && (stage == layers + 1 || stage + 1 == stages)) {
+        const uint64_t now = yk_now_ns();
+        *(stage == layers + 1 ? &w->forward_ns : &w->backward_ns) += now - c->turn;
+        c->turn = now;
+    }
+}
+
+/* ---- guests ---- */
+
+yk_status yk__welcome_guests(yk_work *w)
+{
+    if (w->pair || w->threads > 1)
+        return YK_OK;
+    yk_status st = yk_team_create(2, &w->pair);
+    if (!st)
+        yk_team_patient(w->pair);
+    return st;
+}
+
+/* Whoever knocks comes in, at this stage. */
+static void welcome(yk_work *w, yk__run *r, size_t at, int stage)
+{
+    if (atomic_load_explicit(&w->guest, memory_order_acquire) != YK__GUEST_KNOCKS)
+        return;
+    w->guest_at = at;
+    w->guest_stage = stage;
+    r->threads = 2;
+    r->team = w->pair;
+    atomic_store_explicit(&w->guest, YK__GUEST_INSIDE, memory_order_release);
+}
+
+/* ---- the pass ---- */
+
+static yk__run run_of(yk_work *w, int me, int threads, yk_team *team)
+{
+    return (yk__run){.net = w->net,
+                     .block = yk_block(),
+                     .lanes = yk_lanes(),
+                     .params = w->params,
+                     .grad = w->grad,
+                     .x = w->x,
+                     .dx = w->dx,
+                     .training = w->training,
+                     .thread = me,
+                     .threads = threads,
+                     .team = threads > 1 ? team : NULL};
+}
+
+/* From stage `stage` of the chunk at block `at` on. */
+static void pass(yk_work *w, yk__run *r, size_t at, int stage)
+{
+    const size_t blocks = (w->batch->n + YK_LANES - 1) / YK_LANES;
+    const int stages = (w->training ? 2 : 1) * w->net->nlayers + 2;
+    clocks c = {0};
+    if (r->thread == 0 && w->training) {
+        c = (clocks){.profile = w->profile, .timed = w->npasses++ % TIME_EVERY == 0};
+        c.since = c.turn = c.profile || c.timed ? yk_now_ns() : 0;
+    }
+    for (; at < blocks; at += w->chunk, stage = 0) {
+        r->blocks = blocks - at < w->chunk ? blocks - at : w->chunk;
+        r->noise = yk_mix64(w->noise + at);
+        r->fresh = at == 0;
+        for (; stage < stages; stage++) {
+            if (r->threads == 1 && w->pair)
+                welcome(w, r, at, stage);
+            do_stage(w, r, at, stage);
+            yk__meet(r);
+            if (r->thread == 0)
+                after_stage(w, r, stage, stages, at + w->chunk >= blocks, &c);
+        }
+    }
+}
+
+void yk__pass(yk_work *w)
+{
+    yk__run r = run_of(w, 0, w->threads, w->team);
+    w->loss = 0.0;
+    if (w->pair && w->training)
+        atomic_store_explicit(&w->guest, YK__GUEST_NONE, memory_order_release);
+    if (w->threads > 1)
+        yk_team_meet(w->team, 0);
+    pass(w, &r, 0, 0);
+    if (w->threads > 1)
+        yk_team_meet(w->team, 0);
+    atomic_store_explicit(&w->guest, YK__GUEST_CLOSED, memory_order_release);
+}
+
+bool yk__help(yk_work *w)
+{
+    int state = YK__GUEST_NONE;
+    if (!w->pair || !atomic_compare_exchange_strong(&w->guest, &state, YK__GUEST_KNOCKS))
+        return false;
+    for (unsigned turn = 0;
+         (state = atomic_load_explicit(&w->guest, memory_order_acquire)) == YK__GUEST_KNOCKS;)
+        if (++turn > SPIN)
+            sched_yield();
+    if (state != YK__GUEST_INSIDE)
+        return false;
+    yk__run r = run_of(w, 1, 2, w->pair);
+    pass(w, &r, w->guest_at, w->guest_stage);
+    return true;
+}
+
+/* ---- the worker's own threads ---- */
+
+static void *help(void *arg)
+{
+    yk__helper *h = arg;
+    yk_work *w = h->work;
+    for (;;) {
+        if (yk_team_meet(w->team, h->me) || w->quit)
+            return NULL;
+        if (w->job) {
+            w->job(w->job_context, h->me, w->threads);
+        } else {
+            yk__run r = run_of(w, h->me, w->threads, w->team);
+            pass(w, &r, 0, 0);
+        }
+        if (yk_team_meet(w->team, h->me))
+            return NULL;
+    }
+}
+
+static void run_job(void *threads, void (*part)(void *context, int me, int all), void *context)
+{
+    yk_work *w = threads;
+    w->job = part;
+    w->job_context = context;
+    yk_team_meet(w->team, 0);
+    part(context, 0, w->threads);
+    yk_team_meet(w->team, 0);
+    w->job = NULL;
+}
+
+yk_status yk__start_helpers(yk_work *w)
+{
+    yk_status st = yk_team_create(w->threads, &w->team);
+    if (st)
+        return st;
+    yk_team_patient(w->team);
+    w->helpers = calloc((size_t)w->threads, sizeof *w->helpers);
+    if (!w->helpers)
+        return yk_fail_memory((size_t)w->threads * sizeof *w->helpers, "threads");
+    for (int i = 1; i < w->threads; i++) {
+        w->helpers[i] = (yk__helper){.work = w, .me = i};
+        int e = pthread_create(&w->helpers[i].thread, NULL, help, &w->helpers[i]);
+        if (e) {
+            yk_team_stop(w->team);
+            for (int k = 1; k < i; k++)
+                pthread_join(w->helpers[k].thread, NULL);
+            return yk_fail(YK_ESYSTEM, "thread %d of a worker could not be started: %s", i, strerror(e));
+        }
+    }
+    w->started = w->threads - 1;
+    w->crew = (yk_crew){run_job, w};
+    return YK_OK;
+}
+
+void yk__stop_helpers(yk_work *w)
+{
+    if (!w->started)
+        return;
+    w->quit = true;
+    yk_team_meet(w->team, 0);
+    for (int i = 1; i <= w->started; i++)
+        pthread_join(w->helpers[i].thread, NULL);
+}

@@ -1,0 +1,60 @@
+/* Inside of a network: what one worker has to compute with; shared by net.c, which makes it, and net_pass.c, which uses it. */
+#ifndef YK_MODEL_NET_WORK_H
+#define YK_MODEL_NET_WORK_H
+
+#include "model/net.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { YK__MOST_BLOCKS = 64 }; /* of a chunk */
+
+typedef struct {
+    yk_work *work;
+    int me;
+    pthread_t thread;
+} yk__helper;
+
+/* Another worker that has nothing to do may take part in a pass, from the next stage on (net_pass.c). */
+typedef enum { YK__GUEST_NONE, YK__GUEST_KNOCKS, YK__GUEST_INSIDE, YK__GUEST_CLOSED } yk__guest;
+
+struct yk_work {
+    const yk__net *net;
+    yk__layer layer[YK__MOST_LAYERS]; /* with tables for this worker's chunk */
+    size_t chunk;                     /* blocks */
+    float *x[YK__MOST_LAYERS + 1], *dx[YK__MOST_LAYERS + 1];
+    float *grad;
+    float (*of_image)[2]; /* [16 * chunk] see yk__input_take(); NULL where it is not needed */
+    yk__profile *profile; /* NULL: nothing is measured */
+    uint64_t npasses, forward_ns, backward_ns; /* the time of one training pass in eight */
+    double block_loss[YK__MOST_BLOCKS];
+    int threads;
+    yk_team *team;
+    yk__helper *helpers;
+    int started;
+    yk_crew crew;                                /* the same threads, for others */
+    void (*job)(void *context, int me, int all); /* NULL: a pass */
+    void *job_context;
+    /* the pass that is under way */
+    const yk_batch *batch;
+    const float *params;
+    float *p; /* probabilities, or NULL */
+    bool training, quit;
+    uint64_t noise;
+    double loss;
+    yk_ready_hook *ready; /* NULL: nobody wants to know */
+    void *ready_context;
+    /* guests */
+    yk_team *pair; /* NULL: there are none */
+    atomic_int guest;
+    size_t guest_at; /* where it begins: the chunk, and the stage in it */
+    int guest_stage;
+};
+
+yk_status yk__start_helpers(yk_work *w); /* w->threads - 1 of them */
+void yk__stop_helpers(yk_work *w);
+void yk__pass(yk_work *w); /* over w->batch */
+
+yk_status yk__welcome_guests(yk_work *w);
+bool yk__help(yk_work *w);
+
+#endif
