@@ -1,18 +1,11 @@
 /* Any bytes as a binary cache: rows that stay within their arrays, or an error. Half of the inputs get a
  * header with a right checksum and file size, for the checks behind those. */
-#include "base/log.h"
-#include "data/source.h"
+#include "input.h"
+
 #include "format/cache.h"
 #include "format/crc.h"
-
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static volatile double sink;
 
@@ -69,9 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         h.crc = yk_crc32c(&h, offsetof(yk_cache_header, crc));
         memcpy(copy, &h, sizeof h);
     }
-    int fd = memfd_create("input", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, copy, size) != (ssize_t)size)
-        abort();
+    int fd = file_of(copy, size);
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     yk_rows rows;

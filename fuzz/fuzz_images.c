@@ -4,21 +4,14 @@
  * of a well-framed TFRecord, as such a record's message, or as a CIFAR-10 file; or, because no fuzzer guesses a Huffman
  * table, as damage to a picture that is made here. The second chooses size, fit and channels.
  */
-#include "data/source.h"
+#include "input.h"
+
 #include "format/crc.h"
 #include "format/image.h"
-
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <jpeglib.h>
 #include <png.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { SIDE = 24, PIXELS_MOST = 1 << 20 }; /* larger ones are decoded too, but slow the fuzzing down */
 
@@ -117,23 +110,11 @@ static void decode_damaged(bool png, const uint8_t *data, size_t size, uint8_t h
 
 static void read_source(const char *spec, uint64_t skip_bad)
 {
-    yk_source *s;
+    yk_source *s = open_source(spec, skip_bad);
     yk_rows rows;
-    if (yk_source_open(spec, YK_SPLIT_TRAIN, &(yk_source_options){.skip_bad = skip_bad}, &s))
+    if (!s)
         return;
-    if (skip_bad)
-        atomic_store(&s->bad, 100); /* past the ones that are warned about */
-    yk_status st = YK_OK;
-    yk_rows_init(&rows, s->kind, s->dim);
-    for (size_t b = 0; b < s->nblocks && !st; b++) {
-        yk_reader *r;
-        size_t got = 1;
-        if ((st = yk_source_read(s, b, &r)))
-            break;
-        while (got && !(st = yk_reader_next(r, &rows, 3, &got)))
-            ;
-        yk_reader_free(r);
-    }
+    read_all(s, 3, &rows);
     for (size_t i = 0; i < rows.n; i++)
         if (rows.label[i] < 0 || (s->classes && (uint32_t)rows.label[i] >= s->classes))
             __builtin_trap();
@@ -200,16 +181,15 @@ static bool slow(const uint8_t *p, size_t n)
 static void read_as_file(unsigned kind, const uint8_t *p, size_t n, uint8_t how)
 {
     char spec[120];
-    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    int fd = -1;
     uint8_t *file = malloc(2 * n + 500), *spare = malloc(8 * n + 2000);
-    if (fd < 0 || !file || !spare || (kind == 0 && slow(p, n)))
+    if (!file || !spare || (kind == 0 && slow(p, n)))
         goto done;
     if (kind < 2)
         n = make_record(kind == 1, p, n, file, spare);
     else
         memcpy(file, p, n);
-    if (write(fd, file, n) != (ssize_t)n)
-        goto done;
+    fd = file_of(file, n);
     if (kind < 2)
         snprintf(spec, sizeof spec, "tfrecord:/proc/self/fd/%d?form=image%s", fd,
                  how & 1 ? "&size=9&base=1" : "");

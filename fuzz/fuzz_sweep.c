@@ -1,25 +1,15 @@
 /* Any bytes as the file of a sweep: runs or an error that names it, never a crash. The last byte chooses the size. */
-#include "base/log.h"
+#include "input.h"
+
 #include "train/sweep_plan.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1)
         return 0;
     yk_log_quiet(true);
-    int fd = memfd_create("input", MFD_CLOEXEC);
-    if (fd < 0)
-        abort();
-    if (write(fd, data, size) != (ssize_t)size)
-        abort();
+    int fd = file_of(data, size);
     char path[48];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     yk_sweep_plan p;

@@ -3,17 +3,10 @@
  * The first byte says how the rest is used: as the file itself (plain or compressed), or, because no fuzzer guesses a
  * CRC, as the payloads of well-framed records, each led by a byte of length, one of which may be damaged afterwards.
  */
-#include "data/source.h"
+#include "input.h"
+
 #include "format/crc.h"
-
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static size_t frame(const uint8_t *data, size_t size, uint8_t *out)
 {
@@ -38,24 +31,12 @@ static size_t frame(const uint8_t *data, size_t size, uint8_t *out)
 static size_t read_file(int fd, unsigned block, uint64_t skip_bad, size_t step)
 {
     char spec[100];
-    yk_source *s;
     yk_rows rows;
     snprintf(spec, sizeof spec, "tfrecord:/proc/self/fd/%d?block=%u&form=sparse", fd, block);
-    if (yk_source_open(spec, YK_SPLIT_TRAIN, &(yk_source_options){.skip_bad = skip_bad}, &s))
+    yk_source *s = open_source(spec, skip_bad);
+    if (!s)
         return SIZE_MAX;
-    if (skip_bad)
-        atomic_store(&s->bad, 100); /* past the ones that are warned about */
-    yk_status st = YK_OK;
-    yk_rows_init(&rows, s->kind, s->dim);
-    for (size_t b = 0; b < s->nblocks && !st; b++) {
-        yk_reader *r;
-        size_t got = 1;
-        if ((st = yk_source_read(s, b, &r)))
-            break;
-        while (got && !(st = yk_reader_next(r, &rows, step, &got)))
-            ;
-        yk_reader_free(r);
-    }
+    yk_status st = read_all(s, step, &rows);
     for (size_t i = 0; i < rows.n; i++)
         if (rows.start[i] > rows.start[i + 1] || rows.label[i] < 0)
             __builtin_trap();
@@ -69,10 +50,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 4)
         return 0;
-    int fd = memfd_create("fuzz", MFD_CLOEXEC);
     uint8_t *file = malloc(17 * size);
-    if (fd < 0 || !file)
-        goto done;
+    if (!file)
+        abort();
     unsigned how = data[0] % 3, place = data[1] | (unsigned)data[2] << 8;
     size_t n = size - 3;
     if (how == 0)
@@ -81,17 +61,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         n = frame(data + 3, n, file);
     if (how == 2)
         file[place % n] ^= (uint8_t)(1 + data[0] / 3);
-    if (write(fd, file, n) != (ssize_t)n)
-        goto done;
+    int fd = file_of(file, n);
     read_file(fd, 1 << 20, 0, 100);
     size_t whole = read_file(fd, 1 << 20, UINT64_MAX, 3);
     size_t cut = read_file(fd, 16 + place % 499, UINT64_MAX, 100);
     /* Reading in blocks may find more, frames inside of a payload, but never loses an example. */
     if (how > 0 && (whole == SIZE_MAX ? cut != SIZE_MAX : cut < whole))
         __builtin_trap();
-done:
-    if (fd >= 0)
-        close(fd);
+    close(fd);
     free(file);
     return 0;
 }

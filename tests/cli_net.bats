@@ -91,6 +91,73 @@ END
     [ "$(wc -l <out)" -eq 200 ]
 }
 
+# Pictures of one brightness each, 8x8 and grey: in dark/ and light/, as many of both as are asked for.
+pictures() { # FOLDER NUMBER
+    python3 - "$1" "$2" <<'END'
+import os, struct, sys, zlib
+folder, number = sys.argv[1], int(sys.argv[2])
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+for name, least in ("dark", 0), ("light", 200):
+    os.makedirs(f"{folder}/{name}")
+    for i in range(number):
+        rows = (b"\0" + bytes([least + i]) * 8) * 8
+        with open(f"{folder}/{name}/{name} {i}.png", "wb") as f:
+            f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 8, 0, 0, 0, 0)) +
+                    chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+END
+}
+
+@test "predict on pictures says which file a line is about; other data has none" {
+    pictures seen 40
+    pictures new 40
+    printf 'no picture' >'new/dark/dark 7.png'
+    try train --model 'dense 4, relu, dense 2' --data images:seen --batch 8 --epochs 20 --out run --quiet
+    expect 0
+    try predict --checkpoint run --data images:new
+    expect 3 "new/dark/dark 7.png"
+    try predict --checkpoint run --data images:new --skip-bad 1
+    expect 0
+    cp out lines
+    try predict --checkpoint run --data images:new --skip-bad 1 --json
+    expect 0
+    python3 - <<'END'
+import json, os
+lines = [line.rstrip("\n").split(" ", 2) for line in open("lines")]
+objects = [json.loads(line) for line in open("out")]
+files = {f"new/{c}/{f}" for c in ("dark", "light") for f in os.listdir(f"new/{c}")} - {"new/dark/dark 7.png"}
+assert len(lines) == len(objects) == 79, len(lines)
+assert {line[2] for line in lines} == files
+for (dark, light, file), o in zip(lines, objects):
+    assert o["file"] == file and set(o) == {"file", "probabilities"}
+    assert abs(o["probabilities"][0] - float(dark)) < 1e-6 and abs(o["probabilities"][1] - float(light)) < 1e-6
+    assert (float(light) > 0.5) == ("/light/" in file), (dark, light, file)
+END
+    digits --epochs 1 --out flat --quiet
+    try predict --checkpoint flat --data 'synth:digits?examples=20'
+    expect 0
+    awk 'NF != 10 { exit 1 }' out
+    try predict --checkpoint flat --data 'synth:digits?examples=20' --json
+    expect 0
+    python3 -c 'import json; a = [json.loads(l) for l in open("out")]; assert len(a) == 20 and all(list(o) == ["probabilities"] for o in a)'
+}
+
+@test "pictures of another shape than the model's: both shapes are said" {
+    net --out run --quiet --steps 3
+    for command in eval predict; do
+        try $command --checkpoint run --data 'synth:images?examples=20'
+        expect 3 "32x32 pixels and 3 channels, but the model was trained on 28x28 and 1"
+        run ! grep -q -e --hash-bits err
+    done
+    pictures seen 2
+    try eval --checkpoint run --data 'images:seen?size=14x56&channels=1' # rows of the same length
+    expect 3 "14x56 pixels and 1 channel, but the model was trained on 28x28 and 1" "?size=28x28&channels=1"
+    try eval --checkpoint run --data 'images:seen?size=28x28&channels=1'
+    expect 0
+    try train --model alexnet --data 'synth:digits?examples=20' --out none
+    expect 2 "alexnet needs pictures of at least 67x67 pixels, but these have 28x28"
+}
+
 @test "options of networks: what is wrong is said" {
     net --init xavier
     expect 2 "--init xavier is not known; choose he, glorot"

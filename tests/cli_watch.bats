@@ -35,11 +35,11 @@ clicks_file() { # EXAMPLES
     grep -q 'input pipeline' run/summary.json
 }
 
+# A tenth of a second is more than a busy machine takes from the other worker's step, so that this one needs no quiet one.
 @test "a slowed worker is the straggler, by its name" {
-    [ "$(cores)" -ge 2 ] || skip "one core"
-    YK_SLOW_WORKER=1:8 digits --workers 2 --batch 50 --epochs 500 --test none --json --out none
+    YK_SLOW_WORKER=1:100ms digits --workers 2 --batch 50 --steps 30 --test none --json --out none
     expect 0
-    verdict straggler
+    holds "$(field verdict).startswith('straggler')"
     holds "'worker 1' in $(field verdict) and $(field bottleneck)['numbers']['slowest_worker'] == 1"
     holds "[e for e in $(field bottleneck)['estimates'] if e['change'] == 'asynchronous'][0]['speedup'] > 1.2"
 }
@@ -66,7 +66,7 @@ clicks_file() { # EXAMPLES
 }
 
 @test "one worker that computes is the cpu" {
-    digits --batch 100 --epochs 200 --test none --json --out none
+    digits --batch 100 --epochs 2000 --test none --json --out none
     expect 0
     verdict cpu
     holds "$(field bottleneck)['numbers']['computing'] > 0.5"
@@ -74,7 +74,7 @@ clicks_file() { # EXAMPLES
 }
 
 @test "the table says the verdict in words" {
-    digits --epochs 100 --batch 100 --out none
+    digits --epochs 1000 --batch 100 --out none
     expect 0
     grep -q '^held back by ' out
     grep -q 'estimated: one more worker' out

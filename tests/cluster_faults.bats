@@ -103,9 +103,11 @@ joiner_pid() {
     finish 60
     all_examples 100
     expect 0 "was silent"
-    # those of the job did not do all of it
-    tail -n 1 out | grep -o '"role":"worker"[^{}]*' | grep -o '"examples":[0-9]*' | tr -dc '0-9\n' |
+    # those of the job did not do all of it; those who joined are there, and which of them is lost
+    tail -n 1 out | grep -o '"role":"worker","joined":false[^{}]*' | grep -o '"examples":[0-9]*' | tr -dc '0-9\n' |
         awk '{ n += $1 } END { exit !(n > 0 && n < 100300) }'
+    equal "joined" "$(tail -n 1 out | grep -o '"role":"worker","joined":true,"lost":[a-z]*' | sort | uniq -c | tr -s ' \n' ' ')" \
+        ' 1 "role":"worker","joined":true,"lost":false 1 "role":"worker","joined":true,"lost":true '
     one=0 two=0
     wait $first || one=$?
     wait $second || two=$?
@@ -122,6 +124,26 @@ joiner_pid() {
     finish 60
     all_examples 40
     expect 0 "rank 2" "rank 3"
+}
+
+last_step() { awk '$2 == "step" { n = $3 + 0 } END { print n + 0 }' err; }
+
+examples_of() { # RANK
+    tail -n 1 out | grep -o "\"rank\":$1,[^{}]*" | grep -o '"examples":[0-9]*' | tr -dc 0-9
+}
+
+@test "bounded staleness: one that comes back is not waited for until it has made what it missed" {
+    begin_async 9999 --launch 4 --staleness 8
+    signal_rank STOP 3
+    until_said "rank 3 was silent"
+    until_step $(($(last_step) + 6000)) # 3,000 of each of the others
+    signal_rank CONT 3
+    until_said "rank 3 is back"
+    until_step $(($(last_step) + 12000)) # enough for it to catch up, if the others waited
+    kill -INT "$BACKGROUND"
+    finish 30
+    expect 0
+    holds "$(examples_of 1) - $(examples_of 3) > 1000"
 }
 
 @test "sync: a killed process ends the job within 10 s, with its rank" {
@@ -147,12 +169,15 @@ joiner_pid() {
 }
 
 @test "a server that is killed or stopped ends the job within 10 s, with its rank" {
-    begin_async 40 --launch 4 --servers 2
-    signal_rank KILL 1
-    finish 12
-    expect 1 "rank 1"
-    nobody_is_left
-    rm -rf run
+    # its workers wait for it, and must not be taken for those who are missing
+    for signal in KILL STOP; do
+        begin_async 40 --launch 4 --servers 2
+        signal_rank $signal 1
+        finish 12
+        expect 1 "rank 1"
+        nobody_is_left
+        rm -rf run
+    done
     begin_async 40 --launch 4 --servers 2
     signal_rank STOP 0
     finish 12
@@ -163,6 +188,30 @@ joiner_pid() {
     signal_rank KILL 0
     finish 12
     expect 1
+}
+
+# An mpirun that is slow, or is gone before it has passed on what the processes said last.
+@test "what a job said last is heard even if mpirun did not pass it on" {
+    cat >mpirun <<'END'
+#!/bin/sh
+printf '\001begun 2\n' >&2
+dashes=-----------------------------------------------------------------------------
+printf '%s\nmpiexec detected that one or more processes exited, as the user knows\n%s\n' $dashes $dashes >&2
+printf '%s\nwords that are cut off\n' $dashes >&2
+echo '2 rank 1 has died' >"$YK_ENDED"
+sleep 30 # the launcher does not wait for that
+END
+    chmod +x mpirun
+    YK_MPIRUN=$PWD/mpirun in_time 20 $sync --steps 100 --launch 3 --out none
+    expect 1 "rank 1 has died" "words that are cut off"
+    says_not "without a word"
+    says_not "as the user knows"
+}
+
+@test "results that cannot be written are an error of the launcher, too" {
+    status=0
+    timeout -k 2 60 "$YOKE" $sync --steps 20 --launch 2 --out none >/dev/full 2>err || status=$?
+    expect 4 "could not be written to stdout"
 }
 
 @test "restarts: after kill -9 and SIGSTOP the result is that of an undisturbed run, to the bit" {
@@ -253,5 +302,8 @@ joiner_pid() {
     finish 5
     [ "$status" -eq 137 ]
     nobody_is_left
-    FORGIVEN=yes # nobody was left to remove its files
+    # nobody was left to remove its files: whoever starts next does
+    in_time 60 $sync --steps 5 --launch 2 --out none --quiet
+    expect 0
+    nothing_is_left
 }

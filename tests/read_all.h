@@ -6,6 +6,14 @@
 
 #include "data/source.h"
 
+static inline yk_source *open_well(const char *spec, yk_split split)
+{
+    yk_source *s;
+    if (yk_source_open(spec, split, NULL, &s))
+        fail_msg("%s", yk_error());
+    return s;
+}
+
 /* Reads all blocks one after the other, `step` examples at a time. */
 static inline yk_status read_all(const char *spec, const yk_source_options *o, size_t step, yk_rows *rows,
                                  uint64_t *bad_out)

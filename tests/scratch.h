@@ -1,6 +1,6 @@
 /* A temporary folder for a test program, and what the tests of file formats need around it.
  *
- *     cmocka_run_group_tests(tests, make_folder, remove_folder);
+ *     cmocka_run_group_tests(tests, make_folder, remove_folder);        // or for each test one of its own
  *     put(in_folder("a.bin"), data, n);
  *     assert_says("a.bin: is empty");              // the thread's error text holds these words
  *
@@ -10,6 +10,7 @@
 #define YK_TESTS_SCRATCH_H
 
 #include "base/status.h"
+#include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <setjmp.h>
@@ -23,11 +24,12 @@
 
 #include <cmocka.h>
 
-static char folder[] = "/tmp/yoke-test-XXXXXX";
+static char folder[32];
 
 static inline int make_folder(void **state)
 {
     (void)state;
+    strcpy(folder, "/tmp/yoke-test-XXXXXX");
     return mkdtemp(folder) ? 0 : -1;
 }
 
@@ -41,6 +43,18 @@ static inline int remove_folder(void **state)
 {
     (void)state;
     return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* How many files and folders are in it. */
+static inline int entries(void)
+{
+    DIR *d = opendir(folder);
+    int n = 0;
+    for (struct dirent *e; d && (e = readdir(d));)
+        n += e->d_name[0] != '.';
+    if (d)
+        closedir(d);
+    return n;
 }
 
 /* A path in the folder, valid for the next seven calls. */
@@ -68,6 +82,16 @@ static inline void put(const char *path, const void *data, size_t n)
     assert_non_null(f);
     assert_int_equal(fwrite(data, 1, n, f), n);
     assert_int_equal(fclose(f), 0);
+}
+
+/* The first bytes of a file; returns how many came. */
+static inline size_t get_file(const char *path, void *data, size_t room)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t n = fread(data, 1, room, f);
+    fclose(f);
+    return n;
 }
 
 /* Turns bits of one byte of the file. */
@@ -99,10 +123,7 @@ static inline size_t deflated(const void *data, size_t n, int form, uint8_t *out
 static inline void compress_file(const char *from, const char *to, int form)
 {
     static uint8_t in[1 << 20], out[1 << 20];
-    FILE *f = fopen(from, "rb");
-    assert_non_null(f);
-    size_t n = fread(in, 1, sizeof in, f);
-    fclose(f);
+    size_t n = get_file(from, in, sizeof in);
     put(to, out, deflated(in, n, form, out, sizeof out));
 }
 

@@ -275,6 +275,21 @@ static void places_of_strangers_are_refused(void **state)
     yk_dealer_fini(&d);
 }
 
+/* To somebody, at random; `left` steps are left. */
+static void something_happens(table *t, int workers, yk_rng *rng, uint64_t left)
+{
+    const int w = (int)yk_rng_below(rng, (uint32_t)workers);
+    const uint32_t what = yk_rng_below(rng, 100);
+    if (what < 40 && t->hand[w].n < 3)
+        ask(t, w);
+    else if (what < 92)
+        train(t, w);
+    else if (what < 98)
+        lose(t, w);
+    else
+        save_and_restore(t, workers, left);
+}
+
 /* Everything that may happen, in any order. */
 static void random_schedules(void **state)
 {
@@ -284,18 +299,8 @@ static void random_schedules(void **state)
         const int workers = 1 + (int)yk_rng_below(&rng, WORKERS);
         const uint64_t examples = 1 + yk_rng_below(&rng, MOST), batch = 1 + yk_rng_below(&rng, 130);
         table *t = sit_down(examples, 1 + yk_rng_below(&rng, 3), UINT64_MAX, batch, workers);
-        for (int i = 0; i < 400; i++) {
-            const int w = (int)yk_rng_below(&rng, (uint32_t)workers);
-            const uint32_t what = yk_rng_below(&rng, 100);
-            if (what < 40 && t->hand[w].n < 3)
-                ask(t, w);
-            else if (what < 92)
-                train(t, w);
-            else if (what < 98)
-                lose(t, w);
-            else
-                save_and_restore(t, workers, UINT64_MAX);
-        }
+        for (int i = 0; i < 400; i++)
+            something_happens(t, workers, &rng, UINT64_MAX);
         all_finish(t, workers);
         assert_each_once(t);
         leave(t);
@@ -313,16 +318,7 @@ static void random_schedules_with_a_limit(void **state)
         const uint64_t steps = 1 + yk_rng_below(&rng, (uint32_t)(8 * examples / batch));
         table *t = sit_down(examples, 8, steps, batch, workers);
         for (int i = 0; i < 300; i++) {
-            const int w = (int)yk_rng_below(&rng, (uint32_t)workers);
-            const uint32_t what = yk_rng_below(&rng, 100);
-            if (what < 40 && t->hand[w].n < 3)
-                ask(t, w);
-            else if (what < 92)
-                train(t, w);
-            else if (what < 98)
-                lose(t, w);
-            else
-                save_and_restore(t, workers, steps - t->steps);
+            something_happens(t, workers, &rng, steps - t->steps);
             assert_in_range(t->steps, 0, steps);
         }
         all_finish(t, workers);

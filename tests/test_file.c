@@ -1,77 +1,17 @@
 /* base/file.h: files that appear whole or not at all, logs that grow, folders, and the errors that stick. */
+#include "scratch.h"
+
 #include "base/file.h"
-
-#include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-static char folder[64];
 static char path[128];
 
-static int make_folder(void **state)
+static int set_up(void **state)
 {
-    (void)state;
-    strcpy(folder, "/tmp/yoke-test-XXXXXX");
-    if (!mkdtemp(folder))
+    if (make_folder(state))
         return -1;
     snprintf(path, sizeof path, "%s/file", folder);
     return 0;
-}
-
-/* How many entries the folder has, and removes them where `remove_them` is set. */
-static int entries(int remove_them)
-{
-    DIR *d = opendir(folder);
-    int n = 0;
-    for (struct dirent *e; d && (e = readdir(d));) {
-        if (e->d_name[0] == '.')
-            continue;
-        n++;
-        char name[400];
-        snprintf(name, sizeof name, "%s/%s", folder, e->d_name);
-        if (remove_them && remove(name))
-            fprintf(stderr, "cannot remove %s\n", name);
-    }
-    if (d)
-        closedir(d);
-    return n;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    entries(1);
-    return rmdir(folder);
-}
-
-static void put(const char *file, const void *data, size_t size)
-{
-    FILE *f = fopen(file, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, size, f), size);
-    assert_int_equal(fclose(f), 0);
-}
-
-static size_t get(const char *file, char *data, size_t size)
-{
-    FILE *f = fopen(file, "rb");
-    assert_non_null(f);
-    size_t n = fread(data, 1, size, f);
-    fclose(f);
-    return n;
-}
-
-static void assert_says(const char *part)
-{
-    if (!strstr(yk_error(), part))
-        fail_msg("the error \"%s\" does not say \"%s\"", yk_error(), part);
 }
 
 static void test_file_appears_when_closed(void **state)
@@ -83,11 +23,11 @@ static void test_file_appears_when_closed(void **state)
     assert_int_equal(yk_file_print(f, "%d %s", 12, "new"), YK_OK);
     assert_int_equal(yk_file_flush(f), YK_OK);
     char text[1024];
-    assert_int_equal(get(path, text, sizeof text), 3); /* still the old one */
+    assert_int_equal(get_file(path, text, sizeof text), 3); /* still the old one */
     assert_int_equal(yk_file_zeros(f, 2), YK_OK);
     assert_int_equal(yk_file_written(f), 8);
     assert_int_equal(yk_file_close(f, YK_OK), YK_OK);
-    assert_int_equal(get(path, text, sizeof text), 8);
+    assert_int_equal(get_file(path, text, sizeof text), 8);
     assert_memory_equal(text, "12 new\0\0", 8);
     /* Others may read it, as the umask says: not the owner only. */
     mode_t mask = umask(022);
@@ -95,7 +35,7 @@ static void test_file_appears_when_closed(void **state)
     struct stat info;
     assert_int_equal(stat(path, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0666 & ~mask);
-    assert_int_equal(entries(0), 1);
+    assert_int_equal(entries(), 1);
 }
 
 static void test_file_aborted(void **state)
@@ -108,9 +48,9 @@ static void test_file_aborted(void **state)
     assert_int_equal(yk_file_close(f, yk_fail(YK_ELOST, "lost")), YK_ELOST);
     assert_string_equal(yk_error(), "lost");
     char text[16];
-    assert_int_equal(get(path, text, sizeof text), 3);
+    assert_int_equal(get_file(path, text, sizeof text), 3);
     assert_memory_equal(text, "old", 3);
-    assert_int_equal(entries(0), 1);
+    assert_int_equal(entries(), 1);
     assert_int_equal(yk_file_close(NULL, YK_EDATA), YK_EDATA);
 }
 
@@ -176,7 +116,7 @@ static void test_file_error_sticks(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, remove_folder)
     const struct CMUnitTest tests[] = {
         TEST(test_file_appears_when_closed), TEST(test_file_aborted), TEST(test_file_appends),
         TEST(test_file_error_sticks),        TEST(test_folders),

@@ -15,14 +15,6 @@ static void refuse(const char *spec, yk_split split, yk_status expected, const c
     assert_error(yk_source_open(spec, split, NULL, &s), expected, part);
 }
 
-static yk_source *open_well(const char *spec, yk_split split)
-{
-    yk_source *s;
-    if (yk_source_open(spec, split, NULL, &s))
-        fail_msg("%s", yk_error());
-    return s;
-}
-
 static void make_directory(const char *name)
 {
     assert_int_equal(mkdir(in_folder(name), 0777), 0);

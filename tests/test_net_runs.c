@@ -264,11 +264,7 @@ static void resumed_is_the_same_to_the_bit(void **state)
         assert_int_equal(train_f(&part, NET " " DIGITS " batch=16 %s steps=7 out=part", cases[i]), YK_OK);
         yk_result_fini(&part);
         assert_int_equal(train("out=part resume=true steps=0 epochs=3", 0, &part), YK_OK);
-        assert_same_model(&whole, &part);
-        yk_result_fini(&whole);
-        yk_result_fini(&part);
-        remove_run("out=whole");
-        remove_run("out=part");
+        assert_same_runs(&whole, &part);
     }
 }
 

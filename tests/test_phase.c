@@ -159,6 +159,36 @@ static void what_is_rare_stays_apart(void **state)
     yk_free(p);
 }
 
+/* Who waits for parameters finds out afterwards how much of that was for other workers; in steps that are timed or not. */
+static void a_part_of_a_wait_was_for_others(void **state)
+{
+    (void)state;
+    for (int long_steps = 0; long_steps < 2; long_steps++) {
+        yk_phases *p = make();
+        yk_phases_look look;
+        double others = 0.0;
+        yk_phases_begin(p, 1);
+        const double begin = yk_now();
+        for (int i = 0; i < (long_steps ? 20 : 20000); i++) {
+            yk_phases_step(p);
+            yk_phase_to(p, YK_PHASE_PARAMETERS);
+            if (long_steps || i % 1000 == 0) {
+                nap(0.01);
+                yk_phase_waited(p, YK_PHASE_WORKERS, 8000000);
+                others += 0.008;
+            }
+            yk_phase_to(p, YK_PHASE_COMPUTE);
+            spin(2e-6);
+        }
+        yk_phases_end(p);
+        yk_phases_read(p, &look);
+        assert_adds_up(&look, yk_now() - begin);
+        assert_true(fabs(look.phase[YK_PHASE_WORKERS] - others) < 0.02 * others);
+        assert_true(!long_steps || look.phase[YK_PHASE_PARAMETERS] >= 0.2 * others);
+        yk_free(p);
+    }
+}
+
 static void null_is_fine(void **state)
 {
     (void)state;
@@ -228,9 +258,13 @@ static void another_thread_reads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_in_order),     cmocka_unit_test(long_steps_are_all_timed),
-        cmocka_unit_test(tiny_steps_are_sampled), cmocka_unit_test(what_is_rare_stays_apart),
-        cmocka_unit_test(null_is_fine),           cmocka_unit_test(another_thread_reads),
+        cmocka_unit_test(names_are_in_order),
+        cmocka_unit_test(long_steps_are_all_timed),
+        cmocka_unit_test(tiny_steps_are_sampled),
+        cmocka_unit_test(what_is_rare_stays_apart),
+        cmocka_unit_test(a_part_of_a_wait_was_for_others),
+        cmocka_unit_test(null_is_fine),
+        cmocka_unit_test(another_thread_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -229,6 +229,10 @@ static void each_trap_is_seen(void **state)
     m.no_summary = true;
     expect_guard(&m, YK_GUARD_UNENDED, "no summary.json");
 
+    m = made_run("failed");
+    m.more_summary = ",\"state\":\"failed\",\"error\":\"rank 2 has died\",\"exit_code\":1";
+    expect_guard(&m, YK_GUARD_FAILED, ": rank 2 has died");
+
     m = made_run("said");
     m.more_summary = ",\"guards\":[\"something odd happened\",7]";
     expect_guard(&m, YK_GUARD_SAID, "something odd");

@@ -4,83 +4,22 @@
  *     test_safetensors --write FILE     writes the tensors that the Python side expects
  *     test_safetensors --read FILE      prints what it finds, one line each
  */
-#include "format/safetensors.h"
+#include "scratch.h"
 
-#include <dirent.h>
+#include "format/safetensors.h"
 #include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-static char folder[64];
 static char path[128];
 
-static int make_folder(void **state)
+static int set_up(void **state)
 {
-    (void)state;
-    strcpy(folder, "/tmp/yoke-test-XXXXXX");
-    if (!mkdtemp(folder))
+    if (make_folder(state))
         return -1;
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
     return 0;
-}
-
-/* How many entries the folder has, and removes them where `remove_them` is set. */
-static int entries(int remove_them)
-{
-    DIR *d = opendir(folder);
-    int n = 0;
-    for (struct dirent *e; d && (e = readdir(d));) {
-        if (e->d_name[0] == '.')
-            continue;
-        n++;
-        char name[400];
-        snprintf(name, sizeof name, "%s/%s", folder, e->d_name);
-        if (remove_them && remove(name))
-            fprintf(stderr, "cannot remove %s\n", name);
-    }
-    if (d)
-        closedir(d);
-    return n;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    entries(1);
-    return rmdir(folder);
-}
-
-static void put(const char *file, const void *data, size_t size)
-{
-    FILE *f = fopen(file, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, size, f), size);
-    assert_int_equal(fclose(f), 0);
-}
-
-static size_t get(const char *file, char *data, size_t size)
-{
-    FILE *f = fopen(file, "rb");
-    assert_non_null(f);
-    size_t n = fread(data, 1, size, f);
-    fclose(f);
-    return n;
-}
-
-static void assert_says(const char *part)
-{
-    if (!strstr(yk_error(), part))
-        fail_msg("the error \"%s\" does not say \"%s\"", yk_error(), part);
 }
 
 /* ---- what both sides of the interop test know */
@@ -121,7 +60,7 @@ static void test_round_trip(void **state)
 {
     (void)state;
     assert_int_equal(yk_safetensors_write(path, samples, SAMPLES, pairs, 2), YK_OK);
-    assert_int_equal(entries(0), 1); /* nothing temporary stays */
+    assert_int_equal(entries(), 1); /* nothing temporary stays */
     yk_safetensors *s;
     assert_int_equal(yk_safetensors_open(path, &s), YK_OK);
     assert_int_equal(yk_safetensors_count(s), SAMPLES);
@@ -158,7 +97,7 @@ static void test_data_begins_at_64(void **state)
         yk_tensor t = {.name = name, .dtype = YK_DTYPE_U8, .rank = 1, .shape = {3}, .data = bytes};
         assert_int_equal(yk_safetensors_write(path, &t, 1, NULL, 0), YK_OK);
         char file[512];
-        size_t size = get(path, file, sizeof file);
+        size_t size = get_file(path, file, sizeof file);
         uint64_t header;
         memcpy(&header, file, 8);
         assert_int_equal((8 + header) % 64, 0);
@@ -211,7 +150,7 @@ static void test_writer_refuses(void **state)
     assert_int_equal(yk_safetensors_write(path, two, 1, NULL, 0), YK_EUSAGE);
     yk_pair twice[2] = {{"a", "1"}, {"a", "2"}};
     assert_int_equal(yk_safetensors_write(path, samples, 1, twice, 2), YK_EUSAGE);
-    assert_int_equal(entries(0), 0);
+    assert_int_equal(entries(), 0);
 }
 
 /* ---- bad files: each breaks one rule, and the error says which */
@@ -334,7 +273,7 @@ static void test_truncated_anywhere(void **state)
     (void)state;
     assert_int_equal(yk_safetensors_write(path, samples, 5, pairs, 2), YK_OK);
     char file[2048];
-    size_t size = get(path, file, sizeof file);
+    size_t size = get_file(path, file, sizeof file);
     for (size_t cut = 0; cut < size; cut++) {
         put(path, file, cut);
         yk_safetensors *s;
@@ -349,7 +288,7 @@ static void test_full_disk_keeps_the_old_file(void **state)
     (void)state;
     assert_int_equal(yk_safetensors_write(path, samples, 2, NULL, 0), YK_OK);
     char before[1024], after[1024];
-    size_t size = get(path, before, sizeof before);
+    size_t size = get_file(path, before, sizeof before);
 
     /* Past this size the system refuses to write more, as it would on a full disk. */
     struct rlimit old, tight = {.rlim_cur = 100000, .rlim_max = RLIM_INFINITY};
@@ -366,9 +305,9 @@ static void test_full_disk_keeps_the_old_file(void **state)
     assert_int_equal(st, YK_ESYSTEM);
     assert_non_null(strstr(text, path));
     assert_non_null(strstr(text, "--out"));
-    assert_int_equal(get(path, after, sizeof after), size);
+    assert_int_equal(get_file(path, after, sizeof after), size);
     assert_memory_equal(before, after, size);
-    assert_int_equal(entries(0), 1); /* and no temporary file stays */
+    assert_int_equal(entries(), 1); /* and no temporary file stays */
 }
 
 static yk_status give_up(void *user, uint64_t offset, void *to, size_t n)
@@ -384,7 +323,7 @@ static void test_failing_source_leaves_nothing(void **state)
     yk_tensor t = {.name = "w", .dtype = YK_DTYPE_F32, .rank = 1, .shape = {1 << 20}, .fill = give_up};
     assert_int_equal(yk_safetensors_write(path, &t, 1, NULL, 0), YK_EDIVERGED);
     assert_string_equal(yk_error(), "the source gave up");
-    assert_int_equal(entries(0), 0);
+    assert_int_equal(entries(), 0);
 }
 
 static void test_no_space(void **state)
@@ -408,7 +347,7 @@ static void test_nowhere_to_write(void **state)
     assert_says(file);
     assert_says("create its folder");
     assert_int_equal(yk_safetensors_write(folder, samples, 1, NULL, 0), YK_ESYSTEM);
-    assert_int_equal(entries(0), 0);
+    assert_int_equal(entries(), 0);
 }
 
 /* ---- the other half of the interop test */
@@ -447,7 +386,7 @@ int main(int argc, char **argv)
     if (argc == 3 && !strcmp(argv[1], "--read"))
         return print_file(argv[2]);
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, remove_folder)
     const struct CMUnitTest tests[] = {
         TEST(test_round_trip),
         TEST(test_data_begins_at_64),

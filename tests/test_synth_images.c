@@ -11,14 +11,6 @@ static void refuse(const char *spec, const char *part)
     assert_error(yk_source_open(spec, YK_SPLIT_TRAIN, NULL, &s), YK_EUSAGE, part);
 }
 
-static yk_source *open_well(const char *spec, yk_split split)
-{
-    yk_source *s;
-    if (yk_source_open(spec, split, NULL, &s))
-        fail_msg("%s", yk_error());
-    return s;
-}
-
 static void check_shape(const yk_source *s, size_t size, size_t channels)
 {
     assert_int_equal(s->kind, YK_ROWS_U8);

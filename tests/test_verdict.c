@@ -153,6 +153,49 @@ static void somebody_else_uses_the_processor(void **state)
     assert_words(v->advice, "does not compare");
 }
 
+/* Eight of our own processes on two cores have none for most of the time, whoever else is there: only what others take from all
+ * of them together is theirs. */
+static void too_many_of_our_own(void **state)
+{
+    (void)state;
+    trial t = begin(8);
+    t.e.ranks = 8;
+    t.usage.cores = t.usage.host_cores = 2;
+    t.usage.cpu_host.mean = 2.0;
+    t.usage.cpu.mean = 1.7; /* the others have 0.3 cores; 6.3 of our threads wait for one */
+    t.usage.delayed.mean = 6.3;
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_CPU, 0.15); /* 0.3 of the 2 cores that we would have */
+    assert_words(v->text, "other programs use 0.3 of 2 cores and take 15 %");
+    t.usage.cpu.mean = 1.0; /* half of the machine is somebody else's */
+    t.usage.delayed.mean = 7.0;
+    assert_kind(judge(&t), YK_VERDICT_CPU, 0.5);
+    t.usage.cpu.mean = 1.85; /* nobody to speak of */
+    t.usage.delayed.mean = 6.15;
+    v = judge(&t);
+    assert_kind(v, YK_VERDICT_CPU, 1.0);
+    assert_words(v->text, "computing takes");
+}
+
+/* That others use the processor slows all workers; one that is many times slower than the rest is so for another reason. */
+static void slower_than_competition_makes_it(void **state)
+{
+    (void)state;
+    trial t = begin(2);
+    t.usage.cores = t.usage.host_cores = 2;
+    t.usage.cpu.mean = 0.3;
+    t.usage.cpu_host.mean = 2.0;
+    t.usage.delayed.mean = 0.4;
+    give(&t, 0, YK_PHASE_WORKERS, 0.97);
+    t.witness[0].look.last = 10;
+    t.witness[1].look.last = 990;
+    assert_kind(judge(&t), YK_VERDICT_STRAGGLER, 0.485);
+    give(&t, 0, YK_PHASE_WORKERS, 0.3); /* 1.4 times as long: that may well be the others */
+    t.usage.cpu.mean = 1.2;
+    t.usage.delayed.mean = 0.8;
+    assert_kind(judge(&t), YK_VERDICT_CPU, 0.4);
+}
+
 static void a_slow_reader(void **state)
 {
     (void)state;
@@ -275,6 +318,7 @@ static void a_thin_link(void **state)
     t.e.bytes_per_step = 2e3; /* the link is neither thin nor long: whoever should answer has no core */
     t.e.link_rate = 1e8;
     t.e.round_trip = 5e-6;
+    t.usage.cpu.mean = 0.4;
     assert_kind(judge(&t), YK_VERDICT_CPU, 0.8);
     t.usage.cpu_host.mean = 7.5; /* nobody else is there: these processes themselves are too many */
     t.usage.cpu.mean = 7.5;
@@ -365,6 +409,8 @@ int main(void)
         cmocka_unit_test(testing_is_work_too),
         cmocka_unit_test(more_threads_than_cores),
         cmocka_unit_test(somebody_else_uses_the_processor),
+        cmocka_unit_test(too_many_of_our_own),
+        cmocka_unit_test(slower_than_competition_makes_it),
         cmocka_unit_test(a_slow_reader),
         cmocka_unit_test(a_slow_disk_for_checkpoints),
         cmocka_unit_test(tiny_steps_in_step),

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "train/train.h"
+#include <math.h>
 #include <sys/stat.h>
 
 /* Where the option `out` of the string says, in the test's folder; NULL: nowhere. */
@@ -131,6 +132,23 @@ static inline void assert_same_model(const yk_result *a, const yk_result *b)
         fail_msg("%s and %s differ", pa, pb);
 }
 
+static inline void remove_run(const char *options)
+{
+    nftw(run_folder(options), remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Ends the comparison of two runs, in the folders whole and part: the same test loss and weights, to the bit. */
+static inline void assert_same_runs(yk_result *whole, yk_result *part)
+{
+    assert_int_equal(part->examples, whole->examples);
+    assert_true(part->test.loss == whole->test.loss && isfinite(part->test.loss));
+    assert_same_model(whole, part);
+    yk_result_fini(whole);
+    yk_result_fini(part);
+    remove_run("out=whole");
+    remove_run("out=part");
+}
+
 /* Whether the last run said so. */
 static inline bool warned(const char *part)
 {
@@ -140,11 +158,6 @@ static inline bool warned(const char *part)
     bool found = strstr(said, part) != NULL;
     free(said);
     return found;
-}
-
-static inline void remove_run(const char *options)
-{
-    nftw(run_folder(options), remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 /* Before a test: nothing of the one before, which may have failed. */

@@ -36,6 +36,19 @@ yk_status yk_merger_reserve(yk_merger *m, size_t keys)
     return m->key && m->value && m->slot ? YK_OK : YK_ESYSTEM;
 }
 
+yk_status yk_merger_more(yk_merger *m, size_t keys)
+{
+    if (m->n + keys <= m->cap)
+        return YK_OK;
+    yk_merger old = *m;
+    *m = (yk_merger){0};
+    yk_status st = yk_merger_reserve(m, 2 * old.n + keys);
+    for (size_t i = 0; !st && i < old.n; i++)
+        yk_merger_add(m, old.key[i], old.value[i]);
+    yk_merger_fini(&old);
+    return st;
+}
+
 void yk_merger_clear(yk_merger *m)
 {
     m->n = 0;

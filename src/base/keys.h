@@ -31,6 +31,7 @@ yk_status yk_merger_init(yk_merger *m, size_t keys);
 void yk_merger_fini(yk_merger *m);
 
 yk_status yk_merger_reserve(yk_merger *m, size_t keys); /* so that `keys` more can be added; empties it */
+yk_status yk_merger_more(yk_merger *m, size_t keys);    /* the same, but keeps what is in it */
 void yk_merger_clear(yk_merger *m);
 
 /* The place of a key in key[], which is added if it is new. Needs room: see reserve. */

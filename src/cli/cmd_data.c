@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "cli/arguments.h"
 #include "cli/show_inspection.h"
 #include "data/export.h"
 #include "data/inspect.h"
@@ -59,20 +60,6 @@ static const struct argp_option inspect_options[] = {
     SAY_OPTIONS,
     {0}};
 
-/* A whole number, also as 1e6, 100k or 2m. */
-static uint64_t whole(struct argp_state *state, const char *name, const char *arg, double least, double most)
-{
-    char *end;
-    double x = strtod(arg, &end);
-    if (end != arg && *end && strchr("kK", *end) && !end[1])
-        x *= 1e3, end++;
-    else if (end != arg && *end && strchr("mM", *end) && !end[1])
-        x *= 1e6, end++;
-    if (end == arg || *end || !(x >= least && x <= most) || x != floor(x))
-        argp_error(state, "--%s %s: that is not a whole number from %.0f to %.0f", name, arg, least, most);
-    return (uint64_t)x;
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     arguments *a = state->input;
@@ -84,21 +71,19 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         a->format = arg;
         return 0;
     case SPLIT:
-        if (strcmp(arg, "train") && strcmp(arg, "test"))
-            argp_error(state, "--split is train or test");
-        a->split = strcmp(arg, "train") ? YK_SPLIT_TEST : YK_SPLIT_TRAIN;
+        a->split = yk_argument_split(state, arg);
         return 0;
     case FEATURES:
-        a->source.features = whole(state, "features", arg, 1, INT32_MAX - 1);
+        a->source.features = yk_argument_whole(state, "features", arg, 1, INT32_MAX - 1);
         return 0;
     case HASH_BITS:
-        a->source.hash_bits = (unsigned)whole(state, "hash-bits", arg, 1, 30);
+        a->source.hash_bits = (unsigned)yk_argument_whole(state, "hash-bits", arg, 1, 30);
         return 0;
     case SKIP_BAD:
-        a->source.skip_bad = whole(state, "skip-bad", arg, 0, 1e15);
+        a->source.skip_bad = yk_argument_whole(state, "skip-bad", arg, 0, 1e15);
         return 0;
     case FIRST:
-        a->first = (size_t)whole(state, "first", arg, 0, 1e6);
+        a->first = (size_t)yk_argument_whole(state, "first", arg, 0, 1e6);
         return 0;
     case JSON:
         a->json = true;

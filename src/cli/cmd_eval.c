@@ -3,9 +3,12 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "cli/arguments.h"
+#include "cli/show_inspection.h"
 #include "train/infer.h"
 #include <argp.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,19 +29,10 @@ static const struct argp_option options[] = {
     {"features", FEATURES, "N", 0, "as for yoke train", 0},
     {"hash-bits", HASH_BITS, "B", 0, "as for yoke train", 0},
     {"skip-bad", SKIP_BAD, "N", 0, "skip and count up to N bad records", 0},
-    {"json", JSON, NULL, 0, "eval: the score as one JSON object", 0},
+    {"json", JSON, NULL, 0, "eval: the score as one JSON object; predict: an object a line", 0},
     {"quiet", QUIET, NULL, 0, "no notes on stderr", 0},
     {"out", 'o', "FILE", 0, "predict: write to FILE instead of stdout", 0},
     {0}};
-
-static uint64_t whole(struct argp_state *state, const char *name, const char *arg, double most)
-{
-    char *end;
-    double x = strtod(arg, &end);
-    if (end == arg || *end || !(x >= 0 && x <= most) || x != floor(x))
-        argp_error(state, "--%s %s: that is not a whole number from 0 to %.0f", name, arg, most);
-    return (uint64_t)x;
-}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -60,18 +54,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         yk_log_quiet(true);
         return 0;
     case FEATURES:
-        a->infer.options.features = whole(state, "features", arg, INT32_MAX - 1);
+        a->infer.options.features = yk_argument_whole(state, "features", arg, 0, INT32_MAX - 1);
         return 0;
     case HASH_BITS:
-        a->infer.options.hash_bits = (unsigned)whole(state, "hash-bits", arg, 30);
+        a->infer.options.hash_bits = (unsigned)yk_argument_whole(state, "hash-bits", arg, 0, 30);
         return 0;
     case SKIP_BAD:
-        a->infer.options.skip_bad = whole(state, "skip-bad", arg, 1e15);
+        a->infer.options.skip_bad = yk_argument_whole(state, "skip-bad", arg, 0, 1e15);
         return 0;
     case SPLIT:
-        if (strcmp(arg, "train") && strcmp(arg, "test"))
-            argp_error(state, "--split is train or test");
-        a->infer.split = strcmp(arg, "train") ? YK_SPLIT_TEST : YK_SPLIT_TRAIN;
+        a->infer.split = yk_argument_split(state, arg);
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "what is '%s'? data is given as --data %s", arg, arg);
@@ -114,25 +106,61 @@ static yk_status print_score(const arguments *a, const yk_score *s)
                : YK_OK;
 }
 
-/* One line per example: the probability of class 1, or of every class. */
-static yk_status write_lines(void *user, const float *p, size_t outputs, size_t n)
+/* A file's name is the rest of its line, whatever is in it. */
+static yk_status write_line(yk_file *f, const float *p, size_t n, char *path)
 {
-    yk_file *f = user;
     yk_status st = YK_OK;
-    for (size_t i = 0; !st && i < n; i++)
-        for (size_t c = 0; c < outputs; c++)
-            st = yk_file_print(f, "%.7g%c", (double)p[i * outputs + c], c + 1 == outputs ? '\n' : ' ');
+    for (size_t c = 0; !st && c < n; c++)
+        st = yk_file_print(f, "%s%.7g", c ? " " : "", (double)p[c]);
+    for (char *at = path; at && *at; at++)
+        *at = *at == '\n' || *at == '\r' ? '?' : *at;
+    return st ? st : path ? yk_file_print(f, " %s\n", path) : yk_file_print(f, "\n");
+}
+
+static yk_status write_object(yk_file *f, const float *p, size_t n, const char *path)
+{
+    json_t *o = json_object(), *all = json_array();
+    for (size_t c = 0; c < n; c++)
+        json_array_append_new(all, isfinite(p[c]) ? json_real((double)p[c]) : json_null());
+    json_object_set_new(o, "probabilities", all);
+    if (path)
+        json_object_set_new(o, "file", yk_json_text(path));
+    char *line = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(7));
+    json_decref(o);
+    yk_status st = line ? yk_file_print(f, "%s\n", line) : yk_fail_memory(4096, "a prediction");
+    free(line);
+    return st;
+}
+
+typedef struct {
+    yk_file *file;
+    bool json;
+} output;
+
+/* One line per example: the probability of class 1, or of every class; and its file, where it has one of its own. */
+static yk_status write_lines(void *user, const yk_inferred *some)
+{
+    const output *o = user;
+    yk_status st = YK_OK;
+    for (size_t i = 0; !st && i < some->n; i++) {
+        char path[PATH_MAX];
+        const float *p = some->p + i * some->outputs;
+        char *file =
+            some->reader && yk_reader_file(some->reader, some->first + i, path, sizeof path) ? path : NULL;
+        st = o->json ? write_object(o->file, p, some->outputs, file)
+                     : write_line(o->file, p, some->outputs, file);
+    }
     return st;
 }
 
 static yk_status predict(const arguments *a)
 {
-    yk_file *f;
+    output o = {.json = a->json};
     yk_score score;
-    yk_status st = a->out ? yk_file_create(a->out, &f) : yk_file_append("/dev/stdout", &f);
+    yk_status st = a->out ? yk_file_create(a->out, &o.file) : yk_file_append("/dev/stdout", &o.file);
     if (st)
         return st;
-    return yk_file_close(f, yk_infer_run(&a->infer, write_lines, f, &score));
+    return yk_file_close(o.file, yk_infer_run(&a->infer, write_lines, &o, &score));
 }
 
 static int run(int argc, char **argv, char *name, const char *doc, bool predicting)
@@ -162,10 +190,13 @@ int yk_cmd_eval(int argc, char **argv)
 int yk_cmd_predict(int argc, char **argv)
 {
     char name[] = "yoke predict";
-    return run(argc, argv, name,
-               "Probabilities, one line per example: that of class 1 (logreg), or of each class.\v"
-               "Examples:\n"
-               "  yoke predict --checkpoint runs/ctr --data libsvm:new.libsvm > p.txt\n"
-               "  yoke predict --checkpoint runs/mnist --data idx:mnist --out p.txt",
-               true);
+    return run(
+        argc, argv, name,
+        "Probabilities, one line per example: that of class 1 (logreg), or of each class. Behind them, "
+        "for images:, the picture's file.\v"
+        "Examples:\n"
+        "  yoke predict --checkpoint runs/ctr --data libsvm:new.libsvm > p.txt\n"
+        "  yoke predict --checkpoint runs/mnist --data idx:mnist --out p.txt\n"
+        "  yoke predict --checkpoint runs/cats --data images:new --json",
+        true);
 }

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/show_model.h"
+#include "cli/whisper.h"
 #include "train/summary.h"
 #include <argp.h>
 #include <errno.h>
@@ -235,13 +236,13 @@ static yk_status tell(const yk_config *config, const yk_result *result)
 static int leave(yk_config *config, yk_result *result, yk_status st)
 {
     yk_comm *comm = result->comm;
-    const int code = yk_cli_exit(st);
+    const int code = yk_cli_exit(comm ? yk_comm_explain(comm, st) : st);
     /* a job that goes on without this worker is not told that it failed */
     const bool others_go_on = result->dispensable && (st == YK_ELOST || st == YK_ESTOP);
     if (comm && others_go_on)
-        yk_launch_lost();
+        yk_whisper_lost();
     if (comm && !others_go_on && (st || yk_comm_rank(comm) == 0))
-        yk_launch_ended(st, result->interrupted);
+        yk_whisper_ended(st);
     if (comm && st && !others_go_on)
         yk_comm_abort(comm, code);
     const bool clean = result->clean && !st;
@@ -274,7 +275,7 @@ int yk_cmd_train(int argc, char **argv)
     char name[] = "yoke train";
     argv[0] = name;
     argp_parse(&argp, argc, argv, 0, NULL, &a);
-    yk_train_begun = yk_launch_begun;
+    yk_train_begun = yk_whisper_begun;
     yk_result result = {0};
     yk_status st = configure(&a);
     if (!st && yk_launch_wanted(&config) && !config.join)

@@ -9,7 +9,7 @@
  *
  * With --restarts R a job that was lost (a process died, hangs, a link is down) is started again from its last
  * checkpoint, up to R times; one that failed for a reason that would come again (wrong usage, bad data, it diverged) is not.
- * Rank 0 writes how it ended into a file that we name in YK_ENDED: mpirun may return 0 after a failure.
+ * The processes tell how it ended (whisper.h): mpirun may return 0 after a failure.
  */
 #ifndef YK_CLI_LAUNCH_H
 #define YK_CLI_LAUNCH_H
@@ -18,14 +18,5 @@
 
 bool yk_launch_wanted(const yk_config *c);
 int yk_launch(const yk_config *c, int argc, char **argv);
-
-/* In rank 0: the processes have found each other. */
-void yk_launch_begun(int workers);
-
-/* In a worker that the job can do without: it is gone. When all of them are, the launcher ends the rest. */
-void yk_launch_lost(void);
-
-/* In a process of the job: tells the launcher how it ended; nothing where there is none. */
-void yk_launch_ended(yk_status status, bool interrupted);
 
 #endif

@@ -1,7 +1,7 @@
 #include "cli/overhear.h"
 
 #include "base/mem.h"
-#include "base/status.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static void end_block(yk_overheard *o)
                                         "MPI_ABORT was invoked",
                                         "improperly",
                                         "Primary job  terminated normally",
-                                        "mpirun detected that one or more",
+                                        " detected that one or more processes", /* mpirun, or mpiexec */
                                         "lost communication with",
                                         NULL};
     if (memmem(o->block, o->nblock, "noticed that process rank", 25))
@@ -57,7 +57,7 @@ static void take_line(yk_overheard *o, const char *line, size_t n)
                                         "Forwarding signal ",
                                         "] Read -1, expected ",
                                         NULL};
-    if (line[0] == '\001') { /* launch.c: said to the launcher alone */
+    if (line[0] == '\001') { /* whisper.h: said to the launcher alone */
         o->begun |= sscanf(line + 1, "begun %d", &o->workers) == 1;
         o->lost += strncmp(line + 1, "lost", 4) == 0;
         if (o->ended < 0 && o->workers && o->lost >= o->workers)
@@ -92,17 +92,6 @@ static void take_results(yk_overheard *o)
     } while (got > 0);
 }
 
-void yk_overhear_results(yk_overheard *o)
-{
-    take_results(o);
-    if (o->nsaid)
-        fwrite(o->said, 1, o->nsaid, stdout);
-    fflush(stdout);
-    free(o->said);
-    o->said = NULL;
-    o->nsaid = o->said_cap = 0;
-}
-
 void yk_overhear(yk_overheard *o)
 {
     ssize_t got;
@@ -121,4 +110,19 @@ void yk_overhear(yk_overheard *o)
         }
     }
     fflush(stderr);
+}
+
+yk_status yk_overhear_end(yk_overheard *o)
+{
+    yk_overhear(o);
+    if (o->in_block) /* it was ended in the middle of what it had to say */
+        end_block(o);
+    fwrite(o->text, 1, o->n, stderr);
+    fflush(stderr);
+    const bool ok = (!o->nsaid || fwrite(o->said, 1, o->nsaid, stdout) == o->nsaid) && fflush(stdout) == 0;
+    const int why = errno;
+    free(o->said);
+    close(o->from);
+    close(o->results);
+    return ok ? YK_OK : yk_fail(YK_ESYSTEM, "the results could not be written to stdout: %s", strerror(why));
 }

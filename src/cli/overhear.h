@@ -1,8 +1,9 @@
 /* What a job writes to stderr, on its way to ours: lines of ranks pass as they are; Open MPI's own are shortened to what a
  * user can do something with.
  *
- *     yk_overheard o = {.from = pipe};        // not blocking
- *     yk_overhear(&o);                        // now and then, and once more at the end
+ *     yk_overheard o = {.from = its_stderr, .results = its_stdout, .ended = -1};      // ends of pipes, not blocking
+ *     yk_overhear(&o);                                                                // now and then
+ *     st = yk_overhear_end(&o);                                                       // the rest; closes both
  *     o.died                                  // "process rank 2 ... exited on signal 9 (Killed)", or ""
  *
  * mpirun puts what it has to say between two lines of dashes. That a process died is kept for the launcher to tell; what only
@@ -11,6 +12,7 @@
 #ifndef YK_CLI_OVERHEAR_H
 #define YK_CLI_OVERHEAR_H
 
+#include "base/status.h"
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -30,6 +32,6 @@ typedef struct {
 } yk_overheard;
 
 void yk_overhear(yk_overheard *o);
-void yk_overhear_results(yk_overheard *o); /* at the end */
+yk_status yk_overhear_end(yk_overheard *o);
 
 #endif

@@ -231,7 +231,9 @@ yk_status yk_sweep_folder_look(const char *path, const yk_sweep_run *run, yk_run
         st = YK_ESYSTEM;
     json_t *summary = st ? NULL : json_load_file(file, 0, NULL);
     *seen_out = YK_RUN_BEGUN;
-    if (json_is_object(summary) && !json_is_true(json_object_get(summary, "interrupted"))) {
+    const char *state = json_string_value(json_object_get(summary, "state"));
+    const bool failed = state && strcmp(state, "failed") == 0;
+    if (json_is_object(summary) && !json_is_true(json_object_get(summary, "interrupted")) && !failed) {
         *seen_out = YK_RUN_DONE;
         *summary_out = json_incref(summary);
     } else if (!st && yk_checkpoint_find(folder, &checkpoint) == YK_OK && checkpoint) {

@@ -82,6 +82,7 @@ yk_status yk_comm_start(yk_comm_kind kind, yk_comm **out)
         return mpi_error(code, "it cannot be started", YK_ANY);
     }
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN); /* of those who join, or wait for them */
     MPI_Comm_rank(MPI_COMM_WORLD, &c->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &c->size);
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -311,7 +312,8 @@ static yk_status meet_neighbours(yk_comm *c)
 char yk_comm_state(const yk_comm *c, int peer)
 {
     char path[64], text[512];
-    if (!c->neighbour || peer >= c->size || c->neighbour[peer].machine != c->neighbour[c->rank].machine)
+    if (!c->neighbour || peer >= c->size || c->neighbour[peer].machine != c->neighbour[c->rank].machine ||
+        !c->neighbour[peer].pid) /* they have not met yet */
         return 0;
     snprintf(path, sizeof path, "/proc/%lld/stat", (long long)c->neighbour[peer].pid);
     FILE *f = fopen(path, "re");
@@ -327,6 +329,29 @@ char yk_comm_state(const yk_comm *c, int peer)
 bool yk_comm_dead(const yk_comm *c, int peer)
 {
     return yk_comm_state(c, peer) == 'X';
+}
+
+/* "rank 2" in "rank 2 has died", but not in "rank 21". */
+static bool mentions(const char *text, int rank)
+{
+    char word[16];
+    const int n = snprintf(word, sizeof word, "rank %d", rank);
+    for (const char *at = text; (at = strstr(at, word)); at += n)
+        if (at[n] < '0' || at[n] > '9')
+            return true;
+    return false;
+}
+
+yk_status yk_comm_explain(const yk_comm *c, yk_status st)
+{
+    char who[256] = "";
+    for (int i = 0; st == YK_ELOST && i < c->size && strlen(who) < sizeof who - 32; i++) {
+        const char state = yk_comm_state(c, i);
+        if ((state == 'X' || state == 'T') && !mentions(yk_error(), i))
+            snprintf(who + strlen(who), sizeof who - strlen(who), "%srank %d is %s", *who ? ", " : "", i,
+                     state == 'X' ? "gone" : "stopped");
+    }
+    return *who ? yk_fail(st, "%s (%s)", yk_error(), who) : st;
 }
 
 static const double stopped_seconds = 8.0; /* who is stopped for longer will not come back soon */

@@ -89,6 +89,10 @@ void yk_comm_heed(yk_comm *c, const volatile sig_atomic_t *stop);
 char yk_comm_state(const yk_comm *c, int peer);
 bool yk_comm_dead(const yk_comm *c, int peer);
 
+/* To the text of a YK_ELOST, which says whom this process missed, adds who else is dead or stopped: "no worker is left
+ * (rank 1 is gone)". They may all have waited for that one. */
+yk_status yk_comm_explain(const yk_comm *c, yk_status st);
+
 /* All of them; `what` is for the error: "waited 8 s for WHAT from rank 2". */
 yk_status yk_comm_wait(yk_comm *c, yk_op *op, int n, double seconds, const char *what);
 

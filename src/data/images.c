@@ -31,8 +31,9 @@ typedef struct {
 typedef struct {
     yk_reader base;
     yk_image_decoder *decoder;
-    uint64_t at, end; /* places in the order */
-    uint8_t *bytes;   /* of one file */
+    uint64_t at, end;         /* places in the order */
+    size_t file[BLOCK_FILES]; /* those of the last examples */
+    uint8_t *bytes;           /* of one file */
     size_t cap;
 } image_reader;
 
@@ -120,11 +121,18 @@ static yk_status image_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
     yk_status st = YK_OK;
     while (got < max && r->at < r->end && !st) {
         bool added;
-        st = add_picture(r, (size_t)yk_perm_at(&s->order, r->at++), rows, &added);
+        r->file[got] = (size_t)yk_perm_at(&s->order, r->at++);
+        st = add_picture(r, r->file[got], rows, &added);
         got += added;
     }
     *got_out = got;
     return st;
+}
+
+static void image_file(const yk_reader *reader, size_t i, char *path, size_t size)
+{
+    const image_reader *r = (const image_reader *)reader;
+    yk_folders_path(&((const image_source *)reader->source)->folders, r->file[i], path, size);
 }
 
 static void image_reader_free(yk_reader *reader)
@@ -148,6 +156,7 @@ static const yk_source_ops image_ops = {
     .next = image_next,
     .reader_free = image_reader_free,
     .free = image_free,
+    .file = image_file,
 };
 
 /* ---- opening */

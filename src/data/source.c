@@ -213,6 +213,14 @@ void yk_reader_free(yk_reader *r)
         r->source->ops->reader_free(r);
 }
 
+bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size)
+{
+    if (!r->source->ops->file)
+        return false;
+    r->source->ops->file(r, i, path, size);
+    return true;
+}
+
 bool yk_source_has_test_split(const yk_source *s)
 {
     return s->has_test;

@@ -47,6 +47,9 @@ typedef struct {
     yk_status (*next)(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
     void (*reader_free)(yk_reader *r);
     void (*free)(yk_source *s);
+
+    /* Optional (NULL): sources with a file for each example. */
+    void (*file)(const yk_reader *r, size_t i, char *path, size_t size);
 } yk_source_ops;
 
 struct yk_source {
@@ -82,6 +85,10 @@ yk_status yk_source_read(yk_source *s, size_t block, yk_reader **out);
 /* Appends up to `max` examples to `rows`, which is of the source's kind; *got_out is 0 at the block's end. */
 yk_status yk_reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
 void yk_reader_free(yk_reader *r); /* NULL is fine */
+
+/* The file of example `i` of those that the last yk_reader_next() gave, cut off where `size` is too small; false: the format
+ * has no file for each. */
+bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size);
 
 /* Whether the set has a test half of its own (idx, cifar10, synth): then --test may be left out. */
 bool yk_source_has_test_split(const yk_source *s);

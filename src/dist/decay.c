@@ -23,7 +23,7 @@ yk_status yk__decay_create(yk_store *s)
     return s->touched && s->settled ? YK_OK : YK_ESYSTEM;
 }
 
-static float caught_up(const yk_store *s, float w, uint32_t from, uint32_t to)
+float yk__decayed(const yk_store *s, float w, uint32_t from, uint32_t to)
 {
     const yk_optim_config *o = &s->config.optim;
     if (w == 0.0f || to <= from)
@@ -49,7 +49,7 @@ static YK_RACY void catch_up(yk_store *s, uint32_t now, const yk_merger *keys, i
         uint32_t k = keys->key[i];
         if (parts > 1 && yk__part_of(k, parts) != part)
             continue;
-        s->shared.w[k] = caught_up(s, s->shared.w[k], yk__decay_advance(s, k, now), now);
+        s->shared.w[k] = yk__decayed(s, s->shared.w[k], yk__decay_advance(s, k, now), now);
     }
 }
 
@@ -94,5 +94,5 @@ void yk__decay_settle(yk_store *s, int me)
     size_t n = s->config.nparams, parts = (size_t)s->config.workers;
     size_t begin = n / parts * (size_t)me, end = me + 1 == (int)parts ? n : begin + n / parts;
     for (size_t k = begin; k < end; k++)
-        s->settled[k] = caught_up(s, s->shared.w[k], s->touched[k], now);
+        s->settled[k] = yk__decayed(s, s->shared.w[k], s->touched[k], now);
 }

@@ -23,7 +23,6 @@ typedef struct {
     yk_merger part;                  /* synchronous: its part of everybody's */
     float *coef;
     size_t coef_cap;
-    float sum[1024]; /* synchronous, dense: a piece of the added gradients */
     yk_optim_step optim;
 
     uint64_t own_steps, slowest_seen;
@@ -65,6 +64,8 @@ yk_status yk__decay_create(yk_store *s);
 yk_status yk__decay_pull(yk_store *s, int me, const yk_batch *batch);
 void yk__decay_read(yk_store *s, const uint32_t *key, size_t n);
 void yk__decay_settle(yk_store *s, int me);
+float yk__decayed(const yk_store *s, float w, uint32_t from,
+                  uint32_t to); /* what steps from .. to - 1 leave of it */
 uint32_t yk__decay_advance(yk_store *s, uint32_t key,
                            uint32_t to); /* up to date until `to`; since when it was */
 

@@ -11,6 +11,13 @@
  *     otherwise   up: push 0, keys 2 ------>  applied at once  --------------> down: values 2        depth 2
  *                 (meanwhile the worker computes step 1 with values 1)
  *
+ * With local steps (changes.h) a round is up to H steps that a worker makes by itself, and depth is 1: its keys are those of all
+ * batches of the round; what comes down are weights and optimizer state, what goes up is how they have changed, each as
+ * arrays one after the other: | weights [n] | state 0 [n] | state 1 [n] |.
+ *
+ *     up: changes of round 0, keys of round 1 ------>  in step: the mean of all N  ------> down: weights and state 1
+ *                                                      otherwise: 1/N of each at once
+ *
  * A gradient has no keys: its values are in the order of the keys that were asked for, which the server remembers. Of a
  * dense model a server has a contiguous piece, and all of it is wanted always. Of a sparse one it has
  *
@@ -35,7 +42,7 @@ typedef enum {
     YK__UP_BYE,      /* nothing more will come from this worker */
     YK__UP_SNAPSHOT, /* from server 0 to the others: send me all you have */
     YK__UP_END,      /* from server 0 to the others: the job is over */
-    YK__UP_ALIVE,    /* waits for another server */
+    YK__UP_ALIVE,    /* waits for another server, or is in the middle of local steps */
     YK__UP_HELLO,    /* from one that joins */
 } yk__up_kind;
 
@@ -56,7 +63,8 @@ typedef struct {
     uint64_t place[YK__PLACE]; /* of a stream: where this worker's reading stands once the gradient is used */
     uint64_t life;             /* of the worker, when the gradient's examples were dealt; see yk__down */
     uint64_t hello;            /* of one that joins: what it is */
-    uint64_t spare[3];
+    uint64_t steps; /* that the gradient, or the changes, are made of; 0: nothing was left to train on */
+    uint64_t spare[2];
 } yk__up;
 
 typedef enum { YK__DOWN_VALUES = 1, YK__DOWN_DEAL, YK__DOWN_ALIVE, YK__DOWN_REFUSED } yk__down_kind;
@@ -72,8 +80,8 @@ typedef struct {
     uint64_t round;    /* rounds that are over (in step), or updates so far */
     uint64_t examples; /* of that round; a deal: the run's epoch */
     double loss;
-    uint64_t begin,
-        end; /* a deal: positions; empty: there are no more. Values: ns that the gradient waited for others' */
+    uint64_t begin, end; /* a deal: positions; empty: there are no more */
+    /* values: begin, ns that the gradient waited for others'; end, steps so far, of all */
     uint64_t
         life; /* of the worker: how often it was given up. Examples of an earlier life were dealt to others */
 } yk__down;

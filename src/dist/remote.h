@@ -10,6 +10,16 @@
  * batch's different keys (a bias has place 0), and a view of just these parameters: it all fits into a cache, and the
  * gradient is a vector that short. Depth, the number of batches that are asked for ahead, is 1 in step and 2 otherwise.
  *
+ * With local steps (changes.h) a worker asks for the parameters of several batches at once, with their optimizer state, and
+ * pushes how these have changed:
+ *
+ *     st = yk_remote_gather(r, &batch);            // for each batch of the round; sparse ones are copied
+ *     st = yk_remote_ask_gathered(r);
+ *     st = yk_remote_pull_values(r, &values, &n, &batches, &news);
+ *     ...                                          // steps on a copy of `values`, with yk_remote_batch(r, 0), 1, 2, ...
+ *     st = yk_remote_gather(r, &batch);            // those of the next round; none: there are no more
+ *     st = yk_remote_push_changes(r, steps, examples, loss);       // `values` hold the changes now
+ *
  * One thread. Every wait has a deadline and names the server.
  */
 #ifndef YK_DIST_REMOTE_H
@@ -28,16 +38,18 @@ typedef struct {
     int servers;
     const int *peer; /* [servers] where they are; NULL: ranks 0 .. servers - 1. Borrowed */
     bool sparse, in_step;
+    int arrays; /* local steps: weights and the arrays of the optimizer's state (changes.h); else 0 */
     size_t nparams;
     uint32_t bias_key; /* sparse: the key of the bias; UINT32_MAX: none */
     double silence;    /* seconds without a word from a server after which it is given up */
+    double alive;      /* seconds after which servers should hear from us that we are alive */
     yk_phases *phases; /* borrowed; NULL: nobody measures */
 } yk_remote_config;
 
 /* What the servers said with the last answer. */
 typedef struct {
-    uint64_t round,
-        examples; /* in step: rounds that are over; examples of the last one, 0: the epoch is over */
+    uint64_t round, steps; /* rounds that are over, or updates; steps so far, of all */
+    uint64_t examples;     /* in step: of the last round; 0: the epoch is over */
     double loss;
     bool stop;
 } yk_remote_news;
@@ -60,6 +72,19 @@ yk_status yk_remote_push(yk_remote *r, const yk_grad *g, const yk_batch *next);
 
 /* In step, after a push without `next`: waits for the end of the round. */
 yk_status yk_remote_round(yk_remote *r, yk_remote_news *news_out);
+
+/* Local steps, as above. One batch of a dense model is enough to ask for all parameters. */
+yk_status yk_remote_gather(yk_remote *r, const yk_batch *batch);
+void yk_remote_drop(yk_remote *r); /* what was gathered and not asked for yet */
+yk_status yk_remote_ask_gathered(yk_remote *r);
+/* [arrays][n], ours to change until the push */
+yk_status yk_remote_pull_values(yk_remote *r, float **values_out, size_t *n_out, size_t *batches_out,
+                                yk_remote_news *news_out);
+yk_batch yk_remote_batch(const yk_remote *r, size_t i); /* of what was pulled last */
+/* Together with the asking for what was gathered, if anything was. No steps: there was nothing left to train on. */
+yk_status yk_remote_push_changes(yk_remote *r, uint64_t steps, uint64_t examples, double loss);
+/* To be called now and then while one computes for long: servers hear that it goes on. */
+yk_status yk_remote_alive(yk_remote *r);
 
 /* Not in step: the next run of examples from server 0; asked for ahead. Empty: there are no more; or, without `wait`, none
  * now, but a worker may be lost and leave some. `wait` only when nothing is under way, or one waits for oneself. */

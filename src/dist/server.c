@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { PATIENCE = 10 }; /* a worker may be silent for so many times its longest step */
-static const double tick_seconds = 0.02, alive_seconds = 1.0;
+static const double tick_seconds = 0.02;
 
 static yk_status sender(yk_server *s, int peer, yk__client **out)
 {
@@ -29,12 +29,13 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
     s->chief = s->me == 0;
     s->piece = yk__piece_size(config->nparams, config->sparse, s->me, config->servers);
     s->w = yk_store_raw(config->table).live.w;
+    s->arrays = config->local_steps ? yk_changes_arrays(config->table) : 1;
     s->client = yk_alloc(YK__MOST_WORKERS, sizeof *s->client, "the workers");
     bool ok = s->client != NULL;
     if (ok && config->in_step && !config->sparse)
-        ok = (s->sum = yk_alloc(s->piece, sizeof *s->sum, "the gradients")) != NULL;
+        ok = (s->sum = yk_alloc(s->piece * (size_t)s->arrays, sizeof *s->sum, "the gradients")) != NULL;
     if (ok && config->in_step && config->sparse)
-        ok = yk_merger_init(&s->merged, 64) == YK_OK;
+        ok = yk_changes_init(&s->sums, s->arrays) == YK_OK;
     if (!ok) {
         yk_server_free(s);
         return YK_ESYSTEM;
@@ -57,256 +58,10 @@ void yk_server_free(yk_server *s)
             free(s->client[i].pull[p].out);
         }
     }
-    yk_merger_fini(&s->merged);
+    yk_changes_fini(&s->sums);
     yk_free(s->client);
     yk_free(s->sum);
     yk_free(s);
-}
-
-/* ---- answers ---- */
-
-/* Steps that the slowest worker has sent. */
-static uint64_t slowest(const yk_server *s)
-{
-    uint64_t least = UINT64_MAX;
-    for (int i = 0; i < s->nclients; i++)
-        if (s->client[i].here && !s->client[i].idle && s->client[i].pushes < least)
-            least = s->client[i].pushes;
-    return least;
-}
-
-static bool may_answer(const yk_server *s, const yk__client *c, const yk__pull *p)
-{
-    const uint64_t k = s->config.staleness;
-    if (s->config.in_step)
-        return !(p->of_push && c->pushed);         /* its gradient has become part of the parameters */
-    if (k == YK_ASYNC || s->stopping || !s->chief) /* a worker needs the answers of all: server 0 is enough */
-        return true;
-    const uint64_t least = slowest(s);
-    return least >= UINT64_MAX - k || least + k >= (uint64_t)p->number + 1;
-}
-
-static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
-{
-    const size_t n = s->config.sparse ? p->n
-                     : p->n           ? s->piece
-                                      : 0,
-                 bytes = sizeof(yk__down) + n * sizeof(float);
-    bool sent;
-    yk_status st = yk_comm_test(s->config.comm, &p->op, &sent);
-    if (st || !sent)
-        return st;
-    char *grown = yk_grow(p->out, &p->out_cap, bytes, 1, "an answer");
-    if (!grown)
-        return YK_ESYSTEM;
-    p->out = grown;
-    yk__down *down = (yk__down *)(void *)p->out;
-    *down = (yk__down){.magic = YK__MAGIC,
-                       .life = c->life,
-                       .kind = YK__DOWN_VALUES,
-                       .flags = s->stopping ? YK__STOP : 0,
-                       .pull = p->number,
-                       .n = (uint32_t)n,
-                       .round = s->config.in_step ? s->round : s->updates,
-                       .examples = s->round_examples,
-                       .loss = s->round_loss,
-                       .begin = p->of_push ? (uint64_t)(c->kept * 1e9) : 0};
-    float *values = (float *)(void *)(down + 1);
-    if (s->config.sparse)
-        yk_store_read(s->config.table, p->key, n, values);
-    else
-        memcpy(values, s->w, n * sizeof *values);
-    p->owed = false;
-    p->updates_then = s->updates;
-    p->own_then = c->pushes;
-    return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_PULL, p->out, bytes, &p->op);
-}
-
-static yk_status answer_all(yk_server *s, double now)
-{
-    const yk_server_hooks *h = &s->config.hooks;
-    const bool held =
-        s->chief && s->config.in_step && h->hold && h->hold(h->context); /* they are told that we are alive */
-    if (!held)
-        for (int i = 0; i < s->nclients; i++) {
-            yk__client *c = &s->client[i];
-            /* by number: a worker waits for the oldest */
-            for (yk__pull *p = c->pull; c->here && p < c->pull + YK__OUTSTANDING; p++)
-                if (p->owed && may_answer(s, c, p)) {
-                    yk_status st = answer(s, c, p);
-                    if (st)
-                        return st;
-                }
-        }
-    for (int i = 0; now > 0.0 && i < s->nclients; i++) {
-        yk__client *c = &s->client[i];
-        bool owed = false, done;
-        for (int p = 0; p < YK__OUTSTANDING; p++)
-            owed |= c->pull[p].owed;
-        if (!c->here || !owed || now - c->alive_at < alive_seconds)
-            continue;
-        yk_status st = yk_comm_test(s->config.comm, &c->alive_op, &done);
-        if (st)
-            return st;
-        c->alive_at = now;
-        c->alive = (yk__down){.magic = YK__MAGIC, .kind = YK__DOWN_ALIVE};
-        if (done && (st = yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_CONTROL, &c->alive,
-                                       sizeof c->alive, &c->alive_op)))
-            return st;
-    }
-    return YK_OK;
-}
-
-/* ---- gradients ---- */
-
-static const float *values_of(const yk__client *c)
-{
-    return (const float *)(const void *)(c->in + sizeof(yk__up));
-}
-
-static yk__pull *pull_of(yk__client *c, uint32_t number)
-{
-    return &c->pull[number % YK__OUTSTANDING];
-}
-
-/* A gradient of `examples` as the store takes it: pairs that are borrowed, or a dense piece. */
-static yk_status apply(yk_server *s, uint64_t examples, double loss, const yk_merger *pairs, float *dense)
-{
-    yk_grad g = {
-        .examples = (size_t)examples, .loss = loss, .bias_key = UINT32_MAX, .pairs = pairs, .dense = dense};
-    yk_step_result result;
-    yk_status st = yk_store_push(s->config.table, 0, &g);
-    return st ? st : yk_store_clock(s->config.table, 0, &result);
-}
-
-static void count_staleness(yk_server *s, const yk__client *c, const yk__pull *p)
-{
-    const uint64_t late = (s->updates - p->updates_then) - (c->pushes - p->own_then);
-    const int bucket = late == 0 ? 0 : 64 - __builtin_clzll(late);
-    s->staleness.bucket[bucket < YK_STALENESS_BUCKETS ? bucket : YK_STALENESS_BUCKETS - 1]++;
-    s->staleness.observed++;
-    s->staleness.max = (double)late > s->staleness.max ? (double)late : s->staleness.max;
-    s->stale_sum += (double)late;
-}
-
-static yk_status updated(yk_server *s, uint64_t examples, double loss)
-{
-    const yk_server_hooks *h = &s->config.hooks;
-    s->updates++;
-    yk_status st = s->chief && h->updated
-                       ? h->updated(h->context, yk_store_steps(s->config.table), examples, loss)
-                       : YK_OK;
-    if (!st && s->chief && h->stop && h->stop(h->context))
-        s->stopping = true;
-    return st;
-}
-
-/* Not in step: at once. */
-static yk_status take_gradient(yk_server *s, yk__client *c, const yk__up *up)
-{
-    yk__pull *p = pull_of(c, up->push_of);
-    s->one = (yk_merger){.n = up->npush, .key = p->key, .value = (float *)(void *)(c->in + sizeof *up)};
-    count_staleness(s, c, p);
-    memcpy(c->place, up->place, sizeof c->place);
-    c->pushes++;
-    c->examples += up->examples;
-    if (s->config.dealer)
-        yk_dealer_used(s->config.dealer, c->peer, up->examples);
-    yk_status st = apply(s, up->examples, up->loss, s->config.sparse ? &s->one : NULL,
-                         s->config.sparse ? NULL : s->one.value);
-    return st ? st : updated(s, up->examples, up->loss);
-}
-
-/* Who came last, and how long the others waited because of it. */
-static void blame_last(yk_server *s)
-{
-    const double now = yk_now();
-    yk__client *last = NULL;
-    double before = 0.0;
-    for (int i = 0; i < s->nclients; i++) {
-        yk__client *c = &s->client[i];
-        if (c->pushed_at == 0.0)
-            continue;
-        c->kept = now - c->pushed_at;
-        if (!last || c->pushed_at > last->pushed_at) {
-            before = last ? last->pushed_at : 0.0;
-            last = c;
-        } else if (c->pushed_at > before) {
-            before = c->pushed_at;
-        }
-    }
-    if (last && before > 0.0) {
-        last->waited += last->pushed_at - before;
-        last->came_last++;
-    }
-    for (int i = 0; i < s->nclients; i++)
-        s->client[i].pushed_at = 0.0;
-}
-
-/* In step: all that are here, in worker order, once. */
-static yk_status close_round(yk_server *s)
-{
-    uint64_t examples = 0;
-    double loss = 0.0;
-    size_t most = 1;
-    for (int i = 0; i < s->nclients; i++)
-        if (s->client[i].pushed)
-            most += ((const yk__up *)(const void *)s->client[i].in)->npush;
-    yk_status st = s->config.sparse ? yk_merger_reserve(&s->merged, most) : YK_OK;
-    if (st)
-        return st;
-    if (!s->config.sparse)
-        memset(s->sum, 0, s->piece * sizeof *s->sum);
-    for (int i = 0; i < s->nclients; i++) {
-        yk__client *c = &s->client[i];
-        const yk__up *up = (const yk__up *)(const void *)c->in;
-        const float *v = c->pushed ? values_of(c) : NULL;
-        if (!c->pushed)
-            continue;
-        c->pushed = false;
-        memcpy(c->place, up->place, sizeof c->place);
-        c->pushes++;
-        c->examples += up->examples;
-        examples += up->examples;
-        loss += up->loss;
-        if (!up->examples)
-            continue;
-        const uint32_t *key = pull_of(c, up->push_of)->key;
-        if (s->config.dealer)
-            yk_dealer_used(s->config.dealer, c->peer, up->examples);
-        if (s->config.sparse)
-            for (size_t k = 0; k < up->npush; k++)
-                yk_merger_add(&s->merged, key[k], v[k]);
-        else
-            for (size_t k = 0; k < s->piece; k++)
-                s->sum[k] += v[k];
-    }
-    blame_last(s);
-    s->round++;
-    s->round_examples = examples;
-    s->round_loss = loss;
-    if (!examples) { /* nobody had any: the end of an epoch is no step */
-        const yk_server_hooks *h = &s->config.hooks;
-        st = s->chief && h->epoch_over ? h->epoch_over(h->context) : YK_OK;
-        if (!st && s->chief && h->stop && h->stop(h->context))
-            s->stopping = true;
-        return st;
-    }
-    if ((st = apply(s, examples, loss, s->config.sparse ? &s->merged : NULL, s->sum)))
-        return st;
-    return updated(s, examples, loss);
-}
-
-static yk_status close_round_if_all(yk_server *s)
-{
-    int pushed = 0, expected = 0;
-    for (int i = 0; i < s->nclients; i++) {
-        pushed += s->client[i].pushed;
-        expected += s->client[i].here && !s->client[i].idle;
-    }
-    if (s->config.quorum && s->config.quorum < expected)
-        expected = s->config.quorum;
-    return pushed && pushed >= expected ? close_round(s) : YK_OK;
 }
 
 /* ---- what comes in ---- */
@@ -336,10 +91,9 @@ static yk_status deal(yk_server *s, yk__client *c, const yk__up *up)
 
 static yk_status take_step(yk_server *s, yk__client *c, const yk__up *up)
 {
-    yk_status st = YK_OK;
     c->idle = false;
     if (up->flags & YK__HAS_PULL) {
-        yk__pull *p = pull_of(c, up->pull);
+        yk__pull *p = &c->pull[up->pull % YK__OUTSTANDING];
         if (p->owed)
             return yk_fail(YK_ELOST, "rank %d asks for more than it was answered", c->peer);
         p->number = up->pull;
@@ -352,7 +106,7 @@ static yk_status take_step(yk_server *s, yk__client *c, const yk__up *up)
             if (!grown)
                 return YK_ESYSTEM;
             p->key = grown;
-            memcpy(p->key, values_of(c) + up->npush, up->npull * sizeof *p->key);
+            memcpy(p->key, yk__values_of(c) + up->npush, up->npull * sizeof *p->key);
         }
     }
     if (!(up->flags & YK__HAS_PUSH))
@@ -363,7 +117,7 @@ static yk_status take_step(yk_server *s, yk__client *c, const yk__up *up)
         return YK_OK;
     }
     if (!s->config.in_step)
-        return take_gradient(s, c, up);
+        return yk__take_push(s, c, up);
     if (up->round < s->round) { /* the round was over without it; it gets what there is now */
         s->late++;
         c->late++;
@@ -373,7 +127,18 @@ static yk_status take_step(yk_server *s, yk__client *c, const yk__up *up)
     }
     c->pushed = true;
     c->pushed_at = c->heard;
-    return st;
+    return YK_OK;
+}
+
+/* Does what it pushes fit what it pulled? */
+static bool makes_sense(const yk_server *s, const yk__client *c, const yk__up *up)
+{
+    const yk__pull *p = &c->pull[up->push_of % YK__OUTSTANDING];
+    const size_t n = (size_t)s->arrays * (s->config.sparse ? p->n : s->piece);
+    const uint64_t most = s->config.local_steps ? s->config.local_steps : 1;
+    if (!(up->flags & YK__HAS_PUSH) || !up->examples)
+        return up->npush == 0;
+    return up->npush == n && up->steps >= 1 && up->steps <= most;
 }
 
 static yk_status handle(yk_server *s, yk__client *c)
@@ -382,10 +147,7 @@ static yk_status handle(yk_server *s, yk__client *c)
     const size_t bytes = c->in_op.bytes;
     const uint32_t keys = s->config.sparse ? up->npull : 0;
     if (bytes < sizeof *up || up->magic != YK__MAGIC ||
-        bytes != sizeof *up + ((size_t)up->npush + keys) * 4 ||
-        ((up->flags & YK__HAS_PUSH) && !s->config.sparse && up->examples && up->npush != s->piece) ||
-        ((up->flags & YK__HAS_PUSH) && s->config.sparse && up->npush &&
-         up->npush != pull_of(c, up->push_of)->n))
+        bytes != sizeof *up + ((size_t)up->npush + keys) * 4 || !makes_sense(s, c, up))
         return yk_fail(YK_ELOST, "rank %d sent a message of %zu bytes that makes no sense", c->peer, bytes);
     if (up->kind != YK__UP_STEP)
         yk_comm_recount(s->config.comm, true, YK_FOR_PUSH, YK_FOR_CONTROL, bytes, 1);
@@ -400,6 +162,8 @@ static yk_status handle(yk_server *s, yk__client *c)
     c->heard = c->alive_at = now;
     if (!c->here && !c->bye && s->chief)
         yk_note("rank %d is back", c->peer);
+    if (!c->here && !c->bye)
+        yk__skip_missed(s, c);
     s->here += !c->here && !c->bye;
     c->here = true;
     c->lost = false;
@@ -590,17 +354,17 @@ yk_status yk_server_run(yk_server *s)
         double now = 0.0;
         st = listen_all(s, &busy);
         if (!st && s->config.in_step)
-            st = close_round_if_all(s);
+            st = yk__close_round_if_all(s);
         if (!busy && (idle % 64 == 0 || idle > 2000))
             now = yk_now();
         if (!st)
-            st = answer_all(s, now);
+            st = yk__answer_all(s, now);
         if (!st && now - ticked > tick_seconds) {
             ticked = now;
             st = look_for_lost(s, now);
             if (!st && s->door)
                 st = yk__let_in(s);
-            if (!st && s->chief && h->now_and_then)
+            if (!st && h->now_and_then)
                 st = h->now_and_then(h->context);
             if (!st && !s->config.in_step && s->chief && h->stop && h->stop(h->context))
                 s->stopping = true; /* in step only between two rounds: all must hear it in the same one */

@@ -9,7 +9,9 @@
  *
  * In step, a round is over when all workers have sent their gradients (or `quorum` of them: the late ones are counted
  * and thrown away); they are added in worker order and applied once. Otherwise a gradient is applied when it comes, and
- * the answer waits for the slowest worker as the staleness bound says. See messages.h for what travels.
+ * the answer waits for the slowest worker as the staleness bound says. With local steps workers apply their gradients
+ * themselves, to copies, and what is added up or applied here is how these have changed (changes.h); a step is then one of
+ * those, a round has as many as the worker that made most. See messages.h for what travels.
  *
  * It never waits for one peer. A worker that is silent for too long is given up: in step that is an error that names its
  * rank; otherwise its examples are dealt to others, and when it speaks again it is back. Workers may join while it runs
@@ -30,9 +32,10 @@ typedef struct {
     /* An update was made (in step: a round, applied once); `examples` of it, their summed loss. Answers to workers wait
      * until it has returned. */
     yk_status (*updated)(void *context, uint64_t steps, uint64_t examples, double loss);
-    yk_status (*epoch_over)(void *context);   /* in step: a round in which nobody had examples */
-    yk_status (*now_and_then)(void *context); /* some fifty times a second */
-    bool (*stop)(void *context);              /* shall all end? */
+    yk_status (*epoch_over)(void *context); /* in step: a round in which nobody had examples */
+    yk_status (*now_and_then)(
+        void *context);          /* some fifty times a second; also called on other servers that have it */
+    bool (*stop)(void *context); /* shall all end? */
     bool (*hold)(void *context); /* in step: shall answers wait? (something must be finished first) */
 } yk_server_hooks;
 
@@ -40,11 +43,12 @@ typedef struct {
     yk_comm *comm;
     int servers, workers;
     bool sparse;
-    size_t nparams;     /* of all servers together */
-    yk_store *table;    /* this server's part: a store for one worker; borrowed */
-    uint64_t staleness; /* as in store.h */
-    int quorum;         /* 0: all */
-    bool in_step;       /* one update per round; else one per gradient */
+    size_t nparams;       /* of all servers together */
+    yk_store *table;      /* this server's part: a store for one worker; borrowed */
+    uint64_t staleness;   /* as in store.h */
+    int quorum;           /* 0: all */
+    bool in_step;         /* one update per round; else one per gradient */
+    uint64_t local_steps; /* that a worker makes by itself, at most; 0: it sends each gradient */
     double
         silence; /* seconds without a word after which a worker is given up (longer where its steps are long) */
     double first_silence;  /* the same until its second message */
@@ -62,7 +66,7 @@ typedef struct {
 } yk_server_worker;
 
 typedef struct {
-    uint64_t steps, updates; /* rounds (in step) or updates; gradients that were applied */
+    uint64_t steps, updates; /* rounds (in step) or updates; since this process began */
     uint64_t late;           /* gradients that came too late for their round and were thrown away */
     uint64_t returned;       /* examples of lost workers that were dealt again */
     int workers, lost, joined;

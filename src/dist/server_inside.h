@@ -1,7 +1,10 @@
-/* Inside of a server: server.c serves, server_join.c lets others in, server_parts.c hands parameters over as a whole. */
+/* Inside of a server: server.c serves, server_answer.c answers, server_round.c makes of what workers send new parameters,
+ * server_join.c lets others in, server_parts.c hands parameters over as a whole. */
 #ifndef YK_DIST_SERVER_INSIDE_H
 #define YK_DIST_SERVER_INSIDE_H
 
+#include "base/mem.h"
+#include "dist/changes.h"
 #include "dist/messages.h"
 #include "dist/server.h"
 
@@ -25,6 +28,7 @@ typedef struct {
     bool here, bye, joined, lost, idle;               /* idle: waits for examples */
     double heard, longest, alive_at, pushed_at, kept; /* kept: seconds that its gradient waited for others' */
     uint64_t life, messages, pushes, examples, late, came_last;
+    uint64_t skipped; /* steps that the others made without it: nobody waits until it has made those, too */
     double waited;
     uint64_t place[YK__PLACE];
 
@@ -43,19 +47,41 @@ struct yk_server {
     int me;
     bool chief, over, stopping;
     size_t piece;
+    int arrays; /* that travel: with local steps the optimizer's state does */
     const float *w;
     yk__client *client;
     int nclients, here;
     uint64_t round, updates, late, returned;
     uint64_t round_examples; /* of the last round */
     double round_loss;
-    float *sum;       /* in step, dense */
-    yk_merger merged; /* in step, sparse */
-    yk_merger one;    /* a gradient as it came: borrowed arrays */
+    float *sum;      /* in step, dense: [arrays][piece] */
+    yk_changes sums; /* in step, sparse */
     yk_staleness staleness;
     double stale_sum;
     struct yk__door *door; /* NULL: nobody may join */
 };
+
+/* What came behind the head of a message. */
+static inline float *yk__values_of(const yk__client *c)
+{
+    return (float *)(void *)(c->in + sizeof(yk__up));
+}
+
+/* server_answer.c; now: 0 where nobody has looked at the clock */
+yk_status yk__answer_all(yk_server *s, double now);
+uint64_t yk__slowest(const yk_server *s); /* steps of the slowest worker that is there; UINT64_MAX: none is */
+
+/* One that comes, or comes back, begins where the slowest is. */
+static inline void yk__skip_missed(yk_server *s, yk__client *c)
+{
+    const uint64_t least = yk__slowest(s);
+    if (least != UINT64_MAX && least > c->skipped + c->pushes)
+        c->skipped = least - c->pushes;
+}
+
+/* server_round.c */
+yk_status yk__take_push(yk_server *s, yk__client *c, const yk__up *up); /* not in step */
+yk_status yk__close_round_if_all(yk_server *s);
 
 /* server_join.c */
 yk_status yk__let_in(yk_server *s);                                 /* one that waits at the door, if any */

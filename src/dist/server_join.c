@@ -68,7 +68,11 @@ yk_status yk__let_in(yk_server *s)
         return st;
     if (s->nclients == YK__MOST_WORKERS)
         return yk_fail(YK_ELOST, "more than %d workers", YK__MOST_WORKERS);
-    s->client[s->nclients++] = (yk__client){.peer = peer, .here = true, .joined = true, .heard = yk_now()};
+    yk__client *c = &s->client[s->nclients];
+    *c = (yk__client){.peer = peer, .joined = true, .heard = yk_now()};
+    yk__skip_missed(s, c);
+    c->here = true;
+    s->nclients++;
     s->here++;
     return YK_OK;
 }

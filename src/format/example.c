@@ -97,18 +97,16 @@ static bool walk_feature(sink *s, const uint8_t *p, size_t n)
     while (p < end) {
         uint64_t tag;
         size_t size;
-        if (!(p = yk__wire_tag(p, end, &tag)))
+        if (!(p = yk__wire_field(p, end, &tag, &span, &size)))
             return false;
+        if ((tag & 7) != YK__LEN || tag > YK__TAG(INTS, YK__LEN))
+            continue;
         int kind = (int)(tag >> 3);
-        if ((tag & 7) == YK__LEN && tag <= YK__TAG(INTS, YK__LEN)) {
-            if (s->kind != kind) /* one of three: another kind replaces, the same kind goes on */
-                s->count = 0, s->outside = false;
-            s->kind = kind;
-            if (!(p = yk__wire_span(p, end, &span, &size)) || !walk_list(s, span, size))
-                return false;
-        } else if (!(p = yk__wire_skip(p, end, tag))) {
+        if (s->kind != kind) /* one of three: another kind replaces, the same kind goes on */
+            s->count = 0, s->outside = false;
+        s->kind = kind;
+        if (!walk_list(s, span, size))
             return false;
-        }
     }
     return true;
 }
@@ -130,18 +128,12 @@ static bool walk_entry(sink *s, const uint8_t *p, size_t n, int *name_out)
     while (p < end) {
         uint64_t tag;
         size_t size;
-        if (!(p = yk__wire_tag(p, end, &tag)))
+        if (!(p = yk__wire_field(p, end, &tag, &span, &size)))
             return false;
-        if (tag == YK__TAG(1, YK__LEN) || tag == YK__TAG(2, YK__LEN)) {
-            if (!(p = yk__wire_span(p, end, &span, &size)))
-                return false;
-            if (tag == YK__TAG(1, YK__LEN))
-                *name_out = name_of(span, size);
-            else if (!walk_feature(s, span, size))
-                return false;
-        } else if (!(p = yk__wire_skip(p, end, tag))) {
+        if (tag == YK__TAG(1, YK__LEN))
+            *name_out = name_of(span, size);
+        else if (tag == YK__TAG(2, YK__LEN) && !walk_feature(s, span, size))
             return false;
-        }
     }
     return true;
 }
@@ -216,14 +208,9 @@ static bool take_features(slot slots[3], const uint8_t *p, size_t n)
     while (p < end) {
         uint64_t tag;
         size_t size;
-        if (!(p = yk__wire_tag(p, end, &tag)))
+        if (!(p = yk__wire_field(p, end, &tag, &span, &size)) ||
+            (tag == YK__TAG(1, YK__LEN) && !take_entry(slots, span, size)))
             return false;
-        if (tag == YK__TAG(1, YK__LEN)) {
-            if (!(p = yk__wire_span(p, end, &span, &size)) || !take_entry(slots, span, size))
-                return false;
-        } else if (!(p = yk__wire_skip(p, end, tag))) {
-            return false;
-        }
     }
     return true;
 }
@@ -384,14 +371,9 @@ yk_status yk_example_decode(const uint8_t *p, size_t n, uint64_t features, yk_ro
     while (p < end) {
         uint64_t tag;
         size_t size;
-        if (!(p = yk__wire_tag(p, end, &tag)))
+        if (!(p = yk__wire_field(p, end, &tag, &span, &size)) ||
+            (tag == YK__TAG(1, YK__LEN) && !take_features(slots, span, size)))
             return malformed();
-        if (tag == YK__TAG(1, YK__LEN)) {
-            if (!(p = yk__wire_span(p, end, &span, &size)) || !take_features(slots, span, size))
-                return malformed();
-        } else if (!(p = yk__wire_skip(p, end, tag))) {
-            return malformed();
-        }
     }
     int32_t label = 0;
     yk_status st = read_label(&slots[LABEL], &label);

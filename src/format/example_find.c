@@ -67,17 +67,15 @@ static bool walk_feature(yk_feature *f, const uint8_t *p, size_t n)
     while (p < end) {
         uint64_t tag;
         size_t size;
-        if (!(p = yk__wire_tag(p, end, &tag)))
+        if (!(p = yk__wire_field(p, end, &tag, &span, &size)))
             return false;
-        if ((tag & 7) == YK__LEN && tag <= YK__TAG(YK_FEATURE_INTS, YK__LEN)) {
-            yk_feature_kind kind = (yk_feature_kind)(tag >> 3);
-            if (f->kind != kind) /* one of three: another kind replaces, the same kind goes on */
-                *f = (yk_feature){.name = f->name, .kind = kind};
-            if (!(p = yk__wire_span(p, end, &span, &size)) || !walk_list(f, span, size))
-                return false;
-        } else if (!(p = yk__wire_skip(p, end, tag))) {
+        if ((tag & 7) != YK__LEN || tag > YK__TAG(YK_FEATURE_INTS, YK__LEN))
+            continue;
+        yk_feature_kind kind = (yk_feature_kind)(tag >> 3);
+        if (f->kind != kind) /* one of three: another kind replaces, the same kind goes on */
+            *f = (yk_feature){.name = f->name, .kind = kind};
+        if (!walk_list(f, span, size))
             return false;
-        }
     }
     return true;
 }
@@ -90,17 +88,12 @@ static bool walk_entry(yk_feature *features, size_t nfeatures, const uint8_t *p,
     yk_feature found = {0};
     while (p < end) {
         uint64_t tag;
-        if (!(p = yk__wire_tag(p, end, &tag)))
+        if (!(p = yk__wire_field(p, end, &tag, &span, &size)))
             return false;
-        if (tag == YK__TAG(1, YK__LEN)) {
-            if (!(p = yk__wire_span(p, end, &name, &name_size)))
-                return false;
-        } else if (tag == YK__TAG(2, YK__LEN)) {
-            if (!(p = yk__wire_span(p, end, &span, &size)) || !walk_feature(&found, span, size))
-                return false;
-        } else if (!(p = yk__wire_skip(p, end, tag))) {
+        if (tag == YK__TAG(1, YK__LEN))
+            name = span, name_size = size;
+        else if (tag == YK__TAG(2, YK__LEN) && !walk_feature(&found, span, size))
             return false;
-        }
     }
     for (size_t i = 0; i < nfeatures; i++)
         if (strlen(features[i].name) == name_size && !memcmp(features[i].name, name, name_size)) {
@@ -116,14 +109,9 @@ static bool walk_features(yk_feature *features, size_t nfeatures, const uint8_t 
     while (p < end) {
         uint64_t tag;
         size_t size;
-        if (!(p = yk__wire_tag(p, end, &tag)))
+        if (!(p = yk__wire_field(p, end, &tag, &span, &size)) ||
+            (tag == YK__TAG(1, YK__LEN) && !walk_entry(features, nfeatures, span, size)))
             return false;
-        if (tag == YK__TAG(1, YK__LEN)) {
-            if (!(p = yk__wire_span(p, end, &span, &size)) || !walk_entry(features, nfeatures, span, size))
-                return false;
-        } else if (!(p = yk__wire_skip(p, end, tag))) {
-            return false;
-        }
     }
     return true;
 }
@@ -133,15 +121,12 @@ yk_status yk_example_find(const uint8_t *p, size_t n, yk_feature *features, size
     const uint8_t *end = p + n, *span;
     for (size_t i = 0; i < nfeatures; i++)
         features[i] = (yk_feature){.name = features[i].name};
-    while (p && p < end) {
+    while (p < end) {
         uint64_t tag;
         size_t size;
-        if (!(p = yk__wire_tag(p, end, &tag)))
-            break;
-        if (tag != YK__TAG(1, YK__LEN))
-            p = yk__wire_skip(p, end, tag);
-        else if ((p = yk__wire_span(p, end, &span, &size)) && !walk_features(features, nfeatures, span, size))
-            p = NULL;
+        if (!(p = yk__wire_field(p, end, &tag, &span, &size)) ||
+            (tag == YK__TAG(1, YK__LEN) && !walk_features(features, nfeatures, span, size)))
+            return yk_fail(YK_EDATA, "this is no well-formed tf.train.Example");
     }
-    return p ? YK_OK : yk_fail(YK_EDATA, "this is no well-formed tf.train.Example");
+    return YK_OK;
 }

@@ -6,13 +6,10 @@
  *     | tag                          | 4 bytes                   type 5
  *
  *     while (p < end) {
- *         if (!(p = yk__wire_tag(p, end, &tag)))
+ *         if (!(p = yk__wire_field(p, end, &tag, &span, &n)))
  *             return malformed();
  *         if (tag == YK__TAG(1, YK__LEN))
- *             p = yk__wire_span(p, end, &span, &n);             // borrowed
- *         else
- *             p = yk__wire_skip(p, end, tag);
- *         if (!p) ...
+ *             use(span, n);                                     // borrowed
  *     }
  *
  * Every function returns the place behind what it read, NULL where that is malformed. Pure; any thread.
@@ -82,6 +79,17 @@ static inline const uint8_t *yk__wire_skip(const uint8_t *p, const uint8_t *end,
     default:
         return NULL;
     }
+}
+
+/* A whole field: its tag, and the span of a LEN field; that of others is empty, their value is passed over. */
+static inline const uint8_t *yk__wire_field(const uint8_t *p, const uint8_t *end, uint64_t *tag,
+                                            const uint8_t **span, size_t *n)
+{
+    *span = p;
+    *n = 0;
+    if (!(p = yk__wire_tag(p, end, tag)))
+        return NULL;
+    return (*tag & 7) == YK__LEN ? yk__wire_span(p, end, span, n) : yk__wire_skip(p, end, *tag);
 }
 
 #endif

@@ -50,6 +50,14 @@ static yk_status fail_at(const char *text, size_t at, const char *why)
                    (int)(column + (begin ? 3 : 0)), "", why);
 }
 
+static bool is_name(const char *text)
+{
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(text, known[i].name) == 0)
+            return true;
+    return false;
+}
+
 /* The layer list of a name, or the text itself. Caller frees. */
 static char *expand(const char *text, uint32_t classes)
 {
@@ -165,17 +173,12 @@ static yk_status end_without_border(yk__net *net)
     return l->ops->shape(l, &net->edge[last], &net->edge[net->nedges++]);
 }
 
-yk_status yk__net_parse(const char *text, const yk_model_shape *shape, yk__net *net)
+/* All layers, for pictures of this shape. */
+static yk_status add_layers(yk__net *net, const char *list, yk__edge input)
 {
-    char *list = expand(text, shape->classes);
-    if (!list)
-        return yk_fail_memory(strlen(text), "a layer list");
-    net->text = list;
-    if (shape->kind == YK_ROWS_SPARSE && !one_word(list)) /* else it is a word that nobody knows, see below */
-        return yk_fail(YK_EUSAGE,
-                       "networks take dense data (images); for sparse data there is --model logreg");
-    net->edge[0] = (yk__edge){.channels = shape->channels, .height = shape->height, .width = shape->width};
+    net->edge[0] = input;
     net->nedges = 1;
+    net->nlayers = 0;
     yk_status st = YK_OK;
     for (const char *p = list; !st && p;) {
         const char *comma = strchr(p, ',');
@@ -190,6 +193,38 @@ yk_status yk__net_parse(const char *text, const yk_model_shape *shape, yk__net *
         free(piece);
         p = comma ? comma + 1 : NULL;
     }
+    return st;
+}
+
+/* Whoever wrote a name has not written the list that an error would point into: says what pictures the network needs. */
+static yk_status explain_name(yk__net *net, const char *name, yk__edge input)
+{
+    enum { MOST = 1024 };
+    yk__edge square = input;
+    for (square.height = square.width = 1; add_layers(net, net->text, square) && square.width < MOST;)
+        square.height = ++square.width;
+    if (input.height >= square.height && input.width >= square.width)
+        return add_layers(net, net->text, input); /* it is something else */
+    return yk_fail(
+        YK_EUSAGE,
+        "--model %s needs pictures of at least %zux%zu pixels, but these have %zux%zu; take larger "
+        "ones (encoded pictures: add ?size=%zu or more to --data), or a smaller network",
+        name, square.height, square.width, input.height, input.width, square.height);
+}
+
+yk_status yk__net_parse(const char *text, const yk_model_shape *shape, yk__net *net)
+{
+    const yk__edge input = {.channels = shape->channels, .height = shape->height, .width = shape->width};
+    char *list = expand(text, shape->classes);
+    if (!list)
+        return yk_fail_memory(strlen(text), "a layer list");
+    net->text = list;
+    if (shape->kind == YK_ROWS_SPARSE && !one_word(list)) /* else it is a word that nobody knows, see below */
+        return yk_fail(YK_EUSAGE,
+                       "networks take dense data (images); for sparse data there is --model logreg");
+    yk_status st = add_layers(net, list, input);
+    if (st == YK_EUSAGE && is_name(text))
+        st = explain_name(net, text, input);
     const yk__edge *last = &net->edge[net->nedges - 1];
     if (!st && yk__edge_size(last) != shape->classes) {
         char why[256];

@@ -164,6 +164,7 @@ static void table_of_runs(const yk_compare *c, yk_table *t)
     *t = (yk_table){.id = "runs", .title = "All runs"};
     yk_table_words(t, "run", NULL);
     option_columns o = add_options(c, t, except);
+    yk_table_words(t, "ended", "by a failure, a signal, or without a word");
     add_results(t, SPEED);
     add_results(t, LEARNT);
     add_target(c, t, 0);
@@ -184,6 +185,7 @@ static void table_of_runs(const yk_compare *c, yk_table *t)
         yk_table_row(t, (int)i);
         yk_table_text(t, c->run[i].name);
         put_options(c, t, &o, i);
+        yk_table_text(t, f->failed ? "failed" : f->interrupted ? "stopped" : f->ended ? "" : "no summary");
         put_results(c, t, SPEED, &one);
         put_results(c, t, LEARNT, &one);
         put_target(c, t, &one);

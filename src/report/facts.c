@@ -202,6 +202,8 @@ void yk_facts_of(const yk_run *r, yk_facts *out)
     f->share = yk_summary_number(r, "bottleneck.share");
     f->ended = r->summary != NULL;
     f->interrupted = yk_summary_number(r, "interrupted") > 0.0;
+    f->failed = (said = yk_summary_text(r, "state")) && !strcmp(said, "failed");
+    f->error = f->failed ? yk_summary_text(r, "error") : NULL;
     if (!f->diverged)
         yk_flat_find(&r->eval, &f->flat);
 }

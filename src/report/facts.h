@@ -40,9 +40,10 @@ typedef struct {
     double sent, received;       /* by the program itself */
     double stale_mean;           /* updates by others between reading and writing */
     const char *verdict, *bottleneck, *advice;
-    double share; /* of the time that the bottleneck costs */
-    bool ended, interrupted, diverged;
-    double phase[YK_AT_COUNT]; /* part of the workers' time; NAN: not known */
+    double share;                              /* of the time that the bottleneck costs */
+    bool ended, interrupted, diverged, failed; /* ended: it has left a summary */
+    const char *error;                         /* of one that failed */
+    double phase[YK_AT_COUNT];                 /* part of the workers' time; NAN: not known */
     yk_flat flat;
 } yk_facts;
 

@@ -66,18 +66,27 @@ yk_status yk__groups_make(yk_compare *c)
     return st;
 }
 
+/* Does the i-th count in the mean? One that failed does only where all of them did. */
+static bool counts(const yk_compare *c, const yk_config_group *g, size_t i)
+{
+    bool all_failed = true;
+    for (size_t k = 0; k < g->n; k++)
+        all_failed &= c->facts[g->run[k]].failed;
+    return all_failed || !c->facts[g->run[i]].failed;
+}
+
 double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out)
 {
     double sum = 0.0, squares = 0.0, n = 0.0;
     for (size_t i = 0; i < g->n; i++) {
         double x = fact(&c->facts[g->run[i]], offset);
-        if (isfinite(x))
+        if (isfinite(x) && counts(c, g, i))
             sum += x, n++;
     }
     double mean = n > 0.0 ? sum / n : NAN;
     for (size_t i = 0; i < g->n; i++) {
         double x = fact(&c->facts[g->run[i]], offset) - mean;
-        if (isfinite(x))
+        if (isfinite(x) && counts(c, g, i))
             squares += x * x;
     }
     if (spread_out)

@@ -183,9 +183,13 @@ static yk_status of_run(yk_guards *g, const yk_compare *c, size_t i)
         st = busy(g, r, (int)i);
     if (!st)
         st = too_short(g, c, i);
-    if (!st && !f->ended)
+    if (!st && f->failed)
+        st = add(g, YK_GUARD_FAILED, (int)i, "at step %.0f: %s", isfinite(f->steps) ? f->steps : 0.0,
+                 f->error ? f->error : "it did not say why");
+    else if (!st && !f->ended)
         st = add(g, YK_GUARD_UNENDED, (int)i,
-                 "has no summary.json: it still runs, was killed, or is of an older version");
+                 "ended without a summary (there is no summary.json): it was killed, still runs, or is of an "
+                 "older version");
     else if (!st && f->interrupted)
         st = add(g, YK_GUARD_UNENDED, (int)i, "was interrupted after %.4g epochs", f->epochs);
     if (!st && r->bad_lines)

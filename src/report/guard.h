@@ -15,6 +15,9 @@
 
 /* kind, title, what to do, words by which a run's own text on the same matter is known */
 #define YK_GUARD_LIST(X)                                                                                     \
+    X(FAILED, "Failed",                                                                                      \
+      "Its numbers are those up to there, and do not compare with those of runs that came to their end.",    \
+      "")                                                                                                    \
     X(DIVERGED, "The loss is no longer a number",                                                            \
       "Training diverged: its results say nothing. Lower the learning rate.", "diverged|not a number")       \
     X(MAJORITY, "Accuracy no better than the commonest class",                                               \

@@ -134,6 +134,16 @@ static void held_back(const yk_compare *c, yk_text *out)
         yk_text_add(out, ".</li>");
 }
 
+static void failed_runs(const yk_compare *c, yk_text *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->n; i++)
+        n += c->facts[i].failed;
+    if (n)
+        yk_text_print(out, "<li>%zu of %zu runs failed, and %s left out above.</li>", n, c->n,
+                      n == 1 ? "is" : "are");
+}
+
 static void flat_runs(const yk_compare *c, yk_text *out)
 {
     size_t n = 0;
@@ -177,6 +187,7 @@ static void verdict(const yk_page *p, yk_text *out)
             yk_text_add(out, "</small></dd></div>");
         }
         yk_text_add(out, "</dl><ul class=\"says\">");
+        failed_runs(c, out);
         held_back(c, out);
         flat_runs(c, out);
         yk_text_add(out, "</ul>");

@@ -19,6 +19,12 @@ void yk__page_verdict(const yk_run *r, const yk_facts *f, yk_text *out)
 {
     const json_t *estimates = r->summary ? yk_summary_at(r->summary, "bottleneck.estimates") : NULL, *e;
     size_t i, n = 0;
+    if (f->failed) {
+        yk_text_print(out, "<p class=\"kind bad\">Failed at step %.0f", isfinite(f->steps) ? f->steps : 0.0);
+        yk_text_add(out, "</p><p class=\"say\">");
+        sentence(f->error ? f->error : "it did not say why", out);
+        yk_text_add(out, "</p>");
+    }
     if (f->bottleneck) {
         bool none = !strcmp(f->bottleneck, "none");
         yk_text_print(out, "<p class=\"kind\">%s", none ? "Nothing held it back" : "Held back by ");
@@ -172,14 +178,21 @@ static void processes(const yk_page *p, size_t i, yk_text *out)
         const yk_run_worker *w = NULL;
         for (size_t m = 0; m < r->workers; m++)
             w = r->worker[m].rank == number ? &r->worker[m] : w;
-        const char *role = json_string_value(json_object_get(o, "role")),
+        const char *said = json_string_value(json_object_get(o, "role")),
                    *host = json_string_value(json_object_get(o, "host"));
+        char role[48];
+        snprintf(role, sizeof role, "%.16s%s%s",
+                 said ? said
+                 : w  ? w->role
+                      : "",
+                 json_is_true(json_object_get(o, "joined")) ? ", joined" : "",
+                 json_is_true(json_object_get(o, "lost")) ? ", lost" : "");
         double cpu = field(o, "cpu_mean"), peak = field(o, "cpu_peak"), rss = field(o, "rss_peak"),
                sent = field(o, "bytes_sent"), received = field(o, "bytes_received"),
                steps = field(o, "steps");
         yk_table_row(&t, -1);
         yk_table_number(&t, number, NAN);
-        yk_table_text(&t, role ? role : w ? w->role : "");
+        yk_table_text(&t, role);
         yk_table_text(&t, host ? host : w ? w->host : "");
         yk_table_number(&t, w && !isfinite(steps) ? w->last.steps : steps, NAN);
         yk_table_number(&t, field(o, "examples"), NAN);
@@ -301,9 +314,13 @@ static void summary_line(const yk_facts *f, yk_text *out)
 {
     char s[YK_UNIT_ROOM];
     const char *between = "";
+    if (f->failed) {
+        yk_text_add(out, "failed");
+        between = " \u00b7 ";
+    }
     if (isfinite(f->test_accuracy)) {
         yk_unit_text(YK_UNIT_SHARE, f->test_accuracy, s);
-        yk_text_print(out, "%s", s);
+        yk_text_print(out, "%s%s", between, s);
         between = " \u00b7 ";
     }
     if (isfinite(f->seconds)) {

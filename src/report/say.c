@@ -20,7 +20,8 @@ static size_t best_run(const yk_compare *c, size_t offset, double sign)
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < c->n; i++) {
         double x = sign * fact(&c->facts[i], offset);
-        if (isfinite(x) && (best == SIZE_MAX || x > sign * fact(&c->facts[best], offset)))
+        if (isfinite(x) && !c->facts[i].failed &&
+            (best == SIZE_MAX || x > sign * fact(&c->facts[best], offset)))
             best = i;
     }
     return best;
@@ -61,7 +62,7 @@ static void say_best(yk_compare *c)
     size_t first = SIZE_MAX, never = 0;
     double soonest = INFINITY;
     for (size_t i = 0; isfinite(c->target) && i < c->n; i++) {
-        double s = yk_run_reaches(&c->run[i], c->target);
+        double s = c->facts[i].failed ? INFINITY : yk_run_reaches(&c->run[i], c->target);
         never += !isfinite(s);
         if (s < soonest)
             soonest = s, first = i;

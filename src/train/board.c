@@ -98,7 +98,7 @@ yk_status yk__board_open(yk__trainer *t, const char *run_dir)
     yk_status st = YK_OK;
     for (; !st && b->n < n; b->n += !st) {
         char *path;
-        if (asprintf(&path, "%s/worker-%d", run_dir, t->cluster.rank + b->n) < 0)
+        if (asprintf(&path, "%s/worker-%d", run_dir, t->number + b->n) < 0)
             return yk_fail_memory(64, "a path");
         st = yk_events_create(path, &b->events[b->n]);
         free(path);

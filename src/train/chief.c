@@ -33,6 +33,7 @@ typedef struct {
     look look;
     bool due_eval, due_save; /* in step: a look that has to wait for the one before */
     uint64_t used;           /* in step: positions of the epoch */
+    double looked;           /* at the other servers */
     bool streams;
 } chief;
 
@@ -205,12 +206,13 @@ static yk_status updated(void *context, uint64_t steps, uint64_t examples, doubl
     yk__trainee *me = &t->trainee[0];
     if (!(loss <= yk__most_loss * (double)examples))
         return yk__diverged(t, "the training loss", loss / (double)examples, steps);
+    const uint64_t made = steps - t->step; /* more than one with local steps */
     t->step = steps;
     me->examples += examples;
     me->period_loss += loss;
     me->period_examples += examples;
-    c->used += (uint64_t)t->workers * t->batch;
-    yk_phases_done(me->phases, 1, examples);
+    c->used += made * (uint64_t)t->workers * t->batch;
+    yk_phases_done(me->phases, made, examples);
     yk__journal_progress(t, loss / (double)examples);
     if (t->in_step)
         return due_in_step(c, false);
@@ -229,10 +231,33 @@ static yk_status epoch_over(void *context)
     return due_in_step(c, true);
 }
 
+/* Before workers that wait for a dead server look dead to us. */
+static yk_status look_for_servers(chief *c, double now)
+{
+    const yk__cluster *k = &c->t->cluster;
+    if (now - c->looked < 0.25)
+        return YK_OK;
+    c->looked = now;
+    for (int i = 1; i < k->servers; i++)
+        if (yk_comm_dead(k->comm, i))
+            return yk_fail(YK_ELOST, "server %d (rank %d) has died", i, i);
+    return YK_OK;
+}
+
 static yk_status now_and_then(void *context)
 {
+    yk_status st = look_for_servers(context, yk_now());
+    if (st)
+        return st;
     yk__observe_traffic(((chief *)context)->t);
     return look_after(context, false);
+}
+
+/* The other servers. */
+static yk_status tell(void *context)
+{
+    yk__observe_traffic(((chief *)context)->t);
+    return YK_OK;
 }
 
 static bool hold(void *context)
@@ -246,8 +271,10 @@ yk_status yk__serve(yk__trainer *t)
     yk__cluster *k = &t->cluster;
     chief c = {.t = t, .streams = k->rank == 0 && k->place_kind == 3, .used = t->used};
     const yk_server_hooks hooks = {&c, updated, epoch_over, now_and_then, stop, hold};
-    if (k->rank != 0)
+    if (k->rank != 0) {
+        yk_server_hook(k->server, &(yk_server_hooks){.context = &c, .now_and_then = tell});
         return yk_server_run(k->server);
+    }
     yk_server_hook(k->server, &hooks);
     const bool nothing = stop(&c) && !*t->stop;
     if (nothing)

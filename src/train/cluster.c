@@ -7,10 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
-
-enum { YK__TAG_REPORT = 13 };
 
 void (*yk_train_begun)(int workers);
 
@@ -31,7 +28,7 @@ static yk_status check_world(const yk__trainer *t)
     return YK_OK;
 }
 
-/* Sparse models and asynchronous training have servers, unless one says otherwise. */
+/* Sparse models and asynchronous training have servers, unless one says otherwise; averaging every so many steps needs none. */
 static yk_status servers_of(yk__trainer *t, int *out)
 {
     const yk_config *c = t->config;
@@ -48,7 +45,7 @@ static yk_status servers_of(yk__trainer *t, int *out)
         sparse = s->kind == YK_ROWS_SPARSE;
         yk_source_free(s);
     }
-    *out = c->local_steps == 0 && (sparse || t->result->staleness != 0 || c->quorum);
+    *out = (sparse && !c->local_steps) || t->result->staleness != 0 || c->quorum;
     return YK_OK;
 }
 
@@ -71,10 +68,12 @@ static yk_status check_roles(const yk__trainer *t)
         return yk_fail(YK_EUSAGE, "--quorum %lld of %d workers", (long long)c->quorum, workers);
     if (c->quorum && t->result->staleness != 0)
         return yk_fail(YK_EUSAGE, "--quorum is for --mode sync: asynchronous steps wait for nobody");
-    if (c->local_steps && t->cluster.servers)
-        return yk_fail(YK_EUSAGE, "--local-steps averages replicas: it goes with --servers 0");
-    if (c->local_steps && t->result->staleness != 0)
-        return yk_fail(YK_EUSAGE, "--local-steps is synchronous: all average after the same step");
+    if (c->local_steps && t->result->staleness != 0 && t->result->staleness < (uint64_t)c->local_steps)
+        return yk_fail(
+            YK_EUSAGE,
+            "--staleness %llu cannot hold with --local-steps %lld: nobody sees those steps before they "
+            "are over; the bound must be %lld or more",
+            (unsigned long long)t->result->staleness, (long long)c->local_steps, (long long)c->local_steps);
     if (c->workers != 1 && c->workers != workers)
         return yk_fail(
             YK_EUSAGE,
@@ -193,7 +192,12 @@ yk_status yk__cluster_stores(yk__trainer *t, const yk_store_config *whole)
                               .nparams = t->model->nparams,
                               .bias_key = t->model->sparse ? t->model->bias_key : UINT32_MAX,
                               .silence = k->silence + 1.0,
+                              .alive = k->silence / 8.0,
+                              .arrays =
+                                  t->config->local_steps ? 1 + yk_optim_rule_of(t->optim.kind)->slots : 0,
                               .phases = t->phases};
+        k->copy = *whole;
+        k->copy.keymap = NULL; /* a sparse copy has numbers of its own */
         if (t->model->sparse && t->model->bias_key != UINT32_MAX)
             t->model->bias_key = 0; /* batches are renamed: that is its place in each */
         return yk_remote_create(&c, &k->remote);
@@ -217,6 +221,7 @@ yk_status yk__cluster_stores(yk__trainer *t, const yk_store_config *whole)
                           .table = t->store,
                           .staleness = t->result->staleness,
                           .quorum = (int)t->config->quorum,
+                          .local_steps = (uint64_t)t->config->local_steps,
                           .in_step = t->result->staleness == 0,
                           .silence = t->result->staleness ? k->silence / 2.0
                                                           : k->silence, /* then it costs less to be wrong */
@@ -332,128 +337,6 @@ yk_status yk__save_replicas(yk__trainer *t, double seconds)
         st = yk__save(t, t->store, &p);
     yk_free(p.place);
     return st;
-}
-
-/* ---- the end ---- */
-
-static void report_of(yk__trainer *t, yk_rank_report *out)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    *out = (yk_rank_report){.role = t->cluster.role,
-                            .steps = t->step,
-                            .examples = t->trainee[0].examples,
-                            .cpu_seconds =
-                                (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec * 1e-6 +
-                                (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec * 1e-6,
-                            .peak_rss = (double)usage.ru_maxrss * 1024.0};
-    memcpy(out->traffic, yk_comm_traffic(t->cluster.comm), sizeof out->traffic);
-    for (int p = 0; p < YK_PURPOSES; p++) {
-        t->self.bytes_sent += out->traffic[p].sent;
-        t->self.bytes_received += out->traffic[p].received;
-    }
-    out->process = t->self;
-    gethostname(out->host, sizeof out->host - 1);
-}
-
-/* What a training of several processes must have done: exchanged something. */
-static yk_status check_exchange(const yk__trainer *t)
-{
-    const yk__cluster *k = &t->cluster;
-    for (int i = 0; i < k->ranks; i++) {
-        const yk_rank_report *r = &t->result->report[i];
-        uint64_t bytes = 0;
-        for (int p = 0; p < YK_FOR_CONTROL; p++)
-            bytes += r->traffic[p].sent;
-        if (!bytes && t->step > t->result->resumed_from && r->examples)
-            return yk_fail(YK_ELOST,
-                           "rank %d trained on %llu examples and sent nothing: this was not one training", i,
-                           (unsigned long long)r->examples);
-    }
-    return YK_OK;
-}
-
-/* From all that are still there. */
-static yk_status gather_reports(yk__trainer *t, const yk_rank_report *mine)
-{
-    yk__cluster *k = &t->cluster;
-    enum { MOST = 1024 };
-    yk_server_worker *worker = yk_alloc(MOST, sizeof *worker, "the reports");
-    if (!worker)
-        return YK_ESYSTEM;
-    const int workers = k->rank == 0 && k->server ? yk_server_workers(k->server, worker, MOST) : 0;
-    yk_op *op = yk_alloc((size_t)k->ranks, sizeof *op, "the reports");
-    if (!op) {
-        yk_free(worker);
-        return YK_ESYSTEM;
-    }
-    yk_status st = k->rank == 0
-                       ? YK_OK
-                       : yk_comm_send(k->comm, 0, YK__TAG_REPORT, YK_FOR_CONTROL, mine, sizeof *mine, &op[0]);
-    for (int i = 1; !st && k->rank == 0 && i < k->ranks; i++) {
-        bool lost = false;
-        for (int w = 0; w < workers; w++)
-            lost |= worker[w].peer == i && worker[w].lost;
-        if (!lost)
-            st =
-                yk_comm_recv(k->comm, i, YK__TAG_REPORT, YK_FOR_CONTROL, &k->report[i], sizeof *mine, &op[i]);
-    }
-    if (!st)
-        st = yk_comm_wait(k->comm, op, k->ranks, 30.0, "the last counters");
-    /* and back: whether all are still there, so that everybody knows what can be done together */
-    char lost = (char)k->lost_somebody;
-    if (!st && k->rank != 0)
-        st = yk_comm_recv(k->comm, 0, YK__TAG_REPORT, YK_FOR_CONTROL, &lost, 1, &op[0]);
-    for (int i = 1; !st && k->rank == 0 && i < k->ranks; i++)
-        if (k->report[i].role) /* it has sent one */
-            st = yk_comm_send(k->comm, i, YK__TAG_REPORT, YK_FOR_CONTROL, &lost, 1, &op[i]);
-    if (!st)
-        st = yk_comm_wait(k->comm, op, k->ranks, 30.0, "the last word");
-    k->lost_somebody = lost;
-    yk_free(op);
-    yk_free(worker);
-    return st;
-}
-
-yk_status yk__cluster_finish(yk__trainer *t)
-{
-    yk__cluster *k = &t->cluster;
-    yk_result *r = t->result;
-    yk_rank_report mine;
-    if (k->role == YK__ALONE || k->joined) {
-        k->no_farewell = k->lost_somebody =
-            k->joined; /* its farewell would wait for the job that it joined */
-        return YK_OK;
-    }
-    report_of(t, &mine);
-    if (k->rank == 0 && !(k->report = yk_alloc((size_t)k->ranks, sizeof *k->report, "the reports")))
-        return YK_ESYSTEM;
-    if (k->server && k->rank == 0) {
-        yk_server_state s;
-        yk_server_state_of(k->server, &s);
-        r->observed = s.staleness;
-        r->late = s.late;
-        r->lost = s.lost;
-        r->joined = s.joined;
-        r->returned = s.returned;
-        k->lost_somebody |= s.lost > 0;
-    }
-    yk_status st = gather_reports(t, &mine);
-    if (st || k->rank != 0)
-        return st;
-    k->report[0] = mine;
-    for (int i = 0; i < k->ranks; i++) {
-        r->cpu_seconds += k->report[i].cpu_seconds;
-        for (int p = 0; p < YK_PURPOSES; p++) {
-            r->traffic[p].sent += k->report[i].traffic[p].sent;
-            r->traffic[p].received += k->report[i].traffic[p].received;
-            r->traffic[p].messages_sent += k->report[i].traffic[p].messages_sent;
-            r->traffic[p].messages_received += k->report[i].traffic[p].messages_received;
-        }
-    }
-    r->report = k->report;
-    k->report = NULL;
-    return r->lost ? YK_OK : check_exchange(t);
 }
 
 void yk__cluster_free(yk__trainer *t)

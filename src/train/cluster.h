@@ -3,7 +3,7 @@
  *     role       ranks                 does                                          loop
  *     replica    all, --servers 0      trains on all parameters, all-reduce          replicas.c
  *     server     0 .. K-1              owns a part of the parameters                 chief.c (rank 0), server.c in dist/
- *     worker     K .. K+N-1            trains, pulls and pushes                      worker.c
+ *     worker     K .. K+N-1            trains, pulls and pushes                      worker.c, worker_apart.c
  *
  * Rank 0 is the chief: it tests, saves, and writes the run directory; the others write nothing but their own resources.
  *
@@ -40,6 +40,7 @@ typedef struct {
     yk_server *server;
     yk_dealer dealer;
     yk_optim_group group[YK_MAX_TENSORS]; /* of the server's part */
+    yk_store_config copy;                 /* a worker with local steps: what its copy of the parameters is */
     int place_kind;         /* of a place in the data: 1 in step, 2 freely, 3 of a stream (data/feed.h) */
     yk_store *whole;        /* the chief of servers: a snapshot of all parameters */
     yk_rank_report *report; /* [ranks] on the chief, at the end */

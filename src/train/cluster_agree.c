@@ -25,7 +25,7 @@ static uint64_t hash_options(const yk_config *c)
             skip |= strcmp(own[i], o->name) == 0;
         if (skip)
             continue;
-        const char *text = *(char *const *)(const void *)field;
+        const char *text = o->kind == YK_OPT_TEXT ? *(char *const *)(const void *)field : NULL;
         uint32_t crc = o->kind == YK_OPT_TEXT   ? (text ? yk_crc32c(text, strlen(text)) : 1)
                        : o->kind == YK_OPT_FLAG ? yk_crc32c(field, sizeof(bool))
                                                 : yk_crc32c(field, 8);

@@ -1,5 +1,6 @@
 #include "train/config.h"
 
+#include "dist/store.h"
 #include "optim/optim.h"
 #include "watch/http.h"
 #include <errno.h>
@@ -72,11 +73,12 @@ const yk_option yk_options[] = {
     {"mpi-options", "ARGS", YK_OPT_TEXT, AT(mpi_options), 0, 0, "Clusters", "more arguments for mpirun"},
     {"servers", "K", YK_OPT_INT, AT(servers), 0, 1024, "Clusters",
      "processes 0 to K-1 own the parameters and train nothing; 0: every process has all of them (replicas). "
-     "Default: 0 for dense synchronous training, else 1"},
+     "Default: 0 for synchronous training of dense models or with --local-steps, else 1"},
     {"quorum", "M", YK_OPT_INT, AT(quorum), 0, 4096, "Clusters",
      "sync: a step is over when M workers have sent their gradients; late ones are counted and dropped"},
     {"local-steps", "H", YK_OPT_INT, AT(local_steps), 0, BIG, "Clusters",
-     "each process trains by itself and all average their parameters every H steps"},
+     "each worker trains by itself for H steps, and then parameters are averaged; async: 1/N of what it has "
+     "changed is added"},
     {"restarts", "R", YK_OPT_INT, AT(restarts), 0, 1e6, "Clusters",
      "with --launch or --hosts: start a job that was lost again from its last checkpoint, up to R times"},
     {"deadline", "S", YK_OPT_REAL, AT(deadline), 0.1, 86400, "Clusters",
@@ -276,6 +278,13 @@ static yk_status one_of(const char *option, const char *value, const char *const
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "", *known);
     }
     return value ? yk_fail(YK_EUSAGE, "--%s %s is not known; choose one of: %s", option, value, list) : YK_OK;
+}
+
+uint64_t yk_config_staleness(const yk_config *c)
+{
+    if (c->staleness >= 0)
+        return (uint64_t)c->staleness;
+    return c->mode && strcmp(c->mode, "async") == 0 ? YK_ASYNC : 0;
 }
 
 yk_status yk_config_check(const yk_config *c)

@@ -63,6 +63,8 @@ void yk_config_fini(yk_config *c);
 yk_status yk_config_set(yk_config *c, const char *name, const char *value);
 yk_status yk_config_load(yk_config *c, const char *path);
 yk_status yk_config_check(const yk_config *c);
+uint64_t
+yk_config_staleness(const yk_config *c); /* as mode and bound say; YK_ASYNC (dist/store.h): no bound */
 
 /* As an ini file that yk_config_load() reads back; how to run it again is in a comment on top. */
 yk_status yk_config_save(const yk_config *c, const char *path);

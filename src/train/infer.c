@@ -13,6 +13,8 @@ typedef struct {
     float *params, *p;
     yk_tally tally;
     uint64_t seen; /* examples, for messages */
+    yk_infer_each *each;
+    void *user;
 } inference;
 
 /* Whether the model has a weight for every column and a name for every class of these rows. */
@@ -31,33 +33,32 @@ static yk_status check(const inference *in, const yk_source *s, const yk_rows *r
     return YK_OK;
 }
 
-static yk_status infer_rows(inference *in, const yk_rows *rows, size_t begin, size_t n,
-                            yk_status (*each)(void *, const float *, size_t, size_t), void *user)
+/* All rows; `reader` is the one that gave them, or NULL. */
+static yk_status infer_rows(inference *in, const yk_rows *rows, const yk_reader *reader)
 {
     const yk_view v = {.w = in->params};
     uint32_t pick[AT_A_TIME];
     yk_status st = YK_OK;
-    for (size_t at = begin; !st && at < begin + n; at += AT_A_TIME) {
-        size_t m = begin + n - at < AT_A_TIME ? begin + n - at : AT_A_TIME;
+    for (size_t at = 0; !st && at < rows->n; at += AT_A_TIME) {
+        size_t m = rows->n - at < AT_A_TIME ? rows->n - at : AT_A_TIME;
         for (size_t i = 0; i < m; i++)
             pick[i] = (uint32_t)(at + i);
         yk_batch b = {rows, pick, m, 0};
         in->model->ops->predict(in->model, in->work, &v, &b, in->p, &in->tally.loss);
         st = yk_tally_add(&in->tally, in->p, in->model->outputs, &b);
-        if (!st && each)
-            st = each(user, in->p, in->model->outputs, m);
+        if (!st && in->each)
+            st = in->each(in->user, &(yk_inferred){in->p, in->model->outputs, m, reader, at});
     }
-    in->seen += n;
+    in->seen += rows->n;
     return st;
 }
 
-static yk_status infer_source(inference *in, yk_source *s,
-                              yk_status (*each)(void *, const float *, size_t, size_t), void *user)
+static yk_status infer_source(inference *in, yk_source *s)
 {
     yk_status st = YK_OK;
     if (s->cached) {
         st = check(in, s, s->cached);
-        return st ? st : infer_rows(in, s->cached, 0, s->cached->n, each, user);
+        return st ? st : infer_rows(in, s->cached, NULL);
     }
     yk_rows rows;
     yk_rows_init(&rows, s->kind, s->dim);
@@ -69,7 +70,7 @@ static yk_status infer_source(inference *in, yk_source *s,
         while (!st && got) {
             yk_rows_clear(&rows);
             if (!(st = yk_reader_next(r, &rows, 4096, &got)) && !(st = check(in, s, &rows)))
-                st = infer_rows(in, &rows, 0, rows.n, each, user);
+                st = infer_rows(in, &rows, r);
         }
         yk_reader_free(r);
     }
@@ -77,11 +78,31 @@ static yk_status infer_source(inference *in, yk_source *s,
     return st;
 }
 
-yk_status yk_infer_run(const yk_infer *config,
-                       yk_status (*each)(void *user, const float *p, size_t outputs, size_t n), void *user,
-                       yk_score *out)
+/* Whether the data looks as what the model was trained on did. */
+static yk_status check_shape(const yk_model_shape *m, const yk_source *s)
 {
-    inference in = {0};
+    const bool sparse = s->kind == YK_ROWS_SPARSE;
+    if (sparse != (m->kind == YK_ROWS_SPARSE))
+        return yk_fail(YK_EDATA, "%s: it has %s rows, but the model was trained on %s ones", s->spec,
+                       sparse ? "sparse" : "dense", sparse ? "dense" : "sparse");
+    if (m->height > 1 && s->height) { /* pictures, both of them; rows of the same length may be others */
+        if (m->height == s->height && m->width == s->width && m->channels == s->channels)
+            return YK_OK;
+        return yk_fail(YK_EDATA,
+                       "%s: its pictures have %zux%zu pixels and %zu channel%s, but the model was trained on "
+                       "%zux%zu and %zu (encoded pictures: add ?size=%zux%zu&channels=%zu)",
+                       s->spec, s->height, s->width, s->channels, s->channels == 1 ? "" : "s", m->height,
+                       m->width, m->channels, m->height, m->width, m->channels);
+    }
+    if (!s->dim || s->dim == m->dim)
+        return YK_OK;
+    return yk_fail(YK_EDATA, "%s: it has %zu columns, but the model was trained on %zu%s", s->spec, s->dim,
+                   m->dim, sparse ? " (are --hash-bits or --features those of the training?)" : "");
+}
+
+yk_status yk_infer_run(const yk_infer *config, yk_infer_each *each, void *user, yk_score *out)
+{
+    inference in = {.each = each, .user = user};
     yk_source *source = NULL;
     char *path = NULL;
     yk_status st = yk_checkpoint_find(config->checkpoint, &path);
@@ -96,22 +117,14 @@ yk_status yk_infer_run(const yk_infer *config,
         options.features = in.model->shape.dim; /* what text is hashed into, and what indices must fit */
     if (!st)
         st = yk_source_open(config->data, config->split, &options, &source);
-    if (!st && (source->kind == YK_ROWS_SPARSE) != (in.model->shape.kind == YK_ROWS_SPARSE))
-        st = yk_fail(YK_EDATA, "%s: it has %s rows, but the model was trained on %s ones", config->data,
-                     source->kind == YK_ROWS_SPARSE ? "sparse" : "dense",
-                     source->kind == YK_ROWS_SPARSE ? "dense" : "sparse");
-    if (!st && source->dim && source->dim != in.model->shape.dim)
-        st = yk_fail(YK_EDATA,
-                     "%s: it has %zu columns, but the model was trained on %zu (are --hash-bits or "
-                     "--features those of "
-                     "the training?)",
-                     config->data, source->dim, in.model->shape.dim);
+    if (!st)
+        st = check_shape(&in.model->shape, source);
     if (!st)
         st = yk_model_work(in.model, AT_A_TIME, &in.work);
     if (!st && !(in.p = yk_alloc(AT_A_TIME * in.model->outputs, sizeof *in.p, "predictions")))
         st = YK_ESYSTEM;
     if (!st)
-        st = infer_source(&in, source, each, user);
+        st = infer_source(&in, source);
     if (!st && in.tally.examples == 0)
         st = yk_fail(YK_EDATA, "%s: there are no examples in it", config->data);
     if (!st)

@@ -2,7 +2,7 @@
  *
  *     yk_infer in = {.checkpoint = "runs/x", .data = "idx:mnist", .split = YK_SPLIT_TEST};
  *     st = yk_infer_run(&in, NULL, NULL, &score);             // how good it is
- *     st = yk_infer_run(&in, each, user, &score);             // each(user, p, outputs, n): probabilities as they come
+ *     st = yk_infer_run(&in, each, user, &score);             // each(user, &some): probabilities as they come
  *
  * The data is streamed, so that it may be larger than memory. An index that the model has no weight for is bad data.
  */
@@ -19,8 +19,17 @@ typedef struct {
     yk_source_options options;
 } yk_infer;
 
-yk_status yk_infer_run(const yk_infer *in,
-                       yk_status (*each)(void *user, const float *p, size_t outputs, size_t n), void *user,
-                       yk_score *out);
+/* Some examples, in the order of the source; borrowed. */
+typedef struct {
+    const float *p; /* [n][outputs] */
+    size_t outputs, n;
+    const yk_reader *reader; /* yk_reader_file(reader, first + i) is the file of example i; NULL: has none */
+    size_t first;
+} yk_inferred;
+
+typedef yk_status yk_infer_each(void *user, const yk_inferred *some);
+
+/* `each` may be NULL. */
+yk_status yk_infer_run(const yk_infer *in, yk_infer_each *each, void *user, yk_score *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* What a run writes about itself: metrics.jsonl, one JSON object per line, and the progress line on a terminal.
  *
  *     {"kind":"train","step":400,"examples":25600,"epoch":0.43,"seconds":1.02,"loss":0.41,"examples_per_second":25098,
- *      "steps_per_second":392,"learning_rate":0.1}
+ *      "steps_per_second":392,"learning_rate":0.1,"bottleneck":"cpu","share":0.97}
  *     {"kind":"eval","step":938,...,"train_loss":0.40,"test_loss":0.33,"test_accuracy":0.907,"majority_accuracy":0.1135}
  *
  * A run that is resumed drops the lines of steps beyond the checkpoint: they are made again. TensorBoard's files are board.c.
@@ -111,16 +111,27 @@ static void show(yk__trainer *t, uint64_t step, const yk__progress *p)
 {
     if (!yk_progress_wanted())
         return;
-    char test[40] = "", held[64], by[80] = "", left[40] = "", rate[24];
+    char test[40] = "", by[80] = "", left[40] = "", rate[24];
+    yk_verdict held;
     shorten(p->rate, rate);
     if (t->result->tested)
         snprintf(test, sizeof test, "  test %.1f %%", 100.0 * t->result->test.accuracy);
-    if (yk__observe_brief(t, held))
-        snprintf(by, sizeof by, "  %s", held);
+    if (yk__observe_verdict(t, &held))
+        snprintf(by, sizeof by, "  %s", held.brief);
     if (isfinite(p->seconds_left))
         snprintf(left, sizeof left, "  %d:%02d left", (int)p->seconds_left / 60, (int)p->seconds_left % 60);
     yk_progress("step %llu  epoch %.2f  loss %.3f%s  %s/s%s%s", (unsigned long long)step, p->epoch, p->loss,
                 test, rate, left, by);
+}
+
+/* As it is now, for whoever finds this run without an end. */
+static void put_verdict(yk__trainer *t)
+{
+    yk_verdict v;
+    if (!yk__observe_verdict(t, &v))
+        return;
+    yk_file_print(t->journal->file, ",\"bottleneck\":\"%s\"", yk_verdict_name(v.kind));
+    number(t->journal->file, "share", v.share);
 }
 
 /* Everybody who wants to know. */
@@ -140,6 +151,7 @@ static void tell(yk__trainer *t, uint64_t step, uint64_t examples, double since,
         number(j->file, "examples_per_second", p.rate);
         number(j->file, "steps_per_second", p.step_rate);
         number(j->file, "learning_rate", p.lr);
+        put_verdict(t);
         yk_file_print(j->file, "}\n");
         yk_file_flush(j->file); /* the first error is kept and reported at the end */
         yk__board_progress(t, step, &p);

@@ -7,17 +7,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number of `key` in a line, which was written by ourselves: no key is within a text. NaN: there is none. */
-static double number_of(const char *line, const char *key)
+/* What stands behind `"key":`; lines were written by ourselves: no key is within a text. NULL: there is none. */
+static const char *value_of(const char *line, const char *key)
 {
     char name[48];
     snprintf(name, sizeof name, "\"%s\":", key);
     const char *at = strstr(line, name);
+    return at ? at + strlen(name) : NULL;
+}
+
+double yk__line_number(const char *line, const char *key)
+{
+    const char *at = value_of(line, key);
     char *end;
-    if (!at)
-        return (double)NAN;
-    const double x = strtod(at + strlen(name), &end);
-    return end > at + strlen(name) ? x : (double)NAN;
+    const double x = at ? strtod(at, &end) : (double)NAN;
+    return at && end > at ? x : (double)NAN;
+}
+
+void yk__line_text(const char *line, const char *key, char *out, size_t size)
+{
+    const char *at = value_of(line, key);
+    const size_t n = at && *at == '"' ? strcspn(at + 1, "\"") : 0;
+    snprintf(out, size, "%.*s", (int)n, n ? at + 1 : "");
+}
+
+void yk__lines_last(const char *path, const char *key, char *line, size_t size)
+{
+    char text[8192] = "";
+    FILE *f = fopen(path, "re");
+    *line = '\0';
+    if (f && fseek(f, -(long)(sizeof text - 1), SEEK_END))
+        rewind(f); /* it is shorter than that */
+    if (f)
+        text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    if (f)
+        fclose(f);
+    for (char *at = text, *end; (end = strchr(at, '\n')); at = end + 1) {
+        *end = '\0';
+        if (value_of(at, key))
+            snprintf(line, size, "%s", at);
+    }
 }
 
 yk_status yk__lines_cut(const char *path, const char *key, double most)
@@ -35,7 +64,7 @@ yk_status yk__lines_cut(const char *path, const char *key, double most)
     }
     for (ssize_t n; !st && (n = getline(&line, &cap, in)) > 0;) {
         const bool whole = line[n - 1] == '\n'; /* the last one may have been cut off by what ended the run */
-        if (whole && !(number_of(line, key) > most))
+        if (whole && !(yk__line_number(line, key) > most))
             st = yk_file_write(out, line, (size_t)n);
     }
     if (!st && ferror(in))

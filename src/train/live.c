@@ -51,27 +51,89 @@ static json_t *phases_of(const double *phase, double seconds)
     return o;
 }
 
-static json_t *workers_of(const yk__trainer *t, json_t **mean_out)
+/* One row of the page: a worker of this process, or a process of the job. */
+typedef struct {
+    char name[32], label[16]; /* for people; in metrics */
+    const char *role;         /* NULL: a thread */
+    bool joined, lost;
+    yk_phases_look look;
+    double cpu, rss, sent, received; /* NaN: not known */
+} row;
+
+static void row_of_process(row *r, const yk_process *p, const yk_sample *s)
+{
+    *r = (row){.role = p->workers > 0 ? "worker" : "server",
+               .joined = p->joined,
+               .lost = p->lost,
+               .look = p->look,
+               .cpu = s->seconds > 0.0 ? s->cpu_user + s->cpu_system : (double)NAN,
+               .rss = s->seconds > 0.0 ? s->rss : (double)NAN,
+               .sent = (double)p->bytes_sent,
+               .received = (double)p->bytes_received};
+    snprintf(r->name, sizeof r->name, "rank %d", p->rank);
+    snprintf(r->label, sizeof r->label, "%d", p->rank);
+}
+
+/* The threads of one process, or the chief and what it has heard of the others; the caller frees. NULL: no memory. */
+static row *rows_of(yk__observer *o, const yk__history *h, int *n_out)
+{
+    const yk__trainer *t = o->t;
+    const bool alone = t->cluster.role == YK__ALONE;
+    const double nan = (double)NAN;
+    int heard = 0;
+    yk__telling *others = alone ? NULL : yk__heard(o, &heard);
+    row *r = calloc((size_t)(heard + t->here), sizeof *r);
+    for (int i = 0; r && alone && i < t->here; i++) {
+        r[i] = (row){.cpu = nan, .rss = nan, .sent = nan, .received = nan};
+        snprintf(r[i].name, sizeof r[i].name, "worker %d", i);
+        snprintf(r[i].label, sizeof r[i].label, "%d", i);
+        yk_phases_read(&t->phases[i], &r[i].look);
+    }
+    if (r && !alone) {
+        yk_process self = {.workers = t->cluster.role == YK__SERVER ? 0 : 1,
+                           .bytes_sent = atomic_load_explicit(&o->sent, memory_order_relaxed),
+                           .bytes_received = atomic_load_explicit(&o->received, memory_order_relaxed)};
+        yk_phases_read(&t->phases[0], &self.look);
+        row_of_process(&r[0], &self, &h->sample);
+    }
+    for (int i = 0; r && i < heard; i++)
+        row_of_process(&r[i + 1], &others[i].report.process, &others[i].sample);
+    *n_out = alone ? t->here : heard + 1;
+    free(others);
+    return r;
+}
+
+static bool trains(const row *r)
+{
+    return !r->role || r->role[0] == 'w';
+}
+
+static json_t *processes_of(const row *r, int n, json_t **mean_out)
 {
     json_t *list = json_array();
     double sum[YK_PHASES] = {0}, seconds = 0.0;
-    for (int i = 0; i < t->here; i++) {
-        yk_phases_look l;
-        char name[32];
-        yk_phases_read(&t->phases[i], &l);
-        snprintf(name, sizeof name, "worker %d", i);
-        const double trained = l.seconds - l.phase[YK_PHASE_EVAL] - l.phase[YK_PHASE_CHECKPOINT];
+    for (int i = 0; i < n; i++) {
+        const yk_phases_look *l = &r[i].look;
+        const double trained = l->seconds - l->phase[YK_PHASE_EVAL] - l->phase[YK_PHASE_CHECKPOINT];
         json_t *w = json_object();
-        put(w, "name", text(name));
-        put(w, "steps", json_integer((json_int_t)l.steps));
-        put(w, "examples", json_integer((json_int_t)l.examples));
-        put(w, "examples_per_second", real(trained > 0.0 ? (double)l.examples / trained : (double)NAN));
-        put(w, "last", real(l.meetings ? (double)l.last / (double)l.meetings : (double)NAN));
-        put(w, "phases", phases_of(l.phase, l.seconds));
+        put(w, "name", text(r[i].name));
+        put(w, "role", text(r[i].role));
+        put(w, "joined", json_boolean(r[i].joined));
+        put(w, "lost", json_boolean(r[i].lost));
+        put(w, "cpu", real(r[i].cpu));
+        put(w, "rss", real(r[i].rss));
+        put(w, "bytes_sent", real(r[i].sent));
+        put(w, "bytes_received", real(r[i].received));
+        put(w, "steps", trains(&r[i]) ? json_integer((json_int_t)l->steps) : json_null());
+        put(w, "examples", trains(&r[i]) ? json_integer((json_int_t)l->examples) : json_null());
+        put(w, "examples_per_second",
+            real(trains(&r[i]) && trained > 0.0 ? (double)l->examples / trained : (double)NAN));
+        put(w, "last", real(l->meetings ? (double)l->last / (double)l->meetings : (double)NAN));
+        put(w, "phases", trains(&r[i]) ? phases_of(l->phase, l->seconds) : json_null());
         json_array_append_new(list, w);
-        for (int k = 0; k < YK_PHASES; k++)
-            sum[k] += l.phase[k];
-        seconds += l.seconds;
+        for (int k = 0; trains(&r[i]) && k < YK_PHASES; k++)
+            sum[k] += l->phase[k];
+        seconds += trains(&r[i]) ? l->seconds : 0.0;
     }
     *mean_out = phases_of(sum, seconds);
     return list;
@@ -123,7 +185,7 @@ static void put_verdict(json_t *o, const yk__history *h)
     put(o, "estimates", estimates);
 }
 
-static char *status(yk__observer *o, const yk__history *h)
+static char *status(yk__observer *o, const yk__history *h, const row *rows, int n)
 {
     const yk__trainer *t = o->t;
     const yk_config *c = t->config;
@@ -153,7 +215,7 @@ static char *status(yk__observer *o, const yk__history *h)
     put(j, "steps_per_second", real(left_by(&o->step_rate)));
     put(j, "learning_rate", real(left_by(&o->lr)));
     put_verdict(j, h);
-    put(j, "processes", workers_of(t, &mean));
+    put(j, "processes", processes_of(rows, n, &mean));
     put(j, "phases", mean);
     put(j, "history", history_of(h));
     put(j, "evals", tests_of(h));
@@ -172,35 +234,34 @@ static void one(yk_prom *p, const char *name, const char *type, const char *help
     yk_prom_sample(p, NULL, value);
 }
 
-static void metrics_of_workers(yk_prom *p, const yk__trainer *t)
+static void metrics_of_workers(yk_prom *p, const row *r, int n)
 {
-    yk_phases_look *l = calloc((size_t)t->here, sizeof *l);
-    char name[16];
-    if (!l) {
-        p->failed = true;
-        return;
-    }
-    for (int i = 0; i < t->here; i++)
-        yk_phases_read(&t->phases[i], &l[i]);
-#define EACH(value)                                                                                          \
-    for (int i = 0; i < t->here; i++) {                                                                      \
-        snprintf(name, sizeof name, "%d", i);                                                                \
-        yk_prom_sample(p, LABELS("worker", name), (double)(value));                                          \
-    }
-    yk_prom_family(p, "yoke_worker_steps_total", "counter", "Steps that a worker has made.");
-    EACH(l[i].steps)
-    yk_prom_family(p, "yoke_worker_examples_total", "counter", "Examples that a worker has used.");
-    EACH(l[i].examples)
-    yk_prom_family(p, "yoke_worker_last_total", "counter", "Meetings at which a worker came last.");
-    EACH(l[i].last)
-#undef EACH
+#define EACH(who, name, type, help, value)                                                                   \
+    yk_prom_family(p, name, type, help);                                                                     \
+    for (int i = 0; i < n; i++)                                                                              \
+        if (who)                                                                                             \
+    yk_prom_sample(p, LABELS("worker", r[i].label), (double)(value))
+    EACH(trains(&r[i]), "yoke_worker_steps_total", "counter", "Steps that a worker has made.",
+         r[i].look.steps);
+    EACH(trains(&r[i]), "yoke_worker_examples_total", "counter", "Examples that a worker has used.",
+         r[i].look.examples);
+    EACH(trains(&r[i]), "yoke_worker_last_total", "counter", "Meetings at which a worker came last.",
+         r[i].look.last);
     yk_prom_family(p, "yoke_worker_phase_seconds_total", "counter", "Where the time of a worker went.");
-    for (int i = 0; i < t->here; i++)
-        for (int k = 0; k < YK_PHASES; k++) {
-            snprintf(name, sizeof name, "%d", i);
-            yk_prom_sample(p, LABELS("worker", name, "phase", yk_phase_name((yk_phase)k)), l[i].phase[k]);
-        }
-    free(l);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; trains(&r[i]) && k < YK_PHASES; k++)
+            yk_prom_sample(p, LABELS("worker", r[i].label, "phase", yk_phase_name((yk_phase)k)),
+                           r[i].look.phase[k]);
+    if (!n || !r[0].role)
+        return;
+    EACH(true, "yoke_worker_lost", "gauge", "1: this rank of the job is lost.", r[i].lost);
+    EACH(true, "yoke_worker_joined", "gauge", "1: it joined while the job ran.", r[i].joined);
+    EACH(true, "yoke_worker_cpu_cores", "gauge", "Cores in use by a rank.", r[i].cpu);
+    EACH(true, "yoke_worker_resident_bytes", "gauge", "Memory of a rank.", r[i].rss);
+    EACH(true, "yoke_worker_sent_bytes_total", "counter", "Bytes that a rank has sent.", r[i].sent);
+    EACH(true, "yoke_worker_received_bytes_total", "counter", "Bytes that a rank has received.",
+         r[i].received);
+#undef EACH
 }
 
 static void metrics_of_resources(yk_prom *p, const yk__history *h)
@@ -225,7 +286,7 @@ static void metrics_of_resources(yk_prom *p, const yk__history *h)
                        k == (int)h->verdict.kind ? h->verdict.share : 0.0);
 }
 
-static char *metrics(yk__observer *o, const yk__history *h)
+static char *metrics(yk__observer *o, const yk__history *h, const row *rows, int n)
 {
     const yk__trainer *t = o->t;
     const yk_config *c = t->config;
@@ -235,7 +296,10 @@ static char *metrics(yk__observer *o, const yk__history *h)
                    LABELS("version", YK_VERSION, "model", c->model, "data", c->data, "mode",
                           t->in_step ? "sync" : "async"),
                    1.0);
-    one(&p, "yoke_workers", "gauge", "Workers of this process.", (double)t->here);
+    int workers = 0;
+    for (int i = 0; i < n; i++)
+        workers += trains(&rows[i]) && !rows[i].lost;
+    one(&p, "yoke_workers", "gauge", "Workers that train.", workers);
     one(&p, "yoke_seconds", "gauge", "Since the run began.", t->earlier_seconds + yk_now() - t->began);
     one(&p, "yoke_seconds_left", "gauge", "Until it will end.", left_by(&o->seconds_left));
     one(&p, "yoke_steps_total", "counter", "Steps of the run.",
@@ -249,7 +313,7 @@ static char *metrics(yk__observer *o, const yk__history *h)
     one(&p, "yoke_test_loss", "gauge", "Of the last test.", left_by(&o->test_loss));
     one(&p, "yoke_test_accuracy", "gauge", "Of the last test.", left_by(&o->accuracy));
     one(&p, "yoke_learning_rate", "gauge", "Now.", left_by(&o->lr));
-    metrics_of_workers(&p, t);
+    metrics_of_workers(&p, rows, n);
     metrics_of_resources(&p, h);
     return yk_prom_take(&p);
 }
@@ -258,7 +322,10 @@ char *yk__live_document(void *observer, yk_http_document which)
 {
     yk__observer *o = observer;
     yk__history *h = copy_of(o);
-    char *out = h ? which == YK_HTTP_STATUS ? status(o, h) : metrics(o, h) : NULL;
+    int n = 0;
+    row *rows = h ? rows_of(o, h, &n) : NULL;
+    char *out = rows ? which == YK_HTTP_STATUS ? status(o, h, rows, n) : metrics(o, h, rows, n) : NULL;
+    free(rows);
     free(h);
     return out;
 }

@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* ---- evaluation: each worker takes a share of the test set, on the frozen table ---- */
 
@@ -199,6 +200,8 @@ void yk__gradient(yk__trainer *t, int me, int number, const yk_view *view, const
                        until = now + (uint64_t)((double)(now - began) * (t->slow_factor - 1.0));
         while (yk_now_ns() < until)
             ;
+        if (t->slow_seconds > 0.0)
+            usleep((useconds_t)(1e6 * t->slow_seconds));
     }
 }
 

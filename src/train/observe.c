@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const double judge_every = 1.0, write_every = 0.5; /* seconds */
+static const double judge_every = 1.0, write_every = 0.5, tell_every = 1.0; /* seconds */
 enum { TRACE_EVENTS = 1 << 18, MOST_OF_A_TRACK = 1 << 15, LEAST_OF_A_TRACK = 1 << 11, COUNTERS = 1 << 14 };
 
 /* ---- history, on the sampling thread ---- */
@@ -61,21 +61,31 @@ static void write_own_folder(yk__observer *o, const yk_sample *s)
     yk__board_progress(o->t, s->steps, &p);
 }
 
+/* The chief hears as often as it can, the others tell it now and then. */
+static void remind(yk__observer *o, double now)
+{
+    if (o->t->cluster.rank != 0 && now - o->told_at < tell_every)
+        return;
+    o->told_at = now;
+    atomic_store_explicit(&o->tell_due, true, memory_order_relaxed);
+}
+
 static void each_sample(void *context, const yk_sample *s)
 {
     yk__observer *o = context;
     yk_verdict v;
     yk_usage u;
     const double now = yk_now();
-    const bool due = now - o->judged_at >= judge_every && o->t->cluster.role != YK__SERVER;
+    bool judged = o->t->cluster.rank == 0 && now - o->judged_at >= judge_every;
     count_in_trace(o, s);
-    if (due) {
-        yk__judge_so_far(o, &u, &v);
+    remind(o, now);
+    if (judged) {
+        judged = yk__judge_so_far(o, &u, &v);
         o->judged_at = now;
     }
     pthread_mutex_lock(&o->lock);
     remember(&o->history, o, s);
-    if (due) {
+    if (judged) {
         o->history.verdict = v;
         o->history.usage = u;
         o->history.judged = true;
@@ -114,6 +124,13 @@ void yk__observe_traffic(yk__trainer *t)
     }
     atomic_store_explicit(&o->sent, sent, memory_order_relaxed);
     atomic_store_explicit(&o->received, received, memory_order_relaxed);
+    if (!atomic_load_explicit(&o->tell_due, memory_order_relaxed) || t->cluster.role == YK__ALONE)
+        return;
+    atomic_store_explicit(&o->tell_due, false, memory_order_relaxed);
+    if (t->cluster.rank == 0)
+        yk__hear(t);
+    else
+        yk__tell(t);
 }
 
 static yk_bytes bytes_so_far(void *context)
@@ -143,14 +160,14 @@ void yk__observe_eval(yk__trainer *t)
     pthread_mutex_unlock(&o->lock);
 }
 
-bool yk__observe_brief(yk__trainer *t, char out[64])
+bool yk__observe_verdict(yk__trainer *t, yk_verdict *out)
 {
     yk__observer *o = t->observer;
     bool known = false;
     if (!o || pthread_mutex_trylock(&o->lock))
         return false;
     if (o->history.judged && o->history.verdict.kind != YK_VERDICT_NONE) {
-        memcpy(out, o->history.verdict.brief, 64);
+        *out = o->history.verdict;
         known = true;
     }
     pthread_mutex_unlock(&o->lock);
@@ -204,7 +221,7 @@ static yk_status own_folder(const yk__trainer *t, char **out)
     *out = NULL;
     if (!dir)
         return YK_OK;
-    if (asprintf(out, "%s/worker-%d", dir, t->cluster.rank) < 0) {
+    if (asprintf(out, "%s/worker-%d", dir, t->number) < 0) {
         *out = NULL;
         return yk_fail_memory(64, "a path");
     }
@@ -227,7 +244,7 @@ static yk_status start_sampler(yk__observer *o)
     const bool serves = t->cluster.role == YK__SERVER;
     const yk_resources_config c = {.every = t->config->sample_every,
                                    .path = path,
-                                   .rank = t->cluster.rank,
+                                   .rank = t->number,
                                    .role = role_of(t),
                                    .earlier = t->earlier_seconds,
                                    .phases = serves ? NULL : t->phases,
@@ -264,7 +281,7 @@ static void open_own_folder(yk__trainer *t)
         st = yk__board_open(t, t->shared_dir);
     if (!st)
         return;
-    yk_warn("no curves of rank %d: %s", t->cluster.rank, yk_error());
+    yk_warn("no curves of rank %d: %s", t->number, yk_error());
     yk__board_close(t, YK_OK);
     free(t->shared_dir);
     t->shared_dir = NULL;
@@ -287,8 +304,11 @@ yk_status yk__observe_start(yk__trainer *t)
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
         atomic_store(unknown[i], nan);
     pthread_mutex_init(&o->lock, NULL);
+    atomic_store(&o->tell_due, true);
     t->observer = o;
-    yk_status st = start_trace(o);
+    yk_status st = yk__tell_start(t);
+    if (!st)
+        st = start_trace(o);
     if (!st && t->cluster.rank > 0)
         open_own_folder(t);
     if (!st)
@@ -319,29 +339,35 @@ static void add_up(const yk__trainer *t, yk_phases_look *out)
     }
 }
 
-yk_status yk__observe_stop(yk__trainer *t, yk_status so_far)
+void yk__observe_self(yk__trainer *t, yk_process *out)
 {
-    yk__observer *o = t->observer;
-    yk_process *self = &t->self;
-    if (!o)
-        return so_far;
-    self->rank = t->cluster.rank;
-    self->workers = t->cluster.role == YK__SERVER ? 0 : t->here;
-    snprintf(self->role, sizeof self->role, "%s", role_of(t));
-    yk_http_stop(o->http);
-    o->http = NULL;
-    yk_status st = yk_resources_stop(o->resources, so_far, &self->usage);
-    o->resources = NULL;
-    add_up(t, &self->look);
-    if (t->cluster.rank > 0)
-        st = yk__board_close(t, st);
+    *out = t->self; /* with what is known of its link */
+    out->rank = t->number;
+    out->workers = t->cluster.role == YK__SERVER ? 0 : t->here;
+    snprintf(out->role, sizeof out->role, "%s", role_of(t));
+    if (t->observer->resources)
+        yk_resources_usage(t->observer->resources, &out->usage);
+    add_up(t, &out->look);
+    out->forward = out->backward = 0.0;
     for (int i = 0; t->model->ops->passes && i < t->here; i++) {
         double forward, backward;
         t->model->ops->passes(t->trainee[i].work, &forward, &backward);
-        self->forward += forward;
-        self->backward += backward;
+        out->forward += forward;
+        out->backward += backward;
     }
-    return st;
+}
+
+yk_status yk__observe_stop(yk__trainer *t, yk_status so_far)
+{
+    yk__observer *o = t->observer;
+    if (!o)
+        return so_far;
+    yk_http_stop(o->http);
+    o->http = NULL;
+    yk_status st = yk_resources_stop(o->resources, so_far, &t->self.usage);
+    o->resources = NULL;
+    yk__observe_self(t, &t->self);
+    return t->cluster.rank > 0 ? yk__board_close(t, st) : st;
 }
 
 void yk__observe_free(yk__trainer *t)
@@ -354,6 +380,7 @@ void yk__observe_free(yk__trainer *t)
     yk_resources_stop(o->resources, YK_OK, &u);
     yk__board_close(t, YK_OK);
     yk_trace_free(o->trace);
+    yk__tell_free(o);
     pthread_mutex_destroy(&o->lock);
     free(o);
     t->observer = NULL;

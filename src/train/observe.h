@@ -4,6 +4,7 @@
  *     yk__observe_start(t)              before the workers start: phases, sampler, timeline, live page
  *     yk__observe_progress(t, ...)      worker 0, a few times a second
  *     yk__observe_eval(t)               worker 0, after a test
+ *     yk__observe_traffic(t)            the thread that sends, each step; also tells the chief, or hears the others (tell.h)
  *     yk__observe_stop(t, st)           after they have ended: what this process saw of itself, in t->self
  *     yk__observe_conclude(t)           from what all processes saw to the verdict, and their timelines in one file
  *
@@ -15,6 +16,7 @@
 #ifndef YK_TRAIN_OBSERVE_H
 #define YK_TRAIN_OBSERVE_H
 
+#include "train/tell.h"
 #include "train/trainer.h"
 #include "watch/http.h"
 #include "watch/trace.h"
@@ -65,15 +67,24 @@ struct yk__observer {
     atomic_uint_fast64_t step, examples, sent, received;
     _Atomic double loss, rate, step_rate, epoch, seconds_left, lr, accuracy, test_loss; /* NaN: not known */
 
+    /* between the processes of a job (tell.h) */
+    atomic_bool tell_due; /* set by the sampling thread: now and then it is time to tell, or to hear */
+    bool mute;            /* nobody listens any more */
+    yk__telling telling;
+    yk_op tell_op;
+
     pthread_mutex_t lock; /* of the rest */
+    yk__teller **teller;  /* [ntellers] on the chief: the others; owned */
+    int ntellers;
+    size_t teller_cap;
     yk__history history;
-    double judged_at, written_at;
+    double judged_at, written_at, told_at; /* the sampling thread's */
 };
 
 typedef struct yk__observer yk__observer;
 
-/* conclude.c: a verdict while it goes on, of this process alone */
-void yk__judge_so_far(yk__observer *o, yk_usage *usage_out, yk_verdict *out);
+/* conclude.c: a verdict while it goes on, of this process and those that have told us of themselves; false: of nobody yet */
+bool yk__judge_so_far(yk__observer *o, yk_usage *usage_out, yk_verdict *out);
 
 /* live.c: the documents of the live page */
 char *yk__live_document(void *observer, yk_http_document which);

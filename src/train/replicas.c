@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "dist/changes.h"
 #include "format/crc.h"
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +23,12 @@ typedef struct {
     double longest, ended; /* seconds of a round; when the last one ended */
     yk_status hook;        /* what went wrong while a gradient was being made */
     uint64_t own;          /* examples of this rank in this round */
-    /* --local-steps on a sparse model: all arrays as they were after the last average, and which keys changed since */
-    float *base[1 + YK_MAX_SLOTS];
-    uint64_t *is_touched; /* a bit each */
-    uint32_t *touched;
-    size_t ntouched, touched_cap;
-    yk_merger keys;
+    /* --local-steps on a sparse model: the keys that changed since the last average, and what they were then */
+    yk_merger touched;
+    size_t ntouched, before_cap[1 + YK_MAX_SLOTS], since_cap;
+    float *before[1 + YK_MAX_SLOTS];
+    uint32_t *since; /* when each was up to date with its decay */
+    yk_changes sums;
     char *out;
     size_t out_cap;
     const char **data; /* [ranks] what the others sent */
@@ -201,11 +202,6 @@ static yk_status step_together(replica *r, uint32_t word, yk_round *out)
 
 /* ---- --local-steps ---- */
 
-static int arrays_of(const replica *r)
-{
-    return 1 + yk_store_rule(r->t->store)->slots;
-}
-
 static float *array_of(const replica *r, int a)
 {
     const yk_store_state s = yk_store_raw(r->t->store);
@@ -214,106 +210,114 @@ static float *array_of(const replica *r, int a)
 
 static yk_status begin_apart(replica *r)
 {
-    const size_t n = r->t->model->nparams, ranks = (size_t)r->t->cluster.ranks;
+    const size_t ranks = (size_t)r->t->cluster.ranks;
     if (!r->t->model->sparse)
         return YK_OK;
-    bool ok = (r->is_touched = yk_alloc(n / 64 + 1, sizeof *r->is_touched, "touched parameters")) != NULL;
-    ok = ok && (r->data = yk_alloc(ranks, sizeof *r->data, "messages")) != NULL;
+    bool ok = (r->data = yk_alloc(ranks, sizeof *r->data, "messages")) != NULL;
     ok = ok && (r->bytes = yk_alloc(ranks, sizeof *r->bytes, "messages")) != NULL;
-    for (int a = 0; ok && a < arrays_of(r); a++)
-        if ((ok = (r->base[a] = yk_alloc(n, sizeof(float), "parameters as of the last average")) != NULL))
-            memcpy(r->base[a], array_of(r, a), n * sizeof(float));
-    return ok ? yk_merger_init(&r->keys, 1024) : YK_ESYSTEM;
+    ok = ok && !yk_merger_init(&r->touched, 1024);
+    return ok ? yk_changes_init(&r->sums, yk_changes_arrays(r->t->store)) : YK_ESYSTEM;
 }
 
 static void end_apart(replica *r)
 {
-    yk_free(r->is_touched);
     yk_free(r->data);
     yk_free(r->bytes);
     for (int a = 0; a < 1 + YK_MAX_SLOTS; a++)
-        yk_free(r->base[a]);
-    free(r->touched);
+        free(r->before[a]);
+    free(r->since);
     free(r->out);
-    yk_merger_fini(&r->keys);
+    yk_merger_fini(&r->touched);
+    yk_changes_fini(&r->sums);
 }
 
-/* Which parameters a sparse gradient changes. */
-static yk_status touch(replica *r, const yk_grad *g)
+/* What keys of a sparse model are before they change for the first time since the last average. */
+static yk_status remember(replica *r)
 {
-    yk_status st = r->t->model->sparse ? yk_grad_merge(g, &r->keys) : YK_OK;
-    if (st || !r->t->model->sparse)
-        return st;
-    uint32_t *grown = yk_grow(r->touched, &r->touched_cap, r->ntouched + r->keys.n, sizeof *r->touched,
-                              "touched parameters");
-    if (!grown)
-        return YK_ESYSTEM;
-    r->touched = grown;
-    for (size_t i = 0; i < r->keys.n; i++) {
-        const uint32_t key = r->keys.key[i];
-        const uint64_t bit = (uint64_t)1 << (key % 64);
-        if (!(r->is_touched[key / 64] & bit))
-            r->touched[r->ntouched++] = key;
-        r->is_touched[key / 64] |= bit;
+    const size_t n = r->touched.n;
+    const yk_store_state s = yk_store_raw(r->t->store);
+    for (int a = 0; a < yk_changes_arrays(r->t->store); a++) {
+        float *grown = yk_grow(r->before[a], &r->before_cap[a], n + 1, sizeof *grown, "touched parameters");
+        if (!grown)
+            return YK_ESYSTEM;
+        r->before[a] = grown;
+        for (size_t i = r->ntouched; i < n; i++)
+            grown[i] = array_of(r, a)[r->touched.key[i]];
     }
+    uint32_t *since = yk_grow(r->since, &r->since_cap, n + 1, sizeof *since, "touched parameters");
+    if (!since)
+        return YK_ESYSTEM;
+    r->since = since;
+    for (size_t i = r->ntouched; i < n; i++)
+        since[i] = s.touched ? s.touched[r->touched.key[i]] : 0;
+    r->ntouched = n;
     return YK_OK;
 }
 
-/* base + the mean of all ranks' changes, in rank order: the same bits everywhere. */
-static yk_status add_changes(replica *r, int a)
+/* A step with this batch will change these keys. */
+static yk_status touch(replica *r, const yk_batch *b)
 {
-    const int ranks = r->t->cluster.ranks;
-    const size_t each = 4 * (1 + (size_t)arrays_of(r));
-    float *array = array_of(r, a), *base = r->base[a];
+    const yk_model *m = r->t->model;
     size_t most = 1;
-    for (int k = 0; k < ranks; k++)
-        most += r->bytes[k] / each;
-    yk_status st = yk_merger_reserve(&r->keys, most);
-    for (int k = 0; !st && k < ranks; k++) {
-        const size_t n = r->bytes[k] / each;
-        const uint32_t *key = (const uint32_t *)(const void *)r->data[k];
-        const float *value = (const float *)(const void *)(key + n * (1 + (size_t)a));
-        for (size_t i = 0; i < n; i++)
-            yk_merger_add(&r->keys, key[i], value[i] - base[key[i]]);
-    }
-    for (size_t i = 0; !st && i < r->keys.n; i++) {
-        const uint32_t key = r->keys.key[i];
-        array[key] = base[key] = base[key] + r->keys.value[i] / (float)ranks;
-    }
-    return st;
+    if (!m->sparse)
+        return YK_OK;
+    for (size_t i = 0; i < b->n; i++)
+        most += yk_rows_entries(b->rows, b->pick[i]);
+    yk_status st = yk_merger_more(&r->touched, most);
+    if (st)
+        return st;
+    for (size_t i = 0; i < b->n; i++)
+        for (uint64_t e = b->rows->start[b->pick[i]]; e < b->rows->start[b->pick[i] + 1]; e++)
+            yk_merger_place(&r->touched, b->rows->index[e]);
+    if (m->bias_key != UINT32_MAX)
+        yk_merger_place(&r->touched, m->bias_key);
+    return remember(r);
 }
 
-/* Only what somebody touched: everybody sends its keys and their values.
+/* Only what somebody touched: everybody sends its keys and their changes, and adds those of all in rank order, so that all have
+ * the same bits.
  *
- *     | keys, u32 [n] | weights, f32 [n] | state, f32 [n] each |          */
-static yk_status average_sparse(replica *r)
+ *     | keys, u32 [n] | changes of weights, f32 [n] | of state, f32 [n] each |          */
+static yk_status average_sparse(replica *r, uint64_t steps)
 {
-    const size_t n = r->ntouched, each = 4 * (1 + (size_t)arrays_of(r));
+    yk_store *store = r->t->store;
+    const int ranks = r->t->cluster.ranks, arrays = yk_changes_arrays(store);
+    const size_t n = r->ntouched, each = 4 * (1 + (size_t)arrays);
     char *grown = yk_grow(r->out, &r->out_cap, n * each + 1, 1, "touched parameters");
     if (!grown)
         return YK_ESYSTEM;
     r->out = grown;
-    memcpy(r->out, r->touched, 4 * n);
-    for (int a = 0; a < arrays_of(r); a++) {
-        float *to = (float *)(void *)(r->out + 4 * n * (1 + (size_t)a)), *from = array_of(r, a);
-        for (size_t i = 0; i < n; i++)
-            to[i] = from[r->touched[i]];
-    }
-    for (size_t i = 0; i < n; i++)
-        r->is_touched[r->touched[i] / 64] = 0;
+    const yk_view changes = {.w = r->before[0], .s = {r->before[1], r->before[2]}};
+    if (n)
+        yk_changes_take(store, r->touched.key, n, r->since, &changes);
+    memcpy(r->out, r->touched.key, 4 * n);
+    for (int a = 0; n && a < arrays; a++)
+        memcpy(r->out + 4 * n * (1 + (size_t)a), r->before[a], 4 * n);
+    yk_merger_clear(&r->touched);
     r->ntouched = 0;
     yk_status st = yk_exchange_all(r->t->cluster.exchange, r->out, n * each, patience(r), r->data, r->bytes);
-    for (int a = 0; !st && a < arrays_of(r); a++)
-        st = add_changes(r, a);
-    return st;
+    size_t most = 1;
+    for (int k = 0; !st && k < ranks; k++)
+        most += r->bytes[k] / each;
+    if (st || (st = yk_changes_reserve(&r->sums, most)))
+        return st;
+    for (int k = 0; k < ranks; k++) {
+        const uint32_t *key = (const uint32_t *)(const void *)r->data[k];
+        const size_t count = r->bytes[k] / each;
+        yk_changes_sum(&r->sums, key, count, (const float *)(const void *)(key + count));
+    }
+    const yk_view sums = yk_changes_sums(&r->sums);
+    yk_store_restore(store, r->t->step);
+    yk_changes_add(store, r->sums.keys.key, r->sums.keys.n, &sums, ranks, steps);
+    return YK_OK;
 }
 
-static yk_status average(replica *r)
+static yk_status average(replica *r, uint64_t steps)
 {
     yk_status st = YK_OK;
     if (r->t->model->sparse)
-        return average_sparse(r);
-    for (int a = 0; !st && a < arrays_of(r); a++)
+        return average_sparse(r, steps);
+    for (int a = 0; !st && a < yk_changes_arrays(r->t->store); a++)
         st = yk_exchange_mean(r->t->cluster.exchange, array_of(r, a), r->t->model->nparams, patience(r));
     return st;
 }
@@ -327,21 +331,24 @@ static yk_status steps_apart(replica *r, uint64_t most, uint32_t word, yk_round 
     yk_status st = YK_OK;
     for (uint64_t i = 0; i < most; i++) {
         yk_batch batch;
-        yk_grad grad;
+        yk_step_result one;
         yk_phase_to(t->trainee[0].phases, YK_PHASE_INPUT);
-        if ((st = yk_feed_next(t->feed, t->cluster.rank, &batch)) || (st = own_gradient(r, &batch, &grad)))
+        if ((st = yk_feed_next(t->feed, t->cluster.rank, &batch)))
             return st;
-        if (grad.examples && ((st = touch(r, &grad)) || (st = apply(r, &grad))))
+        if (!batch.n)
+            continue;
+        yk_phase_to(t->trainee[0].phases, YK_PHASE_APPLY);
+        if ((st = touch(r, &batch)) || (st = yk__step_apart(t, t->store, t->cluster.rank, &batch, &one)))
             return st;
-        steps += grad.examples > 0;
-        examples += grad.examples;
-        loss += grad.loss;
+        steps++;
+        examples += one.examples;
+        loss += one.loss;
     }
     r->own = examples;
     yk_phase_to(t->trainee[0].phases, YK_PHASE_SENDING);
     st = yk_exchange_heads(t->cluster.exchange, examples, loss, word, steps, patience(r), out);
     if (!st && out->examples)
-        st = average(r);
+        st = average(r, out->steps);
     yk_store_restore(t->store, t->step + out->steps); /* some ranks had fewer batches than others */
     round_over(r, out);
     return st;

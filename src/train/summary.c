@@ -1,10 +1,17 @@
 #include "train/summary.h"
 
+#include "base/file.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
+#include <libgen.h>
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 static json_t *real(double x)
 {
@@ -156,13 +163,15 @@ static json_t *processes(const yk_watched *w, const yk_result *r)
         json_t *o = json_object();
         put(o, "rank", json_integer(p->rank));
         put(o, "role", text(p->role));
+        put(o, "joined", json_boolean(p->joined));
+        put(o, "lost", json_boolean(p->lost));
         put(o, "host", text(p->usage.host));
         put(o, "steps", whole(p->look.steps));
         put(o, "examples", whole(p->look.examples));
         put(o, "bytes_sent", whole(p->bytes_sent));
         put(o, "bytes_received", whole(p->bytes_received));
-        if (r->report && p->rank < r->ranks)
-            put(o, "traffic", traffic_of(r->report[p->rank].traffic));
+        if (r->report)
+            put(o, "traffic", traffic_of(r->report[i].traffic)); /* they are in the same order */
         put(o, "cpu_mean", real(p->usage.cpu.mean));
         put(o, "cpu_peak", real(p->usage.cpu.peak));
         put(o, "rss_peak", real(p->usage.memory.peak));
@@ -197,10 +206,10 @@ static json_t *guards(const yk_watched *w)
 static void put_watched(json_t *o, const yk_result *r)
 {
     const yk_watched *w = &r->watched;
-    const bool seen = w->nprocesses > 0;
+    const bool seen = w->nprocesses > 0, judged = w->verdict.text[0];
     const double passes = w->forward + w->backward;
-    put(o, "verdict", seen ? text(w->verdict.text) : json_null());
-    put(o, "bottleneck", seen ? bottleneck(&w->verdict) : json_null());
+    put(o, "verdict", judged ? text(w->verdict.text) : json_null());
+    put(o, "bottleneck", judged ? bottleneck(&w->verdict) : json_null());
     put(o, "phases", seen ? phases(w->phase, 1.0) : json_null());
     put(o, "passes",
         passes > 0.0
@@ -223,16 +232,19 @@ static json_t *make(const yk_config *c, const yk_result *r)
     json_t *o = json_object();
     if (!o)
         return NULL;
+    put(o, "state", text(r->status ? "failed" : r->interrupted ? "stopped" : "done"));
+    put(o, "error", text(r->error));
+    put(o, "exit_code", json_integer(r->exit_code ? r->exit_code : yk_status_exit(r->status)));
     put(o, "model", text(c->model));
     put(o, "data", text(c->data));
     put(o, "mode", text(r->staleness == 0 ? "sync" : "async"));
     put(o, "staleness", r->staleness == YK_ASYNC ? json_null() : json_integer((json_int_t)r->staleness));
-    put(o, "workers", json_integer(r->workers));
+    put(o, "workers", r->workers ? json_integer(r->workers) : json_null());
     put(o, "ranks", json_integer(r->ranks ? r->ranks : 1));
     put(o, "servers", json_integer(r->servers));
     put(o, "threads", json_integer(c->threads));
     put(o, "batch", json_integer(c->batch));
-    put(o, "global_batch", json_integer(c->batch * r->workers));
+    put(o, "global_batch", r->workers ? json_integer(c->batch * r->workers) : json_null());
     put(o, "seed", json_integer(c->seed));
     put(o, "optimizer", text(c->optimizer ? c->optimizer : "sgd"));
     put(o, "lr", real(r->lr));
@@ -263,8 +275,9 @@ static json_t *make(const yk_config *c, const yk_result *r)
         sent += r->traffic[p].sent;
         received += r->traffic[p].received;
     }
-    put(o, "bytes_sent", json_integer((json_int_t)sent));
-    put(o, "bytes_received", json_integer((json_int_t)received));
+    const bool counted = r->ranks <= 1 || r->report;
+    put(o, "bytes_sent", counted ? whole(sent) : json_null());
+    put(o, "bytes_received", counted ? whole(received) : json_null());
     put(o, "traffic", r->report ? traffic_of(r->traffic) : json_null());
     put(o, "late_gradients", whole(r->late));
     put(o, "lost_workers", json_integer(r->lost));
@@ -272,10 +285,10 @@ static json_t *make(const yk_config *c, const yk_result *r)
     put(o, "examples_dealt_again", whole(r->returned));
     put(o, "restarts", json_integer(getenv("YK_RESTARTS") ? atoi(getenv("YK_RESTARTS")) : 0));
     double rss = (double)usage.ru_maxrss * 1024.0; /* of several processes: of the largest; CPU time of all */
-    for (int i = 0; r->report && i < r->ranks; i++)
+    for (int i = 0; r->report && i < r->nreports; i++)
         rss = r->report[i].peak_rss > rss ? r->report[i].peak_rss : rss;
-    put(o, "peak_rss_bytes", whole((uint64_t)rss));
-    put(o, "cpu_seconds", real(r->report ? r->cpu_seconds : cpu));
+    put(o, "peak_rss_bytes", r->secondhand ? json_null() : whole((uint64_t)rss));
+    put(o, "cpu_seconds", r->secondhand ? json_null() : real(r->report ? r->cpu_seconds : cpu));
     put_watched(o, r);
     put(o, "interrupted", json_boolean(r->interrupted));
     put(o, "run", text(r->run_dir));
@@ -291,21 +304,45 @@ yk_status yk_result_json(const yk_config *c, const yk_result *r, char **out)
     return *out ? YK_OK : yk_fail_memory(4096, "the results");
 }
 
-yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *path)
+static char *text_of(const yk_config *c, const yk_result *r)
 {
-    yk_file *f;
     json_t *o = make(c, r);
     char *all = o ? json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(o);
     if (!all)
-        return yk_fail_memory(4096, "the results");
-    yk_status st = yk_file_create(path, &f);
-    if (!st) {
-        st = yk_file_write(f, all, strlen(all));
-        if (!st)
-            st = yk_file_write(f, "\n", 1);
-        st = yk_file_close(f, st);
-    }
+        yk_fail_memory(4096, "the results");
+    return all;
+}
+
+yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *path)
+{
+    yk_file *f;
+    char *all = text_of(c, r);
+    yk_status st = all ? yk_file_create(path, &f) : YK_ESYSTEM;
+    if (!st)
+        st = yk_file_close(f, yk_file_print(f, "%s\n", all));
+    free(all);
+    return st;
+}
+
+/* Several ranks that fail may want to write it, and the first to end ends the others, in the midst of it: so a file without a
+ * name, which gets one when it is complete and goes by itself when its writer dies. Not all file systems have that. */
+yk_status yk_result_save_first(const yk_config *c, const yk_result *r, const char *path)
+{
+    char folder[PATH_MAX], self[64], *all = text_of(c, r);
+    if (!all)
+        return YK_ESYSTEM;
+    snprintf(folder, sizeof folder, "%s", path);
+    const int fd = open(dirname(folder), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+    yk_status st = YK_OK;
+    if (fd < 0)
+        st = access(path, F_OK) ? yk_result_save(c, r, path) : YK_OK;
+    else if (dprintf(fd, "%s\n", all) < 0 ||
+             (linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) && errno != EEXIST))
+        st = yk_fail_path(path, "cannot write", errno);
+    if (fd >= 0)
+        close(fd);
     free(all);
     return st;
 }

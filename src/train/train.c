@@ -31,13 +31,6 @@ static yk_optim_config optimizer_of(const yk_config *c, yk_optim_kind kind)
     return o;
 }
 
-static uint64_t staleness_of(const yk_config *c)
-{
-    if (c->staleness >= 0)
-        return (uint64_t)c->staleness;
-    return c->mode && strcmp(c->mode, "async") == 0 ? YK_ASYNC : 0;
-}
-
 /* ---- the data ---- */
 
 static yk_status open_data(yk__trainer *t)
@@ -172,16 +165,30 @@ static yk_status make_run_dir(yk__trainer *t)
     return st;
 }
 
-/* Only once everything fits together: a --resume with options that do not leaves the run's own ones in place. */
 static yk_status save_config(const yk__trainer *t)
 {
     char *path;
-    if (!t->result->run_dir)
-        return YK_OK;
     if (asprintf(&path, "%s/config.ini", t->result->run_dir) < 0)
         return yk_fail_memory(64, "a path");
     yk_status st = yk_config_save(t->config, path);
     free(path);
+    return st;
+}
+
+/* Only once everything fits together: a --resume with options that do not leaves the run's own ones in place. From here on the
+ * directory is this run's, and what an earlier part of it said at its end does not hold any more. */
+static yk_status begin_run(yk__trainer *t)
+{
+    char *path;
+    if (!t->result->run_dir)
+        return YK_OK;
+    if (asprintf(&path, "%s/summary.json", t->result->run_dir) < 0)
+        return yk_fail_memory(64, "a path");
+    yk_status st = save_config(t);
+    if (!st && unlink(path) && errno != ENOENT)
+        st = yk_fail_path(path, "cannot remove", errno);
+    free(path);
+    t->is_run = !st;
     return st;
 }
 
@@ -335,9 +342,10 @@ static yk_status set_up(yk__trainer *t)
         t->model->ops->init(t->model, yk_store_raw(whole).live.w, (uint64_t)c->seed);
         yk_store_restore(whole, 0);
     }
-    if (st || (st = restore(t)) || (st = yk__cluster_agree(t)) || (st = yk__observe_share(t)))
+    if (st || (st = restore(t)) || (st = yk__cluster_agree(t)) ||
+        (t->cluster.rank == 0 && (st = begin_run(t))) || (st = yk__observe_share(t)))
         return st;
-    if (t->cluster.rank == 0 && ((st = save_config(t)) || (st = yk__journal_open(t))))
+    if (t->cluster.rank == 0 && (st = yk__journal_open(t)))
         return st;
     if (c->profile && t->model->ops->peak)
         t->peak = t->model->ops->peak();
@@ -401,50 +409,28 @@ static void introduce(const yk__trainer *t)
                 c->local_steps ? "these are averaged every so many --local-steps"
                                : "gradients are all-reduced");
     else if (k->role == YK__SERVER)
-        yk_note("%d processes (%s): %d server%s of the parameters (rank%s 0%s), the others work%s", k->ranks,
-                yk_comm_library(k->comm), k->servers, k->servers > 1 ? "s" : "", k->servers > 1 ? "s" : "",
-                k->servers > 1 ? " and following" : "",
-                t->model->sparse ? "; only the keys of a batch travel" : "");
+        yk_note("%d processes (%s): %d server%s of the parameters (rank%s 0%s), the others work%s%s",
+                k->ranks, yk_comm_library(k->comm), k->servers, k->servers > 1 ? "s" : "",
+                k->servers > 1 ? "s" : "", k->servers > 1 ? " and following" : "",
+                t->model->sparse ? "; only the keys of a batch travel" : "",
+                c->local_steps ? "; changes are sent every so many --local-steps" : "");
     if (t->result->best_known)
         yk_note("the best that any model can reach on this test set: loss %.4f, AUC %.4f",
                 t->result->best.loss, t->result->best.auc);
 }
 
-static void summarise(yk__trainer *t)
-{
-    yk_result *r = t->result;
-    r->seconds = yk_now() - t->began;
-    r->train_seconds = r->seconds - r->eval_seconds - r->checkpoint_seconds;
-    r->steps = t->step;
-    r->epochs = t->epoch;
-    r->examples = t->earlier_examples;
-    for (int i = 0; i < t->workers; i++)
-        r->examples += t->trainee[i].examples;
-    r->trained_here = r->examples - t->earlier_examples;
-    r->bad_records = t->train.source->bad;
-    if (t->cluster.role == YK__ALONE)
-        yk_store_staleness(t->store, &r->observed);
-}
-
-/* For tests: YK_SLOW_WORKER=INDEX:FACTOR makes one worker slower than the others. */
+/* For tests: YK_SLOW_WORKER=INDEX:FACTOR makes one worker slower than the others, INDEX:100ms by so much in each step. */
 static void slow_down(yk__trainer *t)
 {
     const char *text = getenv("YK_SLOW_WORKER");
+    char unit[3] = "";
     t->slow_worker = -1;
-    if (text && sscanf(text, "%d:%lf", &t->slow_worker, &t->slow_factor) != 2)
+    if (text && sscanf(text, "%d:%lf%2s", &t->slow_worker, &t->slow_factor, unit) < 2)
         t->slow_worker = -1;
-}
-
-static yk_status save_summary(const yk__trainer *t)
-{
-    char *path;
-    if (!t->result->run_dir)
-        return YK_OK;
-    if (asprintf(&path, "%s/summary.json", t->result->run_dir) < 0)
-        return yk_fail_memory(64, "a path");
-    yk_status st = yk_result_save(t->config, t->result, path);
-    free(path);
-    return st;
+    if (strcmp(unit, "ms") == 0) {
+        t->slow_seconds = t->slow_factor * 1e-3;
+        t->slow_factor = 1.0;
+    }
 }
 
 static yk_status run_alone(yk__trainer *t)
@@ -471,7 +457,8 @@ static yk_status run(yk__trainer *t)
 
 yk_status yk_train(const yk_config *c, const volatile sig_atomic_t *stop, double started, yk_result *out)
 {
-    *out = (yk_result){.workers = (int)c->workers, .staleness = staleness_of(c), .train_loss = (double)NAN};
+    *out = (yk_result){
+        .workers = (int)c->workers, .staleness = yk_config_staleness(c), .train_loss = (double)NAN};
     yk__trainer t = {.config = c,
                      .stop = stop,
                      .result = out,
@@ -508,23 +495,7 @@ yk_status yk_train(const yk_config *c, const volatile sig_atomic_t *stop, double
         if (!st)
             st = run(&t);
     }
-    st = yk__observe_stop(&t, st);
-    if (!st)
-        st = yk__cluster_finish(&t);
-    if (!st && t.cluster.rank == 0) {
-        summarise(&t);
-        st = t.cluster.role == YK__SERVER ? YK_OK : yk__profile_take(&t);
-    }
-    if (!st && t.cluster.rank == 0 && out->examples == 0 && !out->interrupted)
-        st = yk_fail(YK_EDATA, "%s: there are no examples in it", c->data);
-    if (!st)
-        st = yk__observe_conclude(&t);
-    yk_status closed = yk__journal_close(&t);
-    st = st ? st : closed;
-    if (!st && t.cluster.rank == 0) {
-        yk__guard(&t);
-        st = save_summary(&t);
-    }
+    st = yk__end(&t, st);
     tear_down(&t);
     return st;
 }
@@ -533,6 +504,8 @@ void yk_result_fini(yk_result *r)
 {
     free(r->checkpoint);
     free(r->run_dir);
+    free(r->error);
+    yk_free(r->report);
     free(r->description);
     free(r->profile);
     free(r->watched.process);

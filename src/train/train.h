@@ -40,8 +40,9 @@ typedef struct {
 
 /* A process of the run, as it saw itself. */
 typedef struct {
-    int rank, workers; /* workers: 0 of a server */
-    char role[16];     /* "chief", "worker" or "server" */
+    int rank, workers; /* workers: 0 of a server. Who joined has a number behind the ranks */
+    bool joined, lost;
+    char role[16]; /* "chief", "worker" or "server" */
     yk_usage usage;
     yk_phases_look look;          /* seconds: mean over its workers; what was done: sums */
     double forward, backward;     /* of gradients, in some of the steps; 0: not known */
@@ -49,7 +50,7 @@ typedef struct {
     uint64_t bytes_sent, bytes_received;
 } yk_process;
 
-/* What was seen of a run. Nothing, where it did not end well: nprocesses is 0. */
+/* What was seen of a run: nprocesses is 0 where it ended before anything was. */
 typedef struct {
     yk_verdict verdict;
     double phase[YK_PHASES]; /* shares of the workers' time */
@@ -71,8 +72,9 @@ typedef struct {
 } yk_rank_report;
 
 typedef struct {
-    int workers, ranks, servers;     /* ranks: 0 in one process */
-    yk_rank_report *report;          /* [ranks], or NULL */
+    int workers, ranks, servers; /* ranks: 0 in one process */
+    yk_rank_report *report;      /* [nreports], or NULL: the ranks, then those who joined */
+    int nreports;
     yk_traffic traffic[YK_PURPOSES]; /* of all ranks together */
     double cpu_seconds;              /* the same */
     uint64_t late, returned; /* gradients that were dropped; examples of lost workers that were dealt again */
@@ -96,6 +98,10 @@ typedef struct {
     uint64_t bad_records;
     yk_staleness observed;
     bool interrupted;
+    yk_status status; /* how it ended */
+    int exit_code;    /* 0: that of the status */
+    char *error;      /* why, where that was not well; else NULL */
+    bool secondhand;  /* told by a process that was no part of it: nothing is known of CPU and memory */
     char *checkpoint, *run_dir;  /* NULL: none */
     yk_description *description; /* --dry-run; then nothing else is known. NULL: not asked for */
     yk_profile *profile;         /* --profile */

@@ -36,7 +36,7 @@ typedef struct {
     double loss, rate, step_rate, epoch, seconds_left, lr;
 } yk__progress;
 
-typedef struct {
+typedef struct yk__trainer {
     const yk_config *config;
     const volatile sig_atomic_t *stop;
     yk_result *result;
@@ -58,8 +58,10 @@ typedef struct {
         clock_offset; /* ns to add to this process's clock to get the chief's; zero: where that was at the start */
     uint64_t clock_zero;
     char *shared_dir; /* the chief's run directory; NULL: none, or it is not to be reached from here */
-    int slow_worker;  /* YK_SLOW_WORKER, for tests: this one takes slow_factor times as long; -1: none does */
-    double slow_factor;
+    int number;       /* of this process's folder there: its rank, or one that was free when it joined */
+    bool is_run;      /* on the chief: the run directory is this run's now */
+    int slow_worker; /* YK_SLOW_WORKER, for tests: this one takes slow_factor times as long, and sleeps; -1: none does */
+    double slow_factor, slow_seconds;
     yk__trainee *trainee;
     int workers;
     bool helps; /* workers that wait for others help them */
@@ -116,7 +118,14 @@ yk_status yk__train_replica(yk__trainer *t);
 uint64_t yk__parameter_hash(yk__trainer *t);
 yk_status yk__train_remote(yk__trainer *t);
 yk_status yk__deal(void *trainer, uint64_t *epoch, uint64_t *begin, uint64_t *end);
+yk_status yk__fetch(yk__trainer *t, int number, bool wait, yk_batch *out); /* a worker's next batch */
 yk_status yk__serve(yk__trainer *t);
+
+/* worker_apart.c: --local-steps */
+yk_status yk__train_apart(yk__trainer *t, int number);
+/* A step of this process alone on a store of its own; the batch is not empty. */
+yk_status yk__step_apart(yk__trainer *t, yk_store *store, int number, const yk_batch *batch,
+                         yk_step_result *out);
 
 /* cluster.c */
 yk_status yk__cluster_start(yk__trainer *t);
@@ -126,8 +135,15 @@ yk_status yk__cluster_agree(yk__trainer *t);
 yk_status yk__cluster_stores(yk__trainer *t, const yk_store_config *whole);
 yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state *p);
 yk_status yk__save_replicas(yk__trainer *t, double seconds);
-yk_status yk__cluster_finish(yk__trainer *t);
 void yk__cluster_free(yk__trainer *t);
+
+/* cluster_end.c */
+void yk__report_of(const yk__trainer *t, const yk_process *self, yk_rank_report *out);
+yk_status yk__cluster_finish(yk__trainer *t);
+void yk__cluster_salvage(yk__trainer *t); /* of a job that failed: what is known, without asking anybody */
+
+/* ending.c: from the end of the loops, or what failed, to the summary. Returns `st`, or what went wrong here. */
+yk_status yk__end(yk__trainer *t, yk_status st);
 
 /* net_setup.c */
 yk_status yk__net_options_of(const yk_config *c, yk_net_options *out); /* as the options say */
@@ -144,12 +160,15 @@ yk_status
 yk__observe_share(yk__trainer *t); /* all processes: where the run directory is, and how far away the chief */
 yk_status yk__observe_start(yk__trainer *t);
 void yk__observe_progress(yk__trainer *t, uint64_t step, uint64_t examples, const yk__progress *p);
-void yk__observe_traffic(yk__trainer *t); /* the thread that sends: its bytes so far */
+void yk__observe_traffic(
+    yk__trainer *t); /* the thread that sends: its bytes so far; tells or hears, when it is time */
 void yk__observe_eval(yk__trainer *t);
-bool yk__observe_brief(yk__trainer *t, char out[64]);         /* the verdict so far; false: there is none */
+bool yk__observe_verdict(yk__trainer *t, yk_verdict *out);    /* so far; false: there is none */
 bool yk__observe_sample(yk__trainer *t, yk_sample *out);      /* the last one */
 yk_status yk__observe_stop(yk__trainer *t, yk_status so_far); /* fills t->self */
-yk_status yk__observe_conclude(yk__trainer *t);               /* the chief: the verdict, the timeline */
+void yk__observe_self(yk__trainer *t, yk_process *out); /* the thread that trains: this process, so far */
+/* The chief: the verdict, the timeline. `failed`: of what is known, without asking the others. */
+yk_status yk__observe_conclude(yk__trainer *t, bool failed);
 void yk__observe_free(yk__trainer *t);
 
 /* What all of our processes on the host of process i use together, and how many workers they are. */
@@ -163,6 +182,10 @@ yk_status yk__board_close(yk__trainer *t, yk_status so_far);
 
 /* lines.c: of a file of JSON lines, those go whose number `key` is beyond `most`; one that is not there is fine. */
 yk_status yk__lines_cut(const char *path, const char *key, double most);
+/* Its last whole line that has `key`; "": none. */
+void yk__lines_last(const char *path, const char *key, char *line, size_t size);
+double yk__line_number(const char *line, const char *key); /* NaN: not there */
+void yk__line_text(const char *line, const char *key, char *out, size_t size);
 
 /* guard.c: conclusions that people draw wrongly from such a run, said before they do, and kept. */
 void yk__guard(yk__trainer *t);

@@ -5,6 +5,7 @@
  *
  * The servers' answers say when to stop, and in step when an epoch is over: a round in which nobody had examples.
  * Sparse batches are fetched ahead, because their keys are asked for ahead; of a dense model all parameters are.
+ * With --local-steps the loop is that of worker_apart.c.
  */
 #include "train/trainer.h"
 
@@ -42,14 +43,19 @@ static void poll(void *context, float *dense, size_t begin, size_t end)
         w->hook = yk_remote_poll(w->t->cluster.remote);
 }
 
+yk_status yk__fetch(yk__trainer *t, int number, bool wait, yk_batch *out)
+{
+    yk_phase_to(t->trainee[0].phases, YK_PHASE_INPUT);
+    t->waits_for_examples = wait;
+    /* have they given us up, and what was left of our run to others? */
+    if (yk_remote_life(t->cluster.remote) > t->dealt_life)
+        yk_feed_forget(t->feed, number);
+    return yk_feed_next(t->feed, number, out);
+}
+
 static yk_status fetch(worker *w, bool wait, yk_batch *out)
 {
-    yk_remote *r = w->t->cluster.remote;
-    yk_phase_to(w->me->phases, YK_PHASE_INPUT);
-    w->t->waits_for_examples = wait;
-    if (yk_remote_life(r) > w->t->dealt_life) /* they gave us up, and what was left of our run to others */
-        yk_feed_forget(w->t->feed, w->number);
-    yk_status st = yk_feed_next(w->t->feed, w->number, out);
+    yk_status st = yk__fetch(w->t, w->number, wait, out);
     if (!st && out->n) {
         yk_feed_place_of(w->t->feed, w->number, w->place[w->fetched % 4]);
         w->life[w->fetched++ % 4] = w->t->dealt_life;
@@ -121,6 +127,16 @@ static yk_status epoch_in_step(worker *w)
     return st;
 }
 
+static yk_status train_in_step(worker *w)
+{
+    yk_status st = YK_OK;
+    for (uint64_t epoch = w->t->epoch; !st && !w->news.stop;) {
+        st = epoch_in_step(w);
+        yk_feed_epoch(w->t->feed, w->number, ++epoch);
+    }
+    return st;
+}
+
 /* ---- at its own pace ---- */
 
 /* Asks for the parameters of one more batch, if there is one. Dense: of any batch; it is fetched when it is its turn. */
@@ -180,12 +196,10 @@ yk_status yk__train_remote(yk__trainer *t)
     if (t->cluster.joined)
         yk_note("joined the job in %s as one more worker", t->config->join);
     yk_model_on_ready(t->model, w.me->work, poll, &w);
-    if (!t->in_step)
-        st = train_freely(&w);
-    for (uint64_t epoch = t->epoch; t->in_step && !st && !w.news.stop;) {
-        st = epoch_in_step(&w);
-        yk_feed_epoch(t->feed, w.number, ++epoch);
-    }
+    if (t->config->local_steps)
+        st = yk__train_apart(t, w.number);
+    else
+        st = t->in_step ? train_in_step(&w) : train_freely(&w);
     if (!st)
         st = yk_remote_bye(t->cluster.remote);
     if (!st && t->cluster.joined)

@@ -109,7 +109,12 @@ void yk__phase_switch(yk_phases *p, yk_phase to)
 void yk__phase_waited(yk_phases *p, yk_phase phase, uint64_t ns)
 {
     if (p->detail) {
-        p->step[phase] -= (double)ns; /* the whole is added when the phase closes */
+        const yk_phase open = (yk_phase)p->phase;
+        if (phase != open) { /* it was a part of that one, which ends here and begins again */
+            turn_to(p, open, yk_now_ns());
+            yk_phase_move(p, open, phase, ns);
+        }
+        p->step[phase] -= (double)ns; /* of the phase that is open, the whole is added when it closes */
         p->step_blocked += (double)ns;
         return;
     }

@@ -116,7 +116,7 @@ static inline void yk_phase_to(yk_phases *p, yk_phase to)
 /* From here to the next step in detail, whatever was decided: something comes that is no part of a usual step. */
 void yk_phases_now(yk_phases *p);
 
-/* So long was blocked within `phase`, as measured by the caller. */
+/* So long was blocked within `phase`, as measured by the caller; until now, where another one is open. */
 static inline void yk_phase_waited(yk_phases *p, yk_phase phase, uint64_t ns)
 {
     if (p && ns)

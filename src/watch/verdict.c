@@ -8,6 +8,8 @@ static const double worth_saying =
 static const double least_seconds = 0.1; /* below, nothing can be said */
 static const double large_step = 1e5; /* bytes: where nothing is known of the links, more than that is much */
 static const double tiny_step = 5e-5; /* seconds */
+static const double slow_factor = 1.25; /* times as long as the others: then it is the one they wait for */
+static const double much_slower = 2.0;  /* than other programs make one of several workers */
 enum { LEAST_STEPS = 4 };
 
 const char *yk_verdict_name(yk_verdict_kind kind)
@@ -56,7 +58,7 @@ static void find_slowest(yk__facts *f)
     const double own = l->seconds > 0.0 ? l->phase[YK_PHASE_WORKERS] / l->seconds : 0.0;
     const double last = l->meetings ? (double)l->last / (double)l->meetings : 1.0;
     const double factor = others > 0.0 ? yk__busy_step(&e->witness[slow]) / others : 0.0;
-    if (factor > 1.25 && waited - own > 0.1 && last > (e->nwitnesses == 2 ? 0.7 : 0.5)) {
+    if (factor > slow_factor && waited - own > 0.1 && last > (e->nwitnesses == 2 ? 0.7 : 0.5)) {
         f->slowest = slow;
         f->slowest_factor = factor;
         f->slowest_last = last;
@@ -83,9 +85,10 @@ static void gather(const yk_evidence *e, yk__facts *f)
     f->cpu_host = fmax(yk__known(u->cpu_host.mean, f->cpu), f->cpu);
     f->others = f->cpu_host - f->cpu;
     f->free = fmax(0.0, fmin(f->cores - f->cpu, f->host_cores - f->cpu_host));
-    const double threads =
-        (double)(e->host_workers ? e->host_workers : e->workers) * (e->threads > 1 ? e->threads : 1);
-    f->delayed = fmin(yk__known(u->delayed.mean, 0.0) / fmax(threads, 1.0), 1.0);
+    f->threads = (double)(e->host_workers ? e->host_workers : e->workers) * (e->threads > 1 ? e->threads : 1);
+    f->threads = fmax(f->threads, 1.0);
+    f->waiting = yk__known(u->delayed.mean, 0.0);
+    f->delayed = fmin(f->waiting / f->threads, 1.0);
     find_slowest(f);
 
     const double *s = f->share;
@@ -114,7 +117,8 @@ static void gather(const yk_evidence *e, yk__facts *f)
         if (full || transfer + answers <= 0.0 || explained > 0.25 * under_way)
             f->waste[full ? YK_VERDICT_BANDWIDTH : YK_VERDICT_LATENCY] = under_way;
         else if (f->host_cores > 0.0 && f->cpu_host > 0.85 * f->host_cores)
-            f->crowded = under_way + waiting; /* not the network: whoever should answer has no core */
+            f->crowded =
+                under_way + (f->slowest >= 0 ? 0.0 : waiting); /* whoever should answer has no core */
         else
             f->waste[YK_VERDICT_SYNC] = fmax(f->waste[YK_VERDICT_SYNC], under_way + waiting);
     }
@@ -223,6 +227,21 @@ static void numbers(const yk__facts *f, yk_verdict *v)
 
 /* ---- the verdict */
 
+/* Share of the workers' time that others' use of the processor takes from them. Who has no core waits for whoever has it,
+ * and that may be another worker of ours: only what we would get if the others were not there is lost to them.
+ *
+ *     2 cores   | us | others |      ours wait for 1 core and would get it:        lost 1 of 2 cores
+ *     2 cores   | us | us     | and 6 more of ours wait: alone we would not get more, and nothing is lost to others  */
+static double taken_by_others(const yk__facts *f)
+{
+    if (!(f->waiting > 0.0)) /* the kernel does not tell */
+        return f->others / f->host_cores;
+    const double ours = f->e->ranks > 1 ? f->host_cores : f->cores; /* ranks may be pinned to a core each */
+    const double lost = fmin(f->waiting, fmin(fmax(ours - f->cpu, 0.0), f->others)); /* cores */
+    const double wanted = fmin((f->cpu + f->waiting) / f->threads, 1.0); /* share of the time they want one */
+    return wanted * lost / fmax(f->cpu + lost, 1e-9);
+}
+
 /* Workers that want a core and get none, while others use the processor: how much they lose; 0: that is not what matters. */
 static double competition(const yk__facts *f)
 {
@@ -230,10 +249,11 @@ static double competition(const yk__facts *f)
     if (f->others < 0.2 || full < 0.8)
         return 0.0;
     /* who waits for a message polls, and has nothing to lose while it does; who waits for another worker waits for one that
-     * has no core */
-    const double polling = f->waste[YK_VERDICT_BANDWIDTH] + f->waste[YK_VERDICT_LATENCY];
-    const double lost =
-        (f->delayed > 0.0 ? f->delayed : f->others / f->host_cores) * fmax(1.0 - polling, 0.0);
+     * has no core, unless that one is always much slower than the rest, from whom the others take as much */
+    double polling = f->waste[YK_VERDICT_BANDWIDTH] + f->waste[YK_VERDICT_LATENCY];
+    if (f->slowest >= 0 && f->slowest_factor > much_slower)
+        polling += f->waste[YK_VERDICT_STRAGGLER];
+    const double lost = taken_by_others(f) * fmax(1.0 - polling, 0.0);
     const double elsewhere = fmax(fmax(polling, f->waste[YK_VERDICT_INPUT]), f->waste[YK_VERDICT_DISK]);
     return lost >= 0.1 && lost >= elsewhere ? lost : 0.0;
 }

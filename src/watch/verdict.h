@@ -10,7 +10,8 @@
  *
  *     too little seen?                         none
  *     waiting for memory to come from disk?    memory
- *     workers without a core, others busy?     cpu (others compete), unless more is lost in waiting for data or messages
+ *     workers without a core, others busy?     cpu (others compete), unless more is lost in waiting for data or messages, or
+ *                                              for a worker that is much slower than the rest
  *     the largest of what is not work, from 20 % of the time on:
  *         waiting for input                    disk where a disk has no rest, else input pipeline
  *         waiting for parameters, sending      network bandwidth or network latency, whichever explains more of it

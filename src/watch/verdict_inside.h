@@ -14,6 +14,7 @@ typedef struct {
     double steps, rate;             /* of a worker, in all; examples per second of all */
     double cpu, cpu_host, others;   /* cores: ours, all, others' */
     double cores, host_cores, free; /* that we may use; there are; are idle and ours */
+    double waiting, threads;        /* threads of ours that are ready and have no core; of workers, in all */
     double delayed;                 /* share of the workers' time in which they had no core */
     double crowded;                 /* share that is lost because processes share too few cores */
     bool tiny;                      /* steps that consist of getting together */

@@ -9,9 +9,10 @@ Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUIL
 import glob
 import os
 import struct
-import subprocess
 import sys
 import tempfile
+
+from program import yoke
 
 try:
     import numpy as np
@@ -22,18 +23,7 @@ except ImportError as missing:
     print(f"no Python package {missing.name} (./dev peers installs it)")
     sys.exit(77)
 
-YOKE = os.path.join(os.environ["YK_BUILD"], "yoke")
-if not os.access(YOKE, os.X_OK):
-    print(f"there is no {YOKE}")
-    sys.exit(77)
-
 torch.set_num_threads(1)
-
-
-def yoke(*words):
-    done = subprocess.run([YOKE, *map(str, words)], capture_output=True, text=True)
-    assert done.returncode == 0, (words, done.returncode, done.stderr)
-    return done.stdout
 
 
 def train(out, *options):

@@ -10,9 +10,10 @@ import glob
 import json
 import os
 import struct
-import subprocess
 import sys
 import tempfile
+
+from program import yoke
 
 try:
     import numpy as np
@@ -23,19 +24,12 @@ except ImportError as missing:
     print(f"no Python package {missing.name} (./dev peers installs it)")
     sys.exit(77)
 
-YOKE = os.path.join(os.environ["YK_BUILD"], "yoke")
-if not os.access(YOKE, os.X_OK):
-    print(f"there is no {YOKE}")
-    sys.exit(77)
-
 
 def train(out, *options):
     """The JSON summary and the saved tensors."""
-    command = [YOKE, "train", *options, "--out", out, "--seed", "1", "--json", "--quiet"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, (command, done.stderr)
+    said = yoke("train", *options, "--out", out, "--seed", 1, "--json", "--quiet")
     (saved,) = glob.glob(os.path.join(out, "checkpoints", "step-*", "model.safetensors"))[-1:]
-    return json.loads(done.stdout.splitlines()[-1]), load_file(saved)
+    return json.loads(said.splitlines()[-1]), load_file(saved)
 
 
 def log_loss(margin):

@@ -1,0 +1,90 @@
+/* What the fuzzers share: bytes as a file, sources read to their end, formats of text.
+ *
+ *     int fd = file_of(data, size);                  // in memory, of exactly this size; abort() where there is none
+ *     snprintf(spec, sizeof spec, "idx:/proc/self/fd/%d", fd);
+ *     st = read_all(source, 5, &rows);               // 5 examples at a time
+ *     close(fd);
+ *
+ * Included by one fuzzer each.
+ */
+#ifndef YK_FUZZ_INPUT_H
+#define YK_FUZZ_INPUT_H
+
+#include "base/log.h"
+#include "data/source.h"
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static inline int file_of(const uint8_t *data, size_t size)
+{
+    int fd = memfd_create("input", MFD_CLOEXEC);
+    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
+        abort();
+    return fd;
+}
+
+/* Block after block up to the first error; `rows` is initialised here. */
+static inline yk_status read_all(yk_source *s, size_t step, yk_rows *rows)
+{
+    yk_status st = YK_OK;
+    yk_rows_init(rows, s->kind, s->dim);
+    for (size_t b = 0; b < s->nblocks && !st; b++) {
+        yk_reader *r;
+        size_t got = 1;
+        if ((st = yk_source_read(s, b, &r)))
+            break;
+        while (got && !(st = yk_reader_next(r, rows, step, &got)))
+            ;
+        yk_reader_free(r);
+    }
+    return st;
+}
+
+/* Opens one that skips bad records; NULL: it was refused. */
+static inline yk_source *open_source(const char *spec, uint64_t skip_bad)
+{
+    yk_source *s;
+    if (yk_source_open(spec, YK_SPLIT_TRAIN, &(yk_source_options){.skip_bad = skip_bad}, &s))
+        return NULL;
+    if (skip_bad > 3)
+        atomic_store(&s->bad, 100); /* past the ones that are warned about */
+    return s;
+}
+
+/* Sparse rows from lines of text: ascending indices below the number of columns. The last byte also chooses one of four
+ * options, so that plain files are good seeds. */
+static inline int fuzz_text(const char *format, const char *const options[4], const uint8_t *data,
+                            size_t size)
+{
+    if (size < 1)
+        return 0;
+    yk_log_quiet(true);
+    char spec[96];
+    uint8_t choice = data[size - 1];
+    int fd = file_of(data, size);
+    snprintf(spec, sizeof spec, "%s:/proc/self/fd/%d%s", format, fd, options[choice & 3]);
+    yk_source *s = open_source(spec, (uint64_t)(choice >> 2) & 3);
+    yk_rows rows = {0};
+    if (s)
+        read_all(s, 5, &rows);
+    for (size_t i = 0; i < rows.n; i++) {
+        if (rows.label[i] < 0)
+            abort();
+        for (uint64_t k = rows.start[i]; k < rows.start[i + 1]; k++)
+            if (rows.index[k] >= (s->dim ? s->dim : rows.dim) ||
+                (k > rows.start[i] && rows.index[k - 1] >= rows.index[k]))
+                abort();
+    }
+    if (s)
+        yk_rows_fini(&rows);
+    yk_source_free(s);
+    close(fd);
+    return 0;
+}
+
+#endif

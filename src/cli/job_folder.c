@@ -1,0 +1,95 @@
+#include "cli/job_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char prefix[] = "yoke-";
+
+static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *f)
+{
+    (void)s, (void)kind, (void)f;
+    remove(path);
+    return 0;
+}
+
+static void remove_all(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void remove_if_stale(const char *path)
+{
+    char lock[PATH_MAX + 16];
+    struct stat s;
+    if (lstat(path, &s) || !S_ISDIR(s.st_mode) ||
+        s.st_uid != geteuid()) /* other people may put anything there */
+        return;
+    snprintf(lock, sizeof lock, "%s/lock", path);
+    const int fd = open(lock, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        remove_all(path);
+    close(fd);
+}
+
+/* Folders of launchers that are gone. */
+static void remove_stale(const char *base)
+{
+    char path[PATH_MAX];
+    DIR *d = opendir(base);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (strncmp(e->d_name, prefix, sizeof prefix - 1) == 0 &&
+            snprintf(path, sizeof path, "%s/%s", base, e->d_name) < (int)sizeof path)
+            remove_if_stale(path);
+    if (d)
+        closedir(d);
+}
+
+/* It gets its name when it is locked: nobody sees it without. */
+static int lock_folder(const char *path)
+{
+    char new[PATH_MAX + 16], name[PATH_MAX + 16];
+    snprintf(new, sizeof new, "%s/lock.new", path);
+    snprintf(name, sizeof name, "%s/lock", path);
+    const int fd = open(new, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) || rename(new, name))) { /* then it is never stale */
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Shared memory, where there is some. */
+yk_status yk_job_folder_make(char *path, size_t size, int *lock_out)
+{
+    const char *other = getenv("TMPDIR"), *base[] = {"/dev/shm", other && *other ? other : "/tmp"};
+    *lock_out = -1;
+    for (int i = 0; i < 2; i++) {
+        remove_stale(base[i]);
+        snprintf(path, size, "%s/%sXXXXXX", base[i], prefix);
+        if (mkdtemp(path)) {
+            *lock_out = lock_folder(path);
+            return YK_OK;
+        }
+    }
+    yk_status st = yk_fail(YK_ESYSTEM, "%s: cannot be made: %s", path, strerror(errno));
+    *path = '\0';
+    return st;
+}
+
+void yk_job_folder_remove(const char *path, int lock)
+{
+    remove_all(path);
+    if (lock >= 0)
+        close(lock);
+}

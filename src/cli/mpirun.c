@@ -1,0 +1,178 @@
+#include "cli/mpirun.h"
+
+#include "comm/comm.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_SLOTS = 1024 };
+
+/* ---- words ---- */
+
+static void add(yk_words *w, const char *text)
+{
+    char *copy = w->n < YK_MOST_WORDS ? strdup(text) : NULL;
+    if (copy)
+        w->word[w->n++] = copy;
+    else
+        w->full = true;
+}
+
+static void add_two(yk_words *w, const char *option, const char *value)
+{
+    add(w, option);
+    add(w, value);
+}
+
+/* A text of several words. */
+static void add_all(yk_words *w, const char *text)
+{
+    char *copy = strdup(text), *save = NULL;
+    w->full |= !copy;
+    for (char *word = copy ? strtok_r(copy, " ", &save) : NULL; word; word = strtok_r(NULL, " ", &save))
+        add(w, word);
+    free(copy);
+}
+
+void yk_words_fini(yk_words *w)
+{
+    for (int i = 0; i < w->n; i++)
+        free(w->word[i]);
+    *w = (yk_words){0};
+}
+
+/* ---- mpirun's own ---- */
+
+bool yk_job_survives(const yk_config *c)
+{
+    return (c->mode && strcmp(c->mode, "async") == 0) || c->staleness > 0 || c->quorum > 0;
+}
+
+/* "a,b:2" is three places on two hosts. */
+static yk_status count_hosts(const char *hosts, int64_t *out)
+{
+    *out = 0;
+    for (const char *at = hosts; *at;) {
+        const size_t n = strcspn(at, ",");
+        const char *colon = memchr(at, ':', n);
+        char *end = NULL;
+        long slots = colon ? strtol(colon + 1, &end, 10) : 1;
+        if (n == 0 || colon == at || slots < 1 || slots > MOST_SLOTS || (colon && end != at + n))
+            return yk_fail(YK_EUSAGE,
+                           "--hosts %s: it is a list like a,b:2 (a host, or a host and how many processes)",
+                           hosts);
+        *out += slots;
+        at += n + (at[n] == ',');
+    }
+    return *out ? YK_OK : yk_fail(YK_EUSAGE, "--hosts is empty");
+}
+
+/* How many processes; 0: mpirun knows, from a hostfile. */
+static yk_status count_processes(const yk_config *c, int64_t *out)
+{
+    *out = c->join ? 1 : c->launch;
+    if (!c->hosts)
+        return YK_OK;
+    int64_t slots;
+    yk_status st = count_hosts(c->hosts, &slots);
+    *out = *out ? *out : slots;
+    return st;
+}
+
+/* For hosts elsewhere: the processes of this machine have it all anyway. */
+static void pass_environment(yk_words *w)
+{
+    static const char *const names[] = {"YK_ENDED", "YK_JOINABLE", "YK_PROGRESS"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i]))
+            add_two(w, "-x", names[i]);
+}
+
+static void add_open_mpi(const yk_config *c, const yk_job_places *places, yk_words *w)
+{
+    add_all(w, "--oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca odls_base_sigkill_timeout 0 "
+               "--mca pml ob1 --mca btl_base_warn_component_unused 0 --mca mpi_event_tick_rate 1");
+    if (!c->hosts && !c->hostfile) { /* what a killed process leaves behind goes with the folder */
+        add_all(w, "--mca btl_vader_backing_directory");
+        add(w, places->folder);
+        add_all(w, "--mca orte_tmpdir_base");
+        add(w, places->folder);
+    }
+    if (!c->mpi_options || !strstr(c->mpi_options, "mca btl "))
+        add_all(w, "--mca btl self,vader,tcp");
+    if (yk_job_survives(c))
+        add(w, "--enable-recovery");
+    else /* a link that is down ends the job within seconds */
+        add_all(w, "--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 "
+                   "--mca oob_tcp_keepalive_probes 3");
+    if (places->names) {
+        char text[PATH_MAX + 8];
+        snprintf(text, sizeof text, "file:%s", places->names);
+        add_two(w, "--ompi-server", text);
+        /* who waits for others to join would give up after 300 s */
+        add_all(w, "--mca pmix_base_exchange_timeout 1000000");
+    }
+    if (c->agent) {
+        add_all(w, "--mca plm_rsh_agent");
+        add(w, c->agent);
+    }
+    if (c->hosts || c->hostfile) {
+        add_all(w, c->hosts ? "--map-by slot --host" : "--hostfile");
+        add(w, c->hosts ? c->hosts : c->hostfile);
+        pass_environment(w);
+    }
+}
+
+static yk_status add_mpirun(const yk_config *c, const yk_job_places *places, yk_words *w)
+{
+    int64_t n;
+    yk_status st = count_processes(c, &n);
+    if (st)
+        return st;
+    add(w, getenv("YK_MPIRUN") ? getenv("YK_MPIRUN") : YK_MPIRUN_DEFAULT);
+    if (yk_comm_is_open_mpi())
+        add_open_mpi(c, places, w);
+    else if (c->hosts || c->hostfile)
+        add_two(w, c->hosts ? "-hosts" : "-f", c->hosts ? c->hosts : c->hostfile);
+    if (c->mpi_options)
+        add_all(w, c->mpi_options);
+    if (n) {
+        char number[32];
+        snprintf(number, sizeof number, "%lld", (long long)n);
+        add_two(w, "-n", number);
+    }
+    return YK_OK;
+}
+
+/* ---- the whole line ---- */
+
+static yk_status add_this_program(yk_words *w)
+{
+    char path[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n < 0)
+        return yk_fail(YK_ESYSTEM, "cannot find this program's own file: %s", strerror(errno));
+    path[n] = '\0';
+    add_two(w, path, "train");
+    return YK_OK;
+}
+
+yk_status yk_job_words(const yk_config *c, int argc, char **argv, const yk_job_places *places, yk_words *out)
+{
+    yk_status st = add_mpirun(c, places, out);
+    if (st || (st = add_this_program(out)))
+        return st;
+    if (c->join) {
+        char path[PATH_MAX + 16];
+        snprintf(path, sizeof path, "%s/config.ini", c->join);
+        add_two(out, "--config", path);
+    }
+    for (int i = 1; i < argc; i++)
+        add(out, argv[i]);
+    if (!c->out && !c->join)
+        add_two(out, "--out", places->out);
+    return out->full ? yk_fail(YK_EUSAGE, "the command line is too long") : YK_OK;
+}

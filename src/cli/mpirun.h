@@ -1,0 +1,37 @@
+/* The command line that starts a job of several processes: mpirun with the options that work, this program, its options.
+ *
+ *     yk_words w = {0};
+ *     yk_job_words(config, argc, argv, &places, &w);
+ *     execvp(w.word[0], w.word);               // ends with a NULL
+ *     yk_words_fini(&w);
+ *
+ * "What works" is: as root, with more processes than cores, without pinning threads to one core, and with an end within
+ * seconds when a process dies or a link is down. Open MPI has words for all of that; MPICH needs fewer.
+ */
+#ifndef YK_CLI_MPIRUN_H
+#define YK_CLI_MPIRUN_H
+
+#include "train/config.h"
+
+enum { YK_MOST_WORDS = 512 };
+
+typedef struct {
+    char *word[YK_MOST_WORDS + 2]; /* owned; room for one more, and NULL */
+    int n;
+    bool full;
+} yk_words;
+
+/* Where the job finds things; borrowed. */
+typedef struct {
+    const char *folder; /* for what it leaves on this machine while it runs */
+    const char *out;    /* the run directory */
+    const char *names;  /* the file with the name server's address; NULL: there is none */
+} yk_job_places;
+
+yk_status yk_job_words(const yk_config *c, int argc, char **argv, const yk_job_places *places, yk_words *out);
+void yk_words_fini(yk_words *w);
+
+/* Whether the job goes on without a worker that is lost. */
+bool yk_job_survives(const yk_config *c);
+
+#endif

@@ -1,0 +1,90 @@
+#include "cli/whisper.h"
+
+#include "base/log.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void whisper(const char *format, ...)
+{
+    char text[64];
+    va_list args;
+    if (!getenv("YK_ENDED"))
+        return;
+    va_start(args, format);
+    const int n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (write(STDERR_FILENO, text, (size_t)n) < 0)
+        return; /* nobody listens any more, and nobody is left to tell */
+}
+
+void yk_whisper_begun(int workers)
+{
+    whisper("\001begun %d\n", workers);
+}
+
+void yk_whisper_lost(void)
+{
+    whisper("\001lost\n");
+}
+
+/* One line, at once: others may be writing theirs. */
+static void write_ended(int fd, const char *path, yk_status status)
+{
+    char text[sizeof(((yk_ended *)0)->error) + 16];
+    int n = snprintf(text, sizeof text - 1, "%d %s", (int)status,
+                     !status       ? ""
+                     : *yk_error() ? yk_error()
+                                   : yk_status_text(status));
+    n = n < (int)sizeof text - 2 ? n : (int)sizeof text - 2;
+    for (char *at = text; (at = strchr(at, '\n'));)
+        *at = ' ';
+    text[n++] = '\n';
+    if (write(fd, text, (size_t)n) != n)
+        yk_warn("%s: how this ended cannot be written: %s", path, strerror(errno));
+}
+
+void yk_whisper_ended(yk_status status)
+{
+    const char *path = getenv("YK_ENDED");
+    whisper("\001ended %d\n", (int)status);
+    const int fd = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+    if (fd < 0) /* it is not made here: it may be another machine's */
+        return;
+    struct stat there;
+    if (fstat(fd, &there) == 0 && there.st_size == 0) /* the first to fail knows why */
+        write_ended(fd, path, status);
+    close(fd);
+}
+
+yk_status yk_ended_make(const char *folder, char *path, size_t size)
+{
+    snprintf(path, size, "%s/ended", folder);
+    const int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return yk_fail(YK_ESYSTEM, "%s: cannot be made: %s", path, strerror(errno));
+    close(fd);
+    setenv("YK_ENDED", path, 1);
+    return YK_OK;
+}
+
+bool yk_ended_read(const char *path, yk_ended *out)
+{
+    FILE *f = fopen(path, "re");
+    char line[sizeof out->error + 16];
+    char *end = NULL;
+    const bool whole = f && fgets(line, sizeof line, f) && (end = strchr(line, '\n'));
+    if (f)
+        fclose(f);
+    if (!whole)
+        return false;
+    *end = '\0';
+    out->status = (yk_status)strtol(line, &end, 10);
+    snprintf(out->error, sizeof out->error, "%s", *end == ' ' ? end + 1 : "");
+    return end > line;
+}

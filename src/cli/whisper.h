@@ -1,0 +1,41 @@
+/* What the processes of a job tell their launcher alone.
+ *
+ *     a process                                              the launcher
+ *     yk_whisper_begun(3)     \001begun 3\n    on stderr     yk_overheard.begun, .workers
+ *     yk_whisper_lost()       \001lost\n       on stderr     .lost
+ *     yk_whisper_ended(st)    \001ended 2\n    on stderr     .ended
+ *                             "2 rank 3 has died\n", a file  yk_ended_read()
+ *
+ * mpirun cannot be asked: it may return 0 after a failure, or hang. The lines on stderr come from any machine, behind the
+ * process's own last words (overhear.h keeps them from the user). But mpirun brings them, and where all is slow it may be gone
+ * before it did; so how a job ended is also in a file, which only processes of the launcher's machine can reach. Its
+ * name is in YK_ENDED; without that there is no launcher, and nothing is said.
+ */
+#ifndef YK_CLI_WHISPER_H
+#define YK_CLI_WHISPER_H
+
+#include "base/status.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+/* In rank 0: the processes have found each other. */
+void yk_whisper_begun(int workers);
+
+/* In a worker that the job can do without: it is gone. When all of them are, the launcher ends the rest. */
+void yk_whisper_lost(void);
+
+/* In rank 0, or one that failed: how it ended. Where it failed, yk_error() goes into the file. */
+void yk_whisper_ended(yk_status status);
+
+/* The launcher's side: the file in `folder`, for yk_whisper_ended() to write. */
+yk_status yk_ended_make(const char *folder, char *path, size_t size);
+
+typedef struct {
+    yk_status status;
+    char error[1024]; /* "" where there was none */
+} yk_ended;
+
+/* What the first that wrote wrote; false: nobody has. */
+bool yk_ended_read(const char *path, yk_ended *out);
+
+#endif

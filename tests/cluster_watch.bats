@@ -1,0 +1,180 @@
+#!/usr/bin/env bats
+# Jobs of several processes are watched while they run, also where the chief is a server: the workers tell it how they are. And
+# what is left of a job that lost somebody.
+
+setup() { load cli; load cluster; cluster_setup; }
+teardown() { cluster_teardown; }
+
+one="train --model softmax --data synth:digits?examples=1003 --deadline 4 --json --out run"
+
+# In the background, with a live page, whose address is in $url.
+serve() { # OPTION...
+    begin $one --http 0 "$@"
+    until_said "look at it on"
+    remember_job
+    url=$(sed -n 's/.*look at it on //p' err)
+}
+
+# The page's numbers as `s`, asked for until the expression holds; they stay in the file status.
+until_status() { # EXPRESSION
+    python3 - "$url" "$1" <<'END' || { cat err; return 1; }
+import json, sys, time, urllib.request
+url, wanted = sys.argv[1:]
+end = time.time() + 60
+while True:
+    text = urllib.request.urlopen(url + "status.json", timeout=20).read()
+    s = json.loads(text)
+    if eval(wanted):
+        break
+    if time.time() > end:
+        sys.exit(f"never true: {wanted}\n{s['verdict']}\n{s['processes']}")
+    time.sleep(0.1)
+open("status", "wb").write(text)
+END
+}
+
+# A sample of /metrics by its name and labels.
+metric() { # SAMPLE
+    python3 - "$url" "$1" <<'END'
+import sys, urllib.request
+url, wanted = sys.argv[1:]
+for line in urllib.request.urlopen(url + "metrics", timeout=20).read().decode().splitlines():
+    if line.startswith(wanted + " "):
+        print(line.split()[-1])
+END
+}
+
+row() { echo "next(p for p in s['processes'] if p['name'] == 'rank $1')"; } # RANK
+
+@test "a server is the chief: verdict, rows and metrics of every rank while it runs; the straggler has a name" {
+    YK_SLOW_WORKER=1:300ms serve --steps 1000000 --batch 10 --launch 4 --servers 1
+    until_status "s['verdict'] and s['verdict'].startswith('straggler: rank 2') and len(s['processes']) == 4"
+    until_status "all(p['steps'] > 3 and p['examples'] > 0 and p['bytes_sent'] > 0 for p in s['processes'][1:])"
+    python3 - <<'END'
+import json
+s = json.load(open("status"))
+assert [p["name"] for p in s["processes"]] == ["rank 0", "rank 1", "rank 2", "rank 3"], s["processes"]
+chief, *workers = s["processes"]
+assert chief["role"] == "server" and chief["phases"] is None and chief["steps"] is None, chief
+for w in workers:
+    assert w["role"] == "worker" and not w["lost"] and not w["joined"], w
+    assert abs(sum(w["phases"].values()) - 1) < 1e-3 and w["rss"] > 1e6 and w["cpu"] is not None, w
+    # who is slow computes, the others wait for it
+    assert w["phases"]["compute" if w["name"] == "rank 2" else "workers"] > 0.5, w
+    assert (w["last"] > 0.8) == (w["name"] == "rank 2"), w
+assert abs(sum(s["phases"].values()) - 1) < 1e-3, s["phases"]
+END
+    equal workers "$(metric yoke_workers)" 3
+    holds "$(metric 'yoke_worker_steps_total{worker="3"}') > 0"
+    holds "$(metric 'yoke_worker_phase_seconds_total{worker="1",phase="workers"}') > 0"
+    holds "$(metric 'yoke_worker_resident_bytes{worker="0"}') > 1e6"
+    holds "$(metric 'yoke_bottleneck_share{kind="straggler"}') > 0.3"
+    kill -INT "$BACKGROUND"
+    finish 30
+    expect 0
+    holds "'straggler: rank 2' in '''$(said verdict)'''"
+    grep -q '"bottleneck":"straggler"' run/metrics.jsonl
+}
+
+@test "replicas and further servers tell the chief, too" {
+    serve --steps 100000000 --batch 10 --launch 2
+    until_status "s['verdict'] and len(s['processes']) == 2 and s['processes'][1]['steps'] > 0"
+    kill -INT "$BACKGROUND"
+    finish 30
+    expect 0
+    rm -rf run
+    serve --epochs 100000000 --batch 10 --launch 4 --servers 2 --mode async
+    until_status "s['verdict'] and [p['role'] for p in s['processes']] == ['server', 'server', 'worker', 'worker']"
+    until_status "s['processes'][1]['bytes_sent'] > 0 and s['processes'][1]['rss'] > 1e6"
+    kill -INT "$BACKGROUND"
+    finish 30
+    expect 0
+    equal bytes "$(said bytes_sent)" "$(said bytes_received)"
+}
+
+@test "a worker that is killed keeps its last numbers, and is marked; so in the summary" {
+    serve --epochs 100000000 --batch 10 --launch 4 --mode async
+    until_status "len(s['processes']) == 4 and $(row 2)['steps'] > 0"
+    signal_rank KILL 2
+    until_status "$(row 2)['lost'] and $(row 2)['steps'] > 0"
+    equal workers "$(metric yoke_workers)" 2
+    equal lost "$(metric 'yoke_worker_lost{worker="2"}') $(metric 'yoke_worker_lost{worker="1"}')" "1 0"
+    kill -INT "$BACKGROUND"
+    finish 30
+    expect 0
+    python3 - <<'END'
+import json
+ranks = json.load(open("run/summary.json"))["processes"]
+assert [p["rank"] for p in ranks if p["lost"]] == [2] and not any(p["joined"] for p in ranks), ranks
+assert ranks[2]["role"] == "worker" and ranks[2]["steps"] > 0 and ranks[2]["bytes_sent"] > 0, ranks[2]
+END
+}
+
+@test "a worker that joins is seen: on the page, in the summary to the last byte, with a folder of its own" {
+    serve --epochs 100000000 --batch 10 --launch 3 --mode async
+    "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
+    joined=$!
+    until_status "any(p['joined'] and p['steps'] > 0 for p in s['processes'])"
+    equal workers "$(metric yoke_workers) $(metric 'yoke_worker_joined{worker="3"}')" "3 1"
+    kill -INT "$BACKGROUND"
+    finish 30
+    expect 0
+    wait $joined
+    python3 - <<'END'
+import json
+s = json.load(open("run/summary.json"))
+(joined,) = [p for p in s["processes"] if p["joined"]]
+assert joined["rank"] == 3 and joined["role"] == "worker" and not joined["lost"], joined
+told = int(next(line for line in open("err2") if "trained on" in line).split()[2])
+assert joined["examples"] == told > 0, (joined, told)
+assert sum(p["examples"] for p in s["processes"] if p["role"] == "worker") == s["examples"], s["processes"]
+for purpose, t in s["traffic"].items(): # of all ranks, with it
+    assert t["sent"] == t["received"] and t["messages"] == t["messages_received"], (purpose, t)
+samples = [json.loads(line) for line in open("run/worker-3/resources.jsonl")]
+assert samples[0]["rank"] == 3 and samples[-1]["kind"] in ("sample", "alert"), samples[0]
+END
+    ls run/worker-3/events.out.tfevents.*
+    in_time 30 report run -o page.html
+    expect 0
+    grep -q 'worker, joined' page.html
+}
+
+@test "a job that lost somebody in step leaves a summary, whoever is left to write it" {
+    for way in "KILL --servers 0" "KILL --servers 1" "STOP --servers 1"; do
+        begin $one --steps 100000000 --eval-every 200 --batch 4 --launch 3 ${way#* }
+        until_step 400
+        remember_job
+        sleep 1.5 # a verdict comes after a second
+        signal_rank ${way%% *} 2
+        finish 20
+        expect 1 "rank 2"
+        python3 - <<'END'
+import json
+s = json.load(open("run/summary.json"))
+assert s["state"] == "failed" and s["exit_code"] == 1 and "rank 2" in s["error"], s
+assert s["steps"] >= 400 and s["examples"] > 0 and s["seconds"] > 0 and s["restarts"] == 0, s
+assert (s["workers"], s["ranks"], s["servers"]) in ((3, 3, 0), (2, 3, 1)), s
+assert s["verdict"] and s["bottleneck"]["kind"], s
+END
+        in_time 30 report run -o page.html
+        expect 0
+        grep -q 'Failed at step' page.html
+        rm -rf run
+    done
+}
+
+@test "restarts: the summary is that of the last attempt, and counts them" {
+    begin $one --steps 100000000 --eval-every 200 --checkpoint-every 200 --batch 4 --launch 2 --restarts 1
+    until_step 400
+    remember_job
+    signal_rank KILL 1
+    until_said "restart 1 of 1"
+    until_said "going on from"
+    sleep 0.5
+    [ ! -e run/summary.json ]
+    signal_rank KILL 1
+    finish 20
+    expect 1
+    equal summary "$(grep -E '"(state|restarts|exit_code)"' run/summary.json | tr -d ' \n')" \
+        '"state":"failed","exit_code":1,"restarts":1,'
+}
