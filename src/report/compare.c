@@ -390,8 +390,15 @@ static void keep(yk_compare *c, yk_table *t, size_t least)
         yk_table_fini(t);
         return;
     }
+    bool *failed = calloc(c->n + 1, sizeof *failed);
+    for (size_t i = 0; failed && i < c->n; i++)
+        failed[i] = c->facts[i].failed;
     yk_table_squeeze(t);
-    yk_table_mark(t);
+    if (failed)
+        yk_table_mark(t, failed);
+    else
+        t->status = yk_fail_memory(c->n, "a table");
+    free(failed);
     c->tables++;
 }
 

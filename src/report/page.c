@@ -140,8 +140,10 @@ static void failed_runs(const yk_compare *c, yk_text *out)
     for (size_t i = 0; i < c->n; i++)
         n += c->facts[i].failed;
     if (n)
-        yk_text_print(out, "<li>%zu of %zu runs failed, and %s left out above.</li>", n, c->n,
-                      n == 1 ? "is" : "are");
+        yk_text_print(out, "<li>%zu of %zu runs failed%s.</li>", n, c->n,
+                      !c->says ? ""
+                      : n == 1 ? ", and is left out above"
+                               : ", and are left out above");
 }
 
 static void flat_runs(const yk_compare *c, yk_text *out)
@@ -180,13 +182,13 @@ static void verdict(const yk_page *p, yk_text *out)
         flattened(&c->facts[0], out);
         tiles(&c->facts[0], out);
     } else {
-        yk_text_add(out, "<dl class=\"tiles\">");
+        yk_text_add(out, c->says ? "<dl class=\"tiles\">" : "");
         for (size_t i = 0; i < c->says; i++) {
             yk_text_print(out, "<div><dt>%s</dt><dd>%s<small>", c->say[i].title, c->say[i].value);
             yk_text_html(out, c->say[i].text);
             yk_text_add(out, "</small></dd></div>");
         }
-        yk_text_add(out, "</dl><ul class=\"says\">");
+        yk_text_add(out, c->says ? "</dl><ul class=\"says\">" : "<ul class=\"says\">");
         failed_runs(c, out);
         held_back(c, out);
         flat_runs(c, out);

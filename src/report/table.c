@@ -96,19 +96,25 @@ bool yk_table_together(const yk_table *t, size_t r)
     return true;
 }
 
-void yk_table_mark(yk_table *t)
+/* How good the cell is; NAN: it does not count. */
+static double goodness(const yk_table *t, size_t r, size_t c, const bool *left_out)
+{
+    if (!t->column[c].best || (t->run[r] >= 0 && left_out[t->run[r]]))
+        return NAN;
+    const double x = t->column[c].best * t->cell[r * t->columns + c].number;
+    return isfinite(x) ? x : NAN;
+}
+
+void yk_table_mark(yk_table *t, const bool *left_out)
 {
     for (size_t c = 0; !t->status && c < t->columns; c++) {
         double best = NAN, worst = NAN; /* where all are the same none is the best */
         for (size_t r = 0; r < t->rows; r++) {
-            double x = t->column[c].best * t->cell[r * t->columns + c].number;
-            if (isfinite(x) && !(best >= x))
-                best = x;
-            if (isfinite(x) && !(worst <= x))
-                worst = x;
+            best = fmax(best, goodness(t, r, c, left_out)); /* these pass NAN over */
+            worst = fmin(worst, goodness(t, r, c, left_out));
         }
-        for (size_t r = 0; t->column[c].best && best > worst && r < t->rows; r++)
-            t->cell[r * t->columns + c].mark = t->column[c].best * t->cell[r * t->columns + c].number == best;
+        for (size_t r = 0; best > worst && r < t->rows; r++)
+            t->cell[r * t->columns + c].mark = goodness(t, r, c, left_out) == best;
     }
 }
 

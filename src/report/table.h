@@ -56,8 +56,8 @@ size_t yk_table_find(const yk_table *t, const char *title); /* its number; t->co
  * often goes with what is compared. */
 bool yk_table_together(const yk_table *t, size_t r);
 
-/* Marks the best cell of each column that has one. */
-void yk_table_mark(yk_table *t);
+/* Marks the best cell of each column that has one; among rows whose run is not left_out[run]. */
+void yk_table_mark(yk_table *t, const bool *left_out);
 
 /* Leaves out the columns in which every cell is empty, and what they hold. */
 void yk_table_squeeze(yk_table *t);

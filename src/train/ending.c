@@ -99,7 +99,8 @@ static void read_progress(const char *run_dir, yk_result *r)
     r->steps = (uint64_t)fmax(yk__line_number(line, "step"), 0.0); /* fmax() passes NaN over */
     r->examples = r->trained_here = (uint64_t)fmax(yk__line_number(line, "examples"), 0.0);
     r->epochs = (uint64_t)fmax(yk__line_number(line, "epoch"), 0.0);
-    r->seconds = r->train_seconds = fmax(yk__line_number(line, "seconds"), 0.0);
+    r->seconds = fmax(yk__line_number(line, "seconds"), r->seconds); /* of its own, if it has seen more */
+    r->train_seconds = r->seconds;
     read_verdict(held, &r->watched.verdict);
 }
 

@@ -103,7 +103,8 @@ static void gather(const yk_evidence *e, yk__facts *f)
     if (e->ranks > 1) {
         double under_way = s[YK_PHASE_PARAMETERS] + s[YK_PHASE_SENDING];
         const double transfer = e->link_rate > 0.0 ? e->bytes_per_step / e->link_rate : 0.0,
-                     answers = e->round_trips * e->round_trip;
+                     answers = e->round_trips * e->round_trip,
+                     in_turn = f->slowest >= 0 ? 0.0 : waiting; /* else it is that one's fault */
         /* the bytes must explain a good part of the waiting; small messages that take long are latency */
         const bool full = yk__known(u->net_busy.mean, 0.0) > 0.7 ||
                           (transfer > answers && transfer > 0.3 * under_way * f->step) ||
@@ -117,10 +118,9 @@ static void gather(const yk_evidence *e, yk__facts *f)
         if (full || transfer + answers <= 0.0 || explained > 0.25 * under_way)
             f->waste[full ? YK_VERDICT_BANDWIDTH : YK_VERDICT_LATENCY] = under_way;
         else if (f->host_cores > 0.0 && f->cpu_host > 0.85 * f->host_cores)
-            f->crowded =
-                under_way + (f->slowest >= 0 ? 0.0 : waiting); /* whoever should answer has no core */
+            f->crowded = under_way + in_turn; /* whoever should answer has no core */
         else
-            f->waste[YK_VERDICT_SYNC] = fmax(f->waste[YK_VERDICT_SYNC], under_way + waiting);
+            f->waste[YK_VERDICT_SYNC] = fmax(f->waste[YK_VERDICT_SYNC], under_way + in_turn);
     }
     const double stall = yk__known(u->memory_stall.mean, 0.0),
                  faults = yk__known(u->major_faults.mean, 0.0) * 1e-4;

@@ -130,11 +130,21 @@ static void say_network(const yk__facts *f, yk_verdict *v)
         advise(v, "a larger --batch sends less per example; --local-steps sends less often; a faster link "
                   "helps as much as it is faster");
     } else {
-        say(v,
-            "%.0f %% of the time the workers waited for answers: %.1f round trips of %s in each step of "
-            "%.3g KB",
-            100.0 * v->share, e->round_trips, duration(e->round_trip, trip), e->bytes_per_step * 1e-3);
-        advise(v, "a larger --batch, --local-steps, or --mode async make fewer or hidden trips");
+        duration(e->round_trip, trip);
+        if (e->round_trips < 1.0)
+            say(v,
+                "%.0f %% of the time the workers waited for answers: a round trip of %s every %.0f steps of "
+                "%.3g KB",
+                100.0 * v->share, trip, 1.0 / e->round_trips, e->bytes_per_step * 1e-3);
+        else
+            say(v,
+                "%.0f %% of the time the workers waited for answers: %.1f round trips of %s in each step of "
+                "%.3g KB",
+                100.0 * v->share, e->round_trips, trip, e->bytes_per_step * 1e-3);
+        advise(v,
+               e->in_step ? "a larger --batch, %s--local-steps, or --mode async make fewer or hidden trips"
+                          : "a larger --batch or %s--local-steps make fewer trips",
+               e->round_trips < 1.0 ? "more " : "");
     }
 }
 
