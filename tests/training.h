@@ -81,6 +81,8 @@ static inline yk_status train(const char *options, int stop_signal, yk_result *o
     yk_status st = yk_train(&c, &stop, yk_now(), out);
     restore_stderr(aside);
     yk_config_fini(&c);
+    if (st) /* why is in yk_error() */
+        yk_result_fini(out);
     return st;
 }
 

@@ -109,9 +109,11 @@ ALWAYS void tile(const yk_block_mul *w, int mr, int nr, bool ahead, size_t m, si
         UNROLLED
         for (int j = 0; j < nr * Q; j++)
             x[j] = yk_vload(b[j / Q] + w->b_k[k] + j % Q * YK_VW);
-        UNROLLED
-        for (int j = 0; ahead && j < nr; j++)
-            __builtin_prefetch(b[j] + w->b_k[k] + nr * YK_LANES, 0, 2);
+        if (ahead) {
+            UNROLLED
+            for (int j = 0; j < nr; j++)
+                __builtin_prefetch(b[j] + w->b_k[k] + nr * YK_LANES, 0, 2);
+        }
         UNROLLED
         for (int i = 0; i < mr; i++) {
             const yk_vf weight = spread(ak + i * w->a_m);
