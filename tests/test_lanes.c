@@ -43,7 +43,8 @@ static float *floats(size_t n, double low, double high)
 static float *copy_of(const float *from, size_t n)
 {
     float *p = filled(n, 0);
-    memcpy(p, from, n * sizeof *p);
+    for (size_t i = 0; i < n; i++)
+        p[i] = from[i];
     return p;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { PATIENCE = 10 }; /* a worker may be silent for so many times its longest step */
-static const double tick_seconds = 0.02;
+static const double tick_seconds = 0.02, farewell_seconds = 1.0;
 
 static yk_status sender(yk_server *s, int peer, yk__client **out)
 {
@@ -198,6 +198,7 @@ static yk_status obey(yk_server *s)
     if (st || up.kind == YK__UP_SNAPSHOT)
         return st ? st : yk__snapshot_out(s);
     s->over = true;
+    s->over_at = yk_now();
     return YK_OK;
 }
 
@@ -319,14 +320,16 @@ static yk_status look_for_lost(yk_server *s, double now)
     return YK_OK;
 }
 
+/* Server 0 may have heard all goodbyes before the others have: they listen a little longer, lest a message is lost; but
+ * one that is lost will not say any. */
 static bool ended(const yk_server *s)
 {
-    if (!s->chief)
-        return s->over;
+    bool all_gone = true;
     for (int i = 0; i < s->nclients; i++)
-        if (s->client[i].here && !s->client[i].bye)
-            return false;
-    return true;
+        all_gone &= !s->client[i].here || s->client[i].bye;
+    if (s->chief)
+        return all_gone;
+    return s->over && (all_gone || yk_now() - s->over_at > farewell_seconds);
 }
 
 static yk_status tell_others_end(yk_server *s)

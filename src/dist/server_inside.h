@@ -46,6 +46,7 @@ struct yk_server {
     yk_server_config config;
     int me;
     bool chief, over, stopping;
+    double over_at; /* when server 0 said so */
     size_t piece;
     int arrays; /* that travel: with local steps the optimizer's state does */
     const float *w;

@@ -163,8 +163,8 @@ static yk_status begin_coded(yk_input *in)
 
 yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out)
 {
-    int fd;
-    uint64_t size;
+    int fd = -1;
+    uint64_t size = 0;
     yk_status st = open_file(path, &fd, &size);
     if (st)
         return st;
@@ -385,8 +385,8 @@ yk_status yk_input_line(yk_input *in, const char **line_out, size_t *length_out)
 
 yk_status yk_input_compressed(const char *path, bool *compressed_out)
 {
-    int fd;
-    uint64_t size;
+    int fd = -1;
+    uint64_t size = 0;
     yk_status st = open_file(path, &fd, &size);
     if (st)
         return st;
