@@ -274,6 +274,26 @@ equals_serial() { # BATCH OPTION...
     same_bits plain tcp
 }
 
+@test "replicas on one machine: through shared memory, the bits and the bytes of messages" {
+    # two of a network that have a core each help each other
+    for ranks in 2 3 4; do
+        for one in "lenet5 --data synth:digits?examples=507 --batch 33 --epochs 2" \
+            "softmax --data synth:digits?examples=507 --batch 10 --optimizer adam"; do
+            in_time 60 train --model $one --launch $ranks --servers 0 --json --out memory
+            expect 0 "all-reduced through shared memory"
+            read -r sent received _ <<<"$(traffic all-reduce)"
+            in_time 60 train --model $one --launch $ranks --servers 0 --json --out messages \
+                --mpi-options "--mca btl self,tcp --mca btl_tcp_if_include lo"
+            expect 0 "gradients are all-reduced"
+            says_not "shared memory"
+            read -r sent_too received_too _ <<<"$(traffic all-reduce)"
+            equal "bytes ($ranks, $one)" "$sent_too $received_too" "$sent $received"
+            same_bits memory messages
+            rm -rf memory messages
+        done
+    done
+}
+
 @test "a run directory is not overwritten by a job either, and config.ini repeats it" {
     in_time 60 train --model softmax --data "$digits" --batch 10 --launch 3 --servers 1 --quiet --out first
     expect 0

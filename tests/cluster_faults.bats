@@ -168,6 +168,22 @@ examples_of() { # RANK
     done
 }
 
+@test "sync: one that is killed or stopped while it helps another, or is helped" {
+    # two replicas of a network on one machine spend much of their time in one pass
+    for signal in STOP KILL STOP; do
+        begin train --model lenet5 --data 'synth:digits?examples=1003' --batch 64 --steps 1000000 --launch 2 \
+            --deadline 4 --out run
+        until_said "gradients are all-reduced through shared memory"
+        sleep 0.3
+        remember_job
+        signal_rank $signal 1
+        finish 10
+        expect 1 "rank 1"
+        nobody_is_left
+        rm -rf run
+    done
+}
+
 @test "a server that is killed or stopped ends the job within 10 s, with its rank" {
     # its workers wait for it, and must not be taken for those who are missing
     for signal in KILL STOP; do

@@ -188,17 +188,17 @@ async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode 
 }
 
 @test "kill -9 of a worker, with --restarts: the bits of an undisturbed run" {
-    begin $sync --steps 1000000 --launch 4 --servers 1 --restarts 3 --out run
+    begin $sync --steps 1000000 --launch 5 --servers 2 --restarts 3 --out run
     until_step 400
     remember_job
-    signal_rank KILL 3
+    signal_rank KILL 4
     until_said "restart 1 of 3"
     until_said "going on from"
     sleep 0.3
     kill -INT "$BACKGROUND"
     finish 15
     expect 0 "starting again from the last checkpoint"
-    in_time 60 $sync --launch 4 --servers 1 --steps "$(said steps)" --quiet --out whole
+    in_time 60 $sync --launch 5 --servers 2 --steps "$(said steps)" --quiet --out whole
     expect 0
     same_bits whole run
 }

@@ -2,11 +2,16 @@
  * sizes and kinds of rows; dropout. */
 #include "plain_net.h"
 
+#include "base/mem.h"
 #include "base/rng.h"
 #include "model/model.h"
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static yk_rng random_state;
 
@@ -342,7 +347,9 @@ static void threads_change_nothing(void **state)
 /* ---- guests */
 
 typedef struct {
-    fixture *host;
+    const yk_model *model;
+    yk_work *work;
+    const float *params;
     atomic_bool stop;
     atomic_int helped;
 } visitor;
@@ -351,7 +358,7 @@ static void *visit(void *arg)
 {
     visitor *v = arg;
     while (!atomic_load(&v->stop))
-        if (v->host->model->ops->help(v->host->work))
+        if (v->model->ops->help(v->work, v->params))
             atomic_fetch_add(&v->helped, 1);
         else
             sched_yield();
@@ -374,10 +381,10 @@ static void guests_change_nothing(void **state)
         float *alone = malloc(size);
         assert_non_null(alone);
         memcpy(alone, f.grad.dense, size);
-        assert_false(f.model->ops->help(f.work)); /* nobody is let in */
-        assert_int_equal(f.model->ops->welcome(f.work), YK_OK);
-        assert_false(f.model->ops->help(f.work)); /* there is nothing to do */
-        visitor v = {.host = &f};
+        assert_false(f.model->ops->help(f.work, NULL)); /* nobody is let in */
+        f.model->ops->welcome(f.work, 0.0);
+        assert_false(f.model->ops->help(f.work, NULL)); /* there is nothing to do */
+        visitor v = {.model = f.model, .work = f.work};
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, visit, &v), 0);
         for (int i = 0; i < 30 || (i < 100000 && atomic_load(&v.helped) < 5); i++) {
@@ -391,6 +398,117 @@ static void guests_change_nothing(void **state)
         free(alone);
         unmake(&f);
     }
+}
+
+/* The fixture's work once more, in memory that children see, too. */
+typedef struct {
+    size_t bytes;
+    char *memory;
+    visitor *visitor; /* there, too */
+} common;
+
+static void share(fixture *f, common *c)
+{
+    c->bytes = f->model->ops->work_bytes(f->model, f->batch.n);
+    assert_true(c->bytes > 0 && c->bytes % YK_ALIGN == 0);
+    c->memory =
+        mmap(NULL, c->bytes + sizeof *c->visitor, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(c->memory, MAP_FAILED);
+    c->visitor = (visitor *)(void *)(c->memory + c->bytes);
+    yk_work_free(f->model, f->work);
+    assert_int_equal(f->model->ops->work_in(f->model, f->batch.n, c->memory, &f->work), YK_OK);
+}
+
+/* A child that helps until it is told to stop, with tables and parameters of its own. */
+static pid_t send_child(fixture *f, common *c)
+{
+    atomic_store(&c->visitor->stop, false);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child > 0)
+        return child;
+    float *params = malloc(f->model->nparams * sizeof *params);
+    visitor *v = c->visitor;
+    if (!params || f->model->ops->work_in(f->model, f->batch.n, c->memory, &v->work))
+        _exit(1);
+    memcpy(params, f->params, f->model->nparams * sizeof *params);
+    memset(f->params, 0, f->model->nparams * sizeof *params); /* its copy of the host's */
+    f->batch = (yk_batch){0};
+    v->model = f->model;
+    v->params = params;
+    visit(v);
+    _exit(0);
+}
+
+static void unshare_memory(common *c)
+{
+    assert_int_equal(munmap(c->memory, c->bytes + sizeof *c->visitor), 0);
+}
+
+/* Another process, which sees activations and gradients but neither the batch nor the host's parameters. */
+static void other_processes_change_nothing(void **state)
+{
+    (void)state;
+    static const char *const lists[] = {
+        mixed, "conv 5 3x3 pad 2, maxpool 3 /2, dropout 0.4, dense 18, sigmoid, dropout, dense 3"};
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
+        fixture f;
+        common c;
+        make(&f, lists[k], small, 47, YK_ROWS_U8, 1);
+        const double loss = loss_of(&f);
+        const size_t size = f.model->nparams * sizeof(float);
+        float *alone = malloc(size);
+        assert_non_null(alone);
+        memcpy(alone, f.grad.dense, size);
+        share(&f, &c);
+        f.model->ops->welcome(f.work, 30.0);
+        const pid_t child = send_child(&f, &c);
+        for (int i = 0; i < 30 || (i < 100000 && atomic_load(&c.visitor->helped) < 5); i++) {
+            assert_true(loss_of(&f) == loss);
+            assert_memory_equal(f.grad.dense, alone, size);
+        }
+        assert_true(atomic_load(&c.visitor->helped) >= 5);
+        atomic_store(&c.visitor->stop, true);
+        int ended;
+        assert_int_equal(waitpid(child, &ended, 0), child);
+        assert_int_equal(ended, 0);
+        assert_false(f.model->ops->deserted(f.work));
+        free(alone);
+        unmake(&f);
+        unshare_memory(&c);
+    }
+}
+
+static void kill_child(void *context, float *dense, size_t begin, size_t end)
+{
+    (void)dense, (void)begin, (void)end;
+    kill(*(pid_t *)context, SIGKILL);
+}
+
+/* A guest that dies in the middle of a pass: the host does not wait for ever. */
+static void guests_that_die(void **state)
+{
+    (void)state;
+    fixture f;
+    common c;
+    make(&f, mixed, small, 47, YK_ROWS_U8, 1);
+    share(&f, &c);
+    f.model->ops->welcome(f.work, 0.05);
+    for (int i = 0; i < 200 && !f.model->ops->deserted(f.work); i++) {
+        pid_t child = send_child(&f, &c);
+        const int before = atomic_load(&c.visitor->helped);
+        f.model->ops->on_ready(f.work, NULL, NULL);
+        for (int k = 0; k < 100000 && atomic_load(&c.visitor->helped) == before; k++)
+            loss_of(&f);
+        f.model->ops->on_ready(f.work, kill_child, &child);
+        loss_of(&f);
+        kill(child, SIGKILL);
+        int ended;
+        assert_int_equal(waitpid(child, &ended, 0), child);
+    }
+    assert_true(f.model->ops->deserted(f.work));
+    unmake(&f);
+    unshare_memory(&c);
 }
 
 /* A batch is a sum: of two halves, and of the same images in another order. */
@@ -497,7 +615,8 @@ int main(void)
         cmocka_unit_test(gradients_of_convolutions), cmocka_unit_test(gradients_of_pools),
         cmocka_unit_test(gradients_of_activations),  cmocka_unit_test(gradients_of_the_rest),
         cmocka_unit_test(gradients_of_all_batches),  cmocka_unit_test(threads_change_nothing),
-        cmocka_unit_test(guests_change_nothing),     cmocka_unit_test(gradients_are_sums),
+        cmocka_unit_test(guests_change_nothing),     cmocka_unit_test(other_processes_change_nothing),
+        cmocka_unit_test(guests_that_die),           cmocka_unit_test(gradients_are_sums),
         cmocka_unit_test(gradients_with_dropout),    cmocka_unit_test(passes_do_not_mix),
     };
     return cmocka_run_group_tests_name("net", tests, NULL, NULL);

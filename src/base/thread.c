@@ -121,19 +121,10 @@ bool yk_team_stopped(const yk_team *team)
     return atomic_load_explicit(&team->stopped, memory_order_relaxed);
 }
 
-static inline void cpu_relax(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 void yk_team_pause(const yk_team *team, unsigned *turn)
 {
     if (++*turn < team->spin)
-        cpu_relax();
+        yk_relax();
     else
         sched_yield();
 }
@@ -166,7 +157,7 @@ yk_status yk_team_meet(yk_team *team, int me)
         if (atomic_load(&team->stopped))
             return yk_fail(YK_ESTOP, "another worker stopped the run");
         if (turn < team->spin) {
-            cpu_relax();
+            yk_relax();
             continue;
         }
         if (turn == team->spin)

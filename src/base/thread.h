@@ -42,6 +42,16 @@ uint64_t yk_team_waited(const yk_team *team, int me);
 void yk_team_stop(yk_team *team);
 bool yk_team_stopped(const yk_team *team);
 
+/* A moment of spinning. */
+static inline void yk_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 /* One turn of a wait: pauses the processor, or gives the core away where there are more workers than cores. */
 void yk_team_pause(const yk_team *team, unsigned *turn);
 

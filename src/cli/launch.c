@@ -105,18 +105,20 @@ static bool has_ended(const yk_overheard *o, const char *ended, yk_ended *out)
 static int stand_by(pid_t pid, yk_overheard *o, const char *ended)
 {
     int status = 0;
-    bool passed_on = false, asked = false;
+    bool asked = false;
+    double told = 0.0; /* when we passed the signal on; mpirun may lose it */
     double over = 0.0; /* when we knew that the ranks are through */
     while (waitpid(pid, &status, WNOHANG) == 0) {
         yk_ended how = {0};
         yk_overhear(o);
-        if (yk_cli_stop && !passed_on)
-            kill(pid, SIGUSR1); /* mpirun hands it to all ranks at once: they save and end */
-        passed_on |= yk_cli_stop != 0;
-        if (yk_cli_stop_again)
-            kill(-pid, SIGKILL);
         if (has_ended(o, ended, &how) && over == 0.0)
             over = yk_now();
+        if (yk_cli_stop && over == 0.0 && yk_now() - told > 1.0) {
+            told = yk_now();
+            kill(pid, SIGUSR1); /* mpirun hands it to all ranks at once: they save and end */
+        }
+        if (yk_cli_stop_again)
+            kill(-pid, SIGKILL);
         const double hangs = over > 0.0 ? yk_now() - over : 0.0; /* on a host that is gone or was stopped */
         if (hangs > grace && !asked && how.status == YK_OK) {    /* one that is aborting would be loud */
             asked = true;

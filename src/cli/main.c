@@ -39,8 +39,8 @@ static void on_signal(int signal)
     static double first;
     if (!yk_cli_stop)
         first = yk_now();
-    else if (yk_now() - first >
-             0.5) {            /* a second one (not the same one again, sent to the group as well): at once */
+    /* a second one: at once; not the same one that was sent to the group as well, nor the launcher's, which it may repeat */
+    else if (signal != SIGUSR1 && yk_now() - first > 0.5) {
         if (yk_cli_launcher) { /* it has to end others first */
             yk_cli_stop_again = signal;
             return;
@@ -69,6 +69,7 @@ int main(int argc, char **argv)
         struct sigaction action = {.sa_handler = on_signal};
         sigaction(SIGINT, &action, NULL);
         sigaction(SIGTERM, &action, NULL);
+        action.sa_flags = SA_RESTART;
         sigaction(SIGUSR1, &action, NULL); /* the launcher's word to save and end, by way of mpirun */
     }
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)

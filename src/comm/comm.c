@@ -26,7 +26,9 @@ struct yk_comm {
     struct neighbour {
         int64_t pid;
         uint64_t machine; /* the same for processes that see each other's numbers */
-    } * neighbour;        /* [size] */
+        uint64_t
+            network; /* the same for those that would be one host to all others; 0: it asked for messages */
+    } * neighbour;   /* [size] */
 };
 
 /* ---- start and end ---- */
@@ -209,6 +211,15 @@ void yk_comm_recount(yk_comm *c, bool incoming, yk_purpose from, yk_purpose to, 
     *(incoming ? &b->messages_received : &b->messages_sent) += messages;
 }
 
+void yk_comm_count(yk_comm *c, yk_purpose why, size_t bytes_in, size_t bytes_out, unsigned messages)
+{
+    yk_traffic *a = &c->traffic[why];
+    a->received += bytes_in;
+    a->sent += bytes_out;
+    a->messages_received += messages;
+    a->messages_sent += messages;
+}
+
 yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out)
 {
     int done = 1, count = 0;
@@ -282,7 +293,8 @@ void yk_comm_heed(yk_comm *c, const volatile sig_atomic_t *stop)
 
 /* ---- who is dead: of the processes of this machine the kernel knows ---- */
 
-static uint64_t this_machine(void)
+/* This machine, as far as processes in the same namespace of this kind see it. */
+static uint64_t this_machine(const char *space)
 {
     char text[256] = "";
     uint64_t hash = 14695981039346656037u;
@@ -290,16 +302,24 @@ static uint64_t this_machine(void)
     size_t n = f ? fread(text, 1, 64, f) : 0;
     if (f)
         fclose(f);
-    ssize_t more = readlink("/proc/self/ns/pid", text + n, sizeof text - n);
+    ssize_t more = readlink(space, text + n, sizeof text - n);
     n += more > 0 ? (size_t)more : 0;
     for (size_t i = 0; i < n; i++)
         hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
     return hash;
 }
 
+/* Whoever tells MPI not to use shared memory wants messages to be sent. */
+static bool wants_messages(void)
+{
+    const char *btl = getenv("OMPI_MCA_btl");
+    return btl && *btl != '^' && !strstr(btl, "vader") && !strstr(btl, "sm");
+}
+
 static yk_status meet_neighbours(yk_comm *c)
 {
-    struct neighbour mine = {getpid(), this_machine()};
+    struct neighbour mine = {getpid(), this_machine("/proc/self/ns/pid"),
+                             wants_messages() ? 0 : this_machine("/proc/self/ns/net")};
     c->neighbour = calloc((size_t)c->size, sizeof *c->neighbour);
     if (!c->neighbour)
         return yk_fail_memory((size_t)c->size * sizeof *c->neighbour, "the processes");
@@ -307,6 +327,20 @@ static yk_status meet_neighbours(yk_comm *c)
     return st ? st
               : yk_comm_share(c, c->neighbour, (size_t)c->size * sizeof *c->neighbour, 31.0,
                               "all processes to start");
+}
+
+bool yk_comm_together(const yk_comm *c)
+{
+    const struct neighbour *first = c->neighbour;
+    bool all = first->network != 0;
+    for (int r = 1; r < c->size; r++)
+        all &= first[r].machine == first->machine && first[r].network == first->network;
+    return all;
+}
+
+int64_t yk_comm_pid(const yk_comm *c, int peer)
+{
+    return c->neighbour[peer].pid;
 }
 
 char yk_comm_state(const yk_comm *c, int peer)

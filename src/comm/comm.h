@@ -75,6 +75,9 @@ yk_status yk_comm_recv(yk_comm *c, int peer, int tag, yk_purpose why, void *buf,
 void yk_comm_recount(yk_comm *c, bool incoming, yk_purpose from, yk_purpose to, size_t bytes,
                      unsigned messages);
 
+/* What went another way than as messages: through memory (memory.h). As many each way. */
+void yk_comm_count(yk_comm *c, yk_purpose why, size_t bytes_in, size_t bytes_out, unsigned messages);
+
 /* Whether it is done; an op that was never started is. */
 yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out);
 
@@ -84,6 +87,10 @@ yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *pee
 /* While this is not NULL and becomes non-zero, waits end with YK_ESTOP: for the time before training, when a signal has
  * nothing to save. */
 void yk_comm_heed(yk_comm *c, const volatile sig_atomic_t *stop);
+
+/* Whether all processes of the job are on this machine, and MPI was not told to use a network all the same. */
+bool yk_comm_together(const yk_comm *c);
+int64_t yk_comm_pid(const yk_comm *c, int peer); /* of the job, on its machine */
 
 /* Of the processes on this machine: 'X' it is dead, 'T' it was stopped by a signal, else it lives; 0: not known. */
 char yk_comm_state(const yk_comm *c, int peer);

@@ -1,4 +1,4 @@
-#include "dist/exchange.h"
+#include "dist/exchange_inside.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -6,52 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 8, LEAST = 16 << 10, MOST = 1 << 20 }; /* buckets under way; floats of a bucket */
+enum { LEAST = 16 << 10, MOST = 1 << 20 }; /* floats of a bucket */
 enum { TAG_ROUND = 2, TAG_PAIRS = 3, TAG_BUCKET = 16 };
-
-/* What a rank says of itself in a round. */
-typedef struct {
-    uint64_t examples, steps, pairs;
-    double loss;
-    uint32_t word, round;
-} head;
-
-/* A bucket between this rank and one other. */
-typedef struct {
-    yk_op gather_in, gather_out; /* its share of my piece; my share of its piece */
-    yk_op spread_in, spread_out; /* the sum of its piece; the sum of mine */
-    bool asked;                  /* for spread_in, which lands where gather_out is sent from */
-    float *in;                   /* its share of my piece */
-} lane;
-
-typedef struct {
-    bool used, summed;
-    size_t begin, end; /* parameters */
-    int tag;
-    lane *lane; /* [size], the own one unused */
-} slot;
-
-struct yk_exchange {
-    yk_comm *comm;
-    int rank, size;
-    size_t nparams, bucket, nbuckets;
-    slot slot[SLOTS];
-    size_t begun, ended; /* buckets of this round; they go from the last parameters to the first */
-    size_t final;        /* parameters from here on are */
-    float *dense;        /* of the round under way */
-    float *zeros;        /* stands in for a gradient of no examples */
-    uint32_t round;
-    yk_trace_track *track; /* NULL: no timeline */
-
-    head *head;                /* [size] */
-    yk_op *head_in, *head_out; /* [size] */
-    yk_op *pairs_in, *pairs_out;
-    yk_merger own, sum;
-    char **in; /* [size] received pairs: keys, then values */
-    size_t *in_cap;
-    char *out;
-    size_t out_cap;
-};
 
 static size_t buckets_of(const yk_exchange *x, size_t n)
 {
@@ -79,8 +35,8 @@ yk_status yk_exchange_create(yk_comm *comm, size_t nparams, bool sparse, yk_exch
         x->pairs_out = x->head_in + 3 * size;
     }
     const size_t piece = x->bucket / size + 1;
-    for (int i = 0; ok && i < SLOTS && (size_t)i < x->nbuckets + 1; i++) {
-        slot *s = &x->slot[i];
+    for (int i = 0; ok && i < YK__SLOTS && (size_t)i < x->nbuckets + 1; i++) {
+        yk__slot *s = &x->slot[i];
         ok = (s->lane = yk_alloc(size, sizeof *s->lane, "the exchange")) != NULL;
         for (size_t r = 0; ok && r < size; r++)
             if ((int)r != x->rank)
@@ -102,7 +58,7 @@ void yk_exchange_free(yk_exchange *x)
 {
     if (!x)
         return;
-    for (int i = 0; i < SLOTS; i++) {
+    for (int i = 0; i < YK__SLOTS; i++) {
         for (int r = 0; x->slot[i].lane && r < x->size; r++)
             yk_free(x->slot[i].lane[r].in);
         yk_free(x->slot[i].lane);
@@ -127,17 +83,17 @@ void yk_exchange_trace(yk_exchange *x, yk_trace_track *track)
 
 /* ---- dense ---- */
 
-static size_t piece_begin(const yk_exchange *x, const slot *s, int rank)
+static size_t piece_begin(const yk_exchange *x, const yk__slot *s, int rank)
 {
     return s->begin + (s->end - s->begin) * (size_t)rank / (size_t)x->size;
 }
 
-static size_t piece_bytes(const yk_exchange *x, const slot *s, int rank)
+static size_t piece_bytes(const yk_exchange *x, const yk__slot *s, int rank)
 {
     return (piece_begin(x, s, rank + 1) - piece_begin(x, s, rank)) * sizeof(float);
 }
 
-static yk_status begin_bucket(yk_exchange *x, slot *s, size_t number, size_t n)
+static yk_status begin_bucket(yk_exchange *x, yk__slot *s, size_t number, size_t n)
 {
     yk_status st = YK_OK;
     s->begin = (buckets_of(x, n) - 1 - number) * x->bucket;
@@ -146,7 +102,7 @@ static yk_status begin_bucket(yk_exchange *x, slot *s, size_t number, size_t n)
     s->summed = false;
     s->tag = TAG_BUCKET + 2 * (int)(number % 4096);
     for (int r = 0; !st && r < x->size; r++) {
-        lane *l = &s->lane[r];
+        yk__lane *l = &s->lane[r];
         if (r == x->rank)
             continue;
         l->asked = false;
@@ -160,7 +116,7 @@ static yk_status begin_bucket(yk_exchange *x, slot *s, size_t number, size_t n)
 }
 
 /* My piece of everybody's: 0 + g0 + g1 + ... in rank order. */
-static void add_up(yk_exchange *x, slot *s)
+static void add_up(yk_exchange *x, yk__slot *s)
 {
     float *mine = x->dense + piece_begin(x, s, x->rank);
     const size_t n = piece_bytes(x, s, x->rank) / sizeof(float);
@@ -177,12 +133,12 @@ static void add_up(yk_exchange *x, slot *s)
     }
 }
 
-static yk_status advance(yk_exchange *x, slot *s)
+static yk_status advance(yk_exchange *x, yk__slot *s)
 {
     bool gathered = true, over = true, done;
     yk_status st;
     for (int r = 0; r < x->size; r++) {
-        lane *l = &s->lane[r];
+        yk__lane *l = &s->lane[r];
         if (r == x->rank)
             continue;
         if ((st = yk_comm_test(x->comm, &l->gather_in, &done)))
@@ -209,7 +165,7 @@ static yk_status advance(yk_exchange *x, slot *s)
     }
     over &= s->summed;
     for (int r = 0; over && r < x->size; r++) {
-        lane *l = &s->lane[r];
+        yk__lane *l = &s->lane[r];
         if (r == x->rank)
             continue;
         if ((st = yk_comm_test(x->comm, &l->spread_in, &done)))
@@ -231,8 +187,8 @@ static yk_status turn(yk_exchange *x, size_t n)
 {
     const size_t buckets = buckets_of(x, n);
     yk_status st = YK_OK;
-    for (int i = 0; !st && i < SLOTS; i++) {
-        slot *s = &x->slot[i];
+    for (int i = 0; !st && i < YK__SLOTS; i++) {
+        yk__slot *s = &x->slot[i];
         if (s->used)
             st = advance(x, s);
         if (!st && !s->used && s->lane && x->begun < buckets &&
@@ -245,8 +201,8 @@ static yk_status turn(yk_exchange *x, size_t n)
 static bool owes(const yk_exchange *x, int r)
 {
     bool it_does = x->head_in[r].active || x->pairs_in[r].active;
-    for (int i = 0; i < SLOTS; i++) {
-        const lane *l = x->slot[i].used ? &x->slot[i].lane[r] : NULL;
+    for (int i = 0; i < YK__SLOTS; i++) {
+        const yk__lane *l = x->slot[i].used ? &x->slot[i].lane[r] : NULL;
         it_does |=
             l && (l->gather_in.active || l->gather_out.active || l->spread_in.active || l->spread_out.active);
     }
@@ -254,9 +210,8 @@ static bool owes(const yk_exchange *x, int r)
 }
 
 /* Who has not sent what it owes. One that was stopped keeps others from sending theirs: then it is that one. */
-static yk_status nobody_moves(const yk_exchange *x, double seconds)
+yk_status yk__nobody_moves(const yk_exchange *x, const char *who, double seconds)
 {
-    char who[256] = "";
     for (int r = 0; r < x->size; r++) {
         const char state = r == x->rank ? 0 : yk_comm_state(x->comm, r);
         if (state == 'X' || state == 'T')
@@ -265,14 +220,20 @@ static yk_status nobody_moves(const yk_exchange *x, double seconds)
                 "rank %d did not send its gradient within %.0f s: its process %s (rank %d waited for it)", r,
                 seconds, state == 'X' ? "has died" : "was stopped by a signal", x->rank);
     }
-    for (int r = 0; r < x->size && strlen(who) < sizeof who - 16; r++)
-        if (owes(x, r))
-            snprintf(who + strlen(who), sizeof who - strlen(who), "%s%d", *who ? ", " : "", r);
     return yk_fail(
         YK_ELOST,
         "rank %s did not send its gradient within %.0f s: it has died, hangs, or cannot be reached (rank %d "
         "waited for it)",
         *who ? who : "?", seconds, x->rank);
+}
+
+static yk_status nobody_moves(const yk_exchange *x, double seconds)
+{
+    char who[256] = "";
+    for (int r = 0; r < x->size && strlen(who) < sizeof who - 16; r++)
+        if (owes(x, r))
+            snprintf(who + strlen(who), sizeof who - strlen(who), "%s%d", *who ? ", " : "", r);
+    return yk__nobody_moves(x, who, seconds);
 }
 
 static yk_status finish(yk_exchange *x, size_t n, double seconds)
@@ -304,7 +265,7 @@ static yk_status finish(yk_exchange *x, size_t n, double seconds)
 
 yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t end)
 {
-    if (x->size == 1)
+    if (x->size == 1 || x->near)
         return YK_OK;
     x->dense = dense;
     if (end >= x->final && begin < x->final) /* it joins on to the part that is final already */
@@ -401,7 +362,7 @@ static yk_status wait_heads(yk_exchange *x, what kind, double seconds, yk_round 
     return YK_OK;
 }
 
-static yk_status send_heads(yk_exchange *x, head mine)
+static yk_status send_heads(yk_exchange *x, yk__head mine)
 {
     yk_status st = YK_OK;
     mine.round = ++x->round;
@@ -409,18 +370,19 @@ static yk_status send_heads(yk_exchange *x, head mine)
     for (int r = 0; !st && r < x->size; r++) {
         if (r == x->rank)
             continue;
-        st = yk_comm_recv(x->comm, r, TAG_ROUND, YK_FOR_REDUCE, &x->head[r], sizeof(head), &x->head_in[r]);
+        st =
+            yk_comm_recv(x->comm, r, TAG_ROUND, YK_FOR_REDUCE, &x->head[r], sizeof(yk__head), &x->head_in[r]);
         if (!st)
-            st = yk_comm_send(x->comm, r, TAG_ROUND, YK_FOR_REDUCE, &x->head[x->rank], sizeof(head),
+            st = yk_comm_send(x->comm, r, TAG_ROUND, YK_FOR_REDUCE, &x->head[x->rank], sizeof(yk__head),
                               &x->head_out[r]);
     }
     return st;
 }
 
-static void add_heads(const yk_exchange *x, yk_round *out)
+void yk__add_heads(const yk_exchange *x, yk_round *out)
 {
     for (int r = 0; r < x->size; r++) {
-        const head *h = &x->head[r];
+        const yk__head *h = &x->head[r];
         out->examples += h->examples;
         out->loss += h->loss;
         out->word = h->word > out->word ? h->word : out->word;
@@ -432,34 +394,26 @@ yk_status yk_exchange_heads(yk_exchange *x, uint64_t examples, double loss, uint
                             double seconds, yk_round *out)
 {
     *out = (yk_round){.last = -1};
-    yk_status st = send_heads(x, (head){.examples = examples, .steps = steps, .loss = loss, .word = word});
+    yk_status st =
+        send_heads(x, (yk__head){.examples = examples, .steps = steps, .loss = loss, .word = word});
     if (!st)
         st = wait_heads(x, HEADS, seconds, out);
     if (!st)
         st = yk_comm_wait(x->comm, x->head_out, x->size, seconds, "a round");
     if (!st)
-        add_heads(x, out);
+        yk__add_heads(x, out);
     return st;
 }
 
-yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t word, uint64_t steps, double seconds,
+/* With messages. */
+static yk_status sum_afar(yk_exchange *x, yk_grad *g, what kind, const yk__head *mine, double seconds,
                           yk_round *out)
 {
-    const what kind = x->zeros ? DENSE : SPARSE;
-    const uint64_t began = x->track ? yk_now_ns() : 0;
-    yk_status st = kind == SPARSE ? yk_grad_merge(g, &x->own) : YK_OK;
-    *out = (yk_round){.last = -1};
-    if (st)
-        return st;
     if (kind == DENSE && !g->examples) {
         memset(x->zeros, 0, x->nparams * sizeof *x->zeros);
         g->dense = x->zeros;
     }
-    st = send_heads(x, (head){.examples = g->examples,
-                              .steps = steps,
-                              .pairs = kind == SPARSE ? x->own.n : 0,
-                              .loss = g->loss,
-                              .word = word});
+    yk_status st = send_heads(x, *mine);
     if (!st)
         st = kind == SPARSE ? send_pairs(x) : yk_exchange_ready(x, g->dense, 0, x->final);
     if (!st)
@@ -471,9 +425,27 @@ yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t word, uint64_t st
         st = yk_comm_wait(x->comm, x->head_out, x->size, seconds, "the gradients");
     if (!st && kind == SPARSE)
         st = add_pairs(x);
+    return st;
+}
+
+yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t word, uint64_t steps, double seconds,
+                          yk_round *out)
+{
+    const what kind = x->zeros ? DENSE : SPARSE;
+    const uint64_t began = x->track ? yk_now_ns() : 0;
+    *out = (yk_round){.last = -1};
+    yk_status st = kind == SPARSE ? yk_grad_merge(g, &x->own) : YK_OK;
     if (st)
         return st;
-    add_heads(x, out);
+    const yk__head mine = {.examples = g->examples,
+                           .steps = steps,
+                           .pairs = kind == SPARSE ? x->own.n : 0,
+                           .loss = g->loss,
+                           .word = word};
+    st = x->near ? yk__near_sum(x, g, &mine, seconds, out) : sum_afar(x, g, kind, &mine, seconds, out);
+    if (st)
+        return st;
+    yk__add_heads(x, out);
     if (x->track) {
         const size_t bytes = kind == DENSE ? x->nparams * sizeof(float) : 8 * x->sum.n;
         yk_trace_message(x->track, "all-reduce", YK_ANY, bytes, began, yk_now_ns() - began);
@@ -488,7 +460,7 @@ yk_status yk_exchange_all(yk_exchange *x, const void *mine, size_t bytes, double
                           const char **data_out, size_t *bytes_out)
 {
     yk_round round = {.last = -1};
-    yk_status st = send_heads(x, (head){.pairs = bytes});
+    yk_status st = send_heads(x, (yk__head){.pairs = bytes});
     if (!st)
         st = wait_heads(x, HEADS, seconds, &round);
     if (!st)

@@ -195,10 +195,15 @@ static yk_status obey(yk_server *s)
     yk_status st = yk_comm_recv(s->config.comm, 0, YK__TAG_UP, YK_FOR_CONTROL, &up, sizeof up, &op);
     if (!st)
         st = yk_comm_wait(s->config.comm, &op, 1, 10.0, "a word of server 0");
-    if (st || up.kind == YK__UP_SNAPSHOT)
-        return st ? st : yk__snapshot_out(s);
-    s->over = true;
-    s->over_at = yk_now();
+    if (st)
+        return st;
+    if (up.kind == YK__UP_SNAPSHOT) {
+        s->snapshot_wanted = true;
+        s->snapshot_round = up.round;
+    } else {
+        s->over = true;
+        s->over_at = yk_now();
+    }
     return YK_OK;
 }
 
@@ -358,6 +363,8 @@ yk_status yk_server_run(yk_server *s)
         st = listen_all(s, &busy);
         if (!st && s->config.in_step)
             st = yk__close_round_if_all(s);
+        if (!st)
+            st = yk__snapshot_out(s);
         if (!busy && (idle % 64 == 0 || idle > 2000))
             now = yk_now();
         if (!st)

@@ -60,6 +60,8 @@ struct yk_server {
     yk_staleness staleness;
     double stale_sum;
     struct yk__door *door; /* NULL: nobody may join */
+    bool snapshot_wanted;  /* by server 0 */
+    uint64_t snapshot_round;
 };
 
 /* What came behind the head of a message. */
@@ -89,6 +91,6 @@ yk_status yk__let_in(yk_server *s);                                 /* one that 
 yk_status yk__greet(yk_server *s, yk__client *c, const yk__up *up); /* its first word */
 
 /* server_parts.c */
-yk_status yk__snapshot_out(yk_server *s); /* all that this server has, to server 0 */
+yk_status yk__snapshot_out(yk_server *s); /* all that this server has, to server 0, if it is time */
 
 #endif

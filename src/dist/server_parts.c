@@ -10,8 +10,18 @@ void yk_server_piece(size_t nparams, bool sparse, int server, int servers, size_
     *size_out = yk__piece_size(nparams, sparse, server, servers);
 }
 
+/* In step server 0 may be the first to have heard of all gradients of its round: its snapshot is of one round, not of two. With
+ * a quorum there is no such round: which gradients are late is each server's own affair. */
+static bool snapshot_is_due(const yk_server *s)
+{
+    return s->snapshot_wanted && (!s->config.in_step || s->config.quorum || s->round >= s->snapshot_round);
+}
+
 yk_status yk__snapshot_out(yk_server *s)
 {
+    if (!snapshot_is_due(s))
+        return YK_OK;
+    s->snapshot_wanted = false;
     const yk_store_state state = yk_store_raw(s->config.table);
     const int slots = yk_store_rule(s->config.table)->slots;
     yk_op op[2 + YK_MAX_SLOTS];
@@ -69,7 +79,7 @@ yk_status yk_server_snapshot(yk_server *s, yk_store *whole)
     for (int a = 0; array_of(whole, a); a++)
         place(s, 0, array_of(s->config.table, a), array_of(whole, a), true);
     for (int k = 1; !st && k < s->config.servers; k++) {
-        yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_SNAPSHOT};
+        yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_SNAPSHOT, .round = s->round};
         yk_op op[2];
         st = yk_comm_send(s->config.comm, k, YK__TAG_UP, YK_FOR_CONTROL, &up, sizeof up, &op[0]);
         for (int a = 0; !st && array_of(whole, a); a++) {

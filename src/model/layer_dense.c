@@ -46,6 +46,8 @@ static yk_status shape(yk__layer *l, yk__edge *in, yk__edge *out)
     l->weights = l->count * l->fan_in;
     l->biases = l->count;
     l->flops = 2.0 * (double)l->weights;
+    l->room_block = YK_LANES * (YK_ROUND_UP(l->fan_in, YK_LANES) + l->count);
+    l->room_more = YK_LANES * l->count;
     if (l->weights >= INT32_MAX)
         return yk_fail(YK_EUSAGE, "dense %zu after %zu inputs would have %zu weights; at most %d", l->count,
                        l->fan_in, l->weights, INT32_MAX);
@@ -57,8 +59,8 @@ static void free_layer(yk__layer *l)
     tables *t = l->plan;
     if (!t)
         return;
-    void *all[] = {t->in_k, t->w_k,  t->out_k, t->wo_k, t->x_p,  t->y_p,   t->dx_p, t->dy_p,
-                   t->n_dy, t->n_xt, t->v_p,   t->xt,   t->tail, t->dyt_k, t->dyt,  t->dx_k};
+    void *all[] = {t->in_k, t->w_k,  t->out_k, t->wo_k, t->x_p,   t->y_p, t->dx_p,
+                   t->dy_p, t->n_dy, t->n_xt,  t->v_p,  t->dyt_k, t->dx_k};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         yk_free(all[i]);
     yk_free(t);
@@ -96,12 +98,10 @@ static yk_status plan(yk__layer *l, size_t max_blocks)
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
         if (!(*want[i].to = yk_alloc(want[i].n, sizeof(int32_t), "a layer's tables")))
             return YK_ESYSTEM;
-    t->xt = yk_alloc(images * t->padded, sizeof(float), "a layer's inputs");
-    t->tail = yk_alloc(l->count * YK_LANES, sizeof(float), "a layer's gradient");
-    t->dyt = yk_alloc(l->count * images, sizeof(float), "a layer's gradient");
     t->images = images;
-    if (!t->xt || !t->tail || !t->dyt)
-        return YK_ESYSTEM;
+    t->xt = l->room;
+    t->dyt = t->xt + images * t->padded;
+    t->tail = t->dyt + images * l->count;
     for (size_t i = 0; i < n; i++) {
         const size_t plane = in->height * in->width;
         t->in_k[i] = yk__offset(&x, i / plane, (int64_t)(i % plane / in->width), (int64_t)(i % in->width));

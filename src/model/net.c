@@ -137,15 +137,9 @@ static void work_free(yk_work *w)
     for (int i = 0; i < w->net->nlayers; i++)
         if (w->layer[i].ops->free)
             w->layer[i].ops->free(&w->layer[i]);
-    for (int e = 0; e <= YK__MOST_LAYERS; e++) {
-        yk_free(w->x[e]);
-        yk_free(w->dx[e]);
-    }
-    yk_free(w->grad);
-    yk_free(w->of_image);
+    yk_free(w->memory);
     yk_free(w->profile);
     yk_team_free(w->team);
-    yk_team_free(w->pair);
     free(w->helpers);
     yk_free(w);
 }
@@ -164,31 +158,71 @@ static size_t chunk_of(const yk__net *net, size_t blocks)
     return chunk < blocks ? chunk : blocks;
 }
 
-static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
+/* The next so many bytes of w's memory, if it has any; counts them in any case. */
+static void *cut(char *memory, size_t *used, size_t bytes)
+{
+    void *piece = memory ? memory + *used : NULL;
+    *used += YK_ROUND_UP(bytes, YK_ALIGN);
+    return piece;
+}
+
+/* Everything that passes write to, one behind the other in w's memory; returns how much it is. */
+static size_t furnish(yk_work *w, char *memory)
+{
+    const yk__net *net = w->net;
+    size_t used = 0;
+    w->desk = cut(memory, &used, sizeof *w->desk);
+    w->grad = cut(memory, &used, net->model.nparams * sizeof(float));
+    for (int e = 0; e < net->nedges; e++) {
+        const yk__edge *edge = &net->edge[e];
+        w->x[e] = cut(memory, &used, w->chunk * yk__strides_of(edge, edge->border).block * sizeof(float));
+        w->dx[e] =
+            cut(memory, &used, w->chunk * yk__strides_of(edge, edge->grad_border).block * sizeof(float));
+    }
+    for (int i = 0; i < net->nlayers; i++) {
+        yk__layer *l = &w->layer[i];
+        l->room = cut(memory, &used, (l->room_block * w->chunk + l->room_more) * sizeof(float));
+    }
+    if (net->model.shape.net.standardize == YK_STANDARDIZE_IMAGE)
+        w->of_image = cut(memory, &used, w->chunk * YK_LANES * sizeof *w->of_image);
+    return used;
+}
+
+static yk_work *blank_work(const yk_model *m, size_t max_batch)
 {
     const yk__net *net = (const yk__net *)m;
     yk_work *w = yk_alloc(1, sizeof *w, "a worker");
     if (!w)
-        return YK_ESYSTEM;
+        return NULL;
     w->net = net;
     w->threads = m->shape.threads > 1 ? m->shape.threads : 1;
-    atomic_init(&w->guest, YK__GUEST_CLOSED);
     w->chunk = chunk_of(net, (max_batch + YK_LANES - 1) / YK_LANES);
     memcpy(w->layer, net->layer, sizeof w->layer);
-    yk_status st = (w->grad = yk_alloc(m->nparams, sizeof *w->grad, "a gradient")) ? YK_OK : YK_ESYSTEM;
-    for (int e = 0; !st && e < net->nedges; e++) {
-        const yk__edge *edge = &net->edge[e];
-        w->x[e] = yk_alloc(w->chunk * yk__strides_of(edge, edge->border).block, sizeof(float), "activations");
-        w->dx[e] = yk_alloc(w->chunk * yk__strides_of(edge, edge->grad_border).block, sizeof(float),
-                            "gradients of activations");
-        st = w->x[e] && w->dx[e] ? YK_OK : YK_ESYSTEM;
-    }
-    if (!st && m->shape.net.standardize == YK_STANDARDIZE_IMAGE &&
-        !(w->of_image = yk_alloc(w->chunk * YK_LANES, sizeof *w->of_image, "the images' means")))
-        st = YK_ESYSTEM;
+    return w;
+}
+
+static size_t work_bytes(const yk_model *m, size_t max_batch)
+{
+    yk_work *w = blank_work(m, max_batch);
+    const size_t bytes = w ? furnish(w, NULL) : 0;
+    yk_free(w);
+    return bytes;
+}
+
+static yk_status work_in(const yk_model *m, size_t max_batch, void *memory, yk_work **out)
+{
+    yk_work *w = blank_work(m, max_batch);
+    if (!w)
+        return YK_ESYSTEM;
+    w->afar = memory != NULL;
+    if (!memory)
+        memory = w->memory = yk_alloc(1, furnish(w, NULL), "activations and gradients");
+    yk_status st = memory ? YK_OK : YK_ESYSTEM;
+    if (!st)
+        furnish(w, memory);
     if (!st && m->shape.net.profile && !(w->profile = yk_alloc(1, sizeof *w->profile, "a profile")))
         st = YK_ESYSTEM;
-    for (int i = 0; !st && i < net->nlayers; i++)
+    for (int i = 0; !st && i < w->net->nlayers; i++)
         if (w->layer[i].ops->plan)
             st = w->layer[i].ops->plan(&w->layer[i], w->chunk);
     if (!st && w->threads > 1)
@@ -201,6 +235,16 @@ static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
     return YK_OK;
 }
 
+static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
+{
+    return work_in(m, max_batch, NULL, out);
+}
+
+static bool deserted(const yk_work *w)
+{
+    return atomic_load(&w->desk->broken);
+}
+
 /* ---- a model's verbs ---- */
 
 static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out)
@@ -210,9 +254,10 @@ static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch
     w->p = NULL;
     w->training = true;
     /* what dropout drops follows from the batch, so that a resumed run drops the same */
-    w->noise = yk_mix64(b->noise + b->n);
+    uint64_t noise = yk_mix64(b->noise + b->n);
     for (size_t i = 0; i < b->n; i++)
-        w->noise = yk_mix64(w->noise + b->pick[i]);
+        noise = yk_mix64(noise + b->pick[i]);
+    w->desk->noise = noise;
     if (b->n == 0) /* otherwise the first chunk writes it */
         memset(w->grad, 0, m->nparams * sizeof *w->grad);
     yk__pass(w);
@@ -295,6 +340,8 @@ const yk_model_ops yk_net_ops = {.name = "network",
                                  .create = create,
                                  .free = free_net,
                                  .work = work,
+                                 .work_bytes = work_bytes,
+                                 .work_in = work_in,
                                  .work_free = work_free,
                                  .grad = grad,
                                  .init = yk__net_init,
@@ -302,6 +349,7 @@ const yk_model_ops yk_net_ops = {.name = "network",
                                  .on_ready = on_ready,
                                  .welcome = yk__welcome_guests,
                                  .help = yk__help,
+                                 .deserted = deserted,
                                  .tensor_within = tensor_within,
                                  .export_tensor = export_tensor,
                                  .import_tensor = import_tensor,

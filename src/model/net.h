@@ -85,7 +85,10 @@ struct yk__layer {
     float rate, alpha, beta, bias;
     yk__edge in_edge, out_edge; /* copies of the final ones */
     void *plan;                 /* tables; owned by the kind */
-    double flops;               /* multiplications and additions of one image going forward */
+    size_t room_block,
+        room_more; /* floats to work with, beside its edges: for each block of a chunk, and once */
+    float *room;
+    double flops; /* multiplications and additions of one image going forward */
 };
 
 struct yk__net {
@@ -109,7 +112,8 @@ struct yk__run {
     bool training;
     uint64_t noise;
     int thread, threads;
-    yk_team *team; /* of the threads; NULL when there is one */
+    yk_team *team;          /* of the threads; NULL when there is one, or when it is a guest: */
+    struct yk__desk *guest; /* (net_pass.c) */
 };
 
 /* Part `thread` of n things, in multiples of `grain`. */
@@ -122,10 +126,14 @@ static inline void yk__part(const yk__run *r, size_t n, size_t grain, size_t *be
     *begin = *begin < *end ? *begin : *end;
 }
 
+void yk__meet_guest(const yk__run *r);
+
 static inline void yk__meet(const yk__run *r)
 {
     if (r->team)
         yk_team_meet(r->team, r->thread);
+    else if (r->guest)
+        yk__meet_guest(r);
 }
 
 extern const yk__layer_ops yk__conv_ops, yk__dense_ops, yk__maxpool_ops, yk__avgpool_ops, yk__relu_ops,

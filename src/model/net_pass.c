@@ -5,7 +5,8 @@
  *
  * The threads of a worker share each stage and meet after it. Workers in step that are done before the others need not wait:
  * one that works alone lets another one in between two stages (a guest), and from there on both go through the rest of its
- * pass as two threads do. Since threads never change a result, neither does a guest.
+ * pass as two threads do. Since threads never change a result, neither does a guest. It may be another process, on memory that
+ * both see: that one does not know the batch, so its host takes input and loss by itself.
  *
  *     worker 0     | input | conv | pool | ... | conv back | done; knocks at 1 ....  | pool back | conv back |
  *     worker 1     |  input  |  conv  |  pool  | ... |  dense back  |  relu back     | pool back | conv back |
@@ -17,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIME_EVERY = 8, SPIN = 2000 };
+enum { TIME_EVERY = 8, SPIN = 2000, LOOK = 1024 };
 
 /* ---- the stages ---- */
 
@@ -25,7 +26,7 @@ enum { TIME_EVERY = 8, SPIN = 2000 };
 static void take_input(const yk_work *w, const yk__run *r, size_t first)
 {
     if (yk__input_changes(w->net, r->training)) {
-        yk__input_take(r, w->batch, first, w->noise, w->of_image);
+        yk__input_take(r, w->batch, first, w->desk->noise, w->of_image);
         return;
     }
     const yk_rows *rows = w->batch->rows;
@@ -75,7 +76,7 @@ static void take_loss(yk_work *w, const yk__run *r, size_t first)
                    r->x[last] + b * x.block +
                        yk__offset(&x, c / plane, (int64_t)(c % plane / e->width), (int64_t)(c % e->width)),
                    YK_LANES * sizeof *to);
-        w->block_loss[b] =
+        w->desk->block_loss[b] =
             r->lanes->softmax(to + dx.origin, classes, label, n, w->p ? w->p + at * classes : NULL);
     }
 }
@@ -105,7 +106,7 @@ static void after_stage(yk_work *w, const yk__run *r, int stage, int stages, boo
     const int layers = w->net->nlayers, back = 2 * layers + 1 - stage;
     if (stage == layers + 1)
         for (size_t b = 0; b < r->blocks; b++)
-            w->loss += w->block_loss[b];
+            w->loss += w->desk->block_loss[b];
     if (c->profile)
         c->since = yk__profile_add(c->profile, stage <= layers + 1 ? stage : yk__slot_backward(w->net, back),
                                    r->blocks, c->since);
@@ -122,26 +123,51 @@ static void after_stage(yk_work *w, const yk__run *r, int stage, int stages, boo
 
 /* ---- guests ---- */
 
-yk_status yk__welcome_guests(yk_work *w)
+void yk__welcome_guests(yk_work *w, double patience)
 {
-    if (w->pair || w->threads > 1)
-        return YK_OK;
-    yk_status st = yk_team_create(2, &w->pair);
-    if (!st)
-        yk_team_patient(w->pair);
-    return st;
+    w->welcomes = w->threads == 1;
+    w->desk->patience = patience;
 }
 
 /* Whoever knocks comes in, at this stage. */
 static void welcome(yk_work *w, yk__run *r, size_t at, int stage)
 {
-    if (atomic_load_explicit(&w->guest, memory_order_acquire) != YK__GUEST_KNOCKS)
+    yk__desk *d = w->desk;
+    if (atomic_load_explicit(&d->guest, memory_order_acquire) != YK__GUEST_KNOCKS)
         return;
-    w->guest_at = at;
-    w->guest_stage = stage;
+    d->at = at;
+    d->stage = stage;
     r->threads = 2;
-    r->team = w->pair;
-    atomic_store_explicit(&w->guest, YK__GUEST_INSIDE, memory_order_release);
+    r->guest = d;
+    atomic_store_explicit(&d->guest, YK__GUEST_INSIDE, memory_order_release);
+}
+
+static void pause_a_moment(unsigned turn)
+{
+    if (turn > SPIN)
+        sched_yield();
+    else
+        yk_relax();
+}
+
+void yk__meet_guest(const yk__run *r)
+{
+    yk__desk *d = r->guest;
+    atomic_uint *mine = &d->side[r->thread].meetings, *other = &d->side[1 - r->thread].meetings;
+    const unsigned number = atomic_load_explicit(mine, memory_order_relaxed) + 1;
+    double until = 0.0;
+    atomic_store_explicit(mine, number, memory_order_release);
+    for (unsigned turn = 1; atomic_load_explicit(other, memory_order_acquire) + 1 == number; turn++) {
+        pause_a_moment(turn);
+        if (turn % LOOK == 0 && d->patience > 0.0) {
+            const double now = yk_now();
+            until = until > 0.0 ? until : now + d->patience;
+            if (now > until)
+                atomic_store(&d->broken, true);
+        }
+        if (atomic_load_explicit(&d->broken, memory_order_relaxed))
+            return;
+    }
 }
 
 /* ---- the pass ---- */
@@ -161,10 +187,22 @@ static yk__run run_of(yk_work *w, int me, int threads, yk_team *team)
                      .team = threads > 1 ? team : NULL};
 }
 
+/* One that only the host can do is done by it alone. */
+static void do_share(yk_work *w, const yk__run *r, size_t at, int stage)
+{
+    const bool alone = w->afar && r->guest && (stage == 0 || stage == w->net->nlayers + 1);
+    yk__run by_itself = *r;
+    by_itself.threads = 1;
+    by_itself.guest = NULL;
+    if (!alone || r->thread == 0)
+        do_stage(w, alone ? &by_itself : r, at, stage);
+}
+
 /* From stage `stage` of the chunk at block `at` on. */
 static void pass(yk_work *w, yk__run *r, size_t at, int stage)
 {
-    const size_t blocks = (w->batch->n + YK_LANES - 1) / YK_LANES;
+    const yk__desk *d = w->desk;
+    const size_t blocks = (d->images + YK_LANES - 1) / YK_LANES;
     const int stages = (w->training ? 2 : 1) * w->net->nlayers + 2;
     clocks c = {0};
     if (r->thread == 0 && w->training) {
@@ -173,13 +211,15 @@ static void pass(yk_work *w, yk__run *r, size_t at, int stage)
     }
     for (; at < blocks; at += w->chunk, stage = 0) {
         r->blocks = blocks - at < w->chunk ? blocks - at : w->chunk;
-        r->noise = yk_mix64(w->noise + at);
+        r->noise = yk_mix64(d->noise + at);
         r->fresh = at == 0;
         for (; stage < stages; stage++) {
-            if (r->threads == 1 && w->pair)
+            if (r->threads == 1 && w->welcomes)
                 welcome(w, r, at, stage);
-            do_stage(w, r, at, stage);
+            do_share(w, r, at, stage);
             yk__meet(r);
+            if (r->guest && atomic_load_explicit(&d->broken, memory_order_relaxed))
+                return;
             if (r->thread == 0)
                 after_stage(w, r, stage, stages, at + w->chunk >= blocks, &c);
         }
@@ -190,29 +230,43 @@ void yk__pass(yk_work *w)
 {
     yk__run r = run_of(w, 0, w->threads, w->team);
     w->loss = 0.0;
-    if (w->pair && w->training)
-        atomic_store_explicit(&w->guest, YK__GUEST_NONE, memory_order_release);
+    w->desk->images = w->batch->n;
+    if (w->welcomes && w->training)
+        atomic_store_explicit(&w->desk->guest, YK__GUEST_NONE, memory_order_release);
     if (w->threads > 1)
         yk_team_meet(w->team, 0);
     pass(w, &r, 0, 0);
     if (w->threads > 1)
         yk_team_meet(w->team, 0);
-    atomic_store_explicit(&w->guest, YK__GUEST_CLOSED, memory_order_release);
+    atomic_store_explicit(&w->desk->guest, YK__GUEST_CLOSED, memory_order_release);
 }
 
-bool yk__help(yk_work *w)
+bool yk__help(yk_work *w, const float *params)
 {
+    yk__desk *d = w->desk;
     int state = YK__GUEST_NONE;
-    if (!w->pair || !atomic_compare_exchange_strong(&w->guest, &state, YK__GUEST_KNOCKS))
+    if (!atomic_compare_exchange_strong(&d->guest, &state, YK__GUEST_KNOCKS))
         return false;
-    for (unsigned turn = 0;
-         (state = atomic_load_explicit(&w->guest, memory_order_acquire)) == YK__GUEST_KNOCKS;)
-        if (++turn > SPIN)
-            sched_yield();
+    double until = 0.0;
+    for (unsigned turn = 1;
+         (state = atomic_load_explicit(&d->guest, memory_order_acquire)) == YK__GUEST_KNOCKS; turn++) {
+        pause_a_moment(turn);
+        if (turn % LOOK || d->patience <= 0.0)
+            continue;
+        const double now = yk_now();
+        until = until > 0.0 ? until : now + d->patience;
+        if (now > until)
+            return false;
+    }
     if (state != YK__GUEST_INSIDE)
         return false;
-    yk__run r = run_of(w, 1, 2, w->pair);
-    pass(w, &r, w->guest_at, w->guest_stage);
+    yk__run r = run_of(w, 1, 2, NULL);
+    r.guest = d;
+    if (params) {
+        r.params = params;
+        w->training = r.training = true;
+    }
+    pass(w, &r, d->at, d->stage);
     return true;
 }
 

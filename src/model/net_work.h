@@ -2,6 +2,7 @@
 #ifndef YK_MODEL_NET_WORK_H
 #define YK_MODEL_NET_WORK_H
 
+#include "base/mem.h"
 #include "model/net.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,18 +16,37 @@ typedef struct {
 } yk__helper;
 
 /* Another worker that has nothing to do may take part in a pass, from the next stage on (net_pass.c). */
-typedef enum { YK__GUEST_NONE, YK__GUEST_KNOCKS, YK__GUEST_INSIDE, YK__GUEST_CLOSED } yk__guest;
+typedef enum { YK__GUEST_CLOSED, YK__GUEST_NONE, YK__GUEST_KNOCKS, YK__GUEST_INSIDE } yk__guest;
 
+/* What a worker and its guest have to know of each other and of the pass. */
+typedef struct yk__desk {
+    atomic_int guest;
+    size_t at; /* where it begins: the chunk, and the stage in it */
+    int stage;
+    size_t images; /* of the batch */
+    uint64_t noise;
+    double block_loss[YK__MOST_BLOCKS];
+    double patience;    /* seconds for the other one to come to a meeting; 0: for ever */
+    atomic_bool broken; /* it did not */
+    struct {
+        _Alignas(YK_ALIGN) atomic_uint meetings; /* of all visits: both have come to as many after each */
+    } side[2];
+} yk__desk;
+
+/* Of these, `memory` may be shared with other processes: then another process has a work of its own on the same memory, with
+ * tables and parameters of its own, to help with. */
 struct yk_work {
     const yk__net *net;
     yk__layer layer[YK__MOST_LAYERS]; /* with tables for this worker's chunk */
     size_t chunk;                     /* blocks */
+    void *memory; /* of what follows, up to of_image, and the layers' rooms; NULL: not ours */
+    bool afar;    /* guests are other processes, and see nothing else */
+    yk__desk *desk;
     float *x[YK__MOST_LAYERS + 1], *dx[YK__MOST_LAYERS + 1];
     float *grad;
     float (*of_image)[2]; /* [16 * chunk] see yk__input_take(); NULL where it is not needed */
     yk__profile *profile; /* NULL: nothing is measured */
     uint64_t npasses, forward_ns, backward_ns; /* the time of one training pass in eight */
-    double block_loss[YK__MOST_BLOCKS];
     int threads;
     yk_team *team;
     yk__helper *helpers;
@@ -38,23 +58,17 @@ struct yk_work {
     const yk_batch *batch;
     const float *params;
     float *p; /* probabilities, or NULL */
-    bool training, quit;
-    uint64_t noise;
+    bool training, quit, welcomes;
     double loss;
     yk_ready_hook *ready; /* NULL: nobody wants to know */
     void *ready_context;
-    /* guests */
-    yk_team *pair; /* NULL: there are none */
-    atomic_int guest;
-    size_t guest_at; /* where it begins: the chunk, and the stage in it */
-    int guest_stage;
 };
 
 yk_status yk__start_helpers(yk_work *w); /* w->threads - 1 of them */
 void yk__stop_helpers(yk_work *w);
 void yk__pass(yk_work *w); /* over w->batch */
 
-yk_status yk__welcome_guests(yk_work *w);
-bool yk__help(yk_work *w);
+void yk__welcome_guests(yk_work *w, double patience);
+bool yk__help(yk_work *w, const float *params);
 
 #endif

@@ -174,12 +174,39 @@ static size_t cut_groups(const yk__trainer *t, size_t begin, size_t end, yk_opti
     return n;
 }
 
+enum { MOST_SHARED = 64 << 20 }; /* bytes of a rank: what is larger is sent while the rest is computed */
+
+/* Replicas on one machine exchange gradients in memory, and who is done early helps the others. */
+static yk_status share_memory(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    const yk_model_ops *ops = t->model->ops;
+    const size_t sums = yk_exchange_near_bytes(t->model->nparams);
+    const bool help = ops->work_in && t->model->shape.threads <= 1 && k->ranks <= yk_cores();
+    const size_t work = help ? ops->work_bytes(t->model, yk__most_batch(t)) : 0, each = sums + work;
+    if (help && !work)
+        return YK_ESYSTEM;
+    if (k->ranks == 1 || t->model->sparse || t->config->local_steps || each > MOST_SHARED)
+        return YK_OK;
+    yk_status st = yk_memory_create(k->comm, each, YK__START_SECONDS, &k->memory);
+    if (st || !k->memory.at)
+        return st;
+    yk_exchange_near(k->exchange, k->memory.at, each);
+    if (help && !(k->work = yk_alloc((size_t)k->ranks, sizeof *k->work, "the workers")))
+        return YK_ESYSTEM;
+    for (int r = 0; !st && help && r < k->ranks; r++)
+        st = ops->work_in(t->model, yk__most_batch(t), k->memory.at[r] + sums, &k->work[r]);
+    return st;
+}
+
 /* `whole`: the configuration of a store for all parameters, with one worker. */
 yk_status yk__cluster_stores(yk__trainer *t, const yk_store_config *whole)
 {
     yk__cluster *k = &t->cluster;
-    if (k->role == YK__REPLICA)
-        return yk_exchange_create(k->comm, t->model->nparams, t->model->sparse, &k->exchange);
+    if (k->role == YK__REPLICA) {
+        yk_status st = yk_exchange_create(k->comm, t->model->nparams, t->model->sparse, &k->exchange);
+        return st ? st : share_memory(t);
+    }
     if (k->role == YK__WORKER) {
         yk_status st = k->joined ? find_servers(t) : YK_OK;
         if (st)
@@ -343,6 +370,11 @@ void yk__cluster_free(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
     yk_exchange_free(k->exchange);
+    for (int r = 0; k->work && r < k->ranks; r++)
+        if (k->work[r])
+            yk_work_free(t->model, k->work[r]);
+    yk_free(k->work);
+    yk_memory_free(&k->memory);
     yk_remote_free(k->remote);
     yk_server_free(k->server);
     yk_store_free(k->whole);

@@ -16,6 +16,7 @@
 #define YK_TRAIN_CLUSTER_H
 
 #include "comm/comm.h"
+#include "comm/memory.h"
 #include "dist/exchange.h"
 #include "dist/remote.h"
 #include "dist/server.h"
@@ -36,6 +37,8 @@ typedef struct {
     int *server_peer;
     double silence; /* --deadline */
     yk_exchange *exchange;
+    yk_memory memory; /* replicas on one machine: what they exchange, and what they compute with */
+    yk_work **work;   /* [ranks] in it, so that they can help each other; NULL: they do not */
     yk_remote *remote;
     yk_server *server;
     yk_dealer dealer;

@@ -9,9 +9,8 @@ yk_status yk__describe(yk__trainer *t)
     if (!d)
         return yk_fail_memory(sizeof *d, "a description");
     t->result->description = d;
-    const size_t most = t->batch > YK__EVAL_BATCH ? t->batch : YK__EVAL_BATCH; /* as set_up() asks for */
     const yk_optim_rule *rule = yk_optim_rule_of(t->optim.kind);
-    d->nlines = yk_model_describe(t->model, most, d->line, YK_MAX_LINES);
+    d->nlines = yk_model_describe(t->model, yk__most_batch(t), d->line, YK_MAX_LINES);
     for (int i = 0; i < d->nlines; i++) {
         d->params += d->line[i].params;
         d->flops += d->line[i].flops;

@@ -327,16 +327,18 @@ static yk_status set_up(yk__trainer *t)
     t->trainee = yk_alloc((size_t)t->workers, sizeof *t->trainee, "the workers");
     if (!t->trainee)
         return YK_ESYSTEM;
-    size_t most = t->batch > YK__EVAL_BATCH ? t->batch : YK__EVAL_BATCH;
     for (int i = 0; !st && i < t->here; i++) {
         t->trainee[i].phases = timed ? &timed[i] : NULL;
-        st = yk_model_work(t->model, most, &t->trainee[i].work);
+        if (t->cluster.work)
+            t->trainee[i].work = t->cluster.work[t->cluster.rank];
+        else
+            st = yk_model_work(t->model, yk__most_batch(t), &t->trainee[i].work);
         t->trainee[i].p = yk_alloc(YK__EVAL_BATCH * t->model->outputs, sizeof(float), "an evaluation");
         st = st ? st : t->trainee[i].p ? YK_OK : YK_ESYSTEM;
     }
     t->helps = t->here > 1 && t->here <= yk_cores() && t->result->staleness == 0 && t->model->ops->help;
     for (int i = 0; !st && t->helps && i < t->here; i++)
-        st = t->model->ops->welcome(t->trainee[i].work);
+        t->model->ops->welcome(t->trainee[i].work, 0.0);
     yk_store *whole = t->cluster.role == YK__SERVER ? t->cluster.whole : t->store; /* NULL: elsewhere */
     if (!st && t->model->ops->init && whole) {
         t->model->ops->init(t->model, yk_store_raw(whole).live.w, (uint64_t)c->seed);
@@ -366,7 +368,7 @@ static void tear_down(yk__trainer *t)
     yk_free(t->phases);
     free(t->shared_dir);
     for (int i = 0; t->trainee && i < t->workers; i++) {
-        if (t->trainee[i].work)
+        if (t->trainee[i].work && !t->cluster.work)
             yk_work_free(t->model, t->trainee[i].work);
         yk_tally_fini(&t->trainee[i].tally);
         yk_free(t->trainee[i].p);
@@ -407,6 +409,7 @@ static void introduce(const yk__trainer *t)
     if (k->role == YK__REPLICA)
         yk_note("%d processes (%s), each with all parameters; %s", k->ranks, yk_comm_library(k->comm),
                 c->local_steps ? "these are averaged every so many --local-steps"
+                : k->memory.at ? "gradients are all-reduced through shared memory"
                                : "gradients are all-reduced");
     else if (k->role == YK__SERVER)
         yk_note("%d processes (%s): %d server%s of the parameters (rank%s 0%s), the others work%s%s",

@@ -113,6 +113,12 @@ static inline uint64_t yk__least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* Images or rows that a worker's memory has room for at a time. */
+static inline size_t yk__most_batch(const yk__trainer *t)
+{
+    return t->batch > YK__EVAL_BATCH ? (size_t)t->batch : YK__EVAL_BATCH;
+}
+
 /* replicas.c, worker.c, chief.c: the loops of processes that are not alone */
 yk_status yk__train_replica(yk__trainer *t);
 uint64_t yk__parameter_hash(yk__trainer *t);

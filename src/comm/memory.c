@@ -1,0 +1,89 @@
+#include "comm/memory.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Its place among this process's open files; < 0: it has none. */
+static int make_own(size_t bytes)
+{
+    const int fd = memfd_create("yoke", MFD_CLOEXEC);
+    if (fd >= 0 && (ftruncate(fd, (off_t)bytes) || posix_fallocate(fd, 0, (off_t)bytes))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static char *map(int fd, size_t bytes)
+{
+    void *p = fd < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static char *open_other(int64_t pid, int64_t number, size_t bytes)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)pid, (long long)number);
+    const int fd = number < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
+    char *p = map(fd, bytes);
+    if (fd >= 0)
+        close(fd);
+    return p;
+}
+
+/* Everybody's number to everybody. */
+static yk_status tell_all(yk_comm *comm, int64_t mine, int64_t *all, double seconds)
+{
+    yk_status st = yk_comm_gather(comm, &mine, sizeof mine, all, seconds, "memory in common");
+    return st ? st
+              : yk_comm_share(comm, all, (size_t)yk_comm_size(comm) * sizeof *all, seconds + 1.0,
+                              "memory in common");
+}
+
+yk_status yk_memory_create(yk_comm *comm, size_t bytes, double seconds, yk_memory *out)
+{
+    const int n = yk_comm_size(comm), me = yk_comm_rank(comm);
+    *out = (yk_memory){.n = n, .bytes = bytes};
+    if (!yk_comm_together(comm))
+        return YK_OK;
+    int64_t *all = calloc((size_t)n, sizeof *all);
+    out->at = calloc((size_t)n, sizeof *out->at);
+    if (!all || !out->at) {
+        free(all);
+        yk_memory_free(out);
+        return yk_fail_memory((size_t)n * sizeof *all, "memory in common");
+    }
+    yk_status st = tell_all(comm, (int64_t)bytes, all, seconds);
+    bool ok = !st && bytes > 0;
+    for (int r = 0; r < n; r++)
+        ok &= all[r] == all[0];
+    const int fd = ok ? make_own(bytes) : -1;
+    if (!st)
+        st = tell_all(comm, fd, all, seconds);
+    ok &= !st;
+    for (int r = 0; ok && r < n; r++)
+        ok =
+            (out->at[r] = r == me ? map(fd, bytes) : open_other(yk_comm_pid(comm, r), all[r], bytes)) != NULL;
+    if (!st)
+        st = tell_all(comm, ok, all, seconds); /* and from here on nobody needs the number any more */
+    for (int r = 0; r < n; r++)
+        ok &= all[r] == 1;
+    if (fd >= 0)
+        close(fd);
+    free(all);
+    if (st || !ok)
+        yk_memory_free(out);
+    return st;
+}
+
+void yk_memory_free(yk_memory *m)
+{
+    for (int r = 0; m->at && r < m->n; r++)
+        if (m->at[r])
+            munmap(m->at[r], m->bytes);
+    free(m->at);
+    m->at = NULL;
+}
