@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -81,14 +82,17 @@ def lenet(b):
                     "--epochs", "2", "--eval-every", "1000000", *more)
         return s["examples_per_second"]
 
-    one, two, them, version = 0, 0, None, ""
-    for _ in range(b.rounds):
-        one, two = max(one, rate()), max(two, rate("--launch", "2"))
+    # Two cores are seldom at their best together, one is: what is usual counts, not what is best.
+    one, two, them, version = [], [], None, ""
+    for i in range(2 * b.rounds + 1):
+        one.append(rate())
+        two.append(rate("--launch", "2"))
         try:
-            measured = b.peer("ddp", "64")
+            measured = b.peer("ddp", "64") if i < b.rounds else {"rate": 0, "version": version}
             them, version = max(them or 0, measured["rate"]), measured["version"]
         except Skip as why:
             version = str(why)
+    one, two = statistics.median(one), statistics.median(two)
     rows = [figure("lenet5, 2 ranks against 1, shared memory", human(two, "images/s"), human(one, "images/s (1 process)"),
                    f"{two / one:.2f} x", ">= 1.8 x", two >= 1.8 * one)]
     if them is None:
