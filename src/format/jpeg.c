@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <jerror.h>
 #include <jpeglib.h>
+
+#include <jerror.h> /* after the other: the numbers of errors depend on the version it is built as */
 
 /* A few kilobytes can ask for thousands of passes over a large picture. Real progressive files have about ten. */
 #define SCANS_MOST 200

@@ -237,11 +237,10 @@ static void forward(const yk__layer *l, const yk__run *r)
     products(r, &w, l->count, t->forward.pixels, x.block, y.block);
 }
 
-static void backward(const yk__layer *l, const yk__run *r)
+static void weight_gradient(const yk__layer *l, const yk__run *r)
 {
     const tables *t = l->plan;
     const yk__strides x = yk__strides_of(&l->in_edge, l->in_edge.border),
-                      dx = yk__strides_of(&l->in_edge, l->in_edge.grad_border),
                       dy = yk__strides_of(&l->out_edge, l->out_edge.grad_border);
     size_t begin, end;
     yk__part(r, t->forward.terms, 6, &begin, &end);
@@ -272,8 +271,13 @@ static void backward(const yk__layer *l, const yk__run *r)
             sum += lane[i];
         r->grad[l->biases_at + o] = r->fresh ? sum : r->grad[l->biases_at + o] + sum;
     }
-    if (l->first)
-        return;
+}
+
+static void input_gradient(const yk__layer *l, const yk__run *r)
+{
+    const tables *t = l->plan;
+    const yk__strides dx = yk__strides_of(&l->in_edge, l->in_edge.grad_border),
+                      dy = yk__strides_of(&l->out_edge, l->out_edge.grad_border);
     for (size_t i = 0; i < t->nphases; i++) {
         const phase *p = &t->back[i];
         yk_block_mul w = {.k = p->terms,
@@ -291,6 +295,18 @@ static void backward(const yk__layer *l, const yk__run *r)
     }
 }
 
-const yk__layer_ops yk__conv_ops = {
-    "conv",    "conv FILTERS HxW [/STRIDE] [same | valid | pad N]", parse, shape, plan, forward, backward,
-    free_layer};
+enum { WEIGHTS, INPUTS, PARTS };
+
+static void backward(const yk__layer *l, const yk__run *r)
+{
+    if (r->part == WEIGHTS)
+        weight_gradient(l, r);
+    else
+        input_gradient(l, r);
+}
+
+const yk__layer_ops yk__conv_ops = {"conv",   "conv FILTERS HxW [/STRIDE] [same | valid | pad N]",
+                                    parse,    shape,
+                                    plan,     forward,
+                                    backward, free_layer,
+                                    PARTS};

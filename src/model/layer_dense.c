@@ -263,17 +263,19 @@ static void last_input_gradient(const yk__layer *l, const yk__run *r)
         }
 }
 
+enum { TURN, WEIGHTS, INPUTS, PARTS };
+
 static void backward(const yk__layer *l, const yk__run *r)
 {
-    turn(l, r);
-    yk__meet(r);
-    weight_gradient(l, r);
-    if (l->first)
-        return;
-    yk__meet(r); /* xt becomes dxt */
-    input_gradient(l, r);
-    last_input_gradient(l, r);
+    if (r->part == TURN)
+        turn(l, r);
+    else if (r->part == WEIGHTS)
+        weight_gradient(l, r);
+    else { /* xt becomes dxt */
+        input_gradient(l, r);
+        last_input_gradient(l, r);
+    }
 }
 
-const yk__layer_ops yk__dense_ops = {"dense", "dense OUTPUTS", parse,    shape,
-                                     plan,    forward,         backward, free_layer};
+const yk__layer_ops yk__dense_ops = {"dense", "dense OUTPUTS", parse,      shape, plan,
+                                     forward, backward,        free_layer, PARTS};

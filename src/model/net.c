@@ -188,6 +188,20 @@ static size_t furnish(yk_work *w, char *memory)
     return used;
 }
 
+/* What is done after the loss, the last layer first. */
+static void plan_backward(yk_work *w)
+{
+    for (int i = w->net->nlayers - 1; i >= 0; i--) {
+        const yk__layer *l = &w->layer[i];
+        const int parts = l->ops->parts ? l->ops->parts - l->first : 1;
+        for (int part = 0; part < parts; part++) {
+            w->back[w->nback].layer = i;
+            w->back[w->nback].part = part;
+            w->back[w->nback++].last = part + 1 == parts;
+        }
+    }
+}
+
 static yk_work *blank_work(const yk_model *m, size_t max_batch)
 {
     const yk__net *net = (const yk__net *)m;
@@ -198,6 +212,7 @@ static yk_work *blank_work(const yk_model *m, size_t max_batch)
     w->threads = m->shape.threads > 1 ? m->shape.threads : 1;
     w->chunk = chunk_of(net, (max_batch + YK_LANES - 1) / YK_LANES);
     memcpy(w->layer, net->layer, sizeof w->layer);
+    plan_backward(w);
     return w;
 }
 

@@ -67,6 +67,9 @@ typedef struct {
     void (*backward)(const yk__layer *l,
                      const yk__run *r); /* first its own gradient, then that of its input */
     void (*free)(yk__layer *l);         /* may be NULL */
+
+    int parts; /* of backward, one call each: all threads meet in between. The last is for its input, and left out where
+                  nobody needs that. 0: one call, which sees to it itself */
 } yk__layer_ops;
 
 struct yk__layer {
@@ -111,6 +114,7 @@ struct yk__run {
     size_t blocks;   /* in this chunk */
     bool training;
     uint64_t noise;
+    int part; /* of a layer's backward */
     int thread, threads;
     yk_team *team;          /* of the threads; NULL when there is one, or when it is a guest: */
     struct yk__desk *guest; /* (net_pass.c) */

@@ -1,7 +1,7 @@
 /* A pass over a batch: in chunks, and each chunk in stages.
  *
- *     stage    0        1 ... L             L + 1    L + 2 ... 2 L + 1
- *              input    layers, forward     loss     layers, backward (the last one first; only in training)
+ *     stage    0        1 ... L             L + 1    L + 2 ...
+ *              input    layers, forward     loss     layers, backward (the last one first, some in parts; only in training)
  *
  * The threads of a worker share each stage and meet after it. Workers in step that are done before the others need not wait:
  * one that works alone lets another one in between two stages (a guest), and from there on both go through the rest of its
@@ -81,17 +81,20 @@ static void take_loss(yk_work *w, const yk__run *r, size_t first)
     }
 }
 
-static void do_stage(yk_work *w, const yk__run *r, size_t at, int stage)
+static void do_stage(yk_work *w, yk__run *r, size_t at, int stage)
 {
-    const int layers = w->net->nlayers, back = 2 * layers + 1 - stage;
+    const int layers = w->net->nlayers, back = stage - layers - 2;
     if (stage == 0)
         take_input(w, r, at * YK_LANES);
     else if (stage <= layers)
         w->layer[stage - 1].ops->forward(&w->layer[stage - 1], r);
     else if (stage == layers + 1)
         take_loss(w, r, at * YK_LANES);
-    else
-        w->layer[back].ops->backward(&w->layer[back], r);
+    else {
+        const yk__layer *l = &w->layer[w->back[back].layer];
+        r->part = w->back[back].part;
+        l->ops->backward(l, r);
+    }
 }
 
 /* What thread 0 measures. */
@@ -103,16 +106,18 @@ typedef struct {
 
 static void after_stage(yk_work *w, const yk__run *r, int stage, int stages, bool last_chunk, clocks *c)
 {
-    const int layers = w->net->nlayers, back = 2 * layers + 1 - stage;
+    const int layers = w->net->nlayers, back = stage - layers - 2;
+    const yk__layer *l = back < 0 ? NULL : &w->layer[w->back[back].layer];
+    const bool whole = !l || w->back[back].last;
     if (stage == layers + 1)
         for (size_t b = 0; b < r->blocks; b++)
             w->loss += w->desk->block_loss[b];
-    if (c->profile)
-        c->since = yk__profile_add(c->profile, stage <= layers + 1 ? stage : yk__slot_backward(w->net, back),
+    if (c->profile && whole)
+        c->since = yk__profile_add(c->profile, l ? yk__slot_backward(w->net, w->back[back].layer) : stage,
                                    r->blocks, c->since);
-    if (stage > layers + 1 && last_chunk && w->ready) {
-        const yk__layer *l = &w->layer[back]; /* one without parameters makes progress, too */
-        w->ready(w->ready_context, w->grad, l->weights_at, l->weights_at + l->weights + l->biases);
+    if (l && last_chunk && w->ready) { /* one without parameters, or with some to come, makes progress, too */
+        const size_t final = whole ? l->weights + l->biases : 0;
+        w->ready(w->ready_context, w->grad, l->weights_at, l->weights_at + final);
     }
     if (c->timed && (stage == layers + 1 || stage + 1 == stages)) {
         const uint64_t now = yk_now_ns();
@@ -188,7 +193,7 @@ static yk__run run_of(yk_work *w, int me, int threads, yk_team *team)
 }
 
 /* One that only the host can do is done by it alone. */
-static void do_share(yk_work *w, const yk__run *r, size_t at, int stage)
+static void do_share(yk_work *w, yk__run *r, size_t at, int stage)
 {
     const bool alone = w->afar && r->guest && (stage == 0 || stage == w->net->nlayers + 1);
     yk__run by_itself = *r;
@@ -203,7 +208,7 @@ static void pass(yk_work *w, yk__run *r, size_t at, int stage)
 {
     const yk__desk *d = w->desk;
     const size_t blocks = (d->images + YK_LANES - 1) / YK_LANES;
-    const int stages = (w->training ? 2 : 1) * w->net->nlayers + 2;
+    const int stages = w->net->nlayers + 2 + (w->training ? w->nback : 0);
     clocks c = {0};
     if (r->thread == 0 && w->training) {
         c = (clocks){.profile = w->profile, .timed = w->npasses++ % TIME_EVERY == 0};

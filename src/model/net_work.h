@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { YK__MOST_BLOCKS = 64 }; /* of a chunk */
+enum { YK__MOST_BLOCKS = 64, YK__MOST_PARTS = 3 }; /* of a chunk; of a layer's backward */
 
 typedef struct {
     yk_work *work;
@@ -39,6 +39,11 @@ struct yk_work {
     const yk__net *net;
     yk__layer layer[YK__MOST_LAYERS]; /* with tables for this worker's chunk */
     size_t chunk;                     /* blocks */
+    struct {
+        int layer, part;
+        bool last;                            /* of the layer */
+    } back[YK__MOST_LAYERS * YK__MOST_PARTS]; /* the stages after the loss */
+    int nback;
     void *memory; /* of what follows, up to of_image, and the layers' rooms; NULL: not ours */
     bool afar;    /* guests are other processes, and see nothing else */
     yk__desk *desk;
