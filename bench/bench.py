@@ -450,11 +450,12 @@ def watch_cost(b):
             pairs.append((pair[True] / pair[False], pair[True], pair[False]))
         pairs.sort()
         ratio, on, off = pairs[len(pairs) // 2]
-        spread = 50 * (pairs[3 * len(pairs) // 4][0] - pairs[len(pairs) // 4][0])
-        rows.append(figure(f"watching a run: {work}", human(on, "examples/s"),
-                           human(off, f"examples/s unwatched ({len(pairs)} pairs, half within {spread:.1f} %)"),
-                           f"{100 * (1 - ratio):+.2f} %", "costs < 1 %", ratio > 0.99))
-        name = f"the same in instructions: {work}" # which nothing else on the machine changes
+        quarter = len(pairs) // 4
+        error = 1.25 * (pairs[-1 - quarter][0] - pairs[quarter][0]) / 1.35 / len(pairs) ** 0.5  # of the median
+        ok = True if ratio - 2 * error > 0.99 else False if ratio + 2 * error < 0.99 else None
+        rows.append(figure(f"watching a run: {work}", human(on, "examples/s"), human(off, "examples/s unwatched"),
+                           f"{100 * (1 - ratio):+.1f} ± {200 * error:.1f} %", "costs < 1 %", ok))
+        name = f"the same in instructions: {work}"  # which nothing else on the machine changes
         if shutil.which("valgrind") is None:
             rows.append(figure(name, "", "skipped: there is no valgrind"))
             continue
