@@ -408,60 +408,36 @@ def alexnet(b):
 
 
 def watch_cost(b):
-    """what phases, samples, metrics and event files cost: a run with them all, and one with none of them, in turns"""
-    works = {"softmax, batch 10": ("--model", "softmax", "--data", b.digits(), "--batch", "10", "--lr", "0.05"),
-             # weights that stay in the cache: steps are at their shortest, and do not depend on which pages a run was given
-             "logreg, batch 100": ("--model", "logreg", "--data", "synth:ctr?features=262144&examples=200000&seed=1",
-                                   "--batch", "100", "--lr", "0.2")}
-    # All threads on one core, so that what any of them does is time lost; and ahead of other programs, where we may.
-    alone = ["chrt", "-f", "1", "taskset", "-c", str(max(os.sched_getaffinity(0)))]
-    if shutil.which("chrt") is None or subprocess.run([*alone, "true"], capture_output=True).returncode:
-        alone = []
+    """what phases, samples, metrics and event files cost: on and off in turns of 20 ms, within one run"""
+    works = {"softmax, batch 10": ("--model", "softmax", "--data", b.digits(), "--batch", "10", "--lr", "0.05", "--epochs", "300"),
+             "logreg, batch 100": ("--model", "logreg", "--data", f"{CTR}&examples=200000&seed=1", "--batch", "100", "--lr", "0.2",
+                                   "--epochs", "1000")}
+    turn, enough = 0.02, 1000 * b.rounds
+    # All threads on one core, so that what any of them does is time lost to training.
+    alone = ["taskset", "-c", str(max(os.sched_getaffinity(0)))]
 
-    def run(options, watched, prefix):
-        # Both keep nothing but what is measured: the last --out wins, and there is no test.
-        places = ("--out", tempfile.mkdtemp(dir=b.folder) + "/run") if watched else ("--sample-every", "0")
-        out = b.run([*prefix, b.yoke, "train", *options, "--test", "none", "--seed", "1", "--json", "--quiet", "--out", "none",
-                     *places], {} if watched else {"YK_UNWATCHED": "1"})
-        return json.loads(out.splitlines()[-1])["examples_per_second"]
-
-    def instructions(options, watched, steps):
-        """And the examples a second that are left under valgrind."""
-        counts = tempfile.mktemp(dir=b.folder)
-        left = run((*options, "--steps", str(steps)), watched,
-                   ["valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}"])
-        with open(counts) as lines:
-            return next(int(line.split()[1]) for line in lines if line.startswith(("summary:", "totals:"))), left
-
-    def in_instructions(options, usual):
-        """Of the training alone: a longer run less a shorter one. Samples are taken by the clock: as many for as many steps."""
-        before, left = instructions(options, False, 1000)
-        off = instructions(options, False, 6000)[0] - before
-        options = (*options, "--sample-every", f"{0.25 * usual / left:.2f}")
-        return instructions(options, True, 6000)[0] - instructions(options, True, 1000)[0], off
+    def run(options):
+        """Rates of neighbouring turns, (watched, not)."""
+        folder = tempfile.mkdtemp(dir=b.folder)
+        b.run([*alone, b.yoke, "train", *options, "--test", "none", "--seed", "1", "--quiet", "--out", f"{folder}/run"],
+              {"YK_WATCH_TURNS": f"{turn}:{folder}/turns"})
+        with open(f"{folder}/turns") as lines:
+            turns = [(on == "1", int(examples) / float(seconds)) for on, seconds, examples in map(str.split, lines)]
+        shutil.rmtree(folder)
+        return [tuple(rate for _, rate in sorted(pair, reverse=True)) for pair in zip(turns[1::2], turns[2::2])]
 
     rows = []
     for work, options in works.items():
-        # A machine's speed changes by more than what is to be found: neighbours in time are compared, and the middle pair counts.
         pairs = []
-        for i in range(20 * b.rounds):
-            timed = (*options, "--epochs", "40" if "logreg" in work else "10")
-            pair = {watched: run(timed, watched, alone) for watched in (i % 2 == 0, i % 2 == 1)}
-            pairs.append((pair[True] / pair[False], pair[True], pair[False]))
-        pairs.sort()
-        ratio, on, off = pairs[len(pairs) // 2]
-        quarter = len(pairs) // 4
-        error = 1.25 * (pairs[-1 - quarter][0] - pairs[quarter][0]) / 1.35 / len(pairs) ** 0.5  # of the median
-        ok = True if ratio - 2 * error > 0.99 else False if ratio + 2 * error < 0.99 else None
+        while len(pairs) < enough:
+            pairs += run(options)
+        # The mean, not the median: a sample is taken in one turn of many, and has to count there.
+        cost = [2 * (off - on) / (off + on) for on, off in pairs]
+        mean, error = statistics.mean(cost), 2 * statistics.stdev(cost) / len(cost) ** 0.5
+        ok = True if mean + error < 0.01 else False if mean - error > 0.01 else None
+        on, off = (statistics.mean(rates) for rates in zip(*pairs))
         rows.append(figure(f"watching a run: {work}", human(on, "examples/s"), human(off, "examples/s unwatched"),
-                           f"{100 * (1 - ratio):+.1f} ± {200 * error:.1f} %", "costs < 1 %", ok))
-        name = f"the same in instructions: {work}"  # which nothing else on the machine changes
-        if shutil.which("valgrind") is None:
-            rows.append(figure(name, "", "skipped: there is no valgrind"))
-            continue
-        on, off = in_instructions(options, off)
-        rows.append(figure(name, human(on, "instructions"), human(off, "unwatched"), f"{100 * (on / off - 1):+.2f} %",
-                           "costs < 1 %", on < 1.01 * off))
+                           f"{100 * mean:+.2f} ± {100 * error:.2f} %", "costs < 1 %", ok))
     return rows
 
 

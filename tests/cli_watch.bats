@@ -272,3 +272,23 @@ assert abs(max(ends[0]) - max(ends[1])) < 0.5e6 and abs(min(ends[0]) - min(ends[
 END
     ls run/worker-1/events.out.tfevents.*
 }
+
+@test "a run that is watched in turns counts the examples of each, and computes the same" {
+    turns() { digits --epochs 400 --batch 10 --seed 1 --test none --json "$@"; }
+    turns --out plain
+    expect 0
+    loss=$(field train_loss)
+    YK_WATCH_TURNS=0.01:turns.txt turns --out run
+    expect 0
+    [ "$(field train_loss)" = "$loss" ]
+    # both kinds, each so long; of turns 2 and 3, 4 and 5, ... one each; all examples but those of the first and the last turn
+    awk '{ n[$1]++; seen += $3; short += $2 < 0.01 }
+         NR % 2 == 0 { first = $1 }
+         NR > 1 && NR % 2 && $1 == first { alike++ }
+         END { exit !(n[0] > 0 && n[1] > 0 && !short && !alike && seen > 0 && seen < 200000) }' turns.txt
+
+    YK_WATCH_TURNS=turns.txt turns --out none
+    expect 2 'SECONDS:FILE'
+    YK_WATCH_TURNS=0.5:turns.txt turns --workers 2 --out none
+    expect 2 'one worker'
+}

@@ -351,8 +351,10 @@ static yk_status train_in_step(yk__trainer *t, int me)
             seen += result.examples;
             if (epoch_over && !t->train.examples) /* a stream: now it is known how long an epoch is */
                 t->train.examples = seen;
-            if (!epoch_over)
+            if (!epoch_over && !t->unwatched)
                 yk__journal_progress(t, result.loss / (double)result.examples);
+            if (t->turns)
+                yk__turns_step(t, result.examples);
         }
         if (yk__due_in_step(t, me, done, epoch_over, end, !epoch_over && word == SAVE) && (st = meet(t, me)))
             return st;

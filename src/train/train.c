@@ -280,7 +280,6 @@ static yk_status set_up(yk__trainer *t)
     t->here = t->cluster.role == YK__ALONE ? t->workers : 1;
     if (!(t->phases = yk_alloc((size_t)t->here, sizeof *t->phases, "measuring")))
         return YK_ESYSTEM;
-    yk_phases *timed = getenv("YK_UNWATCHED") ? NULL : t->phases; /* to measure what measuring costs */
     const float inputs = net.standardize ? 1.0f : mean_square(&t->train);
     yk_store_config store = {
         .nparams = t->model->nparams,
@@ -295,7 +294,7 @@ static yk_status set_up(yk__trainer *t)
         .keymap = t->names,
         .mean_square = t->model->ops->init ? 0.0f : inputs, /* a network's step is long: no copies */
         .norm = t->names ? t->keymap.norm : inputs * (float)shape.dim,
-        .phases = timed,
+        .phases = t->phases,
         .interrupted = &t->meeting};
     yk_feed_plan plan = {.workers = t->workers,
                          .batch = t->batch,
@@ -305,7 +304,7 @@ static yk_status set_up(yk__trainer *t)
                          .in_step = t->in_step,
                          .window_bytes = (size_t)c->shuffle_mb << 20,
                          .keymap = t->names,
-                         .phases = timed};
+                         .phases = t->phases};
     if (t->cluster.role != YK__ALONE) { /* a store of this process alone, whatever the others have */
         store.workers = 1;
         store.staleness = 0;
@@ -328,7 +327,7 @@ static yk_status set_up(yk__trainer *t)
     if (!t->trainee)
         return YK_ESYSTEM;
     for (int i = 0; !st && i < t->here; i++) {
-        t->trainee[i].phases = timed ? &timed[i] : NULL;
+        t->trainee[i].phases = &t->phases[i];
         if (t->cluster.work)
             t->trainee[i].work = t->cluster.work[t->cluster.rank];
         else
@@ -495,8 +494,9 @@ yk_status yk_train(const yk_config *c, const volatile sig_atomic_t *stop, double
         st = yk__observe_start(&t);
         if (t.cluster.comm)
             yk_comm_heed(t.cluster.comm, NULL); /* from now on there is something to save */
-        if (!st)
+        if (!st && !(st = yk__turns_begin(&t)))
             st = run(&t);
+        st = yk__turns_end(&t, st);
     }
     st = yk__end(&t, st);
     tear_down(&t);

@@ -29,6 +29,7 @@ enum { YK__EVAL_BATCH = 64, YK__SAVE_SECONDS = 600 };
 
 typedef struct yk__journal yk__journal;
 typedef struct yk__board yk__board;
+typedef struct yk__turns yk__turns;
 struct yk__observer;
 
 /* Worker 0's numbers of the moment; NaN: not known. */
@@ -53,7 +54,9 @@ typedef struct yk__trainer {
     int here;          /* workers of this process; the others are elsewhere */
     yk_phases *phases; /* [here] */
     struct yk__observer *observer;
-    yk_process self; /* what this process saw of itself, once it is over */
+    yk__turns *turns; /* YK_WATCH_TURNS, for benchmarks; NULL: it is watched all the time */
+    bool unwatched;   /* at the moment */
+    yk_process self;  /* what this process saw of itself, once it is over */
     int64_t
         clock_offset; /* ns to add to this process's clock to get the chief's; zero: where that was at the start */
     uint64_t clock_zero;
@@ -118,6 +121,11 @@ static inline size_t yk__most_batch(const yk__trainer *t)
 {
     return t->batch > YK__EVAL_BATCH ? (size_t)t->batch : YK__EVAL_BATCH;
 }
+
+/* turns.c */
+yk_status yk__turns_begin(yk__trainer *t);
+void yk__turns_step(yk__trainer *t, uint64_t examples); /* worker 0, after each step */
+yk_status yk__turns_end(yk__trainer *t, yk_status so_far);
 
 /* replicas.c, worker.c, chief.c: the loops of processes that are not alone */
 yk_status yk__train_replica(yk__trainer *t);

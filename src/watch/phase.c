@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <string.h>
 
-static const double budget = 0.002;    /* of the time, for timing */
+static const double budget = 0.001;    /* of the time, for timing */
 static const double fading = 0.9;      /* what a timed step leaves of the shares before it */
 static const double per_switch = 8e-9; /* seconds of a switch beside the clock */
 
@@ -70,7 +70,8 @@ void yk_phases_begin(yk_phases *p, int workers)
 {
     if (!p)
         return;
-    p->budget = budget / (workers > 1 ? workers : 1) / (clock_seconds() + per_switch);
+    if (!(p->budget > 0.0)) /* it may begin again after an end */
+        p->budget = budget / (workers > 1 ? workers : 1) / (clock_seconds() + per_switch);
     p->random = 0x9e3779b97f4a7c15u ^ (uint64_t)(uintptr_t)p;
     p->running = p->detail = true;
     p->phase = YK_PHASE_OTHER;

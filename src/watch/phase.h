@@ -10,7 +10,7 @@
  *     yk_phases_end(p);
  *
  * Looking at the clock takes some 30 ns, a step of a small model a few thousand: to look seven times in each of them would cost
- * more than it tells. So steps are timed in detail as often as a budget of 0.2 % of the time allows: all of them where they
+ * more than it tells. So steps are timed in detail as often as a budget of 0.1 % of the time allows: all of them where they
  * are long, one in k (k drawn at random around the right mean, so that nothing periodic hides) where they are tiny.
  * The time in between is known as a whole and is divided as the steps that were timed lately divide:
  *

@@ -33,7 +33,7 @@ struct yk_resources {
     bool started;
     pthread_mutex_t lock; /* of the rest */
     pthread_cond_t wake;
-    bool quit;
+    bool quit, rest;
     yk_usage usage;
     double memory_seconds; /* sum of rss x seconds */
 };
@@ -340,6 +340,8 @@ static void *sample_on(void *arg)
             ;
         if (r->quit)
             break;
+        if (r->rest)
+            continue;
         pthread_mutex_unlock(&r->lock);
         look(r, false);
         struct timespec now;
@@ -435,6 +437,13 @@ void yk_resources_usage(yk_resources *r, yk_usage *out)
 {
     pthread_mutex_lock(&r->lock);
     *out = r->usage;
+    pthread_mutex_unlock(&r->lock);
+}
+
+void yk_resources_rest(yk_resources *r, bool rest)
+{
+    pthread_mutex_lock(&r->lock);
+    r->rest = rest;
     pthread_mutex_unlock(&r->lock);
 }
 
