@@ -294,6 +294,14 @@ equals_serial() { # BATCH OPTION...
     done
 }
 
+@test "replicas with a core each: who is done first takes part in the other one's pass, and the timeline shows it" {
+    [ "$(nproc)" -ge 2 ] || skip "there is one core"
+    in_time 60 train --model lenet5 --data 'synth:digits?examples=6000' --batch 32 --launch 2 --test none --trace --quiet --out run
+    expect 0
+    # two processors never take equally long a hundred times
+    [ "$(grep -c '"name":"helps another rank"' run/trace.json)" -ge 5 ]
+}
+
 @test "a run directory is not overwritten by a job either, and config.ini repeats it" {
     in_time 60 train --model softmax --data "$digits" --batch 10 --launch 3 --servers 1 --quiet --out first
     expect 0

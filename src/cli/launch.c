@@ -126,7 +126,7 @@ static int stand_by(pid_t pid, yk_overheard *o, const char *ended)
         }
         if (hangs > grace + (asked ? 2.0 : 0.0))
             kill(-pid, SIGKILL);
-        nap(0.01);
+        yk_overhear_wait(o, yk_cli_stop || over > 0.0 ? 0.01 : 0.1);
     }
     kill(-pid, SIGKILL); /* nobody is left behind */
     return status;

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +111,23 @@ void yk_overhear(yk_overheard *o)
         }
     }
     fflush(stderr);
+}
+
+void yk_overhear_wait(yk_overheard *o, double seconds)
+{
+    enum { LAST_MS = 10 }; /* who has closed both is about to end */
+    struct pollfd p[2] = {{.fd = o->from, .events = POLLIN}, {.fd = o->results, .events = POLLIN}};
+    const int ms = (int)(seconds * 1e3);
+    for (int closed = 0; poll(p, 2, closed == 2 && ms > LAST_MS ? LAST_MS : ms) > 0;) {
+        for (int i = 0; i < 2; i++) {
+            if (p[i].revents & POLLIN)
+                return;
+            if (p[i].revents) { /* one that is closed is always ready */
+                p[i].fd = -1;
+                closed++;
+            }
+        }
+    }
 }
 
 yk_status yk_overhear_end(yk_overheard *o)

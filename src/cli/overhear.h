@@ -2,7 +2,8 @@
  * user can do something with.
  *
  *     yk_overheard o = {.from = its_stderr, .results = its_stdout, .ended = -1};      // ends of pipes, not blocking
- *     yk_overhear(&o);                                                                // now and then
+ *     yk_overhear(&o);                                                                // what it has said
+ *     yk_overhear_wait(&o, 0.1);                                                      // until it says more
  *     st = yk_overhear_end(&o);                                                       // the rest; closes both
  *     o.died                                  // "process rank 2 ... exited on signal 9 (Killed)", or ""
  *
@@ -32,6 +33,7 @@ typedef struct {
 } yk_overheard;
 
 void yk_overhear(yk_overheard *o);
+void yk_overhear_wait(yk_overheard *o, double seconds); /* at most; a signal ends it, too */
 yk_status yk_overhear_end(yk_overheard *o);
 
 #endif

@@ -113,9 +113,12 @@ static yk_status wait_all(yk_exchange *x, bool summed, double seconds, yk_round 
             if (!summed)
                 out->last = r;
             if (!summed && x->meanwhile) {
-                const double then = yk_now();
+                const uint64_t then = yk_now_ns();
                 if (x->meanwhile(x->meanwhile_context)) {
-                    busy += yk_now() - then;
+                    const uint64_t took = yk_now_ns() - then;
+                    busy += (double)took * 1e-9;
+                    if (x->track)
+                        yk_trace_slice(x->track, "helps another rank", then, took);
                     continue;
                 }
             }

@@ -296,10 +296,15 @@ ALWAYS void outer_terms(const yk_block_outer *w, int om, size_t m, size_t k, siz
 
 static void outer(const yk_block_outer *w, size_t m_begin, size_t m_end, size_t k_begin, size_t k_end)
 {
-    for (size_t p = 0; p < w->p; p += PC) {
-        size_t p_end = p + PC < w->p ? p + PC : w->p, m = m_begin;
+    const size_t pieces =
+        w->p > PC ? (w->p + PC / 2) / PC : 1; /* of about as many pixels each: no small one is left */
+    for (size_t i = 0; i < pieces; i++) {
+        const size_t p = w->p * i / pieces, p_end = w->p * (i + 1) / pieces;
+        size_t m = m_begin;
         for (; m + OM <= m_end; m += OM)
             outer_terms(w, OM, m, k_begin, k_end, p, p_end);
+        for (; m + OM / 2 <= m_end; m += OM / 2)
+            outer_terms(w, OM / 2, m, k_begin, k_end, p, p_end);
         for (; m < m_end; m++)
             outer_terms(w, 1, m, k_begin, k_end, p, p_end);
     }

@@ -242,10 +242,12 @@ static void weight_gradient(const yk__layer *l, const yk__run *r)
     const tables *t = l->plan;
     const yk__strides x = yk__strides_of(&l->in_edge, l->in_edge.border),
                       dy = yk__strides_of(&l->out_edge, l->out_edge.grad_border);
+    /* By filters, as the layer after this one had channels: what it left is in the cache of who needs it. */
+    const size_t terms = t->forward.terms;
     size_t begin, end;
-    yk__part(r, t->forward.terms, 6, &begin, &end);
-    for (size_t o = 0; r->fresh && o < l->count; o++)
-        memset(r->grad + l->weights_at + o * t->forward.terms + begin, 0, (end - begin) * sizeof *r->grad);
+    yk__part(r, l->count, l->count < 8 * (size_t)r->threads ? 1 : 4, &begin, &end);
+    if (r->fresh)
+        memset(r->grad + l->weights_at + begin * terms, 0, (end - begin) * terms * sizeof *r->grad);
     for (size_t b = 0; b < r->blocks; b++) {
         yk_block_outer w = {.p = t->forward.pixels,
                             .y = r->dx[l->out] + b * dy.block,
@@ -255,8 +257,8 @@ static void weight_gradient(const yk__layer *l, const yk__run *r)
                             .x_p = t->forward.b_p,
                             .x_k = t->forward.b_k,
                             .d = r->grad + l->weights_at,
-                            .d_m = (int64_t)t->forward.terms};
-        r->block->outer(&w, 0, l->count, begin, end);
+                            .d_m = (int64_t)terms};
+        r->block->outer(&w, begin, end, 0, terms);
     }
     yk__part(r, l->count, 1, &begin, &end);
     for (size_t o = begin; o < end; o++) {
