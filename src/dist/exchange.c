@@ -265,12 +265,14 @@ static yk_status finish(yk_exchange *x, size_t n, double seconds)
 
 yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t end)
 {
-    if (x->size == 1 || x->near)
+    if (x->size == 1)
         return YK_OK;
+    const bool more = end >= x->final && begin < x->final; /* it joins on to the part that is final already */
     x->dense = dense;
-    if (end >= x->final && begin < x->final) /* it joins on to the part that is final already */
-        x->final = begin;
-    return turn(x, x->nparams);
+    x->final = more ? begin : x->final;
+    if (x->near && more)
+        yk__near_final(x);
+    return x->near ? YK_OK : turn(x, x->nparams);
 }
 
 /* ---- sparse ---- */

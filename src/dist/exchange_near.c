@@ -2,12 +2,15 @@
  *
  *     of each rank     | place | sum (that of rank 0 is used) | gradient, unless it lies behind this anyway |
  *
- *     1  my gradient is there, and what I say of it           arrived
- *     2  when all have arrived, I add up my piece             summed
- *     3  when all have summed, the sum is there
+ *     1  from here on my gradient is final                    final, while the rest is still computed
+ *     2  my gradient is there, and what I say of it           arrived
+ *     3  all have arrived, all chunks of the sum are made     summed
  *
- * Nobody writes what another one may still read: gradients are read until 3, after which the next pass begins; heads until 2; the
- * sum until its reader arrives in the next round, and before that nobody sums.
+ * The sum is made in chunks, the last parameters first, each by whoever takes it. Chunks that are final with all ranks are taken
+ * by those who have arrived and wait for others, so that little is left to do when the last one comes.
+ *
+ * Nobody writes what another one may still read: gradients are read until 3, after which the next pass begins; what ranks say,
+ * until they are at 3, which the next 2 waits for; the sum until its reader is at 1 or 2 again, and no chunk is taken before.
  */
 #include "dist/exchange_inside.h"
 
@@ -19,14 +22,19 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SPIN = 200, YIELD = 20000 };
+enum { SPIN = 200, YIELD = 20000, CHUNK = 1024 }; /* CHUNK: parameters */
 
-/* What a rank says, and how far it is; it alone writes it. */
+/* What a rank says, and how far it is; it alone writes it, all but the last two. */
 typedef struct {
     _Alignas(YK_ALIGN) atomic_uint arrived;
     _Alignas(YK_ALIGN) atomic_uint summed;
-    _Alignas(YK_ALIGN) yk__head head;
-    size_t gradient; /* where it is, from here; 0: it has no examples */
+    _Alignas(YK_ALIGN)
+        atomic_uint_fast64_t final; /* the round, and in its lower half the first parameter that is */
+    atomic_size_t gradient;         /* where it is, from here; 0: it has no examples */
+    yk__head head;
+    /* in that of rank 0, written by all: */
+    _Alignas(YK_ALIGN) atomic_uint_fast64_t taken; /* the round, and in its lower half its chunks */
+    _Alignas(YK_ALIGN) atomic_uint_fast64_t made;  /* chunks, of all rounds */
 } place;
 
 static place *place_of(const yk_exchange *x, int rank)
@@ -62,17 +70,33 @@ void yk_exchange_meanwhile(yk_exchange *x, bool (*work)(void *context), void *co
     x->meanwhile_context = context;
 }
 
+/* Whether others see it where it is. */
+static bool is_near(const yk_exchange *x, const float *dense)
+{
+    const char *own = x->near[x->rank], *at = (const char *)dense;
+    return at >= own && at < own + x->near_bytes;
+}
+
 /* Where others find this gradient. */
 static size_t put(yk_exchange *x, const yk_grad *g)
 {
     char *own = x->near[x->rank];
-    const char *dense = (const char *)g->dense;
     if (!g->examples)
         return 0;
-    if (dense >= own && dense < own + x->near_bytes)
-        return (size_t)(dense - own);
-    memcpy(own + gradient_at(x->nparams), dense, x->nparams * sizeof(float));
+    if (is_near(x, g->dense))
+        return (size_t)((const char *)g->dense - own);
+    memcpy(own + gradient_at(x->nparams), g->dense, x->nparams * sizeof(float));
     return gradient_at(x->nparams);
+}
+
+void yk__near_final(yk_exchange *x)
+{
+    place *own = place_of(x, x->rank);
+    if (!is_near(x, x->dense))
+        return;
+    atomic_store_explicit(&own->gradient, (size_t)((const char *)x->dense - x->near[x->rank]),
+                          memory_order_relaxed);
+    atomic_store_explicit(&own->final, (uint64_t)(x->near_round + 1) << 32 | x->final, memory_order_release);
 }
 
 static bool has(const yk_exchange *x, int rank, bool summed)
@@ -86,7 +110,7 @@ static yk_status too_long(const yk_exchange *x, bool summed, double seconds)
 {
     char who[256] = "";
     for (int r = 0; r < x->size && strlen(who) < sizeof who - 16; r++)
-        if (!has(x, r, summed))
+        if (r != x->rank && !has(x, r, summed))
             snprintf(who + strlen(who), sizeof who - strlen(who), "%s%d", *who ? ", " : "", r);
     return yk__nobody_moves(x, who, seconds);
 }
@@ -102,33 +126,131 @@ static void pause_a_moment(const yk_exchange *x, unsigned turn)
         yk_comm_pause(&turn);
 }
 
-/* All of them have come so far. One after the other: the last one that it waits for is the last that came. */
-static yk_status wait_all(yk_exchange *x, bool summed, double seconds, yk_round *out)
+/* ---- the sum ---- */
+
+static size_t chunks_of(const yk_exchange *x)
+{
+    return (x->nparams + CHUNK - 1) / CHUNK;
+}
+
+/* Chunk 0 is that of the last parameters. */
+static size_t chunk_begin(const yk_exchange *x, size_t chunk)
+{
+    const size_t behind = (chunk + 1) * CHUNK;
+    return behind < x->nparams ? x->nparams - behind : 0;
+}
+
+/* No rank will change its gradient from this parameter on in this round. */
+static bool is_final(const yk_exchange *x, size_t from)
+{
+    for (int r = 0; r < x->size; r++) {
+        const uint64_t final = atomic_load_explicit(&place_of(x, r)->final, memory_order_acquire);
+        if (!has(x, r, false) && ((uint32_t)(final >> 32) != x->near_round || (uint32_t) final > from))
+            return false;
+    }
+    return true;
+}
+
+/* 0 + g0 + g1 + ... in rank order. */
+static void add_up(const yk_exchange *x, size_t chunk)
+{
+    float *sum = (float *)(void *)(x->near[0] + sum_at());
+    const size_t at = chunk_begin(x, chunk), n = x->nparams - chunk * CHUNK - at;
+    float part[CHUNK] = {0};
+    for (int r = 0; r < x->size; r++) {
+        const size_t where = atomic_load_explicit(&place_of(x, r)->gradient, memory_order_relaxed);
+        const float *g = (const float *)(const void *)(x->near[r] + where) + at;
+        for (size_t k = 0; where && k < n; k++)
+            part[k] += g[k];
+    }
+    memcpy(sum + at, part, n * sizeof *sum);
+}
+
+/* Takes the next chunk, if there is one that can be made. */
+static bool make_chunk(const yk_exchange *x)
+{
+    place *all = place_of(x, 0);
+    uint64_t taken = atomic_load_explicit(&all->taken, memory_order_relaxed);
+    const uint64_t round = (uint64_t)x->near_round << 32;
+    const size_t chunk = (uint32_t)(taken >> 32) == x->near_round ? (uint32_t)taken : 0;
+    if (chunk == chunks_of(x) || !is_final(x, chunk_begin(x, chunk)))
+        return false;
+    if (!atomic_compare_exchange_strong(&all->taken, &taken, round | (chunk + 1)))
+        return true; /* another one was faster: look again */
+    add_up(x, chunk);
+    atomic_fetch_add_explicit(&all->made, 1, memory_order_release);
+    return true;
+}
+
+static bool all_made(const yk_exchange *x)
+{
+    return atomic_load_explicit(&place_of(x, 0)->made, memory_order_acquire) == x->near_rounds * chunks_of(x);
+}
+
+/* ---- waiting ---- */
+
+/* All have ended the last round. Long ago: each of them has made a pass since. */
+static yk_status wait_ended(const yk_exchange *x, double seconds)
 {
     const double began = yk_now();
-    double busy = 0.0;
     unsigned idle = 0;
     for (int r = 0; r < x->size; r++)
-        while (!has(x, r, summed)) {
-            if (!summed)
-                out->last = r;
-            if (!summed && x->meanwhile) {
-                const uint64_t then = yk_now_ns();
-                if (x->meanwhile(x->meanwhile_context)) {
-                    const uint64_t took = yk_now_ns() - then;
-                    busy += (double)took * 1e-9;
-                    if (x->track)
-                        yk_trace_slice(x->track, "helps another rank", then, took);
-                    continue;
-                }
-            }
+        while (!has(x, r, true)) {
             pause_a_moment(x, ++idle);
             if (idle % 256 == 0 && yk_now() - began > seconds)
-                return too_long(x, summed, seconds);
+                return too_long(x, true, seconds);
         }
-    if (!summed) {
-        out->busy = busy;
-        out->last_wait = yk_now() - began - busy;
+    return YK_OK;
+}
+
+/* Something to do while gradients are missing; *helped: seconds that were spent on another rank's. */
+static bool be_useful(yk_exchange *x, double *helped, double *added)
+{
+    const uint64_t then = yk_now_ns();
+    if (make_chunk(x)) {
+        while (make_chunk(x))
+            ;
+        *added += (double)(yk_now_ns() - then) * 1e-9;
+        return true;
+    }
+    if (!x->meanwhile || !x->meanwhile(x->meanwhile_context))
+        return false;
+    const uint64_t took = yk_now_ns() - then;
+    *helped += (double)took * 1e-9;
+    if (x->track)
+        yk_trace_slice(x->track, "helps another rank", then, took);
+    return true;
+}
+
+/* All of them have come. One after the other: the last one that it waits for is the last that came. */
+static yk_status wait_arrived(yk_exchange *x, double seconds, yk_round *out)
+{
+    const double began = yk_now();
+    double added = 0.0;
+    unsigned idle = 0;
+    for (int r = 0; r < x->size; r++)
+        while (!has(x, r, false)) {
+            out->last = r;
+            if (be_useful(x, &out->busy, &added))
+                continue;
+            pause_a_moment(x, ++idle);
+            if (idle % 256 == 0 && yk_now() - began > seconds)
+                return too_long(x, false, seconds);
+        }
+    out->last_wait = yk_now() - began - out->busy - added;
+    return YK_OK;
+}
+
+/* The rest of the sum, and what others have taken of it. */
+static yk_status finish_sum(const yk_exchange *x, double seconds)
+{
+    while (make_chunk(x))
+        ;
+    const double began = yk_now();
+    for (unsigned idle = 1; !all_made(x); idle++) {
+        pause_a_moment(x, idle);
+        if (idle % 256 == 0 && yk_now() - began > seconds)
+            return too_long(x, true, seconds);
     }
     return YK_OK;
 }
@@ -137,24 +259,6 @@ static size_t piece_begin(const yk_exchange *x, int rank)
 {
     const size_t lines = (x->nparams + 15) / 16, at = lines * (size_t)rank / (size_t)x->size * 16;
     return at < x->nparams ? at : x->nparams;
-}
-
-/* My piece of everybody's: 0 + g0 + g1 + ... in rank order. */
-static void add_up(const yk_exchange *x)
-{
-    float *sum = (float *)(void *)(x->near[0] + sum_at());
-    const size_t end = piece_begin(x, x->rank + 1);
-    for (size_t at = piece_begin(x, x->rank); at < end; at += 256) {
-        const size_t n = end - at < 256 ? end - at : 256;
-        float part[256] = {0};
-        for (int r = 0; r < x->size; r++) {
-            const size_t where = place_of(x, r)->gradient;
-            const float *g = (const float *)(const void *)(x->near[r] + where) + at;
-            for (size_t k = 0; where && k < n; k++)
-                part[k] += g[k];
-        }
-        memcpy(sum + at, part, n * sizeof *sum);
-    }
 }
 
 /* As many bytes as messages would have: heads, my share of others' pieces, sums. */
@@ -169,19 +273,22 @@ static void count(yk_exchange *x)
 yk_status yk__near_sum(yk_exchange *x, yk_grad *g, const yk__head *mine, double seconds, yk_round *out)
 {
     place *own = place_of(x, x->rank);
-    own->head = *mine;
-    own->gradient = put(x, g);
-    atomic_store_explicit(&own->arrived, ++x->near_round, memory_order_release);
-    yk_status st = wait_all(x, false, seconds, out);
+    yk_status st = wait_ended(x, seconds);
     if (st)
+        return st;
+    own->head = *mine;
+    atomic_store_explicit(&own->gradient, put(x, g), memory_order_relaxed);
+    x->near_rounds++;
+    atomic_store_explicit(&own->arrived, ++x->near_round, memory_order_release);
+    if ((st = wait_arrived(x, seconds, out)))
         return st;
     for (int r = 0; r < x->size; r++)
         x->head[r] = place_of(x, r)->head;
-    add_up(x);
-    atomic_store_explicit(&own->summed, x->near_round, memory_order_release);
-    if ((st = wait_all(x, true, seconds, out)))
+    if ((st = finish_sum(x, seconds)))
         return st;
+    atomic_store_explicit(&own->summed, x->near_round, memory_order_release);
     count(x);
+    x->final = x->nparams;
     g->dense = (float *)(void *)(x->near[0] + sum_at());
     return YK_OK;
 }
