@@ -144,8 +144,8 @@ static size_t chunk_begin(const yk_exchange *x, size_t chunk)
 static bool is_final(const yk_exchange *x, size_t from)
 {
     for (int r = 0; r < x->size; r++) {
-        const uint64_t final = atomic_load_explicit(&place_of(x, r)->final, memory_order_acquire);
-        if (!has(x, r, false) && ((uint32_t)(final >> 32) != x->near_round || (uint32_t) final > from))
+        const uint64_t said = atomic_load_explicit(&place_of(x, r)->final, memory_order_acquire);
+        if (!has(x, r, false) && ((uint32_t)(said >> 32) != x->near_round || (uint32_t)said > from))
             return false;
     }
     return true;
