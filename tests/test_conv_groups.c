@@ -1,0 +1,157 @@
+/* Which pixels of a convolution are computed together, and with which terms: against the definition, for layers of all sorts. */
+#include "scratch.h"
+
+#include "base/rng.h"
+#include "model/conv_groups.h"
+
+static yk_rng random_state;
+
+static size_t between(size_t least, size_t most)
+{
+    return least + yk_rng_below(&random_state, (uint32_t)(most - least + 1));
+}
+
+static yk__layer layer_of(size_t in, size_t out, size_t height, size_t width, size_t kernel_h,
+                          size_t kernel_w, size_t stride, size_t pad)
+{
+    yk__layer l = {.count = out,
+                   .kernel_h = kernel_h,
+                   .kernel_w = kernel_w,
+                   .stride = stride,
+                   .pad = pad,
+                   .padding = YK__PADDED,
+                   .in_edge = {.channels = in, .height = height, .width = width}};
+    assert_int_equal(yk__conv_ops.shape(&l, &l.in_edge, &l.out_edge), YK_OK);
+    return l;
+}
+
+enum { NOWHERE = INT32_MIN };
+
+/* The line of the factor that a tap reads for a line of the result, beyond the edge or not. */
+static int64_t source(const yk__layer *l, bool back, size_t line, size_t tap)
+{
+    const int64_t s = (int64_t)l->stride, n = (int64_t)line, pad = (int64_t)l->pad, t = (int64_t)tap;
+    if (!back)
+        return n * s + t - pad;
+    return (n + pad - t) % s ? NOWHERE : (n + pad - t) / s;
+}
+
+static bool within(int64_t at, size_t lines, size_t border)
+{
+    return at >= -(int64_t)border && at < (int64_t)(lines + border);
+}
+
+/* Every term that this pixel needs is there, in order and where it should be; others read the border of zeros. */
+static void check_pixel(const yk__layer *l, bool back, size_t y, size_t x, const yk__conv_group *g, size_t p)
+{
+    const yk__edge *from = back ? &l->out_edge : &l->in_edge;
+    const size_t border = back ? from->grad_border : from->border;
+    const yk__strides at = yk__strides_of(from, border);
+    const size_t taps = l->kernel_h * l->kernel_w, each = back ? l->in_edge.channels * taps : taps;
+    size_t k = 0;
+    for (size_t c = 0; c < from->channels; c++)
+        for (size_t tap = 0; tap < taps; tap++) {
+            const int64_t sy = source(l, back, y, tap / l->kernel_w),
+                          sx = source(l, back, x, tap % l->kernel_w);
+            const bool needed = within(sy, from->height, 0) && within(sx, from->width, 0);
+            if (k == g->terms || g->a_k[k] != (int32_t)(c * each + tap)) {
+                assert_false(needed);
+                continue;
+            }
+            assert_true(within(sy, from->height, border) && within(sx, from->width, border));
+            assert_int_equal(g->b_p[p] + g->b_k[k++], yk__offset(&at, c, sy, sx));
+        }
+    assert_int_equal(k, g->terms);
+}
+
+static void check(const yk__layer *l, bool back)
+{
+    yk__conv_groups g;
+    assert_int_equal(yk__conv_groups_make(l, back, &g), YK_OK);
+    const yk__edge *to = back ? &l->in_edge : &l->out_edge;
+    const yk__strides at = yk__strides_of(to, back ? to->grad_border : to->border);
+    const size_t pixels = to->height * to->width;
+    char *seen = calloc(pixels, 1);
+    assert_non_null(seen);
+    size_t work = 0;
+    for (size_t i = 0; i < g.n; i++) {
+        assert_int_equal(g.of[i].work, g.of[i].pixels * (g.of[i].terms + 1));
+        work += g.of[i].work;
+        for (size_t p = 0; p < g.of[i].pixels; p++) {
+            const size_t offset = (size_t)g.of[i].c_p[p] - at.origin, y = offset / at.row,
+                         x = offset % at.row / YK_LANES;
+            assert_true(y < to->height && x < to->width);
+            assert_int_equal(g.of[i].c_p[p], yk__offset(&at, 0, (int64_t)y, (int64_t)x));
+            assert_int_equal(seen[y * to->width + x]++, 0);
+            check_pixel(l, back, y, x, &g.of[i], p);
+        }
+    }
+    for (size_t p = 0; p < pixels; p++)
+        assert_int_equal(seen[p], 1);
+    assert_int_equal(work, g.work);
+    free(seen);
+    yk__conv_groups_free(&g);
+}
+
+static void every_pixel_once_with_all_its_terms(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 600; i++) {
+        const size_t kernel_h = between(1, i % 10 ? 7 : 64), kernel_w = between(1, i % 10 ? 7 : 64),
+                     pad = between(0, 6);
+        const yk__layer l =
+            layer_of(between(1, 3), between(1, 3), between(kernel_h, kernel_h + 12),
+                     between(kernel_w, kernel_w + 12), kernel_h, kernel_w, between(1, 5), pad);
+        check(&l, false);
+        check(&l, true);
+    }
+}
+
+static double left_of(const yk__layer *l, bool back)
+{
+    yk__conv_groups g;
+    assert_int_equal(yk__conv_groups_make(l, back, &g), YK_OK);
+    const yk__edge *from = back ? &l->out_edge : &l->in_edge, *to = back ? &l->in_edge : &l->out_edge;
+    const double all =
+        (double)(from->channels * l->kernel_h * l->kernel_w + 1) * (double)(to->height * to->width);
+    const double left = (double)g.work / all;
+    yk__conv_groups_free(&g);
+    return left;
+}
+
+static void zeros_beyond_the_edge_are_left_out(void **state)
+{
+    (void)state;
+    const yk__layer lenet = layer_of(6, 16, 14, 14, 5, 5, 1, 0),
+                    alexnet = layer_of(192, 384, 13, 13, 3, 3, 1, 1);
+    assert_true(left_of(&lenet, true) < 0.57); /* 0.51 see something */
+    assert_true(left_of(&lenet, false) == 1.0);
+    assert_true(left_of(&alexnet, true) < 0.91);
+    assert_true(left_of(&alexnet, false) < 0.91);
+}
+
+/* However many take part, each pixel is somebody's, and none is two's. */
+static void parts_meet(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2000; i++) {
+        const size_t pixels = between(1, 50), terms = between(0, 30), at = between(0, 500);
+        const yk__conv_group g = {.pixels = pixels, .terms = terms, .work = pixels * (terms + 1)};
+        const size_t until = between(0, at + g.work + 100), pixel = yk__conv_group_pixel(&g, at, until);
+        assert_true(pixel <= pixels && (pixel % 4 == 0 || pixel == pixels));
+        if (until <= at)
+            assert_int_equal(pixel, 0);
+        if (until >= at + g.work)
+            assert_int_equal(pixel, pixels);
+        assert_true(yk__conv_group_pixel(&g, at, until + 1) >= pixel);
+    }
+}
+
+int main(void)
+{
+    random_state = yk_rng_seed(7, 1);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_pixel_once_with_all_its_terms),
+                                       cmocka_unit_test(zeros_beyond_the_edge_are_left_out),
+                                       cmocka_unit_test(parts_meet)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
