@@ -359,23 +359,25 @@ def lenet(b):
     return rows
 
 
+def unrelated(rate):
+    """Two processes at once that know nothing of each other: what the machine has to give, beside one process."""
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        return sum(pool.map(lambda _: rate(), (0, 1)))
+
+
 def lenet_workers(b):
     """lenet5, batch 64 each, sync: 2 workers against 1"""
     if CORES < 2:
         raise Skip("needs two cores")
+
     def rate(workers):
         return net_rate(b, "lenet5", b.digits(), 64, 1, "--epochs", "1", "--workers", str(workers))["examples_per_second"]
-
-    def unrelated():
-        """Two processes that know nothing of each other: what the machine has to give, beside one process."""
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            return sum(pool.map(lambda _: rate(1), (0, 1)))
 
     one, two, apart = [], [], []
     for _ in range(2 * b.rounds + 1):
         one.append(rate(1))
         two.append(rate(2))
-        apart.append(unrelated())
+        apart.append(unrelated(lambda: rate(1)))
     one, two, apart = (statistics.median(r) for r in (one, two, apart))
     return [figure("lenet5, batch 64 each, sync, 2 workers against 1", human(two, "images/s"), human(one, "images/s"),
                    f"{two / one:.2f} x", ">= 1.8 x", two >= 1.8 * one),

@@ -82,12 +82,13 @@ def lenet(b):
         return s["examples_per_second"]
 
     # Cores change their speed from second to second, each by itself: neighbours in time are compared, and the middle pair counts.
-    pairs, them, version = [], None, ""
+    pairs, apart, them, version = [], [], None, ""
     for i in range(4 * b.rounds + 1):
         two = rate("--launch", "2") if i % 2 else 0
         one = rate()
         two = two or rate("--launch", "2")
         pairs.append((two / one, one, two))
+        apart.append((two / (both := bench.unrelated(rate)), both, two))
     for _ in range(b.rounds):
         try:
             measured = b.peer("ddp", "64")
@@ -97,6 +98,9 @@ def lenet(b):
     _, one, two = sorted(pairs)[len(pairs) // 2]
     rows = [figure("lenet5, 2 ranks against 1, shared memory", human(two, "images/s"), human(one, "images/s (1 process)"),
                    f"{two / one:.2f} x", ">= 1.8 x", two >= 1.8 * one)]
+    _, both, together = sorted(apart)[len(apart) // 2]
+    rows.append(figure("the same against two unrelated processes at once", human(together, "images/s"),
+                       human(both, "images/s"), f"{together / both:.2f} x"))
     if them is None:
         rows.append(figure("lenet5, 2 processes, against DDP", human(two, "images/s"), f"skipped: {version}"))
     else:

@@ -284,6 +284,28 @@ static void check_outer(const outer *t, const yk_block_ops *ops, const char *isa
     free(right), free(got), free(cut);
 }
 
+static void check_sum(const outer *t, const yk_block_ops *ops, const char *isa, size_t m_begin, size_t m_end)
+{
+    float *before = floats(t->m, true);
+    float *right = copy_of(before, t->m), *got = copy_of(before, t->m), *cut = copy_of(before, t->m);
+    yk_block_ref.sum(&t->w, m_begin, m_end, right);
+    ops->sum(&t->w, m_begin, m_end, got);
+    const double bound = 1e-5 * sqrt((double)t->w.p * YK_LANES + 1.0);
+    for (size_t m = 0; m < t->m; m++)
+        if (m < m_begin || m >= m_end) {
+            assert_memory_equal(&got[m], &before[m], sizeof got[m]);
+            assert_memory_equal(&right[m], &before[m], sizeof right[m]);
+        } else if (!(fabs((double)got[m] - (double)right[m]) <= bound)) {
+            fail_msg("sum, %s, %zu of %zu..%zu, p %zu: %.9g is not %.9g", isa, m, m_begin, m_end, t->w.p,
+                     (double)got[m], (double)right[m]);
+        }
+    const size_t m = m_begin + below(m_end - m_begin + 1);
+    ops->sum(&t->w, m, m_end, cut);
+    ops->sum(&t->w, m_begin, m, cut);
+    assert_memory_equal(cut, got, t->m * sizeof *got);
+    free(before), free(right), free(got), free(cut);
+}
+
 static void outer_products(void **state)
 {
     (void)state;
@@ -296,9 +318,11 @@ static void outer_products(void **state)
                 outer t;
                 make_outer(&t, m, k, below(2) ? pixels[below(sizeof pixels / sizeof *pixels)] : below(200));
                 check_outer(&t, OPS(isa), yk_isa_text(isa), 0, m, 0, k);
+                check_sum(&t, OPS(isa), yk_isa_text(isa), 0, m);
                 const size_t m_begin = below(m + 1), k_begin = below(k + 1);
                 check_outer(&t, OPS(isa), yk_isa_text(isa), m_begin, m_begin + below(m - m_begin + 1),
                             k_begin, k_begin + below(k - k_begin + 1));
+                check_sum(&t, OPS(isa), yk_isa_text(isa), m_begin, m_begin + below(m - m_begin + 1));
                 free_outer(&t);
             }
     }
@@ -341,6 +365,9 @@ static void plain_products(void **state)
     }
     assert_true((double)d[0] == first && (double)d[1] == second && (double)d[2] == second &&
                 (double)d[3] == third);
+    float sums[2] = {1, 0};
+    yk_block_ref.sum(&by, 0, 2, sums);
+    assert_true(sums[0] == 1.0f + 120.0f && sums[1] == 120.0f + 256.0f);
 }
 
 int main(void)

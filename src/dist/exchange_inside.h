@@ -51,8 +51,7 @@ struct yk_exchange {
 
     char *const *near; /* [size] memory that all see; NULL: messages */
     size_t near_bytes;
-    uint32_t near_round;
-    uint64_t near_rounds;             /* the same, which never begins again */
+    uint64_t near_round;
     bool patient;                     /* there is a core for each rank */
     bool (*meanwhile)(void *context); /* NULL: there is nothing to do while it waits */
     void *meanwhile_context;

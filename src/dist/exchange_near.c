@@ -26,14 +26,14 @@ enum { SPIN = 200, YIELD = 20000, CHUNK = 1024 }; /* CHUNK: parameters */
 
 /* What a rank says, and how far it is; it alone writes it, all but the last two. */
 typedef struct {
-    _Alignas(YK_ALIGN) atomic_uint arrived;
-    _Alignas(YK_ALIGN) atomic_uint summed;
+    _Alignas(YK_ALIGN) atomic_uint_fast64_t arrived; /* in this round */
+    _Alignas(YK_ALIGN) atomic_uint_fast64_t summed;
     _Alignas(YK_ALIGN)
-        atomic_uint_fast64_t final; /* the round, and in its lower half the first parameter that is */
+        atomic_uint_fast64_t final; /* the round; in the lower half the first parameter that is */
     atomic_size_t gradient;         /* where it is, from here; 0: it has no examples */
     yk__head head;
     /* in that of rank 0, written by all: */
-    _Alignas(YK_ALIGN) atomic_uint_fast64_t taken; /* the round, and in its lower half its chunks */
+    _Alignas(YK_ALIGN) atomic_uint_fast64_t taken; /* the round; in the lower half its chunks */
     _Alignas(YK_ALIGN) atomic_uint_fast64_t made;  /* chunks, of all rounds */
 } place;
 
@@ -96,14 +96,13 @@ void yk__near_final(yk_exchange *x)
         return;
     atomic_store_explicit(&own->gradient, (size_t)((const char *)x->dense - x->near[x->rank]),
                           memory_order_relaxed);
-    atomic_store_explicit(&own->final, (uint64_t)(x->near_round + 1) << 32 | x->final, memory_order_release);
+    atomic_store_explicit(&own->final, (x->near_round + 1) << 32 | x->final, memory_order_release);
 }
 
 static bool has(const yk_exchange *x, int rank, bool summed)
 {
     const place *p = place_of(x, rank);
-    return (int)(atomic_load_explicit(summed ? &p->summed : &p->arrived, memory_order_acquire) -
-                 x->near_round) >= 0;
+    return atomic_load_explicit(summed ? &p->summed : &p->arrived, memory_order_acquire) >= x->near_round;
 }
 
 static yk_status too_long(const yk_exchange *x, bool summed, double seconds)
@@ -145,7 +144,7 @@ static bool is_final(const yk_exchange *x, size_t from)
 {
     for (int r = 0; r < x->size; r++) {
         const uint64_t said = atomic_load_explicit(&place_of(x, r)->final, memory_order_acquire);
-        if (!has(x, r, false) && ((uint32_t)(said >> 32) != x->near_round || (uint32_t)said > from))
+        if (!has(x, r, false) && (said >> 32 != (uint32_t)x->near_round || (uint32_t)said > from))
             return false;
     }
     return true;
@@ -171,8 +170,8 @@ static bool make_chunk(const yk_exchange *x)
 {
     place *all = place_of(x, 0);
     uint64_t taken = atomic_load_explicit(&all->taken, memory_order_relaxed);
-    const uint64_t round = (uint64_t)x->near_round << 32;
-    const size_t chunk = (uint32_t)(taken >> 32) == x->near_round ? (uint32_t)taken : 0;
+    const uint64_t round = x->near_round << 32;
+    const size_t chunk = taken >> 32 == round >> 32 ? (uint32_t)taken : 0;
     if (chunk == chunks_of(x) || !is_final(x, chunk_begin(x, chunk)))
         return false;
     if (!atomic_compare_exchange_strong(&all->taken, &taken, round | (chunk + 1)))
@@ -184,7 +183,7 @@ static bool make_chunk(const yk_exchange *x)
 
 static bool all_made(const yk_exchange *x)
 {
-    return atomic_load_explicit(&place_of(x, 0)->made, memory_order_acquire) == x->near_rounds * chunks_of(x);
+    return atomic_load_explicit(&place_of(x, 0)->made, memory_order_acquire) == x->near_round * chunks_of(x);
 }
 
 /* ---- waiting ---- */
@@ -278,7 +277,6 @@ yk_status yk__near_sum(yk_exchange *x, yk_grad *g, const yk__head *mine, double 
         return st;
     own->head = *mine;
     atomic_store_explicit(&own->gradient, put(x, g), memory_order_relaxed);
-    x->near_rounds++;
     atomic_store_explicit(&own->arrived, ++x->near_round, memory_order_release);
     if ((st = wait_arrived(x, seconds, out)))
         return st;

@@ -11,6 +11,7 @@
  *
  *     mul    C(m, p) = bias(m) + sum over k of A(m, k) * B(k, p)        or += without a bias;  vectors B, C; numbers A
  *     outer  D(m, k) += sum over p and lanes of Y(m, p) * X(k, p)       numbers D; vectors X, Y
+ *     sum    S(m) += sum over p and lanes of Y(m, p)                    numbers S; vectors Y
  *
  * Results do not depend on how the work is cut into ranges. No allocation. Plain C versions: block_ref.c.
  */
@@ -53,6 +54,7 @@ typedef struct {
 typedef struct {
     void (*mul)(const yk_block_mul *w, size_t m_begin, size_t m_end, size_t p_begin, size_t p_end);
     void (*outer)(const yk_block_outer *w, size_t m_begin, size_t m_end, size_t k_begin, size_t k_end);
+    void (*sum)(const yk_block_outer *w, size_t m_begin, size_t m_end, float *s); /* of w: p and y */
 } yk_block_ops;
 
 YK_ISA_DECLARE(yk_block_ops, yk_block);

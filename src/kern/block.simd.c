@@ -310,4 +310,41 @@ static void outer(const yk_block_outer *w, size_t m_begin, size_t m_end, size_t 
     }
 }
 
-const yk_block_ops YK_ISA_NAME(yk_block) = {mul, outer};
+/* Several rows at a time: an addition has to wait for the one before it in its row. */
+ALWAYS void sum_rows(const yk_block_outer *w, int rows, size_t m, float *s)
+{
+    yk_vf all[OM][Q];
+    const float *y = w->y + (int64_t)m * w->y_m;
+    UNROLLED
+    for (int i = 0; i < rows; i++) {
+        UNROLLED
+        for (int q = 0; q < Q; q++)
+            all[i][q] = yk_vset(0.0f);
+    }
+    for (size_t p = 0; p < w->p; p++) {
+        UNROLLED
+        for (int i = 0; i < rows; i++) {
+            UNROLLED
+            for (int q = 0; q < Q; q++)
+                all[i][q] += yk_vload(y + i * w->y_m + w->y_p[p] + q * YK_VW);
+        }
+    }
+    UNROLLED
+    for (int i = 0; i < rows; i++) {
+        UNROLLED
+        for (int q = 1; q < Q; q++)
+            all[i][0] += all[i][q];
+        s[m + (size_t)i] += lane_sum(all[i][0]);
+    }
+}
+
+static void sum(const yk_block_outer *w, size_t m_begin, size_t m_end, float *s)
+{
+    size_t m = m_begin;
+    for (; m + OM <= m_end; m += OM)
+        sum_rows(w, OM, m, s);
+    for (; m < m_end; m++)
+        sum_rows(w, 1, m, s);
+}
+
+const yk_block_ops YK_ISA_NAME(yk_block) = {mul, outer, sum};

@@ -28,4 +28,15 @@ static void outer(const yk_block_outer *w, size_t m_begin, size_t m_end, size_t 
         }
 }
 
-const yk_block_ops yk_block_ref = {mul, outer};
+static void sum(const yk_block_outer *w, size_t m_begin, size_t m_end, float *s)
+{
+    for (size_t m = m_begin; m < m_end; m++) {
+        double all = 0.0;
+        for (size_t p = 0; p < w->p; p++)
+            for (int lane = 0; lane < YK_LANES; lane++)
+                all += (double)w->y[(int64_t)m * w->y_m + w->y_p[p] + lane];
+        s[m] += (float)all;
+    }
+}
+
+const yk_block_ops yk_block_ref = {mul, outer, sum};

@@ -33,7 +33,7 @@ typedef struct {
     void (*dropout)(float *x, size_t n, float rate, uint64_t noise, uint64_t first);
 
     void (*max_pool)(const yk_pool *p);
-    void (*max_pool_back)(const yk_pool *p); /* adds to dx; of equal pixels the first in the window gets it */
+    void (*max_pool_back)(const yk_pool *p); /* of equal pixels the first in the window gets it */
     void (*average_pool)(const yk_pool *p);
     void (*average_pool_back)(const yk_pool *p);
 

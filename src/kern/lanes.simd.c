@@ -3,6 +3,7 @@
 
 #include "kern/vmath.h"
 #include <math.h>
+#include <string.h>
 
 enum { Q = YK_LANES / YK_VW };
 typedef uint32_t vu __attribute__((vector_size(YK_VW * 4)));
@@ -92,7 +93,20 @@ static void max_pool(const yk_pool *p)
         max_pool_of(p, p->size, p->stride);
 }
 
-ALWAYS void max_pool_back_of(const yk_pool *p, size_t size, size_t stride)
+/* Every pixel is in one window: then a gradient is written where otherwise it is added to zeros. */
+static bool tiled(const yk_pool *p)
+{
+    return p->size == p->stride && p->height == p->out_height * p->stride &&
+           p->width == p->out_width * p->stride;
+}
+
+static void clear(const yk_pool *p)
+{
+    for (size_t y = 0; y < p->height; y++)
+        memset(p->out + y * p->dx_row, 0, p->width * YK_LANES * sizeof *p->out);
+}
+
+ALWAYS void max_pool_back_of(const yk_pool *p, size_t size, size_t stride, bool add)
 {
     for (size_t y = 0; y < p->out_height; y++)
         for (size_t x = 0; x < p->out_width; x++)
@@ -103,7 +117,8 @@ ALWAYS void max_pool_back_of(const yk_pool *p, size_t size, size_t stride)
                     for (size_t b = 0; b < size; b++) {
                         yk_vi here = yk_vload(at(p->x, p->x_row, y * stride + a, x * stride + b, q)) == most;
                         float *dx = (float *)at(p->out, p->dx_row, y * stride + a, x * stride + b, q);
-                        yk_vstore(dx, yk_vload(dx) + yk_vselect(here, give, yk_vset(0.0f)));
+                        yk_vf given = yk_vselect(here, give, yk_vset(0.0f));
+                        yk_vstore(dx, add ? yk_vload(dx) + given : given);
                         give = yk_vselect(here, yk_vset(0.0f), give);
                     }
             }
@@ -111,10 +126,14 @@ ALWAYS void max_pool_back_of(const yk_pool *p, size_t size, size_t stride)
 
 static void max_pool_back(const yk_pool *p)
 {
-    if (p->size == 2 && p->stride == 2)
-        max_pool_back_of(p, 2, 2);
-    else
-        max_pool_back_of(p, p->size, p->stride);
+    if (tiled(p) && p->size == 2) {
+        max_pool_back_of(p, 2, 2, false);
+    } else if (tiled(p)) {
+        max_pool_back_of(p, p->size, p->stride, false);
+    } else {
+        clear(p);
+        max_pool_back_of(p, p->size, p->stride, true);
+    }
 }
 
 static void average_pool(const yk_pool *p)
@@ -134,6 +153,9 @@ static void average_pool(const yk_pool *p)
 static void average_pool_back(const yk_pool *p)
 {
     const float share = 1.0f / (float)(p->size * p->size);
+    const bool add = !tiled(p);
+    if (add)
+        clear(p);
     for (size_t y = 0; y < p->out_height; y++)
         for (size_t x = 0; x < p->out_width; x++)
             for (int q = 0; q < Q; q++) {
@@ -141,7 +163,7 @@ static void average_pool_back(const yk_pool *p)
                 for (size_t a = 0; a < p->size; a++)
                     for (size_t b = 0; b < p->size; b++) {
                         float *dx = (float *)at(p->out, p->dx_row, y * p->stride + a, x * p->stride + b, q);
-                        yk_vstore(dx, yk_vload(dx) + give);
+                        yk_vstore(dx, add ? yk_vload(dx) + give : give);
                     }
             }
 }

@@ -46,8 +46,17 @@ static void max_pool(const yk_pool *p)
             }
 }
 
+/* dx = 0 */
+static void clear(const yk_pool *p)
+{
+    for (size_t y = 0; y < p->height; y++)
+        for (size_t i = 0; i < p->width * YK_LANES; i++)
+            p->out[y * p->dx_row + i] = 0.0f;
+}
+
 static void max_pool_back(const yk_pool *p)
 {
+    clear(p);
     for (size_t y = 0; y < p->out_height; y++)
         for (size_t x = 0; x < p->out_width; x++)
             for (size_t l = 0; l < YK_LANES; l++) {
@@ -81,6 +90,7 @@ static void average_pool(const yk_pool *p)
 static void average_pool_back(const yk_pool *p)
 {
     const float share = 1.0f / (float)(p->size * p->size);
+    clear(p);
     for (size_t y = 0; y < p->out_height; y++)
         for (size_t x = 0; x < p->out_width; x++)
             for (size_t l = 0; l < YK_LANES; l++)

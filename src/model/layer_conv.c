@@ -188,8 +188,10 @@ static void weight_gradient(const yk__layer *l, const yk__run *r)
     const size_t terms = t->terms;
     size_t begin, end;
     yk__part(r, l->count, l->count < 8 * (size_t)r->threads ? 1 : 4, &begin, &end);
-    if (r->fresh)
+    if (r->fresh) {
         memset(r->grad + l->weights_at + begin * terms, 0, (end - begin) * terms * sizeof *r->grad);
+        memset(r->grad + l->biases_at + begin, 0, (end - begin) * sizeof *r->grad);
+    }
     for (size_t b = 0; b < r->blocks; b++) {
         yk_block_outer w = {.p = t->pixels,
                             .y = r->dx[l->out] + b * dy.block,
@@ -201,19 +203,7 @@ static void weight_gradient(const yk__layer *l, const yk__run *r)
                             .d = r->grad + l->weights_at,
                             .d_m = (int64_t)terms};
         r->block->outer(&w, begin, end, 0, terms);
-    }
-    yk__part(r, l->count, 1, &begin, &end);
-    for (size_t o = begin; o < end; o++) {
-        float lane[YK_LANES] = {0}, sum = 0.0f;
-        for (size_t b = 0; b < r->blocks; b++)
-            for (size_t p = 0; p < t->pixels; p++) {
-                const float *v = r->dx[l->out] + b * dy.block + o * dy.channel + t->y_p[p];
-                for (int i = 0; i < YK_LANES; i++)
-                    lane[i] += v[i];
-            }
-        for (int i = 0; i < YK_LANES; i++)
-            sum += lane[i];
-        r->grad[l->biases_at + o] = r->fresh ? sum : r->grad[l->biases_at + o] + sum;
+        r->block->sum(&w, begin, end, r->grad + l->biases_at);
     }
 }
 

@@ -209,12 +209,11 @@ static void weight_gradient(const yk__layer *l, const yk__run *r)
             for (size_t i = 0; i < rest; i++)
                 add_to(r, l->weights_at + o * t->inputs + whole * YK_LANES + i, t->tail[o * YK_LANES + i]);
     }
-    for (size_t o = begin; o < end; o++) {
-        float sum = 0.0f;
-        for (size_t n = 0; n < r->blocks * YK_LANES; n++)
-            sum += r->dx[l->out][(int64_t)(o * dy.channel) + t->n_dy[n]];
-        add_to(r, l->biases_at + o, sum);
-    }
+    if (r->fresh)
+        memset(r->grad + l->biases_at + begin, 0, (end - begin) * sizeof *r->grad);
+    const yk_block_outer y = {
+        .p = r->blocks, .y = r->dx[l->out] + dy.origin, .y_m = (int64_t)dy.channel, .y_p = t->dy_p};
+    r->block->sum(&y, begin, end, r->grad + l->biases_at);
 }
 
 /* dxt of this thread's inputs, and from it dx. */

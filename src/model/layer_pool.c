@@ -71,8 +71,6 @@ static void backward_with(const yk__layer *l, const yk__run *r, void (*pool)(con
     yk__part(r, r->blocks * channels, 1, &begin, &end);
     for (size_t i = begin; i < end; i++) {
         yk_pool p = pool_of(l, r, i / channels, i % channels);
-        for (size_t y = 0; y < p.height; y++)
-            memset(p.out + y * p.dx_row, 0, p.width * YK_LANES * sizeof *p.out);
         pool(&p);
     }
 }
