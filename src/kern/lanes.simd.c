@@ -246,20 +246,44 @@ static double softmax(float *logits, size_t classes, const int32_t *label, size_
     return loss;
 }
 
+typedef uint8_t bytes __attribute__((vector_size(16)));
+
+/* Rows of bytes become columns: to put the halves of 16 vectors together by turns moves each byte's place (row, column), eight
+ * bits, by one bit; after four times row and column have changed places. */
+ALWAYS void turn(bytes v[16])
+{
+    for (int round = 0; round < 4; round++) {
+        bytes t[16];
+        for (int i = 0; i < 8; i++) {
+            const bytes a = v[i], b = v[i + 8];
+            t[2 * i] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            t[2 * i + 1] =
+                __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+        }
+        memcpy(v, t, sizeof t);
+    }
+}
+
+/* Pixels at .. at + m, 16 at most. */
+ALWAYS void spread_tile(const uint8_t *const *row, size_t at, size_t m, float scale, float *x)
+{
+    bytes tile[YK_LANES] = {0}; /* by image, then by pixel */
+    for (size_t l = 0; l < YK_LANES; l++)
+        if (row[l])
+            memcpy(&tile[l], row[l] + at, m);
+    turn(tile);
+    for (size_t j = 0; j < m; j++)
+        for (int l = 0; l < YK_LANES; l++)
+            x[j * YK_LANES + (size_t)l] = (float)tile[j][l] * scale;
+}
+
 static void spread_u8(const uint8_t *const *row, size_t first, size_t n, float scale, float *x)
 {
-    static const uint8_t none[64] = {0};
-    for (size_t i = 0; i < n; i += 16) {
-        const size_t m = n - i < 16 ? n - i : 16;
-        uint8_t tile[16][YK_LANES]; /* by pixel, then image */
-        for (size_t l = 0; l < YK_LANES; l++) {
-            const uint8_t *from = row[l] ? row[l] + first + i : none;
-            for (size_t j = 0; j < m; j++)
-                tile[j][l] = from[j];
-        }
-        for (size_t j = 0; j < m; j++)
-            for (int l = 0; l < YK_LANES; l++)
-                x[(i + j) * YK_LANES + (size_t)l] = (float)tile[j][l] * scale;
+    if (n < 16)
+        spread_tile(row, first, n, scale, x);
+    for (size_t i = 0; n >= 16 && i < n; i += 16) {
+        const size_t at = i + 16 <= n ? i : n - 16; /* the last 16, some of them again */
+        spread_tile(row, first + at, 16, scale, x + at * YK_LANES);
     }
 }
 
