@@ -150,19 +150,26 @@ static bool is_final(const yk_exchange *x, size_t from)
     return true;
 }
 
+static const float *gradient_of(const yk_exchange *x, int rank, size_t at)
+{
+    static const float none[CHUNK];
+    const size_t where = atomic_load_explicit(&place_of(x, rank)->gradient, memory_order_relaxed);
+    return where ? (const float *)(const void *)(x->near[rank] + where) + at : none;
+}
+
 /* 0 + g0 + g1 + ... in rank order. */
 static void add_up(const yk_exchange *x, size_t chunk)
 {
-    float *sum = (float *)(void *)(x->near[0] + sum_at());
     const size_t at = chunk_begin(x, chunk), n = x->nparams - chunk * CHUNK - at;
-    float part[CHUNK] = {0};
-    for (int r = 0; r < x->size; r++) {
-        const size_t where = atomic_load_explicit(&place_of(x, r)->gradient, memory_order_relaxed);
-        const float *g = (const float *)(const void *)(x->near[r] + where) + at;
-        for (size_t k = 0; where && k < n; k++)
-            part[k] += g[k];
+    float *restrict sum = (float *)(void *)(x->near[0] + sum_at()) + at;
+    const float *first = gradient_of(x, 0, at), *second = gradient_of(x, 1, at); /* there are two at least */
+    for (size_t k = 0; k < n; k++)
+        sum[k] = 0.0f + first[k] + second[k];
+    for (int r = 2; r < x->size; r++) {
+        const float *g = gradient_of(x, r, at);
+        for (size_t k = 0; k < n; k++)
+            sum[k] += g[k];
     }
-    memcpy(sum + at, part, n * sizeof *sum);
 }
 
 /* Takes the next chunk, if there is one that can be made. */
