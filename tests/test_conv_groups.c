@@ -130,6 +130,23 @@ static void zeros_beyond_the_edge_are_left_out(void **state)
     assert_true(left_of(&alexnet, false) < 0.91);
 }
 
+/* Tables of many groups of many terms would need more memory than the images. */
+static void large_filters_make_few_groups(void **state)
+{
+    (void)state;
+    const yk__layer wide = layer_of(600, 1, 10, 10, 8, 8, 1, 3),
+                    large = layer_of(1, 20, 70, 70, 64, 64, 2, 31);
+    yk__conv_groups g;
+    assert_int_equal(yk__conv_groups_make(&wide, false, &g), YK_OK);
+    assert_int_equal(g.n, 1);
+    yk__conv_groups_free(&g);
+    assert_int_equal(yk__conv_groups_make(&large, true, &g), YK_OK);
+    assert_int_equal(g.n, 4); /* one for each remainder of the stride */
+    yk__conv_groups_free(&g);
+    check(&wide, false);
+    check(&large, true);
+}
+
 /* However many take part, each pixel is somebody's, and none is two's. */
 static void parts_meet(void **state)
 {
@@ -152,6 +169,7 @@ int main(void)
     random_state = yk_rng_seed(7, 1);
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_pixel_once_with_all_its_terms),
                                        cmocka_unit_test(zeros_beyond_the_edge_are_left_out),
+                                       cmocka_unit_test(large_filters_make_few_groups),
                                        cmocka_unit_test(parts_meet)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,16 @@
 #include <stdlib.h>
 
 enum { TILE = 4, MOST_KINDS = 8 }; /* pixels of a group, at least; kinds on either side of an image, about */
+enum {
+    MOST_TERMS = 1 << 15
+}; /* of a pixel: with more of them, tables of many groups would need too much memory */
 
 /* Rows of a product, or its columns. */
 typedef struct {
     bool back;
     size_t from, to; /* lines of its factor and of its result */
     size_t kernel, stride, pad;
+    size_t least; /* lines of a kind */
 } axis;
 
 /* Lines first, first + step, ... that are reached by the same taps. */
@@ -56,8 +60,8 @@ static uint64_t taps_of(const axis *a, size_t line)
 /* At least so many lines each, if there are as many. */
 static yk_status kinds_of(const axis *a, size_t least, kinds *out)
 {
-    const size_t step = step_of(a), few = a->kernel / (MOST_KINDS * step) + 1;
-    least = least > few ? least : few;
+    const size_t step = step_of(a);
+    least = least > a->least ? least : a->least;
     *out = (kinds){.of = yk_alloc(a->to, sizeof(kind), "a layer's tables")};
     if (!out->of)
         return YK_ESYSTEM;
@@ -153,18 +157,29 @@ static yk_status add_groups(const axis rc[2], const kind *rows, const layout *at
     return st;
 }
 
+static axis axis_of(const yk__layer *l, bool back, size_t in, size_t out, size_t kernel, bool fine)
+{
+    const size_t step = back ? l->stride : 1;
+    return (axis){.back = back,
+                  .from = back ? out : in,
+                  .to = back ? in : out,
+                  .kernel = kernel,
+                  .stride = l->stride,
+                  .pad = l->pad,
+                  .least = fine ? kernel / (MOST_KINDS * step) + 1 : SIZE_MAX};
+}
+
 yk_status yk__conv_groups_make(const yk__layer *l, bool back, yk__conv_groups *out)
 {
     const yk__edge *in = &l->in_edge, *to = &l->out_edge;
     const size_t taps = l->kernel_h * l->kernel_w;
-    const axis rc[2] = {
-        {back, back ? to->height : in->height, back ? in->height : to->height, l->kernel_h, l->stride,
-         l->pad},
-        {back, back ? to->width : in->width, back ? in->width : to->width, l->kernel_w, l->stride, l->pad}};
     const layout at = {.channels = back ? to->channels : in->channels,
                        .weights = back ? in->channels * taps : taps,
                        .from = back ? yk__strides_of(to, to->grad_border) : yk__strides_of(in, in->border),
                        .to = back ? yk__strides_of(in, in->grad_border) : yk__strides_of(to, to->border)};
+    const bool fine = at.channels * taps <= MOST_TERMS;
+    const axis rc[2] = {axis_of(l, back, in->height, to->height, l->kernel_h, fine),
+                        axis_of(l, back, in->width, to->width, l->kernel_w, fine)};
     size_t cap = 0;
     kinds rows;
     *out = (yk__conv_groups){0};
