@@ -82,6 +82,15 @@ ALWAYS yk_vf spread(const float *p)
 #endif
 }
 
+/* In a register. With three uses or less gcc loads it anew for each, and then it is loads that take the time. */
+ALWAYS yk_vf held(yk_vf v)
+{
+#if defined(__x86_64__)
+    __asm__("" : "+v"(v));
+#endif
+    return v;
+}
+
 /* One tile, terms k_begin .. k_end; mr, nr and ahead are constants at each call. `ahead`: the vectors behind those of this
  * tile are fetched, for the next. */
 ALWAYS void tile(const yk_block_mul *w, int mr, int nr, bool ahead, size_t m, size_t p, size_t k_begin,
@@ -160,24 +169,29 @@ ALWAYS void tile_rows(const yk_block_mul *w, int nr, size_t m, size_t m_end, siz
     }
 }
 
+/* Functions of their own, here and below: in one, the compiler runs out of registers for addresses. */
+#define TILES(name, nr)                                                                                      \
+    static __attribute__((noinline)) void name(const yk_block_mul *w, size_t m, size_t m_end, size_t p,      \
+                                               size_t k_begin, size_t k_end)                                 \
+    {                                                                                                        \
+        tile_rows(w, nr, m, m_end, p, k_begin, k_end);                                                       \
+    }
+TILES(pixels_all, NR)
+TILES(pixels_3, NR > 3 ? 3 : 1)
+TILES(pixels_2, NR > 2 ? 2 : 1)
+TILES(pixels_1, 1)
+
 static void tiles(const yk_block_mul *w, size_t m, size_t m_end, size_t p, size_t p_end, size_t k_begin,
                   size_t k_end)
 {
     for (; p + NR <= p_end; p += NR)
-        tile_rows(w, NR, m, m_end, p, k_begin, k_end);
-    switch (p_end - p) {
-    case 3:
-        tile_rows(w, NR > 3 ? 3 : 1, m, m_end, p, k_begin, k_end);
-        break;
-    case 2:
-        tile_rows(w, NR > 2 ? 2 : 1, m, m_end, p, k_begin, k_end);
-        break;
-    case 1:
-        tile_rows(w, 1, m, m_end, p, k_begin, k_end);
-        break;
-    default:
-        break;
-    }
+        pixels_all(w, m, m_end, p, k_begin, k_end);
+    if (p_end - p == 3)
+        pixels_3(w, m, m_end, p, k_begin, k_end);
+    else if (p_end - p == 2)
+        pixels_2(w, m, m_end, p, k_begin, k_end);
+    else if (p_end - p == 1)
+        pixels_1(w, m, m_end, p, k_begin, k_end);
 }
 
 /* In which order: so that what is too large for a cache is read, and written, once and in the order in which it lies in
@@ -221,6 +235,30 @@ ALWAYS float lane_sum(yk_vf v)
 #endif
 }
 
+#if defined(__AVX512F__)
+/* d(j) += the lanes of sum[j], n <= 8 of them side by side: each in the order of lane_sum(), with half of its steps. */
+ALWAYS void add_row(float *d, int n, const yk_vf *sum)
+{
+    __m512 v[8];
+    UNROLLED
+    for (int j = 0; j < 8; j++)
+        v[j] = j < n ? (__m512)sum[j] : _mm512_setzero_ps();
+    UNROLLED
+    for (int j = 0; j < 8; j += 2) /* halves */
+        v[j] = _mm512_add_ps(_mm512_shuffle_f32x4(v[j], v[j + 1], 0x44),
+                             _mm512_shuffle_f32x4(v[j], v[j + 1], 0xee));
+    UNROLLED
+    for (int j = 0; j < 8; j += 4) /* quarters */
+        v[j] = _mm512_add_ps(_mm512_shuffle_f32x4(v[j], v[j + 2], 0x88),
+                             _mm512_shuffle_f32x4(v[j], v[j + 2], 0xdd));
+    __m512 s = _mm512_add_ps(_mm512_shuffle_ps(v[0], v[4], 0x44), _mm512_shuffle_ps(v[0], v[4], 0xee));
+    s = _mm512_add_ps(s, _mm512_permute_ps(s, 0xb1));
+    s = _mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 0, 0, 0, 0, 0, 0, 0), s);
+    const __mmask16 there = (__mmask16)((1 << n) - 1);
+    _mm512_mask_storeu_ps(d, there, _mm512_add_ps(_mm512_maskz_loadu_ps(there, d), s));
+}
+#endif
+
 /* D(m + i, k + j) += the lanes of sum[i][j]. */
 ALWAYS void add_sums(const yk_block_outer *w, int om, int ok, size_t m, size_t k, yk_vf sum[OM][OK])
 {
@@ -243,6 +281,12 @@ ALWAYS void add_sums(const yk_block_outer *w, int om, int ok, size_t m, size_t k
 #else
     UNROLLED
     for (int i = 0; i < om; i++) {
+#if defined(__AVX512F__)
+        if (ok > 1) {
+            add_row(w->d + ((int64_t)m + i) * w->d_m + (int64_t)k, ok, sum[i]);
+            continue;
+        }
+#endif
         UNROLLED
         for (int j = 0; j < ok; j++)
             w->d[((int64_t)m + i) * w->d_m + (int64_t)k + j] += lane_sum(sum[i][j]);
@@ -275,7 +319,7 @@ ALWAYS void outer_tile(const yk_block_outer *w, int om, int ok, size_t m, size_t
                 yv[i] = yk_vload(y[i] + w->y_p[p] + q * YK_VW);
             UNROLLED
             for (int j = 0; j < ok; j++) {
-                const yk_vf xv = yk_vload(x[j] + w->x_p[p] + q * YK_VW);
+                const yk_vf xv = held(yk_vload(x[j] + w->x_p[p] + q * YK_VW));
                 UNROLLED
                 for (int i = 0; i < om; i++)
                     sum[i][j] = fused(yv[i], xv, sum[i][j]);
@@ -285,14 +329,29 @@ ALWAYS void outer_tile(const yk_block_outer *w, int om, int ok, size_t m, size_t
     add_sums(w, om, ok, m, k, sum);
 }
 
+/* Tiles of OK terms, and of one less where several single ones would be left: 27 = 5 + 5 + 5 + 6 + 6. */
 ALWAYS void outer_terms(const yk_block_outer *w, int om, size_t m, size_t k, size_t k_end, size_t p,
                         size_t p_end)
 {
+    const size_t left = (k_end - k) % OK, smaller = left > 1 ? OK - left : 0, after = k + smaller * (OK - 1);
+    for (; after <= k_end && k < after; k += OK - 1)
+        outer_tile(w, om, OK - 1, m, k, p, p_end);
     for (; k + OK <= k_end; k += OK)
         outer_tile(w, om, OK, m, k, p, p_end);
     for (; k < k_end; k++)
         outer_tile(w, om, 1, m, k, p, p_end);
 }
+
+#define ROWS(name, om)                                                                                       \
+    static __attribute__((noinline)) void name(const yk_block_outer *w, size_t m, size_t k, size_t k_end,    \
+                                               size_t p, size_t p_end)                                       \
+    {                                                                                                        \
+        outer_terms(w, om, m, k, k_end, p, p_end);                                                           \
+    }
+ROWS(rows_all, OM)
+ROWS(rows_3, OM > 3 ? 3 : 1)
+ROWS(rows_2, OM > 2 ? 2 : 1)
+ROWS(rows_1, 1)
 
 static void outer(const yk_block_outer *w, size_t m_begin, size_t m_end, size_t k_begin, size_t k_end)
 {
@@ -302,11 +361,13 @@ static void outer(const yk_block_outer *w, size_t m_begin, size_t m_end, size_t 
         const size_t p = w->p * i / pieces, p_end = w->p * (i + 1) / pieces;
         size_t m = m_begin;
         for (; m + OM <= m_end; m += OM)
-            outer_terms(w, OM, m, k_begin, k_end, p, p_end);
-        for (; m + OM / 2 <= m_end; m += OM / 2)
-            outer_terms(w, OM / 2, m, k_begin, k_end, p, p_end);
-        for (; m < m_end; m++)
-            outer_terms(w, 1, m, k_begin, k_end, p, p_end);
+            rows_all(w, m, k_begin, k_end, p, p_end);
+        if (m_end - m == 3)
+            rows_3(w, m, k_begin, k_end, p, p_end);
+        else if (m_end - m == 2)
+            rows_2(w, m, k_begin, k_end, p, p_end);
+        else if (m_end - m == 1)
+            rows_1(w, m, k_begin, k_end, p, p_end);
     }
 }
 
