@@ -70,6 +70,8 @@ typedef struct {
 
     int parts; /* of backward, one call each: all threads meet in between. The last is for its input, and left out where
                   nobody needs that. 0: one call, which sees to it itself */
+    bool
+        leaf; /* nothing else in a pass needs the first of these parts, and nothing changes what it needs: it has time */
 } yk__layer_ops;
 
 struct yk__layer {
@@ -174,8 +176,9 @@ static inline int yk__slot_backward(const yk__net *net, int layer)
     return 2 + net->nlayers + layer;
 }
 
-/* What was done since `since` was this slot's; returns the time now. */
-uint64_t yk__profile_add(yk__profile *p, int slot, size_t blocks, uint64_t since);
+/* What was done since `since` was this slot's; returns the time now. All of it is done for so many blocks. */
+uint64_t yk__profile_add(yk__profile *p, int slot, uint64_t since);
+void yk__profile_count(yk__profile *p, int slot, size_t blocks);
 void yk__profile_trace(yk__profile *p, const yk__net *net, struct yk_trace_track *track);
 int yk__profile_lines(const yk__profile *p, const yk__net *net, yk_profile_line *out, int most);
 double yk__net_peak(void);

@@ -1,15 +1,19 @@
 /* A pass over a batch: in chunks, and each chunk in stages.
  *
- *     stage    0        1 ... L             L + 1    L + 2 ...
- *              input    layers, forward     loss     layers, backward (the last one first, some in parts; only in training)
+ *     stage    0        1 ... L             L + 1    L + 2 ...                                                  leaves
+ *              input    layers, forward     loss     layers, backward (the last one first, some in parts)       what is left
  *
  * The threads of a worker share each stage and meet after it. Workers in step that are done before the others need not wait:
- * one that works alone lets another one in between two stages (a guest), and from there on both go through the rest of its
- * pass as two threads do. Since threads never change a result, neither does a guest. It may be another process, on memory that
- * both see: that one does not know the batch, so its host takes input and loss by itself.
+ * one that works alone lets another one in between two stages (a guest), and from there on both go through its pass as two
+ * threads do. Since threads never change a result, neither does a guest. It may be another process, on memory that both see:
+ * that one does not know the batch, so its host takes input and loss by itself.
  *
- *     worker 0     | input | conv | pool | ... | conv back | done; knocks at 1 ....  | pool back | conv back |
- *     worker 1     |  input  |  conv  |  pool  | ... |  dense back  |  relu back     | pool back | conv back |
+ * Leaves are parts of the way back that nothing else waits for, the gradients of filters. They lie in pieces on the desk as soon as
+ * they can be done. A guest takes pieces from there, without a meeting, while its host goes on alone with what leads to the
+ * next ones; then the host takes what is left.
+ *
+ *     worker 0     | input | conv | ... | conv back | leaves | done; knocks at 1 ..  | dense back | leaves        |
+ *     worker 1     |  input  |  conv  | ...             |  dense back                | dense back | conv | leaves |
  */
 #include "model/net_work.h"
 
@@ -104,26 +108,31 @@ typedef struct {
     uint64_t since, turn;
 } clocks;
 
-static void after_stage(yk_work *w, const yk__run *r, int stage, int stages, bool last_chunk, clocks *c)
+static void lap(clocks *c, uint64_t *sum)
+{
+    const uint64_t now = c->timed ? yk_now_ns() : 0;
+    *sum += now - c->turn;
+    c->turn = now;
+}
+
+static void after_stage(yk_work *w, const yk__run *r, int stage, bool last_chunk, clocks *c)
 {
     const int layers = w->net->nlayers, back = stage - layers - 2;
     const yk__layer *l = back < 0 ? NULL : &w->layer[w->back[back].layer];
-    const bool whole = !l || w->back[back].last;
-    if (stage == layers + 1)
+    const bool final = !l || w->back[back].final;
+    const int slot = l ? yk__slot_backward(w->net, w->back[back].layer) : stage;
+    if (stage == layers + 1) {
         for (size_t b = 0; b < r->blocks; b++)
             w->loss += w->desk->block_loss[b];
-    if (c->profile && whole)
-        c->since = yk__profile_add(c->profile, l ? yk__slot_backward(w->net, w->back[back].layer) : stage,
-                                   r->blocks, c->since);
-    if (l && last_chunk && w->ready) { /* one without parameters, or with some to come, makes progress, too */
-        const size_t final = whole ? l->weights + l->biases : 0;
-        w->ready(w->ready_context, w->grad, l->weights_at, l->weights_at + final);
+        lap(c, &w->forward_ns);
     }
-    if (c->timed && (stage == layers + 1 || stage + 1 == stages)) {
-        const uint64_t now = yk_now_ns();
-        *(stage == layers + 1 ? &w->forward_ns : &w->backward_ns) += now - c->turn;
-        c->turn = now;
-    }
+    if (c->profile && (!l || w->back[back].last))
+        c->since = yk__profile_add(c->profile, slot, c->since);
+    if (c->profile && final)
+        yk__profile_count(c->profile, slot, r->blocks);
+    if (l && last_chunk && w->ready) /* one without parameters, or with some to come, makes progress, too */
+        w->ready(w->ready_context, w->grad, l->weights_at,
+                 l->weights_at + (final ? l->weights + l->biases : 0));
 }
 
 /* ---- guests ---- */
@@ -147,12 +156,34 @@ static void welcome(yk_work *w, yk__run *r, size_t at, int stage)
     atomic_store_explicit(&d->guest, YK__GUEST_INSIDE, memory_order_release);
 }
 
+/* The guest has gone to the leaves, and nobody else comes in. */
+static void say_goodbye(const yk_work *w, yk__run *r)
+{
+    r->threads = 1;
+    r->guest = NULL;
+    if (w->welcomes)
+        atomic_store_explicit(&w->desk->guest, YK__GUEST_CLOSED, memory_order_release);
+}
+
 static void pause_a_moment(unsigned turn)
 {
     if (turn > SPIN)
         sched_yield();
     else
         yk_relax();
+}
+
+/* Between two looks at what the other one does; false: it does nothing any more. */
+static bool go_on_waiting(yk__desk *d, unsigned turn, double *until)
+{
+    pause_a_moment(turn);
+    if (turn % LOOK == 0 && d->patience > 0.0) {
+        const double now = yk_now();
+        *until = *until > 0.0 ? *until : now + d->patience;
+        if (now > *until)
+            atomic_store(&d->broken, true);
+    }
+    return !atomic_load_explicit(&d->broken, memory_order_relaxed);
 }
 
 void yk__meet_guest(const yk__run *r)
@@ -162,16 +193,74 @@ void yk__meet_guest(const yk__run *r)
     const unsigned number = atomic_load_explicit(mine, memory_order_relaxed) + 1;
     double until = 0.0;
     atomic_store_explicit(mine, number, memory_order_release);
-    for (unsigned turn = 1; atomic_load_explicit(other, memory_order_acquire) + 1 == number; turn++) {
-        pause_a_moment(turn);
-        if (turn % LOOK == 0 && d->patience > 0.0) {
-            const double now = yk_now();
-            until = until > 0.0 ? until : now + d->patience;
-            if (now > until)
-                atomic_store(&d->broken, true);
-        }
-        if (atomic_load_explicit(&d->broken, memory_order_relaxed))
+    for (unsigned turn = 1; atomic_load_explicit(other, memory_order_acquire) + 1 == number; turn++)
+        if (!go_on_waiting(d, turn, &until))
             return;
+}
+
+/* ---- leaves ---- */
+
+/* Puts a new chunk's on the desk, closed; returns how many pieces will have been done in the end. */
+static uint64_t lay_leaves(yk_work *w, size_t at)
+{
+    yk__desk *d = w->desk;
+    const uint64_t chunk = atomic_load_explicit(&d->leaves, memory_order_relaxed) >> YK__LEAF_CHUNK;
+    d->leaves_at = at;
+    atomic_store_explicit(&d->leaves, (chunk + 1) << YK__LEAF_CHUNK, memory_order_release);
+    return atomic_load_explicit(&d->leaves_done, memory_order_relaxed) + (uint64_t)w->pieces;
+}
+
+/* So many stages after the loss are done. */
+static void open_leaves(yk_work *w, int done)
+{
+    uint64_t pieces = 0;
+    for (int i = 0; i < w->nleaves; i++)
+        pieces += w->leaf[i].opens == done ? (uint64_t)w->leaf[i].pieces : 0;
+    if (pieces)
+        atomic_fetch_add_explicit(&w->desk->leaves, pieces << YK__LEAF_OPEN, memory_order_release);
+}
+
+/* Does the next piece that is open; returns its leaf, -1: there is none. r: a thread by itself. */
+static int do_piece(yk_work *w, yk__run r)
+{
+    yk__desk *d = w->desk;
+    uint64_t was = atomic_load_explicit(&d->leaves, memory_order_acquire);
+    do {
+        if ((uint16_t)was >= (uint16_t)(was >> YK__LEAF_OPEN))
+            return -1;
+    } while (!atomic_compare_exchange_weak(&d->leaves, &was, was + 1));
+    int leaf = 0, piece = (uint16_t)was;
+    for (; piece >= w->leaf[leaf].pieces; leaf++)
+        piece -= w->leaf[leaf].pieces;
+    const yk__layer *l = &w->layer[w->leaf[leaf].layer];
+    const size_t blocks = (d->images + YK_LANES - 1) / YK_LANES, left = blocks - d->leaves_at;
+    r.blocks = left < w->chunk ? left : w->chunk;
+    r.fresh = d->leaves_at == 0;
+    r.part = 0;
+    r.thread = piece;
+    r.threads = w->leaf[leaf].pieces;
+    l->ops->backward(l, &r);
+    atomic_fetch_add_explicit(&d->leaves_done, 1, memory_order_release);
+    return leaf;
+}
+
+/* All that are left, and what others have taken of them. */
+static void do_leaves(yk_work *w, const yk__run *r, uint64_t pieces, bool last_chunk, clocks *c)
+{
+    yk__desk *d = w->desk;
+    double until = 0.0;
+    for (int leaf; (leaf = do_piece(w, *r)) >= 0;)
+        if (c->profile)
+            c->since = yk__profile_add(c->profile, yk__slot_backward(w->net, w->leaf[leaf].layer), c->since);
+    for (unsigned turn = 1; atomic_load_explicit(&d->leaves_done, memory_order_acquire) != pieces; turn++)
+        if (!go_on_waiting(d, turn, &until))
+            return;
+    for (int i = 0; i < w->nleaves; i++) {
+        const yk__layer *l = &w->layer[w->leaf[i].layer];
+        if (c->profile)
+            yk__profile_count(c->profile, yk__slot_backward(w->net, w->leaf[i].layer), r->blocks);
+        if (last_chunk && w->ready)
+            w->ready(w->ready_context, w->grad, l->weights_at, l->weights_at + l->weights + l->biases);
     }
 }
 
@@ -206,28 +295,49 @@ static void do_share(yk_work *w, yk__run *r, size_t at, int stage)
 /* From stage `stage` of the chunk at block `at` on. */
 static void pass(yk_work *w, yk__run *r, size_t at, int stage)
 {
-    const yk__desk *d = w->desk;
+    yk__desk *d = w->desk;
     const size_t blocks = (d->images + YK_LANES - 1) / YK_LANES;
-    const int stages = w->net->nlayers + 2 + (w->training ? w->nback : 0);
+    const int back = w->net->nlayers + 2, stages = back + (w->training ? w->nback : 0);
+    const bool leaves = w->training && w->nleaves;
+    const int alone = leaves ? back + w->leaf[0].opens : stages; /* from here on, the host */
     clocks c = {0};
     if (r->thread == 0 && w->training) {
         c = (clocks){.profile = w->profile, .timed = w->npasses++ % TIME_EVERY == 0};
         c.since = c.turn = c.profile || c.timed ? yk_now_ns() : 0;
     }
     for (; at < blocks; at += w->chunk, stage = 0) {
+        const bool last_chunk = at + w->chunk >= blocks;
+        uint64_t pieces = 0;
         r->blocks = blocks - at < w->chunk ? blocks - at : w->chunk;
         r->noise = yk_mix64(d->noise + at);
         r->fresh = at == 0;
-        for (; stage < stages; stage++) {
-            if (r->threads == 1 && w->welcomes)
+        if (leaves && r->thread == 0)
+            pieces = lay_leaves(w, at);
+        for (;; stage++) {
+            if (leaves && stage == alone) {
+                if (r->thread == 1)
+                    return;
+                say_goodbye(w, r);
+            }
+            if (leaves && stage >= alone)
+                open_leaves(w, stage - back);
+            if (stage == stages)
+                break;
+            if (r->threads == 1 && w->welcomes && stage < alone)
                 welcome(w, r, at, stage);
             do_share(w, r, at, stage);
             yk__meet(r);
             if (r->guest && atomic_load_explicit(&d->broken, memory_order_relaxed))
                 return;
             if (r->thread == 0)
-                after_stage(w, r, stage, stages, at + w->chunk >= blocks, &c);
+                after_stage(w, r, stage, last_chunk, &c);
         }
+        if (leaves)
+            do_leaves(w, r, pieces, last_chunk, &c);
+        if (leaves && w->welcomes && !last_chunk)
+            atomic_store_explicit(&d->guest, YK__GUEST_NONE, memory_order_release);
+        if (w->training && r->thread == 0)
+            lap(&c, &w->backward_ns);
     }
 }
 
@@ -250,6 +360,11 @@ bool yk__help(yk_work *w, const float *params)
 {
     yk__desk *d = w->desk;
     int state = YK__GUEST_NONE;
+    bool helped = false;
+    while (do_piece(w, run_of(w, 0, 1, NULL)) >= 0)
+        helped = true;
+    if (helped)
+        return true;
     if (!atomic_compare_exchange_strong(&d->guest, &state, YK__GUEST_KNOCKS))
         return false;
     double until = 0.0;

@@ -10,14 +10,18 @@
 #include "watch/trace.h"
 #include <stdio.h>
 
-uint64_t yk__profile_add(yk__profile *p, int slot, size_t blocks, uint64_t since)
+uint64_t yk__profile_add(yk__profile *p, int slot, uint64_t since)
 {
     const uint64_t now = yk_now_ns();
-    p->slot[slot].calls++;
-    p->slot[slot].blocks += blocks;
     p->slot[slot].ns += now - since;
     yk_trace_slice(p->track, p->name[slot], since, now - since);
     return now;
+}
+
+void yk__profile_count(yk__profile *p, int slot, size_t blocks)
+{
+    p->slot[slot].calls++;
+    p->slot[slot].blocks += blocks;
 }
 
 void yk__profile_trace(yk__profile *p, const yk__net *net, struct yk_trace_track *track)

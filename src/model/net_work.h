@@ -15,15 +15,21 @@ typedef struct {
     pthread_t thread;
 } yk__helper;
 
-/* Another worker that has nothing to do may take part in a pass, from the next stage on (net_pass.c). */
+/* Another worker that has nothing to do may take part in a pass (net_pass.c): from the next stage on, */
 typedef enum { YK__GUEST_CLOSED, YK__GUEST_NONE, YK__GUEST_KNOCKS, YK__GUEST_INSIDE } yk__guest;
 
-/* What a worker and its guest have to know of each other and of the pass. */
+/* or with leaves of a chunk. */
+enum { YK__LEAF_OPEN = 16, YK__LEAF_CHUNK = 32 }; /* shifts */
+
+/* What a worker and its guests have to know of each other and of the pass. */
 typedef struct yk__desk {
     atomic_int guest;
     size_t at; /* where it begins: the chunk, and the stage in it */
     int stage;
-    size_t images; /* of the batch */
+    _Alignas(YK_ALIGN) atomic_uint_fast64_t leaves; /* pieces taken; opened so far; the number of the chunk */
+    atomic_uint_fast64_t leaves_done;               /* pieces, of all chunks */
+    size_t leaves_at;                               /* their chunk; who has taken a piece may read it */
+    size_t images;                                  /* of the batch */
     uint64_t noise;
     double block_loss[YK__MOST_BLOCKS];
     double patience;    /* seconds for the other one to come to a meeting; 0: for ever */
@@ -42,10 +48,17 @@ struct yk_work {
     struct {
         int layer, part;
         bool last;                            /* of the layer */
+        bool final;                           /* after it all gradients of the layer are there */
     } back[YK__MOST_LAYERS * YK__MOST_PARTS]; /* the stages after the loss */
     int nback;
-    void *memory; /* of what follows, up to of_image, and the layers' rooms; NULL: not ours */
-    bool afar;    /* guests are other processes, and see nothing else */
+    struct {
+        int layer;
+        int opens;           /* when so many stages after the loss are done */
+        int pieces;          /* that it is done in */
+    } leaf[YK__MOST_LAYERS]; /* what is done after these */
+    int nleaves, pieces;     /* of all of them */
+    void *memory;            /* of what follows, up to of_image, and the layers' rooms; NULL: not ours */
+    bool afar;               /* guests are other processes, and see nothing else */
     yk__desk *desk;
     float *x[YK__MOST_LAYERS + 1], *dx[YK__MOST_LAYERS + 1];
     float *grad;
