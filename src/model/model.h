@@ -101,10 +101,11 @@ typedef struct {
      * does so while it lasts, and returns whether there was something to do. Results are the same.
      *
      * Works in memory of the caller's (so many bytes, zero at first) may be helped by other processes that see that memory,
-     * each with a work of its own in it and with its own copy of the parameters (otherwise NULL). The two wait for each
-     * other for `patience` seconds, 0: for ever; then the work is deserted, and grad() ends with something useless. */
-    void (*welcome)(yk_work *w, double patience);
-    bool (*help)(yk_work *w, const float *params);
+     * each with a work of its own in it and with its own copy of the parameters (otherwise NULL). Both say the number of the
+     * round, of which these parameters are: one that was held up in a round that is over meanwhile is not let in. The two wait
+     * for each other for `patience` seconds, 0: for ever; then the work is deserted, and grad() ends with something useless. */
+    void (*welcome)(yk_work *w, uint64_t round, double patience);
+    bool (*help)(yk_work *w, uint64_t round, const float *params);
     bool (*deserted)(const yk_work *w);
     size_t (*work_bytes)(const yk_model *m, size_t max_batch); /* 0: out of memory */
     yk_status (*work_in)(const yk_model *m, size_t max_batch, void *memory, yk_work **out);

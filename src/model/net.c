@@ -12,7 +12,7 @@
  * at once, because then it is the weights that must not be read too often. */
 enum { SMALL = 1 << 21, CACHE_BYTES = 3 << 19 };
 
-enum { FILTERS = 4, MOST_PIECES = 8 }; /* of a leaf: so many of a piece, and so many pieces */
+enum { FILTERS = 4, MOST_PIECES = 8 }; /* of a leaf: so many in a piece, or more */
 
 /* ---- creation ---- */
 
@@ -190,22 +190,18 @@ static size_t furnish(yk_work *w, char *memory)
     return used;
 }
 
-/* What is done after the loss, the last layer first. Gradients of filters come last in small networks, because others can help
- * with them at any time (net_pass.c); in large ones next to their layer, because it is in the cache. */
+/* What is done after the loss, the last layer first. Large networks have no leaves: what these need would not stay in a cache. */
 static void plan_backward(yk_work *w)
 {
-    const bool leaves = w->threads == 1 && w->net->model.nparams <= SMALL;
     for (int i = w->net->nlayers - 1; i >= 0; i--) {
         const yk__layer *l = &w->layer[i];
         const int parts = l->ops->parts ? l->ops->parts - l->first : 1;
-        const bool leaf = leaves && l->ops->leaf;
+        const bool leaf = l->ops->leaf && w->threads == 1 && w->net->model.nparams <= SMALL;
         if (leaf) {
-            const int pieces =
-                (int)(l->count < MOST_PIECES * FILTERS ? (l->count + FILTERS - 1) / FILTERS : MOST_PIECES);
+            const size_t pieces = (l->count + FILTERS - 1) / FILTERS;
             w->leaf[w->nleaves].layer = i;
             w->leaf[w->nleaves].opens = w->nback;
-            w->leaf[w->nleaves++].pieces = pieces;
-            w->pieces += pieces;
+            w->leaf[w->nleaves++].pieces = pieces < MOST_PIECES ? (int)pieces : MOST_PIECES;
         }
         for (int part = leaf; part < parts; part++) {
             w->back[w->nback].layer = i;

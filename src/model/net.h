@@ -71,7 +71,7 @@ typedef struct {
     int parts; /* of backward, one call each: all threads meet in between. The last is for its input, and left out where
                   nobody needs that. 0: one call, which sees to it itself */
     bool
-        leaf; /* nothing else in a pass needs the first of these parts, and nothing changes what it needs: it has time */
+        leaf; /* nothing else in a pass needs what the first of these parts makes, nor changes what it needs: it has time */
 } yk__layer_ops;
 
 struct yk__layer {

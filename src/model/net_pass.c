@@ -18,6 +18,7 @@
 #include "model/net_work.h"
 
 #include "base/clock.h"
+#include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,21 @@
 enum { TIME_EVERY = 8, SPIN = 2000, LOOK = 1024 };
 
 /* ---- the stages ---- */
+
+static yk__run run_of(yk_work *w, int me, int threads, yk_team *team)
+{
+    return (yk__run){.net = w->net,
+                     .block = yk_block(),
+                     .lanes = yk_lanes(),
+                     .params = w->params,
+                     .grad = w->grad,
+                     .x = w->x,
+                     .dx = w->dx,
+                     .training = w->training,
+                     .thread = me,
+                     .threads = threads,
+                     .team = threads > 1 ? team : NULL};
+}
 
 /* Images first .. first + 16 * blocks of the batch into edge 0; lanes without an image are zero. */
 static void take_input(const yk_work *w, const yk__run *r, size_t first)
@@ -137,9 +153,17 @@ static void after_stage(yk_work *w, const yk__run *r, int stage, bool last_chunk
 
 /* ---- guests ---- */
 
-void yk__welcome_guests(yk_work *w, double patience)
+enum { ROUND = 2 }; /* shift: below it is a yk__guest */
+
+static void set_guest(const yk_work *w, yk__guest state)
+{
+    atomic_store_explicit(&w->desk->guest, w->round << ROUND | state, memory_order_release);
+}
+
+void yk__welcome_guests(yk_work *w, uint64_t round, double patience)
 {
     w->welcomes = w->threads == 1;
+    w->round = round;
     w->desk->patience = patience;
 }
 
@@ -147,13 +171,13 @@ void yk__welcome_guests(yk_work *w, double patience)
 static void welcome(yk_work *w, yk__run *r, size_t at, int stage)
 {
     yk__desk *d = w->desk;
-    if (atomic_load_explicit(&d->guest, memory_order_acquire) != YK__GUEST_KNOCKS)
+    if (atomic_load_explicit(&d->guest, memory_order_acquire) != (w->round << ROUND | YK__GUEST_KNOCKS))
         return;
     d->at = at;
     d->stage = stage;
     r->threads = 2;
     r->guest = d;
-    atomic_store_explicit(&d->guest, YK__GUEST_INSIDE, memory_order_release);
+    set_guest(w, YK__GUEST_INSIDE);
 }
 
 /* The guest has gone to the leaves, and nobody else comes in. */
@@ -162,7 +186,7 @@ static void say_goodbye(const yk_work *w, yk__run *r)
     r->threads = 1;
     r->guest = NULL;
     if (w->welcomes)
-        atomic_store_explicit(&w->desk->guest, YK__GUEST_CLOSED, memory_order_release);
+        set_guest(w, YK__GUEST_CLOSED);
 }
 
 static void pause_a_moment(unsigned turn)
@@ -200,28 +224,28 @@ void yk__meet_guest(const yk__run *r)
 
 /* ---- leaves ---- */
 
-/* Puts a new chunk's on the desk, closed; returns how many pieces will have been done in the end. */
-static uint64_t lay_leaves(yk_work *w, size_t at)
+/* Puts a new chunk's on the desk, closed. */
+static void lay_leaves(yk_work *w, size_t at)
 {
     yk__desk *d = w->desk;
     const uint64_t chunk = atomic_load_explicit(&d->leaves, memory_order_relaxed) >> YK__LEAF_CHUNK;
     d->leaves_at = at;
     atomic_store_explicit(&d->leaves, (chunk + 1) << YK__LEAF_CHUNK, memory_order_release);
-    return atomic_load_explicit(&d->leaves_done, memory_order_relaxed) + (uint64_t)w->pieces;
 }
 
-/* So many stages after the loss are done. */
-static void open_leaves(yk_work *w, int done)
+/* Those of *next and the following that can be done after so many stages; *next and *pieces go on behind them. */
+static void open_leaves(yk_work *w, int done, int *next, uint64_t *pieces)
 {
-    uint64_t pieces = 0;
-    for (int i = 0; i < w->nleaves; i++)
-        pieces += w->leaf[i].opens == done ? (uint64_t)w->leaf[i].pieces : 0;
-    if (pieces)
-        atomic_fetch_add_explicit(&w->desk->leaves, pieces << YK__LEAF_OPEN, memory_order_release);
+    uint64_t more = 0;
+    for (; *next < w->nleaves && w->leaf[*next].opens <= done; (*next)++)
+        more += (uint64_t)w->leaf[*next].pieces;
+    *pieces += more;
+    if (more)
+        atomic_fetch_add_explicit(&w->desk->leaves, more << YK__LEAF_OPEN, memory_order_release);
 }
 
-/* Does the next piece that is open; returns its leaf, -1: there is none. r: a thread by itself. */
-static int do_piece(yk_work *w, yk__run r)
+/* Does the next piece that is open; returns its leaf, -1: there is none. */
+static int do_piece(yk_work *w)
 {
     yk__desk *d = w->desk;
     uint64_t was = atomic_load_explicit(&d->leaves, memory_order_acquire);
@@ -234,28 +258,31 @@ static int do_piece(yk_work *w, yk__run r)
         piece -= w->leaf[leaf].pieces;
     const yk__layer *l = &w->layer[w->leaf[leaf].layer];
     const size_t blocks = (d->images + YK_LANES - 1) / YK_LANES, left = blocks - d->leaves_at;
+    yk__run r = run_of(w, piece, w->leaf[leaf].pieces, NULL);
     r.blocks = left < w->chunk ? left : w->chunk;
     r.fresh = d->leaves_at == 0;
-    r.part = 0;
-    r.thread = piece;
-    r.threads = w->leaf[leaf].pieces;
     l->ops->backward(l, &r);
     atomic_fetch_add_explicit(&d->leaves_done, 1, memory_order_release);
     return leaf;
 }
 
-/* All that are left, and what others have taken of them. */
-static void do_leaves(yk_work *w, const yk__run *r, uint64_t pieces, bool last_chunk, clocks *c)
+/* The host does all that are open, and waits for what others have taken, until so many pieces are done. */
+static void do_leaves(yk_work *w, uint64_t pieces, clocks *c)
 {
     yk__desk *d = w->desk;
     double until = 0.0;
-    for (int leaf; (leaf = do_piece(w, *r)) >= 0;)
+    for (int leaf; (leaf = do_piece(w)) >= 0;)
         if (c->profile)
             c->since = yk__profile_add(c->profile, yk__slot_backward(w->net, w->leaf[leaf].layer), c->since);
     for (unsigned turn = 1; atomic_load_explicit(&d->leaves_done, memory_order_acquire) != pieces; turn++)
         if (!go_on_waiting(d, turn, &until))
             return;
-    for (int i = 0; i < w->nleaves; i++) {
+}
+
+/* Leaves begin .. end are done. */
+static void after_leaves(yk_work *w, const yk__run *r, int begin, int end, bool last_chunk, const clocks *c)
+{
+    for (int i = begin; i < end; i++) {
         const yk__layer *l = &w->layer[w->leaf[i].layer];
         if (c->profile)
             yk__profile_count(c->profile, yk__slot_backward(w->net, w->leaf[i].layer), r->blocks);
@@ -265,21 +292,6 @@ static void do_leaves(yk_work *w, const yk__run *r, uint64_t pieces, bool last_c
 }
 
 /* ---- the pass ---- */
-
-static yk__run run_of(yk_work *w, int me, int threads, yk_team *team)
-{
-    return (yk__run){.net = w->net,
-                     .block = yk_block(),
-                     .lanes = yk_lanes(),
-                     .params = w->params,
-                     .grad = w->grad,
-                     .x = w->x,
-                     .dx = w->dx,
-                     .training = w->training,
-                     .thread = me,
-                     .threads = threads,
-                     .team = threads > 1 ? team : NULL};
-}
 
 /* One that only the host can do is done by it alone. */
 static void do_share(yk_work *w, yk__run *r, size_t at, int stage)
@@ -298,8 +310,8 @@ static void pass(yk_work *w, yk__run *r, size_t at, int stage)
     yk__desk *d = w->desk;
     const size_t blocks = (d->images + YK_LANES - 1) / YK_LANES;
     const int back = w->net->nlayers + 2, stages = back + (w->training ? w->nback : 0);
-    const bool leaves = w->training && w->nleaves;
-    const int alone = leaves ? back + w->leaf[0].opens : stages; /* from here on, the host */
+    const int nleaves = w->training ? w->nleaves : 0;
+    const int alone = nleaves ? back + w->leaf[0].opens : INT_MAX; /* from this stage on, the host */
     clocks c = {0};
     if (r->thread == 0 && w->training) {
         c = (clocks){.profile = w->profile, .timed = w->npasses++ % TIME_EVERY == 0};
@@ -307,20 +319,26 @@ static void pass(yk_work *w, yk__run *r, size_t at, int stage)
     }
     for (; at < blocks; at += w->chunk, stage = 0) {
         const bool last_chunk = at + w->chunk >= blocks;
-        uint64_t pieces = 0;
+        uint64_t pieces = atomic_load_explicit(&d->leaves_done, memory_order_relaxed); /* that will be done */
+        int opened = 0, done = 0;                                                      /* leaves */
         r->blocks = blocks - at < w->chunk ? blocks - at : w->chunk;
         r->noise = yk_mix64(d->noise + at);
         r->fresh = at == 0;
-        if (leaves && r->thread == 0)
-            pieces = lay_leaves(w, at);
+        if (nleaves && r->thread == 0)
+            lay_leaves(w, at);
         for (;; stage++) {
-            if (leaves && stage == alone) {
+            if (stage == alone) {
                 if (r->thread == 1)
                     return;
                 say_goodbye(w, r);
             }
-            if (leaves && stage >= alone)
-                open_leaves(w, stage - back);
+            if (stage >= alone)
+                open_leaves(w, stage - back, &opened, &pieces);
+            if (done < opened && (stage == stages || !w->welcomes)) { /* nobody will help: at once */
+                do_leaves(w, pieces, &c);
+                after_leaves(w, r, done, opened, last_chunk, &c);
+                done = opened;
+            }
             if (stage == stages)
                 break;
             if (r->threads == 1 && w->welcomes && stage < alone)
@@ -332,10 +350,8 @@ static void pass(yk_work *w, yk__run *r, size_t at, int stage)
             if (r->thread == 0)
                 after_stage(w, r, stage, last_chunk, &c);
         }
-        if (leaves)
-            do_leaves(w, r, pieces, last_chunk, &c);
-        if (leaves && w->welcomes && !last_chunk)
-            atomic_store_explicit(&d->guest, YK__GUEST_NONE, memory_order_release);
+        if (nleaves && w->welcomes && !last_chunk)
+            set_guest(w, YK__GUEST_NONE);
         if (w->training && r->thread == 0)
             lap(&c, &w->backward_ns);
     }
@@ -347,29 +363,28 @@ void yk__pass(yk_work *w)
     w->loss = 0.0;
     w->desk->images = w->batch->n;
     if (w->welcomes && w->training)
-        atomic_store_explicit(&w->desk->guest, YK__GUEST_NONE, memory_order_release);
+        set_guest(w, YK__GUEST_NONE);
     if (w->threads > 1)
         yk_team_meet(w->team, 0);
     pass(w, &r, 0, 0);
     if (w->threads > 1)
         yk_team_meet(w->team, 0);
-    atomic_store_explicit(&w->desk->guest, YK__GUEST_CLOSED, memory_order_release);
+    set_guest(w, YK__GUEST_CLOSED);
 }
 
-bool yk__help(yk_work *w, const float *params)
+bool yk__help(yk_work *w, uint64_t round, const float *params)
 {
     yk__desk *d = w->desk;
-    int state = YK__GUEST_NONE;
+    const uint64_t knocks = round << ROUND | YK__GUEST_KNOCKS;
+    uint64_t state = round << ROUND | YK__GUEST_NONE;
     bool helped = false;
-    while (do_piece(w, run_of(w, 0, 1, NULL)) >= 0)
+    while (do_piece(w) >= 0)
         helped = true;
-    if (helped)
-        return true;
-    if (!atomic_compare_exchange_strong(&d->guest, &state, YK__GUEST_KNOCKS))
-        return false;
+    if (helped || !atomic_compare_exchange_strong(&d->guest, &state, knocks))
+        return helped;
     double until = 0.0;
-    for (unsigned turn = 1;
-         (state = atomic_load_explicit(&d->guest, memory_order_acquire)) == YK__GUEST_KNOCKS; turn++) {
+    for (unsigned turn = 1; (state = atomic_load_explicit(&d->guest, memory_order_acquire)) == knocks;
+         turn++) {
         pause_a_moment(turn);
         if (turn % LOOK || d->patience <= 0.0)
             continue;
@@ -378,7 +393,7 @@ bool yk__help(yk_work *w, const float *params)
         if (now > until)
             return false;
     }
-    if (state != YK__GUEST_INSIDE)
+    if (state != (round << ROUND | YK__GUEST_INSIDE))
         return false;
     yk__run r = run_of(w, 1, 2, NULL);
     r.guest = d;

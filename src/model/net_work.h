@@ -23,8 +23,8 @@ enum { YK__LEAF_OPEN = 16, YK__LEAF_CHUNK = 32 }; /* shifts */
 
 /* What a worker and its guests have to know of each other and of the pass. */
 typedef struct yk__desk {
-    atomic_int guest;
-    size_t at; /* where it begins: the chunk, and the stage in it */
+    atomic_uint_fast64_t guest; /* yk__guest, and above it the round */
+    size_t at;                  /* where it begins: the chunk, and the stage in it */
     int stage;
     _Alignas(YK_ALIGN) atomic_uint_fast64_t leaves; /* pieces taken; opened so far; the number of the chunk */
     atomic_uint_fast64_t leaves_done;               /* pieces, of all chunks */
@@ -55,10 +55,10 @@ struct yk_work {
         int layer;
         int opens;           /* when so many stages after the loss are done */
         int pieces;          /* that it is done in */
-    } leaf[YK__MOST_LAYERS]; /* what is done after these */
-    int nleaves, pieces;     /* of all of them */
-    void *memory;            /* of what follows, up to of_image, and the layers' rooms; NULL: not ours */
-    bool afar;               /* guests are other processes, and see nothing else */
+    } leaf[YK__MOST_LAYERS]; /* what has time until after these */
+    int nleaves;
+    void *memory; /* of what follows, up to of_image, and the layers' rooms; NULL: not ours */
+    bool afar;    /* guests are other processes, and see nothing else */
     yk__desk *desk;
     float *x[YK__MOST_LAYERS + 1], *dx[YK__MOST_LAYERS + 1];
     float *grad;
@@ -77,6 +77,7 @@ struct yk_work {
     const float *params;
     float *p; /* probabilities, or NULL */
     bool training, quit, welcomes;
+    uint64_t round; /* that guests are welcome in */
     double loss;
     yk_ready_hook *ready; /* NULL: nobody wants to know */
     void *ready_context;
@@ -86,7 +87,7 @@ yk_status yk__start_helpers(yk_work *w); /* w->threads - 1 of them */
 void yk__stop_helpers(yk_work *w);
 void yk__pass(yk_work *w); /* over w->batch */
 
-void yk__welcome_guests(yk_work *w, double patience);
-bool yk__help(yk_work *w, const float *params);
+void yk__welcome_guests(yk_work *w, uint64_t round, double patience);
+bool yk__help(yk_work *w, uint64_t round, const float *params);
 
 #endif

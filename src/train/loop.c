@@ -187,7 +187,7 @@ static yk_status meet(yk__trainer *t, int me)
 static void help_others(yk__trainer *t, int me)
 {
     for (int i = 1; i < t->here; i++)
-        t->model->ops->help(t->trainee[(me + i) % t->here].work, NULL);
+        t->model->ops->help(t->trainee[(me + i) % t->here].work, 0, NULL);
 }
 
 void yk__gradient(yk__trainer *t, int me, int number, const yk_view *view, const yk_batch *batch,

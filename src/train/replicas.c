@@ -153,7 +153,7 @@ static yk_status own_gradient(replica *r, const yk_batch *batch, yk_grad *out)
         return st;
     r->params = view.w;
     if (t->cluster.work)
-        t->model->ops->welcome(t->trainee[0].work, patience(r));
+        t->model->ops->welcome(t->trainee[0].work, r->rounds, patience(r));
     yk_phase_to(t->trainee[0].phases, YK_PHASE_COMPUTE);
     if (batch->n)
         yk__gradient(t, 0, t->cluster.rank, &view, batch, out);
@@ -200,7 +200,7 @@ static bool help_others(void *context)
     const yk__cluster *k = &r->t->cluster;
     bool helped = false;
     for (int i = 1; i < k->ranks; i++)
-        helped |= r->t->model->ops->help(k->work[(k->rank + i) % k->ranks], r->params);
+        helped |= r->t->model->ops->help(k->work[(k->rank + i) % k->ranks], r->rounds, r->params);
     return helped;
 }
 

@@ -337,7 +337,7 @@ static yk_status set_up(yk__trainer *t)
     }
     t->helps = t->here > 1 && t->here <= yk_cores() && t->result->staleness == 0 && t->model->ops->help;
     for (int i = 0; !st && t->helps && i < t->here; i++)
-        t->model->ops->welcome(t->trainee[i].work, 0.0);
+        t->model->ops->welcome(t->trainee[i].work, 0, 0.0);
     yk_store *whole = t->cluster.role == YK__SERVER ? t->cluster.whole : t->store; /* NULL: elsewhere */
     if (!st && t->model->ops->init && whole) {
         t->model->ops->init(t->model, yk_store_raw(whole).live.w, (uint64_t)c->seed);
