@@ -153,11 +153,25 @@ static void after_stage(yk_work *w, const yk__run *r, int stage, bool last_chunk
 
 /* ---- guests ---- */
 
-enum { ROUND = 2 }; /* shift: below it is a yk__guest */
+/* What is on the door: a yk__guest, the number of the visit, and the round. A guest that sleeps finds another number on it. */
+enum { GUEST_BITS = 3, ROUND_SHIFT = 32 };
+static const uint64_t GUEST = (1 << GUEST_BITS) - 1;
 
-static void set_guest(const yk_work *w, yk__guest state)
+static uint64_t door(const yk_work *w, yk__guest state)
 {
-    atomic_store_explicit(&w->desk->guest, w->round << ROUND | state, memory_order_release);
+    const uint32_t visit = w->visit << GUEST_BITS;
+    return w->round << ROUND_SHIFT | visit | state;
+}
+
+static void set_door(const yk_work *w, yk__guest state)
+{
+    atomic_store_explicit(&w->desk->guest, door(w, state), memory_order_release);
+}
+
+static void open_door(yk_work *w)
+{
+    w->visit++;
+    set_door(w, YK__GUEST_NONE);
 }
 
 void yk__welcome_guests(yk_work *w, uint64_t round, double patience)
@@ -171,22 +185,24 @@ void yk__welcome_guests(yk_work *w, uint64_t round, double patience)
 static void welcome(yk_work *w, yk__run *r, size_t at, int stage)
 {
     yk__desk *d = w->desk;
-    if (atomic_load_explicit(&d->guest, memory_order_acquire) != (w->round << ROUND | YK__GUEST_KNOCKS))
+    uint64_t knocks = door(w, YK__GUEST_KNOCKS);
+    if (atomic_load_explicit(&d->guest, memory_order_acquire) != knocks)
         return;
     d->at = at;
     d->stage = stage;
+    if (!atomic_compare_exchange_strong(&d->guest, &knocks, door(w, YK__GUEST_INSIDE)))
+        return; /* it has gone away */
     r->threads = 2;
     r->guest = d;
-    set_guest(w, YK__GUEST_INSIDE);
 }
 
-/* The guest has gone to the leaves, and nobody else comes in. */
+/* The guest has gone to the leaves, and nobody else comes in until the next chunk. */
 static void say_goodbye(const yk_work *w, yk__run *r)
 {
     r->threads = 1;
     r->guest = NULL;
     if (w->welcomes)
-        set_guest(w, YK__GUEST_CLOSED);
+        set_door(w, YK__GUEST_LATER);
 }
 
 static void pause_a_moment(unsigned turn)
@@ -197,15 +213,17 @@ static void pause_a_moment(unsigned turn)
         yk_relax();
 }
 
-/* Between two looks at what the other one does; false: it does nothing any more. */
+/* Between two looks at what the other one does; false: it does nothing any more. After its time is up there is one more look:
+ * it may be this one that slept. */
 static bool go_on_waiting(yk__desk *d, unsigned turn, double *until)
 {
     pause_a_moment(turn);
-    if (turn % LOOK == 0 && d->patience > 0.0) {
+    if (*until < 0.0)
+        atomic_store(&d->broken, true);
+    else if (turn % LOOK == 0 && d->patience > 0.0) {
         const double now = yk_now();
         *until = *until > 0.0 ? *until : now + d->patience;
-        if (now > *until)
-            atomic_store(&d->broken, true);
+        *until = now > *until ? -1.0 : *until;
     }
     return !atomic_load_explicit(&d->broken, memory_order_relaxed);
 }
@@ -266,8 +284,8 @@ static int do_piece(yk_work *w)
     return leaf;
 }
 
-/* The host does all that are open, and waits for what others have taken, until so many pieces are done. */
-static void do_leaves(yk_work *w, uint64_t pieces, clocks *c)
+/* The host does all that are open, and waits for what others have taken, until so many pieces are done; false: in vain. */
+static bool do_leaves(yk_work *w, uint64_t pieces, clocks *c)
 {
     yk__desk *d = w->desk;
     double until = 0.0;
@@ -276,7 +294,8 @@ static void do_leaves(yk_work *w, uint64_t pieces, clocks *c)
             c->since = yk__profile_add(c->profile, yk__slot_backward(w->net, w->leaf[leaf].layer), c->since);
     for (unsigned turn = 1; atomic_load_explicit(&d->leaves_done, memory_order_acquire) != pieces; turn++)
         if (!go_on_waiting(d, turn, &until))
-            return;
+            return false;
+    return true;
 }
 
 /* Leaves begin .. end are done. */
@@ -335,7 +354,8 @@ static void pass(yk_work *w, yk__run *r, size_t at, int stage)
             if (stage >= alone)
                 open_leaves(w, stage - back, &opened, &pieces);
             if (done < opened && (stage == stages || !w->welcomes)) { /* nobody will help: at once */
-                do_leaves(w, pieces, &c);
+                if (!do_leaves(w, pieces, &c))
+                    return;
                 after_leaves(w, r, done, opened, last_chunk, &c);
                 done = opened;
             }
@@ -351,8 +371,8 @@ static void pass(yk_work *w, yk__run *r, size_t at, int stage)
                 after_stage(w, r, stage, last_chunk, &c);
         }
         if (nleaves && w->welcomes && !last_chunk)
-            set_guest(w, YK__GUEST_NONE);
-        if (w->training && r->thread == 0)
+            open_door(w);
+        if (r->thread == 0 && w->training)
             lap(&c, &w->backward_ns);
     }
 }
@@ -363,25 +383,24 @@ void yk__pass(yk_work *w)
     w->loss = 0.0;
     w->desk->images = w->batch->n;
     if (w->welcomes && w->training)
-        set_guest(w, YK__GUEST_NONE);
+        open_door(w);
     if (w->threads > 1)
         yk_team_meet(w->team, 0);
     pass(w, &r, 0, 0);
     if (w->threads > 1)
         yk_team_meet(w->team, 0);
-    set_guest(w, YK__GUEST_CLOSED);
+    set_door(w, YK__GUEST_CLOSED);
 }
 
-bool yk__help(yk_work *w, uint64_t round, const float *params)
+/* Comes in as a second thread; false: it was not let in. */
+static bool visit(yk_work *w, uint64_t round, const float *params)
 {
     yk__desk *d = w->desk;
-    const uint64_t knocks = round << ROUND | YK__GUEST_KNOCKS;
-    uint64_t state = round << ROUND | YK__GUEST_NONE;
-    bool helped = false;
-    while (do_piece(w) >= 0)
-        helped = true;
-    if (helped || !atomic_compare_exchange_strong(&d->guest, &state, knocks))
-        return helped;
+    uint64_t none = atomic_load_explicit(&d->guest, memory_order_acquire), state;
+    const uint64_t knocks = (none & ~GUEST) | YK__GUEST_KNOCKS;
+    if ((none & GUEST) != YK__GUEST_NONE || none >> ROUND_SHIFT != (uint32_t)round ||
+        !atomic_compare_exchange_strong(&d->guest, &none, knocks))
+        return false;
     double until = 0.0;
     for (unsigned turn = 1; (state = atomic_load_explicit(&d->guest, memory_order_acquire)) == knocks;
          turn++) {
@@ -390,10 +409,11 @@ bool yk__help(yk_work *w, uint64_t round, const float *params)
             continue;
         const double now = yk_now();
         until = until > 0.0 ? until : now + d->patience;
-        if (now > until)
-            return false;
+        state = knocks;
+        if (now > until && atomic_compare_exchange_strong(&d->guest, &state, none))
+            return false; /* it knocks no longer */
     }
-    if (state != (round << ROUND | YK__GUEST_INSIDE))
+    if (state != ((none & ~GUEST) | YK__GUEST_INSIDE))
         return false;
     yk__run r = run_of(w, 1, 2, NULL);
     r.guest = d;
@@ -403,6 +423,21 @@ bool yk__help(yk_work *w, uint64_t round, const float *params)
     }
     pass(w, &r, d->at, d->stage);
     return true;
+}
+
+/* Another process has something else to do in between; a thread of this one stays until the pass is over. */
+bool yk__help(yk_work *w, uint64_t round, const float *params)
+{
+    const atomic_uint_fast64_t *guest = &w->desk->guest;
+    bool helped = false;
+    unsigned turn = 0;
+    do {
+        while (do_piece(w) >= 0)
+            helped = true;
+        helped |= visit(w, round, params);
+        pause_a_moment(++turn);
+    } while (!w->afar && (atomic_load_explicit(guest, memory_order_acquire) & GUEST) != YK__GUEST_CLOSED);
+    return helped;
 }
 
 /* ---- the worker's own threads ---- */

@@ -16,14 +16,20 @@ typedef struct {
 } yk__helper;
 
 /* Another worker that has nothing to do may take part in a pass (net_pass.c): from the next stage on, */
-typedef enum { YK__GUEST_CLOSED, YK__GUEST_NONE, YK__GUEST_KNOCKS, YK__GUEST_INSIDE } yk__guest;
+typedef enum {
+    YK__GUEST_CLOSED, /* there is no pass */
+    YK__GUEST_NONE,
+    YK__GUEST_KNOCKS,
+    YK__GUEST_INSIDE,
+    YK__GUEST_LATER /* the host is alone until the next chunk, or the end */
+} yk__guest;
 
 /* or with leaves of a chunk. */
 enum { YK__LEAF_OPEN = 16, YK__LEAF_CHUNK = 32 }; /* shifts */
 
 /* What a worker and its guests have to know of each other and of the pass. */
 typedef struct yk__desk {
-    atomic_uint_fast64_t guest; /* yk__guest, and above it the round */
+    atomic_uint_fast64_t guest; /* yk__guest, of which visit, in which round */
     size_t at;                  /* where it begins: the chunk, and the stage in it */
     int stage;
     _Alignas(YK_ALIGN) atomic_uint_fast64_t leaves; /* pieces taken; opened so far; the number of the chunk */
@@ -78,6 +84,7 @@ struct yk_work {
     float *p; /* probabilities, or NULL */
     bool training, quit, welcomes;
     uint64_t round; /* that guests are welcome in */
+    uint32_t visit; /* the door was opened so often */
     double loss;
     yk_ready_hook *ready; /* NULL: nobody wants to know */
     void *ready_context;
