@@ -454,48 +454,12 @@ static void unshare_memory(common *c)
     assert_int_equal(munmap(c->memory, c->bytes + sizeof *c->visitor), 0);
 }
 
-/* Another process, which sees activations and gradients but neither the batch nor the host's parameters. */
-static void other_processes_change_nothing(void **state)
+/* A child of this round helps again and again: the same bits. */
+static void child_changes_nothing(const char *list, uint64_t round, bool deadly, int passes)
 {
-    (void)state;
-    static const char *const lists[] = {
-        mixed, "conv 5 3x3 pad 2, maxpool 3 /2, dropout 0.4, dense 18, sigmoid, dropout, dense 3"};
-    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
-        fixture f;
-        common c;
-        make(&f, lists[k], small, 47, YK_ROWS_U8, 1);
-        const double loss = loss_of(&f);
-        const size_t size = f.model->nparams * sizeof(float);
-        float *alone = malloc(size);
-        assert_non_null(alone);
-        memcpy(alone, f.grad.dense, size);
-        share(&f, &c);
-        f.model->ops->welcome(f.work, 7, 30.0);
-        const pid_t child = send_child(&f, &c, 7, false);
-        for (int i = 0; i < 30 || (i < 100000 && atomic_load(&c.visitor->helped) < 5); i++) {
-            assert_true(loss_of(&f) == loss);
-            assert_memory_equal(f.grad.dense, alone, size);
-        }
-        assert_true(atomic_load(&c.visitor->helped) >= 5);
-        atomic_store(&c.visitor->stop, true);
-        int ended;
-        assert_int_equal(waitpid(child, &ended, 0), child);
-        assert_int_equal(ended, 0);
-        assert_false(f.model->ops->deserted(f.work));
-        free(alone);
-        unmake(&f);
-        unshare_memory(&c);
-    }
-}
-
-/* One that was held up in the round before: its parameters are not those of this pass, and are not looked at. What needs no
- * parameters it may do. */
-static void guests_that_come_late(void **state)
-{
-    (void)state;
     fixture f;
     common c;
-    make(&f, mixed, small, 47, YK_ROWS_U8, 1);
+    make(&f, list, small, 47, YK_ROWS_U8, 1);
     const double loss = loss_of(&f);
     const size_t size = f.model->nparams * sizeof(float);
     float *alone = malloc(size);
@@ -503,8 +467,8 @@ static void guests_that_come_late(void **state)
     memcpy(alone, f.grad.dense, size);
     share(&f, &c);
     f.model->ops->welcome(f.work, 7, 30.0);
-    const pid_t child = send_child(&f, &c, 6, true);
-    for (int i = 0; i < 200 || (i < 100000 && atomic_load(&c.visitor->helped) < 5); i++) {
+    const pid_t child = send_child(&f, &c, round, deadly);
+    for (int i = 0; i < passes || (i < 100000 && atomic_load(&c.visitor->helped) < 5); i++) {
         assert_true(loss_of(&f) == loss);
         assert_memory_equal(f.grad.dense, alone, size);
     }
@@ -513,9 +477,27 @@ static void guests_that_come_late(void **state)
     int ended;
     assert_int_equal(waitpid(child, &ended, 0), child);
     assert_int_equal(ended, 0);
+    assert_false(f.model->ops->deserted(f.work));
     free(alone);
     unmake(&f);
     unshare_memory(&c);
+}
+
+/* Another process, which sees activations and gradients but neither the batch nor the host's parameters. */
+static void other_processes_change_nothing(void **state)
+{
+    (void)state;
+    child_changes_nothing(mixed, 7, false, 30);
+    child_changes_nothing("conv 5 3x3 pad 2, maxpool 3 /2, dropout 0.4, dense 18, sigmoid, dropout, dense 3",
+                          7, false, 30);
+}
+
+/* One that was held up in the round before: its parameters are not those of this pass, and are not looked at (it would die).
+ * What needs no parameters it may do. */
+static void guests_that_come_late(void **state)
+{
+    (void)state;
+    child_changes_nothing(mixed, 6, true, 200);
 }
 
 /* A guest that dies in the middle of a pass: the host does not wait for ever. */

@@ -15,7 +15,7 @@ typedef struct {
     pthread_t thread;
 } yk__helper;
 
-/* Another worker that has nothing to do may take part in a pass (net_pass.c): from the next stage on, */
+/* Another worker that has nothing to do may take part in a pass, from the next stage on or with leaves (net_pass.c). */
 typedef enum {
     YK__GUEST_CLOSED, /* there is no pass */
     YK__GUEST_NONE,
@@ -24,8 +24,7 @@ typedef enum {
     YK__GUEST_LATER /* the host is alone until the next chunk, or the end */
 } yk__guest;
 
-/* or with leaves of a chunk. */
-enum { YK__LEAF_OPEN = 16, YK__LEAF_CHUNK = 32 }; /* shifts */
+enum { YK__LEAF_OPEN = 16, YK__LEAF_CHUNK = 32 }; /* shifts in yk__desk.leaves */
 
 /* What a worker and its guests have to know of each other and of the pass. */
 typedef struct yk__desk {
