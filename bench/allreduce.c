@@ -16,7 +16,7 @@ int main(void)
     yk_comm *c;
     yk_exchange *x;
     float *a = yk_alloc(FLOATS, sizeof *a, "a gradient"), *b = yk_alloc(FLOATS, sizeof *b, "a gradient");
-    if (!a || !b || yk_comm_start(YK_COMM_SINGLE, &c) || yk_exchange_create(c, FLOATS, false, &x)) {
+    if (!a || !b || yk_comm_start(YK_COMM_SINGLE, NULL, &c) || yk_exchange_create(c, FLOATS, false, &x)) {
         fprintf(stderr, "%s\n", yk_error());
         return 1;
     }

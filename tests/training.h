@@ -78,7 +78,7 @@ static inline yk_status train(const char *options, int stop_signal, yk_result *o
         assert_int_equal(yk_config_set(&c, "out", "none"), YK_OK);
     set_all(&c, options);
     int aside = divert_stderr();
-    yk_status st = yk_train(&c, &stop, yk_now(), out);
+    yk_status st = yk_train(&c, &(yk_train_host){.stop = &stop, .started = yk_now()}, out);
     restore_stderr(aside);
     yk_config_fini(&c);
     if (st) /* why is in yk_error() */

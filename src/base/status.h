@@ -24,7 +24,8 @@
     X(YK_EUSAGE, 2, "the command line or the configuration is wrong")                                        \
     X(YK_EDATA, 3, "the data is bad")                                                                        \
     X(YK_ESYSTEM, 4, "the system failed us")                                                                 \
-    X(YK_ESTOP, 1, "another worker stopped the run")
+    X(YK_ESTOP, 1, "another worker stopped the run")                                                         \
+    X(YK_EINTERRUPTED, 0, "stopped by a signal before training began")
 
 typedef enum {
 #define YK_STATUS_ENUM(name, code, text) name,

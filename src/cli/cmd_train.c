@@ -238,8 +238,9 @@ static int leave(yk_config *config, yk_result *result, yk_status st)
     yk_comm *comm = result->comm;
     const int code = yk_cli_exit(comm ? yk_comm_explain(comm, st) : st);
     /* a job that goes on without this worker is not told that it failed */
-    const bool others_go_on = result->dispensable && (st == YK_ELOST || st == YK_ESTOP);
-    if (comm && others_go_on)
+    const bool others_go_on =
+        result->dispensable && (st == YK_ELOST || st == YK_ESTOP || st == YK_EINTERRUPTED);
+    if (comm && others_go_on && st != YK_EINTERRUPTED)
         yk_whisper_lost();
     if (comm && !others_go_on && (st || yk_comm_rank(comm) == 0))
         yk_whisper_ended(st);
@@ -254,6 +255,15 @@ static int leave(yk_config *config, yk_result *result, yk_status st)
         _exit(code);
     }
     return code;
+}
+
+/* Called by a thread, before training, where the main thread is stuck or busy (comm/startup.h). */
+static void end_process(yk_status st)
+{
+    const int code = yk_cli_exit(st);
+    yk_whisper_ended(st);
+    fflush(NULL);
+    _exit(code);
 }
 
 int yk_cmd_train(int argc, char **argv)
@@ -275,7 +285,6 @@ int yk_cmd_train(int argc, char **argv)
     char name[] = "yoke train";
     argv[0] = name;
     argp_parse(&argp, argc, argv, 0, NULL, &a);
-    yk_train_begun = yk_whisper_begun;
     yk_result result = {0};
     yk_status st = configure(&a);
     if (!st && yk_launch_wanted(&config) && !config.join)
@@ -289,7 +298,9 @@ int yk_cmd_train(int argc, char **argv)
     }
     if (!st) {
         yk_log_quiet(config.quiet);
-        st = yk_train(&config, &yk_cli_stop, yk_cli_started, &result);
+        yk_whisper_follow_launcher();
+        const yk_train_host host = {&yk_cli_stop, yk_cli_started, yk_whisper_stage, end_process};
+        st = yk_train(&config, &host, &result);
     }
     if (!st && result.chief)
         st = tell(&config, &result);

@@ -5,11 +5,16 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static const char prefix[] = "yoke-";
@@ -69,13 +74,22 @@ static int lock_folder(const char *path)
     return fd;
 }
 
-/* Shared memory, where there is some. */
-yk_status yk_job_folder_make(char *path, size_t size, int *lock_out)
+/* Open MPI's files of a job with n processes take some 8 + 4 n MB; processes that find no room there crash or hang. */
+static bool has_room(const char *base, int64_t processes)
+{
+    struct statvfs fs;
+    const uint64_t wanted = (16 + 8 * (uint64_t)processes) << 20;
+    return statvfs(base, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize >= wanted;
+}
+
+yk_status yk_job_folder_make(int64_t processes, char *path, size_t size, int *lock_out)
 {
     const char *other = getenv("TMPDIR"), *base[] = {"/dev/shm", other && *other ? other : "/tmp"};
     *lock_out = -1;
     for (int i = 0; i < 2; i++) {
         remove_stale(base[i]);
+        if (i == 0 && !has_room(base[i], processes))
+            continue;
         snprintf(path, size, "%s/%sXXXXXX", base[i], prefix);
         if (mkdtemp(path)) {
             *lock_out = lock_folder(path);
@@ -92,4 +106,30 @@ void yk_job_folder_remove(const char *path, int lock)
     remove_all(path);
     if (lock >= 0)
         close(lock);
+}
+
+/* The launcher holds the lock for as long as it lives. */
+static void *wait_for_lock(void *fd)
+{
+    while (flock((int)(intptr_t)fd, LOCK_SH) && errno == EINTR)
+        ;
+    _exit(1);
+}
+
+void yk_job_folder_watch(const char *path)
+{
+    char lock[PATH_MAX + 16];
+    pthread_t thread;
+    sigset_t all, before; /* signals are for the main thread */
+    snprintf(lock, sizeof lock, "%s/lock", path);
+    const int fd = open(lock, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    if (pthread_create(&thread, NULL, wait_for_lock, (void *)(intptr_t)fd))
+        close(fd);
+    else
+        pthread_detach(thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }

@@ -2,7 +2,7 @@
  *
  *     char path[PATH_MAX];
  *     int lock;
- *     st = yk_job_folder_make(path, sizeof path, &lock);      // /dev/shm/yoke-XXXXXX
+ *     st = yk_job_folder_make(4, path, sizeof path, &lock);   // /dev/shm/yoke-XXXXXX, for 4 processes
  *     ...
  *     yk_job_folder_remove(path, lock);
  *
@@ -15,8 +15,14 @@
 
 #include "base/status.h"
 #include <stddef.h>
+#include <stdint.h>
 
-yk_status yk_job_folder_make(char *path, size_t size, int *lock_out);
+/* In shared memory where that has room for so many processes, else in TMPDIR. */
+yk_status yk_job_folder_make(int64_t processes, char *path, size_t size, int *lock_out);
 void yk_job_folder_remove(const char *path, int lock);
+
+/* In a process of the job: ends it when the launcher has died and left this folder. Another machine's folder is not here,
+ * and nothing is watched then: mpirun's daemons there end their processes. */
+void yk_job_folder_watch(const char *path);
 
 #endif

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -44,13 +45,21 @@ bool yk_launch_wanted(const yk_config *c)
 
 /* ---- mpirun ---- */
 
+/* In a child, after the fork: it ends when its launcher does, however that ends. */
+static void follow_launcher(pid_t launcher)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != launcher)
+        _exit(127);
+}
+
 /* In the child, after the fork. */
 static void become_mpirun(const yk_words *w, const char *folder, int out, int err)
 {
     const int null = open("/dev/null", O_RDONLY);
     if (dup2(null, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0)
         _exit(127);
-    setpgid(0, 0);
     setenv("TMPDIR", folder, 1); /* of mpirun itself; daemons elsewhere have their own */
     for (int s = 1; s < NSIG; s++)
         signal(s, SIG_DFL);
@@ -71,9 +80,11 @@ static pid_t start(const yk_words *w, const char *folder, yk_overheard *o)
         close(out[1]);
         return -1;
     }
-    const pid_t pid = fork();
-    if (pid == 0)
+    const pid_t launcher = getpid(), pid = fork();
+    if (pid == 0) {
+        follow_launcher(launcher);
         become_mpirun(w, folder, out[1], err[1]);
+    }
     close(out[1]);
     close(err[1]);
     fcntl(out[0], F_SETFL, O_NONBLOCK);
@@ -101,34 +112,73 @@ static bool has_ended(const yk_overheard *o, const char *ended, yk_ended *out)
     return there || o->ended >= 0;
 }
 
+/* How an attempt is going, as its launcher sees it. Times are 0 until that has happened. */
+typedef struct {
+    pid_t pid;    /* of mpirun, and of its process group */
+    double limit; /* seconds without a sign of life, before training and after a signal */
+    double asked; /* when a signal came, and was passed on */
+    double told;  /* when it was passed on last; mpirun may lose it */
+    double over;  /* when the ranks were through */
+    double ends;  /* when we began to end mpirun itself */
+    bool hangs;   /* it was ended because nothing was heard of it */
+} watchdog;
+
+/* One signal ends a job: all ranks save and end, and where they do not, mpirun is ended. */
+static bool ignores_signal(const watchdog *v, const yk_overheard *o, double now)
+{
+    static const double start_grace = 1.0; /* nothing to save yet */
+    if (v->asked == 0.0 || (o->training && o->saving))
+        return false;
+    const double since = o->heard_at > v->asked && o->training ? o->heard_at : v->asked;
+    return now - since > (o->training ? v->limit : start_grace);
+}
+
+/* The ranks end by themselves after the limit, with a reason; they go first. */
+static bool never_starts(const watchdog *v, const yk_overheard *o, double now)
+{
+    static const double margin = 5.0;
+    return !o->training && now - o->heard_at > v->limit + margin;
+}
+
+/* mpirun is asked to end, and killed if it does not: it may wait for a host that is gone or was stopped. */
+static void end_mpirun(watchdog *v, bool ask, double now)
+{
+    static const double patience = 1.0;
+    if (v->ends == 0.0) {
+        v->ends = now;
+        kill(ask ? v->pid : -v->pid,
+             ask ? SIGTERM : SIGKILL); /* SIGTERM: it tells its daemons, and cleans up */
+    } else if (now - v->ends > patience) {
+        kill(-v->pid, SIGKILL);
+    }
+}
+
 /* Until it has ended, passing signals on; its wait status. */
-static int stand_by(pid_t pid, yk_overheard *o, const char *ended)
+static int stand_by(watchdog *v, yk_overheard *o, const char *ended)
 {
     int status = 0;
-    bool asked = false;
-    double told = 0.0; /* when we passed the signal on; mpirun may lose it */
-    double over = 0.0; /* when we knew that the ranks are through */
-    while (waitpid(pid, &status, WNOHANG) == 0) {
+    o->heard_at = yk_now();
+    while (waitpid(v->pid, &status, WNOHANG) == 0) {
         yk_ended how = {0};
         yk_overhear(o);
-        if (has_ended(o, ended, &how) && over == 0.0)
-            over = yk_now();
-        if (yk_cli_stop && over == 0.0 && yk_now() - told > 1.0) {
-            told = yk_now();
-            kill(pid, SIGUSR1); /* mpirun hands it to all ranks at once: they save and end */
+        const double now = yk_now();
+        if (has_ended(o, ended, &how) && v->over == 0.0)
+            v->over = now;
+        if (yk_cli_stop && v->over == 0.0 && now - v->told > 1.0) {
+            v->told = now;
+            v->asked = v->asked > 0.0 ? v->asked : now;
+            kill(v->pid, SIGUSR1); /* mpirun hands it to all ranks at once: they save and end */
         }
         if (yk_cli_stop_again)
-            kill(-pid, SIGKILL);
-        const double hangs = over > 0.0 ? yk_now() - over : 0.0; /* on a host that is gone or was stopped */
-        if (hangs > grace && !asked && how.status == YK_OK) {    /* one that is aborting would be loud */
-            asked = true;
-            kill(pid, SIGTERM); /* it tells its daemons, and cleans up */
-        }
-        if (hangs > grace + (asked ? 2.0 : 0.0))
-            kill(-pid, SIGKILL);
-        yk_overhear_wait(o, yk_cli_stop || over > 0.0 ? 0.01 : 0.1);
+            kill(-v->pid, SIGKILL);
+        v->hangs |= v->over == 0.0 && never_starts(v, o, now);
+        if (v->over > 0.0 && now - v->over > grace)
+            end_mpirun(v, how.status == YK_OK, now); /* one that is aborting would be loud */
+        else if (v->over == 0.0 && (v->hangs || ignores_signal(v, o, now)))
+            end_mpirun(v, true, now);
+        yk_overhear_wait(o, yk_cli_stop || v->over > 0.0 ? 0.01 : 0.1);
     }
-    kill(-pid, SIGKILL); /* nobody is left behind */
+    kill(-v->pid, SIGKILL); /* nobody is left behind */
     return status;
 }
 
@@ -140,23 +190,42 @@ typedef struct {
     const char *why; /* it is started again */
 } outcome;
 
+static outcome stopped_early(void)
+{
+    yk_note("stopped by a signal before training began");
+    return (outcome){false, 0, ""};
+}
+
 /* Its processes have told how it ended. */
 static outcome judge_told(const yk_overheard *heard, const yk_ended *how)
 {
     const bool lost = how->status == YK_ELOST || how->status == YK_ESTOP;
+    if (how->status == YK_EINTERRUPTED)
+        return stopped_early();
     if (heard->ended < 0 && *how->error) /* mpirun was gone before it brought their last words */
         yk_report_error(how->error);
     return (outcome){lost, yk_status_exit(how->status), "a process was lost"};
 }
 
 /* They have not: rank 0 never came to its end, whatever mpirun says. */
-static outcome judge_untold(int wait_status, const yk_overheard *heard, bool begun)
+static outcome judge_untold(int wait_status, const yk_overheard *heard, const watchdog *v, bool begun)
 {
+    char text[400];
     const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
-    if (code == 127 || (code == 0 && !heard->begun))
-        return (outcome){false, code ? 4 : 0, ""};
-    if (!begun) { /* no attempt ever did: the next one would not either */
-        char text[320];
+    if (yk_cli_stop && !heard->training)
+        return stopped_early();
+    if (v->hangs) {
+        snprintf(text, sizeof text,
+                 "the job did not start: nothing was heard from it for %.0f s; jobs that start slowly need a "
+                 "larger "
+                 "--deadline (the limit is 8 times it)",
+                 v->limit);
+        yk_report_error(text);
+        return (outcome){true, 1, "it did not start"};
+    }
+    if (code == 127)
+        return (outcome){false, 4, ""};
+    if (!begun && !*heard->died && !WIFSIGNALED(wait_status)) { /* the next attempt would fail as well */
         snprintf(
             text, sizeof text,
             "mpirun could not start the job (status %d); can every host be reached (--hosts, --hostfile, "
@@ -205,12 +274,13 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
         return (outcome){false, yk_cli_exit(yk_fail(YK_ESYSTEM, "cannot start mpirun: %s", strerror(errno))),
                          ""};
     const time_t since = time(NULL);
-    const int status = stand_by(pid, &heard, j->ended);
+    watchdog v = {.pid = pid, .limit = yk_config_start_limit(j->config)};
+    const int status = stand_by(&v, &heard, j->ended);
     const yk_status passed_on = yk_overhear_end(&heard);
     *begun |= heard.begun;
     yk_ended how = {.error = ""};
-    outcome o =
-        has_ended(&heard, j->ended, &how) ? judge_told(&heard, &how) : judge_untold(status, &heard, *begun);
+    outcome o = has_ended(&heard, j->ended, &how) ? judge_told(&heard, &how)
+                                                  : judge_untold(status, &heard, &v, *begun);
     if (o.exit && *heard.died) {
         snprintf(text, sizeof text, "the job was lost: %s", heard.died);
         yk_report_error(text);
@@ -229,10 +299,9 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
 static pid_t start_names(const char *path, const char *folder)
 {
     unlink(path);
-    const pid_t pid = fork();
+    const pid_t launcher = getpid(), pid = fork();
     if (pid == 0) {
-        setpgid(0, 0);
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        follow_launcher(launcher);
         const int null = open("/dev/null", O_RDWR);
         for (int fd = 0; null >= 0 && fd < 3; fd++)
             dup2(null, fd);
@@ -282,12 +351,34 @@ static void set_environment(void)
     }
 }
 
+/* mpirun needs some 25 + 3 n files for n processes, and hangs where it may not have as many. */
+static yk_status allow_open_files(int64_t processes)
+{
+    struct rlimit files;
+    const rlim_t wanted = 64 + 8 * (rlim_t)processes;
+    if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= wanted)
+        return YK_OK;
+    if (files.rlim_max < wanted)
+        return yk_fail(
+            YK_ESYSTEM,
+            "a job of %lld processes needs %llu open files, but the limit is %llu; raise it with ulimit -n",
+            (long long)processes, (unsigned long long)wanted, (unsigned long long)files.rlim_max);
+    files.rlim_cur = wanted;
+    setrlimit(RLIMIT_NOFILE, &files);
+    return YK_OK;
+}
+
 static yk_status prepare(job *j, int argc, char **argv)
 {
     const yk_config *c = j->config;
     const bool joinable =
         yk_job_survives(c) && !c->quorum && !c->join && strcmp(j->out, "none") && yk_comm_is_open_mpi();
-    yk_status st = yk_job_folder_make(j->folder, sizeof j->folder, &j->folder_lock);
+    int64_t n;
+    yk_status st = yk_job_processes(c, &n);
+    if (!st)
+        st = allow_open_files(n);
+    if (!st)
+        st = yk_job_folder_make(n, j->folder, sizeof j->folder, &j->folder_lock);
     if (!st)
         st = yk_ended_make(j->folder, j->ended, sizeof j->ended);
     if (!st && c->hostfile && access(c->hostfile, R_OK))

@@ -29,7 +29,9 @@ static const char help[] =
 
 int yk_cli_exit(yk_status status)
 {
-    if (status)
+    if (status == YK_EINTERRUPTED && !getenv("YK_ENDED")) /* else the launcher says so */
+        yk_note("%s", yk_error());
+    else if (status && status != YK_EINTERRUPTED)
         yk_report_error(*yk_error() ? yk_error() : yk_status_text(status));
     return yk_status_exit(status);
 }

@@ -70,8 +70,7 @@ static yk_status count_hosts(const char *hosts, int64_t *out)
     return *out ? YK_OK : yk_fail(YK_EUSAGE, "--hosts is empty");
 }
 
-/* How many processes; 0: mpirun knows, from a hostfile. */
-static yk_status count_processes(const yk_config *c, int64_t *out)
+yk_status yk_job_processes(const yk_config *c, int64_t *out)
 {
     *out = c->join ? 1 : c->launch;
     if (!c->hosts)
@@ -129,7 +128,7 @@ static void add_open_mpi(const yk_config *c, const yk_job_places *places, yk_wor
 static yk_status add_mpirun(const yk_config *c, const yk_job_places *places, yk_words *w)
 {
     int64_t n;
-    yk_status st = count_processes(c, &n);
+    yk_status st = yk_job_processes(c, &n);
     if (st)
         return st;
     add(w, getenv("YK_MPIRUN") ? getenv("YK_MPIRUN") : YK_MPIRUN_DEFAULT);

@@ -31,6 +31,9 @@ typedef struct {
 yk_status yk_job_words(const yk_config *c, int argc, char **argv, const yk_job_places *places, yk_words *out);
 void yk_words_fini(yk_words *w);
 
+/* How many processes; 0: mpirun knows, from a hostfile. */
+yk_status yk_job_processes(const yk_config *c, int64_t *out);
+
 /* Whether the job goes on without a worker that is lost. */
 bool yk_job_survives(const yk_config *c);
 

@@ -1,5 +1,6 @@
 #include "cli/overhear.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include <errno.h>
 #include <poll.h>
@@ -48,6 +49,14 @@ static void end_block(yk_overheard *o)
     o->nblock = 0;
 }
 
+static bool is_dashes(const char *line, size_t n)
+{
+    size_t dashes = 0;
+    while (dashes < n && line[dashes] == '-')
+        dashes++;
+    return n > 40 && dashes >= n - 1;
+}
+
 static void take_line(yk_overheard *o, const char *line, size_t n)
 {
     /* meant for Open MPI's authors */
@@ -60,6 +69,9 @@ static void take_line(yk_overheard *o, const char *line, size_t n)
                                         NULL};
     if (line[0] == '\001') { /* whisper.h: said to the launcher alone */
         o->begun |= sscanf(line + 1, "begun %d", &o->workers) == 1;
+        o->training |= strncmp(line + 1, "training", 8) == 0;
+        o->saving |= strncmp(line + 1, "saving", 6) == 0;
+        o->saving &= strncmp(line + 1, "saved", 5) != 0;
         o->lost += strncmp(line + 1, "lost", 4) == 0;
         if (o->ended < 0 && o->workers && o->lost >= o->workers)
             o->ended = YK_ELOST;
@@ -67,7 +79,7 @@ static void take_line(yk_overheard *o, const char *line, size_t n)
             sscanf(line + 1, "ended %d", &o->ended);
         return;
     }
-    if (n > 40 && strspn(line, "-") >= n - 1) {
+    if (is_dashes(line, n)) {
         if (o->in_block)
             end_block(o);
         o->in_block = !o->in_block;
@@ -98,6 +110,7 @@ void yk_overhear(yk_overheard *o)
     ssize_t got;
     take_results(o);
     while ((got = read(o->from, o->text + o->n, sizeof o->text - 1 - o->n)) > 0) {
+        o->heard_at = yk_now();
         o->n += (size_t)got;
         o->text[o->n] = '\0';
         for (char *end; (end = memchr(o->text, '\n', o->n));) {
@@ -130,14 +143,30 @@ void yk_overhear_wait(yk_overheard *o, double seconds)
     }
 }
 
+/* The results, and only these: mpirun may have written to stdout, too. */
+static bool pass_results(yk_overheard *o)
+{
+    bool ok = true;
+    for (size_t at = 0, n; at < o->nsaid; at += n) {
+        const char *line = o->said + at, *end = memchr(line, '\n', o->nsaid - at);
+        n = end ? (size_t)(end + 1 - line) : o->nsaid - at;
+        if (o->in_block || is_dashes(line, n))
+            take_line(o, line, n);
+        else
+            ok &= fwrite(line, 1, n, stdout) == n;
+    }
+    return fflush(stdout) == 0 && ok;
+}
+
 yk_status yk_overhear_end(yk_overheard *o)
 {
     yk_overhear(o);
     if (o->in_block) /* it was ended in the middle of what it had to say */
         end_block(o);
+    o->in_block = false;
     fwrite(o->text, 1, o->n, stderr);
+    const bool ok = pass_results(o);
     fflush(stderr);
-    const bool ok = (!o->nsaid || fwrite(o->said, 1, o->nsaid, stdout) == o->nsaid) && fflush(stdout) == 0;
     const int why = errno;
     free(o->said);
     close(o->from);

@@ -1,8 +1,11 @@
 #include "cli/whisper.h"
 
 #include "base/log.h"
+#include "cli/job_folder.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,9 +26,22 @@ static void whisper(const char *format, ...)
         return; /* nobody listens any more, and nobody is left to tell */
 }
 
-void yk_whisper_begun(int workers)
+void yk_whisper_stage(yk_train_stage stage, int workers)
 {
-    whisper("\001begun %d\n", workers);
+    static const char *const name[] = {[YK_STAGE_ALIVE] = "alive",
+                                       [YK_STAGE_BEGUN] = "begun",
+                                       [YK_STAGE_TRAINING] = "training",
+                                       [YK_STAGE_SAVING] = "saving",
+                                       [YK_STAGE_SAVED] = "saved"};
+    whisper("\001%s %d\n", name[stage], workers);
+}
+
+void yk_whisper_follow_launcher(void)
+{
+    char path[PATH_MAX];
+    const char *ended = getenv("YK_ENDED");
+    if (ended && snprintf(path, sizeof path, "%s", ended) < (int)sizeof path)
+        yk_job_folder_watch(dirname(path));
 }
 
 void yk_whisper_lost(void)

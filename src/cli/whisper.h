@@ -1,7 +1,10 @@
 /* What the processes of a job tell their launcher alone.
  *
  *     a process                                              the launcher
- *     yk_whisper_begun(3)     \001begun 3\n    on stderr     yk_overheard.begun, .workers
+ *     yk_whisper_stage(...)   \001alive 0\n    on stderr     yk_overheard.heard_at
+ *                             \001begun 3\n                  .begun, .workers
+ *                             \001training 3\n               .training
+ *                             \001saving 3\n, \001saved 3\n  .saving
  *     yk_whisper_lost()       \001lost\n       on stderr     .lost
  *     yk_whisper_ended(st)    \001ended 2\n    on stderr     .ended
  *                             "2 rank 3 has died\n", a file  yk_ended_read()
@@ -15,11 +18,15 @@
 #define YK_CLI_WHISPER_H
 
 #include "base/status.h"
+#include "train/train.h"
 #include <stdbool.h>
 #include <stddef.h>
 
-/* In rank 0: the processes have found each other. */
-void yk_whisper_begun(int workers);
+/* How far it is (train.h). */
+void yk_whisper_stage(yk_train_stage stage, int workers);
+
+/* In a process of a job: it ends when its launcher dies (job_folder.h). */
+void yk_whisper_follow_launcher(void);
 
 /* In a worker that the job can do without: it is gone. When all of them are, the launcher ends the rest. */
 void yk_whisper_lost(void);

@@ -1,7 +1,7 @@
 /* Messages between the processes of a job: the only place that knows MPI.
  *
  *     if (yk_comm_expected() > 0)                        // a launcher started us
- *         st = yk_comm_start(YK_COMM_SINGLE, &c);
+ *         st = yk_comm_start(YK_COMM_SINGLE, NULL, &c);
  *     yk_op op;
  *     st = yk_comm_send(c, 1, YK_TAG_STEP, YK_FOR_PUSH, buf, n, &op);    // never blocks; buf stays ours until done
  *     st = yk_comm_wait(c, &op, 1, 8.0, "the gradient"); // polls, yields the core, has a deadline, names who is missing
@@ -21,7 +21,7 @@
 #define YK_COMM_COMM_H
 
 #include "base/status.h"
-#include <signal.h>
+#include "comm/startup.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -54,8 +54,15 @@ int yk_comm_expected(void);
 
 bool yk_comm_is_open_mpi(void); /* else MPICH, or one of its kind */
 
-/* A world of one where the environment speaks of more is an error: the launcher belongs to another MPI. */
-yk_status yk_comm_start(yk_comm_kind kind, yk_comm **out);
+/* A world of one where the environment speaks of more is an error: the launcher belongs to another MPI.
+ *
+ * With a `startup` (borrowed; may be NULL), and until yk_comm_ready(), processes send heartbeats to each other. A wait then
+ * ends when the peer that it waits for has been silent for the limit, however long the wait takes, or when a signal came
+ * (YK_EINTERRUPTED). */
+yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out);
+
+/* All processes: training begins. From here on waits have the deadlines that they are given. */
+yk_status yk_comm_ready(yk_comm *c);
 
 /* Not `clean`: somebody is gone, and a farewell to all would not end. */
 void yk_comm_stop(yk_comm *c, bool clean);                            /* NULL is fine */
@@ -83,10 +90,6 @@ yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out);
 
 /* Whether a message waits to be received, from `peer` or anybody of the job, and how long it is. */
 yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *peer_out, size_t *bytes_out);
-
-/* While this is not NULL and becomes non-zero, waits end with YK_ESTOP: for the time before training, when a signal has
- * nothing to save. */
-void yk_comm_heed(yk_comm *c, const volatile sig_atomic_t *stop);
 
 /* Whether all processes of the job are on this machine, and MPI was not told to use a network all the same. */
 bool yk_comm_together(const yk_comm *c);

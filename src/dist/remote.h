@@ -30,6 +30,7 @@
 #include "comm/comm.h"
 #include "dist/dealer.h"
 #include "watch/phase.h"
+#include <signal.h>
 
 typedef struct yk_remote yk_remote;
 
@@ -44,6 +45,8 @@ typedef struct {
     double silence;    /* seconds without a word from a server after which it is given up */
     double alive;      /* seconds after which servers should hear from us that we are alive */
     yk_phases *phases; /* borrowed; NULL: nobody measures */
+    const volatile sig_atomic_t
+        *leave; /* of a worker that joined: non-zero when it shall leave; NULL: never */
 } yk_remote_config;
 
 /* What the servers said with the last answer. */
@@ -93,6 +96,10 @@ yk_status yk_remote_deal(yk_remote *r, bool wait, yk_run *out);
 /* Takes what has arrived; for long computations, now and then. */
 yk_status yk_remote_poll(yk_remote *r);
 
+/* Whether this worker was told to leave the job that it joined: it ends its step, and says so with yk_remote_bye(). */
+bool yk_remote_leaves(const yk_remote *r);
+
+/* The leave message: nothing more comes from this worker, and what it was given and has not trained on goes to others. */
 yk_status yk_remote_bye(yk_remote *r);
 
 #endif

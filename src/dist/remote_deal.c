@@ -60,13 +60,18 @@ yk_status yk_remote_deal(yk_remote *r, bool wait, yk_run *out)
             *out = r->dealt;
             return ask_deal(r, false); /* one ahead */
         }
-        if (!r->deal_later || !wait)
+        if (!r->deal_later || !wait || yk_remote_leaves(r))
             break;
         r->deal_here = false;
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     }
     r->deal_here = !r->deal_later; /* the end stays the end */
     return YK_OK;
+}
+
+bool yk_remote_leaves(const yk_remote *r)
+{
+    return r->config.leave && *r->config.leave;
 }
 
 yk_status yk_remote_bye(yk_remote *r)

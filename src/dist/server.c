@@ -181,6 +181,8 @@ static yk_status handle(yk_server *s, yk__client *c)
         c->bye = true;
         c->here = false;
         s->here--;
+        if (c->joined && s->chief && !s->stopping && s->config.dealer && !yk_dealer_over(s->config.dealer))
+            yk_note("a worker that had joined has left: %d train now", s->here);
         return s->config.dealer ? yk_dealer_return(s->config.dealer, c->peer, &(uint64_t){0}) : YK_OK;
     default:
         return yk_fail(YK_ELOST, "rank %d sent a message of a kind that does not exist", c->peer);

@@ -11,15 +11,21 @@
 struct yk__door {
     pthread_mutex_t lock;
     yk_comm *comm;
-    char *port;
+    char name[32], *port;
     uint64_t identity;
     void *waiting[16];
     int n;
 };
 
+/* All of it in a thread: where the name server has died, MPI_Publish_name does not return, and the job runs as well
+ * without others that could join. */
 static void *accept_all(void *context)
 {
     struct yk__door *d = context;
+    if (yk_comm_open(d->comm, d->name, &d->port)) {
+        yk_warn("%s; nobody can join this job", yk_error());
+        return NULL;
+    }
     for (;;) {
         void *handle;
         if (yk_comm_accept(d->comm, d->port, &handle)) {
@@ -35,7 +41,6 @@ static void *accept_all(void *context)
 
 yk_status yk_server_open(yk_server *s, uint64_t identity)
 {
-    char name[32];
     pthread_t thread;
     struct yk__door *d = calloc(1, sizeof *d);
     if (!d)
@@ -43,14 +48,12 @@ yk_status yk_server_open(yk_server *s, uint64_t identity)
     pthread_mutex_init(&d->lock, NULL);
     d->comm = s->config.comm;
     d->identity = identity;
-    snprintf(name, sizeof name, "yoke-server-%d", s->me);
-    yk_status st = yk_comm_open(d->comm, name, &d->port);
-    if (!st && pthread_create(&thread, NULL, accept_all, d))
-        st = yk_fail(YK_ESYSTEM, "no thread for workers that join");
-    if (!st)
-        pthread_detach(thread);
+    snprintf(d->name, sizeof d->name, "yoke-server-%d", s->me);
     s->door = d;
-    return st;
+    if (pthread_create(&thread, NULL, accept_all, d))
+        return yk_fail(YK_ESYSTEM, "cannot start a thread for workers that join");
+    pthread_detach(thread);
+    return YK_OK;
 }
 
 yk_status yk__let_in(yk_server *s)

@@ -9,8 +9,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-void (*yk_train_begun)(int workers);
-
 /* ---- roles ---- */
 
 /* What a launcher's option promised. */
@@ -117,6 +115,31 @@ static yk_status find_servers(yk__trainer *t)
     return st;
 }
 
+void yk__stage(const yk__trainer *t, yk_train_stage stage)
+{
+    if (t->cluster.comm && t->cluster.rank == 0 && t->host->stage)
+        t->host->stage(stage, t->workers);
+}
+
+static void alive(void *trainer)
+{
+    const yk__trainer *t = trainer;
+    t->host->stage(YK_STAGE_ALIVE, 0);
+}
+
+static yk_status begin_startup(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* when mpirun dies nobody stays behind */
+    k->start_limit = yk_config_start_limit(t->config);
+    const yk_startup_config config = {.limit = k->start_limit,
+                                      .stop = t->stop,
+                                      .alive = t->host->stage ? alive : NULL,
+                                      .context = t,
+                                      .end_process = t->host->end_process};
+    return yk_startup_begin(&config, &k->startup);
+}
+
 yk_status yk__cluster_start(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
@@ -130,12 +153,12 @@ yk_status yk__cluster_start(yk__trainer *t)
                            "--launch N, --hosts, mpirun or srun");
         return YK_OK;
     }
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* when the launcher dies nobody stays behind */
-    yk_status st =
-        yk_comm_start(getenv("YK_JOINABLE") || c->join ? YK_COMM_ACCEPTS : YK_COMM_SINGLE, &k->comm);
+    yk_status st = begin_startup(t);
+    if (!st)
+        st = yk_comm_start(getenv("YK_JOINABLE") || c->join ? YK_COMM_ACCEPTS : YK_COMM_SINGLE, k->startup,
+                           &k->comm);
     if (!k->comm)
         return st;
-    yk_comm_heed(k->comm, t->stop);
     k->rank = yk_comm_rank(k->comm);
     k->ranks = yk_comm_size(k->comm);
     yk_log_rank(k->ranks > 1 ? k->rank : -1);
@@ -151,9 +174,20 @@ yk_status yk__cluster_start(yk__trainer *t)
     t->result->ranks = k->ranks;
     t->result->servers = k->servers;
     t->in_step = t->result->staleness == 0 && !c->quorum;
-    st = yk_comm_barrier(k->comm, 30.0, "all processes to start");
-    if (!st && k->rank == 0 && yk_train_begun)
-        yk_train_begun(t->workers);
+    st = yk_comm_barrier(k->comm, k->start_limit, "all processes to start");
+    if (!st)
+        yk__stage(t, YK_STAGE_BEGUN);
+    return st;
+}
+
+yk_status yk__cluster_ready(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    yk_status st = k->comm ? yk_comm_ready(k->comm) : YK_OK;
+    yk_startup_end(k->startup);
+    k->startup = NULL;
+    if (!st)
+        yk__stage(t, YK_STAGE_TRAINING);
     return st;
 }
 
@@ -188,7 +222,7 @@ static yk_status share_memory(yk__trainer *t)
         return YK_ESYSTEM;
     if (k->ranks == 1 || t->model->sparse || t->config->local_steps || each > MOST_SHARED)
         return YK_OK;
-    yk_status st = yk_memory_create(k->comm, each, YK__START_SECONDS, &k->memory);
+    yk_status st = yk_memory_create(k->comm, each, k->start_limit, &k->memory);
     if (st || !k->memory.at)
         return st;
     yk_exchange_near(k->exchange, k->memory.at, each);
@@ -222,7 +256,8 @@ yk_status yk__cluster_stores(yk__trainer *t, const yk_store_config *whole)
                               .alive = k->silence / 8.0,
                               .arrays =
                                   t->config->local_steps ? 1 + yk_optim_rule_of(t->optim.kind)->slots : 0,
-                              .phases = t->phases};
+                              .phases = t->phases,
+                              .leave = k->joined ? t->stop : NULL};
         k->copy = *whole;
         k->copy.keymap = NULL; /* a sparse copy has numbers of its own */
         if (t->model->sparse && t->model->bias_key != UINT32_MAX)
@@ -252,7 +287,7 @@ yk_status yk__cluster_stores(yk__trainer *t, const yk_store_config *whole)
                           .in_step = t->result->staleness == 0,
                           .silence = t->result->staleness ? k->silence / 2.0
                                                           : k->silence, /* then it costs less to be wrong */
-                          .first_silence = YK__START_SECONDS,
+                          .first_silence = 2.0 * k->start_limit,
                           .dealer = k->rank == 0 && k->place_kind == 2 ? &k->dealer : NULL};
     if (c.dealer)
         yk_dealer_init(&k->dealer, t->train.examples, t->epochs, t->steps, t->batch, t->workers);
@@ -274,7 +309,7 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state
         return YK_OK;
     progress all = {store != NULL,      p->step,   p->epoch,       p->examples,
                     p->period_examples, p->nplace, p->period_loss, p->seconds};
-    yk_status st = yk_comm_share(k->comm, &all, sizeof all, YK__START_SECONDS, "the checkpoint");
+    yk_status st = yk_comm_share(k->comm, &all, sizeof all, k->start_limit, "the checkpoint");
     if (st)
         return st;
     if (k->rank != 0)
@@ -287,17 +322,17 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state
                                  .nplace = all.nplace};
     if (k->rank != 0 && all.nplace && !(p->place = calloc(all.nplace, sizeof *p->place)))
         return yk_fail_memory(all.nplace * sizeof *p->place, "the place in the data");
-    if (all.nplace && (st = yk_comm_share(k->comm, p->place, all.nplace * sizeof *p->place, YK__START_SECONDS,
+    if (all.nplace && (st = yk_comm_share(k->comm, p->place, all.nplace * sizeof *p->place, k->start_limit,
                                           "the checkpoint")))
         return st;
     if (k->role == YK__REPLICA && all.found) {
         const yk_store_state s = yk_store_raw(t->store);
         const size_t bytes = t->model->nparams * sizeof(float);
-        st = yk_comm_share(k->comm, s.live.w, bytes, YK__START_SECONDS, "the checkpoint");
+        st = yk_comm_share(k->comm, s.live.w, bytes, k->start_limit, "the checkpoint");
         for (int i = 0; !st && i < yk_store_rule(t->store)->slots; i++)
-            st = yk_comm_share(k->comm, s.live.s[i], bytes, YK__START_SECONDS, "the checkpoint");
+            st = yk_comm_share(k->comm, s.live.s[i], bytes, k->start_limit, "the checkpoint");
         if (!st && s.touched)
-            st = yk_comm_share(k->comm, s.touched, bytes, YK__START_SECONDS, "the checkpoint");
+            st = yk_comm_share(k->comm, s.touched, bytes, k->start_limit, "the checkpoint");
         if (!st)
             yk_store_restore(t->store, all.step);
     }
@@ -369,6 +404,7 @@ yk_status yk__save_replicas(yk__trainer *t, double seconds)
 void yk__cluster_free(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
+    yk_startup_end(k->startup);
     yk_exchange_free(k->exchange);
     for (int r = 0; k->work && r < k->ranks; r++)
         if (k->work[r])

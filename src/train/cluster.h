@@ -23,14 +23,12 @@
 #include "model/model.h"
 #include "train/train.h"
 
-enum {
-    YK__START_SECONDS = 120
-}; /* for what comes before training; data may take five times as long to load */
-
 typedef enum { YK__ALONE, YK__REPLICA, YK__SERVER, YK__WORKER } yk__role;
 
 typedef struct {
-    yk_comm *comm; /* NULL: one process */
+    yk_comm *comm;       /* NULL: one process */
+    yk_startup *startup; /* until training begins; NULL: one process */
+    double start_limit;  /* seconds of silence before that */
     yk__role role;
     int rank, ranks, servers;
     bool joined; /* it came later, and is alone in its own world */

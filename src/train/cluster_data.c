@@ -13,19 +13,20 @@ static yk_status gather_rows(void *trainer, yk_rows *rows)
     yk_status st = yk_rows_pack(rows, &mine, &bytes);
     if (st)
         return st;
+    yk_startup_enter(k->startup, YK_STARTUP_WAITING, "");
     yk_rows_init(&all, rows->kind, rows->dim);
     for (int w = 0; !st && w < t->workers; w++) {
         const int root = k->servers + w;
         uint64_t size = bytes;
         char *part = mine;
         yk_rows from;
-        if ((st = yk_comm_spread(k->comm, root, k->servers, t->workers, &size, sizeof size,
-                                 YK__START_SECONDS * 5, "its part of the data")))
+        if ((st = yk_comm_spread(k->comm, root, k->servers, t->workers, &size, sizeof size, k->start_limit,
+                                 "its part of the data")))
             break;
         if (k->rank != root && !(part = malloc(size)))
             st = yk_fail_memory(size, "another process's part of the data");
         if (!st)
-            st = yk_comm_spread(k->comm, root, k->servers, t->workers, part, size, YK__START_SECONDS * 5,
+            st = yk_comm_spread(k->comm, root, k->servers, t->workers, part, size, k->start_limit,
                                 "its part of the data");
         if (!st && !(st = yk_rows_unpack(part, size, &from)) && from.n) {
             if (all.kind != YK_ROWS_SPARSE && !all.dim)
@@ -35,6 +36,7 @@ static yk_status gather_rows(void *trainer, yk_rows *rows)
         if (k->rank != root)
             free(part);
     }
+    yk_startup_enter(k->startup, YK_STARTUP_BUSY, "loading the data");
     free(mine);
     if (st) {
         yk_rows_fini(&all);
@@ -78,8 +80,7 @@ yk_status yk__cluster_shape(yk__trainer *t)
                    : YK_OK;
     if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the shape of the data")))
         return YK_ESYSTEM;
-    yk_status st =
-        yk_comm_gather(k->comm, &mine, sizeof mine, all, YK__START_SECONDS * 5, "the data to be loaded");
+    yk_status st = yk_comm_gather(k->comm, &mine, sizeof mine, all, k->start_limit, "the data to be loaded");
     for (int i = 0; !st && k->rank == 0 && i < k->ranks; i++) {
         most.dim = all[i].dim > most.dim ? all[i].dim : most.dim;
         most.examples = all[i].examples > most.examples ? all[i].examples : most.examples;
@@ -92,7 +93,7 @@ yk_status yk__cluster_shape(yk__trainer *t)
     }
     yk_free(all);
     if (!st)
-        st = yk_comm_share(k->comm, &most, sizeof most, YK__START_SECONDS * 5, "the data to be loaded");
+        st = yk_comm_share(k->comm, &most, sizeof most, k->start_limit, "the data to be loaded");
     if (st)
         return st;
     if (t->train.kind == YK_ROWS_SPARSE)

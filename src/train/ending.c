@@ -111,6 +111,8 @@ static bool has_the_last_word(const yk__trainer *t)
     const yk_status st = t->result->status;
     const bool goes_on = k->role == YK__WORKER && (t->result->staleness || t->config->quorum) &&
                          (st == YK_ELOST || st == YK_ESTOP);
+    if (st == YK_EINTERRUPTED) /* nothing was trained */
+        return false;
     return k->rank == 0 ? t->is_run : t->shared_dir && !k->joined && !goes_on;
 }
 

@@ -121,8 +121,11 @@ yk_status yk__save(yk__trainer *t, yk_store *store, const yk_progress_state *p)
     for (size_t i = 0; i < t->model->nparams; i++)
         if (!isfinite(w[i])) /* to go on from such a checkpoint would be of no use */
             return yk__diverged(t, "a weight", (double)w[i], p->step);
-    return yk_checkpoint_save(t->result->run_dir, t->config->model, t->model, store, t->names, p,
-                              &t->result->checkpoint);
+    yk__stage(t, YK_STAGE_SAVING);
+    yk_status st = yk_checkpoint_save(t->result->run_dir, t->config->model, t->model, store, t->names, p,
+                                      &t->result->checkpoint);
+    yk__stage(t, YK_STAGE_SAVED);
+    return st;
 }
 
 static yk_status save(yk__trainer *t)

@@ -77,6 +77,14 @@ static yk_status open_data(yk__trainer *t)
     return st;
 }
 
+static yk_status load_data(yk__trainer *t)
+{
+    yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY, "loading the data");
+    yk_status st = open_data(t);
+    yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING, "");
+    return st;
+}
+
 /* The model's columns: as given, or as many as the data has. */
 static yk_status columns_of(const yk__trainer *t, size_t *out)
 {
@@ -215,7 +223,9 @@ static yk_status restore_cluster(yk__trainer *t)
     yk_progress_state p = {0};
     yk_store *store = t->cluster.role == YK__SERVER ? t->cluster.whole : t->store;
     char *path = NULL;
+    yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY, "loading the checkpoint");
     yk_status st = t->cluster.rank == 0 ? load(t, store, &p, &path) : YK_OK;
+    yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING, "");
     if (!st)
         st = yk__cluster_restore(t, path ? store : NULL, &p);
     free(p.place);
@@ -254,7 +264,7 @@ static yk_status set_up(yk__trainer *t)
     yk_status st = c->optimizer ? yk_optim_find(c->optimizer, &kind) : YK_OK;
     yk_net_options net;
     t->optim = optimizer_of(c, kind);
-    if (st || (st = yk_optim_check(&t->optim)) || (st = yk__net_options_of(c, &net)) || (st = open_data(t)) ||
+    if (st || (st = yk_optim_check(&t->optim)) || (st = yk__net_options_of(c, &net)) || (st = load_data(t)) ||
         (st = yk__cluster_shape(t)) || (st = yk__decay_by_epochs(t)) || (st = yk__net_channels(t, &net)))
         return st;
     t->result->lr = t->optim.lr;
@@ -457,12 +467,13 @@ static yk_status run(yk__trainer *t)
     return st;
 }
 
-yk_status yk_train(const yk_config *c, const volatile sig_atomic_t *stop, double started, yk_result *out)
+yk_status yk_train(const yk_config *c, const yk_train_host *host, yk_result *out)
 {
     *out = (yk_result){
         .workers = (int)c->workers, .staleness = yk_config_staleness(c), .train_loss = (double)NAN};
     yk__trainer t = {.config = c,
-                     .stop = stop,
+                     .host = host,
+                     .stop = host->stop,
                      .result = out,
                      .workers = (int)c->workers,
                      .batch = (uint64_t)c->batch,
@@ -472,7 +483,7 @@ yk_status yk_train(const yk_config *c, const volatile sig_atomic_t *stop, double
                                           : 1,
                      .eval_every = (uint64_t)c->eval_every,
                      .checkpoint_every = (uint64_t)c->checkpoint_every,
-                     .started = started,
+                     .started = host->started,
                      .lowest_loss = HUGE_VAL};
     slow_down(&t);
     t.in_step = out->staleness == 0;
@@ -492,8 +503,8 @@ yk_status yk_train(const yk_config *c, const volatile sig_atomic_t *stop, double
             introduce(&t);
         t.began = t.saved_at = yk_now();
         st = yk__observe_start(&t);
-        if (t.cluster.comm)
-            yk_comm_heed(t.cluster.comm, NULL); /* from now on there is something to save */
+        if (!st)
+            st = yk__cluster_ready(&t);
         if (!st && !(st = yk__turns_begin(&t)))
             st = run(&t);
         st = yk__turns_end(&t, st);

@@ -1,10 +1,8 @@
 /* Training: from a configuration to a result, with everything that is kept on the way.
  *
  *     yk_result r;
- *     st = yk_train(&config, &stop, yk_now(), &r);
+ *     st = yk_train(&config, &(yk_train_host){.stop = &stop, .started = yk_now()}, &r);
  *     yk_result_fini(&r);
- *
- * *stop becomes non-zero when the run shall save and end (a signal handler may set it).
  */
 #ifndef YK_TRAIN_TRAIN_H
 #define YK_TRAIN_TRAIN_H
@@ -108,10 +106,25 @@ typedef struct {
     yk_watched watched;
 } yk_result;
 
-/* If not NULL, called on rank 0 of a job once its processes have found each other. */
-extern void (*yk_train_begun)(int workers);
+/* What a process of a job tells whoever started it. */
+typedef enum {
+    YK_STAGE_ALIVE,    /* once a second until training begins */
+    YK_STAGE_BEGUN,    /* rank 0: the processes have found each other */
+    YK_STAGE_TRAINING, /* rank 0: all are ready */
+    YK_STAGE_SAVING,   /* rank 0: a checkpoint is being written, which may take long */
+    YK_STAGE_SAVED,
+} yk_train_stage;
 
-yk_status yk_train(const yk_config *c, const volatile sig_atomic_t *stop, double started, yk_result *out);
+/* The program around a training. */
+typedef struct {
+    const volatile sig_atomic_t *stop; /* non-zero: save and end; a signal handler may set it */
+    double started;                    /* when the program began (base/clock.h) */
+    void (*stage)(yk_train_stage stage, int workers); /* may be NULL; any thread calls it */
+    void (*end_process)(yk_status status);            /* comm/startup.h; may be NULL */
+} yk_train_host;
+
+/* YK_EINTERRUPTED: a signal came before a job had begun to train. */
+yk_status yk_train(const yk_config *c, const yk_train_host *host, yk_result *out);
 void yk_result_fini(yk_result *r);
 
 #endif

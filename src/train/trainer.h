@@ -39,7 +39,8 @@ typedef struct {
 
 typedef struct yk__trainer {
     const yk_config *config;
-    const volatile sig_atomic_t *stop;
+    const yk_train_host *host;
+    const volatile sig_atomic_t *stop; /* the host's */
     yk_result *result;
     yk_dataset train, test;
     bool tested;
@@ -143,7 +144,9 @@ yk_status yk__step_apart(yk__trainer *t, yk_store *store, int number, const yk_b
 
 /* cluster.c */
 yk_status yk__cluster_start(yk__trainer *t);
-void yk__cluster_party(yk__trainer *t); /* who reads which part of the data */
+yk_status yk__cluster_ready(yk__trainer *t);                /* all of them: training begins */
+void yk__stage(const yk__trainer *t, yk_train_stage stage); /* rank 0 of a job tells its launcher */
+void yk__cluster_party(yk__trainer *t);                     /* who reads which part of the data */
 yk_status yk__cluster_shape(yk__trainer *t);
 yk_status yk__cluster_agree(yk__trainer *t);
 yk_status yk__cluster_stores(yk__trainer *t, const yk_store_config *whole);

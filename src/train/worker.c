@@ -157,7 +157,7 @@ static yk_status train_freely(worker *w)
         w->t->config->quorum ? 1 : 2; /* what was asked for before the last round would come too late */
     int under_way = 0;
     yk_status st = YK_OK;
-    while (!st && !w->news.stop) {
+    while (!st && !w->news.stop && !yk_remote_leaves(w->t->cluster.remote)) {
         yk_view view;
         yk_batch batch, next = {.n = 1};
         yk_grad grad;

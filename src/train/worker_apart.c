@@ -220,12 +220,16 @@ static yk_status train_in_step(apart *a)
 static yk_status train_freely(apart *a)
 {
     yk_status st = YK_OK;
-    while (!st && !a->news.stop) {
+    while (!st && !a->news.stop && !yk_remote_leaves(a->remote)) {
         if (!a->gathered && ((st = gather(a, 0, true)) || !a->gathered ||
                              (st = yk_remote_ask_gathered(a->remote)))) /* all examples are used */
             break;
         st = round_of(a);
     }
+    float *values;
+    size_t n, batches;
+    if (!st && !a->news.stop && a->gathered) /* it leaves: an answer that it does not need any more */
+        st = yk_remote_pull_values(a->remote, &values, &n, &batches, &a->news);
     return st;
 }
 

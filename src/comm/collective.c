@@ -1,0 +1,109 @@
+/* Collectives, by way of rank 0, which can so name who is missing. */
+#include "comm/comm_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+yk_status yk_comm_gather(yk_comm *c, const void *mine, size_t bytes, void *all, double seconds,
+                         const char *what)
+{
+    if (c->rank != 0) {
+        yk_op op;
+        yk_status st = yk_comm_send(c, 0, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, mine, bytes, &op);
+        return st ? st : yk_comm_wait(c, &op, 1, seconds, what);
+    }
+    yk_op *op = calloc((size_t)c->size, sizeof *op);
+    if (!op)
+        return yk_fail_memory((size_t)c->size * sizeof *op, "messages");
+    yk_status st = YK_OK;
+    memcpy(all, mine, bytes);
+    for (int i = 1; !st && i < c->size; i++)
+        st = yk_comm_recv(c, i, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, (char *)all + (size_t)i * bytes, bytes,
+                          &op[i]);
+    if (!st)
+        st = yk_comm_wait(c, op, c->size, seconds, what);
+    free(op);
+    return st;
+}
+
+void yk_comm_pieces_free(yk_comm_pieces *p)
+{
+    for (int i = 0; p->data && i < p->n; i++)
+        free(p->data[i]);
+    free(p->data);
+    free(p->bytes);
+    *p = (yk_comm_pieces){0};
+}
+
+yk_status yk_comm_collect(yk_comm *c, const void *mine, size_t bytes, yk_comm_pieces *out, double seconds,
+                          const char *what)
+{
+    yk_op op;
+    *out = (yk_comm_pieces){0};
+    if (c->rank == 0) {
+        *out = (yk_comm_pieces){c->size, calloc((size_t)c->size, sizeof *out->data),
+                                calloc((size_t)c->size, sizeof *out->bytes)};
+        if (!out->data || !out->bytes)
+            return yk_fail_memory((size_t)c->size * sizeof *out->data, "messages");
+    }
+    yk_status st = yk_comm_gather(c, &bytes, sizeof bytes, out->bytes, seconds, what);
+    if (c->rank != 0) {
+        if (!st)
+            st = yk_comm_send(c, 0, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, mine, bytes, &op);
+        return st ? st : yk_comm_wait(c, &op, 1, seconds, what);
+    }
+    for (int i = 0; !st && i < c->size; i++) {
+        if (!(out->data[i] = malloc(out->bytes[i] + 1)))
+            return yk_fail_memory(out->bytes[i], "messages");
+        if (i == 0)
+            memcpy(out->data[i], mine, bytes);
+        else if (!(st = yk_comm_recv(c, i, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, out->data[i], out->bytes[i],
+                                     &op)))
+            st = yk_comm_wait(c, &op, 1, seconds, what);
+    }
+    return st;
+}
+
+yk_status yk_comm_spread(yk_comm *c, int root, int first, int count, void *buf, size_t bytes, double seconds,
+                         const char *what)
+{
+    const size_t most = (size_t)1 << 28;
+    for (; bytes > most; buf = (char *)buf + most, bytes -= most) {
+        yk_status st = yk_comm_spread(c, root, first, count, buf, most, seconds, what);
+        if (st)
+            return st;
+    }
+    if (c->rank != root) {
+        yk_op op;
+        yk_status st = yk_comm_recv(c, root, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, buf, bytes, &op);
+        return st ? st : yk_comm_wait(c, &op, 1, seconds, what);
+    }
+    yk_op *op = calloc((size_t)count, sizeof *op);
+    if (!op)
+        return yk_fail_memory((size_t)count * sizeof *op, "messages");
+    yk_status st = YK_OK;
+    for (int i = 0; !st && i < count; i++)
+        if (first + i != root)
+            st = yk_comm_send(c, first + i, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, buf, bytes, &op[i]);
+    if (!st)
+        st = yk_comm_wait(c, op, count, seconds, what);
+    free(op);
+    return st;
+}
+
+yk_status yk_comm_share(yk_comm *c, void *buf, size_t bytes, double seconds, const char *what)
+{
+    return yk_comm_spread(c, 0, 0, c->size, buf, bytes, seconds, what);
+}
+
+yk_status yk_comm_barrier(yk_comm *c, double seconds, const char *what)
+{
+    char here = 1, *all = c->rank == 0 ? malloc((size_t)c->size) : NULL;
+    if (c->rank == 0 && !all)
+        return yk_fail_memory((size_t)c->size, "messages");
+    yk_status st = yk_comm_gather(c, &here, 1, all, seconds, what);
+    free(all);
+    return st ? st
+              : yk_comm_share(c, &here, 1, seconds + 1.0,
+                              what); /* rank 0 knows better who is missing: it speaks first */
+}

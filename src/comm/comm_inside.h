@@ -1,0 +1,49 @@
+/* What the files of comm/ share: the communicator itself. Only these include mpi.h. */
+#ifndef YK_COMM_COMM_INSIDE_H
+#define YK_COMM_COMM_INSIDE_H
+
+#include "comm/comm.h"
+#include <mpi.h>
+
+/* Tags up to 7 are of this folder and dist/exchange.c (2, 3); dist/messages.h has 8 to 12, train/ 13 to 15, buckets 16 on. */
+enum { YK__MOST_JOINED = 256, YK__TAG_COLLECTIVE = 1, YK__TAG_HEARTBEAT = 4 };
+
+/* How a process of the job is reached by other means than messages. Plain data: it is sent as bytes. */
+typedef struct {
+    int64_t pid;
+    uint64_t machine; /* the same for processes that see each other's pids */
+    uint64_t network; /* the same for processes with the same network; 0: messages were asked for */
+} yk__neighbour;
+
+struct yk_comm {
+    int rank, size;
+    int njoined;
+    MPI_Comm joined[YK__MOST_JOINED]; /* each with one process at the other end */
+    yk_traffic traffic[YK_PURPOSES];
+    char library[96];
+    yk__neighbour *neighbour; /* [size] */
+    yk_startup *startup;      /* borrowed; NULL: training has begun */
+    /* heartbeats of the start-up (heartbeat.c) */
+    double limit;     /* seconds of silence; 0: none are sent */
+    double beat_at;   /* when the last ones were sent */
+    double *heard;    /* [size] when the peer's last one came */
+    yk_op *beat_op;   /* [size] */
+    int lasts;        /* peers whose last one has come */
+    uint64_t word[2]; /* what is sent: a heartbeat, the last one */
+};
+
+int yk__from_environment(const char *name); /* a number, or 0 */
+yk_status yk__mpi_error(int code, const char *what, int peer);
+
+/* heartbeat.c */
+yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup);
+/* Sends what is due, takes what has come. */
+yk_status yk__heartbeat(yk_comm *c, double now);
+/* Since when a peer has been silent, of a process that has waited for it since `began`. */
+double yk__silent_since(const yk_comm *c, int peer, double began);
+
+/* peers.c */
+yk_status yk__meet_neighbours(yk_comm *c);
+yk_status yk__find_dead(const yk_comm *c, const yk_op *op, int n, bool stopped_too, const char *what);
+
+#endif

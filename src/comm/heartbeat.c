@@ -1,0 +1,123 @@
+/* Heartbeats of the start-up: until training begins, every rank tells rank 0 that it is alive, and rank 0 tells all.
+ *
+ * So a rank that waits for others may wait for as long as they load their data, and one that has died or hangs is still
+ * found out: rank 0 notices who is silent and ends the job; the others notice when rank 0 is silent.
+ *
+ * The last heartbeat says that it is the last. Both sides wait for it, so that every byte that was sent is received and
+ * counted. */
+#include "comm/comm_inside.h"
+
+#include "base/clock.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { ORDINARY, LAST };
+static const double beat_every = 0.25;
+
+/* Rank 0 exchanges them with all, the others with rank 0. */
+static bool exchanges(const yk_comm *c, int peer)
+{
+    return peer != c->rank && (c->rank == 0 || peer == 0);
+}
+
+static yk_status take(yk_comm *c, double now)
+{
+    for (;;) {
+        MPI_Status status;
+        uint64_t word;
+        int found = 0;
+        int code = MPI_Iprobe(MPI_ANY_SOURCE, YK__TAG_HEARTBEAT, MPI_COMM_WORLD, &found, &status);
+        if (!code && !found)
+            return YK_OK;
+        const int peer = status.MPI_SOURCE;
+        if (!code)
+            code = MPI_Recv(&word, sizeof word, MPI_BYTE, peer, YK__TAG_HEARTBEAT, MPI_COMM_WORLD,
+                            MPI_STATUS_IGNORE);
+        if (code)
+            return yk__mpi_error(code, "cannot receive a heartbeat", YK_ANY);
+        yk_traffic *t = &c->traffic[YK_FOR_CONTROL];
+        t->received += sizeof word;
+        t->messages_received++;
+        c->heard[peer] = now;
+        c->lasts += word == LAST;
+    }
+}
+
+static yk_status send(yk_comm *c, uint64_t *word)
+{
+    yk_status st = YK_OK;
+    for (int i = 0; !st && i < c->size; i++) {
+        bool done;
+        if (exchanges(c, i) && !(st = yk_comm_test(c, &c->beat_op[i], &done)) && done)
+            st = yk_comm_send(c, i, YK__TAG_HEARTBEAT, YK_FOR_CONTROL, word, sizeof *word, &c->beat_op[i]);
+    }
+    return st;
+}
+
+yk_status yk__heartbeat(yk_comm *c, double now)
+{
+    if (!c->limit)
+        return YK_OK;
+    yk_status st = take(c, now);
+    if (!st && now - c->beat_at > beat_every) {
+        c->beat_at = now;
+        st = send(c, &c->word[ORDINARY]);
+    }
+    return st;
+}
+
+double yk__silent_since(const yk_comm *c, int peer, double began)
+{
+    const int whom = c->rank == 0 ? peer : 0;
+    return c->heard && peer < c->size && whom != c->rank && c->heard[whom] > began ? c->heard[whom] : began;
+}
+
+yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup)
+{
+    c->heard = calloc((size_t)c->size, sizeof *c->heard);
+    c->beat_op = calloc((size_t)c->size, sizeof *c->beat_op);
+    if (!c->heard || !c->beat_op)
+        return yk_fail_memory((size_t)c->size * sizeof *c->beat_op, "the heartbeats");
+    c->word[LAST] = LAST;
+    c->startup = startup;
+    c->limit = yk_startup_limit(startup);
+    c->beat_at = yk_now();
+    yk_startup_attach(startup, c);
+    return YK_OK;
+}
+
+static yk_status wait_for_last(yk_comm *c, int wanted)
+{
+    unsigned turn = 0;
+    const double began = yk_now();
+    while (c->lasts < wanted) {
+        const double now = yk_now();
+        yk_status st = take(c, now);
+        if (st)
+            return st;
+        for (int i = 0; i < c->size; i++)
+            if (exchanges(c, i) && now - yk__silent_since(c, i, began) > c->limit)
+                return yk_fail(YK_ELOST,
+                               "rank %d was silent for %.0f s: it has died, hangs, or cannot be reached", i,
+                               c->limit);
+        if (yk_startup_stopped(c->startup))
+            return yk_fail(YK_EINTERRUPTED, "stopped by a signal before training began");
+        yk_comm_pause(&turn);
+    }
+    return YK_OK;
+}
+
+yk_status yk_comm_ready(yk_comm *c)
+{
+    const int wanted = c->size == 1 ? 0 : c->rank == 0 ? c->size - 1 : 1;
+    if (c->limit == 0.0)
+        return YK_OK;
+    yk_startup_attach(c->startup, NULL);
+    c->beat_at = HUGE_VAL; /* no ordinary one any more */
+    yk_status st = yk_comm_wait(c, c->beat_op, c->size, c->limit, "a heartbeat to be taken");
+    if (!st && !(st = send(c, &c->word[LAST])) && !(st = wait_for_last(c, wanted)))
+        st = yk_comm_wait(c, c->beat_op, c->size, c->limit, "the last heartbeat to be taken");
+    c->limit = 0.0;
+    c->startup = NULL;
+    return st;
+}

@@ -1,0 +1,114 @@
+#include "comm/comm_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- who is dead: of the processes of this machine the kernel knows ---- */
+
+/* This machine, as far as processes in the same namespace of this kind see it. */
+static uint64_t this_machine(const char *space)
+{
+    char text[256] = "";
+    uint64_t hash = 14695981039346656037u;
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+    size_t n = f ? fread(text, 1, 64, f) : 0;
+    if (f)
+        fclose(f);
+    ssize_t more = readlink(space, text + n, sizeof text - n);
+    n += more > 0 ? (size_t)more : 0;
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+    return hash;
+}
+
+/* Whoever tells MPI not to use shared memory wants messages to be sent. */
+static bool wants_messages(void)
+{
+    const char *btl = getenv("OMPI_MCA_btl");
+    return btl && *btl != '^' && !strstr(btl, "vader") && !strstr(btl, "sm");
+}
+
+yk_status yk__meet_neighbours(yk_comm *c)
+{
+    yk__neighbour mine = {getpid(), this_machine("/proc/self/ns/pid"),
+                          wants_messages() ? 0 : this_machine("/proc/self/ns/net")};
+    c->neighbour = calloc((size_t)c->size, sizeof *c->neighbour);
+    if (!c->neighbour)
+        return yk_fail_memory((size_t)c->size * sizeof *c->neighbour, "the processes");
+    yk_status st = yk_comm_gather(c, &mine, sizeof mine, c->neighbour, 30.0, "all processes to start");
+    return st ? st
+              : yk_comm_share(c, c->neighbour, (size_t)c->size * sizeof *c->neighbour, 31.0,
+                              "all processes to start");
+}
+
+bool yk_comm_together(const yk_comm *c)
+{
+    const yk__neighbour *first = c->neighbour;
+    bool all = first->network != 0;
+    for (int r = 1; r < c->size; r++)
+        all &= first[r].machine == first->machine && first[r].network == first->network;
+    return all;
+}
+
+int64_t yk_comm_pid(const yk_comm *c, int peer)
+{
+    return c->neighbour[peer].pid;
+}
+
+char yk_comm_state(const yk_comm *c, int peer)
+{
+    char path[64], text[512];
+    if (!c->neighbour || peer >= c->size || c->neighbour[peer].machine != c->neighbour[c->rank].machine ||
+        !c->neighbour[peer].pid) /* they have not met yet */
+        return 0;
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)c->neighbour[peer].pid);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return 'X';
+    const size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = '\0';
+    const char *state = strrchr(text, ')');
+    return !state || strlen(state) < 3 ? 0 : state[2] == 'Z' ? 'X' : state[2];
+}
+
+bool yk_comm_dead(const yk_comm *c, int peer)
+{
+    return yk_comm_state(c, peer) == 'X';
+}
+
+/* "rank 2" in "rank 2 has died", but not in "rank 21". */
+static bool mentions(const char *text, int rank)
+{
+    char word[16];
+    const int n = snprintf(word, sizeof word, "rank %d", rank);
+    for (const char *at = text; (at = strstr(at, word)); at += n)
+        if (at[n] < '0' || at[n] > '9')
+            return true;
+    return false;
+}
+
+yk_status yk_comm_explain(const yk_comm *c, yk_status st)
+{
+    char who[256] = "";
+    for (int i = 0; st == YK_ELOST && i < c->size && strlen(who) < sizeof who - 32; i++) {
+        const char state = yk_comm_state(c, i);
+        if ((state == 'X' || state == 'T') && !mentions(yk_error(), i))
+            snprintf(who + strlen(who), sizeof who - strlen(who), "%srank %d is %s", *who ? ", " : "", i,
+                     state == 'X' ? "gone" : "stopped");
+    }
+    return *who ? yk_fail(st, "%s (%s)", yk_error(), who) : st;
+}
+
+yk_status yk__find_dead(const yk_comm *c, const yk_op *op, int n, bool stopped_too, const char *what)
+{
+    for (int i = 0; i < n; i++) {
+        const char state = op[i].active ? yk_comm_state(c, op[i].peer) : 0;
+        if (state == 'X' || (state == 'T' && stopped_too))
+            return yk_fail(YK_ELOST, "rank %d %s (while rank %d waited for %s)", op[i].peer,
+                           state == 'X' ? "has died" : "was stopped by a signal", c->rank, what);
+    }
+    return YK_OK;
+}

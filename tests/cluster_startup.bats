@@ -1,0 +1,169 @@
+#!/usr/bin/env bats
+# Jobs to which something happens before they train: a process, the name server or the launcher dies, a process hangs, files or
+# shared memory run out, a signal comes. They end or start within a limit, and leave nobody behind.
+
+setup() { load cli; load cluster; cluster_setup; }
+teardown() { cluster_teardown; }
+
+small="train --model softmax --data synth:digits?examples=1003 --quiet --json"
+
+# An mpirun whose processes run `body` first, in sh, with the real command line in "$@". $RANK is their rank.
+with_shim() { # BODY
+    cat >shim <<END
+#!/bin/sh
+RANK=\$OMPI_COMM_WORLD_RANK
+$1
+exec "\$@"
+END
+    cat >mpirun <<'END'
+#!/bin/bash
+words=()
+for word; do
+    if [ "$word" = train ]; then
+        last=$((${#words[@]} - 1))
+        program=${words[$last]}
+        words[$last]=$(dirname "$0")/shim
+        words+=("$program")
+    fi
+    words+=("$word")
+done
+exec mpirun "${words[@]}"
+END
+    chmod +x shim mpirun
+    export YK_MPIRUN=$PWD/mpirun
+    FORGIVEN=yes # what mpirun itself leaves in its temporary folder when processes die under it
+}
+
+@test "a process that dies in MPI_Init ends the job within the limit" {
+    with_shim '[ "$RANK" != 2 ] || kill -KILL $$'
+    for mode in sync async; do
+        YK_START_LIMIT=2 in_time 15 $small --mode $mode --launch 3 --out run-$mode
+        expect 1
+        nobody_is_left
+    done
+    grep -q "MPI_Init did not return within 2 s" err
+}
+
+@test "a process that hangs before MPI_Init ends the job within the limit" {
+    with_shim '[ "$RANK" != 1 ] || exec sleep 100'
+    YK_START_LIMIT=2 in_time 15 $small --launch 3 --out none
+    expect 1 "MPI_Init did not return within 2 s"
+    nobody_is_left
+}
+
+@test "an mpirun that never starts anything is ended after the limit" {
+    printf '#!/bin/sh\nexec sleep 100\n' >mpirun
+    chmod +x mpirun
+    YK_MPIRUN=$PWD/mpirun YK_START_LIMIT=0.2 in_time 15 $small --launch 3 --out none
+    expect 1 "the job did not start: nothing was heard from it"
+}
+
+@test "one SIGTERM ends a job that hangs during start-up, with status 0: nothing was trained" {
+    with_shim '[ "$RANK" != 2 ] || exec sleep 100'
+    for mode in sync async; do
+        begin ${small/--quiet/} --mode $mode --launch 3 --out run-$mode
+        sleep 0.7
+        kill -TERM "$BACKGROUND"
+        finish 5
+        expect 0 "stopped by a signal before training began"
+        nobody_is_left
+    done
+}
+
+@test "one SIGTERM ends a job that is loading its data, with status 0" {
+    for way in "--servers 0" "--servers 1"; do
+        begin train --model logreg --data 'synth:ctr?examples=4000000' --stream never --test none --launch 2 $way --out run
+        sleep 1
+        kill -TERM "$BACKGROUND"
+        finish 5
+        expect 0 "stopped by a signal before training began"
+        nobody_is_left
+    done
+}
+
+@test "loading may take longer than the limit: heartbeats tell that it goes on" {
+    YK_START_LIMIT=1.5 in_time 60 train --model logreg --data 'synth:ctr?examples=2000000' --test none --launch 2 \
+        --servers 1 --steps 20 --out none --json
+    expect 0
+    holds "$(said load_seconds) > 1.6"
+}
+
+@test "a job whose name server dies trains all the same" {
+    cat >mpirun <<'END'
+#!/bin/bash
+for process in /proc/[0-9]*; do
+    if grep -qsz '^ompi-server$' $process/cmdline && grep -qszx "YK_JOB=$YK_JOB" $process/environ; then
+        (sleep 0.12 && kill -KILL "${process#/proc/}") &
+    fi
+done
+exec mpirun "$@"
+END
+    chmod +x mpirun
+    YK_MPIRUN=$PWD/mpirun in_time 20 $small --mode async --launch 3 --epochs 2 --out run
+    expect 0
+    equal examples "$(said examples)" 2006
+    equal lines "$(wc -l <out)" 1
+}
+
+@test "too few open files are an error, not a hang" {
+    status=0
+    (ulimit -n 32 && exec timeout -k 2 15 "$YOKE" $small --launch 3 --out none >out 2>err 3>&- 4>&-) || status=$?
+    expect 4 "open files" "ulimit -n"
+}
+
+@test "a small /dev/shm does not stop a job" {
+    unshare -m true 2>/dev/null || skip "no mount namespaces here"
+    for mode in sync async; do
+        status=0
+        unshare -m sh -c 'mount -t tmpfs -o size=8m tmpfs /dev/shm && exec "$@"' sh \
+            timeout -k 2 20 "$YOKE" $small --mode $mode --launch 3 --out none >out 2>err || status=$?
+        expect 0
+    done
+}
+
+@test "restarts: a process that dies during start-up is restarted" {
+    with_shim '[ "$RANK" != 1 ] || mkdir died 2>/dev/null && [ "$RANK" = 1 ] && kill -KILL $$'
+    YK_START_LIMIT=2 in_time 30 $small --launch 2 --restarts 2 --out run
+    expect 0 "restart 1 of 2"
+    rm -rf died
+    YK_START_LIMIT=2 in_time 30 $small --launch 3 --mode async --restarts 2 --out run2
+    expect 0 "restart 1 of 2"
+}
+
+@test "kill -9 of the launcher ends all processes within a second, whenever it comes" {
+    for mode in sync async; do
+        for delay in 0.05 0.2 0.8; do
+            begin $small --mode $mode --batch 2 --epochs 99999 --launch 3 --out "run-$mode-$delay"
+            sleep $delay
+            kill -KILL "$BACKGROUND"
+            finish 2
+            sleep 1
+            [ -z "$(processes)" ] || { echo "left behind after $delay s, $mode"; false; }
+        done
+    done
+    in_time 30 $small --steps 5 --launch 2 --out none # removes what they left
+    expect 0
+}
+
+@test "a worker that joined leaves at the first SIGTERM, and the job knows at once" {
+    for local in "" "--local-steps 3"; do
+        begin ${small/--quiet/} --batch 2 --mode async --epochs 99999 --launch 3 $local --out run
+        until_step 400
+        env --default-signal=INT "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
+        joined=$!
+        until_said "a worker has joined: 3 train now"
+        sleep 0.3
+        kill -TERM $joined
+        until_said "a worker that had joined has left: 2 train now"
+        left=0
+        wait $joined || left=$?
+        equal "status of the worker" $left 0
+        grep -q "trained on [1-9]" err2
+        kill -INT "$BACKGROUND"
+        finish 15
+        expect 0
+        says_not "silent"
+        equal lost "$(tail -n 1 out | grep -c '"lost":true')" 0
+        rm -rf run
+    done
+}
