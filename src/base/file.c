@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,9 @@
 
 struct yk_file {
     int fd;
-    char *path;
+    int folder; /* that `name` and `temp` are in; AT_FDCWD where the path is the user's */
+    char *path; /* for messages */
+    const char *name;
     char *temp; /* what is really open, until the rename; NULL where the path itself is */
     yk_status status;
     int error; /* errno of the first failure, to say it again */
@@ -24,86 +27,62 @@ struct yk_file {
     char buffer[BUFFER_BYTES];
 };
 
-static const char *remedy(int error)
-{
-    switch (error) {
-    case ENOSPC:
-    case EDQUOT:
-        return "the disk is full; free space or choose another --out";
-    case EFBIG:
-        return "the file would pass the size limit (ulimit -f); raise it or choose another --out";
-    case EROFS:
-    case EACCES:
-    case EPERM:
-        return "change its permissions or choose another --out";
-    case ENOENT:
-        return "create its folder first or choose another --out";
-    case ENOTDIR:
-    case EISDIR:
-    case EEXIST:
-        return "a file or folder is in the way; move it or choose another --out";
-    case EMFILE:
-    case ENFILE:
-        return "too many files are open (ulimit -n); raise the limit";
-    case ENAMETOOLONG:
-        return "choose a shorter name";
-    case EIO:
-        return "the device failed; look into the system's log (dmesg)";
-    case EPIPE:
-        return "the reader has gone";
-    default:
-        return "check the path, or choose another --out";
-    }
-}
-
-yk_status yk_fail_path(const char *path, const char *doing, int error)
-{
-    return yk_fail(YK_ESYSTEM, "%s: %s: %s; %s", path, doing, strerror(error), remedy(error));
-}
-
 /* ---- opening */
-
-static yk_file *file_new(const char *path)
-{
-    yk_file *f = malloc(sizeof *f);
-    if (!f) {
-        yk_fail_memory(sizeof *f, "a file's buffer");
-        return NULL;
-    }
-    memset(f, 0, offsetof(yk_file, buffer));
-    f->fd = -1;
-    f->path = strdup(path);
-    if (!f->path) {
-        yk_fail_memory(strlen(path) + 1, "a path");
-        free(f);
-        return NULL;
-    }
-    return f;
-}
 
 static void file_free(yk_file *f)
 {
+    if (f->folder >= 0)
+        close(f->folder);
     free(f->temp);
     free(f->path);
     free(f);
 }
 
-/* Opens PATH.PID-N.tmp with the first N that is free: a run that was killed may have left one behind. Not
- * mkstemp(), whose files only their owner may read, and the umask cannot be asked for without changing it. */
-static int open_temp(yk_file *f)
+/* dir NULL: `name` is a path of the user. */
+static yk_status file_new(const char *dir, const char *name, yk_file **out)
+{
+    *out = NULL;
+    yk_file *f = malloc(sizeof *f);
+    if (!f)
+        return yk_fail_memory(sizeof *f, "a file's buffer");
+    memset(f, 0, offsetof(yk_file, buffer));
+    f->fd = -1;
+    f->folder = AT_FDCWD;
+    if (asprintf(&f->path, "%s%s%s", dir ? dir : "", dir ? "/" : "", name) < 0) {
+        free(f);
+        return yk_fail_memory(strlen(name) + 1, "a path");
+    }
+    f->name = f->path;
+    if (dir) {
+        const char *last;
+        f->folder = yk_dir_open_parent(dir, name, &last);
+        f->name = f->path + strlen(f->path) - strlen(last);
+        if (f->folder < 0) {
+            yk_status st = yk_fail_path(f->path, "cannot create", errno);
+            file_free(f);
+            return st;
+        }
+    }
+    *out = f;
+    return YK_OK;
+}
+
+/* The first N that is free: a run that was killed may have left one behind. Not mkstemp(), whose files only their owner
+ * may read, and the umask cannot be asked for without changing it. */
+int yk_file_temp(int folder, const char *name, char **temp_out)
 {
     for (int n = 0; n < TEMP_TRIES; n++) {
-        if (asprintf(&f->temp, "%s.%ld-%d.tmp", f->path, (long)getpid(), n) < 0) {
-            f->temp = NULL;
+        if (asprintf(temp_out, "%s.%ld-%d.tmp", name, (long)getpid(), n) < 0) {
+            *temp_out = NULL;
             errno = ENOMEM;
             return -1;
         }
-        int fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        int fd = openat(folder, *temp_out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0)
             return fd;
         int error = errno;
-        free(f->temp);
-        f->temp = NULL;
+        free(*temp_out);
+        *temp_out = NULL;
         errno = error;
         if (error != EEXIST)
             return -1;
@@ -111,19 +90,11 @@ static int open_temp(yk_file *f)
     return -1;
 }
 
-yk_status yk_file_create(const char *path, yk_file **out)
+/* Ends an attempt to open it. */
+static yk_status opened(yk_file *f, const char *doing, yk_file **out)
 {
-    *out = NULL;
-    yk_file *f = file_new(path);
-    if (!f)
-        return YK_ESYSTEM;
-    struct stat there;
-    if (!stat(path, &there) && !S_ISREG(there.st_mode))
-        f->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    else
-        f->fd = open_temp(f);
     if (f->fd < 0) {
-        yk_status st = yk_fail_path(path, "cannot create", errno);
+        yk_status st = yk_fail_path(f->path, doing, errno);
         file_free(f);
         return st;
     }
@@ -131,20 +102,67 @@ yk_status yk_file_create(const char *path, yk_file **out)
     return YK_OK;
 }
 
+/* A file of our own is a regular file, or not there yet; else errno says what it is. */
+static bool is_regular(const yk_file *f)
+{
+    struct stat there;
+    if (fstatat(f->folder, f->name, &there, AT_SYMLINK_NOFOLLOW) || S_ISREG(there.st_mode))
+        return true;
+    errno = S_ISLNK(there.st_mode) ? ELOOP : EEXIST;
+    return false;
+}
+
+yk_status yk_file_create(const char *path, yk_file **out)
+{
+    yk_file *f;
+    *out = NULL;
+    yk_status st = file_new(NULL, path, &f);
+    if (st)
+        return st;
+    struct stat there;
+    if (!stat(path, &there) && !S_ISREG(there.st_mode))
+        f->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    else
+        f->fd = yk_file_temp(f->folder, f->name, &f->temp);
+    return opened(f, "cannot create", out);
+}
+
+yk_status yk_file_create_in(const char *dir, const char *name, yk_file **out)
+{
+    yk_file *f;
+    *out = NULL;
+    if (!dir)
+        return yk_file_create(name, out);
+    yk_status st = file_new(dir, name, &f);
+    if (st)
+        return st;
+    if (is_regular(f))
+        f->fd = yk_file_temp(f->folder, f->name, &f->temp);
+    return opened(f, "cannot create", out);
+}
+
 yk_status yk_file_append(const char *path, yk_file **out)
 {
+    yk_file *f;
     *out = NULL;
-    yk_file *f = file_new(path);
-    if (!f)
-        return YK_ESYSTEM;
-    f->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
-    if (f->fd < 0) {
-        yk_status st = yk_fail_path(path, "cannot open for writing", errno);
-        file_free(f);
+    yk_status st = file_new(NULL, path, &f);
+    if (st)
         return st;
-    }
-    *out = f;
-    return YK_OK;
+    f->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
+    return opened(f, "cannot open for writing", out);
+}
+
+yk_status yk_file_append_in(const char *dir, const char *name, yk_file **out)
+{
+    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
+    yk_file *f;
+    *out = NULL;
+    yk_status st = file_new(dir, name, &f);
+    if (st)
+        return st;
+    if (is_regular(f))
+        f->fd = openat(f->folder, f->name, flags, 0666);
+    return opened(f, "cannot open for writing", out);
 }
 
 /* ---- writing */
@@ -270,7 +288,7 @@ static yk_status finish(yk_file *f)
     if (!st && closed && errno != EINTR)
         st = fail(f, "cannot write");
     if (!st && f->temp) {
-        if (rename(f->temp, f->path))
+        if (renameat(f->folder, f->temp, f->folder, f->name))
             return fail(f, "cannot rename the finished file into place");
         free(f->temp);
         f->temp = NULL;
@@ -295,50 +313,7 @@ yk_status yk_file_close(yk_file *f, yk_status so_far)
         close(f->fd);
     }
     if (f->temp)
-        unlink(f->temp);
+        unlinkat(f->folder, f->temp, 0);
     file_free(f);
-    return st;
-}
-
-/* ---- folders */
-
-yk_status yk_dir_make(const char *path)
-{
-    char *at = strdup(path);
-    if (!at)
-        return yk_fail_memory(strlen(path) + 1, "a path");
-    yk_status st = YK_OK;
-    size_t length = strlen(at);
-    for (size_t i = 1; i <= length; i++) {
-        if (at[i] != '/' && at[i] != '\0')
-            continue;
-        char cut = at[i];
-        at[i] = '\0';
-        struct stat there;
-        /* Asked first, because a folder on a read-only or foreign part of the way cannot be made but may be
-         * there; and again afterwards, because another process may have made it in between. */
-        if (stat(at, &there) || !S_ISDIR(there.st_mode)) {
-            int error = mkdir(at, 0777) ? errno : 0;
-            if (error && (stat(at, &there) || !S_ISDIR(there.st_mode))) {
-                st = yk_fail_path(at, "cannot create the folder", error);
-                break;
-            }
-        }
-        at[i] = cut;
-    }
-    free(at);
-    return st;
-}
-
-yk_status yk_dir_sync(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return yk_fail_path(path, "cannot open the folder", errno);
-    yk_status st = YK_OK;
-    /* Some network file systems cannot sync a folder and say EINVAL: then there is nothing to do. */
-    if (fsync(fd) && errno != EINVAL && errno != ENOTSUP && errno != EBADF)
-        st = yk_fail_path(path, "cannot sync the folder", errno);
-    close(fd);
     return st;
 }

@@ -14,12 +14,16 @@
  * Logs that grow (metrics.jsonl, TensorBoard events) are opened with yk_file_append() instead: the same calls,
  * no temporary file. A path that is there but is no regular file (a pipe, /dev/stdout) is written in place too.
  *
+ * Files below a directory that yoke owns are opened with yk_file_create_in() and yk_file_append_in(): these follow no link
+ * below `dir` (base/dir.h), and what is there already must be a regular file.
+ *
  * The system's refusals are YK_ESYSTEM and name the path and what to do about it. The first error sticks: later
  * writes do nothing and return it again, so a caller may check at the end only. One thread at a time per file.
  */
 #ifndef YK_BASE_FILE_H
 #define YK_BASE_FILE_H
 
+#include "base/dir.h"
 #include "base/status.h"
 #include <stddef.h>
 #include <stdint.h>
@@ -28,6 +32,9 @@ typedef struct yk_file yk_file;
 
 yk_status yk_file_create(const char *path, yk_file **out); /* replaces `path` when it is closed well */
 yk_status yk_file_append(const char *path, yk_file **out); /* adds to the end of `path`, in place */
+yk_status yk_file_create_in(const char *dir, const char *name,
+                            yk_file **out); /* dir NULL: yk_file_create(name) */
+yk_status yk_file_append_in(const char *dir, const char *name, yk_file **out);
 
 yk_status yk_file_write(yk_file *f, const void *data, size_t size);
 yk_status yk_file_print(yk_file *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -38,13 +45,8 @@ uint64_t yk_file_written(const yk_file *f); /* bytes so far, through this handle
 /* Ends it, well (`so_far` is YK_OK) or badly; returns the first error. f is taken; NULL returns so_far. */
 yk_status yk_file_close(yk_file *f, yk_status so_far);
 
-/* mkdir -p. Being there already is fine. */
-yk_status yk_dir_make(const char *path);
-
-/* Makes what was renamed or created in a folder survive a power cut. */
-yk_status yk_dir_sync(const char *path);
-
-/* YK_ESYSTEM: "PATH: DOING: what errno says; the remedy". `doing` is like "cannot write". */
-yk_status yk_fail_path(const char *path, const char *doing, int error) __attribute__((cold));
+/* Opens a new file NAME.PID-N.tmp in an open directory (AT_FDCWD: the current one), for those who write by themselves.
+ * -1: errno. The caller frees its name. */
+int yk_file_temp(int folder, const char *name, char **temp_out);
 
 #endif

@@ -56,9 +56,7 @@ yk_status yk_cache_create(const char *path, const yk_cache_shape *shape, yk_cach
     w->header = header;
     w->shape = *shape;
     w->path = strdup(path);
-    if (asprintf(&w->temp, "%s.%ld.tmp", path, (long)getpid()) < 0)
-        w->temp = NULL;
-    bool room = w->path && w->temp;
+    bool room = w->path;
     for (int i = 0; i < YK_CACHE_ARRAYS; i++) {
         w->array[i].crc = ~0u;
         if (header.array[i].size)
@@ -68,7 +66,7 @@ yk_status yk_cache_create(const char *path, const yk_cache_shape *shape, yk_cach
         st = yk_fail_memory(BUFFER_BYTES, "writing a cache");
         goto free_writer;
     }
-    w->fd = open(w->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    w->fd = yk_file_temp(AT_FDCWD, path, &w->temp);
     if (w->fd < 0) {
         st = yk_fail_path(path, "cannot create", errno);
         goto free_writer;

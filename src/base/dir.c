@@ -1,0 +1,262 @@
+#include "base/dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- errors */
+
+static const char *remedy(int error)
+{
+    switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+        return "the disk is full; free space or choose another --out";
+    case EFBIG:
+        return "the file would pass the size limit (ulimit -f); raise it or choose another --out";
+    case EROFS:
+    case EACCES:
+    case EPERM:
+        return "change its permissions or choose another --out";
+    case ENOENT:
+        return "create its folder first or choose another --out";
+    case ENOTDIR:
+    case EISDIR:
+    case EEXIST:
+        return "a file or folder is in the way; move it or choose another --out";
+    case ELOOP:
+        return "yoke does not write through links inside a run directory; remove the link or choose another "
+               "--out";
+    case EMFILE:
+    case ENFILE:
+        return "too many files are open (ulimit -n); raise the limit";
+    case ENAMETOOLONG:
+        return "choose a shorter name";
+    case EIO:
+        return "the device failed; look into the system's log (dmesg)";
+    case EPIPE:
+        return "the reader has gone";
+    default:
+        return "check the path, or choose another --out";
+    }
+}
+
+yk_status yk_fail_path(const char *path, const char *doing, int error)
+{
+    return yk_fail(YK_ESYSTEM, "%s: %s: %s; %s", path, doing,
+                   error == ELOOP ? "it is a symbolic link" : strerror(error), remedy(error));
+}
+
+yk_status yk_fail_in(const char *dir, const char *name, const char *doing, int error)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return yk_fail_path(path, doing, error);
+}
+
+/* ---- opening */
+
+int yk_dir_open_at(int parent, const char *part)
+{
+    struct stat there;
+    const int fd = openat(parent, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int error = errno;
+    /* the system says ENOTDIR of a link, too */
+    if (fd < 0 && error == ENOTDIR && !fstatat(parent, part, &there, AT_SYMLINK_NOFOLLOW) &&
+        S_ISLNK(there.st_mode))
+        error = ELOOP;
+    errno = error;
+    return fd;
+}
+
+/* The directory that holds the last part of `name`; those on the way are made where they are missing. */
+static int open_parent(const char *dir, const char *name, bool make, const char **last_out)
+{
+    int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (const char *slash; at >= 0 && (slash = strchr(name, '/')); name = slash + 1) {
+        char part[NAME_MAX + 1];
+        const size_t n = (size_t)(slash - name);
+        int next = -1;
+        snprintf(part, sizeof part, "%.*s", (int)n, name);
+        if (n > NAME_MAX)
+            errno = ENAMETOOLONG;
+        else if (!make || !mkdirat(at, part, 0777) || errno == EEXIST)
+            next = yk_dir_open_at(at, part);
+        const int error = errno;
+        close(at);
+        errno = error;
+        at = next;
+    }
+    *last_out = name;
+    return at;
+}
+
+int yk_dir_open_parent(const char *dir, const char *name, const char **last_out)
+{
+    return open_parent(dir, name, false, last_out);
+}
+
+int yk_dir_open(const char *dir, const char *name)
+{
+    const char *last;
+    if (!name)
+        return open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int parent = open_parent(dir, name, false, &last);
+    const int fd = parent < 0 ? -1 : yk_dir_open_at(parent, last), error = errno;
+    if (parent >= 0)
+        close(parent);
+    errno = error;
+    return fd;
+}
+
+int yk_open_in(const char *dir, const char *name, int flags)
+{
+    const char *last;
+    const int parent = open_parent(dir, name, false, &last);
+    if (parent < 0)
+        return -1;
+    const int fd = openat(parent, last, flags | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0666), error = errno;
+    close(parent);
+    errno = error;
+    return fd;
+}
+
+/* ---- making */
+
+yk_status yk_dir_make(const char *path)
+{
+    char *at = strdup(path);
+    if (!at)
+        return yk_fail_memory(strlen(path) + 1, "a path");
+    yk_status st = YK_OK;
+    size_t length = strlen(at);
+    for (size_t i = 1; i <= length; i++) {
+        if (at[i] != '/' && at[i] != '\0')
+            continue;
+        char cut = at[i];
+        at[i] = '\0';
+        struct stat there;
+        /* Asked first, because a folder on a read-only or foreign part of the way cannot be made but may be
+         * there; and again afterwards, because another process may have made it in between. */
+        if (stat(at, &there) || !S_ISDIR(there.st_mode)) {
+            int error = mkdir(at, 0777) ? errno : 0;
+            if (error && (stat(at, &there) || !S_ISDIR(there.st_mode))) {
+                st = yk_fail_path(at, "cannot create the folder", error);
+                break;
+            }
+        }
+        at[i] = cut;
+    }
+    free(at);
+    return st;
+}
+
+yk_status yk_dir_make_in(const char *dir, const char *name)
+{
+    const char *last;
+    const int parent = open_parent(dir, name, true, &last);
+    int fd = -1;
+    if (parent >= 0 && (!mkdirat(parent, last, 0777) || errno == EEXIST))
+        fd = yk_dir_open_at(parent, last);
+    const int error = errno;
+    if (parent >= 0)
+        close(parent);
+    if (fd < 0)
+        return yk_fail_in(dir, name, "cannot create the folder", error);
+    close(fd);
+    return YK_OK;
+}
+
+yk_status yk_dir_sync(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return yk_fail_path(path, "cannot open the folder", errno);
+    yk_status st = YK_OK;
+    /* Some network file systems cannot sync a folder and say EINVAL: then there is nothing to do. */
+    if (fsync(fd) && errno != EINVAL && errno != ENOTSUP && errno != EBADF)
+        st = yk_fail_path(path, "cannot sync the folder", errno);
+    close(fd);
+    return st;
+}
+
+/* ---- removing */
+
+yk_status yk_remove_in(const char *dir, const char *name)
+{
+    const char *last;
+    struct stat there;
+    const int parent = open_parent(dir, name, false, &last);
+    int error = parent < 0 || fstatat(parent, last, &there, AT_SYMLINK_NOFOLLOW) ? errno : 0;
+    if (!error && !S_ISREG(there.st_mode))
+        error = S_ISLNK(there.st_mode) ? ELOOP : EISDIR;
+    if (!error && unlinkat(parent, last, 0))
+        error = errno;
+    if (parent >= 0)
+        close(parent);
+    return error && error != ENOENT ? yk_fail_in(dir, name, "cannot remove", error) : YK_OK;
+}
+
+/* Whether the entry NAME of directory `prefix` ("", or ending with a slash) is one of those; `tail` is what may follow a
+ * pattern: "", "/" or that of a temporary file (base/file.h). */
+static bool matches(const char *const *patterns, const char *prefix, const char *name, const char *tail)
+{
+    char path[PATH_MAX], pattern[PATH_MAX];
+    snprintf(path, sizeof path, "%s%s", prefix, name);
+    for (; *patterns; patterns++) {
+        const size_t n = strlen(*patterns);
+        const bool directory = n && (*patterns)[n - 1] == '/';
+        if (directory != (*tail == '/'))
+            continue;
+        snprintf(pattern, sizeof pattern, "%.*s%s", (int)(n - directory), *patterns, directory ? "" : tail);
+        if (fnmatch(pattern, path, FNM_PATHNAME) == 0)
+            return true;
+    }
+    return false;
+}
+
+static size_t clear(int fd, const char *const *patterns, const char *prefix)
+{
+    size_t removed = 0;
+    const int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* closedir() takes it */
+    DIR *d = own < 0 ? NULL : fdopendir(own);
+    if (!d && own >= 0)
+        close(own);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        struct stat there;
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+            fstatat(fd, e->d_name, &there, AT_SYMLINK_NOFOLLOW))
+            continue;
+        if (S_ISREG(there.st_mode) && (matches(patterns, prefix, e->d_name, "") ||
+                                       matches(patterns, prefix, e->d_name, ".[0-9]*-[0-9]*.tmp"))) {
+            removed += unlinkat(fd, e->d_name, 0) == 0;
+        } else if (S_ISDIR(there.st_mode) && matches(patterns, prefix, e->d_name, "/")) {
+            char below[PATH_MAX];
+            const int inner = yk_dir_open_at(fd, e->d_name);
+            if (inner < 0 || snprintf(below, sizeof below, "%s%s/", prefix, e->d_name) >= (int)sizeof below) {
+                if (inner >= 0)
+                    close(inner);
+                continue;
+            }
+            removed += clear(inner, patterns, below);
+            close(inner);
+            removed += unlinkat(fd, e->d_name, AT_REMOVEDIR) == 0;
+        }
+    }
+    if (d)
+        closedir(d);
+    return removed;
+}
+
+size_t yk_dir_clear(int fd, const char *const *patterns)
+{
+    return clear(fd, patterns, "");
+}

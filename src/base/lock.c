@@ -1,0 +1,256 @@
+#include "base/lock.h"
+
+#include "base/clock.h"
+#include "base/dir.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char name[] = "lock";
+static const double ending_seconds = 10.0; /* a process that was killed may have much memory to free */
+static const double least_seconds = 0.1;   /* between a signal and its effect */
+static const double settle_seconds =
+    0.1; /* without locks: another process writes its text within that time */
+
+struct yk_lock {
+    int fd;
+};
+
+typedef struct {
+    long pid; /* 0: not known */
+    char host[256], since[32], boot[64];
+    unsigned long long start;
+} owner;
+
+typedef enum { GONE, ENDING, ALIVE, UNKNOWN } condition;
+
+/* ---- who is who */
+
+typedef struct {
+    char state;
+    unsigned flags;
+    unsigned long pending;
+    unsigned long long start;
+} process;
+
+/* From /proc/PID/stat, see proc(5); the name in parentheses may hold anything. */
+static bool read_process(long pid, process *out)
+{
+    char path[32], text[1024];
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *at = strrchr(text, ')');
+    return at && sscanf(at,
+                        ") %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu "
+                        "%*u %*d %*u %*u %*u %*u %*u %*u %lu",
+                        &out->state, &out->flags, &out->start, &out->pending) == 4;
+}
+
+static void read_boot(char *out, size_t size)
+{
+    char line[64] = "";
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (f && !fgets(line, sizeof line, f))
+        *line = '\0';
+    if (f)
+        fclose(f);
+    line[strcspn(line, "\n")] = '\0';
+    snprintf(out, size, "%s", *line ? line : "unknown");
+}
+
+static void read_self(owner *out)
+{
+    const time_t now = time(NULL);
+    struct tm tm;
+    process self = {0};
+    *out = (owner){.pid = (long)getpid()};
+    if (gethostname(out->host, sizeof out->host - 1) || !*out->host)
+        strcpy(out->host, "localhost");
+    gmtime_r(&now, &tm);
+    strftime(out->since, sizeof out->since, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    read_boot(out->boot, sizeof out->boot);
+    if (read_process(out->pid, &self))
+        out->start = self.start;
+}
+
+static condition look_at(const owner *o)
+{
+    enum { EXITING = 4 }; /* PF_EXITING of the kernel */
+    owner self;
+    process p;
+    read_self(&self);
+    if (!o->pid || strcmp(o->host, self.host))
+        return UNKNOWN;
+    if (strcmp(o->boot, self.boot))
+        return GONE; /* the host was restarted since */
+    if (!read_process(o->pid, &p))
+        return kill((pid_t)o->pid, 0) && errno == ESRCH ? GONE : UNKNOWN;
+    if (o->start && p.start != o->start)
+        return GONE; /* the number went to another process */
+    const bool killed = p.pending >> (SIGKILL - 1) & 1;
+    return p.state == 'Z' || p.state == 'X' || p.flags & EXITING || killed ? ENDING : ALIVE;
+}
+
+/* ---- the text */
+
+static void write_owner(int fd, const owner *o)
+{
+    char text[512];
+    const int n = snprintf(text, sizeof text, "pid %ld\nhost %s\nsince %s\nboot %s\nstart %llu\n", o->pid,
+                           o->host, o->since, o->boot, o->start);
+    /* Only the message needs it where there are locks; where there are none, it is read again. */
+    if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)n, 0) != n)
+        return;
+}
+
+static void read_owner(int fd, owner *out)
+{
+    char text[512];
+    const ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    text[n > 0 ? n : 0] = '\0';
+    *out = (owner){0};
+    if (sscanf(text, "pid %ld host %255s since %31s boot %63s start %llu", &out->pid, out->host, out->since,
+               out->boot, &out->start) != 5)
+        *out = (owner){0};
+}
+
+static yk_status fail_owned(const char *dir, const owner *o, bool has_locks)
+{
+    char remedy[320] = "";
+    if (!has_locks)
+        snprintf(remedy, sizeof remedy, " If that process has ended, remove %.200s/%s.", dir, name);
+    if (!o->pid)
+        return yk_fail(YK_EUSAGE,
+                       "%s: in use by another process; wait for it to end, or choose another --out.%s", dir,
+                       remedy);
+    return yk_fail(
+        YK_EUSAGE,
+        "%s: in use by process %ld on host %s since %s; wait for it to end, stop it (kill %ld), or "
+        "choose another --out.%s",
+        dir, o->pid, o->host, o->since, o->pid, remedy);
+}
+
+/* ---- the lock */
+
+/* 0: free, or taken by this call; EAGAIN: somebody else has it; ENOTSUP: there are no locks here; else what failed. */
+static int ask(int fd, bool take)
+{
+    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int got;
+    while ((got = fcntl(fd, take ? F_OFD_SETLK : F_OFD_GETLK, &l)) && errno == EINTR)
+        continue;
+    if (got == 0)
+        return take || l.l_type == F_UNLCK ? 0 : EAGAIN;
+    switch (errno) {
+    case EACCES:
+        return EAGAIN;
+    case ENOLCK:
+    case ENOSYS:
+    case EOPNOTSUPP:
+    case EINVAL: /* before Linux 3.15 */
+        return ENOTSUP;
+    default:
+        return errno;
+    }
+}
+
+static void nap(double seconds)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)(seconds * 1e9)}, NULL);
+}
+
+/* Without locks: whoever wrote last has it. */
+static bool claim(int fd)
+{
+    owner self, last;
+    read_self(&self);
+    write_owner(fd, &self);
+    nap(settle_seconds);
+    read_owner(fd, &last);
+    return last.pid == self.pid && last.start == self.start && strcmp(last.host, self.host) == 0;
+}
+
+/* Until it is free or time is up. *has_locks_out: whether this file system has locks. */
+static yk_status wait_for(int fd, const char *dir, double seconds, bool take, bool *has_locks_out)
+{
+    const double began = yk_now();
+    seconds = seconds > least_seconds ? seconds : least_seconds;
+    for (;;) {
+        owner o;
+        const int error = ask(fd, take);
+        *has_locks_out = error != ENOTSUP;
+        if (error == 0)
+            return YK_OK;
+        if (error != EAGAIN && error != ENOTSUP)
+            return yk_fail_in(dir, name, "cannot lock", error);
+        read_owner(fd, &o);
+        const condition is = look_at(&o);
+        if (error == ENOTSUP && (!o.pid || is == GONE))
+            return YK_OK;
+        const double waited = yk_now() - began;
+        if (waited > (is == ENDING && ending_seconds > seconds ? ending_seconds : seconds))
+            return fail_owned(dir, &o, *has_locks_out);
+        nap(0.01);
+    }
+}
+
+yk_status yk_lock_take(const char *dir, double seconds, yk_lock **out)
+{
+    *out = NULL;
+    bool has_locks;
+    const int fd = yk_open_in(dir, name, O_RDWR | O_CREAT);
+    if (fd < 0)
+        return yk_fail_in(dir, name, "cannot open", errno);
+    yk_status st = wait_for(fd, dir, seconds, true, &has_locks);
+    if (!st && has_locks) {
+        owner self;
+        read_self(&self);
+        write_owner(fd, &self);
+    } else if (!st && !claim(fd)) {
+        owner o;
+        read_owner(fd, &o);
+        st = fail_owned(dir, &o, false);
+    }
+    yk_lock *lock = st ? NULL : malloc(sizeof *lock);
+    if (!st && !lock)
+        st = yk_fail_memory(sizeof *lock, "a lock");
+    if (st) {
+        close(fd);
+        return st;
+    }
+    lock->fd = fd;
+    *out = lock;
+    return YK_OK;
+}
+
+yk_status yk_lock_check(const char *dir)
+{
+    bool has_locks;
+    const int fd = yk_open_in(dir, name, O_RDONLY | O_NONBLOCK); /* nor does it wait for a pipe */
+    if (fd < 0)
+        return errno == ELOOP ? yk_fail_in(dir, name, "cannot open", errno)
+                              : YK_OK; /* taking it will say the rest */
+    const yk_status st = wait_for(fd, dir, 0.0, false, &has_locks);
+    close(fd);
+    return st;
+}
+
+void yk_lock_release(yk_lock *lock)
+{
+    if (!lock)
+        return;
+    if (ftruncate(lock->fd, 0)) /* then it names an owner that is gone, which is no harm */
+        errno = 0;
+    close(lock->fd);
+    free(lock);
+}
