@@ -260,7 +260,7 @@ staleness = 0 3"
     start_long
     mv err first
     try sweep long.ini --out sweep --no-report
-    expect 2 "sweep: another yoke sweep is at work there"
+    expect 2 "sweep: in use by process $pid on host $(uname -n)"
     kill -TERM $pid
     wait $pid || true
 }

@@ -216,7 +216,8 @@ static void against_proc_itself(void **state)
     (void)state;
     yk_resources *r;
     yk_usage u;
-    yk_resources_config c = {.every = 0.1, .path = in_folder("resources.jsonl"), .rank = 3, .role = "chief"};
+    yk_resources_config c = {
+        .every = 0.1, .dir = folder, .name = "resources.jsonl", .rank = 3, .role = "chief"};
     const double cpu = stat_seconds(), began = yk_now();
     assert_int_equal(yk_resources_start(&c, &r), YK_OK);
     char *block = malloc(40 << 20); /* memory that a look must see */
@@ -298,7 +299,8 @@ static void alerts_have_begin_and_length(void **state)
                              .sys = in_folder("sys"),
                              .every = 0.25,
                              .earlier = 100.0,
-                             .path = in_folder("resources.jsonl")};
+                             .dir = folder,
+                             .name = "resources.jsonl"};
     assert_int_equal(yk_resources_start(&c, &r), YK_OK);
     assert_int_equal(pthread_create(&thread, NULL, plant_on, &stop), 0);
     nap(2.6);
@@ -348,7 +350,8 @@ static void phases_and_bytes_are_in_the_samples(void **state)
     yk_resources *r;
     yk_usage u;
     yk_resources_config c = {.every = 0.05,
-                             .path = in_folder("resources.jsonl"),
+                             .dir = folder,
+                             .name = "resources.jsonl",
                              .phases = p,
                              .workers = 2,
                              .bytes = some_bytes,
@@ -381,7 +384,7 @@ static void without_a_thread_there_are_means(void **state)
     (void)state;
     yk_resources *r;
     yk_usage u;
-    yk_resources_config c = {.every = 0.0, .path = in_folder("resources.jsonl")};
+    yk_resources_config c = {.every = 0.0, .dir = folder, .name = "resources.jsonl"};
     assert_int_equal(yk_resources_start(&c, &r), YK_OK);
     burn(0.2);
     assert_int_equal(yk_resources_stop(r, YK_OK, &u), YK_OK);
@@ -396,7 +399,7 @@ static void a_folder_that_is_not_there(void **state)
 {
     (void)state;
     yk_resources *r;
-    yk_resources_config c = {.every = 0.1, .path = in_folder("none/resources.jsonl")};
+    yk_resources_config c = {.every = 0.1, .dir = folder, .name = "none/resources.jsonl"};
     assert_error(yk_resources_start(&c, &r), YK_ESYSTEM, "none/resources.jsonl");
     assert_null(r);
     unplant("none");

@@ -59,7 +59,7 @@ static const yk_pair pairs[] = {{"step", "1200"}, {"said", "a \"quoted\"\nline"}
 static void test_round_trip(void **state)
 {
     (void)state;
-    assert_int_equal(yk_safetensors_write(path, samples, SAMPLES, pairs, 2), YK_OK);
+    assert_int_equal(yk_safetensors_write(NULL, path, samples, SAMPLES, pairs, 2), YK_OK);
     assert_int_equal(entries(), 1); /* nothing temporary stays */
     yk_safetensors *s;
     assert_int_equal(yk_safetensors_open(path, &s), YK_OK);
@@ -95,7 +95,7 @@ static void test_data_begins_at_64(void **state)
         memset(name, 'x', sizeof name);
         name[n] = 0;
         yk_tensor t = {.name = name, .dtype = YK_DTYPE_U8, .rank = 1, .shape = {3}, .data = bytes};
-        assert_int_equal(yk_safetensors_write(path, &t, 1, NULL, 0), YK_OK);
+        assert_int_equal(yk_safetensors_write(NULL, path, &t, 1, NULL, 0), YK_OK);
         char file[512];
         size_t size = get_file(path, file, sizeof file);
         uint64_t header;
@@ -111,7 +111,7 @@ static void test_data_begins_at_64(void **state)
 static void test_nothing_in_it(void **state)
 {
     (void)state;
-    assert_int_equal(yk_safetensors_write(path, NULL, 0, NULL, 0), YK_OK);
+    assert_int_equal(yk_safetensors_write(NULL, path, NULL, 0, NULL, 0), YK_OK);
     yk_safetensors *s;
     assert_int_equal(yk_safetensors_open(path, &s), YK_OK);
     assert_int_equal(yk_safetensors_count(s), 0);
@@ -121,7 +121,7 @@ static void test_nothing_in_it(void **state)
 static void test_need(void **state)
 {
     (void)state;
-    assert_int_equal(yk_safetensors_write(path, samples, SAMPLES, NULL, 0), YK_OK);
+    assert_int_equal(yk_safetensors_write(NULL, path, samples, SAMPLES, NULL, 0), YK_OK);
     yk_safetensors *s;
     const yk_tensor *t;
     assert_int_equal(yk_safetensors_open(path, &s), YK_OK);
@@ -141,15 +141,15 @@ static void test_writer_refuses(void **state)
 {
     (void)state;
     yk_tensor two[2] = {samples[0], samples[0]};
-    assert_int_equal(yk_safetensors_write(path, two, 2, NULL, 0), YK_EUSAGE);
+    assert_int_equal(yk_safetensors_write(NULL, path, two, 2, NULL, 0), YK_EUSAGE);
     two[0].name = "__metadata__";
-    assert_int_equal(yk_safetensors_write(path, two, 1, NULL, 0), YK_EUSAGE);
+    assert_int_equal(yk_safetensors_write(NULL, path, two, 1, NULL, 0), YK_EUSAGE);
     two[0].name = "\xff";
-    assert_int_equal(yk_safetensors_write(path, two, 1, NULL, 0), YK_EUSAGE);
+    assert_int_equal(yk_safetensors_write(NULL, path, two, 1, NULL, 0), YK_EUSAGE);
     two[0] = (yk_tensor){.name = "a", .rank = 3, .shape = {1ull << 40, 1ull << 40, 0}, .data = bytes};
-    assert_int_equal(yk_safetensors_write(path, two, 1, NULL, 0), YK_EUSAGE);
+    assert_int_equal(yk_safetensors_write(NULL, path, two, 1, NULL, 0), YK_EUSAGE);
     yk_pair twice[2] = {{"a", "1"}, {"a", "2"}};
-    assert_int_equal(yk_safetensors_write(path, samples, 1, twice, 2), YK_EUSAGE);
+    assert_int_equal(yk_safetensors_write(NULL, path, samples, 1, twice, 2), YK_EUSAGE);
     assert_int_equal(entries(), 0);
 }
 
@@ -271,7 +271,7 @@ static void test_padding_and_order(void **state)
 static void test_truncated_anywhere(void **state)
 {
     (void)state;
-    assert_int_equal(yk_safetensors_write(path, samples, 5, pairs, 2), YK_OK);
+    assert_int_equal(yk_safetensors_write(NULL, path, samples, 5, pairs, 2), YK_OK);
     char file[2048];
     size_t size = get_file(path, file, sizeof file);
     for (size_t cut = 0; cut < size; cut++) {
@@ -286,7 +286,7 @@ static void test_truncated_anywhere(void **state)
 static void test_full_disk_keeps_the_old_file(void **state)
 {
     (void)state;
-    assert_int_equal(yk_safetensors_write(path, samples, 2, NULL, 0), YK_OK);
+    assert_int_equal(yk_safetensors_write(NULL, path, samples, 2, NULL, 0), YK_OK);
     char before[1024], after[1024];
     size_t size = get_file(path, before, sizeof before);
 
@@ -296,7 +296,7 @@ static void test_full_disk_keeps_the_old_file(void **state)
     tight.rlim_max = old.rlim_max;
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
-    yk_status st = yk_safetensors_write(path, samples, SAMPLES, NULL, 0);
+    yk_status st = yk_safetensors_write(NULL, path, samples, SAMPLES, NULL, 0);
     char text[512];
     snprintf(text, sizeof text, "%s", yk_error());
     setrlimit(RLIMIT_FSIZE, &old);
@@ -321,7 +321,7 @@ static void test_failing_source_leaves_nothing(void **state)
 {
     (void)state;
     yk_tensor t = {.name = "w", .dtype = YK_DTYPE_F32, .rank = 1, .shape = {1 << 20}, .fill = give_up};
-    assert_int_equal(yk_safetensors_write(path, &t, 1, NULL, 0), YK_EDIVERGED);
+    assert_int_equal(yk_safetensors_write(NULL, path, &t, 1, NULL, 0), YK_EDIVERGED);
     assert_string_equal(yk_error(), "the source gave up");
     assert_int_equal(entries(), 0);
 }
@@ -334,7 +334,7 @@ static void test_no_space(void **state)
         skip();
     }
     assert_int_equal(symlink("/dev/full", path), 0);
-    assert_int_equal(yk_safetensors_write(path, samples, SAMPLES, NULL, 0), YK_ESYSTEM);
+    assert_int_equal(yk_safetensors_write(NULL, path, samples, SAMPLES, NULL, 0), YK_ESYSTEM);
     assert_says("the disk is full; free space or choose another --out");
 }
 
@@ -343,10 +343,10 @@ static void test_nowhere_to_write(void **state)
     (void)state;
     char file[256];
     snprintf(file, sizeof file, "%s/none/model.safetensors", folder);
-    assert_int_equal(yk_safetensors_write(file, samples, 1, NULL, 0), YK_ESYSTEM);
+    assert_int_equal(yk_safetensors_write(NULL, file, samples, 1, NULL, 0), YK_ESYSTEM);
     assert_says(file);
     assert_says("create its folder");
-    assert_int_equal(yk_safetensors_write(folder, samples, 1, NULL, 0), YK_ESYSTEM);
+    assert_int_equal(yk_safetensors_write(NULL, folder, samples, 1, NULL, 0), YK_ESYSTEM);
     assert_int_equal(entries(), 0);
 }
 
@@ -378,7 +378,7 @@ static int print_file(const char *file)
 int main(int argc, char **argv)
 {
     if (argc == 3 && !strcmp(argv[1], "--write")) {
-        yk_status st = yk_safetensors_write(argv[2], samples, SAMPLES, pairs, 2);
+        yk_status st = yk_safetensors_write(NULL, argv[2], samples, SAMPLES, pairs, 2);
         if (st)
             fprintf(stderr, "%s\n", yk_error());
         return st != YK_OK;

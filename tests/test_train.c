@@ -383,7 +383,7 @@ static void configurations_come_back(void **state)
         assert_int_equal(yk_config_set(&a, "no-bias", "true"), YK_OK);
         assert_int_equal(yk_config_set(&a, "staleness", "3"), YK_OK);
         assert_int_equal(yk_config_set(&a, "seed", "0"), YK_OK);
-        assert_int_equal(yk_config_save(&a, file), YK_OK);
+        assert_int_equal(yk_config_save(&a, folder, "round.ini"), YK_OK);
         assert_int_equal(yk_config_load(&b, file), YK_OK);
         assert_string_equal(b.data, text);
         assert_true(b.lr == a.lr && b.momentum == 0.0 && b.lr_decay == a.lr_decay);

@@ -108,15 +108,15 @@ static yk_status follow(int fd, void (*tick)(void *), void *me, yk_child *c, int
     return st;
 }
 
-yk_status yk_child_run(const char *const *argv, const char *log, bool append, void (*tick)(void *), void *me,
-                       yk_child *out)
+yk_status yk_child_run(const char *const *argv, const char *dir, const char *log, bool append,
+                       void (*tick)(void *), void *me, yk_child *out)
 {
     *out = (yk_child){0};
     double began = yk_now();
     int ends[2], status = 0;
-    int file = open(log, O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0666);
+    int file = yk_open_in(dir, log, O_WRONLY | O_CREAT | (append ? O_APPEND : O_TRUNC));
     if (file < 0)
-        return yk_fail_path(log, "cannot write", errno);
+        return yk_fail_in(dir, log, "cannot write", errno);
     if (pipe2(ends, O_CLOEXEC)) {
         close(file);
         return yk_fail(YK_ESYSTEM, "cannot make a pipe: %s", strerror(errno));

@@ -3,7 +3,7 @@
  *     yk_child_catch_signals();                                      // SIGINT and SIGTERM: yk_cli_stop, and on to the child
  *     const char *argv[] = {"yoke", "train", "--json", NULL};
  *     yk_child c;
- *     st = yk_child_run(argv, "run/log.txt", false, tick, me, &c);   // tick(me) four times a second
+ *     st = yk_child_run(argv, "run", "log.txt", false, tick, me, &c); // tick(me) four times a second
  *     c.status, c.text                                               // exit status (128 + a signal), stdout
  *     yk_child_fini(&c);
  *
@@ -27,9 +27,9 @@ typedef struct {
 
 void yk_child_catch_signals(void);
 
-/* YK_ESTOP: a signal came before it could begin. `tick` may be NULL. */
-yk_status yk_child_run(const char *const *argv, const char *log, bool append, void (*tick)(void *), void *me,
-                       yk_child *out);
+/* The log is DIR/LOG, as in base/dir.h. YK_ESTOP: a signal came before it could begin. `tick` may be NULL. */
+yk_status yk_child_run(const char *const *argv, const char *dir, const char *log, bool append,
+                       void (*tick)(void *), void *me, yk_child *out);
 void yk_child_fini(yk_child *c);
 
 #endif

@@ -127,10 +127,10 @@ static yk_status write_report(const yk_sweep *s, size_t done)
             argv[k++] = run[i];
         argv[k++] = "-o";
         argv[k++] = page;
-        st = yk_child_run(argv, log, false, NULL, NULL, &child);
+        st = yk_child_run(argv, s->path, "report.log", false, NULL, NULL, &child);
     }
     if (!st && child.status == 0) {
-        unlink(log);
+        st = yk_remove_in(s->path, "report.log");
         yk_note("report: %s", page);
     } else if (!st) {
         char *words = yk_sweep_last_words(log);
@@ -312,7 +312,7 @@ int yk_cmd_sweep(int argc, char **argv)
     const struct argp argp = {options, parse, "FILE", doc, NULL, NULL, NULL};
     arguments a = {0};
     yk_sweep s = {0};
-    yk_sweep_folder folder = {.lock = -1};
+    yk_sweep_folder folder = {0};
     char name[] = "yoke sweep";
     argv[0] = name;
     signal(SIGPIPE, SIG_IGN); /* a table that nobody takes is a write error */

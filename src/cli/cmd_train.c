@@ -6,6 +6,8 @@
 #include "base/mem.h"
 #include "cli/show_model.h"
 #include "cli/whisper.h"
+#include "comm/comm.h"
+#include "train/run_dir.h"
 #include "train/summary.h"
 #include <argp.h>
 #include <errno.h>
@@ -95,6 +97,14 @@ static yk_status configure(arguments *a)
     for (int i = 0; !st && i < a->ngiven; i++)
         st = yk_config_set(a->config, a->given[i].name, a->given[i].value);
     return st;
+}
+
+/* Before anything is loaded or launched. In a job of several processes the launcher looks; the chief takes the lock. */
+static yk_status check_run_dir(const yk_config *c)
+{
+    const bool writes =
+        c->out && strcmp(c->out, "none") && !c->join && !c->dry_run && yk_comm_expected() == 0;
+    return writes ? yk_run_dir_check(c->out) : YK_OK;
 }
 
 /* ---- results ---- */
@@ -289,6 +299,8 @@ int yk_cmd_train(int argc, char **argv)
     yk_status st = configure(&a);
     if (!st && yk_launch_wanted(&config) && !config.join)
         st = yk_config_check(&config); /* once, not by every process */
+    if (!st)
+        st = check_run_dir(&config);
     if (!st && yk_launch_wanted(&config)) {
         yk_log_quiet(config.quiet);
         yk_cli_launcher = true;

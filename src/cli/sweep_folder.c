@@ -1,16 +1,13 @@
 #include "cli/sweep_folder.h"
 
+#include "base/file.h"
 #include "base/log.h"
 #include "train/checkpoint.h"
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- paths and files */
@@ -32,19 +29,6 @@ char *yk_sweep_folder_path(const char *path, const yk_sweep_run *run, const char
     char *file = join(folder, name);
     free(folder);
     return file;
-}
-
-static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *f)
-{
-    (void)s, (void)kind, (void)f;
-    return remove(path);
-}
-
-yk_status yk_sweep_folder_remove(const char *path)
-{
-    if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT)
-        return YK_OK;
-    return yk_fail_path(path, "cannot remove what is left of a run", errno);
 }
 
 /* All of a text file; the caller frees. NULL in *out: there is none. */
@@ -75,10 +59,10 @@ static yk_status read_text(const char *path, char **out, size_t *size_out)
     return st;
 }
 
-static yk_status write_text(const char *path, const char *text, size_t size)
+static yk_status write_text(const char *folder, const char *name, const char *text, size_t size)
 {
     yk_file *f;
-    yk_status st = yk_file_create(path, &f);
+    yk_status st = yk_file_create_in(folder, name, &f);
     return st ? st : yk_file_close(f, yk_file_write(f, text, size));
 }
 
@@ -134,23 +118,23 @@ static bool is_foreign(const char *path)
 
 static yk_status keep_plan(const char *folder, const yk_sweep_plan *plan, bool force)
 {
-    char *path = join(folder, "plan.txt"), *copy = join(folder, "sweep.ini"), *was = NULL, *file = NULL;
+    char *path = join(folder, "plan.txt"), *was = NULL, *file = NULL;
     char *is = yk_sweep_plan_text(plan);
     size_t size, file_size;
-    yk_status st = !path || !copy ? YK_ESYSTEM : is ? YK_OK : yk_fail_memory(4096, "the plan");
+    yk_status st = !path ? YK_ESYSTEM : is ? YK_OK : yk_fail_memory(4096, "the plan");
     if (!st)
         st = read_text(path, &was, &size);
     if (!st && was)
         st = compare_plan(plan, folder, was, is, force);
     if (!st && !(was && strcmp(was, is) == 0)) {
-        st = write_text(path, is, strlen(is)); /* first of all: without it the folder is not a sweep's */
+        /* first of all: without it the folder is not a sweep's */
+        st = write_text(folder, "plan.txt", is, strlen(is));
         if (!st)
             st = read_text(plan->file.path, &file, &file_size);
         if (!st && file)
-            st = write_text(copy, file, file_size);
+            st = write_text(folder, "sweep.ini", file, file_size);
     }
     free(path);
-    free(copy);
     free(was);
     free(is);
     free(file);
@@ -159,28 +143,19 @@ static yk_status keep_plan(const char *folder, const yk_sweep_plan *plan, bool f
 
 yk_status yk_sweep_folder_open(const char *path, const yk_sweep_plan *plan, bool force, yk_sweep_folder *out)
 {
-    *out = (yk_sweep_folder){.path = path, .lock = -1};
+    *out = (yk_sweep_folder){.path = path};
     yk_status st = yk_dir_make(path);
     if (!st && is_foreign(path))
         st = yk_fail(YK_EUSAGE, "%s holds other things, no sweep: choose another --out", path);
-    char *lock = st ? NULL : join(path, "lock");
-    if (!lock)
-        return st ? st : YK_ESYSTEM;
-    out->lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (out->lock < 0)
-        st = yk_fail_path(lock, "cannot create", errno);
-    else if (flock(out->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        st = yk_fail(YK_EUSAGE,
-                     "%s: another yoke sweep is at work there; wait for it or choose another --out", path);
-    free(lock);
+    if (!st)
+        st = yk_lock_take(path, 0.0, &out->lock);
     return st ? st : keep_plan(path, plan, force);
 }
 
 void yk_sweep_folder_close(yk_sweep_folder *f)
 {
-    if (f->lock >= 0)
-        close(f->lock);
-    f->lock = -1;
+    yk_lock_release(f->lock);
+    f->lock = NULL;
 }
 
 /* ---- runs */
@@ -189,24 +164,27 @@ void yk_sweep_folder_close(yk_sweep_folder *f)
  * said is kept there (--trace and the like). */
 static yk_status compare_options(const char *path, const yk_sweep_run *run, bool *there_out, bool *same_out)
 {
-    char *is = yk_sweep_folder_path(path, run, "config.ini"),
-         *should = yk_sweep_folder_path(path, run, ".should.ini");
+    static const char file[] = ".should.ini";
+    char *folder = yk_sweep_folder_path(path, run, NULL), *is = yk_sweep_folder_path(path, run, "config.ini"),
+         *should = yk_sweep_folder_path(path, run, file);
     yk_config a, b;
     yk_config_init(&a);
     yk_config_init(&b);
     *there_out = *same_out = false;
-    yk_status st = is && should ? YK_OK : YK_ESYSTEM;
+    yk_status st = folder && is && should ? YK_OK : YK_ESYSTEM;
     if (!st && access(is, F_OK) == 0) {
         *there_out = true;
-        st = yk_config_save(&run->config, should);
+        st = yk_config_save(&run->config, folder, file);
         if (!st)
             st = yk_config_load(&a, should);
         if (!st) /* one that cannot be read is not the same */
             *same_out = yk_config_load(&b, is) == YK_OK && yk_sweep_same_config(&a, &b);
-        unlink(should);
+        yk_status removed = yk_remove_in(folder, file);
+        st = st ? st : removed;
     }
     yk_config_fini(&a);
     yk_config_fini(&b);
+    free(folder);
     free(is);
     free(should);
     return st;

@@ -17,12 +17,13 @@
 #ifndef YK_CLI_SWEEP_FOLDER_H
 #define YK_CLI_SWEEP_FOLDER_H
 
+#include "base/lock.h"
 #include "train/sweep_plan.h"
 #include <jansson.h>
 
 typedef struct {
     const char *path; /* borrowed */
-    int lock;
+    yk_lock *lock;
 } yk_sweep_folder;
 
 typedef enum {
@@ -43,8 +44,5 @@ yk_status yk_sweep_folder_look(const char *path, const yk_sweep_run *run, yk_run
 
 /* PATH/RUN/NAME, PATH/RUN with NULL as the name; the caller frees it. NULL: out of memory, described. */
 char *yk_sweep_folder_path(const char *path, const yk_sweep_run *run, const char *name);
-
-/* Removes a folder of ours with all that is in it. That there is none is fine. */
-yk_status yk_sweep_folder_remove(const char *path);
 
 #endif

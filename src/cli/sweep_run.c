@@ -5,6 +5,7 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/sweep_folder.h"
+#include "train/run_dir.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,9 +156,14 @@ static const char **command_of(const yk_sweep_run *run, const char *out, bool re
 }
 
 /* The object that the run left in summary.json, or the one on the last line of its stdout, which is then kept there. */
-static yk_status take_summary(const char *file, const yk_child *child, json_t **out)
+static yk_status take_summary(const char *folder, const yk_child *child, json_t **out)
 {
+    static const char name[] = "summary.json";
+    char *file;
+    if (asprintf(&file, "%s/%s", folder, name) < 0)
+        return yk_fail_memory(strlen(folder), "a path");
     *out = json_load_file(file, 0, NULL);
+    free(file);
     if (*out)
         return YK_OK;
     size_t n = child->size;
@@ -172,7 +178,7 @@ static yk_status take_summary(const char *file, const yk_child *child, json_t **
         return YK_OK;
     }
     yk_file *f;
-    yk_status st = yk_file_create(file, &f);
+    yk_status st = yk_file_create_in(folder, name, &f);
     if (st)
         return st;
     yk_file_write(f, begin, (size_t)(end - begin));
@@ -202,8 +208,7 @@ static yk_status take_failure(yk_sweep *s, size_t i, const yk_child *child, cons
         IN_A_ROW);
 }
 
-static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *folder, const char *summary_path,
-                           const char *log)
+static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *folder, const char *log)
 {
     const yk_sweep_run *run = &s->plan.run[i];
     char *out;
@@ -215,12 +220,13 @@ static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *folde
     yk_status st = argv ? YK_OK : yk_fail_memory(256, "a command line");
     s->at = i;
     s->began = yk_now();
-    unlink(summary_path); /* of the part before it was stopped */
     if (!st)
-        st = yk_child_run(argv, log, resume, tick, s, &child);
+        st = yk_remove_in(folder, "summary.json"); /* of the part before it was stopped */
+    if (!st)
+        st = yk_child_run(argv, folder, "log.txt", resume, tick, s, &child);
     yk_progress_end();
     if (!st && child.status == 0)
-        st = take_summary(summary_path, &child, &summary);
+        st = take_summary(folder, &child, &summary);
     if (st) {
         json_decref(summary);
     } else if (summary) {
@@ -239,27 +245,31 @@ static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *folde
     return st;
 }
 
-/* Makes room for it, runs it, and tidies up. */
+/* What is left of an attempt goes, unless it is to be resumed; a yoke train that somebody else runs there is not disturbed. */
+static yk_status make_room(const yk_sweep *s, const yk_sweep_run *run, const char *folder, bool resume)
+{
+    yk_lock *lock;
+    yk_status st = resume ? YK_OK : yk_dir_make_in(s->path, run->folder);
+    if (!st && !(st = yk_run_dir_take(folder, &lock))) {
+        st = resume ? YK_OK : yk_run_dir_clear(s->path, run->folder, false);
+        yk_lock_release(lock);
+    }
+    return st;
+}
+
 static yk_status run_one(yk_sweep *s, size_t i, yk_run_seen seen)
 {
     const yk_sweep_run *run = &s->plan.run[i];
+    const bool resume = seen == YK_RUN_SAVED;
     char *folder = yk_sweep_folder_path(s->path, run, NULL),
-         *log = yk_sweep_folder_path(s->path, run, "log.txt"),
-         *summary = yk_sweep_folder_path(s->path, run, "summary.json"),
-         *models = yk_sweep_folder_path(s->path, run, "checkpoints");
-    yk_status st = folder && log && summary && models ? YK_OK : YK_ESYSTEM;
-    if (!st && seen != YK_RUN_SAVED)
-        st = yk_sweep_folder_remove(folder);
+         *log = yk_sweep_folder_path(s->path, run, "log.txt");
+    yk_status st = folder && log ? make_room(s, run, folder, resume) : YK_ESYSTEM;
     if (!st)
-        st = yk_dir_make(folder);
-    if (!st)
-        st = run_child(s, i, seen == YK_RUN_SAVED, folder, summary, log);
+        st = run_child(s, i, resume, folder, log);
     if (!st && s->plan.file.drop_models && s->result[i].state == YK_SWEEP_DONE)
-        st = yk_sweep_folder_remove(models);
+        st = yk_run_dir_clear(s->path, run->folder, true);
     free(folder);
     free(log);
-    free(summary);
-    free(models);
     return st;
 }
 

@@ -259,7 +259,7 @@ yk_status yk_events_graph(yk_events *e, double wall_time, const yk_graph_node *n
 /* ---- the file */
 
 /* TensorBoard takes a host's files in the order of their names: the time first, then what tells writers apart. */
-static char *make_path(const char *folder)
+static char *make_name(const char *folder)
 {
     static atomic_uint files;
     char host[256] = "localhost";
@@ -272,18 +272,21 @@ static char *make_path(const char *folder)
     return path;
 }
 
-yk_status yk_events_create(const char *folder, yk_events **out)
+yk_status yk_events_create(const char *dir, const char *name, yk_events **out)
 {
     *out = NULL;
-    yk_status st = yk_dir_make(folder);
+    yk_status st = yk_dir_make_in(dir, name);
     if (st)
         return st;
     yk_events *e = calloc(1, sizeof *e);
-    if (!e || !(e->path = make_path(folder))) {
+    char *file = make_name(name);
+    if (!e || !file || asprintf(&e->path, "%s/%s", dir, file) < 0) {
+        free(file);
         free(e);
-        return yk_fail_memory(sizeof *e + strlen(folder), "a TensorBoard log");
+        return yk_fail_memory(sizeof *e + strlen(name), "a TensorBoard log");
     }
-    st = yk_file_append(e->path, &e->file);
+    st = yk_file_append_in(dir, file, &e->file);
+    free(file);
     if (!st) {
         event_begin(e, 0);
         put_string(e, 3, "brain.Event:2");

@@ -1,7 +1,7 @@
 /* TensorBoard event files: curves, histograms and text that `tensorboard --logdir RUN` draws while a run goes on.
  *
  *     yk_events *e;
- *     st = yk_events_create("run/worker-0", &e);              // makes the folder and a file with a new name in it
+ *     st = yk_events_create("run", "worker-0", &e);           // makes the folder and a file with a new name in it
  *     yk_scalar s[] = {{"loss", 0.31f}, {"rate/examples", 4.1e6f}};
  *     st = yk_events_scalars(e, 0, step, s, 2);               // 0: the time is now
  *     st = yk_events_flush(e);                                // now and then, so that it shows up
@@ -52,7 +52,7 @@ typedef struct {
     uint64_t params;
 } yk_graph_node;
 
-yk_status yk_events_create(const char *folder, yk_events **out);
+yk_status yk_events_create(const char *dir, const char *name, yk_events **out);
 
 /* wall_time is in seconds since 1970; 0 stands for now. */
 yk_status yk_events_scalars(yk_events *e, double wall_time, int64_t step, const yk_scalar *scalar, size_t n);

@@ -9,7 +9,7 @@
  *
  *     yk_tensor t[] = {{.name = "weight", .dtype = YK_DTYPE_F32, .rank = 2, .shape = {10, 784}, .data = w}};
  *     yk_pair meta[] = {{"step", "1200"}};
- *     st = yk_safetensors_write("model.safetensors", t, 1, meta, 1);
+ *     st = yk_safetensors_write("run", "model.safetensors", t, 1, meta, 1);
  *
  * Reading (by mmap: nothing is copied, nothing is loaded before it is touched):
  *
@@ -70,8 +70,8 @@ typedef struct {
 typedef struct yk_safetensors yk_safetensors;
 
 /* Names are UTF-8, each once, not "__metadata__"; breaking that is our own mistake and YK_EUSAGE. */
-yk_status yk_safetensors_write(const char *path, const yk_tensor *tensor, size_t n, const yk_pair *meta,
-                               size_t nmeta);
+yk_status yk_safetensors_write(const char *dir, const char *name, const yk_tensor *tensor, size_t n,
+                               const yk_pair *meta, size_t nmeta);
 
 yk_status yk_safetensors_open(const char *path, yk_safetensors **out);
 void yk_safetensors_free(yk_safetensors *s); /* NULL is fine */

@@ -148,19 +148,19 @@ static yk_status write_data(yk_file *f, const item *items, size_t n)
     return st;
 }
 
-yk_status yk_safetensors_write(const char *path, const yk_tensor *tensor, size_t n, const yk_pair *meta,
-                               size_t nmeta)
+yk_status yk_safetensors_write(const char *dir, const char *name, const yk_tensor *tensor, size_t n,
+                               const yk_pair *meta, size_t nmeta)
 {
     item *items = calloc(n + 1, sizeof *items);
     if (!items)
         return yk_fail_memory(n * sizeof *items, "a list of tensors");
     char *text = NULL;
     yk_file *f = NULL;
-    yk_status st = measure(path, tensor, n, items);
+    yk_status st = measure(name, tensor, n, items);
     if (!st)
-        st = make_header(path, items, n, meta, nmeta, &text);
+        st = make_header(name, items, n, meta, nmeta, &text);
     if (!st)
-        st = yk_file_create(path, &f);
+        st = yk_file_create_in(dir, name, &f);
     if (!st)
         st = write_header(f, text);
     if (!st)

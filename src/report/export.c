@@ -21,7 +21,7 @@ static yk_status save(yk_text *t, const char *folder, const char *prefix, const 
     if (!st && asprintf(&path, "%s/%s%s%s", folder, prefix, name, ending) < 0)
         st = yk_fail_memory(64, "a path");
     else if (!st) {
-        st = yk_text_save(t, path);
+        st = yk_text_save(t, NULL, path);
         free(path);
     }
     yk_text_fini(t);
@@ -157,7 +157,7 @@ static yk_status as_png(yk_text *svg, const char *name, const char *folder, void
     const char *said = svg->status ? NULL : strstr(svg->s, " height=\"");
     if (said)
         sscanf(said, " height=\"%d", &height);
-    yk_status st = yk_text_save(svg, from);
+    yk_status st = yk_text_save(svg, NULL, from);
     yk_text_fini(svg);
     if (!st)
         st = convert(c, from, to, height);

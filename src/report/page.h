@@ -2,7 +2,7 @@
  *
  *     yk_text t = {0};
  *     yk_page_write(&(yk_page){"batch sizes", &compare, &guards, &figures}, &t);
- *     st = yk_text_save(&t, "report.html");
+ *     st = yk_text_save(&t, "run", "report.html");
  *
  *     verdict            what held it back, or what the comparison shows; the main numbers
  *     guards             before you conclude

@@ -25,7 +25,7 @@ static yk_status write_all(const yk_report *r, const yk_compare *c, yk_figures *
     if (!st) {
         yk_text page = {0};
         yk_page_write(&(yk_page){r->title, c, &guards, fs}, &page);
-        st = yk_text_save(&page, path);
+        st = r->out ? yk_text_save(&page, NULL, path) : yk_text_save(&page, r->paths[0], "report.html");
         out->bytes = page.n;
         yk_text_fini(&page);
     }

@@ -194,12 +194,12 @@ void yk_text_number(yk_text *t, double x, int digits, const char *none)
     yk_text_add(t, s);
 }
 
-yk_status yk_text_save(const yk_text *t, const char *path)
+yk_status yk_text_save(const yk_text *t, const char *dir, const char *name)
 {
     yk_file *f;
     if (t->status)
         return t->status;
-    yk_status st = yk_file_create(path, &f);
+    yk_status st = yk_file_create_in(dir, name, &f);
     if (st)
         return st;
     st = yk_file_write(f, t->s ? t->s : "", t->n);

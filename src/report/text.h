@@ -3,7 +3,7 @@
  *     yk_text t = {0};
  *     yk_text_print(&t, "<td>%d", 7);
  *     yk_text_html(&t, name);                   // & < > " ' made harmless, bad UTF-8 replaced
- *     st = yk_text_save(&t, "report.html");     // the first error of all these calls, or YK_OK
+ *     st = yk_text_save(&t, "run", "report.html");     // the first error of all these calls, or YK_OK
  *     yk_text_fini(&t);
  *
  * The first error sticks: later calls do nothing, so only the end has to be checked (yk_text_save or .status). What is in
@@ -36,6 +36,6 @@ void yk_text_csv(yk_text *t, const char *s);  /* one field, in quotes where it h
 void yk_text_number(yk_text *t, double x, int digits, const char *none);
 
 /* Writes it to `path`, whole or not at all (base/file.h). */
-yk_status yk_text_save(const yk_text *t, const char *path);
+yk_status yk_text_save(const yk_text *t, const char *dir, const char *name); /* as yk_file_create_in() */
 
 #endif

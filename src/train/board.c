@@ -97,11 +97,9 @@ yk_status yk__board_open(yk__trainer *t, const char *run_dir)
         return yk_fail_memory((size_t)n * sizeof *b->before, "TensorBoard's logs");
     yk_status st = YK_OK;
     for (; !st && b->n < n; b->n += !st) {
-        char *path;
-        if (asprintf(&path, "%s/worker-%d", run_dir, t->number + b->n) < 0)
-            return yk_fail_memory(64, "a path");
-        st = yk_events_create(path, &b->events[b->n]);
-        free(path);
+        char name[32];
+        snprintf(name, sizeof name, "worker-%d", t->number + b->n);
+        st = yk_events_create(run_dir, name, &b->events[b->n]);
     }
     return st || t->cluster.rank ? st : write_graph(t, b->events[0]);
 }

@@ -1,171 +1,18 @@
 #include "train/checkpoint.h"
 
-#include "base/file.h"
-#include "base/log.h"
 #include "base/mem.h"
-#include "format/crc.h"
 #include "format/safetensors.h"
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
+#include "train/checkpoint_dir.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { KEPT = 2, MOST_TENSORS = 8 };
-
-static const char *const files[] = {"model.safetensors", "state.safetensors"};
-
-/* ---- folders ---- */
-
-static void remove_folder(const char *path)
-{
-    char *name;
-    const char *const inside[] = {"DONE", files[0],
-                                  files[1]}; /* DONE first: half removed is not a checkpoint */
-    for (int i = 0; i < 3; i++)
-        if (asprintf(&name, "%s/%s", path, inside[i]) >= 0) {
-            unlink(name);
-            free(name);
-        }
-    DIR *d = opendir(path); /* temporary files of a write that was cut off */
-    for (struct dirent *e; d && (e = readdir(d));)
-        if (e->d_name[0] != '.')
-            unlinkat(dirfd(d), e->d_name, 0);
-    if (d)
-        closedir(d);
-    rmdir(path);
-}
-
-static int by_falling_step(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x > y ? -1 : x < y;
-}
-
-/* The steps of all folders step-N below `dir`, newest first. */
-static size_t list_steps(const char *dir, uint64_t **out)
-{
-    size_t n = 0, cap = 0;
-    uint64_t *step = NULL;
-    DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        char *end;
-        if (strncmp(e->d_name, "step-", 5) || e->d_name[5] < '0' || e->d_name[5] > '9')
-            continue;
-        uint64_t s = strtoull(e->d_name + 5, &end, 10);
-        uint64_t *grown = *end ? NULL : yk_grow(step, &cap, n + 1, sizeof *step, "checkpoints");
-        if (!grown)
-            continue;
-        step = grown;
-        step[n++] = s;
-    }
-    if (d)
-        closedir(d);
-    if (n)
-        qsort(step, n, sizeof *step, by_falling_step);
-    *out = step;
-    return n;
-}
-
-/* Keeps `newest` and the one before it. Later ones were passed over as damaged when the run was resumed. */
-static void remove_old(const char *dir, uint64_t newest)
-{
-    uint64_t *step;
-    size_t n = list_steps(dir, &step), kept = 0;
-    for (size_t i = 0; i < n; i++) {
-        char *path;
-        if (step[i] <= newest && kept++ < KEPT)
-            continue;
-        if (asprintf(&path, "%s/step-%" PRIu64, dir, step[i]) >= 0) {
-            remove_folder(path);
-            free(path);
-        }
-    }
-    free(step);
-}
-
-/* Size and checksum of a file, as DONE has them. */
-static yk_status measure(const char *path, uint64_t *size_out, uint32_t *crc_out)
-{
-    struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &info)) {
-        int e = errno;
-        if (fd >= 0)
-            close(fd);
-        return yk_fail_path(path, "cannot open", e);
-    }
-    *size_out = (uint64_t)info.st_size;
-    *crc_out = 0;
-    void *p = info.st_size ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-    close(fd);
-    if (p == MAP_FAILED)
-        return yk_fail_path(path, "cannot map", errno);
-    if (p) {
-        *crc_out = yk_crc32c(p, (size_t)info.st_size);
-        munmap(p, (size_t)info.st_size);
-    }
-    return YK_OK;
-}
-
-static yk_status write_done(const char *folder)
-{
-    char *path;
-    if (asprintf(&path, "%s/DONE", folder) < 0)
-        return yk_fail_memory(strlen(folder), "a path");
-    yk_file *f = NULL;
-    yk_status st = yk_file_create(path, &f);
-    free(path);
-    for (int i = 0; !st && i < 2; i++) {
-        uint64_t size;
-        uint32_t crc;
-        if (asprintf(&path, "%s/%s", folder, files[i]) < 0)
-            st = yk_fail_memory(strlen(folder), "a path");
-        else {
-            if (!(st = measure(path, &size, &crc)))
-                st = yk_file_print(f, "%s %" PRIu64 " %08x\n", files[i], size, crc);
-            free(path);
-        }
-    }
-    return yk_file_close(f, st);
-}
-
-/* Whether the folder is a complete and undamaged checkpoint; NULL, or what is wrong with it. */
-static const char *complaint(const char *folder)
-{
-    char *path, name[64];
-    if (asprintf(&path, "%s/DONE", folder) < 0)
-        return "out of memory";
-    FILE *f = fopen(path, "re");
-    free(path);
-    if (!f)
-        return "it has no DONE, so it was not written to its end";
-    bool ok = true;
-    int lines = 0;
-    uint64_t size, found_size;
-    unsigned crc;
-    uint32_t found_crc;
-    while (ok && fscanf(f, "%63s %" SCNu64 " %x", name, &size, &crc) == 3) {
-        if (asprintf(&path, "%s/%s", folder, name) < 0)
-            break;
-        ok = !measure(path, &found_size, &found_crc) && found_size == size && found_crc == crc;
-        free(path);
-        lines++;
-    }
-    fclose(f);
-    return !ok          ? "its files are not what was saved (size or checksum differ)"
-           : lines != 2 ? "its DONE is damaged"
-                        : NULL;
-}
+enum { MOST_TENSORS = 8 };
 
 /* ---- saving ---- */
 
-static yk_status save_model(const char *path, const char *model_name, const yk_model *m, float *params,
+static yk_status save_model(const char *run_dir, const char *model_name, const yk_model *m, float *params,
                             uint64_t step)
 {
     yk_tensor t[YK_MAX_TENSORS] = {0};
@@ -203,7 +50,8 @@ static yk_status save_model(const char *path, const char *model_name, const yk_m
                             {"image", image},
                             {"standardize", standardize}};
     if (!st)
-        st = yk_safetensors_write(path, t, (size_t)m->ntensors, meta, sizeof meta / sizeof *meta);
+        st = yk_safetensors_write(run_dir, YK__SAVING "/" YK__MODEL_FILE, t, (size_t)m->ntensors, meta,
+                                  sizeof meta / sizeof *meta);
     for (int i = 0; i < m->ntensors; i++)
         yk_free(data[i]);
     return st;
@@ -233,7 +81,8 @@ static size_t state_arrays(yk_store *store, yk_tensor *t, float **array, size_t 
     return count;
 }
 
-static yk_status save_state(const char *path, const yk_model *m, yk_store *store, const yk_progress_state *p)
+static yk_status save_state(const char *run_dir, const yk_model *m, yk_store *store,
+                            const yk_progress_state *p)
 {
     yk_tensor t[MOST_TENSORS] = {0};
     float *array[MOST_TENSORS];
@@ -245,7 +94,7 @@ static yk_status save_state(const char *path, const yk_model *m, yk_store *store
     t[n + 2] = (yk_tensor){
         .name = "place", .dtype = YK_DTYPE_U64, .rank = 1, .shape = {p->nplace}, .data = p->place};
     const yk_pair meta[] = {{"optimizer", yk_store_rule(store)->name}, {"yoke", YK_VERSION}};
-    return yk_safetensors_write(path, t, n + 3, meta, 2);
+    return yk_safetensors_write(run_dir, YK__SAVING "/" YK__STATE_FILE, t, n + 3, meta, 2);
 }
 
 /* Renames the keys of all arrays of the settled store to those of the data while they are written, and back: in place,
@@ -266,85 +115,23 @@ static yk_status rename_all(yk_store *store, const yk_model *m, const yk_keymap 
 yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const yk_model *m, yk_store *store,
                              const yk_keymap *keymap, const yk_progress_state *progress, char **path_out)
 {
-    char *dir = NULL, *folder = NULL, *final = NULL, *model = NULL, *state = NULL;
-    yk_status st = YK_OK;
-    if (asprintf(&dir, "%s/checkpoints", run_dir) < 0 ||
-        asprintf(&final, "%s/step-%" PRIu64, dir, progress->step) < 0 ||
-        asprintf(&folder, "%s/.saving", dir) < 0 || asprintf(&model, "%s/%s", folder, files[0]) < 0 ||
-        asprintf(&state, "%s/%s", folder, files[1]) < 0)
-        st = yk_fail_memory(strlen(run_dir), "a path");
-    if (!st && (st = yk_dir_make(dir)) == YK_OK) {
-        remove_folder(folder); /* what a killed run left behind */
-        st = yk_dir_make(folder);
-    }
+    yk_status st = yk__checkpoint_begin(run_dir);
     if (!st && !(st = rename_all(store, m, keymap, yk_keymap_restore))) {
-        st = save_model(model, model_name, m, yk_store_table(store).w, progress->step);
+        st = save_model(run_dir, model_name, m, yk_store_table(store).w, progress->step);
         if (!st)
-            st = save_state(state, m, store, progress);
+            st = save_state(run_dir, m, store, progress);
         yk_status back = rename_all(store, m, keymap, yk_keymap_apply);
         st = st ? st : back;
     }
-    if (!st)
-        st = write_done(folder);
-    if (!st && rename(folder, final)) {
-        remove_folder(final); /* the same step, saved before: by a run that was resumed */
-        if (rename(folder, final))
-            st = yk_fail_path(final, "cannot rename the checkpoint to it", errno);
-    }
-    if (!st)
-        st = yk_dir_sync(dir);
-    if (st && folder)
-        remove_folder(folder);
-    if (!st)
-        remove_old(dir, progress->step);
-    if (!st && path_out) {
-        free(*path_out);
-        *path_out = final;
-        final = NULL;
-    }
-    free(dir);
-    free(folder);
-    free(final);
-    free(model);
-    free(state);
-    return st;
+    return yk__checkpoint_end(run_dir, progress->step, st, path_out);
 }
 
 /* ---- loading ---- */
 
-yk_status yk_checkpoint_find(const char *dir, char **path_out)
-{
-    *path_out = NULL;
-    char *path;
-    if (!complaint(dir)) {
-        *path_out = strdup(dir);
-        return *path_out ? YK_OK : yk_fail_memory(strlen(dir), "a path");
-    }
-    if (asprintf(&path, "%s/checkpoints", dir) < 0)
-        return yk_fail_memory(strlen(dir), "a path");
-    uint64_t *step;
-    size_t n = list_steps(path, &step);
-    for (size_t i = 0; i < n && !*path_out; i++) {
-        char *folder;
-        if (asprintf(&folder, "%s/step-%" PRIu64, path, step[i]) < 0)
-            break;
-        const char *wrong = complaint(folder);
-        if (wrong) {
-            yk_warn("%s: this checkpoint is passed over: %s", folder, wrong);
-            free(folder);
-        } else {
-            *path_out = folder;
-        }
-    }
-    free(step);
-    free(path);
-    return YK_OK;
-}
-
-static yk_status open_file(const char *folder, int which, yk_safetensors **out)
+static yk_status open_file(const char *folder, const char *name, yk_safetensors **out)
 {
     char *path;
-    if (asprintf(&path, "%s/%s", folder, files[which]) < 0)
+    if (asprintf(&path, "%s/%s", folder, name) < 0)
         return yk_fail_memory(strlen(folder), "a path");
     yk_status st = yk_safetensors_open(path, out);
     free(path);
@@ -409,9 +196,9 @@ yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_store *stor
 {
     yk_safetensors *model = NULL, *state = NULL;
     *progress = (yk_progress_state){0};
-    yk_status st = open_file(path, 0, &model);
+    yk_status st = open_file(path, YK__MODEL_FILE, &model);
     if (!st)
-        st = open_file(path, 1, &state);
+        st = open_file(path, YK__STATE_FILE, &state);
     if (!st)
         st = read_model(model, m, yk_store_raw(store).live.w);
     yk_tensor want[MOST_TENSORS];
@@ -441,7 +228,7 @@ yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_store *stor
 yk_status yk_checkpoint_model(const char *path, yk_model **model_out, float **params_out)
 {
     yk_safetensors *s = NULL;
-    yk_status st = open_file(path, 0, &s);
+    yk_status st = open_file(path, YK__MODEL_FILE, &s);
     if (st)
         return st;
     const char *name = yk_safetensors_meta(s, "model"), *dim = yk_safetensors_meta(s, "dim"),
@@ -451,7 +238,7 @@ yk_status yk_checkpoint_model(const char *path, yk_model **model_out, float **pa
     float *params = NULL;
     if (!name || !dim || !classes || !kind || !bias) {
         st = yk_fail(YK_EDATA, "%s/%s: it does not say what model it is of (metadata is missing)", path,
-                     files[0]);
+                     YK__MODEL_FILE);
         goto close_file;
     }
     yk_model_shape shape = {.kind = (yk_rows_kind)atoi(kind),
@@ -465,7 +252,7 @@ yk_status yk_checkpoint_model(const char *path, yk_model **model_out, float **pa
         shape.width = w;
     }
     if ((st = yk_net_options_standardize(&shape.net, yk_safetensors_meta(s, "standardize")))) {
-        yk_fail(YK_EDATA, "%s/%s: %s", path, files[0], yk_error());
+        yk_fail(YK_EDATA, "%s/%s: %s", path, YK__MODEL_FILE, yk_error());
         st = YK_EDATA;
         goto close_file;
     }

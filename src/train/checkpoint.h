@@ -5,9 +5,9 @@
  *                               DONE                 written last: without it the folder is not a checkpoint;
  *                                                    holds size and CRC32C of the two files
  *
- * A checkpoint is written beside its final name (checkpoints/.saving), synced to the disk, and renamed; a full disk or a kill at any moment
- * leaves the earlier ones as they were. The last two are kept. Arrays here are indexed by the keys of the data, not by
- * the store's inside names.
+ * A checkpoint is written beside its final name (checkpoints/.saving), synced to the disk, and renamed; a full disk or a
+ * kill at any moment leaves the earlier ones as they were. The last two are kept; checkpoint_dir.h says what is removed and
+ * what is not. Arrays here are indexed by the keys of the data, not by the store's inside names.
  */
 #ifndef YK_TRAIN_CHECKPOINT_H
 #define YK_TRAIN_CHECKPOINT_H

@@ -139,7 +139,7 @@ static yk_status save_timeline(yk__trainer *t, bool failed)
     yk__observer *o = t->observer;
     yk__cluster *k = &t->cluster;
     const double seconds = 20.0;
-    char *text, *path;
+    char *text;
     yk_comm_pieces all = {0};
     if (!o || !o->trace || (failed && k->rank))
         return YK_OK;
@@ -154,12 +154,8 @@ static yk_status save_timeline(yk__trainer *t, bool failed)
     if (!st && k->rank == 0) {
         if (all.n > 0)
             all.data[0] = all.data[0] ? all.data[0] : text;
-        if (asprintf(&path, "%s/trace.json", t->result->run_dir) < 0) {
-            st = yk_fail_memory(64, "a path");
-        } else {
-            st = all.n > 0 ? yk_trace_save(path, all.data, (size_t)all.n) : yk_trace_save(path, &text, 1);
-            free(path);
-        }
+        st = yk_trace_save(t->result->run_dir, "trace.json", all.n > 0 ? all.data : &text,
+                           all.n > 0 ? (size_t)all.n : 1);
     }
     if (all.n > 0 && all.data[0] == text)
         all.data[0] = NULL;

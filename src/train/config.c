@@ -333,15 +333,16 @@ yk_status yk_config_check(const yk_config *c)
     return YK_OK;
 }
 
-yk_status yk_config_save(const yk_config *c, const char *path)
+yk_status yk_config_save(const yk_config *c, const char *dir, const char *name)
 {
     yk_file *f;
     yk_config defaults;
     yk_config_init(&defaults);
-    yk_status st = yk_file_create(path, &f);
+    yk_status st = yk_file_create_in(dir, name, &f);
     if (st)
         return st;
-    yk_file_print(f, "; yoke %s. Run it again: yoke train --config %s --out ANOTHER_DIR\n", YK_VERSION, path);
+    yk_file_print(f, "; yoke %s. Run it again: yoke train --config %s/%s --out ANOTHER_DIR\n", YK_VERSION,
+                  dir, name);
     for (const yk_option *o = yk_options; o->name; o++) {
         const void *field = (const char *)c + o->offset, *fallback = (const char *)&defaults + o->offset;
         static const char *const not_kept[] = {"config", "resume",  "json",    "quiet",

@@ -70,6 +70,6 @@ yk_config_staleness(const yk_config *c); /* as mode and bound say; YK_ASYNC (dis
 double yk_config_start_limit(const yk_config *c);
 
 /* As an ini file that yk_config_load() reads back; how to run it again is in a comment on top. */
-yk_status yk_config_save(const yk_config *c, const char *path);
+yk_status yk_config_save(const yk_config *c, const char *dir, const char *name);
 
 #endif

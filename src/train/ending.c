@@ -64,10 +64,7 @@ static yk_status end_well(yk__trainer *t)
     yk__guard(t);
     if (!r->run_dir)
         return YK_OK;
-    char *path = path_in(r->run_dir, "summary.json");
-    st = path ? yk_result_save(t->config, r, path) : YK_ESYSTEM;
-    free(path);
-    return st;
+    return yk_result_save(t->config, r, r->run_dir);
 }
 
 /* ---- what failed ---- */
@@ -138,10 +135,7 @@ static void save_failure(yk__trainer *t)
     yk__cluster_salvage(t);
     if (!r->watched.nprocesses && t->observer)
         yk__observe_conclude(t, true);
-    char *path = path_in(chief ? r->run_dir : t->shared_dir, "summary.json");
-    if (path)
-        yk_result_save_first(t->config, r, path);
-    free(path);
+    yk_result_save_first(t->config, r, chief ? r->run_dir : t->shared_dir);
 }
 
 static void end_badly(yk__trainer *t, yk_status st)
@@ -194,8 +188,5 @@ void yk_summary_of_lost(const yk_config *c, const yk_lost *lost)
                    .lr = c->lr >= 0.0 ? c->lr : (double)NAN,
                    .train_loss = (double)NAN};
     read_progress(lost->run_dir, &r);
-    char *path = path_in(lost->run_dir, "summary.json");
-    if (path)
-        yk_result_save_first(c, &r, path);
-    free(path);
+    yk_result_save_first(c, &r, lost->run_dir);
 }

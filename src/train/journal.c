@@ -35,14 +35,11 @@ yk_status yk__journal_open(yk__trainer *t)
     j->told_step = t->step;
     if (!t->result->run_dir)
         return YK_OK;
-    char *path;
-    if (asprintf(&path, "%s/metrics.jsonl", t->result->run_dir) < 0)
-        return yk_fail_memory(64, "a path");
-    yk_status st = t->config->resume ? yk__lines_cut(path, "step", (double)t->step) : YK_OK;
+    const char *dir = t->result->run_dir, *name = "metrics.jsonl";
+    yk_status st = t->config->resume ? yk__lines_cut(dir, name, "step", (double)t->step) : YK_OK;
     if (!st)
-        st = yk_file_append(path, &j->file);
-    free(path);
-    return st ? st : yk__board_open(t, t->result->run_dir);
+        st = yk_file_append_in(dir, name, &j->file);
+    return st ? st : yk__board_open(t, dir);
 }
 
 static uint64_t examples_so_far(const yk__trainer *t)

@@ -2,10 +2,12 @@
 #include "train/trainer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What stands behind `"key":`; lines were written by ourselves: no key is within a text. NULL: there is none. */
 static const char *value_of(const char *line, const char *key)
@@ -49,13 +51,18 @@ void yk__lines_last(const char *path, const char *key, char *line, size_t size)
     }
 }
 
-yk_status yk__lines_cut(const char *path, const char *key, double most)
+yk_status yk__lines_cut(const char *run_dir, const char *name, const char *key, double most)
 {
-    FILE *in = fopen(path, "re");
-    if (!in)
-        return errno == ENOENT ? YK_OK : yk_fail_path(path, "cannot read", errno);
+    const int fd = yk_open_in(run_dir, name, O_RDONLY);
+    FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!in) {
+        const int error = errno;
+        if (fd >= 0)
+            close(fd);
+        return error == ENOENT ? YK_OK : yk_fail_in(run_dir, name, "cannot read", error);
+    }
     yk_file *out;
-    yk_status st = yk_file_create(path, &out);
+    yk_status st = yk_file_create_in(run_dir, name, &out);
     char *line = NULL;
     size_t cap = 0;
     if (st) {
@@ -68,7 +75,7 @@ yk_status yk__lines_cut(const char *path, const char *key, double most)
             st = yk_file_write(out, line, (size_t)n);
     }
     if (!st && ferror(in))
-        st = yk_fail_path(path, "cannot read", errno);
+        st = yk_fail_in(run_dir, name, "cannot read", errno);
     free(line);
     fclose(in);
     return yk_file_close(out, st);

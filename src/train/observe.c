@@ -214,36 +214,28 @@ static yk_status start_trace(yk__observer *o)
     return st;
 }
 
-/* This process's folder in the run directory; NULL: there is none. */
-static yk_status own_folder(const yk__trainer *t, char **out)
+/* The run directory, with this process's folder in it; NULL: there is none. */
+static yk_status own_folder(const yk__trainer *t, const char **run_dir_out)
 {
-    const char *dir = t->cluster.rank == 0 ? t->result->run_dir : t->shared_dir;
-    *out = NULL;
-    if (!dir)
-        return YK_OK;
-    if (asprintf(out, "%s/worker-%d", dir, t->number) < 0) {
-        *out = NULL;
-        return yk_fail_memory(64, "a path");
-    }
-    return yk_dir_make(*out);
+    char name[32];
+    *run_dir_out = t->cluster.rank == 0 ? t->result->run_dir : t->shared_dir;
+    snprintf(name, sizeof name, "worker-%d", t->number);
+    return *run_dir_out ? yk_dir_make_in(*run_dir_out, name) : YK_OK;
 }
 
 static yk_status start_sampler(yk__observer *o)
 {
     yk__trainer *t = o->t;
-    char *folder, *path = NULL;
-    yk_status st = own_folder(t, &folder);
-    if (!st && folder && t->config->sample_every > 0.0) {
-        if (asprintf(&path, "%s/resources.jsonl", folder) < 0) {
-            path = NULL;
-            st = yk_fail_memory(64, "a path");
-        } else if (t->config->resume) {
-            st = yk__lines_cut(path, "seconds", t->earlier_seconds);
-        }
-    }
+    const char *dir;
+    char name[64];
+    yk_status st = own_folder(t, &dir);
+    snprintf(name, sizeof name, "worker-%d/resources.jsonl", t->number);
+    if (!st && dir && t->config->sample_every > 0.0 && t->config->resume)
+        st = yk__lines_cut(dir, name, "seconds", t->earlier_seconds);
     const bool serves = t->cluster.role == YK__SERVER;
     const yk_resources_config c = {.every = t->config->sample_every,
-                                   .path = path,
+                                   .dir = dir,
+                                   .name = name,
                                    .rank = t->number,
                                    .role = role_of(t),
                                    .earlier = t->earlier_seconds,
@@ -254,8 +246,6 @@ static yk_status start_sampler(yk__observer *o)
                                    .context = o};
     if (!st)
         st = yk_resources_start(&c, &o->resources);
-    free(path);
-    free(folder);
     return st;
 }
 
@@ -274,9 +264,8 @@ static yk_status start_page(yk__observer *o)
 /* A rank that cannot write where the chief writes goes without: its numbers reach the chief in any case. */
 static void open_own_folder(yk__trainer *t)
 {
-    char *folder;
-    yk_status st = own_folder(t, &folder);
-    free(folder);
+    const char *dir;
+    yk_status st = own_folder(t, &dir);
     if (!st)
         st = yk__board_open(t, t->shared_dir);
     if (!st)

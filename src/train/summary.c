@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <libgen.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -314,11 +312,13 @@ static char *text_of(const yk_config *c, const yk_result *r)
     return all;
 }
 
-yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *path)
+static const char file[] = "summary.json";
+
+yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *run_dir)
 {
     yk_file *f;
     char *all = text_of(c, r);
-    yk_status st = all ? yk_file_create(path, &f) : YK_ESYSTEM;
+    yk_status st = all ? yk_file_create_in(run_dir, file, &f) : YK_ESYSTEM;
     if (!st)
         st = yk_file_close(f, yk_file_print(f, "%s\n", all));
     free(all);
@@ -327,22 +327,24 @@ yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *pat
 
 /* Several ranks that fail may want to write it, and the first to end ends the others, in the midst of it: so a file without a
  * name, which gets one when it is complete and goes by itself when its writer dies. Not all file systems have that. */
-yk_status yk_result_save_first(const yk_config *c, const yk_result *r, const char *path)
+yk_status yk_result_save_first(const yk_config *c, const yk_result *r, const char *run_dir)
 {
-    char folder[PATH_MAX], self[64], *all = text_of(c, r);
+    char self[64], *all = text_of(c, r);
     if (!all)
         return YK_ESYSTEM;
-    snprintf(folder, sizeof folder, "%s", path);
-    const int fd = open(dirname(folder), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    const int dir = yk_dir_open(run_dir, NULL);
+    const int fd = dir < 0 ? -1 : openat(dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
     snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
     yk_status st = YK_OK;
     if (fd < 0)
-        st = access(path, F_OK) ? yk_result_save(c, r, path) : YK_OK;
+        st = dir >= 0 && faccessat(dir, file, F_OK, 0) == 0 ? YK_OK : yk_result_save(c, r, run_dir);
     else if (dprintf(fd, "%s\n", all) < 0 ||
-             (linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) && errno != EEXIST))
-        st = yk_fail_path(path, "cannot write", errno);
+             (linkat(AT_FDCWD, self, dir, file, AT_SYMLINK_FOLLOW) && errno != EEXIST))
+        st = yk_fail_in(run_dir, file, "cannot write", errno);
     if (fd >= 0)
         close(fd);
+    if (dir >= 0)
+        close(dir);
     free(all);
     return st;
 }

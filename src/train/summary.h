@@ -15,9 +15,9 @@
 #include <time.h>
 
 yk_status yk_result_json(const yk_config *c, const yk_result *r, char **out);
-yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *path);
+yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *run_dir);
 yk_status yk_result_save_first(const yk_config *c, const yk_result *r,
-                               const char *path); /* unless there is one */
+                               const char *run_dir); /* unless there is one */
 
 /* A job that ended without a word of its own: somebody killed a process, or a machine is gone. Whoever stood by it keeps what is
  * known, in RUN/summary.json, unless a process of the job was faster (train/ending.c). */

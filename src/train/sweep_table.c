@@ -305,10 +305,11 @@ static void csv_options(yk_file *f, const yk_sweep_plan *p, const char *const *t
     }
 }
 
-static yk_status save_points(const yk_sweep_plan *p, const yk_sweep_result *r, const char *path)
+static yk_status save_points(const yk_sweep_plan *p, const yk_sweep_result *r, const char *folder,
+                             const char *name)
 {
     yk_file *f;
-    yk_status st = yk_file_create(path, &f);
+    yk_status st = yk_file_create_in(folder, name, &f);
     if (st)
         return st;
     csv_options(f, p, p->shown);
@@ -332,10 +333,11 @@ static yk_status save_points(const yk_sweep_plan *p, const yk_sweep_result *r, c
 
 static const char *const states[] = {"not run", "done", "failed", "stopped"};
 
-static yk_status save_runs(const yk_sweep_plan *p, const yk_sweep_result *r, const char *path)
+static yk_status save_runs(const yk_sweep_plan *p, const yk_sweep_result *r, const char *folder,
+                           const char *name)
 {
     yk_file *f;
-    yk_status st = yk_file_create(path, &f);
+    yk_status st = yk_file_create_in(folder, name, &f);
     if (st)
         return st;
     csv_options(f, p, p->shown);
@@ -421,7 +423,8 @@ json_t *yk_sweep_table_json(const yk_sweep_plan *p, const yk_sweep_result *r)
                      (json_int_t)p->nruns, "done", done, "failed", failed, "points", points, "runs", runs);
 }
 
-static yk_status save_json(const yk_sweep_plan *p, const yk_sweep_result *r, const char *path)
+static yk_status save_json(const yk_sweep_plan *p, const yk_sweep_result *r, const char *folder,
+                           const char *name)
 {
     json_t *whole = yk_sweep_table_json(p, r);
     char *text = whole ? json_dumps(whole, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
@@ -429,7 +432,7 @@ static yk_status save_json(const yk_sweep_plan *p, const yk_sweep_result *r, con
     if (!text)
         return yk_fail_memory(p->nruns * 2048, "the results of the sweep");
     yk_file *f;
-    yk_status st = yk_file_create(path, &f);
+    yk_status st = yk_file_create_in(folder, name, &f);
     if (!st) {
         yk_file_write(f, text, strlen(text));
         st = yk_file_print(f, "\n");
@@ -443,15 +446,11 @@ yk_status yk_sweep_table_save(const yk_sweep_plan *p, const yk_sweep_result *r, 
 {
     static const struct {
         const char *name;
-        yk_status (*save)(const yk_sweep_plan *p, const yk_sweep_result *r, const char *path);
+        yk_status (*save)(const yk_sweep_plan *p, const yk_sweep_result *r, const char *folder,
+                          const char *name);
     } files[] = {{"sweep.csv", save_points}, {"runs.csv", save_runs}, {"sweep.json", save_json}};
     yk_status st = YK_OK;
-    for (size_t i = 0; !st && i < sizeof files / sizeof *files; i++) {
-        char *path;
-        if (asprintf(&path, "%s/%s", folder, files[i].name) < 0)
-            return yk_fail_memory(strlen(folder), "a path");
-        st = files[i].save(p, r, path);
-        free(path);
-    }
+    for (size_t i = 0; !st && i < sizeof files / sizeof *files; i++)
+        st = files[i].save(p, r, folder, files[i].name);
     return st;
 }

@@ -1,15 +1,16 @@
 #include "train/train.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "train/run_dir.h"
 #include "train/summary.h"
 #include "train/trainer.h"
-#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Keys beyond this many features are worth putting into order of frequency: below, the table fits into a cache. */
@@ -144,42 +145,19 @@ static float mean_square(yk_dataset *d)
 static yk_status make_run_dir(yk__trainer *t)
 {
     const yk_config *c = t->config;
-    char *dir = NULL, *path = NULL;
     if (c->out && strcmp(c->out, "none") == 0)
         return YK_OK;
-    if (c->out) {
-        dir = strdup(c->out);
-    } else {
-        char when[32];
-        time_t now = time(NULL);
-        struct tm tm;
-        localtime_r(&now, &tm);
-        strftime(when, sizeof when, "%Y%m%d-%H%M%S", &tm);
-        const char *name =
-            strpbrk(c->model, " ,/") ? "net" : c->model; /* a layer list is no name of a folder */
-        if (asprintf(&dir, "runs/%.40s-%s-%d", name, when, (int)getpid()) < 0)
-            dir = NULL;
-    }
-    if (!dir || asprintf(&path, "%s/config.ini", dir) < 0) {
-        free(dir);
+    char *dir = c->out ? strdup(c->out) : yk_run_dir_name(c->model);
+    if (!dir)
         return yk_fail_memory(64, "a path");
-    }
     t->result->run_dir = dir;
-    yk_status st = yk_dir_make(dir);
-    if (!st && !c->resume && access(path, F_OK) == 0)
+    yk_status st = yk_run_dir_take(dir, &t->lock);
+    const int there = st || c->resume ? -1 : yk_open_in(dir, "config.ini", O_PATH);
+    if (there >= 0) {
+        close(there);
         st = yk_fail(YK_EUSAGE, "%s already holds a run: go on with it by --resume, or choose another --out",
                      dir);
-    free(path);
-    return st;
-}
-
-static yk_status save_config(const yk__trainer *t)
-{
-    char *path;
-    if (asprintf(&path, "%s/config.ini", t->result->run_dir) < 0)
-        return yk_fail_memory(64, "a path");
-    yk_status st = yk_config_save(t->config, path);
-    free(path);
+    }
     return st;
 }
 
@@ -187,15 +165,12 @@ static yk_status save_config(const yk__trainer *t)
  * directory is this run's, and what an earlier part of it said at its end does not hold any more. */
 static yk_status begin_run(yk__trainer *t)
 {
-    char *path;
-    if (!t->result->run_dir)
+    const char *dir = t->result->run_dir;
+    if (!dir)
         return YK_OK;
-    if (asprintf(&path, "%s/summary.json", t->result->run_dir) < 0)
-        return yk_fail_memory(64, "a path");
-    yk_status st = save_config(t);
-    if (!st && unlink(path) && errno != ENOENT)
-        st = yk_fail_path(path, "cannot remove", errno);
-    free(path);
+    yk_status st = yk_config_save(t->config, dir, "config.ini");
+    if (!st)
+        st = yk_remove_in(dir, "summary.json");
     t->is_run = !st;
     return st;
 }
@@ -391,6 +366,7 @@ static void tear_down(yk__trainer *t)
     yk_dataset_fini(&t->train);
     yk_dataset_fini(&t->test);
     yk_team_free(t->team);
+    yk_lock_release(t->lock);
 }
 
 static void introduce(const yk__trainer *t)

@@ -2,6 +2,7 @@
 #ifndef YK_TRAIN_TRAINER_H
 #define YK_TRAIN_TRAINER_H
 
+#include "base/lock.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "data/feed.h"
@@ -64,6 +65,7 @@ typedef struct yk__trainer {
     char *shared_dir; /* the chief's run directory; NULL: none, or it is not to be reached from here */
     int number;       /* of this process's folder there: its rank, or one that was free when it joined */
     bool is_run;      /* on the chief: the run directory is this run's now */
+    yk_lock *lock;    /* on the chief: nobody else writes the run directory; NULL: there is none */
     int slow_worker; /* YK_SLOW_WORKER, for tests: this one takes slow_factor times as long, and sleeps; -1: none does */
     double slow_factor, slow_seconds;
     yk__trainee *trainee;
@@ -197,8 +199,9 @@ void yk__board_progress(yk__trainer *t, uint64_t step, const yk__progress *p);
 yk_status yk__board_eval(yk__trainer *t, double train_loss);
 yk_status yk__board_close(yk__trainer *t, yk_status so_far);
 
-/* lines.c: of a file of JSON lines, those go whose number `key` is beyond `most`; one that is not there is fine. */
-yk_status yk__lines_cut(const char *path, const char *key, double most);
+/* lines.c: of a file of JSON lines in the run directory, those go whose number `key` is beyond `most`; one that is not there
+ * is fine. */
+yk_status yk__lines_cut(const char *run_dir, const char *name, const char *key, double most);
 /* Its last whole line that has `key`; "": none. */
 void yk__lines_last(const char *path, const char *key, char *line, size_t size);
 double yk__line_number(const char *line, const char *key); /* NaN: not there */

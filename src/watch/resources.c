@@ -413,8 +413,8 @@ yk_status yk_resources_start(const yk_resources_config *config, yk_resources **o
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&r->lock, NULL);
     yk_status st = yk_proc_open(proc, sys, &r->proc);
-    if (!st && config->path && config->every > 0.0)
-        st = yk_file_append(config->path, &r->file);
+    if (!st && config->dir && config->every > 0.0)
+        st = yk_file_append_in(config->dir, config->name, &r->file);
     if (!st) {
         yk_proc_read(r->proc, &r->first);
         r->last = r->first;

@@ -1,6 +1,6 @@
 /* What a run uses: a thread looks a few times a second at CPU, memory, network and disk of this process and its host.
  *
- *     yk_resources_config c = {.every = 0.25, .path = "run/worker-0/resources.jsonl", .phases = p, .workers = 2};
+ *     yk_resources_config c = {.every = 0.25, .dir = "run", .name = "worker-0/resources.jsonl", .phases = p, .workers = 2};
  *     yk_resources *r;
  *     st = yk_resources_start(&c, &r);
  *     ...
@@ -83,7 +83,7 @@ typedef struct {
 typedef struct {
     const char *proc, *sys; /* NULL: /proc, /sys */
     double every;           /* seconds; 0: no thread */
-    const char *path;       /* of the file, which is appended to; NULL: none */
+    const char *dir, *name; /* of the file, which is appended to, as in base/dir.h; NULL: none */
     int rank;
     const char *role;  /* "chief", "worker" or "server" */
     double earlier;    /* seconds that the run had before this process resumed it */

@@ -295,10 +295,10 @@ yk_status yk_trace_text(const yk_trace *t, char **out)
     return YK_OK;
 }
 
-yk_status yk_trace_save(const char *path, char *const *piece, size_t n)
+yk_status yk_trace_save(const char *dir, const char *name, char *const *piece, size_t n)
 {
     yk_file *f;
-    yk_status st = yk_file_create(path, &f);
+    yk_status st = yk_file_create_in(dir, name, &f);
     if (st)
         return st;
     st = yk_file_print(f, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");

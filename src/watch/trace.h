@@ -7,7 +7,7 @@
  *     yk_trace_counter(w, "loss", now_ns, 0.31);
  *     char *text;
  *     st = yk_trace_text(t, &text);                                   // its events as JSON, to be sent or saved
- *     st = yk_trace_save("run/trace.json", &text, 1);                 // those of all ranks
+ *     st = yk_trace_save("run", "trace.json", &text, 1);                 // those of all ranks
  *
  * Bounded however long a run is: a track keeps its first events, half of its room, and the most recent ones, the other half, in
  * a ring; what lay between is dropped and counted. Counters are thinned instead: when their room is full, every other point
@@ -55,6 +55,6 @@ void yk_trace_clock(yk_trace *t, int64_t offset, uint64_t zero);
 yk_status yk_trace_text(const yk_trace *t, char **out);
 
 /* The file, from the pieces of all ranks; NULL pieces are left out. */
-yk_status yk_trace_save(const char *path, char *const *piece, size_t n);
+yk_status yk_trace_save(const char *dir, const char *name, char *const *piece, size_t n);
 
 #endif

@@ -1,0 +1,273 @@
+#include "train/checkpoint_dir.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "format/crc.h"
+#include "train/checkpoint.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { KEPT = 2 };
+
+static const char top_name[] = "checkpoints", saving_name[] = ".saving";
+static const char *const files[] = {YK__MODEL_FILE, YK__STATE_FILE};
+
+/* ---- removing ---- */
+
+/* Files that yoke wrote, and the directory if nothing else is in it. A link is not ours, nor is what it leads to. */
+static void remove_checkpoint(int top, const char *run_dir, const char *name)
+{
+    /* DONE first: half removed is not a checkpoint */
+    static const char *const done[] = {"DONE", NULL}, *const rest[] = {YK__MODEL_FILE, YK__STATE_FILE, NULL};
+    const int fd = yk_dir_open_at(top, name);
+    if (fd < 0)
+        return;
+    const size_t removed = yk_dir_clear(fd, done) + yk_dir_clear(fd, rest);
+    close(fd);
+    if (unlinkat(top, name, AT_REMOVEDIR) && errno != ENOENT && removed)
+        yk_warn("%s/%s/%s: kept, because it holds files that yoke did not write", run_dir, top_name, name);
+}
+
+/* What is not ours (a link, a file, a directory with foreign files) gives way to a checkpoint of that name. */
+static void move_aside(int top, const char *run_dir, const char *name)
+{
+    struct stat there;
+    char other[64];
+    if (fstatat(top, name, &there, AT_SYMLINK_NOFOLLOW))
+        return;
+    for (int i = 1; i < 1000; i++) {
+        snprintf(other, sizeof other, "%s.old-%d", name, i);
+        if (fstatat(top, other, &there, AT_SYMLINK_NOFOLLOW) == 0)
+            continue;
+        if (renameat(top, name, top, other) == 0)
+            yk_warn("%s/%s/%s is in the way of a checkpoint: renamed to %s", run_dir, top_name, name, other);
+        return;
+    }
+}
+
+static int by_falling_step(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x > y ? -1 : x < y;
+}
+
+/* The steps of all entries step-N of an open directory, newest first; `own`: only of real directories, not of links. */
+static size_t list_steps(int top, bool own, uint64_t **out)
+{
+    size_t n = 0, cap = 0;
+    uint64_t *step = NULL;
+    const int fd = top < 0 ? -1 : openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d && fd >= 0)
+        close(fd);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char *end;
+        struct stat there;
+        if (strncmp(e->d_name, "step-", 5) || e->d_name[5] < '0' || e->d_name[5] > '9')
+            continue;
+        uint64_t s = strtoull(e->d_name + 5, &end, 10);
+        if (*end ||
+            (own && (fstatat(top, e->d_name, &there, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(there.st_mode))))
+            continue;
+        uint64_t *grown = yk_grow(step, &cap, n + 1, sizeof *step, "checkpoints");
+        if (!grown)
+            continue;
+        step = grown;
+        step[n++] = s;
+    }
+    if (d)
+        closedir(d);
+    if (n)
+        qsort(step, n, sizeof *step, by_falling_step);
+    *out = step;
+    return n;
+}
+
+/* Keeps `newest` and the one before it. Later ones were passed over as damaged when the run was resumed. */
+static void remove_old(int top, const char *run_dir, uint64_t newest)
+{
+    uint64_t *step;
+    size_t n = list_steps(top, true, &step), kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        char name[32];
+        if (step[i] <= newest && kept++ < KEPT)
+            continue;
+        snprintf(name, sizeof name, "step-%" PRIu64, step[i]);
+        remove_checkpoint(top, run_dir, name);
+    }
+    free(step);
+}
+
+/* ---- DONE ---- */
+
+/* Size and checksum of a file, as DONE has them. */
+static yk_status measure(const char *path, uint64_t *size_out, uint32_t *crc_out)
+{
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &info)) {
+        int e = errno;
+        if (fd >= 0)
+            close(fd);
+        return yk_fail_path(path, "cannot open", e);
+    }
+    *size_out = (uint64_t)info.st_size;
+    *crc_out = 0;
+    void *p = info.st_size ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    close(fd);
+    if (p == MAP_FAILED)
+        return yk_fail_path(path, "cannot map", errno);
+    if (p) {
+        *crc_out = yk_crc32c(p, (size_t)info.st_size);
+        munmap(p, (size_t)info.st_size);
+    }
+    return YK_OK;
+}
+
+static yk_status write_done(const char *run_dir)
+{
+    yk_file *f = NULL;
+    yk_status st = yk_file_create_in(run_dir, YK__SAVING "/DONE", &f);
+    for (int i = 0; !st && i < 2; i++) {
+        uint64_t size;
+        uint32_t crc;
+        char *path;
+        if (asprintf(&path, "%s/" YK__SAVING "/%s", run_dir, files[i]) < 0) {
+            st = yk_fail_memory(strlen(run_dir), "a path");
+            break;
+        }
+        if (!(st = measure(path, &size, &crc)))
+            st = yk_file_print(f, "%s %" PRIu64 " %08x\n", files[i], size, crc);
+        free(path);
+    }
+    return yk_file_close(f, st);
+}
+
+/* Whether the folder is a complete and undamaged checkpoint; NULL, or what is wrong with it. */
+static const char *complaint(const char *folder)
+{
+    char *path, name[64];
+    if (asprintf(&path, "%s/DONE", folder) < 0)
+        return "out of memory";
+    FILE *f = fopen(path, "re");
+    free(path);
+    if (!f)
+        return "it has no DONE, so it was not written to its end";
+    bool ok = true;
+    int lines = 0;
+    uint64_t size, found_size;
+    unsigned crc;
+    uint32_t found_crc;
+    while (ok && fscanf(f, "%63s %" SCNu64 " %x", name, &size, &crc) == 3) {
+        if (asprintf(&path, "%s/%s", folder, name) < 0)
+            break;
+        ok = !measure(path, &found_size, &found_crc) && found_size == size && found_crc == crc;
+        free(path);
+        lines++;
+    }
+    fclose(f);
+    return !ok          ? "its files are not what was saved (size or checksum differ)"
+           : lines != 2 ? "its DONE is damaged"
+                        : NULL;
+}
+
+/* ---- saving ---- */
+
+yk_status yk__checkpoint_begin(const char *run_dir)
+{
+    yk_status st = yk_dir_make_in(run_dir, top_name);
+    const int top = st ? -1 : yk_dir_open(run_dir, top_name);
+    if (top >= 0) {
+        remove_checkpoint(top, run_dir, saving_name); /* what a killed run left behind */
+        close(top);
+    }
+    return st ? st : yk_dir_make_in(run_dir, YK__SAVING);
+}
+
+/* .saving becomes step-N. */
+static yk_status rename_saved(int top, const char *run_dir, uint64_t step, const char *path)
+{
+    char name[32];
+    snprintf(name, sizeof name, "step-%" PRIu64, step);
+    if (renameat(top, saving_name, top, name)) {
+        remove_checkpoint(top, run_dir, name); /* the same step, saved before: by a run that was resumed */
+        move_aside(top, run_dir, name);
+        if (renameat(top, saving_name, top, name))
+            return yk_fail_path(path, "cannot rename the checkpoint to it", errno);
+    }
+    if (fsync(top) && errno != EINVAL && errno != ENOTSUP && errno != EBADF)
+        return yk_fail_in(run_dir, top_name, "cannot sync the folder", errno);
+    return YK_OK;
+}
+
+yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, yk_status st, char **path_out)
+{
+    char *path = NULL;
+    if (!st)
+        st = write_done(run_dir);
+    if (asprintf(&path, "%s/%s/step-%" PRIu64, run_dir, top_name, step) < 0) {
+        path = NULL;
+        st = st ? st : yk_fail_memory(strlen(run_dir), "a path");
+    }
+    const int top = yk_dir_open(run_dir, top_name);
+    if (!st && top < 0)
+        st = yk_fail_in(run_dir, top_name, "cannot open the folder", errno);
+    if (!st)
+        st = rename_saved(top, run_dir, step, path);
+    if (st && top >= 0)
+        remove_checkpoint(top, run_dir, saving_name);
+    if (!st)
+        remove_old(top, run_dir, step);
+    if (top >= 0)
+        close(top);
+    if (!st && path_out) {
+        free(*path_out);
+        *path_out = path;
+        path = NULL;
+    }
+    free(path);
+    return st;
+}
+
+/* ---- finding ---- */
+
+yk_status yk_checkpoint_find(const char *dir, char **path_out)
+{
+    *path_out = NULL;
+    char *path;
+    if (!complaint(dir)) {
+        *path_out = strdup(dir);
+        return *path_out ? YK_OK : yk_fail_memory(strlen(dir), "a path");
+    }
+    if (asprintf(&path, "%s/checkpoints", dir) < 0)
+        return yk_fail_memory(strlen(dir), "a path");
+    uint64_t *step;
+    const int top = yk_dir_open(path, NULL);
+    size_t n = list_steps(top, false, &step);
+    if (top >= 0)
+        close(top);
+    for (size_t i = 0; i < n && !*path_out; i++) {
+        char *folder;
+        if (asprintf(&folder, "%s/step-%" PRIu64, path, step[i]) < 0)
+            break;
+        const char *wrong = complaint(folder);
+        if (wrong) {
+            yk_warn("%s: this checkpoint is passed over: %s", folder, wrong);
+            free(folder);
+        } else {
+            *path_out = folder;
+        }
+    }
+    free(step);
+    free(path);
+    return YK_OK;
+}

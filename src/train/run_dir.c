@@ -1,0 +1,122 @@
+#include "train/run_dir.h"
+
+#include "base/dir.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A job that is started again may find that the chief of the last attempt is still ending. */
+static const double restart_seconds = 10.0;
+
+static const char *const checkpoints[] = {"checkpoints/",
+                                          "checkpoints/.saving/",
+                                          "checkpoints/step-[0-9]*/",
+                                          "checkpoints/*/DONE",
+                                          "checkpoints/*/model.safetensors",
+                                          "checkpoints/*/state.safetensors",
+                                          NULL};
+
+/* log.txt: of a sweep's run. */
+static const char *const written[] = {"config.ini",
+                                      "metrics.jsonl",
+                                      "summary.json",
+                                      "trace.json",
+                                      "report.html",
+                                      "log.txt",
+                                      "join",
+                                      "worker-[0-9]*/",
+                                      "worker-[0-9]*/resources.jsonl",
+                                      "worker-[0-9]*/events.out.tfevents.*",
+                                      NULL};
+
+/* ---- what is in the way */
+
+/* An entry that yoke writes to must be missing, or be what yoke makes there. */
+static yk_status check_entry(int fd, const char *dir, const char *below, const char *entry, mode_t kind)
+{
+    struct stat there;
+    char name[NAME_MAX + 32];
+    if (fstatat(fd, entry, &there, AT_SYMLINK_NOFOLLOW) || (there.st_mode & S_IFMT) == kind)
+        return YK_OK;
+    snprintf(name, sizeof name, "%s%s", below, entry);
+    return yk_fail_in(dir, name, "cannot be used", S_ISLNK(there.st_mode) ? ELOOP : EEXIST);
+}
+
+static yk_status check_entries(const char *dir)
+{
+    static const struct {
+        const char *pattern;
+        mode_t kind;
+    } made[] = {{"config.ini", S_IFREG},  {"metrics.jsonl", S_IFREG}, {"summary.json", S_IFREG},
+                {"trace.json", S_IFREG},  {"join", S_IFREG},          {"lock", S_IFREG},
+                {"checkpoints", S_IFDIR}, {"worker-[0-9]*", S_IFDIR}};
+    yk_status st = YK_OK;
+    const int fd = yk_dir_open(dir, NULL), saving = yk_dir_open(dir, "checkpoints");
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *e; !st && d && (e = readdir(d));)
+        for (size_t i = 0; !st && i < sizeof made / sizeof *made; i++)
+            if (fnmatch(made[i].pattern, e->d_name, 0) == 0)
+                st = check_entry(fd, dir, "", e->d_name, made[i].kind);
+    if (!st && saving >= 0)
+        st = check_entry(saving, dir, "checkpoints/", ".saving", S_IFDIR);
+    if (d)
+        closedir(d);
+    else if (fd >= 0)
+        close(fd);
+    if (saving >= 0)
+        close(saving);
+    return st;
+}
+
+yk_status yk_run_dir_check(const char *dir)
+{
+    const yk_status st = check_entries(dir);
+    return st ? st : yk_lock_check(dir);
+}
+
+/* ---- taking and clearing it */
+
+yk_status yk_run_dir_take(const char *dir, yk_lock **out)
+{
+    const char *restarts = getenv("YK_RESTARTS"); /* of the launcher */
+    *out = NULL;
+    yk_status st = yk_dir_make(dir);
+    if (!st)
+        st = yk_lock_take(dir, restarts && atoi(restarts) > 0 ? restart_seconds : 0.0, out);
+    if (!st && (st = check_entries(dir))) {
+        yk_lock_release(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+char *yk_run_dir_name(const char *model)
+{
+    char when[32], *dir;
+    const time_t now = time(NULL);
+    struct tm tm;
+    localtime_r(&now, &tm);
+    strftime(when, sizeof when, "%Y%m%d-%H%M%S", &tm);
+    const char *name = strpbrk(model, " ,/") ? "net" : model; /* a layer list is no name of a directory */
+    return asprintf(&dir, "runs/%.40s-%s-%d", name, when, (int)getpid()) < 0 ? NULL : dir;
+}
+
+yk_status yk_run_dir_clear(const char *parent, const char *name, bool checkpoints_only)
+{
+    const int fd = yk_dir_open(parent, name);
+    if (fd < 0)
+        return errno == ENOENT ? YK_OK : yk_fail_in(parent, name, "cannot open the run directory", errno);
+    yk_dir_clear(fd, checkpoints);
+    if (!checkpoints_only)
+        yk_dir_clear(fd, written);
+    close(fd);
+    return YK_OK;
+}

@@ -1,0 +1,303 @@
+# What yoke does to files that are not its own, in a run directory or linked from it: nothing. And who may write a run
+# directory: one run at a time.
+
+setup() {
+    load cli
+    cli_setup
+    BACKGROUND=()
+    log=live.err
+    mkdir victim
+    echo keep >victim/keep
+    for name in DONE model.safetensors metrics.jsonl resources.jsonl; do
+        echo "$name of somebody else" >"victim/$name"
+    done
+    cp -r victim untouched
+}
+
+teardown() {
+    local pid
+    for pid in "${BACKGROUND[@]}"; do
+        kill -KILL "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    done
+    cli_teardown
+}
+
+short() { # ten steps
+    digits --batch 50 --quiet --out run
+}
+
+resume() { # saves five times more, and removes what is old
+    try train --out run --resume --epochs 6 --checkpoint-every 10
+}
+
+safe() { # nothing in victim/ has changed, and it has no file more
+    diff -r victim untouched
+}
+
+linked() { # NAME...: they are links still
+    local name
+    for name; do
+        [ -L "$name" ] || { echo "$name is not a link any more"; ls -lR run; return 1; }
+    done
+}
+
+# A slow run in the background ($pid).
+begin() { # ARGUMENT...
+    YK_SLOW_WORKER=0:20ms "$YOKE" train --model softmax --data 'synth:digits?examples=500' --batch 50 "$@" \
+        >live.out 2>"$log" 3>&- &
+    pid=$!
+    BACKGROUND+=("$pid")
+}
+
+# One that takes long; it has saved.
+live() {
+    begin --epochs 100000 --checkpoint-every 20 --out run
+    until_there run/checkpoints/step-20/DONE
+}
+
+until_there() { # FILE
+    for _ in $(seq 1000); do
+        [ ! -e "$1" ] || return 0
+        sleep 0.02
+    done
+    echo "$1 never came"
+    tail -n 5 "$log"
+    return 1
+}
+
+equal_to() { # WHAT FOUND EXPECTED
+    [ "$2" = "$3" ] || { echo "$1: '$2', not '$3'"; return 1; }
+}
+
+in_use() { # PID: the last command was refused because of it
+    expect 2 "run: in use by process $1 on host $(uname -n) since " "stop it (kill $1), or choose another --out"
+}
+
+@test "a linked checkpoint is read, and neither it nor what it leads to is removed" {
+    short
+    expect 0
+    # as a user frees space: moved elsewhere and linked
+    mkdir elsewhere
+    mv run/checkpoints/step-10 elsewhere/
+    cp -r elsewhere saved
+    ln -s "$PWD/elsewhere/step-10" run/checkpoints/step-10
+    ln -s "$PWD/victim" run/checkpoints/step-7
+    ln -s "$PWD/victim" run/checkpoints/step-1000
+    resume
+    expect 0 "step-1000: this checkpoint is passed over" "going on from run/checkpoints/step-10 (step 10)"
+    safe
+    diff -r elsewhere saved
+    linked run/checkpoints/step-7 run/checkpoints/step-10 run/checkpoints/step-1000
+    # of its own it keeps two
+    [ "$(cd run/checkpoints && find . -mindepth 1 -maxdepth 1 -type d | sort | xargs)" = "./step-50 ./step-60" ]
+}
+
+@test "links where yoke would write are refused before anything is trained" {
+    short
+    expect 0
+    cp -r run before
+    cp run/config.ini victim/
+    cp run/config.ini untouched/
+    for name in checkpoints checkpoints/.saving worker-0 worker-3 metrics.jsonl summary.json config.ini trace.json lock; do
+        rm -rf "run/$name"
+        case $name in
+        config.ini) ln -s "$PWD/victim/config.ini" "run/$name" ;;
+        *.json* | lock) ln -s "$PWD/victim/keep" "run/$name" ;;
+        *) ln -s "$PWD/victim" "run/$name" ;;
+        esac
+        try train --out run --resume --epochs 6
+        expect 4 "run/$name: cannot be used: it is a symbolic link; yoke does not write through links" \
+            "remove the link or choose another --out"
+        [ ! -e run/checkpoints/step-60 ]
+        safe
+        linked "run/$name"
+        rm -rf run
+        cp -r before run
+    done
+    # a new run in a directory that has such a link, and a link that leads nowhere
+    mkdir new
+    ln -s "$PWD/victim/metrics.jsonl" new/metrics.jsonl
+    digits --out new
+    expect 4 "new/metrics.jsonl: cannot be used: it is a symbolic link"
+    safe
+    ln -sfn "$PWD/nowhere" new/metrics.jsonl
+    digits --out new
+    expect 4 "new/metrics.jsonl: cannot be used: it is a symbolic link"
+    [ ! -e nowhere ]
+}
+
+@test "the run directory itself may be a link" {
+    mkdir -p disk/real
+    ln -s "$PWD/disk/real" run
+    short
+    expect 0
+    resume
+    expect 0
+    linked run
+    [ -e disk/real/checkpoints/step-60/DONE ]
+}
+
+@test "foreign files in a checkpoint stay, and yoke's own go" {
+    short
+    expect 0
+    echo mine >run/checkpoints/step-10/notes.txt
+    mkdir run/checkpoints/step-10/figures
+    ln -s "$PWD/victim/keep" run/checkpoints/step-10/state.safetensors.1-0.tmp
+    mkdir run/checkpoints/step-5x
+    echo mine >run/checkpoints/step-5x/DONE
+    resume
+    expect 0 "run/checkpoints/step-10: kept, because it holds files that yoke did not write"
+    equal_to "warnings" "$(grep -c "did not write" err)" 1
+    [ "$(find run/checkpoints/step-10 -mindepth 1 -printf '%f\n' | sort | xargs)" = "figures notes.txt state.safetensors.1-0.tmp" ]
+    [ "$(cat run/checkpoints/step-10/notes.txt run/checkpoints/step-5x/DONE | xargs)" = "mine mine" ]
+    safe
+}
+
+@test "what is in the way of a checkpoint is kept under another name" {
+    short
+    expect 0
+    echo mine >run/checkpoints/step-20
+    mkdir run/checkpoints/step-30
+    echo mine >run/checkpoints/step-30/notes.txt
+    ln -s "$PWD/victim" run/checkpoints/step-60
+    resume
+    expect 0 "run/checkpoints/step-20 is in the way of a checkpoint: renamed to step-20.old-1"
+    [ "$(cat run/checkpoints/step-20.old-1 run/checkpoints/step-30.old-1/notes.txt | xargs)" = "mine mine" ]
+    linked run/checkpoints/step-60.old-1
+    safe
+    [ -e run/checkpoints/step-60/DONE ]
+}
+
+@test ".saving: what a killed run left goes, foreign files stay" {
+    short
+    expect 0
+    mkdir -p run/checkpoints/.saving/deep/er
+    echo mine >run/checkpoints/.saving/deep/er/notes.txt
+    echo half >run/checkpoints/.saving/model.safetensors.17-0.tmp
+    try train --out run --resume --epochs 2
+    expect 0
+    [ "$(find run/checkpoints -name notes.txt -exec cat {} +)" = mine ]
+    [ -z "$(find run/checkpoints -name '*.tmp')" ]
+    [ -e run/checkpoints/step-20/DONE ]
+    rm -rf run/checkpoints/.saving
+    echo mine >run/checkpoints/.saving
+    try train --out run --resume --epochs 3
+    expect 4 "run/checkpoints/.saving: cannot be used: File exists; a file or folder is in the way; move it"
+    [ "$(cat run/checkpoints/.saving)" = mine ]
+}
+
+@test "yoke report writes through no link in a run directory" {
+    short
+    expect 0
+    mkfifo pipe
+    ln -s "$PWD/pipe" run/report.html
+    status=0
+    timeout 10 "$YOKE" report run >out 2>err || status=$?
+    expect 4 "run/report.html: cannot create: it is a symbolic link"
+    linked run/report.html
+}
+
+@test "a sweep keeps foreign files of a run that it makes anew, and truncates no linked log" {
+    printf '[sweep]\nsteps = 10\n[train]\nmodel = softmax\ndata = synth:digits?examples=500\n[grid]\nbatch = 10\n' >my.ini
+    try sweep my.ini --out sweep --no-report --quiet
+    expect 0
+    rm -r sweep/batch-10/checkpoints sweep/batch-10/summary.json
+    echo mine >sweep/batch-10/notes.txt
+    mkdir sweep/batch-10/checkpoints
+    ln -s "$PWD/victim" sweep/batch-10/checkpoints/step-3
+    try sweep my.ini --out sweep --no-report
+    expect 0
+    [ "$(cat sweep/batch-10/notes.txt)" = mine ]
+    linked sweep/batch-10/checkpoints/step-3
+    safe
+    rm -r sweep/batch-10
+    mkdir sweep/batch-10
+    ln -s "$PWD/victim/keep" sweep/batch-10/log.txt
+    try sweep my.ini --out sweep --no-report
+    expect 4 "sweep/batch-10/log.txt: cannot write: it is a symbolic link"
+    safe
+}
+
+@test "a second process does not write a live run; readers are not held up" {
+    live
+    cp run/config.ini before.ini
+    try train --out run --resume --steps 30
+    in_use "$pid"
+    digits --out run
+    in_use "$pid"
+    ln -s run alias
+    try train --out alias --resume --steps 30
+    expect 2 "alias: in use by process $pid"
+    cmp run/config.ini before.ini
+    try report run -o page.html
+    expect 0
+    try eval --checkpoint run --data 'synth:digits?examples=500'
+    expect 0
+    try predict --checkpoint run --data 'synth:digits?examples=10'
+    expect 0
+    try train --out run --resume --dry-run
+    expect 0
+    # the first one has noticed nothing, and ends as ever
+    kill -TERM "$pid"
+    status=0
+    wait "$pid" || status=$?
+    cp live.err err
+    expect 0 "stopped by a signal"
+    [ -f run/lock ] && [ ! -s run/lock ]
+    try train --out run --resume --steps 1
+    expect 0
+}
+
+@test "a run whose owner was killed can be resumed at once" {
+    live
+    kill -KILL "$pid"
+    try train --out run --resume --epochs 20 --checkpoint-every 1000
+    expect 0 "going on from run/checkpoints/step-"
+}
+
+@test "a stopped owner is an owner" {
+    live
+    kill -STOP "$pid"
+    try train --out run --resume --steps 30
+    in_use "$pid"
+}
+
+@test "of several that begin a run at the same moment, one wins" {
+    for i in 1 2 3 4; do
+        log=err$i
+        begin --epochs 100000 --out new/run --resume
+    done
+    for _ in $(seq 250); do # until three have ended
+        left=()
+        for pid in "${BACKGROUND[@]}"; do
+            ! grep -qs '^State:.[^ZX]' "/proc/$pid/status" || left+=("$pid")
+        done
+        [ "${#left[@]}" -gt 1 ] || break
+        sleep 0.02
+    done
+    equal_to "those that are left" "${#left[@]}" 1
+    kill -TERM "${left[0]}"
+    codes=
+    for pid in "${BACKGROUND[@]}"; do
+        status=0
+        wait "$pid" || status=$?
+        codes="$codes $status"
+    done
+    equal_to "exit status" "$(tr ' ' '\n' <<<"$codes" | sort | xargs)" "0 2 2 2"
+    equal_to "refused" "$(cat err? | grep -c "new/run: in use by")" 3
+}
+
+@test "a sweep does not remove a run that somebody resumed by hand" {
+    printf '[sweep]\nsteps = 10\n[train]\nmodel = softmax\ndata = synth:digits?examples=500\n[grid]\nbatch = 50\n' >my.ini
+    try sweep my.ini --out sweep --no-report --quiet
+    expect 0
+    rm -r sweep/batch-50/checkpoints sweep/batch-50/summary.json sweep/batch-50/worker-0
+    begin --out sweep/batch-50 --resume --steps 100000
+    until_there sweep/batch-50/worker-0/resources.jsonl
+    try sweep my.ini --out sweep --no-report --force
+    expect 2 "sweep/batch-50: in use by process $pid on host"
+    [ -e sweep/batch-50/config.ini ] && [ -e sweep/batch-50/metrics.jsonl ]
+    kill -TERM "$pid"
+    wait "$pid"
+}
