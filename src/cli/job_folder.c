@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 static const char prefix[] = "yoke-";
+/* No run directory has a file of that name: one may be called yoke-something as well. */
+static const char lock_name[] = "launcher.lock";
 
 static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *f)
 {
@@ -33,12 +35,12 @@ static void remove_all(const char *path)
 
 static void remove_if_stale(const char *path)
 {
-    char lock[PATH_MAX + 16];
+    char lock[PATH_MAX + 32];
     struct stat s;
     if (lstat(path, &s) || !S_ISDIR(s.st_mode) ||
         s.st_uid != geteuid()) /* other people may put anything there */
         return;
-    snprintf(lock, sizeof lock, "%s/lock", path);
+    snprintf(lock, sizeof lock, "%s/%s", path, lock_name);
     const int fd = open(lock, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return;
@@ -63,9 +65,9 @@ static void remove_stale(const char *base)
 /* It gets its name when it is locked: nobody sees it without. */
 static int lock_folder(const char *path)
 {
-    char new[PATH_MAX + 16], name[PATH_MAX + 16];
-    snprintf(new, sizeof new, "%s/lock.new", path);
-    snprintf(name, sizeof name, "%s/lock", path);
+    char new[PATH_MAX + 32], name[PATH_MAX + 32];
+    snprintf(new, sizeof new, "%s/%s.new", path, lock_name);
+    snprintf(name, sizeof name, "%s/%s", path, lock_name);
     const int fd = open(new, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
     if (fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) || rename(new, name))) { /* then it is never stale */
         close(fd);

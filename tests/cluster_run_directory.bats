@@ -1,0 +1,63 @@
+#!/usr/bin/env bats
+# The run directory of a job of several processes: the chief holds its lock; others of the job do not need it.
+
+setup() {
+    load cli
+    load cluster
+    cluster_setup
+    LATER=
+    OTHER=
+}
+
+teardown() {
+    [ -z "$LATER" ] || kill -KILL "$LATER" 2>/dev/null || true
+    [ -z "$OTHER" ] || rm -rf "$OTHER"
+    cluster_teardown
+}
+
+digits="train --model softmax --data synth:digits?examples=1003 --batch 2 --eval-every 400 --deadline 2"
+
+in_use() { # the last command was refused because of rank 0
+    expect 2 "run: in use by process $(rank_pid 0) on host $(uname -n)" "choose another --out"
+}
+
+@test "a live job is left alone by others, and can be joined" {
+    # a directory of the user that is called like those of launchers, and has a file called lock as run directories have
+    OTHER=$(mktemp -d /dev/shm/yoke-XXXXXX)
+    echo mine >"$OTHER/notes.txt"
+    : >"$OTHER/lock"
+    begin $digits --mode async --out run --epochs 100000 --launch 3
+    until_step 400
+    remember_job
+    mv err live # it goes on writing there
+    equal "notes" "$(cat "$OTHER/notes.txt")" mine
+    cp run/join run/config.ini .
+    in_time 20 train --out run --resume --steps 500 --launch 2
+    in_use
+    by_mpirun -n 2 yoke train --out run --resume --steps 500 --launch 2
+    in_use
+    cmp join run/join
+    cmp config.ini run/config.ini
+    "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
+    LATER=$!
+    mv live err
+    until_said "a worker has joined: 3 train now"
+    kill -TERM "$BACKGROUND"
+    finish 20
+    expect 0 "stopped by a signal"
+    wait "$LATER" || { cat err2; return 1; }
+    LATER=
+}
+
+@test "restarts: the job takes the lock again right after its chief was killed" {
+    begin $digits --mode sync --out run --epochs 100000 --checkpoint-every 300 --launch 2 --restarts 1
+    until_step 400
+    remember_job
+    signal_rank KILL 0
+    until_said "going on from run/checkpoints/step-"
+    until_step 800
+    kill -TERM "$BACKGROUND"
+    finish 20
+    expect 0 "starting again from the last checkpoint" "stopped by a signal"
+    says_not "in use"
+}
