@@ -123,7 +123,7 @@ void yk_job_folder_watch(const char *path)
     char lock[PATH_MAX + 16];
     pthread_t thread;
     sigset_t all, before; /* signals are for the main thread */
-    snprintf(lock, sizeof lock, "%s/lock", path);
+    snprintf(lock, sizeof lock, "%s/%s", path, lock_name);
     const int fd = open(lock, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return;

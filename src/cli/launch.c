@@ -225,7 +225,7 @@ static outcome judge_untold(int wait_status, const yk_overheard *heard, const wa
     }
     if (code == 127)
         return (outcome){false, 4, ""};
-    if (!begun && !*heard->died && !WIFSIGNALED(wait_status)) { /* the next attempt would fail as well */
+    if (!begun && !*heard->died && code < 128) { /* the next attempt would fail as well */
         snprintf(
             text, sizeof text,
             "mpirun could not start the job (status %d); can every host be reached (--hosts, --hostfile, "
