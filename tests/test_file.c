@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include <sys/stat.h>
+#include <unistd.h>
 
 static char path[128];
 
@@ -114,12 +115,37 @@ static void test_file_error_sticks(void **state)
     assert_says("the disk is full");
 }
 
+/* Of a folder that may be somebody else's, only regular files are read. */
+static void test_plain(void **state)
+{
+    (void)state;
+    char other[160];
+    int fd;
+    snprintf(other, sizeof other, "%s/other", folder);
+    assert_int_equal(yk_file_open_plain(path, 10, &fd), YK_OK);
+    assert_int_equal(fd, -1);
+    put(path, "0123456789", 10);
+    assert_int_equal(yk_file_open_plain(path, 10, &fd), YK_OK);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_error(yk_file_open_plain(path, 9, &fd), YK_EDATA, "10 bytes are more");
+    assert_int_equal(symlink(path, other), 0);
+    assert_error(yk_file_open_plain(other, 10, &fd), YK_EDATA, "/other: not a regular file");
+    assert_int_equal(fd, -1);
+    assert_int_equal(unlink(other), 0);
+    assert_int_equal(mkfifo(other, 0600), 0);
+    assert_error(yk_file_open_plain(other, 10, &fd), YK_EDATA, "not a regular file");
+    assert_int_equal(unlink(other), 0);
+    assert_int_equal(mkdir(other, 0700), 0);
+    assert_error(yk_file_open_plain(other, 10, &fd), YK_EDATA, "not a regular file");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, remove_folder)
     const struct CMUnitTest tests[] = {
         TEST(test_file_appears_when_closed), TEST(test_file_aborted), TEST(test_file_appends),
-        TEST(test_file_error_sticks),        TEST(test_folders),
+        TEST(test_file_error_sticks),        TEST(test_folders),      TEST(test_plain),
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
 }

@@ -96,7 +96,6 @@ static void a_whole_run_is_read(void **state)
     assert_true(r.eval.row[9].test_accuracy > 0.9 && isnan(r.eval.row[9].test_auc));
     assert_string_equal(yk_run_get(&r, "batch"), "20");
     assert_null(yk_run_get(&r, "momentum"));
-    assert_string_equal(r.again, "yoke train --config x/config.ini --out ANOTHER_DIR");
     assert_int_equal(r.workers, 2);
     const yk_run_worker *w = &r.worker[0];
     assert_string_equal(w->role, "chief");

@@ -317,3 +317,29 @@ yk_status yk_file_close(yk_file *f, yk_status so_far)
     file_free(f);
     return st;
 }
+
+/* ---- of somebody else */
+
+yk_status yk_file_open_plain(const char *path, uint64_t most, int *fd_out)
+{
+    struct stat s;
+    *fd_out = -1;
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return YK_OK;
+    if (fd < 0 && errno != ELOOP && errno != ENXIO) /* a link, a socket */
+        return yk_fail_path(path, "cannot open", errno);
+    yk_status st = YK_OK;
+    if (fd < 0 || fstat(fd, &s) || !S_ISREG(s.st_mode))
+        st =
+            yk_fail(YK_EDATA,
+                    "%s: not a regular file (a link, a FIFO, a device or a folder); replace it by one", path);
+    else if ((uint64_t)s.st_size > most)
+        st = yk_fail(YK_EDATA, "%s: %lld bytes are more than such a file has (at most %llu)", path,
+                     (long long)s.st_size, (unsigned long long)most);
+    if (st && fd >= 0)
+        close(fd);
+    else if (!st)
+        *fd_out = fd;
+    return st;
+}

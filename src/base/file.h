@@ -49,4 +49,9 @@ yk_status yk_file_close(yk_file *f, yk_status so_far);
  * -1: errno. The caller frees its name. */
 int yk_file_temp(int folder, const char *name, char **temp_out);
 
+/* Reading a file of a folder that may be somebody else's. It is opened only if it is a regular file of at most `most` bytes:
+ * a link could name any file, a FIFO or a device could block, and a huge file could take hours. Anything else is YK_EDATA.
+ * *fd_out is -1 where there is none; the caller closes it. */
+yk_status yk_file_open_plain(const char *path, uint64_t most, int *fd_out);
+
 #endif

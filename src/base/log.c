@@ -36,6 +36,17 @@ static void clear_line(void)
     line_shown = false;
 }
 
+/* A text may quote a file that is somebody else's, and a terminal obeys control characters: these become '?'. In UTF-8 the
+ * second half of them is c2 80 to c2 9f. */
+static void disarm(char *text, size_t n)
+{
+    for (unsigned char *s = (unsigned char *)text, *end = s + n; s < end; s++)
+        if ((*s < 0x20 && *s != '\n' && *s != '\t') || *s == 0x7f)
+            *s = '?';
+        else if (*s == 0xc2 && s + 1 < end && s[1] >= 0x80 && s[1] < 0xa0)
+            s[0] = s[1] = '?';
+}
+
 static void say(const char *prefix, const char *format, va_list args)
 {
     pthread_mutex_lock(&lock);
@@ -45,6 +56,7 @@ static void say(const char *prefix, const char *format, va_list args)
                       : snprintf(text, sizeof text, "%s", prefix);
     n += vsnprintf(text + n, sizeof text - (size_t)n - 1, format, args);
     n = n < (int)sizeof text - 2 ? n : (int)sizeof text - 2;
+    disarm(text, (size_t)n);
     text[n++] = '\n';
     fwrite(text, 1, (size_t)n, stderr);
     fflush(stderr);

@@ -207,7 +207,7 @@ static yk_status parse(yk_safetensors *s)
 
 static yk_status map_file(yk_safetensors *s)
 {
-    int fd = open(s->path, O_RDONLY | O_CLOEXEC);
+    int fd = open(s->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO is refused, not waited for */
     if (fd < 0)
         return yk_fail(YK_EDATA, "%s: cannot open: %s", s->path, strerror(errno));
     yk_status st = YK_OK;

@@ -10,6 +10,8 @@
 static void sentence(const char *s, yk_text *out)
 {
     bool cpu = !strncmp(s, "cpu", 3);
+    if (!*s)
+        return;
     char first[4] = {(char)toupper((unsigned char)*s), 0};
     yk_text_html(out, cpu ? "CPU" : first);
     yk_text_html(out, s + (cpu ? 3 : 1));
@@ -83,14 +85,18 @@ static void shell_word(const char *s, yk_text *out)
     yk_text_fini(&quoted);
 }
 
+/* For people to copy, and config.ini may be anybody's: values are quoted, and what is no name of an option is left out. */
 static void command(const yk_run *r, yk_text *out)
 {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
     yk_text_add(out, "<h3>Run it again</h3><pre>yoke train");
     for (size_t i = 0; i < r->options; i++) {
-        const char *value = r->option[i].value;
+        const char *name = r->option[i].name, *value = r->option[i].value;
         bool flag = !strcmp(value, "true");
+        if (!*name || name[strspn(name, letters)])
+            continue;
         yk_text_add(out, " <span>--"); /* breaks between options, not within one */
-        yk_text_html(out, r->option[i].name);
+        yk_text_html(out, name);
         if (!flag) {
             yk_text_add(out, " ");
             shell_word(value, out);
@@ -98,11 +104,9 @@ static void command(const yk_run *r, yk_text *out)
         yk_text_add(out, "</span>");
     }
     yk_text_add(out, " <span>--out ANOTHER_DIR</span></pre>");
-    if (r->again) {
-        yk_text_add(out, "<p class=\"note\">or, where its folder is: <code>");
-        yk_text_html(out, r->again);
-        yk_text_add(out, "</code></p>");
-    }
+    yk_text_add(out, "<p class=\"note\">or, where its folder is: <code>yoke train --config ");
+    shell_word(r->path, out);
+    yk_text_add(out, "/config.ini --out ANOTHER_DIR</code></p>");
 }
 
 static void configuration(const yk_page *p, size_t i, yk_text *out)

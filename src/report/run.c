@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_OF_CONFIG = 1 << 20, MOST_OF_SUMMARY = 64 << 20 }; /* bytes */
 
 const char *const yk_phase_key[YK_AT_COUNT] = {
 #define YK_PHASE_KEY(name, text) #name,
@@ -34,7 +36,6 @@ void yk_run_fini(yk_run *r)
     }
     free(r->path);
     free(r->name);
-    free(r->again);
     free(r->option);
     free(r->train.row);
     free(r->eval.row);
@@ -64,17 +65,12 @@ static char *trimmed(char *s)
 
 static yk_status read_option(yk_run *r, char *line)
 {
-    static const char mark[] = "Run it again: ";
-    char *s = trimmed(line), *equals;
-    if (*s == ';' || *s == '#') {
-        char *command = strstr(s, mark);
-        if (command && !r->again && !(r->again = strdup(command + strlen(mark))))
-            return yk_fail_memory(strlen(command), "a command");
-        return YK_OK;
-    }
-    if (!(equals = strchr(s, '=')))
-        return YK_OK; /* an empty line, a [section] */
+    char *s = trimmed(line), *equals = strchr(s, '=');
+    if (*s == ';' || *s == '#' || !equals)
+        return YK_OK; /* a comment, an empty line, a [section] */
     *equals = 0;
+    if (r->options == YK_RUN_OPTIONS)
+        return yk_fail(YK_EDATA, "%s/config.ini: more than %d options", r->path, YK_RUN_OPTIONS);
     if (r->options == r->option_cap) {
         yk_run_option *o = yk_grow(r->option, &r->option_cap, r->options + 1, sizeof *o, "options of a run");
         if (!o)
@@ -93,16 +89,18 @@ static yk_status read_config(yk_run *r)
     size_t cap = 0;
     if (asprintf(&path, "%s/config.ini", r->path) < 0)
         return yk_fail_memory(64, "a path");
-    FILE *f = fopen(path, "re");
-    yk_status st = YK_OK;
+    int fd;
+    yk_status st = yk_file_open_plain(path, MOST_OF_CONFIG, &fd);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
     if (f) {
         while (!st && getline(&line, &cap, f) >= 0)
             st = read_option(r, line);
         if (!st && ferror(f))
             st = yk_fail_path(path, "cannot read", errno);
         fclose(f);
-    } else if (errno != ENOENT) {
-        st = yk_fail_path(path, "cannot open", errno);
+    } else if (fd >= 0) {
+        close(fd);
+        st = yk_fail_memory(MOST_OF_CONFIG, "a file");
     }
     free(line);
     free(path);
@@ -111,19 +109,24 @@ static yk_status read_config(yk_run *r)
 
 /* ---- summary.json ---- */
 
-/* What cannot be read is as good as missing: the run was killed while it wrote, or something else wrote there. */
+/* What is no JSON is as good as missing: the run was killed while it wrote, or something else wrote there. */
 static yk_status read_summary(yk_run *r)
 {
     char *path;
     if (asprintf(&path, "%s/summary.json", r->path) < 0)
         return yk_fail_memory(64, "a path");
-    r->summary = json_load_file(path, 0, NULL);
+    int fd;
+    yk_status st = yk_file_open_plain(path, MOST_OF_SUMMARY, &fd);
+    if (fd >= 0) {
+        r->summary = json_loadfd(fd, 0, NULL);
+        close(fd);
+    }
     if (r->summary && !json_is_object(r->summary)) {
         json_decref(r->summary);
         r->summary = NULL;
     }
     free(path);
-    return YK_OK;
+    return st;
 }
 
 /* ---- worker-R/ ---- */

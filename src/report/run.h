@@ -7,7 +7,7 @@
  *         printf("%g %g\n", r.eval.row[i].epoch, r.eval.row[i].test_accuracy);
  *     yk_run_fini(&r);
  *
- *     RUN/config.ini                 -> r.option[]     name, value; r.again, the command in its first comment
+ *     RUN/config.ini                 -> r.option[]     name, value
  *     RUN/metrics.jsonl              -> r.train, r.eval
  *     RUN/summary.json               -> r.summary      NULL for a run that did not end, or an old one
  *     RUN/worker-R/resources.jsonl   -> r.worker[]     by rank
@@ -17,6 +17,8 @@
  * a kill and --resume, replaces what was there from that step on. However long a log is, at most YK_RUN_ROWS rows of a
  * kind are kept: when it is full, of every four neighbours the two with the lowest and the highest loss (of samples:
  * CPU) stay. Means and peaks of samples are of all of them.
+ *
+ * A run directory may be somebody else's: its files are read only if they are regular files and not huge (base/file.h).
  *
  * All is owned by the run. Read-only once loaded, by any number of threads.
  */
@@ -28,7 +30,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define YK_RUN_ROWS 65536 /* divisible by 4 */
+#define YK_RUN_ROWS    65536 /* divisible by 4 */
+#define YK_RUN_OPTIONS 256   /* lines of a config.ini */
 
 /* A line of metrics.jsonl; every field a double, which run_log.c relies on. */
 typedef struct {
@@ -102,7 +105,6 @@ typedef struct {
 
 typedef struct {
     char *path, *name;
-    char *again; /* or NULL */
     yk_run_option *option;
     size_t options, option_cap;
     yk_metrics train, eval;

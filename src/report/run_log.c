@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "report/line.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +40,8 @@ _Static_assert(offsetof(yk_sample, cpu) == SAMPLES * sizeof(double), "a name for
 
 /* ---- files ---- */
 
+static const uint64_t MOST_OF_LOG = (uint64_t)4 << 30; /* bytes */
+
 typedef struct {
     char *data;
     size_t size;
@@ -50,13 +51,13 @@ typedef struct {
 static yk_status map_file(const char *path, mapping *out)
 {
     *out = (mapping){NULL, 0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT || errno == ENOTDIR ? YK_OK : yk_fail_path(path, "cannot open", errno);
+    int fd;
     struct stat s;
-    yk_status st = YK_OK;
-    if (fstat(fd, &s) || !S_ISREG(s.st_mode)) {
-        st = yk_fail(YK_EDATA, "%s: is not a regular file", path);
+    yk_status st = yk_file_open_plain(path, MOST_OF_LOG, &fd);
+    if (fd < 0)
+        return st;
+    if (fstat(fd, &s)) {
+        st = yk_fail_path(path, "cannot read", errno);
     } else if (s.st_size > 0) {
         char *data = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED)

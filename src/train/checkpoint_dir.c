@@ -113,9 +113,9 @@ static void remove_old(int top, const char *run_dir, uint64_t newest)
 static yk_status measure(const char *path, uint64_t *size_out, uint32_t *crc_out)
 {
     struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &info)) {
-        int e = errno;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO is refused, not waited for */
+    if (fd < 0 || fstat(fd, &info) || !S_ISREG(info.st_mode)) {
+        int e = fd < 0 ? errno : EINVAL;
         if (fd >= 0)
             close(fd);
         return yk_fail_path(path, "cannot open", e);
@@ -158,17 +158,21 @@ static const char *complaint(const char *folder)
     char *path, name[64];
     if (asprintf(&path, "%s/DONE", folder) < 0)
         return "out of memory";
-    FILE *f = fopen(path, "re");
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
     free(path);
-    if (!f)
+    if (!f) {
+        if (fd >= 0)
+            close(fd);
         return "it has no DONE, so it was not written to its end";
+    }
     bool ok = true;
     int lines = 0;
     uint64_t size, found_size;
     unsigned crc;
     uint32_t found_crc;
     while (ok && fscanf(f, "%63s %" SCNu64 " %x", name, &size, &crc) == 3) {
-        if (asprintf(&path, "%s/%s", folder, name) < 0)
+        if (strchr(name, '/') || asprintf(&path, "%s/%s", folder, name) < 0)
             break;
         ok = !measure(path, &found_size, &found_crc) && found_size == size && found_crc == crc;
         free(path);
