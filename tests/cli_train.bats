@@ -147,14 +147,14 @@ END
 }
 
 @test "a configuration file gives options, the command line wins" {
-    printf '; mine\nmodel = softmax\ndata = synth:digits?examples=500\nbatch = 20\nsteps = 7\nout = none\n' >my.ini
-    try train --config my.ini --json --quiet
+    printf '; mine\nmodel = softmax\ndata = synth:digits?examples=500\nbatch = 20\nsteps = 7\n' >my.ini
+    try train --config my.ini --out none --json --quiet
     expect 0
     [ "$(field batch) $(field steps)" = "20 7" ]
-    try train --config my.ini --json --quiet --batch 25
+    try train --config my.ini --out none --json --quiet --batch 25
     expect 0
     [ "$(field batch) $(field steps) $(field examples)" = "25 7 175" ]
-    try train --batch 25 --config my.ini --json --quiet --epochs 2
+    try train --batch 25 --config my.ini --out none --json --quiet --epochs 2
     expect 0
     [ "$(field batch) $(field epochs) $(field examples)" = "25 2 1000" ]
 }

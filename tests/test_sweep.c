@@ -179,9 +179,23 @@ static void processes_count_as_workers(void **state)
     assert_int_equal(p.run[0].workers, 2);
     assert_int_equal(p.run[1].workers, 3);
     yk_sweep_plan_fini(&p);
-    expect_refusal("[sweep]\nexamples = 12k\n" HEAD "hosts = a,b:2\n", false, "give launch or workers too");
-    p = plan_of("[sweep]\nepochs = 2\n" HEAD "hosts = a,b:2\n", false);
+    static const char *const hosts[] = {"hosts=a,b:2", "mpi-options=\"--mca a b\""};
+    assert_error(plan_with("[sweep]\nexamples = 12k\n" HEAD, false, hosts, 2, &p), YK_EUSAGE,
+                 "give launch or workers too");
     yk_sweep_plan_fini(&p);
+    assert_int_equal(plan_with("[sweep]\nepochs = 2\n" HEAD, false, hosts, 2, &p), YK_OK);
+    assert_argument(&p.run[0], "--hosts=a,b:2");
+    assert_argument(&p.run[0], "--mpi-options=--mca a b");
+    yk_sweep_plan_fini(&p);
+}
+
+static void files_do_not_start_programs(void **state)
+{
+    (void)state;
+    expect_refusal(HEAD "hosts = a\n", false, "a file cannot set hosts; give --set 'hosts=VALUE'");
+    expect_refusal(HEAD "[grid]\nbatch, agent = 1 a | 2 b\n", false, "a file cannot set agent");
+    expect_refusal(HEAD "[quick]\nhttp = 80\n", true, "a file cannot set http");
+    expect_refusal(HEAD "network = any\n", false, "a file cannot set network");
 }
 
 static void flags_and_blanks(void **state)
@@ -483,6 +497,7 @@ int main(void)
         cmocka_unit_test(a_grid_has_every_combination),
         cmocka_unit_test(examples_become_steps),
         cmocka_unit_test(processes_count_as_workers),
+        cmocka_unit_test(files_do_not_start_programs),
         cmocka_unit_test(flags_and_blanks),
         cmocka_unit_test(quick_and_set_replace),
         cmocka_unit_test(mistakes_are_named_with_their_line),

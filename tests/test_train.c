@@ -408,6 +408,58 @@ static void configurations_come_back(void **state)
     yk_config_fini(&c);
 }
 
+/* What runs programs, opens ports or chooses where to write comes from the command line only. */
+static void files_set_only_what_to_train(void **state)
+{
+    (void)state;
+    const char *file = in_folder("run.ini");
+    yk_config c;
+    char *ignored;
+    bool there;
+    yk_config_init(&c);
+    for (const yk_option *o = yk_options; o->name; o++) {
+        char line[64], words[96];
+        const bool refused = o->flags & YK_OPT_COMMAND_LINE_ONLY;
+        snprintf(line, sizeof line, "%s = %s\n", o->name, o->kind == YK_OPT_FLAG ? "true" : "1");
+        snprintf(words, sizeof words, "run.ini:1: a file cannot set %s; give --%s on the command line",
+                 o->name, o->name);
+        put(file, line, strlen(line));
+        if (refused)
+            assert_error(yk_config_load(&c, file), YK_EUSAGE, words);
+        else
+            assert_int_equal(yk_config_load(&c, file), YK_OK);
+    }
+    assert_true(!c.hosts && !c.hostfile && !c.agent && !c.mpi_options && !c.http && !c.join && !c.out &&
+                !c.resume);
+    static const char foreign[] = "batch = 9\nhosts = a\nagent = x\nhosts = b\n";
+    put(file, foreign, sizeof foreign - 1);
+    assert_int_equal(yk_config_load_run(&c, file, &there, &ignored), YK_OK);
+    assert_true(there && c.batch == 9 && !c.hosts && !c.agent);
+    assert_string_equal(ignored, "hosts, agent");
+    free(ignored);
+    assert_int_equal(yk_config_load_run(&c, in_folder("none.ini"), &there, &ignored), YK_OK);
+    assert_true(!there && !ignored);
+    put(file, "hosts = a\nbatch = x\n", 20);
+    assert_error(yk_config_load_run(&c, file, &there, &ignored), YK_EUSAGE, "run.ini:2: --batch x");
+    assert_null(ignored);
+    yk_config_fini(&c);
+
+    /* they are kept as comments, for people */
+    yk_config_init(&c);
+    assert_int_equal(yk_config_set(&c, "hosts", "a,b:2"), YK_OK);
+    assert_int_equal(yk_config_set(&c, "http", "80"), YK_OK);
+    assert_int_equal(yk_config_save(&c, file), YK_OK);
+    assert_int_equal(yk_config_load(&c, file), YK_OK);
+    yk_config_fini(&c);
+    char text[4096];
+    FILE *f = fopen(file, "r");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    assert_non_null(strstr(text, "; on the command line: --hosts a,b:2\n"));
+    assert_null(strstr(text, "http"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -424,6 +476,7 @@ int main(void)
         cmocka_unit_test_setup(divergence_is_an_error, clear_runs),
         cmocka_unit_test_setup(the_journal_is_json, clear_runs),
         cmocka_unit_test_setup(configurations_come_back, clear_runs),
+        cmocka_unit_test_setup(files_set_only_what_to_train, clear_runs),
     };
     return cmocka_run_group_tests_name("train", tests, make_folder, remove_folder);
 }

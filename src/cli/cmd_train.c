@@ -63,31 +63,56 @@ static const char doc[] =
     "Numbers may be written 1e6, 100k or 2m. Ctrl-C saves a checkpoint and ends (all processes); a second "
     "one ends at once.";
 
+/* The last value that was given; NULL: none. */
+static const char *given(const arguments *a, const char *name)
+{
+    const char *value = NULL;
+    for (int i = 0; i < a->ngiven; i++)
+        value = strcmp(a->given[i].name, name) ? value : a->given[i].value;
+    return value;
+}
+
+/* "RUN/config.ini: agent, hosts are ignored": of a job, once. */
+static void warn_ignored(const char *path, const char *names, bool join)
+{
+    if (yk_comm_expected_rank() > 0 || (getenv("YK_ENDED") && !join)) /* the launcher has said it */
+        return;
+    yk_warn(
+        "%s: ignored: %s; these options count only on the command line; give them there again to use them",
+        path, names);
+}
+
+/* The options of the run that this one goes on with or joins. */
+static yk_status load_run(const arguments *a, const char *run, bool join)
+{
+    char *path, *ignored;
+    bool there;
+    if (asprintf(&path, "%s/config.ini", run) < 0)
+        return yk_fail_memory(strlen(run), "a path");
+    yk_status st = yk_config_load_run(a->config, path, &there, &ignored);
+    if (!st && !there && join) /* with --resume, this is how a run begins */
+        st = yk_fail(YK_EUSAGE, "%s: there is no run to join", run);
+    if (ignored)
+        warn_ignored(path, ignored, join);
+    free(ignored);
+    free(path);
+    return st;
+}
+
 static yk_status configure(arguments *a)
 {
     yk_status st = YK_OK;
     for (int i = 0; !st && i < a->ngiven; i++)
         if (strcmp(a->given[i].name, "config") == 0)
             st = yk_config_load(a->config, a->given[i].value);
-    const char *out = NULL;
-    bool resume = false;
-    for (int i = 0; i < a->ngiven; i++) {
-        out = strcmp(a->given[i].name, "out") ? out : a->given[i].value;
-        resume |= strcmp(a->given[i].name, "resume") == 0;
-    }
-    if (!st && resume) {
-        char *path;
+    const char *out = given(a, "out"), *join = given(a, "join");
+    if (!st && given(a, "resume")) {
         if (!out)
             return yk_fail(YK_EUSAGE, "--resume needs --out DIR: the run directory to go on with");
-        if (asprintf(&path, "%s/config.ini", out) < 0)
-            return yk_fail_memory(strlen(out), "a path");
-        FILE *f = fopen(path, "re");
-        if (f) { /* no run there yet: then this is how it begins */
-            fclose(f);
-            st = yk_config_load(a->config, path);
-        }
-        free(path);
+        st = load_run(a, out, false);
     }
+    if (!st && join && yk_comm_expected()) /* the launcher of such a worker needs none of it */
+        st = load_run(a, join, true);
     for (int i = 0; !st && i < a->ngiven; i++) { /* the one that is given now replaces the other of a file */
         if (strcmp(a->given[i].name, "steps") == 0)
             a->config->epochs = 0;

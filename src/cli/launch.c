@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/job_folder.h"
 #include "cli/mpirun.h"
+#include "cli/network.h"
 #include "cli/overhear.h"
 #include "cli/whisper.h"
 #include "comm/comm.h"
@@ -32,10 +33,11 @@ typedef struct {
     yk_words words;
     char folder[PATH_MAX]; /* job_folder.h; "": not made yet */
     int folder_lock;
-    char ended[PATH_MAX + 8]; /* whisper.h */
-    char out[PATH_MAX];       /* the run directory, of all attempts */
-    char names[PATH_MAX + 8]; /* the address of the name server that others find the job by */
-    pid_t names_pid;          /* -1: there is none */
+    char ended[PATH_MAX + 8];   /* whisper.h */
+    char out[PATH_MAX];         /* the run directory, of all attempts */
+    char names[PATH_MAX + 8];   /* the address of the name server that others find the job by */
+    char server[PATH_MAX + 16]; /* that address for mpirun; "": there is none */
+    pid_t names_pid;            /* -1: there is none */
 } job;
 
 bool yk_launch_wanted(const yk_config *c)
@@ -381,15 +383,20 @@ static yk_status prepare(job *j, int argc, char **argv)
         st = yk_job_folder_make(n, j->folder, sizeof j->folder, &j->folder_lock);
     if (!st)
         st = yk_ended_make(j->folder, j->ended, sizeof j->ended);
-    if (!st && c->hostfile && access(c->hostfile, R_OK))
-        st = yk_fail(YK_EUSAGE, "%s: the hostfile cannot be read: %s", c->hostfile, strerror(errno));
-    if (!st && c->join && access(j->names, R_OK))
-        st = yk_fail(YK_EUSAGE, "%s: no asynchronous job is running there that could be joined", c->join);
+    if (!st && c->hostfile)
+        st = yk_network_check_hostfile(c->hostfile);
+    if (!st && c->join)
+        st = yk_network_read_join(j->names, c->network && strcmp(c->network, "any") == 0, j->server,
+                                  sizeof j->server);
+    if (!st)
+        yk_network_confine(c, joinable || c->join);
     if (!st && joinable && !(st = yk_dir_make(j->out)))
         j->names_pid = start_names(j->names, j->folder);
-    if (j->names_pid > 0)
+    if (j->names_pid > 0) {
+        snprintf(j->server, sizeof j->server, "file:%s", j->names);
         setenv("YK_JOINABLE", "1", 1);
-    const yk_job_places places = {j->folder, j->out, j->names_pid > 0 || c->join ? j->names : NULL};
+    }
+    const yk_job_places places = {j->folder, j->out, *j->server ? j->server : NULL};
     return st ? st : yk_job_words(c, argc, argv, &places, &j->words);
 }
 

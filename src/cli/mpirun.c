@@ -1,5 +1,6 @@
 #include "cli/mpirun.h"
 
+#include "cli/network.h"
 #include "comm/comm.h"
 #include <errno.h>
 #include <limits.h>
@@ -75,8 +76,10 @@ yk_status yk_job_processes(const yk_config *c, int64_t *out)
     *out = c->join ? 1 : c->launch;
     if (!c->hosts)
         return YK_OK;
-    int64_t slots;
-    yk_status st = count_hosts(c->hosts, &slots);
+    int64_t slots = 0;
+    yk_status st = yk_network_check_hosts(c->hosts);
+    if (!st)
+        st = count_hosts(c->hosts, &slots);
     *out = *out ? *out : slots;
     return st;
 }
@@ -90,6 +93,19 @@ static void pass_environment(yk_words *w)
             add_two(w, "-x", names[i]);
 }
 
+/* Ranks of one machine have shared memory; who joins them needs TCP, which listens. */
+static void add_transports(const yk_config *c, const yk_job_places *places, yk_words *w)
+{
+    const bool tcp = places->names || !yk_network_is_confined();
+    if ((!c->mpi_options || !strstr(c->mpi_options, "mca btl ")) && !getenv("OMPI_MCA_btl"))
+        add_all(w, tcp ? "--mca btl self,vader,tcp" : "--mca btl self,vader");
+    if (yk_network_is_confined()) {
+        char text[4096];
+        yk_network_preload_before(text, sizeof text);
+        add_two(w, "-x", text);
+    }
+}
+
 static void add_open_mpi(const yk_config *c, const yk_job_places *places, yk_words *w)
 {
     add_all(w, "--oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca odls_base_sigkill_timeout 0 "
@@ -100,17 +116,14 @@ static void add_open_mpi(const yk_config *c, const yk_job_places *places, yk_wor
         add_all(w, "--mca orte_tmpdir_base");
         add(w, places->folder);
     }
-    if (!c->mpi_options || !strstr(c->mpi_options, "mca btl "))
-        add_all(w, "--mca btl self,vader,tcp");
+    add_transports(c, places, w);
     if (yk_job_survives(c))
         add(w, "--enable-recovery");
     else /* a link that is down ends the job within seconds */
         add_all(w, "--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 "
                    "--mca oob_tcp_keepalive_probes 3");
     if (places->names) {
-        char text[PATH_MAX + 8];
-        snprintf(text, sizeof text, "file:%s", places->names);
-        add_two(w, "--ompi-server", text);
+        add_two(w, "--ompi-server", places->names);
         /* who waits for others to join would give up after 300 s */
         add_all(w, "--mca pmix_base_exchange_timeout 1000000");
     }
@@ -164,11 +177,6 @@ yk_status yk_job_words(const yk_config *c, int argc, char **argv, const yk_job_p
     yk_status st = add_mpirun(c, places, out);
     if (st || (st = add_this_program(out)))
         return st;
-    if (c->join) {
-        char path[PATH_MAX + 16];
-        snprintf(path, sizeof path, "%s/config.ini", c->join);
-        add_two(out, "--config", path);
-    }
     for (int i = 1; i < argc; i++)
         add(out, argv[i]);
     if (!c->out && !c->join)

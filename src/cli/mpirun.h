@@ -25,7 +25,8 @@ typedef struct {
 typedef struct {
     const char *folder; /* for what it leaves on this machine while it runs */
     const char *out;    /* the run directory */
-    const char *names;  /* the file with the name server's address; NULL: there is none */
+    const char
+        *names; /* the name server's address, or "file:" and the file that has it; NULL: there is none */
 } yk_job_places;
 
 yk_status yk_job_words(const yk_config *c, int argc, char **argv, const yk_job_places *places, yk_words *out);

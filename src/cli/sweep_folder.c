@@ -172,16 +172,19 @@ static yk_status compare_options(const char *path, const yk_sweep_run *run, bool
     yk_config_init(&b);
     *there_out = *same_out = false;
     yk_status st = folder && is && should ? YK_OK : YK_ESYSTEM;
+    char *ignored = NULL;
+    bool there;
     if (!st && access(is, F_OK) == 0) {
         *there_out = true;
         st = yk_config_save(&run->config, folder, file);
         if (!st)
             st = yk_config_load(&a, should);
         if (!st) /* one that cannot be read is not the same */
-            *same_out = yk_config_load(&b, is) == YK_OK && yk_sweep_same_config(&a, &b);
+            *same_out = yk_config_load_run(&b, is, &there, &ignored) == YK_OK && yk_sweep_same_config(&a, &b);
         yk_status removed = yk_remove_in(folder, file);
         st = st ? st : removed;
     }
+    free(ignored);
     yk_config_fini(&a);
     yk_config_fini(&b);
     free(folder);

@@ -32,6 +32,15 @@ int yk_comm_expected(void)
     return n > 0 ? n : 0;
 }
 
+int yk_comm_expected_rank(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+    int rank = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !rank; i++)
+        rank = from_environment(names[i]);
+    return rank;
+}
+
 bool yk_comm_is_open_mpi(void)
 {
 #ifdef OPEN_MPI

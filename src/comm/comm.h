@@ -51,6 +51,7 @@ enum { YK_ANY = -1 };
 
 /* How many processes the launcher's environment speaks of; 0: no launcher started us. */
 int yk_comm_expected(void);
+int yk_comm_expected_rank(void); /* 0 without one, too */
 
 bool yk_comm_is_open_mpi(void); /* else MPICH, or one of its kind */
 

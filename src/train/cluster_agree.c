@@ -15,15 +15,9 @@ typedef struct {
 static uint64_t hash_options(const yk_config *c)
 {
     uint64_t hash = 0;
-    static const char *const own[] = {"out",      "json",   "quiet",       "hosts",  "hostfile",
-                                      "agent",    "launch", "mpi-options", "resume", "config",
-                                      "restarts", "join",   "http"};
     for (const yk_option *o = yk_options; o->name; o++) {
         const char *field = (const char *)c + o->offset;
-        bool skip = false;
-        for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-            skip |= strcmp(own[i], o->name) == 0;
-        if (skip)
+        if (o->flags & YK_OPT_MAY_DIFFER)
             continue;
         const char *text = o->kind == YK_OPT_TEXT ? *(char *const *)(const void *)field : NULL;
         uint32_t crc = o->kind == YK_OPT_TEXT   ? (text ? yk_crc32c(text, strlen(text)) : 1)

@@ -8,10 +8,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define AT(field) offsetof(yk_config, field)
 #define BIG       9.0e15 /* exact in a double */
 #define BLANKS    " \t\r\n\v\f"
+
+/* Which programs are run, on which machines, and who reaches them. */
+#define HOW_TO_START (YK_OPT_COMMAND_LINE_ONLY | YK_OPT_MAY_DIFFER)
+/* What this call of the program does, and where. */
+#define ONE_CALL (YK_OPT_COMMAND_LINE_ONLY | YK_OPT_NOT_KEPT | YK_OPT_MAY_DIFFER | YK_OPT_NOT_IN_SWEEPS)
 
 const yk_option yk_options[] = {
     {"model", "M", YK_OPT_TEXT, AT(model), 0, 0, "What to train",
@@ -51,9 +57,10 @@ const yk_option yk_options[] = {
      "change training images at random: flip (left to right), crop:PIXELS (moved by up to so many), or "
      "flip,crop:4"},
     {"dry-run", NULL, YK_OPT_FLAG, AT(dry_run), 0, 0, "Networks",
-     "print the layers with shapes, parameters, FLOPs and memory, and train nothing"},
+     "print the layers with shapes, parameters, FLOPs and memory, and train nothing",
+     YK_OPT_NOT_KEPT | YK_OPT_NOT_IN_SWEEPS},
     {"profile", NULL, YK_OPT_FLAG, AT(profile), 0, 0, "Networks",
-     "after the run, the time of each layer, on stderr"},
+     "after the run, the time of each layer, on stderr", YK_OPT_NOT_KEPT | YK_OPT_NOT_IN_SWEEPS},
 
     {"mode", "MODE", YK_OPT_TEXT, AT(mode), 0, 0, "How workers go together", "sync (default) or async"},
     {"staleness", "K", YK_OPT_INT, AT(staleness), -1, BIG, "How workers go together",
@@ -64,13 +71,21 @@ const yk_option yk_options[] = {
      "cores of one worker, for networks; the linear models use one"},
 
     {"launch", "N", YK_OPT_INT, AT(launch), 0, 4096, "Clusters",
-     "run as N processes on this machine, or on those of --hosts; mpirun and srun do as well"},
+     "run as N processes on this machine, or on those of --hosts; mpirun and srun do as well",
+     YK_OPT_MAY_DIFFER},
     {"hosts", "LIST", YK_OPT_TEXT, AT(hosts), 0, 0, "Clusters",
-     "run on these machines, by ssh: a,b:2 is one process on a and two on b"},
+     "run on these machines, by ssh: a,b:2 is one process on a and two on b", HOW_TO_START},
     {"hostfile", "FILE", YK_OPT_TEXT, AT(hostfile), 0, 0, "Clusters",
-     "the same from a file, a line each: HOST slots=N"},
-    {"agent", "CMD", YK_OPT_TEXT, AT(agent), 0, 0, "Clusters", "what reaches other machines instead of ssh"},
-    {"mpi-options", "ARGS", YK_OPT_TEXT, AT(mpi_options), 0, 0, "Clusters", "more arguments for mpirun"},
+     "the same from a file, a line each: HOST slots=N", HOW_TO_START},
+    {"agent", "CMD", YK_OPT_TEXT, AT(agent), 0, 0, "Clusters", "what reaches other machines instead of ssh",
+     HOW_TO_START},
+    {"mpi-options", "ARGS", YK_OPT_TEXT, AT(mpi_options), 0, 0, "Clusters", "more arguments for mpirun",
+     HOW_TO_START},
+    {"network", "WHERE", YK_OPT_TEXT, AT(network), 0, 0, "Clusters",
+     "local: a job of this machine is reached from this machine only (default without --hosts); any: a "
+     "worker "
+     "may --join it from another one",
+     HOW_TO_START},
     {"servers", "K", YK_OPT_INT, AT(servers), 0, 1024, "Clusters",
      "processes 0 to K-1 own the parameters and train nothing; 0: every process has all of them (replicas). "
      "Default: 0 for synchronous training of dense models or with --local-steps, else 1"},
@@ -80,11 +95,12 @@ const yk_option yk_options[] = {
      "each worker trains by itself for H steps, and then parameters are averaged; async: 1/N of what it has "
      "changed is added"},
     {"restarts", "R", YK_OPT_INT, AT(restarts), 0, 1e6, "Clusters",
-     "with --launch or --hosts: start a job that was lost again from its last checkpoint, up to R times"},
+     "with --launch or --hosts: start a job that was lost again from its last checkpoint, up to R times",
+     YK_OPT_MAY_DIFFER},
     {"deadline", "S", YK_OPT_REAL, AT(deadline), 0.1, 86400, "Clusters",
      "seconds of silence after which a process is given up (default 8; longer where its steps are long)"},
     {"join", "RUN", YK_OPT_TEXT, AT(join), 0, 0, "Clusters",
-     "become one more worker of the asynchronous job that writes this run directory"},
+     "become one more worker of the asynchronous job that writes this run directory", ONE_CALL},
 
     {"batch", "B", YK_OPT_INT, AT(batch), 1, 1 << 24, "Steps", "examples per worker and step (default 64)"},
     {"epochs", "E", YK_OPT_INT, AT(epochs), 0, BIG, "Steps", "passes over the data (default 1)"},
@@ -118,25 +134,29 @@ const yk_option yk_options[] = {
 
     {"out", "DIR", YK_OPT_TEXT, AT(out), 0, 0, "What is kept",
      "run directory: configuration, metrics, checkpoints (default runs/MODEL-TIME-PID); 'none' keeps "
-     "nothing"},
+     "nothing",
+     ONE_CALL},
     {"eval-every", "N", YK_OPT_INT, AT(eval_every), 0, BIG, "What is kept",
      "test every N steps (0: at the end of each epoch)"},
     {"checkpoint-every", "N", YK_OPT_INT, AT(checkpoint_every), 0, BIG, "What is kept",
      "save every N steps (default: every ten minutes); the end is saved in any case"},
     {"resume", NULL, YK_OPT_FLAG, AT(resume), 0, 0, "What is kept",
-     "go on from the last checkpoint in --out, with its configuration"},
+     "go on from the last checkpoint in --out, with its configuration", ONE_CALL},
     {"sample-every", "SECONDS", YK_OPT_REAL, AT(sample_every), 0, 3600, "What is kept",
      "look at CPU, memory, network and disk so often (default 0.25; 0: never)"},
     {"trace", NULL, YK_OPT_FLAG, AT(trace), 0, 0, "What is kept",
      "write a timeline, trace.json, for ui.perfetto.dev or chrome://tracing"},
     {"http", "[ADDR:]PORT", YK_OPT_TEXT, AT(http), 0, 0, "What is kept",
      "serve a live page, and /metrics for Prometheus; on this machine only unless ADDR says otherwise; port "
-     "0: any that is free"},
+     "0: any that is free",
+     YK_OPT_COMMAND_LINE_ONLY | YK_OPT_NOT_KEPT | YK_OPT_MAY_DIFFER},
     {"json", NULL, YK_OPT_FLAG, AT(json), 0, 0, "What is kept",
-     "results as one JSON object on stdout's last line"},
-    {"quiet", NULL, YK_OPT_FLAG, AT(quiet), 0, 0, "What is kept", "no notes and no progress on stderr"},
+     "results as one JSON object on stdout's last line",
+     YK_OPT_NOT_KEPT | YK_OPT_MAY_DIFFER | YK_OPT_NOT_IN_SWEEPS},
+    {"quiet", NULL, YK_OPT_FLAG, AT(quiet), 0, 0, "What is kept", "no notes and no progress on stderr",
+     YK_OPT_NOT_KEPT | YK_OPT_MAY_DIFFER | YK_OPT_NOT_IN_SWEEPS},
     {"config", "FILE", YK_OPT_TEXT, AT(config), 0, 0, "What is kept",
-     "read options from FILE first (name = value); the command line wins"},
+     "read options from FILE first (name = value); the command line wins", ONE_CALL},
     {NULL, NULL, YK_OPT_TEXT, 0, 0, 0, NULL, NULL}};
 
 void yk_config_init(yk_config *c)
@@ -166,7 +186,7 @@ void yk_config_fini(yk_config *c)
     *c = (yk_config){0};
 }
 
-static const yk_option *find(const char *name)
+const yk_option *yk_option_find(const char *name)
 {
     for (const yk_option *o = yk_options; o->name; o++)
         if (strcmp(o->name, name) == 0)
@@ -199,7 +219,7 @@ static yk_status set_number(const yk_option *o, const char *value, void *field)
 
 yk_status yk_config_set(yk_config *c, const char *name, const char *value)
 {
-    const yk_option *o = find(name);
+    const yk_option *o = yk_option_find(name);
     if (!o)
         return yk_fail(YK_EUSAGE, "there is no option %s; yoke train --help lists them", name);
     void *field = (char *)c + o->offset;
@@ -235,7 +255,21 @@ static char *trim(char *text)
     return text;
 }
 
-static yk_status load_line(yk_config *c, char *line)
+/* "agent, hosts", each name once. */
+static yk_status add_name(char **names, const char *name)
+{
+    char *longer;
+    if (*names && strstr(*names, name)) /* no option that a file cannot set is part of another one's name */
+        return YK_OK;
+    if (asprintf(&longer, "%s%s%s", *names ? *names : "", *names ? ", " : "", name) < 0)
+        return yk_fail_memory(strlen(name), "a name");
+    free(*names);
+    *names = longer;
+    return YK_OK;
+}
+
+/* `ignored`: where the names of options go that a file cannot set; NULL: they are errors. */
+static yk_status load_line(yk_config *c, char *line, char **ignored)
 {
     char *name = trim(line), *equals = strchr(name, '=');
     if (!*name || *name == ';' || *name == '#' || *name == '[') /* sections may be there and mean nothing */
@@ -243,29 +277,60 @@ static yk_status load_line(yk_config *c, char *line)
     if (!equals)
         return yk_fail(YK_EUSAGE, "not a line of the form name = value");
     *equals = '\0';
+    const yk_option *o = yk_option_find(trim(name));
+    if (o && o->flags & YK_OPT_COMMAND_LINE_ONLY)
+        return ignored ? add_name(ignored, o->name)
+                       : yk_fail(YK_EUSAGE, "a file cannot set %s; give --%s on the command line", o->name,
+                                 o->name);
     return yk_config_set(c, trim(name), trim(equals + 1));
 }
 
 /* Read line by line here, because inih as Debian builds it cuts lines at 200 bytes and values at a ';', and paths are long
- * and hold what they like. */
-yk_status yk_config_load(yk_config *c, const char *path)
+ * and hold what they like. f is taken. */
+static yk_status load_lines(yk_config *c, FILE *f, const char *path, char **ignored)
 {
-    FILE *f = fopen(path, "re");
     char *line = NULL;
     size_t cap = 0;
     yk_status st = YK_OK;
-    if (!f)
-        return yk_fail(YK_EUSAGE, "%s: cannot read the configuration: %s", path, strerror(errno));
     errno = 0;
     for (int number = 1; !st && getline(&line, &cap, f) >= 0; number++) {
         bool marked = number == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0; /* as some editors begin UTF-8 */
-        if ((st = load_line(c, marked ? line + 3 : line)))
+        if ((st = load_line(c, marked ? line + 3 : line, ignored)))
             yk_fail(st, "%s:%d: %s", path, number, yk_error());
     }
     if (!st && !feof(f))
         st = yk_fail(YK_EUSAGE, "%s: cannot read the configuration: %s", path, strerror(errno));
     free(line);
     fclose(f);
+    return st;
+}
+
+yk_status yk_config_load(yk_config *c, const char *path)
+{
+    FILE *f = fopen(path, "re");
+    return f ? load_lines(c, f, path, NULL)
+             : yk_fail(YK_EUSAGE, "%s: cannot read the configuration: %s", path, strerror(errno));
+}
+
+yk_status yk_config_load_run(yk_config *c, const char *path, bool *there_out, char **ignored_out)
+{
+    enum { MOST_BYTES = 1 << 20 };
+    int fd;
+    *ignored_out = NULL;
+    yk_status st = yk_file_open_plain(path, MOST_BYTES, &fd);
+    *there_out = !st && fd >= 0;
+    if (!*there_out)
+        return st;
+    FILE *f = fdopen(fd, "r");
+    if (!f) {
+        close(fd);
+        return yk_fail_memory(MOST_BYTES, "a file");
+    }
+    st = load_lines(c, f, path, ignored_out);
+    if (st) {
+        free(*ignored_out);
+        *ignored_out = NULL;
+    }
     return st;
 }
 
@@ -298,6 +363,7 @@ yk_status yk_config_check(const yk_config *c)
     static const char *const modes[] = {"sync", "async", NULL},
                              *const streams[] = {"auto", "always", "never", NULL},
                              *const schedules[] = {"constant", "step", "inverse", NULL},
+                             *const networks[] = {"local", "any", NULL},
                              *const answers[] = {"yes", "no", NULL};
     yk_status st;
     if (!c->model)
@@ -306,7 +372,7 @@ yk_status yk_config_check(const yk_config *c)
         return yk_fail(YK_EUSAGE, "--data is missing: try --data synth:digits, or a path to your data");
     if ((st = one_of("mode", c->mode, modes)) || (st = one_of("stream", c->stream, streams)) ||
         (st = one_of("lr-schedule", c->lr_schedule, schedules)) ||
-        (st = one_of("bias-decay", c->bias_decay, answers)))
+        (st = one_of("network", c->network, networks)) || (st = one_of("bias-decay", c->bias_decay, answers)))
         return st;
     if (c->lr_decay_epochs > 0.0 && (!c->lr_schedule || strcmp(c->lr_schedule, "step")))
         return yk_fail(YK_EUSAGE, "--lr-decay-epochs %g has no effect without --lr-schedule step",
@@ -321,6 +387,8 @@ yk_status yk_config_check(const yk_config *c)
         return yk_fail(YK_EUSAGE, "--resume needs --out DIR: the run directory to go on with");
     if (c->trace && c->out && strcmp(c->out, "none") == 0)
         return yk_fail(YK_EUSAGE, "--trace needs a run directory to write to: --out DIR");
+    if (c->network && strcmp(c->network, "local") == 0 && (c->hosts || c->hostfile))
+        return yk_fail(YK_EUSAGE, "--network local and --hosts or --hostfile: choose one of them");
     if (c->http && (st = yk_http_check(c->http)))
         return st;
     if (c->momentum >= 0.0 && (!c->optimizer || strcmp(c->optimizer, "momentum")))
@@ -345,15 +413,12 @@ yk_status yk_config_save(const yk_config *c, const char *dir, const char *name)
                   dir, name);
     for (const yk_option *o = yk_options; o->name; o++) {
         const void *field = (const char *)c + o->offset, *fallback = (const char *)&defaults + o->offset;
-        static const char *const not_kept[] = {"config", "resume",  "json",    "quiet",
-                                               "out",    "dry-run", "profile", "http"};
-        bool keep = true;
-        for (size_t i = 0; i < sizeof not_kept / sizeof *not_kept; i++)
-            keep &= strcmp(o->name, not_kept[i]) != 0;
-        if (!keep)
+        if (o->flags & YK_OPT_NOT_KEPT)
             continue;
         if (o->kind == YK_OPT_TEXT && *(char *const *)field)
-            st = yk_file_print(f, "%s = %s\n", o->name, *(char *const *)field);
+            st = yk_file_print(
+                f, o->flags & YK_OPT_COMMAND_LINE_ONLY ? "; on the command line: --%s %s\n" : "%s = %s\n",
+                o->name, *(char *const *)field);
         else if (o->kind == YK_OPT_INT &&
                  (*(const int64_t *)field != *(const int64_t *)fallback || o->least >= 1))
             st = yk_file_print(f, "%s = %lld\n", o->name, (long long)*(const int64_t *)field);

@@ -3,11 +3,13 @@
  *     yk_config c;
  *     yk_config_init(&c);                              // defaults
  *     st = yk_config_set(&c, "batch", "64");           // what --batch 64 or "batch = 64" in a file says
- *     st = yk_config_load(&c, "run/config.ini");       // keys in a file that are not options are errors with their line
+ *     st = yk_config_load(&c, "mine.ini");             // keys in a file that are not options are errors with their line
  *     st = yk_config_check(&c);                        // what does not go together, in words
  *     yk_config_fini(&c);
  *
- * One table (yk_options) drives the command line, its help, the files and what is written back.
+ * One table (yk_options) drives the command line, its help, the files and what is written back. A file says what to train.
+ * It comes from somebody else as often as not, so what runs programs, opens ports or chooses where to write is taken from
+ * the command line only (YK_OPT_COMMAND_LINE_ONLY).
  */
 #ifndef YK_TRAIN_CONFIG_H
 #define YK_TRAIN_CONFIG_H
@@ -29,6 +31,7 @@ typedef struct {
     int64_t workers, threads, batch;
     int64_t launch;                                      /* processes; 0: not given */
     char *hosts, *hostfile, *agent, *mpi_options, *join; /* NULL: not given */
+    char *network;                                       /* local, any; NULL: any with hosts, else local */
     int64_t servers;                                     /* -1: what fits */
     int64_t quorum, local_steps, restarts;               /* 0: all; every step; none */
     double deadline;                       /* seconds of silence after which a process is given up */
@@ -45,6 +48,13 @@ typedef struct {
 
 typedef enum { YK_OPT_TEXT, YK_OPT_INT, YK_OPT_REAL, YK_OPT_FLAG } yk_option_kind;
 
+typedef enum {
+    YK_OPT_COMMAND_LINE_ONLY = 1, /* a file cannot set it: yk_config_load() refuses it */
+    YK_OPT_NOT_KEPT = 2,          /* config.ini does not mention it: it is of one call, not of the run */
+    YK_OPT_MAY_DIFFER = 4,        /* between the processes of a job */
+    YK_OPT_NOT_IN_SWEEPS = 8,     /* a sweep sets it for each of its runs */
+} yk_option_flags;
+
 typedef struct {
     const char *name; /* "batch": --batch on the command line */
     const char *arg;  /* "B", NULL for a flag */
@@ -53,6 +63,7 @@ typedef struct {
     double least, most; /* numbers */
     const char *group;  /* heading in the help */
     const char *help;
+    unsigned flags; /* yk_option_flags */
 } yk_option;
 
 extern const yk_option yk_options[]; /* ends with a NULL name */
@@ -62,6 +73,12 @@ void yk_config_fini(yk_config *c);
 
 yk_status yk_config_set(yk_config *c, const char *name, const char *value);
 yk_status yk_config_load(yk_config *c, const char *path);
+const yk_option *yk_option_find(const char *name); /* NULL: there is none */
+
+/* The config.ini of a run directory, which may be somebody else's and may be missing (*there_out). Options that count only on
+ * the command line are left out; their names, as "agent, hosts", go to *ignored_out (the caller frees it; NULL: none). */
+yk_status yk_config_load_run(yk_config *c, const char *path, bool *there_out, char **ignored_out);
+
 yk_status yk_config_check(const yk_config *c);
 uint64_t
 yk_config_staleness(const yk_config *c); /* as mode and bound say; YK_ASYNC (dist/store.h): no bound */
@@ -69,7 +86,8 @@ yk_config_staleness(const yk_config *c); /* as mode and bound say; YK_ASYNC (dis
 /* Seconds after which a job that has not begun to train and shows no sign of life is ended: max(60, 8 x --deadline). */
 double yk_config_start_limit(const yk_config *c);
 
-/* As an ini file that yk_config_load() reads back; how to run it again is in a comment on top. */
+/* As an ini file that yk_config_load() reads back; how to run it again is in a comment on top, and what was given on the
+ * command line only is in comments, too. */
 yk_status yk_config_save(const yk_config *c, const char *dir, const char *name);
 
 #endif

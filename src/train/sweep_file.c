@@ -12,10 +12,6 @@ enum { MOST_CHOICES = 512, MOST_TIED = 8, MOST_REPEATS = 1000 };
 
 typedef enum { NOWHERE, SWEEP, TRAIN, GRID, QUICK, SET } section;
 
-/* What the sweep decides by itself, run by run. */
-static const char *const reserved[] = {"out",     "resume",  "json",   "quiet",
-                                       "dry-run", "profile", "config", "join"};
-
 /* "600000", "6e5" and "600k", as the options of yoke train are written. */
 static yk_status number_of(const char *name, const char *value, double least, double most, int64_t *out)
 {
@@ -146,16 +142,17 @@ static void drop_axis(yk_sweep_file *f, const char *option)
 
 /* ---- lines of options */
 
-static yk_status option_of(const char *name, const yk_option **out)
+static yk_status option_of(section where, const char *name, const yk_option **out)
 {
-    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-        if (strcmp(name, reserved[i]) == 0)
-            return yk_fail(YK_EUSAGE, "%s cannot be given here: the sweep says it for each of its runs",
-                           name);
-    for (*out = yk_options; (*out)->name; (*out)++)
-        if (strcmp((*out)->name, name) == 0)
-            return YK_OK;
-    return yk_fail(YK_EUSAGE, "there is no option %s; yoke train --help lists them", name);
+    *out = yk_option_find(name);
+    if (!*out)
+        return yk_fail(YK_EUSAGE, "there is no option %s; yoke train --help lists them", name);
+    if ((*out)->flags & YK_OPT_NOT_IN_SWEEPS)
+        return yk_fail(YK_EUSAGE, "%s cannot be given here: the sweep says it for each of its runs", name);
+    if ((*out)->flags & YK_OPT_COMMAND_LINE_ONLY && where != SET)
+        return yk_fail(YK_EUSAGE, "a file cannot set %s; give --set '%s=VALUE' on the command line", name,
+                       name);
+    return YK_OK;
 }
 
 /* Of these options a value may hold blanks: a list of layers, paths. */
@@ -227,7 +224,7 @@ static yk_status options_line(yk_sweep_file *f, section where, int line, char *l
         if (nnames == MOST_TIED)
             return yk_fail(YK_EUSAGE, "more than %d options are tied", MOST_TIED);
         name[nnames] = yk__trim(part);
-        if ((st = option_of(name[nnames], &option[nnames])))
+        if ((st = option_of(where, name[nnames], &option[nnames])))
             return st;
         for (size_t i = 0; i < nnames; i++)
             if (strcmp(name[i], name[nnames]) == 0)
@@ -283,8 +280,14 @@ static yk_status sweep_line(yk_sweep_file *f, section where, const char *name, c
         const char *name;
         yk_sweep_fixed fixed;
     } kinds[] = {{"examples", YK_SWEEP_EXAMPLES}, {"epochs", YK_SWEEP_EPOCHS}, {"steps", YK_SWEEP_STEPS}};
+    static const char *const own[] = {"name",     "models", "repeats", "eval-examples",
+                                      "examples", "epochs", "steps"};
+    *found_out = false;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        *found_out |= strcmp(name, own[i]) == 0;
+    if (!*found_out) /* its quotes stay */
+        return YK_OK;
     value = yk__unquote(value);
-    *found_out = true;
     if (strcmp(name, "name") == 0)
         return set_name(f, value);
     if (strcmp(name, "models") == 0) {
@@ -309,7 +312,6 @@ static yk_status sweep_line(yk_sweep_file *f, section where, const char *name, c
         }
         return number_of(name, value, 1, 9e15, &f->amount);
     }
-    *found_out = false;
     return YK_OK;
 }
 

@@ -1,5 +1,6 @@
 #include "watch/http.h"
 
+#include "base/loopback.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
@@ -143,12 +144,14 @@ static void start_daemon(yk_http *h, const struct addrinfo *at)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    yk_loopback_waive(true); /* the user says where it listens */
     h->daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | (at->ai_family == AF_INET6 ? MHD_USE_IPv6 : 0), 0,
         NULL, NULL, answer, h, MHD_OPTION_SOCK_ADDR, at->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_SECONDS,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MOST_BYTES, MHD_OPTION_END);
     const int error = errno;
+    yk_loopback_waive(false);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = error;
 }

@@ -1,0 +1,194 @@
+#include "cli/network.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/loopback.h"
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* loopback.c as a library, made when the program is built. */
+extern const unsigned char yk_embedded_loopback_so[];
+extern const unsigned long yk_embedded_loopback_so_size;
+
+/* ---- a local job ---- */
+
+static bool chose_interfaces(const yk_config *c)
+{
+    static const char *const names[] = {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_btl_tcp_if_exclude",
+                                        "OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_oob_tcp_if_exclude"};
+    bool chosen = c->mpi_options && strstr(c->mpi_options, "tcp_if_");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        chosen |= getenv(names[i]) != NULL;
+    return chosen;
+}
+
+static bool is_local(const yk_config *c)
+{
+    if (c->hosts || c->hostfile)
+        return false;
+    return c->network ? strcmp(c->network, "local") == 0 : !chose_interfaces(c);
+}
+
+/* Where the library can be loaded from, by any process that this one starts: memory needs no folder whose files may be
+ * executed. It is this process's as long as it lives. */
+static bool place_library(char *path, size_t size)
+{
+    const int fd = memfd_create("yoke-loopback", MFD_CLOEXEC);
+    snprintf(path, size, "/proc/%ld/fd/%d", (long)getpid(), fd);
+    return fd >= 0 && write(fd, yk_embedded_loopback_so, yk_embedded_loopback_so_size) ==
+                          (ssize_t)yk_embedded_loopback_so_size;
+}
+
+void yk_network_confine(const yk_config *c, bool joinable)
+{
+    char path[64], preload[4096];
+    const char *before = getenv("LD_PRELOAD");
+    unsetenv(YK_LOOPBACK);
+    if (!is_local(c))
+        return;
+    if (!place_library(path, sizeof path)) {
+        yk_warn("mpirun cannot be kept from listening on all networks of this machine: %s", strerror(errno));
+        return;
+    }
+    snprintf(preload, sizeof preload, "%s%s%s", path, before ? ":" : "", before ? before : "");
+    setenv("LD_PRELOAD", preload, 1);
+    setenv(YK_LOOPBACK, "1", 1);
+    unsetenv("OMPI_MCA_btl_tcp_if_exclude"); /* Open MPI takes one of the two */
+    unsetenv("OMPI_MCA_oob_tcp_if_exclude");
+    setenv("OMPI_MCA_btl_tcp_if_include", "lo", 1);
+    if (joinable)
+        setenv("OMPI_MCA_oob_tcp_if_include", "lo", 1);
+    setenv("UCX_NET_DEVICES", "lo", 0); /* for MPICH: UCX listens on the address of each interface */
+}
+
+bool yk_network_is_confined(void)
+{
+    return getenv(YK_LOOPBACK) != NULL;
+}
+
+void yk_network_preload_before(char *out, size_t size)
+{
+    const char *preload = getenv("LD_PRELOAD"), *rest = preload ? strchr(preload, ':') : NULL;
+    snprintf(out, size, "LD_PRELOAD=%s", rest ? rest + 1 : "");
+}
+
+/* ---- joining ---- */
+
+static bool is_loopback(const char *address)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, address, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+    return inet_pton(AF_INET6, address, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+/* "444137472.0;tcp://127.0.0.1,10.0.0.1:43057;tcp6://[::1]:51233": all addresses are of this machine's loopback. */
+static bool all_loopback(const char *uri)
+{
+    char text[4096], *save = NULL, *more = NULL;
+    snprintf(text, sizeof text, "%s", uri);
+    bool any = false;
+    strtok_r(text, ";", &save); /* the number of the name server */
+    for (char *part; (part = strtok_r(NULL, ";", &save));) {
+        char *list = strstr(part, "://"), *port = strrchr(part, ':');
+        if (!list || port < list + 3)
+            return false;
+        *port = '\0';
+        for (char *a = strtok_r(list + 3, ",[]", &more); a; a = strtok_r(NULL, ",[]", &more)) {
+            any = true;
+            if (!is_loopback(a))
+                return false;
+        }
+    }
+    return any;
+}
+
+yk_status yk_network_read_join(const char *path, bool any, char *out, size_t size)
+{
+    int fd;
+    yk_status st = yk_file_open_plain(path, size - 1, &fd);
+    if (st)
+        return st;
+    const ssize_t n = fd < 0 ? 0 : read(fd, out, size - 1);
+    if (fd >= 0)
+        close(fd);
+    out[n > 0 ? n : 0] = '\0';
+    out[strcspn(out, "\r\n")] = '\0';
+    if (!*out)
+        return yk_fail(YK_EUSAGE, "%s: no asynchronous job is running there that could be joined", path);
+    for (const char *s = out; *s; s++)
+        if (!isalnum((unsigned char)*s) && !strchr(".,;:/[]", *s))
+            return yk_fail(YK_EDATA, "%s: not the address of a name server", path);
+    const bool local = all_loopback(out);
+    if (!local && !any)
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: the job's name server can be on another machine (%s); if you trust the run directory, "
+            "join with --network any",
+            path, out);
+    if (local && any)
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: the job can be joined on its own machine only: leave out --network any there, or start "
+            "the job with it",
+            path);
+    return YK_OK;
+}
+
+/* ---- host names ---- */
+
+/* The '-' that begins a word; NULL: there is none. Before one within a name there is a letter, a digit, or one of "._-". */
+static const char *leading_dash(const char *text)
+{
+    for (const char *s = text; (s = strchr(s, '-')); s++)
+        if (s == text || (!isalnum((unsigned char)s[-1]) && !strchr("._-", s[-1])))
+            return s;
+    return NULL;
+}
+
+static yk_status refuse(const char *from, const char *name)
+{
+    return yk_fail(YK_EUSAGE, "%s: '%.*s': the name of a host cannot begin with '-'", from,
+                   (int)strcspn(name, ", \t\r\n"), name);
+}
+
+yk_status yk_network_check_hosts(const char *hosts)
+{
+    const char *dash = leading_dash(hosts);
+    return dash ? refuse("--hosts", dash) : YK_OK;
+}
+
+yk_status yk_network_check_hostfile(const char *path)
+{
+    char *line = NULL, from[PATH_MAX + 32];
+    size_t cap = 0;
+    struct stat s;
+    yk_status st = YK_OK;
+    if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) /* it is read twice, here and by mpirun */
+        return yk_fail(YK_EUSAGE, "%s: the hostfile is not a regular file", path);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return yk_fail(YK_EUSAGE, "%s: the hostfile cannot be read: %s", path, strerror(errno));
+    for (int number = 1; !st && getline(&line, &cap, f) >= 0; number++) {
+        char *comment = strstr(line, "//");
+        line[comment ? comment - line : (ptrdiff_t)strlen(line)] = '\0';
+        line[strcspn(line, "#")] = '\0';
+        const char *dash = leading_dash(line);
+        snprintf(from, sizeof from, "%s:%d", path, number);
+        st = dash ? refuse(from, dash) : YK_OK;
+    }
+    free(line);
+    fclose(f);
+    return st;
+}

@@ -1,0 +1,139 @@
+#!/usr/bin/env bats
+# Who can reach a job: a job of this machine listens on the loopback address only, in each of its processes, unless the user
+# says otherwise.
+
+setup() { load cli; load cluster; cluster_setup; }
+teardown() { cluster_teardown; }
+
+one="train --model softmax --data synth:digits?examples=1003 --batch 2 --epochs 5000"
+
+# "PROGRAM ADDRESS" for each TCP socket that listens, and each UDP socket that is bound, in a process of this test's jobs.
+sockets() {
+    python3 - <<'END'
+import glob, ipaddress, os, re, struct, sys
+job = b"YK_JOB=" + os.environ["YK_JOB"].encode()
+def address(text):
+    words = struct.pack("=%dI" % (len(text) // 8), *(int(text[i:i + 8], 16) for i in range(0, len(text), 8)))
+    return ipaddress.ip_address(words)
+for path in glob.glob("/proc/[0-9]*"):
+    try:
+        if job not in open(path + "/environ", "rb").read().split(b"\0") or path == "/proc/%d" % os.getpid():
+            continue
+        program = os.path.basename(os.readlink(path + "/exe"))
+        mine = set()
+        for fd in os.listdir(path + "/fd"):
+            found = re.match(r"socket:\[(\d+)\]", os.readlink(path + "/fd/" + fd))
+            mine |= {found[1]} if found else set()
+        for kind in "tcp", "tcp6", "udp", "udp6":
+            for line in open(path + "/net/" + kind).readlines()[1:]:
+                field = line.split()
+                where, port = field[1].split(":")
+                if field[9] in mine and (field[3] == "0A" if kind[0] == "t" else int(port, 16)):
+                    print(program, address(where))
+    except OSError:
+        pass # it has ended, or something of it has
+END
+}
+
+# Of those, the ones that other machines can reach.
+open_sockets() {
+    sockets >all
+    python3 - <<'END'
+import ipaddress
+for line in open("all"):
+    a = ipaddress.ip_address(line.split()[1])
+    if not (getattr(a, "ipv4_mapped", None) or a).is_loopback:
+        print(line, end="")
+END
+}
+
+confined() {
+    open_sockets >found
+    [ ! -s found ] || { echo "other machines can reach:"; sort found | uniq -c; return 1; }
+    grep -q -e orterun -e prte -e mpiexec all || { echo "mpirun was not seen:"; cat all; return 1; }
+}
+
+end_job() {
+    kill -TERM "$BACKGROUND"
+    finish 20
+    expect 0
+}
+
+@test "--launch, sync: all listen on loopback only, and the ranks do not listen at all" {
+    begin $one --launch 2 --out none
+    until_step 1
+    confined
+    if grep "^yoke" all; then return 1; fi
+    # what confines mpirun is not loaded into the ranks
+    if tr '\0' '\n' <"/proc/$(rank_pid 0)/environ" | grep '^LD_PRELOAD=.'; then return 1; fi
+    end_job
+}
+
+@test "--launch, async, with a worker that joins: all listen on loopback only" {
+    begin $one --launch 2 --mode async --out run
+    until_step 1
+    "$YOKE" train --join run >joined 2>&1 3>&- 4>&- &
+    local joiner=$!
+    for _ in $(seq 200); do
+        ! grep -q 'joined the job' joined || break
+        sleep 0.05
+    done
+    confined
+    grep -q server all # ompi-server
+    [ "$(grep -c '^yoke' all)" -ge 3 ]
+    end_job
+    wait "$joiner"
+    grep 'trained on [1-9][0-9]* examples' joined
+}
+
+@test "--network any: other machines can reach the job, and whoever joins must say so, too" {
+    begin $one --launch 2 --mode async --network any --out run
+    until_step 1
+    open_sockets >found
+    grep -q '^yoke' found
+    grep -q server found
+    # on a machine that has no other network than loopback, loopback is any
+    if grep -q 'tcp://127\|tcp6://\[::1' run/join; then skip "this machine has no network"; fi
+    status=0
+    timeout 20 "$YOKE" train --join run >joined 2>&1 || status=$?
+    [ "$status" -eq 2 ]
+    grep -q -e '--network any' joined
+    "$YOKE" train --join run --network any >joined 2>&1 3>&- 4>&- &
+    local joiner=$!
+    for _ in $(seq 200); do
+        ! grep -q 'joined the job' joined || break
+        sleep 0.05
+    done
+    kill -TERM "$BACKGROUND"
+    finish 20
+    wait "$joiner"
+    grep 'trained on [1-9][0-9]* examples' joined
+}
+
+@test "--network any does not join a job of loopback only, and local does not go with --hosts" {
+    mkdir run
+    echo '1.0;tcp://127.0.0.1:4' >run/join
+    in_time 10 train --join run --network any
+    expect 2 "on its own machine only"
+    in_time 10 $one --hosts a --network local
+    expect 2 "--network local"
+    in_time 10 $one --network here
+    expect 2 "--network here is not known; choose one of: local, any"
+}
+
+@test "MPI may be told to use TCP, which is on loopback then, and --http listens where it is told to" {
+    OMPI_MCA_btl=self,tcp begin $one --launch 2 --out none --http 0.0.0.0:0
+    until_step 1
+    open_sockets >found
+    [ "$(cat found)" = "yoke 0.0.0.0" ] || { cat found; return 1; }
+    [ "$(grep -c '^yoke 127.0.0.1' all)" -eq 2 ]
+    end_job
+}
+
+@test "interfaces that the user chose are used" {
+    begin $one --launch 2 --out none --mpi-options '--mca btl self,tcp --mca btl_tcp_if_include lo'
+    until_step 1
+    open_sockets >found
+    grep -q '^yoke' found
+    end_job
+}
