@@ -99,10 +99,9 @@ in_use() { # PID: the last command was refused because of it
     cp -r run before
     cp run/config.ini victim/
     cp run/config.ini untouched/
-    for name in checkpoints checkpoints/.saving worker-0 worker-3 metrics.jsonl summary.json config.ini trace.json lock; do
+    for name in checkpoints checkpoints/.saving worker-0 worker-3 metrics.jsonl summary.json trace.json lock; do
         rm -rf "run/$name"
         case $name in
-        config.ini) ln -s "$PWD/victim/config.ini" "run/$name" ;;
         *.json* | lock) ln -s "$PWD/victim/keep" "run/$name" ;;
         *) ln -s "$PWD/victim" "run/$name" ;;
         esac

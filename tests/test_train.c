@@ -448,7 +448,7 @@ static void files_set_only_what_to_train(void **state)
     yk_config_init(&c);
     assert_int_equal(yk_config_set(&c, "hosts", "a,b:2"), YK_OK);
     assert_int_equal(yk_config_set(&c, "http", "80"), YK_OK);
-    assert_int_equal(yk_config_save(&c, file), YK_OK);
+    assert_int_equal(yk_config_save(&c, folder, "run.ini"), YK_OK);
     assert_int_equal(yk_config_load(&c, file), YK_OK);
     yk_config_fini(&c);
     char text[4096];

@@ -37,7 +37,7 @@ int yk_comm_expected_rank(void)
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
     int rank = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names && !rank; i++)
-        rank = from_environment(names[i]);
+        rank = yk__from_environment(names[i]);
     return rank;
 }
 

@@ -1,15 +1,12 @@
 #include "report/report.h"
 
-#include "base/file.h"
 #include "base/thread.h"
 #include "report/export.h"
 #include "report/page.h"
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static yk_status write_all(const yk_report *r, const yk_compare *c, yk_figures *fs, const char *path,
                            yk_report_result *out)
@@ -106,11 +103,6 @@ yk_status yk_report_make(const yk_report *r, yk_report_result *out)
         path = NULL;
         st = yk_fail_memory(64, "a path");
     }
-    int fd = -1;
-    if (!st && !r->out) /* what is written into a run directory, which may be somebody else's */
-        st = yk_file_open_plain(path, UINT64_MAX, &fd);
-    if (fd >= 0)
-        close(fd);
     loading l = {
         .list = &list, .runs = calloc(list.n, sizeof *l.runs), .loaded = calloc(list.n, sizeof *l.loaded)};
     if (!st && (!l.runs || !l.loaded))
