@@ -275,7 +275,6 @@ equals_serial() { # BATCH OPTION...
 }
 
 @test "replicas on one machine: through shared memory, the bits and the bytes of messages" {
-    # two of a network that have a core each help each other
     for ranks in 2 3 4; do
         for one in "lenet5 --data synth:digits?examples=507 --batch 33 --epochs 2" \
             "softmax --data synth:digits?examples=507 --batch 10 --optimizer adam"; do
@@ -292,14 +291,6 @@ equals_serial() { # BATCH OPTION...
             rm -rf memory messages
         done
     done
-}
-
-@test "replicas with a core each: who is done first takes part in the other one's pass, and the timeline shows it" {
-    [ "$(nproc)" -ge 2 ] || skip "there is one core"
-    in_time 60 train --model lenet5 --data 'synth:digits?examples=20000' --batch 32 --launch 2 --test none --trace --quiet --out run
-    expect 0
-    # two processors never take equally long in three hundred steps
-    [ "$(grep -c '"name":"helps another rank"' run/trace.json)" -ge 5 ]
 }
 
 @test "a run directory is not overwritten by a job either, and config.ini repeats it" {

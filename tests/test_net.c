@@ -5,13 +5,6 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "model/model.h"
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static yk_rng random_state;
 
@@ -344,183 +337,6 @@ static void threads_change_nothing(void **state)
         }
 }
 
-/* ---- guests */
-
-typedef struct {
-    const yk_model *model;
-    yk_work *work;
-    const float *params;
-    uint64_t round;
-    atomic_bool stop;
-    atomic_int helped;
-} visitor;
-
-static void *visit(void *arg)
-{
-    visitor *v = arg;
-    while (!atomic_load(&v->stop))
-        if (v->model->ops->help(v->work, v->round, v->params))
-            atomic_fetch_add(&v->helped, 1);
-        else
-            sched_yield();
-    return NULL;
-}
-
-/* Other threads that come in at any moment of a pass: the same bits. */
-static void guests_change_nothing(void **state)
-{
-    (void)state;
-    static const char *const lists[] = {
-        mixed, "conv 5 3x3 pad 2, maxpool 3 /2, dropout 0.4, dense 18, sigmoid, dropout, dense 3",
-        "conv 16 3x3 same, relu, conv 8 3x3 same, relu, avgpool 7, dense 3"};
-    static const input wide = {1, 28, 28};
-    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
-        fixture f;
-        make(&f, lists[k], k == 2 ? wide : small, 47, YK_ROWS_U8, 1);
-        const double loss = loss_of(&f);
-        const size_t size = f.model->nparams * sizeof(float);
-        float *alone = malloc(size);
-        assert_non_null(alone);
-        memcpy(alone, f.grad.dense, size);
-        assert_false(f.model->ops->help(f.work, 7, NULL)); /* nobody is let in */
-        f.model->ops->welcome(f.work, 7, 0.0);
-        assert_false(f.model->ops->help(f.work, 7, NULL)); /* there is nothing to do */
-        visitor v = {.model = f.model, .work = f.work, .round = 7};
-        pthread_t thread[2];
-        const size_t guests = k == 2 ? 2 : 1;
-        for (size_t g = 0; g < guests; g++)
-            assert_int_equal(pthread_create(&thread[g], NULL, visit, &v), 0);
-        for (int i = 0; i < 30 || (i < 100000 && atomic_load(&v.helped) < 5); i++) {
-            memset(f.grad.dense, 0x55, size);
-            assert_true(loss_of(&f) == loss);
-            assert_memory_equal(f.grad.dense, alone, size);
-        }
-        atomic_store(&v.stop, true);
-        for (size_t g = 0; g < guests; g++)
-            pthread_join(thread[g], NULL);
-        assert_true(atomic_load(&v.helped) >= 5);
-        free(alone);
-        unmake(&f);
-    }
-}
-
-/* The fixture's work once more, in memory that children see, too. */
-typedef struct {
-    size_t bytes;
-    char *memory;
-    visitor *visitor; /* there, too */
-} common;
-
-static void share(fixture *f, common *c)
-{
-    c->bytes = f->model->ops->work_bytes(f->model, f->batch.n);
-    assert_true(c->bytes > 0 && c->bytes % YK_ALIGN == 0);
-    c->memory =
-        mmap(NULL, c->bytes + sizeof *c->visitor, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(c->memory, MAP_FAILED);
-    c->visitor = (visitor *)(void *)(c->memory + c->bytes);
-    yk_work_free(f->model, f->work);
-    assert_int_equal(f->model->ops->work_in(f->model, f->batch.n, c->memory, &f->work), YK_OK);
-}
-
-/* A child that helps until it is told to stop, with tables and parameters of its own; or until it looks at these. */
-static pid_t send_child(fixture *f, common *c, uint64_t round, bool deadly)
-{
-    atomic_store(&c->visitor->stop, false);
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child > 0)
-        return child;
-    const size_t size = f->model->nparams * sizeof(float);
-    float *params = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    visitor *v = c->visitor;
-    if (params == MAP_FAILED || f->model->ops->work_in(f->model, f->batch.n, c->memory, &v->work))
-        _exit(1);
-    memcpy(params, f->params, size);
-    signal(SIGSEGV, SIG_DFL); /* without a word of a sanitizer */
-    if (deadly && mprotect(params, size, PROT_NONE))
-        _exit(1);
-    memset(f->params, 0, size); /* its copy of the host's */
-    f->batch = (yk_batch){0};
-    v->model = f->model;
-    v->params = params;
-    v->round = round;
-    visit(v);
-    _exit(0);
-}
-
-static void unshare_memory(common *c)
-{
-    assert_int_equal(munmap(c->memory, c->bytes + sizeof *c->visitor), 0);
-}
-
-/* A child of this round helps again and again: the same bits. */
-static void child_changes_nothing(const char *list, uint64_t round, bool deadly, int passes)
-{
-    fixture f;
-    common c;
-    make(&f, list, small, 47, YK_ROWS_U8, 1);
-    const double loss = loss_of(&f);
-    const size_t size = f.model->nparams * sizeof(float);
-    float *alone = malloc(size);
-    assert_non_null(alone);
-    memcpy(alone, f.grad.dense, size);
-    share(&f, &c);
-    f.model->ops->welcome(f.work, 7, 30.0);
-    const pid_t child = send_child(&f, &c, round, deadly);
-    for (int i = 0; i < passes || (i < 100000 && atomic_load(&c.visitor->helped) < 5); i++) {
-        assert_true(loss_of(&f) == loss);
-        assert_memory_equal(f.grad.dense, alone, size);
-    }
-    assert_true(atomic_load(&c.visitor->helped) >= 5);
-    atomic_store(&c.visitor->stop, true);
-    int ended;
-    assert_int_equal(waitpid(child, &ended, 0), child);
-    assert_int_equal(ended, 0);
-    assert_false(f.model->ops->deserted(f.work));
-    free(alone);
-    unmake(&f);
-    unshare_memory(&c);
-}
-
-/* Another process, which sees activations and gradients but neither the batch nor the host's parameters. */
-static void other_processes_change_nothing(void **state)
-{
-    (void)state;
-    child_changes_nothing(mixed, 7, false, 30);
-    child_changes_nothing("conv 5 3x3 pad 2, maxpool 3 /2, dropout 0.4, dense 18, sigmoid, dropout, dense 3",
-                          7, false, 30);
-}
-
-/* One that was held up in the round before: its parameters are not those of this pass, and are not looked at (it would die).
- * What needs no parameters it may do. */
-static void guests_that_come_late(void **state)
-{
-    (void)state;
-    child_changes_nothing(mixed, 6, true, 200);
-}
-
-/* A guest that dies in the middle of a pass: the host does not wait for ever. */
-static void guests_that_die(void **state)
-{
-    (void)state;
-    fixture f;
-    common c;
-    int ended;
-    make(&f, mixed, small, 47, YK_ROWS_U8, 1);
-    share(&f, &c);
-    f.model->ops->welcome(f.work, 7, 1.0);
-    const pid_t child = send_child(&f, &c, 7, true);
-    for (int i = 0; i < 1000000 && !f.model->ops->deserted(f.work); i++)
-        loss_of(&f);
-    assert_true(f.model->ops->deserted(f.work));
-    atomic_store(&c.visitor->stop, true);
-    assert_int_equal(waitpid(child, &ended, 0), child);
-    assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGSEGV);
-    unmake(&f);
-    unshare_memory(&c);
-}
-
 /* A batch is a sum: of two halves, and of the same images in another order. */
 static void gradients_are_sums(void **state)
 {
@@ -625,8 +441,6 @@ int main(void)
         cmocka_unit_test(gradients_of_convolutions), cmocka_unit_test(gradients_of_pools),
         cmocka_unit_test(gradients_of_activations),  cmocka_unit_test(gradients_of_the_rest),
         cmocka_unit_test(gradients_of_all_batches),  cmocka_unit_test(threads_change_nothing),
-        cmocka_unit_test(guests_change_nothing),     cmocka_unit_test(other_processes_change_nothing),
-        cmocka_unit_test(guests_that_come_late),     cmocka_unit_test(guests_that_die),
         cmocka_unit_test(gradients_are_sums),        cmocka_unit_test(gradients_with_dropout),
         cmocka_unit_test(passes_do_not_mix),
     };

@@ -270,8 +270,6 @@ yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t e
     const bool more = end >= x->final && begin < x->final; /* it joins on to the part that is final already */
     x->dense = dense;
     x->final = more ? begin : x->final;
-    if (x->near && more)
-        yk__near_final(x);
     return x->near ? YK_OK : turn(x, x->nparams);
 }
 

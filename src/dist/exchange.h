@@ -18,7 +18,7 @@
  *
  * Where all ranks are on one machine, small dense gradients are not sent: each rank adds up its piece of what all have in memory
  * that all see (yk_exchange_near), in the same order, to the same bits; what one reads of another is counted as if it had been
- * sent. While it waits for the others, a rank may do something else (yk_exchange_meanwhile): help them.
+ * sent.
  *
  * A rank without examples takes part with zeros. One thread.
  */
@@ -40,7 +40,6 @@ typedef struct {
     double
         last_wait; /* seconds from this rank's arrival until the last one's: how long it waited for others */
     int last;      /* the rank that came last, as far as this one can see; -1: this one itself */
-    double busy;   /* seconds that it did something else meanwhile; these are not in last_wait */
 } yk_round;
 
 yk_status yk_exchange_create(yk_comm *comm, size_t nparams, bool sparse, yk_exchange **out);
@@ -49,13 +48,9 @@ void yk_exchange_free(yk_exchange *x); /* NULL is fine */
 void yk_exchange_trace(yk_exchange *x,
                        yk_trace_track *track); /* sums appear there; borrowed, NULL: no more */
 
-/* From now on dense sums go through `at` [size], of each rank so many bytes (comm/memory.h), which outlives x. Gradients that lie
- * in the caller's own behind these are read where they are. */
+/* From now on dense sums go through `at` [size], of each rank so many bytes (comm/memory.h), which outlives x. */
 size_t yk_exchange_near_bytes(size_t nparams);
-void yk_exchange_near(yk_exchange *x, char *const *at, size_t bytes_each);
-
-/* `work` is called again and again while others are not ready; true: it did something. */
-void yk_exchange_meanwhile(yk_exchange *x, bool (*work)(void *context), void *context);
+void yk_exchange_near(yk_exchange *x, char *const *at);
 
 yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t end);
 

@@ -50,18 +50,12 @@ struct yk_exchange {
     size_t out_cap;
 
     char *const *near; /* [size] memory that all see; NULL: messages */
-    size_t near_bytes;
     uint64_t near_round;
-    bool patient;                     /* there is a core for each rank */
-    bool (*meanwhile)(void *context); /* NULL: there is nothing to do while it waits */
-    void *meanwhile_context;
+    bool patient; /* there is a core for each rank */
 };
 
 yk_status yk__nobody_moves(const yk_exchange *x, const char *who, double seconds);
 void yk__add_heads(const yk_exchange *x, yk_round *out);
-
-/* x->final has changed. */
-void yk__near_final(yk_exchange *x);
 
 /* A round of dense gradients. */
 yk_status yk__near_sum(yk_exchange *x, yk_grad *g, const yk__head *mine, double seconds, yk_round *out);

@@ -234,4 +234,4 @@ const yk__layer_ops yk__conv_ops = {"conv",   "conv FILTERS HxW [/STRIDE] [same 
                                     parse,    shape,
                                     plan,     forward,
                                     backward, free_layer,
-                                    PARTS,    true};
+                                    PARTS};

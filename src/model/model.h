@@ -97,19 +97,6 @@ typedef struct {
     /* Optional (NULL): from now on, says in grad() which parameters' gradients are final while the rest is still computed. */
     void (*on_ready)(yk_work *w, yk_ready_hook *hook, void *context);
 
-    /* Optional (NULL): from now on other workers may take part in w's grad(). help(), called by one that has nothing to do,
-     * does so while it lasts, and returns whether there was something to do. Results are the same.
-     *
-     * Works in memory of the caller's (so many bytes, zero at first) may be helped by other processes that see that memory,
-     * each with a work of its own in it and with its own copy of the parameters (otherwise NULL). Both say the number of the
-     * round, of which these parameters are: one that was held up in a round that is over meanwhile is not let in. The two wait
-     * for each other for `patience` seconds, 0: for ever; then the work is deserted, and grad() ends with something useless. */
-    void (*welcome)(yk_work *w, uint64_t round, double patience);
-    bool (*help)(yk_work *w, uint64_t round, const float *params);
-    bool (*deserted)(const yk_work *w);
-    size_t (*work_bytes)(const yk_model *m, size_t max_batch); /* 0: out of memory */
-    yk_status (*work_in)(const yk_model *m, size_t max_batch, void *memory, yk_work **out);
-
     /* Optional (NULL): the tensor itself, where it lies in the flat vector in one piece as it is. */
     float *(*tensor_within)(const yk_model *m, int t, float *params);
 

@@ -12,8 +12,6 @@
  * at once, because then it is the weights that must not be read too often. */
 enum { SMALL = 1 << 21, CACHE_BYTES = 3 << 19 };
 
-enum { FILTERS = 4, MOST_PIECES = 8 }; /* of a leaf: so many in a piece, or more */
-
 /* ---- creation ---- */
 
 static void free_net(yk_model *m)
@@ -169,11 +167,10 @@ static void *cut(char *memory, size_t *used, size_t bytes)
 }
 
 /* Everything that passes write to, one behind the other in w's memory; returns how much it is. */
-static size_t furnish(yk_work *w, char *memory)
+static size_t lay_out_workspace(yk_work *w, char *memory)
 {
     const yk__net *net = w->net;
     size_t used = 0;
-    w->desk = cut(memory, &used, sizeof *w->desk);
     w->grad = cut(memory, &used, net->model.nparams * sizeof(float));
     for (int e = 0; e < net->nedges; e++) {
         const yk__edge *edge = &net->edge[e];
@@ -190,61 +187,34 @@ static size_t furnish(yk_work *w, char *memory)
     return used;
 }
 
-/* What is done after the loss, the last layer first. Large networks have no leaves: what these need would not stay in a cache. */
+/* What is done after the loss, the last layer first. */
 static void plan_backward(yk_work *w)
 {
     for (int i = w->net->nlayers - 1; i >= 0; i--) {
         const yk__layer *l = &w->layer[i];
         const int parts = l->ops->parts ? l->ops->parts - l->first : 1;
-        const bool leaf = l->ops->leaf && w->threads == 1 && w->net->model.nparams <= SMALL;
-        if (leaf) {
-            const size_t pieces = (l->count + FILTERS - 1) / FILTERS;
-            w->leaf[w->nleaves].layer = i;
-            w->leaf[w->nleaves].opens = w->nback;
-            w->leaf[w->nleaves++].pieces = pieces < MOST_PIECES ? (int)pieces : MOST_PIECES;
-        }
-        for (int part = leaf; part < parts; part++) {
+        for (int part = 0; part < parts; part++) {
             w->back[w->nback].layer = i;
             w->back[w->nback].part = part;
-            w->back[w->nback].final = part + 1 == parts && !leaf;
             w->back[w->nback++].last = part + 1 == parts;
         }
     }
 }
 
-static yk_work *blank_work(const yk_model *m, size_t max_batch)
+static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
 {
-    const yk__net *net = (const yk__net *)m;
     yk_work *w = yk_alloc(1, sizeof *w, "a worker");
     if (!w)
-        return NULL;
-    w->net = net;
-    w->threads = m->shape.threads > 1 ? m->shape.threads : 1;
-    w->chunk = chunk_of(net, (max_batch + YK_LANES - 1) / YK_LANES);
-    memcpy(w->layer, net->layer, sizeof w->layer);
-    plan_backward(w);
-    return w;
-}
-
-static size_t work_bytes(const yk_model *m, size_t max_batch)
-{
-    yk_work *w = blank_work(m, max_batch);
-    const size_t bytes = w ? furnish(w, NULL) : 0;
-    yk_free(w);
-    return bytes;
-}
-
-static yk_status work_in(const yk_model *m, size_t max_batch, void *memory, yk_work **out)
-{
-    yk_work *w = blank_work(m, max_batch);
-    if (!w)
         return YK_ESYSTEM;
-    w->afar = memory != NULL;
-    if (!memory)
-        memory = w->memory = yk_alloc(1, furnish(w, NULL), "activations and gradients");
-    yk_status st = memory ? YK_OK : YK_ESYSTEM;
+    w->net = (const yk__net *)m;
+    w->threads = m->shape.threads > 1 ? m->shape.threads : 1;
+    w->chunk = chunk_of(w->net, (max_batch + YK_LANES - 1) / YK_LANES);
+    memcpy(w->layer, w->net->layer, sizeof w->layer);
+    plan_backward(w);
+    w->memory = yk_alloc(1, lay_out_workspace(w, NULL), "activations and gradients");
+    yk_status st = w->memory ? YK_OK : YK_ESYSTEM;
     if (!st)
-        furnish(w, memory);
+        lay_out_workspace(w, w->memory);
     if (!st && m->shape.net.profile && !(w->profile = yk_alloc(1, sizeof *w->profile, "a profile")))
         st = YK_ESYSTEM;
     for (int i = 0; !st && i < w->net->nlayers; i++)
@@ -260,16 +230,6 @@ static yk_status work_in(const yk_model *m, size_t max_batch, void *memory, yk_w
     return YK_OK;
 }
 
-static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
-{
-    return work_in(m, max_batch, NULL, out);
-}
-
-static bool deserted(const yk_work *w)
-{
-    return atomic_load(&w->desk->broken);
-}
-
 /* ---- a model's verbs ---- */
 
 static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out)
@@ -282,7 +242,7 @@ static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch
     uint64_t noise = yk_mix64(b->noise + b->n);
     for (size_t i = 0; i < b->n; i++)
         noise = yk_mix64(noise + b->pick[i]);
-    w->desk->noise = noise;
+    w->noise = noise;
     if (b->n == 0) /* otherwise the first chunk writes it */
         memset(w->grad, 0, m->nparams * sizeof *w->grad);
     yk__pass(w);
@@ -365,16 +325,11 @@ const yk_model_ops yk_net_ops = {.name = "network",
                                  .create = create,
                                  .free = free_net,
                                  .work = work,
-                                 .work_bytes = work_bytes,
-                                 .work_in = work_in,
                                  .work_free = work_free,
                                  .grad = grad,
                                  .init = yk__net_init,
                                  .predict = predict,
                                  .on_ready = on_ready,
-                                 .welcome = yk__welcome_guests,
-                                 .help = yk__help,
-                                 .deserted = deserted,
                                  .tensor_within = tensor_within,
                                  .export_tensor = export_tensor,
                                  .import_tensor = import_tensor,

@@ -70,8 +70,6 @@ typedef struct {
 
     int parts; /* of backward, one call each: all threads meet in between. The last is for its input, and left out where
                   nobody needs that. 0: one call, which sees to it itself */
-    bool
-        leaf; /* nothing else in a pass needs what the first of these parts makes, nor changes what it needs: it has time */
 } yk__layer_ops;
 
 struct yk__layer {
@@ -118,8 +116,7 @@ struct yk__run {
     uint64_t noise;
     int part; /* of a layer's backward */
     int thread, threads;
-    yk_team *team;          /* of the threads; NULL when there is one, or when it is a guest: */
-    struct yk__desk *guest; /* (net_pass.c) */
+    yk_team *team; /* of the threads; NULL when there is one */
 };
 
 /* Part `thread` of n things, in multiples of `grain`. */
@@ -132,14 +129,10 @@ static inline void yk__part(const yk__run *r, size_t n, size_t grain, size_t *be
     *begin = *begin < *end ? *begin : *end;
 }
 
-void yk__meet_guest(const yk__run *r);
-
 static inline void yk__meet(const yk__run *r)
 {
     if (r->team)
         yk_team_meet(r->team, r->thread);
-    else if (r->guest)
-        yk__meet_guest(r);
 }
 
 extern const yk__layer_ops yk__conv_ops, yk__dense_ops, yk__maxpool_ops, yk__avgpool_ops, yk__relu_ops,

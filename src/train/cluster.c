@@ -210,26 +210,16 @@ static size_t cut_groups(const yk__trainer *t, size_t begin, size_t end, yk_opti
 
 enum { MOST_SHARED = 64 << 20 }; /* bytes of a rank: what is larger is sent while the rest is computed */
 
-/* Replicas on one machine exchange gradients in memory, and who is done early helps the others. */
+/* Replicas on one machine exchange gradients in memory. */
 static yk_status share_memory(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
-    const yk_model_ops *ops = t->model->ops;
-    const size_t sums = yk_exchange_near_bytes(t->model->nparams);
-    const bool help = ops->work_in && t->model->shape.threads <= 1 && k->ranks <= yk_cores();
-    const size_t work = help ? ops->work_bytes(t->model, yk__most_batch(t)) : 0, each = sums + work;
-    if (help && !work)
-        return YK_ESYSTEM;
-    if (k->ranks == 1 || t->model->sparse || t->config->local_steps || each > MOST_SHARED)
+    const size_t bytes = yk_exchange_near_bytes(t->model->nparams);
+    if (k->ranks == 1 || t->model->sparse || t->config->local_steps || bytes > MOST_SHARED)
         return YK_OK;
-    yk_status st = yk_memory_create(k->comm, each, k->start_limit, &k->memory);
-    if (st || !k->memory.at)
-        return st;
-    yk_exchange_near(k->exchange, k->memory.at, each);
-    if (help && !(k->work = yk_alloc((size_t)k->ranks, sizeof *k->work, "the workers")))
-        return YK_ESYSTEM;
-    for (int r = 0; !st && help && r < k->ranks; r++)
-        st = ops->work_in(t->model, yk__most_batch(t), k->memory.at[r] + sums, &k->work[r]);
+    yk_status st = yk_memory_create(k->comm, bytes, k->start_limit, &k->memory);
+    if (!st && k->memory.at)
+        yk_exchange_near(k->exchange, k->memory.at);
     return st;
 }
 
@@ -406,10 +396,6 @@ void yk__cluster_free(yk__trainer *t)
     yk__cluster *k = &t->cluster;
     yk_startup_end(k->startup);
     yk_exchange_free(k->exchange);
-    for (int r = 0; k->work && r < k->ranks; r++)
-        if (k->work[r])
-            yk_work_free(t->model, k->work[r]);
-    yk_free(k->work);
     yk_memory_free(&k->memory);
     yk_remote_free(k->remote);
     yk_server_free(k->server);

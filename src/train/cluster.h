@@ -35,8 +35,7 @@ typedef struct {
     int *server_peer;
     double silence; /* --deadline */
     yk_exchange *exchange;
-    yk_memory memory; /* replicas on one machine: what they exchange, and what they compute with */
-    yk_work **work;   /* [ranks] in it, so that they can help each other; NULL: they do not */
+    yk_memory memory; /* replicas on one machine: what they exchange */
     yk_remote *remote;
     yk_server *server;
     yk_dealer dealer;

@@ -186,13 +186,6 @@ static yk_status meet(yk__trainer *t, int me)
     return st || t->end ? st : yk_store_resume(t->store, me);
 }
 
-/* In step one is as fast as the slowest: who is done early helps the others. */
-static void help_others(yk__trainer *t, int me)
-{
-    for (int i = 1; i < t->here; i++)
-        t->model->ops->help(t->trainee[(me + i) % t->here].work, 0, NULL);
-}
-
 void yk__gradient(yk__trainer *t, int me, int number, const yk_view *view, const yk_batch *batch,
                   yk_grad *out)
 {
@@ -224,8 +217,6 @@ static yk_status step(yk__trainer *t, int me, const yk_batch *batch, yk_step_res
         yk__gradient(t, me, me, &view, batch, &grad);
     else
         grad.rows = *batch;
-    if (t->helps)
-        help_others(t, me);
     yk_phase_to(p, YK_PHASE_APPLY);
     if (!(grad.loss <= yk__most_loss * (double)grad.examples))
         return yk__diverged(t, "the training loss", grad.loss / (double)grad.examples,

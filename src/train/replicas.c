@@ -23,7 +23,6 @@ typedef struct {
     double longest, ended; /* seconds of a round; when the last one ended */
     yk_status hook;        /* what went wrong while a gradient was being made */
     uint64_t own;          /* examples of this rank in this round */
-    const float *params;   /* that this round's gradients are of */
     /* --local-steps on a sparse model: the keys that changed since the last average, and what they were then */
     yk_merger touched;
     size_t ntouched, before_cap[1 + YK_MAX_SLOTS], since_cap;
@@ -151,20 +150,11 @@ static yk_status own_gradient(replica *r, const yk_batch *batch, yk_grad *out)
     yk_status st = yk_store_pull(t->store, 0, batch, &view);
     if (st)
         return st;
-    r->params = view.w;
-    if (t->cluster.work)
-        t->model->ops->welcome(t->trainee[0].work, r->rounds, patience(r));
     yk_phase_to(t->trainee[0].phases, YK_PHASE_COMPUTE);
     if (batch->n)
         yk__gradient(t, 0, t->cluster.rank, &view, batch, out);
     else
         out->rows = *batch;
-    if (t->cluster.work && t->model->ops->deserted(t->trainee[0].work))
-        return yk_fail(
-            YK_ELOST,
-            "the rank that helped rank %d did not go on for %.0f s: it has died, hangs, or cannot be "
-            "reached",
-            t->cluster.rank, patience(r));
     if (!(out->loss <= yk__most_loss * (double)out->examples))
         return yk__diverged(t, "the training loss", out->loss / (double)out->examples,
                             yk_store_steps(t->store));
@@ -187,21 +177,9 @@ static void round_over(replica *r, const yk_round *round)
         r->longest = now - r->ended;
     r->ended = now;
     yk_phases_met(r->t->trainee[0].phases, round->last < 0);
-    yk_phase_move(r->t->trainee[0].phases, YK_PHASE_SENDING, YK_PHASE_COMPUTE, (uint64_t)(round->busy * 1e9));
     if (round->last >= 0) /* what it waited until all had come is no sending */
         yk_phase_move(r->t->trainee[0].phases, YK_PHASE_SENDING, YK_PHASE_WORKERS,
                       (uint64_t)(round->last_wait * 1e9));
-}
-
-/* While gradients of others are missing: takes part in their passes, from the same parameters. */
-static bool help_others(void *context)
-{
-    const replica *r = context;
-    const yk__cluster *k = &r->t->cluster;
-    bool helped = false;
-    for (int i = 1; i < k->ranks; i++)
-        helped |= r->t->model->ops->help(k->work[(k->rank + i) % k->ranks], r->rounds, r->params);
-    return helped;
 }
 
 /* One step of all ranks. */
@@ -399,8 +377,6 @@ static yk_status train(replica *r)
     }
     yk_exchange_trace(t->cluster.exchange, me->phases ? me->phases->track : NULL);
     yk_model_on_ready(t->model, me->work, apart ? NULL : ready, r);
-    if (t->cluster.work)
-        yk_exchange_meanwhile(t->cluster.exchange, help_others, r);
     for (;;) {
         yk_round round;
         yk_phases_step(me->phases);

@@ -313,16 +313,10 @@ static yk_status set_up(yk__trainer *t)
         return YK_ESYSTEM;
     for (int i = 0; !st && i < t->here; i++) {
         t->trainee[i].phases = &t->phases[i];
-        if (t->cluster.work)
-            t->trainee[i].work = t->cluster.work[t->cluster.rank];
-        else
-            st = yk_model_work(t->model, yk__most_batch(t), &t->trainee[i].work);
+        st = yk_model_work(t->model, yk__most_batch(t), &t->trainee[i].work);
         t->trainee[i].p = yk_alloc(YK__EVAL_BATCH * t->model->outputs, sizeof(float), "an evaluation");
         st = st ? st : t->trainee[i].p ? YK_OK : YK_ESYSTEM;
     }
-    t->helps = t->here > 1 && t->here <= yk_cores() && t->result->staleness == 0 && t->model->ops->help;
-    for (int i = 0; !st && t->helps && i < t->here; i++)
-        t->model->ops->welcome(t->trainee[i].work, 0, 0.0);
     yk_store *whole = t->cluster.role == YK__SERVER ? t->cluster.whole : t->store; /* NULL: elsewhere */
     if (!st && t->model->ops->init && whole) {
         t->model->ops->init(t->model, yk_store_raw(whole).live.w, (uint64_t)c->seed);
@@ -352,7 +346,7 @@ static void tear_down(yk__trainer *t)
     yk_free(t->phases);
     free(t->shared_dir);
     for (int i = 0; t->trainee && i < t->workers; i++) {
-        if (t->trainee[i].work && !t->cluster.work)
+        if (t->trainee[i].work)
             yk_work_free(t->model, t->trainee[i].work);
         yk_tally_fini(&t->trainee[i].tally);
         yk_free(t->trainee[i].p);

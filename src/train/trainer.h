@@ -70,7 +70,6 @@ typedef struct yk__trainer {
     double slow_factor, slow_seconds;
     yk__trainee *trainee;
     int workers;
-    bool helps; /* workers that wait for others help them */
     bool in_step;
     uint64_t batch, steps, epochs, eval_every, checkpoint_every;
     yk_optim_config optim;
