@@ -1,0 +1,56 @@
+#!/usr/bin/env bats
+# Run directories that yoke 0.1.0 wrote (tests/fixtures/run-0.1.0/README.md): they resume, evaluate and report.
+
+setup() {
+    load cli; load cluster; load golden; golden_setup
+    cp -r "$BATS_TEST_DIRNAME/fixtures/run-0.1.0" runs
+}
+teardown() { cluster_teardown; }
+
+data_of() { sed -n 's/^data = //p' "runs/$1/config.ini"; }
+
+@test "fixture: eval gives the test loss that the run ended with" {
+    for run in softmax logreg network stream async; do
+        try eval --checkpoint "runs/$run" --data "$(data_of $run)" --json
+        expect 0
+        then=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["test_loss"])' "runs/$run/summary.json")
+        close "$(field loss)" "$then"
+    done
+    try eval --checkpoint runs/logreg/checkpoints/step-30 --data "$(data_of logreg)" --json
+    expect 0
+}
+
+@test "fixture: predict gives a line for each example" {
+    for run in softmax:203 logreg:503 network:203; do
+        try predict --checkpoint "runs/${run%:*}" --data "$(data_of "${run%:*}")" --quiet
+        expect 0
+        equal "lines of ${run%:*}" "$(wc -l <out)" "${run#*:}"
+    done
+}
+
+@test "fixture: report has all runs with their curves and warnings" {
+    try report runs --csv csv
+    expect 0 "5 runs"
+    [ -s runs/report.html ]
+    for run in softmax logreg network stream async; do
+        equal "evaluations of $run" "$(grep -c "^$run," csv/test-loss.csv)" "$(grep -c '"kind":"eval"' "runs/$run/metrics.jsonl")"
+    done
+}
+
+@test "fixture: resumed, they come to the bits that yoke 0.1.0 came to" { golden fixture; }
+
+@test "fixture: a resumed asynchronous run uses every example once" {
+    try train --out runs/async --resume --quiet --json
+    expect 0
+    equal "examples, epochs" "$(field examples) $(field epochs)" "2012 4"
+}
+
+@test "fixture: a resumed run goes on with its metrics, and reports" {
+    before=$(grep -c '"kind":"eval"' runs/softmax/metrics.jsonl)
+    try train --out runs/softmax --resume --quiet --json
+    expect 0
+    equal "examples, steps" "$(field examples) $(field steps)" "1218 78"
+    holds "$(grep -c '"kind":"eval"' runs/softmax/metrics.jsonl) > $before"
+    try report runs/softmax
+    expect 0 "1 run"
+}

@@ -1,0 +1,30 @@
+# For tests that compare runs with recorded ones (tests/golden/record), on top of cli.bash and cluster.bash.
+#
+# They run with the best instruction set of this machine that was recorded; with YK_GOLDEN=all, with each of them.
+
+golden_setup() {
+    cluster_setup || return 1
+    RECORD=$BATS_TEST_DIRNAME/golden/record
+}
+
+recorded_isas() {
+    "$RECORD" --isas "$YOKE" | awk -v all="${YK_GOLDEN-}" '$2 == "recorded" && (all == "all" || !n++) { print $1 }'
+}
+
+# All runs of a group are as recorded. What cannot be compared is skipped, and says why.
+golden() { # GROUP
+    local isa isas why=
+    isas=$(recorded_isas)
+    [ -n "$isas" ] || skip "nothing is recorded for the instruction sets of this machine"
+    for isa in $isas; do
+        status=0
+        "$RECORD" --check --isa "$isa" "$YOKE" "$1" >out 2>err || status=$?
+        cat out err
+        case $status in
+        0) ;;
+        77) why=$(tail -n 1 err) ;;
+        *) return 1 ;;
+        esac
+    done
+    [ -z "$why" ] || skip "$why"
+}
