@@ -62,3 +62,21 @@ digits() { # OPTION...: a small run on generated digits
 clicks() {
     try train --model logreg --data 'synth:ctr?features=5000&examples=5000' "$@"
 }
+
+# Resuming this finished run, so many times, changes nothing. (Samples of resources go on.)
+finished() { # RUN [TIMES]
+    local again
+    rm -rf before
+    cp -r "$1" before
+    for again in $(seq "${2:-1}"); do
+        status=0
+        timeout -k 2 60 "$YOKE" train --out "$1" --resume --quiet >out 2>err || status=$?
+        expect 0
+        diff -r -x resources.jsonl before "$1" || { echo "changed by resuming it for time $again"; return 1; }
+    done
+}
+
+# What a run's metrics.jsonl says of its evaluations, without what depends on the clock.
+evaluations() { # RUN
+    grep '"kind":"eval"' "$1/metrics.jsonl" | sed 's/"seconds":[^,]*,//'
+}

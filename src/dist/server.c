@@ -401,12 +401,14 @@ void yk_server_hook(yk_server *s, const yk_server_hooks *hooks)
     s->config.hooks = *hooks;
 }
 
-void yk_server_places(const yk_server *s, uint64_t *out, size_t window_bytes)
+void yk_server_places(const yk_server *s, uint64_t *out, size_t window_bytes, uint64_t epoch)
 {
     *out++ = 3;
     *out++ = window_bytes / (2 * (size_t)s->config.workers);
     for (int i = 0; i < s->config.workers; i++)
-        memcpy(out + YK__PLACE * i, s->client[i].place, sizeof s->client[i].place);
+        memcpy(out + YK__PLACE * i,
+               s->client[i].place[0] < epoch ? (const uint64_t[YK__PLACE]){epoch} : s->client[i].place,
+               sizeof s->client[i].place);
 }
 
 void yk_server_places_set(yk_server *s, const uint64_t *places)

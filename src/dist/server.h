@@ -83,8 +83,9 @@ yk_status yk_server_end(yk_server *s);
 void yk_server_state_of(const yk_server *s, yk_server_state *out);
 int yk_server_workers(const yk_server *s, yk_server_worker *out, int most); /* returns how many */
 
-/* The place of a stream, as data/feed.h writes it: 3 | window_bytes / (2 N) | five numbers of each worker. */
-void yk_server_places(const yk_server *s, uint64_t *out, size_t window_bytes);
+/* The place of a stream, as data/feed.h writes it: 3 | window_bytes / (2 N) | five numbers of each worker. In step all are in
+ * `epoch`: where a worker was after its last batch does not tell that the epoch of that batch is over. Else it is 0. */
+void yk_server_places(const yk_server *s, uint64_t *out, size_t window_bytes, uint64_t epoch);
 
 void yk_server_places_set(yk_server *s,
                           const uint64_t *places); /* the numbers of the workers, as above without the head */

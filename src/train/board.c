@@ -17,11 +17,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_SCALARS = 32, MOST_FOLDERS = 64 };
 
 struct yk__board {
     int n;                  /* folders: of more workers than these, the rest is left out */
+    bool used;              /* there is more in them than the graph */
     yk_events **events;     /* [n] */
     yk_phases_look *before; /* [n] as of the last event */
 };
@@ -112,10 +114,14 @@ yk_status yk__board_close(yk__trainer *t, yk_status so_far)
     if (!b)
         return st;
     /* what came since the last event; of a short run it is all there is */
-    yk__board_progress(t, t->cluster.rank ? t->self.look.steps : t->step,
-                       &(yk__progress){nan, nan, nan, nan, nan, nan});
-    for (int i = 0; i < b->n; i++)
+    if (!yk__was_done(t))
+        yk__board_progress(t, t->cluster.rank ? t->self.look.steps : t->step,
+                           &(yk__progress){nan, nan, nan, nan, nan, nan});
+    for (int i = 0; i < b->n; i++) {
+        if (yk__was_done(t) && !b->used)
+            unlink(yk_events_path(b->events[i]));
         st = yk_events_close(b->events[i], st);
+    }
     free(b->events);
     free(b->before);
     free(b);
@@ -193,6 +199,7 @@ void yk__board_progress(yk__trainer *t, uint64_t step, const yk__progress *p)
                     s.scalar[k].value = (float)p->rate;
         if (s.n)
             yk_events_scalars(b->events[i], 0, (int64_t)step, s.scalar, s.n);
+        b->used = true;
         yk_events_flush(b->events[i]); /* the first error is kept and told at the end */
     }
 }
@@ -246,6 +253,7 @@ yk_status yk__board_eval(yk__trainer *t, double train_loss)
     }
     if (s.n)
         st = yk_events_scalars(b->events[0], 0, (int64_t)t->step, s.scalar, s.n);
+    b->used = true;
     for (int i = 0; !st && i < b->n; i++) {
         yk_staleness seen = {0}; /* all workers have met: nobody changes it now */
         if (t->cluster.server)

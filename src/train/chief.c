@@ -74,7 +74,8 @@ static yk_status place_of(chief *c, yk_progress_state *p)
     if (!(p->place = yk_alloc(p->nplace, sizeof *p->place, "the place in the data")))
         return YK_ESYSTEM;
     if (c->streams)
-        yk_server_places(t->cluster.server, p->place, (size_t)t->config->shuffle_mb << 20);
+        yk_server_places(t->cluster.server, p->place, (size_t)t->config->shuffle_mb << 20,
+                         t->in_step ? t->epoch : 0);
     else if (t->in_step)
         memcpy(p->place,
                (uint64_t[3]){1, t->epoch, c->used < t->train.examples ? c->used : t->train.examples},
@@ -167,7 +168,7 @@ static yk_status look_after(chief *c, bool wait)
 static bool stop(void *context)
 {
     const yk__trainer *t = ((chief *)context)->t;
-    return *t->stop || t->step >= t->steps || (t->in_step && t->epoch >= t->epochs);
+    return *t->stop || yk__is_done(t, t->step, t->epoch);
 }
 
 static yk_status due_in_step(chief *c, bool epoch_over)
@@ -276,10 +277,6 @@ yk_status yk__serve(yk__trainer *t)
         return yk_server_run(k->server);
     }
     yk_server_hook(k->server, &hooks);
-    const bool nothing = stop(&c) && !*t->stop;
-    if (nothing)
-        yk_note("nothing is left to do: it had %llu steps already; ask for more --epochs or --steps",
-                (unsigned long long)t->step);
     yk_status st = yk_server_run(k->server);
     c.due_eval = c.due_save = false;
     if (!st)

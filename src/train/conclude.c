@@ -151,7 +151,7 @@ static yk_status save_timeline(yk__trainer *t, bool failed)
         st = yk_comm_collect(k->comm, text, strlen(text) + 1, &all, seconds, "the timelines");
     if (k->rank != 0) /* the chief may have gone without, because somebody was lost: no reason to fail */
         st = YK_OK;
-    if (!st && k->rank == 0) {
+    if (!st && k->rank == 0 && !yk__was_done(t)) {
         if (all.n > 0)
             all.data[0] = all.data[0] ? all.data[0] : text;
         st = yk_trace_save(t->result->run_dir, "trace.json", all.n > 0 ? all.data : &text,

@@ -10,6 +10,7 @@
 #include "train/summary.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "train/trainer.h"
 #include <math.h>
 #include <stdio.h>
@@ -62,9 +63,13 @@ static yk_status end_well(yk__trainer *t)
     if (st || !chief)
         return st;
     yk__guard(t);
+    if (yk__was_done(t))
+        yk_note("nothing was left to do: it had %llu steps already; ask for more --epochs or --steps",
+                (unsigned long long)t->step);
     if (!r->run_dir)
         return YK_OK;
-    return yk_result_save(t->config, r, r->run_dir);
+    return yk__was_done(t) && t->done_summary ? yk_summary_keep(r->run_dir, t->done_summary)
+                                              : yk_result_save(t->config, r, r->run_dir);
 }
 
 /* ---- what failed ---- */

@@ -4,7 +4,8 @@
  *      "steps_per_second":392,"learning_rate":0.1,"bottleneck":"cpu","share":0.97}
  *     {"kind":"eval","step":938,...,"train_loss":0.40,"test_loss":0.33,"test_accuracy":0.907,"majority_accuracy":0.1135}
  *
- * A run that is resumed drops the lines of steps beyond the checkpoint: they are made again. TensorBoard's files are board.c.
+ * A run that is resumed drops the lines of steps beyond the checkpoint: they are made again. An evaluation of the checkpoint's own
+ * step that is there already is not written again. TensorBoard's files are board.c.
  */
 #include "train/trainer.h"
 
@@ -15,7 +16,8 @@
 #include <stdlib.h>
 
 struct yk__journal {
-    yk_file *file; /* NULL: nothing is kept */
+    yk_file *file;  /* NULL: nothing is kept */
+    bool evaluated; /* the step that it was resumed from is evaluated, and that is in the file */
     uint64_t calls, next_call;
     double told, written;
     double loss_sum; /* since the last line */
@@ -24,6 +26,25 @@ struct yk__journal {
     uint64_t told_examples, told_step;
     double rate;
 };
+
+/* An evaluation ends a period: a checkpoint that was written at the same time may still have its sums. */
+static yk_status find_evaluation(yk__trainer *t)
+{
+    char line[1024], *path;
+    if (asprintf(&path, "%s/metrics.jsonl", t->result->run_dir) < 0)
+        return yk_fail_memory(64, "a path");
+    yk__lines_last(path, "train_loss", line, sizeof line);
+    free(path);
+    t->journal->evaluated = yk__line_number(line, "step") == (double)t->step;
+    if (!t->journal->evaluated)
+        return YK_OK;
+    t->result->train_loss = yk__line_number(line, "train_loss");
+    for (int i = 0; i < t->workers; i++) {
+        t->trainee[i].period_loss = 0.0;
+        t->trainee[i].period_examples = 0;
+    }
+    return YK_OK;
+}
 
 yk_status yk__journal_open(yk__trainer *t)
 {
@@ -37,6 +58,8 @@ yk_status yk__journal_open(yk__trainer *t)
         return YK_OK;
     const char *dir = t->result->run_dir, *name = "metrics.jsonl";
     yk_status st = t->config->resume ? yk__lines_cut(dir, name, "step", (double)t->step) : YK_OK;
+    if (!st && t->config->resume)
+        st = find_evaluation(t);
     if (!st)
         st = yk_file_append_in(dir, name, &j->file);
     return st ? st : yk__board_open(t, dir);
@@ -229,7 +252,7 @@ yk_status yk__journal_eval(yk__trainer *t, double train_loss)
         yk_note("step %llu, epoch %.2f: %s", (unsigned long long)t->step, epochs_done(t, examples), trained);
     }
     yk__observe_eval(t);
-    if (!j->file)
+    if (!j->file || (j->evaluated && t->step == t->result->resumed_from))
         return YK_OK;
     head(t, "eval", t->step, examples);
     number(j->file, "train_loss", train_loss);

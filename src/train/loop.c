@@ -303,15 +303,16 @@ uint64_t yk__until_due(const yk__trainer *t, uint64_t done)
     return left;
 }
 
+bool yk__is_done(const yk__trainer *t, uint64_t step, uint64_t epoch)
+{
+    return step >= t->steps || (t->in_step && epoch >= t->epochs);
+}
+
 static yk_status train_in_step(yk__trainer *t, int me)
 {
     const bool many = bursts(t); /* then this worker is the only one */
     uint64_t done = t->step, epoch = t->epoch, seen = t->earlier_examples;
-    if (done >= t->steps ||
-        epoch >= t->epochs) { /* resumed at its end: there is nothing left but to test it */
-        if (me == 0)
-            yk_note("nothing is left to do: it had %llu steps already; ask for more --epochs or --steps",
-                    (unsigned long long)done);
+    if (yk__is_done(t, done, epoch)) { /* resumed at its end: there is nothing left but to test it */
         yk__due_in_step(t, me, done, true, true, false);
         return meet(t, me);
     }
@@ -335,13 +336,13 @@ static yk_status train_in_step(yk__trainer *t, int me)
         /* a stop is obeyed after a step: the state that is saved is then always that of a new step */
         const int word = atomic_load_explicit(&t->word_at[round & 1], memory_order_relaxed);
         bool stop = !epoch_over && word == STOP;
-        bool end = stop || done >= t->steps || epoch >= t->epochs;
+        const bool all = yk__is_done(t, done, epoch), end = stop || all;
         if (epoch_over) /* at the end too: a longer run may go on from here */
             yk_feed_epoch(t->feed, me, epoch);
         if (me == 0) {
             t->step = done;
             t->epoch = epoch;
-            t->result->interrupted = stop && done < t->steps && epoch < t->epochs;
+            t->result->interrupted = stop && !all;
             seen += result.examples;
             if (epoch_over && !t->train.examples) /* a stream: now it is known how long an epoch is */
                 t->train.examples = seen;
@@ -384,6 +385,8 @@ static yk_status meet_freely(yk__trainer *t, int me)
             examples += t->trainee[i].examples;
         t->step = yk_store_steps(t->store);
         t->epoch = t->train.examples ? examples / t->train.examples : 0;
+        if (all_done && !yk__is_done(t, t->step, t->epoch)) /* no examples are left, of no epoch */
+            t->epoch = t->epochs;
         t->end = all_done || *t->stop;
         t->result->interrupted = t->end && !all_done;
         t->do_eval = (t->end || t->step >= t->next_eval) && t->step != t->last_eval;

@@ -286,6 +286,7 @@ yk_status yk__observe_start(yk__trainer *t)
     o->began_ns = yk_now_ns();
     o->history.every = 1;
     o->judged_at = yk_now();
+    o->written_at = t->earlier_seconds;
     atomic_store(&o->step, t->step);
     atomic_store(&o->examples, t->earlier_examples);
     _Atomic double *const unknown[] = {&o->loss,         &o->rate, &o->step_rate, &o->epoch,

@@ -367,11 +367,7 @@ static yk_status train(replica *r)
     yk__trainee *me = &t->trainee[0];
     const uint64_t apart = (uint64_t)t->config->local_steps;
     uint64_t seen = t->earlier_examples;
-    if (t->step >= t->steps ||
-        t->epoch >= t->epochs) { /* resumed at its end: there is nothing left but to test it */
-        if (t->cluster.rank == 0)
-            yk_note("nothing is left to do: it had %llu steps already; ask for more --epochs or --steps",
-                    (unsigned long long)t->step);
+    if (yk__is_done(t, t->step, t->epoch)) { /* resumed at its end: there is nothing left but to test it */
         yk__due_in_step(t, 0, t->step, true, true, false);
         return meet(r);
     }
@@ -388,10 +384,10 @@ static yk_status train(replica *r)
         t->step += epoch_over ? 0 : round.steps;
         t->epoch += epoch_over;
         const bool stop = !epoch_over && round.word == STOP;
-        const bool end = stop || t->step >= t->steps || t->epoch >= t->epochs;
+        const bool done = yk__is_done(t, t->step, t->epoch), end = stop || done;
         if (epoch_over)
             yk_feed_epoch(t->feed, t->cluster.rank, t->epoch);
-        t->result->interrupted = stop && t->step < t->steps && t->epoch < t->epochs;
+        t->result->interrupted = stop && !done;
         seen += round.examples;
         if (epoch_over && !t->train.examples)
             t->train.examples = seen;

@@ -325,6 +325,34 @@ yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *run
     return st;
 }
 
+char *yk_summary_if_done(const char *run_dir, uint64_t steps)
+{
+    char *text = NULL;
+    size_t room = 0;
+    const int fd = yk_open_in(run_dir, file, O_RDONLY | O_NONBLOCK);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    const ssize_t n = f ? getdelim(&text, &room, '\0', f) : -1;
+    if (f)
+        fclose(f);
+    json_t *o = n > 0 ? json_loads(text, 0, NULL) : NULL;
+    const char *state = json_string_value(json_object_get(o, "state"));
+    const bool done = state && strcmp(state, "done") == 0 &&
+                      json_integer_value(json_object_get(o, "steps")) == (json_int_t)steps;
+    json_decref(o);
+    if (!done) {
+        free(text);
+        text = NULL;
+    }
+    return text;
+}
+
+yk_status yk_summary_keep(const char *run_dir, const char *text)
+{
+    yk_file *f;
+    yk_status st = yk_file_create_in(run_dir, file, &f);
+    return st ? st : yk_file_close(f, yk_file_write(f, text, strlen(text)));
+}
+
 /* Several ranks that fail may want to write it, and the first to end ends the others, in the midst of it: so a file without a
  * name, which gets one when it is complete and goes by itself when its writer dies. Not all file systems have that. */
 yk_status yk_result_save_first(const yk_config *c, const yk_result *r, const char *run_dir)

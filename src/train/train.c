@@ -168,6 +168,7 @@ static yk_status begin_run(yk__trainer *t)
     const char *dir = t->result->run_dir;
     if (!dir)
         return YK_OK;
+    t->done_summary = t->config->resume ? yk_summary_if_done(dir, t->step) : NULL;
     yk_status st = yk_config_save(t->config, dir, "config.ini");
     if (!st)
         st = yk_remove_in(dir, "summary.json");
@@ -345,6 +346,7 @@ static void tear_down(yk__trainer *t)
     yk__observe_free(t);
     yk_free(t->phases);
     free(t->shared_dir);
+    free(t->done_summary);
     for (int i = 0; t->trainee && i < t->workers; i++) {
         if (t->trainee[i].work)
             yk_work_free(t->model, t->trainee[i].work);

@@ -79,6 +79,7 @@ typedef struct yk__trainer {
     double started, began; /* the process; its first step */
     double earlier_seconds;
     uint64_t earlier_examples;
+    char *done_summary; /* summary.json of a run that was done when it was resumed; else NULL */
 
     /* how workers agree on a meeting */
     atomic_bool meeting;   /* not in step: come together as soon as you can */
@@ -100,6 +101,9 @@ typedef struct yk__trainer {
 
 /* loop.c */
 yk_status yk__train_worker(void *trainer, int me);
+/* Has the run made all steps or epochs that it was asked for? The answer of every loop, at its start and after each step.
+ * Asynchronous workers and those of a quorum also end when the feed or the dealer has no examples left. */
+bool yk__is_done(const yk__trainer *t, uint64_t step, uint64_t epoch);
 /* Of trainee[me], who is worker `number` of all. */
 void yk__gradient(yk__trainer *t, int me, int number, const yk_view *view, const yk_batch *batch,
                   yk_grad *out);
@@ -122,6 +126,15 @@ static inline uint64_t yk__least(uint64_t a, uint64_t b)
 static inline size_t yk__most_batch(const yk__trainer *t)
 {
     return t->batch > YK__EVAL_BATCH ? (size_t)t->batch : YK__EVAL_BATCH;
+}
+
+/* The run was done when it was resumed: its files stay as they are. At the end; each rank knows it of itself. */
+static inline bool yk__was_done(const yk__trainer *t)
+{
+    const uint64_t steps = t->cluster.role == YK__WORKER ? t->step + t->self.look.steps
+                           : t->cluster.rank             ? yk_store_steps(t->store)
+                                                         : t->step;
+    return t->result->resumed_from && steps == t->result->resumed_from && !t->result->interrupted;
 }
 
 /* turns.c */

@@ -196,7 +196,9 @@ yk_status yk__train_remote(yk__trainer *t)
     if (t->cluster.joined)
         yk_note("joined the job in %s as one more worker", t->config->join);
     yk_model_on_ready(t->model, w.me->work, poll, &w);
-    if (t->config->local_steps)
+    if (yk__is_done(t, t->step, t->epoch)) /* resumed at its end: the chief knows it as well */
+        st = YK_OK;
+    else if (t->config->local_steps)
         st = yk__train_apart(t, w.number);
     else
         st = t->in_step ? train_in_step(&w) : train_freely(&w);

@@ -1,0 +1,56 @@
+#!/usr/bin/env bats
+# --resume of a run that is finished changes nothing, in one process. Several processes are in cluster_resume.bats.
+
+setup() { load cli; cli_setup; }
+teardown() { cli_teardown; }
+
+@test "resuming a finished run changes nothing: threads, modes, ended by epochs or steps, in memory and streamed" {
+    for workers in 1 2; do
+        for mode in "" "--mode async" "--staleness 4"; do
+            for end in "--epochs 2 --checkpoint-every 7" "--steps 23" "--epochs 2 --stream always" "--steps 23 --stream always"; do
+                digits --batch 40 --workers $workers $mode $end --quiet --out run
+                expect 0
+                finished run
+                rm -rf run
+            done
+        done
+    done
+    clicks --batch 400 --mode async --workers 2 --epochs 2 --quiet --out run
+    expect 0
+    finished run 2
+}
+
+@test "a finished run that is resumed says so, and says its results" {
+    digits --epochs 2 --trace --out run
+    expect 0
+    try train --out run --resume --json
+    expect 0 "nothing was left to do: it had 16 steps already" "step 16, epoch 2.00: train loss"
+    [ "$(field state) $(field steps) $(field epochs) $(field examples)" = '"done" 16 2 1000' ]
+    grep -qF "\"train_loss\": $(field train_loss)," run/summary.json
+    grep -qF "\"test_loss\": $(field test_loss)," run/summary.json
+    finished run 2
+    try train --out run --resume --steps 10 --quiet # fewer than it has
+    expect 0
+    [ "$(ls run/checkpoints)" = step-16 ]
+}
+
+@test "a finished run goes on when more is asked for, and has each evaluation once" {
+    digits --epochs 1 --quiet --out run
+    expect 0
+    try train --out run --resume --quiet
+    expect 0
+    try train --out run --resume --epochs 3 --quiet
+    expect 0
+    digits --epochs 3 --quiet --out whole
+    expect 0
+    cmp whole/checkpoints/step-24/model.safetensors run/checkpoints/step-24/model.safetensors
+    diff <(evaluations whole) <(evaluations run)
+}
+
+@test "epochs of a stream of unknown length are counted, asynchronous too" {
+    seq 400 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm
+    try train --model logreg --data libsvm:a.libsvm --stream always --mode async --workers 2 --epochs 3 --quiet --json --out run
+    expect 0
+    [ "$(field epochs) $(field examples)" = "3 1200" ]
+    finished run
+}

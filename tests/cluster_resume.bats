@@ -1,0 +1,64 @@
+#!/usr/bin/env bats
+# --resume of a job that is finished changes nothing, however it was trained; one that was killed after its last checkpoint, or is
+# to train longer, comes to the bits of an undisturbed run. One process is in cli_resume.bats.
+
+setup() { load cli; load cluster; cluster_setup; }
+teardown() { cluster_teardown; }
+
+digits='synth:digits?examples=507'
+clicks='synth:ctr?features=500&examples=1003'
+
+@test "a finished synchronous job with a server: resuming it changes nothing, once or twice" {
+    in_time 60 train --model softmax --data "$digits" --batch 10 --launch 3 --servers 1 --mode sync --epochs 2 --quiet --out run
+    expect 0
+    finished run 2
+    in_time 60 train --out run --resume
+    expect 0 "nothing was left to do: it had 52 steps already"
+}
+
+@test "finished jobs of every kind: resuming them changes nothing" {
+    while read -r how; do
+        in_time 60 train --batch 10 --launch $how --quiet --out run
+        expect 0
+        finished run || { echo "--launch $how"; return 1; }
+        rm -rf run
+    done <<END
+4 --servers 2 --model logreg --data $clicks --steps 23 --stream always
+3 --servers 1 --model softmax --data $digits --epochs 2 --stream always --checkpoint-every 26
+3 --servers 0 --model softmax --data $digits --epochs 2 --checkpoint-every 17
+3 --servers 0 --model logreg --data $clicks --steps 23 --stream always --local-steps 4
+3 --servers 1 --model softmax --data $digits --epochs 2 --local-steps 4
+4 --servers 2 --model softmax --data $digits --steps 23 --local-steps 4
+3 --servers 1 --model logreg --data $clicks --steps 23 --mode async --stream always
+3 --servers 1 --model softmax --data $digits --epochs 2 --staleness 4
+3 --servers 1 --model softmax --data $digits --steps 23 --mode async --local-steps 4 --stream always
+END
+}
+
+@test "killed just after the last checkpoint: the bits and the curve of an undisturbed run" {
+    for how in "--servers 1" "--servers 1 --local-steps 4"; do
+        in_time 60 train --model softmax --data "$digits" --batch 10 --epochs 2 --launch 3 $how --quiet --out whole
+        expect 0
+        cp -r whole run
+        rm run/summary.json
+        grep -v '"step":52,' whole/metrics.jsonl >run/metrics.jsonl || true
+        in_time 60 train --out run --resume --quiet --json
+        expect 0
+        equal "steps, epochs, examples" "$(said steps) $(said epochs) $(said examples)" "52 2 1014"
+        diff -r whole/checkpoints run/checkpoints
+        diff <(evaluations whole) <(evaluations run)
+        rm -rf whole run
+    done
+}
+
+@test "a finished job that streams goes on with more epochs: the bits of an undisturbed run" {
+    one="train --model logreg --data $clicks --stream always --batch 40 --launch 4 --servers 2 --quiet"
+    in_time 60 $one --epochs 3 --out whole
+    expect 0
+    in_time 60 $one --epochs 1 --out run
+    expect 0
+    in_time 60 train --out run --resume --epochs 3 --quiet
+    expect 0
+    same_bits whole run
+    diff <(evaluations whole) <(evaluations run)
+}
