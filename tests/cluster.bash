@@ -189,10 +189,14 @@ traffic() { # PURPOSE
 
 # The parameters of a run's last checkpoint, a number each line; all tensors of the file are 4-byte floats.
 weights() { # RUN
-    local file n
-    file=$(model_of "$1") || return 1
-    n=$(od -An -t u8 -N 8 "$file" | tr -d ' ')
-    tail -c "+$((9 + n))" "$file" | od -An -v -t f4 -w4
+    local file
+    file=$(model_of "$1") && values "$file"
+}
+
+values() { # FILE: a checkpoint's model.safetensors
+    local n
+    n=$(od -An -t u8 -N 8 "$1" | tr -d ' ')
+    tail -c "+$((9 + n))" "$1" | od -An -v -t f4 -w4
 }
 
 model_of() { # RUN: the model file of its last checkpoint

@@ -12,8 +12,6 @@ clicks='synth:ctr?features=500&examples=1003'
     in_time 60 train --model softmax --data "$digits" --batch 10 --launch 3 --servers 1 --mode sync --epochs 2 --quiet --out run
     expect 0
     finished run 2
-    in_time 60 train --out run --resume
-    expect 0 "nothing was left to do: it had 52 steps already"
 }
 
 @test "finished jobs of every kind: resuming them changes nothing" {
@@ -32,6 +30,8 @@ clicks='synth:ctr?features=500&examples=1003'
 3 --servers 1 --model logreg --data $clicks --steps 23 --mode async --stream always
 3 --servers 1 --model softmax --data $digits --epochs 2 --staleness 4
 3 --servers 1 --model softmax --data $digits --steps 23 --mode async --local-steps 4 --stream always
+4 --servers 1 --model softmax --data $digits --epochs 2 --quorum 2 --stream always
+4 --servers 2 --model logreg --data $clicks --steps 23 --quorum 1
 END
 }
 
@@ -61,4 +61,15 @@ END
     expect 0
     same_bits whole run
     diff <(evaluations whole) <(evaluations run)
+}
+
+@test "SIGINT to an asynchronous job that streams: it was stopped, and is not done" {
+    begin train --model logreg --data "$clicks" --stream always --batch 2 --mode async --epochs 1000000 --eval-every 200 --launch 3 \
+        --json --out run
+    until_step 200
+    remember_job
+    kill -INT "$BACKGROUND"
+    finish 20
+    expect 0 "stopped by a signal"
+    equal state "$(said state)" '"stopped"'
 }

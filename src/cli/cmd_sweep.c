@@ -253,7 +253,6 @@ static yk_status describe(const yk_sweep *s)
     for (size_t i = 0; i < p->nruns; i++) {
         const yk_sweep_run *r = &p->run[i];
         int64_t steps = yk_sweep_run_steps(r, r->steps ? 0 : examples_in(&r->config));
-        double per_step = (double)r->config.batch * (r->in_step ? (double)r->workers : 1.0);
         yk_run_seen seen;
         json_t *summary = NULL;
         if (access(s->path, F_OK) || yk_sweep_folder_look(s->path, r, &seen, &summary))
@@ -270,7 +269,7 @@ static yk_status describe(const yk_sweep *s)
                                       : "");
         known &= steps > 0;
         total += (double)steps;
-        examples += (double)steps * per_step;
+        examples += (double)steps * yk_sweep_run_per_step(r);
     }
     printf("%zu run%s, %zu combination%s with %lld seed%s, in %s", p->nruns, p->nruns == 1 ? "" : "s",
            p->npoints, p->npoints == 1 ? "" : "s", (long long)p->file.repeats,
@@ -278,7 +277,7 @@ static yk_status describe(const yk_sweep *s)
     if (known)
         printf(": about %.4g steps and %.4g examples together\n", total, examples);
     else
-        printf("; how many steps some have is not known without reading their data\n");
+        printf("; how many steps some have is not known beforehand\n");
     return fflush(stdout) ? yk_fail(YK_ESYSTEM, "stdout: %s", strerror(errno)) : YK_OK;
 }
 

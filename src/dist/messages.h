@@ -2,6 +2,7 @@
  *
  *     worker to server, TAG_UP      | yk__up   | values of the gradient, f32 [npush] | keys that are wanted, u32 [npull] |
  *     server to worker, TAG_DOWN    | yk__down | values of the parameters, f32 [n] |
+ *     server 0 to server, TAG_UP    | yk__up   | UP_ROUND: ranks of workers, u32 [npush] |
  *
  * One message up and one down make a step: the gradient of step t goes together with the keys of step t + depth, and the
  * answer brings their values. Depth 1 in step, where those must contain step t; otherwise 2, so that the next
@@ -44,6 +45,7 @@ typedef enum {
     YK__UP_END,      /* from server 0 to the others: the job is over */
     YK__UP_ALIVE,    /* waits for another server, or is in the middle of local steps */
     YK__UP_HELLO,    /* from one that joins */
+    YK__UP_ROUND,    /* from server 0 to the others, with a quorum: whose gradients a round is made of */
 } yk__up_kind;
 
 enum {

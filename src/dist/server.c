@@ -89,6 +89,15 @@ static yk_status deal(yk_server *s, yk__client *c, const yk__up *up)
                         &c->deal_op);
 }
 
+/* A gradient that came too late for its round: its examples count as used, and are not used again in this epoch. */
+static void drop(yk_server *s, yk__client *c, const yk__up *up)
+{
+    memcpy(c->place, up->place, sizeof c->place);
+    s->late_examples += up->examples;
+    if (s->config.dealer)
+        yk_dealer_used(s->config.dealer, c->peer, up->examples);
+}
+
 static yk_status take_step(yk_server *s, yk__client *c, const yk__up *up)
 {
     c->idle = false;
@@ -111,21 +120,18 @@ static yk_status take_step(yk_server *s, yk__client *c, const yk__up *up)
     }
     if (!(up->flags & YK__HAS_PUSH))
         return YK_OK;
-    if (s->config.dealer && up->life != c->life) { /* its examples were dealt to others meanwhile */
-        s->late++;
-        c->late++;
+    const bool dealt_again = s->config.dealer && up->life != c->life; /* its examples, to others, meanwhile */
+    const bool late = s->config.in_step && up->round < s->round;      /* it gets what there is now */
+    s->late += dealt_again || late;
+    c->late += dealt_again || late;
+    if (late && !dealt_again)
+        drop(s, c, up);
+    if (late || (dealt_again && !s->config.in_step))
         return YK_OK;
-    }
     if (!s->config.in_step)
         return yk__take_push(s, c, up);
-    if (up->round < s->round) { /* the round was over without it; it gets what there is now */
-        s->late++;
-        c->late++;
-        if (s->config.dealer)
-            yk_dealer_used(s->config.dealer, c->peer, up->examples);
-        return YK_OK;
-    }
     c->pushed = true;
+    c->counts |= !dealt_again && (s->chief || !s->config.quorum); /* else server 0 says so, or has said so */
     c->pushed_at = c->heard;
     return YK_OK;
 }
@@ -189,26 +195,6 @@ static yk_status handle(yk_server *s, yk__client *c)
     }
 }
 
-/* A message from server 0, which the others listen to as well. */
-static yk_status obey(yk_server *s)
-{
-    yk__up up;
-    yk_op op;
-    yk_status st = yk_comm_recv(s->config.comm, 0, YK__TAG_UP, YK_FOR_CONTROL, &up, sizeof up, &op);
-    if (!st)
-        st = yk_comm_wait(s->config.comm, &op, 1, 10.0, "a word of server 0");
-    if (st)
-        return st;
-    if (up.kind == YK__UP_SNAPSHOT) {
-        s->snapshot_wanted = true;
-        s->snapshot_round = up.round;
-    } else {
-        s->over = true;
-        s->over_at = yk_now();
-    }
-    return YK_OK;
-}
-
 static yk_status begin_receiving(yk_server *s, yk__client *c, size_t bytes)
 {
     char *grown = yk_grow(c->in, &c->in_cap, bytes + 1, 1, "a worker's message");
@@ -247,9 +233,11 @@ static yk_status listen_all(yk_server *s, bool *busy)
     yk_status st = yk_comm_probe(s->config.comm, YK_ANY, YK__TAG_UP, &found, &peer, &bytes);
     if (st)
         return st;
-    if (found && peer < s->config.servers)
-        return obey(s);
-    if (found) {
+    if (found && peer < s->config.servers && !s->decided)
+        return yk__control_take(s, bytes);
+    if (found && peer < s->config.servers) {
+        each = true; /* what it decided comes first */
+    } else if (found) {
         if ((st = sender(s, peer, &c)))
             return st;
         if (can_take(c)) {
@@ -268,6 +256,8 @@ static yk_status listen_all(yk_server *s, bool *busy)
             c->receiving = false;
             *busy = true;
             st = handle(s, c);
+            if (!st && s->config.quorum) /* a step is made of that many gradients, and no more */
+                st = yk__close_round_if_all(s);
         }
     }
     return st;
@@ -278,7 +268,7 @@ static yk_status listen_all(yk_server *s, bool *busy)
 static yk_status lose(yk_server *s, yk__client *c, double silent)
 {
     uint64_t back = 0;
-    if (s->config.in_step && !s->config.dealer)
+    if (s->config.in_step && !(s->chief ? s->config.dealer != NULL : s->config.quorum))
         return yk_fail(
             YK_ELOST,
             "worker of rank %d was silent for %.1f s: it has died, hangs, or cannot be reached; synchronous "
@@ -287,7 +277,7 @@ static yk_status lose(yk_server *s, yk__client *c, double silent)
     c->life++;
     c->here = false;
     c->lost = true;
-    c->pushed = false;
+    c->pushed = c->counts = false;
     s->here--;
     yk_status st = s->config.dealer ? yk_dealer_return(s->config.dealer, c->peer, &back) : YK_OK;
     s->returned += back;
@@ -339,18 +329,6 @@ static bool ended(const yk_server *s)
     return s->over && (all_gone || yk_now() - s->over_at > farewell_seconds);
 }
 
-static yk_status tell_others_end(yk_server *s)
-{
-    yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_END};
-    yk_status st = YK_OK;
-    for (int i = 1; !st && i < s->config.servers; i++) {
-        yk_op op;
-        if (!(st = yk_comm_send(s->config.comm, i, YK__TAG_UP, YK_FOR_CONTROL, &up, sizeof up, &op)))
-            st = yk_comm_wait(s->config.comm, &op, 1, 10.0, "a server to end");
-    }
-    return st;
-}
-
 yk_status yk_server_run(yk_server *s)
 {
     const yk_server_hooks *h = &s->config.hooks;
@@ -391,7 +369,7 @@ yk_status yk_server_run(yk_server *s)
 
 yk_status yk_server_end(yk_server *s)
 {
-    return s->chief ? tell_others_end(s) : YK_OK;
+    return s->chief ? yk__control_end(s) : YK_OK;
 }
 
 /* ---- looking at it ---- */
@@ -411,6 +389,14 @@ void yk_server_places(const yk_server *s, uint64_t *out, size_t window_bytes, ui
                sizeof s->client[i].place);
 }
 
+uint64_t yk_server_places_epoch(const yk_server *s)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < s->config.workers; i++)
+        least = s->client[i].place[0] < least ? s->client[i].place[0] : least;
+    return least;
+}
+
 void yk_server_places_set(yk_server *s, const uint64_t *places)
 {
     for (int i = 0; i < s->config.workers; i++)
@@ -422,6 +408,8 @@ void yk_server_state_of(const yk_server *s, yk_server_state *out)
     *out = (yk_server_state){.steps = yk_store_steps(s->config.table),
                              .updates = s->updates,
                              .late = s->late,
+                             .late_examples = s->late_examples,
+                             .stopped = s->stopping,
                              .returned = s->returned,
                              .workers = s->here,
                              .staleness = s->staleness};

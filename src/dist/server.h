@@ -7,11 +7,12 @@
  * Ranks 0 .. K-1 are servers, K .. K+N-1 workers; who joins later comes behind them. Server 0 also deals out examples
  * (dealer.h) and is told what happens (yk_server_hooks): it is the chief.
  *
- * In step, a round is over when all workers have sent their gradients (or `quorum` of them: the late ones are counted
- * and thrown away); they are added in worker order and applied once. Otherwise a gradient is applied when it comes, and
- * the answer waits for the slowest worker as the staleness bound says. With local steps workers apply their gradients
- * themselves, to copies, and what is added up or applied here is how these have changed (changes.h); a step is then one of
- * those, a round has as many as the worker that made most. See messages.h for what travels.
+ * In step, a round is over when all workers have sent their gradients (or `quorum` of them, fewer where no more have examples:
+ * server 0 says whose, and the late ones are counted and thrown away); they are added in worker order and applied once: that is a
+ * step. Otherwise a gradient is applied when it comes, and the answer waits for the slowest worker as the staleness bound
+ * says. With local steps workers apply their gradients themselves, to copies, and what is added up or applied here is how these
+ * have changed (changes.h); a step is then one of those, a round has as many as the worker that made most. See messages.h for what
+ * travels.
  *
  * It never waits for one peer. A worker that is silent for too long is given up: in step that is an error that names its
  * rank; otherwise its examples are dealt to others, and when it speaks again it is back. Workers may join while it runs
@@ -68,8 +69,10 @@ typedef struct {
 typedef struct {
     uint64_t steps, updates; /* rounds (in step) or updates; since this process began */
     uint64_t late;           /* gradients that came too late for their round and were thrown away */
+    uint64_t late_examples;  /* of those, that are not dealt again: they count as used in their epoch */
     uint64_t returned;       /* examples of lost workers that were dealt again */
     int workers, lost, joined;
+    bool stopped; /* the workers were told to stop */
     yk_staleness staleness;
 } yk_server_state;
 
@@ -86,6 +89,9 @@ int yk_server_workers(const yk_server *s, yk_server_worker *out, int most); /* r
 /* The place of a stream, as data/feed.h writes it: 3 | window_bytes / (2 N) | five numbers of each worker. In step all are in
  * `epoch`: where a worker was after its last batch does not tell that the epoch of that batch is over. Else it is 0. */
 void yk_server_places(const yk_server *s, uint64_t *out, size_t window_bytes, uint64_t epoch);
+
+/* Of a stream: epochs that no worker is in any more. */
+uint64_t yk_server_places_epoch(const yk_server *s);
 
 void yk_server_places_set(yk_server *s,
                           const uint64_t *places); /* the numbers of the workers, as above without the head */

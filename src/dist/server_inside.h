@@ -1,5 +1,6 @@
 /* Inside of a server: server.c serves, server_answer.c answers, server_round.c makes of what workers send new parameters,
- * server_join.c lets others in, server_parts.c hands parameters over as a whole. */
+ * server_control.c is what server 0 tells the others, server_join.c lets others in, server_parts.c hands parameters over as a
+ * whole. */
 #ifndef YK_DIST_SERVER_INSIDE_H
 #define YK_DIST_SERVER_INSIDE_H
 
@@ -36,11 +37,18 @@ typedef struct {
     size_t in_cap;
     yk_op in_op;
     bool receiving, pushed; /* in step: the gradient in `in` waits for the others */
+    bool counts;            /* and is part of the round; with a quorum server 0 says so */
 
     yk__pull pull[YK__OUTSTANDING];
     yk__down alive, dealt;
     yk_op alive_op, deal_op;
 } yk__client;
+
+/* From server 0 to the others. */
+typedef struct {
+    yk__up up;
+    uint32_t peer[YK__MOST_WORKERS];
+} yk__control;
 
 struct yk_server {
     yk_server_config config;
@@ -52,7 +60,7 @@ struct yk_server {
     const float *w;
     yk__client *client;
     int nclients, here;
-    uint64_t round, updates, late, returned;
+    uint64_t round, updates, late, late_examples, returned;
     uint64_t round_examples; /* of the last round */
     double round_loss;
     float *sum;      /* in step, dense: [arrays][piece] */
@@ -62,6 +70,8 @@ struct yk_server {
     struct yk__door *door; /* NULL: nobody may join */
     bool snapshot_wanted;  /* by server 0 */
     uint64_t snapshot_round;
+    yk__control control;
+    bool decided; /* with a quorum, not server 0: `control` says whose gradients the round is made of */
 };
 
 /* What came behind the head of a message. */
@@ -85,6 +95,11 @@ static inline void yk__skip_missed(yk_server *s, yk__client *c)
 /* server_round.c */
 yk_status yk__take_push(yk_server *s, yk__client *c, const yk__up *up); /* not in step */
 yk_status yk__close_round_if_all(yk_server *s);
+
+/* server_control.c */
+yk_status yk__control_end(yk_server *s);
+yk_status yk__control_round(yk_server *s); /* with a quorum: it is made of the gradients that are here */
+yk_status yk__control_take(yk_server *s, size_t bytes); /* a message from server 0 has arrived */
 
 /* server_join.c */
 yk_status yk__let_in(yk_server *s);                                 /* one that waits at the door, if any */

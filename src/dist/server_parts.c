@@ -10,11 +10,10 @@ void yk_server_piece(size_t nparams, bool sparse, int server, int servers, size_
     *size_out = yk__piece_size(nparams, sparse, server, servers);
 }
 
-/* In step server 0 may be the first to have heard of all gradients of its round: its snapshot is of one round, not of two. With
- * a quorum there is no such round: which gradients are late is each server's own affair. */
+/* In step server 0 may be the first to have heard of all gradients of its round: its snapshot is of one round, not of two. */
 static bool snapshot_is_due(const yk_server *s)
 {
-    return s->snapshot_wanted && (!s->config.in_step || s->config.quorum || s->round >= s->snapshot_round);
+    return s->snapshot_wanted && (!s->config.in_step || s->round >= s->snapshot_round);
 }
 
 yk_status yk__snapshot_out(yk_server *s)

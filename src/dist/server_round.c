@@ -151,9 +151,12 @@ static yk_status close_round(yk_server *s)
     for (int i = 0; i < s->nclients; i++) {
         yk__client *c = &s->client[i];
         const yk__up *up = head_of(c);
-        if (!c->pushed)
+        if (!c->pushed || up->round > s->round) /* (server 0 may have closed the next one already) */
             continue;
         c->pushed = false;
+        if (!c->counts)
+            continue;
+        c->counts = false;
         workers++;
         count(s, c, up);
         sum.steps = up->steps > sum.steps ? up->steps : sum.steps;
@@ -163,11 +166,14 @@ static yk_status close_round(yk_server *s)
             add_to_sum(s, c);
     }
     blame_last(s);
+    s->decided = false;
     s->round++;
     s->round_examples = sum.examples;
     s->round_loss = sum.loss;
     if (sum.examples)
         return (st = apply_sum(s, &sum, workers)) ? st : updated(s, &sum);
+    if (s->config.quorum) /* all that were here had been dealt again */
+        return YK_OK;
     const yk_server_hooks *h = &s->config.hooks; /* nobody had any: the end of an epoch is no step */
     st = s->chief && h->epoch_over ? h->epoch_over(h->context) : YK_OK;
     if (!st && s->chief && h->stop && h->stop(h->context))
@@ -175,8 +181,21 @@ static yk_status close_round(yk_server *s)
     return st;
 }
 
+/* With a quorum server 0 has decided whose gradients a round is made of, and they are here. */
+static bool decided_are_here(const yk_server *s)
+{
+    bool here = s->decided;
+    for (int i = 0; i < s->nclients; i++) {
+        const yk__client *c = &s->client[i];
+        here &= !c->counts || (c->pushed && head_of(c)->round == s->round);
+    }
+    return here;
+}
+
 yk_status yk__close_round_if_all(yk_server *s)
 {
+    if (s->config.quorum && !s->chief)
+        return decided_are_here(s) ? close_round(s) : YK_OK;
     int pushed = 0, expected = 0;
     for (int i = 0; i < s->nclients; i++) {
         pushed += s->client[i].pushed;
@@ -184,5 +203,8 @@ yk_status yk__close_round_if_all(yk_server *s)
     }
     if (s->config.quorum && s->config.quorum < expected)
         expected = s->config.quorum;
-    return pushed && pushed >= expected ? close_round(s) : YK_OK;
+    if (!pushed || pushed < expected)
+        return YK_OK;
+    yk_status st = s->config.quorum ? yk__control_round(s) : YK_OK;
+    return st ? st : close_round(s);
 }

@@ -88,13 +88,15 @@ static yk_status save_state(const char *run_dir, const yk_model *m, yk_store *st
     float *array[MOST_TENSORS];
     size_t n = state_arrays(store, t, array, m->nparams);
     const uint64_t counters[] = {p->step, p->epoch, p->examples, p->period_examples};
+    const uint64_t late[] = {p->late, p->late_examples};
     const double sums[] = {p->period_loss, p->seconds};
     t[n] = (yk_tensor){.name = "counters", .dtype = YK_DTYPE_U64, .rank = 1, .shape = {4}, .data = counters};
     t[n + 1] = (yk_tensor){.name = "sums", .dtype = YK_DTYPE_F64, .rank = 1, .shape = {2}, .data = sums};
     t[n + 2] = (yk_tensor){
         .name = "place", .dtype = YK_DTYPE_U64, .rank = 1, .shape = {p->nplace}, .data = p->place};
+    t[n + 3] = (yk_tensor){.name = "late", .dtype = YK_DTYPE_U64, .rank = 1, .shape = {2}, .data = late};
     const yk_pair meta[] = {{"optimizer", yk_store_rule(store)->name}, {"yoke", YK_VERSION}};
-    return yk_safetensors_write(run_dir, YK__SAVING "/" YK__STATE_FILE, t, n + 3, meta, 2);
+    return yk_safetensors_write(run_dir, YK__SAVING "/" YK__STATE_FILE, t, n + 4, meta, 2);
 }
 
 /* Renames the keys of all arrays of the settled store to those of the data while they are written, and back: in place,
@@ -165,7 +167,8 @@ static yk_status read_model(const yk_safetensors *s, const yk_model *m, float *p
 
 static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
 {
-    const yk_tensor *counters, *sums, *place = yk_safetensors_find(s, "place");
+    const yk_tensor *counters, *sums, *place = yk_safetensors_find(s, "place"),
+                                      *late = yk_safetensors_find(s, "late"); /* NULL in older ones */
     yk_status st = yk_safetensors_need(s, "counters", YK_DTYPE_U64, 1, (uint64_t[]){4}, &counters);
     if (!st)
         st = yk_safetensors_need(s, "sums", YK_DTYPE_F64, 1, (uint64_t[]){2}, &sums);
@@ -184,6 +187,10 @@ static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
                              .period_loss = d[0],
                              .seconds = d[1],
                              .nplace = place->shape[0]};
+    if (late && late->dtype == YK_DTYPE_U64 && late->bytes == 2 * sizeof p->late) {
+        memcpy(&p->late, late->data, sizeof p->late);
+        memcpy(&p->late_examples, (const char *)late->data + sizeof p->late, sizeof p->late_examples);
+    }
     p->place = malloc(place->bytes + 1);
     if (!p->place)
         return yk_fail_memory(place->bytes, "the place in the data");

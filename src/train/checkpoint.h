@@ -24,7 +24,8 @@ typedef struct {
     uint64_t step, epoch, examples;
     double period_loss, seconds; /* loss since the last evaluation; training time so far */
     uint64_t period_examples;
-    uint64_t *place; /* of the feed; owned by whoever filled it in: load allocates */
+    uint64_t late, late_examples; /* --quorum: gradients that were dropped, and their examples */
+    uint64_t *place;              /* of the feed; owned by whoever filled it in: load allocates */
     size_t nplace;
 } yk_progress_state;
 

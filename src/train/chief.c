@@ -91,8 +91,12 @@ static yk_status take(chief *c, bool eval, bool save)
     yk__trainer *t = c->t;
     yk__trainee *me = &t->trainee[0];
     look *l = &c->look;
+    yk_server_state s;
+    yk_server_state_of(t->cluster.server, &s);
     *l = (look){.begun = true, .eval = eval, .save = save && t->result->run_dir};
     l->progress = (yk_progress_state){.step = t->step,
+                                      .late = t->earlier_late + s.late,
+                                      .late_examples = t->late_examples,
                                       .epoch = t->epoch,
                                       .examples = t->earlier_examples + me->examples,
                                       .seconds = t->earlier_seconds + yk_now() - t->began,
@@ -125,14 +129,17 @@ static yk_status conclude(chief *c)
         return yk_fail(l->st, "%s", l->error);
     if (!l->eval)
         return YK_OK;
-    const uint64_t step = t->step, examples = me->examples, period_examples = me->period_examples;
+    const uint64_t step = t->step, examples = me->examples, period_examples = me->period_examples,
+                   late_examples = t->late_examples;
     const double period_loss = me->period_loss;
     t->step = l->progress.step;
+    t->late_examples = l->progress.late_examples;
     me->examples = l->progress.examples - t->earlier_examples;
     me->period_loss = l->progress.period_loss;
     me->period_examples = l->progress.period_examples;
     yk_status st = yk__conclude(t);
     t->step = step;
+    t->late_examples = late_examples;
     me->examples = examples;
     me->period_loss = period_loss;
     me->period_examples = period_examples;
@@ -200,6 +207,24 @@ static yk_status due_freely(chief *c)
     return eval || save ? look_after(c, false) : YK_OK;
 }
 
+/* Not in step an epoch ends when as many examples as it has are used. Of a stream each worker has its share of them. */
+static void count_epochs(chief *c)
+{
+    yk__trainer *t = c->t;
+    const bool quorum = t->config->quorum > 0;
+    yk_server_state s;
+    if (quorum) {
+        yk_server_state_of(t->cluster.server, &s);
+        t->late_examples = t->earlier_late_examples + s.late_examples;
+    }
+    if (c->streams && quorum)
+        t->epoch = yk_server_places_epoch(t->cluster.server);
+    else
+        t->epoch = t->train.examples
+                       ? (t->earlier_examples + t->trainee[0].examples + t->late_examples) / t->train.examples
+                       : 0;
+}
+
 static yk_status updated(void *context, uint64_t steps, uint64_t examples, double loss)
 {
     chief *c = context;
@@ -217,8 +242,12 @@ static yk_status updated(void *context, uint64_t steps, uint64_t examples, doubl
     yk__journal_progress(t, loss / (double)examples);
     if (t->in_step)
         return due_in_step(c, false);
-    t->epoch = t->train.examples ? (t->earlier_examples + me->examples) / t->train.examples : 0;
-    return due_freely(c);
+    const uint64_t epoch = t->epoch;
+    count_epochs(c);
+    if (!yk__is_sync(t))
+        return due_freely(c);
+    yk_status st = due_in_step(c, false);
+    return !st && t->epoch > epoch ? due_in_step(c, true) : st;
 }
 
 static yk_status epoch_over(void *context)
@@ -287,8 +316,12 @@ yk_status yk__serve(yk__trainer *t)
         return st;
     yk_server_state state;
     yk_server_state_of(k->server, &state);
+    if (!t->in_step)
+        count_epochs(&c);
+    if (!t->in_step && !state.stopped && t->step < t->steps) /* no examples are left, of no epoch */
+        t->epoch = t->epochs;
     t->result->interrupted =
-        *t->stop && t->step < t->steps && (t->in_step ? t->epoch < t->epochs : !yk_dealer_over(&k->dealer));
+        *t->stop && state.stopped && !yk__is_done(t, t->step, t->epoch) && t->epoch < t->epochs;
     const bool eval = t->step != t->last_eval, save = t->step != t->last_save;
     if (!(st = take(&c, eval, save))) {
         c.look.st = test_and_save(&c);

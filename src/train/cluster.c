@@ -280,7 +280,8 @@ yk_status yk__cluster_stores(yk__trainer *t, const yk_store_config *whole)
                           .first_silence = 2.0 * k->start_limit,
                           .dealer = k->rank == 0 && k->place_kind == 2 ? &k->dealer : NULL};
     if (c.dealer)
-        yk_dealer_init(&k->dealer, t->train.examples, t->epochs, t->steps, t->batch, t->workers);
+        yk_dealer_init(&k->dealer, t->train.examples, t->epochs, yk__is_sync(t) ? UINT64_MAX : t->steps,
+                       t->batch, t->workers); /* synchronous: a step is more than one batch */
     return yk_server_create(&c, &k->server);
 }
 
@@ -345,7 +346,9 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state
     if (k->rank != 0)
         return YK_OK;
     t->used = p->nplace >= 3 ? p->place[2] : 0;
-    if (t->steps != UINT64_MAX)
+    t->earlier_late = p->late;
+    t->earlier_late_examples = t->late_examples = p->late_examples;
+    if (t->steps != UINT64_MAX && !yk__is_sync(t))
         k->dealer.steps_left = t->steps > p->step ? t->steps - p->step : 0;
     if (k->place_kind == 3) {
         if (p->nplace ==

@@ -145,7 +145,8 @@ static void take_counters(yk__trainer *t)
     yk_server_state s;
     yk_server_state_of(t->cluster.server, &s);
     r->observed = s.staleness;
-    r->late = s.late;
+    r->late = t->earlier_late + s.late;
+    r->late_examples = t->earlier_late_examples + s.late_examples;
     r->lost = s.lost;
     r->joined = s.joined;
     r->returned = s.returned;

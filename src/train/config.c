@@ -90,7 +90,7 @@ const yk_option yk_options[] = {
      "processes 0 to K-1 own the parameters and train nothing; 0: every process has all of them (replicas). "
      "Default: 0 for synchronous training of dense models or with --local-steps, else 1"},
     {"quorum", "M", YK_OPT_INT, AT(quorum), 0, 4096, "Clusters",
-     "sync: a step is over when M workers have sent their gradients; late ones are counted and dropped"},
+     "sync: a step is made of the first M gradients; later ones are counted and dropped"},
     {"local-steps", "H", YK_OPT_INT, AT(local_steps), 0, BIG, "Clusters",
      "each worker trains by itself for H steps, and then parameters are averaged; async: 1/N of what it has "
      "changed is added"},

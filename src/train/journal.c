@@ -67,15 +67,17 @@ yk_status yk__journal_open(yk__trainer *t)
 
 static uint64_t examples_so_far(const yk__trainer *t)
 {
+    if (t->cluster.role != YK__ALONE)
+        return t->earlier_examples + t->trainee[0].examples;
     /* Others count theirs without telling; in step everybody does as much as worker 0, otherwise steps are known. */
     return t->earlier_examples + (yk_store_steps(t->store) - t->result->resumed_from) * t->batch *
                                      (t->in_step ? (uint64_t)t->workers : 1);
 }
 
-/* Whole epochs with the part of the running one. */
+/* Whole epochs with the part of the running one. Examples of late gradients are used, too. */
 static double epochs_done(const yk__trainer *t, uint64_t examples)
 {
-    return t->train.examples ? (double)examples / (double)t->train.examples : 0.0;
+    return t->train.examples ? (double)(examples + t->late_examples) / (double)t->train.examples : 0.0;
 }
 
 /* ", "name": value" with null for what is not a number. */
@@ -100,9 +102,9 @@ static void head(yk__trainer *t, const char *kind, uint64_t step, uint64_t examp
 static double part_done(const yk__trainer *t, uint64_t step, uint64_t examples)
 {
     const double total = t->steps != UINT64_MAX ? (double)t->steps
-                         : t->train.examples    ? (double)t->epochs * (double)t->train.examples
+                         : t->train.examples    ? (double)t->epochs
                                                 : 0.0;
-    return total > 0.0 ? (t->steps != UINT64_MAX ? (double)step : (double)examples) / total : 0.0;
+    return total > 0.0 ? (t->steps != UINT64_MAX ? (double)step : epochs_done(t, examples)) / total : 0.0;
 }
 
 /* At the pace of this process. */

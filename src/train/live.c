@@ -194,7 +194,7 @@ static char *status(yk__observer *o, const yk__history *h, const row *rows, int 
         return NULL;
     put(j, "model", text(c->model));
     put(j, "data", text(c->data));
-    put(j, "mode", text(t->in_step ? "synchronous" : "asynchronous"));
+    put(j, "mode", text(yk__is_sync(t) ? "synchronous" : "asynchronous"));
     put(j, "workers", json_integer(t->workers));
     put(j, "batch", json_integer((json_int_t)t->batch));
     put(j, "optimizer", text(yk_store_rule(t->store)->name));
@@ -294,7 +294,7 @@ static char *metrics(yk__observer *o, const yk__history *h, const row *rows, int
     yk_prom_family(&p, "yoke_info", "gauge", "What is trained.");
     yk_prom_sample(&p,
                    LABELS("version", YK_VERSION, "model", c->model, "data", c->data, "mode",
-                          t->in_step ? "sync" : "async"),
+                          yk__is_sync(t) ? "sync" : "async"),
                    1.0);
     int workers = 0;
     for (int i = 0; i < n; i++)

@@ -242,7 +242,8 @@ static json_t *make(const yk_config *c, const yk_result *r)
     put(o, "servers", json_integer(r->servers));
     put(o, "threads", json_integer(c->threads));
     put(o, "batch", json_integer(c->batch));
-    put(o, "global_batch", r->workers ? json_integer(c->batch * r->workers) : json_null());
+    put(o, "global_batch",
+        r->workers ? json_integer(c->batch * (c->quorum ? c->quorum : r->workers)) : json_null());
     put(o, "seed", json_integer(c->seed));
     put(o, "optimizer", text(c->optimizer ? c->optimizer : "sgd"));
     put(o, "lr", real(r->lr));
@@ -278,6 +279,7 @@ static json_t *make(const yk_config *c, const yk_result *r)
     put(o, "bytes_received", counted ? whole(received) : json_null());
     put(o, "traffic", r->report ? traffic_of(r->traffic) : json_null());
     put(o, "late_gradients", whole(r->late));
+    put(o, "late_examples", whole(r->late_examples));
     put(o, "lost_workers", json_integer(r->lost));
     put(o, "joined_workers", json_integer(r->joined));
     put(o, "examples_dealt_again", whole(r->returned));

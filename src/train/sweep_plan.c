@@ -115,8 +115,8 @@ static yk_status count_workers(const yk_sweep_file *f, yk_sweep_run *r)
     r->workers = c->workers;
     if (is_given(r, "--workers="))
         return YK_OK;
-    if (servers < 0) /* not given: none for dense synchronous training, else one */
-        servers = !r->in_step || is_sparse(c);
+    if (servers < 0) /* not given: as train/cluster.c has it */
+        servers = !r->in_step || c->quorum || (is_sparse(c) && !c->local_steps);
     if (launch > 0)
         r->workers = launch > servers ? launch - servers : 1;
     else if ((text_given(c, "hosts") || text_given(c, "hostfile")) &&
@@ -126,11 +126,16 @@ static yk_status count_workers(const yk_sweep_file *f, yk_sweep_run *r)
     return YK_OK;
 }
 
+double yk_sweep_run_per_step(const yk_sweep_run *r)
+{
+    const int64_t gradients = !r->in_step ? 1 : r->config.quorum ? r->config.quorum : r->workers;
+    return (double)r->config.batch * (double)gradients;
+}
+
 /* So many examples in whole steps, one at least. */
 static int64_t steps_of(const yk_sweep_run *r, int64_t examples)
 {
-    double per_step = (double)r->config.batch * (r->in_step ? (double)r->workers : 1.0);
-    double steps = round((double)examples / per_step);
+    double steps = round((double)examples / yk_sweep_run_per_step(r));
     return steps < 1.0 ? 1 : (int64_t)steps;
 }
 
@@ -354,8 +359,7 @@ char *yk_sweep_plan_text(const yk_sweep_plan *p)
 
 int64_t yk_sweep_run_steps(const yk_sweep_run *r, uint64_t examples)
 {
-    if (r->steps || !examples)
+    if (r->steps || !examples || r->config.quorum)
         return r->steps;
-    double per_step = (double)r->config.batch * (r->in_step ? (double)r->workers : 1.0);
-    return r->epochs * (int64_t)ceil((double)examples / per_step);
+    return r->epochs * (int64_t)ceil((double)examples / yk_sweep_run_per_step(r));
 }

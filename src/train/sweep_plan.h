@@ -9,8 +9,8 @@
  * A point is a combination; its repeats differ in their seeds. All points come once with the first seed, then all with
  * the second: what is there early is a whole picture, and a machine that gets slower on the way does so for all.
  *
- * What is fixed becomes steps: of E examples, a run with batch b and N workers makes E / (N b) steps in lock step, and
- * E / b where workers do not wait, as then a step is one worker's.
+ * What is fixed becomes steps: of E examples, a run with batch b and N workers makes E / (N b) steps in lock step, E / (M b) with
+ * a quorum of M, as that many gradients make a step, and E / b where workers do not wait, as then a step is one worker's.
  *
  * Everything in it is owned by it. Any thread.
  */
@@ -28,7 +28,7 @@ typedef struct {
     size_t point;
     int64_t repeat, workers; /* repeat: from 0; workers: of all processes together */
     int64_t epochs, steps;   /* one of them is 0 */
-    bool in_step;            /* synchronous: a step is one of all workers */
+    bool in_step;            /* synchronous: a step is one of all workers, or of a quorum of them */
 } yk_sweep_run;
 
 typedef struct {
@@ -46,7 +46,10 @@ void yk_sweep_plan_fini(yk_sweep_plan *p);
  * The caller frees it; NULL: out of memory. */
 char *yk_sweep_plan_text(const yk_sweep_plan *p);
 
-/* How many steps it makes on a set of so many examples; 0: not known. */
+/* Examples of a step. */
+double yk_sweep_run_per_step(const yk_sweep_run *r);
+
+/* How many steps it makes on a set of so many examples; 0: not known, as with a quorum: how many gradients are late is not. */
 int64_t yk_sweep_run_steps(const yk_sweep_run *r, uint64_t examples);
 
 /* Whether two configurations say the same, option by option. */

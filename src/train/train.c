@@ -332,7 +332,7 @@ static yk_status set_up(yk__trainer *t)
         t->peak = t->model->ops->peak();
     t->saves_by_time = t->result->run_dir && !t->checkpoint_every;
     uint64_t per_epoch = (t->train.examples + t->batch - 1) / t->batch;
-    if (!t->in_step) { /* steps are counted over all workers; an epoch has that many of them */
+    if (!yk__is_sync(t)) { /* steps are counted over all workers; an epoch has that many of them */
         t->eval_every = t->eval_every ? t->eval_every : per_epoch ? per_epoch : UINT64_MAX / 2;
         t->checkpoint_every = t->checkpoint_every ? t->checkpoint_every : UINT64_MAX / 2;
         t->next_eval = (t->step / t->eval_every + 1) * t->eval_every;
@@ -363,44 +363,6 @@ static void tear_down(yk__trainer *t)
     yk_dataset_fini(&t->test);
     yk_team_free(t->team);
     yk_lock_release(t->lock);
-}
-
-static void introduce(const yk__trainer *t)
-{
-    const yk_config *c = t->config;
-    char mode[64];
-    if (t->result->staleness == 0)
-        snprintf(mode, sizeof mode, "synchronous");
-    else if (t->result->staleness == YK_ASYNC)
-        snprintf(mode, sizeof mode, "asynchronous");
-    else
-        snprintf(mode, sizeof mode, "asynchronous, at most %llu steps apart",
-                 (unsigned long long)t->result->staleness);
-    char examples[48] = "streamed";
-    if (t->train.examples)
-        snprintf(examples, sizeof examples, "%llu examples%s", (unsigned long long)t->train.examples,
-                 t->train.rows || t->cluster.role == YK__SERVER ? "" : ", streamed");
-    yk_note("%s, %llu parameters, on %s: %s, %zu columns, %u classes", c->model,
-            (unsigned long long)t->result->params, c->data, examples, t->train.dim, t->train.classes);
-    yk_note("%d worker%s, %s, batch %llu each (%llu together), %s, learning rate %g", t->workers,
-            t->workers > 1 ? "s" : "", mode, (unsigned long long)t->batch,
-            (unsigned long long)(t->batch * (uint64_t)t->workers), yk_store_rule(t->store)->name,
-            t->result->lr);
-    const yk__cluster *k = &t->cluster;
-    if (k->role == YK__REPLICA)
-        yk_note("%d processes (%s), each with all parameters; %s", k->ranks, yk_comm_library(k->comm),
-                c->local_steps ? "these are averaged every so many --local-steps"
-                : k->memory.at ? "gradients are all-reduced through shared memory"
-                               : "gradients are all-reduced");
-    else if (k->role == YK__SERVER)
-        yk_note("%d processes (%s): %d server%s of the parameters (rank%s 0%s), the others work%s%s",
-                k->ranks, yk_comm_library(k->comm), k->servers, k->servers > 1 ? "s" : "",
-                k->servers > 1 ? "s" : "", k->servers > 1 ? " and following" : "",
-                t->model->sparse ? "; only the keys of a batch travel" : "",
-                c->local_steps ? "; changes are sent every so many --local-steps" : "");
-    if (t->result->best_known)
-        yk_note("the best that any model can reach on this test set: loss %.4f, AUC %.4f",
-                t->result->best.loss, t->result->best.auc);
 }
 
 /* For tests: YK_SLOW_WORKER=INDEX:FACTOR makes one worker slower than the others, INDEX:100ms by so much in each step. */
@@ -472,7 +434,7 @@ yk_status yk_train(const yk_config *c, const yk_train_host *host, yk_result *out
     }
     if (!st) {
         if (t.cluster.rank == 0)
-            introduce(&t);
+            yk__introduce(&t);
         t.began = t.saved_at = yk_now();
         st = yk__observe_start(&t);
         if (!st)

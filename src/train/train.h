@@ -75,10 +75,12 @@ typedef struct {
     int nreports;
     yk_traffic traffic[YK_PURPOSES]; /* of all ranks together */
     double cpu_seconds;              /* the same */
-    uint64_t late, returned; /* gradients that were dropped; examples of lost workers that were dealt again */
-    int lost, joined;        /* workers */
-    yk_comm *comm;           /* to be stopped by whoever called, after the last word; NULL in one process */
-    bool dispensable;        /* the job goes on without this process */
+    uint64_t late,
+        late_examples;  /* gradients that were dropped; their examples, if these were not dealt again */
+    uint64_t returned;  /* examples of lost workers that were dealt again */
+    int lost, joined;   /* workers */
+    yk_comm *comm;      /* to be stopped by whoever called, after the last word; NULL in one process */
+    bool dispensable;   /* the job goes on without this process */
     bool clean, chief;  /* whether MPI can be left in the usual way; whether this process speaks for all */
     uint64_t staleness; /* YK_ASYNC: no bound */
     uint64_t steps, epochs, examples; /* of the whole run, with what was done before a resume */

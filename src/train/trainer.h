@@ -70,7 +70,7 @@ typedef struct yk__trainer {
     double slow_factor, slow_seconds;
     yk__trainee *trainee;
     int workers;
-    bool in_step;
+    bool in_step; /* all make the same steps, with fixed shares of the data: synchronous without a quorum */
     uint64_t batch, steps, epochs, eval_every, checkpoint_every;
     yk_optim_config optim;
     yk_optim_group group[YK__MOST_GROUPS]; /* biases, where they have rates of their own */
@@ -79,6 +79,7 @@ typedef struct yk__trainer {
     double started, began; /* the process; its first step */
     double earlier_seconds;
     uint64_t earlier_examples;
+    uint64_t earlier_late, earlier_late_examples, late_examples; /* late_examples: of the whole run, so far */
     char *done_summary; /* summary.json of a run that was done when it was resumed; else NULL */
 
     /* how workers agree on a meeting */
@@ -126,6 +127,12 @@ static inline uint64_t yk__least(uint64_t a, uint64_t b)
 static inline size_t yk__most_batch(const yk__trainer *t)
 {
     return t->batch > YK__EVAL_BATCH ? (size_t)t->batch : YK__EVAL_BATCH;
+}
+
+/* What users are told: a run with a quorum is synchronous, too. */
+static inline bool yk__is_sync(const yk__trainer *t)
+{
+    return t->result->staleness == 0;
 }
 
 /* The run was done when it was resumed: its files stay as they are. At the end; each rank knows it of itself. */
@@ -183,6 +190,7 @@ yk_status yk__bias_groups(yk__trainer *t);                     /* --bias-lr, --b
 yk_status yk__decay_by_epochs(yk__trainer *t);                 /* --lr-decay-epochs */
 
 /* describe.c */
+void yk__introduce(const yk__trainer *t);
 yk_status yk__describe(yk__trainer *t);
 yk_status yk__profile_take(yk__trainer *t);
 

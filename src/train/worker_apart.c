@@ -41,11 +41,15 @@ static void poll(void *context, float *dense, size_t begin, size_t end)
         a->hook = yk_remote_alive(a->remote);
 }
 
-/* How many steps a round that begins with this one has, at most. */
+/* How many steps a round that begins with this one has, at most. With a quorum one may only guess, before it has begun, with
+ * which step that will be. */
 static uint64_t most_from(const apart *a, uint64_t step)
 {
     const uint64_t h = (uint64_t)a->t->config->local_steps;
-    return a->t->in_step ? yk__least(h, yk__until_due(a->t, step)) : h;
+    if (!yk__is_sync(a->t))
+        return h;
+    const uint64_t most = yk__least(h, yk__until_due(a->t, step));
+    return most || a->t->in_step ? most : 1;
 }
 
 /* One more batch from the feed. What came before it in the same round may have been given to others meanwhile: then *anew. */
@@ -147,6 +151,8 @@ static yk_status steps(apart *a, size_t n, size_t batches, float *values, made *
         out->loss += one.loss;
         yk__observe_traffic(a->t);
     }
+    /* gathered for a step that was not the one after all: no step that is due is passed over */
+    out->steps = yk__least(out->steps, most_from(a, a->news.steps));
     yk_phase_to(a->me->phases, YK_PHASE_APPLY);
     if (!st)
         yk_changes_take(a->copy, NULL, n, NULL, &v);
@@ -220,8 +226,9 @@ static yk_status train_in_step(apart *a)
 static yk_status train_freely(apart *a)
 {
     yk_status st = YK_OK;
+    a->news.steps = a->t->step;
     while (!st && !a->news.stop && !yk_remote_leaves(a->remote)) {
-        if (!a->gathered && ((st = gather(a, 0, true)) || !a->gathered ||
+        if (!a->gathered && ((st = gather(a, a->news.steps, true)) || !a->gathered ||
                              (st = yk_remote_ask_gathered(a->remote)))) /* all examples are used */
             break;
         st = round_of(a);

@@ -1,0 +1,148 @@
+#!/usr/bin/env bats
+# --quorum M: a step is one update of the parameters, made of M gradients. Steps, epochs, evaluations, checkpoints and learning rates
+# count those; gradients that come later are dropped, and counted.
+
+setup() { load cli; load cluster; cluster_setup; }
+teardown() { cluster_teardown; }
+
+digits='synth:digits?examples=507'
+clicks='synth:ctr?features=500&examples=1003'
+
+# Steps of the evaluations in a run's metrics.jsonl, in one line.
+evaluated() { # RUN
+    sed -n 's/.*"kind":"eval","step":\([0-9]*\),.*/\1/p' "$1/metrics.jsonl" | paste -s -d ' '
+}
+
+@test "--steps makes exactly so many; evaluations and checkpoints are at the steps asked for" {
+    for servers in 1 2; do
+        in_time 60 train --model softmax --data "$digits" --batch 10 --launch $((3 + servers)) --servers $servers --mode sync \
+            --quorum 2 --steps 60 --eval-every 20 --checkpoint-every 25 --json --out run
+        expect 0 "3 workers, synchronous with a quorum of 2, batch 10 each (20 together)"
+        equal "steps, mode, batch" "$(said steps) $(said mode) $(said global_batch)" '60 "sync" 20'
+        equal evaluations "$(evaluated run)" "20 40 60"
+        equal checkpoints "$(ls run/checkpoints | paste -s -d ' ')" "step-50 step-60"
+        # every gradient is of a step, or late; the last batch of an epoch is short
+        holds "60 * 20 - 6 * 9 <= $(said examples) <= 60 * 20"
+        equal epochs "$(said epochs)" $((($(said examples) + $(said late_examples)) / 507))
+        grep -qF "{\"kind\":\"eval\",\"step\":60,\"examples\":$(said examples)," run/metrics.jsonl
+        rm -rf run
+    done
+}
+
+@test "--epochs: every example is used or late, once per epoch; an evaluation each; also streamed, of files, with local steps" {
+    seq 300 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm # a stream of unknown length
+    while read -r examples servers how; do
+        in_time 60 train --batch 10 --epochs 3 --launch $((3 + servers)) --servers $servers --quorum 2 $how --quiet --json --out run
+        expect 0
+        equal "examples ($how)" $(($(said examples) + $(said late_examples))) $((3 * examples))
+        equal "epochs ($how)" "$(said epochs)" 3
+        equal "evaluations ($how)" "$(evaluated run | wc -w)" 3
+        equal "last evaluation ($how)" "$(evaluated run | sed 's/.* //')" "$(said steps)"
+        rm -rf run
+    done <<END
+507 1 --model softmax --data $digits
+1003 2 --model logreg --data $clicks
+507 1 --model softmax --data $digits --stream always --local-steps 4
+300 1 --model logreg --data libsvm:a.libsvm --stream always --test none
+END
+}
+
+@test "a slow worker is late, and nobody waits for it; going on counts what was late before" {
+    one="train --model softmax --data $digits --batch 10 --launch 4 --servers 1 --quorum 2 --quiet --json --out run"
+    YK_SLOW_WORKER=0:20ms in_time 60 $one --steps 40
+    expect 0
+    equal steps "$(said steps)" 40
+    [ "$(said late_gradients)" -gt 0 ]
+    in_time 60 $one --resume --steps 0 --epochs 3
+    expect 0
+    equal "examples and epochs" "$(($(said examples) + $(said late_examples))) $(said epochs)" "1521 3"
+}
+
+@test "with local steps, too, evaluations and the end are at the steps asked for" {
+    for what in "softmax --data $digits" "logreg --data $clicks"; do
+        YK_SLOW_WORKER=1:3ms in_time 60 train --model $what --batch 10 --launch 4 --servers 1 --quorum 2 --local-steps 4 \
+            --steps 50 --eval-every 15 --quiet --json --out run
+        expect 0
+        equal steps "$(said steps)" 50
+        equal evaluations "$(evaluated run)" "15 30 45 50"
+        rm -rf run
+    done
+}
+
+@test "learning rates decay by steps; by epochs they cannot" {
+    one="train --model softmax --data $digits --batch 10 --launch 4 --servers 1 --quorum 2 --lr-schedule step --lr-decay 1e-300 --quiet"
+    # 0 from step 10 on
+    in_time 60 $one --lr-decay-every 10 --steps 15 --checkpoint-every 10 --out run
+    expect 0
+    diff -q <(values run/checkpoints/step-10/model.safetensors) <(values run/checkpoints/step-15/model.safetensors)
+    weights run | grep -q '[1-9]'
+    in_time 60 $one --lr-decay-epochs 1 --out none
+    expect 2 "with --quorum the number of steps in an epoch is not known"
+}
+
+@test "a step is made of the same gradients on all servers" {
+    for servers in 1 2; do # with one worker the bits tell
+        in_time 60 train --model logreg --data "$clicks" --batch 10 --launch $((1 + servers)) --servers $servers --quorum 1 \
+            --epochs 2 --quiet --out run-$servers
+        expect 0
+    done
+    same_bits run-1 run-2
+    # with as many as there are workers nothing is ever late
+    in_time 60 train --model softmax --data "$digits" --batch 10 --launch 5 --servers 2 --quorum 3 --epochs 3 --quiet --json --out none
+    expect 0
+    equal "examples, late" "$(said examples) $(said late_gradients)" "1521 0"
+}
+
+@test "a worker that is killed, with two servers: the others go on" {
+    begin train --model softmax --data "$digits" --batch 2 --launch 5 --servers 2 --quorum 2 --epochs 40 --eval-every 100 \
+        --deadline 2 --json --out none
+    until_step 200
+    remember_job
+    signal_rank KILL 3
+    finish 60
+    expect 0 "rank 3"
+    equal "examples and epochs" "$(($(said examples) + $(said late_examples))) $(said epochs)" "20280 40"
+}
+
+@test "the live page says that it is synchronous" {
+    begin train --model softmax --data "$digits" --batch 10 --launch 4 --servers 1 --quorum 2 --steps 1000000 --http 0 --out none
+    until_said "look at it on"
+    remember_job
+    python3 - "$(sed -n 's/.*look at it on //p' err)" <<'END'
+import json, sys, urllib.request
+url = sys.argv[1]
+assert json.loads(urllib.request.urlopen(url + "status.json", timeout=20).read())["mode"] == "synchronous"
+assert 'mode="sync"' in urllib.request.urlopen(url + "metrics", timeout=20).read().decode()
+END
+    kill -INT "$BACKGROUND"
+    finish 20
+    expect 0
+}
+
+@test "a sweep counts the same steps: M gradients make one" {
+    cat >my.ini <<END
+[sweep]
+examples = 1000
+eval-examples = 500
+[train]
+model = softmax
+data = synth:digits?examples=500&test=100
+batch = 10
+launch = 4
+[grid]
+quorum = 0 2
+END
+    try sweep my.ini --dry-run
+    expect 0
+    grep -qx "   1  25 steps         quorum=0" out
+    grep -qx "   2  50 steps         quorum=2" out
+    grep -q ": about 75 steps and 2000 examples together" out
+    try sweep my.ini --dry-run --set epochs=3
+    expect 0
+    grep -qx "   2  3 epochs         quorum=2" out
+    grep -q "not known beforehand" out
+    try sweep my.ini --set quorum=2 --no-report --quiet --out s
+    expect 0
+    equal steps "$(evaluated s/*-*)" "25 50"
+    grep -q '"examples": 1000,' s/*-*/summary.json
+}
