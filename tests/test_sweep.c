@@ -141,7 +141,8 @@ static void examples_become_steps(void **state)
     assert_no_argument(&p.run[0], "--staleness");
     assert_no_argument(&p.run[0], "--seed"); /* one run each: as it comes */
     assert_string_equal(p.run[0].label, "batch=100 mode=sync staleness=- workers=3");
-    assert_true(p.run[0].in_step && !p.run[1].in_step && !p.run[2].in_step && p.run[3].in_step);
+    assert_true(p.run[0].plan.synchronous && !p.run[1].plan.synchronous && !p.run[2].plan.synchronous &&
+                p.run[3].plan.synchronous);
     yk_sweep_plan_fini(&p);
     p = plan_of("[sweep]\nepochs = 3\n" HEAD, false);
     assert_int_equal(p.nruns, 1);
@@ -165,9 +166,9 @@ static void processes_count_as_workers(void **state)
                 "launch, mode, servers, workers = 3 sync - - | 3 sync 1 - | 3 sync - 2 | 3 async - - | "
                 "1 sync - - | - sync - -\n",
                 false);
-    static const int64_t workers[] = {3, 2, 2, 2, 1, 1}, steps[] = {400, 600, 600, 1200, 1200, 1200};
+    static const int64_t workers[] = {3, 2, 3, 2, 1, 1}, steps[] = {400, 600, 400, 1200, 1200, 1200};
     for (size_t i = 0; i < p.nruns; i++) {
-        assert_int_equal(p.run[i].workers, workers[i]);
+        assert_int_equal(p.run[i].plan.workers, workers[i]);
         assert_int_equal(p.run[i].steps, steps[i]);
     }
     assert_string_equal(p.run[5].folder, "launch-none_mode-sync_servers-none_workers-none");
@@ -176,8 +177,8 @@ static void processes_count_as_workers(void **state)
     p = plan_of("[sweep]\nexamples = 12k\n[train]\nmodel = logreg\nlaunch = 3\nbatch = 10\n"
                 "[grid]\ndata = synth:ctr | synth:digits\n",
                 false);
-    assert_int_equal(p.run[0].workers, 2);
-    assert_int_equal(p.run[1].workers, 3);
+    assert_int_equal(p.run[0].plan.workers, 2);
+    assert_int_equal(p.run[1].plan.workers, 3);
     yk_sweep_plan_fini(&p);
     static const char *const hosts[] = {"hosts=a,b:2", "mpi-options=\"--mca a b\""};
     assert_error(plan_with("[sweep]\nexamples = 12k\n" HEAD, false, hosts, 2, &p), YK_EUSAGE,

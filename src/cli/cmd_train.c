@@ -175,12 +175,12 @@ static void print_traffic(const yk_result *r)
     if (!r->report)
         return;
     double sent = 0.0, received = 0.0, rounds = (double)(r->steps - r->resumed_from);
-    if (r->staleness)
-        rounds /= r->workers; /* steps are counted over all workers */
-    for (int i = r->servers; i < r->ranks; i++)
+    if (!r->plan.synchronous)
+        rounds /= r->plan.workers; /* steps are counted over all workers */
+    for (int i = r->plan.servers; i < r->plan.processes; i++)
         for (int p = 0; p < YK_FOR_CONTROL; p++) { /* that is not of the steps */
-            sent += (double)r->report[i].traffic[p].sent / r->workers;
-            received += (double)r->report[i].traffic[p].received / r->workers;
+            sent += (double)r->report[i].traffic[p].sent / r->plan.workers;
+            received += (double)r->report[i].traffic[p].received / r->plan.workers;
         }
     if (rounds > 0.0)
         printf("traffic        %s sent and %s received per worker and step\n",

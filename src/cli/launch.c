@@ -30,6 +30,7 @@ static const double grace = 1.0; /* seconds that mpirun may take to end once its
 
 typedef struct {
     const yk_config *config;
+    yk_plan plan;
     yk_words words;
     char folder[PATH_MAX]; /* job_folder.h; "": not made yet */
     int folder_lock;
@@ -276,7 +277,7 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
         return (outcome){false, yk_cli_exit(yk_fail(YK_ESYSTEM, "cannot start mpirun: %s", strerror(errno))),
                          ""};
     const time_t since = time(NULL);
-    watchdog v = {.pid = pid, .limit = yk_config_start_limit(j->config)};
+    watchdog v = {.pid = pid, .limit = j->plan.start_limit};
     const int status = stand_by(&v, &heard, j->ended);
     const yk_status passed_on = yk_overhear_end(&heard);
     *begun |= heard.begun;
@@ -373,10 +374,11 @@ static yk_status allow_open_files(int64_t processes)
 static yk_status prepare(job *j, int argc, char **argv)
 {
     const yk_config *c = j->config;
-    const bool joinable =
-        yk_job_survives(c) && !c->quorum && !c->join && strcmp(j->out, "none") && yk_comm_is_open_mpi();
     int64_t n;
     yk_status st = yk_job_processes(c, &n);
+    if (!st)
+        yk_plan_describe(c, (int)n, &j->plan);
+    const bool joinable = j->plan.joinable && !c->join && strcmp(j->out, "none") && yk_comm_is_open_mpi();
     if (!st)
         st = allow_open_files(n);
     if (!st)
@@ -396,7 +398,7 @@ static yk_status prepare(job *j, int argc, char **argv)
         snprintf(j->server, sizeof j->server, "file:%s", j->names);
         setenv("YK_JOINABLE", "1", 1);
     }
-    const yk_job_places places = {j->folder, j->out, *j->server ? j->server : NULL};
+    const yk_job_places places = {j->folder, j->out, *j->server ? j->server : NULL, &j->plan};
     return st ? st : yk_job_words(c, argc, argv, &places, &j->words);
 }
 

@@ -47,11 +47,6 @@ void yk_words_fini(yk_words *w)
 
 /* ---- mpirun's own ---- */
 
-bool yk_job_survives(const yk_config *c)
-{
-    return (c->mode && strcmp(c->mode, "async") == 0) || c->staleness > 0 || c->quorum > 0;
-}
-
 /* "a,b:2" is three places on two hosts. */
 static yk_status count_hosts(const char *hosts, int64_t *out)
 {
@@ -117,7 +112,7 @@ static void add_open_mpi(const yk_config *c, const yk_job_places *places, yk_wor
         add(w, places->folder);
     }
     add_transports(c, places, w);
-    if (yk_job_survives(c))
+    if (places->plan->survives_loss)
         add(w, "--enable-recovery");
     else /* a link that is down ends the job within seconds */
         add_all(w, "--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 "

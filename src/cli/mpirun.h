@@ -11,7 +11,7 @@
 #ifndef YK_CLI_MPIRUN_H
 #define YK_CLI_MPIRUN_H
 
-#include "train/config.h"
+#include "train/plan.h"
 
 enum { YK_MOST_WORDS = 512 };
 
@@ -27,6 +27,7 @@ typedef struct {
     const char *out;    /* the run directory */
     const char
         *names; /* the name server's address, or "file:" and the file that has it; NULL: there is none */
+    const yk_plan *plan;
 } yk_job_places;
 
 yk_status yk_job_words(const yk_config *c, int argc, char **argv, const yk_job_places *places, yk_words *out);
@@ -34,8 +35,5 @@ void yk_words_fini(yk_words *w);
 
 /* How many processes; 0: mpirun knows, from a hostfile. */
 yk_status yk_job_processes(const yk_config *c, int64_t *out);
-
-/* Whether the job goes on without a worker that is lost. */
-bool yk_job_survives(const yk_config *c);
 
 #endif

@@ -26,13 +26,12 @@
 
 #include "base/grad.h"
 #include "base/keymap.h"
+#include "base/plan.h"
 #include "base/thread.h"
 #include "base/view.h"
 #include "optim/optim.h"
 #include "watch/phase.h"
 #include <stdatomic.h>
-
-#define YK_ASYNC UINT64_MAX /* the staleness bound that is none */
 
 typedef struct {
     size_t nparams;

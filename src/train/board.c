@@ -53,7 +53,7 @@ static yk_status write_graph(yk__trainer *t, yk_events *e)
         goto free_all;
     }
     const yk_model_shape *s = &t->model->shape;
-    int n = yk_model_describe(t->model, t->batch, line, YK_MAX_LINES), first = 0;
+    int n = yk_model_describe(t->model, t->plan->batch, line, YK_MAX_LINES), first = 0;
     if (n > 0 && strcmp(line[0].text, "input") == 0) /* a network lists it as its first layer */
         first = 1;
     node[0] = (yk_graph_node){.name = "input", .op = "input", .rank = 1, .shape = {s->dim}};

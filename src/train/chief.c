@@ -68,15 +68,15 @@ static void *look_thread(void *context)
 static yk_status place_of(chief *c, yk_progress_state *p)
 {
     const yk__trainer *t = c->t;
-    p->nplace = c->streams   ? 2 + 5 * (size_t)t->workers
-                : t->in_step ? 3
-                             : yk_dealer_place_size(&t->cluster.dealer);
+    p->nplace = c->streams          ? 2 + 5 * (size_t)t->plan->workers
+                : t->plan->lockstep ? 3
+                                    : yk_dealer_place_size(&t->cluster.dealer);
     if (!(p->place = yk_alloc(p->nplace, sizeof *p->place, "the place in the data")))
         return YK_ESYSTEM;
     if (c->streams)
         yk_server_places(t->cluster.server, p->place, (size_t)t->config->shuffle_mb << 20,
-                         t->in_step ? t->epoch : 0);
-    else if (t->in_step)
+                         t->plan->lockstep ? t->epoch : 0);
+    else if (t->plan->lockstep)
         memcpy(p->place,
                (uint64_t[3]){1, t->epoch, c->used < t->train.examples ? c->used : t->train.examples},
                3 * sizeof *p->place);
@@ -211,7 +211,7 @@ static yk_status due_freely(chief *c)
 static void count_epochs(chief *c)
 {
     yk__trainer *t = c->t;
-    const bool quorum = t->config->quorum > 0;
+    const bool quorum = t->plan->quorum > 0;
     yk_server_state s;
     if (quorum) {
         yk_server_state_of(t->cluster.server, &s);
@@ -237,14 +237,14 @@ static yk_status updated(void *context, uint64_t steps, uint64_t examples, doubl
     me->examples += examples;
     me->period_loss += loss;
     me->period_examples += examples;
-    c->used += made * (uint64_t)t->workers * t->batch;
+    c->used += made * (uint64_t)t->plan->workers * t->plan->batch;
     yk_phases_done(me->phases, made, examples);
     yk__journal_progress(t, loss / (double)examples);
-    if (t->in_step)
+    if (t->plan->lockstep)
         return due_in_step(c, false);
     const uint64_t epoch = t->epoch;
     count_epochs(c);
-    if (!yk__is_sync(t))
+    if (!t->plan->synchronous)
         return due_freely(c);
     yk_status st = due_in_step(c, false);
     return !st && t->epoch > epoch ? due_in_step(c, true) : st;
@@ -316,12 +316,13 @@ yk_status yk__serve(yk__trainer *t)
         return st;
     yk_server_state state;
     yk_server_state_of(k->server, &state);
-    if (!t->in_step)
+    if (!t->plan->lockstep)
         count_epochs(&c);
-    if (!t->in_step && !state.stopped && t->step < t->steps) /* no examples are left, of no epoch */
-        t->epoch = t->epochs;
+    if (!t->plan->lockstep && !state.stopped &&
+        t->step < t->plan->steps) /* no examples are left, of no epoch */
+        t->epoch = t->plan->epochs;
     t->result->interrupted =
-        *t->stop && state.stopped && !yk__is_done(t, t->step, t->epoch) && t->epoch < t->epochs;
+        *t->stop && state.stopped && !yk__is_done(t, t->step, t->epoch) && t->epoch < t->plan->epochs;
     const bool eval = t->step != t->last_eval, save = t->step != t->last_save;
     if (!(st = take(&c, eval, save))) {
         c.look.st = test_and_save(&c);

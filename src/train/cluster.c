@@ -26,61 +26,6 @@ static yk_status check_world(const yk__trainer *t)
     return YK_OK;
 }
 
-/* Sparse models and asynchronous training have servers, unless one says otherwise; averaging every so many steps needs none. */
-static yk_status servers_of(yk__trainer *t, int *out)
-{
-    const yk_config *c = t->config;
-    *out = c->servers > 0 ? (int)c->servers : 0;
-    if (c->servers >= 0 || (t->cluster.ranks == 1 && !c->join))
-        return YK_OK;
-    bool sparse = false;
-    if (strcmp(c->model, "logreg") == 0) { /* the only one that may be */
-        yk_source *s;
-        yk_source_options o = {.hash_bits = (unsigned)c->hash_bits, .features = (uint64_t)c->features};
-        yk_status st = yk_source_open(c->data, YK_SPLIT_TRAIN, &o, &s);
-        if (st)
-            return st;
-        sparse = s->kind == YK_ROWS_SPARSE;
-        yk_source_free(s);
-    }
-    *out = (sparse && !c->local_steps) || t->result->staleness != 0 || c->quorum;
-    return YK_OK;
-}
-
-static yk_status check_roles(const yk__trainer *t)
-{
-    const yk_config *c = t->config;
-    const int workers = t->cluster.ranks - t->cluster.servers;
-    if (workers < 1)
-        return yk_fail(YK_EUSAGE, "--servers %d of %d processes leaves no worker; start at least %d",
-                       t->cluster.servers, t->cluster.ranks, t->cluster.servers + 1);
-    if (t->cluster.servers == 0 && t->result->staleness != 0)
-        return yk_fail(YK_EUSAGE,
-                       "--servers 0 is synchronous: every process has all parameters; asynchronous "
-                       "training needs --servers 1 or more");
-    if (t->cluster.servers == 0 && c->quorum)
-        return yk_fail(
-            YK_EUSAGE,
-            "--quorum needs --servers 1 or more: who else could close a step without all of them?");
-    if (c->quorum > workers)
-        return yk_fail(YK_EUSAGE, "--quorum %lld of %d workers", (long long)c->quorum, workers);
-    if (c->quorum && t->result->staleness != 0)
-        return yk_fail(YK_EUSAGE, "--quorum is for --mode sync: asynchronous steps wait for nobody");
-    if (c->local_steps && t->result->staleness != 0 && t->result->staleness < (uint64_t)c->local_steps)
-        return yk_fail(
-            YK_EUSAGE,
-            "--staleness %llu cannot hold with --local-steps %lld: nobody sees those steps before they "
-            "are over; the bound must be %lld or more",
-            (unsigned long long)t->result->staleness, (long long)c->local_steps, (long long)c->local_steps);
-    if (c->workers != 1 && c->workers != workers)
-        return yk_fail(
-            YK_EUSAGE,
-            "--workers %lld, but %d of the %d processes work; under a launcher every working process is one "
-            "worker: leave --workers out, and use --threads for the cores of each",
-            (long long)c->workers, workers, t->cluster.ranks);
-    return YK_OK;
-}
-
 /* One more worker of a job that runs: its ranks are not ours, its servers are found by name. */
 static yk_status join(yk__trainer *t)
 {
@@ -89,15 +34,15 @@ static yk_status join(yk__trainer *t)
     k->rank = 1; /* not the chief */
     k->role = YK__WORKER;
     k->place_kind = 2;
-    t->workers = 1;
-    t->in_step = false;
     yk_log_rank(-1);
-    if (t->result->staleness == 0)
+    yk_status st = yk_plan_make(t->config, 0, &t->result->plan);
+    k->servers = t->plan->servers;
+    if (!st && !t->plan->joinable)
         return yk_fail(YK_EUSAGE,
                        "%s is a synchronous job: one cannot join it, since its steps are those of all its "
                        "workers; --mode async can be joined",
                        t->config->join);
-    return servers_of(t, &k->servers);
+    return st;
 }
 
 static yk_status find_servers(yk__trainer *t)
@@ -118,7 +63,7 @@ static yk_status find_servers(yk__trainer *t)
 void yk__stage(const yk__trainer *t, yk_train_stage stage)
 {
     if (t->cluster.comm && t->cluster.rank == 0 && t->host->stage)
-        t->host->stage(stage, t->workers);
+        t->host->stage(stage, t->plan->workers);
 }
 
 static void alive(void *trainer)
@@ -131,8 +76,7 @@ static yk_status begin_startup(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* when mpirun dies nobody stays behind */
-    k->start_limit = yk_config_start_limit(t->config);
-    const yk_startup_config config = {.limit = k->start_limit,
+    const yk_startup_config config = {.limit = t->plan->start_limit,
                                       .stop = t->stop,
                                       .alive = t->host->stage ? alive : NULL,
                                       .context = t,
@@ -145,7 +89,9 @@ yk_status yk__cluster_start(yk__trainer *t)
     yk__cluster *k = &t->cluster;
     const yk_config *c = t->config;
     k->ranks = 1;
-    k->silence = c->deadline;
+    yk_status st = yk_plan_make(c, 1, &t->result->plan);
+    if (st)
+        return st;
     if (yk_comm_expected() == 0) {
         if (c->servers > 0 || c->quorum || c->local_steps)
             return yk_fail(YK_EUSAGE,
@@ -153,8 +99,7 @@ yk_status yk__cluster_start(yk__trainer *t)
                            "--launch N, --hosts, mpirun or srun");
         return YK_OK;
     }
-    yk_status st = begin_startup(t);
-    if (!st)
+    if (!(st = begin_startup(t)))
         st = yk_comm_start(getenv("YK_JOINABLE") || c->join ? YK_COMM_ACCEPTS : YK_COMM_SINGLE, k->startup,
                            &k->comm);
     if (!k->comm)
@@ -164,17 +109,13 @@ yk_status yk__cluster_start(yk__trainer *t)
     yk_log_rank(k->ranks > 1 ? k->rank : -1);
     if (c->join)
         return st ? st : join(t);
-    if (st || (st = check_world(t)) || (st = servers_of(t, &k->servers)) || (st = check_roles(t)))
+    if (st || (st = check_world(t)) || (st = yk_plan_make(c, k->ranks, &t->result->plan)))
         return st;
     if (k->ranks == 1) /* a world of one needs no messages */
         return YK_OK;
+    k->servers = t->plan->servers;
     k->role = k->servers == 0 ? YK__REPLICA : k->rank < k->servers ? YK__SERVER : YK__WORKER;
-    t->workers = k->ranks - k->servers;
-    t->result->workers = t->workers;
-    t->result->ranks = k->ranks;
-    t->result->servers = k->servers;
-    t->in_step = t->result->staleness == 0 && !c->quorum;
-    st = yk_comm_barrier(k->comm, k->start_limit, "all processes to start");
+    st = yk_comm_barrier(k->comm, t->plan->start_limit, "all processes to start");
     if (!st)
         yk__stage(t, YK_STAGE_BEGUN);
     return st;
@@ -215,9 +156,9 @@ static yk_status share_memory(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
     const size_t bytes = yk_exchange_near_bytes(t->model->nparams);
-    if (k->ranks == 1 || t->model->sparse || t->config->local_steps || bytes > MOST_SHARED)
+    if (k->ranks == 1 || t->model->sparse || t->plan->local_steps || bytes > MOST_SHARED)
         return YK_OK;
-    yk_status st = yk_memory_create(k->comm, bytes, k->start_limit, &k->memory);
+    yk_status st = yk_memory_create(k->comm, bytes, t->plan->start_limit, &k->memory);
     if (!st && k->memory.at)
         yk_exchange_near(k->exchange, k->memory.at);
     return st;
@@ -239,13 +180,12 @@ yk_status yk__cluster_stores(yk__trainer *t, const yk_store_config *whole)
                               .peer = k->server_peer,
                               .servers = k->servers,
                               .sparse = t->model->sparse,
-                              .in_step = t->in_step,
+                              .in_step = t->plan->lockstep,
                               .nparams = t->model->nparams,
                               .bias_key = t->model->sparse ? t->model->bias_key : UINT32_MAX,
-                              .silence = k->silence + 1.0,
-                              .alive = k->silence / 8.0,
-                              .arrays =
-                                  t->config->local_steps ? 1 + yk_optim_rule_of(t->optim.kind)->slots : 0,
+                              .silence = t->plan->server_timeout,
+                              .alive = t->plan->heartbeat_every,
+                              .arrays = t->plan->local_steps ? 1 + yk_optim_rule_of(t->optim.kind)->slots : 0,
                               .phases = t->phases,
                               .leave = k->joined ? t->stop : NULL};
         k->copy = *whole;
@@ -267,21 +207,21 @@ yk_status yk__cluster_stores(yk__trainer *t, const yk_store_config *whole)
         return st;
     yk_server_config c = {.comm = k->comm,
                           .servers = k->servers,
-                          .workers = t->workers,
+                          .workers = t->plan->workers,
                           .sparse = t->model->sparse,
                           .nparams = t->model->nparams,
                           .table = t->store,
-                          .staleness = t->result->staleness,
-                          .quorum = (int)t->config->quorum,
-                          .local_steps = (uint64_t)t->config->local_steps,
-                          .in_step = t->result->staleness == 0,
-                          .silence = t->result->staleness ? k->silence / 2.0
-                                                          : k->silence, /* then it costs less to be wrong */
-                          .first_silence = 2.0 * k->start_limit,
+                          .staleness = t->plan->staleness,
+                          .quorum = t->plan->quorum,
+                          .local_steps = t->plan->local_steps,
+                          .in_step = t->plan->synchronous,
+                          .silence = t->plan->worker_timeout,
+                          .first_silence = t->plan->first_step_timeout,
                           .dealer = k->rank == 0 && k->place_kind == 2 ? &k->dealer : NULL};
     if (c.dealer)
-        yk_dealer_init(&k->dealer, t->train.examples, t->epochs, yk__is_sync(t) ? UINT64_MAX : t->steps,
-                       t->batch, t->workers); /* synchronous: a step is more than one batch */
+        yk_dealer_init(&k->dealer, t->train.examples, t->plan->epochs,
+                       t->plan->synchronous ? UINT64_MAX : t->plan->steps, t->plan->batch,
+                       t->plan->workers); /* synchronous: a step is more than one batch */
     return yk_server_create(&c, &k->server);
 }
 
@@ -300,7 +240,7 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state
         return YK_OK;
     progress all = {store != NULL,      p->step,   p->epoch,       p->examples,
                     p->period_examples, p->nplace, p->period_loss, p->seconds};
-    yk_status st = yk_comm_share(k->comm, &all, sizeof all, k->start_limit, "the checkpoint");
+    yk_status st = yk_comm_share(k->comm, &all, sizeof all, t->plan->start_limit, "the checkpoint");
     if (st)
         return st;
     if (k->rank != 0)
@@ -313,17 +253,17 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state
                                  .nplace = all.nplace};
     if (k->rank != 0 && all.nplace && !(p->place = calloc(all.nplace, sizeof *p->place)))
         return yk_fail_memory(all.nplace * sizeof *p->place, "the place in the data");
-    if (all.nplace && (st = yk_comm_share(k->comm, p->place, all.nplace * sizeof *p->place, k->start_limit,
-                                          "the checkpoint")))
+    if (all.nplace && (st = yk_comm_share(k->comm, p->place, all.nplace * sizeof *p->place,
+                                          t->plan->start_limit, "the checkpoint")))
         return st;
     if (k->role == YK__REPLICA && all.found) {
         const yk_store_state s = yk_store_raw(t->store);
         const size_t bytes = t->model->nparams * sizeof(float);
-        st = yk_comm_share(k->comm, s.live.w, bytes, k->start_limit, "the checkpoint");
+        st = yk_comm_share(k->comm, s.live.w, bytes, t->plan->start_limit, "the checkpoint");
         for (int i = 0; !st && i < yk_store_rule(t->store)->slots; i++)
-            st = yk_comm_share(k->comm, s.live.s[i], bytes, k->start_limit, "the checkpoint");
+            st = yk_comm_share(k->comm, s.live.s[i], bytes, t->plan->start_limit, "the checkpoint");
         if (!st && s.touched)
-            st = yk_comm_share(k->comm, s.touched, bytes, k->start_limit, "the checkpoint");
+            st = yk_comm_share(k->comm, s.touched, bytes, t->plan->start_limit, "the checkpoint");
         if (!st)
             yk_store_restore(t->store, all.step);
     }
@@ -341,18 +281,20 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state
         t->trainee[0].period_examples = p->period_examples;
     }
     if (k->role != YK__SERVER)
-        return t->in_step || k->place_kind == 3 ? yk_feed_place_restore(t->feed, p->place, p->nplace, p->step)
-                                                : YK_OK;
+        return t->plan->lockstep || k->place_kind == 3
+                   ? yk_feed_place_restore(t->feed, p->place, p->nplace, p->step)
+                   : YK_OK;
     if (k->rank != 0)
         return YK_OK;
     t->used = p->nplace >= 3 ? p->place[2] : 0;
     t->earlier_late = p->late;
     t->earlier_late_examples = t->late_examples = p->late_examples;
-    if (t->steps != UINT64_MAX && !yk__is_sync(t))
-        k->dealer.steps_left = t->steps > p->step ? t->steps - p->step : 0;
+    if (t->plan->steps != UINT64_MAX && !t->plan->synchronous)
+        k->dealer.steps_left = t->plan->steps > p->step ? t->plan->steps - p->step : 0;
     if (k->place_kind == 3) {
         if (p->nplace ==
-            2 + 5 * (size_t)t->workers) /* else they begin the epoch anew, but for blocks that were used up */
+            2 + 5 * (size_t)t->plan
+                        ->workers) /* else they begin the epoch anew, but for blocks that were used up */
             yk_server_places_set(k->server, p->place + 2);
         return YK_OK;
     }
@@ -409,6 +351,5 @@ void yk__cluster_free(yk__trainer *t)
     t->result->comm = k->comm;
     t->result->clean = !k->lost_somebody && !k->no_farewell;
     t->result->chief = k->rank == 0;
-    t->result->dispensable =
-        k->role == YK__WORKER && !k->joined && (t->result->staleness || t->config->quorum);
+    t->result->dispensable = k->role == YK__WORKER && !k->joined && t->plan->survives_loss;
 }

@@ -28,12 +28,10 @@ typedef enum { YK__ALONE, YK__REPLICA, YK__SERVER, YK__WORKER } yk__role;
 typedef struct {
     yk_comm *comm;       /* NULL: one process */
     yk_startup *startup; /* until training begins; NULL: one process */
-    double start_limit;  /* seconds of silence before that */
     yk__role role;
     int rank, ranks, servers;
     bool joined; /* it came later, and is alone in its own world */
     int *server_peer;
-    double silence; /* --deadline */
     yk_exchange *exchange;
     yk_memory memory; /* replicas on one machine: what they exchange */
     yk_remote *remote;

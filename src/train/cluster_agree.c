@@ -104,7 +104,7 @@ yk_status yk__cluster_agree(yk__trainer *t)
         mine.parameters = yk__parameter_hash(t);
     if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the comparison of processes")))
         return YK_ESYSTEM;
-    st = yk_comm_gather(k->comm, &mine, sizeof mine, all, k->start_limit, "all processes to be ready");
+    st = yk_comm_gather(k->comm, &mine, sizeof mine, all, t->plan->start_limit, "all processes to be ready");
     for (int i = 1; !st && k->rank == 0 && i < k->ranks; i++) {
         const identity *other = &all[i], *worker = &all[k->servers];
         const char *what = other->program != mine.program   ? "is another program (another version, or build)"
@@ -120,7 +120,7 @@ yk_status yk__cluster_agree(yk__trainer *t)
     uint64_t data = all && !st ? all[k->servers].data : 0;
     yk_free(all);
     if (!st)
-        st = yk_comm_share(k->comm, &data, sizeof data, k->start_limit, "all processes to be ready");
+        st = yk_comm_share(k->comm, &data, sizeof data, t->plan->start_limit, "all processes to be ready");
     if (!st && k->role == YK__SERVER && k->place_kind == 2 && getenv("YK_JOINABLE")) {
         st = yk_server_open(k->server, identity_hash(t, data));
         k->no_farewell = true; /* a thread waits in MPI for others: there is no way out of it but to end */

@@ -15,18 +15,18 @@ static yk_status gather_rows(void *trainer, yk_rows *rows)
         return st;
     yk_startup_enter(k->startup, YK_STARTUP_WAITING, "");
     yk_rows_init(&all, rows->kind, rows->dim);
-    for (int w = 0; !st && w < t->workers; w++) {
+    for (int w = 0; !st && w < t->plan->workers; w++) {
         const int root = k->servers + w;
         uint64_t size = bytes;
         char *part = mine;
         yk_rows from;
-        if ((st = yk_comm_spread(k->comm, root, k->servers, t->workers, &size, sizeof size, k->start_limit,
-                                 "its part of the data")))
+        if ((st = yk_comm_spread(k->comm, root, k->servers, t->plan->workers, &size, sizeof size,
+                                 t->plan->start_limit, "its part of the data")))
             break;
         if (k->rank != root && !(part = malloc(size)))
             st = yk_fail_memory(size, "another process's part of the data");
         if (!st)
-            st = yk_comm_spread(k->comm, root, k->servers, t->workers, part, size, k->start_limit,
+            st = yk_comm_spread(k->comm, root, k->servers, t->plan->workers, part, size, t->plan->start_limit,
                                 "its part of the data");
         if (!st && !(st = yk_rows_unpack(part, size, &from)) && from.n) {
             if (all.kind != YK_ROWS_SPARSE && !all.dim)
@@ -53,7 +53,7 @@ void yk__cluster_party(yk__trainer *t)
     const bool trains = !k->joined && (k->role == YK__REPLICA || k->role == YK__WORKER);
     const yk_dataset_party party = {.here = yk_comm_local_size(k->comm),
                                     .part = trains ? k->rank - k->servers : 0,
-                                    .parts = trains ? t->workers : 1,
+                                    .parts = trains ? t->plan->workers : 1,
                                     .gather = gather_rows,
                                     .context = t};
     yk_dataset_with(&party);
@@ -80,7 +80,8 @@ yk_status yk__cluster_shape(yk__trainer *t)
                    : YK_OK;
     if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the shape of the data")))
         return YK_ESYSTEM;
-    yk_status st = yk_comm_gather(k->comm, &mine, sizeof mine, all, k->start_limit, "the data to be loaded");
+    yk_status st =
+        yk_comm_gather(k->comm, &mine, sizeof mine, all, t->plan->start_limit, "the data to be loaded");
     for (int i = 0; !st && k->rank == 0 && i < k->ranks; i++) {
         most.dim = all[i].dim > most.dim ? all[i].dim : most.dim;
         most.examples = all[i].examples > most.examples ? all[i].examples : most.examples;
@@ -93,7 +94,7 @@ yk_status yk__cluster_shape(yk__trainer *t)
     }
     yk_free(all);
     if (!st)
-        st = yk_comm_share(k->comm, &most, sizeof most, k->start_limit, "the data to be loaded");
+        st = yk_comm_share(k->comm, &most, sizeof most, t->plan->start_limit, "the data to be loaded");
     if (st)
         return st;
     if (t->train.kind == YK_ROWS_SPARSE)
@@ -101,6 +102,6 @@ yk_status yk__cluster_shape(yk__trainer *t)
     t->train.examples = most.examples;
     t->train.classes = (uint32_t)most.classes;
     t->test.classes = (uint32_t)most.classes;
-    k->place_kind = most.streams ? 3 : t->in_step ? 1 : 2;
+    k->place_kind = most.streams ? 3 : t->plan->lockstep ? 1 : 2;
     return YK_OK;
 }

@@ -17,21 +17,20 @@ static yk_evidence evidence_of(const yk__trainer *t, const yk_witness *w, int n,
     double seconds = 0.0;
     for (int i = 0; i < n; i++)
         seconds = fmax(seconds, w[i].look.seconds);
-    return (yk_evidence){.in_step = t->result->staleness == 0,
-                         .network = t->model->ops->profile != NULL,
-                         .streamed = t->cluster.role == YK__SERVER
-                                         ? t->cluster.place_kind == 3 /* it reads nothing */
-                                         : t->train.rows == NULL,
-                         .workers = t->workers,
-                         .ranks = t->cluster.ranks,
-                         .threads = (int)t->config->threads,
-                         .batch = t->batch,
-                         .seconds = seconds,
-                         .round_trips = (t->cluster.role == YK__REPLICA ? 2.0 : 1.0) /
-                                        fmax(1.0, (double)t->config->local_steps),
-                         .witness = w,
-                         .nwitnesses = n,
-                         .usage = u};
+    return (yk_evidence){
+        .in_step = t->plan->staleness == 0,
+        .network = t->model->ops->profile != NULL,
+        .streamed = t->cluster.role == YK__SERVER ? t->cluster.place_kind == 3 /* it reads nothing */
+                                                  : t->train.rows == NULL,
+        .workers = t->plan->workers,
+        .ranks = t->cluster.ranks,
+        .threads = (int)t->config->threads,
+        .batch = t->plan->batch,
+        .seconds = seconds,
+        .round_trips = (t->cluster.role == YK__REPLICA ? 2.0 : 1.0) / fmax(1.0, (double)t->plan->local_steps),
+        .witness = w,
+        .nwitnesses = n,
+        .usage = u};
 }
 
 /* What all of our processes on the host of process i use together; the rest of that host is others'. Of one that was not there

@@ -345,19 +345,6 @@ static yk_status one_of(const char *option, const char *value, const char *const
     return value ? yk_fail(YK_EUSAGE, "--%s %s is not known; choose one of: %s", option, value, list) : YK_OK;
 }
 
-uint64_t yk_config_staleness(const yk_config *c)
-{
-    if (c->staleness >= 0)
-        return (uint64_t)c->staleness;
-    return c->mode && strcmp(c->mode, "async") == 0 ? YK_ASYNC : 0;
-}
-
-double yk_config_start_limit(const yk_config *c)
-{
-    const char *text = getenv("YK_START_LIMIT"); /* for tests */
-    return text ? atof(text) : fmax(60.0, 8.0 * c->deadline);
-}
-
 yk_status yk_config_check(const yk_config *c)
 {
     static const char *const modes[] = {"sync", "async", NULL},

@@ -80,12 +80,6 @@ const yk_option *yk_option_find(const char *name); /* NULL: there is none */
 yk_status yk_config_load_run(yk_config *c, const char *path, bool *there_out, char **ignored_out);
 
 yk_status yk_config_check(const yk_config *c);
-uint64_t
-yk_config_staleness(const yk_config *c); /* as mode and bound say; YK_ASYNC (dist/store.h): no bound */
-
-/* Seconds after which a job that has not begun to train and shows no sign of life is ended: max(60, 8 x --deadline). */
-double yk_config_start_limit(const yk_config *c);
-
 /* As an ini file that yk_config_load() reads back; how to run it again is in a comment on top, and what was given on the
  * command line only is in comments, too. */
 yk_status yk_config_save(const yk_config *c, const char *dir, const char *name);

@@ -9,37 +9,36 @@ void yk__introduce(const yk__trainer *t)
 {
     const yk_config *c = t->config;
     char mode[64];
-    const uint64_t together = t->batch * (uint64_t)(c->quorum ? c->quorum : t->workers);
-    if (c->quorum)
-        snprintf(mode, sizeof mode, "synchronous with a quorum of %lld", (long long)c->quorum);
-    else if (yk__is_sync(t))
+    if (t->plan->quorum)
+        snprintf(mode, sizeof mode, "synchronous with a quorum of %d", t->plan->quorum);
+    else if (t->plan->synchronous)
         snprintf(mode, sizeof mode, "synchronous");
-    else if (t->result->staleness == YK_ASYNC)
+    else if (t->plan->staleness == YK_ASYNC)
         snprintf(mode, sizeof mode, "asynchronous");
     else
         snprintf(mode, sizeof mode, "asynchronous, at most %llu steps apart",
-                 (unsigned long long)t->result->staleness);
+                 (unsigned long long)t->plan->staleness);
     char examples[48] = "streamed";
     if (t->train.examples)
         snprintf(examples, sizeof examples, "%llu examples%s", (unsigned long long)t->train.examples,
                  t->train.rows || t->cluster.role == YK__SERVER ? "" : ", streamed");
     yk_note("%s, %llu parameters, on %s: %s, %zu columns, %u classes", c->model,
             (unsigned long long)t->result->params, c->data, examples, t->train.dim, t->train.classes);
-    yk_note("%d worker%s, %s, batch %llu each (%llu together), %s, learning rate %g", t->workers,
-            t->workers > 1 ? "s" : "", mode, (unsigned long long)t->batch, (unsigned long long)together,
-            yk_store_rule(t->store)->name, t->result->lr);
+    yk_note("%d worker%s, %s, batch %llu each (%llu together), %s, learning rate %g", t->plan->workers,
+            t->plan->workers > 1 ? "s" : "", mode, (unsigned long long)t->plan->batch,
+            (unsigned long long)t->plan->global_batch, yk_store_rule(t->store)->name, t->result->lr);
     const yk__cluster *k = &t->cluster;
     if (k->role == YK__REPLICA)
         yk_note("%d processes (%s), each with all parameters; %s", k->ranks, yk_comm_library(k->comm),
-                c->local_steps ? "these are averaged every so many --local-steps"
-                : k->memory.at ? "gradients are all-reduced through shared memory"
-                               : "gradients are all-reduced");
+                t->plan->local_steps ? "these are averaged every so many --local-steps"
+                : k->memory.at       ? "gradients are all-reduced through shared memory"
+                                     : "gradients are all-reduced");
     else if (k->role == YK__SERVER)
         yk_note("%d processes (%s): %d server%s of the parameters (rank%s 0%s), the others work%s%s",
                 k->ranks, yk_comm_library(k->comm), k->servers, k->servers > 1 ? "s" : "",
                 k->servers > 1 ? "s" : "", k->servers > 1 ? " and following" : "",
                 t->model->sparse ? "; only the keys of a batch travel" : "",
-                c->local_steps ? "; changes are sent every so many --local-steps" : "");
+                t->plan->local_steps ? "; changes are sent every so many --local-steps" : "");
     if (t->result->best_known)
         yk_note("the best that any model can reach on this test set: loss %.4f, AUC %.4f",
                 t->result->best.loss, t->result->best.auc);
@@ -60,8 +59,8 @@ yk_status yk__describe(yk__trainer *t)
         d->activation_bytes += d->line[i].bytes;
     }
     d->optimizer = rule->name;
-    d->batch = t->batch;
-    d->workers = t->workers;
+    d->batch = t->plan->batch;
+    d->workers = t->plan->workers;
     d->examples = t->train.examples;
     d->weight_bytes = t->model->nparams * sizeof(float);
     d->gradient_bytes = t->model->sparse ? 0 : d->weight_bytes;

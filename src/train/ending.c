@@ -35,7 +35,7 @@ static void summarise(yk__trainer *t)
     r->steps = t->step;
     r->epochs = t->epoch;
     r->examples = t->earlier_examples;
-    for (int i = 0; i < t->workers; i++)
+    for (int i = 0; i < t->plan->workers; i++)
         r->examples += t->trainee[i].examples;
     r->trained_here = r->examples - t->earlier_examples;
     r->bad_records = t->train.source->bad;
@@ -111,8 +111,8 @@ static bool has_the_last_word(const yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
     const yk_status st = t->result->status;
-    const bool goes_on = k->role == YK__WORKER && (t->result->staleness || t->config->quorum) &&
-                         (st == YK_ELOST || st == YK_ESTOP);
+    const bool goes_on =
+        k->role == YK__WORKER && t->plan->survives_loss && (st == YK_ELOST || st == YK_ESTOP);
     if (st == YK_EINTERRUPTED) /* nothing was trained */
         return false;
     return k->rank == 0 ? t->is_run : t->shared_dir && !k->joined && !goes_on;
@@ -123,7 +123,7 @@ static uint64_t steps_so_far(const yk__trainer *t)
 {
     const yk__role role = t->cluster.role;
     const uint64_t stored = t->store && role != YK__SERVER ? yk_store_steps(t->store) : 0;
-    const uint64_t own = role == YK__WORKER && t->in_step ? t->step + t->self.look.steps : t->step;
+    const uint64_t own = role == YK__WORKER && t->plan->lockstep ? t->step + t->self.look.steps : t->step;
     return stored > own ? stored : own;
 }
 
@@ -186,12 +186,10 @@ void yk_summary_of_lost(const yk_config *c, const yk_lost *lost)
                    .error = (char *)lost->error, /* it is only read */
                    .run_dir = (char *)lost->run_dir,
                    .secondhand = true,
-                   .workers = lost->workers,
-                   .ranks = lost->ranks,
-                   .servers = lost->ranks > lost->workers && lost->workers ? lost->ranks - lost->workers : 0,
-                   .staleness = yk_config_staleness(c),
                    .lr = c->lr >= 0.0 ? c->lr : (double)NAN,
                    .train_loss = (double)NAN};
+    yk_plan_describe(c, lost->ranks, &r.plan);
+    r.plan.workers = lost->workers; /* 0: not known */
     read_progress(lost->run_dir, &r);
     yk_result_save_first(c, &r, lost->run_dir);
 }

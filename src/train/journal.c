@@ -39,7 +39,7 @@ static yk_status find_evaluation(yk__trainer *t)
     if (!t->journal->evaluated)
         return YK_OK;
     t->result->train_loss = yk__line_number(line, "train_loss");
-    for (int i = 0; i < t->workers; i++) {
+    for (int i = 0; i < t->plan->workers; i++) {
         t->trainee[i].period_loss = 0.0;
         t->trainee[i].period_examples = 0;
     }
@@ -70,8 +70,8 @@ static uint64_t examples_so_far(const yk__trainer *t)
     if (t->cluster.role != YK__ALONE)
         return t->earlier_examples + t->trainee[0].examples;
     /* Others count theirs without telling; in step everybody does as much as worker 0, otherwise steps are known. */
-    return t->earlier_examples + (yk_store_steps(t->store) - t->result->resumed_from) * t->batch *
-                                     (t->in_step ? (uint64_t)t->workers : 1);
+    return t->earlier_examples + (yk_store_steps(t->store) - t->result->resumed_from) * t->plan->batch *
+                                     (t->plan->lockstep ? (uint64_t)t->plan->workers : 1);
 }
 
 /* Whole epochs with the part of the running one. Examples of late gradients are used, too. */
@@ -101,10 +101,11 @@ static void head(yk__trainer *t, const char *kind, uint64_t step, uint64_t examp
 /* What part of the run is done, 0: not known. */
 static double part_done(const yk__trainer *t, uint64_t step, uint64_t examples)
 {
-    const double total = t->steps != UINT64_MAX ? (double)t->steps
-                         : t->train.examples    ? (double)t->epochs
-                                                : 0.0;
-    return total > 0.0 ? (t->steps != UINT64_MAX ? (double)step : epochs_done(t, examples)) / total : 0.0;
+    const double total = t->plan->steps != UINT64_MAX ? (double)t->plan->steps
+                         : t->train.examples          ? (double)t->plan->epochs
+                                                      : 0.0;
+    return total > 0.0 ? (t->plan->steps != UINT64_MAX ? (double)step : epochs_done(t, examples)) / total
+                       : 0.0;
 }
 
 /* At the pace of this process. */
@@ -238,7 +239,7 @@ yk_status yk__journal_eval(yk__trainer *t, double train_loss)
     yk__journal *j = t->journal;
     const yk_score *s = &t->result->test;
     uint64_t examples = t->earlier_examples;
-    for (int i = 0; i < t->workers; i++)
+    for (int i = 0; i < t->plan->workers; i++)
         examples += t->trainee[i].examples;
     char trained[48] = "";
     if (isfinite(train_loss))

@@ -194,9 +194,9 @@ static char *status(yk__observer *o, const yk__history *h, const row *rows, int 
         return NULL;
     put(j, "model", text(c->model));
     put(j, "data", text(c->data));
-    put(j, "mode", text(yk__is_sync(t) ? "synchronous" : "asynchronous"));
-    put(j, "workers", json_integer(t->workers));
-    put(j, "batch", json_integer((json_int_t)t->batch));
+    put(j, "mode", text(t->plan->synchronous ? "synchronous" : "asynchronous"));
+    put(j, "workers", json_integer(t->plan->workers));
+    put(j, "batch", json_integer((json_int_t)t->plan->batch));
     put(j, "optimizer", text(yk_store_rule(t->store)->name));
     put(j, "host", text(h->usage.host[0] ? h->usage.host : "this machine"));
     put(j, "cores", json_integer(yk_cores()));
@@ -204,10 +204,12 @@ static char *status(yk__observer *o, const yk__history *h, const row *rows, int 
     put(j, "seconds", real(t->earlier_seconds + yk_now() - t->began));
     put(j, "seconds_left", real(left_by(&o->seconds_left)));
     put(j, "step", json_integer((json_int_t)atomic_load_explicit(&o->step, memory_order_relaxed)));
-    put(j, "steps_asked", t->steps != UINT64_MAX ? json_integer((json_int_t)t->steps) : json_null());
+    put(j, "steps_asked",
+        t->plan->steps != UINT64_MAX ? json_integer((json_int_t)t->plan->steps) : json_null());
     put(j, "examples", json_integer((json_int_t)atomic_load_explicit(&o->examples, memory_order_relaxed)));
     put(j, "epoch", real(left_by(&o->epoch)));
-    put(j, "epochs_asked", t->epochs != UINT64_MAX ? json_integer((json_int_t)t->epochs) : json_null());
+    put(j, "epochs_asked",
+        t->plan->epochs != UINT64_MAX ? json_integer((json_int_t)t->plan->epochs) : json_null());
     put(j, "loss", real(left_by(&o->loss)));
     put(j, "test_loss", real(left_by(&o->test_loss)));
     put(j, "test_accuracy", real(left_by(&o->accuracy)));
@@ -294,7 +296,7 @@ static char *metrics(yk__observer *o, const yk__history *h, const row *rows, int
     yk_prom_family(&p, "yoke_info", "gauge", "What is trained.");
     yk_prom_sample(&p,
                    LABELS("version", YK_VERSION, "model", c->model, "data", c->data, "mode",
-                          yk__is_sync(t) ? "sync" : "async"),
+                          t->plan->synchronous ? "sync" : "async"),
                    1.0);
     int workers = 0;
     for (int i = 0; i < n; i++)

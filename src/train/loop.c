@@ -87,17 +87,17 @@ yk_status yk__conclude(yk__trainer *t)
 {
     double loss = 0.0;
     uint64_t examples = 0;
-    yk_tally *tallies = yk_alloc((size_t)t->workers, sizeof *tallies, "an evaluation");
+    yk_tally *tallies = yk_alloc((size_t)t->plan->workers, sizeof *tallies, "an evaluation");
     if (!tallies)
         return YK_ESYSTEM;
-    for (int i = 0; i < t->workers; i++) {
+    for (int i = 0; i < t->plan->workers; i++) {
         tallies[i] = t->trainee[i].tally;
         loss += t->trainee[i].period_loss;
         examples += t->trainee[i].period_examples;
         t->trainee[i].period_loss = 0.0;
         t->trainee[i].period_examples = 0;
     }
-    yk_status st = t->tested ? yk_score_make(tallies, t->workers, &t->result->test) : YK_OK;
+    yk_status st = t->tested ? yk_score_make(tallies, t->plan->workers, &t->result->test) : YK_OK;
     yk_free(tallies);
     if (st)
         return st;
@@ -135,7 +135,7 @@ static yk_status save(yk__trainer *t)
                            .examples = t->earlier_examples,
                            .seconds = t->earlier_seconds + yk_now() - t->began,
                            .nplace = yk_feed_place_size(t->feed)};
-    for (int i = 0; i < t->workers; i++) {
+    for (int i = 0; i < t->plan->workers; i++) {
         p.examples += t->trainee[i].examples;
         p.period_loss += t->trainee[i].period_loss;
         p.period_examples += t->trainee[i].period_examples;
@@ -163,7 +163,7 @@ static yk_status meet(yk__trainer *t, int me)
     yk_phase_to(p, for_what); /* with the waiting for those who need longer for their share of it */
     yk_view table = yk_store_table(t->store);
     if (!st && t->do_eval && t->tested)
-        st = yk__evaluate(t, me, me, t->workers, &table);
+        st = yk__evaluate(t, me, me, t->plan->workers, &table);
     if (!st)
         st = yk_team_meet(t->team, me);
     if (!st && me == 0) {
@@ -295,7 +295,7 @@ bool yk__due_in_step(yk__trainer *t, int me, uint64_t done, bool epoch_over, boo
 /* Steps that may be made before anything is due. */
 uint64_t yk__until_due(const yk__trainer *t, uint64_t done)
 {
-    uint64_t left = t->steps - done;
+    uint64_t left = t->plan->steps - done;
     if (t->eval_every)
         left = yk__least(left, t->eval_every - done % t->eval_every);
     if (t->checkpoint_every)
@@ -305,7 +305,7 @@ uint64_t yk__until_due(const yk__trainer *t, uint64_t done)
 
 bool yk__is_done(const yk__trainer *t, uint64_t step, uint64_t epoch)
 {
-    return step >= t->steps || (t->in_step && epoch >= t->epochs);
+    return step >= t->plan->steps || (t->plan->lockstep && epoch >= t->plan->epochs);
 }
 
 static yk_status train_in_step(yk__trainer *t, int me)
@@ -379,14 +379,14 @@ static yk_status meet_freely(yk__trainer *t, int me)
     if (st)
         return st;
     if (me == 0) {
-        bool all_done = atomic_load(&t->finished) == t->workers;
+        bool all_done = atomic_load(&t->finished) == t->plan->workers;
         uint64_t examples = t->earlier_examples;
-        for (int i = 0; i < t->workers; i++)
+        for (int i = 0; i < t->plan->workers; i++)
             examples += t->trainee[i].examples;
         t->step = yk_store_steps(t->store);
         t->epoch = t->train.examples ? examples / t->train.examples : 0;
         if (all_done && !yk__is_done(t, t->step, t->epoch)) /* no examples are left, of no epoch */
-            t->epoch = t->epochs;
+            t->epoch = t->plan->epochs;
         t->end = all_done || *t->stop;
         t->result->interrupted = t->end && !all_done;
         t->do_eval = (t->end || t->step >= t->next_eval) && t->step != t->last_eval;
@@ -433,7 +433,7 @@ static yk_status train_freely(yk__trainer *t, int me)
         if (batch.n == 0) {
             yk_store_finish(t->store, me);
             w->finished = true;
-            if (atomic_fetch_add(&t->finished, 1) + 1 == t->workers)
+            if (atomic_fetch_add(&t->finished, 1) + 1 == t->plan->workers)
                 atomic_store(&t->meeting, true);
             continue;
         }
@@ -442,7 +442,8 @@ static yk_status train_freely(yk__trainer *t, int me)
             return st;
         done += many ? result.examples : 1;
         if (me == 0 && done > next_look) {
-            next_look = done + 256 / t->batch; /* reading all workers' counters costs a cache miss each */
+            next_look =
+                done + 256 / t->plan->batch; /* reading all workers' counters costs a cache miss each */
             look(t);
             yk__journal_progress(t, result.loss / (double)result.examples);
         }
@@ -452,8 +453,8 @@ static yk_status train_freely(yk__trainer *t, int me)
 yk_status yk__train_worker(void *trainer, int me)
 {
     yk__trainer *t = trainer;
-    yk_phases_begin(t->trainee[me].phases, t->in_step ? t->workers : 1);
-    yk_status st = t->in_step ? train_in_step(t, me) : train_freely(t, me);
+    yk_phases_begin(t->trainee[me].phases, t->plan->lockstep ? t->plan->workers : 1);
+    yk_status st = t->plan->lockstep ? train_in_step(t, me) : train_freely(t, me);
     yk_phases_end(t->trainee[me].phases);
     return st;
 }

@@ -198,7 +198,7 @@ static yk_status start_trace(yk__observer *o)
     if (!t->config->trace)
         return YK_OK;
     yk_status st = yk_trace_create(t->cluster.rank, role_of(t), &o->trace);
-    size_t room = TRACE_EVENTS / (size_t)t->workers;
+    size_t room = TRACE_EVENTS / (size_t)t->plan->workers;
     room = room > MOST_OF_A_TRACK ? MOST_OF_A_TRACK : room < LEAST_OF_A_TRACK ? LEAST_OF_A_TRACK : room;
     for (int i = 0; !st && i < t->here; i++) {
         char name[32];

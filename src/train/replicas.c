@@ -38,7 +38,7 @@ typedef struct {
 /* How long to wait for the others: much longer than any round took; at first nobody knows. */
 static double patience(const replica *r)
 {
-    const double silence = r->t->cluster.silence, usual = PATIENCE * r->longest;
+    const double silence = r->t->plan->heartbeat_timeout, usual = PATIENCE * r->longest;
     if (r->rounds < 2)
         return FIRST_SECONDS;
     return usual > silence ? usual : silence;
@@ -365,7 +365,7 @@ static yk_status train(replica *r)
 {
     yk__trainer *t = r->t;
     yk__trainee *me = &t->trainee[0];
-    const uint64_t apart = (uint64_t)t->config->local_steps;
+    const uint64_t apart = t->plan->local_steps;
     uint64_t seen = t->earlier_examples;
     if (yk__is_done(t, t->step, t->epoch)) { /* resumed at its end: there is nothing left but to test it */
         yk__due_in_step(t, 0, t->step, true, true, false);
@@ -412,7 +412,7 @@ static yk_status train(replica *r)
 yk_status yk__train_replica(yk__trainer *t)
 {
     replica r = {.t = t, .ended = yk_now()};
-    yk_status st = t->config->local_steps ? begin_apart(&r) : YK_OK;
+    yk_status st = t->plan->local_steps ? begin_apart(&r) : YK_OK;
     if (!st)
         st = train(&r);
     end_apart(&r);

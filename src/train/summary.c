@@ -235,15 +235,15 @@ static json_t *make(const yk_config *c, const yk_result *r)
     put(o, "exit_code", json_integer(r->exit_code ? r->exit_code : yk_status_exit(r->status)));
     put(o, "model", text(c->model));
     put(o, "data", text(c->data));
-    put(o, "mode", text(r->staleness == 0 ? "sync" : "async"));
-    put(o, "staleness", r->staleness == YK_ASYNC ? json_null() : json_integer((json_int_t)r->staleness));
-    put(o, "workers", r->workers ? json_integer(r->workers) : json_null());
-    put(o, "ranks", json_integer(r->ranks ? r->ranks : 1));
-    put(o, "servers", json_integer(r->servers));
-    put(o, "threads", json_integer(c->threads));
-    put(o, "batch", json_integer(c->batch));
-    put(o, "global_batch",
-        r->workers ? json_integer(c->batch * (c->quorum ? c->quorum : r->workers)) : json_null());
+    put(o, "mode", text(r->plan.synchronous ? "sync" : "async"));
+    put(o, "staleness",
+        r->plan.staleness == YK_ASYNC ? json_null() : json_integer((json_int_t)r->plan.staleness));
+    put(o, "workers", r->plan.workers ? json_integer(r->plan.workers) : json_null());
+    put(o, "ranks", json_integer(r->plan.processes ? r->plan.processes : 1));
+    put(o, "servers", json_integer(r->plan.servers));
+    put(o, "threads", json_integer(r->plan.threads));
+    put(o, "batch", json_integer((json_int_t)r->plan.batch));
+    put(o, "global_batch", r->plan.workers ? json_integer((json_int_t)r->plan.global_batch) : json_null());
     put(o, "seed", json_integer(c->seed));
     put(o, "optimizer", text(c->optimizer ? c->optimizer : "sgd"));
     put(o, "lr", real(r->lr));
@@ -274,7 +274,7 @@ static json_t *make(const yk_config *c, const yk_result *r)
         sent += r->traffic[p].sent;
         received += r->traffic[p].received;
     }
-    const bool counted = r->ranks <= 1 || r->report;
+    const bool counted = r->plan.processes <= 1 || r->report;
     put(o, "bytes_sent", counted ? whole(sent) : json_null());
     put(o, "bytes_received", counted ? whole(received) : json_null());
     put(o, "traffic", r->report ? traffic_of(r->traffic) : json_null());

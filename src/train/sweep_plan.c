@@ -24,19 +24,6 @@ static const void *field_of(const yk_config *c, const char *name, yk_option_kind
     return NULL;
 }
 
-/* `fallback`: there is no such option in this program. */
-static int64_t number_in(const yk_config *c, const char *name, int64_t fallback)
-{
-    const int64_t *field = field_of(c, name, YK_OPT_INT);
-    return field ? *field : fallback;
-}
-
-static bool text_given(const yk_config *c, const char *name)
-{
-    char *const *field = field_of(c, name, YK_OPT_TEXT);
-    return field && *field;
-}
-
 bool yk_sweep_same_config(const yk_config *a, const yk_config *b)
 {
     for (const yk_option *o = yk_options; o->name; o++) {
@@ -87,18 +74,6 @@ static yk_status add_number(yk_sweep_run *r, size_t *n, const char *name, int64_
     return add_argument(r, n, name, text);
 }
 
-/* As far as a name tells: images are dense, and so is what networks and softmax are trained on as a rule. */
-static bool is_sparse(const yk_config *c)
-{
-    static const char *const dense[] = {"idx:", "cifar10:", "images:", "synth:digits", "synth:images"};
-    if (!c->model || strcmp(c->model, "logreg") || !c->data)
-        return false;
-    for (size_t i = 0; i < sizeof dense / sizeof *dense; i++)
-        if (strncmp(c->data, dense[i], strlen(dense[i])) == 0)
-            return false;
-    return true;
-}
-
 static bool is_given(const yk_sweep_run *r, const char *beginning)
 {
     for (char **a = r->argument; *a; a++)
@@ -107,20 +82,15 @@ static bool is_given(const yk_sweep_run *r, const char *beginning)
     return false;
 }
 
-/* Processes of a launcher: those that are not servers work. --workers, where it is given, says it itself. */
-static yk_status count_workers(const yk_sweep_file *f, yk_sweep_run *r)
+/* As yoke train will make it. How many processes hosts have is not known here: --workers may say how many of them work. */
+static yk_status plan_run(const yk_sweep_file *f, yk_sweep_run *r)
 {
     const yk_config *c = &r->config;
-    int64_t launch = number_in(c, "launch", 0), servers = number_in(c, "servers", 0);
-    r->workers = c->workers;
-    if (is_given(r, "--workers="))
-        return YK_OK;
-    if (servers < 0) /* not given: as train/cluster.c has it */
-        servers = !r->in_step || c->quorum || (is_sparse(c) && !c->local_steps);
-    if (launch > 0)
-        r->workers = launch > servers ? launch - servers : 1;
-    else if ((text_given(c, "hosts") || text_given(c, "hostfile")) &&
-             (f->fixed == YK_SWEEP_EXAMPLES || f->eval_examples))
+    const bool elsewhere = (c->hosts || c->hostfile) && !c->launch, given = is_given(r, "--workers=");
+    yk_plan_describe(c, c->launch ? (int)c->launch : elsewhere ? 0 : 1, &r->plan);
+    if (elsewhere && given)
+        yk_plan_describe(c, (int)c->workers + r->plan.servers, &r->plan);
+    else if (elsewhere && (f->fixed == YK_SWEEP_EXAMPLES || f->eval_examples))
         return yk_fail(YK_EUSAGE,
                        "how many examples a step has is not known from hosts: give launch or workers too");
     return YK_OK;
@@ -128,8 +98,7 @@ static yk_status count_workers(const yk_sweep_file *f, yk_sweep_run *r)
 
 double yk_sweep_run_per_step(const yk_sweep_run *r)
 {
-    const int64_t gradients = !r->in_step ? 1 : r->config.quorum ? r->config.quorum : r->workers;
-    return (double)r->config.batch * (double)gradients;
+    return (double)r->plan.batch * (double)r->plan.gradients_per_step;
 }
 
 /* So many examples in whole steps, one at least. */
@@ -142,8 +111,7 @@ static int64_t steps_of(const yk_sweep_run *r, int64_t examples)
 static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
 {
     const yk_config *c = &r->config;
-    r->in_step = c->staleness >= 0 ? c->staleness == 0 : !c->mode || strcmp(c->mode, "async");
-    yk_status st = count_workers(f, r);
+    yk_status st = plan_run(f, r);
     if (st)
         return st;
     if (f->fixed == YK_SWEEP_EXAMPLES)

@@ -17,6 +17,7 @@
 #ifndef YK_TRAIN_SWEEP_PLAN_H
 #define YK_TRAIN_SWEEP_PLAN_H
 
+#include "train/plan.h"
 #include "train/sweep_file.h"
 
 typedef struct {
@@ -26,9 +27,9 @@ typedef struct {
     const char **shown; /* [nshown] values of the options that vary; "-": left out. Borrowed from the file */
     yk_config config;   /* what the arguments say */
     size_t point;
-    int64_t repeat, workers; /* repeat: from 0; workers: of all processes together */
-    int64_t epochs, steps;   /* one of them is 0 */
-    bool in_step;            /* synchronous: a step is one of all workers, or of a quorum of them */
+    int64_t repeat;        /* from 0 */
+    int64_t epochs, steps; /* one of them is 0 */
+    yk_plan plan;          /* as yoke train will make it */
 } yk_sweep_run;
 
 typedef struct {

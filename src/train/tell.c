@@ -180,7 +180,7 @@ static void publish(const yk__trainer *t, yk__teller *teller)
 void yk__tell_blame(const yk__trainer *t, int peer, yk_phases_look *look)
 {
     const yk__teller *teller = find(t->observer, peer);
-    if (!teller || !t->cluster.server || t->result->staleness)
+    if (!teller || !t->cluster.server || t->plan->staleness)
         return;
     look->meetings = look->steps;
     look->last = teller->came_last < look->steps ? teller->came_last : look->steps;

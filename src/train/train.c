@@ -104,7 +104,8 @@ static yk_status columns_of(const yk__trainer *t, size_t *out)
 static yk_status order_keys(yk__trainer *t)
 {
     const bool alone =
-        t->in_step || t->workers == 1; /* no copies: then renaming a stream costs more than it brings */
+        t->plan->lockstep ||
+        t->plan->workers == 1; /* no copies: then renaming a stream costs more than it brings */
     if (!t->model->sparse || t->model->nparams < RENAME_FROM || (alone && !t->train.rows) ||
         t->cluster.role != YK__ALONE)
         return YK_OK;
@@ -263,7 +264,7 @@ static yk_status set_up(yk__trainer *t)
     for (int i = 0; i < t->model->ntensors; i++)
         t->result->params += t->model->tensor[i].size; /* without padding */
 
-    t->here = t->cluster.role == YK__ALONE ? t->workers : 1;
+    t->here = t->cluster.role == YK__ALONE ? t->plan->workers : 1;
     if (!(t->phases = yk_alloc((size_t)t->here, sizeof *t->phases, "measuring")))
         return YK_ESYSTEM;
     const float inputs = net.standardize ? 1.0f : mean_square(&t->train);
@@ -274,20 +275,20 @@ static yk_status set_up(yk__trainer *t)
         .group = t->group,
         .ngroups = t->ngroups,
         .team = t->team,
-        .workers = t->workers,
-        .staleness = t->result->staleness,
-        .batch = t->batch,
+        .workers = t->plan->workers,
+        .staleness = t->plan->staleness,
+        .batch = t->plan->batch,
         .keymap = t->names,
         .mean_square = t->model->ops->init ? 0.0f : inputs, /* a network's step is long: no copies */
         .norm = t->names ? t->keymap.norm : inputs * (float)shape.dim,
         .phases = t->phases,
         .interrupted = &t->meeting};
-    yk_feed_plan plan = {.workers = t->workers,
-                         .batch = t->batch,
+    yk_feed_plan plan = {.workers = t->plan->workers,
+                         .batch = t->plan->batch,
                          .seed = (uint64_t)c->seed,
-                         .epochs = t->epochs,
-                         .steps = t->steps,
-                         .in_step = t->in_step,
+                         .epochs = t->plan->epochs,
+                         .steps = t->plan->steps,
+                         .in_step = t->plan->lockstep,
                          .window_bytes = (size_t)c->shuffle_mb << 20,
                          .keymap = t->names,
                          .phases = t->phases};
@@ -296,7 +297,7 @@ static yk_status set_up(yk__trainer *t)
         store.staleness = 0;
         store.mean_square = 0.0f;
         plan.first = t->cluster.rank - t->cluster.servers;
-        if (t->cluster.role == YK__WORKER && !t->in_step) {
+        if (t->cluster.role == YK__WORKER && !t->plan->lockstep) {
             plan.deal = yk__deal;
             plan.deal_context = t;
             plan.steps = UINT64_MAX;
@@ -309,7 +310,7 @@ static yk_status set_up(yk__trainer *t)
         (t->cluster.rank == 0 && (st = make_run_dir(t))) ||
         (trains && (st = yk_feed_create(&t->train, &plan, &t->feed))))
         return st;
-    t->trainee = yk_alloc((size_t)t->workers, sizeof *t->trainee, "the workers");
+    t->trainee = yk_alloc((size_t)t->plan->workers, sizeof *t->trainee, "the workers");
     if (!t->trainee)
         return YK_ESYSTEM;
     for (int i = 0; !st && i < t->here; i++) {
@@ -331,8 +332,8 @@ static yk_status set_up(yk__trainer *t)
     if (c->profile && t->model->ops->peak)
         t->peak = t->model->ops->peak();
     t->saves_by_time = t->result->run_dir && !t->checkpoint_every;
-    uint64_t per_epoch = (t->train.examples + t->batch - 1) / t->batch;
-    if (!yk__is_sync(t)) { /* steps are counted over all workers; an epoch has that many of them */
+    uint64_t per_epoch = (t->train.examples + t->plan->batch - 1) / t->plan->batch;
+    if (!t->plan->synchronous) { /* steps are counted over all workers; an epoch has that many of them */
         t->eval_every = t->eval_every ? t->eval_every : per_epoch ? per_epoch : UINT64_MAX / 2;
         t->checkpoint_every = t->checkpoint_every ? t->checkpoint_every : UINT64_MAX / 2;
         t->next_eval = (t->step / t->eval_every + 1) * t->eval_every;
@@ -347,7 +348,7 @@ static void tear_down(yk__trainer *t)
     yk_free(t->phases);
     free(t->shared_dir);
     free(t->done_summary);
-    for (int i = 0; t->trainee && i < t->workers; i++) {
+    for (int i = 0; t->trainee && i < t->plan->workers; i++) {
         if (t->trainee[i].work)
             yk_work_free(t->model, t->trainee[i].work);
         yk_tally_fini(&t->trainee[i].tally);
@@ -395,7 +396,7 @@ static yk_status run(yk__trainer *t)
 {
     if (t->cluster.role == YK__ALONE)
         return yk_team_run(t->team, yk__train_worker, t);
-    yk_phases_begin(t->phases, t->cluster.role == YK__REPLICA ? t->workers : 1);
+    yk_phases_begin(t->phases, t->cluster.role == YK__REPLICA ? t->plan->workers : 1);
     yk_status st = run_alone(t);
     yk_phases_end(t->phases);
     return st;
@@ -403,29 +404,22 @@ static yk_status run(yk__trainer *t)
 
 yk_status yk_train(const yk_config *c, const yk_train_host *host, yk_result *out)
 {
-    *out = (yk_result){
-        .workers = (int)c->workers, .staleness = yk_config_staleness(c), .train_loss = (double)NAN};
+    *out = (yk_result){.train_loss = (double)NAN};
     yk__trainer t = {.config = c,
+                     .plan = &out->plan,
                      .host = host,
                      .stop = host->stop,
                      .result = out,
-                     .workers = (int)c->workers,
-                     .batch = (uint64_t)c->batch,
-                     .steps = c->steps ? (uint64_t)c->steps : UINT64_MAX,
-                     .epochs = c->epochs  ? (uint64_t)c->epochs
-                               : c->steps ? UINT64_MAX
-                                          : 1,
                      .eval_every = (uint64_t)c->eval_every,
                      .checkpoint_every = (uint64_t)c->checkpoint_every,
                      .started = host->started,
                      .lowest_loss = HUGE_VAL};
     slow_down(&t);
-    t.in_step = out->staleness == 0;
     yk_status st = yk_config_check(c);
     if (!st)
         st = yk__cluster_start(&t);
     if (!st)
-        st = yk_team_create(t.cluster.role == YK__ALONE ? t.workers : 1, &t.team);
+        st = yk_team_create(t.cluster.role == YK__ALONE ? t.plan->workers : 1, &t.team);
     if (!st)
         st = set_up(&t);
     if (!st && c->dry_run) {

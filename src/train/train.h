@@ -11,6 +11,7 @@
 #include "dist/store.h"
 #include "model/model.h"
 #include "train/config.h"
+#include "train/plan.h"
 #include "train/score.h"
 #include "watch/verdict.h"
 #include <signal.h>
@@ -70,19 +71,18 @@ typedef struct {
 } yk_rank_report;
 
 typedef struct {
-    int workers, ranks, servers; /* ranks: 0 in one process */
-    yk_rank_report *report;      /* [nreports], or NULL: the ranks, then those who joined */
+    yk_plan plan;
+    yk_rank_report *report; /* [nreports], or NULL: the ranks, then those who joined */
     int nreports;
     yk_traffic traffic[YK_PURPOSES]; /* of all ranks together */
     double cpu_seconds;              /* the same */
     uint64_t late,
-        late_examples;  /* gradients that were dropped; their examples, if these were not dealt again */
-    uint64_t returned;  /* examples of lost workers that were dealt again */
-    int lost, joined;   /* workers */
-    yk_comm *comm;      /* to be stopped by whoever called, after the last word; NULL in one process */
-    bool dispensable;   /* the job goes on without this process */
-    bool clean, chief;  /* whether MPI can be left in the usual way; whether this process speaks for all */
-    uint64_t staleness; /* YK_ASYNC: no bound */
+        late_examples; /* gradients that were dropped; their examples, if these were not dealt again */
+    uint64_t returned; /* examples of lost workers that were dealt again */
+    int lost, joined;  /* workers */
+    yk_comm *comm;     /* to be stopped by whoever called, after the last word; NULL in one process */
+    bool dispensable;  /* the job goes on without this process */
+    bool clean, chief; /* whether MPI can be left in the usual way; whether this process speaks for all */
     uint64_t steps, epochs, examples; /* of the whole run, with what was done before a resume */
     uint64_t trained_here;            /* examples, by this process */
     uint64_t resumed_from;            /* step */

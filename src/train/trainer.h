@@ -40,6 +40,7 @@ typedef struct {
 
 typedef struct yk__trainer {
     const yk_config *config;
+    const yk_plan *plan; /* the result's */
     const yk_train_host *host;
     const volatile sig_atomic_t *stop; /* the host's */
     yk_result *result;
@@ -69,9 +70,7 @@ typedef struct yk__trainer {
     int slow_worker; /* YK_SLOW_WORKER, for tests: this one takes slow_factor times as long, and sleeps; -1: none does */
     double slow_factor, slow_seconds;
     yk__trainee *trainee;
-    int workers;
-    bool in_step; /* all make the same steps, with fixed shares of the data: synchronous without a quorum */
-    uint64_t batch, steps, epochs, eval_every, checkpoint_every;
+    uint64_t eval_every, checkpoint_every;
     yk_optim_config optim;
     yk_optim_group group[YK__MOST_GROUPS]; /* biases, where they have rates of their own */
     size_t ngroups;
@@ -126,13 +125,7 @@ static inline uint64_t yk__least(uint64_t a, uint64_t b)
 /* Images or rows that a worker's memory has room for at a time. */
 static inline size_t yk__most_batch(const yk__trainer *t)
 {
-    return t->batch > YK__EVAL_BATCH ? (size_t)t->batch : YK__EVAL_BATCH;
-}
-
-/* What users are told: a run with a quorum is synchronous, too. */
-static inline bool yk__is_sync(const yk__trainer *t)
-{
-    return t->result->staleness == 0;
+    return t->plan->batch > YK__EVAL_BATCH ? (size_t)t->plan->batch : YK__EVAL_BATCH;
 }
 
 /* The run was done when it was resumed: its files stay as they are. At the end; each rank knows it of itself. */

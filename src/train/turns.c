@@ -31,7 +31,7 @@ yk_status yk__turns_begin(yk__trainer *t)
         return YK_OK;
     if (sscanf(text, "%lf:%n", &seconds, &path) < 1 || !path || !(seconds > 0.0))
         return yk_fail(YK_EUSAGE, "YK_WATCH_TURNS=%s: must be SECONDS:FILE, as in 0.5:turns.txt", text);
-    if (t->cluster.role != YK__ALONE || t->workers > 1 || !t->in_step)
+    if (t->cluster.role != YK__ALONE || t->plan->workers > 1 || !t->plan->lockstep)
         return yk_fail(YK_EUSAGE, "YK_WATCH_TURNS is for one worker in one process");
     if (!(t->turns = calloc(1, sizeof *t->turns)))
         return yk_fail_memory(sizeof *t->turns, "turns");

@@ -154,7 +154,7 @@ static yk_status train_freely(worker *w)
 {
     const bool sparse = w->t->model->sparse;
     const int depth =
-        w->t->config->quorum ? 1 : 2; /* what was asked for before the last round would come too late */
+        w->t->plan->quorum ? 1 : 2; /* what was asked for before the last round would come too late */
     int under_way = 0;
     yk_status st = YK_OK;
     while (!st && !w->news.stop && !yk_remote_leaves(w->t->cluster.remote)) {
@@ -198,10 +198,10 @@ yk_status yk__train_remote(yk__trainer *t)
     yk_model_on_ready(t->model, w.me->work, poll, &w);
     if (yk__is_done(t, t->step, t->epoch)) /* resumed at its end: the chief knows it as well */
         st = YK_OK;
-    else if (t->config->local_steps)
+    else if (t->plan->local_steps)
         st = yk__train_apart(t, w.number);
     else
-        st = t->in_step ? train_in_step(&w) : train_freely(&w);
+        st = t->plan->lockstep ? train_in_step(&w) : train_freely(&w);
     if (!st)
         st = yk_remote_bye(t->cluster.remote);
     if (!st && t->cluster.joined)

@@ -45,11 +45,11 @@ static void poll(void *context, float *dense, size_t begin, size_t end)
  * which step that will be. */
 static uint64_t most_from(const apart *a, uint64_t step)
 {
-    const uint64_t h = (uint64_t)a->t->config->local_steps;
-    if (!yk__is_sync(a->t))
+    const uint64_t h = (uint64_t)a->t->plan->local_steps;
+    if (!a->t->plan->synchronous)
         return h;
     const uint64_t most = yk__least(h, yk__until_due(a->t, step));
-    return most || a->t->in_step ? most : 1;
+    return most || a->t->plan->lockstep ? most : 1;
 }
 
 /* One more batch from the feed. What came before it in the same round may have been given to others meanwhile: then *anew. */
@@ -246,7 +246,7 @@ yk_status yk__train_apart(yk__trainer *t, int number)
     yk_status st = t->model->sparse ? YK_OK : make_room(&a, t->model->nparams);
     yk_model_on_ready(t->model, a.me->work, poll, &a);
     if (!st)
-        st = t->in_step ? train_in_step(&a) : train_freely(&a);
+        st = t->plan->lockstep ? train_in_step(&a) : train_freely(&a);
     yk_store_free(a.copy);
     return st;
 }

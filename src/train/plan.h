@@ -1,0 +1,21 @@
+/* From options to a plan (base/plan.h).
+ *
+ *     yk_plan plan;
+ *     st = yk_plan_make(&config, processes, &plan);       // YK_EUSAGE: what does not go together, in words
+ *
+ * The launcher, sweeps and every process of a job make it with the same function, so that they agree.
+ */
+#ifndef YK_TRAIN_PLAN_H
+#define YK_TRAIN_PLAN_H
+
+#include "base/plan.h"
+#include "base/status.h"
+#include "train/config.h"
+
+/* `processes`: of the job; 0: not known, as of a job that is being joined; then there is one worker, this one. */
+yk_status yk_plan_make(const yk_config *c, int processes, yk_plan *out);
+
+/* The same without the checks: for a job that is to be described although it could not run. */
+void yk_plan_describe(const yk_config *c, int processes, yk_plan *out);
+
+#endif

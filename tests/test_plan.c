@@ -1,0 +1,110 @@
+/* Options to a plan: what is synchronous, who does what, how long to wait, and what does not go together. */
+#include "train/plan.h"
+
+#include "scratch.h"
+
+static yk_status plan_of(const char *options, int processes, yk_plan *out)
+{
+    yk_config c;
+    char copy[512], *save = NULL;
+    yk_config_init(&c);
+    snprintf(copy, sizeof copy, "%s", options);
+    for (char *word = strtok_r(copy, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+        char *equals = strchr(word, '=');
+        *equals = '\0';
+        assert_int_equal(yk_config_set(&c, word, equals + 1), YK_OK);
+    }
+    yk_status st = yk_plan_make(&c, processes, out);
+    yk_config_fini(&c);
+    return st;
+}
+
+#define DENSE  "model=softmax data=synth:digits "
+#define SPARSE "model=logreg data=synth:ctr?features=100&examples=100 "
+
+static void modes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options;
+        uint64_t staleness;
+        bool synchronous, lockstep, survives, joinable;
+        uint64_t per_step;
+    } want[] = {
+        {DENSE, 0, true, true, false, false, 3},
+        {DENSE "staleness=0 mode=async", 0, true, true, false, false, 3},
+        {DENSE "mode=async", YK_ASYNC, false, false, true, true, 1},
+        {DENSE "staleness=4", 4, false, false, true, true, 1},
+        {DENSE "quorum=2", 0, true, false, true, false, 2},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        yk_plan p;
+        const int servers = want[i].lockstep ? 0 : 1;
+        assert_int_equal(plan_of(want[i].options, 3 + servers, &p), YK_OK);
+        assert_true(p.staleness == want[i].staleness && p.synchronous == want[i].synchronous);
+        assert_true(p.lockstep == want[i].lockstep && p.survives_loss == want[i].survives);
+        assert_true(p.joinable == want[i].joinable);
+        assert_int_equal(p.gradients_per_step, want[i].per_step);
+        assert_int_equal(p.workers, 3);
+        assert_int_equal(p.servers, servers);
+    }
+}
+
+static void placement(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options;
+        int processes, servers, workers;
+        yk_placement placement;
+    } want[] = {
+        {DENSE "workers=3", 1, 0, 3, YK_PLACEMENT_LOCAL},
+        {DENSE, 4, 0, 4, YK_PLACEMENT_REPLICAS},
+        {DENSE "servers=2", 4, 2, 2, YK_PLACEMENT_SERVERS},
+        {SPARSE, 4, 1, 3, YK_PLACEMENT_SERVERS},
+        {SPARSE "servers=0", 4, 0, 4, YK_PLACEMENT_REPLICAS},
+        {SPARSE "local-steps=5", 4, 0, 4, YK_PLACEMENT_REPLICAS},
+        {DENSE "local-steps=5 mode=async", 4, 1, 3, YK_PLACEMENT_SERVERS},
+        {SPARSE "mode=async", 0, 1, 1, YK_PLACEMENT_SERVERS}, /* joining */
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        yk_plan p;
+        assert_int_equal(plan_of(want[i].options, want[i].processes, &p), YK_OK);
+        assert_int_equal(p.servers, want[i].servers);
+        assert_int_equal(p.workers, want[i].workers);
+        assert_int_equal(p.placement, want[i].placement);
+        assert_int_equal(p.global_batch, 64 * (uint64_t)want[i].workers);
+    }
+}
+
+static void timeouts(void **state)
+{
+    (void)state;
+    yk_plan p;
+    assert_int_equal(plan_of(DENSE "deadline=20 mode=async", 3, &p), YK_OK);
+    assert_true(p.heartbeat_timeout == 20.0 && p.worker_timeout == 10.0 && p.server_timeout == 21.0);
+    assert_true(p.start_limit == 160.0 && p.first_step_timeout == 320.0 && p.heartbeat_every == 2.5);
+    assert_int_equal(plan_of(DENSE "deadline=2", 3, &p), YK_OK);
+    assert_true(p.worker_timeout == 2.0 && p.start_limit == 60.0);
+}
+
+static void contradictions(void **state)
+{
+    (void)state;
+    yk_plan p;
+    assert_error(plan_of(DENSE "servers=3", 3, &p), YK_EUSAGE, "leaves no worker; start at least 4");
+    assert_error(plan_of(DENSE "servers=0 mode=async", 3, &p), YK_EUSAGE, "needs --servers 1 or more");
+    assert_error(plan_of(DENSE "servers=0 quorum=2", 3, &p), YK_EUSAGE, "--quorum needs --servers 1");
+    assert_error(plan_of(DENSE "quorum=3", 3, &p), YK_EUSAGE, "--quorum 3 of 2 workers");
+    assert_error(plan_of(DENSE "quorum=2 mode=async", 3, &p), YK_EUSAGE, "is for --mode sync");
+    assert_error(plan_of(DENSE "local-steps=5 staleness=4", 3, &p), YK_EUSAGE, "must be 5 or more");
+    assert_error(plan_of(DENSE "workers=2", 3, &p), YK_EUSAGE, "--workers 2, but 3 of the 3");
+    assert_int_equal(plan_of(DENSE "workers=3", 3, &p), YK_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(modes), cmocka_unit_test(placement),
+                                       cmocka_unit_test(timeouts), cmocka_unit_test(contradictions)};
+    return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
+}
