@@ -133,11 +133,49 @@ static void flatten_back(const yk__layer *l, const yk__run *r)
         each_row(l, r, true, keep_row);
 }
 
-const yk__layer_ops yk__relu_ops = {"relu", "relu", parse_relu, same_shape, NULL, forward, backward, NULL};
-const yk__layer_ops yk__tanh_ops = {"tanh", "tanh", parse_tanh, same_shape, NULL, forward, backward, NULL};
-const yk__layer_ops yk__sigmoid_ops = {"sigmoid", "sigmoid", parse_sigmoid, same_shape,
-                                       NULL,      forward,   backward,      NULL};
-const yk__layer_ops yk__dropout_ops = {"dropout", "dropout [RATE]", parse_dropout, same_shape, NULL,
-                                       drop,      drop_back,        NULL};
-const yk__layer_ops yk__flatten_ops = {"flatten", "flatten", no_words,     same_shape,
-                                       NULL,      flatten,   flatten_back, NULL};
+/* What relu takes away has no gradient, so that overwriting a value loses nothing. tanh keeps the sign, which is what relu
+ * reads; so does dropout where the gradient is not 0. */
+const yk__layer_ops yk__relu_ops = {.name = "relu",
+                                    .usage = "relu",
+                                    .parse = parse_relu,
+                                    .shape = same_shape,
+                                    .forward = forward,
+                                    .backward = backward,
+                                    .backward_reads = YK__SIGNS,
+                                    .elementwise = true,
+                                    .preserves = YK__ALL_VALUES};
+const yk__layer_ops yk__tanh_ops = {.name = "tanh",
+                                    .usage = "tanh",
+                                    .parse = parse_tanh,
+                                    .shape = same_shape,
+                                    .forward = forward,
+                                    .backward = backward,
+                                    .backward_reads = YK__ALL_VALUES,
+                                    .elementwise = true,
+                                    .preserves = YK__SIGNS};
+const yk__layer_ops yk__sigmoid_ops = {.name = "sigmoid",
+                                       .usage = "sigmoid",
+                                       .parse = parse_sigmoid,
+                                       .shape = same_shape,
+                                       .forward = forward,
+                                       .backward = backward,
+                                       .backward_reads = YK__ALL_VALUES,
+                                       .elementwise = true,
+                                       .preserves = YK__NO_VALUES};
+const yk__layer_ops yk__dropout_ops = {.name = "dropout",
+                                       .usage = "dropout [RATE]",
+                                       .parse = parse_dropout,
+                                       .shape = same_shape,
+                                       .forward = drop,
+                                       .backward = drop_back,
+                                       .elementwise = true,
+                                       .preserves = YK__SIGNS};
+const yk__layer_ops yk__flatten_ops = {.name = "flatten",
+                                       .usage = "flatten",
+                                       .parse = no_words,
+                                       .shape = same_shape,
+                                       .forward = flatten,
+                                       .backward = flatten_back,
+                                       .elementwise = true,
+                                       .preserves = YK__ALL_VALUES,
+                                       .flat_output = true};

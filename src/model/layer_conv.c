@@ -230,8 +230,14 @@ static void backward(const yk__layer *l, const yk__run *r)
         input_gradient(l, r);
 }
 
-const yk__layer_ops yk__conv_ops = {"conv",   "conv FILTERS HxW [/STRIDE] [same | valid | pad N]",
-                                    parse,    shape,
-                                    plan,     forward,
-                                    backward, free_layer,
-                                    PARTS};
+const yk__layer_ops yk__conv_ops = {.name = "conv",
+                                    .usage = "conv FILTERS HxW [/STRIDE] [same | valid | pad N]",
+                                    .parse = parse,
+                                    .shape = shape,
+                                    .plan = plan,
+                                    .forward = forward,
+                                    .backward = backward,
+                                    .free = free_layer,
+                                    .parts = PARTS,
+                                    .output_border = true,
+                                    .weight_rank = 4};

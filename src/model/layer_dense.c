@@ -276,5 +276,13 @@ static void backward(const yk__layer *l, const yk__run *r)
     }
 }
 
-const yk__layer_ops yk__dense_ops = {"dense", "dense OUTPUTS", parse,      shape, plan,
-                                     forward, backward,        free_layer, PARTS};
+const yk__layer_ops yk__dense_ops = {.name = "dense",
+                                     .usage = "dense OUTPUTS",
+                                     .parse = parse,
+                                     .shape = shape,
+                                     .plan = plan,
+                                     .forward = forward,
+                                     .backward = backward,
+                                     .free = free_layer,
+                                     .parts = PARTS,
+                                     .weight_rank = 2};

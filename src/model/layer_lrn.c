@@ -54,5 +54,12 @@ static void backward(const yk__layer *l, const yk__run *r)
     }
 }
 
-const yk__layer_ops yk__lrn_ops = {
-    "lrn", "lrn [SIZE [ALPHA [BETA [BIAS]]]]", parse, shape, NULL, forward, backward, NULL};
+const yk__layer_ops yk__lrn_ops = {.name = "lrn",
+                                   .usage = "lrn [SIZE [ALPHA [BETA [BIAS]]]]",
+                                   .parse = parse,
+                                   .shape = shape,
+                                   .forward = forward,
+                                   .backward = backward,
+                                   .backward_reads = YK__ALL_VALUES,
+                                   .equal_borders = true,
+                                   .output_border = true};

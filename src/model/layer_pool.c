@@ -7,9 +7,7 @@
 static const char *parse(yk__layer *l, int n, char **word)
 {
     if (n < 1 || n > 2 || !yk__word_number(word[0], strlen(word[0]), 1, YK__MOST_WINDOW, &l->kernel_h))
-        return l->ops == &yk__maxpool_ops
-                   ? "maxpool needs the size of its window and may have a stride, as in: maxpool 3 /2"
-                   : "avgpool needs the size of its window and may have a stride, as in: avgpool 3 /2";
+        return "a pool needs the size of its window and may have a stride, as in: maxpool 3 /2";
     l->kernel_w = l->stride = l->kernel_h;
     if (n == 2 && !yk__word_stride(word[1], YK__MOST_WINDOW, &l->stride))
         return "the stride of a pool is /N, as in: maxpool 3 /2";
@@ -95,7 +93,16 @@ static void average_backward(const yk__layer *l, const yk__run *r)
     backward_with(l, r, r->lanes->average_pool_back);
 }
 
-const yk__layer_ops yk__maxpool_ops = {"maxpool", "maxpool N [/STRIDE]", parse,        shape,
-                                       NULL,      max_forward,           max_backward, NULL};
-const yk__layer_ops yk__avgpool_ops = {"avgpool",       "avgpool N [/STRIDE]", parse, shape, NULL,
-                                       average_forward, average_backward,      NULL};
+const yk__layer_ops yk__maxpool_ops = {.name = "maxpool",
+                                       .usage = "maxpool N [/STRIDE]",
+                                       .parse = parse,
+                                       .shape = shape,
+                                       .forward = max_forward,
+                                       .backward = max_backward,
+                                       .backward_reads = YK__ALL_VALUES};
+const yk__layer_ops yk__avgpool_ops = {.name = "avgpool",
+                                       .usage = "avgpool N [/STRIDE]",
+                                       .parse = parse,
+                                       .shape = shape,
+                                       .forward = average_forward,
+                                       .backward = average_backward};

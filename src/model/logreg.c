@@ -5,7 +5,6 @@
  * Parameters: [dim] weights, then the bias if there is one. On sparse rows the gradient is the batch's rows, each times
  * its dloss/dz; on dense rows (few columns) it is a dense vector. PyTorch: 0.weight [1][dim], 0.bias [1].
  */
-#include "model/burst.h"
 #include "model/model.h"
 
 #include "base/mem.h"
@@ -104,12 +103,7 @@ static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch
     out->dense = w->grad;
 }
 
-bool yk_model_bursts(const yk_model *m)
-{
-    return m->ops == &yk_logreg_ops && m->sparse;
-}
-
-void yk_model_burst(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float lr, float *loss)
+static void burst(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float lr, float *loss)
 {
     w->kern->descend(v, b, m->bias_key, lr, loss);
 }
@@ -154,4 +148,5 @@ const yk_model_ops yk_logreg_ops = {.name = "logreg",
                                     .tensor_within = tensor_within,
                                     .export_tensor = export_tensor,
                                     .import_tensor = import_tensor,
+                                    .burst = burst,
                                     .biases = biases};

@@ -1,6 +1,7 @@
 #include "model/model.h"
 
 #include "base/mem.h"
+#include "model/burst.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -65,4 +66,14 @@ void yk_work_free(const yk_model *m, yk_work *w)
 {
     if (w)
         m->ops->work_free(w);
+}
+
+bool yk_model_bursts(const yk_model *m)
+{
+    return m->ops->burst && m->sparse;
+}
+
+void yk_model_burst(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float lr, float *loss)
+{
+    m->ops->burst(m, w, v, b, lr, loss);
 }

@@ -118,6 +118,9 @@ typedef struct {
     /* Optional (NULL): with shape.net.profile, layers are slices of this row of the timeline. */
     void (*timeline)(yk_work *w, struct yk_trace_track *track);
 
+    /* Optional (NULL): many steps of one example each; sparse models only. See model/burst.h. */
+    void (*burst)(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float lr, float *loss);
+
     /* Where biases are in the flat vector, ascending; returns how many ranges. Dense models only. */
     int (*biases)(const yk_model *m, yk_range *out, int most);
 } yk_model_ops;

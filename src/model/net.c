@@ -31,13 +31,13 @@ static void mark_first(yk__net *net)
     }
 }
 
-/* lrn wants all borders beside it equal; a border that grows on one side of it must grow on the other. */
+/* Where a layer needs equal borders, a border that grows on one side of it must grow on the other. */
 static void settle_borders(yk__net *net)
 {
     for (int round = 0; round < net->nlayers; round++)
         for (int i = 0; i < net->nlayers; i++) {
             yk__edge *a = &net->edge[net->layer[i].in], *b = &net->edge[net->layer[i].out];
-            if (net->layer[i].ops != &yk__lrn_ops)
+            if (!net->layer[i].ops->equal_borders)
                 continue;
             size_t most = a->border;
             most = a->grad_border > most ? a->grad_border : most;
@@ -65,7 +65,7 @@ static yk_status lay_out(yk__net *net)
         l->biases_at = at + l->weights;
         at += l->weights + l->biases;
         yk_model_tensor *w = &m->tensor[m->ntensors++], *b = &m->tensor[m->ntensors++];
-        if (l->ops == &yk__conv_ops)
+        if (l->ops->weight_rank == 4)
             *w = (yk_model_tensor){.rank = 4,
                                    .shape = {l->count, l->in_edge.channels, l->kernel_h, l->kernel_w}};
         else

@@ -51,6 +51,11 @@ typedef struct yk__net yk__net;
 typedef struct yk__profile yk__profile;
 typedef struct yk__run yk__run;
 
+/* What a layer's backward pass reads of its own output, and what a layer that overwrites it in place preserves of it. */
+typedef enum { YK__NO_VALUES, YK__SIGNS, YK__ALL_VALUES } yk__values;
+
+/* A kind of layer: what it does, and the traits by which other code treats kinds differently. That code never compares
+ * pointers to ops. */
 typedef struct {
     const char *name;
     const char *usage; /* "conv FILTERS HxW [/STRIDE] [same|valid|pad N]" */
@@ -70,6 +75,14 @@ typedef struct {
 
     int parts; /* of backward, one call each: all threads meet in between. The last is for its input, and left out where
                   nobody needs that. 0: one call, which sees to it itself */
+
+    yk__values backward_reads; /* of its own output */
+    bool elementwise;          /* computes value by value: it may work in place, */
+    yk__values preserves;      /* provided that what the layer before it reads going back is preserved */
+    bool equal_borders;        /* its input and output must have the same border */
+    bool output_border;        /* its output may have a border */
+    bool flat_output;          /* its output is described as one dimension */
+    int weight_rank; /* 4: [count][channels][kernel_h][kernel_w]; 2: [count][fan_in]; 0: no weights */
 } yk__layer_ops;
 
 struct yk__layer {

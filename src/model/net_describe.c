@@ -41,7 +41,7 @@ int yk__net_lines(const yk__net *net, size_t blocks, yk_layer_line *out, int mos
                                  .bytes = l->in == l->out ? 0 : yk__edge_bytes(net, l->out, blocks)};
         snprintf(out[n].text, sizeof out[n].text, "%s", l->text);
         set_shape(&out[n], &l->out_edge);
-        if (l->ops == &yk__flatten_ops) { /* in memory it is the same; people expect one dimension */
+        if (l->ops->flat_output) { /* in memory it is the same; people expect one dimension */
             out[n].rank = 1;
             out[n].shape[0] = yk__edge_size(&l->out_edge);
         }

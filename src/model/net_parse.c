@@ -95,22 +95,14 @@ static yk_status unknown_layer(const char *text, size_t at, const char *name)
     return fail_at(text, at, why);
 }
 
-/* Whether a layer that works number by number may do so in place. Not where that destroys what a layer before it made and
- * needs to go back: the largest numbers that maxpool looks for, the y of lrn, tanh and sigmoid, the sign of relu's. relu may
- * always: what it takes away has no gradient. */
+/* Whether a layer works in place. Not where that destroys what a layer before it made and reads going back. */
 static bool in_place(const yk__net *net, const yk__layer *l)
 {
-    if (l->ops == &yk__relu_ops || l->ops == &yk__flatten_ops)
-        return true;
-    if (l->ops != &yk__tanh_ops && l->ops != &yk__sigmoid_ops && l->ops != &yk__dropout_ops)
+    if (!l->ops->elementwise)
         return false;
-    for (int i = 0; i < net->nlayers; i++) {
-        const yk__layer_ops *k = net->layer[i].ops;
-        if (net->layer[i].out == l->in &&
-            (k == &yk__maxpool_ops || k == &yk__lrn_ops || k == &yk__tanh_ops || k == &yk__sigmoid_ops ||
-             (k == &yk__relu_ops && l->ops == &yk__sigmoid_ops)))
+    for (int i = 0; i < net->nlayers; i++)
+        if (net->layer[i].out == l->in && net->layer[i].ops->backward_reads > l->ops->preserves)
             return false;
-    }
     return true;
 }
 
@@ -155,14 +147,13 @@ static yk_status add_layer(yk__net *net, const char *text, size_t at, char *piec
     return YK_OK;
 }
 
-/* Softmax wants its numbers side by side; convolutions, and lrn beside one, leave a border around them. */
+/* Softmax needs its input side by side, without a border. */
 static yk_status end_without_border(yk__net *net)
 {
     const int last = net->nedges - 1;
     bool border = false;
     for (int i = 0; i < net->nlayers; i++)
-        border |= net->layer[i].out == last &&
-                  (net->layer[i].ops == &yk__conv_ops || net->layer[i].ops == &yk__lrn_ops);
+        border |= net->layer[i].out == last && net->layer[i].ops->output_border;
     if (!border)
         return YK_OK;
     if (net->nlayers == YK__MOST_LAYERS)
