@@ -8,7 +8,7 @@ enum { MOST = 5000, WORKERS = 5 };
 
 /* What a worker got and has not used; what is used is counted by position. */
 typedef struct {
-    yk_run run[512];
+    yk_lease run[512];
     size_t n;
 } hand;
 
@@ -45,7 +45,7 @@ static uint64_t held(const hand *h)
 /* One more run for a worker; false: there is none. */
 static bool ask(table *t, int worker)
 {
-    yk_run r;
+    yk_lease r;
     assert_int_equal(yk_dealer_deal(&t->d, worker, &r), YK_OK);
     if (r.begin == r.end)
         return false;
@@ -62,7 +62,7 @@ static bool train(table *t, int worker)
     hand *h = &t->hand[worker];
     if (!h->n)
         return false;
-    yk_run *r = &h->run[0];
+    yk_lease *r = &h->run[0];
     const uint64_t left = r->end - r->begin, n = left < t->d.batch ? left : t->d.batch;
     for (uint64_t i = 0; i < n; i++)
         t->used[r->epoch][r->begin++]++;
@@ -148,7 +148,7 @@ static void epochs_in_order(void **state)
 {
     (void)state;
     table *t = sit_down(1000, 4, UINT64_MAX, 10, 3);
-    yk_run last = {0}, r;
+    yk_lease last = {0}, r;
     for (uint64_t at = 0;; at = r.end % 1000) {
         assert_int_equal(yk_dealer_deal(&t->d, 1, &r), YK_OK);
         if (r.begin == r.end)
@@ -269,7 +269,7 @@ static void places_of_strangers_are_refused(void **state)
     assert_int_equal(yk_dealer_place_restore(&d, in_step, 0), YK_EDATA);
     /* of a run in step, at the end of its first epoch: goes on with the second */
     assert_int_equal(yk_dealer_place_restore(&d, in_step, 3), YK_OK);
-    yk_run r;
+    yk_lease r;
     assert_int_equal(yk_dealer_deal(&d, 0, &r), YK_OK);
     assert_true(r.epoch == 1 && r.begin == 0);
     yk_dealer_fini(&d);

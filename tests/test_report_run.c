@@ -104,8 +104,8 @@ static void a_whole_run_is_read(void **state)
     assert_int_equal(w->sample.n, 40);
     assert_float_equal(w->peak.cpu, 1.2, 1e-9);
     assert_float_equal(w->mean.cpu, 0.9 + 0.3 / 40.0, 1e-9);
-    assert_float_equal(w->last.phase[YK_AT_compute], 5.0, 1e-9);
-    assert_true(isnan(w->last.phase[YK_AT_apply]));
+    assert_float_equal(w->last.phase[YK_PHASE_COMPUTE], 5.0, 1e-9);
+    assert_true(isnan(w->last.phase[YK_PHASE_APPLY]));
     assert_int_equal(w->alerts, 1);
     assert_true(w->alert[0].begin == 2.0 && w->alert[0].seconds == 1.5);
     assert_int_equal(r.worker[1].rank, 1);
@@ -136,7 +136,7 @@ static void what_is_missing_is_not_known(void **state)
     assert_true(!f.ended && f.steps == 5000.0 && f.seconds == 10.0 && f.batch == 20.0 && f.workers == 1.0);
     assert_float_equal(f.examples_per_second, 10000.0, 1e-6);
     assert_true(f.test_accuracy > 0.9 && f.cpu > 0.89);
-    assert_float_equal(f.phase[YK_AT_input], 0.2, 1e-9);
+    assert_float_equal(f.phase[YK_PHASE_INPUT], 0.2, 1e-9);
     yk_run_fini(&r);
 }
 

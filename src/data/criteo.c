@@ -31,7 +31,7 @@
 #define BYTES(b)   ((b) * (uint64_t)0x0101010101010101)
 
 typedef struct {
-    yk_text text;
+    yk_text_source text;
     uint64_t features;
     uint64_t column[FIELDS];     /* what tells the columns apart in the hash */
     uint64_t least[BUCKETS];     /* least[k]: the smallest v with ln(v)^2 >= k */

@@ -18,7 +18,7 @@
 #define LABEL_MOST 1000000
 
 typedef struct {
-    yk_text text;
+    yk_text_source text;
     uint64_t base;     /* 1, or 0 by option */
     uint64_t features; /* 0: any */
     atomic_uint seen;  /* kinds of labels so far, over all readers */

@@ -11,7 +11,7 @@
 
 static yk_status text_read(yk_source *source, size_t block, yk_reader **out)
 {
-    yk_text *s = (yk_text *)source;
+    yk_text_source *s = (yk_text_source *)source;
     const yk_file_block *b = &s->files.block[block];
     yk_text_reader *r = calloc(1, sizeof *r);
     if (!r)
@@ -101,7 +101,7 @@ static yk_status input_failed(yk_text_reader *r, yk_status st)
 static yk_status text_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
 {
     yk_text_reader *r = (yk_text_reader *)reader;
-    const yk_text *s = (const yk_text *)reader->source;
+    const yk_text_source *s = (const yk_text_source *)reader->source;
     size_t got = 0;
     *got_out = 0;
     while (got < max && (r->offset = yk_input_offset(r->in)) < r->end) {
@@ -130,12 +130,12 @@ static void text_reader_free(yk_reader *reader)
 
 static void text_free(yk_source *source)
 {
-    yk_text *s = (yk_text *)source;
+    yk_text_source *s = (yk_text_source *)source;
     yk_files_fini(&s->files);
     free(s);
 }
 
-yk_status yk__text_open(yk_text *s, const char *name, const char *where)
+yk_status yk__text_open(yk_text_source *s, const char *name, const char *where)
 {
     yk_status st = yk_files_find(where, &s->files);
     if (st)

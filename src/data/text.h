@@ -13,7 +13,7 @@
  * end; and so can be the 7 bytes after it. A line belongs to the block that its first byte lies in; plain or
  * compressed files.
  *
- * A format's source embeds yk_text as its first member and is a heap object made by calloc(); the source
+ * A format's source embeds yk_text_source as its first member and is a heap object made by calloc(); the source
  * frees itself.
  */
 #ifndef YK_DATA_TEXT_H
@@ -39,10 +39,10 @@ typedef struct {
     yk_source_ops ops; /* the verbs, under the format's name */
     /* Adds the line's example to rows, or nothing (a comment, a bad record that may be skipped). */
     yk_status (*parse)(yk_text_reader *r, const char *line, size_t length, yk_rows *rows, bool *added_out);
-} yk_text;
+} yk_text_source;
 
 /* `name` is kept: a string literal. On failure nothing is held, and s itself is still the caller's. */
-yk_status yk__text_open(yk_text *s, const char *name, const char *where);
+yk_status yk__text_open(yk_text_source *s, const char *name, const char *where);
 
 /* The line at hand is bad, at `at` in it; returns what yk_source_bad() says. */
 yk_status yk__text_bad(yk_text_reader *r, const char *at, const char *reason, ...)

@@ -23,18 +23,18 @@ void yk_dealer_fini(yk_dealer *d)
     *d = (yk_dealer){0};
 }
 
-static uint64_t steps_of(const yk_dealer *d, yk_run r)
+static uint64_t steps_of(const yk_dealer *d, yk_lease r)
 {
     return (r.end - r.begin + d->batch - 1) / d->batch;
 }
 
-static yk_run take(yk_dealer *d)
+static yk_lease take(yk_dealer *d)
 {
-    yk_run r = {0};
+    yk_lease r = {0};
     if (d->nback)
         r = d->back[--d->nback];
     else if (d->next_epoch < d->epochs && d->examples) {
-        r = (yk_run){d->next_epoch, d->next_at, d->next_at + d->run};
+        r = (yk_lease){d->next_epoch, d->next_at, d->next_at + d->run};
         d->next_at = r.end;
         if (r.end >= d->examples) {
             r.end = d->examples;
@@ -45,9 +45,10 @@ static yk_run take(yk_dealer *d)
     return r;
 }
 
-static yk_status put_back(yk_dealer *d, yk_run r)
+static yk_status put_back(yk_dealer *d, yk_lease r)
 {
-    yk_run *grown = yk_grow(d->back, &d->back_cap, d->nback + 1, sizeof *d->back, "examples that came back");
+    yk_lease *grown =
+        yk_grow(d->back, &d->back_cap, d->nback + 1, sizeof *d->back, "examples that came back");
     if (!grown)
         return YK_ESYSTEM;
     d->back = grown;
@@ -55,18 +56,18 @@ static yk_status put_back(yk_dealer *d, yk_run r)
     return YK_OK;
 }
 
-yk_status yk_dealer_deal(yk_dealer *d, int worker, yk_run *out)
+yk_status yk_dealer_deal(yk_dealer *d, int worker, yk_lease *out)
 {
     struct yk_dealt *grown =
         yk_grow(d->out, &d->out_cap, d->nout + 1, sizeof *d->out, "the examples that are out");
     if (!grown)
         return YK_ESYSTEM;
     d->out = grown;
-    *out = (yk_run){0};
+    *out = (yk_lease){0};
     if (d->steps_left)
         *out = take(d);
     if (steps_of(d, *out) > d->steps_left) { /* the rest is for whoever goes on with more steps */
-        const yk_run rest = {out->epoch, out->begin + d->steps_left * d->batch, out->end};
+        const yk_lease rest = {out->epoch, out->begin + d->steps_left * d->batch, out->end};
         yk_status st = put_back(d, rest);
         if (st)
             return st;
@@ -88,7 +89,7 @@ static void forget(yk_dealer *d, size_t i)
 void yk_dealer_used(yk_dealer *d, int worker, uint64_t examples)
 {
     for (size_t i = 0; examples && i < d->nout;) {
-        yk_run *r = &d->out[i].run;
+        yk_lease *r = &d->out[i].run;
         if (d->out[i].worker != worker) {
             i++;
             continue;
@@ -134,7 +135,7 @@ void yk_dealer_place_save(const yk_dealer *d, uint64_t *out)
 {
     memcpy(out, (uint64_t[HEAD]){KIND_FREE, d->next_epoch, d->next_at}, HEAD * sizeof *out);
     for (size_t i = 0; i < d->nback + d->nout; i++) {
-        const yk_run *r = i < d->nback ? &d->back[i] : &d->out[i - d->nback].run;
+        const yk_lease *r = i < d->nback ? &d->back[i] : &d->out[i - d->nback].run;
         memcpy(out + HEAD + 3 * i, (uint64_t[3]){r->epoch, r->begin, r->end}, 3 * sizeof *out);
     }
 }
@@ -150,13 +151,13 @@ yk_status yk_dealer_place_restore(yk_dealer *d, const uint64_t *place, size_t n)
         place[2] == d->examples; /* in step, an epoch is left only when it was found to be over */
     d->next_epoch = place[1] + used_up;
     d->next_at = used_up ? 0 : place[2];
-    yk_run *grown = yk_grow(d->back, &d->back_cap, runs + 1, sizeof *d->back, "the place in the data");
+    yk_lease *grown = yk_grow(d->back, &d->back_cap, runs + 1, sizeof *d->back, "the place in the data");
     if (!grown)
         return YK_ESYSTEM;
     d->back = grown;
     d->nback = d->nout = 0;
     for (const uint64_t *p = place + HEAD; p < place + n; p += 3)
         if (p[1] < p[2] && p[2] <= d->examples)
-            d->back[d->nback++] = (yk_run){p[0], p[1], p[2]};
+            d->back[d->nback++] = (yk_lease){p[0], p[1], p[2]};
     return YK_OK;
 }

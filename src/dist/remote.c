@@ -130,7 +130,7 @@ static yk_status take(yk_remote *r, int k)
         r->deal_pending = false;
         r->deal_here = true;
         r->deal_later = (down->flags & YK__LATER) != 0;
-        r->dealt = (yk_run){down->examples, down->begin, down->end};
+        r->dealt = (yk_lease){down->examples, down->begin, down->end};
         r->dealt_life = down->life;
     }
     return YK_OK;

@@ -91,7 +91,7 @@ yk_status yk_remote_alive(yk_remote *r);
 
 /* Not in step: the next run of examples from server 0; asked for ahead. Empty: there are no more; or, without `wait`, none
  * now, but a worker may be lost and leave some. `wait` only when nothing is under way, or one waits for oneself. */
-yk_status yk_remote_deal(yk_remote *r, bool wait, yk_run *out);
+yk_status yk_remote_deal(yk_remote *r, bool wait, yk_lease *out);
 
 /* Takes what has arrived; for long computations, now and then. */
 yk_status yk_remote_poll(yk_remote *r);

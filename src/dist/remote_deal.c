@@ -41,10 +41,10 @@ static yk_status ask_deal(yk_remote *r, bool idle)
                         sizeof r->ask_deal, &r->deal_op);
 }
 
-yk_status yk_remote_deal(yk_remote *r, bool wait, yk_run *out)
+yk_status yk_remote_deal(yk_remote *r, bool wait, yk_lease *out)
 {
     yk_status st = YK_OK;
-    *out = (yk_run){0};
+    *out = (yk_lease){0};
     for (;;) {
         if (!r->deal_pending && !r->deal_here)
             st = ask_deal(r, wait);

@@ -64,7 +64,7 @@ struct yk_remote {
     double told;
     int greeted;
     bool deal_pending, deal_here, deal_later;
-    yk_run dealt;
+    yk_lease dealt;
 };
 
 /* remote.c: until all have answered; or (asked NULL) server 0 has dealt examples */

@@ -68,7 +68,7 @@ void yk_server_free(yk_server *s)
 
 static yk_status deal(yk_server *s, yk__client *c, const yk__up *up)
 {
-    yk_run run = {0};
+    yk_lease run = {0};
     bool done;
     yk_status st = s->stopping ? YK_OK : yk_dealer_deal(s->config.dealer, c->peer, &run);
     if (st || (st = yk_comm_test(s->config.comm, &c->deal_op, &done)))

@@ -65,7 +65,7 @@ void yk__draw_bars(const yk_figure *f, yk_draw how, yk_text *out)
                     "<rect class=\"bar p%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"><title>",
                     phase, b.left + b.width * at, y, b.width * part, bar);
                 yk_text_html(out, f->series[i].name);
-                yk_text_print(out, ": %s %.1f %%</title></rect>", yk_phase_text[phase], 100.0 * part);
+                yk_text_print(out, ": %s %.1f %%</title></rect>", yk_stacked[phase].text, 100.0 * part);
             }
             at += part;
         }

@@ -56,7 +56,7 @@ static double sum(const yk_run *r, size_t offset, bool peak)
 {
     double total = NAN;
     for (size_t i = 0; i < r->workers; i++) {
-        const yk_sample *s = peak ? &r->worker[i].peak : &r->worker[i].mean;
+        const yk_run_sample *s = peak ? &r->worker[i].peak : &r->worker[i].mean;
         double x = *(const double *)((const char *)s + offset);
         if (isfinite(x))
             total = either(total, 0.0) + x;
@@ -64,8 +64,8 @@ static double sum(const yk_run *r, size_t offset, bool peak)
     return total;
 }
 
-#define MEAN(r, field) sum(r, offsetof(yk_sample, field), false)
-#define PEAK(r, field) sum(r, offsetof(yk_sample, field), true)
+#define MEAN(r, field) sum(r, offsetof(yk_run_sample, field), false)
+#define PEAK(r, field) sum(r, offsetof(yk_run_sample, field), true)
 
 /* Of all hosts, each once. */
 static double all_cores(const yk_run *r)
@@ -113,15 +113,15 @@ static void phases_of(const yk_run *r, yk_facts *f)
 {
     double total = 0.0;
     bool said = r->summary && json_is_object(yk_summary_at(r->summary, "phases"));
-    for (int p = 0; p < YK_AT_COUNT; p++) {
+    for (int p = 0; p < YK_PHASES; p++) {
         char path[64];
-        snprintf(path, sizeof path, "phases.%s", yk_phase_key[p]);
+        snprintf(path, sizeof path, "phases.%s", yk_phase_name((yk_phase)p));
         f->phase[p] = said ? either(yk_summary_number(r, path), 0.0) : 0.0;
         for (size_t i = 0; !said && i < r->workers; i++)
             f->phase[p] += either(r->worker[i].last.phase[p], 0.0);
         total += f->phase[p];
     }
-    for (int p = 0; p < YK_AT_COUNT; p++)
+    for (int p = 0; p < YK_PHASES; p++)
         f->phase[p] = total > 0.0 ? f->phase[p] / total : NAN;
 }
 

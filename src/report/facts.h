@@ -43,7 +43,7 @@ typedef struct {
     double share;                              /* of the time that the bottleneck costs */
     bool ended, interrupted, diverged, failed; /* ended: it has left a summary */
     const char *error;                         /* of one that failed */
-    double phase[YK_AT_COUNT];                 /* part of the workers' time; NAN: not known */
+    double phase[YK_PHASES];                   /* part of the workers' time; NAN: not known */
     yk_flat flat;
 } yk_facts;
 

@@ -221,19 +221,19 @@ typedef struct {
 } use;
 
 static const use uses[] = {
-    {"cpu", "CPU", {offsetof(yk_sample, cpu), SIZE_MAX}, YK_UNIT_CORES},
-    {"memory", "Memory", {offsetof(yk_sample, rss), SIZE_MAX}, YK_UNIT_BYTES},
+    {"cpu", "CPU", {offsetof(yk_run_sample, cpu), SIZE_MAX}, YK_UNIT_CORES},
+    {"memory", "Memory", {offsetof(yk_run_sample, rss), SIZE_MAX}, YK_UNIT_BYTES},
     {"network",
      "Network, in and out",
-     {offsetof(yk_sample, net_in), offsetof(yk_sample, net_out)},
+     {offsetof(yk_run_sample, net_in), offsetof(yk_run_sample, net_out)},
      YK_UNIT_RATE},
     {"disk",
      "Disk, read and written",
-     {offsetof(yk_sample, disk_read), offsetof(yk_sample, disk_written)},
+     {offsetof(yk_run_sample, disk_read), offsetof(yk_run_sample, disk_written)},
      YK_UNIT_RATE},
 };
 
-static double used(const yk_sample *s, const use *u)
+static double used(const yk_run_sample *s, const use *u)
 {
     double sum = *(const double *)((const char *)s + u->offset[0]);
     return u->offset[1] == SIZE_MAX ? sum : sum + *(const double *)((const char *)s + u->offset[1]);
@@ -396,8 +396,8 @@ static yk_status make_phases(const yk_compare *c, yk_figures *fs)
         yk_series *s = yk__series_add(f, c->run[i].name, (int)i, ONE_X);
         if (!s)
             return YK_ESYSTEM;
-        for (int p = 0; !st && p < YK_AT_COUNT; p++)
-            st = yk__series_point(s, p, NAN, NAN, c->facts[i].phase[p]);
+        for (int p = 0; !st && p < YK_PHASES; p++)
+            st = yk__series_point(s, p, NAN, NAN, c->facts[i].phase[yk_stacked[p].phase]);
     }
     if (!st)
         yk__figure_drop_empty(fs);
@@ -459,7 +459,7 @@ void yk_figure_csv(const yk_figure *f, yk_text *out)
                     continue;
                 yk_text_add(out, ",");
                 if (f->kind == YK_BARS) {
-                    yk_text_csv(out, yk_phase_text[(int)s->x[a][k]]);
+                    yk_text_csv(out, yk_stacked[(int)s->x[a][k]].text);
                 } else if (f->kind == YK_HISTOGRAM) {
                     char bucket[YK_BUCKET_ROOM];
                     yk_bucket_text((size_t)s->x[a][k], bucket);

@@ -19,7 +19,7 @@ typedef struct {
     } part[2];
 } resource;
 
-#define AT(field) offsetof(yk_sample, field)
+#define AT(field) offsetof(yk_run_sample, field)
 
 static const resource resources[] = {
     {"cpu", "CPU", "cpu", YK_UNIT_CORES, false, {{NULL, AT(cpu)}}},
@@ -45,7 +45,7 @@ static const resource resources[] = {
     {"disk", "Disk", "disk", YK_UNIT_RATE, false, {{"read", AT(disk_read)}, {"written", AT(disk_written)}}},
 };
 
-static double at(const yk_sample *s, size_t offset)
+static double at(const yk_run_sample *s, size_t offset)
 {
     return *(const double *)((const char *)s + offset);
 }
@@ -53,7 +53,7 @@ static double at(const yk_sample *s, size_t offset)
 /* Sample m of a process: itself, or, of a count, its growth since the one before. */
 static double drawn(const yk_run_worker *w, size_t m, const resource *q, int part)
 {
-    const yk_sample *s = &w->sample.row[m];
+    const yk_run_sample *s = &w->sample.row[m];
     double now = at(s, q->part[part].offset);
     if (!q->so_far)
         return now;
@@ -191,11 +191,11 @@ static yk_status make_resource(const yk_compare *c, size_t i, const resource *q,
 
 /* A bar: the phases in an object of the summary, or of a sample; none where nothing is known. */
 static yk_status add_bar(yk_figure *f, const char *name, int run, const json_t *from,
-                         const yk_sample *or_else)
+                         const yk_run_sample *or_else)
 {
-    double phase[YK_AT_COUNT], sum = 0.0;
-    for (int k = 0; k < YK_AT_COUNT; k++) {
-        const json_t *x = json_object_get(from, yk_phase_key[k]);
+    double phase[YK_PHASES], sum = 0.0;
+    for (int k = 0; k < YK_PHASES; k++) {
+        const json_t *x = json_object_get(from, yk_phase_name((yk_phase)k));
         phase[k] = json_is_number(x) ? json_number_value(x) : 0.0;
         if (!json_is_object(from) && or_else && isfinite(or_else->phase[k]))
             phase[k] = or_else->phase[k];
@@ -205,8 +205,10 @@ static yk_status add_bar(yk_figure *f, const char *name, int run, const json_t *
         return YK_OK;
     yk_series *s = yk__series_add(f, name, run, ONE_X);
     yk_status st = s ? YK_OK : YK_ESYSTEM;
-    for (int k = 0; !st && k < YK_AT_COUNT; k++)
-        st = yk__series_point(s, k, NAN, NAN, phase[k] > 0.0 ? phase[k] / sum : 0.0);
+    for (int k = 0; !st && k < YK_PHASES; k++) {
+        const double part = phase[yk_stacked[k].phase];
+        st = yk__series_point(s, k, NAN, NAN, part > 0.0 ? part / sum : 0.0);
+    }
     return st;
 }
 
@@ -250,7 +252,7 @@ static yk_status make_phases(const yk_compare *c, size_t i, yk_figures *fs)
                          sampled ? &sampled->last : NULL);
     }
     if (!st && !f->n) {
-        yk_sample mean = {.seconds = 0.0};
+        yk_run_sample mean = {.seconds = 0.0};
         memcpy(mean.phase, c->facts[i].phase, sizeof mean.phase);
         st = add_bar(f, "all workers", (int)i, NULL, &mean);
     }

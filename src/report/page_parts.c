@@ -107,7 +107,7 @@ static void own_legend(const yk_figure *f, const yk_compare *c, yk_text *out)
     if (!bars && !histogram && (f->n < 2 || of_runs))
         return;
     yk_text_add(out, "<ul class=\"legend\">");
-    for (size_t i = 0; i < (bars ? (size_t)YK_AT_COUNT : f->n); i++) {
+    for (size_t i = 0; i < (bars ? (size_t)YK_PHASES : f->n); i++) {
         bool any = !bars;
         for (size_t k = 0; bars && k < f->n; k++)
             any |= i < f->series[k].n && f->series[k].y[i] >= 0.0005;
@@ -121,7 +121,7 @@ static void own_legend(const yk_figure *f, const yk_compare *c, yk_text *out)
         else
             yk_series_class(&f->series[i], class);
         yk_text_print(out, "<li><i class=\"k %s\"></i>", class);
-        yk_text_html(out, bars ? yk_phase_text[i] : f->series[i].name);
+        yk_text_html(out, bars ? yk_stacked[i].text : f->series[i].name);
         yk_text_add(out, "</li>");
     }
     yk_text_add(out, "</ul>");

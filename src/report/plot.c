@@ -82,12 +82,12 @@ static double text_width(const char *s)
 
 static size_t entries(const yk_figure *f)
 {
-    return f->kind == YK_BARS ? YK_AT_COUNT : f->n;
+    return f->kind == YK_BARS ? YK_PHASES : f->n;
 }
 
 static const char *entry_name(const yk_figure *f, size_t i)
 {
-    return f->kind == YK_BARS ? yk_phase_text[i] : f->series[i].name;
+    return f->kind == YK_BARS ? yk_stacked[i].text : f->series[i].name;
 }
 
 /* Where entry i of the legend goes, in columns as wide as the longest; returns the height of all. */

@@ -12,16 +12,16 @@
 
 enum { MOST_OF_CONFIG = 1 << 20, MOST_OF_SUMMARY = 64 << 20 }; /* bytes */
 
-const char *const yk_phase_key[YK_AT_COUNT] = {
-#define YK_PHASE_KEY(name, text) #name,
-    YK_PHASE_LIST(YK_PHASE_KEY)
-#undef YK_PHASE_KEY
-};
-
-const char *const yk_phase_text[YK_AT_COUNT] = {
-#define YK_PHASE_TEXT(name, text) text,
-    YK_PHASE_LIST(YK_PHASE_TEXT)
-#undef YK_PHASE_TEXT
+const yk_stacked_phase yk_stacked[YK_PHASES] = {
+    {YK_PHASE_COMPUTE, "computing"},
+    {YK_PHASE_APPLY, "applying updates"},
+    {YK_PHASE_INPUT, "waiting for input"},
+    {YK_PHASE_PARAMETERS, "waiting for parameters"},
+    {YK_PHASE_SENDING, "sending"},
+    {YK_PHASE_WORKERS, "waiting for other workers"},
+    {YK_PHASE_EVAL, "testing"},
+    {YK_PHASE_CHECKPOINT, "saving"},
+    {YK_PHASE_OTHER, "other"},
 };
 
 void yk_run_fini(yk_run *r)

@@ -26,6 +26,7 @@
 #define YK_REPORT_RUN_H
 
 #include "base/status.h"
+#include "watch/phase.h"
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,27 +41,13 @@ typedef struct {
     double train_loss, test_loss, test_accuracy, test_auc, majority_accuracy; /* eval */
 } yk_metric;
 
-/* In the order in which they are stacked. */
-#define YK_PHASE_LIST(X)                                                                                     \
-    X(compute, "computing")                                                                                  \
-    X(apply, "applying updates")                                                                             \
-    X(input, "waiting for input")                                                                            \
-    X(parameters, "waiting for parameters")                                                                  \
-    X(sending, "sending")                                                                                    \
-    X(workers, "waiting for other workers")                                                                  \
-    X(eval, "testing")                                                                                       \
-    X(checkpoint, "saving")                                                                                  \
-    X(other, "other")
+/* The phases in the order in which a bar stacks them. */
+typedef struct {
+    yk_phase phase;
+    const char *text; /* for people */
+} yk_stacked_phase;
 
-enum {
-#define YK_PHASE_ENUM(name, text) YK_AT_##name,
-    YK_PHASE_LIST(YK_PHASE_ENUM)
-#undef YK_PHASE_ENUM
-        YK_AT_COUNT
-};
-
-extern const char *const yk_phase_key[YK_AT_COUNT];  /* as in the files */
-extern const char *const yk_phase_text[YK_AT_COUNT]; /* as people say it */
+extern const yk_stacked_phase yk_stacked[YK_PHASES];
 
 /* A sample of resources.jsonl: rates per second, memory in bytes, CPU in cores; every field a double. */
 typedef struct {
@@ -72,9 +59,9 @@ typedef struct {
     double disk_read, disk_written;
     double switches, switches_forced;
     double steps;
-    double cpu;                /* user + system: filled in when read */
-    double phase[YK_AT_COUNT]; /* seconds so far */
-} yk_sample;
+    double cpu;              /* user + system: filled in when read */
+    double phase[YK_PHASES]; /* seconds so far */
+} yk_run_sample;
 
 typedef struct {
     char what[16]; /* cpu, memory, network, disk */
@@ -86,10 +73,10 @@ typedef struct {
     char role[16], host[64];
     double cores, memory, link; /* link: bytes per second of all interfaces */
     struct {
-        yk_sample *row;
+        yk_run_sample *row;
         size_t n, cap;
     } sample;
-    yk_sample mean, peak, last; /* of all samples; NAN where there are none */
+    yk_run_sample mean, peak, last; /* of all samples; NAN where there are none */
     yk_run_alert *alert;
     size_t alerts, alert_cap;
 } yk_run_worker;

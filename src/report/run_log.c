@@ -33,10 +33,11 @@ static const char *const sample_names[] = {
 enum {
     METRICS = sizeof metric_names / sizeof *metric_names,
     SAMPLES = sizeof sample_names / sizeof *sample_names,
-    SAMPLE_DOUBLES = sizeof(yk_sample) / sizeof(double),
+    SAMPLE_DOUBLES = sizeof(yk_run_sample) / sizeof(double),
 };
 _Static_assert(sizeof(yk_metric) == METRICS * sizeof(double), "a name for each field");
-_Static_assert(offsetof(yk_sample, cpu) == SAMPLES * sizeof(double), "a name for each field that is read");
+_Static_assert(offsetof(yk_run_sample, cpu) == SAMPLES * sizeof(double),
+               "a name for each field that is read");
 
 /* ---- files ---- */
 
@@ -222,18 +223,18 @@ static void copy_text(const yk_field *f, char *to, size_t room)
     to[n] = 0;
 }
 
-static void read_phases(const yk_field *f, yk_sample *s)
+static void read_phases(const yk_field *f, yk_run_sample *s)
 {
     yk_line line;
     yk_field g;
     if (yk_line_open(f->text, f->size, &line))
         while (yk_line_next(&line, &g) > 0)
-            for (int p = 0; p < YK_AT_COUNT; p++)
-                if (g.kind == YK_FIELD_NUMBER && yk_field_is(&g, yk_phase_key[p]))
+            for (int p = 0; p < YK_PHASES; p++)
+                if (g.kind == YK_FIELD_NUMBER && yk_field_is(&g, yk_phase_name((yk_phase)p)))
                     s->phase[p] = g.number;
 }
 
-static yk_status add_sample(yk_run *r, yk_run_worker *w, yk_sample *s, totals *t)
+static yk_status add_sample(yk_run *r, yk_run_worker *w, yk_run_sample *s, totals *t)
 {
     if (!isfinite(s->seconds))
         return YK_OK;
@@ -252,11 +253,11 @@ static yk_status add_sample(yk_run *r, yk_run_worker *w, yk_sample *s, totals *t
     while (w->sample.n && w->sample.row[w->sample.n - 1].seconds >= s->seconds)
         w->sample.n--;
     if (w->sample.n == YK_RUN_ROWS) {
-        w->sample.n = halve(w->sample.row, w->sample.n, sizeof *s, offsetof(yk_sample, cpu));
+        w->sample.n = halve(w->sample.row, w->sample.n, sizeof *s, offsetof(yk_run_sample, cpu));
         r->thinned = true;
     }
     if (w->sample.n == w->sample.cap) {
-        yk_sample *row =
+        yk_run_sample *row =
             yk_grow(w->sample.row, &w->sample.cap, w->sample.n + 1, sizeof *row, "the samples of a run");
         if (!row)
             return YK_ESYSTEM;
@@ -299,7 +300,7 @@ static yk_status read_line(yk_run *r, yk_run_worker *w, const char *text, size_t
 {
     yk_line line;
     yk_field f, nic = {0}, host = {0}, role = {0};
-    yk_sample s;
+    yk_run_sample s;
     yk_run_alert alert = {"", NAN, NAN, NAN};
     int k;
     enum { OTHER, HOST, SAMPLE_LINE, ALERT } kind = OTHER;

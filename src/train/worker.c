@@ -26,7 +26,7 @@ typedef struct {
 yk_status yk__deal(void *trainer, uint64_t *epoch, uint64_t *begin, uint64_t *end)
 {
     yk__trainer *t = trainer;
-    yk_run run;
+    yk_lease run;
     yk_status st = yk_remote_deal(t->cluster.remote, t->waits_for_examples, &run);
     t->dealt_life = yk_remote_life(t->cluster.remote);
     *epoch = run.epoch;
