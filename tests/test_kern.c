@@ -3,6 +3,7 @@
 
 #include "base/rng.h"
 #include "kern/linear.h"
+#include "kern/matrix.h"
 #include <math.h>
 
 static yk_rng random_state;
@@ -14,6 +15,7 @@ static float uniform(float low, float high)
 
 #define EACH_ISA(isa) for (yk_isa isa = YK_ISA_BASE; isa <= yk_isa_best(); isa++)
 #define OPS(isa)      YK_ISA_AT(yk_linear, isa)
+#define MATRIX(isa)   YK_ISA_AT(yk_matrix, isa)
 
 static void assert_close(double got, double expected, double bound, const char *what, yk_isa isa, size_t i)
 {
@@ -307,8 +309,8 @@ static void pack_all(yk_isa isa, const yk_rows *rows, size_t n, size_t ahead)
     uint32_t pick[80];
     yk_batch b = some_batch(rows, pick, n, ahead);
     yk_rows got = room_for(n, n * rows->dim + 16), right = room_for(n, n * rows->dim + 16);
-    OPS(isa)->pack(&b, &got);
-    yk_linear_ref.pack(&b, &right);
+    MATRIX(isa)->pack(&b, &got);
+    yk_matrix_ref.pack(&b, &right);
     assert_int_equal(got.n, n);
     assert_memory_equal(got.start, right.start, (n + 1) * sizeof *got.start);
     assert_memory_equal(got.label, right.label, n * sizeof *got.label);
@@ -365,8 +367,8 @@ static void matrix_products(yk_isa isa, const yk_rows *rows, size_t ld, size_t p
     for (size_t c = 0; c < ld; c++)
         bias[c] = c < classes ? uniform(-1, 1) : 0.0f;
     logits[n * ld] = -77.0f;
-    OPS(isa)->rows_matrix(W, bias, ld, &b, logits);
-    yk_linear_ref.rows_matrix(W, bias, ld, &b, expected);
+    MATRIX(isa)->rows_matrix(W, bias, ld, &b, logits);
+    yk_matrix_ref.rows_matrix(W, bias, ld, &b, expected);
     for (size_t i = 0; i < n * ld; i++) {
         double entries = (double)yk_rows_entries(rows, pick[i / ld]); /* of at most 2 each */
         assert_close((double)logits[i], (double)expected[i], 3e-7 * (1 + entries), "rows_matrix", isa, i);
@@ -375,8 +377,8 @@ static void matrix_products(yk_isa isa, const yk_rows *rows, size_t ld, size_t p
     assert_true(logits[n * ld] == -77.0f);
     for (size_t i = 0; i < n * ld; i++)
         logits[i] = i % ld < classes ? uniform(-1, 1) : 0.0f;
-    OPS(isa)->add_outer(G, ld, &b, logits);
-    yk_linear_ref.add_outer(right, ld, &b, logits);
+    MATRIX(isa)->add_outer(G, ld, &b, logits);
+    yk_matrix_ref.add_outer(right, ld, &b, logits);
     for (size_t i = 0; i < size; i++) {
         assert_close((double)G[i], (double)right[i], 2e-5, "add_outer", isa, i);
         assert_true(i % ld < classes || G[i] == 0.0f);
@@ -413,8 +415,8 @@ static void assert_softmax(yk_isa isa, const float *logits, size_t classes, size
     memcpy(got, logits, b->n * ld * sizeof *got);
     memcpy(right, logits, b->n * ld * sizeof *right);
     got[b->n * ld] = -77.0f;
-    double loss = OPS(isa)->softmax(got, classes, ld, b),
-           expected = yk_linear_ref.softmax(right, classes, ld, b);
+    double loss = MATRIX(isa)->softmax(got, classes, ld, b),
+           expected = yk_matrix_ref.softmax(right, classes, ld, b);
     for (size_t i = 0; i < b->n * ld; i++) {
         assert_close((double)got[i], (double)right[i], 4e-7, "softmax", isa, i);
         assert_true(i % ld < classes || got[i] == 0.0f);
@@ -467,7 +469,7 @@ static void softmax_at_the_extremes(void **state)
         assert_softmax(isa, (float[]){-1e4f, -1e4f, -1e4f, 0}, 3, 4, &one);
         assert_softmax(isa, (float[]){1e4f, 1e4f, 1e4f, 0}, 3, 4, &one);
         assert_softmax(isa, (float[]){0, 1e30f, -1e30f, 0}, 3, 4, &one);
-        const yk_linear_ops *both[] = {OPS(isa), &yk_linear_ref};
+        const yk_matrix_ops *both[] = {MATRIX(isa), &yk_matrix_ref};
         for (int k = 0; k < 2; k++) {
             float away[4] = {0.5f, -INFINITY, 0.5f, 0}; /* a class that cannot be */
             double loss = both[k]->softmax(away, 3, 4, &one);

@@ -54,36 +54,6 @@ void yk_store_free(yk_store *s)
     yk_free(s);
 }
 
-/* ---- how stale is what a worker works on ---- */
-
-static uint64_t steps_of_others(const yk_store *s, int me)
-{
-    uint64_t sum = 0;
-    for (int i = 0; i < s->config.workers; i++)
-        if (i != me)
-            sum += atomic_load_explicit(&s->worker[i].steps, memory_order_relaxed);
-    return sum;
-}
-
-/* Looking costs a cache miss per worker: done every few thousand examples, or every step where a step is long. */
-static bool sampled(const yk_store *s, const yk__worker *w)
-{
-    return s->config.staleness != 0 && s->config.workers > 1 && w->own_steps == w->next_sample;
-}
-
-static void record_staleness(yk_store *s, int me)
-{
-    yk__worker *w = &s->worker[me];
-    uint64_t late = steps_of_others(s, me) - w->stale_at_pull;
-    int bucket = late == 0 ? 0 : 64 - __builtin_clzll(late);
-    w->stale_bucket[bucket < YK_STALENESS_BUCKETS ? bucket : YK_STALENESS_BUCKETS - 1]++;
-    w->stale_seen++;
-    w->stale_sum += (double)late;
-    w->stale_max = (double)late > w->stale_max ? (double)late : w->stale_max;
-    uint64_t every = 4096 / (s->config.batch < 4096 ? s->config.batch : 4096);
-    w->next_sample = w->own_steps + (every < 1 ? 1 : every > 1024 ? 1024 : every);
-}
-
 /* ---- the three verbs ---- */
 
 yk_status yk_store_pull(yk_store *s, int me, const yk_batch *batch, yk_view *out)
@@ -94,8 +64,8 @@ yk_status yk_store_pull(yk_store *s, int me, const yk_batch *batch, yk_view *out
         if (st)
             return st;
     }
-    if (sampled(s, w))
-        w->stale_at_pull = steps_of_others(s, me);
+    if (yk__sampled(s, w))
+        w->stale_at_pull = yk__steps_of_others(s, me);
     *out = w->view;
     return YK_OK;
 }
@@ -116,7 +86,7 @@ static void prepare_step(yk_store *s, int me)
     const bool changes = c->schedule != YK_LR_CONSTANT || c->kind == YK_ADAM;
     if (s->config.staleness != 0 && s->config.workers > 1 && (changes || s->touched) &&
         (w->own_steps - w->counted_at) * s->config.batch >= COUNT_EVERY) {
-        w->counted = w->own_steps + steps_of_others(s, me);
+        w->counted = w->own_steps + yk__steps_of_others(s, me);
         w->counted_at = w->own_steps;
     }
     if (w->own_steps == 0 || changes)
@@ -363,8 +333,8 @@ yk_status yk_store_clock(yk_store *s, int me, yk_step_result *out)
         *out = (yk_step_result){w->grad.examples, w->grad.loss};
         if (out->examples == 0) /* the end of an epoch is no step, with one worker as with many */
             return YK_OK;
-        if (sampled(s, w))
-            record_staleness(s, me);
+        if (yk__sampled(s, w))
+            yk__record_staleness(s, me);
         yk__hot_step(s, w, w->grad.examples);
     }
     w->own_steps++;
@@ -394,8 +364,8 @@ size_t yk_store_burst_most(const yk_store *s, int me)
 void yk_store_burst_begin(yk_store *s, int me, yk_view *view_out, float *lr_out)
 {
     yk__worker *w = &s->worker[me];
-    if (sampled(s, w))
-        w->stale_at_pull = steps_of_others(s, me);
+    if (yk__sampled(s, w))
+        w->stale_at_pull = yk__steps_of_others(s, me);
     *view_out = w->view;
     *lr_out = w->optim.lr;
 }
@@ -405,8 +375,8 @@ void yk_store_burst_end(yk_store *s, int me, size_t steps)
     yk__worker *w = &s->worker[me];
     if (steps == 0)
         return;
-    if (sampled(s, w))
-        record_staleness(s, me);
+    if (yk__sampled(s, w))
+        yk__record_staleness(s, me);
     yk__hot_step(s, w, steps);
     w->own_steps += steps;
     atomic_store_explicit(&w->steps, w->own_steps, memory_order_release);
@@ -472,32 +442,4 @@ void yk_store_restore(yk_store *s, uint64_t steps)
         atomic_store(&w->steps, 0);
         yk__hot_refresh(s, w);
     }
-}
-
-static void sum_staleness(const yk_store *s, int first, int end, yk_staleness *out)
-{
-    *out = (yk_staleness){.hot = s->hot};
-    double sum = 0.0, merged = 0.0;
-    for (int i = first; i < end; i++) {
-        const yk__worker *w = &s->worker[i];
-        for (int b = 0; b < YK_STALENESS_BUCKETS; b++)
-            out->bucket[b] += w->stale_bucket[b];
-        out->observed += w->stale_seen;
-        sum += w->stale_sum;
-        out->max = w->stale_max > out->max ? w->stale_max : out->max;
-        out->merges += w->merges;
-        merged += (double)w->merged_examples;
-    }
-    out->mean = out->observed ? sum / (double)out->observed : 0.0;
-    out->merge_every = out->merges ? merged / (double)out->merges : 0.0;
-}
-
-void yk_store_staleness(const yk_store *s, yk_staleness *out)
-{
-    sum_staleness(s, 0, s->config.workers, out);
-}
-
-void yk_store_staleness_of(const yk_store *s, int worker, yk_staleness *out)
-{
-    sum_staleness(s, worker, worker + 1, out);
 }

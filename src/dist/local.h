@@ -1,5 +1,5 @@
-/* Inside of the store in one process: shared by local.c (the three verbs), hot.c (copies of hot keys) and decay.c (what
- * sparse weights missed while they were not touched). */
+/* Inside of the store in one process: shared by local.c (the three verbs), hot.c (copies of hot keys), decay.c (what
+ * sparse weights missed while they were not touched) and staleness.c (how stale what they work on is). */
 #ifndef YK_DIST_LOCAL_H
 #define YK_DIST_LOCAL_H
 
@@ -68,6 +68,17 @@ float yk__decayed(const yk_store *s, float w, uint32_t from,
                   uint32_t to); /* what steps from .. to - 1 leave of it */
 uint32_t yk__decay_advance(yk_store *s, uint32_t key,
                            uint32_t to); /* up to date until `to`; since when it was */
+
+/* staleness.c */
+uint64_t yk__steps_of_others(const yk_store *s, int me);
+void yk__record_staleness(yk_store *s, int me); /* a sampled step is at its end */
+
+/* Whether the staleness of this step is recorded. That costs a cache miss per worker: it is done every few thousand examples,
+ * or in every step where steps are long. */
+static inline bool yk__sampled(const yk_store *s, const yk__worker *w)
+{
+    return s->config.staleness != 0 && s->config.workers > 1 && w->own_steps == w->next_sample;
+}
 
 /* The step that a worker is in, of all workers together. Asynchronously they go on at about the same pace since all were
  * last counted; a worker that is slow, or was kept waiting, must not believe that the run is young. */

@@ -78,7 +78,7 @@ static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
 
 static YK_RACY double margins_and_errors(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b)
 {
-    w->rows = yk__packed_batch(&w->packed, w->kern, b);
+    w->rows = yk__packed_batch(&w->packed, b);
     w->kern->margins(v, &w->rows, w->z);
     if (m->bias_key != UINT32_MAX) {
         float bias = v->w[yk_view_at(v, m->bias_key)];

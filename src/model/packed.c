@@ -5,7 +5,7 @@
 
 yk_status yk__packed_init(yk__packed *p, yk_rows_kind kind, size_t dim, size_t max_batch)
 {
-    *p = (yk__packed){0};
+    *p = (yk__packed){.kern = yk_matrix()};
     if (kind == YK_ROWS_SPARSE)
         return YK_OK;
     yk_rows_init(&p->rows, YK_ROWS_SPARSE, 0);
@@ -31,10 +31,10 @@ void yk__packed_fini(yk__packed *p)
     p->pick = NULL; /* a failed init has called this already */
 }
 
-yk_batch yk__packed_batch(yk__packed *p, const yk_linear_ops *kern, const yk_batch *b)
+yk_batch yk__packed_batch(yk__packed *p, const yk_batch *b)
 {
     if (b->rows->kind == YK_ROWS_SPARSE)
         return *b;
-    kern->pack(b, &p->rows);
+    p->kern->pack(b, &p->rows);
     return (yk_batch){&p->rows, p->pick, b->n, 0};
 }

@@ -3,9 +3,10 @@
 #define YK_MODEL_PACKED_H
 
 #include "base/rows.h"
-#include "kern/linear.h"
+#include "kern/matrix.h"
 
 typedef struct {
+    const yk_matrix_ops *kern;
     yk_rows rows;
     uint32_t *pick; /* 0, 1, 2 ... */
 } yk__packed;
@@ -14,6 +15,6 @@ typedef struct {
 yk_status yk__packed_init(yk__packed *p, yk_rows_kind kind, size_t dim, size_t max_batch);
 void yk__packed_fini(yk__packed *p);
 
-yk_batch yk__packed_batch(yk__packed *p, const yk_linear_ops *kern, const yk_batch *b);
+yk_batch yk__packed_batch(yk__packed *p, const yk_batch *b);
 
 #endif

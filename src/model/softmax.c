@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "kern/lanes.h"
-#include "kern/linear.h"
+#include "kern/matrix.h"
 #include "kern/pixels.h"
 #include "model/packed.h"
 #include <math.h>
@@ -24,7 +24,7 @@ static size_t leading(const yk_model *m)
 enum { MANY = 24 };
 
 struct yk_work {
-    const yk_linear_ops *kern;
+    const yk_matrix_ops *kern;
     const yk_lanes_ops *lanes;
     const yk_pixels_ops *pixels;
     float *logits; /* [max_batch][ld], or [blocks][classes][16] */
@@ -95,7 +95,7 @@ static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
     yk_work *w = yk_alloc(1, sizeof *w, "a worker");
     if (!w)
         return YK_ESYSTEM;
-    w->kern = yk_linear();
+    w->kern = yk_matrix();
     w->lanes = yk_lanes();
     w->pixels = yk_pixels();
     w->logits =
@@ -141,7 +141,7 @@ static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch
         grad_of_many(m, w, v, b, out);
         return;
     }
-    const yk_batch rows = yk__packed_batch(&w->packed, w->kern, b);
+    const yk_batch rows = yk__packed_batch(&w->packed, b);
     w->kern->rows_matrix(v->w + ld, v->w, ld, &rows, w->logits);
     double loss = w->kern->softmax(w->logits, m->shape.classes, ld, &rows);
     memset(w->grad, 0, m->nparams * sizeof *w->grad);
@@ -156,7 +156,7 @@ static void predict(const yk_model *m, yk_work *w, const yk_view *v, const yk_ba
                     double *loss)
 {
     const size_t ld = leading(m), classes = m->shape.classes;
-    const yk_batch rows = yk__packed_batch(&w->packed, w->kern, b);
+    const yk_batch rows = yk__packed_batch(&w->packed, b);
     w->kern->rows_matrix(v->w + ld, v->w, ld, &rows, w->logits);
     for (size_t i = 0; i < b->n; i++)
         memcpy(p + i * classes, w->logits + i * ld, classes * sizeof *p);
