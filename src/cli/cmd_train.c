@@ -280,8 +280,10 @@ static int leave(yk_config *config, yk_result *result, yk_status st)
         yk_whisper_lost();
     if (comm && !others_go_on && (st || yk_comm_rank(comm) == 0))
         yk_whisper_ended(st);
-    if (comm && st && !others_go_on)
+    if (comm && st && !others_go_on) {
         yk_comm_abort(comm, code);
+        _exit(code);
+    }
     const bool clean = result->clean && !st;
     yk_comm_stop(comm, clean);
     yk_result_fini(result);

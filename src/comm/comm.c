@@ -130,7 +130,6 @@ void yk_comm_abort(yk_comm *c, int status)
     (void)c;
     fflush(NULL);
     MPI_Abort(MPI_COMM_WORLD, status);
-    _Exit(status);
 }
 
 int yk_comm_rank(const yk_comm *c)

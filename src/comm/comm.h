@@ -66,8 +66,10 @@ yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out);
 yk_status yk_comm_ready(yk_comm *c);
 
 /* Not `clean`: somebody is gone, and a farewell to all would not end. */
-void yk_comm_stop(yk_comm *c, bool clean);                            /* NULL is fine */
-void yk_comm_abort(yk_comm *c, int status) __attribute__((noreturn)); /* ends all processes of the job */
+void yk_comm_stop(yk_comm *c, bool clean); /* NULL is fine */
+
+/* Ends all processes of the job, this one last: where it returns, the caller exits. */
+void yk_comm_abort(yk_comm *c, int status);
 
 int yk_comm_rank(const yk_comm *c);
 int yk_comm_size(const yk_comm *c);
