@@ -308,3 +308,49 @@ END
     try eval --checkpoint run --data 'synth:ctr?features=5000&examples=5000'
     expect 2 "it has no DONE" "there is no complete checkpoint"
 }
+
+# Replaces text in the metadata of one file by text of the same length; DONE is made to agree.
+edit_metadata() { # CHECKPOINT FILE FROM TO
+    python3 - "$@" <<'END'
+import sys
+folder, file, old, new = sys.argv[1], sys.argv[2], sys.argv[3].encode(), sys.argv[4].encode()
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+with open(f"{folder}/{file}", "r+b") as f:
+    data = f.read()
+    assert data.count(old) == 1 and len(old) == len(new), data[:400]
+    f.seek(0)
+    f.write(data.replace(old, new))
+with open(f"{folder}/DONE", "w") as done:
+    for name in "model.safetensors", "state.safetensors":
+        data = open(f"{folder}/{name}", "rb").read()
+        done.write("%s %d %08x\n" % (name, len(data), crc32c(data)))
+END
+}
+
+@test "a checkpoint of a newer format is refused, one without a version is read" {
+    clicks --steps 20 --out run --quiet
+    expect 0
+    local data='synth:ctr?features=5000&examples=5000' at=run/checkpoints/step-20
+    edit_metadata $at model.safetensors '"format":"1"' '"format":"7"'
+    for command in eval predict; do
+        try $command --checkpoint run --data "$data"
+        expect 3 "$at/model.safetensors: it has format version 7, written by yoke" "reads versions up to 1" "or a newer one"
+    done
+    edit_metadata $at model.safetensors '"format":"7"' '"farmot":"7"'
+    try eval --checkpoint run --data "$data"
+    expect 0
+    edit_metadata $at state.safetensors '"format":"1"' '"format":"7"'
+    try train --out run --resume --steps 30
+    expect 3 "$at/state.safetensors: it has format version 7"
+    edit_metadata $at state.safetensors '"format":"7"' '"farmot":"7"'
+    try train --out run --resume --steps 30
+    expect 0 "going on from $at"
+}

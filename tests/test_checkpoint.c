@@ -3,6 +3,7 @@
 #include "training.h"
 
 #include "base/rng.h"
+#include "format/crc.h"
 #include "train/checkpoint.h"
 #include <dirent.h>
 #include <math.h>
@@ -296,6 +297,59 @@ static void what_does_not_fit_is_refused(void **state)
     yk_config_fini(&c);
 }
 
+/* Replaces text in the metadata of a file by text of the same length; DONE is made to agree. */
+static void edit_metadata(const char *checkpoint, const char *file, const char *from, const char *to)
+{
+    static const char *const files[] = {"model.safetensors", "state.safetensors"};
+    char path[300], done[200] = "";
+    assert_int_equal(strlen(from), strlen(to));
+    for (int i = 0; i < 2; i++) {
+        size_t n;
+        snprintf(path, sizeof path, "%s/%s", checkpoint, files[i]);
+        uint8_t *bytes = bytes_of(path, &n);
+        if (strcmp(file, files[i]) == 0) {
+            char *at = memmem(bytes, n, from, strlen(from));
+            assert_non_null(at);
+            memcpy(at, to, strlen(to));
+            put(path, bytes, n);
+        }
+        snprintf(done + strlen(done), sizeof done - strlen(done), "%s %zu %08x\n", files[i], n,
+                 yk_crc32c(bytes, n));
+        free(bytes);
+    }
+    snprintf(path, sizeof path, "%s/DONE", checkpoint);
+    put(path, done, strlen(done));
+}
+
+static void a_newer_format_is_refused(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"model.safetensors", "state.safetensors"};
+    yk_result r;
+    assert_int_equal(train(CLICKS " batch=40 steps=20 out=run", 0, &r), YK_OK);
+    char checkpoint[256];
+    snprintf(checkpoint, sizeof checkpoint, "%s", r.checkpoint);
+    yk_result_fini(&r);
+    for (int i = 0; i < 2; i++) {
+        edit_metadata(checkpoint, files[i], "\"format\":\"1\"", "\"format\":\"2\"");
+        assert_error(train("steps=30 out=run resume=true", 0, &r), YK_EDATA, "it has format version 2");
+        assert_says(files[i]);
+        yk_result_fini(&r);
+        edit_metadata(checkpoint, files[i], "\"format\":\"2\"", "\"format\":\"p\"");
+        assert_error(train("steps=30 out=run resume=true", 0, &r), YK_EDATA, "not a format version");
+        yk_result_fini(&r);
+        edit_metadata(checkpoint, files[i], "\"format\":\"p\"", "\"farmot\":\"1\""); /* version 0: has none */
+    }
+    yk_model *m;
+    float *params;
+    assert_int_equal(yk_checkpoint_model(checkpoint, &m, &params), YK_OK);
+    yk_free(params);
+    yk_model_free(m);
+    assert_int_equal(train("steps=30 out=run resume=true", 0, &r), YK_OK);
+    assert_int_equal(r.resumed_from, 20);
+    yk_result_fini(&r);
+}
+
 /* A checkpoint of a synchronous run goes on asynchronously, and with other workers. */
 static void workers_and_mode_may_change(void **state)
 {
@@ -325,6 +379,7 @@ int main(void)
         cmocka_unit_test_setup(damaged_ones_are_passed_over, clear_runs),
         cmocka_unit_test_setup(a_failing_write_leaves_the_last_one, clear_runs),
         cmocka_unit_test_setup(what_does_not_fit_is_refused, clear_runs),
+        cmocka_unit_test_setup(a_newer_format_is_refused, clear_runs),
         cmocka_unit_test_setup(workers_and_mode_may_change, clear_runs),
     };
     return cmocka_run_group_tests_name("checkpoint", tests, make_folder, remove_folder);

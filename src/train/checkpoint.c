@@ -10,6 +10,10 @@
 
 enum { MOST_TENSORS = 8 };
 
+#define FORMAT   1 /* the newest version that is read, and the one that is written */
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+
 /* ---- saving ---- */
 
 static yk_status save_model(const char *run_dir, const char *model_name, const yk_model *m, float *params,
@@ -40,15 +44,11 @@ static yk_status save_model(const char *run_dir, const char *model_name, const y
     snprintf(classes, sizeof classes, "%u", m->shape.classes);
     snprintf(step_text, sizeof step_text, "%" PRIu64, step);
     snprintf(kind, sizeof kind, "%d", (int)m->shape.kind);
-    const yk_pair meta[] = {{"model", model_name},
-                            {"dim", dim},
-                            {"classes", classes},
-                            {"kind", kind},
-                            {"bias", m->shape.bias ? "1" : "0"},
-                            {"step", step_text},
-                            {"yoke", YK_VERSION},
-                            {"image", image},
-                            {"standardize", standardize}};
+    const yk_pair meta[] = {
+        {"format", TEXT(FORMAT)},    {"model", model_name}, {"dim", dim},
+        {"classes", classes},        {"kind", kind},        {"bias", m->shape.bias ? "1" : "0"},
+        {"step", step_text},         {"yoke", YK_VERSION},  {"image", image},
+        {"standardize", standardize}};
     if (!st)
         st = yk_safetensors_write(run_dir, YK__SAVING "/" YK__MODEL_FILE, t, (size_t)m->ntensors, meta,
                                   sizeof meta / sizeof *meta);
@@ -95,8 +95,9 @@ static yk_status save_state(const char *run_dir, const yk_model *m, yk_store *st
     t[n + 2] = (yk_tensor){
         .name = "place", .dtype = YK_DTYPE_U64, .rank = 1, .shape = {p->nplace}, .data = p->place};
     t[n + 3] = (yk_tensor){.name = "late", .dtype = YK_DTYPE_U64, .rank = 1, .shape = {2}, .data = late};
-    const yk_pair meta[] = {{"optimizer", yk_store_rule(store)->name}, {"yoke", YK_VERSION}};
-    return yk_safetensors_write(run_dir, YK__SAVING "/" YK__STATE_FILE, t, n + 4, meta, 2);
+    const yk_pair meta[] = {
+        {"format", TEXT(FORMAT)}, {"optimizer", yk_store_rule(store)->name}, {"yoke", YK_VERSION}};
+    return yk_safetensors_write(run_dir, YK__SAVING "/" YK__STATE_FILE, t, n + 4, meta, 3);
 }
 
 /* Renames the keys of all arrays of the settled store to those of the data while they are written, and back: in place,
@@ -130,12 +131,39 @@ yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const 
 
 /* ---- loading ---- */
 
+static yk_status check_format(const char *path, const yk_safetensors *s)
+{
+    const char *text = yk_safetensors_meta(s, "format"), *by = yk_safetensors_meta(s, "yoke");
+    if (!text)
+        return YK_OK;
+    char *end;
+    const long version = strtol(text, &end, 10);
+    if (end == text || *end || version < 0)
+        return yk_fail(
+            YK_EDATA,
+            "%s: the metadata says \"format\": \"%.20s\", which is not a format version; the file was "
+            "not written by yoke",
+            path, text);
+    if (version > FORMAT)
+        return yk_fail(
+            YK_EDATA,
+            "%s: it has format version %ld, written by yoke %.20s; this is yoke %s, which reads versions "
+            "up to %d: use the yoke that wrote it, or a newer one",
+            path, version, by ? by : "(unknown)", YK_VERSION, FORMAT);
+    return YK_OK;
+}
+
+/* On failure *out is NULL. */
 static yk_status open_file(const char *folder, const char *name, yk_safetensors **out)
 {
     char *path;
     if (asprintf(&path, "%s/%s", folder, name) < 0)
         return yk_fail_memory(strlen(folder), "a path");
     yk_status st = yk_safetensors_open(path, out);
+    if (!st && (st = check_format(path, *out))) {
+        yk_safetensors_free(*out);
+        *out = NULL;
+    }
     free(path);
     return st;
 }
