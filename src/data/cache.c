@@ -4,48 +4,10 @@
 #include "data/formats.h"
 #include <stdlib.h>
 
-#define BLOCK_ROWS 4096
-
 typedef struct {
     yk_source base;
     yk_rows rows;
 } cache;
-
-typedef struct {
-    yk_reader base;
-    size_t at, end; /* rows */
-} cache_reader;
-
-static yk_status cache_read(yk_source *source, size_t block, yk_reader **out)
-{
-    const cache *s = (const cache *)source;
-    cache_reader *r = calloc(1, sizeof *r);
-    if (!r)
-        return yk_fail_memory(sizeof *r, "a reader");
-    r->base = (yk_reader){source, block};
-    r->at = block * BLOCK_ROWS;
-    r->end = s->rows.n - r->at > BLOCK_ROWS ? r->at + BLOCK_ROWS : s->rows.n;
-    *out = &r->base;
-    return YK_OK;
-}
-
-static yk_status cache_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
-{
-    cache_reader *r = (cache_reader *)reader;
-    const cache *s = (const cache *)reader->source;
-    size_t n = r->end - r->at < max ? r->end - r->at : max;
-    yk_status st = yk_rows_append(rows, &s->rows, r->at, n);
-    if (st)
-        return st;
-    r->at += n;
-    *got_out = n;
-    return YK_OK;
-}
-
-static void cache_reader_free(yk_reader *r)
-{
-    free(r);
-}
 
 static void cache_free(yk_source *source)
 {
@@ -56,9 +18,9 @@ static void cache_free(yk_source *source)
 
 static const yk_source_ops cache_ops = {
     .name = "cache",
-    .reader = cache_read,
-    .next = cache_next,
-    .reader_free = cache_reader_free,
+    .reader = yk__cached_read,
+    .next = yk__cached_next,
+    .reader_free = yk__cached_reader_free,
     .free = cache_free,
 };
 
@@ -93,7 +55,7 @@ yk_status yk_cache_open(const yk_spec *spec, yk_split split, const yk_source_opt
     s->base.ops = &cache_ops;
     s->base.kind = shape.kind;
     s->base.examples = shape.n;
-    s->base.nblocks = (s->rows.n + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    s->base.nblocks = (s->rows.n + YK__CACHED_BLOCK - 1) / YK__CACHED_BLOCK;
     s->base.bytes = s->rows.map_size;
     s->base.dim = (size_t)shape.dim;
     s->base.classes = shape.classes;

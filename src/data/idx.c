@@ -18,11 +18,6 @@ typedef struct {
     yk_rows rows; /* u8 or f32 lies in `images`, label is malloc memory */
 } idx_source;
 
-typedef struct {
-    yk_reader base;
-    size_t at;
-} idx_reader;
-
 /* PREFIX-WHAT-idxN-ubyte in `directory`, perhaps with '.' before idx and .gz behind. *path_out is NULL where there is
  * none, else owned. */
 static yk_status find_file(const char *directory, const char *prefix, const char *what, int dims,
@@ -186,35 +181,6 @@ static yk_status load(idx_source *s, const char *images_path, const char *labels
     return YK_OK;
 }
 
-static yk_status idx_read(yk_source *s, size_t block, yk_reader **out)
-{
-    idx_reader *r = calloc(1, sizeof *r);
-    if (!r)
-        return yk_fail_memory(sizeof *r, "a reader");
-    r->base = (yk_reader){s, block};
-    *out = &r->base;
-    return YK_OK;
-}
-
-static yk_status idx_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
-{
-    idx_reader *r = (idx_reader *)reader;
-    const yk_rows *all = reader->source->cached;
-    size_t n = all->n - r->at < max ? all->n - r->at : max;
-    *got_out = 0;
-    yk_status st = yk_rows_append(rows, all, r->at, n);
-    if (st)
-        return st;
-    r->at += n;
-    *got_out = n;
-    return YK_OK;
-}
-
-static void idx_reader_free(yk_reader *r)
-{
-    free(r);
-}
-
 static void idx_free(yk_source *source)
 {
     idx_source *s = (idx_source *)source;
@@ -225,9 +191,9 @@ static void idx_free(yk_source *source)
 
 static const yk_source_ops idx_ops = {
     .name = "idx",
-    .reader = idx_read,
-    .next = idx_next,
-    .reader_free = idx_reader_free,
+    .reader = yk__cached_read,
+    .next = yk__cached_next,
+    .reader_free = yk__cached_reader_free,
     .free = idx_free,
 };
 
