@@ -331,14 +331,14 @@ static void a_newer_format_is_refused(void **state)
     snprintf(checkpoint, sizeof checkpoint, "%s", r.checkpoint);
     yk_result_fini(&r);
     for (int i = 0; i < 2; i++) {
-        edit_metadata(checkpoint, files[i], "\"format\":\"1\"", "\"format\":\"2\"");
+        edit_metadata(checkpoint, files[i], "\"format_version\":\"1\"", "\"format_version\":\"2\"");
         assert_error(train("steps=30 out=run resume=true", 0, &r), YK_EDATA, "it has format version 2");
         assert_says(files[i]);
         yk_result_fini(&r);
-        edit_metadata(checkpoint, files[i], "\"format\":\"2\"", "\"format\":\"p\"");
+        edit_metadata(checkpoint, files[i], "\"format_version\":\"2\"", "\"format_version\":\"p\"");
         assert_error(train("steps=30 out=run resume=true", 0, &r), YK_EDATA, "not a format version");
         yk_result_fini(&r);
-        edit_metadata(checkpoint, files[i], "\"format\":\"p\"", "\"farmot\":\"1\""); /* version 0: has none */
+        edit_metadata(checkpoint, files[i], "\"format_version\":\"p\"", "\"farmot_version\":\"1\""); /* version 0: has none */
     }
     yk_model *m;
     float *params;

@@ -44,11 +44,16 @@ static yk_status save_model(const char *run_dir, const char *model_name, const y
     snprintf(classes, sizeof classes, "%u", m->shape.classes);
     snprintf(step_text, sizeof step_text, "%" PRIu64, step);
     snprintf(kind, sizeof kind, "%d", (int)m->shape.kind);
-    const yk_pair meta[] = {
-        {"format", TEXT(FORMAT)},    {"model", model_name}, {"dim", dim},
-        {"classes", classes},        {"kind", kind},        {"bias", m->shape.bias ? "1" : "0"},
-        {"step", step_text},         {"yoke", YK_VERSION},  {"image", image},
-        {"standardize", standardize}};
+    const yk_pair meta[] = {{"format_version", TEXT(FORMAT)},
+                            {"model", model_name},
+                            {"dim", dim},
+                            {"classes", classes},
+                            {"kind", kind},
+                            {"bias", m->shape.bias ? "1" : "0"},
+                            {"step", step_text},
+                            {"yoke", YK_VERSION},
+                            {"image", image},
+                            {"standardize", standardize}};
     if (!st)
         st = yk_safetensors_write(run_dir, YK__SAVING "/" YK__MODEL_FILE, t, (size_t)m->ntensors, meta,
                                   sizeof meta / sizeof *meta);
@@ -96,7 +101,7 @@ static yk_status save_state(const char *run_dir, const yk_model *m, yk_store *st
         .name = "place", .dtype = YK_DTYPE_U64, .rank = 1, .shape = {p->nplace}, .data = p->place};
     t[n + 3] = (yk_tensor){.name = "late", .dtype = YK_DTYPE_U64, .rank = 1, .shape = {2}, .data = late};
     const yk_pair meta[] = {
-        {"format", TEXT(FORMAT)}, {"optimizer", yk_store_rule(store)->name}, {"yoke", YK_VERSION}};
+        {"format_version", TEXT(FORMAT)}, {"optimizer", yk_store_rule(store)->name}, {"yoke", YK_VERSION}};
     return yk_safetensors_write(run_dir, YK__SAVING "/" YK__STATE_FILE, t, n + 4, meta, 3);
 }
 
@@ -133,7 +138,7 @@ yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const 
 
 static yk_status check_format(const char *path, const yk_safetensors *s)
 {
-    const char *text = yk_safetensors_meta(s, "format"), *by = yk_safetensors_meta(s, "yoke");
+    const char *text = yk_safetensors_meta(s, "format_version"), *by = yk_safetensors_meta(s, "yoke");
     if (!text)
         return YK_OK;
     char *end;

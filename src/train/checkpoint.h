@@ -5,7 +5,7 @@
  *                               DONE                 written last: without it the folder is not a checkpoint;
  *                                                    holds size and CRC32C of the two files
  *
- * The metadata of both files has the format version, "format":"1". A reader refuses a newer version. Files without it, as
+ * The metadata of both files has the format version, "format_version":"1". A reader refuses a newer version. Files without it, as
  * yoke 0.1.0 wrote them, are version 0; version 1 differs only by having it.
  *
  * A checkpoint is written beside its final name (checkpoints/.saving), synced to the disk, and renamed; a full disk or a
