@@ -338,7 +338,8 @@ static void a_newer_format_is_refused(void **state)
         edit_metadata(checkpoint, files[i], "\"format_version\":\"2\"", "\"format_version\":\"p\"");
         assert_error(train("steps=30 out=run resume=true", 0, &r), YK_EDATA, "not a format version");
         yk_result_fini(&r);
-        edit_metadata(checkpoint, files[i], "\"format_version\":\"p\"", "\"farmot_version\":\"1\""); /* version 0: has none */
+        edit_metadata(checkpoint, files[i], "\"format_version\":\"p\"",
+                      "\"farmot_version\":\"1\""); /* version 0: has none */
     }
     yk_model *m;
     float *params;

@@ -234,15 +234,15 @@ static yk_status restore(yk__trainer *t)
 
 /* ---- putting it together ---- */
 
-static yk_status set_up(yk__trainer *t)
+/* Data, model and optimizer; --dry-run ends here. */
+static yk_status make_model(yk__trainer *t, yk_net_options *net)
 {
     const yk_config *c = t->config;
     yk_optim_kind kind = YK_SGD;
     yk_status st = c->optimizer ? yk_optim_find(c->optimizer, &kind) : YK_OK;
-    yk_net_options net;
     t->optim = optimizer_of(c, kind);
-    if (st || (st = yk_optim_check(&t->optim)) || (st = yk__net_options_of(c, &net)) || (st = load_data(t)) ||
-        (st = yk__cluster_shape(t)) || (st = yk__decay_by_epochs(t)) || (st = yk__net_channels(t, &net)))
+    if (st || (st = yk_optim_check(&t->optim)) || (st = yk__net_options_of(c, net)) || (st = load_data(t)) ||
+        (st = yk__cluster_shape(t)) || (st = yk__decay_by_epochs(t)) || (st = yk__net_channels(t, net)))
         return st;
     t->result->lr = t->optim.lr;
     t->result->load_seconds = yk_now() - t->started;
@@ -252,64 +252,64 @@ static yk_status set_up(yk__trainer *t)
                             .channels = t->train.source->channels,
                             .height = t->train.source->height,
                             .width = t->train.source->width,
-                            .threads = (int)c->threads,
-                            .net = net};
-    if ((st = columns_of(t, &shape.dim)) || (st = yk_model_create(c->model, &shape, &t->model)) ||
-        (st = yk__bias_groups(t)))
-        return st;
-    if (c->dry_run)
-        return yk__describe(t);
-    if ((st = order_keys(t)))
+                            .threads = t->plan->threads,
+                            .net = *net};
+    if ((st = columns_of(t, &shape.dim)) || (st = yk_model_create(c->model, &shape, &t->model)))
         return st;
     for (int i = 0; i < t->model->ntensors; i++)
         t->result->params += t->model->tensor[i].size; /* without padding */
+    return yk__bias_groups(t);
+}
 
-    t->here = t->cluster.role == YK__ALONE ? t->plan->workers : 1;
-    if (!(t->phases = yk_alloc((size_t)t->here, sizeof *t->phases, "measuring")))
-        return YK_ESYSTEM;
-    const float inputs = net.standardize ? 1.0f : mean_square(&t->train);
-    yk_store_config store = {
-        .nparams = t->model->nparams,
-        .sparse = t->model->sparse,
-        .optim = t->optim,
-        .group = t->group,
-        .ngroups = t->ngroups,
-        .team = t->team,
-        .workers = t->plan->workers,
-        .staleness = t->plan->staleness,
-        .batch = t->plan->batch,
-        .keymap = t->names,
-        .mean_square = t->model->ops->init ? 0.0f : inputs, /* a network's step is long: no copies */
-        .norm = t->names ? t->keymap.norm : inputs * (float)shape.dim,
-        .phases = t->phases,
-        .interrupted = &t->meeting};
-    yk_feed_plan plan = {.workers = t->plan->workers,
-                         .batch = t->plan->batch,
-                         .seed = (uint64_t)c->seed,
-                         .epochs = t->plan->epochs,
-                         .steps = t->plan->steps,
-                         .in_step = t->plan->lockstep,
-                         .window_bytes = (size_t)c->shuffle_mb << 20,
-                         .keymap = t->names,
-                         .phases = t->phases};
-    if (t->cluster.role != YK__ALONE) { /* a store of this process alone, whatever the others have */
-        store.workers = 1;
-        store.staleness = 0;
-        store.mean_square = 0.0f;
-        plan.first = t->cluster.rank - t->cluster.servers;
-        if (t->cluster.role == YK__WORKER && !t->plan->lockstep) {
-            plan.deal = yk__deal;
-            plan.deal_context = t;
-            plan.steps = UINT64_MAX;
-        }
-        if ((st = yk__cluster_stores(t, &store)))
-            return st;
-    }
-    const bool has_store = t->cluster.role <= YK__REPLICA, trains = t->cluster.role != YK__SERVER;
-    if ((has_store && (st = yk_store_create(&store, &t->store))) ||
-        (t->cluster.rank == 0 && (st = make_run_dir(t))) ||
-        (trains && (st = yk_feed_create(&t->train, &plan, &t->feed))))
-        return st;
+/* The stores of this process, as its role has them. */
+static yk_status make_stores(yk__trainer *t, const yk_net_options *net)
+{
+    const float inputs = net->standardize ? 1.0f : mean_square(&t->train);
+    const bool alone =
+        t->cluster.role == YK__ALONE; /* else a store of this process, whatever the others have */
+    const yk_store_config store = {.nparams = t->model->nparams,
+                                   .sparse = t->model->sparse,
+                                   .optim = t->optim,
+                                   .group = t->group,
+                                   .ngroups = t->ngroups,
+                                   .team = t->team,
+                                   .workers = alone ? t->plan->workers : 1,
+                                   .staleness = alone ? t->plan->staleness : 0,
+                                   .batch = t->plan->batch,
+                                   .keymap = t->names,
+                                   .mean_square = t->model->ops->init || !alone
+                                                      ? 0.0f
+                                                      : inputs, /* a network's step is long: no copies */
+                                   .norm = t->names ? t->keymap.norm : inputs * (float)t->model->shape.dim,
+                                   .phases = t->phases,
+                                   .interrupted = &t->meeting};
+    yk_status st = alone ? YK_OK : yk__cluster_stores(t, &store);
+    return !st && t->cluster.role <= YK__REPLICA ? yk_store_create(&store, &t->store) : st;
+}
+
+static yk_status make_feed(yk__trainer *t)
+{
+    const bool leased =
+        t->cluster.role == YK__WORKER && !t->plan->lockstep; /* examples come from the chief */
+    const yk_feed_plan plan = {.workers = t->plan->workers,
+                               .batch = t->plan->batch,
+                               .seed = (uint64_t)t->config->seed,
+                               .epochs = t->plan->epochs,
+                               .steps = leased ? UINT64_MAX : t->plan->steps,
+                               .in_step = t->plan->lockstep,
+                               .window_bytes = (size_t)t->config->shuffle_mb << 20,
+                               .keymap = t->names,
+                               .phases = t->phases,
+                               .first =
+                                   t->cluster.role == YK__ALONE ? 0 : t->cluster.rank - t->cluster.servers,
+                               .deal = leased ? yk__deal : NULL,
+                               .deal_context = t};
+    return t->cluster.role == YK__SERVER ? YK_OK : yk_feed_create(&t->train, &plan, &t->feed);
+}
+
+static yk_status make_workers(yk__trainer *t)
+{
+    yk_status st = YK_OK;
     t->trainee = yk_alloc((size_t)t->plan->workers, sizeof *t->trainee, "the workers");
     if (!t->trainee)
         return YK_ESYSTEM;
@@ -319,26 +319,55 @@ static yk_status set_up(yk__trainer *t)
         t->trainee[i].p = yk_alloc(YK__EVAL_BATCH * t->model->outputs, sizeof(float), "an evaluation");
         st = st ? st : t->trainee[i].p ? YK_OK : YK_ESYSTEM;
     }
+    return st;
+}
+
+/* The first parameters of a model that does not begin with zeros. */
+static void init_parameters(yk__trainer *t)
+{
     yk_store *whole = t->cluster.role == YK__SERVER ? t->cluster.whole : t->store; /* NULL: elsewhere */
-    if (!st && t->model->ops->init && whole) {
-        t->model->ops->init(t->model, yk_store_raw(whole).live.w, (uint64_t)c->seed);
-        yk_store_restore(whole, 0);
-    }
-    if (st || (st = restore(t)) || (st = yk__cluster_agree(t)) ||
-        (t->cluster.rank == 0 && (st = begin_run(t))) || (st = yk__observe_share(t)))
-        return st;
-    if (t->cluster.rank == 0 && (st = yk__journal_open(t)))
-        return st;
-    if (c->profile && t->model->ops->peak)
-        t->peak = t->model->ops->peak();
+    if (!t->model->ops->init || !whole)
+        return;
+    t->model->ops->init(t->model, yk_store_raw(whole).live.w, (uint64_t)t->config->seed);
+    yk_store_restore(whole, 0);
+}
+
+/* When to evaluate and save. */
+static void make_schedule(yk__trainer *t)
+{
+    const uint64_t per_epoch = (t->train.examples + t->plan->batch - 1) / t->plan->batch;
     t->saves_by_time = t->result->run_dir && !t->checkpoint_every;
-    uint64_t per_epoch = (t->train.examples + t->plan->batch - 1) / t->plan->batch;
-    if (!t->plan->synchronous) { /* steps are counted over all workers; an epoch has that many of them */
-        t->eval_every = t->eval_every ? t->eval_every : per_epoch ? per_epoch : UINT64_MAX / 2;
-        t->checkpoint_every = t->checkpoint_every ? t->checkpoint_every : UINT64_MAX / 2;
-        t->next_eval = (t->step / t->eval_every + 1) * t->eval_every;
-        t->next_save = (t->step / t->checkpoint_every + 1) * t->checkpoint_every;
-    }
+    if (t->plan->synchronous)
+        return;
+    /* steps are counted over all workers; an epoch has that many of them */
+    t->eval_every = t->eval_every ? t->eval_every : per_epoch ? per_epoch : UINT64_MAX / 2;
+    t->checkpoint_every = t->checkpoint_every ? t->checkpoint_every : UINT64_MAX / 2;
+    t->next_eval = (t->step / t->eval_every + 1) * t->eval_every;
+    t->next_save = (t->step / t->checkpoint_every + 1) * t->checkpoint_every;
+}
+
+static yk_status set_up(yk__trainer *t)
+{
+    const bool chief = t->cluster.rank == 0;
+    yk_net_options net;
+    yk_status st = make_model(t, &net);
+    if (st || t->config->dry_run)
+        return st ? st : yk__describe(t);
+    if ((st = order_keys(t)))
+        return st;
+    t->here = t->cluster.role == YK__ALONE ? t->plan->workers : 1;
+    if (!(t->phases = yk_alloc((size_t)t->here, sizeof *t->phases, "measuring")))
+        return YK_ESYSTEM;
+    if ((st = make_stores(t, &net)) || (chief && (st = make_run_dir(t))) || (st = make_feed(t)) ||
+        (st = make_workers(t)))
+        return st;
+    init_parameters(t);
+    if ((st = restore(t)) || (st = yk__cluster_agree(t)) || (chief && (st = begin_run(t))) ||
+        (st = yk__observe_share(t)) || (chief && (st = yk__journal_open(t))))
+        return st;
+    if (t->config->profile && t->model->ops->peak)
+        t->peak = t->model->ops->peak();
+    make_schedule(t);
     return YK_OK;
 }
 
