@@ -239,6 +239,7 @@ equals_serial() { # BATCH OPTION...
 
 @test "not one training: another program, or other data under the same name" {
     cp "$YOKE" other
+    cp "${YOKE%/*}"/yoke-mpi-*.so .
     printf 'x' >>other
     by_mpirun -n 2 yoke train --model softmax --data "$digits" --out none --quiet : \
         -n 1 ./other train --model softmax --data "$digits" --out none --quiet

@@ -31,6 +31,7 @@ static const double grace = 1.0; /* seconds that mpirun may take to end once its
 typedef struct {
     const yk_config *config;
     yk_plan plan;
+    yk_mpirun mpirun;
     yk_words words;
     char folder[PATH_MAX]; /* job_folder.h; "": not made yet */
     int folder_lock;
@@ -374,11 +375,16 @@ static yk_status allow_open_files(int64_t processes)
 static yk_status prepare(job *j, int argc, char **argv)
 {
     const yk_config *c = j->config;
-    int64_t n;
+    int64_t n = 0;
     yk_status st = yk_job_processes(c, &n);
     if (!st)
+        st = yk_mpirun_find(&j->mpirun);
+    if (!st && !c->hosts && !c->hostfile)
+        st = yk_mpi_check(j->mpirun.mpi);
+    if (!st)
         yk_plan_describe(c, (int)n, &j->plan);
-    const bool joinable = j->plan.joinable && !c->join && strcmp(j->out, "none") && yk_comm_is_open_mpi();
+    const bool joinable =
+        j->plan.joinable && !c->join && strcmp(j->out, "none") && j->mpirun.mpi == YK_MPI_OPEN_MPI;
     if (!st)
         st = allow_open_files(n);
     if (!st)
@@ -399,7 +405,7 @@ static yk_status prepare(job *j, int argc, char **argv)
         setenv("YK_JOINABLE", "1", 1);
     }
     const yk_job_places places = {j->folder, j->out, *j->server ? j->server : NULL, &j->plan};
-    return st ? st : yk_job_words(c, argc, argv, &places, &j->words);
+    return st ? st : yk_job_words(c, &j->mpirun, argc, argv, &places, &j->words);
 }
 
 /* As often as --restarts allows; the exit status. */

@@ -1,7 +1,6 @@
 #include "cli/mpirun.h"
 
 #include "cli/network.h"
-#include "comm/comm.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -43,6 +42,66 @@ void yk_words_fini(yk_words *w)
     for (int i = 0; i < w->n; i++)
         free(w->word[i]);
     *w = (yk_words){0};
+}
+
+/* ---- which mpirun ---- */
+
+/* By the name of the file that it is in the end: orterun and prterun are Open MPI's, mpiexec.hydra is MPICH's. Another name (a
+ * script) is that of the MPI that there is a plug-in for. */
+static yk_mpi_kind kind_of(const char *path)
+{
+    static const struct {
+        const char *part;
+        yk_mpi_kind kind;
+    } known[] = {{"orterun", YK_MPI_OPEN_MPI},
+                 {"prte", YK_MPI_OPEN_MPI},
+                 {"openmpi", YK_MPI_OPEN_MPI},
+                 {"hydra", YK_MPI_MPICH},
+                 {"mpich", YK_MPI_MPICH}};
+    char real[PATH_MAX];
+    const char *end = realpath(path, real) ? real : path, *slash = strrchr(end, '/');
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strstr(slash ? slash : end, known[i].part))
+            return known[i].kind;
+    return yk_mpi_is_there(YK_MPI_OPEN_MPI) ? YK_MPI_OPEN_MPI : YK_MPI_MPICH;
+}
+
+/* The first in PATH of that name; false: there is none. */
+static bool search_path(const char *name, yk_mpirun *out)
+{
+    const char *path = getenv("PATH");
+    for (const char *at = path ? path : "/usr/local/bin:/usr/bin:/bin"; *at; at += *at == ':') {
+        const int n = (int)strcspn(at, ":");
+        if (n > 0 && snprintf(out->path, sizeof out->path, "%.*s/%s", n, at, name) < (int)sizeof out->path &&
+            access(out->path, X_OK) == 0) {
+            out->mpi = kind_of(out->path);
+            return true;
+        }
+        at += n;
+    }
+    return false;
+}
+
+yk_status yk_mpirun_find(yk_mpirun *out)
+{
+    static const char *const names[] = {"mpirun", "mpirun.openmpi", "mpirun.mpich", "mpiexec.hydra"};
+    const char *asked = getenv("YK_MPIRUN");
+    const char *wanted = yk_mpis[yk_mpi_is_there(YK_MPI_OPEN_MPI) ? YK_MPI_OPEN_MPI : YK_MPI_MPICH].package;
+    yk_status st = yk_mpi_check_any();
+    if (st)
+        return st;
+    if (asked) {
+        snprintf(out->path, sizeof out->path, "%s", asked);
+        out->mpi = kind_of(asked);
+        return YK_OK;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (search_path(names[i], out) && yk_mpi_is_there(out->mpi))
+            return YK_OK;
+    return yk_fail(YK_ESYSTEM,
+                   "a job of several processes needs mpirun, but there is none in PATH of an MPI that this "
+                   "program has a plug-in for; install %s, or name its mpirun in YK_MPIRUN",
+                   wanted);
 }
 
 /* ---- mpirun's own ---- */
@@ -133,14 +192,15 @@ static void add_open_mpi(const yk_config *c, const yk_job_places *places, yk_wor
     }
 }
 
-static yk_status add_mpirun(const yk_config *c, const yk_job_places *places, yk_words *w)
+static yk_status add_mpirun(const yk_config *c, const yk_mpirun *mpirun, const yk_job_places *places,
+                            yk_words *w)
 {
     int64_t n;
     yk_status st = yk_job_processes(c, &n);
     if (st)
         return st;
-    add(w, getenv("YK_MPIRUN") ? getenv("YK_MPIRUN") : YK_MPIRUN_DEFAULT);
-    if (yk_comm_is_open_mpi())
+    add(w, mpirun->path);
+    if (mpirun->mpi == YK_MPI_OPEN_MPI)
         add_open_mpi(c, places, w);
     else if (c->hosts || c->hostfile)
         add_two(w, c->hosts ? "-hosts" : "-f", c->hosts ? c->hosts : c->hostfile);
@@ -167,9 +227,10 @@ static yk_status add_this_program(yk_words *w)
     return YK_OK;
 }
 
-yk_status yk_job_words(const yk_config *c, int argc, char **argv, const yk_job_places *places, yk_words *out)
+yk_status yk_job_words(const yk_config *c, const yk_mpirun *mpirun, int argc, char **argv,
+                       const yk_job_places *places, yk_words *out)
 {
-    yk_status st = add_mpirun(c, places, out);
+    yk_status st = add_mpirun(c, mpirun, places, out);
     if (st || (st = add_this_program(out)))
         return st;
     for (int i = 1; i < argc; i++)

@@ -1,7 +1,7 @@
 /* The command line that starts a job of several processes: mpirun with the options that work, this program, its options.
  *
  *     yk_words w = {0};
- *     yk_job_words(config, argc, argv, &places, &w);
+ *     yk_job_words(config, &mpirun, argc, argv, &places, &w);
  *     execvp(w.word[0], w.word);               // ends with a NULL
  *     yk_words_fini(&w);
  *
@@ -11,7 +11,9 @@
 #ifndef YK_CLI_MPIRUN_H
 #define YK_CLI_MPIRUN_H
 
+#include "comm/plugin.h"
 #include "train/plan.h"
+#include <limits.h>
 
 enum { YK_MOST_WORDS = 512 };
 
@@ -20,6 +22,15 @@ typedef struct {
     int n;
     bool full;
 } yk_words;
+
+/* The mpirun that starts jobs, and whose it is: YK_MPIRUN, or the first in PATH of an MPI that this program has a plug-in
+ * for. YK_ESYSTEM says what is missing. */
+typedef struct {
+    char path[PATH_MAX];
+    yk_mpi_kind mpi;
+} yk_mpirun;
+
+yk_status yk_mpirun_find(yk_mpirun *out);
 
 /* Where the job finds things; borrowed. */
 typedef struct {
@@ -30,7 +41,8 @@ typedef struct {
     const yk_plan *plan;
 } yk_job_places;
 
-yk_status yk_job_words(const yk_config *c, int argc, char **argv, const yk_job_places *places, yk_words *out);
+yk_status yk_job_words(const yk_config *c, const yk_mpirun *mpirun, int argc, char **argv,
+                       const yk_job_places *places, yk_words *out);
 void yk_words_fini(yk_words *w);
 
 /* How many processes; 0: mpirun knows, from a hostfile. */

@@ -1,6 +1,7 @@
 #include "comm/comm_inside.h"
 
 #include "base/clock.h"
+#include "comm/plugin.h"
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,11 +10,22 @@
 #include <time.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(MPI_Request) <= sizeof(((yk_op *)0)->request), "an MPI_Request fits into yk_op");
-
 const char *const yk_purpose_name[YK_PURPOSES] = {"pull", "push", "all-reduce", "control"};
 
 /* ---- start and end ---- */
+
+/* What this thread uses instead of MPI; ops NULL: MPI. */
+static _Thread_local struct {
+    yk_transport transport;
+    int rank, size;
+} own;
+
+void yk_transport_set(const yk_transport *t, int rank, int size)
+{
+    own.transport = t ? *t : (yk_transport){0};
+    own.rank = rank;
+    own.size = size;
+}
 
 int yk__from_environment(const char *name)
 {
@@ -23,6 +35,8 @@ int yk__from_environment(const char *name)
 
 int yk_comm_expected(void)
 {
+    if (own.transport.ops)
+        return own.size;
     int n = yk__from_environment("OMPI_COMM_WORLD_SIZE"); /* mpirun of Open MPI */
     if (n <= 0)
         n = yk__from_environment("PMI_SIZE");                  /* mpirun of MPICH; srun --mpi=pmi2 */
@@ -36,67 +50,64 @@ int yk_comm_expected_rank(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
     int rank = 0;
+    if (own.transport.ops)
+        return own.rank;
     for (size_t i = 0; i < sizeof names / sizeof *names && !rank; i++)
         rank = yk__from_environment(names[i]);
     return rank;
 }
 
-bool yk_comm_is_open_mpi(void)
+yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int peer)
 {
-#ifdef OPEN_MPI
-    return true;
-#else
-    return false;
-#endif
-}
-
-yk_status yk__mpi_error(int code, const char *what, int peer)
-{
-    char text[MPI_MAX_ERROR_STRING] = "?";
-    int n = 0;
-    MPI_Error_string(code, text, &n);
-    if (peer < 0)
-        return yk_fail(YK_ELOST, "MPI: %s: %s", what, text);
-    return yk_fail(YK_ELOST, "MPI: %s rank %d: %s", what, peer, text);
+    char text[512] = "?", whom[24] = "";
+    c->ops->error_text(c->self, code, text, sizeof text);
+    if (peer >= 0)
+        snprintf(whom, sizeof whom, " rank %d", peer);
+    return yk_fail(YK_ELOST, "%s: %s%s: %s", c->ops->mpi ? "MPI" : "transport", what, whom, text);
 }
 
 /* With a `startup` another thread sends heartbeats while this one computes, never both at a time. */
-static int thread_level(yk_comm_kind kind, const yk_startup *startup)
+static yk_threads threads_of(yk_comm_kind kind, const yk_startup *startup)
 {
-    return kind == YK_COMM_ACCEPTS ? MPI_THREAD_MULTIPLE
-           : startup               ? MPI_THREAD_SERIALIZED
-                                   : MPI_THREAD_FUNNELED;
+    return kind == YK_COMM_ACCEPTS ? YK_THREADS_MULTIPLE
+           : startup               ? YK_THREADS_SERIALIZED
+                                   : YK_THREADS_FUNNELED;
 }
 
-static void describe(yk_comm *c)
+static yk_status start_transport(yk_comm *c, yk_threads wanted, yk_startup *startup)
 {
-    char version[MPI_MAX_LIBRARY_VERSION_STRING];
-    int n = 0;
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN); /* of those who join, or wait for them */
-    MPI_Comm_rank(MPI_COMM_WORLD, &c->rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &c->size);
-    MPI_Get_library_version(version, &n);
-    snprintf(c->library, sizeof c->library, "%.95s", version);
-    c->library[strcspn(c->library, ",\n")] = '\0';
+    yk_world world = {0};
+    yk_startup_enter(startup, YK_STARTUP_BLOCKED, "MPI_Init");
+    const int code = c->ops->start(c->self, wanted, &world);
+    yk_startup_enter(startup, YK_STARTUP_WAITING, "");
+    if (code)
+        return yk__transport_error(c, code, "it cannot be started", YK_ANY);
+    c->rank = world.rank;
+    c->size = world.size;
+    c->processes = world.processes;
+    memcpy(c->library, world.library, sizeof c->library);
+    c->allows = world.threads;
+    return YK_OK;
 }
 
 yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out)
 {
-    const int expected = yk_comm_expected(), wanted = thread_level(kind, startup);
-    int got;
+    const int expected = yk_comm_expected();
+    const yk_threads wanted = threads_of(kind, startup);
+    yk_transport t = own.transport;
+    yk_status st = t.ops ? YK_OK : yk_mpi_load(&t.ops);
+    if (st)
+        return st;
     signal(SIGPIPE, SIG_IGN); /* a peer that died is found out by silence, not by a signal */
     yk_comm *c = calloc(1, sizeof *c);
     if (!c)
         return yk_fail_memory(sizeof *c, "the processes");
-    yk_startup_enter(startup, YK_STARTUP_BLOCKED, "MPI_Init");
-    int code = MPI_Init_thread(NULL, NULL, wanted, &got);
-    yk_startup_enter(startup, YK_STARTUP_WAITING, "");
-    if (code) {
+    c->ops = t.ops;
+    c->self = t.self;
+    if ((st = start_transport(c, wanted, startup))) {
         free(c);
-        return yk__mpi_error(code, "it cannot be started", YK_ANY);
+        return st;
     }
-    describe(c);
     *out = c;
     if (expected > 1 && c->size == 1)
         return yk_fail(
@@ -104,12 +115,12 @@ yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out)
             "the launcher started %d processes, but each is alone in its world: it belongs to another "
             "MPI than this program (%s); use that one's mpirun, srun --mpi=pmix, or yoke train --launch %d",
             expected, c->library, expected);
-    if (got < wanted)
+    if (c->allows < wanted)
         return yk_fail(
             YK_ESYSTEM,
             "%s does not allow calls from several threads, which heartbeats and workers that join need",
             c->library);
-    yk_status st = startup ? yk__heartbeats_begin(c, startup) : YK_OK;
+    st = startup ? yk__heartbeats_begin(c, startup) : YK_OK;
     return st ? st : yk__meet_neighbours(c);
 }
 
@@ -118,7 +129,7 @@ void yk_comm_stop(yk_comm *c, bool clean)
     if (!c)
         return;
     if (clean)
-        MPI_Finalize();
+        c->ops->stop(c->self);
     free(c->neighbour);
     free(c->heard);
     free(c->beat_op);
@@ -127,9 +138,8 @@ void yk_comm_stop(yk_comm *c, bool clean)
 
 void yk_comm_abort(yk_comm *c, int status)
 {
-    (void)c;
     fflush(NULL);
-    MPI_Abort(MPI_COMM_WORLD, status);
+    c->ops->abort(c->self, status);
 }
 
 int yk_comm_rank(const yk_comm *c)
@@ -160,22 +170,6 @@ const yk_traffic *yk_comm_traffic(const yk_comm *c)
 
 /* ---- messages ---- */
 
-static MPI_Comm comm_of(const yk_comm *c, int peer)
-{
-    return peer < c->size ? MPI_COMM_WORLD : c->joined[peer - c->size];
-}
-
-/* The number of a peer in its own communicator: one that joined is alone there. */
-static int rank_of(const yk_comm *c, int peer)
-{
-    return peer < c->size ? peer : 0;
-}
-
-static MPI_Request *request_of(yk_op *op)
-{
-    return (MPI_Request *)(void *)op->request;
-}
-
 static yk_status too_long(size_t bytes)
 {
     return yk_fail(YK_EUSAGE, "a message of %zu bytes is longer than MPI can send at once", bytes);
@@ -187,9 +181,9 @@ yk_status yk_comm_send(yk_comm *c, int peer, int tag, yk_purpose why, const void
     *op = (yk_op){.peer = peer, .purpose = why, .bytes = bytes};
     if (bytes > INT32_MAX)
         return too_long(bytes);
-    int code = MPI_Isend(buf, (int)bytes, MPI_BYTE, rank_of(c, peer), tag, comm_of(c, peer), request_of(op));
+    int code = c->ops->send(c->self, peer, tag, buf, bytes, &op->request);
     if (code)
-        return yk__mpi_error(code, "cannot send to", peer);
+        return yk__transport_error(c, code, "cannot send to", peer);
     op->active = true;
     c->traffic[why].sent += bytes;
     c->traffic[why].messages_sent++;
@@ -201,9 +195,9 @@ yk_status yk_comm_recv(yk_comm *c, int peer, int tag, yk_purpose why, void *buf,
     *op = (yk_op){.peer = peer, .purpose = why, .incoming = true};
     if (cap > INT32_MAX)
         return too_long(cap);
-    int code = MPI_Irecv(buf, (int)cap, MPI_BYTE, rank_of(c, peer), tag, comm_of(c, peer), request_of(op));
+    int code = c->ops->recv(c->self, peer, tag, buf, cap, &op->request);
     if (code)
-        return yk__mpi_error(code, "cannot receive from", peer);
+        return yk__transport_error(c, code, "cannot receive from", peer);
     op->active = true;
     return YK_OK;
 }
@@ -229,24 +223,21 @@ void yk_comm_count(yk_comm *c, yk_purpose why, size_t bytes_in, size_t bytes_out
 
 yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out)
 {
-    int done = 1, count = 0;
-    MPI_Status status;
+    size_t bytes = 0;
     *done_out = true;
     if (!op->active)
         return YK_OK;
-    int code = MPI_Test(request_of(op), &done, &status);
+    const int code = c->ops->test(c->self, &op->request, done_out, &bytes);
     if (code) {
         op->active = false;
-        return yk__mpi_error(code, op->incoming ? "cannot receive from" : "cannot send to", op->peer);
+        return yk__transport_error(c, code, op->incoming ? "cannot receive from" : "cannot send to",
+                                   op->peer);
     }
-    if (!done) {
-        *done_out = false;
+    if (!*done_out)
         return YK_OK;
-    }
     op->active = false;
     if (op->incoming) {
-        MPI_Get_count(&status, MPI_BYTE, &count);
-        op->bytes = (size_t)count;
+        op->bytes = bytes;
         c->traffic[op->purpose].received += op->bytes;
         c->traffic[op->purpose].messages_received++;
     }
@@ -255,20 +246,16 @@ yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out)
 
 yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *peer_out, size_t *bytes_out)
 {
-    MPI_Status status;
-    int found = 0, count = 0;
-    const bool any = peer == YK_ANY;
-    int code = MPI_Iprobe(any ? MPI_ANY_SOURCE : rank_of(c, peer), tag,
-                          any ? MPI_COMM_WORLD : comm_of(c, peer), &found, &status);
-    *found_out = false;
-    if (code)
-        return yk__mpi_error(code, "cannot look for messages of", peer);
-    if (!found)
-        return YK_OK;
-    MPI_Get_count(&status, MPI_BYTE, &count);
-    *found_out = true;
-    *peer_out = any ? status.MPI_SOURCE : peer;
-    *bytes_out = (size_t)count;
+    yk_arrival there = {0};
+    const int code = c->ops->probe(c->self, peer, tag, found_out, &there);
+    if (code) {
+        *found_out = false;
+        return yk__transport_error(c, code, "cannot look for messages of", peer);
+    }
+    if (*found_out) {
+        *peer_out = there.peer;
+        *bytes_out = there.bytes;
+    }
     return YK_OK;
 }
 
@@ -349,9 +336,9 @@ yk_status yk_comm_wait(yk_comm *c, yk_op *op, int n, double seconds, const char 
     }
 }
 
-void yk_comm_forget(yk_op *op)
+void yk_comm_forget(yk_comm *c, yk_op *op)
 {
     if (op->active)
-        MPI_Request_free(request_of(op));
+        c->ops->forget(c->self, &op->request);
     op->active = false;
 }

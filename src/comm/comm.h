@@ -1,4 +1,4 @@
-/* Messages between the processes of a job: the only place that knows MPI.
+/* Messages between the processes of a job, by MPI or another transport (transport.h).
  *
  *     if (yk_comm_expected() > 0)                        // a launcher started us
  *         st = yk_comm_start(YK_COMM_SINGLE, NULL, &c);
@@ -14,7 +14,7 @@
  * A *peer* is a process: 0 .. size - 1 are those of the job; those that join a running job later are numbered from size on
  * (yk_comm_adopt). Bytes and messages are counted by purpose when they are handed over and when they have arrived.
  *
- * One thread of a process calls these, except for yk_comm_accept() (YK_COMM_ACCEPTS), which has a thread of its own. Errors
+ * One thread of a rank calls these, except for yk_comm_accept() (YK_COMM_ACCEPTS), which has a thread of its own. Errors
  * of MPI are YK_ELOST with the rank.
  */
 #ifndef YK_COMM_COMM_H
@@ -40,7 +40,7 @@ typedef enum { YK_COMM_SINGLE, YK_COMM_ACCEPTS } yk_comm_kind;
 
 /* A message under way. Plain memory of the caller; not to be moved until it is done. */
 typedef struct {
-    _Alignas(8) unsigned char request[8];
+    uint64_t request; /* of the transport */
     int peer;
     yk_purpose purpose;
     bool active, incoming;
@@ -52,8 +52,6 @@ enum { YK_ANY = -1 };
 /* How many processes the launcher's environment speaks of; 0: no launcher started us. */
 int yk_comm_expected(void);
 int yk_comm_expected_rank(void); /* 0 without one, too */
-
-bool yk_comm_is_open_mpi(void); /* else MPICH, or one of its kind */
 
 /* A world of one where the environment speaks of more is an error: the launcher belongs to another MPI.
  *
@@ -113,7 +111,7 @@ yk_status yk_comm_wait(yk_comm *c, yk_op *op, int n, double seconds, const char 
 void yk_comm_pause(unsigned *turn);
 
 /* Gives up on a message to or from somebody who is gone. */
-void yk_comm_forget(yk_op *op);
+void yk_comm_forget(yk_comm *c, yk_op *op);
 
 /* ---- all processes of the job ---- */
 

@@ -1,12 +1,12 @@
-/* What the files of comm/ share: the communicator itself. Only these include mpi.h. */
+/* What the files of comm/ share: the communicator itself. */
 #ifndef YK_COMM_COMM_INSIDE_H
 #define YK_COMM_COMM_INSIDE_H
 
 #include "comm/comm.h"
-#include <mpi.h>
+#include "comm/transport.h"
 
 /* Tags up to 7 are of this folder and dist/exchange.c (2, 3); dist/messages.h has 8 to 12, train/ 13 to 15, buckets 16 on. */
-enum { YK__MOST_JOINED = 256, YK__TAG_COLLECTIVE = 1, YK__TAG_HEARTBEAT = 4 };
+enum { YK__TAG_COLLECTIVE = 1, YK__TAG_HEARTBEAT = 4 };
 
 /* How a process of the job is reached by other means than messages. Plain data: it is sent as bytes. */
 typedef struct {
@@ -16,9 +16,12 @@ typedef struct {
 } yk__neighbour;
 
 struct yk_comm {
+    const yk_transport_ops *ops;
+    void *self; /* of the transport */
     int rank, size;
     int njoined;
-    MPI_Comm joined[YK__MOST_JOINED]; /* each with one process at the other end */
+    yk_threads allows;
+    bool processes; /* each rank is a process of its own */
     yk_traffic traffic[YK_PURPOSES];
     char library[96];
     yk__neighbour *neighbour; /* [size] */
@@ -33,7 +36,7 @@ struct yk_comm {
 };
 
 int yk__from_environment(const char *name); /* a number, or 0 */
-yk_status yk__mpi_error(int code, const char *what, int peer);
+yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int peer);
 
 /* heartbeat.c */
 yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup);

@@ -23,22 +23,20 @@ static bool exchanges(const yk_comm *c, int peer)
 static yk_status take(yk_comm *c, double now)
 {
     for (;;) {
-        MPI_Status status;
+        yk_arrival there;
         uint64_t word;
-        int found = 0;
-        int code = MPI_Iprobe(MPI_ANY_SOURCE, YK__TAG_HEARTBEAT, MPI_COMM_WORLD, &found, &status);
+        bool found = false;
+        int code = c->ops->probe(c->self, YK_ANY, YK__TAG_HEARTBEAT, &found, &there);
         if (!code && !found)
             return YK_OK;
-        const int peer = status.MPI_SOURCE;
         if (!code)
-            code = MPI_Recv(&word, sizeof word, MPI_BYTE, peer, YK__TAG_HEARTBEAT, MPI_COMM_WORLD,
-                            MPI_STATUS_IGNORE);
+            code = c->ops->take(c->self, there.peer, YK__TAG_HEARTBEAT, &word, sizeof word);
         if (code)
-            return yk__mpi_error(code, "cannot receive a heartbeat", YK_ANY);
+            return yk__transport_error(c, code, "cannot receive a heartbeat", YK_ANY);
         yk_traffic *t = &c->traffic[YK_FOR_CONTROL];
         t->received += sizeof word;
         t->messages_received++;
-        c->heard[peer] = now;
+        c->heard[there.peer] = now;
         c->lasts += word == LAST;
     }
 }

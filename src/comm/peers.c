@@ -32,8 +32,10 @@ static bool wants_messages(void)
 
 yk_status yk__meet_neighbours(yk_comm *c)
 {
-    yk__neighbour mine = {getpid(), this_machine("/proc/self/ns/pid"),
-                          wants_messages() ? 0 : this_machine("/proc/self/ns/net")};
+    yk__neighbour mine = {0}; /* of a rank that is no process, the kernel knows nothing */
+    if (c->processes)
+        mine = (yk__neighbour){getpid(), this_machine("/proc/self/ns/pid"),
+                               wants_messages() ? 0 : this_machine("/proc/self/ns/net")};
     c->neighbour = calloc((size_t)c->size, sizeof *c->neighbour);
     if (!c->neighbour)
         return yk_fail_memory((size_t)c->size * sizeof *c->neighbour, "the processes");

@@ -1,0 +1,254 @@
+/* MPI as a transport: the only file that includes mpi.h. It is not part of the program. CMake makes a shared object of it
+ * for each MPI, which exports yk_mpi_plugin_v1() only, and which comm/plugin.c loads where a launcher started us.
+ *
+ * It calls nothing of yoke, so that the program needs to export nothing for it. */
+#include "comm/transport.h"
+
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "a request fits into its handle");
+
+static struct {
+    int size, njoined;
+    MPI_Comm joined[YK_MOST_JOINED]; /* each with one process at the other end */
+} world;
+
+/* ---- start and end ---- */
+
+static int mpi_level(yk_threads t)
+{
+    return t == YK_THREADS_MULTIPLE     ? MPI_THREAD_MULTIPLE
+           : t == YK_THREADS_SERIALIZED ? MPI_THREAD_SERIALIZED
+                                        : MPI_THREAD_FUNNELED;
+}
+
+static int mpi_start(void *self, yk_threads wanted, yk_world *out)
+{
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    int got = MPI_THREAD_SINGLE, n = 0;
+    (void)self;
+    const int code = MPI_Init_thread(NULL, NULL, mpi_level(wanted), &got);
+    if (code)
+        return code;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN); /* of those who join, or wait for them */
+    MPI_Comm_rank(MPI_COMM_WORLD, &out->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &out->size);
+    world.size = out->size;
+    out->processes = true;
+    out->threads = got >= MPI_THREAD_MULTIPLE     ? YK_THREADS_MULTIPLE
+                   : got >= MPI_THREAD_SERIALIZED ? YK_THREADS_SERIALIZED
+                                                  : YK_THREADS_FUNNELED;
+    MPI_Get_library_version(version, &n);
+    snprintf(out->library, sizeof out->library, "%.*s", (int)sizeof out->library - 1, version);
+    out->library[strcspn(out->library, ",\n")] = '\0';
+    return 0;
+}
+
+static void mpi_stop(void *self)
+{
+    (void)self;
+    MPI_Finalize();
+}
+
+static void mpi_abort(void *self, int status)
+{
+    (void)self;
+    MPI_Abort(MPI_COMM_WORLD, status);
+}
+
+static void mpi_error_text(void *self, int code, char *out, size_t size)
+{
+    char text[MPI_MAX_ERROR_STRING] = "?";
+    int n = 0;
+    (void)self;
+    MPI_Error_string(code, text, &n);
+    snprintf(out, size, "%s", text);
+}
+
+/* ---- messages ---- */
+
+static MPI_Comm comm_of(int peer)
+{
+    return peer < world.size ? MPI_COMM_WORLD : world.joined[peer - world.size];
+}
+
+/* The number of a peer in its own communicator: one that joined is alone there. */
+static int rank_of(int peer)
+{
+    return peer < world.size ? peer : 0;
+}
+
+static MPI_Request request_of(const uint64_t *handle)
+{
+    MPI_Request r;
+    memcpy(&r, handle, sizeof r);
+    return r;
+}
+
+static int mpi_send(void *self, int peer, int tag, const void *buf, size_t bytes, uint64_t *request_out)
+{
+    MPI_Request r = MPI_REQUEST_NULL;
+    (void)self;
+    const int code = bytes > INT32_MAX
+                         ? MPI_ERR_COUNT
+                         : MPI_Isend(buf, (int)bytes, MPI_BYTE, rank_of(peer), tag, comm_of(peer), &r);
+    memcpy(request_out, &r, sizeof r);
+    return code;
+}
+
+static int mpi_recv(void *self, int peer, int tag, void *buf, size_t cap, uint64_t *request_out)
+{
+    MPI_Request r = MPI_REQUEST_NULL;
+    (void)self;
+    const int code = cap > INT32_MAX
+                         ? MPI_ERR_COUNT
+                         : MPI_Irecv(buf, (int)cap, MPI_BYTE, rank_of(peer), tag, comm_of(peer), &r);
+    memcpy(request_out, &r, sizeof r);
+    return code;
+}
+
+static int mpi_test(void *self, uint64_t *request, bool *done_out, size_t *bytes_out)
+{
+    MPI_Request r = request_of(request);
+    MPI_Status status;
+    int done = 0, count = 0;
+    (void)self;
+    int code = MPI_Test(&r, &done, &status);
+    *done_out = done != 0;
+    if (!code && !done)
+        return 0;
+    memcpy(request, &r, sizeof r);
+    if (!code)
+        code = MPI_Get_count(&status, MPI_BYTE, &count);
+    *bytes_out = (size_t)count;
+    return code;
+}
+
+static void mpi_forget(void *self, uint64_t *request)
+{
+    MPI_Request r = request_of(request);
+    (void)self;
+    MPI_Request_free(&r);
+}
+
+static int mpi_probe(void *self, int peer, int tag, bool *found_out, yk_arrival *out)
+{
+    const bool any = peer < 0;
+    MPI_Status status;
+    int found = 0, count = 0;
+    (void)self;
+    *found_out = false;
+    int code = MPI_Iprobe(any ? MPI_ANY_SOURCE : rank_of(peer), tag, any ? MPI_COMM_WORLD : comm_of(peer),
+                          &found, &status);
+    if (code || !found)
+        return code;
+    code = MPI_Get_count(&status, MPI_BYTE, &count);
+    *out = (yk_arrival){any ? status.MPI_SOURCE : peer, (size_t)count};
+    *found_out = !code;
+    return code;
+}
+
+static int mpi_take(void *self, int peer, int tag, void *buf, size_t bytes)
+{
+    (void)self;
+    return MPI_Recv(buf, (int)bytes, MPI_BYTE, rank_of(peer), tag, comm_of(peer), MPI_STATUS_IGNORE);
+}
+
+/* ---- joining ---- */
+
+/* Names are known beyond this job. */
+static MPI_Info everywhere(void)
+{
+    MPI_Info info;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "ompi_global_scope", "true");
+    return info;
+}
+
+static int mpi_open(void *self, const char *name, char **port_out)
+{
+    char port[MPI_MAX_PORT_NAME];
+    MPI_Info info = everywhere();
+    (void)self;
+    int code = MPI_Open_port(MPI_INFO_NULL, port);
+    if (!code)
+        code = MPI_Publish_name(name, info, port);
+    MPI_Info_free(&info);
+    if (!code && !(*port_out = strdup(port)))
+        code = MPI_ERR_NO_MEM;
+    return code;
+}
+
+static int mpi_accept(void *self, const char *port, void **handle_out)
+{
+    MPI_Comm *other = malloc(sizeof *other);
+    (void)self;
+    const int code = other ? MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, other) : MPI_ERR_NO_MEM;
+    if (code)
+        free(other);
+    else
+        *handle_out = other;
+    return code;
+}
+
+static int mpi_adopt(void *self, void *handle, int *peer_out)
+{
+    MPI_Comm other = *(MPI_Comm *)handle;
+    (void)self;
+    free(handle);
+    if (world.njoined == YK_MOST_JOINED)
+        return MPI_ERR_NO_MEM;
+    MPI_Comm_set_errhandler(other, MPI_ERRORS_RETURN);
+    world.joined[world.njoined] = other;
+    *peer_out = world.size + world.njoined++;
+    return 0;
+}
+
+static int mpi_connect(void *self, const char *name, void **handle_out)
+{
+    char port[MPI_MAX_PORT_NAME];
+    MPI_Info info = everywhere();
+    MPI_Comm *other = malloc(sizeof *other);
+    (void)self;
+    int code = other ? MPI_Lookup_name(name, info, port) : MPI_ERR_NO_MEM;
+    MPI_Info_free(&info);
+    if (!code)
+        code = MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, other);
+    if (code)
+        free(other);
+    else
+        *handle_out = other;
+    return code;
+}
+
+__attribute__((visibility("default"))) yk_mpi_plugin yk_mpi_plugin_v1;
+
+const yk_transport_ops *yk_mpi_plugin_v1(void)
+{
+    static const yk_transport_ops ops = {
+#ifdef OPEN_MPI
+        .mpi = "Open MPI",
+#else
+        .mpi = "MPICH",
+#endif
+        .start = mpi_start,
+        .stop = mpi_stop,
+        .abort = mpi_abort,
+        .error_text = mpi_error_text,
+        .send = mpi_send,
+        .recv = mpi_recv,
+        .test = mpi_test,
+        .forget = mpi_forget,
+        .probe = mpi_probe,
+        .take = mpi_take,
+        .open = mpi_open,
+        .accept = mpi_accept,
+        .adopt = mpi_adopt,
+        .connect = mpi_connect,
+    };
+    return &ops;
+}

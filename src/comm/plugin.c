@@ -1,0 +1,143 @@
+#include "comm/plugin.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const yk_mpi yk_mpis[YK_MPI_KINDS] = {{"Open MPI", "yoke-mpi-openmpi.so", "openmpi-bin"},
+                                      {"MPICH", "yoke-mpi-mpich.so", "mpich"}};
+
+/* ---- finding ---- */
+
+/* The folder of this program; "." if /proc is missing. */
+static void own_folder(char *out, size_t size)
+{
+    char path[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(path, '/');
+    if (slash)
+        *slash = '\0';
+    snprintf(out, size, "%s", slash ? path : ".");
+}
+
+/* The plug-in's file, or "". */
+static void find(yk_mpi_kind kind, char *out, size_t size)
+{
+    static const char *const below[] = {"", "/../lib/yoke"};
+    const char *asked = getenv("YK_MPI_PLUGIN");
+    char folder[PATH_MAX];
+    own_folder(folder, sizeof folder);
+    if (asked) {
+        snprintf(out, size, "%s", access(asked, F_OK) ? "" : asked);
+        return;
+    }
+    for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
+        snprintf(out, size, "%s%s/%s", folder, below[i], yk_mpis[kind].file);
+        if (access(out, F_OK) == 0)
+            return;
+    }
+    *out = '\0';
+}
+
+bool yk_mpi_is_there(yk_mpi_kind kind)
+{
+    char path[2 * PATH_MAX];
+    find(kind, path, sizeof path);
+    return *path;
+}
+
+/* The text before it says what is needed, and of what. */
+static yk_status not_there(const char *needs, const char *file, const char *mpi)
+{
+    const char *asked = getenv("YK_MPI_PLUGIN");
+    char folder[PATH_MAX];
+    own_folder(folder, sizeof folder);
+    if (asked)
+        return yk_fail(YK_ESYSTEM, "%s, but YK_MPI_PLUGIN=%s is not there", needs, asked);
+    return yk_fail(
+        YK_ESYSTEM,
+        "%s, but %s is neither beside the program (in %s) nor in ../lib/yoke; build yoke where the "
+        "headers of %s are installed, and copy the plug-in with the program",
+        needs, file, folder, mpi);
+}
+
+/* ---- which one ---- */
+
+typedef struct {
+    const char *name; /* of the launcher */
+    yk_mpi_kind kind, other;
+    bool either; /* it starts programs of both */
+} launcher;
+
+static launcher who_started_us(void)
+{
+    if (getenv("OMPI_COMM_WORLD_SIZE"))
+        return (launcher){"Open MPI's mpirun", YK_MPI_OPEN_MPI, YK_MPI_MPICH, false};
+    if (getenv("PMIX_RANK"))
+        return (launcher){"srun --mpi=pmix", YK_MPI_OPEN_MPI, YK_MPI_MPICH, true};
+    if (getenv("SLURM_JOB_ID"))
+        return (launcher){"srun --mpi=pmi2", YK_MPI_MPICH, YK_MPI_OPEN_MPI, true};
+    return (launcher){"MPICH's mpirun", YK_MPI_MPICH, YK_MPI_OPEN_MPI, false};
+}
+
+/* ---- loading ---- */
+
+static yk_status load(const char *path, int flags, const char *needs, const char *package, void **file_out)
+{
+    *file_out = dlopen(path, flags);
+    if (*file_out)
+        return YK_OK;
+    const char *error = dlerror();
+    return yk_fail(YK_ESYSTEM, "%s, but %s cannot be loaded: %s; install %s", needs, path,
+                   error ? error : "?", package);
+}
+
+yk_status yk_mpi_load(const yk_transport_ops **out)
+{
+    const launcher by = who_started_us();
+    yk_mpi_kind kind = by.kind;
+    char path[2 * PATH_MAX], needs[64];
+    void *file;
+    snprintf(needs, sizeof needs, "this job was started by %s", by.name);
+    if (by.either && !yk_mpi_is_there(kind) && yk_mpi_is_there(by.other))
+        kind = by.other;
+    find(kind, path, sizeof path);
+    if (!*path)
+        return not_there(needs, yk_mpis[kind].file, yk_mpis[kind].name);
+    /* MPI's own components need its symbols: RTLD_GLOBAL */
+    yk_status st = load(path, RTLD_NOW | RTLD_GLOBAL, needs, yk_mpis[kind].package, &file);
+    if (st)
+        return st;
+    yk_mpi_plugin *plugin = (yk_mpi_plugin *)dlsym(file, YK_MPI_PLUGIN_SYMBOL);
+    if (!plugin)
+        return yk_fail(
+            YK_ESYSTEM,
+            "%s is not a plug-in of this version of yoke: it has no %s; use the one that was built "
+            "with this program",
+            path, YK_MPI_PLUGIN_SYMBOL);
+    *out = plugin();
+    return YK_OK;
+}
+
+static const char several[] = "a job of several processes needs MPI";
+
+yk_status yk_mpi_check(yk_mpi_kind kind)
+{
+    char path[2 * PATH_MAX];
+    void *file;
+    find(kind, path, sizeof path);
+    return *path ? load(path, RTLD_LAZY | RTLD_LOCAL, several, yk_mpis[kind].package, &file)
+                 : not_there(several, yk_mpis[kind].file, yk_mpis[kind].name);
+}
+
+yk_status yk_mpi_check_any(void)
+{
+    for (int k = 0; k < YK_MPI_KINDS; k++)
+        if (yk_mpi_is_there(k))
+            return YK_OK;
+    return not_there(several, "its plug-in (yoke-mpi-openmpi.so or yoke-mpi-mpich.so)", "an MPI");
+}
