@@ -1,13 +1,46 @@
-/* Time: a monotonic clock in seconds and in nanoseconds. */
+/* Time: a monotonic clock in seconds and in nanoseconds, and sleeping on it.
+ *
+ *     const double began = yk_now();
+ *     yk_sleep_ns(1000000);                // a millisecond
+ *     yk_yield();                          // one turn of a wait: somebody else may run
+ *
+ * A thread may have another clock, for tests and simulations (comm/sim.h): yk_clock_set(). Then time passes as that clock
+ * says, and only it knows when a sleep is over. The test for it costs a load and a branch.
+ */
 #ifndef YK_BASE_CLOCK_H
 #define YK_BASE_CLOCK_H
 
+#include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
+
+typedef struct {
+    uint64_t (*now_ns)(void *self);
+    void (*sleep_ns)(void *self, uint64_t ns);
+    void (*yield)(void *self);
+    void *self;
+} yk_clock;
+
+/* NULL: the system's. Set it with yk_clock_set(). */
+extern _Thread_local const yk_clock *yk__thread_clock __attribute__((tls_model("initial-exec")));
+
+/* For this thread, borrowed; NULL: the system's again. */
+static inline void yk_clock_set(const yk_clock *clock)
+{
+    yk__thread_clock = clock;
+}
+
+static inline bool yk_clock_is_real(void)
+{
+    return !yk__thread_clock;
+}
 
 static inline uint64_t yk_now_ns(void)
 {
     struct timespec t;
+    if (__builtin_expect(yk__thread_clock != NULL, 0))
+        return yk__thread_clock->now_ns(yk__thread_clock->self);
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
@@ -15,6 +48,22 @@ static inline uint64_t yk_now_ns(void)
 static inline double yk_now(void)
 {
     return (double)yk_now_ns() * 1e-9;
+}
+
+static inline void yk_sleep_ns(uint64_t ns)
+{
+    if (yk__thread_clock)
+        yk__thread_clock->sleep_ns(yk__thread_clock->self, ns);
+    else
+        nanosleep(&(struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)}, NULL);
+}
+
+static inline void yk_yield(void)
+{
+    if (yk__thread_clock)
+        yk__thread_clock->yield(yk__thread_clock->self);
+    else
+        sched_yield();
 }
 
 #endif

@@ -2,12 +2,10 @@
 
 #include "base/clock.h"
 #include "comm/plugin.h"
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 const char *const yk_purpose_name[YK_PURPOSES] = {"pull", "push", "all-reduce", "control"};
@@ -263,10 +261,10 @@ yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *pee
  * those who share its cores a third of their time. */
 void yk_comm_pause(unsigned *turn)
 {
-    if (++*turn < 2000)
-        sched_yield();
+    if (++*turn < 2000 || !yk_clock_is_real())
+        yk_yield();
     else
-        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        yk_sleep_ns(50000);
 }
 
 static const double stopped_seconds = 8.0; /* who is stopped for longer will not come back soon */

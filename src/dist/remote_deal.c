@@ -2,7 +2,6 @@
 #include "dist/remote_inside.h"
 
 #include "base/clock.h"
-#include <time.h>
 
 /* ---- joining ---- */
 
@@ -19,7 +18,7 @@ yk_status yk_remote_hello(yk_remote *r, uint64_t identity)
             break;
         for (r->greeted = 0; !st && !r->greeted;) {
             st = yk_remote_poll(r);
-            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+            yk_sleep_ns(1000000);
             if (!st && yk_now() > until)
                 st = yk_fail(YK_ELOST, "server %d did not answer within %.0f s", k, r->config.silence);
         }
@@ -63,7 +62,7 @@ yk_status yk_remote_deal(yk_remote *r, bool wait, yk_lease *out)
         if (!r->deal_later || !wait || yk_remote_leaves(r))
             break;
         r->deal_here = false;
-        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        yk_sleep_ns(20000000);
     }
     r->deal_here = !r->deal_later; /* the end stays the end */
     return YK_OK;
