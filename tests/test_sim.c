@@ -1,9 +1,12 @@
 /* Jobs on simulated messages and time: comm/sim.h, and what runs above it, from collectives to whole training runs. */
 #include "training.h"
 
+#include "base/fs_memory.h"
 #include "comm/comm.h"
 #include "comm/sim.h"
 #include "dist/exchange.h"
+#include "train/checkpoint.h"
+#include "train/checkpoint_dir.h"
 #include <time.h>
 
 enum { RANKS = 3, LONG = 20000 };
@@ -348,6 +351,94 @@ static void test_servers(void **state)
     yk_result_fini(&alone);
 }
 
+/* ---- messages, time and disk ---- */
+
+typedef struct {
+    yk_fs_memory *disk;
+    int saved; /* what the chief was told is on the disk */
+} saving_job;
+
+static yk_status save_sum(int sum, int step)
+{
+    static const char *const files[] = {YK__SAVING "/" YK__MODEL_FILE, YK__SAVING "/" YK__STATE_FILE};
+    yk_file *f;
+    char *path = NULL;
+    yk_status st = yk__checkpoint_begin("run");
+    for (int i = 0; !st && i < 2; i++)
+        if (!(st = yk_file_create_in("run", files[i], &f)))
+            st = yk_file_close(f, yk_file_print(f, "%d", sum));
+    st = yk__checkpoint_end("run", (uint64_t)step, st, &path);
+    free(path);
+    return st;
+}
+
+/* Rank 1 sends a number in each step, rank 0 saves their sum, and 10 s pass, until step 5 or until the power goes. */
+static yk_status sums_and_saves(void *context, int rank)
+{
+    saving_job *j = context;
+    yk_comm *c;
+    int all[2], sum = 0;
+    yk_status st = yk_comm_start(YK_COMM_SINGLE, NULL, &c);
+    yk_fs_set(yk_fs_memory_fs(j->disk));
+    for (int step = 1; !st && step <= 5; step++) {
+        const int mine = rank * step;
+        if ((st = yk_comm_gather(c, &mine, sizeof mine, all, 8.0, "a number")))
+            break;
+        sum += all[1];
+        if (rank == 0 && !(st = save_sum(sum, step)))
+            j->saved = step;
+        yk_sleep_ns(10000000000);
+        if (!st)
+            st = yk_comm_barrier(c, 8.0, "the next step");
+    }
+    yk_fs_set(NULL);
+    yk_comm_stop(c, !st);
+    return st;
+}
+
+static int found_step(yk_fs_memory *disk)
+{
+    char *path = NULL, text[16] = "";
+    int step = 0, sum = 0;
+    yk_fs_set(yk_fs_memory_fs(disk));
+    assert_int_equal(yk_checkpoint_find("run", &path), YK_OK);
+    if (path) {
+        assert_int_equal(sscanf(path, "run/checkpoints/step-%d", &step), 1);
+        const int fd = yk_open_in(path, YK__MODEL_FILE, O_RDONLY);
+        assert_true(yk_fs_read(fd, text, sizeof text - 1) > 0);
+        sum = atoi(text);
+        assert_int_equal(sum, step * (step + 1) / 2);
+    }
+    yk_fs_set(NULL);
+    free(path);
+    return step;
+}
+
+static void test_messages_time_and_disk(void **state)
+{
+    int aside = divert_stderr();
+    (void)state;
+    for (uint64_t at = 0; at < 120; at++) {
+        saving_job j = {.disk = yk_fs_memory_create(at)};
+        yk_sim_result r;
+        assert_non_null(j.disk);
+        yk_fs_set(yk_fs_memory_fs(j.disk));
+        assert_true(!yk_dir_make("run") && !yk_dir_sync("."));
+        yk_fs_set(NULL);
+        yk_fs_memory_cut_at(j.disk, at ? yk_fs_memory_changes(j.disk) + at : 0);
+        simulate_as(&(yk_sim_config){.ranks = 2, .seed = at}, sums_and_saves, &j, &r);
+        if (at == 0) {
+            assert_int_equal(j.saved, 5);
+            assert_true(r.seconds > 50.0 && r.seconds < 51.0);
+        }
+        yk_fs_memory_restart(j.disk);
+        const int step = found_step(j.disk);
+        assert_true(step == j.saved || step == j.saved + 1);
+        yk_fs_memory_free(j.disk);
+    }
+    restore_stderr(aside);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,7 +446,7 @@ int main(void)
         cmocka_unit_test(test_order),      cmocka_unit_test(test_sum),
         cmocka_unit_test(test_heartbeats), cmocka_unit_test(test_killed),
         cmocka_unit_test(test_time_limit), cmocka_unit_test(test_training),
-        cmocka_unit_test(test_servers),
+        cmocka_unit_test(test_servers),    cmocka_unit_test(test_messages_time_and_disk),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,6 +1,6 @@
 #include "base/dir.h"
 
-#include <dirent.h>
+#include "base/fs.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -67,10 +67,10 @@ yk_status yk_fail_in(const char *dir, const char *name, const char *doing, int e
 int yk_dir_open_at(int parent, const char *part)
 {
     struct stat there;
-    const int fd = openat(parent, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int fd = yk_fs_open(parent, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
     int error = errno;
     /* the system says ENOTDIR of a link, too */
-    if (fd < 0 && error == ENOTDIR && !fstatat(parent, part, &there, AT_SYMLINK_NOFOLLOW) &&
+    if (fd < 0 && error == ENOTDIR && !yk_fs_stat(parent, part, &there, AT_SYMLINK_NOFOLLOW) &&
         S_ISLNK(there.st_mode))
         error = ELOOP;
     errno = error;
@@ -80,7 +80,7 @@ int yk_dir_open_at(int parent, const char *part)
 /* The directory that holds the last part of `name`; those on the way are made where they are missing. */
 static int open_parent(const char *dir, const char *name, bool make, const char **last_out)
 {
-    int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int at = yk_fs_open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     for (const char *slash; at >= 0 && (slash = strchr(name, '/')); name = slash + 1) {
         char part[NAME_MAX + 1];
         const size_t n = (size_t)(slash - name);
@@ -88,10 +88,10 @@ static int open_parent(const char *dir, const char *name, bool make, const char 
         snprintf(part, sizeof part, "%.*s", (int)n, name);
         if (n > NAME_MAX)
             errno = ENAMETOOLONG;
-        else if (!make || !mkdirat(at, part, 0777) || errno == EEXIST)
+        else if (!make || !yk_fs_make_dir(at, part, 0777) || errno == EEXIST)
             next = yk_dir_open_at(at, part);
         const int error = errno;
-        close(at);
+        yk_fs_close(at);
         errno = error;
         at = next;
     }
@@ -108,11 +108,11 @@ int yk_dir_open(const char *dir, const char *name)
 {
     const char *last;
     if (!name)
-        return open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return yk_fs_open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     const int parent = open_parent(dir, name, false, &last);
     const int fd = parent < 0 ? -1 : yk_dir_open_at(parent, last), error = errno;
     if (parent >= 0)
-        close(parent);
+        yk_fs_close(parent);
     errno = error;
     return fd;
 }
@@ -123,8 +123,8 @@ int yk_open_in(const char *dir, const char *name, int flags)
     const int parent = open_parent(dir, name, false, &last);
     if (parent < 0)
         return -1;
-    const int fd = openat(parent, last, flags | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0666), error = errno;
-    close(parent);
+    const int fd = yk_fs_open(parent, last, flags | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0666), error = errno;
+    yk_fs_close(parent);
     errno = error;
     return fd;
 }
@@ -146,9 +146,9 @@ yk_status yk_dir_make(const char *path)
         struct stat there;
         /* Asked first, because a folder on a read-only or foreign part of the way cannot be made but may be
          * there; and again afterwards, because another process may have made it in between. */
-        if (stat(at, &there) || !S_ISDIR(there.st_mode)) {
-            int error = mkdir(at, 0777) ? errno : 0;
-            if (error && (stat(at, &there) || !S_ISDIR(there.st_mode))) {
+        if (yk_fs_stat(AT_FDCWD, at, &there, 0) || !S_ISDIR(there.st_mode)) {
+            int error = yk_fs_make_dir(AT_FDCWD, at, 0777) ? errno : 0;
+            if (error && (yk_fs_stat(AT_FDCWD, at, &there, 0) || !S_ISDIR(there.st_mode))) {
                 st = yk_fail_path(at, "cannot create the folder", error);
                 break;
             }
@@ -164,27 +164,27 @@ yk_status yk_dir_make_in(const char *dir, const char *name)
     const char *last;
     const int parent = open_parent(dir, name, true, &last);
     int fd = -1;
-    if (parent >= 0 && (!mkdirat(parent, last, 0777) || errno == EEXIST))
+    if (parent >= 0 && (!yk_fs_make_dir(parent, last, 0777) || errno == EEXIST))
         fd = yk_dir_open_at(parent, last);
     const int error = errno;
     if (parent >= 0)
-        close(parent);
+        yk_fs_close(parent);
     if (fd < 0)
         return yk_fail_in(dir, name, "cannot create the folder", error);
-    close(fd);
+    yk_fs_close(fd);
     return YK_OK;
 }
 
 yk_status yk_dir_sync(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = yk_fs_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0)
         return yk_fail_path(path, "cannot open the folder", errno);
     yk_status st = YK_OK;
     /* Some network file systems cannot sync a folder and say EINVAL: then there is nothing to do. */
-    if (fsync(fd) && errno != EINVAL && errno != ENOTSUP && errno != EBADF)
+    if (yk_fs_sync(fd) && errno != EINVAL && errno != ENOTSUP && errno != EBADF)
         st = yk_fail_path(path, "cannot sync the folder", errno);
-    close(fd);
+    yk_fs_close(fd);
     return st;
 }
 
@@ -195,13 +195,13 @@ yk_status yk_remove_in(const char *dir, const char *name)
     const char *last;
     struct stat there;
     const int parent = open_parent(dir, name, false, &last);
-    int error = parent < 0 || fstatat(parent, last, &there, AT_SYMLINK_NOFOLLOW) ? errno : 0;
+    int error = parent < 0 || yk_fs_stat(parent, last, &there, AT_SYMLINK_NOFOLLOW) ? errno : 0;
     if (!error && !S_ISREG(there.st_mode))
         error = S_ISLNK(there.st_mode) ? ELOOP : EISDIR;
-    if (!error && unlinkat(parent, last, 0))
+    if (!error && yk_fs_remove(parent, last, 0))
         error = errno;
     if (parent >= 0)
-        close(parent);
+        yk_fs_close(parent);
     return error && error != ENOENT ? yk_fail_in(dir, name, "cannot remove", error) : YK_OK;
 }
 
@@ -226,33 +226,28 @@ static bool matches(const char *const *patterns, const char *prefix, const char 
 static size_t clear(int fd, const char *const *patterns, const char *prefix)
 {
     size_t removed = 0;
-    const int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* closedir() takes it */
-    DIR *d = own < 0 ? NULL : fdopendir(own);
-    if (!d && own >= 0)
-        close(own);
-    for (struct dirent *e; d && (e = readdir(d));) {
+    char **names = yk_fs_list(fd);
+    for (char **name = names; name && *name; name++) {
         struct stat there;
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-            fstatat(fd, e->d_name, &there, AT_SYMLINK_NOFOLLOW))
+        if (yk_fs_stat(fd, *name, &there, AT_SYMLINK_NOFOLLOW))
             continue;
-        if (S_ISREG(there.st_mode) && (matches(patterns, prefix, e->d_name, "") ||
-                                       matches(patterns, prefix, e->d_name, ".[0-9]*-[0-9]*.tmp"))) {
-            removed += unlinkat(fd, e->d_name, 0) == 0;
-        } else if (S_ISDIR(there.st_mode) && matches(patterns, prefix, e->d_name, "/")) {
+        if (S_ISREG(there.st_mode) && (matches(patterns, prefix, *name, "") ||
+                                       matches(patterns, prefix, *name, ".[0-9]*-[0-9]*.tmp"))) {
+            removed += yk_fs_remove(fd, *name, 0) == 0;
+        } else if (S_ISDIR(there.st_mode) && matches(patterns, prefix, *name, "/")) {
             char below[PATH_MAX];
-            const int inner = yk_dir_open_at(fd, e->d_name);
-            if (inner < 0 || snprintf(below, sizeof below, "%s%s/", prefix, e->d_name) >= (int)sizeof below) {
+            const int inner = yk_dir_open_at(fd, *name);
+            if (inner < 0 || snprintf(below, sizeof below, "%s%s/", prefix, *name) >= (int)sizeof below) {
                 if (inner >= 0)
-                    close(inner);
+                    yk_fs_close(inner);
                 continue;
             }
             removed += clear(inner, patterns, below);
-            close(inner);
-            removed += unlinkat(fd, e->d_name, AT_REMOVEDIR) == 0;
+            yk_fs_close(inner);
+            removed += yk_fs_remove(fd, *name, AT_REMOVEDIR) == 0;
         }
     }
-    if (d)
-        closedir(d);
+    yk_fs_list_free(names);
     return removed;
 }
 

@@ -1,5 +1,6 @@
 #include "base/file.h"
 
+#include "base/fs.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -32,7 +33,7 @@ struct yk_file {
 static void file_free(yk_file *f)
 {
     if (f->folder >= 0)
-        close(f->folder);
+        yk_fs_close(f->folder);
     free(f->temp);
     free(f->path);
     free(f);
@@ -77,7 +78,7 @@ int yk_file_temp(int folder, const char *name, char **temp_out)
             errno = ENOMEM;
             return -1;
         }
-        int fd = openat(folder, *temp_out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        int fd = yk_fs_open(folder, *temp_out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0)
             return fd;
         int error = errno;
@@ -106,7 +107,7 @@ static yk_status opened(yk_file *f, const char *doing, yk_file **out)
 static bool is_regular(const yk_file *f)
 {
     struct stat there;
-    if (fstatat(f->folder, f->name, &there, AT_SYMLINK_NOFOLLOW) || S_ISREG(there.st_mode))
+    if (yk_fs_stat(f->folder, f->name, &there, AT_SYMLINK_NOFOLLOW) || S_ISREG(there.st_mode))
         return true;
     errno = S_ISLNK(there.st_mode) ? ELOOP : EEXIST;
     return false;
@@ -120,8 +121,8 @@ yk_status yk_file_create(const char *path, yk_file **out)
     if (st)
         return st;
     struct stat there;
-    if (!stat(path, &there) && !S_ISREG(there.st_mode))
-        f->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (!yk_fs_stat(AT_FDCWD, path, &there, 0) && !S_ISREG(there.st_mode))
+        f->fd = yk_fs_open(AT_FDCWD, path, O_WRONLY | O_CLOEXEC | O_NOCTTY, 0);
     else
         f->fd = yk_file_temp(f->folder, f->name, &f->temp);
     return opened(f, "cannot create", out);
@@ -148,7 +149,7 @@ yk_status yk_file_append(const char *path, yk_file **out)
     yk_status st = file_new(NULL, path, &f);
     if (st)
         return st;
-    f->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
+    f->fd = yk_fs_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
     return opened(f, "cannot open for writing", out);
 }
 
@@ -161,7 +162,7 @@ yk_status yk_file_append_in(const char *dir, const char *name, yk_file **out)
     if (st)
         return st;
     if (is_regular(f))
-        f->fd = openat(f->folder, f->name, flags, 0666);
+        f->fd = yk_fs_open(f->folder, f->name, flags, 0666);
     return opened(f, "cannot open for writing", out);
 }
 
@@ -183,7 +184,7 @@ static yk_status fail_again(const yk_file *f)
 static yk_status write_out(yk_file *f, const char *p, size_t size)
 {
     while (size > 0) {
-        ssize_t n = write(f->fd, p, size);
+        ssize_t n = yk_fs_write(f->fd, p, size);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -281,14 +282,14 @@ static yk_status finish(yk_file *f)
 {
     yk_status st = yk_file_flush(f);
     /* A pipe or a terminal cannot be synced (EINVAL); only files that are renamed into place need it. */
-    if (!st && f->temp && fsync(f->fd))
+    if (!st && f->temp && yk_fs_sync(f->fd))
         st = fail(f, "cannot write");
-    int closed = close(f->fd);
+    int closed = yk_fs_close(f->fd);
     f->fd = -1;
     if (!st && closed && errno != EINTR)
         st = fail(f, "cannot write");
     if (!st && f->temp) {
-        if (renameat(f->folder, f->temp, f->folder, f->name))
+        if (yk_fs_rename(f->folder, f->temp, f->folder, f->name))
             return fail(f, "cannot rename the finished file into place");
         free(f->temp);
         f->temp = NULL;
@@ -305,15 +306,15 @@ yk_status yk_file_close(yk_file *f, yk_status so_far)
     if (f->fd >= 0) {
         /* A log keeps what it got before the error; a temporary file is thrown away. so_far's text stays. */
         for (size_t done = 0; !f->temp && !f->status && done < f->filled;) {
-            ssize_t n = write(f->fd, f->buffer + done, f->filled - done);
+            ssize_t n = yk_fs_write(f->fd, f->buffer + done, f->filled - done);
             if (n <= 0)
                 break;
             done += (size_t)n;
         }
-        close(f->fd);
+        yk_fs_close(f->fd);
     }
     if (f->temp)
-        unlinkat(f->folder, f->temp, 0);
+        yk_fs_remove(f->folder, f->temp, 0);
     file_free(f);
     return st;
 }

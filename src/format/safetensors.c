@@ -1,14 +1,13 @@
 /* The reader, and what both sides share. The writer is safetensors_write.c. */
 #include "format/safetensors.h"
 
+#include "base/fs.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define HEADER_MAX 100000000u /* of the format: keeps a wrong file from being parsed for minutes */
 
@@ -207,12 +206,13 @@ static yk_status parse(yk_safetensors *s)
 
 static yk_status map_file(yk_safetensors *s)
 {
-    int fd = open(s->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO is refused, not waited for */
+    int fd = yk_fs_open(AT_FDCWD, s->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC,
+                        0); /* a FIFO is refused, not waited for */
     if (fd < 0)
         return yk_fail(YK_EDATA, "%s: cannot open: %s", s->path, strerror(errno));
     yk_status st = YK_OK;
     struct stat info;
-    if (fstat(fd, &info))
+    if (yk_fs_stat(fd, "", &info, AT_EMPTY_PATH))
         st = yk_fail(YK_EDATA, "%s: cannot read: %s", s->path, strerror(errno));
     else if (!S_ISREG(info.st_mode))
         st = yk_fail(YK_EDATA, "%s: not a regular file", s->path);
@@ -220,13 +220,11 @@ static yk_status map_file(yk_safetensors *s)
         st = bad(s, "it is empty");
     if (!st) {
         s->size = (size_t)info.st_size;
-        s->map = mmap(NULL, s->size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (s->map == MAP_FAILED) {
-            s->map = NULL;
+        s->map = yk_fs_map(fd, s->size);
+        if (!s->map)
             st = yk_fail(YK_ESYSTEM, "%s: cannot map %zu bytes: %s", s->path, s->size, strerror(errno));
-        }
     }
-    close(fd);
+    yk_fs_close(fd);
     return st;
 }
 
@@ -252,8 +250,7 @@ void yk_safetensors_free(yk_safetensors *s)
 {
     if (!s)
         return;
-    if (s->map)
-        munmap(s->map, s->size);
+    yk_fs_unmap(s->map, s->size);
     json_decref(s->header);
     free(s->tensor);
     free(s->path);

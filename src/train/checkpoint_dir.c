@@ -1,20 +1,18 @@
 #include "train/checkpoint_dir.h"
 
 #include "base/file.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "format/crc.h"
 #include "train/checkpoint.h"
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { KEPT = 2 };
 
@@ -32,8 +30,8 @@ static void remove_checkpoint(int top, const char *run_dir, const char *name)
     if (fd < 0)
         return;
     const size_t removed = yk_dir_clear(fd, done) + yk_dir_clear(fd, rest);
-    close(fd);
-    if (unlinkat(top, name, AT_REMOVEDIR) && errno != ENOENT && removed)
+    yk_fs_close(fd);
+    if (yk_fs_remove(top, name, AT_REMOVEDIR) && errno != ENOENT && removed)
         yk_warn("%s/%s/%s: kept, because it holds files that yoke did not write", run_dir, top_name, name);
 }
 
@@ -42,13 +40,13 @@ static void move_aside(int top, const char *run_dir, const char *name)
 {
     struct stat there;
     char other[64];
-    if (fstatat(top, name, &there, AT_SYMLINK_NOFOLLOW))
+    if (yk_fs_stat(top, name, &there, AT_SYMLINK_NOFOLLOW))
         return;
     for (int i = 1; i < 1000; i++) {
         snprintf(other, sizeof other, "%s.old-%d", name, i);
-        if (fstatat(top, other, &there, AT_SYMLINK_NOFOLLOW) == 0)
+        if (yk_fs_stat(top, other, &there, AT_SYMLINK_NOFOLLOW) == 0)
             continue;
-        if (renameat(top, name, top, other) == 0)
+        if (yk_fs_rename(top, name, top, other) == 0)
             yk_warn("%s/%s/%s is in the way of a checkpoint: renamed to %s", run_dir, top_name, name, other);
         return;
     }
@@ -65,18 +63,15 @@ static size_t list_steps(int top, bool own, uint64_t **out)
 {
     size_t n = 0, cap = 0;
     uint64_t *step = NULL;
-    const int fd = top < 0 ? -1 : openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d && fd >= 0)
-        close(fd);
-    for (struct dirent *e; d && (e = readdir(d));) {
+    char **names = top < 0 ? NULL : yk_fs_list(top);
+    for (char **at = names; at && *at; at++) {
+        const char *name = *at;
         char *end;
         struct stat there;
-        if (strncmp(e->d_name, "step-", 5) || e->d_name[5] < '0' || e->d_name[5] > '9')
+        if (strncmp(name, "step-", 5) || name[5] < '0' || name[5] > '9')
             continue;
-        uint64_t s = strtoull(e->d_name + 5, &end, 10);
-        if (*end ||
-            (own && (fstatat(top, e->d_name, &there, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(there.st_mode))))
+        uint64_t s = strtoull(name + 5, &end, 10);
+        if (*end || (own && (yk_fs_stat(top, name, &there, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(there.st_mode))))
             continue;
         uint64_t *grown = yk_grow(step, &cap, n + 1, sizeof *step, "checkpoints");
         if (!grown)
@@ -84,8 +79,7 @@ static size_t list_steps(int top, bool own, uint64_t **out)
         step = grown;
         step[n++] = s;
     }
-    if (d)
-        closedir(d);
+    yk_fs_list_free(names);
     if (n)
         qsort(step, n, sizeof *step, by_falling_step);
     *out = step;
@@ -113,23 +107,24 @@ static void remove_old(int top, const char *run_dir, uint64_t newest)
 static yk_status measure(const char *path, uint64_t *size_out, uint32_t *crc_out)
 {
     struct stat info;
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO is refused, not waited for */
-    if (fd < 0 || fstat(fd, &info) || !S_ISREG(info.st_mode)) {
+    int fd = yk_fs_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC,
+                        0); /* a FIFO is refused, not waited for */
+    if (fd < 0 || yk_fs_stat(fd, "", &info, AT_EMPTY_PATH) || !S_ISREG(info.st_mode)) {
         int e = fd < 0 ? errno : EINVAL;
         if (fd >= 0)
-            close(fd);
+            yk_fs_close(fd);
         return yk_fail_path(path, "cannot open", e);
     }
     *size_out = (uint64_t)info.st_size;
     *crc_out = 0;
-    void *p = info.st_size ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-    close(fd);
-    if (p == MAP_FAILED)
-        return yk_fail_path(path, "cannot map", errno);
-    if (p) {
+    void *p = info.st_size ? yk_fs_map(fd, (size_t)info.st_size) : NULL;
+    const int error = errno;
+    yk_fs_close(fd);
+    if (!p && info.st_size)
+        return yk_fail_path(path, "cannot map", error);
+    if (p)
         *crc_out = yk_crc32c(p, (size_t)info.st_size);
-        munmap(p, (size_t)info.st_size);
-    }
+    yk_fs_unmap(p, (size_t)info.st_size);
     return YK_OK;
 }
 
@@ -155,30 +150,29 @@ static yk_status write_done(const char *run_dir)
 /* Whether the folder is a complete and undamaged checkpoint; NULL, or what is wrong with it. */
 static const char *complaint(const char *folder)
 {
-    char *path, name[64];
+    char *path, name[64], text[1024];
     if (asprintf(&path, "%s/DONE", folder) < 0)
         return "out of memory";
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    const int fd = yk_fs_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
+    const ssize_t n = fd < 0 ? 0 : yk_fs_read(fd, text, sizeof text - 1);
     free(path);
-    if (!f) {
-        if (fd >= 0)
-            close(fd);
+    if (fd < 0)
         return "it has no DONE, so it was not written to its end";
-    }
+    yk_fs_close(fd);
+    text[n > 0 ? n : 0] = '\0';
     bool ok = true;
-    int lines = 0;
+    int lines = 0, length;
     uint64_t size, found_size;
     unsigned crc;
     uint32_t found_crc;
-    while (ok && fscanf(f, "%63s %" SCNu64 " %x", name, &size, &crc) == 3) {
+    for (const char *at = text; ok && sscanf(at, "%63s %" SCNu64 " %x%n", name, &size, &crc, &length) == 3;) {
         if (strchr(name, '/') || asprintf(&path, "%s/%s", folder, name) < 0)
             break;
         ok = !measure(path, &found_size, &found_crc) && found_size == size && found_crc == crc;
         free(path);
         lines++;
+        at += length;
     }
-    fclose(f);
     return !ok          ? "its files are not what was saved (size or checksum differ)"
            : lines != 2 ? "its DONE is damaged"
                         : NULL;
@@ -188,13 +182,18 @@ static const char *complaint(const char *folder)
 
 yk_status yk__checkpoint_begin(const char *run_dir)
 {
-    yk_status st = yk_dir_make_in(run_dir, top_name);
-    const int top = st ? -1 : yk_dir_open(run_dir, top_name);
+    int top = yk_dir_open(run_dir, top_name);
+    if (top < 0) { /* a new folder is on the disk only when the one that it is in was synced */
+        yk_status st = yk_dir_make_in(run_dir, top_name);
+        if (st || (st = yk_dir_sync(run_dir)))
+            return st;
+        top = yk_dir_open(run_dir, top_name);
+    }
     if (top >= 0) {
         remove_checkpoint(top, run_dir, saving_name); /* what a killed run left behind */
-        close(top);
+        yk_fs_close(top);
     }
-    return st ? st : yk_dir_make_in(run_dir, YK__SAVING);
+    return yk_dir_make_in(run_dir, YK__SAVING);
 }
 
 /* .saving becomes step-N. */
@@ -202,13 +201,13 @@ static yk_status rename_saved(int top, const char *run_dir, uint64_t step, const
 {
     char name[32];
     snprintf(name, sizeof name, "step-%" PRIu64, step);
-    if (renameat(top, saving_name, top, name)) {
+    if (yk_fs_rename(top, saving_name, top, name)) {
         remove_checkpoint(top, run_dir, name); /* the same step, saved before: by a run that was resumed */
         move_aside(top, run_dir, name);
-        if (renameat(top, saving_name, top, name))
+        if (yk_fs_rename(top, saving_name, top, name))
             return yk_fail_path(path, "cannot rename the checkpoint to it", errno);
     }
-    if (fsync(top) && errno != EINVAL && errno != ENOTSUP && errno != EBADF)
+    if (yk_fs_sync(top) && errno != EINVAL && errno != ENOTSUP && errno != EBADF)
         return yk_fail_in(run_dir, top_name, "cannot sync the folder", errno);
     return YK_OK;
 }
@@ -232,7 +231,7 @@ yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, yk_status st, c
     if (!st)
         remove_old(top, run_dir, step);
     if (top >= 0)
-        close(top);
+        yk_fs_close(top);
     if (!st && path_out) {
         free(*path_out);
         *path_out = path;
@@ -258,7 +257,7 @@ yk_status yk_checkpoint_find(const char *dir, char **path_out)
     const int top = yk_dir_open(path, NULL);
     size_t n = list_steps(top, false, &step);
     if (top >= 0)
-        close(top);
+        yk_fs_close(top);
     for (size_t i = 0; i < n && !*path_out; i++) {
         char *folder;
         if (asprintf(&folder, "%s/step-%" PRIu64, path, step[i]) < 0)

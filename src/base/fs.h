@@ -1,0 +1,53 @@
+/* The file system, as far as checkpoints need it: the system calls that write and read run directories.
+ *
+ *     const int fd = yk_fs_open(AT_FDCWD, "a", O_WRONLY | O_CREAT, 0666);     // as openat(): -1 and errno
+ *     yk_fs_write(fd, data, n);
+ *     yk_fs_close(fd);
+ *
+ * They are the calls of the same names, with the same meaning. A thread may have another file system, for tests and
+ * simulations (base/fs_memory.h): yk_fs_set(). Its descriptors are for these functions only. Code whose files such a test
+ * has to see must use no other calls.
+ */
+#ifndef YK_BASE_FS_H
+#define YK_BASE_FS_H
+
+#include <stddef.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+typedef struct {
+    int (*open)(void *self, int dir, const char *path, int flags, mode_t mode); /* openat() */
+    int (*close)(void *self, int fd);
+    ssize_t (*read)(void *self, int fd, void *buf, size_t n);
+    ssize_t (*write)(void *self, int fd, const void *buf, size_t n);
+    int (*sync)(void *self, int fd); /* fsync() */
+    int (*stat)(void *self, int dir, const char *path, struct stat *s,
+                int flags); /* fstatat(); with AT_EMPTY_PATH fstat() */
+    int (*make_dir)(void *self, int dir, const char *path, mode_t mode);                   /* mkdirat() */
+    int (*rename)(void *self, int from_dir, const char *from, int to_dir, const char *to); /* renameat() */
+    int (*remove)(void *self, int dir, const char *path, int flags);                       /* unlinkat() */
+    void *(*map)(void *self, int fd, size_t size); /* mmap() of all of a file, to read it; NULL: errno */
+    void (*unmap)(void *self, void *at, size_t size);
+    /* The names in an open directory but . and .., in any order; NULL after the last. */
+    char **(*list)(void *self, int dir);
+    void *self;
+} yk_fs;
+
+/* For this thread, borrowed; NULL: the system's again. */
+void yk_fs_set(const yk_fs *fs);
+
+int yk_fs_open(int dir, const char *path, int flags, mode_t mode);
+int yk_fs_close(int fd);
+ssize_t yk_fs_read(int fd, void *buf, size_t n);
+ssize_t yk_fs_write(int fd, const void *buf, size_t n);
+int yk_fs_sync(int fd);
+int yk_fs_stat(int dir, const char *path, struct stat *s, int flags);
+int yk_fs_make_dir(int dir, const char *path, mode_t mode);
+int yk_fs_rename(int from_dir, const char *from, int to_dir, const char *to);
+int yk_fs_remove(int dir, const char *path, int flags);
+void *yk_fs_map(int fd, size_t size);
+void yk_fs_unmap(void *at, size_t size); /* NULL is fine */
+char **yk_fs_list(int dir);              /* NULL: errno */
+void yk_fs_list_free(char **names);
+
+#endif

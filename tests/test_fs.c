@@ -1,0 +1,279 @@
+/* The file system in memory (base/fs_memory.h), and what base/file.h promises, at every point where the power can go. */
+#include "scratch.h"
+
+#include "base/dir.h"
+#include "base/file.h"
+#include "base/fs_memory.h"
+#include "base/log.h"
+#include "train/checkpoint.h"
+#include "train/checkpoint_dir.h"
+#include <errno.h>
+#include <stdbool.h>
+
+enum { OLD = 700, NEW = 5000 };
+
+static yk_fs_memory *disk;
+
+static void use_disk(uint64_t seed)
+{
+    disk = yk_fs_memory_create(seed);
+    assert_non_null(disk);
+    yk_fs_set(yk_fs_memory_fs(disk));
+}
+
+static void drop_disk(void)
+{
+    yk_fs_set(NULL);
+    yk_fs_memory_free(disk);
+}
+
+static yk_status write_file(const char *name, char what, size_t n)
+{
+    char *text = malloc(n);
+    yk_file *f;
+    assert_non_null(text);
+    memset(text, what, n);
+    yk_status st = yk_file_create_in("run", name, &f);
+    if (!st) {
+        st = yk_file_write(f, text, n / 2);
+        if (!st)
+            st = yk_file_flush(f); /* two writes */
+        if (!st)
+            st = yk_file_write(f, text, n - n / 2);
+        st = yk_file_close(f, st);
+    }
+    free(text);
+    return st;
+}
+
+/* How many bytes the file has, all of them `what`; -1: there is no such file, or it has others. */
+static long holds(const char *name, char what)
+{
+    char text[2 * NEW];
+    const int fd = yk_open_in("run", name, O_RDONLY);
+    if (fd < 0)
+        return -1;
+    const long n = (long)yk_fs_read(fd, text, sizeof text);
+    assert_int_equal(yk_fs_close(fd), 0);
+    for (long i = 0; i < n; i++)
+        if (text[i] != what)
+            return -1;
+    return n;
+}
+
+static size_t entries_of_run(void)
+{
+    size_t n = 0;
+    const int fd = yk_dir_open("run", NULL);
+    char **names = fd < 0 ? NULL : yk_fs_list(fd);
+    while (names && names[n])
+        n++;
+    yk_fs_list_free(names);
+    if (fd >= 0)
+        yk_fs_close(fd);
+    return n;
+}
+
+static void test_as_a_file_system(void **state)
+{
+    static const char *const all[] = {"a*", "below/", "below/*", NULL};
+    (void)state;
+    use_disk(1);
+    assert_int_equal(yk_open_in("run", "a", O_RDONLY), -1);
+    assert_int_equal(errno, ENOENT);
+    assert_int_equal(yk_dir_make("run"), YK_OK);
+    assert_int_equal(yk_dir_make_in("run", "below/more"), YK_OK);
+    assert_int_equal(write_file("a", 'x', OLD), YK_OK);
+    assert_int_equal(write_file("below/more/b", 'y', OLD), YK_OK);
+    assert_int_equal(holds("a", 'x'), OLD);
+    assert_int_equal(holds("below/more/b", 'y'), OLD);
+    assert_int_equal(write_file("a", 'z', NEW), YK_OK); /* in its place */
+    assert_int_equal(holds("a", 'z'), NEW);
+    assert_int_equal(entries_of_run(), 2);
+    assert_int_equal(yk_remove_in("run", "below/more/b"), YK_OK);
+    assert_int_equal(holds("below/more/b", 'y'), -1);
+    const int fd = yk_dir_open("run", NULL);
+    assert_int_equal(yk_dir_clear(fd, all), 1); /* below/more is no file */
+    yk_fs_close(fd);
+    assert_int_equal(access("run", F_OK), -1); /* nothing of it is real */
+    drop_disk();
+}
+
+static yk_status two_files(void)
+{
+    yk_status st = yk_dir_make("run");
+    if (!st)
+        st = yk_dir_sync(".");
+    return st ? st : write_file("a", 'o', OLD);
+}
+
+/* The old file or the new one, and the new one if it was said so. */
+static void test_power_cut_at_every_change(void **state)
+{
+    int old = 0, new = 0;
+    (void)state;
+    for (uint64_t seed = 0; seed < 50; seed++)
+        for (uint64_t at = 1;; at++) {
+            use_disk(seed);
+            assert_int_equal(two_files(), YK_OK);
+            yk_fs_memory_cut_at(disk, yk_fs_memory_changes(disk) + at);
+            const yk_status st = write_file("a", 'n', NEW);
+            yk_fs_memory_restart(disk);
+            const bool is_old = holds("a", 'o') == OLD, is_new = holds("a", 'n') == NEW;
+            if (!is_old && !is_new)
+                fail_msg("seed %d, cut at change %d: neither the old nor the new file", (int)seed, (int)at);
+            if (!st)
+                assert_true(is_new);
+            assert_int_equal(write_file("a", 'm', NEW), YK_OK); /* it goes on */
+            old += is_old;
+            new += is_new;
+            drop_disk();
+            if (!st)
+                break;
+        }
+    assert_true(old > 100 && new > 50);
+}
+
+/* Without sync, it would not be so: the disk does lose and tear. */
+static void test_unsynced_data_is_torn(void **state)
+{
+    char text[NEW];
+    int lost = 0, torn = 0, whole = 0;
+    (void)state;
+    memset(text, 't', sizeof text);
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        use_disk(seed);
+        assert_int_equal(yk_dir_make("run"), YK_OK);
+        assert_int_equal(yk_dir_sync("."), YK_OK);
+        const int fd = yk_open_in("run", "t", O_WRONLY | O_CREAT);
+        assert_int_equal(yk_fs_write(fd, text, sizeof text), sizeof text);
+        yk_fs_memory_restart(disk);
+        const long n = holds("t", 't');
+        struct stat s;
+        const bool there = yk_fs_stat(AT_FDCWD, "run/t", &s, 0) == 0;
+        lost += !there;
+        whole += n == NEW;
+        torn += there && n != NEW;
+        drop_disk();
+    }
+    assert_true(lost > 20 && torn > 20 && whole > 0);
+}
+
+/* Whatever fails, the old file stays, no temporary file is left, and the error says why. */
+static void test_every_failure(void **state)
+{
+    static const int errors[] = {EIO, ENOSPC};
+    int failed = 0;
+    (void)state;
+    for (size_t e = 0; e < sizeof errors / sizeof *errors; e++)
+        for (uint64_t at = 1;; at++) {
+            use_disk(at);
+            assert_int_equal(two_files(), YK_OK);
+            yk_fs_memory_fail_at(disk, yk_fs_memory_changes(disk) + at, errors[e]);
+            const yk_status st = write_file("a", 'n', NEW);
+            const bool is_new = holds("a", 'n') == NEW;
+            assert_true(is_new || holds("a", 'o') == OLD);
+            assert_int_equal(entries_of_run(), 1);
+            if (st) {
+                assert_int_equal(st, YK_ESYSTEM);
+                assert_says(errors[e] == EIO ? "the device failed" : "the disk is full");
+                failed++;
+            }
+            drop_disk();
+            if (!st)
+                break;
+        }
+    assert_int_equal(failed,
+                     12); /* create, write, write, sync, rename, sync the folder: each with both errors */
+}
+
+static void test_full_disk(void **state)
+{
+    (void)state;
+    use_disk(0);
+    assert_int_equal(two_files(), YK_OK);
+    yk_fs_memory_room(disk, OLD + NEW - 1);
+    assert_int_equal(write_file("a", 'n', NEW), YK_ESYSTEM);
+    assert_says("the disk is full");
+    assert_int_equal(holds("a", 'o'), OLD);
+    assert_int_equal(entries_of_run(), 1);
+    yk_fs_memory_room(disk, OLD + NEW); /* both, for a moment */
+    assert_int_equal(write_file("a", 'n', NEW), YK_OK);
+    assert_int_equal(write_file("b", 'n', OLD), YK_OK);
+    drop_disk();
+}
+
+/* ---- checkpoints ---- */
+
+static yk_status save(uint64_t step)
+{
+    char *path = NULL;
+    yk_status st = yk__checkpoint_begin("run");
+    if (!st)
+        st = write_file(YK__SAVING "/" YK__MODEL_FILE, (char)('0' + step), NEW);
+    if (!st)
+        st = write_file(YK__SAVING "/" YK__STATE_FILE, (char)('0' + step), OLD);
+    st = yk__checkpoint_end("run", step, st, &path);
+    free(path);
+    return st;
+}
+
+/* The step of the checkpoint that a resumed run finds, whose content is that step's; -1: none. */
+static int resumes_from(void)
+{
+    char *path, name[64];
+    int step = -1;
+    assert_int_equal(yk_checkpoint_find("run", &path), YK_OK);
+    if (!path)
+        return -1;
+    assert_int_equal(sscanf(path, "run/checkpoints/step-%d", &step), 1);
+    snprintf(name, sizeof name, "checkpoints/step-%d/" YK__MODEL_FILE, step);
+    assert_int_equal(holds(name, (char)('0' + step)), NEW);
+    free(path);
+    return step;
+}
+
+/* The power goes at any change of the third save: then the second is found, or the third, and the third if it was said so. */
+static void test_power_cut_while_saving(void **state)
+{
+    int found[4] = {0};
+    (void)state;
+    yk_log_quiet(true);
+    for (uint64_t seed = 0; seed < 20; seed++)
+        for (uint64_t at = 1;; at++) {
+            use_disk(seed);
+            assert_int_equal(yk_dir_make("run"), YK_OK);
+            assert_int_equal(yk_dir_sync("."), YK_OK);
+            assert_int_equal(save(1), YK_OK);
+            assert_int_equal(save(2), YK_OK);
+            yk_fs_memory_cut_at(disk, yk_fs_memory_changes(disk) + at);
+            const yk_status st = save(3);
+            yk_fs_memory_restart(disk);
+            const int step = resumes_from();
+            if (step != 2 && step != 3)
+                fail_msg("seed %d, cut at change %d: found step %d", (int)seed, (int)at, step);
+            if (!st)
+                assert_int_equal(step, 3);
+            found[step]++;
+            assert_int_equal(save(4), YK_OK);
+            assert_int_equal(resumes_from(), 4);
+            drop_disk();
+            if (!st)
+                break;
+        }
+    yk_log_quiet(false);
+    assert_true(found[2] > 100 && found[3] > 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_as_a_file_system),
+        cmocka_unit_test(test_power_cut_at_every_change),
+        cmocka_unit_test(test_unsynced_data_is_torn),
+        cmocka_unit_test(test_every_failure),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_power_cut_while_saving),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
