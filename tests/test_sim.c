@@ -309,6 +309,7 @@ static yk_status train_rank(void *context, int rank)
     }
     if (!st)
         st = yk_train(&c, &(yk_train_host){.stop = &no_signal, .started = yk_now()}, &j->result[rank]);
+    yk_comm_stop(j->result[rank].comm, !st);
     yk_config_fini(&c);
     free(options);
     return st;

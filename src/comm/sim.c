@@ -15,8 +15,9 @@ static const uint64_t first_ns = 1000000000000u; /* no run begins at 0, which of
 typedef struct sim sim;
 
 typedef struct request {
-    struct request *next; /* posted receives, in their order */
-    bool incoming, done;
+    struct request *other; /* of the same rank: all of them */
+    struct request *next;  /* posted receives, in their order */
+    bool used, incoming, done;
     int peer, tag, error;
     void *buf;
     size_t cap, bytes;
@@ -39,7 +40,7 @@ typedef struct {
     uint64_t now, pause; /* ns; pause: how long the next yield lasts */
     bool started, ended, killed;
     message *inbox;
-    request *posted;
+    request *requests, *posted;
     yk_clock clock;
     yk_sim_rank *result;
 } task;
@@ -133,8 +134,8 @@ static void end_task(task *t)
     drop(t, any, t);
     for (int i = 0; i < s->config.ranks; i++)
         drop(&s->task[i], unsent, t);
-    for (request *r = t->posted; r; r = t->posted) {
-        t->posted = r->next;
+    for (request *r = t->requests; r; r = t->requests) {
+        t->requests = r->other;
         free(r);
     }
     hand_over(s);
@@ -233,6 +234,25 @@ static void sim_error_text(void *self, int code, char *out, size_t size)
     snprintf(out, size, "%s", code == TRUNCATED ? "a message is longer than its buffer" : "out of memory");
 }
 
+/* One that is not used, with these values. They are freed when the rank ends: not every send is tested to its end. */
+static request *add_request(task *t, const request *values)
+{
+    request *r = t->requests, *other;
+    while (r && r->used)
+        r = r->other;
+    if (!r && (r = calloc(1, sizeof *r))) {
+        r->other = t->requests;
+        t->requests = r;
+    }
+    if (!r)
+        return NULL;
+    other = r->other;
+    *r = *values;
+    r->other = other;
+    r->used = true;
+    return r;
+}
+
 static uint64_t delay_ns(sim *s)
 {
     const yk_sim_config *c = &s->config;
@@ -243,19 +263,16 @@ static int sim_send(void *self, int peer, int tag, const void *buf, size_t bytes
 {
     task *t = self, *to = &t->sim->task[peer];
     const bool eager = bytes <= t->sim->config.eager;
-    request *r = calloc(1, sizeof *r);
     message *m = calloc(1, sizeof *m);
     void *copy = eager ? malloc(bytes + 1) : NULL;
+    request *r = add_request(t, &(request){.done = eager, .peer = peer});
     if (!r || !m || (eager && !copy)) {
-        free(r);
         free(m);
         free(copy);
         return NO_MEMORY;
     }
     if (eager && bytes)
         memcpy(copy, buf, bytes);
-    r->done = eager;
-    r->peer = peer;
     *m =
         (message){NULL, t->rank, tag, t->now + delay_ns(t->sim), bytes, eager ? copy : buf, eager ? NULL : r};
     *request_out = (uint64_t)(uintptr_t)r;
@@ -319,10 +336,10 @@ static void match(task *t)
 static int sim_recv(void *self, int peer, int tag, void *buf, size_t cap, uint64_t *request_out)
 {
     task *t = self;
-    request *r = calloc(1, sizeof *r);
+    request *r =
+        add_request(t, &(request){.incoming = true, .peer = peer, .tag = tag, .buf = buf, .cap = cap});
     if (!r)
         return NO_MEMORY;
-    *r = (request){.incoming = true, .peer = peer, .tag = tag, .buf = buf, .cap = cap};
     request **end = &t->posted;
     while (*end)
         end = &(*end)->next;
@@ -341,7 +358,7 @@ static int sim_test(void *self, uint64_t *handle, bool *done_out, size_t *bytes_
     const int code = r->error;
     *bytes_out = r->bytes;
     *handle = 0;
-    free(r);
+    r->used = false;
     return code;
 }
 
@@ -362,7 +379,7 @@ static void sim_forget(void *self, uint64_t *handle)
                 free(m);
                 break;
             }
-    free(r);
+    r->used = false;
 }
 
 static int sim_probe(void *self, int peer, int tag, bool *found_out, yk_arrival *out)
