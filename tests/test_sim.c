@@ -322,7 +322,7 @@ static void assert_trains_as(int n, uint64_t seed, const char *options, const yk
     const yk_sim_result r = simulate(n, seed, train_rank, &j);
     restore_stderr(aside);
     assert_true(r.messages > 100);
-    assert_int_equal(j.result[0].ranks, n);
+    assert_int_equal(j.result[0].plan.processes, n);
     assert_int_equal(j.result[0].examples, alone->examples);
     assert_true(j.result[0].train_loss == alone->train_loss);
     assert_true(j.result[0].test.loss == alone->test.loss);
