@@ -60,12 +60,15 @@ train() { # SPEC OPTION...
     done <<'END'
 --batch ten not a whole number
 --batch 1.5 not a whole number
+--batch 0x10 not a whole number
+--batch 2kk not a whole number
 --batch 0 between 1 and
 --workers -1 between 1 and
 --workers 5000 between 1 and
 --lr 0 must be above 0
 --lr much not a number
 --lr nan not a number
+--lr 0x1p-3 not a number
 --lr -1 between 0 and
 --l2 -1 between 0 and
 --momentum 1.5 between 0 and

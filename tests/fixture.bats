@@ -54,3 +54,34 @@ data_of() { sed -n 's/^data = //p' "runs/$1/config.ini"; }
     try report runs/softmax
     expect 0 "1 run"
 }
+
+# The checksum (CRC-32C) of a changed file, as its DONE marker has it.
+mark() { # CHECKPOINT
+    python3 - "$1" <<'EOF'
+import os, sys
+lines = []
+for name in "model.safetensors", "state.safetensors":
+    crc, data = 0xffffffff, open(os.path.join(sys.argv[1], name), "rb").read()
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    lines.append(f"{name} {len(data)} {crc ^ 0xffffffff:08x}\n")
+open(os.path.join(sys.argv[1], "DONE"), "w").write("".join(lines))
+EOF
+}
+
+@test "fixture: a checkpoint whose metadata is not a shape is refused" {
+    at=runs/logreg/checkpoints/step-40
+    cp $at/model.safetensors good
+    mark $at
+    try eval --checkpoint $at --data "$(data_of logreg)"
+    expect 0
+    for change in 'kind":"2/kind":"7' 'kind":"2/kind":"x' 'bias":"1/bias":"9' 'classes":"2/classes":"-' 'dim":"500/dim":"50x' \
+        'image":"0x0x0/image":"9x9x9' 'image":"0x0x0/image":"0x0,0'; do
+        LC_ALL=C sed "s/$change/" good >$at/model.safetensors
+        mark $at
+        try eval --checkpoint $at --data "$(data_of logreg)"
+        expect 3 model.safetensors "metadata does not describe a model"
+    done
+}

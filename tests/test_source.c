@@ -37,7 +37,7 @@ static void spec_is_taken_apart(void **state)
     assert_int_equal(yk_spec_check(&s, "skew featuresx name"), YK_EUSAGE);
     assert_says("no option is called features");
     assert_int_equal(yk_spec_u64(&s, "features", 7, 1, 999, &u), YK_EUSAGE);
-    assert_says("features=1000: a whole number from 1 to 999");
+    assert_says("features=1000: must be between 1 and 999");
     assert_int_equal(yk_spec_u64(&s, "skew", 7, 1, 999, &u), YK_EUSAGE);
     assert_int_equal(yk_spec_real(&s, "name", 0, 0, 2, &x), YK_EUSAGE);
     yk_spec_fini(&s);

@@ -88,7 +88,7 @@ static void pictures_as_a_source(void **state)
         assert_in_range(count[c], 230, 370);
     yk_free(p);
     yk_rows_fini(&rows);
-    refuse("synth:images?size=8", "size=8: a whole number from 16");
+    refuse("synth:images?size=8", "size=8: must be between 16");
     refuse("synth:images?channels=2", "channels=2");
     refuse("synth:images?colours=2", "no option is called colours");
 }

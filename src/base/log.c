@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include "base/number.h"
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,8 +26,7 @@ void yk_log_rank(int r)
 /* Where ours is not a terminal, but a launcher passes what we write on to one, it says how wide that is. */
 static int passed_on_width(void)
 {
-    const char *text = getenv("YK_PROGRESS");
-    return text ? atoi(text) : 0;
+    return (int)yk_env_number("YK_PROGRESS", 0);
 }
 
 static void clear_line(void)

@@ -1,21 +1,15 @@
 #include "cli/arguments.h"
 
-#include <math.h>
-#include <stdlib.h>
+#include "base/number.h"
 #include <string.h>
 
 uint64_t yk_argument_whole(struct argp_state *state, const char *name, const char *arg, double least,
                            double most)
 {
-    char *end;
-    double x = strtod(arg, &end);
-    if (end != arg && *end && strchr("kK", *end) && !end[1])
-        x *= 1e3, end++;
-    else if (end != arg && *end && strchr("mM", *end) && !end[1])
-        x *= 1e6, end++;
-    if (end == arg || *end || !(x >= least && x <= most) || x != floor(x))
-        argp_error(state, "--%s %s: that is not a whole number from %.0f to %.0f", name, arg, least, most);
-    return (uint64_t)x;
+    int64_t n = 0;
+    if (yk_number_whole(arg, least, most, &n))
+        argp_error(state, "--%s %s: %s", name, arg, yk_error());
+    return (uint64_t)n;
 }
 
 yk_split yk_argument_split(struct argp_state *state, const char *arg)

@@ -1,5 +1,6 @@
 #include "cli/mpirun.h"
 
+#include "base/number.h"
 #include "cli/network.h"
 #include <errno.h>
 #include <limits.h>
@@ -113,13 +114,12 @@ static yk_status count_hosts(const char *hosts, int64_t *out)
     for (const char *at = hosts; *at;) {
         const size_t n = strcspn(at, ",");
         const char *colon = memchr(at, ':', n);
-        char *end = NULL;
-        long slots = colon ? strtol(colon + 1, &end, 10) : 1;
-        if (n == 0 || colon == at || slots < 1 || slots > MOST_SLOTS || (colon && end != at + n))
+        uint64_t slots = 1;
+        if (n == 0 || colon == at || (colon && yk_digits(colon + 1, MOST_SLOTS, &slots) != at + n) || !slots)
             return yk_fail(YK_EUSAGE,
                            "--hosts %s: it is a list like a,b:2 (a host, or a host and how many processes)",
                            hosts);
-        *out += slots;
+        *out += (int64_t)slots;
         at += n + (at[n] == ',');
     }
     return *out ? YK_OK : yk_fail(YK_EUSAGE, "--hosts is empty");

@@ -1,6 +1,7 @@
 #include "cli/whisper.h"
 
 #include "base/log.h"
+#include "base/number.h"
 #include "cli/job_folder.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -100,7 +101,9 @@ bool yk_ended_read(const char *path, yk_ended *out)
     if (!whole)
         return false;
     *end = '\0';
-    out->status = (yk_status)strtol(line, &end, 10);
-    snprintf(out->error, sizeof out->error, "%s", *end == ' ' ? end + 1 : "");
-    return end > line;
+    uint64_t status = 0;
+    const char *rest = yk_digits(line, INT_MAX, &status);
+    out->status = (yk_status)status;
+    snprintf(out->error, sizeof out->error, "%s", rest && *rest == ' ' ? rest + 1 : "");
+    return rest;
 }

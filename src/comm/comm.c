@@ -1,6 +1,7 @@
 #include "comm/comm_inside.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "comm/plugin.h"
 #include <signal.h>
 #include <stdio.h>
@@ -27,8 +28,7 @@ void yk_transport_set(const yk_transport *t, int rank, int size)
 
 int yk__from_environment(const char *name)
 {
-    const char *text = getenv(name);
-    return text ? atoi(text) : 0;
+    return (int)yk_env_number(name, 0);
 }
 
 int yk_comm_expected(void)

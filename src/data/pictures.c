@@ -1,5 +1,6 @@
 #include "data/pictures.h"
 
+#include "base/number.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,28 +11,22 @@ static const struct {
     yk_fit fit;
 } fits[] = {{"crop", YK_FIT_CROP}, {"pad", YK_FIT_PAD}, {"resize", YK_FIT_RESIZE}};
 
-/* 1 .. SIDE_MOST; 0: no such number. */
-static size_t read_side(const char *s, char **end_out)
-{
-    if (*s < '0' || *s > '9')
-        return 0;
-    unsigned long v = strtoul(s, end_out, 10);
-    return v <= SIDE_MOST ? v : 0;
-}
-
 static yk_status read_size(const yk_spec *spec, yk_image_form *out)
 {
     const char *text = yk_spec_text(spec, "size", NULL);
-    char *end = NULL;
+    uint64_t height = 0, width;
     out->height = out->width = 0;
     if (!text)
         return YK_OK;
-    out->height = out->width = read_side(text, &end);
-    if (out->height && *end == 'x')
-        out->width = read_side(end + 1, &end);
-    if (!out->height || !out->width || *end)
+    const char *end = yk_digits(text, SIDE_MOST, &height);
+    width = height;
+    if (end && *end == 'x')
+        end = yk_digits(end + 1, SIDE_MOST, &width);
+    if (!end || *end || !height || !width)
         return yk_fail(YK_EUSAGE, "%s: size=%s: write size=224, or size=HEIGHTxWIDTH, each from 1 to %d",
                        spec->text, text, SIDE_MOST);
+    out->height = height;
+    out->width = width;
     return YK_OK;
 }
 

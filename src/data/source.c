@@ -1,6 +1,7 @@
 #include "data/source.h"
 
 #include "base/log.h"
+#include "base/number.h"
 #include "base/rng.h"
 #include "data/files.h"
 #include "data/folders.h"
@@ -48,16 +49,13 @@ static const char *known_formats(char *text, size_t size)
 /* `1 7:0.5 9:1`: a number, then index:value. */
 static bool libsvm_line(const char *line)
 {
-    char *end;
-    strtod(line, &end);
-    if (end == line || (*end != ' ' && *end != '\t'))
+    double x;
+    uint64_t index;
+    const char *at = yk_decimal(line + strspn(line, " \t"), &x);
+    if (!at || (*at != ' ' && *at != '\t'))
         return false;
-    char *number = end + strspn(end, " \t");
-    size_t digits = strspn(number, "0123456789");
-    if (digits == 0 || number[digits] != ':')
-        return false;
-    strtod(number + digits + 1, &end);
-    return end != number + digits + 1;
+    at = yk_digits(at + strspn(at, " \t"), UINT64_MAX, &index);
+    return at && *at == ':' && yk_decimal(at + 1, &x);
 }
 
 /* The first line that is neither empty nor a comment decides. */

@@ -1,7 +1,6 @@
 #include "data/spec.h"
 
-#include <errno.h>
-#include <math.h>
+#include "base/number.h"
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,14 +123,8 @@ yk_status yk_spec_u64(const yk_spec *spec, const char *key, uint64_t fallback, u
     *out = fallback;
     if (!s)
         return YK_OK;
-    char *end;
-    errno = 0;
-    unsigned long long v = strtoull(s, &end, 10);
-    if (*s < '0' || *s > '9' || *end || errno || v < least || v > most)
-        return yk_fail(YK_EUSAGE, "%s: %s=%s: a whole number from %llu to %llu is expected", spec->text, key,
-                       s, (unsigned long long)least, (unsigned long long)most);
-    *out = v;
-    return YK_OK;
+    const yk_status st = yk_number_u64(s, least, most, out);
+    return st ? yk_fail(st, "%s: %s=%s: %s", spec->text, key, s, yk_error()) : YK_OK;
 }
 
 yk_status yk_spec_real(const yk_spec *spec, const char *key, double fallback, double least, double most,
@@ -141,13 +134,8 @@ yk_status yk_spec_real(const yk_spec *spec, const char *key, double fallback, do
     *out = fallback;
     if (!s)
         return YK_OK;
-    char *end;
-    double v = strtod(s, &end);
-    if (!*s || *s == ' ' || *end || !isfinite(v) || v < least || v > most)
-        return yk_fail(YK_EUSAGE, "%s: %s=%s: a number from %g to %g is expected", spec->text, key, s, least,
-                       most);
-    *out = v;
-    return YK_OK;
+    const yk_status st = yk_number_real(s, least, most, out);
+    return st ? yk_fail(st, "%s: %s=%s: %s", spec->text, key, s, yk_error()) : YK_OK;
 }
 
 static bool listed(const char *keys, const char *key)

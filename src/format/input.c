@@ -1,6 +1,7 @@
 #include "format/input.h"
 
 #include "base/mem.h"
+#include "base/number.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -174,8 +175,7 @@ yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out)
         return yk_fail_memory(sizeof *in, "a file's reader");
     }
     in->fd = fd;
-    const char *slow = getenv("YK_SLOW_READ");
-    in->slow = slow ? strtod(slow, NULL) : 0.0;
+    in->slow = yk_env_number("YK_SLOW_READ", 0.0);
     in->expected = UINT64_MAX;
     in->offset = in->raw_read = begin;
     in->cap = BUFFER_BYTES;

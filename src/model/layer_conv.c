@@ -23,7 +23,7 @@ typedef struct {
 
 static const char *parse(yk__layer *l, int n, char **word)
 {
-    if (n < 2 || !yk__word_number(word[0], strlen(word[0]), 1, YK__MOST_OUTPUTS, &l->count))
+    if (n < 2 || !yk__word_number(word[0], 1, YK__MOST_OUTPUTS, &l->count))
         return "conv needs the number of filters and their size, as in: conv 6 5x5";
     if (!yk__word_size(word[1], YK__MOST_KERNEL, &l->kernel_h, &l->kernel_w))
         return "the size of a filter is HEIGHTxWIDTH, as in 5x5, 64 at most";
@@ -37,7 +37,7 @@ static const char *parse(yk__layer *l, int n, char **word)
         } else if (strcmp(word[i], "valid") == 0) {
             l->padding = YK__VALID;
         } else if (strcmp(word[i], "pad") == 0 && i + 1 < n &&
-                   yk__word_number(word[i + 1], strlen(word[i + 1]), 0, YK__MOST_PAD, &l->pad)) {
+                   yk__word_number(word[i + 1], 0, YK__MOST_PAD, &l->pad)) {
             l->padding = YK__PADDED;
             i++;
         } else {

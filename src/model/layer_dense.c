@@ -33,7 +33,7 @@ typedef struct {
 
 static const char *parse(yk__layer *l, int n, char **word)
 {
-    if (n != 1 || !yk__word_number(word[0], strlen(word[0]), 1, YK__MOST_OUTPUTS, &l->count))
+    if (n != 1 || !yk__word_number(word[0], 1, YK__MOST_OUTPUTS, &l->count))
         return "dense needs the number of outputs, as in: dense 120";
     return NULL;
 }

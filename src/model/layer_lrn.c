@@ -11,7 +11,7 @@ static const char *parse(yk__layer *l, int n, char **word)
     l->alpha = 1e-4f;
     l->beta = 0.75f;
     l->bias = 1.0f;
-    if (n > 4 || (n > 0 && !yk__word_number(word[0], strlen(word[0]), 1, YK__MOST_WINDOW, &l->count)) ||
+    if (n > 4 || (n > 0 && !yk__word_number(word[0], 1, YK__MOST_WINDOW, &l->count)) ||
         (n > 1 && !yk__word_real(word[1], &l->alpha)) || (n > 2 && !yk__word_real(word[2], &l->beta)) ||
         (n > 3 && !yk__word_real(word[3], &l->bias)) || l->alpha < 0.0f || !(l->bias > 0.0f))
         return "lrn may have SIZE ALPHA BETA BIAS, as in: lrn 5 1e-4 0.75 1";

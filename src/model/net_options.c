@@ -1,16 +1,15 @@
 #include "model/net_options.h"
 
+#include "base/number.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A number and nothing else, above 0. */
 static bool positive(const char *text, double *out)
 {
-    char *end;
-    *out = strtod(text, &end);
-    return end != text && !*end && *out > 0.0 && isfinite(*out);
+    const char *end = yk_decimal(text, out);
+    return end && !*end && *out > 0.0;
 }
 
 yk_status yk_net_options_init(yk_net_options *o, const char *text)
@@ -46,21 +45,19 @@ yk_status yk_net_options_init(yk_net_options *o, const char *text)
 static yk_status parse_channels(yk_net_options *o, const char *text)
 {
     for (const char *p = text;;) {
-        char *end;
+        double mean, deviation = 0.0;
         if (o->channels == YK_MOST_CHANNELS)
             return yk_fail(YK_EUSAGE, "--standardize channel: at most %d channels", YK_MOST_CHANNELS);
-        const float mean = strtof(p, &end);
-        const bool slash = end != p && *end == '/';
-        const char *second = slash ? end + 1 : p;
-        const float deviation = slash ? strtof(second, &end) : 0.0f;
-        if (!slash || end == second || (*end && *end != ',') || !isfinite(mean) || !isfinite(deviation) ||
-            !(deviation > 0.0f))
+        const char *slash = yk_decimal(p, &mean),
+                   *end = slash && *slash == '/' ? yk_decimal(slash + 1, &deviation) : NULL;
+        if (!end || (*end && *end != ',') || !isfinite((float)mean) || !isfinite((float)deviation) ||
+            !((float)deviation > 0.0f))
             return yk_fail(YK_EUSAGE,
                            "--standardize channel:%s: it must be MEAN/DEVIATION of each channel, as in "
                            "channel:0.49/0.23,0.46/0.22,0.41/0.23",
                            text);
-        o->mean[o->channels] = mean;
-        o->deviation[o->channels++] = deviation;
+        o->mean[o->channels] = (float)mean;
+        o->deviation[o->channels++] = (float)deviation;
         if (!*end)
             return YK_OK;
         p = end + 1;
@@ -105,14 +102,14 @@ yk_status yk_net_options_augment(yk_net_options *o, const char *text)
     o->asked = true;
     for (const char *p = text;;) {
         const size_t length = strcspn(p, ",");
-        char *end;
         if (length == 4 && strncmp(p, "flip", 4) == 0) {
             o->flip = true;
         } else if (length > 5 && strncmp(p, "crop:", 5) == 0) {
-            o->crop = strtoul(p + 5, &end, 10);
-            if (p[5] < '0' || p[5] > '9' || end != p + length || o->crop < 1 || o->crop > YK_MOST_CROP)
+            uint64_t pixels = 0;
+            if (yk_digits(p + 5, YK_MOST_CROP, &pixels) != p + length || !pixels)
                 return yk_fail(YK_EUSAGE, "--augment %s: crop:PIXELS moves by 1 to %d pixels, as in crop:4",
                                text, YK_MOST_CROP);
+            o->crop = pixels;
         } else {
             return yk_fail(YK_EUSAGE,
                            "--augment %s: there are flip and crop:PIXELS, as in --augment flip,crop:4", text);

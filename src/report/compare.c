@@ -1,6 +1,7 @@
 #include "report/compare.h"
 
 #include "base/mem.h"
+#include "base/number.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,10 +45,10 @@ static option_columns add_options(const yk_compare *c, yk_table *t, const char *
         if (skip)
             continue;
         for (size_t i = 0; i < c->n && number; i++) {
-            char text[YK_OPTION_ROOM], *end;
+            char text[YK_OPTION_ROOM];
+            double x;
             yk_option_text(c, i, names[k], text);
-            strtod(text, &end);
-            number = !*end;
+            number = !*text || !yk_number_real(text, -HUGE_VAL, HUGE_VAL, &x);
         }
         if (number)
             yk_table_column(t, names[k], YK_UNIT_SHORT, NULL);
@@ -63,10 +64,12 @@ static void put_options(const yk_compare *c, yk_table *t, const option_columns *
 {
     for (size_t k = 0; k < o->n; k++) {
         char text[YK_OPTION_ROOM];
+        double x = NAN;
         yk_option_text(c, run, o->name[k], text);
-        if (o->number[k])
-            yk_table_number(t, *text ? strtod(text, NULL) : NAN, NAN);
-        else
+        if (o->number[k]) {
+            yk_number_real(text, -HUGE_VAL, HUGE_VAL, &x);
+            yk_table_number(t, x, NAN);
+        } else
             yk_table_text(t, text);
     }
 }

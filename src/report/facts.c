@@ -1,5 +1,6 @@
 #include "report/facts.h"
 
+#include "base/number.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,9 +42,10 @@ const char *yk_summary_text(const yk_run *r, const char *path)
 static double option(const yk_run *r, const char *name, double otherwise)
 {
     const char *s = yk_run_get(r, name);
-    char *end;
-    double x = s ? strtod(s, &end) : otherwise;
-    return s && (end == s || *end) ? NAN : x;
+    double x = s ? NAN : otherwise;
+    if (s)
+        yk_number_real(s, -HUGE_VAL, HUGE_VAL, &x);
+    return x;
 }
 
 static double either(double a, double b)

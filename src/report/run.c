@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/number.h"
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -144,9 +145,9 @@ static yk_status read_workers(yk_run *r)
     yk_status st = YK_OK;
     const struct dirent *e;
     while (!st && (e = readdir(d))) {
-        unsigned rank;
-        int end = 0;
-        if (sscanf(e->d_name, "worker-%7u%n", &rank, &end) != 1 || e->d_name[end])
+        uint64_t rank;
+        const char *end = strncmp(e->d_name, "worker-", 7) ? NULL : yk_digits(e->d_name + 7, 9999999, &rank);
+        if (!end || *end)
             continue;
         if (r->workers == r->worker_cap) {
             yk_run_worker *w =

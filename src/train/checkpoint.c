@@ -1,6 +1,7 @@
 #include "train/checkpoint.h"
 
 #include "base/mem.h"
+#include "base/number.h"
 #include "format/safetensors.h"
 #include "train/checkpoint_dir.h"
 #include <inttypes.h>
@@ -265,31 +266,54 @@ yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_store *stor
     return st;
 }
 
+/* Digits in the metadata. *ok_out becomes false where there are none, or more than `most`. */
+static uint64_t read_meta(const char *text, uint64_t most, bool *ok_out)
+{
+    uint64_t n = 0;
+    const char *end = text ? yk_digits(text, most, &n) : NULL;
+    *ok_out &= end && !*end;
+    return n;
+}
+
+/* The shape of the data that the model was trained on. */
+static bool read_shape(const yk_safetensors *s, yk_model_shape *out)
+{
+    enum { MOST_CLASSES = 1 << 24 };
+    bool ok = true;
+    uint64_t c = 0, h = 0, w = 0;
+    *out =
+        (yk_model_shape){.kind = (yk_rows_kind)read_meta(yk_safetensors_meta(s, "kind"), YK_ROWS_SPARSE, &ok),
+                         .dim = read_meta(yk_safetensors_meta(s, "dim"), INT32_MAX, &ok),
+                         .classes = (uint32_t)read_meta(yk_safetensors_meta(s, "classes"), MOST_CLASSES, &ok),
+                         .bias = read_meta(yk_safetensors_meta(s, "bias"), 1, &ok)};
+    const char *at =
+        yk_safetensors_meta(s, "image"); /* channels x height x width; 0.1.0 does not always say it */
+    if (!at)
+        return ok;
+    at = yk_digits(at, out->dim, &c);
+    at = at && *at == 'x' ? yk_digits(at + 1, out->dim, &h) : NULL;
+    at = at && *at == 'x' ? yk_digits(at + 1, out->dim, &w) : NULL;
+    out->channels = c;
+    out->height = h;
+    out->width = w;
+    return ok && at && !*at && c * h <= out->dim && c * h * w <= out->dim;
+}
+
 yk_status yk_checkpoint_model(const char *path, yk_model **model_out, float **params_out)
 {
     yk_safetensors *s = NULL;
     yk_status st = open_file(path, YK__MODEL_FILE, &s);
     if (st)
         return st;
-    const char *name = yk_safetensors_meta(s, "model"), *dim = yk_safetensors_meta(s, "dim"),
-               *classes = yk_safetensors_meta(s, "classes"), *kind = yk_safetensors_meta(s, "kind"),
-               *bias = yk_safetensors_meta(s, "bias"), *image = yk_safetensors_meta(s, "image");
+    const char *name = yk_safetensors_meta(s, "model");
+    yk_model_shape shape;
     yk_model *m = NULL;
     float *params = NULL;
-    if (!name || !dim || !classes || !kind || !bias) {
-        st = yk_fail(YK_EDATA, "%s/%s: it does not say what model it is of (metadata is missing)", path,
-                     YK__MODEL_FILE);
+    if (!name || !read_shape(s, &shape)) {
+        st = yk_fail(YK_EDATA,
+                     "%s/%s: its metadata does not describe a model (model, kind, dim, classes, bias, image)",
+                     path, YK__MODEL_FILE);
         goto close_file;
-    }
-    yk_model_shape shape = {.kind = (yk_rows_kind)atoi(kind),
-                            .dim = strtoull(dim, NULL, 10),
-                            .classes = (uint32_t)strtoul(classes, NULL, 10),
-                            .bias = bias[0] == '1'};
-    size_t c, h, w;
-    if (image && sscanf(image, "%zux%zux%zu", &c, &h, &w) == 3) { /* files of older versions do not say it */
-        shape.channels = c;
-        shape.height = h;
-        shape.width = w;
     }
     if ((st = yk_net_options_standardize(&shape.net, yk_safetensors_meta(s, "standardize")))) {
         yk_fail(YK_EDATA, "%s/%s: %s", path, YK__MODEL_FILE, yk_error());

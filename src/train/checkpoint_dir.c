@@ -4,6 +4,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/number.h"
 #include "format/crc.h"
 #include "train/checkpoint.h"
 #include <errno.h>
@@ -66,12 +67,11 @@ static size_t list_steps(int top, bool own, uint64_t **out)
     char **names = top < 0 ? NULL : yk_fs_list(top);
     for (char **at = names; at && *at; at++) {
         const char *name = *at;
-        char *end;
+        uint64_t s;
         struct stat there;
-        if (strncmp(name, "step-", 5) || name[5] < '0' || name[5] > '9')
-            continue;
-        uint64_t s = strtoull(name + 5, &end, 10);
-        if (*end || (own && (yk_fs_stat(top, name, &there, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(there.st_mode))))
+        const char *end = strncmp(name, "step-", 5) ? NULL : yk_digits(name + 5, UINT64_MAX, &s);
+        if (!end || *end ||
+            (own && (yk_fs_stat(top, name, &there, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(there.st_mode))))
             continue;
         uint64_t *grown = yk_grow(step, &cap, n + 1, sizeof *step, "checkpoints");
         if (!grown)

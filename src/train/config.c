@@ -1,5 +1,6 @@
 #include "train/config.h"
 
+#include "base/number.h"
 #include "dist/store.h"
 #include "optim/optim.h"
 #include "watch/http.h"
@@ -194,27 +195,11 @@ const yk_option *yk_option_find(const char *name)
     return NULL;
 }
 
-/* "4096", "1e6" and "2k" are numbers people write. */
 static yk_status set_number(const yk_option *o, const char *value, void *field)
 {
-    char *end;
-    errno = 0;
-    double x = strtod(value, &end);
-    if (end != value && (*end == 'k' || *end == 'K') && !end[1])
-        x *= 1e3, end++;
-    else if (end != value && (*end == 'm' || *end == 'M') && !end[1])
-        x *= 1e6, end++;
-    if (end == value || *end || errno || !isfinite(x) || (o->kind == YK_OPT_INT && x != floor(x)))
-        return yk_fail(YK_EUSAGE, "--%s %s: that is not a%s number", o->name, value,
-                       o->kind == YK_OPT_INT ? " whole" : "");
-    if (x < o->least || x > o->most)
-        return yk_fail(YK_EUSAGE, "--%s %s: it must lie between %.15g and %.15g", o->name, value, o->least,
-                       o->most);
-    if (o->kind == YK_OPT_INT)
-        *(int64_t *)field = (int64_t)x;
-    else
-        *(double *)field = x;
-    return YK_OK;
+    const yk_status st = o->kind == YK_OPT_INT ? yk_number_whole(value, o->least, o->most, field)
+                                               : yk_number_real(value, o->least, o->most, field);
+    return st ? yk_fail(st, "--%s %s: %s", o->name, value, yk_error()) : YK_OK;
 }
 
 yk_status yk_config_set(yk_config *c, const char *name, const char *value)

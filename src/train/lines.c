@@ -1,6 +1,7 @@
 /* Files of JSON lines that a run goes on writing after it was resumed: what was written beyond the checkpoint did not happen. */
 #include "train/trainer.h"
 
+#include "base/number.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -21,9 +22,10 @@ static const char *value_of(const char *line, const char *key)
 double yk__line_number(const char *line, const char *key)
 {
     const char *at = value_of(line, key);
-    char *end;
-    const double x = at ? strtod(at, &end) : (double)NAN;
-    return at && end > at ? x : (double)NAN;
+    double x = NAN;
+    if (at)
+        yk_decimal(at, &x);
+    return x;
 }
 
 void yk__line_text(const char *line, const char *key, char *out, size_t size)

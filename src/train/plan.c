@@ -1,8 +1,8 @@
 #include "train/plan.h"
 
+#include "base/number.h"
 #include "data/source.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static uint64_t staleness_of(const yk_config *c)
@@ -36,12 +36,11 @@ static int servers_of(const yk_config *c, const yk_plan *p)
 
 static void set_timeouts(const yk_config *c, yk_plan *p)
 {
-    const char *limit = getenv("YK_START_LIMIT"); /* for tests */
     p->heartbeat_timeout = c->deadline;
     p->worker_timeout = p->synchronous ? c->deadline : c->deadline / 2.0; /* then it costs less to be wrong */
     p->server_timeout = c->deadline + 1.0;
     p->heartbeat_every = c->deadline / 8.0;
-    p->start_limit = limit ? atof(limit) : fmax(60.0, 8.0 * c->deadline);
+    p->start_limit = yk_env_number("YK_START_LIMIT", fmax(60.0, 8.0 * c->deadline)); /* set by tests */
     p->first_step_timeout = 2.0 * p->start_limit;
 }
 

@@ -1,6 +1,7 @@
 #include "train/run_dir.h"
 
 #include "base/dir.h"
+#include "base/number.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -86,11 +87,10 @@ yk_status yk_run_dir_check(const char *dir)
 
 yk_status yk_run_dir_take(const char *dir, yk_lock **out)
 {
-    const char *restarts = getenv("YK_RESTARTS"); /* of the launcher */
     *out = NULL;
     yk_status st = yk_dir_make(dir);
     if (!st)
-        st = yk_lock_take(dir, restarts && atoi(restarts) > 0 ? restart_seconds : 0.0, out);
+        st = yk_lock_take(dir, yk_env_number("YK_RESTARTS", 0) > 0 ? restart_seconds : 0.0, out);
     if (!st && (st = check_entries(dir))) {
         yk_lock_release(*out);
         *out = NULL;

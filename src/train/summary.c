@@ -1,6 +1,7 @@
 #include "train/summary.h"
 
 #include "base/file.h"
+#include "base/number.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -283,7 +284,7 @@ static json_t *make(const yk_config *c, const yk_result *r)
     put(o, "lost_workers", json_integer(r->lost));
     put(o, "joined_workers", json_integer(r->joined));
     put(o, "examples_dealt_again", whole(r->returned));
-    put(o, "restarts", json_integer(getenv("YK_RESTARTS") ? atoi(getenv("YK_RESTARTS")) : 0));
+    put(o, "restarts", json_integer((json_int_t)yk_env_number("YK_RESTARTS", 0)));
     double rss = (double)usage.ru_maxrss * 1024.0; /* of several processes: of the largest; CPU time of all */
     for (int i = 0; r->report && i < r->nreports; i++)
         rss = r->report[i].peak_rss > rss ? r->report[i].peak_rss : rss;

@@ -1,9 +1,9 @@
 #include "train/sweep_file.h"
 
 #include "base/mem.h"
+#include "base/number.h"
 #include "train/sweep_words.h"
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,20 +12,10 @@ enum { MOST_CHOICES = 512, MOST_TIED = 8, MOST_REPEATS = 1000 };
 
 typedef enum { NOWHERE, SWEEP, TRAIN, GRID, QUICK, SET } section;
 
-/* "600000", "6e5" and "600k", as the options of yoke train are written. */
 static yk_status number_of(const char *name, const char *value, double least, double most, int64_t *out)
 {
-    char *end;
-    errno = 0;
-    double x = strtod(value, &end);
-    if (end != value && *end && strchr("kKmM", *end) && !end[1])
-        x *= strchr("kK", *end) ? 1e3 : 1e6, end++;
-    if (end == value || *end || errno || !isfinite(x) || x != floor(x))
-        return yk_fail(YK_EUSAGE, "%s = %s: that is not a whole number", name, value);
-    if (x < least || x > most)
-        return yk_fail(YK_EUSAGE, "%s = %s: it must lie between %.15g and %.15g", name, value, least, most);
-    *out = (int64_t)x;
-    return YK_OK;
+    const yk_status st = yk_number_whole(value, least, most, out);
+    return st ? yk_fail(st, "%s = %s: %s", name, value, yk_error()) : YK_OK;
 }
 
 /* ---- axes */

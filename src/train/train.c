@@ -3,10 +3,12 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "train/run_dir.h"
 #include "train/summary.h"
 #include "train/trainer.h"
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -399,11 +401,11 @@ static void tear_down(yk__trainer *t)
 static void slow_down(yk__trainer *t)
 {
     const char *text = getenv("YK_SLOW_WORKER");
-    char unit[3] = "";
-    t->slow_worker = -1;
-    if (text && sscanf(text, "%d:%lf%2s", &t->slow_worker, &t->slow_factor, unit) < 2)
-        t->slow_worker = -1;
-    if (strcmp(unit, "ms") == 0) {
+    uint64_t worker;
+    const char *colon = text ? yk_digits(text, INT_MAX, &worker) : NULL,
+               *unit = colon && *colon == ':' ? yk_decimal(colon + 1, &t->slow_factor) : NULL;
+    t->slow_worker = unit ? (int)worker : -1;
+    if (unit && strcmp(unit, "ms") == 0) {
         t->slow_seconds = t->slow_factor * 1e-3;
         t->slow_factor = 1.0;
     }

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/number.h"
 #include "base/rng.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,18 +26,18 @@ enum { LOOK_EVERY = 16 };
 yk_status yk__turns_begin(yk__trainer *t)
 {
     const char *text = getenv("YK_WATCH_TURNS");
-    double seconds;
-    int path = 0;
+    double seconds = 0.0;
     if (!text)
         return YK_OK;
-    if (sscanf(text, "%lf:%n", &seconds, &path) < 1 || !path || !(seconds > 0.0))
+    const char *colon = yk_decimal(text, &seconds);
+    if (!colon || *colon != ':' || !(seconds > 0.0))
         return yk_fail(YK_EUSAGE, "YK_WATCH_TURNS=%s: must be SECONDS:FILE, as in 0.5:turns.txt", text);
     if (t->cluster.role != YK__ALONE || t->plan->workers > 1 || !t->plan->lockstep)
         return yk_fail(YK_EUSAGE, "YK_WATCH_TURNS is for one worker in one process");
     if (!(t->turns = calloc(1, sizeof *t->turns)))
         return yk_fail_memory(sizeof *t->turns, "turns");
     *t->turns = (yk__turns){.seconds = seconds, .began = yk_now()};
-    return yk_file_create(text + path, &t->turns->file);
+    return yk_file_create(colon + 1, &t->turns->file);
 }
 
 /* The first of two turns is watched, or the second. */

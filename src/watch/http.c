@@ -1,6 +1,7 @@
 #include "watch/http.h"
 
 #include "base/loopback.h"
+#include "base/number.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
@@ -42,15 +43,15 @@ static yk_status parse(const char *where, place *out)
     } else if (n && memchr(where, ':', n)) {
         return yk_fail(YK_EUSAGE, "--http %s: write an IPv6 address in brackets, as in [::1]:8080", where);
     }
-    const size_t digits = strspn(port, "0123456789");
-    if (!digits || port[digits] || digits > 5 || atoi(port) > 65535 || n >= sizeof out->host ||
-        (colon && n == 0))
+    uint64_t number;
+    const char *end = yk_digits(port, 65535, &number);
+    if (!end || *end || n >= sizeof out->host || (colon && n == 0))
         return yk_fail(YK_EUSAGE,
                        "--http %s: it is [ADDR:]PORT, as in 8080, 0.0.0.0:8080 or [::1]:8080; port 0 "
                        "takes any that is free",
                        where);
     memcpy(out->host, where, n);
-    memcpy(out->port, port, digits + 1);
+    snprintf(out->port, sizeof out->port, "%u", (unsigned)number);
     return YK_OK;
 }
 

@@ -1,0 +1,115 @@
+/* Numbers in text: what is one, what is not, and in what words it is refused. */
+#include "base/number.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static void test_digits(void **state)
+{
+    (void)state;
+    uint64_t n = 7;
+    assert_string_equal(yk_digits("5x3", 64, &n), "x3");
+    assert_int_equal(n, 5);
+    assert_string_equal(yk_digits("18446744073709551615", UINT64_MAX, &n), "");
+    assert_true(n == UINT64_MAX);
+    assert_non_null(yk_digits("64", 64, &n));
+    static const char *const refused[] = {"", "x", "-1", "+1", " 1", "65", "100"};
+    n = 7;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        assert_null(yk_digits(refused[i], 64, &n));
+    assert_null(yk_digits("18446744073709551616", UINT64_MAX, &n));
+    assert_null(yk_digits("5", 3, &n));
+    assert_int_equal(n, 7);
+}
+
+static void test_decimal(void **state)
+{
+    (void)state;
+    double x = 7;
+    assert_string_equal(yk_decimal("-1.5e2/3", &x), "/3");
+    assert_true(x == -150.0);
+    assert_string_equal(yk_decimal(".5,", &x), ",");
+    static const char *const refused[] = {"",     " 1",  "nan", "inf", "-inf",  "0x10",
+                                          "-0X1", "abc", "-",   ".",   "1e999", "--1"};
+    x = 7;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        assert_null(yk_decimal(refused[i], &x));
+    assert_true(x == 7);
+}
+
+static void test_whole(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t n;
+    } good[] = {{"4096", 4096},  {"1e6", 1000000}, {"100k", 100000},
+                {"2M", 2000000}, {"1.5K", 1500},   {"-1", -1}};
+    int64_t n;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_int_equal(yk_number_whole(good[i].text, -1, 9e15, &n), YK_OK);
+        assert_true(n == good[i].n);
+    }
+    static const char *const bad[] = {"", "1x", "1.5", "k", "2kk", "ten", "nan", "1 ", " 1", "0x10"};
+    n = 7;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(yk_number_whole(bad[i], 0, 100, &n), YK_EUSAGE);
+        assert_string_equal(yk_error(), "not a whole number");
+    }
+    assert_int_equal(yk_number_whole("0", 1, 64, &n), YK_EUSAGE);
+    assert_string_equal(yk_error(), "must be between 1 and 64");
+    assert_int_equal(n, 7);
+}
+
+static void test_u64(void **state)
+{
+    (void)state;
+    uint64_t n = 7;
+    assert_int_equal(yk_number_u64("18446744073709551615", 0, UINT64_MAX, &n), YK_OK);
+    assert_true(n == UINT64_MAX);
+    assert_int_equal(yk_number_u64("2m", 0, UINT64_MAX, &n), YK_OK);
+    assert_int_equal(n, 2000000);
+    static const char *const refused[] = {"-1", "1e300", "18446744073709551616", "1x", "", "0.5"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        assert_int_equal(yk_number_u64(refused[i], 0, UINT64_MAX, &n), YK_EUSAGE);
+    assert_int_equal(yk_number_u64("1001", 1, 1000, &n), YK_EUSAGE);
+    assert_string_equal(yk_error(), "must be between 1 and 1000");
+    assert_int_equal(n, 2000000);
+}
+
+static void test_real(void **state)
+{
+    (void)state;
+    double x = 7;
+    assert_int_equal(yk_number_real("0.5", 0, HUGE_VAL, &x), YK_OK);
+    assert_true(x == 0.5);
+    assert_int_equal(yk_number_real("1e308m", 0, HUGE_VAL, &x), YK_EUSAGE);
+    assert_string_equal(yk_error(), "not a number");
+    assert_int_equal(yk_number_real("2", 0, 1, &x), YK_EUSAGE);
+    assert_string_equal(yk_error(), "must be between 0 and 1");
+    assert_true(x == 0.5);
+}
+
+static void test_environment(void **state)
+{
+    (void)state;
+    setenv("YK_TEST_NUMBER", "2.5", 1);
+    assert_true(yk_env_number("YK_TEST_NUMBER", 1) == 2.5);
+    setenv("YK_TEST_NUMBER", "2x", 1);
+    assert_true(yk_env_number("YK_TEST_NUMBER", 1) == 1);
+    unsetenv("YK_TEST_NUMBER");
+    assert_true(yk_env_number("YK_TEST_NUMBER", 1) == 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_digits), cmocka_unit_test(test_decimal),
+                                       cmocka_unit_test(test_whole),  cmocka_unit_test(test_u64),
+                                       cmocka_unit_test(test_real),   cmocka_unit_test(test_environment)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
