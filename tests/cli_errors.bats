@@ -111,7 +111,7 @@ END
     try train --config a.ini
     expect 2 "a.ini:1: not a line of the form name = value"
     try train --config none.ini
-    expect 2 "none.ini: cannot read the configuration"
+    expect 2 "none.ini: cannot read"
 }
 
 @test "3: bad LIBSVM lines, with file, record and byte" {

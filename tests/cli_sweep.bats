@@ -135,7 +135,7 @@ END
     try sweep
     expect 2 "which FILE?"
     try sweep none.ini
-    expect 2 "none.ini: cannot read the sweep"
+    expect 2 "none.ini: cannot read"
     try sweep a.ini b.ini
     expect 2 "one file at a time"
     printf '[train]\nmodel = softmax\nbach = 3\n' >a.ini

@@ -234,7 +234,7 @@ sweep_refused() { # OPTION
     cp -r good many
     for i in $(seq 300); do echo "x$i = 1"; done >>many/config.ini
     in_time 10 report many -o r.html
-    expect 3 "many/config.ini: more than 256 options"
+    expect 3 "many/config.ini:258: more than 256 options"
     rm -rf r
     cp -r good r
     rm r/metrics.jsonl

@@ -1,6 +1,7 @@
 /* Sweeps: from a file to the runs that it asks for, and from their summaries to a table. */
 #include "scratch.h"
 
+#include "format/ini.h"
 #include "train/sweep_table.h"
 #include "train/sweep_words.h"
 #include <math.h>
@@ -54,19 +55,13 @@ static void lines_are_cut(void **state)
 {
     (void)state;
     char *part[8], *word[8];
-    char line[] = "sync 1 | \"a | b ; c\" 2   ; three | four";
-    yk__cut_comment(line);
+    char line[] = "sync 1 | \"a | b ; c\" 2";
     assert_int_equal(yk__cut_choices(line, 8, part), 2);
     assert_int_equal(yk__cut_words(part[1], false, 8, word), 2);
     assert_string_equal(word[0], "a | b ; c");
     assert_string_equal(word[1], "2");
-    assert_string_equal(yk__trim(part[0]), "sync 1");
-    char whole[] = "; all of it", path[] = "a;b;c", numbers[] = " 5,10 , 50,", quoted[] = "\"x y\"",
-         half[] = "\"x\" \"y\"";
-    yk__cut_comment(whole);
-    assert_string_equal(whole, "");
-    yk__cut_comment(path); /* no blank before it: no comment */
-    assert_string_equal(path, "a;b;c");
+    assert_string_equal(yk_trim(part[0]), "sync 1");
+    char numbers[] = " 5,10 , 50,", quoted[] = "\"x y\"", half[] = "\"x\" \"y\"";
     assert_int_equal(yk__cut_words(numbers, true, 2, word), 3); /* counts beyond what is kept */
     assert_string_equal(word[1], "10");
     assert_string_equal(yk__unquote(quoted), "x y");
@@ -315,7 +310,7 @@ static void mistakes_are_named_with_their_line(void **state)
     assert_error(yk_sweep_plan_make(in_folder("none.ini"), false, NULL, 0, &p), YK_EUSAGE,
                  "none.ini: cannot read");
     yk_sweep_plan_fini(&p);
-    assert_error(yk_sweep_plan_make(folder, false, NULL, 0, &p), YK_EUSAGE, "cannot read the sweep");
+    assert_error(yk_sweep_plan_make(folder, false, NULL, 0, &p), YK_EUSAGE, "cannot read");
     yk_sweep_plan_fini(&p);
 }
 

@@ -403,8 +403,8 @@ static void configurations_come_back(void **state)
     assert_error(yk_config_load(&c, file), YK_EUSAGE, "round.ini:2: there is no option batches");
     put(file, "batch = many\n", 13);
     assert_error(yk_config_load(&c, file), YK_EUSAGE, "round.ini:1: --batch many");
-    assert_error(yk_config_load(&c, folder), YK_EUSAGE, "cannot read the configuration");
-    assert_error(yk_config_load(&c, in_folder("none.ini")), YK_EUSAGE, "cannot read the configuration");
+    assert_error(yk_config_load(&c, folder), YK_EUSAGE, "cannot read");
+    assert_error(yk_config_load(&c, in_folder("none.ini")), YK_EUSAGE, "cannot read");
     yk_config_fini(&c);
 }
 

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/number.h"
-#include <ctype.h>
+#include "format/ini.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -55,55 +55,31 @@ const char *yk_run_get(const yk_run *r, const char *option)
 
 /* ---- config.ini ---- */
 
-static char *trimmed(char *s)
+static yk_status add_option(yk_run *r, const char *name, const char *value)
 {
-    while (isspace((unsigned char)*s))
-        s++;
-    for (size_t n = strlen(s); n && isspace((unsigned char)s[n - 1]);)
-        s[--n] = 0;
-    return s;
-}
-
-static yk_status read_option(yk_run *r, char *line)
-{
-    char *s = trimmed(line), *equals = strchr(s, '=');
-    if (*s == ';' || *s == '#' || !equals)
-        return YK_OK; /* a comment, an empty line, a [section] */
-    *equals = 0;
     if (r->options == YK_RUN_OPTIONS)
-        return yk_fail(YK_EDATA, "%s/config.ini: more than %d options", r->path, YK_RUN_OPTIONS);
-    if (r->options == r->option_cap) {
-        yk_run_option *o = yk_grow(r->option, &r->option_cap, r->options + 1, sizeof *o, "options of a run");
-        if (!o)
-            return YK_ESYSTEM;
-        r->option = o;
-    }
-    yk_run_option *o = &r->option[r->options++];
-    o->name = strdup(trimmed(s));
-    o->value = strdup(trimmed(equals + 1));
+        return yk_fail(YK_EDATA, "more than %d options", YK_RUN_OPTIONS);
+    yk_run_option *o = yk_grow(r->option, &r->option_cap, r->options + 1, sizeof *o, "options of a run");
+    if (!o)
+        return YK_ESYSTEM;
+    r->option = o;
+    o += r->options++;
+    o->name = strdup(name);
+    o->value = strdup(value);
     return o->name && o->value ? YK_OK : yk_fail_memory(64, "an option of a run");
 }
 
 static yk_status read_config(yk_run *r)
 {
-    char *path, *line = NULL;
-    size_t cap = 0;
+    char *path;
+    yk_ini in;
     if (asprintf(&path, "%s/config.ini", r->path) < 0)
         return yk_fail_memory(64, "a path");
-    int fd;
-    yk_status st = yk_file_open_plain(path, MOST_OF_CONFIG, &fd);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
-    if (f) {
-        while (!st && getline(&line, &cap, f) >= 0)
-            st = read_option(r, line);
-        if (!st && ferror(f))
-            st = yk_fail_path(path, "cannot read", errno);
-        fclose(f);
-    } else if (fd >= 0) {
-        close(fd);
-        st = yk_fail_memory(MOST_OF_CONFIG, "a file");
-    }
-    free(line);
+    yk_status st = yk_ini_open_plain(path, MOST_OF_CONFIG, YK_INI_LENIENT, &in);
+    while (yk_ini_next(&in, &st))
+        if (in.name)
+            st = add_option(r, in.name, in.value);
+    st = yk_ini_close(&in, st);
     free(path);
     return st;
 }

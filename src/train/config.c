@@ -2,6 +2,7 @@
 
 #include "base/number.h"
 #include "dist/store.h"
+#include "format/ini.h"
 #include "optim/optim.h"
 #include "watch/http.h"
 #include <errno.h>
@@ -13,7 +14,6 @@
 
 #define AT(field) offsetof(yk_config, field)
 #define BIG       9.0e15 /* exact in a double */
-#define BLANKS    " \t\r\n\v\f"
 
 /* Which programs are run, on which machines, and who reaches them. */
 #define HOW_TO_START (YK_OPT_COMMAND_LINE_ONLY | YK_OPT_MAY_DIFFER)
@@ -209,7 +209,7 @@ yk_status yk_config_set(yk_config *c, const char *name, const char *value)
         return yk_fail(YK_EUSAGE, "there is no option %s; yoke train --help lists them", name);
     void *field = (char *)c + o->offset;
     if (o->kind == YK_OPT_TEXT) {
-        if (!*value || strchr(BLANKS, *value) || strchr(BLANKS, value[strlen(value) - 1]) ||
+        if (!*value || strchr(YK_BLANKS, *value) || strchr(YK_BLANKS, value[strlen(value) - 1]) ||
             strpbrk(value, "\r\n"))
             return yk_fail(YK_EUSAGE,
                            "--%s '%s': it is empty, begins or ends with a blank, or has more than one line",
@@ -230,16 +230,6 @@ yk_status yk_config_set(yk_config *c, const char *name, const char *value)
     return set_number(o, value, field);
 }
 
-/* Without the blanks around it. */
-static char *trim(char *text)
-{
-    text += strspn(text, BLANKS);
-    size_t n = strlen(text);
-    while (n > 0 && strchr(BLANKS, text[n - 1]))
-        text[--n] = '\0';
-    return text;
-}
-
 /* "agent, hosts", each name once. */
 static yk_status add_name(char **names, const char *name)
 {
@@ -254,64 +244,38 @@ static yk_status add_name(char **names, const char *name)
 }
 
 /* `ignored`: where the names of options go that a file cannot set; NULL: they are errors. */
-static yk_status load_line(yk_config *c, char *line, char **ignored)
+static yk_status load_option(yk_config *c, const char *name, const char *value, char **ignored)
 {
-    char *name = trim(line), *equals = strchr(name, '=');
-    if (!*name || *name == ';' || *name == '#' || *name == '[') /* sections may be there and mean nothing */
-        return YK_OK;
-    if (!equals)
-        return yk_fail(YK_EUSAGE, "not a line of the form name = value");
-    *equals = '\0';
-    const yk_option *o = yk_option_find(trim(name));
-    if (o && o->flags & YK_OPT_COMMAND_LINE_ONLY)
-        return ignored ? add_name(ignored, o->name)
-                       : yk_fail(YK_EUSAGE, "a file cannot set %s; give --%s on the command line", o->name,
-                                 o->name);
-    return yk_config_set(c, trim(name), trim(equals + 1));
+    const yk_option *o = yk_option_find(name);
+    if (!o || !(o->flags & YK_OPT_COMMAND_LINE_ONLY))
+        return yk_config_set(c, name, value);
+    return ignored ? add_name(ignored, name)
+                   : yk_fail(YK_EUSAGE, "a file cannot set %s; give --%s on the command line", name, name);
 }
 
-/* Read line by line here, because inih as Debian builds it cuts lines at 200 bytes and values at a ';', and paths are long
- * and hold what they like. f is taken. */
-static yk_status load_lines(yk_config *c, FILE *f, const char *path, char **ignored)
+/* Sections may be there and mean nothing. in is taken. */
+static yk_status load_lines(yk_config *c, yk_ini *in, yk_status st, char **ignored)
 {
-    char *line = NULL;
-    size_t cap = 0;
-    yk_status st = YK_OK;
-    errno = 0;
-    for (int number = 1; !st && getline(&line, &cap, f) >= 0; number++) {
-        bool marked = number == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0; /* as some editors begin UTF-8 */
-        if ((st = load_line(c, marked ? line + 3 : line, ignored)))
-            yk_fail(st, "%s:%d: %s", path, number, yk_error());
-    }
-    if (!st && !feof(f))
-        st = yk_fail(YK_EUSAGE, "%s: cannot read the configuration: %s", path, strerror(errno));
-    free(line);
-    fclose(f);
-    return st;
+    while (yk_ini_next(in, &st))
+        if (in->name)
+            st = load_option(c, in->name, in->value, ignored);
+    return yk_ini_close(in, st);
 }
 
 yk_status yk_config_load(yk_config *c, const char *path)
 {
-    FILE *f = fopen(path, "re");
-    return f ? load_lines(c, f, path, NULL)
-             : yk_fail(YK_EUSAGE, "%s: cannot read the configuration: %s", path, strerror(errno));
+    yk_ini in;
+    const yk_status st = yk_ini_open(path, 0, &in);
+    return load_lines(c, &in, st, NULL);
 }
 
 yk_status yk_config_load_run(yk_config *c, const char *path, bool *there_out, char **ignored_out)
 {
-    enum { MOST_BYTES = 1 << 20 };
-    int fd;
+    yk_ini in;
     *ignored_out = NULL;
-    yk_status st = yk_file_open_plain(path, MOST_BYTES, &fd);
-    *there_out = !st && fd >= 0;
-    if (!*there_out)
-        return st;
-    FILE *f = fdopen(fd, "r");
-    if (!f) {
-        close(fd);
-        return yk_fail_memory(MOST_BYTES, "a file");
-    }
-    st = load_lines(c, f, path, ignored_out);
+    yk_status st = yk_ini_open_plain(path, 1 << 20, 0, &in);
+    *there_out = in.file;
+    st = load_lines(c, &in, st, ignored_out);
     if (st) {
         free(*ignored_out);
         *ignored_out = NULL;

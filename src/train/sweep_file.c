@@ -2,8 +2,8 @@
 
 #include "base/mem.h"
 #include "base/number.h"
+#include "format/ini.h"
 #include "train/sweep_words.h"
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,7 +161,7 @@ static yk_status cut_tied(char **choice, size_t nchoices, size_t nnames, char **
 {
     for (size_t i = 0; i < nchoices; i++) {
         char copy[64];
-        snprintf(copy, sizeof copy, "%s", yk__trim(choice[i]));
+        snprintf(copy, sizeof copy, "%s", yk_trim(choice[i]));
         size_t n = yk__cut_words(choice[i], false, nnames, value + i * nnames);
         if (n != nnames)
             return yk_fail(
@@ -183,8 +183,8 @@ static yk_status cut_list(const yk_option *o, char **choice, size_t *nchoices, c
         return YK_OK;
     }
     for (size_t i = 0; i < n; i++) {
-        value[i] = yk__trim(choice[i]);
-        if (!holds_blanks(o) && *value[i] != '"' && strpbrk(value[i], YK__BLANKS))
+        value[i] = yk_trim(choice[i]);
+        if (!holds_blanks(o) && *value[i] != '"' && strpbrk(value[i], YK_BLANKS))
             return yk_fail(YK_EUSAGE, "'%s': separate values by blanks or by |, not by both", value[i]);
         value[i] = yk__unquote(value[i]);
     }
@@ -213,7 +213,7 @@ static yk_status options_line(yk_sweep_file *f, section where, int line, char *l
     for (char *rest = left, *part; (part = strsep(&rest, ","));) {
         if (nnames == MOST_TIED)
             return yk_fail(YK_EUSAGE, "more than %d options are tied", MOST_TIED);
-        name[nnames] = yk__trim(part);
+        name[nnames] = yk_trim(part);
         if ((st = option_of(where, name[nnames], &option[nnames])))
             return st;
         for (size_t i = 0; i < nnames; i++)
@@ -252,7 +252,7 @@ static yk_status options_line(yk_sweep_file *f, section where, int line, char *l
 
 static yk_status set_name(yk_sweep_file *f, const char *name)
 {
-    if (!*name || strpbrk(name, "/" YK__BLANKS) || *name == '.')
+    if (!*name || strpbrk(name, "/" YK_BLANKS) || *name == '.')
         return yk_fail(YK_EUSAGE, "name = %s: it becomes a folder: no blanks, no / and no dot in front",
                        name);
     char *copy = strdup(name);
@@ -305,15 +305,10 @@ static yk_status sweep_line(yk_sweep_file *f, section where, const char *name, c
     return YK_OK;
 }
 
-static yk_status take_line(yk_sweep_file *f, section where, int line, char *text)
+static yk_status take_line(yk_sweep_file *f, section where, int line, char *left, char *right)
 {
-    char *equals = strchr(text, '=');
     bool found = false, quoted = false;
     yk_status st = YK_OK;
-    if (!equals)
-        return yk_fail(YK_EUSAGE, "not a line of the form name = value");
-    *equals = '\0';
-    char *left = yk__trim(text), *right = yk__trim(equals + 1);
     for (const char *p = right; *p; p++)
         quoted ^= *p == '"';
     if (quoted)
@@ -332,7 +327,7 @@ static yk_status take_line(yk_sweep_file *f, section where, int line, char *text
     return options_line(f, where, line, left, right);
 }
 
-static yk_status section_of(char *text, section *out)
+static yk_status section_of(const char *text, section *out)
 {
     static const char *const known[] = {[SWEEP] = "[sweep]", "[train]", "[grid]", "[quick]"};
     for (section s = SWEEP; s <= QUICK; s++)
@@ -346,43 +341,32 @@ static yk_status section_of(char *text, section *out)
 /* ---- the file */
 
 /* One pass over the lines: all sections but [quick], or only that one. */
-static yk_status pass(yk_sweep_file *f, FILE *in, bool quick, bool *seen_out)
+static yk_status pass(yk_sweep_file *f, bool quick, bool *seen_out)
 {
-    char *line = NULL;
-    size_t cap = 0;
     section where = NOWHERE;
-    yk_status st = YK_OK;
-    rewind(in);
-    errno = 0;
-    for (int number = 1; !st && getline(&line, &cap, in) >= 0; number++) {
-        char *text = number == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0 ? line + 3 : line;
-        yk__cut_comment(text);
-        text = yk__trim(text);
-        if (!*text || *text == '#')
-            continue;
-        if (*text == '[') {
-            st = section_of(text, &where);
+    yk_ini in;
+    yk_status st = yk_ini_open(f->path, YK_INI_END_COMMENTS, &in);
+    while (yk_ini_next(&in, &st)) {
+        if (!in.name) {
+            st = section_of(in.section, &where);
             *seen_out |= !st && where == QUICK;
         } else if (where == NOWHERE) {
             st = yk_fail(YK_EUSAGE, "a line before the first section; begin with [sweep], [train] or [grid]");
         } else if ((where == QUICK) == quick) {
-            st = take_line(f, where, number, text);
+            st = take_line(f, where, in.line, in.name, in.value);
         }
-        if (st)
-            yk_fail(st, "%s:%d: %s", f->path, number, yk_error());
     }
-    if (!st && ferror(in))
-        st = yk_fail(YK_EUSAGE, "%s: cannot read the sweep: %s", f->path, strerror(errno));
-    free(line);
-    return st;
+    return yk_ini_close(&in, st);
 }
 
 static yk_status take_set(yk_sweep_file *f, const char *set)
 {
-    char *copy = strdup(set);
+    char *copy = strdup(set), *name, *value;
     if (!copy)
         return yk_fail_memory(strlen(set), "an option");
-    yk_status st = take_line(f, SET, 0, copy);
+    yk_status st = yk_ini_split(copy, &name, &value);
+    if (!st)
+        st = take_line(f, SET, 0, name, value);
     free(copy);
     return st ? yk_fail(st, "--set '%s': %s", set, yk_error()) : YK_OK;
 }
@@ -427,16 +411,12 @@ yk_status yk_sweep_file_load(const char *path, bool quick, const char *const *se
     *out = (yk_sweep_file){.repeats = 1, .path = strdup(path)};
     if (!out->path)
         return yk_fail_memory(strlen(path), "a path");
-    FILE *in = fopen(path, "re");
-    if (!in)
-        return yk_fail(YK_EUSAGE, "%s: cannot read the sweep: %s", path, strerror(errno));
     bool has_quick = false;
-    yk_status st = pass(out, in, false, &has_quick);
+    yk_status st = pass(out, false, &has_quick);
     if (!st && quick && !has_quick)
         st = yk_fail(YK_EUSAGE, "%s: it has no section [quick]; leave --quick out", path);
     if (!st && quick)
-        st = pass(out, in, true, &has_quick);
-    fclose(in);
+        st = pass(out, true, &has_quick);
     for (size_t i = 0; !st && i < nsets; i++)
         st = take_set(out, sets[i]);
     if (!st)

@@ -1,27 +1,7 @@
 #include "train/sweep_words.h"
 
+#include "format/ini.h"
 #include <string.h>
-
-char *yk__trim(char *text)
-{
-    text += strspn(text, YK__BLANKS);
-    size_t n = strlen(text);
-    while (n > 0 && strchr(YK__BLANKS, text[n - 1]))
-        text[--n] = '\0';
-    return text;
-}
-
-void yk__cut_comment(char *text)
-{
-    bool quoted = false;
-    for (char *p = text; *p; p++) {
-        quoted ^= *p == '"';
-        if (*p == ';' && !quoted && (p == text || strchr(YK__BLANKS, p[-1]))) {
-            *p = '\0';
-            return;
-        }
-    }
-}
 
 char *yk__unquote(char *text)
 {
@@ -51,7 +31,7 @@ size_t yk__cut_choices(char *text, size_t most, char **choice)
 
 size_t yk__cut_words(char *text, bool commas, size_t most, char **word)
 {
-    const char *between = commas ? YK__BLANKS "," : YK__BLANKS;
+    const char *between = commas ? YK_BLANKS "," : YK_BLANKS;
     size_t n = 0;
     for (char *p = text + strspn(text, between); *p; p += strspn(p, between)) {
         char *begin = p;

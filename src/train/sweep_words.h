@@ -1,8 +1,7 @@
 /* Lines of a sweep's file cut into words, in place: parts of the text become strings of their own.
  *
- *     char *part[8], line[] = "sync 1 | \"a | b\" 2   ; three";
- *     yk__cut_comment(line);
- *     n = yk__cut_choices(line, 8, part);              // 2: {"sync 1 ", " \"a | b\" 2   "}
+ *     char *part[8], line[] = "sync 1 | \"a | b\" 2";
+ *     n = yk__cut_choices(line, 8, part);              // 2: {"sync 1 ", " \"a | b\" 2"}
  *     n = yk__cut_words(part[1], false, 8, part);      // 2: {"a | b", "2"}
  *
  * Double quotes hold together what is between them. What is pointed to is borrowed from the text.
@@ -12,14 +11,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-
-#define YK__BLANKS " \t\r\n\v\f"
-
-/* Without the blanks around it. */
-char *yk__trim(char *text);
-
-/* Ends the line before its comment: a semicolon at its beginning or after a blank, outside of quotes. */
-void yk__cut_comment(char *text);
 
 /* "text" without its quotes, where they are around all of it. */
 char *yk__unquote(char *text);

@@ -1,0 +1,59 @@
+/* Files of `name = value` lines: configurations, sweeps.
+ *
+ *     yk_ini in;
+ *     yk_status st = yk_ini_open("run.ini", 0, &in);
+ *     while (yk_ini_next(&in, &st))
+ *         st = in.name ? set(in.section, in.name, in.value) : YK_OK;     // name is NULL: in.section begins here
+ *     return yk_ini_close(&in, st);                                      // an error gets "run.ini:7: " in front
+ *
+ *     ; a comment            # too
+ *     [train]
+ *     data = synth:digits?examples=100       the value reaches to the end of the line, without blanks around it
+ *
+ * A byte order mark of UTF-8 is passed over; lines may end with CR LF and be of any length. inih, as Debian builds it, cuts
+ * lines at 200 bytes and values at a ';', but paths are long and hold what they like.
+ */
+#ifndef YK_FORMAT_INI_H
+#define YK_FORMAT_INI_H
+
+#include "base/status.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define YK_BLANKS " \t\r\n\v\f"
+
+enum {
+    YK_INI_END_COMMENTS = 1, /* a ';' after a blank, outside of double quotes, begins a comment */
+    YK_INI_LENIENT = 2       /* passes over lines of no known form */
+};
+
+typedef struct {
+    const char *section;
+    char *name, *value; /* of this line; all three are borrowed until the next call */
+    int line;
+    /* inside: */
+    const char *path; /* borrowed */
+    FILE *file;
+    char *text, *section_text;
+    size_t cap;
+    unsigned flags;
+} yk_ini;
+
+yk_status yk_ini_open(const char *path, unsigned flags, yk_ini *out);
+
+/* A file of a directory that may be somebody else's: yk_file_open_plain(). None there: it has no lines, and `file` is NULL. */
+yk_status yk_ini_open_plain(const char *path, uint64_t most, unsigned flags, yk_ini *out);
+
+/* The next line that says something. False: the end, or *st is an error already, or becomes one. */
+bool yk_ini_next(yk_ini *in, yk_status *st);
+
+yk_status yk_ini_close(yk_ini *in, yk_status st);
+
+/* Splits "name = value" in place. */
+yk_status yk_ini_split(char *text, char **name_out, char **value_out);
+
+/* Removes the blanks around a text, in place. */
+char *yk_trim(char *text);
+
+#endif
