@@ -1,9 +1,9 @@
 /* What a run uses: against planted files, and against /proc read by other means while this process burns CPU. */
 #include "scratch.h"
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "watch/cgroup.h"
 #include "watch/proc.h"
 #include "watch/resources.h"
 #include <jansson.h>
@@ -61,6 +61,30 @@ static void version_2_of_cgroups(void **state)
     plant("proc/self/cgroup", "0::/../elsewhere\n");
     plant("sys/fs/cgroup/cpu.max", "400000 100000\n");
     assert_true(limits().cores == 4.0);
+}
+
+/* The process's own group has room, the group around it has less, the machine has most. */
+static void memory_that_is_left(void **state)
+{
+    (void)state;
+    plant("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    8000 kB\n");
+    assert_true(yk_memory_available(in_folder("proc"), in_folder("sys")) == 8000 * 1024.0);
+    plant("proc/self/cgroup", "0::/a/b\n");
+    plant("sys/fs/cgroup/a/b/memory.max", "5000000\n");
+    plant("sys/fs/cgroup/a/b/memory.current", "1000000\n");
+    assert_true(yk_memory_available(in_folder("proc"), in_folder("sys")) == 4e6);
+    plant("sys/fs/cgroup/a/memory.max", "6000000\n");
+    plant("sys/fs/cgroup/a/memory.current", "3000000\n");
+    assert_true(yk_memory_available(in_folder("proc"), in_folder("sys")) == 3e6);
+    assert_true(limits().memory == 5e6 && limits().memory_left == 3e6);
+    plant("sys/fs/cgroup/a/memory.current", "7000000\n"); /* above its limit, for a moment */
+    assert_true(yk_memory_available(in_folder("proc"), in_folder("sys")) == 0.0);
+    plant("proc/self/cgroup", "3:memory:/x\n");
+    plant("sys/fs/cgroup/memory/x/memory.limit_in_bytes", "9223372036854771712\n");
+    plant("sys/fs/cgroup/memory/x/memory.usage_in_bytes", "5\n");
+    plant("sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n");
+    plant("sys/fs/cgroup/memory/memory.usage_in_bytes", "500\n");
+    assert_true(yk_memory_available(in_folder("proc"), in_folder("sys")) == 1500.0);
 }
 
 static void version_1_of_cgroups(void **state)
@@ -410,6 +434,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(version_2_of_cgroups, clear),
         cmocka_unit_test_setup(version_1_of_cgroups, clear),
+        cmocka_unit_test_setup(memory_that_is_left, clear),
         cmocka_unit_test_setup(every_file_is_understood, clear),
         cmocka_unit_test_setup(what_is_missing_is_not_a_number, clear),
         cmocka_unit_test_setup(against_proc_itself, clear),

@@ -1,5 +1,6 @@
 #include "base/thread.h"
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include <errno.h>
@@ -39,36 +40,15 @@ struct yk_team {
     char error[2048];
 };
 
-/* The cgroup's CPU quota in cores (v2, then v1); 0 where there is none. */
-static double quota(void)
-{
-    long long most = 0, period = 0;
-    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
-    if (f) {
-        if (fscanf(f, "%lld %lld", &most, &period) != 2)
-            most = 0;
-        fclose(f);
-    } else if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "re"))) {
-        if (fscanf(f, "%lld", &most) != 1)
-            most = 0;
-        fclose(f);
-        if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "re"))) {
-            if (fscanf(f, "%lld", &period) != 1)
-                period = 0;
-            fclose(f);
-        }
-    }
-    return most > 0 && period > 0 ? (double)most / (double)period : 0.0;
-}
-
 int yk_cores(void)
 {
     cpu_set_t set;
     int n =
         sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
-    double limit = quota();
-    if (limit > 0.0 && limit < n)
-        n = (int)(limit + 0.999);
+    yk_limits limits;
+    yk_cgroup_limits("/proc", "/sys", &limits);
+    if (limits.cores > 0.0 && limits.cores < n)
+        n = (int)(limits.cores + 0.999);
     return n < 1 ? 1 : n;
 }
 

@@ -1,5 +1,6 @@
 #include "data/dataset.h"
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/perm.h"
@@ -10,36 +11,6 @@
 #include <string.h>
 
 enum { READ_AT_A_TIME = 4096 };
-
-/* What the machine (or the cgroup) has left, in bytes. */
-static uint64_t memory_available(void)
-{
-    uint64_t available = UINT64_MAX;
-    char line[256];
-    FILE *f = fopen("/proc/meminfo", "re");
-    while (f && fgets(line, sizeof line, f)) {
-        unsigned long long kib;
-        if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
-            available = kib << 10;
-    }
-    if (f)
-        fclose(f);
-    static const char *const limits[][2] = {
-        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-        {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"}};
-    for (size_t i = 0; i < 2; i++) {
-        unsigned long long value[2] = {0, 0};
-        int got = 0;
-        for (int j = 0; j < 2; j++)
-            if ((f = fopen(limits[i][j], "re"))) {
-                got += fscanf(f, "%llu", &value[j]) == 1;
-                fclose(f);
-            }
-        if (got == 2 && value[0] > value[1] && value[0] - value[1] < available)
-            available = value[0] - value[1];
-    }
-    return available;
-}
 
 /* Memory that all rows would take, guessed from the files' size; compressed text grows about six-fold. */
 static uint64_t estimate(const yk_source *s)
@@ -206,7 +177,8 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
  * they stay as they are. */
 static yk_status mix(yk_dataset *d)
 {
-    if (d->kind != YK_ROWS_SPARSE || yk_rows_bytes(&d->loaded) > memory_available() / 2)
+    if (d->kind != YK_ROWS_SPARSE ||
+        (double)yk_rows_bytes(&d->loaded) > yk_memory_available("/proc", "/sys") / 2.0)
         return YK_OK;
     yk_status st = yk_rows_mix(&d->loaded, 0x6d6978);
     d->mixed = !st;
@@ -226,9 +198,10 @@ yk_status yk_dataset_open(const char *spec, yk_split split, const yk_source_opti
     d->dim = s->dim;
     d->classes = s->classes;
     d->examples = s->examples;
-    const uint64_t room = memory_available() / 5 * 2 / (uint64_t)(party.here > 1 ? party.here : 1);
+    const double room =
+        0.4 * yk_memory_available("/proc", "/sys") / (double)(party.here > 1 ? party.here : 1);
     bool streamed = stream == YK_STREAM_ALWAYS || stream == YK_STREAM_SHAPE ||
-                    (stream == YK_STREAM_AUTO && estimate(s) > room);
+                    (stream == YK_STREAM_AUTO && (double)estimate(s) > room);
     if (s->cached) {
         d->rows = s->cached;
     } else if (!streamed) {

@@ -1,8 +1,8 @@
 #include "watch/resources.h"
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "watch/cgroup.h"
 #include "watch/proc.h"
 #include <math.h>
 #include <pthread.h>
