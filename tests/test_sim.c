@@ -111,7 +111,6 @@ static yk_status two_tags(void *context, int rank)
     yk_comm *c;
     int word[40], next[2] = {0, 1}, *overtaken = context;
     yk_op op[40];
-    unsigned turn = 0;
     TRY(yk_comm_start(YK_COMM_SINGLE, NULL, &c));
     for (int i = 0; rank == 0 && i < 40; i++) {
         word[i] = i;
@@ -134,7 +133,7 @@ static yk_status two_tags(void *context, int rank)
             next[k] += 2;
             *overtaken += next[1] > next[0] + 1;
         }
-        yk_comm_pause(&turn);
+        yk_yield();
     }
     TRY(yk_comm_barrier(c, 8.0, "the end"));
     yk_comm_stop(c, true);

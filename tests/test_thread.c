@@ -223,11 +223,12 @@ static yk_status stop_alone(void *context, int me)
 static yk_status pause_until_all_ran(void *context, int me)
 {
     ring *r = context;
-    unsigned turn = 0;
+    yk_wait w = yk_team_wait(r->team);
     (void)me;
     atomic_fetch_add(&r->ran, 1);
     while (atomic_load(&r->ran) < r->n)
-        yk_team_pause(r->team, &turn);
+        if (!yk_wait_turn(&w))
+            return yk_fail(YK_ELOST, "they did not run");
     return YK_OK;
 }
 

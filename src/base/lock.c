@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/dir.h"
+#include "base/wait.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -164,18 +165,13 @@ static int ask(int fd, bool take)
     }
 }
 
-static void nap(double seconds)
-{
-    nanosleep(&(struct timespec){.tv_nsec = (long)(seconds * 1e9)}, NULL);
-}
-
 /* Without locks: whoever wrote last has it. */
 static bool claim(int fd)
 {
     owner self, last;
     read_self(&self);
     write_owner(fd, &self);
-    nap(settle_seconds);
+    yk_nap(settle_seconds);
     read_owner(fd, &last);
     return last.pid == self.pid && last.start == self.start && strcmp(last.host, self.host) == 0;
 }
@@ -200,7 +196,7 @@ static yk_status wait_for(int fd, const char *dir, double seconds, bool take, bo
         const double waited = yk_now() - began;
         if (waited > (is == ENDING && ending_seconds > seconds ? ending_seconds : seconds))
             return fail_owned(dir, &o, *has_locks_out);
-        nap(0.01);
+        yk_nap(0.01);
     }
 }
 

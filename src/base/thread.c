@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include <errno.h>
 #include <linux/futex.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -14,10 +15,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A waiter spins for some ten microseconds, then gives its core away and looks again, a few milliseconds in all, and then
- * sleeps: being woken takes the system fifty microseconds and more, which is a step of a small model. */
-enum { SPIN = 400, YIELD = 4000 };
-
 typedef struct {
     _Alignas(YK_ALIGN) atomic_uint arrived; /* the round this worker has arrived at: tells who is missing */
     bool last;                              /* of its last meeting, its own: */
@@ -26,8 +23,8 @@ typedef struct {
 
 struct yk_team {
     int n;
-    unsigned spin;
-    bool patient;
+    yk_wait_kind kind;
+    double seconds; /* that a worker is waited for */
     _Alignas(YK_ALIGN) atomic_uint round;
     _Alignas(YK_ALIGN) atomic_uint waiting;
     _Alignas(YK_ALIGN) atomic_int sleeping; /* in the kernel: only then waking is worth a system call */
@@ -62,7 +59,8 @@ yk_status yk_team_create(int workers, yk_team **out)
         return YK_ESYSTEM;
     }
     team->n = workers;
-    team->spin = workers <= yk_cores() ? SPIN : 0;
+    team->kind = workers <= yk_cores() ? YK_WAIT_THREADS : YK_WAIT_CROWD;
+    team->seconds = YK_MEET_SECONDS;
     team->places = places;
     pthread_mutex_init(&team->lock, NULL);
     *out = team;
@@ -71,7 +69,7 @@ yk_status yk_team_create(int workers, yk_team **out)
 
 void yk_team_patient(yk_team *team)
 {
-    team->patient = true;
+    team->seconds = HUGE_VAL;
 }
 
 void yk_team_free(yk_team *team)
@@ -101,12 +99,9 @@ bool yk_team_stopped(const yk_team *team)
     return atomic_load_explicit(&team->stopped, memory_order_relaxed);
 }
 
-void yk_team_pause(const yk_team *team, unsigned *turn)
+yk_wait yk_team_wait(const yk_team *team)
 {
-    if (++*turn < team->spin)
-        yk_relax();
-    else
-        sched_yield();
+    return yk_wait_begin(team->kind, team->seconds);
 }
 
 static yk_status missing(const yk_team *team, unsigned round)
@@ -132,32 +127,21 @@ yk_status yk_team_meet(yk_team *team, int me)
         atomic_store(&team->round, round + 1);
         wake_all(team);
     }
-    uint64_t deadline = 0, since = 0;
-    for (unsigned turn = 0; atomic_load_explicit(&team->round, memory_order_acquire) == round; turn++) {
+    yk_wait w = yk_team_wait(team);
+    while (atomic_load_explicit(&team->round, memory_order_acquire) == round) {
         if (atomic_load(&team->stopped))
             return yk_fail(YK_ESTOP, "another worker stopped the run");
-        if (turn < team->spin) {
-            yk_relax();
+        if (yk_wait_busy(&w))
             continue;
-        }
-        if (turn == team->spin)
-            since = yk_now_ns();
-        if (turn < team->spin + (team->spin ? YIELD : YIELD / 100)) {
-            sched_yield();
-            continue;
-        }
-        uint64_t now = yk_now_ns();
-        if (!deadline)
-            deadline = now + YK_MEET_SECONDS * 1000000000ull;
-        else if (now > deadline && !team->patient)
+        if (yk_wait_over(&w))
             return missing(team, round);
         struct timespec nap = {.tv_sec = 0, .tv_nsec = 100000000}; /* then look again whether to stop */
         atomic_fetch_add(&team->sleeping, 1);
         syscall(SYS_futex, &team->round, FUTEX_WAIT_PRIVATE, round, &nap, NULL, 0);
         atomic_fetch_sub(&team->sleeping, 1);
     }
-    if (since)
-        own->waited = yk_now_ns() - since;
+    if (w.began)
+        own->waited = yk_now_ns() - w.began;
     return YK_OK;
 }
 

@@ -8,13 +8,14 @@
  *     static yk_status work(void *context, int me) { ... if ((st = yk_team_meet(team, me))) return st; ... }
  *
  * A worker that returns an error, or anybody who calls yk_team_stop(), releases those who wait: yk_team_meet() then
- * returns YK_ESTOP. Waiting spins for a moment where there is a core for each worker, sleeps otherwise, and gives up
- * with YK_ELOST and the name of the missing worker after YK_MEET_SECONDS.
+ * returns YK_ESTOP. Waiting spins for a moment where there is a core for each worker, then sleeps, and gives up with
+ * YK_ELOST and the name of the missing worker after YK_MEET_SECONDS.
  */
 #ifndef YK_BASE_THREAD_H
 #define YK_BASE_THREAD_H
 
 #include "base/status.h"
+#include "base/wait.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,17 +43,7 @@ uint64_t yk_team_waited(const yk_team *team, int me);
 void yk_team_stop(yk_team *team);
 bool yk_team_stopped(const yk_team *team);
 
-/* A moment of spinning. */
-static inline void yk_relax(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
-/* One turn of a wait: pauses the processor, or gives the core away where there are more workers than cores. */
-void yk_team_pause(const yk_team *team, unsigned *turn);
+/* For waits of a worker's own making: for as long as for a meeting. */
+yk_wait yk_team_wait(const yk_team *team);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/wait.h"
 #include "cli/cli.h"
 #include "cli/job_folder.h"
 #include "cli/mpirun.h"
@@ -100,11 +101,6 @@ static pid_t start(const yk_words *w, const char *folder, yk_overheard *o)
         close(err[0]);
     }
     return pid;
-}
-
-static void nap(double seconds)
-{
-    nanosleep(&(struct timespec){(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)}, NULL);
 }
 
 /* Whether the job has ended, as far as its processes have told, and how. */
@@ -319,7 +315,7 @@ static pid_t start_names(const char *path, const char *folder)
             return pid;
         if (waitpid(pid, NULL, WNOHANG) != 0)
             return -1;
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        yk_nap(0.005);
     }
     if (pid > 0) {
         kill(pid, SIGKILL);
@@ -415,7 +411,7 @@ static int run(const job *j)
     bool begun = false;
     for (int64_t i = 0;; i++) {
         if (i > 1) /* what was lost may take a while to come back */
-            nap(i < 10 ? 0.1 * (double)(i * i) : 10.0);
+            yk_nap(i < 10 ? 0.1 * (double)(i * i) : 10.0);
         const outcome o = attempt(j, i, &begun);
         if (!o.restartable || i >= most || yk_cli_stop)
             return o.exit;

@@ -2,7 +2,9 @@
 
 #include "base/clock.h"
 #include "base/number.h"
+#include "base/wait.h"
 #include "comm/plugin.h"
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -257,16 +259,6 @@ yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *pee
     return YK_OK;
 }
 
-/* Yields for about a millisecond, as long as most answers take, and then naps: an idle process that only yields costs
- * those who share its cores a third of their time. */
-void yk_comm_pause(unsigned *turn)
-{
-    if (++*turn < 2000 || !yk_clock_is_real())
-        yk_yield();
-    else
-        yk_sleep_ns(50000);
-}
-
 static const double stopped_seconds = 8.0; /* who is stopped for longer will not come back soon */
 
 /* Before training begins, silence counts instead of the time that all of it takes. */
@@ -313,7 +305,7 @@ static yk_status check_wait(yk_comm *c, const yk_op *op, int n, double seconds, 
 yk_status yk_comm_wait(yk_comm *c, yk_op *op, int n, double seconds, const char *what)
 {
     double began = 0.0, looked = 0.0;
-    unsigned turn = 0;
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL); /* check_wait() has the deadlines */
     for (int first = 0;;) {
         while (first < n && !op[first].active)
             first++;
@@ -327,8 +319,8 @@ yk_status yk_comm_wait(yk_comm *c, yk_op *op, int n, double seconds, const char 
         }
         if (!op[first].active)
             continue;
-        yk_comm_pause(&turn);
-        yk_status st = turn % 256 ? YK_OK : check_wait(c, op, n, seconds, what, &began, &looked);
+        yk_wait_turn(&w);
+        yk_status st = yk_wait_looks(&w) ? check_wait(c, op, n, seconds, what, &began, &looked) : YK_OK;
         if (st)
             return st;
     }

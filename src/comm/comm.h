@@ -8,7 +8,7 @@
  *     st = yk_comm_barrier(c, 60.0, "the start");
  *     yk_comm_stop(c, true);
  *
- * Nothing here blocks inside MPI: a wait is Test and sched_yield until it is done or the deadline has passed. That
+ * Nothing here blocks inside MPI: a wait is Test and yk_wait_turn() until it is done or the deadline has passed. That
  * gives progress, fairness where there are more processes than cores, and the detection of hangs, all at once.
  *
  * A *peer* is a process: 0 .. size - 1 are those of the job; those that join a running job later are numbered from size on
@@ -106,9 +106,6 @@ yk_status yk_comm_explain(const yk_comm *c, yk_status st);
 
 /* All of them; `what` is for the error: "waited 8 s for WHAT from rank 2". */
 yk_status yk_comm_wait(yk_comm *c, yk_op *op, int n, double seconds, const char *what);
-
-/* One turn of a wait of the caller's own making; *turn begins at 0. */
-void yk_comm_pause(unsigned *turn);
 
 /* Gives up on a message to or from somebody who is gone. */
 void yk_comm_forget(yk_comm *c, yk_op *op);

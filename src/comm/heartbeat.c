@@ -8,6 +8,7 @@
 #include "comm/comm_inside.h"
 
 #include "base/clock.h"
+#include "base/wait.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -86,7 +87,7 @@ yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup)
 
 static yk_status wait_for_last(yk_comm *c, int wanted)
 {
-    unsigned turn = 0;
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
     const double began = yk_now();
     while (c->lasts < wanted) {
         const double now = yk_now();
@@ -100,7 +101,7 @@ static yk_status wait_for_last(yk_comm *c, int wanted)
                                c->limit);
         if (yk_startup_stopped(c->startup))
             return yk_fail(YK_EINTERRUPTED, "stopped by a signal before training began");
-        yk_comm_pause(&turn);
+        yk_wait_turn(&w);
     }
     return YK_OK;
 }

@@ -238,24 +238,16 @@ static yk_status nobody_moves(const yk_exchange *x, double seconds)
 
 static yk_status finish(yk_exchange *x, size_t n, double seconds)
 {
-    unsigned idle = 0;
-    double began = 0.0;
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, seconds);
     for (size_t ended = x->ended; x->ended < buckets_of(x, n);) {
         yk_status st = turn(x, n);
         if (st)
             return st;
         if (x->ended != ended) {
             ended = x->ended;
-            began = 0.0;
-            idle = 0;
-            continue;
-        }
-        yk_comm_pause(&idle);
-        if (idle % 256 == 0) {
-            double now = yk_now();
-            began = began > 0.0 ? began : now;
-            if (now - began > seconds)
-                return nobody_moves(x, seconds);
+            yk_wait_again(&w);
+        } else if (!yk_wait_turn(&w)) {
+            return nobody_moves(x, seconds);
         }
     }
     x->begun = x->ended = 0;
@@ -330,7 +322,7 @@ typedef enum { DENSE, SPARSE, HEADS } what;
 static yk_status wait_heads(yk_exchange *x, what kind, double seconds, yk_round *out)
 {
     const double arrived = yk_now();
-    unsigned idle = 0;
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, seconds);
     for (int missing = x->size - 1; missing > 0;) {
         yk_status st = kind == DENSE ? turn(x, x->nparams) : YK_OK;
         const int before = missing;
@@ -347,16 +339,13 @@ static yk_status wait_heads(yk_exchange *x, what kind, double seconds, yk_round 
                              x->head[r].round, x->rank, x->round);
             if (!st && kind == SPARSE)
                 st = take_from(x, r, 8 * (size_t)x->head[r].pairs);
-            out->last = idle > 0 ? r : out->last;
+            out->last = w.turn > 0 ? r : out->last;
             missing--;
         }
         if (st)
             return st;
-        if (missing == before) {
-            yk_comm_pause(&idle);
-            if (idle % 256 == 0 && yk_now() - arrived > seconds)
-                return nobody_moves(x, seconds);
-        }
+        if (missing == before && !yk_wait_turn(&w))
+            return nobody_moves(x, seconds);
     }
     out->last_wait = yk_now() - arrived;
     return YK_OK;

@@ -2,6 +2,7 @@
 #ifndef YK_DIST_EXCHANGE_INSIDE_H
 #define YK_DIST_EXCHANGE_INSIDE_H
 
+#include "base/wait.h"
 #include "dist/exchange.h"
 
 enum { YK__SLOTS = 8 }; /* buckets under way */
@@ -51,7 +52,7 @@ struct yk_exchange {
 
     char *const *near; /* [size] memory that all see; NULL: messages */
     uint64_t near_round;
-    bool patient; /* there is a core for each rank */
+    yk_wait_kind near_wait;
 };
 
 yk_status yk__nobody_moves(const yk_exchange *x, const char *who, double seconds);

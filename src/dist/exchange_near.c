@@ -14,12 +14,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { SPIN = 200, YIELD = 20000 };
 
 /* What a rank says, and how far it is; it alone writes it. */
 typedef struct {
@@ -62,7 +59,7 @@ size_t yk_exchange_near_bytes(size_t nparams)
 void yk_exchange_near(yk_exchange *x, char *const *at)
 {
     x->near = at;
-    x->patient = yk_comm_local_size(x->comm) <= yk_cores();
+    x->near_wait = yk_comm_local_size(x->comm) <= yk_cores() ? YK_WAIT_MEMORY : YK_WAIT_RANKS;
 }
 
 /* ---- waiting ---- */
@@ -82,28 +79,15 @@ static yk_status too_long(const yk_exchange *x, bool summed, double seconds)
     return yk__nobody_moves(x, who, seconds);
 }
 
-/* Where there is a core for each rank it is not worth while to sleep for less than a step. */
-static void pause_a_moment(const yk_exchange *x, unsigned turn)
-{
-    if (turn < SPIN)
-        yk_relax();
-    else if (x->patient && turn < YIELD)
-        sched_yield();
-    else
-        yk_comm_pause(&turn);
-}
-
 /* All have arrived, or summed. *last_out: the last one that it waited for is the last that came; -1: this one. */
 static yk_status wait_all(const yk_exchange *x, bool summed, double seconds, int *last_out)
 {
-    const double began = yk_now();
-    unsigned idle = 0;
+    yk_wait w = yk_wait_begin(x->near_wait, seconds);
     *last_out = -1;
     for (int r = 0; r < x->size; r++)
         while (!has(x, r, summed)) {
             *last_out = r;
-            pause_a_moment(x, ++idle);
-            if (idle % 256 == 0 && yk_now() - began > seconds)
+            if (!yk_wait_turn(&w))
                 return too_long(x, summed, seconds);
         }
     return YK_OK;

@@ -122,8 +122,9 @@ static void merge(yk_store *s, yk__worker *w, uint32_t first, uint32_t n, double
     for (uint32_t at = first; at < first + n;) {
         uint32_t range = at / YK__HOT_RANGE, end = (range + 1) * YK__HOT_RANGE;
         end = end < first + n ? end : first + n;
-        for (unsigned turn = 0; atomic_flag_test_and_set_explicit(&s->hot_lock[range], memory_order_acquire);)
-            yk_team_pause(c->team, &turn);
+        yk_wait turns = yk_team_wait(c->team);
+        while (atomic_flag_test_and_set_explicit(&s->hot_lock[range], memory_order_acquire))
+            yk_wait_turn(&turns);
         for (size_t from = at, to; from < end; from = to) { /* a group's step size is its own */
             const yk_optim_step own =
                 yk_optim_in_group(&w->optim, c->group, c->sparse ? 0 : c->ngroups, from, &to);

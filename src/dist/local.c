@@ -277,8 +277,7 @@ static yk_status wait_until_near(yk_store *s, int me)
     yk__worker *w = &s->worker[me];
     /* with copies, what a worker did becomes visible up to K / 4 steps later: leave room for that */
     const uint64_t k = s->hot ? s->config.staleness / 2 : s->config.staleness;
-    unsigned turn = 0;
-    uint64_t deadline = 0;
+    yk_wait turns = yk_team_wait(s->config.team);
     while (w->own_steps > w->slowest_seen + k) {
         uint64_t slowest = UINT64_MAX;
         int who = me;
@@ -297,14 +296,8 @@ static yk_status wait_until_near(yk_store *s, int me)
             return yk_fail(YK_ESTOP, "another worker stopped the run");
         if (s->config.interrupted && atomic_load_explicit(s->config.interrupted, memory_order_relaxed))
             break; /* all meet: waiting for a worker that waits for us would not end */
-        yk_team_pause(s->config.team, &turn);
-        if (turn % 4096 == 0) {
-            uint64_t now = yk_now_ns();
-            if (!deadline)
-                deadline = now + YK_MEET_SECONDS * 1000000000ull;
-            else if (now > deadline)
-                return yk_fail(YK_ELOST, "worker %d made no step for %d s", who, YK_MEET_SECONDS);
-        }
+        if (!yk_wait_turn(&turns))
+            return yk_fail(YK_ELOST, "worker %d made no step for %d s", who, YK_MEET_SECONDS);
     }
     return YK_OK;
 }

@@ -1,7 +1,9 @@
 #include "dist/remote_inside.h"
 
 #include "base/clock.h"
+#include "base/wait.h"
 #include "watch/trace.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -210,24 +212,24 @@ static bool owes(const yk_remote *r, int k, const yk__asked *asked)
 
 yk_status yk__remote_wait(yk_remote *r, const yk__asked *asked, const char *what)
 {
-    unsigned idle = 0;
-    uint64_t began = 0;
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL); /* each server has its own deadline */
+    bool began = false;
     while (asked ? asked->missing > 0 : r->deal_pending) {
         bool busy = false;
         yk_status st = pump(r, &busy);
         if (st)
             return st;
         if (busy) {
-            idle = 0;
+            yk_wait_again(&w);
             continue;
         }
         if (!began) {
-            began = yk_now_ns();
+            began = true;
             for (int k = 0; k < r->config.servers; k++)
-                r->line[k].heard = (double)began * 1e-9;
+                r->line[k].heard = yk_now();
         }
-        yk_comm_pause(&idle);
-        if (idle % 256)
+        yk_wait_turn(&w);
+        if (!yk_wait_looks(&w))
             continue;
         const double now = yk_now();
         if (r->config.servers > 1 && (st = yk_remote_alive(r))) /* it is another one that we wait for */

@@ -1,7 +1,7 @@
 /* What a worker says to servers besides its steps: who it is, which examples are next, that it is alive, goodbye. */
 #include "dist/remote_inside.h"
 
-#include "base/clock.h"
+#include "base/wait.h"
 
 /* ---- joining ---- */
 
@@ -11,15 +11,14 @@ yk_status yk_remote_hello(yk_remote *r, uint64_t identity)
     yk_status st = YK_OK;
     for (int k = 0; !st && k < r->config.servers; k++) {
         yk_op op;
-        const double until = yk_now() + r->config.silence;
+        yk_wait w = yk_wait_begin(YK_WAIT_RANKS, r->config.silence);
         if ((st = yk_comm_send(r->config.comm, r->line[k].peer, YK__TAG_UP, YK_FOR_CONTROL, &up, sizeof up,
                                &op)) ||
             (st = yk_comm_wait(r->config.comm, &op, 1, r->config.silence, "a greeting to be taken")))
             break;
         for (r->greeted = 0; !st && !r->greeted;) {
             st = yk_remote_poll(r);
-            yk_sleep_ns(1000000);
-            if (!st && yk_now() > until)
+            if (!st && !r->greeted && !yk_wait_turn(&w))
                 st = yk_fail(YK_ELOST, "server %d did not answer within %.0f s", k, r->config.silence);
         }
     }
@@ -62,7 +61,7 @@ yk_status yk_remote_deal(yk_remote *r, bool wait, yk_lease *out)
         if (!r->deal_later || !wait || yk_remote_leaves(r))
             break;
         r->deal_here = false;
-        yk_sleep_ns(20000000);
+        yk_nap(0.02);
     }
     r->deal_here = !r->deal_later; /* the end stays the end */
     return YK_OK;

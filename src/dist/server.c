@@ -3,6 +3,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/wait.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -332,7 +334,7 @@ static bool ended(const yk_server *s)
 yk_status yk_server_run(yk_server *s)
 {
     const yk_server_hooks *h = &s->config.hooks;
-    unsigned idle = 0;
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
     double ticked = yk_now();
     yk_status st = YK_OK;
     for (int i = 0; i < s->nclients; i++)
@@ -345,7 +347,7 @@ yk_status yk_server_run(yk_server *s)
             st = yk__close_round_if_all(s);
         if (!st)
             st = yk__snapshot_out(s);
-        if (!busy && (idle % 64 == 0 || idle > 2000))
+        if (!busy && (w.turn % 64 == 0 || w.turn > w.yields))
             now = yk_now();
         if (!st)
             st = yk__answer_all(s, now);
@@ -360,9 +362,9 @@ yk_status yk_server_run(yk_server *s)
                 s->stopping = true; /* in step only between two rounds: all must hear it in the same one */
         }
         if (busy)
-            idle = 0;
+            yk_wait_again(&w);
         else
-            yk_comm_pause(&idle);
+            yk_wait_turn(&w);
     }
     return st;
 }

@@ -2,13 +2,13 @@
 
 #include "base/mem.h"
 #include "base/number.h"
+#include "base/wait.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -74,13 +74,8 @@ static ssize_t read_paced(const yk_input *in, void *to, size_t n)
         return read_some(in->fd, to, n);
     const double piece = in->slow / 20.0;
     ssize_t got = read_some(in->fd, to, piece < 1.0 ? 1 : piece < (double)n ? (size_t)piece : n);
-    if (got > 0) {
-        const double seconds = (double)got / in->slow;
-        struct timespec nap = {.tv_sec = (time_t)seconds};
-        nap.tv_nsec = (long)((seconds - (double)nap.tv_sec) * 1e9);
-        while (nanosleep(&nap, &nap) && errno == EINTR)
-            ;
-    }
+    if (got > 0)
+        yk_nap((double)got / in->slow);
     return got;
 }
 

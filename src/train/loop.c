@@ -8,13 +8,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/wait.h"
 #include "dist/burst.h"
 #include "model/burst.h"
 #include <math.h>
-#include <sched.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 /* ---- evaluation: each worker takes a share of the test set, on the frozen table ---- */
 
@@ -197,7 +195,7 @@ void yk__gradient(yk__trainer *t, int me, int number, const yk_view *view, const
         while (yk_now_ns() < until)
             ;
         if (t->slow_seconds > 0.0)
-            usleep((useconds_t)(1e6 * t->slow_seconds));
+            yk_nap(t->slow_seconds);
     }
 }
 
@@ -415,7 +413,7 @@ static yk_status train_freely(yk__trainer *t, int me)
                 return yk_fail(YK_ESTOP, "another worker stopped the run");
             if (me == 0)
                 look(t);
-            nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+            yk_nap(200e-6);
         }
         if (*t->stop) /* everybody looks: worker 0 may be waiting for a core */
             atomic_store(&t->meeting, true);

@@ -1,6 +1,7 @@
 #include "train/tell.h"
 
 #include "base/clock.h"
+#include "base/wait.h"
 #include "train/observe.h"
 #include <stdlib.h>
 #include <string.h>
@@ -215,17 +216,15 @@ static bool awaited(const yk__trainer *t, const yk__teller *teller)
 void yk__hear_last(yk__trainer *t)
 {
     yk__observer *o = t->observer;
-    unsigned turn = 0;
-    const double until = yk_now() + patience;
-    for (bool more = true; o && more && yk_now() < until;) {
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, patience);
+    for (bool more = true; o && more;) {
         more = false;
         pthread_mutex_lock(&o->lock);
         take_all(t);
         for (int i = 0; i < o->ntellers; i++)
             more |= awaited(t, o->teller[i]);
         pthread_mutex_unlock(&o->lock);
-        if (more)
-            yk_comm_pause(&turn);
+        more = more && yk_wait_turn(&w);
     }
 }
 

@@ -1,9 +1,9 @@
 #include "watch/phase.h"
 
 #include "base/clock.h"
+#include "base/wait.h"
 #include "watch/trace.h"
 #include <math.h>
-#include <sched.h>
 #include <string.h>
 
 static const double budget = 0.001;    /* of the time, for timing */
@@ -296,10 +296,11 @@ void yk_phases_read(const yk_phases *p, yk_phases_look *out)
     uint64_t turn, began, mark, blocked, timed_ns, slowest;
     double squares;
     int open;
+    yk_wait w = yk_wait_begin(YK_WAIT_CROWD, HUGE_VAL);
     do {
         *out = (yk_phases_look){0};
         while ((turn = atomic_load_explicit(&p->turn, memory_order_acquire)) & 1)
-            sched_yield(); /* the worker may have lost its core right there */
+            yk_wait_turn(&w); /* the worker may have lost its core right there */
         began = get(&p->began);
         mark = get(&p->mark);
         blocked = get(&p->blocked);

@@ -1,0 +1,51 @@
+#include "base/wait.h"
+
+#include "base/clock.h"
+
+static const double nap_seconds = 50e-6;
+
+yk_wait yk_wait_begin(yk_wait_kind kind, double seconds)
+{
+    static const struct {
+        unsigned spins, yields;
+    } turns[] = {[YK_WAIT_THREADS] = {400, 4000},
+                 [YK_WAIT_CROWD] = {0, 40},
+                 [YK_WAIT_RANKS] = {0, 2000},
+                 [YK_WAIT_MEMORY] = {200, 20000}};
+    return (yk_wait){.spins = turns[kind].spins, .yields = turns[kind].yields, .seconds = seconds};
+}
+
+bool yk_wait_busy(yk_wait *w)
+{
+    if (w->turn++ < w->spins && yk_clock_is_real()) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("yield");
+#endif
+        return true;
+    }
+    if (!w->began)
+        w->began = yk_now_ns();
+    if (w->turn - w->spins > w->yields && yk_clock_is_real())
+        return false;
+    yk_yield(); /* of a simulated clock: time passes */
+    return true;
+}
+
+bool yk_wait_over(const yk_wait *w)
+{
+    return w->began && (double)(yk_now_ns() - w->began) * 1e-9 > w->seconds;
+}
+
+bool yk_wait_turn(yk_wait *w)
+{
+    if (!yk_wait_busy(w))
+        yk_nap(nap_seconds);
+    return !yk_wait_looks(w) || !yk_wait_over(w);
+}
+
+void yk_nap(double seconds)
+{
+    yk_sleep_ns((uint64_t)(seconds * 1e9));
+}

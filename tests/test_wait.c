@@ -1,0 +1,56 @@
+/* Waiting: turns, deadlines, and that they begin anew. */
+#include "base/clock.h"
+#include "base/wait.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static void a_deadline_passes(void **state)
+{
+    (void)state;
+    for (yk_wait_kind kind = YK_WAIT_THREADS; kind <= YK_WAIT_MEMORY; kind++) {
+        yk_wait w = yk_wait_begin(kind, 0.02);
+        const double began = yk_now();
+        while (yk_wait_turn(&w))
+            assert_true(yk_now() - began < 10.0);
+        assert_true(yk_now() - began >= 0.02);
+        assert_true(yk_wait_over(&w));
+        yk_wait_again(&w); /* as if new */
+        assert_false(yk_wait_over(&w));
+        assert_true(yk_wait_turn(&w));
+        assert_int_equal(w.turn, 1);
+    }
+}
+
+static void it_is_busy_and_then_sleeps(void **state)
+{
+    (void)state;
+    yk_wait w = yk_wait_begin(YK_WAIT_THREADS, HUGE_VAL);
+    unsigned turns = 0;
+    for (; yk_wait_busy(&w); turns++)
+        assert_true((turns < w.spins) == (w.began == 0));
+    assert_int_equal(turns, w.spins + w.yields);
+    assert_false(yk_wait_over(&w));
+    for (int i = 0; i < 300; i++)
+        assert_true(yk_wait_turn(&w)); /* no deadline */
+}
+
+static void naps_last(void **state)
+{
+    (void)state;
+    const double began = yk_now();
+    yk_nap(0.01);
+    assert_true(yk_now() - began >= 0.01);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_deadline_passes),
+                                       cmocka_unit_test(it_is_busy_and_then_sleeps),
+                                       cmocka_unit_test(naps_last)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
