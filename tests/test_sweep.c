@@ -436,9 +436,14 @@ static void mean_and_spread_over_repeats(void **state)
     assert_holds(csv, "\n5,async,3,batch-5_mode-async_seed-3,failed,,");
     assert_holds(csv, ",,\"exit status 1: diverged, \"\"sorry\"\"\"\n");
     assert_holds(csv, ",not run,");
-    json_t *o = json_load_file(in_folder("sweep.json"), 0, NULL);
+    json_t *o = json_load_file(in_folder("sweep.json"), 0, NULL), *deep = json_array();
     assert_non_null(o);
     assert_int_equal(json_integer_value(json_object_get(o, "done")), 6);
+    for (int i = 0; i < 100; i++) /* a file may hold anything */
+        deep = json_pack("[o]", deep);
+    json_object_set_new(r[0].summary, "deep", deep);
+    assert_int_equal(yk_sweep_table_save(&p, r, folder), YK_OK);
+    assert_holds(text_of(in_folder("sweep.json")), "null");
     assert_int_equal(json_integer_value(json_object_get(o, "failed")), 1);
     json_t *points = json_object_get(o, "points"), *runs = json_object_get(o, "runs");
     assert_int_equal(json_array_size(points), 4);

@@ -202,18 +202,27 @@ static yk_status choose_format(arguments *a)
     return YK_OK;
 }
 
+static yk_status print_written_json(const arguments *a, const yk_export_stats *e, uint64_t bad,
+                                    double seconds, double rate)
+{
+    yk_json j = {0};
+    yk_json_object(&j, NULL);
+    YK_JSON_TEXTS(&j, {"data", a->spec}, {"split", a->split == YK_SPLIT_TEST ? "test" : "train"},
+                  {"out", a->out}, {"format", a->format});
+    YK_JSON_WHOLES(&j, {"examples", e->examples}, {"entries", e->entries}, {"columns", e->dim},
+                   {"classes", e->classes}, {"bytes", e->bytes}, {"bad_records", bad});
+    YK_JSON_REALS(&j, {"seconds", seconds}, {"bytes_per_second", rate});
+    yk_json_end(&j);
+    return yk_json_print(&j);
+}
+
 static yk_status print_written(const arguments *a, const yk_source *s, const yk_export_stats *e,
                                double seconds)
 {
     double rate = (double)e->bytes / fmax(seconds, 1e-9);
     uint64_t bad = atomic_load(&s->bad);
     if (a->json)
-        return yk_json_print(json_pack(
-            "{s:o, s:s, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "data", yk_json_text(a->spec),
-            "split", a->split == YK_SPLIT_TEST ? "test" : "train", "out", yk_json_text(a->out), "format",
-            a->format, "examples", (json_int_t)e->examples, "entries", (json_int_t)e->entries, "columns",
-            (json_int_t)e->dim, "classes", (json_int_t)e->classes, "bytes", (json_int_t)e->bytes,
-            "bad_records", (json_int_t)bad, "seconds", seconds, "bytes_per_second", rate));
+        return print_written_json(a, e, bad, seconds, rate);
     char size[24];
     printf("%s: %llu examples, %llu entries, %llu columns, %u classes, as %s\n", a->out,
            (unsigned long long)e->examples, (unsigned long long)e->entries, (unsigned long long)e->dim,

@@ -79,28 +79,21 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
-static void number(const char *name, double x, const char *end)
-{
-    if (isfinite(x))
-        printf("\"%s\":%.9g%s", name, x, end);
-    else
-        printf("\"%s\":null%s", name, end);
-}
-
 static yk_status print_score(const arguments *a, const yk_score *s)
 {
     if (a->json) {
-        printf("{\"examples\":%llu,", (unsigned long long)s->examples);
-        number("loss", s->loss, ",");
-        number("accuracy", s->accuracy, ",");
-        number("auc", s->auc, ",");
-        number("majority_accuracy", s->majority_accuracy, "}\n");
-    } else {
-        printf("examples  %llu\nloss      %.5f\naccuracy  %.2f %%   (always the commonest class: %.2f %%)\n",
-               (unsigned long long)s->examples, s->loss, 100.0 * s->accuracy, 100.0 * s->majority_accuracy);
-        if (isfinite(s->auc))
-            printf("AUC       %.4f\n", s->auc);
+        yk_json j = {0};
+        yk_json_object(&j, NULL);
+        yk_json_whole(&j, "examples", (int64_t)s->examples);
+        YK_JSON_REALS(&j, {"loss", s->loss}, {"accuracy", s->accuracy}, {"auc", s->auc},
+                      {"majority_accuracy", s->majority_accuracy});
+        yk_json_end(&j);
+        return yk_json_print(&j);
     }
+    printf("examples  %llu\nloss      %.5f\naccuracy  %.2f %%   (always the commonest class: %.2f %%)\n",
+           (unsigned long long)s->examples, s->loss, 100.0 * s->accuracy, 100.0 * s->majority_accuracy);
+    if (isfinite(s->auc))
+        printf("AUC       %.4f\n", s->auc);
     return fflush(stdout)
                ? yk_fail(YK_ESYSTEM, "the score could not be written to stdout: %s", strerror(errno))
                : YK_OK;
@@ -117,37 +110,36 @@ static yk_status write_line(yk_file *f, const float *p, size_t n, char *path)
     return st ? st : path ? yk_file_print(f, " %s\n", path) : yk_file_print(f, "\n");
 }
 
-static yk_status write_object(yk_file *f, const float *p, size_t n, const char *path)
+static yk_status write_object(yk_file *f, yk_json *j, const float *p, size_t n, const char *path)
 {
-    json_t *o = json_object(), *all = json_array();
+    yk_json_object(j, NULL);
+    yk_json_array(j, "probabilities");
     for (size_t c = 0; c < n; c++)
-        json_array_append_new(all, isfinite(p[c]) ? json_real((double)p[c]) : json_null());
-    json_object_set_new(o, "probabilities", all);
+        yk_json_real(j, NULL, (double)p[c]);
+    yk_json_end(j);
     if (path)
-        json_object_set_new(o, "file", yk_json_text(path));
-    char *line = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(7));
-    json_decref(o);
-    yk_status st = line ? yk_file_print(f, "%s\n", line) : yk_fail_memory(4096, "a prediction");
-    free(line);
-    return st;
+        yk_json_text(j, "file", path);
+    yk_json_end(j);
+    return yk_json_write(j, f);
 }
 
 typedef struct {
     yk_file *file;
     bool json;
+    yk_json line;
 } output;
 
 /* One line per example: the probability of class 1, or of every class; and its file, where it has one of its own. */
 static yk_status write_lines(void *user, const yk_inferred *some)
 {
-    const output *o = user;
+    output *o = user;
     yk_status st = YK_OK;
     for (size_t i = 0; !st && i < some->n; i++) {
         char path[PATH_MAX];
         const float *p = some->p + i * some->outputs;
         char *file =
             some->reader && yk_reader_file(some->reader, some->first + i, path, sizeof path) ? path : NULL;
-        st = o->json ? write_object(o->file, p, some->outputs, file)
+        st = o->json ? write_object(o->file, &o->line, p, some->outputs, file)
                      : write_line(o->file, p, some->outputs, file);
     }
     return st;
@@ -155,12 +147,14 @@ static yk_status write_lines(void *user, const yk_inferred *some)
 
 static yk_status predict(const arguments *a)
 {
-    output o = {.json = a->json};
+    output o = {.json = a->json, .line = {.digits = 7}};
     yk_score score;
     yk_status st = a->out ? yk_file_create(a->out, &o.file) : yk_file_append("/dev/stdout", &o.file);
     if (st)
         return st;
-    return yk_file_close(o.file, yk_infer_run(&a->infer, write_lines, &o, &score));
+    st = yk_file_close(o.file, yk_infer_run(&a->infer, write_lines, &o, &score));
+    yk_json_fini(&o.line);
+    return st;
 }
 
 static int run(int argc, char **argv, char *name, const char *doc, bool predicting)

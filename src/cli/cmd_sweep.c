@@ -153,11 +153,9 @@ static yk_status write_report(const yk_sweep *s, size_t done)
 static yk_status print_results(const yk_sweep *s, bool json)
 {
     if (json) {
-        json_t *whole = yk_sweep_table_json(&s->plan, s->result);
-        char *text = whole ? json_dumps(whole, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-        json_decref(whole);
+        char *text = yk_sweep_table_json(&s->plan, s->result, false);
         if (!text)
-            return yk_fail_memory(4096, "the results");
+            return YK_ESYSTEM;
         printf("%s\n", text);
         free(text);
     } else {

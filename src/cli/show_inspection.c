@@ -240,80 +240,95 @@ yk_status yk_inspection_print(const char *spec, const yk_inspection *i)
 
 /* ---- JSON */
 
-static json_t *whole(uint64_t n)
-{
-    return json_integer((json_int_t)n);
-}
-
-static json_t *real(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 /* What is not known is null. */
-static json_t *known(uint64_t n)
+static void known(yk_json *j, const char *name, uint64_t n)
 {
-    return n ? whole(n) : json_null();
+    if (n)
+        yk_json_whole(j, name, (int64_t)n);
+    else
+        yk_json_null(j, name);
 }
 
-static json_t *json_record(const yk_rows *rows, size_t r)
+static void record(yk_json *j, const yk_rows *rows, size_t r)
 {
     bool sparse = rows->kind == YK_ROWS_SPARSE;
     size_t n = sparse ? yk_rows_entries(rows, r) : rows->dim, at = sparse ? (size_t)rows->start[r] : r * n;
-    json_t *index = sparse ? json_array() : NULL, *value = json_array();
-    for (size_t e = at; e < at + n; e++) {
-        if (sparse)
-            json_array_append_new(index, json_integer(rows->index[e]));
-        json_array_append_new(value, rows->kind == YK_ROWS_U8 ? json_integer(rows->u8[e])
-                                     : sparse ? real(rows->value ? (double)rows->value[e] : 1.0)
-                                              : real((double)rows->f32[e]));
+    yk_json_object(j, NULL);
+    yk_json_whole(j, "label", rows->label[r]);
+    yk_json_array(j, "value");
+    for (size_t e = at; e < at + n; e++)
+        if (rows->kind == YK_ROWS_U8)
+            yk_json_whole(j, NULL, rows->u8[e]);
+        else
+            yk_json_real(j, NULL,
+                         !sparse       ? (double)rows->f32[e]
+                         : rows->value ? (double)rows->value[e]
+                                       : 1.0);
+    yk_json_end(j);
+    if (sparse) {
+        yk_json_array(j, "index");
+        for (size_t e = at; e < at + n; e++)
+            yk_json_whole(j, NULL, rows->index[e]);
+        yk_json_end(j);
     }
-    json_t *o = json_pack("{s:i, s:o}", "label", rows->label[r], "value", value);
-    if (sparse)
-        json_object_set_new(o, "index", index);
     if (rows->truth)
-        json_object_set_new(o, "probability", real((double)rows->truth[r]));
-    return o;
+        yk_json_real(j, "probability", (double)rows->truth[r]);
+    yk_json_end(j);
 }
 
-static json_t *json_spread(const yk_spread *s)
+static void spread(yk_json *j, const char *name, const yk_spread *s)
 {
     yk_bar bar[BARS];
     size_t n = yk_spread_bars(s, BARS, bar);
-    json_t *bars = json_array();
-    for (size_t b = 0; b < n; b++)
-        json_array_append_new(bars, json_pack("{s:f, s:o, s:o}", "from", bar[b].from, "to", real(bar[b].to),
-                                              "examples", whole(bar[b].n)));
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "least", s->least, "mean", s->sum / (double)s->n,
-                     "median", yk_spread_quantile(s, 0.5), "p99", yk_spread_quantile(s, 0.99), "most",
-                     s->most, "bars", bars);
+    yk_json_object(j, name);
+    YK_JSON_REALS(j, {"least", s->least}, {"mean", s->sum / (double)s->n},
+                  {"median", yk_spread_quantile(s, 0.5)}, {"p99", yk_spread_quantile(s, 0.99)},
+                  {"most", s->most});
+    yk_json_array(j, "bars");
+    for (size_t b = 0; b < n; b++) {
+        yk_json_object(j, NULL);
+        YK_JSON_REALS(j, {"from", bar[b].from}, {"to", bar[b].to});
+        yk_json_whole(j, "examples", (int64_t)bar[b].n);
+        yk_json_end(j);
+    }
+    yk_json_end(j);
+    yk_json_end(j);
 }
 
-static json_t *json_features(const yk_inspection *i)
+static void features(yk_json *j, const yk_inspection *i)
 {
-    json_t *top = json_array(), *law = json_array();
-    for (size_t n = 0; n < i->ranking.nleaders; n++)
-        json_array_append_new(top, json_pack("{s:o, s:o}", "index", whole(i->ranking.leader[n].key), "count",
-                                             whole(i->ranking.leader[n].count)));
-    for (size_t c = 0; c < YK_INSPECT_CUTS; c++)
-        json_array_append_new(law, json_pack("{s:o, s:f}", "features", whole(yk_inspect_cut[c]), "share",
-                                             share(i->ranking.sum[c], i->entries)));
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "distinct", whole(i->ranking.distinct), "index_least",
-                     i->entries ? whole(i->index_least) : json_null(), "index_most",
-                     i->entries ? whole(i->index_most) : json_null(), "most_frequent", top, "power_law", law,
-                     "empty_examples", whole(i->empty));
+    yk_json_object(j, "features");
+    yk_json_whole(j, "distinct", (int64_t)i->ranking.distinct);
+    if (i->entries) {
+        yk_json_whole(j, "index_least", (int64_t)i->index_least);
+        yk_json_whole(j, "index_most", (int64_t)i->index_most);
+    } else {
+        yk_json_null(j, "index_least");
+        yk_json_null(j, "index_most");
+    }
+    yk_json_array(j, "most_frequent");
+    for (size_t n = 0; n < i->ranking.nleaders; n++) {
+        yk_json_object(j, NULL);
+        yk_json_whole(j, "index", (int64_t)i->ranking.leader[n].key);
+        yk_json_whole(j, "count", (int64_t)i->ranking.leader[n].count);
+        yk_json_end(j);
+    }
+    yk_json_end(j);
+    yk_json_array(j, "power_law");
+    for (size_t c = 0; c < YK_INSPECT_CUTS; c++) {
+        yk_json_object(j, NULL);
+        yk_json_whole(j, "features", (int64_t)yk_inspect_cut[c]);
+        yk_json_real(j, "share", share(i->ranking.sum[c], i->entries));
+        yk_json_end(j);
+    }
+    yk_json_end(j);
+    yk_json_whole(j, "empty_examples", (int64_t)i->empty);
+    yk_json_end(j);
 }
 
-json_t *yk_json_text(const char *s)
+yk_status yk_json_print(yk_json *j)
 {
-    json_t *j = s ? json_string(s) : NULL;
-    return j ? j : json_null();
-}
-
-yk_status yk_json_print(json_t *o)
-{
-    char *line = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(o);
+    char *line = yk_json_take(j);
     if (!line)
         return yk_fail_memory(4096, "the results");
     bool ok = printf("%s\n", line) > 0 && fflush(stdout) == 0;
@@ -321,39 +336,51 @@ yk_status yk_json_print(json_t *o)
     return ok ? YK_OK : fail_stdout();
 }
 
-yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i)
+static void put_source(yk_json *j, const char *spec, const yk_inspection *i)
 {
     static const char *const kind[] = {"u8", "f32", "sparse"};
-    bool sparse = i->kind == YK_ROWS_SPARSE;
-    json_t *classes = json_array(), *first = json_array();
+    YK_JSON_TEXTS(j, {"data", spec}, {"split", i->split == YK_SPLIT_TEST ? "test" : "train"},
+                  {"format", i->format}, {"kind", kind[i->kind]});
+    known(j, "files", i->files);
+    known(j, "bytes", i->bytes);
+    yk_json_bool(j, "has_test", i->has_test);
+    yk_json_bool(j, "has_probabilities", i->has_truth);
+    yk_json_bool(j, "checksums_verified", i->verified);
+    YK_JSON_WHOLES(j, {"examples", i->examples}, {"bad_records", i->bad}, {"classes", i->classes});
+    yk_json_array(j, "class_counts");
     for (size_t c = 0; c < i->classes; c++)
-        json_array_append_new(classes, whole(i->class_count[c]));
-    for (size_t r = 0; r < i->first.n; r++)
-        json_array_append_new(first, json_record(&i->first, r));
-    json_t *values =
-        json_pack("{s:f, s:f, s:f, s:f, s:o, s:b}", "least", i->least, "most", i->most, "mean", i->mean,
-                  "deviation", i->deviation, "zeros", whole(i->zeros), "all_ones", i->ones);
-    json_t *o = json_pack("{s:o, s:s, s:s, s:s, s:o, s:o, s:b, s:b, s:b}", "data", yk_json_text(spec),
-                          "split", i->split == YK_SPLIT_TEST ? "test" : "train", "format", i->format, "kind",
-                          kind[i->kind], "files", known(i->files), "bytes", known(i->bytes), "has_test",
-                          i->has_test, "has_probabilities", i->has_truth, "checksums_verified", i->verified);
-    json_t *rest = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:f}", "examples",
-        whole(i->examples), "bad_records", whole(i->bad), "classes", whole(i->classes), "class_counts",
-        classes, "majority_class", whole(i->majority), "majority_share",
-        share(i->class_count[i->majority], i->examples), "columns", whole(i->columns), "height",
-        known(i->height), "width", known(i->width), "channels", known(i->channels), "entries",
-        whole(i->entries), "values", values, "features", sparse ? json_features(i) : json_null(),
-        sparse ? "entries_per_example" : "mean_per_example", json_spread(&i->spread), "seconds", i->seconds);
-    if (rest)
-        json_object_set_new(rest, "first", first);
+        yk_json_whole(j, NULL, (int64_t)i->class_count[c]);
+    yk_json_end(j);
+    yk_json_whole(j, "majority_class", (int64_t)i->majority);
+    yk_json_real(j, "majority_share", share(i->class_count[i->majority], i->examples));
+}
+
+yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i)
+{
+    const bool sparse = i->kind == YK_ROWS_SPARSE;
+    yk_json all = {0}, *j = &all;
+    yk_json_object(j, NULL);
+    put_source(j, spec, i);
+    yk_json_whole(j, "columns", (int64_t)i->columns);
+    known(j, "height", i->height);
+    known(j, "width", i->width);
+    known(j, "channels", i->channels);
+    yk_json_whole(j, "entries", (int64_t)i->entries);
+    yk_json_object(j, "values");
+    YK_JSON_REALS(j, {"least", i->least}, {"most", i->most}, {"mean", i->mean}, {"deviation", i->deviation});
+    yk_json_whole(j, "zeros", (int64_t)i->zeros);
+    yk_json_bool(j, "all_ones", i->ones);
+    yk_json_end(j);
+    if (sparse)
+        features(j, i);
     else
-        json_decref(first);
-    if (o && rest && json_object_update(o, rest) == 0) {
-        json_decref(rest);
-        return yk_json_print(o);
-    }
-    json_decref(rest);
-    json_decref(o);
-    return yk_json_print(NULL);
+        yk_json_null(j, "features");
+    spread(j, sparse ? "entries_per_example" : "mean_per_example", &i->spread);
+    yk_json_real(j, "seconds", i->seconds);
+    yk_json_array(j, "first");
+    for (size_t r = 0; r < i->first.n; r++)
+        record(j, &i->first, r);
+    yk_json_end(j);
+    yk_json_end(j);
+    return yk_json_print(j);
 }

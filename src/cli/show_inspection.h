@@ -9,8 +9,8 @@
 #ifndef YK_CLI_SHOW_INSPECTION_H
 #define YK_CLI_SHOW_INSPECTION_H
 
+#include "base/json.h"
 #include "data/inspect.h"
-#include <jansson.h>
 
 yk_status yk_inspection_print(const char *spec, const yk_inspection *i);
 yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i);
@@ -18,10 +18,7 @@ yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i);
 /* "1.3 MB"; powers of a thousand. Returns `text`. */
 const char *yk_bytes_text(uint64_t bytes, char text[24]);
 
-/* One line on stdout. Takes `o`; NULL is out of memory. */
-yk_status yk_json_print(json_t *o);
-
-/* Null where it is NULL or, as file names may be, no UTF-8. */
-json_t *yk_json_text(const char *s);
+/* One line on stdout; j is empty afterwards. */
+yk_status yk_json_print(yk_json *j);
 
 #endif

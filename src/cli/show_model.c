@@ -1,7 +1,7 @@
 #include "cli/show_model.h"
 
+#include "base/json.h"
 #include <errno.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,42 +132,38 @@ yk_status yk_show_model(FILE *to, const char *name, const yk_description *d)
     return written(to);
 }
 
-static void put(json_t *o, const char *key, json_t *value)
+static void line_json(yk_json *j, const yk_layer_line *l)
 {
-    json_object_set_new(o, key, value); /* NULL when memory is out: then the dump below fails or lacks it */
-}
-
-static json_t *line_json(const yk_layer_line *l)
-{
-    json_t *o = json_object(), *shape = json_array();
+    yk_json_object(j, NULL);
+    yk_json_text(j, "layer", l->text);
+    yk_json_array(j, "output");
     for (int i = 0; i < l->rank; i++)
-        json_array_append_new(shape, json_integer((json_int_t)l->shape[i]));
-    put(o, "layer", json_string(l->text));
-    put(o, "output", shape);
-    put(o, "parameters", json_integer((json_int_t)l->params));
-    put(o, "flops_forward", json_real(l->flops));
-    put(o, "flops_backward", json_real(l->flops_back));
-    put(o, "activation_bytes", json_integer((json_int_t)l->bytes));
-    return o;
+        yk_json_whole(j, NULL, (int64_t)l->shape[i]);
+    yk_json_end(j);
+    yk_json_whole(j, "parameters", (int64_t)l->params);
+    yk_json_real(j, "flops_forward", l->flops);
+    yk_json_real(j, "flops_backward", l->flops_back);
+    yk_json_whole(j, "activation_bytes", (int64_t)l->bytes);
+    yk_json_end(j);
 }
 
 yk_status yk_show_model_json(FILE *to, const char *name, const yk_description *d)
 {
-    json_t *o = json_object(), *layers = json_array();
+    yk_json all = {0}, *j = &all;
+    yk_json_object(j, NULL);
+    yk_json_text(j, "model", name);
+    yk_json_bool(j, "dry_run", true);
+    yk_json_array(j, "layers");
     for (int i = 0; i < d->nlines; i++)
-        json_array_append_new(layers, line_json(&d->line[i]));
-    put(o, "model", json_string(name));
-    put(o, "dry_run", json_true());
-    put(o, "layers", layers);
-    put(o, "parameters", json_integer((json_int_t)d->params));
-    put(o, "flops_per_image", json_real(d->flops + d->flops_back));
-    put(o, "flops_per_step", json_real((d->flops + d->flops_back) * (double)d->batch * (double)d->workers));
-    put(o, "weight_bytes", json_integer((json_int_t)d->weight_bytes));
-    put(o, "gradient_bytes", json_integer((json_int_t)d->gradient_bytes));
-    put(o, "state_bytes", json_integer((json_int_t)d->state_bytes));
-    put(o, "activation_bytes", json_integer((json_int_t)d->activation_bytes));
-    char *line = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    json_decref(o);
+        line_json(j, &d->line[i]);
+    yk_json_end(j);
+    yk_json_whole(j, "parameters", (int64_t)d->params);
+    yk_json_real(j, "flops_per_image", d->flops + d->flops_back);
+    yk_json_real(j, "flops_per_step", (d->flops + d->flops_back) * (double)d->batch * (double)d->workers);
+    YK_JSON_WHOLES(j, {"weight_bytes", d->weight_bytes}, {"gradient_bytes", d->gradient_bytes},
+                   {"state_bytes", d->state_bytes}, {"activation_bytes", d->activation_bytes});
+    yk_json_end(j);
+    char *line = yk_json_take(j);
     if (!line)
         return yk_fail_memory(4096, "the description");
     fprintf(to, "%s\n", line);

@@ -2,10 +2,11 @@
 #include "format/safetensors.h"
 
 #include "base/file.h"
-#include <jansson.h>
+#include "base/json.h"
 #include <stdlib.h>
 #include <string.h>
 
+#define METADATA   "__metadata__"
 #define DATA_ALIGN 64
 #define FILL_CHUNK ((size_t)1 << 20)
 #define OFFSET_MAX ((uint64_t)INT64_MAX)
@@ -50,55 +51,67 @@ static yk_status measure(const char *path, const yk_tensor *tensor, size_t n, it
 
 /* ---- the header: {"__metadata__": {...}, name: {dtype, shape, data_offsets}, ...} in the order of the data */
 
-static json_t *describe(const item *it, uint64_t begin)
+/* Two tensors (two pairs of metadata) need two names, in UTF-8. */
+static yk_status check_name(const char *path, const char *what, const char *name, const char *other)
 {
-    json_t *shape = json_array();
-    for (size_t k = 0; k < it->tensor->rank; k++)
-        json_array_append_new(shape, json_integer((json_int_t)it->tensor->shape[k]));
-    if (json_array_size(shape) != it->tensor->rank) {
-        json_decref(shape);
-        return NULL;
-    }
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", yk_dtype_name(it->tensor->dtype), "shape", shape,
-                     "data_offsets", (json_int_t)begin, (json_int_t)(begin + it->bytes));
+    if (!yk_is_utf8(name))
+        return yk_fail(YK_EUSAGE, "%s: the name of a %s is not UTF-8", path, what);
+    return strcmp(name, other) ? YK_OK
+                               : yk_fail(YK_EUSAGE, "%s: two %ss are called \"%s\"", path, what, name);
 }
 
-static yk_status add_metadata(const char *path, const yk_pair *meta, size_t nmeta, json_t *header)
+static yk_status check_names(const char *path, const item *items, size_t n, const yk_pair *meta, size_t nmeta)
 {
-    json_t *object = json_object();
-    if (json_object_set_new(header, "__metadata__", object))
-        return yk_fail_memory(1024, "a safetensors header");
-    for (size_t i = 0; i < nmeta; i++) {
-        if (json_object_get(object, meta[i].key))
-            return yk_fail(YK_EUSAGE, "%s: metadata \"%s\" is there twice", path, meta[i].key);
-        if (json_object_set_new(object, meta[i].key, json_string(meta[i].value)))
-            return yk_fail(YK_EUSAGE, "%s: metadata \"%s\" is not UTF-8, or out of memory", path,
-                           meta[i].key);
+    yk_status st = YK_OK;
+    for (size_t i = 0; !st && i < n; i++) {
+        st = check_name(path, "tensor", items[i].tensor->name, METADATA);
+        for (size_t k = 0; !st && k < i; k++)
+            st = check_name(path, "tensor", items[i].tensor->name, items[k].tensor->name);
     }
-    return YK_OK;
+    for (size_t i = 0; !st && i < nmeta; i++) {
+        if (!yk_is_utf8(meta[i].value))
+            st = yk_fail(YK_EUSAGE, "%s: metadata \"%s\" is not UTF-8", path, meta[i].key);
+        for (size_t k = 0; !st && k < i; k++)
+            st = check_name(path, "metadata item", meta[i].key, meta[k].key);
+    }
+    return st;
+}
+
+static void describe(yk_json *j, const item *it, uint64_t begin)
+{
+    yk_json_object(j, it->tensor->name);
+    yk_json_text(j, "dtype", yk_dtype_name(it->tensor->dtype));
+    yk_json_array(j, "shape");
+    for (size_t k = 0; k < it->tensor->rank; k++)
+        yk_json_whole(j, NULL, (int64_t)it->tensor->shape[k]);
+    yk_json_end(j);
+    yk_json_array(j, "data_offsets");
+    yk_json_whole(j, NULL, (int64_t)begin);
+    yk_json_whole(j, NULL, (int64_t)(begin + it->bytes));
+    yk_json_end(j);
+    yk_json_end(j);
 }
 
 static yk_status make_header(const char *path, const item *items, size_t n, const yk_pair *meta, size_t nmeta,
                              char **text_out)
 {
-    *text_out = NULL;
-    json_t *header = json_object();
-    if (!header)
-        return yk_fail_memory(1024, "a safetensors header");
-    yk_status st = nmeta ? add_metadata(path, meta, nmeta, header) : YK_OK;
+    yk_json j = {0};
     uint64_t begin = 0;
-    for (size_t i = 0; !st && i < n; i++) {
-        const char *name = items[i].tensor->name;
-        if (!strcmp(name, "__metadata__") || json_object_get(header, name))
-            st = yk_fail(YK_EUSAGE, "%s: two tensors are called \"%s\"", path, name);
-        else if (json_object_set_new(header, name, describe(&items[i], begin)))
-            st = yk_fail(YK_EUSAGE, "%s: tensor \"%s\": its name is not UTF-8, or out of memory", path, name);
-        begin += items[i].bytes;
+    yk_status st = check_names(path, items, n, meta, nmeta);
+    if (st)
+        return st;
+    yk_json_object(&j, NULL);
+    if (nmeta) {
+        yk_json_object(&j, METADATA);
+        for (size_t i = 0; i < nmeta; i++)
+            yk_json_text(&j, meta[i].key, meta[i].value);
+        yk_json_end(&j);
     }
-    if (!st && !(*text_out = json_dumps(header, JSON_COMPACT)))
-        st = yk_fail_memory(1024, "a safetensors header");
-    json_decref(header);
-    return st;
+    for (size_t i = 0; i < n; begin += items[i++].bytes)
+        describe(&j, &items[i], begin);
+    yk_json_end(&j);
+    *text_out = yk_json_take(&j);
+    return *text_out ? YK_OK : YK_ESYSTEM;
 }
 
 static yk_status write_header(yk_file *f, const char *text)

@@ -1,9 +1,11 @@
 /* Pieces of the page: tables, figures, legends, and the data behind them. */
 #include "report/page.h"
 
+#include "base/json.h"
 #include "report/plot.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void yk__page_key(const yk_compare *c, int run, yk_text *out)
@@ -142,19 +144,37 @@ void yk__page_figure(const yk_figure *f, const yk_compare *c, yk_text *out)
     yk_text_add(out, "</figure>\n");
 }
 
-static void numbers(const double *v, size_t n, int digits, yk_text *out)
+static void numbers(yk_json *j, const char *name, const double *v, size_t n, int digits)
 {
     if (!v) {
-        yk_text_add(out, "null");
+        yk_json_null(j, name);
         return;
     }
-    yk_text_add(out, "[");
-    for (size_t i = 0; i < n; i++) {
-        if (i)
-            yk_text_add(out, ",");
-        yk_text_number(out, v[i], digits, "null");
-    }
-    yk_text_add(out, "]");
+    j->digits = digits;
+    yk_json_array(j, name);
+    for (size_t i = 0; i < n; i++)
+        if (v[i] == floor(v[i]) && fabs(v[i]) < 1e15) /* shorter, and there are many */
+            yk_json_whole(j, NULL, (int64_t)v[i]);
+        else
+            yk_json_real(j, NULL, v[i]);
+    yk_json_end(j);
+}
+
+static void one_series(yk_json *j, const yk_series *s, int digits)
+{
+    char class[16];
+    yk_series_class(s, class);
+    yk_json_object(j, NULL);
+    yk_json_text(j, "n", s->name);
+    yk_json_whole(j, "r", s->run);
+    yk_json_text(j, "c", class);
+    yk_json_array(j, "x");
+    numbers(j, NULL, s->x[0], s->n, digits);
+    numbers(j, NULL, s->x[1], s->n, 5);
+    numbers(j, NULL, s->x[2], s->n, 5);
+    yk_json_end(j);
+    numbers(j, "y", s->y, s->n, 5);
+    yk_json_end(j);
 }
 
 void yk__page_data(const yk_figures *fs, yk_text *out)
@@ -164,38 +184,34 @@ void yk__page_data(const yk_figures *fs, yk_text *out)
         [YK_UNIT_WHOLE] = "whole", [YK_UNIT_SHARE] = "share", [YK_UNIT_SECONDS] = "seconds",
         [YK_UNIT_BYTES] = "bytes", [YK_UNIT_RATE] = "rate",   [YK_UNIT_CORES] = "cores",
         [YK_UNIT_TIMES] = "times", [YK_UNIT_POINTS] = "plain"};
-    yk_text_add(out, "<script type=\"application/json\" id=\"data\">{\"figures\":{");
+    yk_json all = {.html = true}, *j = &all;
+    yk_json_object(j, NULL);
+    yk_json_object(j, "figures");
     for (size_t i = 0; i < fs->n; i++) {
         const yk_figure *f = &fs->figure[i];
-        yk_text_print(out, "%s\"%s\":{\"title\":", i ? ",\n" : "", f->id);
-        yk_text_json(out, f->title);
-        yk_text_print(
-            out, ",\"unit\":\"%s\",\"xUnit\":\"%s\",\"choice\":%s,\"bars\":%s,\"xTitle\":", units[f->y_unit],
-            units[f->x_unit], f->steps_or_time ? "true" : "false", f->kind == YK_LINES ? "false" : "true");
-        if (f->x_title)
-            yk_text_json(out, f->x_title);
-        else
-            yk_text_add(out, f->kind == YK_BARS        ? "\"phase\""
-                             : f->kind == YK_HISTOGRAM ? "\"bucket\""
-                                                       : "null");
-        yk_text_add(out, ",\"series\":[");
-        for (size_t k = 0; k < f->n; k++) {
-            const yk_series *s = &f->series[k];
-            char class[16];
-            yk_series_class(s, class);
-            yk_text_add(out, k ? ",\n{\"n\":" : "\n{\"n\":");
-            yk_text_json(out, s->name);
-            yk_text_print(out, ",\"r\":%d,\"c\":\"%s\",\"x\":[", s->run, class);
-            numbers(s->x[0], s->n, f->steps_or_time ? 9 : 5, out);
-            yk_text_add(out, ",");
-            numbers(s->x[1], s->n, 5, out);
-            yk_text_add(out, ",");
-            numbers(s->x[2], s->n, 5, out);
-            yk_text_add(out, "],\"y\":");
-            numbers(s->y, s->n, 5, out);
-            yk_text_add(out, "}");
-        }
-        yk_text_add(out, "]}");
+        yk_json_object(j, f->id);
+        YK_JSON_TEXTS(j, {"title", f->title}, {"unit", units[f->y_unit]}, {"xUnit", units[f->x_unit]});
+        yk_json_bool(j, "choice", f->steps_or_time);
+        yk_json_bool(j, "bars", f->kind != YK_LINES);
+        yk_json_text(j, "xTitle",
+                     f->x_title                ? f->x_title
+                     : f->kind == YK_BARS      ? "phase"
+                     : f->kind == YK_HISTOGRAM ? "bucket"
+                                               : NULL);
+        yk_json_array(j, "series");
+        for (size_t k = 0; k < f->n; k++)
+            one_series(j, &f->series[k], f->steps_or_time ? 9 : 5);
+        yk_json_end(j);
+        yk_json_end(j);
     }
-    yk_text_add(out, "}}</script>\n");
+    yk_json_end(j);
+    yk_json_end(j);
+    char *text = yk_json_take(j);
+    yk_text_add(out, "<script type=\"application/json\" id=\"data\">");
+    if (text)
+        yk_text_add(out, text);
+    else if (!out->status)
+        out->status = YK_ESYSTEM;
+    yk_text_add(out, "</script>\n");
+    free(text);
 }

@@ -1,6 +1,7 @@
 #include "report/text.h"
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include <math.h>
 #include <stdarg.h>
@@ -64,29 +65,11 @@ void yk_text_print(yk_text *t, const char *format, ...)
     va_end(list);
 }
 
-/* The length of the UTF-8 sequence at s, 0 where there is none that is right (RFC 3629). */
-static size_t sequence(const unsigned char *s)
-{
-    if (s[0] < 0x80)
-        return 1;
-    size_t n = s[0] >= 0xc2 && s[0] < 0xe0   ? 2
-               : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-               : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                             : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-        (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
-}
-
 /* Adds s with some characters replaced; control characters and what is no UTF-8 become U+FFFD. */
 static void escaped(yk_text *t, const char *s, const char *(*replace)(char c))
 {
     while (*s) {
-        size_t n = sequence((const unsigned char *)s);
+        size_t n = yk_utf8_length(s);
         const char *with = n == 1 ? replace(*s) : NULL;
         if (n == 0 || (n == 1 && !with && ((unsigned char)*s < 0x20 || *s == 0x7f)))
             with = "\xef\xbf\xbd";
@@ -120,26 +103,6 @@ static const char *in_html(char c)
     }
 }
 
-static const char *in_json(char c)
-{
-    switch (c) {
-    case '"':
-        return "\\\"";
-    case '\\':
-        return "\\\\";
-    case '\n':
-        return "\\n";
-    case '\t':
-        return "\\t";
-    case '<': /* no "</script>", no "<!--" */
-        return "\\u003c";
-    case '&':
-        return "\\u0026";
-    default:
-        return NULL;
-    }
-}
-
 static const char *in_csv(char c)
 {
     return c == '"' ? "\"\"" : c == '\n' ? "\n" : c == '\t' ? "\t" : NULL;
@@ -148,13 +111,6 @@ static const char *in_csv(char c)
 void yk_text_html(yk_text *t, const char *s)
 {
     escaped(t, s, in_html);
-}
-
-void yk_text_json(yk_text *t, const char *s)
-{
-    yk_text_add(t, "\"");
-    escaped(t, s, in_json);
-    yk_text_add(t, "\"");
 }
 
 void yk_text_csv(yk_text *t, const char *s)

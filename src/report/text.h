@@ -28,7 +28,6 @@ void yk_text_add(yk_text *t, const char *s);
 void yk_text_print(yk_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void yk_text_html(yk_text *t, const char *s); /* for elements and for attributes in quotes */
-void yk_text_json(yk_text *t, const char *s); /* with its quotes; harmless within <script> */
 void yk_text_csv(yk_text *t, const char *s);  /* one field, in quotes where it has to be (RFC 4180) */
 
 /* At most `digits` significant ones, no zeros at the end, no "e" between 1e-4 and 1e15; what is not a number is

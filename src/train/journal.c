@@ -10,6 +10,7 @@
 #include "train/trainer.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/log.h"
 #include <math.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 struct yk__journal {
     yk_file *file;  /* NULL: nothing is kept */
     bool evaluated; /* the step that it was resumed from is evaluated, and that is in the file */
+    yk_json line;
     uint64_t calls, next_call;
     double told, written;
     double loss_sum; /* since the last line */
@@ -80,22 +82,21 @@ static double epochs_done(const yk__trainer *t, uint64_t examples)
     return t->train.examples ? (double)(examples + t->late_examples) / (double)t->train.examples : 0.0;
 }
 
-/* ", "name": value" with null for what is not a number. */
-static void number(yk_file *f, const char *name, double value)
-{
-    if (isfinite(value))
-        yk_file_print(f, ",\"%s\":%.9g", name, value);
-    else
-        yk_file_print(f, ",\"%s\":null", name);
-}
-
 static void head(yk__trainer *t, const char *kind, uint64_t step, uint64_t examples)
 {
-    yk_file *f = t->journal->file;
-    yk_file_print(f, "{\"kind\":\"%s\",\"step\":%llu,\"examples\":%llu", kind, (unsigned long long)step,
-                  (unsigned long long)examples);
-    number(f, "epoch", epochs_done(t, examples));
-    number(f, "seconds", t->earlier_seconds + yk_now() - t->began);
+    yk_json *j = &t->journal->line;
+    yk_json_object(j, NULL);
+    yk_json_text(j, "kind", kind);
+    YK_JSON_WHOLES(j, {"step", step}, {"examples", examples});
+    yk_json_real(j, "epoch", epochs_done(t, examples));
+    yk_json_real(j, "seconds", t->earlier_seconds + yk_now() - t->began);
+}
+
+static yk_status write_line(yk__journal *j)
+{
+    yk_json_end(&j->line);
+    const yk_status st = yk_json_write(&j->line, j->file), flushed = yk_file_flush(j->file);
+    return st ? st : flushed;
 }
 
 /* What part of the run is done, 0: not known. */
@@ -153,8 +154,8 @@ static void put_verdict(yk__trainer *t)
     yk_verdict v;
     if (!yk__observe_verdict(t, &v))
         return;
-    yk_file_print(t->journal->file, ",\"bottleneck\":\"%s\"", yk_verdict_name(v.kind));
-    number(t->journal->file, "share", v.share);
+    yk_json_text(&t->journal->line, "bottleneck", yk_verdict_name(v.kind));
+    yk_json_real(&t->journal->line, "share", v.share);
 }
 
 /* Everybody who wants to know. */
@@ -170,13 +171,10 @@ static void tell(yk__trainer *t, uint64_t step, uint64_t examples, double since,
     yk__observe_progress(t, step, examples, &p);
     if (write && j->file) {
         head(t, "train", step, examples);
-        number(j->file, "loss", p.loss);
-        number(j->file, "examples_per_second", p.rate);
-        number(j->file, "steps_per_second", p.step_rate);
-        number(j->file, "learning_rate", p.lr);
+        YK_JSON_REALS(&j->line, {"loss", p.loss}, {"examples_per_second", p.rate},
+                      {"steps_per_second", p.step_rate}, {"learning_rate", p.lr});
         put_verdict(t);
-        yk_file_print(j->file, "}\n");
-        yk_file_flush(j->file); /* the first error is kept and reported at the end */
+        write_line(j); /* the first error is kept and reported at the end */
         yk__board_progress(t, step, &p);
     }
     show(t, step, &p);
@@ -229,6 +227,7 @@ yk_status yk__journal_close(yk__trainer *t)
         sum_up(t, yk_now(), yk_now() - t->began);
     yk_progress_end();
     yk_status st = yk__board_close(t, yk_file_close(j->file, YK_OK));
+    yk_json_fini(&j->line);
     yk_free(j);
     t->journal = NULL;
     return st;
@@ -258,14 +257,11 @@ yk_status yk__journal_eval(yk__trainer *t, double train_loss)
     if (!j->file || (j->evaluated && t->step == t->result->resumed_from))
         return YK_OK;
     head(t, "eval", t->step, examples);
-    number(j->file, "train_loss", train_loss);
+    yk_json_real(&j->line, "train_loss", train_loss);
     if (t->tested) {
-        number(j->file, "test_loss", s->loss);
-        number(j->file, "test_accuracy", s->accuracy);
-        number(j->file, "test_auc", s->auc);
-        number(j->file, "majority_accuracy", s->majority_accuracy);
+        YK_JSON_REALS(&j->line, {"test_loss", s->loss}, {"test_accuracy", s->accuracy}, {"test_auc", s->auc},
+                      {"majority_accuracy", s->majority_accuracy});
     }
-    yk_file_print(j->file, "}\n");
-    yk_status st = yk__board_eval(t, train_loss);
-    return st ? st : yk_file_flush(j->file);
+    const yk_status st = yk__board_eval(t, train_loss), written = write_line(j);
+    return st ? st : written;
 }

@@ -2,27 +2,11 @@
 #include "train/observe.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "watch/prom.h"
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static json_t *real(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
-static json_t *text(const char *s)
-{
-    json_t *j = s ? json_string(s) : NULL;
-    return j ? j : json_null();
-}
-
-static void put(json_t *o, const char *name, json_t *value)
-{
-    json_object_set_new(o, name, value);
-}
 
 static double left_by(const _Atomic double *x)
 {
@@ -42,14 +26,6 @@ static yk__history *copy_of(yk__observer *o)
 }
 
 /* ---- status.json ---- */
-
-static json_t *phases_of(const double *phase, double seconds)
-{
-    json_t *o = json_object();
-    for (int k = 0; k < YK_PHASES; k++)
-        put(o, yk_phase_name((yk_phase)k), real(seconds > 0.0 ? phase[k] / seconds : 0.0));
-    return o;
-}
 
 /* One row of the page: a worker of this process, or a process of the job. */
 typedef struct {
@@ -108,122 +84,113 @@ static bool trains(const row *r)
     return !r->role || r->role[0] == 'w';
 }
 
-static json_t *processes_of(const row *r, int n, json_t **mean_out)
+/* And the mean of their phases. */
+static void put_processes(yk_json *j, const row *r, int n)
 {
-    json_t *list = json_array();
+    yk_json_array(j, "processes");
     double sum[YK_PHASES] = {0}, seconds = 0.0;
     for (int i = 0; i < n; i++) {
         const yk_phases_look *l = &r[i].look;
         const double trained = l->seconds - l->phase[YK_PHASE_EVAL] - l->phase[YK_PHASE_CHECKPOINT];
-        json_t *w = json_object();
-        put(w, "name", text(r[i].name));
-        put(w, "role", text(r[i].role));
-        put(w, "joined", json_boolean(r[i].joined));
-        put(w, "lost", json_boolean(r[i].lost));
-        put(w, "cpu", real(r[i].cpu));
-        put(w, "rss", real(r[i].rss));
-        put(w, "bytes_sent", real(r[i].sent));
-        put(w, "bytes_received", real(r[i].received));
-        put(w, "steps", trains(&r[i]) ? json_integer((json_int_t)l->steps) : json_null());
-        put(w, "examples", trains(&r[i]) ? json_integer((json_int_t)l->examples) : json_null());
-        put(w, "examples_per_second",
-            real(trains(&r[i]) && trained > 0.0 ? (double)l->examples / trained : (double)NAN));
-        put(w, "last", real(l->meetings ? (double)l->last / (double)l->meetings : (double)NAN));
-        put(w, "phases", trains(&r[i]) ? phases_of(l->phase, l->seconds) : json_null());
-        json_array_append_new(list, w);
+        yk_json_object(j, NULL);
+        YK_JSON_TEXTS(j, {"name", r[i].name}, {"role", r[i].role});
+        yk_json_bool(j, "joined", r[i].joined);
+        yk_json_bool(j, "lost", r[i].lost);
+        YK_JSON_REALS(j, {"cpu", r[i].cpu}, {"rss", r[i].rss}, {"bytes_sent", r[i].sent},
+                      {"bytes_received", r[i].received});
+        yk_json_known(j, "steps", trains(&r[i]), l->steps);
+        yk_json_known(j, "examples", trains(&r[i]), l->examples);
+        yk_json_real(j, "examples_per_second",
+                     trains(&r[i]) && trained > 0.0 ? (double)l->examples / trained : (double)NAN);
+        yk_json_real(j, "last", l->meetings ? (double)l->last / (double)l->meetings : (double)NAN);
+        if (trains(&r[i]))
+            yk_phases_json(j, l->phase, l->seconds);
+        else
+            yk_json_null(j, "phases");
+        yk_json_end(j);
         for (int k = 0; trains(&r[i]) && k < YK_PHASES; k++)
             sum[k] += l->phase[k];
         seconds += trains(&r[i]) ? l->seconds : 0.0;
     }
-    *mean_out = phases_of(sum, seconds);
-    return list;
+    yk_json_end(j);
+    yk_phases_json(j, sum, seconds);
 }
 
-static json_t *history_of(const yk__history *h)
+static void put_history(yk_json *j, const yk__history *h)
 {
     static const char *const names[YK__COLUMNS] = {
         "seconds", "step",   "loss",    "examples_per_second", "cpu",         "cpu_host",
         "rss",     "net_in", "net_out", "disk_read",           "disk_written"};
-    json_t *o = json_object();
+    yk_json_object(j, "history");
     for (int c = 0; c < YK__COLUMNS; c++) {
-        json_t *column = json_array();
+        yk_json_array(j, names[c]);
         for (int i = 0; i < h->npoints; i++)
-            json_array_append_new(column, real(h->point[i][c]));
-        put(o, names[c], column);
+            yk_json_real(j, NULL, h->point[i][c]);
+        yk_json_end(j);
     }
-    return o;
+    yk_json_end(j);
 }
 
-static json_t *tests_of(const yk__history *h)
+static void put_tests(yk_json *j, const yk__history *h)
 {
-    json_t *o = json_object(), *seconds = json_array(), *step = json_array(), *loss = json_array(),
-           *accuracy = json_array();
-    for (int i = 0; i < h->ntests; i++) {
-        json_array_append_new(seconds, real(h->test[i].seconds));
-        json_array_append_new(step, real(h->test[i].step));
-        json_array_append_new(loss, real(h->test[i].loss));
-        json_array_append_new(accuracy, real(h->test[i].accuracy));
+    static const char *const names[] = {"seconds", "step", "test_loss", "test_accuracy"};
+    yk_json_object(j, "evals");
+    for (int c = 0; c < 4; c++) {
+        yk_json_array(j, names[c]);
+        for (int i = 0; i < h->ntests; i++) {
+            const yk__test_point *p = &h->test[i];
+            yk_json_real(j, NULL, (const double[]){p->seconds, p->step, p->loss, p->accuracy}[c]);
+        }
+        yk_json_end(j);
     }
-    put(o, "seconds", seconds);
-    put(o, "step", step);
-    put(o, "test_loss", loss);
-    put(o, "test_accuracy", accuracy);
-    return o;
+    yk_json_end(j);
 }
 
-static void put_verdict(json_t *o, const yk__history *h)
+static void put_verdict(yk_json *j, const yk__history *h)
 {
     const yk_verdict *v = &h->verdict;
-    put(o, "verdict", h->judged ? text(v->text) : json_null());
-    put(o, "advice", h->judged ? text(v->advice) : json_null());
-    put(o, "bottleneck", h->judged ? text(yk_verdict_name(v->kind)) : json_null());
-    put(o, "share", h->judged ? real(v->share) : json_null());
-    json_t *estimates = json_array();
-    for (int i = 0; h->judged && i < v->nestimates; i++)
-        json_array_append_new(estimates, json_pack("{s:s, s:f}", "change", v->estimate[i].change, "speedup",
-                                                   v->estimate[i].speedup));
-    put(o, "estimates", estimates);
+    YK_JSON_TEXTS(j, {"verdict", h->judged ? v->text : NULL}, {"advice", h->judged ? v->advice : NULL},
+                  {"bottleneck", h->judged ? yk_verdict_name(v->kind) : NULL});
+    yk_json_real(j, "share", h->judged ? v->share : (double)NAN);
+    yk_json_array(j, "estimates");
+    for (int i = 0; h->judged && i < v->nestimates; i++) {
+        yk_json_object(j, NULL);
+        yk_json_text(j, "change", v->estimate[i].change);
+        yk_json_real(j, "speedup", v->estimate[i].speedup);
+        yk_json_end(j);
+    }
+    yk_json_end(j);
 }
 
 static char *status(yk__observer *o, const yk__history *h, const row *rows, int n)
 {
     const yk__trainer *t = o->t;
     const yk_config *c = t->config;
-    json_t *j = json_object(), *mean;
-    if (!j)
-        return NULL;
-    put(j, "model", text(c->model));
-    put(j, "data", text(c->data));
-    put(j, "mode", text(t->plan->synchronous ? "synchronous" : "asynchronous"));
-    put(j, "workers", json_integer(t->plan->workers));
-    put(j, "batch", json_integer((json_int_t)t->plan->batch));
-    put(j, "optimizer", text(yk_store_rule(t->store)->name));
-    put(j, "host", text(h->usage.host[0] ? h->usage.host : "this machine"));
-    put(j, "cores", json_integer(yk_cores()));
-    put(j, "run", text(t->result->run_dir));
-    put(j, "seconds", real(t->earlier_seconds + yk_now() - t->began));
-    put(j, "seconds_left", real(left_by(&o->seconds_left)));
-    put(j, "step", json_integer((json_int_t)atomic_load_explicit(&o->step, memory_order_relaxed)));
-    put(j, "steps_asked",
-        t->plan->steps != UINT64_MAX ? json_integer((json_int_t)t->plan->steps) : json_null());
-    put(j, "examples", json_integer((json_int_t)atomic_load_explicit(&o->examples, memory_order_relaxed)));
-    put(j, "epoch", real(left_by(&o->epoch)));
-    put(j, "epochs_asked",
-        t->plan->epochs != UINT64_MAX ? json_integer((json_int_t)t->plan->epochs) : json_null());
-    put(j, "loss", real(left_by(&o->loss)));
-    put(j, "test_loss", real(left_by(&o->test_loss)));
-    put(j, "test_accuracy", real(left_by(&o->accuracy)));
-    put(j, "examples_per_second", real(left_by(&o->rate)));
-    put(j, "steps_per_second", real(left_by(&o->step_rate)));
-    put(j, "learning_rate", real(left_by(&o->lr)));
+    yk_json all = {.digits = 6}, *j = &all;
+    yk_json_object(j, NULL);
+    YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data},
+                  {"mode", t->plan->synchronous ? "synchronous" : "asynchronous"});
+    YK_JSON_WHOLES(j, {"workers", t->plan->workers}, {"batch", t->plan->batch});
+    yk_json_text(j, "optimizer", yk_store_rule(t->store)->name);
+    yk_json_text(j, "host", h->usage.host[0] ? h->usage.host : "this machine");
+    yk_json_whole(j, "cores", yk_cores());
+    yk_json_text(j, "run", t->result->run_dir);
+    yk_json_real(j, "seconds", t->earlier_seconds + yk_now() - t->began);
+    yk_json_real(j, "seconds_left", left_by(&o->seconds_left));
+    yk_json_whole(j, "step", (int64_t)atomic_load_explicit(&o->step, memory_order_relaxed));
+    yk_json_known(j, "steps_asked", t->plan->steps != UINT64_MAX, t->plan->steps);
+    yk_json_whole(j, "examples", (int64_t)atomic_load_explicit(&o->examples, memory_order_relaxed));
+    yk_json_real(j, "epoch", left_by(&o->epoch));
+    yk_json_known(j, "epochs_asked", t->plan->epochs != UINT64_MAX, t->plan->epochs);
+    YK_JSON_REALS(j, {"loss", left_by(&o->loss)}, {"test_loss", left_by(&o->test_loss)},
+                  {"test_accuracy", left_by(&o->accuracy)}, {"examples_per_second", left_by(&o->rate)},
+                  {"steps_per_second", left_by(&o->step_rate)}, {"learning_rate", left_by(&o->lr)});
     put_verdict(j, h);
-    put(j, "processes", processes_of(rows, n, &mean));
-    put(j, "phases", mean);
-    put(j, "history", history_of(h));
-    put(j, "evals", tests_of(h));
-    char *out = json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(6));
-    json_decref(j);
-    return out;
+    put_processes(j, rows, n);
+    put_history(j, h);
+    put_tests(j, h);
+    yk_json_end(j);
+    return yk_json_take(j);
 }
 
 /* ---- metrics ---- */

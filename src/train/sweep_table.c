@@ -1,5 +1,6 @@
 #include "train/sweep_table.h"
 
+#include "base/json.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -366,77 +367,115 @@ static yk_status save_runs(const yk_sweep_plan *p, const yk_sweep_result *r, con
 
 /* ---- JSON */
 
-static json_t *real(double x)
+/* What was read from a file, as it was; null where it is nested deeper than any summary. */
+static void copy(yk_json *j, const char *name, const json_t *from)
 {
-    return isfinite(x) ? json_real(x) : json_null();
+    const char *key;
+    json_t *value;
+    size_t i;
+    switch (j->depth < YK_JSON_DEPTH ? json_typeof(from) : JSON_NULL) {
+    case JSON_OBJECT:
+        yk_json_object(j, name);
+        json_object_foreach((json_t *)from, key, value) copy(j, key, value);
+        yk_json_end(j);
+        return;
+    case JSON_ARRAY:
+        yk_json_array(j, name);
+        json_array_foreach((json_t *)from, i, value) copy(j, NULL, value);
+        yk_json_end(j);
+        return;
+    case JSON_STRING:
+        yk_json_text(j, name, json_string_value(from));
+        return;
+    case JSON_INTEGER:
+        yk_json_whole(j, name, json_integer_value(from));
+        return;
+    case JSON_REAL:
+        yk_json_real(j, name, json_real_value(from));
+        return;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        yk_json_bool(j, name, json_is_true(from));
+        return;
+    default:
+        yk_json_null(j, name);
+    }
 }
 
-/* null where it is not UTF-8: names of files may hold anything. */
-static json_t *text(const char *s)
+static void put_options(yk_json *j, const yk_sweep_plan *p, const yk_sweep_run *run)
 {
-    json_t *j = s ? json_string(s) : NULL;
-    return j ? j : json_null();
-}
-
-static json_t *options_of(const yk_sweep_plan *p, const yk_sweep_run *run)
-{
-    json_t *o = json_object();
+    yk_json_object(j, "options");
     for (size_t k = 0; k < p->nshown; k++)
-        json_object_set_new(o, p->shown[k], text(run->shown[k]));
-    return o;
+        yk_json_text(j, p->shown[k], run->shown[k]);
+    yk_json_end(j);
 }
 
-static json_t *point_json(const yk_sweep_plan *p, const yk_sweep_result *r, size_t i)
+static void put_point(yk_json *j, const yk_sweep_plan *p, const yk_sweep_result *r, size_t i)
 {
     figure all = figure_of(p, r, i, 0);
-    json_t *o = json_pack("{s:o, s:I, s:I}", "options", options_of(p, &p->run[i]), "done",
-                          (json_int_t)all.done, "failed", (json_int_t)all.failed);
+    yk_json_object(j, NULL);
+    put_options(j, p, &p->run[i]);
+    YK_JSON_WHOLES(j, {"done", all.done}, {"failed", all.failed});
     for (size_t m = 0; m < MEASURES; m++) {
         figure x = figure_of(p, r, i, m);
-        json_object_set_new(o, measures[m].name,
-                            json_pack("{s:o, s:o}", "mean", real(x.mean), "spread", real(x.spread)));
+        yk_json_object(j, measures[m].name);
+        YK_JSON_REALS(j, {"mean", x.mean}, {"spread", x.spread});
+        yk_json_end(j);
     }
-    return o;
+    yk_json_end(j);
 }
 
-static json_t *run_json(const yk_sweep_plan *p, const yk_sweep_result *r, size_t i)
+static void put_run(yk_json *j, const yk_sweep_plan *p, const yk_sweep_result *r, size_t i)
 {
     const yk_sweep_run *run = &p->run[i];
-    return json_pack("{s:s, s:o, s:I, s:s, s:o, s:O}", "folder", run->folder, "options", options_of(p, run),
-                     "seed", (json_int_t)run->config.seed, "state", states[r[i].state], "error",
-                     text(r[i].problem), "summary", r[i].summary ? r[i].summary : json_null());
+    yk_json_object(j, NULL);
+    yk_json_text(j, "folder", run->folder);
+    put_options(j, p, run);
+    yk_json_whole(j, "seed", run->config.seed);
+    YK_JSON_TEXTS(j, {"state", states[r[i].state]}, {"error", r[i].problem});
+    if (r[i].summary)
+        copy(j, "summary", r[i].summary);
+    else
+        yk_json_null(j, "summary");
+    yk_json_end(j);
 }
 
-json_t *yk_sweep_table_json(const yk_sweep_plan *p, const yk_sweep_result *r)
+char *yk_sweep_table_json(const yk_sweep_plan *p, const yk_sweep_result *r, bool indent)
 {
-    json_t *points = json_array(), *runs = json_array();
-    json_int_t done = 0, failed = 0;
-    for (size_t i = 0; i < p->npoints; i++)
-        json_array_append_new(points, point_json(p, r, i));
+    yk_json all = {.indent = indent}, *j = &all;
+    int64_t done = 0, failed = 0;
     for (size_t i = 0; i < p->nruns; i++) {
-        json_array_append_new(runs, run_json(p, r, i));
         done += r[i].state == YK_SWEEP_DONE;
         failed += r[i].state == YK_SWEEP_FAILED;
     }
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o}", "name", text(p->file.name), "file",
-                     text(p->file.path), "repeats", (json_int_t)p->file.repeats, "runs_in_all",
-                     (json_int_t)p->nruns, "done", done, "failed", failed, "points", points, "runs", runs);
+    yk_json_object(j, NULL);
+    YK_JSON_TEXTS(j, {"name", p->file.name}, {"file", p->file.path});
+    YK_JSON_WHOLES(j, {"repeats", p->file.repeats}, {"runs_in_all", p->nruns}, {"done", done},
+                   {"failed", failed});
+    yk_json_array(j, "points");
+    for (size_t i = 0; i < p->npoints; i++)
+        put_point(j, p, r, i);
+    yk_json_end(j);
+    yk_json_array(j, "runs");
+    for (size_t i = 0; i < p->nruns; i++)
+        put_run(j, p, r, i);
+    yk_json_end(j);
+    yk_json_end(j);
+    char *text = yk_json_take(j);
+    if (!text)
+        yk_fail_memory(p->nruns * 2048, "the results of the sweep");
+    return text;
 }
 
 static yk_status save_json(const yk_sweep_plan *p, const yk_sweep_result *r, const char *folder,
                            const char *name)
 {
-    json_t *whole = yk_sweep_table_json(p, r);
-    char *text = whole ? json_dumps(whole, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(whole);
-    if (!text)
-        return yk_fail_memory(p->nruns * 2048, "the results of the sweep");
     yk_file *f;
-    yk_status st = yk_file_create_in(folder, name, &f);
+    char *text = yk_sweep_table_json(p, r, true);
+    yk_status st = text ? yk_file_create_in(folder, name, &f) : YK_ESYSTEM;
     if (!st) {
         yk_file_write(f, text, strlen(text));
-        st = yk_file_print(f, "\n");
-        st = yk_file_close(f, st);
+        st = yk_file_close(f, yk_file_print(f, "\n"));
     }
     free(text);
     return st;

@@ -41,8 +41,8 @@ double yk_sweep_result_number(const yk_sweep_result *r, const char *name);
 
 void yk_sweep_table_print(const yk_sweep_plan *p, const yk_sweep_result *r, FILE *f);
 
-/* The whole as JSON; a new reference, NULL: out of memory. */
-json_t *yk_sweep_table_json(const yk_sweep_plan *p, const yk_sweep_result *r);
+/* The whole as JSON, on one line or indented; the caller frees. NULL: out of memory. */
+char *yk_sweep_table_json(const yk_sweep_plan *p, const yk_sweep_result *r, bool indent);
 
 yk_status yk_sweep_table_save(const yk_sweep_plan *p, const yk_sweep_result *r, const char *folder);
 

@@ -20,6 +20,14 @@ const char *yk_phase_name(yk_phase phase)
     return phase >= 0 && phase < YK_PHASES ? names[phase] : "none";
 }
 
+void yk_phases_json(yk_json *j, const double *phase, double of)
+{
+    yk_json_object(j, "phases");
+    for (int k = 0; k < YK_PHASES; k++)
+        yk_json_real(j, yk_phase_name((yk_phase)k), of > 0.0 ? phase[k] / of : 0.0);
+    yk_json_end(j);
+}
+
 /* ---- the sequence lock: there is one writer, so a load and a store make an addition */
 
 static void write_begin(yk_phases *p)

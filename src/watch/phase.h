@@ -27,6 +27,7 @@
 #ifndef YK_WATCH_PHASE_H
 #define YK_WATCH_PHASE_H
 
+#include "base/json.h"
 #include "base/mem.h"
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -91,6 +92,7 @@ typedef struct {
 } yk_phases_look;
 
 const char *yk_phase_name(yk_phase phase);
+void yk_phases_json(yk_json *j, const double *phase, double of); /* "phases": each as a share of `of` */
 
 void yk_phases_begin(yk_phases *p,
                      int workers); /* workers: how many share a step, and so pay for its timing */

@@ -3,6 +3,7 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "watch/proc.h"
 #include <math.h>
 #include <pthread.h>
@@ -28,6 +29,7 @@ struct yk_resources {
     yk_proc_look first, last;
     double began;
     yk_file *file;
+    yk_json line;
     watch watched[YK_ALERTS];
     pthread_t thread;
     bool started;
@@ -123,83 +125,86 @@ static yk_sample sample_of(const yk_resources *r, const yk_proc_look *now, const
 
 /* ---- the file */
 
-static void number(yk_file *f, const char *name, double value)
+/* What is not known is left out. */
+static void number(yk_json *j, const char *name, double value)
 {
     if (isfinite(value))
-        yk_file_print(f, ",\"%s\":%.6g", name, value);
+        yk_json_real(j, name, value);
 }
 
-static void whole(yk_file *f, const char *name, double value)
+static void whole(yk_json *j, const char *name, double value)
 {
     if (isfinite(value))
-        yk_file_print(f, ",\"%s\":%.0f", name, value);
+        yk_json_whole(j, name, (int64_t)value);
 }
 
-static void text(yk_file *f, const char *name, const char *value)
+static yk_json *begin_line(yk_resources *r, const char *kind)
 {
-    yk_file_print(f, ",\"%s\":\"", name);
-    for (; *value; value++) /* a host's name may be anything */
-        if (*value == '"' || *value == '\\' || (unsigned char)*value < 0x20 || (unsigned char)*value > 0x7e)
-            yk_file_print(f, "?");
-        else
-            yk_file_write(f, value, 1);
-    yk_file_print(f, "\"");
+    yk_json *j = &r->line;
+    j->digits = 6;
+    yk_json_object(j, NULL);
+    yk_json_text(j, "kind", kind);
+    return j;
+}
+
+static void end_line(yk_resources *r)
+{
+    yk_json_end(&r->line);
+    yk_json_write(&r->line, r->file);
+    yk_file_flush(r->file); /* the first error stays and is told at the end */
 }
 
 static void write_host(yk_resources *r)
 {
-    yk_file *f = r->file;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    if (!f)
+    if (!r->file)
         return;
-    yk_file_print(f, "{\"kind\":\"host\",\"rank\":%d", r->config.rank);
-    text(f, "role", r->config.role ? r->config.role : "worker");
-    text(f, "host", r->usage.host);
-    yk_file_print(f, ",\"pid\":%d", (int)getpid());
-    number(f, "cores", r->usage.cores);
-    whole(f, "memory_bytes", r->usage.memory_limit);
-    yk_file_print(f, ",\"nic\":{");
+    yk_json *j = begin_line(r, "host");
+    yk_json_whole(j, "rank", r->config.rank);
+    yk_json_text(j, "role", r->config.role ? r->config.role : "worker");
+    yk_json_text(j, "host", r->usage.host);
+    yk_json_whole(j, "pid", getpid());
+    number(j, "cores", r->usage.cores);
+    whole(j, "memory_bytes", r->usage.memory_limit);
+    yk_json_object(j, "nic");
     for (int i = 0; i < r->first.nnics; i++)
-        yk_file_print(f, r->first.nic[i].rate > 0.0 ? "%s\"%s\":%.0f" : "%s\"%s\":null", i ? "," : "",
-                      r->first.nic[i].name, r->first.nic[i].rate);
-    yk_file_print(f, "}");
-    number(f, "interval", r->config.every);
-    yk_file_print(f, ",\"began\":%.3f}\n", (double)now.tv_sec + (double)now.tv_nsec * 1e-9);
-    yk_file_flush(f); /* the first error stays and is told at the end */
+        yk_json_fixed(j, r->first.nic[i].name,
+                      r->first.nic[i].rate > 0.0 ? r->first.nic[i].rate : (double)NAN, 0);
+    yk_json_end(j);
+    number(j, "interval", r->config.every);
+    yk_json_fixed(j, "began", (double)now.tv_sec + (double)now.tv_nsec * 1e-9, 3);
+    end_line(r);
 }
 
 static void write_sample(yk_resources *r, const yk_sample *s)
 {
-    yk_file *f = r->file;
-    if (!f)
+    if (!r->file)
         return;
-    yk_file_print(f, "{\"kind\":\"sample\",\"seconds\":%.3f", s->seconds);
-    number(f, "cpu_user", s->cpu_user);
-    number(f, "cpu_system", s->cpu_system);
-    number(f, "cpu_host", s->cpu_host);
-    whole(f, "rss", s->rss);
-    whole(f, "rss_peak", s->rss_peak);
-    whole(f, "host_memory", s->host_memory);
-    number(f, "net_in", s->net_in);
-    number(f, "net_out", s->net_out);
-    number(f, "lo_in", s->lo_in);
-    number(f, "lo_out", s->lo_out);
-    if (r->config.bytes)
-        yk_file_print(f, ",\"sent\":%llu,\"received\":%llu", (unsigned long long)s->bytes.sent,
-                      (unsigned long long)s->bytes.received);
-    number(f, "disk_read", s->disk_read);
-    number(f, "disk_written", s->disk_written);
-    number(f, "switches", s->switches);
-    number(f, "switches_forced", s->switches_forced);
-    if (r->config.phases) {
-        yk_file_print(f, ",\"steps\":%llu,\"phases\":{", (unsigned long long)s->steps);
-        for (int i = 0; i < YK_PHASES; i++)
-            yk_file_print(f, "%s\"%s\":%.6g", i ? "," : "", yk_phase_name((yk_phase)i), s->phase[i]);
-        yk_file_print(f, "}");
+    yk_json *j = begin_line(r, "sample");
+    yk_json_fixed(j, "seconds", s->seconds, 3);
+    number(j, "cpu_user", s->cpu_user);
+    number(j, "cpu_system", s->cpu_system);
+    number(j, "cpu_host", s->cpu_host);
+    whole(j, "rss", s->rss);
+    whole(j, "rss_peak", s->rss_peak);
+    whole(j, "host_memory", s->host_memory);
+    number(j, "net_in", s->net_in);
+    number(j, "net_out", s->net_out);
+    number(j, "lo_in", s->lo_in);
+    number(j, "lo_out", s->lo_out);
+    if (r->config.bytes) {
+        YK_JSON_WHOLES(j, {"sent", s->bytes.sent}, {"received", s->bytes.received});
     }
-    yk_file_print(f, "}\n");
-    yk_file_flush(f);
+    number(j, "disk_read", s->disk_read);
+    number(j, "disk_written", s->disk_written);
+    number(j, "switches", s->switches);
+    number(j, "switches_forced", s->switches_forced);
+    if (r->config.phases) {
+        yk_json_whole(j, "steps", (int64_t)s->steps);
+        yk_phases_json(j, s->phase, 1.0);
+    }
+    end_line(r);
 }
 
 /* ---- alerts */
@@ -212,11 +217,14 @@ static void end_alert(yk_resources *r, yk_alert_kind what)
         const yk_alert a = {what, w->begin, w->end - w->begin, w->sum / w->weight};
         if (r->usage.nalerts < YK_MAX_ALERTS)
             r->usage.alert[r->usage.nalerts++] = a;
-        if (r->file)
-            yk_file_print(
-                r->file,
-                "{\"kind\":\"alert\",\"what\":\"%s\",\"begin\":%.3f,\"seconds\":%.3f,\"level\":%.3f}\n",
-                yk_alert_name(what), a.begin, a.seconds, a.level);
+        if (r->file) {
+            yk_json *j = begin_line(r, "alert");
+            yk_json_text(j, "what", yk_alert_name(what));
+            yk_json_fixed(j, "begin", a.begin, 3);
+            yk_json_fixed(j, "seconds", a.seconds, 3);
+            yk_json_fixed(j, "level", a.level, 3);
+            end_line(r);
+        }
     }
     *w = (watch){0};
 }
@@ -392,6 +400,7 @@ static void what_there_is(yk_resources *r, const char *proc, const char *sys)
 
 static void destroy(yk_resources *r)
 {
+    yk_json_fini(&r->line);
     yk_proc_close(r->proc);
     pthread_mutex_destroy(&r->lock);
     pthread_cond_destroy(&r->wake);

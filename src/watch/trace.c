@@ -1,9 +1,9 @@
 #include "watch/trace.h"
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,80 +179,44 @@ void yk_trace_clock(yk_trace *t, int64_t offset, uint64_t zero)
 
 /* ---- as JSON */
 
-typedef struct {
-    char *p;
-    size_t n, cap;
-    bool failed;
-} text;
-
-static void put(text *x, const char *bytes, size_t n)
+static void named(yk_json *j, const char *what, int rank, size_t tid, const char *name)
 {
-    char *grown = x->failed ? NULL : yk_grow(x->p, &x->cap, x->n + n + 1, 1, "the timeline");
-    if (!grown) {
-        x->failed = true;
-        return;
+    yk_json_object(j, NULL);
+    YK_JSON_TEXTS(j, {"name", what}, {"ph", "M"});
+    YK_JSON_WHOLES(j, {"pid", rank}, {"tid", tid});
+    yk_json_object(j, "args");
+    yk_json_text(j, "name", name);
+    yk_json_end(j);
+    yk_json_end(j);
+}
+
+static void one(yk_json *j, const yk_trace *t, size_t tid, const event *e)
+{
+    const bool counter = e->peer == COUNTER;
+    yk_json_object(j, NULL);
+    yk_json_text(j, "name", e->name);
+    if (!counter)
+        yk_json_text(j, "cat", e->peer == NO_PEER ? "step" : "message");
+    yk_json_text(j, "ph", counter ? "C" : "X");
+    yk_json_fixed(j, "ts", ((double)(int64_t)(e->begin - t->zero) + (double)t->offset) * 1e-3, 3);
+    if (!counter)
+        yk_json_fixed(j, "dur", (double)e->took * 1e-3, 3);
+    yk_json_whole(j, "pid", t->rank);
+    if (!counter)
+        yk_json_whole(j, "tid", (int64_t)tid);
+    if (e->peer != NO_PEER) {
+        yk_json_object(j, "args");
+        if (counter) {
+            yk_json_real(j, e->name, e->value);
+        } else {
+            YK_JSON_WHOLES(j, {"peer", e->peer}, {"bytes", e->bytes});
+        }
+        yk_json_end(j);
     }
-    x->p = grown;
-    memcpy(x->p + x->n, bytes, n);
-    x->n += n;
-    x->p[x->n] = '\0';
+    yk_json_end(j);
 }
 
-static void print(text *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void print(text *x, const char *format, ...)
-{
-    char line[512];
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    if (n > 0)
-        put(x, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
-}
-
-static void string(text *x, const char *s)
-{
-    put(x, "\"", 1);
-    for (; *s; s++) {
-        const unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\')
-            print(x, "\\%c", c);
-        else if (c < 0x20)
-            print(x, "\\u%04x", c);
-        else
-            put(x, s, 1);
-    }
-    put(x, "\"", 1);
-}
-
-static void named(text *x, const char *what, int rank, size_t tid, const char *name)
-{
-    print(x, "%s{\"name\":\"%s\",\"ph\":\"M\",\"pid\":%d,\"tid\":%zu,\"args\":{\"name\":", x->n ? ",\n" : "",
-          what, rank, tid);
-    string(x, name);
-    print(x, "}}");
-}
-
-static void one(text *x, const yk_trace *t, size_t tid, const event *e)
-{
-    const double ts = ((double)(int64_t)(e->begin - t->zero) + (double)t->offset) * 1e-3;
-    print(x, ",\n{\"name\":");
-    string(x, e->name);
-    if (e->peer == COUNTER) {
-        print(x, ",\"ph\":\"C\",\"ts\":%.3f,\"pid\":%d,\"args\":{", ts, t->rank);
-        string(x, e->name);
-        print(x, ":%.9g}}", e->value);
-        return;
-    }
-    print(x, ",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%zu",
-          e->peer == NO_PEER ? "step" : "message", ts, (double)e->took * 1e-3, t->rank, tid);
-    if (e->peer != NO_PEER)
-        print(x, ",\"args\":{\"peer\":%d,\"bytes\":%llu}", e->peer, (unsigned long long)e->bytes);
-    print(x, "}");
-}
-
-static void all_of(text *x, const yk_trace *t, size_t tid, const yk_trace_track *w)
+static void all_of(yk_json *x, const yk_trace *t, size_t tid, const yk_trace_track *w)
 {
     named(x, "thread_name", t->rank, tid, w->name);
     const uint64_t first = w->seen < w->half ? w->seen : w->half;
@@ -278,21 +242,21 @@ static void all_of(text *x, const yk_trace *t, size_t tid, const yk_trace_track 
 
 yk_status yk_trace_text(const yk_trace *t, char **out)
 {
-    text x = {0};
+    yk_json j = {.between = ",\n"};
     char name[64];
-    *out = NULL;
     snprintf(name, sizeof name, "rank %d (%s)", t->rank, t->role);
-    named(&x, "process_name", t->rank, 0, name);
-    print(&x, ",\n{\"name\":\"yoke\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"dropped\":%llu}}", t->rank,
-          (unsigned long long)yk_trace_dropped(t));
+    named(&j, "process_name", t->rank, 0, name);
+    yk_json_object(&j, NULL);
+    YK_JSON_TEXTS(&j, {"name", "yoke"}, {"ph", "M"});
+    yk_json_whole(&j, "pid", t->rank);
+    yk_json_object(&j, "args");
+    yk_json_whole(&j, "dropped", (int64_t)yk_trace_dropped(t));
+    yk_json_end(&j);
+    yk_json_end(&j);
     for (size_t i = 0; i < t->n; i++)
-        all_of(&x, t, i + 1, t->track[i]);
-    if (x.failed) {
-        free(x.p);
-        return YK_ESYSTEM;
-    }
-    *out = x.p;
-    return YK_OK;
+        all_of(&j, t, i + 1, t->track[i]);
+    *out = yk_json_take(&j);
+    return *out ? YK_OK : YK_ESYSTEM;
 }
 
 yk_status yk_trace_save(const char *dir, const char *name, char *const *piece, size_t n)

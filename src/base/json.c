@@ -1,0 +1,242 @@
+#include "base/json.h"
+
+#include "base/mem.h"
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- text */
+
+size_t yk_utf8_length(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    if (s[0] < 0x80)
+        return 1;
+    size_t n = s[0] >= 0xc2 && s[0] < 0xe0   ? 2
+               : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+               : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                             : 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+        (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+bool yk_is_utf8(const char *s)
+{
+    for (size_t n; *s; s += n)
+        if (!(n = yk_utf8_length(s)))
+            return false;
+    return true;
+}
+
+static void put(yk_json *j, const char *bytes, size_t n)
+{
+    char *grown = j->failed ? NULL : yk_grow(j->text, &j->cap, j->n + n + 1, 1, "JSON");
+    if (!grown) {
+        j->failed = true;
+        return;
+    }
+    j->text = grown;
+    memcpy(j->text + j->n, bytes, n);
+    j->n += n;
+    j->text[j->n] = '\0';
+}
+
+static void add(yk_json *j, const char *s)
+{
+    put(j, s, strlen(s));
+}
+
+static void quoted(yk_json *j, const char *s)
+{
+    add(j, "\"");
+    const char *from = s; /* of what is copied as it is */
+    for (size_t n; *s; s += n ? n : 1) {
+        static const char plain[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
+        const unsigned char c = (unsigned char)*s;
+        const char *at = strchr(plain, c);
+        char code[8];
+        n = yk_utf8_length(s);
+        if (n && c >= 0x20 && c != 0x7f && !at && !(j->html && (c == '<' || c == '&')))
+            continue;
+        put(j, from, (size_t)(s - from));
+        from = s + 1;
+        snprintf(code, sizeof code, at ? "\\%c" : "\\u%04x", at ? letter[at - plain] : n ? c : 0xfffd);
+        add(j, code);
+    }
+    put(j, from, (size_t)(s - from));
+    add(j, "\"");
+}
+
+/* ---- values */
+
+static void line(yk_json *j)
+{
+    static const char blanks[] =
+        "                                "; /* as many as values may be within each other */
+    if (j->indent) {
+        add(j, "\n");
+        put(j, blanks, j->depth);
+    }
+}
+
+/* What stands before a value: a comma, its name. */
+static void begin(yk_json *j, const char *name)
+{
+    const uint32_t bit = 1u << j->depth;
+    if (j->depth == 0) {
+        if (j->filled & bit && j->between)
+            add(j, j->between);
+    } else {
+        if (j->filled & bit)
+            add(j, ",");
+        line(j);
+    }
+    j->filled |= bit;
+    if (name) {
+        quoted(j, name);
+        add(j, j->indent ? ": " : ":");
+    }
+}
+
+static void open(yk_json *j, const char *name, bool array)
+{
+    begin(j, name);
+    add(j, array ? "[" : "{");
+    assert(j->depth < YK_JSON_DEPTH);
+    j->depth++;
+    j->filled &= ~(1u << j->depth);
+    j->array = array ? j->array | 1u << j->depth : j->array & ~(1u << j->depth);
+}
+
+void yk_json_object(yk_json *j, const char *name)
+{
+    open(j, name, false);
+}
+
+void yk_json_array(yk_json *j, const char *name)
+{
+    open(j, name, true);
+}
+
+void yk_json_end(yk_json *j)
+{
+    const uint32_t bit = 1u << j->depth--;
+    if (j->filled & bit)
+        line(j);
+    add(j, j->array & bit ? "]" : "}");
+}
+
+void yk_json_null(yk_json *j, const char *name)
+{
+    begin(j, name);
+    add(j, "null");
+}
+
+void yk_json_text(yk_json *j, const char *name, const char *value)
+{
+    if (!value) {
+        yk_json_null(j, name);
+        return;
+    }
+    begin(j, name);
+    quoted(j, value);
+}
+
+void yk_json_real(yk_json *j, const char *name, double value)
+{
+    if (!isfinite(value)) {
+        yk_json_null(j, name);
+        return;
+    }
+    char number[40];
+    snprintf(number, sizeof number, "%.*g", j->digits ? j->digits : 9, value);
+    begin(j, name);
+    add(j, number);
+    if (!strpbrk(number, ".e"))
+        add(j, ".0");
+}
+
+void yk_json_fixed(yk_json *j, const char *name, double value, int decimals)
+{
+    if (!isfinite(value)) {
+        yk_json_null(j, name);
+        return;
+    }
+    char number[400]; /* 1e308 and its decimals */
+    begin(j, name);
+    put(j, number, (size_t)snprintf(number, sizeof number, "%.*f", decimals, value));
+}
+
+void yk_json_whole(yk_json *j, const char *name, int64_t value)
+{
+    char number[24];
+    begin(j, name);
+    put(j, number, (size_t)snprintf(number, sizeof number, "%" PRId64, value));
+}
+
+void yk_json_bool(yk_json *j, const char *name, bool value)
+{
+    begin(j, name);
+    add(j, value ? "true" : "false");
+}
+
+void yk_json_known(yk_json *j, const char *name, bool known, int64_t value)
+{
+    if (known)
+        yk_json_whole(j, name, value);
+    else
+        yk_json_null(j, name);
+}
+
+void yk__json_texts(yk_json *j, const yk__json_text *v)
+{
+    for (; v->name; v++)
+        yk_json_text(j, v->name, v->value);
+}
+
+void yk__json_reals(yk_json *j, const yk__json_real *v)
+{
+    for (; v->name; v++)
+        yk_json_real(j, v->name, v->value);
+}
+
+void yk__json_wholes(yk_json *j, const yk__json_whole *v)
+{
+    for (; v->name; v++)
+        yk_json_whole(j, v->name, v->value);
+}
+
+/* ---- all of it */
+
+char *yk_json_take(yk_json *j)
+{
+    char *text = j->failed ? NULL : j->text;
+    if (j->failed)
+        free(j->text);
+    *j = (yk_json){0};
+    return text;
+}
+
+yk_status yk_json_write(yk_json *j, yk_file *f)
+{
+    add(j, "\n");
+    const yk_status st = j->failed ? YK_ESYSTEM : yk_file_write(f, j->text, j->n);
+    j->n = 0;
+    j->depth = 0;
+    j->filled = 0;
+    return st;
+}
+
+void yk_json_fini(yk_json *j)
+{
+    free(j->text);
+    *j = (yk_json){0};
+}

@@ -1,0 +1,84 @@
+/* Writing JSON: results, logs of JSON lines, the live page, timelines. (Reading it is jansson's work.)
+ *
+ *     yk_json j = {.digits = 9};
+ *     yk_json_object(&j, NULL);                      // the whole document has no name
+ *     yk_json_text(&j, "model", "lenet5");
+ *     yk_json_array(&j, "counts");
+ *     yk_json_whole(&j, NULL, 7);                    // nor has an element of an array
+ *     yk_json_end(&j);
+ *     yk_json_real(&j, "loss", NAN);
+ *     yk_json_end(&j);
+ *     char *text = yk_json_take(&j);                 // {"model":"lenet5","counts":[7],"loss":null}; the caller frees
+ *
+ * Numbers that are not finite and texts that are NULL become null, bytes that are not UTF-8 become U+FFFD. Real numbers
+ * always have a point or an exponent. Only running out of memory can fail: later calls then do nothing, and take and write
+ * say so. A writer is plain data of one thread.
+ */
+#ifndef YK_BASE_JSON_H
+#define YK_BASE_JSON_H
+
+#include "base/file.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { YK_JSON_DEPTH = 31 }; /* so many objects and arrays may be within each other */
+
+typedef struct {
+    /* options: */
+    int digits;          /* significant, of real numbers; 0: 9 */
+    bool indent;         /* one value per line */
+    bool html;           /* harmless within <script> */
+    const char *between; /* separates values that are within nothing else; NULL: nothing */
+    /* inside: */
+    char *text; /* ends with a zero byte that n does not count */
+    size_t n, cap;
+    unsigned depth;
+    uint32_t array, filled; /* a bit for each depth: it is an array, it has something in it */
+    bool failed;
+} yk_json;
+
+void yk_json_object(yk_json *j, const char *name);
+void yk_json_array(yk_json *j, const char *name);
+void yk_json_end(yk_json *j); /* of the innermost object or array */
+
+void yk_json_text(yk_json *j, const char *name, const char *value);
+void yk_json_real(yk_json *j, const char *name, double value);
+void yk_json_fixed(yk_json *j, const char *name, double value, int decimals);
+void yk_json_whole(yk_json *j, const char *name, int64_t value);
+void yk_json_bool(yk_json *j, const char *name, bool value);
+void yk_json_null(yk_json *j, const char *name);
+void yk_json_known(yk_json *j, const char *name, bool known, int64_t value); /* whole, or null */
+
+/* Several at once: YK_JSON_REALS(&j, {"mean", mean}, {"peak", peak}); */
+#define YK_JSON_TEXTS(j, ...)  yk__json_texts(j, (const yk__json_text[]){__VA_ARGS__, {NULL, NULL}})
+#define YK_JSON_REALS(j, ...)  yk__json_reals(j, (const yk__json_real[]){__VA_ARGS__, {NULL, 0}})
+#define YK_JSON_WHOLES(j, ...) yk__json_wholes(j, (const yk__json_whole[]){__VA_ARGS__, {NULL, 0}})
+
+typedef struct {
+    const char *name, *value;
+} yk__json_text;
+typedef struct {
+    const char *name;
+    double value;
+} yk__json_real;
+typedef struct {
+    const char *name;
+    int64_t value;
+} yk__json_whole;
+
+void yk__json_texts(yk_json *j, const yk__json_text *v);
+void yk__json_reals(yk_json *j, const yk__json_real *v);
+void yk__json_wholes(yk_json *j, const yk__json_whole *v);
+
+char *yk_json_take(yk_json *j); /* NULL: out of memory */
+
+/* Writes it as one line, and begins the next one in the same memory. */
+yk_status yk_json_write(yk_json *j, yk_file *f);
+
+void yk_json_fini(yk_json *j);
+
+/* The length of the UTF-8 sequence at s, 0 where there is none that is right (RFC 3629); of a whole text, whether all are. */
+size_t yk_utf8_length(const char *s);
+bool yk_is_utf8(const char *s);
+
+#endif
