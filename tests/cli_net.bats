@@ -51,10 +51,13 @@ net() { # OPTION...: a small network on generated digits
 }
 
 @test "profile: a table on stderr, results alone on stdout" {
-    net --profile --json --out none --quiet --threads 2
-    expect 0 "where the time of worker 0 went (2 threads)" "GFLOP/s a thread, measured before training"
-    [ "$(wc -l <out)" -eq 1 ]
-    holds "0.1 < $(field passes)['forward'] < 0.7"
+    for try in 1 2 3; do # a thread that lost its core in one of the few passes that are timed says nothing
+        net --profile --json --out none --quiet --threads 2
+        expect 0 "where the time of worker 0 went (2 threads)" "GFLOP/s a thread, measured before training"
+        [ "$(wc -l <out)" -eq 1 ]
+        holds "0.1 < $(field passes)['forward'] < 0.7" && break
+        [ $try -lt 3 ]
+    done
     for row in 'conv 4 5x5 +forward +4 x 24 x 24' 'conv 4 5x5 +backward +4 x 24 x 24' 'dense 10 +backward +10' \
         'input +forward +1 x 28 x 28' 'the rest'; do
         grep -Eq "^$row " err || { echo "no row $row"; cat err; return 1; }
