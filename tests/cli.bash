@@ -71,7 +71,7 @@ finished() { # RUN [TIMES]
     for again in $(seq "${2:-1}"); do
         status=0
         timeout -k 2 60 "$YOKE" train --out "$1" --resume >out 2>err || status=$?
-        expect 0 "nothing was left to do: it had "
+        expect 0 "nothing left to do: the run already has "
         diff -r -x resources.jsonl before "$1" || { echo "changed by resuming it for time $again"; return 1; }
     done
 }

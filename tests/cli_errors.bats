@@ -345,14 +345,14 @@ END
     edit_metadata $at model.safetensors '"format_version":"1"' '"format_version":"7"'
     for command in eval predict; do
         try $command --checkpoint run --data "$data"
-        expect 3 "$at/model.safetensors: it has format version 7, written by yoke" "reads versions up to 1" "or a newer one"
+        expect 3 "$at/model.safetensors: format version 7, written by yoke" "reads versions up to 1" "or a newer one"
     done
     edit_metadata $at model.safetensors '"format_version":"7"' '"farmot_version":"7"'
     try eval --checkpoint run --data "$data"
     expect 0
     edit_metadata $at state.safetensors '"format_version":"1"' '"format_version":"7"'
     try train --out run --resume --steps 30
-    expect 3 "$at/state.safetensors: it has format version 7"
+    expect 3 "$at/state.safetensors: format version 7"
     edit_metadata $at state.safetensors '"format_version":"7"' '"farmot_version":"7"'
     try train --out run --resume --steps 30
     expect 0 "going on from $at"

@@ -24,7 +24,7 @@ teardown() { cli_teardown; }
     digits --epochs 2 --trace --out run
     expect 0
     try train --out run --resume --json
-    expect 0 "nothing was left to do: it had 16 steps already" "step 16, epoch 2.00: train loss"
+    expect 0 "nothing left to do: the run already has 16 steps" "step 16, epoch 2.00: train loss"
     [ "$(field state) $(field steps) $(field epochs) $(field examples)" = '"done" 16 2 1000' ]
     grep -qF "\"train_loss\": $(field train_loss)," run/summary.json
     grep -qF "\"test_loss\": $(field test_loss)," run/summary.json

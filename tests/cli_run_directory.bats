@@ -161,7 +161,7 @@ in_use() { # PID: the last command was refused because of it
     echo mine >run/checkpoints/step-30/notes.txt
     ln -s "$PWD/victim" run/checkpoints/step-60
     resume
-    expect 0 "run/checkpoints/step-20 is in the way of a checkpoint: renamed to step-20.old-1"
+    expect 0 "run/checkpoints/step-20 is in the way of a new checkpoint: renamed to step-20.old-1"
     [ "$(cat run/checkpoints/step-20.old-1 run/checkpoints/step-30.old-1/notes.txt | xargs)" = "mine mine" ]
     linked run/checkpoints/step-60.old-1
     safe

@@ -126,7 +126,7 @@ END
     try sweep my.ini --dry-run --set model=logreg --set data=libsvm:a.libsvm --set epochs=3
     expect 0
     grep -qx "   1  3 epochs         batch=10 seed=1" out
-    grep -q "not known beforehand" out
+    grep -q "not known in advance" out
     try sweep my.ini --dry-run --set data=idx:no-such-folder --set epochs=3
     expect 0 "no-such-folder"
 }

@@ -55,7 +55,7 @@ without_libraries() { # COMMAND...
     try $one
     expect 0
     try $one --launch 2
-    expect 4 "YK_MPI_PLUGIN=$PWD/nowhere.so is not there"
+    expect 4 "YK_MPI_PLUGIN=$PWD/nowhere.so does not exist"
     echo text >nowhere.so
     try $one --launch 2
     expect 4 "nowhere.so cannot be loaded" "install"

@@ -114,7 +114,7 @@ end_job() {
     mkdir run
     echo '1.0;tcp://127.0.0.1:4' >run/join
     in_time 10 train --join run --network any
-    expect 2 "on its own machine only"
+    expect 2 "from its own machine only"
     in_time 10 $one --hosts a --network local
     expect 2 "--network local"
     in_time 10 $one --network here

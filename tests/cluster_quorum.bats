@@ -140,7 +140,7 @@ END
     try sweep my.ini --dry-run --set epochs=3
     expect 0
     grep -qx "   2  3 epochs         quorum=2" out
-    grep -q "not known beforehand" out
+    grep -q "not known in advance" out
     try sweep my.ini --set quorum=2 --no-report --quiet --out s
     expect 0
     equal steps "$(evaluated s/*-*)" "25 50"

@@ -55,7 +55,7 @@ END
     printf '#!/bin/sh\nexec sleep 100\n' >mpirun
     chmod +x mpirun
     YK_MPIRUN=$PWD/mpirun YK_START_LIMIT=0.2 in_time 15 $small --launch 3 --out none
-    expect 1 "the job did not start: nothing was heard from it"
+    expect 1 "the job did not start: no heartbeat for"
 }
 
 @test "one SIGTERM ends a job that hangs during start-up, with status 0: nothing was trained" {

@@ -332,7 +332,7 @@ static void a_newer_format_is_refused(void **state)
     yk_result_fini(&r);
     for (int i = 0; i < 2; i++) {
         edit_metadata(checkpoint, files[i], "\"format_version\":\"1\"", "\"format_version\":\"2\"");
-        assert_error(train("steps=30 out=run resume=true", 0, &r), YK_EDATA, "it has format version 2");
+        assert_error(train("steps=30 out=run resume=true", 0, &r), YK_EDATA, "format version 2");
         assert_says(files[i]);
         yk_result_fini(&r);
         edit_metadata(checkpoint, files[i], "\"format_version\":\"2\"", "\"format_version\":\"p\"");

@@ -95,8 +95,8 @@ static void contradictions(void **state)
     assert_error(plan_of(DENSE "servers=3", 3, &p), YK_EUSAGE, "leaves no worker; start at least 4");
     assert_error(plan_of(DENSE "servers=0 mode=async", 3, &p), YK_EUSAGE, "needs --servers 1 or more");
     assert_error(plan_of(DENSE "servers=0 quorum=2", 3, &p), YK_EUSAGE, "--quorum needs --servers 1");
-    assert_error(plan_of(DENSE "quorum=3", 3, &p), YK_EUSAGE, "--quorum 3 of 2 workers");
-    assert_error(plan_of(DENSE "quorum=2 mode=async", 3, &p), YK_EUSAGE, "is for --mode sync");
+    assert_error(plan_of(DENSE "quorum=3", 3, &p), YK_EUSAGE, "--quorum 3, but there are only 2 workers");
+    assert_error(plan_of(DENSE "quorum=2 mode=async", 3, &p), YK_EUSAGE, "--quorum needs --mode sync");
     assert_error(plan_of(DENSE "local-steps=5 staleness=4", 3, &p), YK_EUSAGE, "must be 5 or more");
     assert_error(plan_of(DENSE "workers=2", 3, &p), YK_EUSAGE, "--workers 2, but 3 of the 3");
     assert_int_equal(plan_of(DENSE "workers=3", 3, &p), YK_OK);

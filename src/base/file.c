@@ -332,12 +332,12 @@ yk_status yk_file_open_plain(const char *path, uint64_t most, int *fd_out)
         return yk_fail_path(path, "cannot open", errno);
     yk_status st = YK_OK;
     if (fd < 0 || fstat(fd, &s) || !S_ISREG(s.st_mode))
-        st =
-            yk_fail(YK_EDATA,
-                    "%s: not a regular file (a link, a FIFO, a device or a folder); replace it by one", path);
+        st = yk_fail(YK_EDATA,
+                     "%s: not a regular file (a link, a FIFO, a device or a folder); replace it with one",
+                     path);
     else if ((uint64_t)s.st_size > most)
-        st = yk_fail(YK_EDATA, "%s: %lld bytes are more than such a file has (at most %llu)", path,
-                     (long long)s.st_size, (unsigned long long)most);
+        st = yk_fail(YK_EDATA, "%s: too large: %lld bytes (at most %llu)", path, (long long)s.st_size,
+                     (unsigned long long)most);
     if (st && fd >= 0)
         close(fd);
     else if (!st)

@@ -3,7 +3,7 @@
  *     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, 30.0);
  *     while (!atomic_load(&there))
  *         if (!yk_wait_turn(&w))
- *             return yk_fail(YK_ELOST, "nobody came within 30 s");
+ *             return yk_fail(YK_ELOST, "no message within 30 s");
  *
  * Being woken takes the system fifty microseconds and more, which is a step of a small model, so it pays to spin. But a
  * process that only yields costs those who share its cores a third of their time, so it naps after a while (SPEED.md,

@@ -27,8 +27,7 @@ static const struct argp_option options[] = {
     {"quick", QUICK, NULL, 0, "the small size: lines of [quick] replace others", 0},
     {"set", SET, "NAME=VALUES", 0,
      "as a last line of the file, as in --set data=idx:mnist; may be repeated. Options that a file cannot "
-     "set "
-     "(hosts, hostfile, agent, mpi-options, network, http) are given so",
+     "set (hosts, hostfile, agent, mpi-options, network, http) must be given this way",
      0},
     {"dry-run", DRY_RUN, NULL, 0, "print the runs and their steps, and train nothing", 0},
     {"keep-going", KEEP_GOING, NULL, 0,
@@ -275,7 +274,7 @@ static yk_status describe(const yk_sweep *s)
     if (known)
         printf(": about %.4g steps and %.4g examples together\n", total, examples);
     else
-        printf("; how many steps some have is not known beforehand\n");
+        printf("; the number of steps of some runs is not known in advance\n");
     return fflush(stdout) ? yk_fail(YK_ESYSTEM, "stdout: %s", strerror(errno)) : YK_OK;
 }
 

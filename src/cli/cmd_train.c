@@ -78,7 +78,7 @@ static void warn_ignored(const char *path, const char *names, bool join)
     if (yk_comm_expected_rank() > 0 || (getenv("YK_ENDED") && !join)) /* the launcher has said it */
         return;
     yk_warn(
-        "%s: ignored: %s; these options count only on the command line; give them there again to use them",
+        "%s: ignored: %s; these options are accepted only on the command line; repeat them there to use them",
         path, names);
 }
 

@@ -216,9 +216,8 @@ static outcome judge_untold(int wait_status, const yk_overheard *heard, const wa
         return stopped_early();
     if (v->hangs) {
         snprintf(text, sizeof text,
-                 "the job did not start: nothing was heard from it for %.0f s; jobs that start slowly need a "
-                 "larger "
-                 "--deadline (the limit is 8 times it)",
+                 "the job did not start: no heartbeat for %.0f s; for a job that starts slowly, raise "
+                 "--deadline (the limit is 8 times that)",
                  v->limit);
         yk_report_error(text);
         return (outcome){true, 1, "it did not start"};

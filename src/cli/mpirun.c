@@ -100,8 +100,8 @@ yk_status yk_mpirun_find(yk_mpirun *out)
         if (search_path(names[i], out) && yk_mpi_is_there(out->mpi))
             return YK_OK;
     return yk_fail(YK_ESYSTEM,
-                   "a job of several processes needs mpirun, but there is none in PATH of an MPI that this "
-                   "program has a plug-in for; install %s, or name its mpirun in YK_MPIRUN",
+                   "a job of several processes needs mpirun, but PATH has none for which this program "
+                   "has an MPI plug-in; install %s, or set YK_MPIRUN to the path of its mpirun",
                    wanted);
 }
 

@@ -57,7 +57,8 @@ void yk_network_confine(const yk_config *c, bool joinable)
     if (!is_local(c))
         return;
     if (!place_library(path, sizeof path)) {
-        yk_warn("mpirun cannot be kept from listening on all networks of this machine: %s", strerror(errno));
+        yk_warn("cannot restrict mpirun to the loopback address; it listens on all interfaces: %s",
+                strerror(errno));
         return;
     }
     snprintf(preload, sizeof preload, "%s%s%s", path, before ? ":" : "", before ? before : "");
@@ -134,14 +135,14 @@ yk_status yk_network_read_join(const char *path, bool any, char *out, size_t siz
     if (!local && !any)
         return yk_fail(
             YK_EUSAGE,
-            "%s: the job's name server can be on another machine (%s); if you trust the run directory, "
+            "%s: the job's name server may be on another machine (%s); if you trust the run directory, "
             "join with --network any",
             path, out);
     if (local && any)
         return yk_fail(
             YK_EUSAGE,
-            "%s: the job can be joined on its own machine only: leave out --network any there, or start "
-            "the job with it",
+            "%s: the job can be joined from its own machine only: join it there without --network any, or "
+            "start the job with --network any",
             path);
     return YK_OK;
 }
@@ -159,7 +160,7 @@ static const char *leading_dash(const char *text)
 
 static yk_status refuse(const char *from, const char *name)
 {
-    return yk_fail(YK_EUSAGE, "%s: '%.*s': the name of a host cannot begin with '-'", from,
+    return yk_fail(YK_EUSAGE, "%s: '%.*s': a host name cannot begin with '-'", from,
                    (int)strcspn(name, ", \t\r\n"), name);
 }
 

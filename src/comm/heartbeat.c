@@ -113,9 +113,9 @@ yk_status yk_comm_ready(yk_comm *c)
         return YK_OK;
     yk_startup_attach(c->startup, NULL);
     c->beat_at = HUGE_VAL; /* no ordinary one any more */
-    yk_status st = yk_comm_wait(c, c->beat_op, c->size, c->limit, "a heartbeat to be taken");
+    yk_status st = yk_comm_wait(c, c->beat_op, c->size, c->limit, "a heartbeat to be received");
     if (!st && !(st = send(c, &c->word[LAST])) && !(st = wait_for_last(c, wanted)))
-        st = yk_comm_wait(c, c->beat_op, c->size, c->limit, "the last heartbeat to be taken");
+        st = yk_comm_wait(c, c->beat_op, c->size, c->limit, "the last heartbeat to be received");
     c->limit = 0.0;
     c->startup = NULL;
     return st;

@@ -4,7 +4,7 @@
 yk_status yk_comm_open(yk_comm *c, const char *name, char **port_out)
 {
     if (!c->ops->open)
-        return yk_fail(YK_ESYSTEM, "nobody can join a job of this transport");
+        return yk_fail(YK_ESYSTEM, "this transport does not let workers join a running job");
     const int code = c->ops->open(c->self, name, port_out);
     return code ? yk__transport_error(c, code, "cannot open a port for others to join", YK_ANY) : YK_OK;
 }
@@ -28,7 +28,7 @@ yk_status yk_comm_connect(yk_comm *c, const char *name, int *peer_out)
 {
     void *handle = NULL;
     if (!c->ops->connect)
-        return yk_fail(YK_ESYSTEM, "a job of this transport cannot be joined");
+        return yk_fail(YK_ESYSTEM, "this transport does not let workers join a running job");
     yk_startup_enter(c->startup, YK_STARTUP_BLOCKED, "connecting to the job");
     const int code = c->ops->connect(c->self, name, &handle);
     yk_startup_enter(c->startup, YK_STARTUP_WAITING, "");

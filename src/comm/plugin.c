@@ -57,7 +57,7 @@ static yk_status not_there(const char *needs, const char *file, const char *mpi)
     char folder[PATH_MAX];
     own_folder(folder, sizeof folder);
     if (asked)
-        return yk_fail(YK_ESYSTEM, "%s, but YK_MPI_PLUGIN=%s is not there", needs, asked);
+        return yk_fail(YK_ESYSTEM, "%s, but the file YK_MPI_PLUGIN=%s does not exist", needs, asked);
     return yk_fail(
         YK_ESYSTEM,
         "%s, but %s is neither beside the program (in %s) nor in ../lib/yoke; build yoke where the "

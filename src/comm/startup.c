@@ -32,7 +32,7 @@ static yk_status must_end(const yk_startup *s, double now)
         return yk_fail(
             YK_ELOST,
             "%s did not return within %.0f s: another process of the job has died, hangs, or cannot "
-            "be reached; jobs that start slowly need a larger --deadline (the limit is 8 times it)",
+            "be reached; for a job that starts slowly, raise --deadline (the limit is 8 times that)",
             s->what, s->config.limit);
     return YK_OK;
 }

@@ -57,7 +57,7 @@ yk_status yk__control_take(yk_server *s, size_t bytes)
         return yk_fail(YK_ELOST, "server 0 sent a message of %zu bytes that makes no sense", bytes);
     yk_status st = yk_comm_recv(s->config.comm, 0, YK__TAG_UP, YK_FOR_CONTROL, message, bytes, &op);
     if (!st)
-        st = yk_comm_wait(s->config.comm, &op, 1, 10.0, "a word of server 0");
+        st = yk_comm_wait(s->config.comm, &op, 1, 10.0, "a message from server 0");
     if (st)
         return st;
     if (bytes != sizeof message->up + message->up.npush * sizeof *message->peer)

@@ -7,7 +7,7 @@
 static const char *parse(yk__layer *l, int n, char **word)
 {
     if (n < 1 || n > 2 || !yk__word_number(word[0], 1, YK__MOST_WINDOW, &l->kernel_h))
-        return "a pool needs the size of its window and may have a stride, as in: maxpool 3 /2";
+        return "a pooling layer needs a window size and may have a stride, as in: maxpool 3 /2";
     l->kernel_w = l->stride = l->kernel_h;
     if (n == 2 && !yk__word_stride(word[1], YK__MOST_WINDOW, &l->stride))
         return "the stride of a pool is /N, as in: maxpool 3 /2";

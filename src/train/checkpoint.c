@@ -145,17 +145,16 @@ static yk_status check_format(const char *path, const yk_safetensors *s)
     char *end;
     const long version = strtol(text, &end, 10);
     if (end == text || *end || version < 0)
-        return yk_fail(
-            YK_EDATA,
-            "%s: the metadata says \"format\": \"%.20s\", which is not a format version; the file was "
-            "not written by yoke",
-            path, text);
+        return yk_fail(YK_EDATA,
+                       "%s: the metadata says \"format_version\": \"%.20s\", which is not a format version; "
+                       "the file was "
+                       "not written by yoke",
+                       path, text);
     if (version > FORMAT)
-        return yk_fail(
-            YK_EDATA,
-            "%s: it has format version %ld, written by yoke %.20s; this is yoke %s, which reads versions "
-            "up to %d: use the yoke that wrote it, or a newer one",
-            path, version, by ? by : "(unknown)", YK_VERSION, FORMAT);
+        return yk_fail(YK_EDATA,
+                       "%s: format version %ld, written by yoke %.20s; this is yoke %s, which reads versions "
+                       "up to %d: use the yoke that wrote it, or a newer one",
+                       path, version, by ? by : "(unknown)", YK_VERSION, FORMAT);
     return YK_OK;
 }
 

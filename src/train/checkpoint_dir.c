@@ -48,7 +48,8 @@ static void move_aside(int top, const char *run_dir, const char *name)
         if (yk_fs_stat(top, other, &there, AT_SYMLINK_NOFOLLOW) == 0)
             continue;
         if (yk_fs_rename(top, name, top, other) == 0)
-            yk_warn("%s/%s/%s is in the way of a checkpoint: renamed to %s", run_dir, top_name, name, other);
+            yk_warn("%s/%s/%s is in the way of a new checkpoint: renamed to %s", run_dir, top_name, name,
+                    other);
         return;
     }
 }
@@ -205,7 +206,7 @@ static yk_status rename_saved(int top, const char *run_dir, uint64_t step, const
         remove_checkpoint(top, run_dir, name); /* the same step, saved before: by a run that was resumed */
         move_aside(top, run_dir, name);
         if (yk_fs_rename(top, saving_name, top, name))
-            return yk_fail_path(path, "cannot rename the checkpoint to it", errno);
+            return yk_fail_path(path, "cannot rename the new checkpoint to this path", errno);
     }
     if (yk_fs_sync(top) && errno != EINVAL && errno != ENOTSUP && errno != EBADF)
         return yk_fail_in(run_dir, top_name, "cannot sync the folder", errno);

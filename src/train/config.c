@@ -83,15 +83,14 @@ const yk_option yk_options[] = {
     {"mpi-options", "ARGS", YK_OPT_TEXT, AT(mpi_options), 0, 0, "Clusters", "more arguments for mpirun",
      HOW_TO_START},
     {"network", "WHERE", YK_OPT_TEXT, AT(network), 0, 0, "Clusters",
-     "local: a job of this machine is reached from this machine only (default without --hosts); any: a "
-     "worker "
-     "may --join it from another one",
+     "local: only this machine can reach the job (default without --hosts); any: a worker may --join it "
+     "from another machine",
      HOW_TO_START},
     {"servers", "K", YK_OPT_INT, AT(servers), 0, 1024, "Clusters",
      "processes 0 to K-1 own the parameters and train nothing; 0: every process has all of them (replicas). "
      "Default: 0 for synchronous training of dense models or with --local-steps, else 1"},
     {"quorum", "M", YK_OPT_INT, AT(quorum), 0, 4096, "Clusters",
-     "sync: a step is made of the first M gradients; later ones are counted and dropped"},
+     "sync: a step uses the first M gradients; later ones are counted and dropped"},
     {"local-steps", "H", YK_OPT_INT, AT(local_steps), 0, BIG, "Clusters",
      "each worker trains by itself for H steps, and then parameters are averaged; async: 1/N of what it has "
      "changed is added"},
@@ -324,7 +323,7 @@ yk_status yk_config_check(const yk_config *c)
     if (c->trace && c->out && strcmp(c->out, "none") == 0)
         return yk_fail(YK_EUSAGE, "--trace needs a run directory to write to: --out DIR");
     if (c->network && strcmp(c->network, "local") == 0 && (c->hosts || c->hostfile))
-        return yk_fail(YK_EUSAGE, "--network local and --hosts or --hostfile: choose one of them");
+        return yk_fail(YK_EUSAGE, "--network local cannot be used with --hosts or --hostfile");
     if (c->http && (st = yk_http_check(c->http)))
         return st;
     if (c->momentum >= 0.0 && (!c->optimizer || strcmp(c->optimizer, "momentum")))

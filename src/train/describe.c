@@ -30,7 +30,7 @@ void yk__introduce(const yk__trainer *t)
     const yk__cluster *k = &t->cluster;
     if (k->role == YK__REPLICA)
         yk_note("%d processes (%s), each with all parameters; %s", k->ranks, yk_comm_library(k->comm),
-                t->plan->local_steps ? "these are averaged every so many --local-steps"
+                t->plan->local_steps ? "parameters are averaged every --local-steps steps"
                 : k->memory.at       ? "gradients are all-reduced through shared memory"
                                      : "gradients are all-reduced");
     else if (k->role == YK__SERVER)
@@ -38,7 +38,7 @@ void yk__introduce(const yk__trainer *t)
                 k->ranks, yk_comm_library(k->comm), k->servers, k->servers > 1 ? "s" : "",
                 k->servers > 1 ? "s" : "", k->servers > 1 ? " and following" : "",
                 t->model->sparse ? "; only the keys of a batch travel" : "",
-                t->plan->local_steps ? "; changes are sent every so many --local-steps" : "");
+                t->plan->local_steps ? "; deltas are sent every --local-steps steps" : "");
     if (t->result->best_known)
         yk_note("the best that any model can reach on this test set: loss %.4f, AUC %.4f",
                 t->result->best.loss, t->result->best.auc);

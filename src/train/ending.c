@@ -64,7 +64,7 @@ static yk_status end_well(yk__trainer *t)
         return st;
     yk__guard(t);
     if (yk__was_done(t))
-        yk_note("nothing was left to do: it had %llu steps already; ask for more --epochs or --steps",
+        yk_note("nothing left to do: the run already has %llu steps; raise --epochs or --steps to continue",
                 (unsigned long long)t->step);
     if (!r->run_dir)
         return YK_OK;

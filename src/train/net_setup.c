@@ -106,7 +106,7 @@ yk_status yk__decay_by_epochs(yk__trainer *t)
     if (t->plan->quorum)
         return yk_fail(YK_EUSAGE,
                        "--lr-decay-epochs: with --quorum the number of steps in an epoch is not known "
-                       "beforehand; use --lr-decay-every STEPS");
+                       "in advance; use --lr-decay-every STEPS");
     /* in step one step uses a batch of each worker; otherwise steps are counted over all of them */
     const uint64_t together = t->plan->batch * (t->plan->lockstep ? (uint64_t)t->plan->workers : 1);
     const double per_epoch = (double)((t->train.examples + together - 1) / together),

@@ -90,9 +90,9 @@ static yk_status check(const yk_config *c, const yk_plan *p)
         return yk_fail(YK_EUSAGE,
                        "--quorum needs --servers 1 or more: a server closes a step without all workers");
     if (p->quorum && !p->synchronous)
-        return yk_fail(YK_EUSAGE, "--quorum is for --mode sync: asynchronous steps wait for nobody");
+        return yk_fail(YK_EUSAGE, "--quorum needs --mode sync: asynchronous steps do not wait");
     if (p->processes && p->quorum > p->workers)
-        return yk_fail(YK_EUSAGE, "--quorum %d of %d workers", p->quorum, p->workers);
+        return yk_fail(YK_EUSAGE, "--quorum %d, but there are only %d workers", p->quorum, p->workers);
     if (p->local_steps && !p->synchronous && p->staleness < p->local_steps)
         return yk_fail(
             YK_EUSAGE,

@@ -138,7 +138,7 @@ static yk_status option_of(section where, const char *name, const yk_option **ou
     if (!*out)
         return yk_fail(YK_EUSAGE, "there is no option %s; yoke train --help lists them", name);
     if ((*out)->flags & YK_OPT_NOT_IN_SWEEPS)
-        return yk_fail(YK_EUSAGE, "%s cannot be given here: the sweep says it for each of its runs", name);
+        return yk_fail(YK_EUSAGE, "%s cannot be given here: the sweep sets it for each run", name);
     if ((*out)->flags & YK_OPT_COMMAND_LINE_ONLY && where != SET)
         return yk_fail(YK_EUSAGE, "a file cannot set %s; give --set '%s=VALUE' on the command line", name,
                        name);
