@@ -192,12 +192,12 @@ static void test_full_disk(void **state)
     (void)state;
     use_disk(0);
     assert_int_equal(two_files(), YK_OK);
-    yk_fs_memory_room(disk, OLD + NEW - 1);
+    yk_fs_memory_capacity(disk, OLD + NEW - 1);
     assert_int_equal(write_file("a", 'n', NEW), YK_ESYSTEM);
     assert_says("the disk is full");
     assert_int_equal(holds("a", 'o'), OLD);
     assert_int_equal(entries_of_run(), 1);
-    yk_fs_memory_room(disk, OLD + NEW); /* both, for a moment */
+    yk_fs_memory_capacity(disk, OLD + NEW); /* both, for a moment */
     assert_int_equal(write_file("a", 'n', NEW), YK_OK);
     assert_int_equal(write_file("b", 'n', OLD), YK_OK);
     drop_disk();

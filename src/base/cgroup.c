@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Beyond this, version 1 means "no limit" (it says 2^63, rounded to pages). */
+/* Version 1 reports "no limit" as 2^63 rounded to pages, so anything above this is no limit. */
 static const double most_memory = 1e17;
 
-/* How many numbers the file begins with, up to two. */
+/* Reads up to two numbers from the start of the file; returns how many there are. */
 static int read_numbers(const char *folder, const char *file, double *first, double *second)
 {
     char path[PATH_MAX];
@@ -27,7 +27,7 @@ static void lower(double *to, double limit)
         *to = limit;
 }
 
-/* One folder of either version: the names of the files differ. */
+/* Reads one folder of either version; only the file names differ. */
 static void take_limits(const char *folder, yk_limits *out)
 {
     static const char *const memory[][2] = {{"memory.max", "memory.current"},
@@ -90,7 +90,7 @@ void yk_cgroup_limits(const char *proc, const char *sys, yk_limits *out)
         controllers++;
         path[strcspn(path, "\n")] = '\0';
         if (*path != '/' || strstr(path, "/.."))
-            path[0] = '\0'; /* outside of what is to be seen here */
+            path[0] = '\0'; /* not visible in this namespace */
         if (!*controllers)
             walk(sys, "", path, out);
         if (names(controllers, "cpu"))

@@ -2,10 +2,10 @@
  *
  *     const double began = yk_now();
  *     yk_sleep_ns(1000000);                // a millisecond
- *     yk_yield();                          // one turn of a wait: somebody else may run
+ *     yk_yield();                          // one turn of a wait: lets another thread run
  *
- * A thread may have another clock, for tests and simulations (comm/sim.h): yk_clock_set(). Then time passes as that clock
- * says, and only it knows when a sleep is over. The test for it costs a load and a branch.
+ * Tests and simulations (comm/sim.h) can replace the clock of a thread with yk_clock_set(). Then that clock alone
+ * decides how time passes and when a sleep ends. Checking for it costs a load and a branch.
  */
 #ifndef YK_BASE_CLOCK_H
 #define YK_BASE_CLOCK_H
@@ -25,7 +25,7 @@ typedef struct {
 /* NULL: the system's. Set it with yk_clock_set(). */
 extern _Thread_local const yk_clock *yk__thread_clock __attribute__((tls_model("initial-exec")));
 
-/* For this thread, borrowed; NULL: the system's again. */
+/* Sets the clock of this thread (borrowed); NULL: the system clock. */
 static inline void yk_clock_set(const yk_clock *clock)
 {
     yk__thread_clock = clock;

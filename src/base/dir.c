@@ -69,7 +69,7 @@ int yk_dir_open_at(int parent, const char *part)
     struct stat there;
     const int fd = yk_fs_open(parent, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
     int error = errno;
-    /* the system says ENOTDIR of a link, too */
+    /* the system reports ENOTDIR for a link as well */
     if (fd < 0 && error == ENOTDIR && !yk_fs_stat(parent, part, &there, AT_SYMLINK_NOFOLLOW) &&
         S_ISLNK(there.st_mode))
         error = ELOOP;
@@ -77,7 +77,7 @@ int yk_dir_open_at(int parent, const char *part)
     return fd;
 }
 
-/* The directory that holds the last part of `name`; those on the way are made where they are missing. */
+/* Opens the directory that holds the last component of `name`, and creates missing parents. */
 static int open_parent(const char *dir, const char *name, bool make, const char **last_out)
 {
     int at = yk_fs_open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
@@ -144,8 +144,8 @@ yk_status yk_dir_make(const char *path)
         char cut = at[i];
         at[i] = '\0';
         struct stat there;
-        /* Asked first, because a folder on a read-only or foreign part of the way cannot be made but may be
-         * there; and again afterwards, because another process may have made it in between. */
+        /* Check first: a parent that is read-only or owned by someone else cannot be created, but may exist. Check
+         * again afterwards: another process may have created it in between. */
         if (yk_fs_stat(AT_FDCWD, at, &there, 0) || !S_ISDIR(there.st_mode)) {
             int error = yk_fs_make_dir(AT_FDCWD, at, 0777) ? errno : 0;
             if (error && (yk_fs_stat(AT_FDCWD, at, &there, 0) || !S_ISDIR(there.st_mode))) {
@@ -181,7 +181,7 @@ yk_status yk_dir_sync(const char *path)
     if (fd < 0)
         return yk_fail_path(path, "cannot open the folder", errno);
     yk_status st = YK_OK;
-    /* Some network file systems cannot sync a folder and say EINVAL: then there is nothing to do. */
+    /* Some network file systems cannot sync a folder and return EINVAL, which is not an error here. */
     if (yk_fs_sync(fd) && errno != EINVAL && errno != ENOTSUP && errno != EBADF)
         st = yk_fail_path(path, "cannot sync the folder", errno);
     yk_fs_close(fd);
@@ -205,8 +205,8 @@ yk_status yk_remove_in(const char *dir, const char *name)
     return error && error != ENOENT ? yk_fail_in(dir, name, "cannot remove", error) : YK_OK;
 }
 
-/* Whether the entry NAME of directory `prefix` ("", or ending with a slash) is one of those; `tail` is what may follow a
- * pattern: "", "/" or that of a temporary file (base/file.h). */
+/* Whether the entry NAME of directory `prefix` ("", or ending with a slash) matches; `tail` is what may follow a
+ * pattern: "", "/" or the suffix of a temporary file (base/file.h). */
 static bool matches(const char *const *patterns, const char *prefix, const char *name, const char *tail)
 {
     char path[PATH_MAX], pattern[PATH_MAX];

@@ -16,7 +16,7 @@
 
 struct yk_file {
     int fd;
-    int folder; /* that `name` and `temp` are in; AT_FDCWD where the path is the user's */
+    int folder; /* holds `name` and `temp`; AT_FDCWD if the user gave the path */
     char *path; /* for messages */
     const char *name;
     char *temp; /* what is really open, until the rename; NULL where the path itself is */
@@ -39,7 +39,7 @@ static void file_free(yk_file *f)
     free(f);
 }
 
-/* dir NULL: `name` is a path of the user. */
+/* dir NULL: `name` is a path that the user gave. */
 static yk_status file_new(const char *dir, const char *name, yk_file **out)
 {
     *out = NULL;
@@ -68,8 +68,8 @@ static yk_status file_new(const char *dir, const char *name, yk_file **out)
     return YK_OK;
 }
 
-/* The first N that is free: a run that was killed may have left one behind. Not mkstemp(), whose files only their owner
- * may read, and the umask cannot be asked for without changing it. */
+/* Takes the first free N: a killed run may have left a file behind. Not mkstemp(): its files are readable only by their
+ * owner, and the umask cannot be read without changing it. */
 int yk_file_temp(int folder, const char *name, char **temp_out)
 {
     for (int n = 0; n < TEMP_TRIES; n++) {
@@ -91,7 +91,7 @@ int yk_file_temp(int folder, const char *name, char **temp_out)
     return -1;
 }
 
-/* Ends an attempt to open it. */
+/* Finishes opening: frees the file on failure. */
 static yk_status opened(yk_file *f, const char *doing, yk_file **out)
 {
     if (f->fd < 0) {
@@ -103,7 +103,7 @@ static yk_status opened(yk_file *f, const char *doing, yk_file **out)
     return YK_OK;
 }
 
-/* A file of our own is a regular file, or not there yet; else errno says what it is. */
+/* A file that yoke writes must be a regular file or missing; otherwise sets errno. */
 static bool is_regular(const yk_file *f)
 {
     struct stat there;
@@ -319,7 +319,7 @@ yk_status yk_file_close(yk_file *f, yk_status so_far)
     return st;
 }
 
-/* ---- of somebody else */
+/* ---- untrusted files */
 
 yk_status yk_file_open_plain(const char *path, uint64_t most, int *fd_out)
 {

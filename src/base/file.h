@@ -14,8 +14,8 @@
  * Logs that grow (metrics.jsonl, TensorBoard events) are opened with yk_file_append() instead: the same calls,
  * no temporary file. A path that is there but is no regular file (a pipe, /dev/stdout) is written in place too.
  *
- * Files below a directory that yoke owns are opened with yk_file_create_in() and yk_file_append_in(): these follow no link
- * below `dir` (base/dir.h), and what is there already must be a regular file.
+ * Files below a directory that yoke owns are opened with yk_file_create_in() and yk_file_append_in(): these follow no
+ * links below `dir` (base/dir.h), and an existing file must be a regular file.
  *
  * The system's refusals are YK_ESYSTEM and name the path and what to do about it. The first error sticks: later
  * writes do nothing and return it again, so a caller may check at the end only. One thread at a time per file.
@@ -45,13 +45,13 @@ uint64_t yk_file_written(const yk_file *f); /* bytes so far, through this handle
 /* Ends it, well (`so_far` is YK_OK) or badly; returns the first error. f is taken; NULL returns so_far. */
 yk_status yk_file_close(yk_file *f, yk_status so_far);
 
-/* Opens a new file NAME.PID-N.tmp in an open directory (AT_FDCWD: the current one), for those who write by themselves.
- * -1: errno. The caller frees its name. */
+/* Opens a new file NAME.PID-N.tmp in an open directory (AT_FDCWD: the current one), for callers that write the data
+ * themselves. Returns -1 and sets errno on failure. The caller frees the name. */
 int yk_file_temp(int folder, const char *name, char **temp_out);
 
-/* Reading a file of a folder that may be somebody else's. It is opened only if it is a regular file of at most `most` bytes:
- * a link could name any file, a FIFO or a device could block, and a huge file could take hours. Anything else is YK_EDATA.
- * *fd_out is -1 where there is none; the caller closes it. */
+/* Opens a file in an untrusted folder for reading, but only if it is a regular file of at most `most` bytes: a link
+ * could lead to any file, a FIFO or a device could block, and a huge file could take hours. Anything else is YK_EDATA.
+ * *fd_out is -1 if the file is missing; the caller closes it. */
 yk_status yk_file_open_plain(const char *path, uint64_t most, int *fd_out);
 
 #endif

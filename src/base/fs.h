@@ -1,12 +1,12 @@
-/* The file system, as far as checkpoints need it: the system calls that write and read run directories.
+/* The part of the file system API that checkpoints need: the system calls that write and read run directories.
  *
  *     const int fd = yk_fs_open(AT_FDCWD, "a", O_WRONLY | O_CREAT, 0666);     // as openat(): -1 and errno
  *     yk_fs_write(fd, data, n);
  *     yk_fs_close(fd);
  *
- * They are the calls of the same names, with the same meaning. A thread may have another file system, for tests and
- * simulations (base/fs_memory.h): yk_fs_set(). Its descriptors are for these functions only. Code whose files such a test
- * has to see must use no other calls.
+ * They behave like the system calls of the same names. Tests and simulations can replace the file system of a thread
+ * with yk_fs_set() (base/fs_memory.h). Its descriptors are valid only for these functions, so code that such tests
+ * cover must not use other calls.
  */
 #ifndef YK_BASE_FS_H
 #define YK_BASE_FS_H
@@ -28,12 +28,12 @@ typedef struct {
     int (*remove)(void *self, int dir, const char *path, int flags);                       /* unlinkat() */
     void *(*map)(void *self, int fd, size_t size); /* mmap() of all of a file, to read it; NULL: errno */
     void (*unmap)(void *self, void *at, size_t size);
-    /* The names in an open directory but . and .., in any order; NULL after the last. */
+    /* The names in an open directory except . and .., in any order, terminated by NULL. */
     char **(*list)(void *self, int dir);
     void *self;
 } yk_fs;
 
-/* For this thread, borrowed; NULL: the system's again. */
+/* Sets the file system of this thread (borrowed); NULL: the system calls. */
 void yk_fs_set(const yk_fs *fs);
 
 int yk_fs_open(int dir, const char *path, int flags, mode_t mode);

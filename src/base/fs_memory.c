@@ -16,18 +16,18 @@ typedef struct {
     node *node;
 } entry;
 
-/* What a directory holds, after one change. */
+/* The entries of a directory after one change. */
 typedef struct {
     entry *entry;
     size_t n;
 } names;
 
 struct node {
-    node *next; /* all there ever were */
+    node *next; /* list of all nodes ever created */
     bool is_dir;
     unsigned char *data;
-    size_t size, synced; /* bytes; of them on the disk for certain */
-    names *state;        /* of a directory: since the last sync; the last one is what is seen */
+    size_t size, synced; /* bytes; those that are certainly on the disk */
+    names *state; /* of a directory: its states since the last sync; the last one is the current state */
     size_t nstates;
 };
 
@@ -87,7 +87,7 @@ static void names_fini(names *s)
     free(s->entry);
 }
 
-/* The state after one more change: without `gone`, and with `name` for `added`; either may be NULL. */
+/* Adds a state: without `gone`, and with `name` referring to `added`; either may be NULL. */
 static bool change(node *dir, const char *gone, const char *name, node *added)
 {
     const names *before = seen(dir);
@@ -385,12 +385,12 @@ void yk_fs_memory_fail_at(yk_fs_memory *m, uint64_t at, int error)
     m->fail_with = error;
 }
 
-void yk_fs_memory_room(yk_fs_memory *m, uint64_t bytes)
+void yk_fs_memory_capacity(yk_fs_memory *m, uint64_t bytes)
 {
     m->room = bytes;
 }
 
-/* Some of what was added since the last sync is on the disk. */
+/* Keeps a part of the data that was added since the last sync. */
 static void tear(yk_fs_memory *m, node *n)
 {
     const size_t added = n->size - n->synced;

@@ -57,7 +57,7 @@ static void add(yk_json *j, const char *s)
 static void quoted(yk_json *j, const char *s)
 {
     add(j, "\"");
-    const char *from = s; /* of what is copied as it is */
+    const char *from = s; /* start of the text that is copied unchanged */
     for (size_t n; *s; s += n ? n : 1) {
         static const char plain[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
         const unsigned char c = (unsigned char)*s;
@@ -79,15 +79,14 @@ static void quoted(yk_json *j, const char *s)
 
 static void line(yk_json *j)
 {
-    static const char blanks[] =
-        "                                "; /* as many as values may be within each other */
+    static const char blanks[] = "                                "; /* one per nesting level */
     if (j->indent) {
         add(j, "\n");
         put(j, blanks, j->depth);
     }
 }
 
-/* What stands before a value: a comma, its name. */
+/* Writes what comes before a value: a comma, its name. */
 static void begin(yk_json *j, const char *name)
 {
     const uint32_t bit = 1u << j->depth;

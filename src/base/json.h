@@ -1,18 +1,18 @@
-/* Writing JSON: results, logs of JSON lines, the live page, timelines. (Reading it is jansson's work.)
+/* Writing JSON: results, logs of JSON lines, the live page, timelines. (jansson reads JSON.)
  *
  *     yk_json j = {.digits = 9};
  *     yk_json_object(&j, NULL);                      // the whole document has no name
  *     yk_json_text(&j, "model", "lenet5");
  *     yk_json_array(&j, "counts");
- *     yk_json_whole(&j, NULL, 7);                    // nor has an element of an array
+ *     yk_json_whole(&j, NULL, 7);                    // array elements have no name either
  *     yk_json_end(&j);
  *     yk_json_real(&j, "loss", NAN);
  *     yk_json_end(&j);
  *     char *text = yk_json_take(&j);                 // {"model":"lenet5","counts":[7],"loss":null}; the caller frees
  *
- * Numbers that are not finite and texts that are NULL become null, bytes that are not UTF-8 become U+FFFD. Real numbers
- * always have a point or an exponent. Only running out of memory can fail: later calls then do nothing, and take and write
- * say so. A writer is plain data of one thread.
+ * Numbers that are not finite and NULL texts become null; bytes that are not UTF-8 become U+FFFD. Real numbers always
+ * have a decimal point or an exponent. The only possible error is running out of memory: later calls then do nothing,
+ * and yk_json_take() and yk_json_write() report it. A writer is plain data of one thread.
  */
 #ifndef YK_BASE_JSON_H
 #define YK_BASE_JSON_H
@@ -21,19 +21,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { YK_JSON_DEPTH = 31 }; /* so many objects and arrays may be within each other */
+enum { YK_JSON_DEPTH = 31 }; /* maximum nesting of objects and arrays */
 
 typedef struct {
     /* options: */
-    int digits;          /* significant, of real numbers; 0: 9 */
+    int digits;          /* significant digits of real numbers; 0: 9 */
     bool indent;         /* one value per line */
-    bool html;           /* harmless within <script> */
-    const char *between; /* separates values that are within nothing else; NULL: nothing */
+    bool html;           /* safe inside <script> */
+    const char *between; /* separates top-level values; NULL: nothing */
     /* inside: */
-    char *text; /* ends with a zero byte that n does not count */
+    char *text; /* zero-terminated; n does not count the zero byte */
     size_t n, cap;
     unsigned depth;
-    uint32_t array, filled; /* a bit for each depth: it is an array, it has something in it */
+    uint32_t array, filled; /* one bit per depth: is an array; is not empty */
     bool failed;
 } yk_json;
 
@@ -72,12 +72,12 @@ void yk__json_wholes(yk_json *j, const yk__json_whole *v);
 
 char *yk_json_take(yk_json *j); /* NULL: out of memory */
 
-/* Writes it as one line, and begins the next one in the same memory. */
+/* Writes the text as one line and starts the next one in the same memory. */
 yk_status yk_json_write(yk_json *j, yk_file *f);
 
 void yk_json_fini(yk_json *j);
 
-/* The length of the UTF-8 sequence at s, 0 where there is none that is right (RFC 3629); of a whole text, whether all are. */
+/* The length of the UTF-8 sequence at s, 0 if it is invalid (RFC 3629); and whether a whole text is valid. */
 size_t yk_utf8_length(const char *s);
 bool yk_is_utf8(const char *s);
 

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 static const char name[] = "lock";
-static const double ending_seconds = 10.0; /* a process that was killed may have much memory to free */
+static const double ending_seconds = 10.0; /* a killed process may have a lot of memory to free */
 static const double least_seconds = 0.1;   /* between a signal and its effect */
 static const double settle_seconds =
-    0.1; /* without locks: another process writes its text within that time */
+    0.1; /* without locks: time in which a competing process writes its text */
 
 struct yk_lock {
     int fd;
@@ -31,7 +31,7 @@ typedef struct {
 
 typedef enum { GONE, ENDING, ALIVE, UNKNOWN } condition;
 
-/* ---- who is who */
+/* ---- owners */
 
 typedef struct {
     char state;
@@ -40,7 +40,7 @@ typedef struct {
     unsigned long long start;
 } process;
 
-/* From /proc/PID/stat, see proc(5); the name in parentheses may hold anything. */
+/* From /proc/PID/stat, see proc(5); the name in parentheses may contain anything. */
 static bool read_process(long pid, process *out)
 {
     char path[32], text[1024];
@@ -93,11 +93,11 @@ static condition look_at(const owner *o)
     if (!o->pid || strcmp(o->host, self.host))
         return UNKNOWN;
     if (strcmp(o->boot, self.boot))
-        return GONE; /* the host was restarted since */
+        return GONE; /* the host was rebooted since */
     if (!read_process(o->pid, &p))
         return kill((pid_t)o->pid, 0) && errno == ESRCH ? GONE : UNKNOWN;
     if (o->start && p.start != o->start)
-        return GONE; /* the number went to another process */
+        return GONE; /* the pid was reused */
     const bool killed = p.pending >> (SIGKILL - 1) & 1;
     return p.state == 'Z' || p.state == 'X' || p.flags & EXITING || killed ? ENDING : ALIVE;
 }
@@ -109,7 +109,7 @@ static void write_owner(int fd, const owner *o)
     char text[512];
     const int n = snprintf(text, sizeof text, "pid %ld\nhost %s\nsince %s\nboot %s\nstart %llu\n", o->pid,
                            o->host, o->since, o->boot, o->start);
-    /* Only the message needs it where there are locks; where there are none, it is read again. */
+    /* With locks, only the message needs this text. Without locks, it is read back to decide who owns the directory. */
     if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)n, 0) != n)
         return;
 }
@@ -143,7 +143,7 @@ static yk_status fail_owned(const char *dir, const owner *o, bool has_locks)
 
 /* ---- the lock */
 
-/* 0: free, or taken by this call; EAGAIN: somebody else has it; ENOTSUP: there are no locks here; else what failed. */
+/* 0: free, or taken by this call; EAGAIN: held by another owner; ENOTSUP: no locks on this file system; else the error. */
 static int ask(int fd, bool take)
 {
     struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -165,7 +165,7 @@ static int ask(int fd, bool take)
     }
 }
 
-/* Without locks: whoever wrote last has it. */
+/* Without locks: the last writer is the owner. */
 static bool claim(int fd)
 {
     owner self, last;
@@ -176,7 +176,7 @@ static bool claim(int fd)
     return last.pid == self.pid && last.start == self.start && strcmp(last.host, self.host) == 0;
 }
 
-/* Until it is free or time is up. *has_locks_out: whether this file system has locks. */
+/* Waits until the lock is free or time is up. *has_locks_out: whether this file system has locks. */
 static yk_status wait_for(int fd, const char *dir, double seconds, bool take, bool *has_locks_out)
 {
     const double began = yk_now();
@@ -232,10 +232,10 @@ yk_status yk_lock_take(const char *dir, double seconds, yk_lock **out)
 yk_status yk_lock_check(const char *dir)
 {
     bool has_locks;
-    const int fd = yk_open_in(dir, name, O_RDONLY | O_NONBLOCK); /* nor does it wait for a pipe */
+    const int fd = yk_open_in(dir, name, O_RDONLY | O_NONBLOCK); /* O_NONBLOCK: do not block on a FIFO */
     if (fd < 0)
         return errno == ELOOP ? yk_fail_in(dir, name, "cannot open", errno)
-                              : YK_OK; /* taking it will say the rest */
+                              : YK_OK; /* taking the lock reports other errors */
     const yk_status st = wait_for(fd, dir, 0.0, false, &has_locks);
     close(fd);
     return st;
@@ -245,7 +245,7 @@ void yk_lock_release(yk_lock *lock)
 {
     if (!lock)
         return;
-    if (ftruncate(lock->fd, 0)) /* then it names an owner that is gone, which is no harm */
+    if (ftruncate(lock->fd, 0)) /* then it names an owner that has ended, which is harmless */
         errno = 0;
     close(lock->fd);
     free(lock);

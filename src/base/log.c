@@ -36,8 +36,8 @@ static void clear_line(void)
     line_shown = false;
 }
 
-/* A text may quote a file that is somebody else's, and a terminal obeys control characters: these become '?'. In UTF-8 the
- * second half of them is c2 80 to c2 9f. */
+/* A message may quote an untrusted file, and terminals obey control characters, so these become '?'. The C1 control
+ * characters are c2 80 to c2 9f in UTF-8. */
 static void disarm(char *text, size_t n)
 {
     for (unsigned char *s = (unsigned char *)text, *end = s + n; s < end; s++)

@@ -20,7 +20,7 @@ static int bind_really(int fd, const void *address, socklen_t size)
     return (int)syscall(SYS_bind, fd, address, size);
 }
 
-/* Where IPv6 is switched off there is no ::1, and the socket becomes one for IPv4. */
+/* If IPv6 is disabled there is no ::1, so bind to the IPv4 loopback address. */
 static int bind_loopback6(int fd, struct sockaddr_in6 *a)
 {
     a->sin6_addr = in6addr_loopback;

@@ -1,14 +1,14 @@
-/* Keeping a process to this machine: with YK_LOOPBACK in the environment, a socket that would be bound to every address is
- * bound to the loopback address.
+/* Makes a process reachable from this machine only: with YK_LOOPBACK in the environment, a socket that would be bound
+ * to all addresses is bound to the loopback address.
  *
- * Open MPI 4 listens on every address, in mpirun, ompi-server and each rank, and no option of it changes that
- * (oob_tcp_if_include and btl_tcp_if_include choose what is advertised, not what is listened on). So loopback.c defines
- * bind(), in front of the C library's. It is compiled twice:
+ * Open MPI 4 listens on all addresses, in mpirun, ompi-server and each rank, and has no option to change that
+ * (oob_tcp_if_include and btl_tcp_if_include choose what it advertises, not where it listens). So loopback.c overrides
+ * bind() of the C library. It is compiled twice:
  *
  *     into the program                             for its ranks
  *     as a library that is part of the program     the launcher preloads it into mpirun and ompi-server (cli/network.h)
  *
- * Bind in a way that the user asked for with:
+ * To bind to an address that the user chose:
  *
  *     yk_loopback_waive(true);                     // in this thread
  *     ...

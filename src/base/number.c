@@ -25,7 +25,7 @@ const char *yk_decimal(const char *text, double *out)
 {
     const char *digits = text + (*text == '-' || *text == '+');
     if (!strchr(".0123456789", *digits) || !*digits || (digits[0] == '0' && (digits[1] | 32) == 'x'))
-        return NULL; /* what else strtod() takes: blanks, "inf", "nan", "0x10" */
+        return NULL; /* strtod() also accepts blanks, "inf", "nan", "0x10" */
     char *end;
     const double x = strtod(text, &end);
     if (end == text || !isfinite(x))
@@ -65,7 +65,7 @@ yk_status yk_number_whole(const char *text, double least, double most, int64_t *
 yk_status yk_number_u64(const char *text, uint64_t least, uint64_t most, uint64_t *out)
 {
     uint64_t n;
-    int64_t other = 0; /* than digits only: 1e6 */
+    int64_t other = 0; /* for forms other than plain digits, such as 1e6 */
     const char *end = yk_digits(text, UINT64_MAX, &n);
     if (!end || *end) {
         const yk_status st = yk_number_whole(text, (double)least, fmin((double)most, 0x1p53), &other);

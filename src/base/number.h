@@ -6,9 +6,9 @@
  *
  *     const char *rest = yk_digits("5x3", 64, &height);              // "x3"
  *
- * Only decimal numbers count: no blanks in front, no hexadecimal numbers, no "inf" and no "nan".
- * Any thread may call these. The readers of large text files (data/libsvm.c, data/criteo.c, report/line.c) have their own
- * loops, because they read millions of numbers that do not end with a zero byte.
+ * Only decimal numbers are accepted: no leading blanks, no hexadecimal numbers, no "inf" and no "nan". Any thread may
+ * call these. The readers of large text files (data/libsvm.c, data/criteo.c, report/line.c) have their own loops,
+ * because they read millions of numbers that are not zero-terminated.
  */
 #ifndef YK_BASE_NUMBER_H
 #define YK_BASE_NUMBER_H
@@ -16,18 +16,18 @@
 #include "base/status.h"
 #include <stdint.h>
 
-/* The number that the text begins with. Returns what follows it; NULL: there is none, or it is larger than `most` (not
- * finite). *out changes only if there is one. */
+/* Reads the number at the start of the text. Returns what follows it; NULL: there is no number, or it is larger than
+ * `most` (not finite). *out changes only on success. */
 const char *yk_digits(const char *text, uint64_t most, uint64_t *out);
 const char *yk_decimal(const char *text, double *out);
 
-/* The whole text is a number from `least` to `most`, also as 1e6, 100k or 2m. Else YK_EUSAGE: "not a whole number" or "must be
- * between 1 and 64"; the caller adds what the number is for. *out changes only if all is well. */
+/* Reads a text that must be one number from `least` to `most`; 1e6, 100k and 2m are accepted. Otherwise YK_EUSAGE: "not
+ * a whole number" or "must be between 1 and 64"; the caller adds what the number is for. *out changes only on success. */
 yk_status yk_number_real(const char *text, double least, double most, double *out);
 yk_status yk_number_whole(const char *text, double least, double most, int64_t *out); /* within 2^53 */
 yk_status yk_number_u64(const char *text, uint64_t least, uint64_t most, uint64_t *out);
 
-/* What an environment variable says; `otherwise` where it is not set or not a number. */
+/* The value of an environment variable; `otherwise` if it is not set or not a number. */
 double yk_env_number(const char *name, double otherwise);
 
 #endif

@@ -1,7 +1,7 @@
 /* The plan of a run: all decisions that follow from its options, made once (train/plan.h) and never changed. Plain data.
  *
- * All other code reads it and decides nothing again: not whether a run is synchronous, not how many servers there are, not how
- * long to wait for whom.
+ * All other code reads the plan and does not repeat its decisions: whether a run is synchronous, how many servers there
+ * are, how long to wait for a peer.
  */
 #ifndef YK_BASE_PLAN_H
 #define YK_BASE_PLAN_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define YK_ASYNC UINT64_MAX /* the staleness bound that is none */
+#define YK_ASYNC UINT64_MAX /* no staleness bound */
 
 typedef enum {
     YK_PLACEMENT_LOCAL,    /* one process: all parameters, shared by its threads */
@@ -18,39 +18,39 @@ typedef enum {
 } yk_placement;
 
 typedef struct {
-    /* how workers go together */
+    /* synchronization */
     uint64_t staleness; /* the bound; YK_ASYNC: none */
     bool synchronous;   /* a bound of 0, with or without a quorum */
     bool
-        lockstep; /* all workers make the same steps, on fixed shares of the data: synchronous without a quorum */
-    int quorum;           /* so many gradients make a step; 0: those of all workers */
+        lockstep; /* synchronous without a quorum: all workers make the same steps, on fixed shares of the data */
+    int quorum;           /* gradients per step; 0: those of all workers */
     uint64_t local_steps; /* local SGD: steps between two averages; 0: every gradient is shared */
 
     /* processes and threads */
     yk_placement placement;
-    int processes;           /* of the job; 1: there are no others */
-    int servers;             /* of the processes; the first ones */
+    int processes;           /* in the job */
+    int servers;             /* parameter servers: the first processes */
     int workers;             /* in all processes together */
-    int workers_per_process; /* of a process that trains */
-    int threads;             /* of a worker */
-    bool survives_loss;      /* it goes on without a worker that is lost */
-    bool joinable;           /* workers may join it while it runs */
+    int workers_per_process; /* in each process that trains */
+    int threads;             /* per worker */
+    bool survives_loss;      /* the job continues without a lost worker */
+    bool joinable;           /* workers may join the running job */
 
     /* steps */
-    uint64_t batch;                        /* examples of a worker in a step */
-    uint64_t global_batch;                 /* of a step of all workers, or of the quorum */
+    uint64_t batch;                        /* examples per worker and step */
+    uint64_t global_batch;                 /* examples per step, of all workers or of the quorum */
     uint64_t gradients_per_step;           /* asynchronous: 1 */
-    uint64_t steps, epochs;                /* UINT64_MAX: no end; one of them has one */
+    uint64_t steps, epochs;                /* UINT64_MAX: no limit; at least one of them is limited */
     uint64_t eval_every, checkpoint_every; /* steps; 0: at the end of each epoch; by time */
 
     /* timeouts in seconds, all derived from --deadline */
-    double heartbeat_timeout; /* without a sign of life a peer is lost */
-    double worker_timeout;    /* the same, of servers that wait for a worker */
+    double heartbeat_timeout; /* a peer without a heartbeat for this long is lost */
+    double worker_timeout;    /* the same, for servers that wait for a worker */
     double
-        server_timeout; /* the same, of workers that wait for a server, which knows better who is missing */
-    double heartbeat_every;    /* how often a peer that computes for long says that it is alive */
-    double start_limit;        /* without a sign of life before training begins */
-    double first_step_timeout; /* of a worker whose first step nobody has seen yet */
+        server_timeout; /* the same, for workers that wait for a server; longer, since the server can name the missing worker */
+    double heartbeat_every;    /* interval of heartbeats during a long computation */
+    double start_limit;        /* heartbeat timeout before training begins */
+    double first_step_timeout; /* for a worker that has not completed its first step */
 } yk_plan;
 
 #endif

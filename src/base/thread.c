@@ -24,7 +24,7 @@ typedef struct {
 struct yk_team {
     int n;
     yk_wait_kind kind;
-    double seconds; /* that a worker is waited for */
+    double seconds; /* how long to wait for a worker */
     _Alignas(YK_ALIGN) atomic_uint round;
     _Alignas(YK_ALIGN) atomic_uint waiting;
     _Alignas(YK_ALIGN) atomic_int sleeping; /* in the kernel: only then waking is worth a system call */

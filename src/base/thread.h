@@ -43,7 +43,7 @@ uint64_t yk_team_waited(const yk_team *team, int me);
 void yk_team_stop(yk_team *team);
 bool yk_team_stopped(const yk_team *team);
 
-/* For waits of a worker's own making: for as long as for a meeting. */
+/* For waits outside a barrier, with the same timeout. */
 yk_wait yk_team_wait(const yk_team *team);
 
 #endif

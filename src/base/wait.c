@@ -29,7 +29,7 @@ bool yk_wait_busy(yk_wait *w)
         w->began = yk_now_ns();
     if (w->turn - w->spins > w->yields && yk_clock_is_real())
         return false;
-    yk_yield(); /* of a simulated clock: time passes */
+    yk_yield(); /* lets simulated time pass */
     return true;
 }
 
@@ -42,7 +42,7 @@ bool yk_wait_turn(yk_wait *w)
 {
     if (!yk_wait_busy(w))
         yk_nap(nap_seconds);
-    return !yk_wait_looks(w) || !yk_wait_over(w);
+    return !yk_wait_polls(w) || !yk_wait_over(w);
 }
 
 void yk_nap(double seconds)

@@ -72,17 +72,17 @@ static const char *given(const arguments *a, const char *name)
     return value;
 }
 
-/* "RUN/config.ini: agent, hosts are ignored": of a job, once. */
+/* Warns that options in RUN/config.ini are ignored, once per job. */
 static void warn_ignored(const char *path, const char *names, bool join)
 {
-    if (yk_comm_expected_rank() > 0 || (getenv("YK_ENDED") && !join)) /* the launcher has said it */
+    if (yk_comm_expected_rank() > 0 || (getenv("YK_ENDED") && !join)) /* the launcher has already warned */
         return;
     yk_warn(
         "%s: ignored: %s; these options are accepted only on the command line; repeat them there to use them",
         path, names);
 }
 
-/* The options of the run that this one goes on with or joins. */
+/* Loads the options of the run that is resumed or joined. */
 static yk_status load_run(const arguments *a, const char *run, bool join)
 {
     char *path, *ignored;
@@ -90,7 +90,7 @@ static yk_status load_run(const arguments *a, const char *run, bool join)
     if (asprintf(&path, "%s/config.ini", run) < 0)
         return yk_fail_memory(strlen(run), "a path");
     yk_status st = yk_config_load_run(a->config, path, &there, &ignored);
-    if (!st && !there && join) /* with --resume, this is how a run begins */
+    if (!st && !there && join) /* with --resume, a missing run is started */
         st = yk_fail(YK_EUSAGE, "%s: there is no run to join", run);
     if (ignored)
         warn_ignored(path, ignored, join);
@@ -124,7 +124,7 @@ static yk_status configure(arguments *a)
     return st;
 }
 
-/* Before anything is loaded or launched. In a job of several processes the launcher looks; the chief takes the lock. */
+/* Before anything is loaded or launched. In a job of several processes the launcher checks the lock; the chief takes it. */
 static yk_status check_run_dir(const yk_config *c)
 {
     const bool writes =
@@ -295,7 +295,7 @@ static int leave(yk_config *config, yk_result *result, yk_status st)
     return code;
 }
 
-/* Called by a thread, before training, where the main thread is stuck or busy (comm/startup.h). */
+/* Called by another thread before training, if the main thread is stuck or busy (comm/startup.h). */
 static void end_process(yk_status st)
 {
     const int code = yk_cli_exit(st);

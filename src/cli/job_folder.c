@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 static const char prefix[] = "yoke-";
-/* No run directory has a file of that name: one may be called yoke-something as well. */
+/* Run directories have no file of that name; a run directory may also be called yoke-something. */
 static const char lock_name[] = "launcher.lock";
 
 static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *f)
@@ -76,7 +76,7 @@ static int lock_folder(const char *path)
     return fd;
 }
 
-/* Open MPI's files of a job with n processes take some 8 + 4 n MB; processes that find no room there crash or hang. */
+/* Open MPI's files for n processes take about 8 + 4 n MB; without enough space, processes crash or hang. */
 static bool has_room(const char *base, int64_t processes)
 {
     struct statvfs fs;

@@ -17,12 +17,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In shared memory where that has room for so many processes, else in TMPDIR. */
+/* In /dev/shm if it has enough space for this number of processes, else in TMPDIR. */
 yk_status yk_job_folder_make(int64_t processes, char *path, size_t size, int *lock_out);
 void yk_job_folder_remove(const char *path, int lock);
 
-/* In a process of the job: ends it when the launcher has died and left this folder. Another machine's folder is not here,
- * and nothing is watched then: mpirun's daemons there end their processes. */
+/* In a process of the job: ends it when the launcher has died. On other machines the folder does not exist and nothing
+ * is watched: mpirun's daemons end the processes there. */
 void yk_job_folder_watch(const char *path);
 
 #endif

@@ -37,7 +37,7 @@ typedef struct {
     char folder[PATH_MAX]; /* job_folder.h; "": not made yet */
     int folder_lock;
     char ended[PATH_MAX + 8];   /* whisper.h */
-    char out[PATH_MAX];         /* the run directory, of all attempts */
+    char out[PATH_MAX];         /* the run directory, the same for all attempts */
     char names[PATH_MAX + 8];   /* the address of the name server that others find the job by */
     char server[PATH_MAX + 16]; /* that address for mpirun; "": there is none */
     pid_t names_pid;            /* -1: there is none */
@@ -50,7 +50,7 @@ bool yk_launch_wanted(const yk_config *c)
 
 /* ---- mpirun ---- */
 
-/* In a child, after the fork: it ends when its launcher does, however that ends. */
+/* In a child, after the fork: it ends when the launcher ends, for whatever reason. */
 static void follow_launcher(pid_t launcher)
 {
     setpgid(0, 0);
@@ -112,18 +112,18 @@ static bool has_ended(const yk_overheard *o, const char *ended, yk_ended *out)
     return there || o->ended >= 0;
 }
 
-/* How an attempt is going, as its launcher sees it. Times are 0 until that has happened. */
+/* The progress of an attempt, as the launcher sees it. Times are 0 until the event has happened. */
 typedef struct {
     pid_t pid;    /* of mpirun, and of its process group */
-    double limit; /* seconds without a sign of life, before training and after a signal */
+    double limit; /* timeout in seconds without output, before training and after a signal */
     double asked; /* when a signal came, and was passed on */
-    double told;  /* when it was passed on last; mpirun may lose it */
-    double over;  /* when the ranks were through */
+    double told;  /* when it was last passed on; mpirun may lose it */
+    double over;  /* when the ranks had finished */
     double ends;  /* when we began to end mpirun itself */
-    bool hangs;   /* it was ended because nothing was heard of it */
+    bool hangs;   /* it was ended because it sent no heartbeat */
 } watchdog;
 
-/* One signal ends a job: all ranks save and end, and where they do not, mpirun is ended. */
+/* One signal ends a job: all ranks save and end; if they do not, mpirun is ended. */
 static bool ignores_signal(const watchdog *v, const yk_overheard *o, double now)
 {
     static const double start_grace = 1.0; /* nothing to save yet */
@@ -133,14 +133,14 @@ static bool ignores_signal(const watchdog *v, const yk_overheard *o, double now)
     return now - since > (o->training ? v->limit : start_grace);
 }
 
-/* The ranks end by themselves after the limit, with a reason; they go first. */
+/* Ranks end by themselves after the limit and report the reason, so give them time. */
 static bool never_starts(const watchdog *v, const yk_overheard *o, double now)
 {
     static const double margin = 5.0;
     return !o->training && now - o->heard_at > v->limit + margin;
 }
 
-/* mpirun is asked to end, and killed if it does not: it may wait for a host that is gone or was stopped. */
+/* Asks mpirun to end, and kills it if it does not: it may be waiting for a host that is down or stopped. */
 static void end_mpirun(watchdog *v, bool ask, double now)
 {
     static const double patience = 1.0;
@@ -173,12 +173,12 @@ static int stand_by(watchdog *v, yk_overheard *o, const char *ended)
             kill(-v->pid, SIGKILL);
         v->hangs |= v->over == 0.0 && never_starts(v, o, now);
         if (v->over > 0.0 && now - v->over > grace)
-            end_mpirun(v, how.status == YK_OK, now); /* one that is aborting would be loud */
+            end_mpirun(v, how.status == YK_OK, now); /* if it is aborting it would print messages */
         else if (v->over == 0.0 && (v->hangs || ignores_signal(v, o, now)))
             end_mpirun(v, true, now);
         yk_overhear_wait(o, yk_cli_stop || v->over > 0.0 ? 0.01 : 0.1);
     }
-    kill(-v->pid, SIGKILL); /* nobody is left behind */
+    kill(-v->pid, SIGKILL); /* no process is left behind */
     return status;
 }
 
@@ -350,7 +350,7 @@ static void set_environment(void)
     }
 }
 
-/* mpirun needs some 25 + 3 n files for n processes, and hangs where it may not have as many. */
+/* mpirun needs about 25 + 3 n open files for n processes, and hangs if the limit is lower. */
 static yk_status allow_open_files(int64_t processes)
 {
     struct rlimit files;

@@ -62,7 +62,7 @@ int main(int argc, char **argv)
         int (*run)(int argc, char **argv);
     } commands[] = {{"train", yk_cmd_train}, {"eval", yk_cmd_eval},     {"predict", yk_cmd_predict},
                     {"data", yk_cmd_data},   {"report", yk_cmd_report}, {"sweep", yk_cmd_sweep}};
-    yk_cli_started = yk_env_number("YK_STARTED", yk_now()); /* by a launcher, which began then */
+    yk_cli_started = yk_env_number("YK_STARTED", yk_now()); /* set by the launcher: when it began */
     argp_err_exit_status = yk_status_exit(YK_EUSAGE);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write error, not a death */
 

@@ -47,8 +47,8 @@ void yk_words_fini(yk_words *w)
 
 /* ---- which mpirun ---- */
 
-/* By the name of the file that it is in the end: orterun and prterun are Open MPI's, mpiexec.hydra is MPICH's. Another name (a
- * script) is that of the MPI that there is a plug-in for. */
+/* Decided by the file name after resolving links: orterun and prterun belong to Open MPI, mpiexec.hydra to MPICH.
+ * Another name (a script) is taken for the MPI that has a plug-in. */
 static yk_mpi_kind kind_of(const char *path)
 {
     static const struct {
@@ -67,7 +67,7 @@ static yk_mpi_kind kind_of(const char *path)
     return yk_mpi_is_there(YK_MPI_OPEN_MPI) ? YK_MPI_OPEN_MPI : YK_MPI_MPICH;
 }
 
-/* The first in PATH of that name; false: there is none. */
+/* The first program of that name in PATH; false: there is none. */
 static bool search_path(const char *name, yk_mpirun *out)
 {
     const char *path = getenv("PATH");
@@ -105,7 +105,7 @@ yk_status yk_mpirun_find(yk_mpirun *out)
                    wanted);
 }
 
-/* ---- mpirun's own ---- */
+/* ---- mpirun's own options ---- */
 
 /* "a,b:2" is three places on two hosts. */
 static yk_status count_hosts(const char *hosts, int64_t *out)
@@ -147,7 +147,7 @@ static void pass_environment(yk_words *w)
             add_two(w, "-x", names[i]);
 }
 
-/* Ranks of one machine have shared memory; who joins them needs TCP, which listens. */
+/* Ranks on one machine use shared memory. Workers that join need TCP, which listens on a port. */
 static void add_transports(const yk_config *c, const yk_job_places *places, yk_words *w)
 {
     const bool tcp = places->names || !yk_network_is_confined();

@@ -23,8 +23,8 @@ typedef struct {
     bool full;
 } yk_words;
 
-/* The mpirun that starts jobs, and whose it is: YK_MPIRUN, or the first in PATH of an MPI that this program has a plug-in
- * for. YK_ESYSTEM says what is missing. */
+/* Finds the mpirun that starts jobs, and its MPI: YK_MPIRUN, or the first one in PATH whose MPI has a plug-in.
+ * YK_ESYSTEM: the error says what is missing. */
 typedef struct {
     char path[PATH_MAX];
     yk_mpi_kind mpi;

@@ -39,8 +39,8 @@ static bool is_local(const yk_config *c)
     return c->network ? strcmp(c->network, "local") == 0 : !chose_interfaces(c);
 }
 
-/* Where the library can be loaded from, by any process that this one starts: memory needs no folder whose files may be
- * executed. It is this process's as long as it lives. */
+/* A path from which any child process can load the library. It is in memory, so no folder that allows execution is
+ * needed, and it exists as long as this process. */
 static bool place_library(char *path, size_t size)
 {
     const int fd = memfd_create("yoke-loopback", MFD_CLOEXEC);
@@ -64,7 +64,7 @@ void yk_network_confine(const yk_config *c, bool joinable)
     snprintf(preload, sizeof preload, "%s%s%s", path, before ? ":" : "", before ? before : "");
     setenv("LD_PRELOAD", preload, 1);
     setenv(YK_LOOPBACK, "1", 1);
-    unsetenv("OMPI_MCA_btl_tcp_if_exclude"); /* Open MPI takes one of the two */
+    unsetenv("OMPI_MCA_btl_tcp_if_exclude"); /* Open MPI accepts only one of the two */
     unsetenv("OMPI_MCA_oob_tcp_if_exclude");
     setenv("OMPI_MCA_btl_tcp_if_include", "lo", 1);
     if (joinable)
@@ -94,7 +94,7 @@ static bool is_loopback(const char *address)
     return inet_pton(AF_INET6, address, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
-/* "444137472.0;tcp://127.0.0.1,10.0.0.1:43057;tcp6://[::1]:51233": all addresses are of this machine's loopback. */
+/* "444137472.0;tcp://127.0.0.1,10.0.0.1:43057;tcp6://[::1]:51233": checks that all addresses are loopback addresses. */
 static bool all_loopback(const char *uri)
 {
     char text[4096], *save = NULL, *more = NULL;
@@ -149,7 +149,7 @@ yk_status yk_network_read_join(const char *path, bool any, char *out, size_t siz
 
 /* ---- host names ---- */
 
-/* The '-' that begins a word; NULL: there is none. Before one within a name there is a letter, a digit, or one of "._-". */
+/* The first '-' that begins a word; NULL: there is none. A '-' inside a name follows a letter, a digit, or one of "._-". */
 static const char *leading_dash(const char *text)
 {
     for (const char *s = text; (s = strchr(s, '-')); s++)

@@ -143,7 +143,7 @@ void yk_overhear_wait(yk_overheard *o, double seconds)
     }
 }
 
-/* The results, and only these: mpirun may have written to stdout, too. */
+/* Only the results: mpirun may have written to stdout as well. */
 static bool pass_results(yk_overheard *o)
 {
     bool ok = true;

@@ -29,9 +29,9 @@ typedef struct {
     char died[256];
     int workers, lost; /* of the job; of them are gone */
     bool begun;        /* rank 0 said that the processes have found each other */
-    bool training;     /* and that all are ready */
+    bool training;     /* all ranks are ready */
     bool saving;       /* a checkpoint is being written */
-    double heard_at;   /* when it last said anything (base/clock.h) */
+    double heard_at;   /* time of the last output (base/clock.h) */
     int ended; /* the status that rank 0, or the first that failed, ended with; -1: none has (to be set beforehand) */
 } yk_overheard;
 

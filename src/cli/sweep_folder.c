@@ -127,7 +127,7 @@ static yk_status keep_plan(const char *folder, const yk_sweep_plan *plan, bool f
     if (!st && was)
         st = compare_plan(plan, folder, was, is, force);
     if (!st && !(was && strcmp(was, is) == 0)) {
-        /* first of all: without it the folder is not a sweep's */
+        /* written first: without it the folder is not a sweep's */
         st = write_text(folder, "plan.txt", is, strlen(is));
         if (!st)
             st = read_text(plan->file.path, &file, &file_size);

@@ -245,7 +245,7 @@ static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *folde
     return st;
 }
 
-/* What is left of an attempt goes, unless it is to be resumed; a yoke train that somebody else runs there is not disturbed. */
+/* Removes the files of an earlier attempt, unless it is resumed. A yoke train that another user runs there is not disturbed. */
 static yk_status make_room(const yk_sweep *s, const yk_sweep_run *run, const char *folder, bool resume)
 {
     yk_lock *lock;

@@ -22,10 +22,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How far it is (train.h). */
+/* Reports the stage of the run (train.h). */
 void yk_whisper_stage(yk_train_stage stage, int workers);
 
-/* In a process of a job: it ends when its launcher dies (job_folder.h). */
+/* In a process of a job: ends it when its launcher dies (job_folder.h). */
 void yk_whisper_follow_launcher(void);
 
 /* In a worker that the job can do without: it is gone. When all of them are, the launcher ends the rest. */

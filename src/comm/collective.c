@@ -1,4 +1,4 @@
-/* Collectives, by way of rank 0, which can so name who is missing. */
+/* Collectives. All go through rank 0, so that it can name the missing ranks. */
 #include "comm/comm_inside.h"
 
 #include <stdlib.h>
@@ -105,5 +105,5 @@ yk_status yk_comm_barrier(yk_comm *c, double seconds, const char *what)
     free(all);
     return st ? st
               : yk_comm_share(c, &here, 1, seconds + 1.0,
-                              what); /* rank 0 knows better who is missing: it speaks first */
+                              what); /* rank 0 can name the missing rank, so it times out first */
 }

@@ -15,7 +15,7 @@ const char *const yk_purpose_name[YK_PURPOSES] = {"pull", "push", "all-reduce", 
 
 /* ---- start and end ---- */
 
-/* What this thread uses instead of MPI; ops NULL: MPI. */
+/* The transport of this thread; ops NULL: MPI. */
 static _Thread_local struct {
     yk_transport transport;
     int rank, size;
@@ -66,7 +66,7 @@ yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int 
     return yk_fail(YK_ELOST, "%s: %s%s: %s", c->ops->mpi ? "MPI" : "transport", what, whom, text);
 }
 
-/* With a `startup` another thread sends heartbeats while this one computes, never both at a time. */
+/* With a `startup`, another thread sends heartbeats while this one computes; they never call MPI at the same time. */
 static yk_threads threads_of(yk_comm_kind kind, const yk_startup *startup)
 {
     return kind == YK_COMM_ACCEPTS ? YK_THREADS_MULTIPLE
@@ -259,15 +259,16 @@ yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *pee
     return YK_OK;
 }
 
-static const double stopped_seconds = 8.0; /* who is stopped for longer will not come back soon */
+static const double stopped_seconds = 8.0; /* a process stopped for longer is not expected back soon */
 
-/* Before training begins, silence counts instead of the time that all of it takes. */
+/* Before training begins, the limit is on the time without a heartbeat, not on the duration of the wait. */
 static bool is_overdue(const yk_comm *c, const yk_op *op, double began, double now, double seconds)
 {
     if (c->limit == 0.0)
         return now - began > seconds;
-    const double margin = c->rank == 0 ? 0.0 : 1.0; /* rank 0 knows better who is missing: it speaks first */
-    return now - yk__silent_since(c, op->peer, began) > c->limit + margin;
+    const double margin =
+        c->rank == 0 ? 0.0 : 1.0; /* rank 0 can name the missing rank, so it times out first */
+    return now - yk__last_heartbeat(c, op->peer, began) > c->limit + margin;
 }
 
 static yk_status check_overdue(const yk_comm *c, const yk_op *op, int n, double began, double now,
@@ -284,7 +285,7 @@ static yk_status check_overdue(const yk_comm *c, const yk_op *op, int n, double 
                        now - began, what, who);
 }
 
-/* What a wait looks at now and then. */
+/* What a wait checks now and then. */
 static yk_status check_wait(yk_comm *c, const yk_op *op, int n, double seconds, const char *what,
                             double *began, double *looked)
 {
@@ -320,7 +321,7 @@ yk_status yk_comm_wait(yk_comm *c, yk_op *op, int n, double seconds, const char 
         if (!op[first].active)
             continue;
         yk_wait_turn(&w);
-        yk_status st = yk_wait_looks(&w) ? check_wait(c, op, n, seconds, what, &began, &looked) : YK_OK;
+        yk_status st = yk_wait_polls(&w) ? check_wait(c, op, n, seconds, what, &began, &looked) : YK_OK;
         if (st)
             return st;
     }

@@ -53,20 +53,20 @@ enum { YK_ANY = -1 };
 int yk_comm_expected(void);
 int yk_comm_expected_rank(void); /* 0 without one, too */
 
-/* A world of one where the environment speaks of more is an error: the launcher belongs to another MPI.
+/* It is an error if the MPI world has one process but the environment says more: the launcher belongs to a different MPI.
  *
- * With a `startup` (borrowed; may be NULL), and until yk_comm_ready(), processes send heartbeats to each other. A wait then
- * ends when the peer that it waits for has been silent for the limit, however long the wait takes, or when a signal came
- * (YK_EINTERRUPTED). */
+ * With a `startup` (borrowed; may be NULL), and until yk_comm_ready(), processes send heartbeats to each other. A wait
+ * then ends when its peer has sent no heartbeat for the limit, no matter how long the wait takes, or when a signal
+ * arrived (YK_EINTERRUPTED). */
 yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out);
 
-/* All processes: training begins. From here on waits have the deadlines that they are given. */
+/* Called by all processes when training begins. From then on, waits have the deadlines that they are given. */
 yk_status yk_comm_ready(yk_comm *c);
 
 /* Not `clean`: somebody is gone, and a farewell to all would not end. */
 void yk_comm_stop(yk_comm *c, bool clean); /* NULL is fine */
 
-/* Ends all processes of the job, this one last: where it returns, the caller exits. */
+/* Ends all processes of the job. If it returns, the caller must exit. */
 void yk_comm_abort(yk_comm *c, int status);
 
 int yk_comm_rank(const yk_comm *c);

@@ -5,14 +5,15 @@
 #include "comm/comm.h"
 #include "comm/transport.h"
 
-/* Tags up to 7 are of this folder and dist/exchange.c (2, 3); dist/messages.h has 8 to 12, train/ 13 to 15, buckets 16 on. */
+/* Tags up to 7 belong to this folder and dist/exchange.c (2, 3), 8 to 12 to dist/messages.h, 13 to 15 to train/, 16 and
+ * above to buckets. */
 enum { YK__TAG_COLLECTIVE = 1, YK__TAG_HEARTBEAT = 4 };
 
-/* How a process of the job is reached by other means than messages. Plain data: it is sent as bytes. */
+/* How to reach a process of the job other than by messages. Plain data: it is sent as bytes. */
 typedef struct {
     int64_t pid;
     uint64_t machine; /* the same for processes that see each other's pids */
-    uint64_t network; /* the same for processes with the same network; 0: messages were asked for */
+    uint64_t network; /* the same for processes with the same network; 0: the user wants messages */
 } yk__neighbour;
 
 struct yk_comm {
@@ -27,11 +28,11 @@ struct yk_comm {
     yk__neighbour *neighbour; /* [size] */
     yk_startup *startup;      /* borrowed; NULL: training has begun */
     /* heartbeats of the start-up (heartbeat.c) */
-    double limit;     /* seconds of silence; 0: none are sent */
+    double limit;     /* heartbeat timeout in seconds; 0: none are sent */
     double beat_at;   /* when the last ones were sent */
-    double *heard;    /* [size] when the peer's last one came */
+    double *heard;    /* [size] when the latest one from this peer arrived */
     yk_op *beat_op;   /* [size] */
-    int lasts;        /* peers whose last one has come */
+    int lasts;        /* peers whose last one has arrived */
     uint64_t word[2]; /* what is sent: a heartbeat, the last one */
 };
 
@@ -40,10 +41,10 @@ yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int 
 
 /* heartbeat.c */
 yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup);
-/* Sends what is due, takes what has come. */
+/* Sends heartbeats that are due and receives those that have arrived. */
 yk_status yk__heartbeat(yk_comm *c, double now);
-/* Since when a peer has been silent, of a process that has waited for it since `began`. */
-double yk__silent_since(const yk_comm *c, int peer, double began);
+/* When the last heartbeat of a peer arrived, or `began`, when the wait for it began, if that is later. */
+double yk__last_heartbeat(const yk_comm *c, int peer, double began);
 
 /* peers.c */
 yk_status yk__meet_neighbours(yk_comm *c);

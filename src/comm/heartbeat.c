@@ -1,10 +1,9 @@
-/* Heartbeats of the start-up: until training begins, every rank tells rank 0 that it is alive, and rank 0 tells all.
+/* Heartbeats during start-up: until training begins, every rank sends heartbeats to rank 0, and rank 0 sends them to all.
  *
- * So a rank that waits for others may wait for as long as they load their data, and one that has died or hangs is still
- * found out: rank 0 notices who is silent and ends the job; the others notice when rank 0 is silent.
+ * So a rank can wait as long as others load their data, and a rank that has died or hangs is still detected: rank 0
+ * notices missing heartbeats of the others and ends the job; the others notice missing heartbeats of rank 0.
  *
- * The last heartbeat says that it is the last. Both sides wait for it, so that every byte that was sent is received and
- * counted. */
+ * The last heartbeat is marked as the last. Both sides wait for it, so that every byte sent is received and counted. */
 #include "comm/comm_inside.h"
 
 #include "base/clock.h"
@@ -15,7 +14,7 @@
 enum { ORDINARY, LAST };
 static const double beat_every = 0.25;
 
-/* Rank 0 exchanges them with all, the others with rank 0. */
+/* Rank 0 exchanges heartbeats with all ranks, the others only with rank 0. */
 static bool exchanges(const yk_comm *c, int peer)
 {
     return peer != c->rank && (c->rank == 0 || peer == 0);
@@ -65,7 +64,7 @@ yk_status yk__heartbeat(yk_comm *c, double now)
     return st;
 }
 
-double yk__silent_since(const yk_comm *c, int peer, double began)
+double yk__last_heartbeat(const yk_comm *c, int peer, double began)
 {
     const int whom = c->rank == 0 ? peer : 0;
     return c->heard && peer < c->size && whom != c->rank && c->heard[whom] > began ? c->heard[whom] : began;
@@ -95,10 +94,11 @@ static yk_status wait_for_last(yk_comm *c, int wanted)
         if (st)
             return st;
         for (int i = 0; i < c->size; i++)
-            if (exchanges(c, i) && now - yk__silent_since(c, i, began) > c->limit)
-                return yk_fail(YK_ELOST,
-                               "rank %d was silent for %.0f s: it has died, hangs, or cannot be reached", i,
-                               c->limit);
+            if (exchanges(c, i) && now - yk__last_heartbeat(c, i, began) > c->limit)
+                return yk_fail(
+                    YK_ELOST,
+                    "no heartbeat from rank %d for %.0f s: it has died, hangs, or cannot be reached", i,
+                    c->limit);
         if (yk_startup_stopped(c->startup))
             return yk_fail(YK_EINTERRUPTED, "stopped by a signal before training began");
         yk_wait_turn(&w);
@@ -112,7 +112,7 @@ yk_status yk_comm_ready(yk_comm *c)
     if (c->limit == 0.0)
         return YK_OK;
     yk_startup_attach(c->startup, NULL);
-    c->beat_at = HUGE_VAL; /* no ordinary one any more */
+    c->beat_at = HUGE_VAL; /* no more ordinary heartbeats */
     yk_status st = yk_comm_wait(c, c->beat_op, c->size, c->limit, "a heartbeat to be received");
     if (!st && !(st = send(c, &c->word[LAST])) && !(st = wait_for_last(c, wanted)))
         st = yk_comm_wait(c, c->beat_op, c->size, c->limit, "the last heartbeat to be received");

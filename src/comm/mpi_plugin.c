@@ -1,7 +1,8 @@
-/* MPI as a transport: the only file that includes mpi.h. It is not part of the program. CMake makes a shared object of it
- * for each MPI, which exports yk_mpi_plugin_v1() only, and which comm/plugin.c loads where a launcher started us.
+/* MPI as a transport: the only file that includes mpi.h. It is not part of the program. CMake builds a shared object
+ * from it for each MPI. The object exports only yk_mpi_plugin_v1(), and comm/plugin.c loads it if a launcher started
+ * the process.
  *
- * It calls nothing of yoke, so that the program needs to export nothing for it. */
+ * It calls no function of yoke, so the program needs to export none. */
 #include "comm/transport.h"
 
 #include <mpi.h>
@@ -34,7 +35,7 @@ static int mpi_start(void *self, yk_threads wanted, yk_world *out)
     if (code)
         return code;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN); /* of those who join, or wait for them */
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN); /* for processes that join, or wait for them */
     MPI_Comm_rank(MPI_COMM_WORLD, &out->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &out->size);
     world.size = out->size;
@@ -76,7 +77,7 @@ static MPI_Comm comm_of(int peer)
     return peer < world.size ? MPI_COMM_WORLD : world.joined[peer - world.size];
 }
 
-/* The number of a peer in its own communicator: one that joined is alone there. */
+/* The rank of a peer in its communicator; a worker that joined has a communicator of its own. */
 static int rank_of(int peer)
 {
     return peer < world.size ? peer : 0;
@@ -160,7 +161,7 @@ static int mpi_take(void *self, int peer, int tag, void *buf, size_t bytes)
 
 /* ---- joining ---- */
 
-/* Names are known beyond this job. */
+/* Publish the name for other jobs. */
 static MPI_Info everywhere(void)
 {
     MPI_Info info;

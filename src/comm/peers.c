@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- who is dead: of the processes of this machine the kernel knows ---- */
+/* ---- which processes are dead: the kernel knows those of this machine ---- */
 
-/* This machine, as far as processes in the same namespace of this kind see it. */
+/* Identifies this machine together with its namespace of this kind. */
 static uint64_t this_machine(const char *space)
 {
     char text[256] = "";
@@ -23,7 +23,7 @@ static uint64_t this_machine(const char *space)
     return hash;
 }
 
-/* Whoever tells MPI not to use shared memory wants messages to be sent. */
+/* A user who tells MPI not to use shared memory wants messages. */
 static bool wants_messages(void)
 {
     const char *btl = getenv("OMPI_MCA_btl");
@@ -32,7 +32,7 @@ static bool wants_messages(void)
 
 yk_status yk__meet_neighbours(yk_comm *c)
 {
-    yk__neighbour mine = {0}; /* of a rank that is no process, the kernel knows nothing */
+    yk__neighbour mine = {0}; /* stays 0 if the rank is not a process: the kernel cannot tell its state */
     if (c->processes)
         mine = (yk__neighbour){getpid(), this_machine("/proc/self/ns/pid"),
                                wants_messages() ? 0 : this_machine("/proc/self/ns/net")};
@@ -63,7 +63,7 @@ char yk_comm_state(const yk_comm *c, int peer)
 {
     char path[64], text[512];
     if (!c->neighbour || peer >= c->size || c->neighbour[peer].machine != c->neighbour[c->rank].machine ||
-        !c->neighbour[peer].pid) /* they have not met yet */
+        !c->neighbour[peer].pid) /* not exchanged yet */
         return 0;
     snprintf(path, sizeof path, "/proc/%lld/stat", (long long)c->neighbour[peer].pid);
     FILE *f = fopen(path, "re");

@@ -50,7 +50,7 @@ bool yk_mpi_is_there(yk_mpi_kind kind)
     return *path;
 }
 
-/* The text before it says what is needed, and of what. */
+/* `needs` says why MPI is needed; the error says what is missing. */
 static yk_status not_there(const char *needs, const char *file, const char *mpi)
 {
     const char *asked = getenv("YK_MPI_PLUGIN");
@@ -70,7 +70,7 @@ static yk_status not_there(const char *needs, const char *file, const char *mpi)
 typedef struct {
     const char *name; /* of the launcher */
     yk_mpi_kind kind, other;
-    bool either; /* it starts programs of both */
+    bool either; /* it can start programs of both MPIs */
 } launcher;
 
 static launcher who_started_us(void)

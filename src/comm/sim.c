@@ -15,7 +15,7 @@ static const uint64_t first_ns = 1000000000000u; /* no run begins at 0, which of
 typedef struct sim sim;
 
 typedef struct request {
-    struct request *other; /* of the same rank: all of them */
+    struct request *other; /* list of all requests of this rank */
     struct request *next;  /* posted receives, in their order */
     bool used, incoming, done;
     int peer, tag, error;
@@ -24,12 +24,12 @@ typedef struct request {
 } request;
 
 typedef struct message {
-    struct message *next; /* of one receiver, in the order of sending */
+    struct message *next; /* to the same receiver, in sending order */
     int source, tag;
     uint64_t arrives;
     size_t bytes;
     const void *data;
-    request *sender; /* data is still the sender's, who waits; NULL: it is a copy */
+    request *sender; /* the data is in the buffer of this sender, which waits; NULL: it is a copy */
 } message;
 
 typedef struct {
@@ -49,7 +49,7 @@ struct sim {
     yk_sim_config config;
     yk_status (*rank_main)(void *context, int rank);
     void *context;
-    pthread_mutex_t lock; /* held by whoever chooses the next task */
+    pthread_mutex_t lock; /* held while choosing the next task */
     pthread_cond_t all_ended;
     task *running;
     yk_rng rng;
@@ -60,9 +60,9 @@ struct sim {
 
 static _Thread_local task *this_task;
 
-/* ---- who runs ---- */
+/* ---- scheduling ---- */
 
-/* The one whose time is least; of several, one by chance. NULL: all have ended. */
+/* The task with the earliest time; among several, a random one. NULL: all have ended. */
 static task *choose(sim *s)
 {
     task *best = NULL;
@@ -96,7 +96,7 @@ static void hand_over(sim *s)
     pthread_cond_signal(next ? &next->go : &s->all_ended);
 }
 
-/* Messages to a rank that has ended, and those that it has not handed over yet, are gone. */
+/* Drops messages to a rank that has ended, and messages from it that are still in its buffers. */
 static void drop(task *t, bool (*gone)(const message *m, const task *of), const task *of)
 {
     for (message **at = &t->inbox; *at;) {
@@ -149,7 +149,7 @@ static void die(task *t)
     pthread_exit(NULL);
 }
 
-/* Lets the others run that come before t->now. */
+/* Runs the other tasks that come before t->now. */
 static void pass(task *t)
 {
     sim *s = t->sim;
@@ -171,7 +171,7 @@ void yk_sim_kill(int rank)
     if (rank == t->rank)
         die(t);
     if (t->sim->task[rank].now > t->now)
-        t->sim->task[rank].now = t->now; /* it may sleep for long */
+        t->sim->task[rank].now = t->now; /* it may be in a long sleep */
 }
 
 /* ---- the clock ---- */
@@ -234,7 +234,7 @@ static void sim_error_text(void *self, int code, char *out, size_t size)
     snprintf(out, size, "%s", code == TRUNCATED ? "a message is longer than its buffer" : "out of memory");
 }
 
-/* One that is not used, with these values. They are freed when the rank ends: not every send is tested to its end. */
+/* An unused request, with these values. Requests are freed when the rank ends, because not every send is tested until done. */
 static request *add_request(task *t, const request *values)
 {
     request *r = t->requests, *other;
@@ -278,7 +278,7 @@ static int sim_send(void *self, int peer, int tag, const void *buf, size_t bytes
     *request_out = (uint64_t)(uintptr_t)r;
     t->sim->result->messages++;
     t->sim->result->bytes += bytes;
-    if (to->ended) { /* nobody will know */
+    if (to->ended) { /* no one receives it */
         free(copy);
         free(m);
         return 0;
@@ -291,7 +291,7 @@ static int sim_send(void *self, int peer, int tag, const void *buf, size_t bytes
     return 0;
 }
 
-/* The next message of that source and tag, if it has arrived. */
+/* The next message with that source and tag, if it has arrived. */
 static message **find(task *t, int source, int tag)
 {
     for (message **at = &t->inbox; *at; at = &(*at)->next)
@@ -317,7 +317,7 @@ static int receive(task *t, message **at, void *buf, size_t cap, size_t *bytes_o
     return code;
 }
 
-/* Receives get what has arrived, in the order in which they were posted. */
+/* Matches messages that have arrived to receives, in the order in which these were posted. */
 static void match(task *t)
 {
     for (request **at = &t->posted; *at;) {

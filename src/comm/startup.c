@@ -10,7 +10,7 @@
 struct yk_startup {
     yk_startup_config config;
     pthread_t thread;
-    pthread_mutex_t lock; /* held while the thread acts: whoever changes the state waits for it */
+    pthread_mutex_t lock; /* held while the thread acts; changing the state waits for it */
     pthread_cond_t changed;
     yk_startup_state state;
     const char *what;
@@ -21,7 +21,7 @@ struct yk_startup {
 
 static const double look_every = 0.05, tell_every = 1.0;
 
-/* Whether this process must end now: only in states in which nobody else would see to it. */
+/* Whether this process must end now; only in states in which the main thread cannot do it. */
 static yk_status must_end(const yk_startup *s, double now)
 {
     if (s->state == YK_STARTUP_WAITING)
@@ -58,7 +58,7 @@ static void *watch(void *context)
         if (st && s->config.end_process)
             s->config.end_process(st);
         if (s->state == YK_STARTUP_BUSY && s->comm)
-            yk__heartbeat(s->comm, now); /* an error shows when the main thread sends */
+            yk__heartbeat(s->comm, now); /* the main thread reports the error when it sends */
         if (s->state != YK_STARTUP_BLOCKED && s->config.alive && now - told > tell_every) {
             told = now;
             s->config.alive(s->config.context);
@@ -84,7 +84,7 @@ yk_status yk_startup_begin(const yk_startup_config *config, yk_startup **out)
     sigset_t all, before; /* signals are for the main thread */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    /* With a simulated clock, nothing takes time but waits, which see to all of it themselves. */
+    /* With a simulated clock only waits take time, and they check signals and limits themselves. */
     s->watched = yk_clock_is_real();
     const int e = s->watched ? pthread_create(&s->thread, NULL, watch, s) : 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -1,15 +1,15 @@
-/* The start-up of a process in a job, with a limit: from its start to its first step.
+/* Supervises the start-up of a process in a job, from its start to its first step, with a time limit.
  *
  * During this time a process may be stuck inside MPI (MPI_Init waits for a peer that has died), or busy for minutes with
  * work of its own (loading data). In neither case does it answer its peers or see a signal. A thread does both for it:
  *
  *     yk_startup *s;
  *     st = yk_startup_begin(&config, &s);
- *     yk_startup_enter(s, YK_STARTUP_BLOCKED, "MPI_Init");    // a call that may never return: has the limit
+ *     yk_startup_enter(s, YK_STARTUP_BLOCKED, "MPI_Init");    // a call that may never return: the limit applies
  *     MPI_Init_thread(...);
  *     yk_startup_enter(s, YK_STARTUP_BUSY, "loading data");   // the thread sends heartbeats; we do not call MPI
  *     ...
- *     yk_startup_enter(s, YK_STARTUP_WAITING, "");            // messages: yk_comm_wait() has the limit
+ *     yk_startup_enter(s, YK_STARTUP_WAITING, "");            // messages: yk_comm_wait() applies the limit
  *     yk_startup_end(s);                                      // training begins
  *
  * What the thread does, by state:
@@ -19,7 +19,7 @@
  *     BUSY       ends the process     -                          heartbeats to peers and launcher
  *     WAITING    - (waits return)     - (waits return)           heartbeats to the launcher
  *
- * Nothing has been trained or written yet, so that there is nothing to save when the process ends.
+ * Nothing has been trained or written yet, so there is nothing to save when the process ends.
  */
 #ifndef YK_COMM_STARTUP_H
 #define YK_COMM_STARTUP_H
@@ -35,9 +35,9 @@ typedef enum { YK_STARTUP_WAITING, YK_STARTUP_BLOCKED, YK_STARTUP_BUSY } yk_star
 typedef struct {
     double limit;                      /* seconds */
     const volatile sig_atomic_t *stop; /* non-zero: a signal came */
-    void (*alive)(void *context);      /* once a second: tells the launcher; NULL: there is none */
+    void (*alive)(void *context);      /* called once a second to tell the launcher; NULL: no launcher */
     void *context;
-    /* Ends the process and never returns; why is in yk_error(). NULL: the limit is not enforced. */
+    /* Ends the process and never returns; yk_error() has the reason. NULL: the limit is not enforced. */
     void (*end_process)(yk_status status);
 } yk_startup_config;
 
@@ -50,7 +50,7 @@ void yk_startup_end(yk_startup *s); /* frees it */
 bool yk_startup_stopped(const yk_startup *s); /* whether a signal came */
 double yk_startup_limit(const yk_startup *s); /* NULL: 0 */
 
-/* comm.h: what the thread calls in the state BUSY. NULL: nothing any more. */
+/* Set by comm.h: the communicator that sends heartbeats in the state BUSY. NULL: none. */
 struct yk_comm;
 void yk_startup_attach(yk_startup *s, struct yk_comm *comm);
 

@@ -1,16 +1,16 @@
-/* What carries messages between ranks: a small table of functions below comm.h.
+/* Transports carry messages between ranks: a small table of functions below comm.h.
  *
  *     MPI              mpi_plugin.c, a shared object that is loaded at run time (plugin.h)
  *     simulated        sim.h: all ranks in one process, with simulated time
  *
- * comm.h does the rest, the same for both: accounting, waits, deadlines, heartbeats, collectives. It calls the table of its
- * thread (yk_transport_set), or else loads MPI.
+ * comm.h does the rest, in the same way for both: traffic counters, waits, deadlines, heartbeats, collectives. It uses
+ * the table set for its thread (yk_transport_set), or else loads MPI.
  *
  * Calls return 0 or an error code of the transport, which error_text() explains. None of them blocks, except start(),
- * stop(), open(), accept() and connect(). A peer is a rank, or from `size` on one that joined. Between two peers, messages
- * with the same tag arrive in the order in which they were sent, as in MPI; there is no other order.
+ * stop(), open(), accept() and connect(). A peer is a rank, or, from `size` on, a worker that joined. Between two
+ * peers, messages with the same tag arrive in the order in which they were sent, as in MPI; there is no other order.
  *
- * This header is all that a plug-in knows of yoke. A change of the table needs a new name of YK_MPI_PLUGIN_SYMBOL.
+ * A plug-in includes no other header of yoke. If the table changes, change YK_MPI_PLUGIN_SYMBOL.
  */
 #ifndef YK_COMM_TRANSPORT_H
 #define YK_COMM_TRANSPORT_H
@@ -19,13 +19,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Who calls it: one thread; several, never two at a time; several at a time. */
+/* Which threads call it: one; several, but one at a time; several at the same time. */
 typedef enum { YK_THREADS_FUNNELED, YK_THREADS_SERIALIZED, YK_THREADS_MULTIPLE } yk_threads;
 
 typedef struct {
     int rank, size;
-    yk_threads threads; /* what it allows, which may be less than was asked for */
-    bool processes;     /* each rank is a process of its own: the kernel knows whether it lives */
+    yk_threads threads; /* what it supports, which may be less than requested */
+    bool processes;     /* each rank is a separate process: the kernel knows whether it is alive */
     char library[96];   /* "Open MPI v4.1.4" */
 } yk_world;
 
@@ -47,17 +47,17 @@ typedef struct {
     /* The buffer belongs to the transport until test() says done. */
     int (*send)(void *self, int peer, int tag, const void *buf, size_t bytes, uint64_t *request_out);
     int (*recv)(void *self, int peer, int tag, void *buf, size_t cap, uint64_t *request_out);
-    /* *bytes_out: what was received, once it is done. A request that is done or failed is no more. */
+    /* *bytes_out: the size of the message, once it is done. A request that is done or failed is freed. */
     int (*test)(void *self, uint64_t *request, bool *done_out, size_t *bytes_out);
-    void (*forget)(void *self, uint64_t *request); /* of a peer that is gone */
+    void (*forget)(void *self, uint64_t *request); /* for a peer that is gone */
 
     /* peer < 0: any rank of the job. */
     int (*probe)(void *self, int peer, int tag, bool *found_out, yk_arrival *out);
     /* Receives a message that probe() found. */
     int (*take)(void *self, int peer, int tag, void *buf, size_t bytes);
 
-    /* Joining a running job by name; NULL where it cannot be done. open() allocates *port_out, which the caller frees.
-     * accept() waits for somebody, in a thread of its own; adopt() takes the handle and makes a peer of it. */
+    /* Joining a running job by name; NULL if not supported. open() allocates *port_out, which the caller frees.
+     * accept() waits for a connection, in a separate thread; adopt() takes the handle and makes it a peer. */
     int (*open)(void *self, const char *name, char **port_out);
     int (*accept)(void *self, const char *port, void **handle_out);
     int (*adopt)(void *self, void *handle, int *peer_out);
@@ -72,7 +72,7 @@ typedef struct {
 /* From here on, yk_comm_start() of this thread uses `t` (copied), and yk_comm_expected() is `size`. NULL: MPI again. */
 void yk_transport_set(const yk_transport *t, int rank, int size);
 
-/* ---- what a plug-in has in common with its loader ---- */
+/* ---- the interface between a plug-in and its loader ---- */
 
 /* const yk_transport_ops *yk_mpi_plugin_v1(void); its functions ignore `self` */
 #define YK_MPI_PLUGIN_SYMBOL "yk_mpi_plugin_v1"

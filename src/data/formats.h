@@ -18,8 +18,8 @@ yk_status yk_images_open(const yk_spec *spec, yk_split split, const yk_source_op
 yk_status yk_cache_open(const yk_spec *spec, yk_split split, const yk_source_options *o, yk_source **out);
 yk_status yk_synth_open(const yk_spec *spec, yk_split split, const yk_source_options *o, yk_source **out);
 
-/* cached.c: the readers of sources that have all rows in memory (yk_source.cached). Each copies its block: all rows where
- * there is one block, else YK__CACHED_BLOCK of them. */
+/* cached.c: readers for sources that have all rows in memory (yk_source.cached). Each copies its block: all rows if
+ * there is one block, else YK__CACHED_BLOCK rows. */
 enum { YK__CACHED_BLOCK = 4096 };
 yk_status yk__cached_read(yk_source *source, size_t block, yk_reader **out);
 yk_status yk__cached_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out);

@@ -25,7 +25,7 @@ typedef struct {
     uint64_t examples, epochs, batch, run; /* of an epoch; in all; of a step; of a run at most */
     uint64_t steps_left;                   /* that may be dealt yet; UINT64_MAX: no limit */
     uint64_t next_epoch, next_at;
-    yk_lease *back; /* came back */
+    yk_lease *back; /* leases that were returned */
     size_t nback, back_cap;
     struct yk_dealt {
         int worker;
@@ -38,7 +38,7 @@ void yk_dealer_init(yk_dealer *d, uint64_t examples, uint64_t epochs, uint64_t s
                     int workers);
 void yk_dealer_fini(yk_dealer *d);
 
-yk_status yk_dealer_deal(yk_dealer *d, int worker, yk_lease *out); /* an empty run: nothing is left to deal */
+yk_status yk_dealer_deal(yk_dealer *d, int worker, yk_lease *out); /* an empty lease: no examples are left */
 void yk_dealer_used(yk_dealer *d, int worker, uint64_t examples);
 yk_status yk_dealer_return(yk_dealer *d, int worker, uint64_t *examples_out);
 bool yk_dealer_over(const yk_dealer *d); /* all is dealt, and all that was dealt is used */

@@ -16,9 +16,9 @@
  *
  * A sparse gradient is sent as (key, value) pairs, each key once, to all; every rank adds all pairs in rank order.
  *
- * Where all ranks are on one machine, small dense gradients are not sent: each rank adds up its piece of what all have in memory
- * that all see (yk_exchange_near), in the same order, to the same bits; what one reads of another is counted as if it had been
- * sent.
+ * If all ranks are on one machine, small dense gradients are not sent. Each rank sums its piece of all gradients in
+ * shared memory (yk_exchange_near), in the same order, with bitwise the same result. What it reads from other ranks is
+ * counted as if it had been sent.
  *
  * A rank without examples takes part with zeros. One thread.
  */
@@ -48,7 +48,8 @@ void yk_exchange_free(yk_exchange *x); /* NULL is fine */
 void yk_exchange_trace(yk_exchange *x,
                        yk_trace_track *track); /* sums appear there; borrowed, NULL: no more */
 
-/* From now on dense sums go through `at` [size], of each rank so many bytes (comm/memory.h), which outlives x. */
+/* From now on dense sums use shared memory: `at` [size], yk_exchange_near_bytes() for each rank (comm/memory.h). It
+ * must outlive x. */
 size_t yk_exchange_near_bytes(size_t nparams);
 void yk_exchange_near(yk_exchange *x, char *const *at);
 

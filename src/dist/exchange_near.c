@@ -2,12 +2,12 @@
  *
  *     of each rank     | shared state | sum (that of rank 0 is used) | gradient |
  *
- *     1  my gradient and its head are there      arrived = round
+ *     1  my gradient and its head are there arrived = round
  *     2  all have arrived: I add up my piece     summed = round
  *     3  all have summed: the sum is complete
  *
- * Nobody writes what another rank may still read: gradients and heads are read until 2, and written again after 3; the sum is
- * read after 3, and written again when all have arrived in the next round, which they do after they have used it.
+ * No rank writes what another may still read. Gradients and heads are read until 2 and written again after 3. The sum
+ * is read after 3, and written again when all ranks have arrived in the next round, after they have used it.
  */
 #include "dist/exchange_inside.h"
 
@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a rank says, and how far it is; it alone writes it. */
+/* The head and progress of a rank; only that rank writes it. */
 typedef struct {
     _Alignas(YK_ALIGN) atomic_uint_fast64_t arrived; /* in this round */
     _Alignas(YK_ALIGN) atomic_uint_fast64_t summed;
@@ -79,7 +79,8 @@ static yk_status too_long(const yk_exchange *x, bool summed, double seconds)
     return yk__nobody_moves(x, who, seconds);
 }
 
-/* All have arrived, or summed. *last_out: the last one that it waited for is the last that came; -1: this one. */
+/* Waits until all ranks have arrived, or summed. *last_out: the last rank that this one waited for; -1: none, this one
+ * was last. */
 static yk_status wait_all(const yk_exchange *x, bool summed, double seconds, int *last_out)
 {
     yk_wait w = yk_wait_begin(x->near_wait, seconds);

@@ -1,5 +1,5 @@
 /* Inside of the store in one process: shared by local.c (the three verbs), hot.c (copies of hot keys), decay.c (what
- * sparse weights missed while they were not touched) and staleness.c (how stale what they work on is). */
+ * sparse weights missed while they were not touched) and staleness.c (how stale the weights are). */
 #ifndef YK_DIST_LOCAL_H
 #define YK_DIST_LOCAL_H
 
@@ -71,10 +71,10 @@ uint32_t yk__decay_advance(yk_store *s, uint32_t key,
 
 /* staleness.c */
 uint64_t yk__steps_of_others(const yk_store *s, int me);
-void yk__record_staleness(yk_store *s, int me); /* a sampled step is at its end */
+void yk__record_staleness(yk_store *s, int me); /* at the end of a sampled step */
 
-/* Whether the staleness of this step is recorded. That costs a cache miss per worker: it is done every few thousand examples,
- * or in every step where steps are long. */
+/* Whether the staleness of this step is recorded. That costs a cache miss per worker, so it is done every few thousand
+ * examples, or in every step if steps are long. */
 static inline bool yk__sampled(const yk_store *s, const yk__worker *w)
 {
     return s->config.staleness != 0 && s->config.workers > 1 && w->own_steps == w->next_sample;

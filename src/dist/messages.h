@@ -45,7 +45,7 @@ typedef enum {
     YK__UP_END,      /* from server 0 to the others: the job is over */
     YK__UP_ALIVE,    /* waits for another server, or is in the middle of local steps */
     YK__UP_HELLO,    /* from one that joins */
-    YK__UP_ROUND,    /* from server 0 to the others, with a quorum: whose gradients a round is made of */
+    YK__UP_ROUND,    /* from server 0 to the others, with a quorum: which workers' gradients a round uses */
 } yk__up_kind;
 
 enum {

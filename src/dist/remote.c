@@ -229,7 +229,7 @@ yk_status yk__remote_wait(yk_remote *r, const yk__asked *asked, const char *what
                 r->line[k].heard = yk_now();
         }
         yk_wait_turn(&w);
-        if (!yk_wait_looks(&w))
+        if (!yk_wait_polls(&w))
             continue;
         const double now = yk_now();
         if (r->config.servers > 1 && (st = yk_remote_alive(r))) /* it is another one that we wait for */

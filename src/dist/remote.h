@@ -96,10 +96,11 @@ yk_status yk_remote_deal(yk_remote *r, bool wait, yk_lease *out);
 /* Takes what has arrived; for long computations, now and then. */
 yk_status yk_remote_poll(yk_remote *r);
 
-/* Whether this worker was told to leave the job that it joined: it ends its step, and says so with yk_remote_bye(). */
+/* Whether this worker was told to leave the job that it joined. It finishes its step and sends a leave message with
+ * yk_remote_bye(). */
 bool yk_remote_leaves(const yk_remote *r);
 
-/* The leave message: nothing more comes from this worker, and what it was given and has not trained on goes to others. */
+/* Sends the leave message: this worker sends nothing more, and its unused examples go to other workers. */
 yk_status yk_remote_bye(yk_remote *r);
 
 #endif

@@ -91,7 +91,7 @@ static yk_status deal(yk_server *s, yk__client *c, const yk__up *up)
                         &c->deal_op);
 }
 
-/* A gradient that came too late for its round: its examples count as used, and are not used again in this epoch. */
+/* A gradient that arrived too late for its round: its examples count as used and are not used again in this epoch. */
 static void drop(yk_server *s, yk__client *c, const yk__up *up)
 {
     memcpy(c->place, up->place, sizeof c->place);
@@ -122,8 +122,9 @@ static yk_status take_step(yk_server *s, yk__client *c, const yk__up *up)
     }
     if (!(up->flags & YK__HAS_PUSH))
         return YK_OK;
-    const bool dealt_again = s->config.dealer && up->life != c->life; /* its examples, to others, meanwhile */
-    const bool late = s->config.in_step && up->round < s->round;      /* it gets what there is now */
+    const bool dealt_again =
+        s->config.dealer && up->life != c->life; /* its examples went to other workers meanwhile */
+    const bool late = s->config.in_step && up->round < s->round; /* the worker gets the current parameters */
     s->late += dealt_again || late;
     c->late += dealt_again || late;
     if (late && !dealt_again)
@@ -133,7 +134,7 @@ static yk_status take_step(yk_server *s, yk__client *c, const yk__up *up)
     if (!s->config.in_step)
         return yk__take_push(s, c, up);
     c->pushed = true;
-    c->counts |= !dealt_again && (s->chief || !s->config.quorum); /* else server 0 says so, or has said so */
+    c->counts |= !dealt_again && (s->chief || !s->config.quorum); /* else server 0 decides, or has decided */
     c->pushed_at = c->heard;
     return YK_OK;
 }
@@ -238,7 +239,7 @@ static yk_status listen_all(yk_server *s, bool *busy)
     if (found && peer < s->config.servers && !s->decided)
         return yk__control_take(s, bytes);
     if (found && peer < s->config.servers) {
-        each = true; /* what it decided comes first */
+        each = true; /* act on its decision first */
     } else if (found) {
         if ((st = sender(s, peer, &c)))
             return st;
@@ -258,7 +259,7 @@ static yk_status listen_all(yk_server *s, bool *busy)
             c->receiving = false;
             *busy = true;
             st = handle(s, c);
-            if (!st && s->config.quorum) /* a step is made of that many gradients, and no more */
+            if (!st && s->config.quorum) /* a step uses exactly that many gradients */
                 st = yk__close_round_if_all(s);
         }
     }

@@ -7,12 +7,13 @@
  * Ranks 0 .. K-1 are servers, K .. K+N-1 workers; who joins later comes behind them. Server 0 also deals out examples
  * (dealer.h) and is told what happens (yk_server_hooks): it is the chief.
  *
- * In step, a round is over when all workers have sent their gradients (or `quorum` of them, fewer where no more have examples:
- * server 0 says whose, and the late ones are counted and thrown away); they are added in worker order and applied once: that is a
- * step. Otherwise a gradient is applied when it comes, and the answer waits for the slowest worker as the staleness bound
- * says. With local steps workers apply their gradients themselves, to copies, and what is added up or applied here is how these
- * have changed (changes.h); a step is then one of those, a round has as many as the worker that made most. See messages.h for what
- * travels.
+ * In synchronous mode a round ends when all workers have sent their gradients. They are added in worker order and
+ * applied once; that is one step. With a quorum, the first `quorum` gradients are enough (fewer if fewer workers have
+ * examples left): server 0 decides which ones, and late gradients are counted and dropped. In asynchronous mode a
+ * gradient is applied when it arrives, and the staleness bound decides how long the answer waits for the slowest
+ * worker. With local steps, workers apply their gradients to copies, and the server adds or applies the deltas of these
+ * copies (changes.h). Steps are then those of the workers; a round counts as many as the worker with the most.
+ * messages.h describes the messages.
  *
  * It never waits for one peer. A worker that is silent for too long is given up: in step that is an error that names its
  * rank; otherwise its examples are dealt to others, and when it speaks again it is back. Workers may join while it runs
@@ -69,8 +70,8 @@ typedef struct {
 typedef struct {
     uint64_t steps, updates; /* rounds (in step) or updates; since this process began */
     uint64_t late;           /* gradients that came too late for their round and were thrown away */
-    uint64_t late_examples;  /* of those, that are not dealt again: they count as used in their epoch */
-    uint64_t returned;       /* examples of lost workers that were dealt again */
+    uint64_t late_examples; /* their examples, unless assigned to others: they count as used in their epoch */
+    uint64_t returned;      /* examples of lost workers that were dealt again */
     int workers, lost, joined;
     bool stopped; /* the workers were told to stop */
     yk_staleness staleness;
@@ -86,11 +87,12 @@ yk_status yk_server_end(yk_server *s);
 void yk_server_state_of(const yk_server *s, yk_server_state *out);
 int yk_server_workers(const yk_server *s, yk_server_worker *out, int most); /* returns how many */
 
-/* The place of a stream, as data/feed.h writes it: 3 | window_bytes / (2 N) | five numbers of each worker. In step all are in
- * `epoch`: where a worker was after its last batch does not tell that the epoch of that batch is over. Else it is 0. */
+/* The cursor of a stream, as data/feed.h writes it: 3 | window_bytes / (2 N) | five numbers per worker. In synchronous
+ * mode all workers are in `epoch`, because the cursor of a worker after its last batch does not show whether that epoch
+ * is over. In asynchronous mode `epoch` is 0. */
 void yk_server_places(const yk_server *s, uint64_t *out, size_t window_bytes, uint64_t epoch);
 
-/* Of a stream: epochs that no worker is in any more. */
+/* The number of epochs of a stream that all workers have finished. */
 uint64_t yk_server_places_epoch(const yk_server *s);
 
 void yk_server_places_set(yk_server *s,

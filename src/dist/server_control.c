@@ -1,6 +1,6 @@
-/* What server 0 tells the other servers: to send a snapshot, that the job is over, and with a quorum which gradients a round is
- * made of. Each server hears of gradients in an order of its own: if each took the first M, a step would be made of some
- * workers' gradients on one server and of others' on another. */
+/* Messages from server 0 to the other servers: send a snapshot, the job is over, and, with a quorum, which gradients a
+ * round uses. Gradients arrive at each server in a different order: if each server took the first M, a step would use
+ * the gradients of different workers on different servers. */
 #include "dist/server_inside.h"
 
 #include "base/clock.h"

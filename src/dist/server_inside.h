@@ -1,6 +1,6 @@
-/* Inside of a server: server.c serves, server_answer.c answers, server_round.c makes of what workers send new parameters,
- * server_control.c is what server 0 tells the others, server_join.c lets others in, server_parts.c hands parameters over as a
- * whole. */
+/* Inside of a server: server.c serves, server_answer.c answers, server_round.c makes of what workers send new
+ * parameters, server_control.c sends messages from server 0 to the others, server_join.c lets workers join,
+ * server_parts.c hands parameters over as a whole. */
 #ifndef YK_DIST_SERVER_INSIDE_H
 #define YK_DIST_SERVER_INSIDE_H
 
@@ -37,7 +37,7 @@ typedef struct {
     size_t in_cap;
     yk_op in_op;
     bool receiving, pushed; /* in step: the gradient in `in` waits for the others */
-    bool counts;            /* and is part of the round; with a quorum server 0 says so */
+    bool counts;            /* and is part of the round; with a quorum server 0 decides */
 
     yk__pull pull[YK__OUTSTANDING];
     yk__down alive, dealt;
@@ -71,7 +71,7 @@ struct yk_server {
     bool snapshot_wanted;  /* by server 0 */
     uint64_t snapshot_round;
     yk__control control;
-    bool decided; /* with a quorum, not server 0: `control` says whose gradients the round is made of */
+    bool decided; /* with a quorum, not on server 0: `control` says which workers' gradients the round uses */
 };
 
 /* What came behind the head of a message. */
@@ -98,7 +98,7 @@ yk_status yk__close_round_if_all(yk_server *s);
 
 /* server_control.c */
 yk_status yk__control_end(yk_server *s);
-yk_status yk__control_round(yk_server *s); /* with a quorum: it is made of the gradients that are here */
+yk_status yk__control_round(yk_server *s); /* with a quorum: the round uses the gradients that have arrived */
 yk_status yk__control_take(yk_server *s, size_t bytes); /* a message from server 0 has arrived */
 
 /* server_join.c */

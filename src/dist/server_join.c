@@ -17,8 +17,8 @@ struct yk__door {
     int n;
 };
 
-/* All of it in a thread: where the name server has died, MPI_Publish_name does not return, and the job runs as well
- * without others that could join. */
+/* All of it runs in a thread: if the name server has died, MPI_Publish_name does not return, but the job can run
+ * without workers that join. */
 static void *accept_all(void *context)
 {
     struct yk__door *d = context;

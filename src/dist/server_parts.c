@@ -10,7 +10,8 @@ void yk_server_piece(size_t nparams, bool sparse, int server, int servers, size_
     *size_out = yk__piece_size(nparams, sparse, server, servers);
 }
 
-/* In step server 0 may be the first to have heard of all gradients of its round: its snapshot is of one round, not of two. */
+/* In synchronous mode server 0 may be the first to have all gradients of its round. Its snapshot must be of one round,
+ * not of two. */
 static bool snapshot_is_due(const yk_server *s)
 {
     return s->snapshot_wanted && (!s->config.in_step || s->round >= s->snapshot_round);

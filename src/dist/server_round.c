@@ -172,7 +172,7 @@ static yk_status close_round(yk_server *s)
     s->round_loss = sum.loss;
     if (sum.examples)
         return (st = apply_sum(s, &sum, workers)) ? st : updated(s, &sum);
-    if (s->config.quorum) /* all that were here had been dealt again */
+    if (s->config.quorum) /* the examples of all that had arrived went to other workers */
         return YK_OK;
     const yk_server_hooks *h = &s->config.hooks; /* nobody had any: the end of an epoch is no step */
     st = s->chief && h->epoch_over ? h->epoch_over(h->context) : YK_OK;
@@ -181,7 +181,7 @@ static yk_status close_round(yk_server *s)
     return st;
 }
 
-/* With a quorum server 0 has decided whose gradients a round is made of, and they are here. */
+/* With a quorum: server 0 has decided which workers' gradients the round uses, and they have arrived. */
 static bool decided_are_here(const yk_server *s)
 {
     bool here = s->decided;

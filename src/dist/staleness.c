@@ -1,4 +1,5 @@
-/* How stale the weights are that a worker works on: the steps of others between its pull and its clock, in some steps. */
+/* How stale the weights of a worker are: the steps of other workers between its pull and its clock, measured in sampled
+ * steps. */
 #include "dist/local.h"
 
 uint64_t yk__steps_of_others(const yk_store *s, int me)

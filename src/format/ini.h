@@ -8,10 +8,10 @@
  *
  *     ; a comment            # too
  *     [train]
- *     data = synth:digits?examples=100       the value reaches to the end of the line, without blanks around it
+ *     data = synth:digits?examples=100       the value is the rest of the line, without surrounding blanks
  *
- * A byte order mark of UTF-8 is passed over; lines may end with CR LF and be of any length. inih, as Debian builds it, cuts
- * lines at 200 bytes and values at a ';', but paths are long and hold what they like.
+ * A UTF-8 byte order mark is skipped; lines may end with CR LF and have any length. (inih as built by Debian cuts lines
+ * at 200 bytes and values at a ';', but paths may be long and may contain anything.)
  */
 #ifndef YK_FORMAT_INI_H
 #define YK_FORMAT_INI_H
@@ -25,7 +25,7 @@
 
 enum {
     YK_INI_END_COMMENTS = 1, /* a ';' after a blank, outside of double quotes, begins a comment */
-    YK_INI_LENIENT = 2       /* passes over lines of no known form */
+    YK_INI_LENIENT = 2       /* skips lines that it cannot parse */
 };
 
 typedef struct {
@@ -42,10 +42,10 @@ typedef struct {
 
 yk_status yk_ini_open(const char *path, unsigned flags, yk_ini *out);
 
-/* A file of a directory that may be somebody else's: yk_file_open_plain(). None there: it has no lines, and `file` is NULL. */
+/* Opens a file in an untrusted directory, with yk_file_open_plain(). A missing file has no lines, and `file` is NULL. */
 yk_status yk_ini_open_plain(const char *path, uint64_t most, unsigned flags, yk_ini *out);
 
-/* The next line that says something. False: the end, or *st is an error already, or becomes one. */
+/* The next line that is not empty or a comment. False at the end, or if *st is or becomes an error. */
 bool yk_ini_next(yk_ini *in, yk_status *st);
 
 yk_status yk_ini_close(yk_ini *in, yk_status st);

@@ -51,7 +51,7 @@ static yk_status measure(const char *path, const yk_tensor *tensor, size_t n, it
 
 /* ---- the header: {"__metadata__": {...}, name: {dtype, shape, data_offsets}, ...} in the order of the data */
 
-/* Two tensors (two pairs of metadata) need two names, in UTF-8. */
+/* Names of tensors and of metadata items must be unique and valid UTF-8. */
 static yk_status check_name(const char *path, const char *what, const char *name, const char *other)
 {
     if (!yk_is_utf8(name))

@@ -1,8 +1,8 @@
 /* Kernels of softmax: products of sparse rows with a matrix W[dim][ld] that has one row of `classes` weights per column.
  * ld >= classes is a multiple of YK_CLASS_PAD; the padding stays zero. Dense rows are packed into sparse ones first, since
- * a fifth of MNIST's pixels is all there is to do.
+ * only a fifth of MNIST's pixels is not zero.
  *
- * Every function exists as plain C in matrix_ref.c, and the tests hold the fast ones against it. No allocation.
+ * Every function exists as plain C in matrix_ref.c, and the tests compare the fast versions with it. No allocation.
  */
 #ifndef YK_KERN_MATRIX_H
 #define YK_KERN_MATRIX_H

@@ -12,8 +12,8 @@
 
 /* Appends the non-zeros of a row to index[] and x[]; returns their number. Writes up to 16 entries more than that. */
 #if defined(__AVX512F__)
-/* Where bytes themselves can be compressed: 64 pixels at a time, of which a few are left, as bytes; only these become
- * columns and floats. Returns how far it got; *n_out counts. */
+/* For processors that can compress bytes: compresses 64 pixels at a time, and converts only the few that are left to
+ * columns and floats. Returns the number of pixels done; *n_out is the number of entries. */
 __attribute__((target("avx512vbmi2"))) static size_t pack_bytes(const uint8_t *row, size_t dim, float scale,
                                                                 uint32_t *index, float *x, size_t *n_out)
 {

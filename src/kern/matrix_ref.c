@@ -1,4 +1,4 @@
-/* The kernels of matrix.h in plain C: what they mean. */
+/* Reference implementation of the kernels of matrix.h in plain C. */
 #include "kern/matrix.h"
 
 #include <math.h>

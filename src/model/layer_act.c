@@ -133,8 +133,8 @@ static void flatten_back(const yk__layer *l, const yk__run *r)
         each_row(l, r, true, keep_row);
 }
 
-/* What relu takes away has no gradient, so that overwriting a value loses nothing. tanh keeps the sign, which is what relu
- * reads; so does dropout where the gradient is not 0. */
+/* Where relu outputs 0 the gradient is 0, so overwriting the value loses nothing. tanh keeps the sign, which is what
+ * relu reads; so does dropout where the gradient is not 0. */
 const yk__layer_ops yk__relu_ops = {.name = "relu",
                                     .usage = "relu",
                                     .parse = parse_relu,

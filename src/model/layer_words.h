@@ -3,8 +3,8 @@
  *     if (!yk__word_number(word[0], 1, YK__MOST_OUTPUTS, &l->count))
  *         return "dense needs the number of outputs, as in: dense 120";
  *
- * The bounds keep every product of sizes far from overflow; what is too large for memory or for 32-bit offsets is refused
- * when shapes are known.
+ * The bounds keep every product of sizes far from overflow; sizes that are too large for memory or for 32-bit offsets
+ * are refused once shapes are known.
  */
 #ifndef YK_MODEL_LAYER_WORDS_H
 #define YK_MODEL_LAYER_WORDS_H

@@ -77,8 +77,8 @@ typedef struct {
                   nobody needs that. 0: one call, which sees to it itself */
 
     yk__values backward_reads; /* of its own output */
-    bool elementwise;          /* computes value by value: it may work in place, */
-    yk__values preserves;      /* provided that what the layer before it reads going back is preserved */
+    bool elementwise;          /* computes each value on its own: it may work in place, */
+    yk__values preserves;      /* if it preserves what the backward pass of the previous layer reads */
     bool equal_borders;        /* its input and output must have the same border */
     bool output_border;        /* its output may have a border */
     bool flat_output;          /* its output is described as one dimension */

@@ -95,7 +95,7 @@ static yk_status unknown_layer(const char *text, size_t at, const char *name)
     return fail_at(text, at, why);
 }
 
-/* Whether a layer works in place. Not where that destroys what a layer before it made and reads going back. */
+/* Whether a layer works in place: not if that destroys output of an earlier layer that its backward pass reads. */
 static bool in_place(const yk__net *net, const yk__layer *l)
 {
     if (!l->ops->elementwise)
@@ -147,7 +147,7 @@ static yk_status add_layer(yk__net *net, const char *text, size_t at, char *piec
     return YK_OK;
 }
 
-/* Softmax needs its input side by side, without a border. */
+/* Softmax needs contiguous input, without a border. */
 static yk_status end_without_border(yk__net *net)
 {
     const int last = net->nedges - 1;

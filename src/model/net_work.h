@@ -20,7 +20,7 @@ struct yk_work {
     size_t chunk;                     /* blocks */
     struct {
         int layer, part;
-        bool last;                            /* of the layer: after it all its gradients are there */
+        bool last; /* of the layer: after it all gradients of the layer are complete */
     } back[YK__MOST_LAYERS * YK__MOST_PARTS]; /* the stages after the loss */
     int nback;
     void *memory; /* of what follows, up to of_image, and the layers' rooms */

@@ -85,7 +85,8 @@ static void shell_word(const char *s, yk_text *out)
     yk_text_fini(&quoted);
 }
 
-/* For people to copy, and config.ini may be anybody's: values are quoted, and what is no name of an option is left out. */
+/* Users copy these commands, and config.ini is untrusted: values are quoted, and anything that is not an option name is
+ * left out. */
 static void command(const yk_run *r, yk_text *out)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";

@@ -86,7 +86,7 @@ static yk_status read_config(yk_run *r)
 
 /* ---- summary.json ---- */
 
-/* What is no JSON is as good as missing: the run was killed while it wrote, or something else wrote there. */
+/* Invalid JSON counts as missing: the run was killed while writing, or another program wrote there. */
 static yk_status read_summary(yk_run *r)
 {
     char *path;

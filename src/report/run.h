@@ -18,7 +18,7 @@
  * kind are kept: when it is full, of every four neighbours the two with the lowest and the highest loss (of samples:
  * CPU) stay. Means and peaks of samples are of all of them.
  *
- * A run directory may be somebody else's: its files are read only if they are regular files and not huge (base/file.h).
+ * A run directory is untrusted: its files are read only if they are regular files of bounded size (base/file.h).
  *
  * All is owned by the run. Read-only once loaded, by any number of threads.
  */

@@ -265,7 +265,7 @@ yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_store *stor
     return st;
 }
 
-/* Digits in the metadata. *ok_out becomes false where there are none, or more than `most`. */
+/* A number in the metadata. *ok_out becomes false if it is missing, not a number, or larger than `most`. */
 static uint64_t read_meta(const char *text, uint64_t most, bool *ok_out)
 {
     uint64_t n = 0;
@@ -286,7 +286,7 @@ static bool read_shape(const yk_safetensors *s, yk_model_shape *out)
                          .classes = (uint32_t)read_meta(yk_safetensors_meta(s, "classes"), MOST_CLASSES, &ok),
                          .bias = read_meta(yk_safetensors_meta(s, "bias"), 1, &ok)};
     const char *at =
-        yk_safetensors_meta(s, "image"); /* channels x height x width; 0.1.0 does not always say it */
+        yk_safetensors_meta(s, "image"); /* channels x height x width; not always present in files of 0.1.0 */
     if (!at)
         return ok;
     at = yk_digits(at, out->dim, &c);

@@ -6,7 +6,7 @@
  *                                                    holds size and CRC32C of the two files
  *
  * The metadata of both files has the format version, "format_version":"1". A reader refuses a newer version. Files without it, as
- * yoke 0.1.0 wrote them, are version 0; version 1 differs only by having it.
+ * yoke 0.1.0 wrote them, are version 0; version 1 differs only by this field.
  *
  * A checkpoint is written beside its final name (checkpoints/.saving), synced to the disk, and renamed; a full disk or a
  * kill at any moment leaves the earlier ones as they were. The last two are kept; checkpoint_dir.h says what is removed and
@@ -28,7 +28,7 @@ typedef struct {
     double period_loss, seconds; /* loss since the last evaluation; training time so far */
     uint64_t period_examples;
     uint64_t late, late_examples; /* --quorum: gradients that were dropped, and their examples */
-    uint64_t *place;              /* of the feed; owned by whoever filled it in: load allocates */
+    uint64_t *place;              /* cursor of the feed; owned by the code that set it; load allocates it */
     size_t nplace;
 } yk_progress_state;
 

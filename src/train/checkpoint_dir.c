@@ -22,10 +22,10 @@ static const char *const files[] = {YK__MODEL_FILE, YK__STATE_FILE};
 
 /* ---- removing ---- */
 
-/* Files that yoke wrote, and the directory if nothing else is in it. A link is not ours, nor is what it leads to. */
+/* Removes the files that yoke wrote, and the directory if it is then empty. Links and their targets are not touched. */
 static void remove_checkpoint(int top, const char *run_dir, const char *name)
 {
-    /* DONE first: half removed is not a checkpoint */
+    /* DONE first, so that a partly removed checkpoint does not count as one */
     static const char *const done[] = {"DONE", NULL}, *const rest[] = {YK__MODEL_FILE, YK__STATE_FILE, NULL};
     const int fd = yk_dir_open_at(top, name);
     if (fd < 0)
@@ -36,7 +36,7 @@ static void remove_checkpoint(int top, const char *run_dir, const char *name)
         yk_warn("%s/%s/%s: kept, because it holds files that yoke did not write", run_dir, top_name, name);
 }
 
-/* What is not ours (a link, a file, a directory with foreign files) gives way to a checkpoint of that name. */
+/* Renames something that yoke did not make (a link, a file, a directory with foreign files) to make way for a checkpoint. */
 static void move_aside(int top, const char *run_dir, const char *name)
 {
     struct stat there;
@@ -87,7 +87,7 @@ static size_t list_steps(int top, bool own, uint64_t **out)
     return n;
 }
 
-/* Keeps `newest` and the one before it. Later ones were passed over as damaged when the run was resumed. */
+/* Keeps `newest` and the one before it. Later ones were skipped as damaged when the run was resumed. */
 static void remove_old(int top, const char *run_dir, uint64_t newest)
 {
     uint64_t *step;
@@ -104,7 +104,7 @@ static void remove_old(int top, const char *run_dir, uint64_t newest)
 
 /* ---- DONE ---- */
 
-/* Size and checksum of a file, as DONE has them. */
+/* Size and checksum of a file, as recorded in DONE. */
 static yk_status measure(const char *path, uint64_t *size_out, uint32_t *crc_out)
 {
     struct stat info;
@@ -184,7 +184,7 @@ static const char *complaint(const char *folder)
 yk_status yk__checkpoint_begin(const char *run_dir)
 {
     int top = yk_dir_open(run_dir, top_name);
-    if (top < 0) { /* a new folder is on the disk only when the one that it is in was synced */
+    if (top < 0) { /* a new folder is on the disk only once its parent was synced */
         yk_status st = yk_dir_make_in(run_dir, top_name);
         if (st || (st = yk_dir_sync(run_dir)))
             return st;

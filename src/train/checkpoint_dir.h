@@ -4,9 +4,9 @@
  *         st = yk_safetensors_write("runs/a", YK__SAVING "/" YK__MODEL_FILE, ...);
  *     st = yk__checkpoint_end("runs/a", 1200, st, &path);               // DONE; .saving becomes step-1200; older ones go
  *
- * Only files that yoke wrote are removed, and directories that are empty then: foreign files stay, and so does the directory
- * that holds them. No link is followed (base/dir.h). A link step-N is neither removed nor counted among those that are kept.
- * If something that is not yoke's has the name of a new checkpoint, it is renamed to step-N.old-1.
+ * Only files that yoke wrote are removed, and directories that are then empty: foreign files stay, and so does their
+ * directory. No link is followed (base/dir.h). A link step-N is never removed and does not count as one of the two that
+ * are kept. If something that is not yoke's has the name of a new checkpoint, it is renamed to step-N.old-1.
  */
 #ifndef YK_TRAIN_CHECKPOINT_DIR_H
 #define YK_TRAIN_CHECKPOINT_DIR_H
@@ -20,7 +20,7 @@
 
 yk_status yk__checkpoint_begin(const char *run_dir);
 
-/* With an error in `st` it only removes what was written so far. *path_out is replaced; NULL: nobody asks. */
+/* If `st` is an error, only removes what was written so far. *path_out is replaced; path_out may be NULL. */
 yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, yk_status st, char **path_out);
 
 #endif

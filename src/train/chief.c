@@ -207,7 +207,8 @@ static yk_status due_freely(chief *c)
     return eval || save ? look_after(c, false) : YK_OK;
 }
 
-/* Not in step an epoch ends when as many examples as it has are used. Of a stream each worker has its share of them. */
+/* In asynchronous mode or with a quorum, an epoch ends when all of its examples were used. Each worker has its own
+ * share of a stream. */
 static void count_epochs(chief *c)
 {
     yk__trainer *t = c->t;
@@ -319,7 +320,7 @@ yk_status yk__serve(yk__trainer *t)
     if (!t->plan->lockstep)
         count_epochs(&c);
     if (!t->plan->lockstep && !state.stopped &&
-        t->step < t->plan->steps) /* no examples are left, of no epoch */
+        t->step < t->plan->steps) /* no examples are left in any epoch */
         t->epoch = t->plan->epochs;
     t->result->interrupted =
         *t->stop && state.stopped && !yk__is_done(t, t->step, t->epoch) && t->epoch < t->plan->epochs;

@@ -75,7 +75,7 @@ static void alive(void *trainer)
 static yk_status begin_startup(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* when mpirun dies nobody stays behind */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* no rank outlives mpirun */
     const yk_startup_config config = {.limit = t->plan->start_limit,
                                       .stop = t->stop,
                                       .alive = t->host->stage ? alive : NULL,
@@ -294,7 +294,7 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state
     if (k->place_kind == 3) {
         if (p->nplace ==
             2 + 5 * (size_t)t->plan
-                        ->workers) /* else they begin the epoch anew, but for blocks that were used up */
+                        ->workers) /* else they restart the epoch, without the blocks that were used up */
             yk_server_places_set(k->server, p->place + 2);
         return YK_OK;
     }

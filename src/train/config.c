@@ -15,9 +15,9 @@
 #define AT(field) offsetof(yk_config, field)
 #define BIG       9.0e15 /* exact in a double */
 
-/* Which programs are run, on which machines, and who reaches them. */
+/* Which programs run, on which machines, and who can reach them. */
 #define HOW_TO_START (YK_OPT_COMMAND_LINE_ONLY | YK_OPT_MAY_DIFFER)
-/* What this call of the program does, and where. */
+/* What this invocation of the program does, and where. */
 #define ONE_CALL (YK_OPT_COMMAND_LINE_ONLY | YK_OPT_NOT_KEPT | YK_OPT_MAY_DIFFER | YK_OPT_NOT_IN_SWEEPS)
 
 const yk_option yk_options[] = {
@@ -233,7 +233,7 @@ yk_status yk_config_set(yk_config *c, const char *name, const char *value)
 static yk_status add_name(char **names, const char *name)
 {
     char *longer;
-    if (*names && strstr(*names, name)) /* no option that a file cannot set is part of another one's name */
+    if (*names && strstr(*names, name)) /* none of these names is a substring of another */
         return YK_OK;
     if (asprintf(&longer, "%s%s%s", *names ? *names : "", *names ? ", " : "", name) < 0)
         return yk_fail_memory(strlen(name), "a name");
@@ -242,7 +242,7 @@ static yk_status add_name(char **names, const char *name)
     return YK_OK;
 }
 
-/* `ignored`: where the names of options go that a file cannot set; NULL: they are errors. */
+/* `ignored`: receives the names of options that a file cannot set; NULL: such options are errors. */
 static yk_status load_option(yk_config *c, const char *name, const char *value, char **ignored)
 {
     const yk_option *o = yk_option_find(name);
@@ -252,7 +252,7 @@ static yk_status load_option(yk_config *c, const char *name, const char *value, 
                    : yk_fail(YK_EUSAGE, "a file cannot set %s; give --%s on the command line", name, name);
 }
 
-/* Sections may be there and mean nothing. in is taken. */
+/* Section headers are allowed and ignored. Closes `in`. */
 static yk_status load_lines(yk_config *c, yk_ini *in, yk_status st, char **ignored)
 {
     while (yk_ini_next(in, &st))

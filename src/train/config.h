@@ -8,8 +8,8 @@
  *     yk_config_fini(&c);
  *
  * One table (yk_options) drives the command line, its help, the files and what is written back. A file says what to train.
- * It comes from somebody else as often as not, so what runs programs, opens ports or chooses where to write is taken from
- * the command line only (YK_OPT_COMMAND_LINE_ONLY).
+ * It often comes from someone else, so options that run programs, open ports or choose where to write are accepted only
+ * on the command line (YK_OPT_COMMAND_LINE_ONLY).
  */
 #ifndef YK_TRAIN_CONFIG_H
 #define YK_TRAIN_CONFIG_H
@@ -50,7 +50,7 @@ typedef enum { YK_OPT_TEXT, YK_OPT_INT, YK_OPT_REAL, YK_OPT_FLAG } yk_option_kin
 
 typedef enum {
     YK_OPT_COMMAND_LINE_ONLY = 1, /* a file cannot set it: yk_config_load() refuses it */
-    YK_OPT_NOT_KEPT = 2,          /* config.ini does not mention it: it is of one call, not of the run */
+    YK_OPT_NOT_KEPT = 2,          /* not written to config.ini: it concerns one invocation, not the run */
     YK_OPT_MAY_DIFFER = 4,        /* between the processes of a job */
     YK_OPT_NOT_IN_SWEEPS = 8,     /* a sweep sets it for each of its runs */
 } yk_option_flags;
@@ -75,13 +75,14 @@ yk_status yk_config_set(yk_config *c, const char *name, const char *value);
 yk_status yk_config_load(yk_config *c, const char *path);
 const yk_option *yk_option_find(const char *name); /* NULL: there is none */
 
-/* The config.ini of a run directory, which may be somebody else's and may be missing (*there_out). Options that count only on
- * the command line are left out; their names, as "agent, hosts", go to *ignored_out (the caller frees it; NULL: none). */
+/* The config.ini of a run directory, which is untrusted and may be missing (*there_out). Options that are accepted only
+ * on the command line are ignored; their names, as "agent, hosts", go to *ignored_out (the caller frees it; NULL:
+ * none). */
 yk_status yk_config_load_run(yk_config *c, const char *path, bool *there_out, char **ignored_out);
 
 yk_status yk_config_check(const yk_config *c);
-/* As an ini file that yk_config_load() reads back; how to run it again is in a comment on top, and what was given on the
- * command line only is in comments, too. */
+/* Writes an ini file that yk_config_load() can read. A comment at the top says how to run it again; command-line-only
+ * options are written as comments. */
 yk_status yk_config_save(const yk_config *c, const char *dir, const char *name);
 
 #endif

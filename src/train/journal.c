@@ -4,8 +4,8 @@
  *      "steps_per_second":392,"learning_rate":0.1,"bottleneck":"cpu","share":0.97}
  *     {"kind":"eval","step":938,...,"train_loss":0.40,"test_loss":0.33,"test_accuracy":0.907,"majority_accuracy":0.1135}
  *
- * A run that is resumed drops the lines of steps beyond the checkpoint: they are made again. An evaluation of the checkpoint's own
- * step that is there already is not written again. TensorBoard's files are board.c.
+ * A run that is resumed drops the lines of steps beyond the checkpoint: those steps are made again. If the step of the
+ * checkpoint was already evaluated, that is not written again. TensorBoard's files are board.c.
  */
 #include "train/trainer.h"
 
@@ -18,7 +18,7 @@
 
 struct yk__journal {
     yk_file *file;  /* NULL: nothing is kept */
-    bool evaluated; /* the step that it was resumed from is evaluated, and that is in the file */
+    bool evaluated; /* the file already has the evaluation of the step that the run was resumed from */
     yk_json line;
     uint64_t calls, next_call;
     double told, written;
@@ -76,7 +76,7 @@ static uint64_t examples_so_far(const yk__trainer *t)
                                      (t->plan->lockstep ? (uint64_t)t->plan->workers : 1);
 }
 
-/* Whole epochs with the part of the running one. Examples of late gradients are used, too. */
+/* Epochs as a fraction, including the current one. Examples of late gradients count as used. */
 static double epochs_done(const yk__trainer *t, uint64_t examples)
 {
     return t->train.examples ? (double)(examples + t->late_examples) / (double)t->train.examples : 0.0;

@@ -310,7 +310,7 @@ static yk_status train_in_step(yk__trainer *t, int me)
 {
     const bool many = bursts(t); /* then this worker is the only one */
     uint64_t done = t->step, epoch = t->epoch, seen = t->earlier_examples;
-    if (yk__is_done(t, done, epoch)) { /* resumed at its end: there is nothing left but to test it */
+    if (yk__is_done(t, done, epoch)) { /* resumed after its last step: only evaluate it */
         yk__due_in_step(t, me, done, true, true, false);
         return meet(t, me);
     }
@@ -383,7 +383,7 @@ static yk_status meet_freely(yk__trainer *t, int me)
             examples += t->trainee[i].examples;
         t->step = yk_store_steps(t->store);
         t->epoch = t->train.examples ? examples / t->train.examples : 0;
-        if (all_done && !yk__is_done(t, t->step, t->epoch)) /* no examples are left, of no epoch */
+        if (all_done && !yk__is_done(t, t->step, t->epoch)) /* no examples are left in any epoch */
             t->epoch = t->plan->epochs;
         t->end = all_done || *t->stop;
         t->result->interrupted = t->end && !all_done;

@@ -12,7 +12,8 @@ static uint64_t staleness_of(const yk_config *c)
     return c->mode && strcmp(c->mode, "async") == 0 ? YK_ASYNC : 0;
 }
 
-/* Whether its parameters are keyed. Only logreg's may be. Data that cannot be opened is reported by whoever reads it. */
+/* Whether the parameters are keyed, which only those of logreg can be. Data that cannot be opened is reported when it
+ * is read. */
 static bool is_sparse(const yk_config *c)
 {
     yk_source *s;
@@ -26,7 +27,7 @@ static bool is_sparse(const yk_config *c)
     return sparse;
 }
 
-/* Sparse models and asynchronous training have a server unless the user says otherwise. Local SGD needs none. */
+/* Sparse models and asynchronous training use one server by default. Local SGD needs none. */
 static int servers_of(const yk_config *c, const yk_plan *p)
 {
     if (c->servers >= 0)
@@ -37,7 +38,8 @@ static int servers_of(const yk_config *c, const yk_plan *p)
 static void set_timeouts(const yk_config *c, yk_plan *p)
 {
     p->heartbeat_timeout = c->deadline;
-    p->worker_timeout = p->synchronous ? c->deadline : c->deadline / 2.0; /* then it costs less to be wrong */
+    p->worker_timeout =
+        p->synchronous ? c->deadline : c->deadline / 2.0; /* in asynchronous mode a false alarm costs less */
     p->server_timeout = c->deadline + 1.0;
     p->heartbeat_every = c->deadline / 8.0;
     p->start_limit = yk_env_number("YK_START_LIMIT", fmax(60.0, 8.0 * c->deadline)); /* set by tests */

@@ -1,7 +1,7 @@
 /* From options to a plan (base/plan.h).
  *
  *     yk_plan plan;
- *     st = yk_plan_make(&config, processes, &plan);       // YK_EUSAGE: what does not go together, in words
+ *     st = yk_plan_make(&config, processes, &plan);       // YK_EUSAGE: the error says which options conflict
  *
  * The launcher, sweeps and every process of a job make it with the same function, so that they agree.
  */
@@ -12,10 +12,10 @@
 #include "base/status.h"
 #include "train/config.h"
 
-/* `processes`: of the job; 0: not known, as of a job that is being joined; then there is one worker, this one. */
+/* `processes`: the size of the job; 0: unknown, when joining a job; then this process is the only worker. */
 yk_status yk_plan_make(const yk_config *c, int processes, yk_plan *out);
 
-/* The same without the checks: for a job that is to be described although it could not run. */
+/* The same without the checks, to describe a job that could not run. */
 void yk_plan_describe(const yk_config *c, int processes, yk_plan *out);
 
 #endif

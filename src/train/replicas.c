@@ -367,7 +367,7 @@ static yk_status train(replica *r)
     yk__trainee *me = &t->trainee[0];
     const uint64_t apart = t->plan->local_steps;
     uint64_t seen = t->earlier_examples;
-    if (yk__is_done(t, t->step, t->epoch)) { /* resumed at its end: there is nothing left but to test it */
+    if (yk__is_done(t, t->step, t->epoch)) { /* resumed after its last step: only evaluate it */
         yk__due_in_step(t, 0, t->step, true, true, false);
         return meet(r);
     }

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A job that is started again may find that the chief of the last attempt is still ending. */
+/* When a job is restarted, the chief of the last attempt may still be ending. */
 static const double restart_seconds = 10.0;
 
 static const char *const checkpoints[] = {"checkpoints/",
@@ -40,7 +40,7 @@ static const char *const written[] = {"config.ini",
 
 /* ---- what is in the way */
 
-/* An entry that yoke writes to must be missing, or be what yoke makes there. */
+/* An entry that yoke writes to must be missing or of the kind that yoke creates. */
 static yk_status check_entry(int fd, const char *dir, const char *below, const char *entry, mode_t kind)
 {
     struct stat there;
@@ -105,7 +105,7 @@ char *yk_run_dir_name(const char *model)
     struct tm tm;
     localtime_r(&now, &tm);
     strftime(when, sizeof when, "%Y%m%d-%H%M%S", &tm);
-    const char *name = strpbrk(model, " ,/") ? "net" : model; /* a layer list is no name of a directory */
+    const char *name = strpbrk(model, " ,/") ? "net" : model; /* a layer list cannot be a directory name */
     return asprintf(&dir, "runs/%.40s-%s-%d", name, when, (int)getpid()) < 0 ? NULL : dir;
 }
 

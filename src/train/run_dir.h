@@ -1,14 +1,14 @@
-/* The run directory as a whole: what yoke writes there, and who may.
+/* The run directory as a whole: what yoke writes there, and which process may write.
  *
  *     if ((st = yk_run_dir_check("runs/a")))               // before anything is loaded or launched; writes nothing
  *         return st;
  *     yk_lock *lock;
- *     st = yk_run_dir_take("runs/a", &lock);               // makes it where it is missing; the chief alone
+ *     st = yk_run_dir_take("runs/a", &lock);               // creates it if missing; only the chief does this
  *     ...
  *     yk_lock_release(lock);
  *
- * One run writes a run directory at a time (base/lock.h). In a job of several processes the chief holds the lock; the other
- * ranks, and workers that joined, write only their worker-N/.
+ * Only one run at a time writes to a run directory (base/lock.h). In a job of several processes the chief holds the
+ * lock; the other ranks, and workers that joined, write only their worker-N/.
  *
  * RUN may be a symbolic link; what yoke writes in it may not (base/dir.h). Checkpoints that were moved elsewhere and linked
  * as checkpoints/step-N are an exception: they are read, and never removed.
@@ -20,17 +20,17 @@
 #include "base/status.h"
 #include <stdbool.h>
 
-/* YK_ESYSTEM: a link, or something else, is where yoke would write; YK_EUSAGE: another process writes there. A directory
- * that is missing is fine. */
+/* YK_ESYSTEM: a link or something else is in the way; YK_EUSAGE: another process is writing there. A missing directory
+ * is not an error. */
 yk_status yk_run_dir_check(const char *dir);
 
 yk_status yk_run_dir_take(const char *dir, yk_lock **out);
 
-/* Of a run without --out: runs/MODEL-TIME-PID. The caller frees it; NULL: out of memory. */
+/* The default directory, without --out: runs/MODEL-TIME-PID. The caller frees it; NULL: out of memory. */
 char *yk_run_dir_name(const char *model);
 
-/* Removes what yoke wrote in the run directory PARENT/NAME, or its checkpoints only. The directory, the lock, links and files
- * of others stay. The caller holds the lock, or knows that nobody else writes. */
+/* Removes what yoke wrote in the run directory PARENT/NAME, or its checkpoints only. The directory, the lock, links and
+ * foreign files stay. The caller must hold the lock, or know that no other process writes there. */
 yk_status yk_run_dir_clear(const char *parent, const char *name, bool checkpoints_only);
 
 #endif

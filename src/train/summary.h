@@ -19,9 +19,9 @@ yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *run
 yk_status yk_result_save_first(const yk_config *c, const yk_result *r,
                                const char *run_dir); /* unless there is one */
 
-/* The text of a summary that says that its run was done with so many steps; NULL: it does not, or there is none. Caller frees. */
+/* The text of the summary if it says that the run finished with this number of steps, else NULL. The caller frees it. */
 char *yk_summary_if_done(const char *run_dir, uint64_t steps);
-yk_status yk_summary_keep(const char *run_dir, const char *text); /* writes it again as it was */
+yk_status yk_summary_keep(const char *run_dir, const char *text); /* writes it back unchanged */
 
 /* A job that ended without a word of its own: somebody killed a process, or a machine is gone. Whoever stood by it keeps what is
  * known, in RUN/summary.json, unless a process of the job was faster (train/ending.c). */

@@ -82,7 +82,8 @@ static bool is_given(const yk_sweep_run *r, const char *beginning)
     return false;
 }
 
-/* As yoke train will make it. How many processes hosts have is not known here: --workers may say how many of them work. */
+/* Makes the same plan as yoke train. The number of processes on the hosts is unknown here; --workers may give the
+ * number of workers. */
 static yk_status plan_run(const yk_sweep_file *f, yk_sweep_run *r)
 {
     const yk_config *c = &r->config;

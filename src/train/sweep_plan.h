@@ -9,8 +9,9 @@
  * A point is a combination; its repeats differ in their seeds. All points come once with the first seed, then all with
  * the second: what is there early is a whole picture, and a machine that gets slower on the way does so for all.
  *
- * What is fixed becomes steps: of E examples, a run with batch b and N workers makes E / (N b) steps in lock step, E / (M b) with
- * a quorum of M, as that many gradients make a step, and E / b where workers do not wait, as then a step is one worker's.
+ * A fixed number of examples is converted to steps. With E examples, batch b and N workers, a run makes E / (N b)
+ * synchronous steps, E / (M b) steps with a quorum of M (M gradients per step), or E / b asynchronous steps (one
+ * gradient per step).
  *
  * Everything in it is owned by it. Any thread.
  */
@@ -47,10 +48,11 @@ void yk_sweep_plan_fini(yk_sweep_plan *p);
  * The caller frees it; NULL: out of memory. */
 char *yk_sweep_plan_text(const yk_sweep_plan *p);
 
-/* Examples of a step. */
+/* Examples per step. */
 double yk_sweep_run_per_step(const yk_sweep_run *r);
 
-/* How many steps it makes on a set of so many examples; 0: not known, as with a quorum: how many gradients are late is not. */
+/* The number of steps on a training set of this size; 0: unknown, as with a quorum, where the number of late gradients
+ * is unknown. */
 int64_t yk_sweep_run_steps(const yk_sweep_run *r, uint64_t examples);
 
 /* Whether two configurations say the same, option by option. */

@@ -367,7 +367,7 @@ static yk_status save_runs(const yk_sweep_plan *p, const yk_sweep_result *r, con
 
 /* ---- JSON */
 
-/* What was read from a file, as it was; null where it is nested deeper than any summary. */
+/* Copies a JSON value that was read from a file; null if it is nested deeper than any summary. */
 static void copy(yk_json *j, const char *name, const json_t *from)
 {
     const char *key;

@@ -107,7 +107,7 @@ static yk_status order_keys(yk__trainer *t)
 {
     const bool alone =
         t->plan->lockstep ||
-        t->plan->workers == 1; /* no copies: then renaming a stream costs more than it brings */
+        t->plan->workers == 1; /* no copies: remapping the keys of a stream costs more than it gains */
     if (!t->model->sparse || t->model->nparams < RENAME_FROM || (alone && !t->train.rows) ||
         t->cluster.role != YK__ALONE)
         return YK_OK;
@@ -263,7 +263,7 @@ static yk_status make_model(yk__trainer *t, yk_net_options *net)
     return yk__bias_groups(t);
 }
 
-/* The stores of this process, as its role has them. */
+/* Creates the stores of this process, according to its role. */
 static yk_status make_stores(yk__trainer *t, const yk_net_options *net)
 {
     const float inputs = net->standardize ? 1.0f : mean_square(&t->train);
@@ -324,7 +324,7 @@ static yk_status make_workers(yk__trainer *t)
     return st;
 }
 
-/* The first parameters of a model that does not begin with zeros. */
+/* The initial parameters of a model that does not start from zeros. */
 static void init_parameters(yk__trainer *t)
 {
     yk_store *whole = t->cluster.role == YK__SERVER ? t->cluster.whole : t->store; /* NULL: elsewhere */

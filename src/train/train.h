@@ -72,17 +72,16 @@ typedef struct {
 
 typedef struct {
     yk_plan plan;
-    yk_rank_report *report; /* [nreports], or NULL: the ranks, then those who joined */
+    yk_rank_report *report; /* [nreports], or NULL: the ranks, then workers that joined */
     int nreports;
     yk_traffic traffic[YK_PURPOSES]; /* of all ranks together */
     double cpu_seconds;              /* the same */
-    uint64_t late,
-        late_examples; /* gradients that were dropped; their examples, if these were not dealt again */
-    uint64_t returned; /* examples of lost workers that were dealt again */
-    int lost, joined;  /* workers */
-    yk_comm *comm;     /* to be stopped by whoever called, after the last word; NULL in one process */
-    bool dispensable;  /* the job goes on without this process */
-    bool clean, chief; /* whether MPI can be left in the usual way; whether this process speaks for all */
+    uint64_t late, late_examples; /* gradients that were dropped; their examples, unless assigned to others */
+    uint64_t returned;            /* examples of lost workers that were dealt again */
+    int lost, joined;             /* workers */
+    yk_comm *comm;                /* the caller stops it after its last message; NULL in one process */
+    bool dispensable;             /* the job goes on without this process */
+    bool clean, chief;            /* whether MPI_Finalize can be called; whether this process is the chief */
     uint64_t steps, epochs, examples; /* of the whole run, with what was done before a resume */
     uint64_t trained_here;            /* examples, by this process */
     uint64_t resumed_from;            /* step */
@@ -108,7 +107,7 @@ typedef struct {
     yk_watched watched;
 } yk_result;
 
-/* What a process of a job tells whoever started it. */
+/* What a process of a job tells its launcher. */
 typedef enum {
     YK_STAGE_ALIVE,    /* once a second until training begins */
     YK_STAGE_BEGUN,    /* rank 0: the processes have found each other */
@@ -117,7 +116,7 @@ typedef enum {
     YK_STAGE_SAVED,
 } yk_train_stage;
 
-/* The program around a training. */
+/* The program that runs the training. */
 typedef struct {
     const volatile sig_atomic_t *stop; /* non-zero: save and end; a signal handler may set it */
     double started;                    /* when the program began (base/clock.h) */

@@ -66,7 +66,7 @@ typedef struct yk__trainer {
     char *shared_dir; /* the chief's run directory; NULL: none, or it is not to be reached from here */
     int number;       /* of this process's folder there: its rank, or one that was free when it joined */
     bool is_run;      /* on the chief: the run directory is this run's now */
-    yk_lock *lock;    /* on the chief: nobody else writes the run directory; NULL: there is none */
+    yk_lock *lock;    /* on the chief: of the run directory; NULL: none */
     int slow_worker; /* YK_SLOW_WORKER, for tests: this one takes slow_factor times as long, and sleeps; -1: none does */
     double slow_factor, slow_seconds;
     yk__trainee *trainee;
@@ -101,8 +101,8 @@ typedef struct yk__trainer {
 
 /* loop.c */
 yk_status yk__train_worker(void *trainer, int me);
-/* Has the run made all steps or epochs that it was asked for? The answer of every loop, at its start and after each step.
- * Asynchronous workers and those of a quorum also end when the feed or the dealer has no examples left. */
+/* Whether the run has made all requested steps or epochs. Every loop asks at its start and after each step.
+ * Asynchronous workers, and workers with a quorum, also end when the feed or the dealer has no examples left. */
 bool yk__is_done(const yk__trainer *t, uint64_t step, uint64_t epoch);
 /* Of trainee[me], who is worker `number` of all. */
 void yk__gradient(yk__trainer *t, int me, int number, const yk_view *view, const yk_batch *batch,
@@ -128,7 +128,8 @@ static inline size_t yk__most_batch(const yk__trainer *t)
     return t->plan->batch > YK__EVAL_BATCH ? (size_t)t->plan->batch : YK__EVAL_BATCH;
 }
 
-/* The run was done when it was resumed: its files stay as they are. At the end; each rank knows it of itself. */
+/* Whether the run was already done when it was resumed, so that its files stay unchanged. Called at the end; each rank
+ * can tell by itself. */
 static inline bool yk__was_done(const yk__trainer *t)
 {
     const uint64_t steps = t->cluster.role == YK__WORKER ? t->step + t->self.look.steps
@@ -158,7 +159,7 @@ yk_status yk__step_apart(yk__trainer *t, yk_store *store, int number, const yk_b
 
 /* cluster.c */
 yk_status yk__cluster_start(yk__trainer *t);
-yk_status yk__cluster_ready(yk__trainer *t);                /* all of them: training begins */
+yk_status yk__cluster_ready(yk__trainer *t);                /* called by all ranks: training begins */
 void yk__stage(const yk__trainer *t, yk_train_stage stage); /* rank 0 of a job tells its launcher */
 void yk__cluster_party(yk__trainer *t);                     /* who reads which part of the data */
 yk_status yk__cluster_shape(yk__trainer *t);
@@ -212,8 +213,8 @@ void yk__board_progress(yk__trainer *t, uint64_t step, const yk__progress *p);
 yk_status yk__board_eval(yk__trainer *t, double train_loss);
 yk_status yk__board_close(yk__trainer *t, yk_status so_far);
 
-/* lines.c: of a file of JSON lines in the run directory, those go whose number `key` is beyond `most`; one that is not there
- * is fine. */
+/* lines.c: removes the lines whose number `key` is beyond `most` from a file of JSON lines in the run directory. A
+ * missing file is not an error. */
 yk_status yk__lines_cut(const char *run_dir, const char *name, const char *key, double most);
 /* Its last whole line that has `key`; "": none. */
 void yk__lines_last(const char *path, const char *key, char *line, size_t size);

@@ -154,7 +154,7 @@ static yk_status train_freely(worker *w)
 {
     const bool sparse = w->t->model->sparse;
     const int depth =
-        w->t->plan->quorum ? 1 : 2; /* what was asked for before the last round would come too late */
+        w->t->plan->quorum ? 1 : 2; /* parameters requested before the last round would arrive too late */
     int under_way = 0;
     yk_status st = YK_OK;
     while (!st && !w->news.stop && !yk_remote_leaves(w->t->cluster.remote)) {
@@ -196,7 +196,7 @@ yk_status yk__train_remote(yk__trainer *t)
     if (t->cluster.joined)
         yk_note("joined the job in %s as one more worker", t->config->join);
     yk_model_on_ready(t->model, w.me->work, poll, &w);
-    if (yk__is_done(t, t->step, t->epoch)) /* resumed at its end: the chief knows it as well */
+    if (yk__is_done(t, t->step, t->epoch)) /* resumed after its last step; the chief knows as well */
         st = YK_OK;
     else if (t->plan->local_steps)
         st = yk__train_apart(t, w.number);

@@ -41,8 +41,8 @@ static void poll(void *context, float *dense, size_t begin, size_t end)
         a->hook = yk_remote_alive(a->remote);
 }
 
-/* How many steps a round that begins with this one has, at most. With a quorum one may only guess, before it has begun, with
- * which step that will be. */
+/* The maximum number of steps of a round that begins with this step. With a quorum, the first step of a round can only
+ * be guessed before it begins. */
 static uint64_t most_from(const apart *a, uint64_t step)
 {
     const uint64_t h = (uint64_t)a->t->plan->local_steps;
@@ -151,7 +151,7 @@ static yk_status steps(apart *a, size_t n, size_t batches, float *values, made *
         out->loss += one.loss;
         yk__observe_traffic(a->t);
     }
-    /* gathered for a step that was not the one after all: no step that is due is passed over */
+    /* collected for a different step than it turned out to be: do not skip an evaluation or checkpoint */
     out->steps = yk__least(out->steps, most_from(a, a->news.steps));
     yk_phase_to(a->me->phases, YK_PHASE_APPLY);
     if (!st)

@@ -125,7 +125,7 @@ static yk_sample sample_of(const yk_resources *r, const yk_proc_look *now, const
 
 /* ---- the file */
 
-/* What is not known is left out. */
+/* Unknown values are left out. */
 static void number(yk_json *j, const char *name, double value)
 {
     if (isfinite(value))
@@ -151,7 +151,7 @@ static void end_line(yk_resources *r)
 {
     yk_json_end(&r->line);
     yk_json_write(&r->line, r->file);
-    yk_file_flush(r->file); /* the first error stays and is told at the end */
+    yk_file_flush(r->file); /* the first error is kept and reported at the end */
 }
 
 static void write_host(yk_resources *r)

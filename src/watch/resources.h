@@ -83,7 +83,7 @@ typedef struct {
 typedef struct {
     const char *proc, *sys; /* NULL: /proc, /sys */
     double every;           /* seconds; 0: no thread */
-    const char *dir, *name; /* of the file, which is appended to, as in base/dir.h; NULL: none */
+    const char *dir, *name; /* the file to append to, as in base/dir.h; NULL: none */
     int rank;
     const char *role;  /* "chief", "worker" or "server" */
     double earlier;    /* seconds that the run had before this process resumed it */
