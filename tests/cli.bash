@@ -63,7 +63,7 @@ clicks() {
     try train --model logreg --data 'synth:ctr?features=5000&examples=5000' "$@"
 }
 
-# Resuming this finished run, so many times, changes nothing. (Samples of resources go on.)
+# Resumes this finished run a number of times and checks that nothing changes, except for resource samples.
 finished() { # RUN [TIMES]
     local again
     rm -rf before
@@ -76,7 +76,7 @@ finished() { # RUN [TIMES]
     done
 }
 
-# What a run's metrics.jsonl says of its evaluations, without what depends on the clock.
+# The evaluations in a run's metrics.jsonl, without values that depend on the clock.
 evaluations() { # RUN
     grep '"kind":"eval"' "$1/metrics.jsonl" | sed 's/"seconds":[^,]*,//'
 }

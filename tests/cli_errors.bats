@@ -312,7 +312,7 @@ END
     expect 2 "it has no DONE" "there is no complete checkpoint"
 }
 
-# Replaces text in the metadata of one file by text of the same length; DONE is made to agree.
+# Replaces text in the metadata of one file with text of the same length, and updates DONE.
 edit_metadata() { # CHECKPOINT FILE FROM TO
     python3 - "$@" <<'END'
 import sys
@@ -338,7 +338,7 @@ with open(f"{folder}/DONE", "w") as done:
 END
 }
 
-@test "a checkpoint of a newer format is refused, one without a version is read" {
+@test "a checkpoint with a newer format version is refused, one without a version is read" {
     clicks --steps 20 --out run --quiet
     expect 0
     local data='synth:ctr?features=5000&examples=5000' at=run/checkpoints/step-20

@@ -20,7 +20,7 @@ teardown() { cli_teardown; }
     finished run 2
 }
 
-@test "a finished run that is resumed says so, and says its results" {
+@test "resuming a finished run says so and prints its results" {
     digits --epochs 2 --trace --out run
     expect 0
     try train --out run --resume --json
@@ -34,7 +34,7 @@ teardown() { cli_teardown; }
     [ "$(ls run/checkpoints)" = step-16 ]
 }
 
-@test "a finished run goes on when more is asked for, and has each evaluation once" {
+@test "a finished run continues with more epochs or steps, and has each evaluation once" {
     digits --epochs 1 --quiet --out run
     expect 0
     try train --out run --resume --quiet
@@ -47,7 +47,7 @@ teardown() { cli_teardown; }
     diff <(evaluations whole) <(evaluations run)
 }
 
-@test "epochs of a stream of unknown length are counted, asynchronous too" {
+@test "epochs of a stream of unknown length are counted, also in async mode" {
     seq 400 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm
     try train --model logreg --data libsvm:a.libsvm --stream always --mode async --workers 2 --epochs 3 --quiet --json --out run
     expect 0

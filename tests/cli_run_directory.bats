@@ -1,4 +1,4 @@
-# What yoke does to files that are not its own, in a run directory or linked from it: nothing. And who may write a run
+# yoke does not touch foreign files in a run directory or linked from it. And who may write to a run
 # directory: one run at a time.
 
 setup() {
@@ -74,7 +74,7 @@ in_use() { # PID: the last command was refused because of it
     expect 2 "run: in use by process $1 on host $(uname -n) since " "stop it (kill $1), or choose another --out"
 }
 
-@test "a linked checkpoint is read, and neither it nor what it leads to is removed" {
+@test "a linked checkpoint is read, and neither the link nor its target is removed" {
     short
     expect 0
     # as a user frees space: moved elsewhere and linked
@@ -137,7 +137,7 @@ in_use() { # PID: the last command was refused because of it
     [ -e disk/real/checkpoints/step-60/DONE ]
 }
 
-@test "foreign files in a checkpoint stay, and yoke's own go" {
+@test "foreign files in a checkpoint stay, yoke's own files are removed" {
     short
     expect 0
     echo mine >run/checkpoints/step-10/notes.txt
@@ -153,7 +153,7 @@ in_use() { # PID: the last command was refused because of it
     safe
 }
 
-@test "what is in the way of a checkpoint is kept under another name" {
+@test "a foreign file in the way of a checkpoint is renamed" {
     short
     expect 0
     echo mine >run/checkpoints/step-20
@@ -168,7 +168,7 @@ in_use() { # PID: the last command was refused because of it
     [ -e run/checkpoints/step-60/DONE ]
 }
 
-@test ".saving: what a killed run left goes, foreign files stay" {
+@test ".saving: leftovers of a killed run are removed, foreign files stay" {
     short
     expect 0
     mkdir -p run/checkpoints/.saving/deep/er
@@ -186,7 +186,7 @@ in_use() { # PID: the last command was refused because of it
     [ "$(cat run/checkpoints/.saving)" = mine ]
 }
 
-@test "yoke report writes through no link in a run directory" {
+@test "yoke report does not write through links in a run directory" {
     short
     expect 0
     mkfifo pipe
@@ -197,7 +197,7 @@ in_use() { # PID: the last command was refused because of it
     linked run/report.html
 }
 
-@test "a sweep keeps foreign files of a run that it makes anew, and truncates no linked log" {
+@test "a sweep that repeats a run keeps foreign files and does not truncate a linked log" {
     printf '[sweep]\nsteps = 10\n[train]\nmodel = softmax\ndata = synth:digits?examples=500\n[grid]\nbatch = 10\n' >my.ini
     try sweep my.ini --out sweep --no-report --quiet
     expect 0
@@ -218,7 +218,7 @@ in_use() { # PID: the last command was refused because of it
     safe
 }
 
-@test "a second process does not write a live run; readers are not held up" {
+@test "a second process cannot write to a running run; readers are not blocked" {
     live
     cp run/config.ini before.ini
     try train --out run --resume --steps 30
@@ -255,14 +255,14 @@ in_use() { # PID: the last command was refused because of it
     expect 0 "going on from run/checkpoints/step-"
 }
 
-@test "a stopped owner is an owner" {
+@test "a stopped process keeps its lock" {
     live
     kill -STOP "$pid"
     try train --out run --resume --steps 30
     in_use "$pid"
 }
 
-@test "of several that begin a run at the same moment, one wins" {
+@test "if several processes start a run at the same time, one wins" {
     for i in 1 2 3 4; do
         log=err$i
         begin --epochs 100000 --out new/run --resume
@@ -287,7 +287,7 @@ in_use() { # PID: the last command was refused because of it
     equal_to "refused" "$(cat err? | grep -c "new/run: in use by")" 3
 }
 
-@test "a sweep does not remove a run that somebody resumed by hand" {
+@test "a sweep does not remove a run that a user has resumed by hand" {
     printf '[sweep]\nsteps = 10\n[train]\nmodel = softmax\ndata = synth:digits?examples=500\n[grid]\nbatch = 50\n' >my.ini
     try sweep my.ini --out sweep --no-report --quiet
     expect 0

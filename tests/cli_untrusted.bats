@@ -104,7 +104,7 @@ sweep_refused() { # OPTION
     expect 0 "1 of 1 runs are there already"
 }
 
-@test "other options of one call are refused in files, too" {
+@test "other options of one invocation are also refused in files" {
     for line in 'out = elsewhere' 'resume = true' 'config = other.ini' 'join = run' 'network = any'; do
         printf '%s\n%s\n' "$one" "$line" >mine.ini
         in_time 20 train --config mine.ini
@@ -113,7 +113,7 @@ sweep_refused() { # OPTION
     [ ! -e elsewhere ] && [ ! -e runs ]
 }
 
-@test "names of hosts do not begin with -" {
+@test "host names that begin with - are refused" {
     for hosts in -oProxyCommand=x a,-oProxyCommand=x:2 a@-oX ,-oX; do
         in_time 20 train --model softmax --data synth:digits --hosts "$hosts" --out none
         expect 2 "--hosts: '-o" "cannot begin with '-'"
@@ -145,7 +145,7 @@ sweep_refused() { # OPTION
     nothing_ran
 }
 
-@test "--join: a name server elsewhere, and a FIFO in its place, are refused" {
+@test "--join: a name server on another machine, or a FIFO as RUN/join, is refused" {
     run_with ''
     for uri in '1.0;tcp://192.0.2.1:4' '1.0;tcp://127.0.0.1,192.0.2.1:4' '1.0;tcp://127.0.0.1:4;tcp6://[2001:db8::1]:5' '1.0'; do
         echo "$uri" >r/join
@@ -204,7 +204,7 @@ sweep_refused() { # OPTION
     [ "$(cat precious)" = mine ]
 }
 
-@test "report: FIFOs, links and huge files end it with an error, and do not hold it up" {
+@test "report: FIFOs, links and huge files are errors and do not block it" {
     try train --model softmax --data 'synth:digits?examples=200' --steps 5 --quiet --out good
     expect 0
     for name in config.ini summary.json worker-0/resources.jsonl; do
@@ -243,7 +243,7 @@ sweep_refused() { # OPTION
     expect 2 "holds no run"
 }
 
-@test "report: what a run directory says stays text" {
+@test "report: text from a run directory is escaped" {
     local bad='</script><img src=x onerror=alert(1)>"'"'"'<svg onload=1>'
     try train --model softmax --data 'synth:digits?examples=200' --steps 5 --quiet --out "one"
     expect 0

@@ -50,7 +50,7 @@ without_libraries() { # COMMAND...
     expect 4 "started by srun --mpi=pmix, but yoke-mpi-openmpi.so"
 }
 
-@test "YK_MPI_PLUGIN names the plug-in, and whatever is wrong with it is said" {
+@test "YK_MPI_PLUGIN names the plug-in, and errors say what is wrong with it" {
     export YK_MPI_PLUGIN=$PWD/nowhere.so
     try $one
     expect 0

@@ -86,7 +86,7 @@ end_job() {
     grep 'trained on [1-9][0-9]* examples' joined
 }
 
-@test "--network any: other machines can reach the job, and whoever joins must say so, too" {
+@test "--network any: other machines can reach the job, and a worker that joins needs the option as well" {
     begin $one --launch 2 --mode async --network any --out run
     until_step 1
     open_sockets >found
@@ -110,7 +110,7 @@ end_job() {
     grep 'trained on [1-9][0-9]* examples' joined
 }
 
-@test "--network any does not join a job of loopback only, and local does not go with --hosts" {
+@test "--network any does not join a loopback-only job, and local cannot be used with --hosts" {
     mkdir run
     echo '1.0;tcp://127.0.0.1:4' >run/join
     in_time 10 train --join run --network any

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# --quorum M: a step is one update of the parameters, made of M gradients. Steps, epochs, evaluations, checkpoints and learning rates
+# --quorum M: a step is one update of the parameters from M gradients. Steps, epochs, evaluations, checkpoints and learning rates
 # count those; gradients that come later are dropped, and counted.
 
 setup() { load cli; load cluster; cluster_setup; }
@@ -13,7 +13,7 @@ evaluated() { # RUN
     sed -n 's/.*"kind":"eval","step":\([0-9]*\),.*/\1/p' "$1/metrics.jsonl" | paste -s -d ' '
 }
 
-@test "--steps makes exactly so many; evaluations and checkpoints are at the steps asked for" {
+@test "--steps N makes exactly N steps; evaluations and checkpoints are at the requested steps" {
     for servers in 1 2; do
         in_time 60 train --model softmax --data "$digits" --batch 10 --launch $((3 + servers)) --servers $servers --mode sync \
             --quorum 2 --steps 60 --eval-every 20 --checkpoint-every 25 --json --out run
@@ -47,7 +47,7 @@ evaluated() { # RUN
 END
 }
 
-@test "a slow worker is late, and nobody waits for it; going on counts what was late before" {
+@test "a slow worker is late and does not delay the others; a resumed run adds to the late counts" {
     one="train --model softmax --data $digits --batch 10 --launch 4 --servers 1 --quorum 2 --quiet --json --out run"
     YK_SLOW_WORKER=0:20ms in_time 60 $one --steps 40
     expect 0
@@ -58,7 +58,7 @@ END
     equal "examples and epochs" "$(($(said examples) + $(said late_examples))) $(said epochs)" "1521 3"
 }
 
-@test "with local steps, too, evaluations and the end are at the steps asked for" {
+@test "evaluations and the end are at the requested steps with local steps as well" {
     for what in "softmax --data $digits" "logreg --data $clicks"; do
         YK_SLOW_WORKER=1:3ms in_time 60 train --model $what --batch 10 --launch 4 --servers 1 --quorum 2 --local-steps 4 \
             --steps 50 --eval-every 15 --quiet --json --out run
@@ -80,7 +80,7 @@ END
     expect 2 "with --quorum the number of steps in an epoch is not known"
 }
 
-@test "a step is made of the same gradients on all servers" {
+@test "all servers use the same gradients for a step" {
     for servers in 1 2; do # with one worker the bits tell
         in_time 60 train --model logreg --data "$clicks" --batch 10 --launch $((1 + servers)) --servers $servers --quorum 1 \
             --epochs 2 --quiet --out run-$servers
@@ -93,7 +93,7 @@ END
     equal "examples, late" "$(said examples) $(said late_gradients)" "1521 0"
 }
 
-@test "a worker that is killed, with two servers: the others go on" {
+@test "with two servers, the others continue when a worker is killed" {
     begin train --model softmax --data "$digits" --batch 2 --launch 5 --servers 2 --quorum 2 --epochs 40 --eval-every 100 \
         --deadline 2 --json --out none
     until_step 200

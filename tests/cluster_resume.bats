@@ -63,7 +63,7 @@ END
     diff <(evaluations whole) <(evaluations run)
 }
 
-@test "SIGINT to an asynchronous job that streams: it was stopped, and is not done" {
+@test "SIGINT to an asynchronous streaming job: its state is stopped, not done" {
     begin train --model logreg --data "$clicks" --stream always --batch 2 --mode async --epochs 1000000 --eval-every 200 --launch 3 \
         --json --out run
     until_step 200

@@ -21,7 +21,7 @@ in_use() { # the last command was refused because of rank 0
     expect 2 "run: in use by process $(rank_pid 0) on host $(uname -n)" "choose another --out"
 }
 
-@test "a live job is left alone by others, and can be joined" {
+@test "other runs cannot write to the directory of a running job, and workers can join it" {
     # a directory of the user that is called like those of launchers, and has a file called lock as run directories have
     OTHER=$(mktemp -d /dev/shm/yoke-XXXXXX)
     echo mine >"$OTHER/notes.txt"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Jobs to which something happens before they train: a process, the name server or the launcher dies, a process hangs, files or
+# Failures before training begins: a process, the name server or the launcher dies, a process hangs, files or
 # shared memory run out, a signal comes. They end or start within a limit, and leave nobody behind.
 
 setup() { load cli; load cluster; cluster_setup; }
@@ -81,14 +81,14 @@ END
     done
 }
 
-@test "loading may take longer than the limit: heartbeats tell that it goes on" {
+@test "loading may take longer than the limit, thanks to heartbeats" {
     YK_START_LIMIT=1.5 in_time 60 train --model logreg --data 'synth:ctr?examples=2000000' --test none --launch 2 \
         --servers 1 --steps 20 --out none --json
     expect 0
     holds "$(said load_seconds) > 1.6"
 }
 
-@test "a job whose name server dies trains all the same" {
+@test "a job whose name server dies still trains" {
     cat >mpirun <<'END'
 #!/bin/bash
 for process in /proc/[0-9]*; do
@@ -145,7 +145,7 @@ END
     expect 0
 }
 
-@test "a worker that joined leaves at the first SIGTERM, and the job knows at once" {
+@test "a worker that joined leaves at the first SIGTERM, and the job notices at once" {
     for local in "" "--local-steps 3"; do
         begin ${small/--quiet/} --batch 2 --mode async --epochs 99999 --launch 3 $local --out run
         until_step 400

@@ -37,7 +37,7 @@ data_of() { sed -n 's/^data = //p' "runs/$1/config.ini"; }
     done
 }
 
-@test "fixture: resumed, they come to the bits that yoke 0.1.0 came to" { golden fixture; }
+@test "fixture: resumed runs give the same bits as yoke 0.1.0" { golden fixture; }
 
 @test "fixture: a resumed asynchronous run uses every example once" {
     try train --out runs/async --resume --quiet --json
@@ -45,7 +45,7 @@ data_of() { sed -n 's/^data = //p' "runs/$1/config.ini"; }
     equal "examples, epochs" "$(field examples) $(field epochs)" "2012 4"
 }
 
-@test "fixture: a resumed run goes on with its metrics, and reports" {
+@test "fixture: a resumed run appends to its metrics and can be reported" {
     before=$(grep -c '"kind":"eval"' runs/softmax/metrics.jsonl)
     try train --out runs/softmax --resume --quiet --json
     expect 0

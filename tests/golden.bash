@@ -11,7 +11,7 @@ recorded_isas() {
     "$RECORD" --isas "$YOKE" | awk -v all="${YK_GOLDEN-}" '$2 == "recorded" && (all == "all" || !n++) { print $1 }'
 }
 
-# All runs of a group are as recorded. What cannot be compared is skipped, and says why.
+# Checks that all runs of a group are as recorded. Runs that cannot be compared are skipped, with the reason.
 golden() { # GROUP
     local isa isas why=
     isas=$(recorded_isas)

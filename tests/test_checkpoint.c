@@ -297,7 +297,7 @@ static void what_does_not_fit_is_refused(void **state)
     yk_config_fini(&c);
 }
 
-/* Replaces text in the metadata of a file by text of the same length; DONE is made to agree. */
+/* Replaces text in the metadata of a file with text of the same length, and updates DONE. */
 static void edit_metadata(const char *checkpoint, const char *file, const char *from, const char *to)
 {
     static const char *const files[] = {"model.safetensors", "state.safetensors"};

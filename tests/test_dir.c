@@ -112,7 +112,7 @@ static void only_regular_files_are_written(void **state)
     }
 }
 
-/* The directory is replaced by a link while a file in it is open: what is opened stays what it was. */
+/* The directory is replaced by a link while a file in it is open: the open file stays the same. */
 static void a_directory_that_is_replaced(void **state)
 {
     (void)state;

@@ -115,7 +115,7 @@ static void test_file_error_sticks(void **state)
     assert_says("the disk is full");
 }
 
-/* Of a folder that may be somebody else's, only regular files are read. */
+/* In an untrusted folder, only regular files are read. */
 static void test_plain(void **state)
 {
     (void)state;

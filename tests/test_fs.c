@@ -1,4 +1,5 @@
-/* The file system in memory (base/fs_memory.h), and what base/file.h promises, at every point where the power can go. */
+/* The file system in memory (base/fs_memory.h), and the guarantees of base/file.h, with a power failure at every
+ * possible point. */
 #include "scratch.h"
 
 #include "base/dir.h"
@@ -107,7 +108,7 @@ static yk_status two_files(void)
     return st ? st : write_file("a", 'o', OLD);
 }
 
-/* The old file or the new one, and the new one if it was said so. */
+/* The old file or the new one is there; the new one if the write was reported as done. */
 static void test_power_cut_at_every_change(void **state)
 {
     int old = 0, new = 0;
@@ -134,7 +135,7 @@ static void test_power_cut_at_every_change(void **state)
     assert_true(old > 100 && new > 50);
 }
 
-/* Without sync, it would not be so: the disk does lose and tear. */
+/* Without sync this does not hold: the disk loses and tears data. */
 static void test_unsynced_data_is_torn(void **state)
 {
     char text[NEW];
@@ -233,7 +234,8 @@ static int resumes_from(void)
     return step;
 }
 
-/* The power goes at any change of the third save: then the second is found, or the third, and the third if it was said so. */
+/* A power failure at any change of the third save: the second or the third checkpoint is found, and the third if its
+ * save was reported as done. */
 static void test_power_cut_while_saving(void **state)
 {
     int found[4] = {0};

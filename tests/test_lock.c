@@ -28,7 +28,7 @@ static int reap(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* A process that holds the lock until it is killed, or for so long. It has the lock when this returns. */
+/* Starts a process that holds the lock until it is killed, or for this long. It has the lock when this returns. */
 static pid_t hold(double seconds)
 {
     int ready[2];
@@ -117,7 +117,7 @@ static void what_is_no_lock(void **state)
     assert_int_equal(mkdir(in_folder("lock"), 0777), 0);
     assert_error(yk_lock_take(folder, 0.0, &lock), YK_ESYSTEM, "in the way");
     assert_int_equal(rmdir(in_folder("lock")), 0);
-    /* text that says nothing, longer than any of ours, in a file that nobody has locked */
+    /* meaningless text, longer than ours, in a file that no process has locked */
     char *noise = malloc(100000);
     assert_non_null(noise);
     memset(noise, 'x', 100000);
@@ -248,7 +248,7 @@ static void no_locks_here(void **state)
 
 /* ---- all at the same moment */
 
-/* How many of some processes get it; each that does holds it until all have tried. */
+/* How many of several processes get the lock; an owner holds it until all have tried. */
 static int winners(bool locks)
 {
     enum { N = 8 };

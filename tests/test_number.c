@@ -1,4 +1,4 @@
-/* Numbers in text: what is one, what is not, and in what words it is refused. */
+/* Numbers in text: which are valid, and the error messages for others. */
 #include "base/number.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Options to a plan: what is synchronous, who does what, how long to wait, and what does not go together. */
+/* From options to a plan: modes, roles, timeouts, and options that conflict. */
 #include "train/plan.h"
 
 #include "scratch.h"

@@ -184,7 +184,7 @@ static void test_sum(void **state)
         simulate(RANKS, seed, sum, NULL);
 }
 
-/* ---- who is silent ---- */
+/* ---- missing heartbeats ---- */
 
 static const volatile sig_atomic_t no_signal;
 
@@ -211,7 +211,8 @@ static yk_status starts_late(void *context, int rank)
 static void test_heartbeats(void **state)
 {
     yk_sim_result r;
-    double late = 50.0; /* longer than the barrier's 8 s: before training only silence counts */
+    double late =
+        50.0; /* longer than the barrier's 8 s: before training only the heartbeat timeout applies */
     (void)state;
     r = simulate(2, 1, starts_late, &late);
     assert_true(r.seconds > 50.0 && r.seconds < 51.0);
