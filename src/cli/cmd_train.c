@@ -191,7 +191,7 @@ static void print_traffic(const yk_result *r)
                    bytes((double)r->traffic[p].sent, a, sizeof a),
                    (unsigned long long)r->traffic[p].messages_sent);
     if (r->late)
-        printf("late           %llu gradients, of %llu examples, came after their step was over and were "
+        printf("late           %llu gradients (%llu examples) arrived after their step had closed and were "
                "dropped\n",
                (unsigned long long)r->late, (unsigned long long)r->late_examples);
     if (r->lost || r->joined)
