@@ -52,7 +52,7 @@ net() { # OPTION...: a small network on generated digits
 
 @test "profile: a table on stderr, results alone on stdout" {
     for try in 1 2 3; do # a thread that lost its core in one of the few passes that are timed says nothing
-        net --profile --json --out none --quiet --threads 2
+        net --profile --json --out none --quiet --threads 2 --epochs 30
         expect 0 "where the time of worker 0 went (2 threads)" "GFLOP/s a thread, measured before training"
         [ "$(wc -l <out)" -eq 1 ]
         holds "0.1 < $(field passes)['forward'] < 0.7" && break

@@ -219,7 +219,7 @@ sweep_refused() { # OPTION
             esac
             in_time 10 report r -o r.html
             case $how in
-            huge) expect 3 "r/$name" "bytes are more" ;;
+            huge) expect 3 "r/$name" "too large" ;;
             *) expect 3 "r/$name: not a regular file" ;;
             esac
         done
