@@ -100,6 +100,11 @@ static void gather(const yk_evidence *e, yk__facts *f)
     f->tiny = e->in_step && e->workers > 1 && f->step < tiny_step && s[YK_PHASE_COMPUTE] < 0.4;
     if (f->tiny) /* what it takes to get together: waiting, and reading what the others have written */
         f->waste[YK_VERDICT_SYNC] = waiting + s[YK_PHASE_APPLY] + s[YK_PHASE_OTHER];
+    if (f->tiny &&
+        !e->streamed) { /* nobody waits for data in memory: picking examples is a cost of each step, too */
+        f->waste[YK_VERDICT_SYNC] += input;
+        f->waste[YK_VERDICT_INPUT] = 0.0;
+    }
     if (e->ranks > 1) {
         double under_way = s[YK_PHASE_PARAMETERS] + s[YK_PHASE_SENDING];
         const double transfer = e->link_rate > 0.0 ? e->bytes_per_step / e->link_rate : 0.0,
