@@ -11,6 +11,7 @@
 #include "cli/overhear.h"
 #include "cli/whisper.h"
 #include "comm/comm.h"
+#include "train/run_dir.h"
 #include "train/summary.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -323,19 +324,15 @@ static pid_t start_names(const char *path, const char *folder)
     return -1;
 }
 
-/* Where the run directory will be: one for all attempts. */
-static void out_folder(const yk_config *c, char *out, size_t size)
+/* The run directory, the same for all attempts. */
+static yk_status choose_run_dir(const yk_config *c, char *out, size_t size)
 {
-    time_t now = time(NULL);
-    struct tm tm;
-    char when[32];
-    localtime_r(&now, &tm);
-    strftime(when, sizeof when, "%Y%m%d-%H%M%S", &tm);
-    if (c->join || c->out)
-        snprintf(out, size, "%s", c->join ? c->join : c->out);
-    else
-        snprintf(out, size, "runs/%.40s-%s-%d", !c->model || strpbrk(c->model, " ,/") ? "net" : c->model,
-                 when, (int)getpid());
+    char *name = c->join || c->out ? strdup(c->join ? c->join : c->out) : yk_run_dir_name(c->model);
+    if (!name)
+        return yk_fail_memory(64, "a path");
+    snprintf(out, size, "%s", name);
+    free(name);
+    return YK_OK;
 }
 
 static void set_environment(void)
@@ -434,10 +431,11 @@ static void clean_up(job *j)
 int yk_launch(const yk_config *c, int argc, char **argv)
 {
     job j = {.config = c, .names_pid = -1};
-    out_folder(c, j.out, sizeof j.out);
+    yk_status st = choose_run_dir(c, j.out, sizeof j.out);
     snprintf(j.names, sizeof j.names, "%s/join", j.out);
     set_environment();
-    const yk_status st = prepare(&j, argc, argv);
+    if (!st)
+        st = prepare(&j, argc, argv);
     const int code = st ? yk_cli_exit(st) : run(&j);
     clean_up(&j);
     return code;

@@ -326,10 +326,3 @@ yk_status yk_comm_wait(yk_comm *c, yk_op *op, int n, double seconds, const char 
             return st;
     }
 }
-
-void yk_comm_forget(yk_comm *c, yk_op *op)
-{
-    if (op->active)
-        c->ops->forget(c->self, &op->request);
-    op->active = false;
-}

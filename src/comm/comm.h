@@ -107,9 +107,6 @@ yk_status yk_comm_explain(const yk_comm *c, yk_status st);
 /* All of them; `what` is for the error: "waited 8 s for WHAT from rank 2". */
 yk_status yk_comm_wait(yk_comm *c, yk_op *op, int n, double seconds, const char *what);
 
-/* Gives up on a message to or from somebody who is gone. */
-void yk_comm_forget(yk_comm *c, yk_op *op);
-
 /* ---- all processes of the job ---- */
 
 yk_status yk_comm_barrier(yk_comm *c, double seconds, const char *what);

@@ -129,13 +129,6 @@ static int mpi_test(void *self, uint64_t *request, bool *done_out, size_t *bytes
     return code;
 }
 
-static void mpi_forget(void *self, uint64_t *request)
-{
-    MPI_Request r = request_of(request);
-    (void)self;
-    MPI_Request_free(&r);
-}
-
 static int mpi_probe(void *self, int peer, int tag, bool *found_out, yk_arrival *out)
 {
     const bool any = peer < 0;
@@ -243,7 +236,6 @@ const yk_transport_ops *yk_mpi_plugin_v1(void)
         .send = mpi_send,
         .recv = mpi_recv,
         .test = mpi_test,
-        .forget = mpi_forget,
         .probe = mpi_probe,
         .take = mpi_take,
         .open = mpi_open,

@@ -362,26 +362,6 @@ static int sim_test(void *self, uint64_t *handle, bool *done_out, size_t *bytes_
     return code;
 }
 
-static void sim_forget(void *self, uint64_t *handle)
-{
-    task *t = self;
-    request *r = (request *)(uintptr_t)*handle;
-    for (request **at = &t->posted; *at; at = &(*at)->next)
-        if (*at == r) {
-            *at = r->next;
-            break;
-        }
-    if (!r->incoming && !r->done)
-        for (message **at = &t->sim->task[r->peer].inbox; *at; at = &(*at)->next)
-            if ((*at)->sender == r) {
-                message *m = *at;
-                *at = m->next;
-                free(m);
-                break;
-            }
-    r->used = false;
-}
-
 static int sim_probe(void *self, int peer, int tag, bool *found_out, yk_arrival *out)
 {
     task *t = self;
@@ -412,7 +392,6 @@ static const yk_transport_ops sim_ops = {.start = sim_start,
                                          .send = sim_send,
                                          .recv = sim_recv,
                                          .test = sim_test,
-                                         .forget = sim_forget,
                                          .probe = sim_probe,
                                          .take = sim_take};
 

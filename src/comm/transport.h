@@ -49,7 +49,6 @@ typedef struct {
     int (*recv)(void *self, int peer, int tag, void *buf, size_t cap, uint64_t *request_out);
     /* *bytes_out: the size of the message, once it is done. A request that is done or failed is freed. */
     int (*test)(void *self, uint64_t *request, bool *done_out, size_t *bytes_out);
-    void (*forget)(void *self, uint64_t *request); /* for a peer that is gone */
 
     /* peer < 0: any rank of the job. */
     int (*probe)(void *self, int peer, int tag, bool *found_out, yk_arrival *out);
