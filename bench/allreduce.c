@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "comm/comm.h"
-#include "dist/exchange.h"
+#include "store/exchange.h"
 #include <mpi.h>
 #include <stdio.h>
 

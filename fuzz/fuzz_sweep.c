@@ -1,7 +1,7 @@
 /* Any bytes as the file of a sweep: runs or an error that names it, never a crash. The last byte chooses the size. */
 #include "input.h"
 
-#include "train/sweep_plan.h"
+#include "sweep/plan.h"
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

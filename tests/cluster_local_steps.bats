@@ -102,7 +102,7 @@ equals_replicas() { # OPTION...
 }
 
 @test "async, steps of many: it does not swing up" {
-    # in full, the changes of three workers at once overshoot (dist/changes.h)
+    # in full, the changes of three workers at once overshoot (store/changes.h)
     for rule in "sgd --lr 0.5" "momentum --lr 0.05" "adagrad --lr 0.1" "adam --lr 0.01" "ftrl --lr 0.3"; do
         in_time 60 train --model logreg --data 'synth:ctr?features=5000&examples=20011' --batch 10 --mode async --launch 4 \
             --local-steps 64 --optimizer $rule --out none --quiet --json

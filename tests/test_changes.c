@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "dist/changes.h"
+#include "store/changes.h"
 #include <math.h>
 
 enum { PARAMS = 200, KEYS = 24, STEPS = 5, ROUNDS = 6, WORKERS = 3 };

@@ -2,7 +2,7 @@
 #include "scratch.h"
 
 #include "base/rng.h"
-#include "dist/dealer.h"
+#include "store/dealer.h"
 
 enum { MOST = 5000, WORKERS = 5 };
 

@@ -4,7 +4,7 @@
 #include "base/fs_memory.h"
 #include "comm/comm.h"
 #include "comm/sim.h"
-#include "dist/exchange.h"
+#include "store/exchange.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_dir.h"
 #include <time.h>

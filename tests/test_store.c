@@ -6,10 +6,10 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/feed.h"
-#include "dist/burst.h"
-#include "dist/store.h"
 #include "kern/linear.h"
 #include "model/model.h"
+#include "store/burst.h"
+#include "store/store.h"
 #include <math.h>
 #include <time.h>
 

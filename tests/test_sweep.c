@@ -2,8 +2,8 @@
 #include "scratch.h"
 
 #include "format/ini.h"
-#include "train/sweep_table.h"
-#include "train/sweep_words.h"
+#include "sweep/table.h"
+#include "sweep/words.h"
 #include <math.h>
 
 #define HEAD "[train]\nmodel = softmax\ndata = synth:digits\n"

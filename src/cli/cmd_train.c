@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- options: the table of train/config.h as argp sees it ---- */
+/* ---- options: the table of config/config.h as argp sees it ---- */
 
 enum { FIRST_KEY = 1000, MOST_OPTIONS = 64 };
 

@@ -14,7 +14,7 @@
 #ifndef YK_CLI_LAUNCH_H
 #define YK_CLI_LAUNCH_H
 
-#include "train/config.h"
+#include "config/config.h"
 
 bool yk_launch_wanted(const yk_config *c);
 int yk_launch(const yk_config *c, int argc, char **argv);

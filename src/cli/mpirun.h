@@ -12,7 +12,7 @@
 #define YK_CLI_MPIRUN_H
 
 #include "comm/plugin.h"
-#include "train/plan.h"
+#include "config/plan.h"
 #include <limits.h>
 
 enum { YK_MOST_WORDS = 512 };

@@ -8,7 +8,7 @@
 #ifndef YK_CLI_NETWORK_H
 #define YK_CLI_NETWORK_H
 
-#include "train/config.h"
+#include "config/config.h"
 
 /* If the job is local, changes the environment of this process, which its children inherit. `joinable`: mpirun talks to
  * a name server. */

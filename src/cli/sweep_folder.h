@@ -18,7 +18,7 @@
 #define YK_CLI_SWEEP_FOLDER_H
 
 #include "base/lock.h"
-#include "train/sweep_plan.h"
+#include "sweep/plan.h"
 #include <jansson.h>
 
 typedef struct {

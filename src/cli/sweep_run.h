@@ -11,7 +11,7 @@
 #ifndef YK_CLI_SWEEP_RUN_H
 #define YK_CLI_SWEEP_RUN_H
 
-#include "train/sweep_table.h"
+#include "sweep/table.h"
 
 typedef struct {
     yk_sweep_plan plan;

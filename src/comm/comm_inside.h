@@ -5,7 +5,7 @@
 #include "comm/comm.h"
 #include "comm/transport.h"
 
-/* Tags up to 7 belong to this folder and dist/exchange.c (2, 3), 8 to 12 to dist/messages.h, 13 to 15 to train/, 16 and
+/* Tags up to 7 belong to this folder and store/exchange.c (2, 3), 8 to 12 to store/messages.h, 13 to 15 to train/, 16 and
  * above to buckets. */
 enum { YK__TAG_COLLECTIVE = 1, YK__TAG_HEARTBEAT = 4 };
 

@@ -16,7 +16,7 @@
  *
  * l1 of the others is a soft threshold of lr * l1 after the step. A sparse update touches the keys of the batch
  * alone, their momentum, decay and thresholds too, as is usual; only for sgd the store catches up on what an untouched
- * weight missed (dist/decay.c), so that it converges to the optimum of the regularised loss.
+ * weight missed (store/decay.c), so that it converges to the optimum of the regularised loss.
  *
  * Functions are pure; which memory they may touch while others do is the caller's business.
  */

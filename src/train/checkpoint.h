@@ -17,8 +17,8 @@
 
 #include "base/keymap.h"
 #include "base/status.h"
-#include "dist/store.h"
 #include "model/model.h"
+#include "store/store.h"
 #include <stddef.h>
 #include <stdint.h>
 

@@ -2,7 +2,7 @@
  *
  *     role       ranks                 does                                          loop
  *     replica    all, --servers 0      trains on all parameters, all-reduce          replicas.c
- *     server     0 .. K-1              owns a part of the parameters                 chief.c (rank 0), server.c in dist/
+ *     server     0 .. K-1              owns a part of the parameters                 chief.c (rank 0), server.c in store/
  *     worker     K .. K+N-1            trains, pulls and pushes                      worker.c, worker_apart.c
  *
  * Rank 0 is the chief: it tests, saves, and writes the run directory; the others write nothing but their own resources.
@@ -17,10 +17,10 @@
 
 #include "comm/comm.h"
 #include "comm/memory.h"
-#include "dist/exchange.h"
-#include "dist/remote.h"
-#include "dist/server.h"
 #include "model/model.h"
+#include "store/exchange.h"
+#include "store/remote.h"
+#include "store/server.h"
 #include "train/train.h"
 
 typedef enum { YK__ALONE, YK__REPLICA, YK__SERVER, YK__WORKER } yk__role;

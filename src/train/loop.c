@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/wait.h"
-#include "dist/burst.h"
 #include "model/burst.h"
+#include "store/burst.h"
 #include <math.h>
 #include <string.h>
 

@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "dist/changes.h"
 #include "format/crc.h"
+#include "store/changes.h"
 #include <stdlib.h>
 #include <string.h>
 

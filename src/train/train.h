@@ -8,10 +8,10 @@
 #define YK_TRAIN_TRAIN_H
 
 #include "comm/comm.h"
-#include "dist/store.h"
+#include "config/config.h"
+#include "config/plan.h"
 #include "model/model.h"
-#include "train/config.h"
-#include "train/plan.h"
+#include "store/store.h"
 #include "train/score.h"
 #include "watch/verdict.h"
 #include <signal.h>

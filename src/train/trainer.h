@@ -6,8 +6,8 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "data/feed.h"
-#include "dist/store.h"
 #include "model/model.h"
+#include "store/store.h"
 #include "train/checkpoint.h"
 #include "train/cluster.h"
 #include "train/train.h"
@@ -95,7 +95,7 @@ typedef struct yk__trainer {
 
     yk__cluster cluster;
     bool waits_for_examples; /* a worker of servers: it may wait until others have given theirs back */
-    uint64_t dealt_life;     /* of the worker, when its run was dealt (dist/messages.h) */
+    uint64_t dealt_life;     /* of the worker, when its run was dealt (store/messages.h) */
     uint64_t used;           /* the chief of servers, in step: positions of the epoch when it was resumed */
 } yk__trainer;
 

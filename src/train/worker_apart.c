@@ -13,9 +13,9 @@
  */
 #include "train/trainer.h"
 
-#include "dist/changes.h"
+#include "store/changes.h"
 
-/* Where batches come from: the life that they were dealt in (dist/messages.h); of a stream, where reading stands after them. */
+/* Where batches come from: the life that they were dealt in (store/messages.h); of a stream, where reading stands after them. */
 typedef struct {
     uint64_t life, place[5];
 } origin;

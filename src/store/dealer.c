@@ -1,0 +1,163 @@
+#include "store/dealer.h"
+
+#include "base/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { RUN = 2048, KIND_FREE = 2, HEAD = 3 };
+
+void yk_dealer_init(yk_dealer *d, uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch,
+                    int workers)
+{
+    uint64_t fair = examples / (8 * (uint64_t)workers), run = RUN;
+    run = run > fair ? fair : run; /* short enough that the last ones do not make others wait */
+    run = run < 1 ? 1 : run;
+    *d = (yk_dealer){.examples = examples, .epochs = epochs, .batch = batch, .steps_left = steps};
+    d->run = YK_ROUND_UP(run, batch);
+}
+
+void yk_dealer_fini(yk_dealer *d)
+{
+    free(d->back);
+    free(d->out);
+    *d = (yk_dealer){0};
+}
+
+static uint64_t steps_of(const yk_dealer *d, yk_lease r)
+{
+    return (r.end - r.begin + d->batch - 1) / d->batch;
+}
+
+static yk_lease take(yk_dealer *d)
+{
+    yk_lease r = {0};
+    if (d->nback)
+        r = d->back[--d->nback];
+    else if (d->next_epoch < d->epochs && d->examples) {
+        r = (yk_lease){d->next_epoch, d->next_at, d->next_at + d->run};
+        d->next_at = r.end;
+        if (r.end >= d->examples) {
+            r.end = d->examples;
+            d->next_epoch++;
+            d->next_at = 0;
+        }
+    }
+    return r;
+}
+
+static yk_status put_back(yk_dealer *d, yk_lease r)
+{
+    yk_lease *grown =
+        yk_grow(d->back, &d->back_cap, d->nback + 1, sizeof *d->back, "examples that came back");
+    if (!grown)
+        return YK_ESYSTEM;
+    d->back = grown;
+    d->back[d->nback++] = r;
+    return YK_OK;
+}
+
+yk_status yk_dealer_deal(yk_dealer *d, int worker, yk_lease *out)
+{
+    struct yk_dealt *grown =
+        yk_grow(d->out, &d->out_cap, d->nout + 1, sizeof *d->out, "the examples that are out");
+    if (!grown)
+        return YK_ESYSTEM;
+    d->out = grown;
+    *out = (yk_lease){0};
+    if (d->steps_left)
+        *out = take(d);
+    if (steps_of(d, *out) > d->steps_left) { /* the rest is for whoever goes on with more steps */
+        const yk_lease rest = {out->epoch, out->begin + d->steps_left * d->batch, out->end};
+        yk_status st = put_back(d, rest);
+        if (st)
+            return st;
+        out->end = rest.begin;
+    }
+    if (d->steps_left != UINT64_MAX)
+        d->steps_left -= steps_of(d, *out);
+    if (out->begin < out->end)
+        d->out[d->nout++] = (struct yk_dealt){worker, *out};
+    return YK_OK;
+}
+
+static void forget(yk_dealer *d, size_t i)
+{
+    memmove(d->out + i, d->out + i + 1, (d->nout - i - 1) * sizeof *d->out);
+    d->nout--;
+}
+
+void yk_dealer_used(yk_dealer *d, int worker, uint64_t examples)
+{
+    for (size_t i = 0; examples && i < d->nout;) {
+        yk_lease *r = &d->out[i].run;
+        if (d->out[i].worker != worker) {
+            i++;
+            continue;
+        }
+        const uint64_t n = examples < r->end - r->begin ? examples : r->end - r->begin;
+        r->begin += n;
+        examples -= n;
+        if (r->begin == r->end)
+            forget(d, i);
+    }
+}
+
+yk_status yk_dealer_return(yk_dealer *d, int worker, uint64_t *examples_out)
+{
+    *examples_out = 0;
+    for (size_t i = 0; i < d->nout;) {
+        if (d->out[i].worker != worker) {
+            i++;
+            continue;
+        }
+        yk_status st = put_back(d, d->out[i].run);
+        if (st)
+            return st;
+        *examples_out += d->out[i].run.end - d->out[i].run.begin;
+        if (d->steps_left != UINT64_MAX)
+            d->steps_left += steps_of(d, d->out[i].run);
+        forget(d, i);
+    }
+    return YK_OK;
+}
+
+bool yk_dealer_over(const yk_dealer *d)
+{
+    return d->nout == 0 && (d->steps_left == 0 || (d->nback == 0 && d->next_epoch >= d->epochs));
+}
+
+size_t yk_dealer_place_size(const yk_dealer *d)
+{
+    return HEAD + 3 * (d->nback + d->nout);
+}
+
+void yk_dealer_place_save(const yk_dealer *d, uint64_t *out)
+{
+    memcpy(out, (uint64_t[HEAD]){KIND_FREE, d->next_epoch, d->next_at}, HEAD * sizeof *out);
+    for (size_t i = 0; i < d->nback + d->nout; i++) {
+        const yk_lease *r = i < d->nback ? &d->back[i] : &d->out[i - d->nback].run;
+        memcpy(out + HEAD + 3 * i, (uint64_t[3]){r->epoch, r->begin, r->end}, 3 * sizeof *out);
+    }
+}
+
+yk_status yk_dealer_place_restore(yk_dealer *d, const uint64_t *place, size_t n)
+{
+    const size_t runs = n < HEAD ? 0 : (n - HEAD) / 3;
+    if (n < HEAD || n != HEAD + 3 * runs || place[0] > KIND_FREE || place[2] > d->examples)
+        return yk_fail(YK_EDATA,
+                       "the checkpoint's place in the data does not fit this data set of %llu examples",
+                       (unsigned long long)d->examples);
+    const bool used_up =
+        place[2] == d->examples; /* in step, an epoch is left only when it was found to be over */
+    d->next_epoch = place[1] + used_up;
+    d->next_at = used_up ? 0 : place[2];
+    yk_lease *grown = yk_grow(d->back, &d->back_cap, runs + 1, sizeof *d->back, "the place in the data");
+    if (!grown)
+        return YK_ESYSTEM;
+    d->back = grown;
+    d->nback = d->nout = 0;
+    for (const uint64_t *p = place + HEAD; p < place + n; p += 3)
+        if (p[1] < p[2] && p[2] <= d->examples)
+            d->back[d->nback++] = (yk_lease){p[0], p[1], p[2]};
+    return YK_OK;
+}

@@ -1,0 +1,98 @@
+/* Weight decay on sparse data. A step of sgd with l2 makes every weight smaller, those that no example of the batch
+ * touched too; nobody can afford that for 33 million weights and a batch of one. So a weight remembers the step at which
+ * it was last up to date, and when a batch asks for it, what it missed is made up for at once:
+ *
+ *     w <- shrink(w * exp(-l2 * S), l1 * S),    S = sum of the learning rates of the steps since then
+ *
+ * (Langford, Li, Zhang 2009 for l1). Exact for l2 to the order of (lr l2)^2. Only for plain sgd on sparse rows: the other
+ * rules decay what they touch. Synchronous workers agree on who brings which key up to date; asynchronous ones move
+ * the weight's step forward, never back, by an atomic exchange, so that none is made up for twice.
+ */
+#include "store/local.h"
+
+#include <math.h>
+#include <stdatomic.h>
+
+yk_status yk__decay_create(yk_store *s)
+{
+    const yk_store_config *c = &s->config;
+    if (!c->sparse || c->optim.kind != YK_SGD || (c->optim.l2 == 0.0 && c->optim.l1 == 0.0))
+        return YK_OK;
+    s->touched = yk_alloc(c->nparams, sizeof *s->touched, "the weights' last steps");
+    s->settled = yk_alloc(c->nparams, sizeof *s->settled, "the decayed weights");
+    return s->touched && s->settled ? YK_OK : YK_ESYSTEM;
+}
+
+float yk__decayed(const yk_store *s, float w, uint32_t from, uint32_t to)
+{
+    const yk_optim_config *o = &s->config.optim;
+    if (w == 0.0f || to <= from)
+        return w;
+    double sum = yk_optim_lr_sum(o, from, to);
+    double magnitude = fabs((double)w) * exp(-o->l2 * sum) - o->l1 * sum;
+    return magnitude > 0.0 ? copysignf((float)magnitude, w) : 0.0f;
+}
+
+uint32_t yk__decay_advance(yk_store *s, uint32_t key, uint32_t to)
+{
+    uint32_t then = __atomic_load_n(&s->touched[key], __ATOMIC_RELAXED);
+    while (then < to && !__atomic_compare_exchange_n(&s->touched[key], &then, to, true, __ATOMIC_RELAXED,
+                                                     __ATOMIC_RELAXED))
+        ;
+    return then;
+}
+
+/* Brings the keys of this part up to date. */
+static YK_RACY void catch_up(yk_store *s, uint32_t now, const yk_merger *keys, int part, int parts)
+{
+    for (size_t i = 0; i < keys->n; i++) {
+        uint32_t k = keys->key[i];
+        if (parts > 1 && yk__part_of(k, parts) != part)
+            continue;
+        s->shared.w[k] = yk__decayed(s, s->shared.w[k], yk__decay_advance(s, k, now), now);
+    }
+}
+
+yk_status yk__decay_pull(yk_store *s, int me, const yk_batch *batch)
+{
+    yk__worker *w = &s->worker[me];
+    yk_grad keys = {.rows = *batch, .err = w->coef, .bias_key = UINT32_MAX}; /* their values do not matter */
+    yk_status st = yk_grad_merge(&keys, &w->pairs);
+    if (st)
+        return st;
+    if (yk__global_step(s, w) >= UINT32_MAX)
+        return yk_fail(YK_EUSAGE,
+                       "sgd with --l1 or --l2 on sparse data counts up to %u steps; use a larger --batch, or "
+                       "--optimizer "
+                       "ftrl",
+                       UINT32_MAX);
+    const uint32_t now = (uint32_t)yk__global_step(s, w);
+    if (s->config.staleness || s->config.workers == 1) {
+        catch_up(s, now, &w->pairs, 0, 1);
+        return YK_OK;
+    }
+    if ((st = yk_team_meet(s->config.team, me)))
+        return st;
+    for (int i = 0; i < s->config.workers; i++)
+        catch_up(s, now, &s->worker[i].pairs, me, s->config.workers);
+    return yk_team_meet(s->config.team, me);
+}
+
+void yk__decay_read(yk_store *s, const uint32_t *key, size_t n)
+{
+    const yk_merger keys = {.n = n, .key = (uint32_t *)key};
+    catch_up(s, (uint32_t)yk__global_step(s, &s->worker[0]), &keys, 0, 1);
+}
+
+void yk__decay_settle(yk_store *s, int me)
+{
+    uint32_t now = 0;
+    for (int i = 0; i < s->config.workers; i++) {
+        uint32_t there = (uint32_t)yk__global_step(s, &s->worker[i]);
+        now = there > now ? there : now;
+    }
+    size_t n = s->config.nparams, parts = (size_t)s->config.workers;
+    size_t begin = n / parts * (size_t)me, end = me + 1 == (int)parts ? n : begin + n / parts;
+    for (size_t k = begin; k < end; k++)
+        s->settled[k] = yk__decayed(s, s->shared.w[k], s->touched[k], now);
+}

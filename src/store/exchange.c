@@ -1,0 +1,483 @@
+#include "store/exchange_inside.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST = 16 << 10, MOST = 1 << 20 }; /* floats of a bucket */
+enum { TAG_ROUND = 2, TAG_PAIRS = 3, TAG_BUCKET = 16 };
+
+static size_t buckets_of(const yk_exchange *x, size_t n)
+{
+    return (n + x->bucket - 1) / x->bucket;
+}
+
+yk_status yk_exchange_create(yk_comm *comm, size_t nparams, bool sparse, yk_exchange **out)
+{
+    yk_exchange *x = yk_alloc(1, sizeof *x, "the exchange");
+    if (!x)
+        return YK_ESYSTEM;
+    const size_t size = (size_t)yk_comm_size(comm), quarter = YK_ROUND_UP(nparams / 4 + 1, 1024);
+    *x = (yk_exchange){.comm = comm, .rank = yk_comm_rank(comm), .size = (int)size, .nparams = nparams};
+    x->bucket = quarter < LEAST ? LEAST : quarter > MOST ? MOST : quarter;
+    x->nbuckets = buckets_of(x, nparams);
+    x->final = nparams;
+    x->head = yk_alloc(size, sizeof *x->head, "the exchange");
+    x->head_in = yk_alloc(4 * size, sizeof *x->head_in, "the exchange");
+    x->in = yk_alloc(size, sizeof *x->in, "the exchange");
+    x->in_cap = yk_alloc(size, sizeof *x->in_cap, "the exchange");
+    bool ok = x->head && x->head_in && x->in && x->in_cap;
+    if (ok) {
+        x->head_out = x->head_in + size;
+        x->pairs_in = x->head_in + 2 * size;
+        x->pairs_out = x->head_in + 3 * size;
+    }
+    const size_t piece = x->bucket / size + 1;
+    for (int i = 0; ok && i < YK__SLOTS && (size_t)i < x->nbuckets + 1; i++) {
+        yk__slot *s = &x->slot[i];
+        ok = (s->lane = yk_alloc(size, sizeof *s->lane, "the exchange")) != NULL;
+        for (size_t r = 0; ok && r < size; r++)
+            if ((int)r != x->rank)
+                ok = (s->lane[r].in = yk_alloc(piece, sizeof(float), "the exchange")) != NULL;
+    }
+    if (ok && !sparse)
+        ok = (x->zeros = yk_alloc(nparams, sizeof *x->zeros, "the exchange")) != NULL;
+    if (ok && sparse)
+        ok = !yk_merger_init(&x->own, 64) && !yk_merger_init(&x->sum, 64);
+    if (!ok) {
+        yk_exchange_free(x);
+        return YK_ESYSTEM;
+    }
+    *out = x;
+    return YK_OK;
+}
+
+void yk_exchange_free(yk_exchange *x)
+{
+    if (!x)
+        return;
+    for (int i = 0; i < YK__SLOTS; i++) {
+        for (int r = 0; x->slot[i].lane && r < x->size; r++)
+            yk_free(x->slot[i].lane[r].in);
+        yk_free(x->slot[i].lane);
+    }
+    for (int r = 0; x->in && r < x->size; r++)
+        free(x->in[r]);
+    yk_free(x->in);
+    yk_free(x->in_cap);
+    yk_free(x->head);
+    yk_free(x->head_in);
+    yk_free(x->zeros);
+    yk_merger_fini(&x->own);
+    yk_merger_fini(&x->sum);
+    free(x->out);
+    yk_free(x);
+}
+
+void yk_exchange_trace(yk_exchange *x, yk_trace_track *track)
+{
+    x->track = track;
+}
+
+/* ---- dense ---- */
+
+static size_t piece_begin(const yk_exchange *x, const yk__slot *s, int rank)
+{
+    return s->begin + (s->end - s->begin) * (size_t)rank / (size_t)x->size;
+}
+
+static size_t piece_bytes(const yk_exchange *x, const yk__slot *s, int rank)
+{
+    return (piece_begin(x, s, rank + 1) - piece_begin(x, s, rank)) * sizeof(float);
+}
+
+static yk_status begin_bucket(yk_exchange *x, yk__slot *s, size_t number, size_t n)
+{
+    yk_status st = YK_OK;
+    s->begin = (buckets_of(x, n) - 1 - number) * x->bucket;
+    s->end = s->begin + x->bucket < n ? s->begin + x->bucket : n;
+    s->used = true;
+    s->summed = false;
+    s->tag = TAG_BUCKET + 2 * (int)(number % 4096);
+    for (int r = 0; !st && r < x->size; r++) {
+        yk__lane *l = &s->lane[r];
+        if (r == x->rank)
+            continue;
+        l->asked = false;
+        st =
+            yk_comm_recv(x->comm, r, s->tag, YK_FOR_REDUCE, l->in, piece_bytes(x, s, x->rank), &l->gather_in);
+        if (!st)
+            st = yk_comm_send(x->comm, r, s->tag, YK_FOR_REDUCE, x->dense + piece_begin(x, s, r),
+                              piece_bytes(x, s, r), &l->gather_out);
+    }
+    return st;
+}
+
+/* My piece of everybody's: 0 + g0 + g1 + ... in rank order. */
+static void add_up(yk_exchange *x, yk__slot *s)
+{
+    float *mine = x->dense + piece_begin(x, s, x->rank);
+    const size_t n = piece_bytes(x, s, x->rank) / sizeof(float);
+    float sum[256];
+    for (size_t at = 0; at < n; at += 256) {
+        const size_t count = n - at < 256 ? n - at : 256;
+        memset(sum, 0, sizeof sum);
+        for (int r = 0; r < x->size; r++) {
+            const float *g = (r == x->rank ? mine : s->lane[r].in) + at;
+            for (size_t k = 0; k < count; k++)
+                sum[k] += g[k];
+        }
+        memcpy(mine + at, sum, count * sizeof(float));
+    }
+}
+
+static yk_status advance(yk_exchange *x, yk__slot *s)
+{
+    bool gathered = true, over = true, done;
+    yk_status st;
+    for (int r = 0; r < x->size; r++) {
+        yk__lane *l = &s->lane[r];
+        if (r == x->rank)
+            continue;
+        if ((st = yk_comm_test(x->comm, &l->gather_in, &done)))
+            return st;
+        gathered &= done;
+        if ((st = yk_comm_test(x->comm, &l->gather_out, &done)))
+            return st;
+        if (done && !l->asked) {
+            l->asked = true;
+            if ((st = yk_comm_recv(x->comm, r, s->tag + 1, YK_FOR_REDUCE, x->dense + piece_begin(x, s, r),
+                                   piece_bytes(x, s, r), &l->spread_in)))
+                return st;
+        }
+        over &= l->asked;
+    }
+    if (gathered && !s->summed) {
+        add_up(x, s);
+        s->summed = true;
+        for (int r = 0; r < x->size; r++)
+            if (r != x->rank && (st = yk_comm_send(x->comm, r, s->tag + 1, YK_FOR_REDUCE,
+                                                   x->dense + piece_begin(x, s, x->rank),
+                                                   piece_bytes(x, s, x->rank), &s->lane[r].spread_out)))
+                return st;
+    }
+    over &= s->summed;
+    for (int r = 0; over && r < x->size; r++) {
+        yk__lane *l = &s->lane[r];
+        if (r == x->rank)
+            continue;
+        if ((st = yk_comm_test(x->comm, &l->spread_in, &done)))
+            return st;
+        over &= done;
+        if ((st = yk_comm_test(x->comm, &l->spread_out, &done)))
+            return st;
+        over &= done;
+    }
+    if (over) {
+        s->used = false;
+        x->ended++;
+    }
+    return YK_OK;
+}
+
+/* Begins what can begin, and moves on what is under way; of a vector of n floats. */
+static yk_status turn(yk_exchange *x, size_t n)
+{
+    const size_t buckets = buckets_of(x, n);
+    yk_status st = YK_OK;
+    for (int i = 0; !st && i < YK__SLOTS; i++) {
+        yk__slot *s = &x->slot[i];
+        if (s->used)
+            st = advance(x, s);
+        if (!st && !s->used && s->lane && x->begun < buckets &&
+            (buckets - 1 - x->begun) * x->bucket >= x->final)
+            st = begin_bucket(x, s, x->begun++, n);
+    }
+    return st;
+}
+
+static bool owes(const yk_exchange *x, int r)
+{
+    bool it_does = x->head_in[r].active || x->pairs_in[r].active;
+    for (int i = 0; i < YK__SLOTS; i++) {
+        const yk__lane *l = x->slot[i].used ? &x->slot[i].lane[r] : NULL;
+        it_does |=
+            l && (l->gather_in.active || l->gather_out.active || l->spread_in.active || l->spread_out.active);
+    }
+    return it_does && r != x->rank;
+}
+
+/* Who has not sent what it owes. One that was stopped keeps others from sending theirs: then it is that one. */
+yk_status yk__nobody_moves(const yk_exchange *x, const char *who, double seconds)
+{
+    for (int r = 0; r < x->size; r++) {
+        const char state = r == x->rank ? 0 : yk_comm_state(x->comm, r);
+        if (state == 'X' || state == 'T')
+            return yk_fail(
+                YK_ELOST,
+                "rank %d did not send its gradient within %.0f s: its process %s (rank %d waited for it)", r,
+                seconds, state == 'X' ? "has died" : "was stopped by a signal", x->rank);
+    }
+    return yk_fail(
+        YK_ELOST,
+        "rank %s did not send its gradient within %.0f s: it has died, hangs, or cannot be reached (rank %d "
+        "waited for it)",
+        *who ? who : "?", seconds, x->rank);
+}
+
+static yk_status nobody_moves(const yk_exchange *x, double seconds)
+{
+    char who[256] = "";
+    for (int r = 0; r < x->size && strlen(who) < sizeof who - 16; r++)
+        if (owes(x, r))
+            snprintf(who + strlen(who), sizeof who - strlen(who), "%s%d", *who ? ", " : "", r);
+    return yk__nobody_moves(x, who, seconds);
+}
+
+static yk_status finish(yk_exchange *x, size_t n, double seconds)
+{
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, seconds);
+    for (size_t ended = x->ended; x->ended < buckets_of(x, n);) {
+        yk_status st = turn(x, n);
+        if (st)
+            return st;
+        if (x->ended != ended) {
+            ended = x->ended;
+            yk_wait_again(&w);
+        } else if (!yk_wait_turn(&w)) {
+            return nobody_moves(x, seconds);
+        }
+    }
+    x->begun = x->ended = 0;
+    x->final = x->nparams;
+    return YK_OK;
+}
+
+yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t end)
+{
+    if (x->size == 1)
+        return YK_OK;
+    const bool more = end >= x->final && begin < x->final; /* it joins on to the part that is final already */
+    x->dense = dense;
+    x->final = more ? begin : x->final;
+    return x->near ? YK_OK : turn(x, x->nparams);
+}
+
+/* ---- sparse ---- */
+
+/* The same bytes to all others. */
+static yk_status send_all(yk_exchange *x, const void *data, size_t bytes)
+{
+    yk_status st = YK_OK;
+    for (int r = 0; !st && bytes && r < x->size; r++)
+        if (r != x->rank)
+            st = yk_comm_send(x->comm, r, TAG_PAIRS, YK_FOR_REDUCE, data, bytes, &x->pairs_out[r]);
+    return st;
+}
+
+static yk_status take_from(yk_exchange *x, int r, size_t bytes)
+{
+    char *grown = yk_grow(x->in[r], &x->in_cap[r], bytes + 1, 1, "a gradient");
+    if (!grown)
+        return YK_ESYSTEM;
+    x->in[r] = grown;
+    return bytes ? yk_comm_recv(x->comm, r, TAG_PAIRS, YK_FOR_REDUCE, x->in[r], bytes, &x->pairs_in[r])
+                 : YK_OK;
+}
+
+static yk_status send_pairs(yk_exchange *x)
+{
+    const size_t n = x->own.n;
+    char *grown = yk_grow(x->out, &x->out_cap, 8 * n + 1, 1, "a gradient");
+    if (!grown)
+        return YK_ESYSTEM;
+    x->out = grown;
+    memcpy(x->out, x->own.key, 4 * n);
+    memcpy(x->out + 4 * n, x->own.value, 4 * n);
+    return send_all(x, x->out, 8 * n);
+}
+
+static yk_status add_pairs(yk_exchange *x)
+{
+    size_t most = 1;
+    for (int r = 0; r < x->size; r++)
+        most += x->head[r].pairs;
+    yk_status st = yk_merger_reserve(&x->sum, most);
+    for (int r = 0; !st && r < x->size; r++) {
+        const size_t n = x->head[r].pairs;
+        const uint32_t *key = r == x->rank ? x->own.key : (const uint32_t *)(void *)x->in[r];
+        const float *value = r == x->rank ? x->own.value : (const float *)(const void *)(key + n);
+        for (size_t i = 0; i < n; i++)
+            yk_merger_add(&x->sum, key[i], value[i]);
+    }
+    return st;
+}
+
+/* ---- a round ---- */
+
+typedef enum { DENSE, SPARSE, HEADS } what;
+
+static yk_status wait_heads(yk_exchange *x, what kind, double seconds, yk_round *out)
+{
+    const double arrived = yk_now();
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, seconds);
+    for (int missing = x->size - 1; missing > 0;) {
+        yk_status st = kind == DENSE ? turn(x, x->nparams) : YK_OK;
+        const int before = missing;
+        for (int r = 0; !st && r < x->size; r++) {
+            bool done;
+            if (r == x->rank || !x->head_in[r].active)
+                continue;
+            st = yk_comm_test(x->comm, &x->head_in[r], &done);
+            if (st || !done)
+                continue;
+            if (x->head[r].round != x->round)
+                st = yk_fail(YK_ELOST,
+                             "rank %d is in round %u, rank %d in round %u: they are not one training", r,
+                             x->head[r].round, x->rank, x->round);
+            if (!st && kind == SPARSE)
+                st = take_from(x, r, 8 * (size_t)x->head[r].pairs);
+            out->last = w.turn > 0 ? r : out->last;
+            missing--;
+        }
+        if (st)
+            return st;
+        if (missing == before && !yk_wait_turn(&w))
+            return nobody_moves(x, seconds);
+    }
+    out->last_wait = yk_now() - arrived;
+    return YK_OK;
+}
+
+static yk_status send_heads(yk_exchange *x, yk__head mine)
+{
+    yk_status st = YK_OK;
+    mine.round = ++x->round;
+    x->head[x->rank] = mine;
+    for (int r = 0; !st && r < x->size; r++) {
+        if (r == x->rank)
+            continue;
+        st =
+            yk_comm_recv(x->comm, r, TAG_ROUND, YK_FOR_REDUCE, &x->head[r], sizeof(yk__head), &x->head_in[r]);
+        if (!st)
+            st = yk_comm_send(x->comm, r, TAG_ROUND, YK_FOR_REDUCE, &x->head[x->rank], sizeof(yk__head),
+                              &x->head_out[r]);
+    }
+    return st;
+}
+
+void yk__add_heads(const yk_exchange *x, yk_round *out)
+{
+    for (int r = 0; r < x->size; r++) {
+        const yk__head *h = &x->head[r];
+        out->examples += h->examples;
+        out->loss += h->loss;
+        out->word = h->word > out->word ? h->word : out->word;
+        out->steps = h->steps > out->steps ? h->steps : out->steps;
+    }
+}
+
+yk_status yk_exchange_heads(yk_exchange *x, uint64_t examples, double loss, uint32_t word, uint64_t steps,
+                            double seconds, yk_round *out)
+{
+    *out = (yk_round){.last = -1};
+    yk_status st =
+        send_heads(x, (yk__head){.examples = examples, .steps = steps, .loss = loss, .word = word});
+    if (!st)
+        st = wait_heads(x, HEADS, seconds, out);
+    if (!st)
+        st = yk_comm_wait(x->comm, x->head_out, x->size, seconds, "a round");
+    if (!st)
+        yk__add_heads(x, out);
+    return st;
+}
+
+/* With messages. */
+static yk_status sum_afar(yk_exchange *x, yk_grad *g, what kind, const yk__head *mine, double seconds,
+                          yk_round *out)
+{
+    if (kind == DENSE && !g->examples) {
+        memset(x->zeros, 0, x->nparams * sizeof *x->zeros);
+        g->dense = x->zeros;
+    }
+    yk_status st = send_heads(x, *mine);
+    if (!st)
+        st = kind == SPARSE ? send_pairs(x) : yk_exchange_ready(x, g->dense, 0, x->final);
+    if (!st)
+        st = wait_heads(x, kind, seconds, out);
+    if (!st && x->size > 1)
+        st = kind == SPARSE ? yk_comm_wait(x->comm, x->pairs_in, 2 * x->size, seconds, "the gradients")
+                            : finish(x, x->nparams, seconds);
+    if (!st)
+        st = yk_comm_wait(x->comm, x->head_out, x->size, seconds, "the gradients");
+    if (!st && kind == SPARSE)
+        st = add_pairs(x);
+    return st;
+}
+
+yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t word, uint64_t steps, double seconds,
+                          yk_round *out)
+{
+    const what kind = x->zeros ? DENSE : SPARSE;
+    const uint64_t began = x->track ? yk_now_ns() : 0;
+    *out = (yk_round){.last = -1};
+    yk_status st = kind == SPARSE ? yk_grad_merge(g, &x->own) : YK_OK;
+    if (st)
+        return st;
+    const yk__head mine = {.examples = g->examples,
+                           .steps = steps,
+                           .pairs = kind == SPARSE ? x->own.n : 0,
+                           .loss = g->loss,
+                           .word = word};
+    st = x->near ? yk__near_sum(x, g, &mine, seconds, out) : sum_afar(x, g, kind, &mine, seconds, out);
+    if (st)
+        return st;
+    yk__add_heads(x, out);
+    if (x->track) {
+        const size_t bytes = kind == DENSE ? x->nparams * sizeof(float) : 8 * x->sum.n;
+        yk_trace_message(x->track, "all-reduce", YK_ANY, bytes, began, yk_now_ns() - began);
+    }
+    g->examples = (size_t)out->examples;
+    g->loss = out->loss;
+    g->pairs = kind == SPARSE ? &x->sum : NULL;
+    return YK_OK;
+}
+
+yk_status yk_exchange_all(yk_exchange *x, const void *mine, size_t bytes, double seconds,
+                          const char **data_out, size_t *bytes_out)
+{
+    yk_round round = {.last = -1};
+    yk_status st = send_heads(x, (yk__head){.pairs = bytes});
+    if (!st)
+        st = wait_heads(x, HEADS, seconds, &round);
+    if (!st)
+        st = send_all(x, mine, bytes);
+    for (int r = 0; !st && r < x->size; r++)
+        if (r != x->rank)
+            st = take_from(x, r, (size_t)x->head[r].pairs);
+    if (!st)
+        st = yk_comm_wait(x->comm, x->pairs_in, 2 * x->size, seconds, "what all exchange");
+    if (!st)
+        st = yk_comm_wait(x->comm, x->head_out, x->size, seconds, "what all exchange");
+    for (int r = 0; !st && r < x->size; r++) {
+        data_out[r] = r == x->rank ? mine : x->in[r];
+        bytes_out[r] = (size_t)x->head[r].pairs;
+    }
+    return st;
+}
+
+yk_status yk_exchange_mean(yk_exchange *x, float *array, size_t n, double seconds)
+{
+    yk_status st = YK_OK;
+    if (x->size > 1) {
+        x->dense = array;
+        x->final = 0;
+        st = finish(x, n, seconds);
+    }
+    const float scale = 1.0f / (float)x->size;
+    for (size_t i = 0; !st && i < n; i++)
+        array[i] *= scale;
+    return st;
+}

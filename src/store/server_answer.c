@@ -1,0 +1,109 @@
+/* A server's answers: parameters to whoever asked for them, when it may have them. */
+#include "store/server_inside.h"
+
+#include <string.h>
+
+static const double alive_seconds = 1.0;
+
+uint64_t yk__slowest(const yk_server *s)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < s->nclients; i++) {
+        const yk__client *c = &s->client[i];
+        if (c->here && !c->idle && c->skipped + c->pushes < least)
+            least = c->skipped + c->pushes;
+    }
+    return least;
+}
+
+static bool may_answer(const yk_server *s, const yk__client *c, const yk__pull *p)
+{
+    const uint64_t k = s->config.staleness, h = s->config.local_steps;
+    if (s->config.in_step)
+        return !(p->of_push && c->pushed);         /* its gradient has become part of the parameters */
+    if (k == YK_ASYNC || s->stopping || !s->chief) /* a worker needs the answers of all: server 0 is enough */
+        return true;
+    const uint64_t least = yk__slowest(s), then = c->skipped + (h ? c->pushes + h : (uint64_t)p->number + 1);
+    return least >= UINT64_MAX - k || least + k >= then;
+}
+
+/* The values of n parameters: with local steps their state, too. */
+static void fill(yk_server *s, const yk__pull *p, size_t n, float *values)
+{
+    const uint32_t *key = s->config.sparse ? p->key : NULL;
+    const yk_view out = yk_changes_view(values, n);
+    if (s->config.local_steps)
+        yk_changes_read(s->config.table, key, n, &out);
+    else if (key)
+        yk_store_read(s->config.table, key, n, values);
+    else
+        memcpy(values, s->w, n * sizeof *values);
+}
+
+static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
+{
+    const size_t n = s->config.sparse ? p->n : p->n ? s->piece : 0;
+    const size_t bytes = sizeof(yk__down) + n * (size_t)s->arrays * sizeof(float);
+    bool sent;
+    yk_status st = yk_comm_test(s->config.comm, &p->op, &sent);
+    if (st || !sent)
+        return st;
+    char *grown = yk_grow(p->out, &p->out_cap, bytes, 1, "an answer");
+    if (!grown)
+        return YK_ESYSTEM;
+    p->out = grown;
+    yk__down *down = (yk__down *)(void *)p->out;
+    *down = (yk__down){.magic = YK__MAGIC,
+                       .life = c->life,
+                       .kind = YK__DOWN_VALUES,
+                       .flags = s->stopping ? YK__STOP : 0,
+                       .pull = p->number,
+                       .n = (uint32_t)(n * (size_t)s->arrays),
+                       .round = s->config.in_step ? s->round : s->updates,
+                       .examples = s->round_examples,
+                       .loss = s->round_loss,
+                       .begin = p->of_push ? (uint64_t)(c->kept * 1e9) : 0,
+                       .end = yk_store_steps(s->config.table)};
+    if (n)
+        fill(s, p, n, (float *)(void *)(down + 1));
+    p->owed = false;
+    p->updates_then = s->updates;
+    p->own_then = c->pushes;
+    return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_PULL, p->out, bytes, &p->op);
+}
+
+/* To those who wait for us: we are alive. */
+static yk_status say_alive(yk_server *s, yk__client *c, double now)
+{
+    bool owed = false, done;
+    for (int p = 0; p < YK__OUTSTANDING; p++)
+        owed |= c->pull[p].owed;
+    if (!c->here || !owed || now - c->alive_at < alive_seconds)
+        return YK_OK;
+    yk_status st = yk_comm_test(s->config.comm, &c->alive_op, &done);
+    if (st)
+        return st;
+    c->alive_at = now;
+    c->alive = (yk__down){.magic = YK__MAGIC, .kind = YK__DOWN_ALIVE};
+    return done ? yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_CONTROL, &c->alive,
+                               sizeof c->alive, &c->alive_op)
+                : YK_OK;
+}
+
+yk_status yk__answer_all(yk_server *s, double now)
+{
+    const yk_server_hooks *h = &s->config.hooks;
+    const bool held =
+        s->chief && s->config.in_step && h->hold && h->hold(h->context); /* they are told that we are alive */
+    yk_status st = YK_OK;
+    for (int i = 0; !held && i < s->nclients; i++) {
+        yk__client *c = &s->client[i];
+        /* by number: a worker waits for the oldest */
+        for (yk__pull *p = c->pull; !st && c->here && p < c->pull + YK__OUTSTANDING; p++)
+            if (p->owed && may_answer(s, c, p))
+                st = answer(s, c, p);
+    }
+    for (int i = 0; !st && now > 0.0 && i < s->nclients; i++)
+        st = say_alive(s, &s->client[i], now);
+    return st;
+}

@@ -1,0 +1,53 @@
+/* How stale the weights of a worker are: the steps of other workers between its pull and its clock, measured in sampled
+ * steps. */
+#include "store/local.h"
+
+uint64_t yk__steps_of_others(const yk_store *s, int me)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < s->config.workers; i++)
+        if (i != me)
+            sum += atomic_load_explicit(&s->worker[i].steps, memory_order_relaxed);
+    return sum;
+}
+
+void yk__record_staleness(yk_store *s, int me)
+{
+    yk__worker *w = &s->worker[me];
+    uint64_t late = yk__steps_of_others(s, me) - w->stale_at_pull;
+    int bucket = late == 0 ? 0 : 64 - __builtin_clzll(late);
+    w->stale_bucket[bucket < YK_STALENESS_BUCKETS ? bucket : YK_STALENESS_BUCKETS - 1]++;
+    w->stale_seen++;
+    w->stale_sum += (double)late;
+    w->stale_max = (double)late > w->stale_max ? (double)late : w->stale_max;
+    uint64_t every = 4096 / (s->config.batch < 4096 ? s->config.batch : 4096);
+    w->next_sample = w->own_steps + (every < 1 ? 1 : every > 1024 ? 1024 : every);
+}
+
+static void sum_staleness(const yk_store *s, int first, int end, yk_staleness *out)
+{
+    *out = (yk_staleness){.hot = s->hot};
+    double sum = 0.0, merged = 0.0;
+    for (int i = first; i < end; i++) {
+        const yk__worker *w = &s->worker[i];
+        for (int b = 0; b < YK_STALENESS_BUCKETS; b++)
+            out->bucket[b] += w->stale_bucket[b];
+        out->observed += w->stale_seen;
+        sum += w->stale_sum;
+        out->max = w->stale_max > out->max ? w->stale_max : out->max;
+        out->merges += w->merges;
+        merged += (double)w->merged_examples;
+    }
+    out->mean = out->observed ? sum / (double)out->observed : 0.0;
+    out->merge_every = out->merges ? merged / (double)out->merges : 0.0;
+}
+
+void yk_store_staleness(const yk_store *s, yk_staleness *out)
+{
+    sum_staleness(s, 0, s->config.workers, out);
+}
+
+void yk_store_staleness_of(const yk_store *s, int worker, yk_staleness *out)
+{
+    sum_staleness(s, worker, worker + 1, out);
+}

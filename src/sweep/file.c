@@ -1,0 +1,435 @@
+#include "sweep/file.h"
+
+#include "base/mem.h"
+#include "base/number.h"
+#include "format/ini.h"
+#include "sweep/words.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CHOICES = 512, MOST_TIED = 8, MOST_REPEATS = 1000 };
+
+typedef enum { NOWHERE, SWEEP, TRAIN, GRID, QUICK, SET } section;
+
+static yk_status number_of(const char *name, const char *value, double least, double most, int64_t *out)
+{
+    const yk_status st = yk_number_whole(value, least, most, out);
+    return st ? yk_fail(st, "%s = %s: %s", name, value, yk_error()) : YK_OK;
+}
+
+/* ---- axes */
+
+static void axis_fini(yk_sweep_axis *a)
+{
+    for (size_t i = 0; a->name && i < a->nnames; i++)
+        free(a->name[i]);
+    for (size_t i = 0; a->value && i < a->nnames * a->nchoices; i++)
+        free(a->value[i]);
+    free(a->name);
+    free(a->value);
+    *a = (yk_sweep_axis){0};
+}
+
+const yk_sweep_axis *yk_sweep_axis_of(const yk_sweep_file *f, const char *option)
+{
+    for (size_t i = 0; i < f->naxes; i++)
+        for (size_t k = 0; k < f->axis[i].nnames; k++)
+            if (strcmp(f->axis[i].name[k], option) == 0)
+                return &f->axis[i];
+    return NULL;
+}
+
+/* Names and values are copied from the arrays that the line was cut into; "-" in a grid leaves the option out. */
+static yk_status axis_make(section where, int line, char **name, size_t nnames, char **value, size_t nchoices,
+                           yk_sweep_axis *out)
+{
+    *out = (yk_sweep_axis){
+        .line = line, .grid = where == GRID || nchoices > 1, .nnames = nnames, .nchoices = nchoices};
+    out->name = calloc(nnames, sizeof *out->name);
+    out->value = calloc(nnames * nchoices, sizeof *out->value);
+    bool ok = out->name && out->value;
+    for (size_t i = 0; ok && i < nnames; i++)
+        ok = (out->name[i] = strdup(name[i])) != NULL;
+    for (size_t i = 0; ok && i < nnames * nchoices; i++)
+        if (where == TRAIN || strcmp(value[i], "-"))
+            ok = (out->value[i] = strdup(value[i])) != NULL;
+    if (ok)
+        return YK_OK;
+    axis_fini(out);
+    return yk_fail_memory(nnames * nchoices * sizeof(char *), "the grid");
+}
+
+static bool names(const yk_sweep_axis *a, const char *name)
+{
+    for (size_t i = 0; i < a->nnames; i++)
+        if (strcmp(a->name[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Whether the new axis may replace an older one that shares an option with it. */
+static yk_status may_replace(const yk_sweep_axis *old, const yk_sweep_axis *new, section where)
+{
+    const char *shared = NULL, *other = NULL;
+    for (size_t i = 0; i < old->nnames; i++)
+        *(names(new, old->name[i]) ? &shared : &other) = old->name[i];
+    if (!shared)
+        return YK_OK;
+    if (where != QUICK && where != SET)
+        return yk_fail(YK_EUSAGE, "%s was given in line %d already", shared, old->line);
+    if (other)
+        return yk_fail(YK_EUSAGE, "%s is tied to %s in line %d: give both here too", shared, other,
+                       old->line);
+    return YK_OK;
+}
+
+/* Puts it into the place of those that it replaces, or to the end. a is taken. */
+static yk_status axis_put(yk_sweep_file *f, yk_sweep_axis *a, section where)
+{
+    for (size_t i = 0; i < f->naxes; i++) {
+        yk_status st = may_replace(&f->axis[i], a, where);
+        if (st) {
+            axis_fini(a);
+            return st;
+        }
+    }
+    size_t at = f->naxes, kept = 0;
+    for (size_t i = 0; i < f->naxes; i++) {
+        if (names(a, f->axis[i].name[0])) { /* then all of its options are named */
+            at = kept < at ? kept : at;
+            a->grid |= f->axis[i].grid;
+            axis_fini(&f->axis[i]);
+        } else {
+            f->axis[kept++] = f->axis[i];
+        }
+    }
+    at = at < kept ? at : kept;
+    f->naxes = kept;
+    yk_sweep_axis *grown = yk_grow(f->axis, &f->cap, kept + 1, sizeof *f->axis, "the grid");
+    if (!grown) {
+        axis_fini(a);
+        return YK_ESYSTEM;
+    }
+    f->axis = grown;
+    memmove(&f->axis[at + 1], &f->axis[at], (kept - at) * sizeof *f->axis);
+    f->axis[at] = *a;
+    f->naxes = kept + 1;
+    return YK_OK;
+}
+
+/* Forgets what gives this option and nothing else. */
+static void drop_axis(yk_sweep_file *f, const char *option)
+{
+    for (size_t i = 0; i < f->naxes; i++)
+        if (f->axis[i].nnames == 1 && strcmp(f->axis[i].name[0], option) == 0) {
+            axis_fini(&f->axis[i]);
+            f->naxes--;
+            memmove(&f->axis[i], &f->axis[i + 1], (f->naxes - i) * sizeof *f->axis);
+            return;
+        }
+}
+
+/* ---- lines of options */
+
+static yk_status option_of(section where, const char *name, const yk_option **out)
+{
+    *out = yk_option_find(name);
+    if (!*out)
+        return yk_fail(YK_EUSAGE, "there is no option %s; yoke train --help lists them", name);
+    if ((*out)->flags & YK_OPT_NOT_IN_SWEEPS)
+        return yk_fail(YK_EUSAGE, "%s cannot be given here: the sweep sets it for each run", name);
+    if ((*out)->flags & YK_OPT_COMMAND_LINE_ONLY && where != SET)
+        return yk_fail(YK_EUSAGE, "a file cannot set %s; give --set '%s=VALUE' on the command line", name,
+                       name);
+    return YK_OK;
+}
+
+/* Of these options a value may hold blanks: a list of layers, paths. */
+static bool holds_blanks(const yk_option *o)
+{
+    return strcmp(o->name, "model") == 0 || strcmp(o->name, "data") == 0 || strcmp(o->name, "test") == 0;
+}
+
+static bool is_number(const yk_option *o)
+{
+    return o->kind == YK_OPT_INT || o->kind == YK_OPT_REAL;
+}
+
+/* "a, b = 1 x | 2 y": one word for each option in each choice. */
+static yk_status cut_tied(char **choice, size_t nchoices, size_t nnames, char **value)
+{
+    for (size_t i = 0; i < nchoices; i++) {
+        char copy[64];
+        snprintf(copy, sizeof copy, "%s", yk_trim(choice[i]));
+        size_t n = yk__cut_words(choice[i], false, nnames, value + i * nnames);
+        if (n != nnames)
+            return yk_fail(
+                YK_EUSAGE,
+                "'%s' has %zu value%s for %zu options; write them as 'sync 1 | sync 2', and what holds "
+                "blanks in double quotes",
+                copy, n, n == 1 ? "" : "s", nnames);
+    }
+    return YK_OK;
+}
+
+/* "5 10 50", "5 | 10 | 50" or "lenet5 | conv 8 3x3, relu, dense 10". */
+static yk_status cut_list(const yk_option *o, char **choice, size_t *nchoices, char **value)
+{
+    size_t n = *nchoices;
+    if (n == 1 && !holds_blanks(o)) {
+        n = yk__cut_words(choice[0], is_number(o), MOST_CHOICES, value);
+        *nchoices = n <= MOST_CHOICES ? n : 0;
+        return YK_OK;
+    }
+    for (size_t i = 0; i < n; i++) {
+        value[i] = yk_trim(choice[i]);
+        if (!holds_blanks(o) && *value[i] != '"' && strpbrk(value[i], YK_BLANKS))
+            return yk_fail(YK_EUSAGE, "'%s': separate values by blanks or by |, not by both", value[i]);
+        value[i] = yk__unquote(value[i]);
+    }
+    return YK_OK;
+}
+
+/* Each value by itself; what does not go together is found when the runs are made (sweep_plan.c). */
+static yk_status check_values(const yk_sweep_axis *a)
+{
+    yk_config c;
+    yk_config_init(&c);
+    yk_status st = YK_OK;
+    for (size_t i = 0; !st && i < a->nnames * a->nchoices; i++)
+        if (a->value[i])
+            st = yk_config_set(&c, a->name[i % a->nnames], a->value[i]);
+    yk_config_fini(&c);
+    return st;
+}
+
+static yk_status options_line(yk_sweep_file *f, section where, int line, char *left, char *right)
+{
+    char *name[MOST_TIED], *choice[MOST_CHOICES];
+    const yk_option *option[MOST_TIED];
+    size_t nnames = 0, nchoices = 1;
+    yk_status st = YK_OK;
+    for (char *rest = left, *part; (part = strsep(&rest, ","));) {
+        if (nnames == MOST_TIED)
+            return yk_fail(YK_EUSAGE, "more than %d options are tied", MOST_TIED);
+        name[nnames] = yk_trim(part);
+        if ((st = option_of(where, name[nnames], &option[nnames])))
+            return st;
+        for (size_t i = 0; i < nnames; i++)
+            if (strcmp(name[i], name[nnames]) == 0)
+                return yk_fail(YK_EUSAGE, "%s is named twice", name[i]);
+        nnames++;
+    }
+    char **value = calloc((size_t)MOST_CHOICES * MOST_TIED, sizeof *value);
+    if (!value)
+        return yk_fail_memory((size_t)MOST_CHOICES * MOST_TIED * sizeof *value, "the grid");
+    if (where == TRAIN) {
+        value[0] = yk__unquote(right);
+        if (nnames > 1)
+            st = yk_fail(YK_EUSAGE, "options are tied in [grid]; in [train] each has a line of its own");
+    } else {
+        nchoices = yk__cut_choices(right, MOST_CHOICES, choice);
+        if (nchoices)
+            st = nnames > 1 ? cut_tied(choice, nchoices, nnames, value)
+                            : cut_list(option[0], choice, &nchoices, value);
+        if (!st && !nchoices)
+            st = yk_fail(YK_EUSAGE, "%s: there are no values, or more than %d", name[0], MOST_CHOICES);
+    }
+    yk_sweep_axis a;
+    if (!st && !(st = axis_make(where, line, name, nnames, value, nchoices, &a))) {
+        st = check_values(&a);
+        if (st)
+            axis_fini(&a);
+        else
+            st = axis_put(f, &a, where);
+    }
+    free(value);
+    return st;
+}
+
+/* ---- lines of the sweep itself */
+
+static yk_status set_name(yk_sweep_file *f, const char *name)
+{
+    if (!*name || strpbrk(name, "/" YK_BLANKS) || *name == '.')
+        return yk_fail(YK_EUSAGE, "name = %s: it becomes a folder: no blanks, no / and no dot in front",
+                       name);
+    char *copy = strdup(name);
+    if (!copy)
+        return yk_fail_memory(strlen(name), "a name");
+    free(f->name);
+    f->name = copy;
+    return YK_OK;
+}
+
+/* `found_out`: whether this name means something here. */
+static yk_status sweep_line(yk_sweep_file *f, section where, const char *name, char *value, bool *found_out)
+{
+    static const struct {
+        const char *name;
+        yk_sweep_fixed fixed;
+    } kinds[] = {{"examples", YK_SWEEP_EXAMPLES}, {"epochs", YK_SWEEP_EPOCHS}, {"steps", YK_SWEEP_STEPS}};
+    static const char *const own[] = {"name",     "models", "repeats", "eval-examples",
+                                      "examples", "epochs", "steps"};
+    *found_out = false;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        *found_out |= strcmp(name, own[i]) == 0;
+    if (!*found_out) /* its quotes stay */
+        return YK_OK;
+    value = yk__unquote(value);
+    if (strcmp(name, "name") == 0)
+        return set_name(f, value);
+    if (strcmp(name, "models") == 0) {
+        f->drop_models = strcmp(value, "drop") == 0;
+        return f->drop_models || strcmp(value, "keep") == 0
+                   ? YK_OK
+                   : yk_fail(YK_EUSAGE, "models = %s: it is keep or drop", value);
+    }
+    if (strcmp(name, "repeats") == 0)
+        return number_of(name, value, 1, MOST_REPEATS, &f->repeats);
+    if (strcmp(name, "eval-examples") == 0)
+        return number_of(name, value, 0, 9e15, &f->eval_examples);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(name, kinds[i].name))
+            continue;
+        if (where == SWEEP && f->fixed != YK_SWEEP_AS_TRAIN)
+            return yk_fail(YK_EUSAGE, "examples, epochs and steps: only one of them can be fixed");
+        f->fixed = kinds[i].fixed;
+        if (where != SWEEP) { /* it takes the place of what [train] may have said */
+            drop_axis(f, "epochs");
+            drop_axis(f, "steps");
+        }
+        return number_of(name, value, 1, 9e15, &f->amount);
+    }
+    return YK_OK;
+}
+
+static yk_status take_line(yk_sweep_file *f, section where, int line, char *left, char *right)
+{
+    bool found = false, quoted = false;
+    yk_status st = YK_OK;
+    for (const char *p = right; *p; p++)
+        quoted ^= *p == '"';
+    if (quoted)
+        return yk_fail(YK_EUSAGE, "a double quote is missing");
+    /* epochs and steps are options too: where they are an axis already, that is what a later line replaces */
+    if (where == SWEEP || ((where == QUICK || where == SET) && !yk_sweep_axis_of(f, left)))
+        st = sweep_line(f, where, left, right, &found);
+    if (st || found)
+        return st;
+    if (where == SWEEP)
+        return yk_fail(
+            YK_EUSAGE,
+            "[sweep] has no %s, but name, repeats, examples, epochs, steps, eval-examples and models; "
+            "options of yoke train belong to [train] or [grid]",
+            left);
+    return options_line(f, where, line, left, right);
+}
+
+static yk_status section_of(const char *text, section *out)
+{
+    static const char *const known[] = {[SWEEP] = "[sweep]", "[train]", "[grid]", "[quick]"};
+    for (section s = SWEEP; s <= QUICK; s++)
+        if (strcmp(text, known[s]) == 0) {
+            *out = s;
+            return YK_OK;
+        }
+    return yk_fail(YK_EUSAGE, "there is no section %s, but [sweep], [train], [grid] and [quick]", text);
+}
+
+/* ---- the file */
+
+/* One pass over the lines: all sections but [quick], or only that one. */
+static yk_status pass(yk_sweep_file *f, bool quick, bool *seen_out)
+{
+    section where = NOWHERE;
+    yk_ini in;
+    yk_status st = yk_ini_open(f->path, YK_INI_END_COMMENTS, &in);
+    while (yk_ini_next(&in, &st)) {
+        if (!in.name) {
+            st = section_of(in.section, &where);
+            *seen_out |= !st && where == QUICK;
+        } else if (where == NOWHERE) {
+            st = yk_fail(YK_EUSAGE, "a line before the first section; begin with [sweep], [train] or [grid]");
+        } else if ((where == QUICK) == quick) {
+            st = take_line(f, where, in.line, in.name, in.value);
+        }
+    }
+    return yk_ini_close(&in, st);
+}
+
+static yk_status take_set(yk_sweep_file *f, const char *set)
+{
+    char *copy = strdup(set), *name, *value;
+    if (!copy)
+        return yk_fail_memory(strlen(set), "an option");
+    yk_status st = yk_ini_split(copy, &name, &value);
+    if (!st)
+        st = take_line(f, SET, 0, name, value);
+    free(copy);
+    return st ? yk_fail(st, "--set '%s': %s", set, yk_error()) : YK_OK;
+}
+
+/* What is fixed by the sweep cannot vary too. */
+static yk_status check_whole(const yk_sweep_file *f)
+{
+    static const char *const amounts[] = {"epochs", "steps"};
+    for (size_t i = 0; i < 2; i++) {
+        const yk_sweep_axis *a = yk_sweep_axis_of(f, amounts[i]);
+        if (a && f->fixed != YK_SWEEP_AS_TRAIN)
+            return yk_fail(YK_EUSAGE, "%s:%d: %s is given here, but [sweep] fixes it: remove one of them",
+                           f->path, a->line, amounts[i]);
+    }
+    const yk_sweep_axis *a = yk_sweep_axis_of(f, "eval-every");
+    if (a && f->eval_examples)
+        return yk_fail(YK_EUSAGE, "%s:%d: eval-every and the sweep's eval-examples: choose one of them",
+                       f->path, a->line);
+    a = yk_sweep_axis_of(f, "seed");
+    if (a && a->nchoices > 1 && f->repeats > 1)
+        return yk_fail(YK_EUSAGE, "%s:%d: seeds come from repeats = %lld: give one seed here, the first",
+                       f->path, a->line, (long long)f->repeats);
+    return YK_OK;
+}
+
+/* "experiments/softmax.ini" is called softmax unless it says otherwise. */
+static yk_status name_by_path(yk_sweep_file *f)
+{
+    if (f->name)
+        return YK_OK;
+    const char *slash = strrchr(f->path, '/'), *base = slash ? slash + 1 : f->path;
+    size_t n = strlen(base);
+    if (n > 4 && strcmp(base + n - 4, ".ini") == 0)
+        n -= 4;
+    f->name = strndup(base, n);
+    return f->name ? YK_OK : yk_fail_memory(n, "a name");
+}
+
+yk_status yk_sweep_file_load(const char *path, bool quick, const char *const *sets, size_t nsets,
+                             yk_sweep_file *out)
+{
+    *out = (yk_sweep_file){.repeats = 1, .path = strdup(path)};
+    if (!out->path)
+        return yk_fail_memory(strlen(path), "a path");
+    bool has_quick = false;
+    yk_status st = pass(out, false, &has_quick);
+    if (!st && quick && !has_quick)
+        st = yk_fail(YK_EUSAGE, "%s: it has no section [quick]; leave --quick out", path);
+    if (!st && quick)
+        st = pass(out, true, &has_quick);
+    for (size_t i = 0; !st && i < nsets; i++)
+        st = take_set(out, sets[i]);
+    if (!st)
+        st = check_whole(out);
+    return st ? st : name_by_path(out);
+}
+
+void yk_sweep_file_fini(yk_sweep_file *f)
+{
+    for (size_t i = 0; i < f->naxes; i++)
+        axis_fini(&f->axis[i]);
+    free(f->axis);
+    free(f->name);
+    free(f->path);
+    *f = (yk_sweep_file){0};
+}

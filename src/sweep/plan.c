@@ -1,0 +1,334 @@
+#include "sweep/plan.h"
+
+#include "optim/optim.h"
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_RUNS = 20000, MOST_IN_NAME = 24, LONGEST_FOLDER = 200 };
+
+static const char *or_dash(const char *value)
+{
+    return value ? value : "-";
+}
+
+/* ---- options by name */
+
+static const void *field_of(const yk_config *c, const char *name, yk_option_kind kind)
+{
+    for (const yk_option *o = yk_options; o->name; o++)
+        if (strcmp(o->name, name) == 0 && o->kind == kind)
+            return (const char *)c + o->offset;
+    return NULL;
+}
+
+bool yk_sweep_same_config(const yk_config *a, const yk_config *b)
+{
+    for (const yk_option *o = yk_options; o->name; o++) {
+        const void *x = (const char *)a + o->offset, *y = (const char *)b + o->offset;
+        bool same = true;
+        if (o->kind == YK_OPT_TEXT) {
+            const char *s = *(char *const *)x, *t = *(char *const *)y;
+            same = s && t ? strcmp(s, t) == 0 : s == t;
+        } else if (o->kind == YK_OPT_INT) {
+            same = *(const int64_t *)x == *(const int64_t *)y;
+        } else if (o->kind == YK_OPT_REAL) {
+            double u = *(const double *)x, v = *(const double *)y;
+            same = u == v || (isnan(u) && isnan(v)) || (u < 0.0 && v < 0.0 && o->least >= 0.0);
+        } else {
+            same = *(const bool *)x == *(const bool *)y;
+        }
+        if (!same)
+            return false;
+    }
+    return true;
+}
+
+/* ---- one run */
+
+/* "--batch=100"; a flag has no value, and one that is false is left out. */
+static yk_status add_argument(yk_sweep_run *r, size_t *n, const char *name, const char *value)
+{
+    yk_status st = yk_config_set(&r->config, name, value);
+    if (st)
+        return st;
+    const bool *flag = field_of(&r->config, name, YK_OPT_FLAG);
+    if (flag && !*flag)
+        return YK_OK;
+    int length =
+        flag ? asprintf(&r->argument[*n], "--%s", name) : asprintf(&r->argument[*n], "--%s=%s", name, value);
+    if (length < 0) {
+        r->argument[*n] = NULL;
+        return yk_fail_memory(strlen(name) + strlen(value), "an option");
+    }
+    ++*n;
+    return YK_OK;
+}
+
+static yk_status add_number(yk_sweep_run *r, size_t *n, const char *name, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    return add_argument(r, n, name, text);
+}
+
+static bool is_given(const yk_sweep_run *r, const char *beginning)
+{
+    for (char **a = r->argument; *a; a++)
+        if (strncmp(*a, beginning, strlen(beginning)) == 0)
+            return true;
+    return false;
+}
+
+/* Makes the same plan as yoke train. The number of processes on the hosts is unknown here; --workers may give the
+ * number of workers. */
+static yk_status plan_run(const yk_sweep_file *f, yk_sweep_run *r)
+{
+    const yk_config *c = &r->config;
+    const bool elsewhere = (c->hosts || c->hostfile) && !c->launch, given = is_given(r, "--workers=");
+    yk_plan_describe(c, c->launch ? (int)c->launch : elsewhere ? 0 : 1, &r->plan);
+    if (elsewhere && given)
+        yk_plan_describe(c, (int)c->workers + r->plan.servers, &r->plan);
+    else if (elsewhere && (f->fixed == YK_SWEEP_EXAMPLES || f->eval_examples))
+        return yk_fail(YK_EUSAGE,
+                       "how many examples a step has is not known from hosts: give launch or workers too");
+    return YK_OK;
+}
+
+double yk_sweep_run_per_step(const yk_sweep_run *r)
+{
+    return (double)r->plan.batch * (double)r->plan.gradients_per_step;
+}
+
+/* So many examples in whole steps, one at least. */
+static int64_t steps_of(const yk_sweep_run *r, int64_t examples)
+{
+    double steps = round((double)examples / yk_sweep_run_per_step(r));
+    return steps < 1.0 ? 1 : (int64_t)steps;
+}
+
+static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
+{
+    const yk_config *c = &r->config;
+    yk_status st = plan_run(f, r);
+    if (st)
+        return st;
+    if (f->fixed == YK_SWEEP_EXAMPLES)
+        st = add_number(r, n, "steps", steps_of(r, f->amount));
+    else if (f->fixed != YK_SWEEP_AS_TRAIN)
+        st = add_number(r, n, f->fixed == YK_SWEEP_STEPS ? "steps" : "epochs", f->amount);
+    if (!st && f->eval_examples)
+        st = add_number(r, n, "eval-every", steps_of(r, f->eval_examples));
+    r->steps = c->steps;
+    r->epochs = c->steps ? 0 : c->epochs ? c->epochs : 1;
+    if (!st && f->repeats > 1)
+        st = add_number(r, n, "seed", c->seed + r->repeat);
+    return st;
+}
+
+static yk_status check_run(const yk_config *c)
+{
+    yk_optim_kind kind;
+    yk_status st = yk_config_check(c);
+    return !st && c->optimizer ? yk_optim_find(c->optimizer, &kind) : st;
+}
+
+/* A value as a part of a folder's name. What letters do not keep apart, the number of the choice does. */
+static void name_value(char *out, size_t size, const char *value, size_t choice)
+{
+    size_t n = 0;
+    bool whole = true;
+    for (const char *p = value ? value : "none"; *p; p++) {
+        bool plain = isalnum((unsigned char)*p) || *p == '.' || *p == '+' || *p == '-';
+        whole &= plain && n < MOST_IN_NAME;
+        if (n < MOST_IN_NAME && (plain || (n > 0 && out[n - 1] != '-')))
+            out[n++] = plain ? *p : '-';
+    }
+    out[n] = '\0';
+    if (!whole)
+        snprintf(out + n, size - n, "-%zu", choice + 1);
+}
+
+static yk_status name_run(const yk_sweep_plan *p, const size_t *choice, yk_sweep_run *r)
+{
+    char *folder = NULL, *label = NULL;
+    size_t folder_size, label_size, k = 0;
+    FILE *f = open_memstream(&folder, &folder_size), *l = open_memstream(&label, &label_size);
+    if (f && l) {
+        for (size_t i = 0; i < p->file.naxes; i++) {
+            const yk_sweep_axis *a = &p->file.axis[i];
+            for (size_t j = 0; a->grid && j < a->nnames; j++, k++) {
+                const char *value = a->value[choice[i] * a->nnames + j];
+                char part[MOST_IN_NAME + 24];
+                name_value(part, sizeof part, value, choice[i]);
+                fprintf(f, "%s%s-%s", k ? "_" : "", a->name[j], part);
+                fprintf(l, "%s%s=%s", k ? " " : "", a->name[j], or_dash(value));
+                r->shown[k] = or_dash(value);
+            }
+        }
+        if (p->file.repeats > 1 || !k) {
+            fprintf(f, "%sseed-%lld", k ? "_" : "", (long long)r->config.seed);
+            fprintf(l, "%sseed=%lld", k ? " " : "", (long long)r->config.seed);
+        }
+    }
+    bool ok = f && l && !ferror(f) && !ferror(l);
+    ok &= !f || fclose(f) == 0;
+    ok &= !l || fclose(l) == 0;
+    r->folder = folder;
+    r->label = label;
+    if (!ok || !folder || !label)
+        return yk_fail_memory(256, "a run's name");
+    if (strlen(folder) > LONGEST_FOLDER)
+        snprintf(folder, LONGEST_FOLDER, "point-%zu_seed-%lld", r->point + 1, (long long)r->config.seed);
+    return YK_OK;
+}
+
+/* choice[i]: of axis i. */
+static yk_status make_run(const yk_sweep_plan *p, const size_t *choice, yk_sweep_run *r)
+{
+    const yk_sweep_file *f = &p->file;
+    size_t most = 4, n = 0; /* steps, eval-every, seed, and the end */
+    for (size_t i = 0; i < f->naxes; i++)
+        most += f->axis[i].nnames;
+    yk_config_init(&r->config);
+    r->argument = calloc(most, sizeof *r->argument);
+    r->shown = calloc(p->nshown + 1, sizeof *r->shown);
+    if (!r->argument || !r->shown)
+        return yk_fail_memory(most * sizeof(char *), "the runs");
+    yk_status st = YK_OK;
+    for (size_t i = 0; !st && i < f->naxes; i++) {
+        const yk_sweep_axis *a = &f->axis[i];
+        for (size_t j = 0; !st && j < a->nnames; j++) {
+            const char *value = a->value[choice[i] * a->nnames + j];
+            bool seed = f->repeats > 1 && strcmp(a->name[j], "seed") == 0; /* comes last, counted up */
+            if (value)
+                st = seed ? yk_config_set(&r->config, "seed", value) : add_argument(r, &n, a->name[j], value);
+        }
+    }
+    if (!st && (st = add_amounts(f, r, &n)))
+        yk_fail(st, "%s: %s", f->path, yk_error());
+    if (!st)
+        st = name_run(p, choice, r);
+    if (!st && (st = check_run(&r->config)))
+        yk_fail(st, "%s: the run %s: %s", f->path, r->label, yk_error());
+    return st;
+}
+
+/* ---- all of them */
+
+static int by_folder(const void *a, const void *b)
+{
+    return strcmp((*(const yk_sweep_run *const *)a)->folder, (*(const yk_sweep_run *const *)b)->folder);
+}
+
+static yk_status check_folders(const yk_sweep_plan *p)
+{
+    const yk_sweep_run **sorted = calloc(p->nruns, sizeof *sorted);
+    yk_status st = YK_OK;
+    if (!sorted)
+        return yk_fail_memory(p->nruns * sizeof *sorted, "the runs");
+    for (size_t i = 0; i < p->nruns; i++)
+        sorted[i] = &p->run[i];
+    qsort(sorted, p->nruns, sizeof *sorted, by_folder);
+    for (size_t i = 1; !st && i < p->nruns; i++)
+        if (strcmp(sorted[i - 1]->folder, sorted[i]->folder) == 0)
+            st = yk_fail(YK_EUSAGE, "%s: the run %s is asked for twice: a value is repeated in [grid]",
+                         p->file.path, sorted[i]->label);
+    free(sorted);
+    return st;
+}
+
+static yk_status count_runs(yk_sweep_plan *p)
+{
+    p->npoints = 1;
+    for (size_t i = 0; i < p->file.naxes; i++) {
+        p->npoints *= p->file.axis[i].nchoices;
+        if (p->npoints * (size_t)p->file.repeats > MOST_RUNS)
+            return yk_fail(YK_EUSAGE, "%s: that is more than %d runs; make it several sweeps", p->file.path,
+                           MOST_RUNS);
+        for (size_t j = 0; p->file.axis[i].grid && j < p->file.axis[i].nnames; j++)
+            p->nshown++;
+    }
+    p->nruns = p->npoints * (size_t)p->file.repeats;
+    p->run = calloc(p->nruns, sizeof *p->run);
+    p->shown = calloc(p->nshown + 1, sizeof *p->shown);
+    if (!p->run || !p->shown)
+        return yk_fail_memory(p->nruns * sizeof *p->run, "the runs");
+    for (size_t i = 0, k = 0; i < p->file.naxes; i++)
+        for (size_t j = 0; p->file.axis[i].grid && j < p->file.axis[i].nnames; j++)
+            p->shown[k++] = p->file.axis[i].name[j];
+    return YK_OK;
+}
+
+yk_status yk_sweep_plan_make(const char *path, bool quick, const char *const *sets, size_t nsets,
+                             yk_sweep_plan *out)
+{
+    *out = (yk_sweep_plan){0};
+    yk_status st = yk_sweep_file_load(path, quick, sets, nsets, &out->file);
+    if (!st)
+        st = count_runs(out);
+    if (st)
+        return st;
+    size_t *choice = calloc(out->file.naxes + 1, sizeof *choice);
+    if (!choice)
+        return yk_fail_memory(out->file.naxes * sizeof *choice, "the runs");
+    for (size_t i = 0; !st && i < out->nruns; i++) {
+        yk_sweep_run *r = &out->run[i];
+        r->point = i % out->npoints;
+        r->repeat = (int64_t)(i / out->npoints);
+        size_t rest = r->point; /* the last axis changes fastest */
+        for (size_t a = out->file.naxes; a-- > 0; rest /= out->file.axis[a].nchoices)
+            choice[a] = rest % out->file.axis[a].nchoices;
+        st = make_run(out, choice, r);
+    }
+    free(choice);
+    return st ? st : check_folders(out);
+}
+
+void yk_sweep_plan_fini(yk_sweep_plan *p)
+{
+    for (size_t i = 0; p->run && i < p->nruns; i++) {
+        yk_sweep_run *r = &p->run[i];
+        for (char **a = r->argument; a && *a; a++)
+            free(*a);
+        free(r->argument);
+        free(r->shown);
+        free(r->folder);
+        free(r->label);
+        yk_config_fini(&r->config);
+    }
+    free(p->run);
+    free(p->shown);
+    yk_sweep_file_fini(&p->file);
+    *p = (yk_sweep_plan){0};
+}
+
+char *yk_sweep_plan_text(const yk_sweep_plan *p)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    if (!f)
+        return NULL;
+    for (size_t i = 0; i < p->nruns; i++) {
+        fprintf(f, "%s:", p->run[i].folder);
+        for (char **a = p->run[i].argument; *a; a++)
+            fprintf(f, strpbrk(*a, " \t") ? " \"%s\"" : " %s", *a);
+        fputc('\n', f);
+    }
+    bool ok = !ferror(f);
+    if (fclose(f) || !ok) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+int64_t yk_sweep_run_steps(const yk_sweep_run *r, uint64_t examples)
+{
+    if (r->steps || !examples || r->config.quorum)
+        return r->steps;
+    return r->epochs * (int64_t)ceil((double)examples / yk_sweep_run_per_step(r));
+}

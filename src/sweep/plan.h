@@ -1,0 +1,61 @@
+/* The runs of a sweep: every combination of the file's axes, for every seed, as arguments of yoke train.
+ *
+ *     yk_sweep_plan p;
+ *     st = yk_sweep_plan_make("softmax.ini", false, NULL, 0, &p);   // options and combinations are checked
+ *     for (size_t i = 0; i < p.nruns; i++)
+ *         p.run[i].argument                                         // {"--model=softmax", "--batch=5", ..., NULL}
+ *     yk_sweep_plan_fini(&p);                                       // in any case
+ *
+ * A point is a combination; its repeats differ in their seeds. All points come once with the first seed, then all with
+ * the second: what is there early is a whole picture, and a machine that gets slower on the way does so for all.
+ *
+ * A fixed number of examples is converted to steps. With E examples, batch b and N workers, a run makes E / (N b)
+ * synchronous steps, E / (M b) steps with a quorum of M (M gradients per step), or E / b asynchronous steps (one
+ * gradient per step).
+ *
+ * Everything in it is owned by it. Any thread.
+ */
+#ifndef YK_SWEEP_PLAN_H
+#define YK_SWEEP_PLAN_H
+
+#include "config/plan.h"
+#include "sweep/file.h"
+
+typedef struct {
+    char *folder;       /* its run directory below that of the sweep: "batch-100_mode-sync_seed-1" */
+    char *label;        /* for people: "batch=100 mode=sync seed=1" */
+    char **argument;    /* of yoke train, without --out and what concerns output; NULL at the end */
+    const char **shown; /* [nshown] values of the options that vary; "-": left out. Borrowed from the file */
+    yk_config config;   /* what the arguments say */
+    size_t point;
+    int64_t repeat;        /* from 0 */
+    int64_t epochs, steps; /* one of them is 0 */
+    yk_plan plan;          /* as yoke train will make it */
+} yk_sweep_run;
+
+typedef struct {
+    yk_sweep_file file;
+    const char **shown; /* [nshown] names of the options that vary. Borrowed from the file */
+    size_t nshown, npoints, nruns;
+    yk_sweep_run *run; /* [nruns]; run[k * npoints + i] is repeat k of point i */
+} yk_sweep_plan;
+
+yk_status yk_sweep_plan_make(const char *path, bool quick, const char *const *sets, size_t nsets,
+                             yk_sweep_plan *out);
+void yk_sweep_plan_fini(yk_sweep_plan *p);
+
+/* The runs as text, "FOLDER: ARGUMENTS" each, for the sweep's folder: two plans are the same where their texts are.
+ * The caller frees it; NULL: out of memory. */
+char *yk_sweep_plan_text(const yk_sweep_plan *p);
+
+/* Examples per step. */
+double yk_sweep_run_per_step(const yk_sweep_run *r);
+
+/* The number of steps on a training set of this size; 0: unknown, as with a quorum, where the number of late gradients
+ * is unknown. */
+int64_t yk_sweep_run_steps(const yk_sweep_run *r, uint64_t examples);
+
+/* Whether two configurations say the same, option by option. */
+bool yk_sweep_same_config(const yk_config *a, const yk_config *b);
+
+#endif

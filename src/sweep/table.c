@@ -1,0 +1,495 @@
+#include "sweep/table.h"
+
+#include "base/json.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- results of runs */
+
+void yk_sweep_result_take(yk_sweep_result *r, json_t *summary)
+{
+    yk_sweep_result_fini(r);
+    r->state = json_is_true(json_object_get(summary, "interrupted")) ? YK_SWEEP_STOPPED : YK_SWEEP_DONE;
+    r->summary = summary;
+}
+
+void yk_sweep_result_fini(yk_sweep_result *r)
+{
+    json_decref(r->summary);
+    free(r->problem);
+    *r = (yk_sweep_result){0};
+}
+
+double yk_sweep_result_number(const yk_sweep_result *r, const char *name)
+{
+    const json_t *value = r->summary ? json_object_get(r->summary, name) : NULL;
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+/* Of training alone. A run that was stopped and resumed knows only the time of its last part: then the whole at that
+ * part's rate. */
+static double train_seconds_of(const yk_sweep_result *r)
+{
+    double seconds = yk_sweep_result_number(r, "examples") / yk_sweep_result_number(r, "examples_per_second");
+    return isfinite(seconds) ? seconds : yk_sweep_result_number(r, "train_seconds");
+}
+
+/* Cores in use on average: by the samples where there are any, else by the CPU time of the process. */
+static double cpu_of(const yk_sweep_result *r)
+{
+    const json_t *mean =
+        json_object_get(json_object_get(json_object_get(r->summary, "resources"), "cpu"), "mean");
+    if (json_is_number(mean))
+        return json_number_value(mean);
+    double loading = yk_sweep_result_number(r, "load_seconds");
+    return yk_sweep_result_number(r, "cpu_seconds") /
+           (yk_sweep_result_number(r, "seconds") + (isfinite(loading) ? loading : 0.0));
+}
+
+/* Of all processes together where it was sampled; a short peak between two samples counts as well. */
+static double memory_of(const yk_sweep_result *r)
+{
+    const json_t *peak =
+        json_object_get(json_object_get(json_object_get(r->summary, "resources"), "memory"), "peak");
+    return fmax(json_is_number(peak) ? json_number_value(peak) : (double)NAN,
+                yk_sweep_result_number(r, "peak_rss_bytes")); /* fmax() passes NaN over */
+}
+
+/* ---- measures: what is averaged, and how it is shown */
+
+typedef enum { PLAIN, SECONDS, RATE, LOSS, PERCENT, AREA, CORES, MEGABYTES } unit;
+
+static const struct {
+    const char *name, *heading; /* in files; for people, NULL: not shown */
+    unit unit;
+    bool spread; /* shown with it */
+} measures[] = {
+    {"steps", "steps", PLAIN, false},
+    {"examples", NULL, PLAIN, false},
+    {"train_seconds", "seconds", SECONDS, true},
+    {"examples_per_second", "examples/s", RATE, false},
+    {"train_loss", NULL, LOSS, false},
+    {"test_loss", "test loss", LOSS, true},
+    {"test_accuracy", "accuracy %", PERCENT, true},
+    {"majority_accuracy", NULL, PERCENT, false},
+    {"test_auc", "AUC", AREA, true},
+    {"cpu_cores", "CPU cores", CORES, false},
+    {"memory_bytes", "memory MB", MEGABYTES, false},
+    {"bytes_sent", "sent MB", MEGABYTES, false},
+};
+
+enum { MEASURES = sizeof measures / sizeof *measures };
+
+static double measure(const yk_sweep_result *r, size_t m)
+{
+    const char *name = measures[m].name;
+    if (r->state != YK_SWEEP_DONE)
+        return (double)NAN;
+    return strcmp(name, "train_seconds") == 0  ? train_seconds_of(r)
+           : strcmp(name, "cpu_cores") == 0    ? cpu_of(r)
+           : strcmp(name, "memory_bytes") == 0 ? memory_of(r)
+                                               : yk_sweep_result_number(r, name);
+}
+
+typedef struct {
+    size_t done, failed, known;
+    double mean, spread; /* NaN: not known */
+} figure;
+
+static figure figure_of(const yk_sweep_plan *p, const yk_sweep_result *r, size_t point, size_t m)
+{
+    figure f = {.mean = 0.0, .spread = 0.0};
+    for (size_t i = point; i < p->nruns; i += p->npoints) {
+        double x = measure(&r[i], m);
+        f.done += r[i].state == YK_SWEEP_DONE;
+        f.failed += r[i].state == YK_SWEEP_FAILED;
+        f.known += isfinite(x);
+        f.mean += isfinite(x) ? x : 0.0;
+    }
+    f.mean = f.known ? f.mean / (double)f.known : (double)NAN;
+    for (size_t i = point; i < p->nruns; i += p->npoints) {
+        double x = measure(&r[i], m);
+        f.spread += isfinite(x) ? (x - f.mean) * (x - f.mean) : 0.0;
+    }
+    f.spread = f.known > 1 ? sqrt(f.spread / (double)(f.known - 1)) : (double)NAN;
+    return f;
+}
+
+/* ---- for people */
+
+enum { CELL = 48, WIDEST_VALUE = 28 };
+
+static void show_figure(char *cell, const figure *f, size_t m, bool spread)
+{
+    if (!isfinite(f->mean)) {
+        snprintf(cell, CELL, "-");
+        return;
+    }
+    const unit u = measures[m].unit;
+    const double scale = u == PERCENT ? 100.0 : u == MEGABYTES ? 1e-6 : 1.0, x = f->mean * scale;
+    const int digits = u == LOSS || u == AREA       ? 4
+                       : u == PERCENT || u == CORES ? 2
+                       : u == SECONDS               ? (x < 10.0 ? 2 : 1)
+                       : u == MEGABYTES && x < 10.0 ? 1
+                                                    : 0;
+    if (u == RATE && x >= 9.995e5)
+        snprintf(cell, CELL, "%.2f M", x * 1e-6);
+    else if (u == RATE && x >= 1e4)
+        snprintf(cell, CELL, "%.0f k", x * 1e-3);
+    else if (spread && isfinite(f->spread))
+        snprintf(cell, CELL, "%.*f ± %.*f", digits, x, digits, f->spread * scale);
+    else
+        snprintf(cell, CELL, "%.*f", digits, x);
+}
+
+/* Columns on a terminal: bytes that do not continue a character. */
+static int width_of(const char *text)
+{
+    int n = 0;
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+typedef struct {
+    size_t rows, columns;
+    char (*cell)[CELL]; /* [rows][columns] */
+    bool left[64 + MEASURES + 1];
+} grid;
+
+static void print_grid(const grid *g, FILE *f)
+{
+    int width[64 + MEASURES + 1] = {0};
+    for (size_t i = 0; i < g->rows * g->columns; i++) {
+        int w = width_of(g->cell[i]), *widest = &width[i % g->columns];
+        *widest = w > *widest ? w : *widest;
+    }
+    for (size_t i = 0; i < g->rows * g->columns; i++) {
+        const size_t k = i % g->columns;
+        const bool last = k + 1 == g->columns;
+        int pad = width[k] - width_of(g->cell[i]);
+        fprintf(f, "%*s%s%*s%s", g->left[k] ? 0 : pad, "", g->cell[i], g->left[k] && !last ? pad : 0, "",
+                last ? "\n" : "  ");
+    }
+}
+
+static bool is_number_option(const char *name)
+{
+    for (const yk_option *o = yk_options; o->name; o++)
+        if (strcmp(o->name, name) == 0)
+            return o->kind == YK_OPT_INT || o->kind == YK_OPT_REAL;
+    return false;
+}
+
+/* A column is of use where a run has a number for it (and something was sent). */
+static bool is_of_use(const yk_sweep_plan *p, const yk_sweep_result *r, size_t m)
+{
+    bool bytes = strcmp(measures[m].name, "bytes_sent") == 0;
+    for (size_t i = 0; measures[m].heading && i < p->nruns; i++) {
+        double x = measure(&r[i], m);
+        if (isfinite(x) && (!bytes || x > 0.0))
+            return true;
+    }
+    return false;
+}
+
+/* "cpu 77 %": what held the first run of a point back, by its own verdict; false: none says. */
+static bool show_bottleneck(const yk_sweep_plan *p, const yk_sweep_result *r, size_t point, char *cell)
+{
+    snprintf(cell, CELL, "-");
+    for (size_t i = point; i < p->nruns; i += p->npoints) {
+        const json_t *b = r[i].state == YK_SWEEP_DONE ? json_object_get(r[i].summary, "bottleneck") : NULL;
+        const char *kind = json_string_value(json_object_get(b, "kind"));
+        if (!kind)
+            continue;
+        double share = json_number_value(json_object_get(b, "share"));
+        if (share > 0.0 && strcmp(kind, "none"))
+            snprintf(cell, CELL, "%.24s %.0f %%", kind, 100.0 * share);
+        else
+            snprintf(cell, CELL, "%.24s", kind);
+        return true;
+    }
+    return false;
+}
+
+static bool any_bottleneck(const yk_sweep_plan *p, const yk_sweep_result *r)
+{
+    char cell[CELL];
+    for (size_t i = 0; i < p->npoints; i++)
+        if (show_bottleneck(p, r, i, cell))
+            return true;
+    return false;
+}
+
+void yk_sweep_table_print(const yk_sweep_plan *p, const yk_sweep_result *r, FILE *f)
+{
+    grid g = {.rows = p->npoints + 1};
+    const size_t shown = p->nshown < 64 ? p->nshown : 63;
+    size_t column[MEASURES], ncolumns = 0;
+    for (size_t m = 0; m < MEASURES; m++)
+        if (is_of_use(p, r, m))
+            column[ncolumns++] = m;
+    const bool verdicts = any_bottleneck(p, r);
+    g.columns = shown + 1 + ncolumns + verdicts;
+    g.cell = calloc(g.rows * g.columns, sizeof *g.cell);
+    if (!g.cell)
+        return; /* the files say the same */
+    for (size_t k = 0; k < shown; k++) {
+        g.left[k] = !is_number_option(p->shown[k]);
+        snprintf(g.cell[k], CELL, "%s", p->shown[k]);
+        for (size_t i = 0; i < p->npoints; i++) {
+            const char *value = p->run[i].shown[k];
+            snprintf(g.cell[(i + 1) * g.columns + k], CELL, strlen(value) > WIDEST_VALUE ? "%.*s..." : "%.*s",
+                     WIDEST_VALUE, value);
+        }
+    }
+    snprintf(g.cell[shown], CELL, "runs");
+    for (size_t i = 0; i < p->npoints; i++) {
+        figure all = figure_of(p, r, i, 0);
+        snprintf(g.cell[(i + 1) * g.columns + shown], CELL, all.failed ? "%zu, %zu failed" : "%zu", all.done,
+                 all.failed);
+    }
+    for (size_t k = 0; k < ncolumns; k++) {
+        size_t m = column[k];
+        snprintf(g.cell[shown + 1 + k], CELL, "%s", measures[m].heading);
+        for (size_t i = 0; i < p->npoints; i++) {
+            figure x = figure_of(p, r, i, m);
+            show_figure(g.cell[(i + 1) * g.columns + shown + 1 + k], &x, m, measures[m].spread);
+        }
+    }
+    if (verdicts) {
+        const size_t k = g.columns - 1;
+        g.left[k] = true;
+        snprintf(g.cell[k], CELL, "held back by");
+        for (size_t i = 0; i < p->npoints; i++)
+            show_bottleneck(p, r, i, g.cell[(i + 1) * g.columns + k]);
+    }
+    print_grid(&g, f);
+    free(g.cell);
+    for (size_t i = 0; i < p->nruns; i++) {
+        double majority = yk_sweep_result_number(&r[i], "majority_accuracy");
+        if (isfinite(majority)) { /* without it, an accuracy says little */
+            fprintf(f, "always guessing the commonest class: %.2f %%\n", 100.0 * majority);
+            break;
+        }
+    }
+}
+
+/* ---- CSV */
+
+static void csv_text(yk_file *f, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n")) {
+        yk_file_print(f, "%s", text);
+        return;
+    }
+    yk_file_print(f, "\"");
+    for (; *text; text++)
+        yk_file_print(f, *text == '"' ? "\"\"" : "%c", *text);
+    yk_file_print(f, "\"");
+}
+
+static void csv_number(yk_file *f, double x)
+{
+    if (isfinite(x))
+        yk_file_print(f, ",%.9g", x);
+    else
+        yk_file_print(f, ",");
+}
+
+static void csv_options(yk_file *f, const yk_sweep_plan *p, const char *const *text)
+{
+    for (size_t k = 0; k < p->nshown; k++) {
+        csv_text(f, text[k]);
+        yk_file_print(f, ",");
+    }
+}
+
+static yk_status save_points(const yk_sweep_plan *p, const yk_sweep_result *r, const char *folder,
+                             const char *name)
+{
+    yk_file *f;
+    yk_status st = yk_file_create_in(folder, name, &f);
+    if (st)
+        return st;
+    csv_options(f, p, p->shown);
+    yk_file_print(f, "done,failed");
+    for (size_t m = 0; m < MEASURES; m++)
+        yk_file_print(f, ",%s,%s_spread", measures[m].name, measures[m].name);
+    for (size_t i = 0; i < p->npoints; i++) {
+        figure all = figure_of(p, r, i, 0);
+        yk_file_print(f, "\n");
+        csv_options(f, p, p->run[i].shown);
+        yk_file_print(f, "%zu,%zu", all.done, all.failed);
+        for (size_t m = 0; m < MEASURES; m++) {
+            figure x = figure_of(p, r, i, m);
+            csv_number(f, x.mean);
+            csv_number(f, x.spread);
+        }
+    }
+    st = yk_file_print(f, "\n");
+    return yk_file_close(f, st);
+}
+
+static const char *const states[] = {"not run", "done", "failed", "stopped"};
+
+static yk_status save_runs(const yk_sweep_plan *p, const yk_sweep_result *r, const char *folder,
+                           const char *name)
+{
+    yk_file *f;
+    yk_status st = yk_file_create_in(folder, name, &f);
+    if (st)
+        return st;
+    csv_options(f, p, p->shown);
+    yk_file_print(f, "seed,folder,state");
+    for (size_t m = 0; m < MEASURES; m++)
+        yk_file_print(f, ",%s", measures[m].name);
+    yk_file_print(f, ",verdict,error");
+    for (size_t i = 0; i < p->nruns; i++) {
+        const yk_sweep_run *run = &p->run[i];
+        const char *verdict = json_string_value(json_object_get(r[i].summary, "verdict"));
+        yk_file_print(f, "\n");
+        csv_options(f, p, run->shown);
+        yk_file_print(f, "%lld,", (long long)run->config.seed);
+        csv_text(f, run->folder);
+        yk_file_print(f, ",%s", states[r[i].state]);
+        for (size_t m = 0; m < MEASURES; m++)
+            csv_number(f, measure(&r[i], m));
+        yk_file_print(f, ",");
+        csv_text(f, verdict ? verdict : "");
+        yk_file_print(f, ",");
+        csv_text(f, r[i].problem ? r[i].problem : "");
+    }
+    st = yk_file_print(f, "\n");
+    return yk_file_close(f, st);
+}
+
+/* ---- JSON */
+
+/* Copies a JSON value that was read from a file; null if it is nested deeper than any summary. */
+static void copy(yk_json *j, const char *name, const json_t *from)
+{
+    const char *key;
+    json_t *value;
+    size_t i;
+    switch (j->depth < YK_JSON_DEPTH ? json_typeof(from) : JSON_NULL) {
+    case JSON_OBJECT:
+        yk_json_object(j, name);
+        json_object_foreach((json_t *)from, key, value) copy(j, key, value);
+        yk_json_end(j);
+        return;
+    case JSON_ARRAY:
+        yk_json_array(j, name);
+        json_array_foreach((json_t *)from, i, value) copy(j, NULL, value);
+        yk_json_end(j);
+        return;
+    case JSON_STRING:
+        yk_json_text(j, name, json_string_value(from));
+        return;
+    case JSON_INTEGER:
+        yk_json_whole(j, name, json_integer_value(from));
+        return;
+    case JSON_REAL:
+        yk_json_real(j, name, json_real_value(from));
+        return;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        yk_json_bool(j, name, json_is_true(from));
+        return;
+    default:
+        yk_json_null(j, name);
+    }
+}
+
+static void put_options(yk_json *j, const yk_sweep_plan *p, const yk_sweep_run *run)
+{
+    yk_json_object(j, "options");
+    for (size_t k = 0; k < p->nshown; k++)
+        yk_json_text(j, p->shown[k], run->shown[k]);
+    yk_json_end(j);
+}
+
+static void put_point(yk_json *j, const yk_sweep_plan *p, const yk_sweep_result *r, size_t i)
+{
+    figure all = figure_of(p, r, i, 0);
+    yk_json_object(j, NULL);
+    put_options(j, p, &p->run[i]);
+    YK_JSON_WHOLES(j, {"done", all.done}, {"failed", all.failed});
+    for (size_t m = 0; m < MEASURES; m++) {
+        figure x = figure_of(p, r, i, m);
+        yk_json_object(j, measures[m].name);
+        YK_JSON_REALS(j, {"mean", x.mean}, {"spread", x.spread});
+        yk_json_end(j);
+    }
+    yk_json_end(j);
+}
+
+static void put_run(yk_json *j, const yk_sweep_plan *p, const yk_sweep_result *r, size_t i)
+{
+    const yk_sweep_run *run = &p->run[i];
+    yk_json_object(j, NULL);
+    yk_json_text(j, "folder", run->folder);
+    put_options(j, p, run);
+    yk_json_whole(j, "seed", run->config.seed);
+    YK_JSON_TEXTS(j, {"state", states[r[i].state]}, {"error", r[i].problem});
+    if (r[i].summary)
+        copy(j, "summary", r[i].summary);
+    else
+        yk_json_null(j, "summary");
+    yk_json_end(j);
+}
+
+char *yk_sweep_table_json(const yk_sweep_plan *p, const yk_sweep_result *r, bool indent)
+{
+    yk_json all = {.indent = indent}, *j = &all;
+    int64_t done = 0, failed = 0;
+    for (size_t i = 0; i < p->nruns; i++) {
+        done += r[i].state == YK_SWEEP_DONE;
+        failed += r[i].state == YK_SWEEP_FAILED;
+    }
+    yk_json_object(j, NULL);
+    YK_JSON_TEXTS(j, {"name", p->file.name}, {"file", p->file.path});
+    YK_JSON_WHOLES(j, {"repeats", p->file.repeats}, {"runs_in_all", p->nruns}, {"done", done},
+                   {"failed", failed});
+    yk_json_array(j, "points");
+    for (size_t i = 0; i < p->npoints; i++)
+        put_point(j, p, r, i);
+    yk_json_end(j);
+    yk_json_array(j, "runs");
+    for (size_t i = 0; i < p->nruns; i++)
+        put_run(j, p, r, i);
+    yk_json_end(j);
+    yk_json_end(j);
+    char *text = yk_json_take(j);
+    if (!text)
+        yk_fail_memory(p->nruns * 2048, "the results of the sweep");
+    return text;
+}
+
+static yk_status save_json(const yk_sweep_plan *p, const yk_sweep_result *r, const char *folder,
+                           const char *name)
+{
+    yk_file *f;
+    char *text = yk_sweep_table_json(p, r, true);
+    yk_status st = text ? yk_file_create_in(folder, name, &f) : YK_ESYSTEM;
+    if (!st) {
+        yk_file_write(f, text, strlen(text));
+        st = yk_file_close(f, yk_file_print(f, "\n"));
+    }
+    free(text);
+    return st;
+}
+
+yk_status yk_sweep_table_save(const yk_sweep_plan *p, const yk_sweep_result *r, const char *folder)
+{
+    static const struct {
+        const char *name;
+        yk_status (*save)(const yk_sweep_plan *p, const yk_sweep_result *r, const char *folder,
+                          const char *name);
+    } files[] = {{"sweep.csv", save_points}, {"runs.csv", save_runs}, {"sweep.json", save_json}};
+    yk_status st = YK_OK;
+    for (size_t i = 0; !st && i < sizeof files / sizeof *files; i++)
+        st = files[i].save(p, r, folder, files[i].name);
+    return st;
+}
