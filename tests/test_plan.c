@@ -100,11 +100,30 @@ static void contradictions(void **state)
     assert_error(plan_of(DENSE "local-steps=5 staleness=4", 3, &p), YK_EUSAGE, "must be 5 or more");
     assert_error(plan_of(DENSE "workers=2", 3, &p), YK_EUSAGE, "--workers 2, but 3 of the 3");
     assert_int_equal(plan_of(DENSE "workers=3", 3, &p), YK_OK);
+    assert_error(plan_of(DENSE "servers=all", 3, &p), YK_EUSAGE, "--servers all is not available yet");
+}
+
+/* --servers all: every process trains and owns a shard; nobody can be lost, and nobody can join. */
+static void shards(void **state)
+{
+    (void)state;
+    static const char *const options[] = {DENSE "servers=all", DENSE "servers=all mode=async",
+                                          SPARSE "servers=all"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        yk_plan p;
+        (void)plan_of(options[i], 3, &p); /* described even if it cannot run yet */
+        assert_int_equal(p.placement, YK_PLACEMENT_SHARDS);
+        assert_true(p.servers == 0 && p.workers == 3 && p.workers_per_process == 1);
+        assert_false(p.survives_loss || p.joinable);
+        assert_int_equal(plan_of(options[i], 1, &p), YK_OK); /* one process owns everything */
+        assert_int_equal(p.placement, YK_PLACEMENT_LOCAL);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(modes), cmocka_unit_test(placement),
-                                       cmocka_unit_test(timeouts), cmocka_unit_test(contradictions)};
+                                       cmocka_unit_test(shards), cmocka_unit_test(timeouts),
+                                       cmocka_unit_test(contradictions)};
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

@@ -339,27 +339,6 @@ static void damaged_files_are_refused_or_read(void **state)
     assert_true(refused > sizeof good);
 }
 
-static void configurations_are_compared(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *name, *value;
-    } change[] = {
-        {"model", "logreg"}, {"batch", "65"}, {"lr", "0.2"}, {"init-bias", "0.5"}, {"no-bias", "true"}};
-    for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
-        yk_config a, b;
-        yk_config_init(&a);
-        yk_config_init(&b);
-        assert_int_equal(yk_config_set(&a, "model", "softmax"), YK_OK);
-        assert_int_equal(yk_config_set(&b, "model", "softmax"), YK_OK);
-        assert_true(yk_sweep_same_config(&a, &b));
-        assert_int_equal(yk_config_set(&b, change[i].name, change[i].value), YK_OK);
-        assert_false(yk_sweep_same_config(&a, &b));
-        yk_config_fini(&a);
-        yk_config_fini(&b);
-    }
-}
-
 /* ---- tables */
 
 static json_t *summary(double accuracy, double rate, bool interrupted)
@@ -503,7 +482,6 @@ int main(void)
         cmocka_unit_test(quick_and_set_replace),
         cmocka_unit_test(mistakes_are_named_with_their_line),
         cmocka_unit_test(damaged_files_are_refused_or_read),
-        cmocka_unit_test(configurations_are_compared),
         cmocka_unit_test(mean_and_spread_over_repeats),
         cmocka_unit_test(resources_of_a_cluster),
     };

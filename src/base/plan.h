@@ -14,7 +14,8 @@
 typedef enum {
     YK_PLACEMENT_LOCAL,    /* one process: all parameters, shared by its threads */
     YK_PLACEMENT_REPLICAS, /* every process has all parameters; gradients are all-reduced */
-    YK_PLACEMENT_SERVERS   /* parameter servers own them; workers pull and push */
+    YK_PLACEMENT_SERVERS,  /* parameter servers own them; workers pull and push */
+    YK_PLACEMENT_SHARDS    /* every process trains, and owns a shard */
 } yk_placement;
 
 typedef struct {
@@ -29,7 +30,7 @@ typedef struct {
     /* processes and threads */
     yk_placement placement;
     int processes;           /* in the job */
-    int servers;             /* parameter servers: the first processes */
+    int servers;             /* dedicated parameter servers: the first processes */
     int workers;             /* in all processes together */
     int workers_per_process; /* in each process that trains */
     int threads;             /* per worker */

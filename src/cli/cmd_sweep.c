@@ -27,7 +27,7 @@ static const struct argp_option options[] = {
     {"quick", QUICK, NULL, 0, "the small size: lines of [quick] replace others", 0},
     {"set", SET, "NAME=VALUES", 0,
      "as a last line of the file, as in --set data=idx:mnist; may be repeated. Options that a file cannot "
-     "set (hosts, hostfile, agent, mpi-options, network, http) must be given this way",
+     "set, such as hosts, must be given this way",
      0},
     {"dry-run", DRY_RUN, NULL, 0, "print the runs and their steps, and train nothing", 0},
     {"keep-going", KEEP_GOING, NULL, 0,

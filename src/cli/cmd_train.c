@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- options: the table of config/config.h as argp sees it ---- */
+/* ---- options: the table of config/option.h as argp sees it ---- */
 
 enum { FIRST_KEY = 1000, MOST_OPTIONS = 64 };
 
@@ -304,25 +304,43 @@ static void end_process(yk_status st)
     _exit(code);
 }
 
-int yk_cmd_train(int argc, char **argv)
+/* The help of an option with its default; the caller frees it. NULL: out of memory. */
+static char *help_of(const yk_option *o)
+{
+    char *text;
+    const int n = o->otherwise ? asprintf(&text, "%s (default: %s)", o->help, o->otherwise)
+                               : asprintf(&text, "%s", o->help);
+    return n < 0 ? NULL : text;
+}
+
+static void parse_arguments(int argc, char **argv, arguments *a)
 {
     struct argp_option options[2 * MOST_OPTIONS] = {{0}};
+    char *help[MOST_OPTIONS] = {NULL};
     int n = 0, group = 0;
     for (int i = 0; yk_options[i].name; i++) {
         const yk_option *o = &yk_options[i];
         if (i == 0 || strcmp(o->group, yk_options[i - 1].group))
             options[n++] = (struct argp_option){.doc = o->group, .group = ++group};
+        help[i] = help_of(o);
         options[n++] = (struct argp_option){
-            .name = o->name, .key = FIRST_KEY + i, .arg = o->arg, .doc = o->help, .group = group};
+            .name = o->name, .key = FIRST_KEY + i, .arg = o->arg, .doc = help[i], .group = group};
     }
     const struct argp argp = {options, parse, NULL, doc, NULL, NULL, NULL};
+    argp_parse(&argp, argc, argv, 0, NULL, a);
+    for (int i = 0; i < MOST_OPTIONS; i++)
+        free(help[i]);
+}
+
+int yk_cmd_train(int argc, char **argv)
+{
     yk_config config;
     arguments a = {.config = &config};
     yk_config_init(&config);
     signal(SIGPIPE, SIG_IGN); /* results that nobody takes are a write error */
     char name[] = "yoke train";
     argv[0] = name;
-    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    parse_arguments(argc, argv, &a);
     yk_result result = {0};
     yk_status st = configure(&a);
     if (!st && yk_launch_wanted(&config) && !config.join)

@@ -160,37 +160,22 @@ void yk_sweep_folder_close(yk_sweep_folder *f)
 
 /* ---- runs */
 
-/* Whether the run that is there has the options of the plan. Both are compared as files, because not all that can be
- * said is kept there (--trace and the like). */
+/* Whether there is a run, and whether it has the options of the plan. One that cannot be read has not. */
 static yk_status compare_options(const char *path, const yk_sweep_run *run, bool *there_out, bool *same_out)
 {
-    static const char file[] = ".should.ini";
-    char *folder = yk_sweep_folder_path(path, run, NULL), *is = yk_sweep_folder_path(path, run, "config.ini"),
-         *should = yk_sweep_folder_path(path, run, file);
-    yk_config a, b;
-    yk_config_init(&a);
-    yk_config_init(&b);
-    *there_out = *same_out = false;
-    yk_status st = folder && is && should ? YK_OK : YK_ESYSTEM;
-    char *ignored = NULL;
+    char *file = yk_sweep_folder_path(path, run, "config.ini"), *ignored = NULL;
+    yk_config c;
     bool there;
-    if (!st && access(is, F_OK) == 0) {
-        *there_out = true;
-        st = yk_config_save(&run->config, folder, file);
-        if (!st)
-            st = yk_config_load(&a, should);
-        if (!st) /* one that cannot be read is not the same */
-            *same_out = yk_config_load_run(&b, is, &there, &ignored) == YK_OK && yk_sweep_same_config(&a, &b);
-        yk_status removed = yk_remove_in(folder, file);
-        st = st ? st : removed;
-    }
+    if (!file)
+        return YK_ESYSTEM;
+    yk_config_init(&c);
+    *there_out = access(file, F_OK) == 0;
+    *same_out = *there_out && yk_config_load_run(&c, file, &there, &ignored) == YK_OK &&
+                yk_config_same_run(&run->config, &c);
+    yk_config_fini(&c);
     free(ignored);
-    yk_config_fini(&a);
-    yk_config_fini(&b);
-    free(folder);
-    free(is);
-    free(should);
-    return st;
+    free(file);
+    return YK_OK;
 }
 
 yk_status yk_sweep_folder_look(const char *path, const yk_sweep_run *run, yk_run_seen *seen_out,

@@ -7,15 +7,14 @@
  *     st = yk_config_check(&c);                        // what does not go together, in words
  *     yk_config_fini(&c);
  *
- * One table (yk_options) drives the command line, its help, the files and what is written back. A file says what to train.
- * It often comes from someone else, so options that run programs, open ports or choose where to write are accepted only
- * on the command line (YK_OPT_COMMAND_LINE_ONLY).
+ * The table of options (config/option.h) says what each of them is, who may set it, and where it is kept.
  */
 #ifndef YK_CONFIG_CONFIG_H
 #define YK_CONFIG_CONFIG_H
 
 #include "base/file.h"
 #include "base/status.h"
+#include "config/option.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,8 +31,8 @@ typedef struct {
     int64_t launch;                                      /* processes; 0: not given */
     char *hosts, *hostfile, *agent, *mpi_options, *join; /* NULL: not given */
     char *network;                                       /* local, any; NULL: any with hosts, else local */
-    int64_t servers;                                     /* -1: what fits */
-    int64_t quorum, local_steps, restarts;               /* 0: all; every step; none */
+    int64_t servers;                       /* -1: what fits; YK_ALL: every process owns a shard */
+    int64_t quorum, local_steps, restarts; /* 0: all; every step; none */
     double deadline;                       /* seconds of silence after which a process is given up */
     int64_t epochs, steps;                 /* 0: not given */
     double lr, l1, l2, momentum, lr_decay; /* negative: the optimizer's default */
@@ -46,34 +45,11 @@ typedef struct {
     bool no_bias, resume, json, quiet, dry_run, profile, trace;
 } yk_config;
 
-typedef enum { YK_OPT_TEXT, YK_OPT_INT, YK_OPT_REAL, YK_OPT_FLAG } yk_option_kind;
-
-typedef enum {
-    YK_OPT_COMMAND_LINE_ONLY = 1, /* a file cannot set it: yk_config_load() refuses it */
-    YK_OPT_NOT_KEPT = 2,          /* not written to config.ini: it concerns one invocation, not the run */
-    YK_OPT_MAY_DIFFER = 4,        /* between the processes of a job */
-    YK_OPT_NOT_IN_SWEEPS = 8,     /* a sweep sets it for each of its runs */
-} yk_option_flags;
-
-typedef struct {
-    const char *name; /* "batch": --batch on the command line */
-    const char *arg;  /* "B", NULL for a flag */
-    yk_option_kind kind;
-    size_t offset;      /* in yk_config */
-    double least, most; /* numbers */
-    const char *group;  /* heading in the help */
-    const char *help;
-    unsigned flags; /* yk_option_flags */
-} yk_option;
-
-extern const yk_option yk_options[]; /* ends with a NULL name */
-
 void yk_config_init(yk_config *c);
 void yk_config_fini(yk_config *c);
 
 yk_status yk_config_set(yk_config *c, const char *name, const char *value);
 yk_status yk_config_load(yk_config *c, const char *path);
-const yk_option *yk_option_find(const char *name); /* NULL: there is none */
 
 /* The config.ini of a run directory, which is untrusted and may be missing (*there_out). Options that are accepted only
  * on the command line are ignored; their names, as "agent, hosts", go to *ignored_out (the caller frees it; NULL:
@@ -81,6 +57,10 @@ const yk_option *yk_option_find(const char *name); /* NULL: there is none */
 yk_status yk_config_load_run(yk_config *c, const char *path, bool *there_out, char **ignored_out);
 
 yk_status yk_config_check(const yk_config *c);
+
+/* Whether two configurations describe the same run: all options agree that config.ini keeps (and not as a comment). */
+bool yk_config_same_run(const yk_config *a, const yk_config *b);
+
 /* Writes an ini file that yk_config_load() can read. A comment at the top says how to run it again; command-line-only
  * options are written as comments. */
 yk_status yk_config_save(const yk_config *c, const char *dir, const char *name);

@@ -30,9 +30,27 @@ static bool is_sparse(const yk_config *c)
 /* Sparse models and asynchronous training use one server by default. Local SGD needs none. */
 static int servers_of(const yk_config *c, const yk_plan *p)
 {
+    if (c->servers == YK_ALL)
+        return 0;
     if (c->servers >= 0)
         return (int)c->servers;
     return !p->synchronous || p->quorum || (!p->local_steps && is_sparse(c));
+}
+
+static void set_roles(const yk_config *c, yk_plan *p)
+{
+    if (p->processes == 1) {
+        p->workers = p->workers_per_process = (int)c->workers;
+    } else {
+        p->servers = servers_of(c, p);
+        p->placement = c->servers == YK_ALL ? YK_PLACEMENT_SHARDS
+                       : p->servers         ? YK_PLACEMENT_SERVERS
+                                            : YK_PLACEMENT_REPLICAS;
+        p->workers_per_process = 1;
+        p->workers = p->processes > p->servers ? p->processes - p->servers : 1;
+    }
+    p->survives_loss = !p->lockstep && p->placement != YK_PLACEMENT_SHARDS;
+    p->joinable = !p->synchronous && p->placement != YK_PLACEMENT_SHARDS;
 }
 
 static void set_timeouts(const yk_config *c, yk_plan *p)
@@ -62,14 +80,7 @@ void yk_plan_describe(const yk_config *c, int processes, yk_plan *out)
                  .checkpoint_every = (uint64_t)c->checkpoint_every};
     p.synchronous = p.staleness == 0;
     p.lockstep = p.synchronous && !p.quorum;
-    p.survives_loss = !p.lockstep;
-    p.joinable = !p.synchronous;
-    p.workers_per_process = processes == 1 ? (int)c->workers : 1;
-    if (processes != 1) {
-        p.servers = servers_of(c, &p);
-        p.placement = p.servers ? YK_PLACEMENT_SERVERS : YK_PLACEMENT_REPLICAS;
-    }
-    p.workers = processes == 1 ? (int)c->workers : processes > p.servers ? processes - p.servers : 1;
+    set_roles(c, &p);
     p.gradients_per_step = !p.synchronous ? 1 : p.quorum ? (uint64_t)p.quorum : (uint64_t)p.workers;
     p.global_batch = p.batch * (uint64_t)(p.quorum ? p.quorum : p.workers);
     set_timeouts(c, &p);
@@ -81,14 +92,18 @@ static yk_status check(const yk_config *c, const yk_plan *p)
     const long long bound = (long long)p->staleness, steps = (long long)p->local_steps;
     if (p->processes == 1)
         return YK_OK;
+    if (p->placement == YK_PLACEMENT_SHARDS)
+        return yk_fail(YK_EUSAGE,
+                       "--servers all is not available yet; use --servers K for K parameter servers, or "
+                       "--servers 0 for replicas");
     if (p->processes && p->servers >= p->processes)
         return yk_fail(YK_EUSAGE, "--servers %d of %d processes leaves no worker; start at least %d",
                        p->servers, p->processes, p->servers + 1);
-    if (p->servers == 0 && !p->synchronous)
+    if (p->placement == YK_PLACEMENT_REPLICAS && !p->synchronous)
         return yk_fail(YK_EUSAGE,
                        "--servers 0 is synchronous: every process has all parameters; asynchronous "
                        "training needs --servers 1 or more");
-    if (p->servers == 0 && p->quorum)
+    if (p->placement == YK_PLACEMENT_REPLICAS && p->quorum)
         return yk_fail(YK_EUSAGE,
                        "--quorum needs --servers 1 or more: a server closes a step without all workers");
     if (p->quorum && !p->synchronous)

@@ -1,6 +1,7 @@
 #include "report/facts.h"
 
 #include "base/number.h"
+#include "config/option.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,11 +211,15 @@ void yk_facts_of(const yk_run *r, yk_facts *out)
         yk_flat_find(&r->eval, &f->flat);
 }
 
+bool yk__changes_results(const char *option)
+{
+    const yk_option *o = yk_option_find(option);
+    return strcmp(option, "staleness") && (!o || o->flags & YK_OPT_CHANGES_RESULTS);
+}
+
 void yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except, yk_text *out)
 {
-    static const char *const idle[] = {
-        "seed",  "out",          "steps",  "epochs", "examples", "eval-every", "checkpoint-every", "http",
-        "trace", "sample-every", "launch", "hosts",  "config",   "profile",    "shuffle-mb",       NULL};
+    static const char *const repeats[] = {"seed", "steps", "epochs", NULL}; /* in which repeats may differ */
     char mode[32];
     yk_mode_text(f, mode);
     const struct {
@@ -241,15 +246,16 @@ void yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except, y
             yk_text_print(out, "%s=%.9g\n", known[i].name, known[i].number);
     }
     for (size_t o = 0; o < r->options; o++) {
-        bool skip = !strcmp(r->option[o].name, "staleness"); /* in the mode */
+        const char *name = r->option[o].name;
+        bool skip = !yk__changes_results(name);
         for (int i = 0; i < KNOWN; i++)
-            skip |= !strcmp(r->option[o].name, known[i].name);
-        for (int k = 0; idle[k]; k++)
-            skip |= !strcmp(r->option[o].name, idle[k]);
+            skip |= !strcmp(name, known[i].name);
+        for (int k = 0; repeats[k]; k++)
+            skip |= !strcmp(name, repeats[k]);
         for (int k = 0; except && except[k]; k++)
-            skip |= !strcmp(r->option[o].name, except[k]);
+            skip |= !strcmp(name, except[k]);
         if (!skip)
-            yk_text_print(out, "%s=%s\n", r->option[o].name, r->option[o].value);
+            yk_text_print(out, "%s=%s\n", name, r->option[o].value);
     }
 }
 

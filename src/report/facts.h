@@ -49,8 +49,12 @@ typedef struct {
 
 void yk_facts_of(const yk_run *r, yk_facts *out);
 
-/* The options, one a line, without those that change nothing about what is learnt (seed, folders, how long it runs and
- * how often it tests) and without `except`, a list that ends with NULL. */
+/* Whether runs that differ in this option are different configurations. Unknown options, of other versions, count. Not the
+ * staleness: yk_mode_text() has it. */
+bool yk__changes_results(const char *option);
+
+/* The options that change results, one a line, without those in which repeats may differ (seed, epochs, steps) and without
+ * `except`, a list that ends with NULL. */
 void yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except, yk_text *out);
 
 /* "sync", "async", "stale 8"; into `out`. */

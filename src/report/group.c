@@ -153,9 +153,6 @@ static bool varies(const yk_compare *c, const char *name)
 
 size_t yk_compare_varying(const yk_compare *c, const char **names_out, size_t room)
 {
-    static const char *const idle[] = {"out",   "test",  "staleness",    "eval-every", "checkpoint-every",
-                                       "http",  "trace", "sample-every", "launch",     "hosts",
-                                       "config"};
     size_t n = 0;
     for (size_t k = 0; k < USUAL; k++)
         if (n < room && varies(c, usual[k]))
@@ -163,11 +160,9 @@ size_t yk_compare_varying(const yk_compare *c, const char **names_out, size_t ro
     for (size_t i = 0; i < c->n; i++)
         for (size_t o = 0; o < c->run[i].options && n < room; o++) {
             const char *name = c->run[i].option[o].name;
-            bool skip = false;
+            bool skip = !yk__changes_results(name);
             for (size_t k = 0; k < USUAL; k++)
                 skip |= !strcmp(name, usual[k]);
-            for (size_t k = 0; k < sizeof idle / sizeof *idle; k++)
-                skip |= !strcmp(name, idle[k]);
             for (size_t k = 0; k < n; k++)
                 skip |= !strcmp(name, names_out[k]);
             if (!skip && varies(c, name))

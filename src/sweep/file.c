@@ -137,7 +137,7 @@ static yk_status option_of(section where, const char *name, const yk_option **ou
     *out = yk_option_find(name);
     if (!*out)
         return yk_fail(YK_EUSAGE, "there is no option %s; yoke train --help lists them", name);
-    if ((*out)->flags & YK_OPT_NOT_IN_SWEEPS)
+    if (!((*out)->flags & YK_OPT_IN_SWEEPS))
         return yk_fail(YK_EUSAGE, "%s cannot be given here: the sweep sets it for each run", name);
     if ((*out)->flags & YK_OPT_COMMAND_LINE_ONLY && where != SET)
         return yk_fail(YK_EUSAGE, "a file cannot set %s; give --set '%s=VALUE' on the command line", name,
@@ -149,11 +149,6 @@ static yk_status option_of(section where, const char *name, const yk_option **ou
 static bool holds_blanks(const yk_option *o)
 {
     return strcmp(o->name, "model") == 0 || strcmp(o->name, "data") == 0 || strcmp(o->name, "test") == 0;
-}
-
-static bool is_number(const yk_option *o)
-{
-    return o->kind == YK_OPT_INT || o->kind == YK_OPT_REAL;
 }
 
 /* "a, b = 1 x | 2 y": one word for each option in each choice. */
@@ -178,7 +173,7 @@ static yk_status cut_list(const yk_option *o, char **choice, size_t *nchoices, c
 {
     size_t n = *nchoices;
     if (n == 1 && !holds_blanks(o)) {
-        n = yk__cut_words(choice[0], is_number(o), MOST_CHOICES, value);
+        n = yk__cut_words(choice[0], yk_option_is_number(o), MOST_CHOICES, value);
         *nchoices = n <= MOST_CHOICES ? n : 0;
         return YK_OK;
     }
@@ -191,7 +186,7 @@ static yk_status cut_list(const yk_option *o, char **choice, size_t *nchoices, c
     return YK_OK;
 }
 
-/* Each value by itself; what does not go together is found when the runs are made (sweep_plan.c). */
+/* Each value by itself; what does not go together is found when the runs are made (sweep/plan.c). */
 static yk_status check_values(const yk_sweep_axis *a)
 {
     yk_config c;

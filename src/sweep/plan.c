@@ -14,38 +14,6 @@ static const char *or_dash(const char *value)
     return value ? value : "-";
 }
 
-/* ---- options by name */
-
-static const void *field_of(const yk_config *c, const char *name, yk_option_kind kind)
-{
-    for (const yk_option *o = yk_options; o->name; o++)
-        if (strcmp(o->name, name) == 0 && o->kind == kind)
-            return (const char *)c + o->offset;
-    return NULL;
-}
-
-bool yk_sweep_same_config(const yk_config *a, const yk_config *b)
-{
-    for (const yk_option *o = yk_options; o->name; o++) {
-        const void *x = (const char *)a + o->offset, *y = (const char *)b + o->offset;
-        bool same = true;
-        if (o->kind == YK_OPT_TEXT) {
-            const char *s = *(char *const *)x, *t = *(char *const *)y;
-            same = s && t ? strcmp(s, t) == 0 : s == t;
-        } else if (o->kind == YK_OPT_INT) {
-            same = *(const int64_t *)x == *(const int64_t *)y;
-        } else if (o->kind == YK_OPT_REAL) {
-            double u = *(const double *)x, v = *(const double *)y;
-            same = u == v || (isnan(u) && isnan(v)) || (u < 0.0 && v < 0.0 && o->least >= 0.0);
-        } else {
-            same = *(const bool *)x == *(const bool *)y;
-        }
-        if (!same)
-            return false;
-    }
-    return true;
-}
-
 /* ---- one run */
 
 /* "--batch=100"; a flag has no value, and one that is false is left out. */
@@ -54,8 +22,9 @@ static yk_status add_argument(yk_sweep_run *r, size_t *n, const char *name, cons
     yk_status st = yk_config_set(&r->config, name, value);
     if (st)
         return st;
-    const bool *flag = field_of(&r->config, name, YK_OPT_FLAG);
-    if (flag && !*flag)
+    const yk_option *o = yk_option_find(name);
+    const bool flag = o->kind == YK_OPT_FLAG;
+    if (flag && !*(const bool *)((const char *)&r->config + o->offset))
         return YK_OK;
     int length =
         flag ? asprintf(&r->argument[*n], "--%s", name) : asprintf(&r->argument[*n], "--%s=%s", name, value);

@@ -55,7 +55,4 @@ double yk_sweep_run_per_step(const yk_sweep_run *r);
  * is unknown. */
 int64_t yk_sweep_run_steps(const yk_sweep_run *r, uint64_t examples);
 
-/* Whether two configurations say the same, option by option. */
-bool yk_sweep_same_config(const yk_config *a, const yk_config *b);
-
 #endif

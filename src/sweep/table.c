@@ -174,14 +174,6 @@ static void print_grid(const grid *g, FILE *f)
     }
 }
 
-static bool is_number_option(const char *name)
-{
-    for (const yk_option *o = yk_options; o->name; o++)
-        if (strcmp(o->name, name) == 0)
-            return o->kind == YK_OPT_INT || o->kind == YK_OPT_REAL;
-    return false;
-}
-
 /* A column is of use where a run has a number for it (and something was sent). */
 static bool is_of_use(const yk_sweep_plan *p, const yk_sweep_result *r, size_t m)
 {
@@ -236,7 +228,7 @@ void yk_sweep_table_print(const yk_sweep_plan *p, const yk_sweep_result *r, FILE
     if (!g.cell)
         return; /* the files say the same */
     for (size_t k = 0; k < shown; k++) {
-        g.left[k] = !is_number_option(p->shown[k]);
+        g.left[k] = !yk_option_is_number(yk_option_find(p->shown[k]));
         snprintf(g.cell[k], CELL, "%s", p->shown[k]);
         for (size_t i = 0; i < p->npoints; i++) {
             const char *value = p->run[i].shown[k];

@@ -17,7 +17,7 @@ static uint64_t hash_options(const yk_config *c)
     uint64_t hash = 0;
     for (const yk_option *o = yk_options; o->name; o++) {
         const char *field = (const char *)c + o->offset;
-        if (o->flags & YK_OPT_MAY_DIFFER)
+        if (!(o->flags & YK_OPT_MUST_AGREE))
             continue;
         const char *text = o->kind == YK_OPT_TEXT ? *(char *const *)(const void *)field : NULL;
         uint32_t crc = o->kind == YK_OPT_TEXT   ? (text ? yk_crc32c(text, strlen(text)) : 1)

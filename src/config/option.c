@@ -1,0 +1,175 @@
+#include "config/option.h"
+
+#include "config/config.h"
+#include <math.h>
+#include <string.h>
+
+#define BIG 9.0e15 /* exact in a double */
+
+/* ---- kind, place and range */
+
+#define TEXT(field)                      YK_OPT_TEXT, offsetof(yk_config, field), 0, 0
+#define WHOLE(field, least, most)        YK_OPT_INT, offsetof(yk_config, field), least, most
+#define WHOLE_OR_ALL(field, least, most) YK_OPT_INT_OR_ALL, offsetof(yk_config, field), least, most
+#define REAL(field, least, most)         YK_OPT_REAL, offsetof(yk_config, field), least, most
+#define FLAG(field)                      YK_OPT_FLAG, offsetof(yk_config, field), 0, 0
+
+/* ---- headings */
+
+#define MODEL    "Model and data"
+#define NETWORK  "Networks"
+#define PARALLEL "Workers and synchronization"
+#define CLUSTER  "Clusters"
+#define STEPS    "Steps"
+#define UPDATES  "Updates"
+#define OUTPUT   "Output"
+
+/* ---- flags that occur together */
+
+/* What is trained, and how. */
+#define TRAINS (YK_OPT_CHANGES_RESULTS | YK_OPT_MUST_AGREE | YK_OPT_IN_SWEEPS | YK_OPT_KEPT)
+/* When a run is evaluated, saved, measured, or declared lost. */
+#define RUNS (YK_OPT_MUST_AGREE | YK_OPT_IN_SWEEPS | YK_OPT_KEPT)
+/* What the launcher does. */
+#define LAUNCHES (YK_OPT_IN_SWEEPS | YK_OPT_KEPT)
+/* Which programs the launcher runs, on which hosts, and who can reach them. */
+#define CONNECTS (LAUNCHES | YK_OPT_COMMAND_LINE_ONLY)
+/* What this invocation does, in all processes. */
+#define SHOWS YK_OPT_MUST_AGREE
+/* Where this invocation reads and writes. */
+#define INVOKES YK_OPT_COMMAND_LINE_ONLY
+/* What this process prints. */
+#define PRINTS 0
+
+const yk_option yk_options[] = {
+    {"model", "M", TEXT(model), MODEL, TRAINS, NULL,
+     "softmax (any number of classes), logreg (two classes; sparse or "
+     "dense data), lenet5, lenet-caffe, alexnet, or a list of layers: "
+     "\"conv 6 5x5 same, relu, maxpool 2, dense 10\""},
+    {"data", "SPEC", TEXT(data), MODEL, TRAINS, NULL,
+     "training data: idx:DIR, tfrecord:GLOB, libsvm:GLOB, criteo:GLOB, cifar10:DIR, images:DIR, cache:FILE, "
+     "synth:digits, synth:ctr, synth:images, or a path; "
+     "options after '?', as in 'synth:ctr?features=1000&seed=2'"},
+    {"test", "SPEC", TEXT(test), MODEL, TRAINS, "the test half of idx, cifar10, images and synth data",
+     "test data; 'none' for no tests"},
+    {"features", "N", WHOLE(features, 0, INT32_MAX - 1), MODEL, TRAINS, "as many as occur",
+     "columns of sparse data"},
+    {"hash-bits", "B", WHOLE(hash_bits, 0, 30), MODEL, TRAINS, "24", "hash Criteo text into 2^B features"},
+    {"skip-bad", "N", WHOLE(skip_bad, 0, BIG), MODEL, TRAINS, "0", "skip and count up to N bad records"},
+    {"stream", "WHEN", TEXT(stream), MODEL, TRAINS, "auto",
+     "auto (data that does not fit into memory), always or never: read the files again in each epoch"},
+    {"shuffle-mb", "MB", WHOLE(shuffle_mb, 1, 1 << 20), MODEL, TRAINS, "32",
+     "memory in which streamed data is shuffled"},
+    {"no-bias", NULL, FLAG(no_bias), MODEL, TRAINS, NULL, "logreg without a bias"},
+
+    {"init", "HOW", TEXT(init), NETWORK, TRAINS, "he",
+     "first weights: he, glorot, torch (uniform, up to 1 / sqrt(fan-in), biases too), normal:SIGMA or "
+     "uniform:LIMIT"},
+    {"init-bias", "X", REAL(init_bias, -HUGE_VAL, HUGE_VAL), NETWORK, TRAINS, "0", "first biases"},
+    {"standardize", "HOW", TEXT(standardize), NETWORK, TRAINS, "none",
+     "none (pixels are 0 to 1), image (each to mean 0 and variance 1), channel (each channel, by the "
+     "training set) or channel:MEAN/DEVIATION,... of each"},
+    {"augment", "HOW", TEXT(augment), NETWORK, TRAINS, NULL,
+     "change training images at random: flip (left to right), crop:PIXELS (shifted by up to so many), or "
+     "flip,crop:4"},
+    {"dry-run", NULL, FLAG(dry_run), NETWORK, SHOWS, NULL,
+     "print the layers with shapes, parameters, FLOPs and memory, and train nothing"},
+    {"profile", NULL, FLAG(profile), NETWORK, SHOWS, NULL,
+     "print the time of each layer after the run, on stderr"},
+
+    {"mode", "MODE", TEXT(mode), PARALLEL, TRAINS, "sync", "sync or async"},
+    {"staleness", "K", WHOLE(staleness, -1, BIG), PARALLEL, TRAINS, "0 with --mode sync; async: no bound",
+     "no worker may be more than K steps ahead of the slowest; 0 is sync"},
+    {"workers", "N", WHOLE(workers, 1, 1024), PARALLEL, TRAINS, "1",
+     "threads that train, each on its share of the data"},
+    {"threads", "T", WHOLE(threads, 1, 1024), PARALLEL, TRAINS, "1",
+     "cores of one worker, for networks; the linear models use one"},
+
+    {"launch", "N", WHOLE(launch, 0, 4096), CLUSTER, LAUNCHES, NULL,
+     "run as N processes on this machine, or on those of --hosts; mpirun and srun do as well"},
+    {"hosts", "LIST", TEXT(hosts), CLUSTER, CONNECTS, "this machine",
+     "run on these machines, by ssh: a,b:2 is one process on a and two on b"},
+    {"hostfile", "FILE", TEXT(hostfile), CLUSTER, CONNECTS, NULL,
+     "the same from a file, a line each: HOST slots=N"},
+    {"agent", "CMD", TEXT(agent), CLUSTER, CONNECTS, "ssh", "the program that reaches other machines"},
+    {"mpi-options", "ARGS", TEXT(mpi_options), CLUSTER, CONNECTS, NULL, "more arguments for mpirun"},
+    {"network", "WHERE", TEXT(network), CLUSTER, CONNECTS, "any with --hosts, else local",
+     "local: only this machine can reach the job; any: a worker may --join it from another machine"},
+    {"servers", "K", WHOLE_OR_ALL(servers, 0, 1024), CLUSTER, TRAINS,
+     "0 for synchronous training of dense models and with --local-steps, else 1",
+     "K: processes 0 to K-1 are parameter servers and train nothing; 0: every process has all parameters "
+     "(replicas); all: every process trains and owns a part of the parameters. "
+     "Only with servers can workers be lost, or join, without a restart"},
+    {"quorum", "M", WHOLE(quorum, 0, 4096), CLUSTER, TRAINS, "all workers",
+     "sync: a step uses the first M gradients; later ones are counted and dropped"},
+    {"local-steps", "H", WHOLE(local_steps, 0, BIG), CLUSTER, TRAINS, NULL,
+     "local SGD: each worker trains by itself for H steps, then parameters are averaged; async: 1/N of what "
+     "it has changed is added"},
+    {"restarts", "R", WHOLE(restarts, 0, 1e6), CLUSTER, LAUNCHES, "0",
+     "with --launch or --hosts: restart a job that was lost from its last checkpoint, up to R times"},
+    {"deadline", "S", REAL(deadline, 0.1, 86400), CLUSTER, RUNS, "8",
+     "seconds without a heartbeat after which a process is lost; longer where its steps are long"},
+    {"join", "RUN", TEXT(join), CLUSTER, INVOKES, NULL,
+     "become one more worker of the asynchronous job that writes this run directory"},
+
+    {"batch", "B", WHOLE(batch, 1, 1 << 24), STEPS, TRAINS, "64", "examples per worker and step"},
+    {"epochs", "E", WHOLE(epochs, 0, BIG), STEPS, TRAINS, "1", "passes over the data"},
+    {"steps", "S", WHOLE(steps, 0, BIG), STEPS, TRAINS, NULL,
+     "steps instead of epochs; async: of all workers together"},
+    {"seed", "S", WHOLE(seed, 0, BIG), STEPS, TRAINS, "1",
+     "order of the examples, and first weights of networks"},
+
+    {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS, "sgd", "sgd, momentum, adagrad, ftrl or adam"},
+    {"lr", "X", REAL(lr, 0, HUGE_VAL), UPDATES, TRAINS,
+     "sgd 0.1, momentum 0.01, adagrad 0.05, adam 0.001, ftrl 0.1", "learning rate"},
+    {"l2", "X", REAL(l2, 0, HUGE_VAL), UPDATES, TRAINS, "0",
+     "weight decay: adds l2/2 |w|^2 to the mean loss (ftrl: to the sum over steps); biases too"},
+    {"l1", "X", REAL(l1, 0, HUGE_VAL), UPDATES, TRAINS, "0",
+     "adds l1 |w| to the mean loss (ftrl: to the sum over steps)"},
+    {"momentum", "X", REAL(momentum, 0, 1), UPDATES, TRAINS, "0.9", "of --optimizer momentum"},
+    {"lr-schedule", "S", TEXT(lr_schedule), UPDATES, TRAINS, "constant",
+     "constant, step (times --lr-decay every --lr-decay-every steps) or inverse (lr / (1 + lr-decay * "
+     "step))"},
+    {"lr-decay", "X", REAL(lr_decay, 0, HUGE_VAL), UPDATES, TRAINS, "step 0.1, inverse 0.001",
+     "see --lr-schedule"},
+    {"lr-decay-every", "N", WHOLE(lr_decay_every, 1, BIG), UPDATES, TRAINS, "1000", "see --lr-schedule"},
+    {"lr-decay-epochs", "E", REAL(lr_decay_epochs, 0, 1e9), UPDATES, TRAINS, NULL,
+     "the same in epochs instead of steps; may be a fraction"},
+    {"bias-lr", "X", REAL(bias_lr, 0, HUGE_VAL), UPDATES, TRAINS, "1",
+     "times the learning rate, for biases of dense models"},
+    {"bias-decay", "WHETHER", TEXT(bias_decay), UPDATES, TRAINS, "yes",
+     "yes or no: whether --l1 and --l2 hold for biases of dense models"},
+
+    {"out", "DIR", TEXT(out), OUTPUT, INVOKES, "runs/MODEL-TIME-PID",
+     "run directory: configuration, metrics, checkpoints; 'none' writes nothing"},
+    {"eval-every", "N", WHOLE(eval_every, 0, BIG), OUTPUT, RUNS, "at the end of each epoch",
+     "test every N steps"},
+    {"checkpoint-every", "N", WHOLE(checkpoint_every, 0, BIG), OUTPUT, RUNS, "every ten minutes",
+     "save every N steps; the end is saved in any case"},
+    {"resume", NULL, FLAG(resume), OUTPUT, INVOKES, NULL,
+     "go on from the last checkpoint in --out, with its configuration"},
+    {"sample-every", "SECONDS", REAL(sample_every, 0, 3600), OUTPUT, RUNS, "0.25",
+     "sample CPU, memory, network and disk so often; 0: never"},
+    {"trace", NULL, FLAG(trace), OUTPUT, RUNS, NULL,
+     "write a timeline, trace.json, for ui.perfetto.dev or chrome://tracing"},
+    {"http", "[ADDR:]PORT", TEXT(http), OUTPUT, YK_OPT_IN_SWEEPS | YK_OPT_COMMAND_LINE_ONLY, NULL,
+     "serve a live page, and /metrics for Prometheus; on this machine only unless ADDR says otherwise; port "
+     "0: any that is free"},
+    {"json", NULL, FLAG(json), OUTPUT, PRINTS, NULL, "results as one JSON object on stdout's last line"},
+    {"quiet", NULL, FLAG(quiet), OUTPUT, PRINTS, NULL, "no notes and no progress on stderr"},
+    {"config", "FILE", TEXT(config), OUTPUT, INVOKES, NULL,
+     "read options from FILE first (name = value); the command line wins"},
+    {NULL}};
+
+const yk_option *yk_option_find(const char *name)
+{
+    for (const yk_option *o = yk_options; o->name; o++)
+        if (strcmp(o->name, name) == 0)
+            return o;
+    return NULL;
+}
+
+bool yk_option_is_number(const yk_option *o)
+{
+    return o->kind == YK_OPT_INT || o->kind == YK_OPT_INT_OR_ALL || o->kind == YK_OPT_REAL;
+}

@@ -1,0 +1,156 @@
+/* The table of options: every option has its flags on purpose, defaults in words are the real ones, and values survive
+ * config.ini. */
+#include "config/config.h"
+
+#include "scratch.h"
+
+/* To add an option, decide on each of these sets (config/option.h says what they mean) and on the number at the end. */
+static const struct {
+    unsigned flag;
+    const char *names;
+} sets[] = {
+    {YK_OPT_CHANGES_RESULTS, "model data test features hash-bits skip-bad stream shuffle-mb no-bias init "
+                             "init-bias standardize augment mode "
+                             "staleness workers threads servers quorum local-steps batch epochs steps seed "
+                             "optimizer lr l2 l1 momentum "
+                             "lr-schedule lr-decay lr-decay-every lr-decay-epochs bias-lr bias-decay"},
+    {YK_OPT_MUST_AGREE,
+     "model data test features hash-bits skip-bad stream shuffle-mb no-bias init init-bias standardize "
+     "augment dry-run "
+     "profile mode staleness workers threads servers quorum local-steps deadline batch epochs steps seed "
+     "optimizer lr "
+     "l2 l1 momentum lr-schedule lr-decay lr-decay-every lr-decay-epochs bias-lr bias-decay eval-every "
+     "checkpoint-every sample-every trace"},
+    {YK_OPT_IN_SWEEPS,
+     "model data test features hash-bits skip-bad stream shuffle-mb no-bias init init-bias standardize "
+     "augment mode "
+     "staleness workers threads launch hosts hostfile agent mpi-options network servers quorum local-steps "
+     "restarts "
+     "deadline batch epochs steps seed optimizer lr l2 l1 momentum lr-schedule lr-decay lr-decay-every "
+     "lr-decay-epochs bias-lr bias-decay eval-every checkpoint-every sample-every trace http"},
+    {YK_OPT_KEPT,
+     "model data test features hash-bits skip-bad stream shuffle-mb no-bias init init-bias standardize "
+     "augment mode "
+     "staleness workers threads launch hosts hostfile agent mpi-options network servers quorum local-steps "
+     "restarts "
+     "deadline batch epochs steps seed optimizer lr l2 l1 momentum lr-schedule lr-decay lr-decay-every "
+     "lr-decay-epochs bias-lr bias-decay eval-every checkpoint-every sample-every trace"},
+    {YK_OPT_COMMAND_LINE_ONLY, "hosts hostfile agent mpi-options network join out resume http config"},
+};
+enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 56 };
+
+static void every_flag_is_on_purpose(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SETS; i++) {
+        char have[2048] = "";
+        for (const yk_option *o = yk_options; o->name; o++)
+            if (o->flags & sets[i].flag)
+                snprintf(have + strlen(have), sizeof have - strlen(have), "%s%s", *have ? " " : "", o->name);
+        assert_string_equal(have, sets[i].names);
+    }
+    size_t n = 0;
+    for (const yk_option *o = yk_options; o->name; o++)
+        n++;
+    assert_int_equal(n, OPTIONS); /* also those without any flag */
+}
+
+/* Rules that hold between the flags. */
+static void flags_are_consistent(void **state)
+{
+    (void)state;
+    for (const yk_option *o = yk_options; o->name; o++) {
+        const unsigned f = o->flags;
+        if (f &
+            YK_OPT_CHANGES_RESULTS) /* else a resumed run, or another process, would train something else */
+            assert_true((f & YK_OPT_KEPT) && (f & YK_OPT_MUST_AGREE) && !(f & YK_OPT_COMMAND_LINE_ONLY));
+        if (f & YK_OPT_COMMAND_LINE_ONLY)
+            assert_false(f & YK_OPT_MUST_AGREE); /* one that joins from elsewhere cannot know it */
+        assert_true((o->kind == YK_OPT_FLAG) == !o->arg);
+        assert_ptr_equal(yk_option_find(o->name), o); /* names are unique */
+    }
+}
+
+/* A default that is a number is the one of yk_config_init(), or stands for 0 or a negative number: not given. */
+static void defaults_in_words_are_true(void **state)
+{
+    (void)state;
+    size_t compared = 0;
+    yk_config c, initial;
+    yk_config_init(&c);
+    yk_config_init(&initial);
+    for (const yk_option *o = yk_options; o->name; o++) {
+        if (!yk_option_is_number(o) || !o->otherwise || yk_config_set(&c, o->name, o->otherwise))
+            continue;
+        const void *x = (const char *)&c + o->offset, *y = (const char *)&initial + o->offset;
+        const double said = o->kind == YK_OPT_REAL ? *(const double *)x : (double)*(const int64_t *)x,
+                     is = o->kind == YK_OPT_REAL ? *(const double *)y : (double)*(const int64_t *)y;
+        if (is > 0.0) {
+            assert_true(said == is);
+            compared++;
+        }
+    }
+    yk_config_fini(&c);
+    assert_int_equal(
+        compared, 8); /* batch, workers, threads, deadline, seed, lr-decay-every, sample-every, shuffle-mb */
+}
+
+/* A value for each kind that is not its default. */
+static const char *value_of(const yk_option *o)
+{
+    return o->kind == YK_OPT_FLAG         ? "true"
+           : o->kind == YK_OPT_INT_OR_ALL ? "all"
+           : o->kind == YK_OPT_INT        ? "7"
+           : o->kind == YK_OPT_REAL       ? "0.375"
+                                          : "text";
+}
+
+/* Each option by itself: what is kept makes another run, and comes back from the file. */
+static void kept_options_survive_the_file(void **state)
+{
+    (void)state;
+    for (const yk_option *o = yk_options; o->name; o++) {
+        yk_config plain, given, loaded;
+        char *ignored;
+        bool there;
+        yk_config_init(&plain);
+        yk_config_init(&given);
+        yk_config_init(&loaded);
+        assert_int_equal(yk_config_set(&given, o->name, value_of(o)), YK_OK);
+        const bool kept = (o->flags & YK_OPT_KEPT) && !(o->flags & YK_OPT_COMMAND_LINE_ONLY);
+        assert_true(yk_config_same_run(&plain, &given) == !kept);
+        assert_int_equal(yk_config_save(&given, folder, "config.ini"), YK_OK);
+        assert_int_equal(yk_config_load_run(&loaded, in_folder("config.ini"), &there, &ignored), YK_OK);
+        assert_true(there && !ignored && yk_config_same_run(&given, &loaded));
+        yk_config_fini(&plain);
+        yk_config_fini(&given);
+        yk_config_fini(&loaded);
+    }
+}
+
+static void servers_are_a_number_or_all(void **state)
+{
+    (void)state;
+    yk_config c;
+    yk_config_init(&c);
+    assert_int_equal(yk_config_set(&c, "servers", "all"), YK_OK);
+    assert_int_equal(c.servers, YK_ALL);
+    assert_int_equal(yk_config_set(&c, "servers", "2"), YK_OK);
+    assert_int_equal(c.servers, 2);
+    assert_int_equal(yk_config_set(&c, "servers", "0"), YK_OK);
+    assert_error(yk_config_set(&c, "servers", "some"), YK_EUSAGE,
+                 "--servers some: not a whole number, or all");
+    assert_error(yk_config_set(&c, "servers", "-1"), YK_EUSAGE, "--servers -1");
+    assert_error(yk_config_set(&c, "workers", "all"), YK_EUSAGE, "--workers all: not a whole number");
+    assert_int_equal(c.servers, 0);
+    yk_config_fini(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_flag_is_on_purpose), cmocka_unit_test(flags_are_consistent),
+        cmocka_unit_test(defaults_in_words_are_true), cmocka_unit_test(kept_options_survive_the_file),
+        cmocka_unit_test(servers_are_a_number_or_all)};
+    return cmocka_run_group_tests_name("options", tests, make_folder, remove_folder);
+}
