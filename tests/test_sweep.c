@@ -158,7 +158,7 @@ static void processes_count_as_workers(void **state)
     (void)state;
     yk_sweep_plan p =
         plan_of("[sweep]\nexamples = 12k\n" HEAD "batch = 10\n[grid]\n"
-                "launch, mode, servers, workers = 3 sync - - | 3 sync 1 - | 3 sync - 2 | 3 async - - | "
+                "launch, mode, servers, workers = 3 sync - - | 3 sync 1 - | 3 sync - 3 | 3 async - - | "
                 "1 sync - - | - sync - -\n",
                 false);
     static const int64_t workers[] = {3, 2, 3, 2, 1, 1}, steps[] = {400, 600, 400, 1200, 1200, 1200};
@@ -168,6 +168,14 @@ static void processes_count_as_workers(void **state)
     }
     assert_string_equal(p.run[5].folder, "launch-none_mode-sync_servers-none_workers-none");
     yk_sweep_plan_fini(&p);
+    /* the plan is the one that yoke train will make, with its steps and its checks */
+    p = plan_of("[sweep]\nexamples = 12k\n" HEAD "batch = 10\n", false);
+    assert_int_equal(p.run[0].plan.steps, 1200);
+    yk_sweep_plan_fini(&p);
+    expect_refusal(HEAD "[grid]\nlaunch, servers = 3 0 | 3 3\n", false,
+                   "the run launch=3 servers=3: --servers 3 of 3 processes leaves no worker");
+    expect_refusal(HEAD "launch = 3\n[grid]\nservers = 0, 1, all\n", false,
+                   "the run servers=all: --servers all is not available yet");
     /* sparse data has a server in lock step, too */
     p = plan_of("[sweep]\nexamples = 12k\n[train]\nmodel = logreg\nlaunch = 3\nbatch = 10\n"
                 "[grid]\ndata = synth:ctr | synth:digits\n",

@@ -51,19 +51,23 @@ static bool is_given(const yk_sweep_run *r, const char *beginning)
     return false;
 }
 
-/* Makes the same plan as yoke train. The number of processes on the hosts is unknown here; --workers may give the
- * number of workers. */
-static yk_status plan_run(const yk_sweep_file *f, yk_sweep_run *r)
+/* Whether the number of processes is unknown: it is that of the hosts. */
+static bool is_elsewhere(const yk_config *c)
+{
+    return (c->hosts || c->hostfile) && !c->launch;
+}
+
+/* The processes of the run; 0: unknown. On hosts, --workers gives the number of workers, to which servers are added. */
+static int processes_of(const yk_sweep_run *r)
 {
     const yk_config *c = &r->config;
-    const bool elsewhere = (c->hosts || c->hostfile) && !c->launch, given = is_given(r, "--workers=");
-    yk_plan_describe(c, c->launch ? (int)c->launch : elsewhere ? 0 : 1, &r->plan);
-    if (elsewhere && given)
-        yk_plan_describe(c, (int)c->workers + r->plan.servers, &r->plan);
-    else if (elsewhere && (f->fixed == YK_SWEEP_EXAMPLES || f->eval_examples))
-        return yk_fail(YK_EUSAGE,
-                       "how many examples a step has is not known from hosts: give launch or workers too");
-    return YK_OK;
+    yk_plan p;
+    if (!is_elsewhere(c))
+        return c->launch ? (int)c->launch : 1;
+    if (!is_given(r, "--workers="))
+        return 0;
+    yk_plan_describe(c, 0, &p);
+    return (int)c->workers + p.servers;
 }
 
 double yk_sweep_run_per_step(const yk_sweep_run *r)
@@ -81,9 +85,12 @@ static int64_t steps_of(const yk_sweep_run *r, int64_t examples)
 static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
 {
     const yk_config *c = &r->config;
-    yk_status st = plan_run(f, r);
-    if (st)
-        return st;
+    const int processes = processes_of(r);
+    yk_status st = YK_OK;
+    if (!processes && (f->fixed == YK_SWEEP_EXAMPLES || f->eval_examples))
+        return yk_fail(YK_EUSAGE,
+                       "how many examples a step has is not known from hosts: give launch or workers too");
+    yk_plan_describe(c, processes, &r->plan);
     if (f->fixed == YK_SWEEP_EXAMPLES)
         st = add_number(r, n, "steps", steps_of(r, f->amount));
     else if (f->fixed != YK_SWEEP_AS_TRAIN)
@@ -97,11 +104,16 @@ static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
     return st;
 }
 
-static yk_status check_run(const yk_config *c)
+/* Checks the run and makes its plan as yoke train will. */
+static yk_status plan_run(yk_sweep_run *r)
 {
+    const yk_config *c = &r->config;
+    const int processes = processes_of(r);
     yk_optim_kind kind;
     yk_status st = yk_config_check(c);
-    return !st && c->optimizer ? yk_optim_find(c->optimizer, &kind) : st;
+    if (!st && c->optimizer)
+        st = yk_optim_find(c->optimizer, &kind);
+    return st ? st : yk_plan_make(c, processes, &r->plan);
 }
 
 /* A value as a part of a folder's name. What letters do not keep apart, the number of the choice does. */
@@ -180,7 +192,7 @@ static yk_status make_run(const yk_sweep_plan *p, const size_t *choice, yk_sweep
         yk_fail(st, "%s: %s", f->path, yk_error());
     if (!st)
         st = name_run(p, choice, r);
-    if (!st && (st = check_run(&r->config)))
+    if (!st && (st = plan_run(r)))
         yk_fail(st, "%s: the run %s: %s", f->path, r->label, yk_error());
     return st;
 }
