@@ -5,6 +5,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* What the loss of a process means for the job. */
+static void introduce_losses(const yk_plan *p)
+{
+    if (p->placement != YK_PLACEMENT_SERVERS)
+        yk_note("a lost process ends the job; only dedicated servers (--servers K) allow workers to be lost "
+                "or to join "
+                "without a restart");
+    else if (!p->survives_loss)
+        yk_note(
+            "a lost process ends the job: synchronous steps need all workers; with servers, --mode async and "
+            "--quorum allow workers to be lost without a restart");
+    else
+        yk_note("the servers allow workers to be lost%s without a restart", p->joinable ? " or to join" : "");
+}
+
 void yk__introduce(const yk__trainer *t)
 {
     const yk_config *c = t->config;
@@ -39,6 +54,8 @@ void yk__introduce(const yk__trainer *t)
                 k->servers > 1 ? "s" : "", k->servers > 1 ? " and following" : "",
                 t->model->sparse ? "; only the keys of a batch travel" : "",
                 t->plan->local_steps ? "; deltas are sent every --local-steps steps" : "");
+    if (k->role != YK__ALONE)
+        introduce_losses(t->plan);
     if (t->result->best_known)
         yk_note("the best that any model can reach on this test set: loss %.4f, AUC %.4f",
                 t->result->best.loss, t->result->best.auc);
