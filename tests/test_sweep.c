@@ -2,6 +2,7 @@
 #include "scratch.h"
 
 #include "format/ini.h"
+#include "sweep/folder.h"
 #include "sweep/table.h"
 #include "sweep/words.h"
 #include <math.h>
@@ -347,6 +348,44 @@ static void damaged_files_are_refused_or_read(void **state)
     assert_true(refused > sizeof good);
 }
 
+/* ---- the folder */
+
+static void assert_state(const yk_sweep_plan *p, yk_sweep_run_state wanted)
+{
+    yk_sweep_run_state state;
+    json_t *summary;
+    assert_int_equal(yk_sweep_folder_find(folder, &p->run[0], &state, &summary), YK_OK);
+    assert_int_equal(state, wanted);
+    assert_int_equal(summary != NULL, wanted == YK_SWEEP_RUN_COMPLETE);
+    json_decref(summary);
+}
+
+static void runs_are_found_again(void **state)
+{
+    (void)state;
+    yk_sweep_plan p = plan_of(HEAD "lr = 0.1\ntrace = true\n[grid]\nservers = 0 2\n", false);
+    assert_state(&p, YK_SWEEP_RUN_ABSENT);
+    char *path = yk_sweep_folder_path(folder, &p.run[0], NULL),
+         *file = yk_sweep_folder_path(folder, &p.run[0], "summary.json");
+    assert_int_equal(yk_dir_make(path), YK_OK);
+    assert_int_equal(yk_config_save(&p.run[0].config, path, "config.ini"), YK_OK);
+    assert_state(&p, YK_SWEEP_RUN_BEGUN);
+    static const char *const begun[] = {"{", "{\"interrupted\":true}", "{\"state\":\"failed\"}"};
+    for (size_t i = 0; i < 3; i++) {
+        put(file, begun[i], strlen(begun[i]));
+        assert_state(&p, YK_SWEEP_RUN_BEGUN);
+    }
+    put(file, "{\"steps\":1}", 11);
+    assert_state(&p, YK_SWEEP_RUN_COMPLETE);
+    p.run[0].config.quiet = p.run[0].config.resume = true; /* of one invocation, not of the run */
+    assert_state(&p, YK_SWEEP_RUN_COMPLETE);
+    p.run[0].config.lr = 0.2;
+    assert_state(&p, YK_SWEEP_RUN_OTHER);
+    free(path);
+    free(file);
+    yk_sweep_plan_fini(&p);
+}
+
 /* ---- tables */
 
 static json_t *summary(double accuracy, double rate, bool interrupted)
@@ -490,6 +529,7 @@ int main(void)
         cmocka_unit_test(quick_and_set_replace),
         cmocka_unit_test(mistakes_are_named_with_their_line),
         cmocka_unit_test(damaged_files_are_refused_or_read),
+        cmocka_unit_test(runs_are_found_again),
         cmocka_unit_test(mean_and_spread_over_repeats),
         cmocka_unit_test(resources_of_a_cluster),
     };

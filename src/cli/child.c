@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -139,4 +140,48 @@ void yk_child_fini(yk_child *c)
 {
     free(c->text);
     *c = (yk_child){0};
+}
+
+/* On one line, with single blanks. */
+static void flatten(char *text)
+{
+    char *out = text;
+    for (const char *p = text; *p; p++)
+        if (!strchr(" \t\r\n", *p))
+            *out++ = *p;
+        else if (out > text && out[-1] != ' ')
+            *out++ = ' ';
+    while (out > text && out[-1] == ' ')
+        out--;
+    *out = '\0';
+}
+
+char *yk_child_last_error(const char *log)
+{
+    enum { LAST_BYTES = 4096 };
+    static const char mark[] = "yoke: error: ";
+    FILE *f = fopen(log, "re");
+    char *text = calloc(1, LAST_BYTES + 1);
+    if (f && text) {
+        if (fseek(f, -LAST_BYTES, SEEK_END))
+            rewind(f); /* it is shorter than that */
+        text[fread(text, 1, LAST_BYTES, f)] = '\0';
+    }
+    if (f)
+        fclose(f);
+    if (!text)
+        return NULL;
+    char *at = NULL;
+    for (char *p = text; (p = strstr(p, mark)); p++)
+        at = p + strlen(mark);
+    if (!at) { /* then the last line */
+        size_t n = strlen(text);
+        while (n > 0 && text[n - 1] == '\n')
+            text[--n] = '\0';
+        at = strrchr(text, '\n');
+    }
+    if (at)
+        memmove(text, at, strlen(at) + 1);
+    flatten(text);
+    return text;
 }

@@ -32,4 +32,8 @@ yk_status yk_child_run(const char *const *argv, const char *dir, const char *log
                        void (*tick)(void *), void *me, yk_child *out);
 void yk_child_fini(yk_child *c);
 
+/* The last error in the log of a child (without "yoke: error: "), else its last line; on one line. The caller frees it;
+ * NULL: out of memory. */
+char *yk_child_last_error(const char *log);
+
 #endif

@@ -3,8 +3,7 @@
 
 #include "base/log.h"
 #include "cli/child.h"
-#include "cli/sweep_folder.h"
-#include "cli/sweep_run.h"
+#include "cli/sweep_train.h"
 #include "data/source.h"
 #include <argp.h>
 #include <errno.h>
@@ -135,7 +134,7 @@ static yk_status write_report(const yk_sweep *s, size_t done)
         st = yk_remove_in(s->path, "report.log");
         yk_note("report: %s", page);
     } else if (!st) {
-        char *words = yk_sweep_last_words(log);
+        char *words = yk_child_last_error(log);
         yk_warn("no report was written: %s (exit status %d, %s)", words ? words : "", child.status, log);
         free(words);
     }
@@ -250,10 +249,10 @@ static yk_status describe(const yk_sweep *s)
     for (size_t i = 0; i < p->nruns; i++) {
         const yk_sweep_run *r = &p->run[i];
         int64_t steps = yk_sweep_run_steps(r, r->steps ? 0 : examples_in(&r->config));
-        yk_run_seen seen;
+        yk_sweep_run_state state;
         json_t *summary = NULL;
-        if (access(s->path, F_OK) || yk_sweep_folder_look(s->path, r, &seen, &summary))
-            seen = YK_RUN_ABSENT;
+        if (access(s->path, F_OK) || yk_sweep_folder_find(s->path, r, &state, &summary))
+            state = YK_SWEEP_RUN_ABSENT;
         json_decref(summary);
         char amount[64];
         if (steps)
@@ -261,12 +260,12 @@ static yk_status describe(const yk_sweep *s)
         else
             snprintf(amount, sizeof amount, "%lld epochs", (long long)r->epochs);
         printf("%4zu  %-16s %s%s\n", i + 1, amount, r->label,
-               seen == YK_RUN_DONE    ? "   (done)"
-               : seen == YK_RUN_SAVED ? "   (half done)"
-                                      : "");
+               state == YK_SWEEP_RUN_COMPLETE           ? "   (done)"
+               : yk_sweep_can_resume(s->path, r, state) ? "   (half done)"
+                                                        : "");
         known &= steps > 0;
         total += (double)steps;
-        examples += (double)steps * yk_sweep_run_per_step(r);
+        examples += (double)steps * yk_sweep_examples_per_step(r);
     }
     printf("%zu run%s, %zu combination%s with %lld seed%s, in %s", p->nruns, p->nruns == 1 ? "" : "s",
            p->npoints, p->npoints == 1 ? "" : "s", (long long)p->file.repeats,
@@ -325,7 +324,7 @@ int yk_cmd_sweep(int argc, char **argv)
     } else {
         yk_child_catch_signals();
         yk_note("%s: %zu run%s, in %s", s.plan.file.name, s.plan.nruns, s.plan.nruns == 1 ? "" : "s", s.path);
-        status = end(&s, &a, yk_sweep_run_all(&s));
+        status = end(&s, &a, yk_sweep_train(&s));
     }
     yk_sweep_folder_close(&folder);
     tear_down(&s);

@@ -70,7 +70,7 @@ static int processes_of(const yk_sweep_run *r)
     return (int)c->workers + p.servers;
 }
 
-double yk_sweep_run_per_step(const yk_sweep_run *r)
+double yk_sweep_examples_per_step(const yk_sweep_run *r)
 {
     return (double)r->plan.batch * (double)r->plan.gradients_per_step;
 }
@@ -78,7 +78,7 @@ double yk_sweep_run_per_step(const yk_sweep_run *r)
 /* So many examples in whole steps, one at least. */
 static int64_t steps_of(const yk_sweep_run *r, int64_t examples)
 {
-    double steps = round((double)examples / yk_sweep_run_per_step(r));
+    double steps = round((double)examples / yk_sweep_examples_per_step(r));
     return steps < 1.0 ? 1 : (int64_t)steps;
 }
 
@@ -311,5 +311,5 @@ int64_t yk_sweep_run_steps(const yk_sweep_run *r, uint64_t examples)
 {
     if (r->steps || !examples || r->config.quorum)
         return r->steps;
-    return r->epochs * (int64_t)ceil((double)examples / yk_sweep_run_per_step(r));
+    return r->epochs * (int64_t)ceil((double)examples / yk_sweep_examples_per_step(r));
 }

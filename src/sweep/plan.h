@@ -49,7 +49,7 @@ void yk_sweep_plan_fini(yk_sweep_plan *p);
 char *yk_sweep_plan_text(const yk_sweep_plan *p);
 
 /* Examples per step. */
-double yk_sweep_run_per_step(const yk_sweep_run *r);
+double yk_sweep_examples_per_step(const yk_sweep_run *r);
 
 /* The number of steps on a training set of this size; 0: unknown, as with a quorum, where the number of late gradients
  * is unknown. */

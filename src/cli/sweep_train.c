@@ -1,10 +1,11 @@
-#include "cli/sweep_run.h"
+#include "cli/sweep_train.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/sweep_folder.h"
+#include "sweep/folder.h"
+#include "train/checkpoint.h"
 #include "train/run_dir.h"
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { IN_A_ROW = 3, SAVE_SECONDS = 5, LAST_BYTES = 4096 };
+enum { IN_A_ROW = 3, SAVE_SECONDS = 5 };
 
 /* ---- what is told on the way */
 
@@ -92,49 +93,6 @@ static void tell_done(const yk_sweep *s, size_t i)
 
 /* ---- one run */
 
-/* On one line, with single blanks. */
-static void flatten(char *text)
-{
-    char *out = text;
-    for (const char *p = text; *p; p++)
-        if (!strchr(" \t\r\n", *p))
-            *out++ = *p;
-        else if (out > text && out[-1] != ' ')
-            *out++ = ' ';
-    while (out > text && out[-1] == ' ')
-        out--;
-    *out = '\0';
-}
-
-char *yk_sweep_last_words(const char *log)
-{
-    static const char mark[] = "yoke: error: ";
-    FILE *f = fopen(log, "re");
-    char *text = calloc(1, LAST_BYTES + 1);
-    if (f && text) {
-        if (fseek(f, -LAST_BYTES, SEEK_END))
-            rewind(f); /* it is shorter than that */
-        text[fread(text, 1, LAST_BYTES, f)] = '\0';
-    }
-    if (f)
-        fclose(f);
-    if (!text)
-        return NULL;
-    char *at = NULL;
-    for (char *p = text; (p = strstr(p, mark)); p++)
-        at = p + strlen(mark);
-    if (!at) { /* then the last line */
-        size_t n = strlen(text);
-        while (n > 0 && text[n - 1] == '\n')
-            text[--n] = '\0';
-        at = strrchr(text, '\n');
-    }
-    if (at)
-        memmove(text, at, strlen(at) + 1);
-    flatten(text);
-    return text;
-}
-
 /* {"yoke", "train", the run's own..., "--out=RUN", "--json", ["--resume",] NULL}; `out` is borrowed. */
 static const char **command_of(const yk_sweep_run *run, const char *out, bool resume)
 {
@@ -188,7 +146,7 @@ static yk_status take_summary(const char *folder, const yk_child *child, json_t 
 static yk_status take_failure(yk_sweep *s, size_t i, const yk_child *child, const char *log)
 {
     yk_sweep_result *r = &s->result[i];
-    char *words = yk_sweep_last_words(log);
+    char *words = yk_child_last_error(log);
     if (asprintf(&r->problem, child->status > 128 ? "killed by signal %d: %s" : "exit status %d: %s",
                  child->status > 128 ? child->status - 128 : child->status,
                  words && *words ? words : "it said nothing") < 0)
@@ -257,10 +215,19 @@ static yk_status make_room(const yk_sweep *s, const yk_sweep_run *run, const cha
     return st;
 }
 
-static yk_status run_one(yk_sweep *s, size_t i, yk_run_seen seen)
+bool yk_sweep_can_resume(const char *path, const yk_sweep_run *run, yk_sweep_run_state state)
+{
+    char *folder = state == YK_SWEEP_RUN_BEGUN ? yk_sweep_folder_path(path, run, NULL) : NULL,
+         *checkpoint = NULL;
+    const bool can = folder && yk_checkpoint_find(folder, &checkpoint) == YK_OK && checkpoint;
+    free(checkpoint);
+    free(folder);
+    return can;
+}
+
+static yk_status run_one(yk_sweep *s, size_t i, bool resume)
 {
     const yk_sweep_run *run = &s->plan.run[i];
-    const bool resume = seen == YK_RUN_SAVED;
     char *folder = yk_sweep_folder_path(s->path, run, NULL),
          *log = yk_sweep_folder_path(s->path, run, "log.txt");
     yk_status st = folder && log ? make_room(s, run, folder, resume) : YK_ESYSTEM;
@@ -293,15 +260,15 @@ static yk_status save_at_end(const yk_sweep *s, yk_status st)
     return st ? st : saved;
 }
 
-static yk_status look_at_all(yk_sweep *s, yk_run_seen *seen)
+static yk_status find_all(yk_sweep *s, yk_sweep_run_state *state)
 {
     yk_status st = YK_OK;
     for (size_t i = 0; !st && i < s->plan.nruns; i++) {
         json_t *summary;
-        st = yk_sweep_folder_look(s->path, &s->plan.run[i], &seen[i], &summary);
-        if (!st && seen[i] == YK_RUN_DONE)
+        st = yk_sweep_folder_find(s->path, &s->plan.run[i], &state[i], &summary);
+        if (!st && state[i] == YK_SWEEP_RUN_COMPLETE)
             take_found(s, i, summary);
-        else if (!st && seen[i] == YK_RUN_OTHER && !s->force)
+        else if (!st && state[i] == YK_SWEEP_RUN_OTHER && !s->force)
             st = yk_fail(YK_EUSAGE,
                          "%s/%s: the run there has other options than the plan; --force makes it anew",
                          s->path, s->plan.run[i].folder);
@@ -311,30 +278,31 @@ static yk_status look_at_all(yk_sweep *s, yk_run_seen *seen)
     return st;
 }
 
-/* What is there from before is looked at first, so that the time that is left can be told. */
-yk_status yk_sweep_run_all(yk_sweep *s)
+/* Finds the runs that are there already first, to estimate the time that is left. */
+yk_status yk_sweep_train(yk_sweep *s)
 {
-    yk_run_seen *seen = calloc(s->plan.nruns, sizeof *seen);
-    if (!seen)
-        return yk_fail_memory(s->plan.nruns * sizeof *seen, "the runs");
-    yk_status st = look_at_all(s, seen);
+    yk_sweep_run_state *state = calloc(s->plan.nruns, sizeof *state);
+    if (!state)
+        return yk_fail_memory(s->plan.nruns * sizeof *state, "the runs");
+    yk_status st = find_all(s, state);
     if (st) {
-        free(seen);
+        free(state);
         return st;
     }
     double saved = yk_now();
     for (size_t i = 0; !st && !yk_cli_stop && i < s->plan.nruns; i++) {
-        if (seen[i] == YK_RUN_DONE)
+        if (state[i] == YK_SWEEP_RUN_COMPLETE)
             continue;
-        if (seen[i] == YK_RUN_SAVED)
+        const bool resume = yk_sweep_can_resume(s->path, &s->plan.run[i], state[i]);
+        if (resume)
             yk_note("run %zu of %zu: %s was stopped; it goes on", i + 1, s->plan.nruns, s->plan.run[i].label);
-        st = run_one(s, i, seen[i]);
-        if (!st && yk_now() - saved > SAVE_SECONDS) { /* for whoever looks at it meanwhile */
+        st = run_one(s, i, resume);
+        if (!st && yk_now() - saved > SAVE_SECONDS) { /* for readers of the tables meanwhile */
             st = yk_sweep_table_save(&s->plan, s->result, s->path);
             saved = yk_now();
         }
     }
-    free(seen);
+    free(state);
     st = save_at_end(s, st);
     return st == YK_ESTOP ? YK_OK : st;
 }

@@ -1,8 +1,7 @@
-#include "cli/sweep_folder.h"
+#include "sweep/folder.h"
 
 #include "base/file.h"
 #include "base/log.h"
-#include "train/checkpoint.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -178,36 +177,29 @@ static yk_status compare_options(const char *path, const yk_sweep_run *run, bool
     return YK_OK;
 }
 
-yk_status yk_sweep_folder_look(const char *path, const yk_sweep_run *run, yk_run_seen *seen_out,
+yk_status yk_sweep_folder_find(const char *path, const yk_sweep_run *run, yk_sweep_run_state *state_out,
                                json_t **summary_out)
 {
     bool there, same;
     *summary_out = NULL;
-    *seen_out = YK_RUN_ABSENT;
+    *state_out = YK_SWEEP_RUN_ABSENT;
     yk_status st = compare_options(path, run, &there, &same);
     if (st || !there)
         return st;
-    if (!same) {
-        *seen_out = YK_RUN_OTHER;
+    *state_out = same ? YK_SWEEP_RUN_BEGUN : YK_SWEEP_RUN_OTHER;
+    if (!same)
         return YK_OK;
-    }
-    char *folder = yk_sweep_folder_path(path, run, NULL),
-         *file = yk_sweep_folder_path(path, run, "summary.json"), *checkpoint = NULL;
-    if (!folder || !file)
-        st = YK_ESYSTEM;
-    json_t *summary = st ? NULL : json_load_file(file, 0, NULL);
-    *seen_out = YK_RUN_BEGUN;
+    char *file = yk_sweep_folder_path(path, run, "summary.json");
+    if (!file)
+        return YK_ESYSTEM;
+    json_t *summary = json_load_file(file, 0, NULL);
     const char *state = json_string_value(json_object_get(summary, "state"));
     const bool failed = state && strcmp(state, "failed") == 0;
     if (json_is_object(summary) && !json_is_true(json_object_get(summary, "interrupted")) && !failed) {
-        *seen_out = YK_RUN_DONE;
+        *state_out = YK_SWEEP_RUN_COMPLETE;
         *summary_out = json_incref(summary);
-    } else if (!st && yk_checkpoint_find(folder, &checkpoint) == YK_OK && checkpoint) {
-        *seen_out = YK_RUN_SAVED;
     }
     json_decref(summary);
-    free(checkpoint);
-    free(folder);
     free(file);
-    return st;
+    return YK_OK;
 }
