@@ -10,7 +10,8 @@ short='--model softmax --data synth:digits?examples=100 --batch 10 --test none'
     try train $short --servers some --out none
     expect 2 "--servers some: not a whole number, or all"
     try train $short --servers all --launch 2 --out none
-    expect 2 "--servers all is not available yet"
+    expect 2 "yoke: error: --servers all is not available yet"
+    [ "$(wc -l <err)" -eq 1 ] # by the launcher, before any process
     try train $short --servers all --quiet --out run # one process owns all parameters
     expect 0
     grep -qx 'servers = all' run/config.ini

@@ -369,12 +369,12 @@ static yk_status prepare(job *j, int argc, char **argv)
     const yk_config *c = j->config;
     int64_t n = 0;
     yk_status st = yk_job_processes(c, &n);
+    if (!st) /* before anything is started */
+        st = yk_plan_make(c, (int)n, &j->plan);
     if (!st)
         st = yk_mpirun_find(&j->mpirun);
     if (!st && !c->hosts && !c->hostfile)
         st = yk_mpi_check(j->mpirun.mpi);
-    if (!st)
-        yk_plan_describe(c, (int)n, &j->plan);
     const bool joinable =
         j->plan.joinable && !c->join && strcmp(j->out, "none") && j->mpirun.mpi == YK_MPI_OPEN_MPI;
     if (!st)
