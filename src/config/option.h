@@ -6,8 +6,8 @@
  *             ...                                                   // (char *)&config + o->offset is its value
  *     yk_option_find("batch")->otherwise                            // "64"
  *
- * To add an option: a field in yk_config (config/config.h), a row in the table, and its name in the sets of
- * tests/test_options.c. Decide each flag:
+ * To add an option: a field in yk_config (config/config.h), a row in the table, its name in the sets of
+ * tests/test_options.c and in the man page; then ./dev docs. Decide each flag:
  *
  *     CHANGES_RESULTS     Does the model, its scores or its speed depend on it? Reports then treat runs that differ in it as
  *                         different configurations. How a job is started is not such an option: the summary has the
@@ -27,14 +27,14 @@
 #include <stddef.h>
 
 typedef enum {
-    YK_OPT_TEXT, /* char *; NULL: not given */
-    YK_OPT_INT,  /* int64_t */
-    YK_OPT_INT_OR_ALL /* the same; YK_ALL: "all" */,
-    YK_OPT_REAL, /* double */
-    YK_OPT_FLAG  /* bool */
+    YK_OPT_TEXT,       /* char *; NULL: not given */
+    YK_OPT_INT,        /* int64_t */
+    YK_OPT_INT_OR_ALL, /* the same; YK_ALL: "all" */
+    YK_OPT_REAL,       /* double */
+    YK_OPT_FLAG        /* bool */
 } yk_option_kind;
 
-#define YK_ALL (-2)
+#define YK_ALL (-2) /* what "all" is as a number */
 
 typedef enum {
     YK_OPT_CHANGES_RESULTS = 1,
