@@ -16,7 +16,8 @@ int main(void)
     yk_comm *c;
     yk_exchange *x;
     float *a = yk_alloc(FLOATS, sizeof *a, "a gradient"), *b = yk_alloc(FLOATS, sizeof *b, "a gradient");
-    if (!a || !b || yk_comm_start(YK_COMM_SINGLE, NULL, &c) || yk_exchange_create(c, FLOATS, false, &x)) {
+    if (!a || !b || yk_comm_start(YK_COMM_SINGLE, NULL, &c) ||
+        yk_exchange_create(c, &(yk_group){.width = 1, .keys = FLOATS}, 1, &x)) {
         fprintf(stderr, "%s\n", yk_error());
         return 1;
     }
@@ -25,7 +26,7 @@ int main(void)
         yk_round round;
         for (size_t k = 0; k < FLOATS; k++)
             a[k] = b[k] = (float)(k % 1000);
-        yk_grad g = {.examples = 1, .dense = a, .bias_key = UINT32_MAX};
+        yk_grad g = {.examples = 1, .group = {{.dense = a}}};
         MPI_Barrier(MPI_COMM_WORLD);
         double began = yk_now();
         if (yk_exchange_sum(x, &g, 0, 1, 60.0, &round)) {

@@ -173,13 +173,13 @@ static void each_case(void (*check)(const trained *m, const examples *e), double
 static void flat_gradient(const yk_grad *g, size_t n, float *out)
 {
     memset(out, 0, n * sizeof *out);
-    if (g->dense) {
-        memcpy(out, g->dense, n * sizeof *out);
+    if (g->group[0].dense) {
+        memcpy(out, g->group[0].dense, n * sizeof *out);
         return;
     }
     yk_merger pairs;
     assert_int_equal(yk_merger_init(&pairs, 1), YK_OK);
-    assert_int_equal(yk_grad_merge(g, &pairs), YK_OK);
+    assert_int_equal(yk_grad_merge(&g->group[0], &pairs), YK_OK);
     for (size_t i = 0; i < pairs.n; i++) {
         assert_true(pairs.key[i] < n);
         out[pairs.key[i]] = pairs.value[i];
@@ -212,7 +212,7 @@ static void check_gradient(const trained *m, const examples *e)
     for (int again = 0; again < 2; again++) { /* nothing is left over from the batch before */
         model->ops->grad(model, m->work, &view, &e->batch, &g);
         assert_int_equal(g.examples, BATCH);
-        assert_true((g.dense == NULL) == model->sparse);
+        assert_true((g.group[0].dense == NULL) == model->sparse);
         double loss = reference_loss(model, &m->t, e);
         assert_true(fabs(g.loss - loss) < 1e-5 * (1 + loss));
         flat_gradient(&g, model->nparams, flat);

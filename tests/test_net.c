@@ -79,7 +79,7 @@ static double loss_of(fixture *f)
     const yk_view view = {.w = f->params};
     f->model->ops->grad(f->model, f->work, &view, &f->batch, &f->grad);
     assert_int_equal(f->grad.examples, f->batch.n);
-    assert_non_null(f->grad.dense);
+    assert_non_null(f->grad.group[0].dense);
     return f->grad.loss;
 }
 
@@ -146,13 +146,14 @@ static void check_gradient(const char *list, input in, size_t batch, yk_rows_kin
     if (!(fabs(loss - truth) < 1e-5 * (double)batch))
         fail_msg("%s, batch %zu: the loss is %.9g, and not %.9g", list, batch, truth, loss);
     for (size_t i = 0; i < net.nparams; i++)
-        largest = fmax(largest, fabs((double)f.grad.dense[i]));
+        largest = fmax(largest, fabs((double)f.grad.group[0].dense[i]));
     for (size_t i = 0; i < net.nparams; i++) {
         const double was = params[i];
         params[i] = was + h;
         const double up = plain_loss(&net, &f, params);
         params[i] = was - h;
-        const double right = (up - plain_loss(&net, &f, params)) / (2 * h), got = (double)f.grad.dense[i];
+        const double right = (up - plain_loss(&net, &f, params)) / (2 * h),
+                     got = (double)f.grad.group[0].dense[i];
         params[i] = was;
         if (!(fabs(got - right) <= 1e-4 * fabs(right) + 3e-5 * (1.0 + largest)))
             fail_msg("%s, batch %zu, threads %d: gradient %zu of %zu is %.7g, and not %.7g", list, batch,
@@ -314,7 +315,7 @@ static void threads_change_nothing(void **state)
             assert_true(isfinite(loss) && loss == again);
             double largest = 0;
             for (size_t i = 0; i < alone.model->nparams; i++)
-                largest = fmax(largest, fabs((double)alone.grad.dense[i]));
+                largest = fmax(largest, fabs((double)alone.grad.group[0].dense[i]));
             for (int threads = 2; threads <= 3; threads++) {
                 fixture f;
                 make(&f, lists[k], in, batch, YK_ROWS_U8, threads);
@@ -323,13 +324,14 @@ static void threads_change_nothing(void **state)
                 const double first = loss_of(&f);
                 float *kept = malloc(f.model->nparams * sizeof *kept);
                 assert_non_null(kept);
-                memcpy(kept, f.grad.dense, f.model->nparams * sizeof *kept);
+                memcpy(kept, f.grad.group[0].dense, f.model->nparams * sizeof *kept);
                 assert_true(loss_of(&f) == first); /* the same bits each time */
-                assert_memory_equal(kept, f.grad.dense, f.model->nparams * sizeof *kept);
+                assert_memory_equal(kept, f.grad.group[0].dense, f.model->nparams * sizeof *kept);
                 for (size_t i = 0; !strstr(lists[k], "dropout") && i < f.model->nparams; i++)
-                    if (!(fabs((double)kept[i] - (double)alone.grad.dense[i]) <= 1e-5 * (largest + 1e-3)))
+                    if (!(fabs((double)kept[i] - (double)alone.grad.group[0].dense[i]) <=
+                          1e-5 * (largest + 1e-3)))
                         fail_msg("%s, %d threads: gradient %zu is %.9g, and not %.9g", lists[k], threads, i,
-                                 (double)alone.grad.dense[i], (double)kept[i]);
+                                 (double)alone.grad.group[0].dense[i], (double)kept[i]);
                 free(kept);
                 unmake(&f);
             }
@@ -348,12 +350,12 @@ static void gradients_are_sums(void **state)
     float *all = malloc(n * sizeof *all);
     double parts = 0, *sum = calloc(n, sizeof *sum);
     assert_true(all && sum);
-    memcpy(all, f.grad.dense, n * sizeof *all);
+    memcpy(all, f.grad.group[0].dense, n * sizeof *all);
     for (size_t at = 0; at < 40; at += at ? 27 : 13) {
         f.batch = (yk_batch){&f.rows, f.pick + at, at ? 27 : 13, 0};
         parts += loss_of(&f);
         for (size_t i = 0; i < n; i++)
-            sum[i] += (double)f.grad.dense[i];
+            sum[i] += (double)f.grad.group[0].dense[i];
     }
     assert_true(fabs(parts - whole) < 1e-4);
     for (size_t i = 0; i < n; i++)
@@ -384,7 +386,7 @@ static void gradients_with_dropout(void **state)
         float *grad = malloc(n * sizeof *grad);
         double square = 0;
         assert_non_null(grad);
-        memcpy(grad, f.grad.dense, n * sizeof *grad);
+        memcpy(grad, f.grad.group[0].dense, n * sizeof *grad);
         for (size_t i = 0; i < n; i++) {
             static const float steps[] = {3e-3f, 1e-3f, 1e-2f, 4e-4f};
             const float was = f.params[i];
@@ -430,7 +432,8 @@ static void passes_do_not_mix(void **state)
     f.params[0] = fresh.params[0];
     f.batch.n = fresh.batch.n = 5;
     assert_true(loss_of(&f) == loss_of(&fresh));
-    assert_memory_equal(f.grad.dense, fresh.grad.dense, f.model->nparams * sizeof *f.params);
+    assert_memory_equal(f.grad.group[0].dense, fresh.grad.group[0].dense,
+                        f.model->nparams * sizeof *f.params);
     unmake(&f);
     unmake(&fresh);
 }

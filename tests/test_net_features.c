@@ -80,13 +80,13 @@ static float *gradient_of(yk_model *m, const uint32_t *pick, size_t n)
     yk_work *w;
     assert_non_null(params);
     assert_non_null(copy);
-    m->ops->init(m, params, 1);
+    m->ops->init(m, 0, params, 1);
     assert_int_equal(yk_model_work(m, n, &w), YK_OK);
     yk_view v = {.w = params};
     yk_batch b = {&rows, pick, n, 0};
     yk_grad g;
     m->ops->grad(m, w, &v, &b, &g);
-    memcpy(copy, g.dense, m->nparams * sizeof *copy);
+    memcpy(copy, g.group[0].dense, m->nparams * sizeof *copy);
     yk_work_free(m, w);
     yk_free(params);
     return copy;
@@ -255,7 +255,7 @@ static void weights_begin_as_asked(void **state)
         yk_model *m = model_of("dense 400, relu, dense 3", &o, 1);
         float *p = yk_alloc(m->nparams, sizeof *p, "a test");
         assert_non_null(p);
-        m->ops->init(m, p, 3);
+        m->ops->init(m, 0, p, 3);
         const spread s = spread_of(p, DIM * 400);
         assert_true(fabs(s.mean) < 0.03 * cases[i].deviation);
         assert_true(fabs(s.deviation / cases[i].deviation - 1.0) < 0.02);
@@ -280,7 +280,7 @@ static void biases_begin_as_asked(void **state)
     yk_model *m = model_of("conv 4 3x3, relu, dense 3", &o, 1);
     float *p = yk_alloc(m->nparams, sizeof *p, "a test");
     assert_non_null(p);
-    m->ops->init(m, p, 3);
+    m->ops->init(m, 0, p, 3);
     yk_range range[8];
     assert_int_equal(m->ops->biases(m, range, 8), 2);
     assert_int_equal(range[0].begin, 4 * CHANNELS * 9);
@@ -400,7 +400,7 @@ static void predictions_see_images_as_they_are(void **state)
         float *params = yk_alloc(m->nparams, sizeof *params, "a test");
         yk_work *w;
         assert_non_null(params);
-        m->ops->init(m, params, 1);
+        m->ops->init(m, 0, params, 1);
         assert_int_equal(yk_model_work(m, IMAGES, &w), YK_OK);
         yk_view v = {.w = params};
         yk_batch b = {i == 2 ? &floats : &rows, first_images, IMAGES, 0};
@@ -485,7 +485,7 @@ static void time_is_measured_when_asked_for(void **state)
         yk_work *w;
         double loss = 0.0;
         assert_non_null(params);
-        m->ops->init(m, params, 1);
+        m->ops->init(m, 0, params, 1);
         assert_int_equal(yk_model_work(m, IMAGES, &w), YK_OK);
         yk_view v = {.w = params};
         yk_batch b = {&rows, first_images, IMAGES, 0};

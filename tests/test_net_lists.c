@@ -114,7 +114,7 @@ static void tensors_go_out_and_in(void **state)
     float *a = calloc(m->nparams, sizeof *a), *b = calloc(m->nparams, sizeof *b),
           *t = calloc(m->nparams, sizeof *t);
     assert_true(a && b && t);
-    m->ops->init(m, a, 1);
+    m->ops->init(m, 0, a, 1);
     for (int k = 0; k < m->ntensors; k++) {
         m->ops->export_tensor(m, k, a, t);
         m->ops->import_tensor(m, k, t, b);
@@ -126,9 +126,9 @@ static void tensors_go_out_and_in(void **state)
     for (size_t i = 0; i < 120 * 400; i++)
         mean += (double)t[i] / 48000, square += (double)t[i] * (double)t[i] / 48000;
     assert_true(fabs(square - 2.0 / 400) < 0.05 * 2.0 / 400 && fabs(mean) < 0.002);
-    m->ops->init(m, b, 2);
+    m->ops->init(m, 0, b, 2);
     assert_memory_not_equal(a, b, m->nparams * sizeof *a);
-    m->ops->init(m, b, 1);
+    m->ops->init(m, 0, b, 1);
     assert_memory_equal(a, b, m->nparams * sizeof *a);
     free(a), free(b), free(t);
     yk_model_free(m);

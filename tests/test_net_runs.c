@@ -18,7 +18,7 @@
 enum { PARAMS = 40 };
 
 typedef struct {
-    yk_store *store;
+    yk_local *store;
     yk_team *team;
     float grad[PARAMS], w[PARAMS];
     int steps;
@@ -32,49 +32,50 @@ static yk_status push_some(void *context, int me)
     yk_status st = YK_OK;
     for (int i = 0; !st && i < l->steps; i++) {
         yk_batch b = {&none, NULL, 0, 0};
-        yk_grad g = {.examples = 2, .dense = l->grad, .bias_key = UINT32_MAX};
+        yk_grad g = {.examples = 2, .group = {{.dense = l->grad}}};
         yk_step_result r;
         yk_view v;
-        if (!(st = yk_store_pull(l->store, me, &b, &v)) && !(st = yk_store_push(l->store, me, &g)))
-            st = yk_store_clock(l->store, me, &r);
+        if (!(st = yk_local_pull(l->store, me, &b, &v)) && !(st = yk_local_push(l->store, me, &g)))
+            st = yk_local_clock(l->store, me, &r);
     }
-    yk_store_finish(l->store, me);
+    yk_local_finish(l->store, me);
     if (!st)
-        st = yk_store_settle(l->store, me);
+        st = yk_local_quiesce(l->store, me);
     if (!st && me == 0)
-        memcpy(l->w, yk_store_table(l->store).w, sizeof l->w);
+        memcpy(l->w, yk_local_table(l->store, 0).w, sizeof l->w);
     return st ? st : yk_team_meet(l->team, me);
 }
 
 /* Weights after some steps from 1, 2, 3 ... with a gradient of 0.5 everywhere. */
 static void run_store(const yk_optim_config *optim, int workers, uint64_t staleness,
-                      const yk_optim_group *group, size_t ngroups, int steps, float out[static PARAMS])
+                      const yk_optim_range *range, size_t nranges, int steps, float out[static PARAMS])
 {
     lab l = {.steps = steps};
     assert_int_equal(yk_team_create(workers, &l.team), YK_OK);
-    yk_store_config c = {.nparams = PARAMS,
-                         .optim = *optim,
+    yk_local_config c = {.ngroups = 1,
+                         .group = {{.shape = {.width = 1, .keys = PARAMS},
+                                    .optim = *optim,
+                                    .staleness = staleness,
+                                    .range = range,
+                                    .nranges = nranges}},
                          .team = l.team,
                          .workers = workers,
-                         .staleness = staleness,
                          .batch = 2,
-                         .group = group,
-                         .ngroups = ngroups,
                          .mean_square = 1.0f,
                          .norm = 1.0f};
-    assert_int_equal(yk_store_create(&c, &l.store), YK_OK);
+    assert_int_equal(yk_local_create(&c, &l.store), YK_OK);
     for (int i = 0; i < PARAMS; i++) {
-        yk_store_raw(l.store).live.w[i] = (float)(i + 1);
+        yk_local_raw(l.store, 0).live.w[i] = (float)(i + 1);
         l.grad[i] = 1.0f; /* of two examples together */
     }
-    yk_store_restore(l.store, 0);
+    yk_local_restore(l.store, 0);
     assert_int_equal(yk_team_run(l.team, push_some, &l), YK_OK);
     memcpy(out, l.w, sizeof l.w);
-    yk_store_free(l.store);
+    yk_local_free(l.store);
     yk_team_free(l.team);
 }
 
-static const yk_optim_group groups[] = {{0, 3, 0.0, 1.0}, {7, 20, 2.0, 0.0}, {39, 40, 10.0, 1.0}};
+static const yk_optim_range groups[] = {{0, 3, 0.0, 1.0}, {7, 20, 2.0, 0.0}, {39, 40, 10.0, 1.0}};
 
 static void groups_have_rates_of_their_own(void **state)
 {
@@ -102,8 +103,8 @@ static void groups_have_rates_of_their_own(void **state)
 static void groups_are_runs_with_those_rates(void **state)
 {
     (void)state;
-    const yk_optim_group same[] = {{2, 5, 1.0, 1.0}, {5, 9, 1.0, 1.0}};
-    const yk_optim_group part[] = {{10, 30, 0.5, 0.0}};
+    const yk_optim_range same[] = {{2, 5, 1.0, 1.0}, {5, 9, 1.0, 1.0}};
+    const yk_optim_range part[] = {{10, 30, 0.5, 0.0}};
     for (int kind = 0; kind < YK_OPTIM_KINDS; kind++)
         for (int mode = 0; mode < 3; mode++) {
             const int workers = mode ? 2 : 1;

@@ -166,14 +166,14 @@ static void many_pictures_and_few_agree(void **state)
     for (size_t i = 0; i < N; i += 5) {
         m->ops->grad(m, work, &view, &(yk_batch){&rows, pick + i, 5, 0, 0}, &g);
         for (size_t k = 0; k < m->nparams; k++)
-            sum[k] += (double)g.dense[k];
+            sum[k] += (double)g.group[0].dense[k];
         loss += g.loss;
     }
     m->ops->grad(m, work, &view, &(yk_batch){&rows, pick, N, 0, 0}, &g);
     assert_int_equal(g.examples, N);
     assert_near(g.loss, loss, 1e-5 * loss, "loss", yk_isa_best(), 0);
     for (size_t k = 0; k < m->nparams; k++)
-        assert_near((double)g.dense[k], sum[k], 2e-5, "gradient", yk_isa_best(), k);
+        assert_near((double)g.group[0].dense[k], sum[k], 2e-5, "gradient", yk_isa_best(), k);
     m->ops->work_free(work);
     yk_model_free(m);
     free(w);

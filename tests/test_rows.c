@@ -283,7 +283,7 @@ static void sparse_gradients_become_pairs(void **state)
         const uint32_t pick[] = {2, 0, 1, 0};
         const float err[] = {0.25f, -0.5f, 3.0f, 1.0f};
         const float x1 = with & 1 ? 0.5f : 1, x5 = with & 1 ? 2 : 1, x7 = with & 1 ? -1 : 1;
-        yk_grad g = {.rows = {&rows, pick, 4, 0}, .err = err, .bias_key = with & 2 ? 10 : UINT32_MAX};
+        yk_group_grad g = {.rows = {&rows, pick, 4, 0}, .err = err, .bias = with & 2, .bias_key = 10};
         yk_merger m;
         assert_int_equal(yk_merger_init(&m, 1), YK_OK);
         yk_merger_add(&m, 77, 1.0f); /* what was there before goes */
@@ -373,7 +373,7 @@ static void hot_keys_come_first(void **state)
         static float w[FEATURES + 1], in[FEATURES + 1];
         for (uint32_t k = 0; k < nkeys; k++)
             w[k] = in[k] = (float)k + 0.5f;
-        assert_int_equal(yk_keymap_apply(&map, in), YK_OK);
+        assert_int_equal(yk_keymap_apply(&map, in, 1), YK_OK);
         for (uint32_t k = 0; k < nkeys; k++)
             assert_true(in[yk_keymap_in(&map, k)] == w[k]);
         yk_rows_init(&renamed, YK_ROWS_SPARSE, 0);
@@ -381,7 +381,7 @@ static void hot_keys_come_first(void **state)
         assert_int_equal(yk_keymap_rows(&map, &renamed), YK_OK);
         for (uint64_t e = 0; e < rows.start[rows.n]; e++)
             assert_true(in[renamed.index[e]] == w[rows.index[e]]);
-        assert_int_equal(yk_keymap_restore(&map, in), YK_OK);
+        assert_int_equal(yk_keymap_restore(&map, in, 1), YK_OK);
         assert_memory_equal(in, w, nkeys * sizeof *w);
         yk_rows_fini(&renamed);
         yk_rows_fini(&rows);
@@ -398,7 +398,7 @@ static void no_sample_moves_no_key(void **state)
     assert_int_equal(yk_keymap_make(&rows, NULL, 10, 9, 100, &made), YK_OK);
     assert_int_equal(made.hot, 0);
     float w[] = {1, 2, 3};
-    assert_int_equal(yk_keymap_apply(&made, w), YK_OK);
+    assert_int_equal(yk_keymap_apply(&made, w, 1), YK_OK);
     for (uint32_t k = 0; k < 10; k++)
         assert_true(yk_keymap_in(&made, k) == k && yk_keymap_in(&map, k) == k);
     assert_true(w[0] == 1 && w[1] == 2 && w[2] == 3);

@@ -9,7 +9,7 @@
 #include "kern/linear.h"
 #include "model/model.h"
 #include "store/burst.h"
-#include "store/store.h"
+#include "store/local.h"
 #include <math.h>
 #include <time.h>
 
@@ -26,7 +26,7 @@ typedef struct {
 typedef struct {
     const recipe *how;
     yk_team *team;
-    yk_store *store;
+    yk_local *store;
     yk_feed *feed;
     yk_model *model;
     float *weights; /* [nparams] at the end */
@@ -36,14 +36,14 @@ typedef struct {
 static yk_status one_step(kitchen *k, yk_work *work, int me, const yk_batch *b, yk_step_result *out)
 {
     yk_view view;
-    yk_grad g = {.bias_key = UINT32_MAX, .rows = *b};
-    yk_status st = yk_store_pull(k->store, me, b, &view);
+    yk_grad g = {0};
+    yk_status st = yk_local_pull(k->store, me, b, &view);
     if (!st && b->n)
         k->model->ops->grad(k->model, work, &view, b, &g);
     if (!st)
-        st = yk_store_push(k->store, me, &g);
+        st = yk_local_push(k->store, me, &g);
     if (!st)
-        st = yk_store_clock(k->store, me, out);
+        st = yk_local_clock(k->store, me, out);
     k->examples[me] += b->n;
     return st;
 }
@@ -77,12 +77,12 @@ static yk_status cook(void *context, int me)
         while (!(st = yk_feed_next(k->feed, me, &b)) && b.n)
             if ((st = one_step(k, work, me, &b, &r)))
                 break;
-        yk_store_finish(k->store, me);
+        yk_local_finish(k->store, me);
     }
     if (!st)
-        st = yk_store_settle(k->store, me);
+        st = yk_local_quiesce(k->store, me);
     if (!st && me == 0)
-        memcpy(k->weights, yk_store_table(k->store).w, k->model->nparams * sizeof *k->weights);
+        memcpy(k->weights, yk_local_table(k->store, 0).w, k->model->nparams * sizeof *k->weights);
     if (!st)
         st = yk_team_meet(k->team, me);
     yk_work_free(k->model, work);
@@ -99,21 +99,20 @@ static float *train(const recipe *how, size_t *n_out)
     yk_model_shape shape = {.kind = d.kind, .dim = d.dim, .classes = d.classes, .bias = true};
     assert_int_equal(yk_model_create(how->model, &shape, &k.model), YK_OK);
     assert_int_equal(yk_team_create(how->workers, &k.team), YK_OK);
-    yk_store_config store = {.nparams = k.model->nparams,
-                             .sparse = k.model->sparse,
-                             .optim = how->optim,
-                             .team = k.team,
-                             .workers = how->workers,
-                             .staleness = how->staleness,
-                             .batch = how->batch,
-                             .mean_square = 0.1f};
+    yk_local_config store = {
+        .ngroups = 1,
+        .group = {{.shape = k.model->group[0], .optim = how->optim, .staleness = how->staleness}},
+        .team = k.team,
+        .workers = how->workers,
+        .batch = how->batch,
+        .mean_square = 0.1f};
     yk_feed_plan plan = {.workers = how->workers,
                          .batch = how->batch,
                          .seed = how->seed,
                          .epochs = how->epochs,
                          .steps = UINT64_MAX,
                          .in_step = how->staleness == 0};
-    assert_int_equal(yk_store_create(&store, &k.store), YK_OK);
+    assert_int_equal(yk_local_create(&store, &k.store), YK_OK);
     assert_int_equal(yk_feed_create(&d, &plan, &k.feed), YK_OK);
     k.weights = yk_alloc(k.model->nparams, sizeof *k.weights, "a test");
     assert_non_null(k.weights);
@@ -124,7 +123,7 @@ static float *train(const recipe *how, size_t *n_out)
     assert_int_equal(examples, d.examples * how->epochs);
     *n_out = k.model->nparams;
     yk_feed_free(k.feed);
-    yk_store_free(k.store);
+    yk_local_free(k.store);
     yk_team_free(k.team);
     yk_model_free(k.model);
     yk_dataset_fini(&d);
@@ -239,7 +238,7 @@ static void one_worker_has_no_mode(void **state)
 
 typedef struct {
     yk_team *team;
-    yk_store *store;
+    yk_local *store;
     uint64_t bound, steps;
     atomic_bool meeting;
     atomic_int finished;
@@ -257,12 +256,12 @@ static yk_status get_together(race *r, int me)
 {
     yk_status st = yk_team_meet(r->team, me);
     if (!st)
-        st = yk_store_settle(r->store, me);
+        st = yk_local_quiesce(r->store, me);
     if (me == 0)
         atomic_store(&r->meeting, false);
     if (!st)
         st = yk_team_meet(r->team, me);
-    return st ? st : yk_store_resume(r->store, me);
+    return st ? st : yk_local_resume(r->store, me);
 }
 
 /* Worker 0 is slow and now and then calls all together; the others run as far ahead as they may. */
@@ -279,8 +278,8 @@ static yk_status run_ahead(void *context, int me)
         }
         yk_view view;
         yk_step_result result;
-        yk_grad g = {.examples = 1, .dense = zero, .bias_key = UINT32_MAX};
-        if ((st = yk_store_pull(r->store, me, &(yk_batch){0}, &view)))
+        yk_grad g = {.examples = 1, .group = {{.dense = zero}}};
+        if ((st = yk_local_pull(r->store, me, &(yk_batch){0}, &view)))
             return st;
         uint64_t slowest = atomic_load(&r->done[0]), ahead = step > slowest ? step - slowest : 0;
         uint64_t so_far = atomic_load(&r->furthest);
@@ -288,15 +287,15 @@ static yk_status run_ahead(void *context, int me)
             ;
         if (me == 0)
             nap(300);
-        if ((st = yk_store_push(r->store, me, &g)))
+        if ((st = yk_local_push(r->store, me, &g)))
             return st;
         atomic_store(&r->done[me], ++step);
         if (me == 0 && r->meet_often && step % 3 == 0)
             atomic_store(&r->meeting, true);
-        if ((st = yk_store_clock(r->store, me, &result)))
+        if ((st = yk_local_clock(r->store, me, &result)))
             return st;
     }
-    yk_store_finish(r->store, me);
+    yk_local_finish(r->store, me);
     atomic_fetch_add(&r->finished, 1);
     while (atomic_load(&r->finished) < 4) { /* those without steps left still come to meetings */
         if (!atomic_load(&r->meeting)) {
@@ -317,15 +316,16 @@ static void nobody_runs_away(void **state)
     for (size_t i = 0; i < 2 * sizeof bounds / sizeof *bounds; i++) {
         race r = {.bound = bounds[i / 2], .steps = 110, .meet_often = i % 2};
         assert_int_equal(yk_team_create(4, &r.team), YK_OK);
-        yk_store_config c = {.nparams = 4,
-                             .optim = yk_optim_defaults(YK_SGD),
+        yk_local_config c = {.ngroups = 1,
+                             .group = {{.shape = {.width = 1, .keys = 4},
+                                        .optim = yk_optim_defaults(YK_SGD),
+                                        .staleness = r.bound}},
                              .team = r.team,
                              .workers = 4,
-                             .staleness = r.bound,
                              .batch = 4096, /* long steps: each one's staleness is looked at */
                              .mean_square = 1.0f,
                              .interrupted = &r.meeting};
-        assert_int_equal(yk_store_create(&c, &r.store), YK_OK);
+        assert_int_equal(yk_local_create(&c, &r.store), YK_OK);
         assert_int_equal(yk_team_run(r.team, run_ahead, &r), YK_OK);
         uint64_t furthest = atomic_load(&r.furthest);
         if (furthest > r.bound)
@@ -333,11 +333,11 @@ static void nobody_runs_away(void **state)
                      (unsigned long long)r.bound);
         /* it is a bound, not a lock-step: they do run ahead (copies of hot weights take half of it, see store.h) */
         assert_true(furthest >= (r.bound < 64 ? r.bound : r.bound / 2));
-        assert_int_equal(yk_store_steps(r.store), 4 * 110);
+        assert_int_equal(yk_local_steps(r.store), 4 * 110);
         yk_staleness seen;
-        yk_store_staleness(r.store, &seen);
+        yk_local_staleness(r.store, &seen);
         assert_true(seen.observed > 0 && seen.max > 0.0);
-        yk_store_free(r.store);
+        yk_local_free(r.store);
         yk_team_free(r.team);
     }
 }
@@ -348,7 +348,7 @@ enum { KEYS = 20000, ROWS = 400, NNZ = 30 };
 
 typedef struct {
     yk_team *team;
-    yk_store *store;
+    yk_local *store;
     yk_rows rows;
     float err[ROWS];
     size_t batch;
@@ -361,14 +361,14 @@ static void burst_share(pantry *p, int me, const uint32_t *pick)
     for (size_t at = (size_t)me * (ROWS / 4), end = at + ROWS / 4, n; at < end; at += n) {
         yk_view view;
         float lr, coef[YK_BURST];
-        n = yk_store_burst_most(p->store, me);
+        n = yk_local_burst_most(p->store, me);
         n = n < end - at ? n : end - at;
         assert_true(n >= 1 && n <= YK_BURST);
-        yk_store_burst_begin(p->store, me, &view, &lr);
+        yk_local_burst_begin(p->store, me, &view, &lr);
         for (size_t i = 0; i < n; i++)
             coef[i] = -lr * p->err[at + i];
         yk_linear()->add_rows(&view, &(yk_batch){&p->rows, pick + at, n, 0}, coef);
-        yk_store_burst_end(p->store, me, n);
+        yk_local_burst_end(p->store, me, n);
     }
 }
 
@@ -380,28 +380,28 @@ static yk_status push_share(void *context, int me)
     uint32_t pick[ROWS];
     for (uint32_t r = 0; r < ROWS; r++)
         pick[r] = r;
-    if (yk_store_bursts(p->store))
+    if (yk_local_bursts(p->store))
         burst_share(p, me, pick);
     else
         for (size_t at = (size_t)me * p->batch; !st && at < ROWS; at += 4 * p->batch) {
             yk_view view;
             yk_step_result result;
             yk_batch b = {&p->rows, pick + at, p->batch, 0};
-            yk_grad g = {.examples = b.n, .rows = b, .err = p->err + at, .bias_key = UINT32_MAX};
-            if (!(st = yk_store_pull(p->store, me, &b, &view)) && !(st = yk_store_push(p->store, me, &g)))
-                st = yk_store_clock(p->store, me, &result);
+            yk_grad g = {.examples = b.n, .group = {{.rows = b, .err = p->err + at}}};
+            if (!(st = yk_local_pull(p->store, me, &b, &view)) && !(st = yk_local_push(p->store, me, &g)))
+                st = yk_local_clock(p->store, me, &result);
         }
     if (me == 3)
-        yk_store_finish(p->store, me); /* settles by finishing */
+        yk_local_finish(p->store, me); /* settles by finishing */
     if (!st)
-        st = yk_store_settle(p->store, me);
+        st = yk_local_quiesce(p->store, me);
     if (!st)
         st = yk_team_meet(p->team, me);
     if (!st)
-        st = yk_store_resume(p->store, me);
+        st = yk_local_resume(p->store, me);
     yk_view view;
-    if (!st && !(st = yk_store_pull(p->store, me, &(yk_batch){0}, &view))) {
-        const float *table = yk_store_table(p->store).w;
+    if (!st && !(st = yk_local_pull(p->store, me, &(yk_batch){0}, &view))) {
+        const float *table = yk_local_table(p->store, 0).w;
         p->settled_well[me] = view.hot > 0;
         for (uint32_t k = 0; k < KEYS; k++)
             p->settled_well[me] &= view.w[yk_view_at(&view, k)] == table[k];
@@ -438,27 +438,27 @@ static void nothing_is_lost(size_t batch)
             expected[p.rows.index[e]] -=
                 0.25f * p.err[r] * (p.rows.value ? p.rows.value[e] : 1.0f) / (float)p.batch;
     assert_int_equal(yk_team_create(4, &p.team), YK_OK);
-    yk_store_config c = {.nparams = KEYS,
-                         .sparse = true,
-                         .optim = yk_optim_defaults(YK_SGD),
+    yk_local_config c = {.ngroups = 1,
+                         .group = {{.shape = {.keyed = true, .width = 1, .keys = KEYS},
+                                    .optim = yk_optim_defaults(YK_SGD),
+                                    .staleness = YK_ASYNC}},
                          .team = p.team,
                          .workers = 4,
-                         .staleness = YK_ASYNC,
                          .batch = p.batch,
                          .keymap = &map};
-    c.optim.lr = 0.25;
-    assert_int_equal(yk_store_create(&c, &p.store), YK_OK);
+    c.group[0].optim.lr = 0.25;
+    assert_int_equal(yk_local_create(&c, &p.store), YK_OK);
     assert_int_equal(yk_team_run(p.team, push_share, &p), YK_OK);
     for (int i = 0; i < 4; i++)
         assert_true(p.settled_well[i]);
-    assert_memory_equal(yk_store_table(p.store).w, expected, sizeof expected);
+    assert_memory_equal(yk_local_table(p.store, 0).w, expected, sizeof expected);
     yk_staleness seen;
-    yk_store_staleness(p.store, &seen);
+    yk_local_staleness(p.store, &seen);
     assert_int_equal(seen.hot, map.hot);
     assert_true(seen.merges >= 4);
     assert_true(seen.observed >= 4);
-    assert_int_equal(yk_store_steps(p.store), ROWS / batch);
-    yk_store_free(p.store);
+    assert_int_equal(yk_local_steps(p.store), ROWS / batch);
+    yk_local_free(p.store);
     yk_team_free(p.team);
     yk_keymap_fini(&map);
     yk_rows_fini(&p.rows);
@@ -478,24 +478,18 @@ static void bursts_where_they_may_be(void **state)
     yk_team *team;
     assert_int_equal(yk_team_create(2, &team), YK_OK);
     for (int i = 0; i < 9; i++) {
-        yk_store_config c = {.nparams = 10,
-                             .sparse = true,
-                             .optim = yk_optim_defaults(YK_SGD),
-                             .team = team,
-                             .workers = 1,
-                             .batch = 1};
-        c.workers = i >= 6 ? 2 : 1;
-        c.staleness = i == 1 || i == 8 ? YK_ASYNC : i == 7 ? 100 : 0;
-        c.sparse = i != 2;
-        c.batch = i == 3 ? 2 : 1;
-        if (i == 4)
-            c.optim = yk_optim_defaults(YK_MOMENTUM);
+        yk_local_config c = {.ngroups = 1, .team = team, .workers = i >= 6 ? 2 : 1, .batch = i == 3 ? 2 : 1};
+        c.group[0] = (yk_local_group){.shape = {.keyed = i != 2, .width = 1, .keys = 10},
+                                      .optim = yk_optim_defaults(i == 4 ? YK_MOMENTUM : YK_SGD),
+                                      .staleness = i == 1 || i == 8 ? YK_ASYNC
+                                                   : i == 7         ? 100
+                                                                    : 0};
         if (i == 5)
-            c.optim.l2 = 0.1;
-        yk_store *s;
-        assert_int_equal(yk_store_create(&c, &s), YK_OK);
-        assert_int_equal(yk_store_bursts(s), i == 0 || i == 1 || i == 8);
-        yk_store_free(s);
+            c.group[0].optim.l2 = 0.1;
+        yk_local *s;
+        assert_int_equal(yk_local_create(&c, &s), YK_OK);
+        assert_int_equal(yk_local_bursts(s), i == 0 || i == 1 || i == 8);
+        yk_local_free(s);
     }
     yk_team_free(team);
 }

@@ -1,6 +1,6 @@
 #include "base/grad.h"
 
-yk_status yk_grad_merge(const yk_grad *g, yk_merger *m)
+yk_status yk_grad_merge(const yk_group_grad *g, yk_merger *m)
 {
     const yk_rows *rows = g->rows.rows;
     size_t most = 1;
@@ -17,7 +17,7 @@ yk_status yk_grad_merge(const yk_grad *g, yk_merger *m)
         for (uint64_t e = begin; e < end; e++)
             yk_merger_add(m, rows->index[e], rows->value ? err * rows->value[e] : err);
     }
-    if (g->bias_key != UINT32_MAX && g->rows.n)
+    if (g->bias && g->rows.n)
         yk_merger_add(m, g->bias_key, bias);
     return YK_OK;
 }

@@ -182,25 +182,25 @@ yk_status yk_keymap_rows(const yk_keymap *map, yk_rows *rows)
 }
 
 /* array[to[i]] = old array[from[i]] for all moves: every place that is written is also read. */
-static yk_status move(float *array, const uint32_t *from, const uint32_t *to, size_t n)
+static yk_status move(float *array, size_t width, const uint32_t *from, const uint32_t *to, size_t n)
 {
-    float *old = malloc((n + 1) * sizeof *old);
+    float *old = malloc((n * width + 1) * sizeof *old);
     if (!old)
-        return yk_fail_memory(n * sizeof *old, "the order of the keys");
+        return yk_fail_memory(n * width * sizeof *old, "the order of the keys");
     for (size_t i = 0; i < n; i++)
-        old[i] = array[from[i]];
+        memcpy(old + i * width, array + from[i] * width, width * sizeof *old);
     for (size_t i = 0; i < n; i++)
-        array[to[i]] = old[i];
+        memcpy(array + to[i] * width, old + i * width, width * sizeof *old);
     free(old);
     return YK_OK;
 }
 
-yk_status yk_keymap_restore(const yk_keymap *map, float *array)
+yk_status yk_keymap_restore(const yk_keymap *map, float *array, size_t width)
 {
-    return move(array, map->inside, map->outside, map->nmoves);
+    return move(array, width, map->inside, map->outside, map->nmoves);
 }
 
-yk_status yk_keymap_apply(const yk_keymap *map, float *array)
+yk_status yk_keymap_apply(const yk_keymap *map, float *array, size_t width)
 {
-    return move(array, map->outside, map->inside, map->nmoves);
+    return move(array, width, map->outside, map->inside, map->nmoves);
 }

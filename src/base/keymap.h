@@ -55,7 +55,7 @@ static inline uint32_t yk_keymap_in(const yk_keymap *map, uint32_t key)
 yk_status yk_keymap_rows(const yk_keymap *map, yk_rows *rows);
 
 /* Puts the elements of an array that is indexed by inside keys into the order of outside keys, and back. */
-yk_status yk_keymap_restore(const yk_keymap *map, float *array);
-yk_status yk_keymap_apply(const yk_keymap *map, float *array);
+yk_status yk_keymap_restore(const yk_keymap *map, float *array, size_t width); /* floats per key */
+yk_status yk_keymap_apply(const yk_keymap *map, float *array, size_t width);
 
 #endif

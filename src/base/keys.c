@@ -3,10 +3,15 @@
 #include "base/mem.h"
 #include <string.h>
 
+yk_status yk_merger_init_wide(yk_merger *m, size_t keys, uint32_t width)
+{
+    *m = (yk_merger){.width = width};
+    return yk_merger_reserve(m, keys);
+}
+
 yk_status yk_merger_init(yk_merger *m, size_t keys)
 {
-    *m = (yk_merger){0};
-    return yk_merger_reserve(m, keys);
+    return yk_merger_init_wide(m, keys, 1);
 }
 
 void yk_merger_fini(yk_merger *m)
@@ -26,11 +31,13 @@ yk_status yk_merger_reserve(yk_merger *m, size_t keys)
     size_t slots = 64;
     while (slots < 2 * keys)
         slots *= 2;
+    const uint32_t width = m->width ? m->width : 1;
     yk_merger_fini(m);
+    m->width = width;
     m->cap = slots / 2;
     m->slots = slots;
     m->key = yk_alloc(m->cap, sizeof *m->key, "the keys of a batch");
-    m->value = yk_alloc(m->cap, sizeof *m->value, "the gradient of a batch");
+    m->value = yk_alloc(m->cap * width, sizeof *m->value, "the gradient of a batch");
     m->slot = yk_alloc(slots, sizeof *m->slot, "the keys of a batch");
     m->stamp = 1;
     return m->key && m->value && m->slot ? YK_OK : YK_ESYSTEM;
@@ -41,10 +48,10 @@ yk_status yk_merger_more(yk_merger *m, size_t keys)
     if (m->n + keys <= m->cap)
         return YK_OK;
     yk_merger old = *m;
-    *m = (yk_merger){0};
-    yk_status st = yk_merger_reserve(m, 2 * old.n + keys);
+    yk_status st = yk_merger_init_wide(m, 2 * old.n + keys, old.width);
     for (size_t i = 0; !st && i < old.n; i++)
-        yk_merger_add(m, old.key[i], old.value[i]);
+        memcpy(m->value + (size_t)yk_merger_place(m, old.key[i]) * m->width, old.value + i * m->width,
+               m->width * sizeof *m->value);
     yk_merger_fini(&old);
     return st;
 }

@@ -14,11 +14,13 @@
 #include "base/status.h"
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef struct {
     size_t n;
+    uint32_t width; /* floats per key */
     uint32_t *key;
-    float *value;
+    float *value; /* [n][width] */
     /* open addressing: slot -> place in key[]; a slot is free unless it carries this round's stamp */
     struct yk_merger_slot {
         uint32_t stamp, place;
@@ -27,7 +29,8 @@ typedef struct {
     uint32_t stamp;
 } yk_merger;
 
-yk_status yk_merger_init(yk_merger *m, size_t keys);
+yk_status yk_merger_init(yk_merger *m, size_t keys); /* one float per key */
+yk_status yk_merger_init_wide(yk_merger *m, size_t keys, uint32_t width);
 void yk_merger_fini(yk_merger *m);
 
 yk_status yk_merger_reserve(yk_merger *m, size_t keys); /* so that `keys` more can be added; empties it */
@@ -44,7 +47,10 @@ static inline uint32_t yk_merger_place(yk_merger *m, uint32_t key)
         if (s->stamp != m->stamp) {
             *s = (struct yk_merger_slot){m->stamp, (uint32_t)m->n};
             m->key[m->n] = key;
-            m->value[m->n] = 0.0f;
+            if (m->width == 1)
+                m->value[m->n] = 0.0f;
+            else
+                memset(m->value + m->n * m->width, 0, m->width * sizeof *m->value);
             return (uint32_t)m->n++;
         }
         if (m->key[s->place] == key)
@@ -52,7 +58,7 @@ static inline uint32_t yk_merger_place(yk_merger *m, uint32_t key)
     }
 }
 
-/* Needs room: see reserve. */
+/* One float per key. Needs room: see reserve. */
 static inline void yk_merger_add(yk_merger *m, uint32_t key, float value)
 {
     m->value[yk_merger_place(m, key)] += value;

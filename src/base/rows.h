@@ -91,6 +91,7 @@ typedef struct {
     size_t ahead;
     uint64_t
         noise; /* a number that no other batch of the run has: what dropout drops follows from it, also after a resume */
+    bool renamed; /* its keys are places in a table of its own, by a store: that of a bias is 0 */
 } yk_batch;
 
 #endif

@@ -38,7 +38,7 @@ typedef struct {
     size_t window_bytes; /* streams: memory for shuffling, of all workers together */
     /* In memory, not in step: where runs of positions come from; NULL: from this feed. An empty run: none, or none now (then
      * next() may be called again). For workers of several processes, who share one dealer. */
-    yk_status (*deal)(void *context, uint64_t *epoch, uint64_t *begin, uint64_t *end);
+    yk_status (*deal)(void *context, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end);
     void *deal_context;
     const yk_keymap *keymap; /* streams: keys are renamed as they are read; NULL: they are not */
     yk_phases *phases;       /* streams: who waits for its reader says so; NULL: nobody. Borrowed */

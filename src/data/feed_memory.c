@@ -131,7 +131,7 @@ static yk_status next_freely(memory_feed *f, int me, size_t batches, yk_batch *o
         const yk_feed_plan *p = &f->feed.plan;
         yk_status st = YK_OK;
         if (p->deal)
-            st = p->deal(p->deal_context, &s->left.epoch, &s->left.at, &s->left.end);
+            st = p->deal(p->deal_context, me, &s->left.epoch, &s->left.at, &s->left.end);
         else
             s->left = claim(f);
         if (st)

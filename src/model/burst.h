@@ -1,10 +1,10 @@
 /* Many steps of one example each at once. At a batch of one the work of a step is some 150 ns, and asking for a batch, the
  * weights, a gradient and a clock would cost as much again; so a model that can makes a burst of them by itself:
  *
- *     if (yk_model_bursts(m) && yk_store_bursts(s)) {          // store/burst.h: the store's side
- *         yk_store_burst_begin(s, me, &view, &lr);
+ *     if (yk_model_bursts(m) && yk_local_bursts(s)) {          // store/burst.h: the store's side
+ *         yk_local_burst_begin(s, me, &view, &lr);
  *         yk_model_burst(m, work, &view, &batch, lr, loss);    // batch.n steps of plain sgd, in the order of the rows
- *         yk_store_burst_end(s, me, batch.n);
+ *         yk_local_burst_end(s, me, batch.n);
  *     }
  *
  * It changes the weights that the view shows, as that many gradients pushed one by one would have. How the rows are cut

@@ -35,8 +35,9 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     m->ops = &yk_logreg_ops;
     m->shape = *shape;
     m->shape.classes = 2;
-    m->nparams = shape->dim + shape->bias;
-    m->sparse = shape->kind == YK_ROWS_SPARSE;
+    yk_model_add_group(m, (yk_group){.name = "linear",
+                                     .keyed = shape->kind == YK_ROWS_SPARSE,
+                                     .keys = shape->dim + shape->bias});
     m->bias_key = shape->bias ? (uint32_t)shape->dim : UINT32_MAX;
     m->outputs = 1;
     m->ntensors = 1 + shape->bias;
@@ -76,12 +77,18 @@ static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
     return YK_OK;
 }
 
+/* Where the bias is; UINT32_MAX: there is none. */
+static uint32_t bias_of(const yk_model *m, const yk_batch *b)
+{
+    return m->bias_key != UINT32_MAX && b->renamed ? 0 : m->bias_key;
+}
+
 static YK_RACY double margins_and_errors(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b)
 {
     w->rows = yk__packed_batch(&w->packed, b);
     w->kern->margins(v, &w->rows, w->z);
     if (m->bias_key != UINT32_MAX) {
-        float bias = v->w[yk_view_at(v, m->bias_key)];
+        float bias = v->w[yk_view_at(v, bias_of(m, b))];
         for (size_t i = 0; i < b->n; i++)
             w->z[i] += bias;
     }
@@ -91,16 +98,19 @@ static YK_RACY double margins_and_errors(const yk_model *m, yk_work *w, const yk
 static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out)
 {
     double loss = margins_and_errors(m, w, v, b);
-    *out = (yk_grad){.examples = b->n, .loss = loss, .rows = w->rows, .err = w->err, .bias_key = m->bias_key};
-    if (m->sparse)
+    *out = (yk_grad){.examples = b->n, .loss = loss};
+    if (m->sparse) {
+        out->group[0] = (yk_group_grad){
+            .rows = w->rows, .err = w->err, .bias = m->bias_key != UINT32_MAX, .bias_key = bias_of(m, b)};
         return;
+    }
     memset(w->grad, 0, m->nparams * sizeof *w->grad);
     yk_view g = {.w = w->grad};
     w->kern->add_rows(&g, &w->rows, w->err);
     if (m->bias_key != UINT32_MAX)
         for (size_t i = 0; i < b->n; i++)
             w->grad[m->bias_key] += w->err[i];
-    out->dense = w->grad;
+    out->group[0].dense = w->grad;
 }
 
 static void burst(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float lr, float *loss)

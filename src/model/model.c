@@ -23,6 +23,22 @@ yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_mode
     return yk_net_ops.create(name, shape, out);
 }
 
+void yk_model_add_group(yk_model *m, yk_group group)
+{
+    group.width = group.width ? group.width : 1;
+    m->group[m->ngroups++] = group;
+    m->nparams += yk_group_floats(&group);
+    m->sparse |= group.keyed;
+}
+
+size_t yk_model_group_at(const yk_model *m, int group)
+{
+    size_t at = 0;
+    for (int g = 0; g < group; g++)
+        at += YK_ROUND_UP(yk_group_floats(&m->group[g]), 16);
+    return at;
+}
+
 void yk_model_free(yk_model *m)
 {
     if (m && m->ops->free)

@@ -8,8 +8,9 @@
  *     m->ops->predict(m, work, &view, &batch, p, &loss);  // probabilities
  *     yk_work_free(m, work); yk_model_free(m);
  *
- * Parameters are one flat vector; which float is what is the model's own affair, and the tensors it shows to the world
- * (names and shapes as in PyTorch) are made by export and taken by import. A model is read-only after its creation and
+ * A model declares parameter groups (base/group.h); grad and predict get a view of each: `v` is an array [ngroups].
+ * Which float of a group is what is the model's own affair, and the tensors it shows to the world (names and shapes as
+ * in PyTorch) are made by export and taken by import, each from the parameters of its group. A model is read-only after its creation and
  * shared by all workers; grad and predict allocate nothing.
  */
 #ifndef YK_MODEL_MODEL_H
@@ -47,6 +48,7 @@ typedef struct {
     int rank;
     size_t shape[YK_MAX_RANK];
     size_t size; /* elements */
+    int group;   /* that it is in */
 } yk_model_tensor;
 
 enum { YK_MAX_LINES = 72, YK_MAX_PROFILE_LINES = 2 * YK_MAX_LINES };
@@ -87,8 +89,8 @@ typedef struct {
     void (*work_free)(yk_work *w);
     void (*grad)(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out);
 
-    /* Optional (NULL: zeros): the parameters to begin with. */
-    void (*init)(const yk_model *m, float *params, uint64_t seed);
+    /* Optional (NULL: zeros): the parameters of a group to begin with. */
+    void (*init)(const yk_model *m, int group, float *params, uint64_t seed);
 
     /* p[i][0..outputs): probabilities; adds the batch's summed loss to *loss where labels are known. */
     void (*predict)(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float *p,
@@ -100,7 +102,7 @@ typedef struct {
     /* Optional (NULL): the tensor itself, where it lies in the flat vector in one piece as it is. */
     float *(*tensor_within)(const yk_model *m, int t, float *params);
 
-    /* Tensor number t from or into a flat vector of parameters (keys in the order of the data). */
+    /* Tensor number t from or into the parameters of its group (keys in the order of the data). */
     void (*export_tensor)(const yk_model *m, int t, const float *params, float *out);
     void (*import_tensor)(const yk_model *m, int t, const float *in, float *params);
 
@@ -128,16 +130,22 @@ typedef struct {
 struct yk_model {
     const yk_model_ops *ops;
     yk_model_shape shape;
-    size_t nparams;
-    bool sparse;       /* its gradients are; then parameters are looked up by key and may be renamed: */
-    uint32_t bias_key; /* of a sparse model, by its inside name; UINT32_MAX: none */
+    int ngroups;
+    yk_group group[YK_MAX_GROUPS];
+    size_t nparams;    /* floats of all groups */
+    bool sparse;       /* it has keyed groups; their keys may be renamed: */
+    uint32_t bias_key; /* of its keyed groups, by its inside name; UINT32_MAX: none */
     size_t outputs;    /* probabilities per example: 1 (of class 1) or the number of classes */
     int ntensors;
     yk_model_tensor tensor[YK_MAX_TENSORS];
 };
 
 yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out);
-void yk_model_free(yk_model *m); /* NULL is fine */
+void yk_model_free(yk_model *m);                      /* NULL is fine */
+void yk_model_add_group(yk_model *m, yk_group group); /* for create(); a width of 0 is 1 */
+
+/* All groups in one block: where a group begins, in floats; of group ngroups: how long the block is. */
+size_t yk_model_group_at(const yk_model *m, int group);
 yk_status yk_model_work(const yk_model *m, size_t max_batch, yk_work **out);
 void yk_work_free(const yk_model *m, yk_work *w);                                          /* NULL is fine */
 void yk_model_on_ready(const yk_model *m, yk_work *w, yk_ready_hook *hook, void *context); /* NULL: no more */

@@ -75,7 +75,7 @@ static yk_status lay_out(yk__net *net)
         snprintf(w->name, sizeof w->name, "%d.weight", i);
         snprintf(b->name, sizeof b->name, "%d.bias", i);
     }
-    m->nparams = at;
+    yk_model_add_group(m, (yk_group){.name = "network", .keys = at});
     return YK_OK;
 }
 
@@ -248,8 +248,7 @@ static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch
     yk__pass(w);
     *out = (yk_grad){.examples = b->n,
                      .loss = w->loss,
-                     .dense = w->grad,
-                     .bias_key = UINT32_MAX,
+                     .group = {{.dense = w->grad}},
                      .crew = w->started ? &w->crew : NULL};
 }
 

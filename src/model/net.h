@@ -195,7 +195,7 @@ int yk__net_lines(const yk__net *net, size_t blocks, yk_layer_line *out, int mos
 double yk__flops_back(const yk__layer *l);
 
 /* net_init.c: the weights to begin with, as model.shape.net says. */
-void yk__net_init(const yk_model *m, float *params, uint64_t seed);
+void yk__net_init(const yk_model *m, int group, float *params, uint64_t seed);
 
 /* "conv 6 5x5 same, relu, ..." or a known name; errors point at the place in the string. */
 yk_status yk__net_parse(const char *text, const yk_model_shape *shape, yk__net *net);

@@ -31,8 +31,9 @@ static float draw(const spread *s, yk_rng *rng)
                                   : s->limit * (2.0 * yk_rng_unit(rng) - 1.0));
 }
 
-void yk__net_init(const yk_model *m, float *params, uint64_t seed)
+void yk__net_init(const yk_model *m, int group, float *params, uint64_t seed)
 {
+    (void)group; /* it has one */
     const yk__net *net = (const yk__net *)m;
     const yk_net_options *o = &m->shape.net;
     for (int i = 0; i < net->nlayers; i++) {

@@ -46,7 +46,7 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     m->ops = &yk_softmax_ops;
     m->shape = *shape;
     m->shape.bias = true;
-    m->nparams = (1 + shape->dim) * leading(m);
+    yk_model_add_group(m, (yk_group){.name = "linear", .keys = (1 + shape->dim) * leading(m)});
     m->outputs = shape->classes;
     m->bias_key = UINT32_MAX;
     m->ntensors = 2;
@@ -131,7 +131,7 @@ static void grad_of_many(const yk_model *m, yk_work *w, const yk_view *v, const 
                 w->grad[c] += z[c * YK_LANES + lane];
     }
     w->pixels->outer(w->logits, classes, b->rows, &w->spans, ld, w->grad + ld);
-    *out = (yk_grad){.examples = b->n, .loss = loss, .dense = w->grad, .bias_key = UINT32_MAX};
+    *out = (yk_grad){.examples = b->n, .loss = loss, .group = {{.dense = w->grad}}};
 }
 
 static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out)
@@ -149,7 +149,7 @@ static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch
     for (size_t i = 0; i < b->n; i++)
         for (size_t c = 0; c < ld; c++)
             w->grad[c] += w->logits[i * ld + c];
-    *out = (yk_grad){.examples = b->n, .loss = loss, .dense = w->grad, .bias_key = UINT32_MAX};
+    *out = (yk_grad){.examples = b->n, .loss = loss, .group = {{.dense = w->grad}}};
 }
 
 static void predict(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float *p,

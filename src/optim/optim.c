@@ -81,7 +81,7 @@ yk_optim_step yk_optim_at(const yk_optim_config *c, uint64_t step)
     return o;
 }
 
-yk_optim_step yk_optim_in_group(const yk_optim_step *o, const yk_optim_group *group, size_t n, size_t at,
+yk_optim_step yk_optim_in_range(const yk_optim_step *o, const yk_optim_range *group, size_t n, size_t at,
                                 size_t *end_out)
 {
     yk_optim_step own = *o;

@@ -46,7 +46,7 @@ typedef struct {
     size_t begin, end;
     double lr; /* times the learning rate; 0 leaves them as they are (not with ftrl, which divides by it) */
     double decay; /* times l1 and l2 */
-} yk_optim_group;
+} yk_optim_range;
 
 /* The numbers of one step. */
 typedef struct {
@@ -101,7 +101,7 @@ yk_status yk_optim_check(const yk_optim_config *c);
 yk_optim_step yk_optim_at(const yk_optim_config *c, uint64_t step);
 
 /* The numbers for parameter `at`, which hold up to parameter *end_out; groups do not overlap and ascend. */
-yk_optim_step yk_optim_in_group(const yk_optim_step *o, const yk_optim_group *group, size_t n, size_t at,
+yk_optim_step yk_optim_in_range(const yk_optim_step *o, const yk_optim_range *group, size_t n, size_t at,
                                 size_t *end_out);
 
 /* The sum of the learning rates of steps from .. to - 1. */

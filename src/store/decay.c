@@ -8,24 +8,24 @@
  * rules decay what they touch. Synchronous workers agree on who brings which key up to date; asynchronous ones move
  * the weight's step forward, never back, by an atomic exchange, so that none is made up for twice.
  */
-#include "store/local.h"
+#include "store/local_internal.h"
 
 #include <math.h>
 #include <stdatomic.h>
 
-yk_status yk__decay_create(yk_store *s)
+yk_status yk__decay_create(yk__table *t)
 {
-    const yk_store_config *c = &s->config;
-    if (!c->sparse || c->optim.kind != YK_SGD || (c->optim.l2 == 0.0 && c->optim.l1 == 0.0))
+    const yk_optim_config *o = &t->config.optim;
+    if (!t->config.shape.keyed || t->width != 1 || o->kind != YK_SGD || (o->l2 == 0.0 && o->l1 == 0.0))
         return YK_OK;
-    s->touched = yk_alloc(c->nparams, sizeof *s->touched, "the weights' last steps");
-    s->settled = yk_alloc(c->nparams, sizeof *s->settled, "the decayed weights");
-    return s->touched && s->settled ? YK_OK : YK_ESYSTEM;
+    t->touched = yk_alloc(t->floats, sizeof *t->touched, "the weights' last steps");
+    t->settled = yk_alloc(t->floats, sizeof *t->settled, "the decayed weights");
+    return t->touched && t->settled ? YK_OK : YK_ESYSTEM;
 }
 
-float yk__decayed(const yk_store *s, float w, uint32_t from, uint32_t to)
+float yk__decayed(const yk__table *t, float w, uint32_t from, uint32_t to)
 {
-    const yk_optim_config *o = &s->config.optim;
+    const yk_optim_config *o = &t->config.optim;
     if (w == 0.0f || to <= from)
         return w;
     double sum = yk_optim_lr_sum(o, from, to);
@@ -33,31 +33,34 @@ float yk__decayed(const yk_store *s, float w, uint32_t from, uint32_t to)
     return magnitude > 0.0 ? copysignf((float)magnitude, w) : 0.0f;
 }
 
-uint32_t yk__decay_advance(yk_store *s, uint32_t key, uint32_t to)
+uint32_t yk__decay_advance(yk__table *t, uint32_t key, uint32_t to)
 {
-    uint32_t then = __atomic_load_n(&s->touched[key], __ATOMIC_RELAXED);
-    while (then < to && !__atomic_compare_exchange_n(&s->touched[key], &then, to, true, __ATOMIC_RELAXED,
+    uint32_t then = __atomic_load_n(&t->touched[key], __ATOMIC_RELAXED);
+    while (then < to && !__atomic_compare_exchange_n(&t->touched[key], &then, to, true, __ATOMIC_RELAXED,
                                                      __ATOMIC_RELAXED))
         ;
     return then;
 }
 
 /* Brings the keys of this part up to date. */
-static YK_RACY void catch_up(yk_store *s, uint32_t now, const yk_merger *keys, int part, int parts)
+static YK_RACY void catch_up(yk__table *t, uint32_t now, const uint32_t *key, size_t n, int part, int parts)
 {
-    for (size_t i = 0; i < keys->n; i++) {
-        uint32_t k = keys->key[i];
+    for (size_t i = 0; i < n; i++) {
+        uint32_t k = key[i];
         if (parts > 1 && yk__part_of(k, parts) != part)
             continue;
-        s->shared.w[k] = yk__decayed(s, s->shared.w[k], yk__decay_advance(s, k, now), now);
+        t->shared.w[k] = yk__decayed(t, t->shared.w[k], yk__decay_advance(t, k, now), now);
     }
 }
 
-yk_status yk__decay_pull(yk_store *s, int me, const yk_batch *batch)
+yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch)
 {
+    yk_local *s = t->store;
     yk__worker *w = &s->worker[me];
-    yk_grad keys = {.rows = *batch, .err = w->coef, .bias_key = UINT32_MAX}; /* their values do not matter */
-    yk_status st = yk_grad_merge(&keys, &w->pairs);
+    yk_merger *pairs = &t->worker[me].pairs;
+    const int workers = s->config.workers;
+    yk_group_grad keys = {.rows = *batch, .err = w->coef}; /* their values do not matter */
+    yk_status st = yk_grad_merge(&keys, pairs);
     if (st)
         return st;
     if (yk__global_step(s, w) >= UINT32_MAX)
@@ -67,32 +70,32 @@ yk_status yk__decay_pull(yk_store *s, int me, const yk_batch *batch)
                        "ftrl",
                        UINT32_MAX);
     const uint32_t now = (uint32_t)yk__global_step(s, w);
-    if (s->config.staleness || s->config.workers == 1) {
-        catch_up(s, now, &w->pairs, 0, 1);
+    if (!t->together) {
+        catch_up(t, now, pairs->key, pairs->n, 0, 1);
         return YK_OK;
     }
     if ((st = yk_team_meet(s->config.team, me)))
         return st;
-    for (int i = 0; i < s->config.workers; i++)
-        catch_up(s, now, &s->worker[i].pairs, me, s->config.workers);
+    for (int i = 0; i < workers; i++)
+        catch_up(t, now, t->worker[i].pairs.key, t->worker[i].pairs.n, me, workers);
     return yk_team_meet(s->config.team, me);
 }
 
-void yk__decay_read(yk_store *s, const uint32_t *key, size_t n)
+void yk__decay_read(yk__table *t, const uint32_t *key, size_t n)
 {
-    const yk_merger keys = {.n = n, .key = (uint32_t *)key};
-    catch_up(s, (uint32_t)yk__global_step(s, &s->worker[0]), &keys, 0, 1);
+    catch_up(t, (uint32_t)yk__global_step(t->store, &t->store->worker[0]), key, n, 0, 1);
 }
 
-void yk__decay_settle(yk_store *s, int me)
+void yk__decay_settle(yk__table *t, int me)
 {
+    const yk_local *s = t->store;
     uint32_t now = 0;
     for (int i = 0; i < s->config.workers; i++) {
         uint32_t there = (uint32_t)yk__global_step(s, &s->worker[i]);
         now = there > now ? there : now;
     }
-    size_t n = s->config.nparams, parts = (size_t)s->config.workers;
+    size_t n = t->floats, parts = (size_t)s->config.workers;
     size_t begin = n / parts * (size_t)me, end = me + 1 == (int)parts ? n : begin + n / parts;
     for (size_t k = begin; k < end; k++)
-        s->settled[k] = yk__decayed(s, s->shared.w[k], s->touched[k], now);
+        t->settled[k] = yk__decayed(t, t->shared.w[k], t->touched[k], now);
 }

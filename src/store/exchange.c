@@ -1,4 +1,4 @@
-#include "store/exchange_inside.h"
+#include "store/exchange_internal.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -7,45 +7,64 @@
 #include <string.h>
 
 enum { LEAST = 16 << 10, MOST = 1 << 20 }; /* floats of a bucket */
-enum { TAG_ROUND = 2, TAG_PAIRS = 3, TAG_BUCKET = 16 };
+enum { TAG_ROUND = 2, TAG_BUCKET = 16 };
 
 static size_t buckets_of(const yk_exchange *x, size_t n)
 {
     return (n + x->bucket - 1) / x->bucket;
 }
 
-yk_status yk_exchange_create(yk_comm *comm, size_t nparams, bool sparse, yk_exchange **out)
+/* The keyed groups, and how many floats the dense one has. */
+static bool sort_groups(yk_exchange *x, const yk_group *group, int ngroups)
+{
+    bool ok = true;
+    x->ngroups = ngroups;
+    x->dense_group = -1;
+    for (int g = 0; ok && g < ngroups; g++) {
+        x->group[g] = group[g];
+        if (!group[g].keyed) {
+            x->dense_group = g;
+            x->nparams = yk_group_floats(&group[g]);
+            continue;
+        }
+        x->keyed = true;
+        ok = !yk_merger_init_wide(&x->own[g], 64, group[g].width) &&
+             !yk_merger_init_wide(&x->sum[g], 64, group[g].width);
+    }
+    return ok;
+}
+
+yk_status yk_exchange_create(yk_comm *comm, const yk_group *group, int ngroups, yk_exchange **out)
 {
     yk_exchange *x = yk_alloc(1, sizeof *x, "the exchange");
     if (!x)
         return YK_ESYSTEM;
-    const size_t size = (size_t)yk_comm_size(comm), quarter = YK_ROUND_UP(nparams / 4 + 1, 1024);
-    *x = (yk_exchange){.comm = comm, .rank = yk_comm_rank(comm), .size = (int)size, .nparams = nparams};
+    const size_t size = (size_t)yk_comm_size(comm);
+    *x = (yk_exchange){.comm = comm, .rank = yk_comm_rank(comm), .size = (int)size};
+    bool ok = sort_groups(x, group, ngroups);
+    const size_t quarter = YK_ROUND_UP(x->nparams / 4 + 1, 1024);
     x->bucket = quarter < LEAST ? LEAST : quarter > MOST ? MOST : quarter;
-    x->nbuckets = buckets_of(x, nparams);
-    x->final = nparams;
+    x->final = x->nparams;
     x->head = yk_alloc(size, sizeof *x->head, "the exchange");
     x->head_in = yk_alloc(4 * size, sizeof *x->head_in, "the exchange");
     x->in = yk_alloc(size, sizeof *x->in, "the exchange");
     x->in_cap = yk_alloc(size, sizeof *x->in_cap, "the exchange");
-    bool ok = x->head && x->head_in && x->in && x->in_cap;
+    ok = ok && x->head && x->head_in && x->in && x->in_cap;
     if (ok) {
         x->head_out = x->head_in + size;
         x->pairs_in = x->head_in + 2 * size;
         x->pairs_out = x->head_in + 3 * size;
     }
     const size_t piece = x->bucket / size + 1;
-    for (int i = 0; ok && i < YK__SLOTS && (size_t)i < x->nbuckets + 1; i++) {
+    for (int i = 0; ok && i < YK__SLOTS && (size_t)i < buckets_of(x, x->nparams) + 1; i++) {
         yk__slot *s = &x->slot[i];
         ok = (s->lane = yk_alloc(size, sizeof *s->lane, "the exchange")) != NULL;
         for (size_t r = 0; ok && r < size; r++)
             if ((int)r != x->rank)
                 ok = (s->lane[r].in = yk_alloc(piece, sizeof(float), "the exchange")) != NULL;
     }
-    if (ok && !sparse)
-        ok = (x->zeros = yk_alloc(nparams, sizeof *x->zeros, "the exchange")) != NULL;
-    if (ok && sparse)
-        ok = !yk_merger_init(&x->own, 64) && !yk_merger_init(&x->sum, 64);
+    if (ok && x->dense_group >= 0)
+        ok = (x->zeros = yk_alloc(x->nparams, sizeof *x->zeros, "the exchange")) != NULL;
     if (!ok) {
         yk_exchange_free(x);
         return YK_ESYSTEM;
@@ -70,10 +89,17 @@ void yk_exchange_free(yk_exchange *x)
     yk_free(x->head);
     yk_free(x->head_in);
     yk_free(x->zeros);
-    yk_merger_fini(&x->own);
-    yk_merger_fini(&x->sum);
+    for (int g = 0; g < x->ngroups; g++) {
+        yk_merger_fini(&x->own[g]);
+        yk_merger_fini(&x->sum[g]);
+    }
     free(x->out);
     yk_free(x);
+}
+
+int yk_exchange_ranks(const yk_exchange *x)
+{
+    return x->size;
 }
 
 void yk_exchange_trace(yk_exchange *x, yk_trace_track *track)
@@ -265,66 +291,15 @@ yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t e
     return x->near ? YK_OK : turn(x, x->nparams);
 }
 
-/* ---- sparse ---- */
-
-/* The same bytes to all others. */
-static yk_status send_all(yk_exchange *x, const void *data, size_t bytes)
-{
-    yk_status st = YK_OK;
-    for (int r = 0; !st && bytes && r < x->size; r++)
-        if (r != x->rank)
-            st = yk_comm_send(x->comm, r, TAG_PAIRS, YK_FOR_REDUCE, data, bytes, &x->pairs_out[r]);
-    return st;
-}
-
-static yk_status take_from(yk_exchange *x, int r, size_t bytes)
-{
-    char *grown = yk_grow(x->in[r], &x->in_cap[r], bytes + 1, 1, "a gradient");
-    if (!grown)
-        return YK_ESYSTEM;
-    x->in[r] = grown;
-    return bytes ? yk_comm_recv(x->comm, r, TAG_PAIRS, YK_FOR_REDUCE, x->in[r], bytes, &x->pairs_in[r])
-                 : YK_OK;
-}
-
-static yk_status send_pairs(yk_exchange *x)
-{
-    const size_t n = x->own.n;
-    char *grown = yk_grow(x->out, &x->out_cap, 8 * n + 1, 1, "a gradient");
-    if (!grown)
-        return YK_ESYSTEM;
-    x->out = grown;
-    memcpy(x->out, x->own.key, 4 * n);
-    memcpy(x->out + 4 * n, x->own.value, 4 * n);
-    return send_all(x, x->out, 8 * n);
-}
-
-static yk_status add_pairs(yk_exchange *x)
-{
-    size_t most = 1;
-    for (int r = 0; r < x->size; r++)
-        most += x->head[r].pairs;
-    yk_status st = yk_merger_reserve(&x->sum, most);
-    for (int r = 0; !st && r < x->size; r++) {
-        const size_t n = x->head[r].pairs;
-        const uint32_t *key = r == x->rank ? x->own.key : (const uint32_t *)(void *)x->in[r];
-        const float *value = r == x->rank ? x->own.value : (const float *)(const void *)(key + n);
-        for (size_t i = 0; i < n; i++)
-            yk_merger_add(&x->sum, key[i], value[i]);
-    }
-    return st;
-}
-
 /* ---- a round ---- */
 
-typedef enum { DENSE, SPARSE, HEADS } what;
-
-static yk_status wait_heads(yk_exchange *x, what kind, double seconds, yk_round *out)
+/* With gradients: those that are dense move on meanwhile, and the others' pairs are received. */
+static yk_status wait_heads(yk_exchange *x, bool gradients, double seconds, yk_round *out)
 {
     const double arrived = yk_now();
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, seconds);
     for (int missing = x->size - 1; missing > 0;) {
-        yk_status st = kind == DENSE ? turn(x, x->nparams) : YK_OK;
+        yk_status st = gradients && x->zeros ? turn(x, x->nparams) : YK_OK;
         const int before = missing;
         for (int r = 0; !st && r < x->size; r++) {
             bool done;
@@ -337,8 +312,8 @@ static yk_status wait_heads(yk_exchange *x, what kind, double seconds, yk_round 
                 st = yk_fail(YK_ELOST,
                              "rank %d is in round %u, rank %d in round %u: they are not one training", r,
                              x->head[r].round, x->rank, x->round);
-            if (!st && kind == SPARSE)
-                st = take_from(x, r, 8 * (size_t)x->head[r].pairs);
+            if (!st && gradients && x->keyed)
+                st = yk__pairs_take(x, r, yk__pairs_bytes(x, &x->head[r]));
             out->last = w.turn > 0 ? r : out->last;
             missing--;
         }
@@ -386,7 +361,7 @@ yk_status yk_exchange_heads(yk_exchange *x, uint64_t examples, double loss, uint
     yk_status st =
         send_heads(x, (yk__head){.examples = examples, .steps = steps, .loss = loss, .word = word});
     if (!st)
-        st = wait_heads(x, HEADS, seconds, out);
+        st = wait_heads(x, false, seconds, out);
     if (!st)
         st = yk_comm_wait(x->comm, x->head_out, x->size, seconds, "a round");
     if (!st)
@@ -395,53 +370,52 @@ yk_status yk_exchange_heads(yk_exchange *x, uint64_t examples, double loss, uint
 }
 
 /* With messages. */
-static yk_status sum_afar(yk_exchange *x, yk_grad *g, what kind, const yk__head *mine, double seconds,
-                          yk_round *out)
+static yk_status sum_afar(yk_exchange *x, yk_grad *g, const yk__head *mine, double seconds, yk_round *out)
 {
-    if (kind == DENSE && !g->examples) {
+    float **dense = x->zeros ? &g->group[x->dense_group].dense : NULL;
+    if (dense && !g->examples) {
         memset(x->zeros, 0, x->nparams * sizeof *x->zeros);
-        g->dense = x->zeros;
+        *dense = x->zeros;
     }
     yk_status st = send_heads(x, *mine);
+    if (!st && x->keyed)
+        st = yk__pairs_send(x);
+    if (!st && dense)
+        st = yk_exchange_ready(x, *dense, 0, x->final);
     if (!st)
-        st = kind == SPARSE ? send_pairs(x) : yk_exchange_ready(x, g->dense, 0, x->final);
-    if (!st)
-        st = wait_heads(x, kind, seconds, out);
-    if (!st && x->size > 1)
-        st = kind == SPARSE ? yk_comm_wait(x->comm, x->pairs_in, 2 * x->size, seconds, "the gradients")
-                            : finish(x, x->nparams, seconds);
+        st = wait_heads(x, true, seconds, out);
+    if (!st && x->size > 1 && x->keyed)
+        st = yk_comm_wait(x->comm, x->pairs_in, 2 * x->size, seconds, "the gradients");
+    if (!st && x->size > 1 && dense)
+        st = finish(x, x->nparams, seconds);
     if (!st)
         st = yk_comm_wait(x->comm, x->head_out, x->size, seconds, "the gradients");
-    if (!st && kind == SPARSE)
-        st = add_pairs(x);
-    return st;
+    return st || !x->keyed ? st : yk__pairs_add(x);
 }
 
 yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t word, uint64_t steps, double seconds,
                           yk_round *out)
 {
-    const what kind = x->zeros ? DENSE : SPARSE;
     const uint64_t began = x->track ? yk_now_ns() : 0;
     *out = (yk_round){.last = -1};
-    yk_status st = kind == SPARSE ? yk_grad_merge(g, &x->own) : YK_OK;
+    yk__head mine = {.examples = g->examples, .steps = steps, .loss = g->loss, .word = word};
+    yk_status st = x->keyed ? yk__pairs_merge(x, g, &mine) : YK_OK;
     if (st)
         return st;
-    const yk__head mine = {.examples = g->examples,
-                           .steps = steps,
-                           .pairs = kind == SPARSE ? x->own.n : 0,
-                           .loss = g->loss,
-                           .word = word};
-    st = x->near ? yk__near_sum(x, g, &mine, seconds, out) : sum_afar(x, g, kind, &mine, seconds, out);
+    st = x->near ? yk__near_sum(x, g, &mine, seconds, out) : sum_afar(x, g, &mine, seconds, out);
     if (st)
         return st;
     yk__add_heads(x, out);
-    if (x->track) {
-        const size_t bytes = kind == DENSE ? x->nparams * sizeof(float) : 8 * x->sum.n;
+    size_t bytes = x->nparams * sizeof(float);
+    for (int k = 0; k < x->ngroups; k++)
+        if (x->group[k].keyed) {
+            bytes += 4 * x->sum[k].n * (1 + x->group[k].width);
+            g->group[k].pairs = &x->sum[k];
+        }
+    if (x->track)
         yk_trace_message(x->track, "all-reduce", YK_ANY, bytes, began, yk_now_ns() - began);
-    }
     g->examples = (size_t)out->examples;
     g->loss = out->loss;
-    g->pairs = kind == SPARSE ? &x->sum : NULL;
     return YK_OK;
 }
 
@@ -449,21 +423,21 @@ yk_status yk_exchange_all(yk_exchange *x, const void *mine, size_t bytes, double
                           const char **data_out, size_t *bytes_out)
 {
     yk_round round = {.last = -1};
-    yk_status st = send_heads(x, (yk__head){.pairs = bytes});
+    yk_status st = send_heads(x, (yk__head){.pairs = {bytes}});
     if (!st)
-        st = wait_heads(x, HEADS, seconds, &round);
+        st = wait_heads(x, false, seconds, &round);
     if (!st)
-        st = send_all(x, mine, bytes);
+        st = yk__pairs_send_all(x, mine, bytes);
     for (int r = 0; !st && r < x->size; r++)
         if (r != x->rank)
-            st = take_from(x, r, (size_t)x->head[r].pairs);
+            st = yk__pairs_take(x, r, (size_t)x->head[r].pairs[0]);
     if (!st)
         st = yk_comm_wait(x->comm, x->pairs_in, 2 * x->size, seconds, "what all exchange");
     if (!st)
         st = yk_comm_wait(x->comm, x->head_out, x->size, seconds, "what all exchange");
     for (int r = 0; !st && r < x->size; r++) {
         data_out[r] = r == x->rank ? mine : x->in[r];
-        bytes_out[r] = (size_t)x->head[r].pairs;
+        bytes_out[r] = (size_t)x->head[r].pairs[0];
     }
     return st;
 }

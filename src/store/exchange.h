@@ -1,6 +1,6 @@
 /* Replicas: every rank has all parameters, and in each round the gradients of all ranks become their sum, on all ranks.
  *
- *     st = yk_exchange_create(comm, nparams, sparse, &x);
+ *     st = yk_exchange_create(comm, group, ngroups, &x);
  *     st = yk_exchange_ready(x, dense, begin, end);    // optional, while the backward pass still runs: these are final
  *     st = yk_exchange_sum(x, &grad, word, seconds, &round);   // grad is now the sum over the ranks, in rank order
  *
@@ -14,7 +14,8 @@
  * makes them, a few at a time; memory is that of these few. Messages make progress in yk_exchange_ready() and
  * yk_exchange_sum(): a network calls the former after each layer.
  *
- * A sparse gradient is sent as (key, value) pairs, each key once, to all; every rank adds all pairs in rank order.
+ * The gradient of a keyed group is sent as keys with their values, each key once, to all; every rank adds all of them in
+ * rank order.
  *
  * If all ranks are on one machine, small dense gradients are not sent. Each rank sums its piece of all gradients in
  * shared memory (yk_exchange_near), in the same order, with bitwise the same result. What it reads from other ranks is
@@ -42,20 +43,21 @@ typedef struct {
     int last;      /* the rank that came last, as far as this one can see; -1: this one itself */
 } yk_round;
 
-yk_status yk_exchange_create(yk_comm *comm, size_t nparams, bool sparse, yk_exchange **out);
+yk_status yk_exchange_create(yk_comm *comm, const yk_group *group, int ngroups, yk_exchange **out);
 void yk_exchange_free(yk_exchange *x); /* NULL is fine */
+int yk_exchange_ranks(const yk_exchange *x);
 
 void yk_exchange_trace(yk_exchange *x,
                        yk_trace_track *track); /* sums appear there; borrowed, NULL: no more */
 
-/* From now on dense sums use shared memory: `at` [size], yk_exchange_near_bytes() for each rank (comm/memory.h). It
+/* Without keyed groups: from now on dense sums use shared memory: `at` [size], yk_exchange_near_bytes() for each rank (comm/memory.h). It
  * must outlive x. */
 size_t yk_exchange_near_bytes(size_t nparams);
 void yk_exchange_near(yk_exchange *x, char *const *at);
 
 yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t end);
 
-/* g->dense is summed in place; of a sparse gradient g->pairs are the sum afterwards. `steps`: see yk_round. */
+/* The dense gradient is summed in place; of keyed groups g->group[].pairs are the sum afterwards. `steps`: see yk_round. */
 yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t word, uint64_t steps, double seconds,
                           yk_round *out);
 

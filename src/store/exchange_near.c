@@ -9,7 +9,7 @@
  * No rank writes what another may still read. Gradients and heads are read until 2 and written again after 3. The sum
  * is read after 3, and written again when all ranks have arrived in the next round, after they have used it.
  */
-#include "store/exchange_inside.h"
+#include "store/exchange_internal.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -135,7 +135,7 @@ yk_status yk__near_sum(yk_exchange *x, yk_grad *g, const yk__head *mine, double 
     own->head = *mine;
     own->has_examples = g->examples > 0;
     if (g->examples)
-        memcpy(gradient_of(x, x->rank), g->dense, x->nparams * sizeof(float));
+        memcpy(gradient_of(x, x->rank), g->group[x->dense_group].dense, x->nparams * sizeof(float));
     const double began = yk_now();
     atomic_store_explicit(&own->arrived, ++x->near_round, memory_order_release);
     yk_status st = wait_all(x, false, seconds, &out->last);
@@ -150,6 +150,6 @@ yk_status yk__near_sum(yk_exchange *x, yk_grad *g, const yk__head *mine, double 
         return st;
     count(x);
     x->final = x->nparams;
-    g->dense = sum_of(x);
+    g->group[x->dense_group].dense = sum_of(x);
     return YK_OK;
 }

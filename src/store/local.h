@@ -1,108 +1,115 @@
-/* Inside of the store in one process: shared by local.c (the three verbs), hot.c (copies of hot keys), decay.c (what
- * sparse weights missed while they were not touched) and staleness.c (how stale the weights are). */
+/* The store of one process: all parameters, in tables that its threads share.
+ *
+ *     yk_local *s;
+ *     st = yk_local_create(&config, &s);
+ *     each worker, each step:
+ *         yk_local_pull(s, me, &batch, view);       // parameters as fresh as the mode asks for; view: [groups]
+ *         model->grad(..., view, &batch, &grad);
+ *         yk_local_push(s, me, &grad);
+ *         yk_local_clock(s, me, &result);           // the step is over
+ *     yk_local_finish(s, me);                       // no more steps from this worker
+ *
+ * Each group of parameters (base/group.h) is a table with an optimizer and a staleness bound K of its own:
+ *   0         synchronous. clock() waits for all; gradients are added in worker order and applied once, divided by the
+ *             examples of all. The same bits every time. N workers of batch b equal one worker of batch N b, to rounding.
+ *   K         no worker is more than K steps ahead of the slowest one that still works.
+ *   infinity  asynchronous: nobody waits.
+ * With K > 0 push() changes the shared weights at once and without locks. The hottest keys (all, of a small dense group)
+ * are the exception: each worker has its own copy and merges it now and then (hot.c), because cache lines that all cores
+ * write make many cores slower than one. If one group is synchronous, workers make the same steps, and those of the other
+ * groups are applied at once within them.
+ *
+ * Servers and replicas keep their parameters in such a store, too. Every function is called by worker `me` on its own
+ * thread, except create and free. A step allocates nothing once the largest batch was seen.
+ */
 #ifndef YK_STORE_LOCAL_H
 #define YK_STORE_LOCAL_H
 
-#include "base/mem.h"
-#include "kern/linear.h"
+#include "base/keymap.h"
+#include "base/plan.h"
+#include "base/thread.h"
+#include "optim/optim.h"
 #include "store/store.h"
+#include "watch/phase.h"
 #include <stdatomic.h>
 
-enum { YK__HOT_TIER = 256, YK__HOT_RANGE = 4096 };
+typedef struct {
+    yk_group shape;
+    yk_optim_config optim;
+    uint64_t staleness;
+    const yk_optim_range *range; /* dense: parameters with rates of their own, ascending. Borrowed */
+    size_t nranges;
+} yk_local_group;
 
 typedef struct {
-    /* what others read, on a line of its own */
-    _Alignas(YK_ALIGN) atomic_uint_fast64_t steps;
-    atomic_bool finished;
+    int ngroups;
+    yk_local_group group[YK_MAX_GROUPS];
+    yk_team *team; /* borrowed */
+    int workers;
+    size_t batch;            /* per worker, as asked for */
+    const yk_keymap *keymap; /* which keys are hot (names are inside ones); NULL: none. Borrowed */
+    float mean_square;       /* dense: expected square of an input; 0: no copies, workers share all */
+    float norm;              /* expected sum of the squares of all inputs of an example */
+    yk_phases *phases;       /* [workers] waiting and applying are told apart; NULL: not measured. Borrowed */
+    const atomic_bool
+        *interrupted; /* when true, a worker that waits for slower ones stops waiting: all are about to
+                                       meet at a barrier */
+} yk_local_config;
 
-    /* this worker's own */
-    _Alignas(YK_ALIGN) yk_view view; /* what the model and the update rule work on */
-    yk_view copies;                  /* shared table and copies, for merging */
-    yk_grad grad;                    /* pushed in this step */
-    yk_merger pairs;                 /* this worker's gradient, or the keys it pulls */
-    yk_merger part;                  /* synchronous: its part of everybody's */
-    float *coef;
-    size_t coef_cap;
-    yk_optim_step optim;
+typedef struct yk_local yk_local;
 
-    uint64_t own_steps, slowest_seen;
-    uint64_t counted_at,
-        counted; /* at which own step the steps of all were last counted, and how many they were */
-    uint64_t stale_at_pull, next_sample;
-    double stale_sum, stale_max;
-    uint64_t stale_seen, stale_bucket[YK_STALENESS_BUCKETS];
+enum { YK_STALENESS_BUCKETS = 40 };
 
-    /* hot.c: intervals in examples, and when they began */
-    float *base[1 + YK_MAX_SLOTS];
-    double tier_every, all_every, since_tier, since_all, timed_examples, ns_per_example;
-    uint64_t timed_from, merges, merged_examples;
-} yk__worker;
+typedef struct {
+    uint64_t observed; /* gradients looked at (all when steps are long, a sample when tiny) */
+    uint64_t
+        bucket[YK_STALENESS_BUCKETS]; /* 0, 1, 2-3, 4-7, ...: others' updates between its pull and its push */
+    double mean, max;
+    uint32_t hot;       /* keys with copies, of the group that has most of them; 0: none */
+    double merge_every; /* examples of a worker between merges of all of them, on average */
+    uint64_t merges;
+} yk_staleness;
 
-struct yk_store {
-    yk_store_config config;
-    const yk_optim_rule *rule;
-    const yk_linear_ops *kern;
-    float *block[1 + YK_MAX_SLOTS]; /* copies of all workers, then the shared array */
-    yk_view shared;                 /* w and s of the shared arrays, no copies */
-    uint32_t hot, hot_pad;
-    atomic_flag *hot_lock;
-    yk__worker *worker;
-    uint64_t restored_steps;
-    uint32_t *touched; /* decay.c: [nparams], NULL when nothing is to be caught up */
-    float *settled;    /* decay.c: [nparams] weights with everything caught up */
-};
+yk_status yk_local_create(const yk_local_config *config, yk_local **out);
+void yk_local_free(yk_local *s); /* NULL is fine */
 
-/* hot.c */
-yk_status yk__hot_create(yk_store *s);
-void yk__hot_free(yk_store *s);
-void yk__hot_step(yk_store *s, yk__worker *w, size_t examples); /* merges when it is time */
-void yk__hot_merge(yk_store *s, yk__worker *w);                 /* all of them, now */
-void yk__hot_refresh(yk_store *s, yk__worker *w);
+/* The same as a store (store.h); freed with it. */
+yk_store *yk_local_store(yk_local *s);
 
-/* decay.c */
-yk_status yk__decay_create(yk_store *s);
-yk_status yk__decay_pull(yk_store *s, int me, const yk_batch *batch);
-void yk__decay_read(yk_store *s, const uint32_t *key, size_t n);
-void yk__decay_settle(yk_store *s, int me);
-float yk__decayed(const yk_store *s, float w, uint32_t from,
-                  uint32_t to); /* what steps from .. to - 1 leave of it */
-uint32_t yk__decay_advance(yk_store *s, uint32_t key,
-                           uint32_t to); /* up to date until `to`; since when it was */
+yk_status yk_local_pull(yk_local *s, int me, const yk_batch *batch, yk_view *out);
+yk_status yk_local_push(yk_local *s, int me, const yk_grad *g);
+yk_status yk_local_clock(yk_local *s, int me, yk_step_result *out);
+void yk_local_finish(yk_local *s, int me);
 
-/* staleness.c */
-uint64_t yk__steps_of_others(const yk_store *s, int me);
-void yk__record_staleness(yk_store *s, int me); /* at the end of a sampled step */
+/* For a server, whose store has one worker: the weights of these keys of a keyed group, up to date. out: [n][width] */
+void yk_local_read(yk_local *s, int group, const uint32_t *key, size_t n, float *out);
 
-/* Whether the staleness of this step is recorded. That costs a cache miss per worker, so it is done every few thousand
- * examples, or in every step if steps are long. */
-static inline bool yk__sampled(const yk_store *s, const yk__worker *w)
-{
-    return s->config.staleness != 0 && s->config.workers > 1 && w->own_steps == w->next_sample;
-}
+uint64_t
+yk_local_steps(const yk_local *s); /* so far: rounds of all when synchronous, else updates of all workers */
 
-/* The step that a worker is in, of all workers together. Asynchronously they go on at about the same pace since all were
- * last counted; a worker that is slow, or was kept waiting, must not believe that the run is young. */
-static inline uint64_t yk__global_step(const yk_store *s, const yk__worker *w)
-{
-    uint64_t per_round = s->config.staleness == 0 ? 1 : (uint64_t)s->config.workers;
-    return s->restored_steps + w->counted + (w->own_steps - w->counted_at) * per_round;
-}
+/* A frozen look: all workers call quiesce, and then meet; until they meet again the tables are still and complete, and
+ * yk_local_table() shows them. After that meeting each calls resume. */
+yk_status yk_local_quiesce(yk_local *s, int me);
+yk_view yk_local_table(yk_local *s, int group);  /* weights with every pending change made */
+void yk_local_tables(yk_local *s, yk_view *out); /* [groups] */
+yk_status yk_local_resume(yk_local *s, int me);
 
-/* The rule on parameters first .. first + n of a dense model, each with the rates of its group. */
-static inline void yk__apply_dense(const yk_store *s, const yk_view *v, size_t first, size_t n,
-                                   const float *g, float scale, const yk_optim_step *o)
-{
-    for (size_t at = first, end; at < first + n; at = end) {
-        const yk_optim_step own = yk_optim_in_group(o, s->config.group, s->config.ngroups, at, &end);
-        end = end < first + n ? end : first + n;
-        s->rule->dense(v, at, end - at, g + (at - first), scale, &own);
-    }
-}
+/* For checkpoints, while quiesced: what the state is made of; element order is that of inside keys. */
+typedef struct {
+    yk_view live;      /* weights as trained on, and the optimizer's state; [floats] each */
+    uint32_t *touched; /* [keys] when each weight was last brought up to date (decay.c), or NULL */
+} yk_local_state;
 
-/* Which worker applies a key in synchronous mode. */
-static inline int yk__part_of(uint32_t key, int parts)
-{
-    return (int)((uint64_t)(key * 0x9e3779b1u) * (uint32_t)parts >> 32);
-}
+yk_local_state yk_local_raw(yk_local *s, int group);
+const yk_optim_rule *yk_local_rule(const yk_local *s, int group);
+int yk_local_groups(const yk_local *s);
+const yk_group *yk_local_group_of(const yk_local *s, int group);
+
+/* After the arrays were filled in, from a checkpoint or by others: the number of steps that made them. No worker is inside. */
+void yk_local_restore(yk_local *s, uint64_t steps);
+
+/* While quiesced, or after the workers are done: of all of them, or of one. */
+void yk_local_staleness(const yk_local *s, yk_staleness *out);
+void yk_local_staleness_of(const yk_local *s, int worker, yk_staleness *out);
 
 #endif

@@ -1,26 +1,32 @@
-/* What workers and servers say to each other. A message is a head and what follows it:
+/* What workers and servers say to each other. A client is a process that trains. A message is a head and what follows it:
  *
- *     worker to server, TAG_UP      | yk__up   | values of the gradient, f32 [npush] | keys that are wanted, u32 [npull] |
- *     server to worker, TAG_DOWN    | yk__down | values of the parameters, f32 [n] |
- *     server 0 to server, TAG_UP    | yk__up   | UP_ROUND: ranks of workers, u32 [npush] |
+ *     client to server, TAG_UP      | yk__up   | shares, 64 bytes [nshares] | values, f32 [npush] | keys, u32 [npull] |
+ *     server to client, TAG_DOWN    | yk__down | values of the parameters, f32 [n] |
+ *     server 0 to server, TAG_CTRL  | yk__up   | UP_ROUND: ranks of clients, u32 [npush] |
  *
  * One message up and one down make a step: the gradient of step t goes together with the keys of step t + depth, and the
- * answer brings their values. Depth 1 in step, where those must contain step t; otherwise 2, so that the next
- * parameters are on their way while a batch is computed.
+ * answer brings their values. Depth is 1 where an answer must contain step t, as in lockstep. It is 2 where the parameters
+ * of the next batch may be on their way while a batch is computed: for keyed groups, asynchronously.
  *
- *     in step     up: push 0, keys 1 ------>  all N are here: applied  ------> down: values 1        depth 1
- *     otherwise   up: push 0, keys 2 ------>  applied at once  --------------> down: values 2        depth 2
- *                 (meanwhile the worker computes step 1 with values 1)
+ *     lockstep       up: push 0, keys 1 ------>  all N are here: applied  ------> down: values 1        depth 1
+ *     asynchronous   up: push 0, keys 2 ------>  applied at once  --------------> down: values 2        depth 2
+ *                    (meanwhile the worker computes step 1 with values 1)
  *
- * With local steps (changes.h) a round is up to H steps that a worker makes by itself, and depth is 1: its keys are those of all
- * batches of the round; what comes down are weights and optimizer state, what goes up is how they have changed, each as
- * arrays one after the other: | weights [n] | state 0 [n] | state 1 [n] |.
+ * Values are those of all parameter groups, one group after the other: of a keyed group those of the keys, of a dense one
+ * all that the server has. A push has no keys: its values are in the order of the keys that were asked for, which the
+ * server remembers.
  *
- *     up: changes of round 0, keys of round 1 ------>  in step: the mean of all N  ------> down: weights and state 1
- *                                                      otherwise: 1/N of each at once
+ * With local SGD (delta.h) a round is up to H steps that a client makes by itself, and depth is 1. Its keys are those of
+ * all batches of the round. What comes down are weights and optimizer state, what goes up is how they have changed: each
+ * array of a group follows the one before.
  *
- * A gradient has no keys: its values are in the order of the keys that were asked for, which the server remembers. Of a
- * dense model a server has a contiguous piece, and all of it is wanted always. Of a sparse one it has
+ *     up: deltas of round 0, keys of round 1 ------>  synchronous: the mean of all N  ----> down: weights and state 1
+ *                                                     asynchronous: 1/N of each at once
+ *
+ * The threads of a client make one gradient together (lockstep, local SGD), or each asks and pushes by itself, as a lane of
+ * its own. A pull has the number  count of the lane * lanes + lane.  A share says which examples of a thread are in a push.
+ *
+ * Of a dense group a server has a contiguous piece. Of a keyed one it has
  *
  *     key k:  row = k / K,  server = (k + mix(row)) mod K,  its number there = row           K servers
  *
@@ -29,66 +35,79 @@
 #ifndef YK_STORE_MESSAGES_H
 #define YK_STORE_MESSAGES_H
 
+#include "base/group.h"
+#include "store/store.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { YK__TAG_UP = 8, YK__TAG_DOWN = 9, YK__TAG_SNAPSHOT = 10, YK__TAG_HELLO = 11, YK__TAG_PLACE = 12 };
-enum { YK__PLACE = 5 };       /* numbers that say where a worker of a stream is (data/feed.h) */
-enum { YK__OUTSTANDING = 4 }; /* pulls of a worker that may be under way: more than the depth */
+enum { YK__TAG_UP = 8, YK__TAG_DOWN = 9, YK__TAG_SNAPSHOT = 10, YK__TAG_CTRL = 11 };
+enum { YK__OUTSTANDING = 4 }; /* pulls of a lane that may be under way: more than the depth */
 
 typedef enum {
     YK__UP_STEP = 1, /* push, pull, or both */
-    YK__UP_DEAL,     /* which examples are next? to server 0 */
-    YK__UP_BYE,      /* nothing more will come from this worker */
+    YK__UP_LEASE,    /* which examples are next? to server 0 */
+    YK__UP_LEAVE,    /* nothing more will come from this lane */
     YK__UP_SNAPSHOT, /* from server 0 to the others: send me all you have */
     YK__UP_END,      /* from server 0 to the others: the job is over */
-    YK__UP_ALIVE,    /* waits for another server, or is in the middle of local steps */
+    YK__UP_ALIVE,    /* a heartbeat: waits for another server, or is in the middle of local steps */
     YK__UP_HELLO,    /* from one that joins */
-    YK__UP_ROUND,    /* from server 0 to the others, with a quorum: which workers' gradients a round uses */
+    YK__UP_ROUND,    /* from server 0 to the others, with a quorum: which clients' gradients a round uses */
 } yk__up_kind;
 
 enum {
     YK__HAS_PUSH = 1,
     YK__HAS_PULL = 2,
-    YK__IDLE = 4
-}; /* idle: it has nothing to do until it gets examples */
+    YK__IDLE = 4, /* it has nothing to do until it gets examples */
+    YK__WANTS = 8 /* the answer shall bring values: there is a batch */
+};
 
 typedef struct {
     uint32_t magic;
     uint16_t kind, flags;
     uint32_t pull, push_of; /* number of this pull; the pull whose keys the gradient is for */
-    uint32_t npush, npull;
-    uint64_t round; /* in step: the round that the gradient is for */
+    uint32_t npush, npull, nshares;
+    uint32_t
+        thread;     /* of the client: the first of the shares; that asks for examples; the lane that leaves */
+    uint64_t round; /* lockstep: the round that the gradient is for */
     uint64_t examples;
     double loss;
-    uint64_t place[YK__PLACE]; /* of a stream: where this worker's reading stands once the gradient is used */
-    uint64_t life;             /* of the worker, when the gradient's examples were dealt; see yk__down */
-    uint64_t hello;            /* of one that joins: what it is */
-    uint64_t steps; /* that the gradient, or the changes, are made of; 0: nothing was left to train on */
-    uint64_t spare[2];
+    uint64_t hello; /* of one that joins: what it is */
+    uint64_t steps; /* that the gradient, or the deltas, are made of; 0: nothing was left to train on */
+    uint64_t spare[7];
 } yk__up;
 
-typedef enum { YK__DOWN_VALUES = 1, YK__DOWN_DEAL, YK__DOWN_ALIVE, YK__DOWN_REFUSED } yk__down_kind;
+/* The examples of one thread in a push. */
+typedef struct {
+    uint64_t examples;
+    uint32_t incarnation,
+        newest; /* of the client when they were leased (yk__down): the first and the last of them */
+    uint64_t cursor[YK_CURSOR]; /* of a stream: where the thread's reading stands once the gradient is used */
+    uint64_t batches;
+} yk__share;
+
+typedef enum { YK__DOWN_VALUES = 1, YK__DOWN_LEASE, YK__DOWN_ALIVE, YK__DOWN_REFUSED } yk__down_kind;
 enum {
     YK__STOP = 1,
     YK__LATER = 2
-}; /* later: nothing to deal now, but others may give back what they have */
+}; /* later: nothing to lease now, but others may give back what they have */
 
 typedef struct {
     uint32_t magic;
     uint16_t kind, flags;
-    uint32_t pull, n;
-    uint64_t round;    /* rounds that are over (in step), or updates so far */
-    uint64_t examples; /* of that round; a deal: the run's epoch */
+    uint32_t pull, n;  /* the pull that is answered; of a lease: the thread that asked */
+    uint64_t round;    /* rounds that are over (lockstep), or updates so far */
+    uint64_t examples; /* of that round; a lease: its epoch */
     double loss;
-    uint64_t begin, end; /* a deal: positions; empty: there are no more */
+    uint64_t begin, end; /* a lease: positions; empty: there are no more */
     /* values: begin, ns that the gradient waited for others'; end, steps so far, of all */
     uint64_t
-        life; /* of the worker: how often it was given up. Examples of an earlier life were dealt to others */
+        incarnation; /* of the client: how often it was declared lost. Examples that an earlier one had leased went
+                             to others */
 } yk__down;
 
-_Static_assert(sizeof(yk__up) == 128 && sizeof(yk__down) == 64, "values begin on a cache line");
+_Static_assert(sizeof(yk__up) == 128 && sizeof(yk__share) == 64 && sizeof(yk__down) == 64,
+               "values begin on a cache line");
 
 #define YK__MAGIC 0x796f6b65u
 
@@ -120,18 +139,40 @@ static inline uint64_t yk__key_of(uint32_t row, uint32_t server, uint32_t server
     return (uint64_t)row * servers + (server + servers - turn) % servers;
 }
 
-static inline size_t yk__piece_begin(size_t nparams, int server, int servers)
+/* The keys of a keyed group on a server, or the floats of its piece of a dense one, which begins at *begin_out. */
+static inline uint64_t yk__piece(const yk_group *g, int server, int servers, uint64_t *begin_out)
 {
-    return nparams * (size_t)server / (size_t)servers / 16 * 16;
+    const uint64_t k = (uint64_t)servers, i = (uint64_t)server;
+    *begin_out = g->keyed ? 0 : g->keys * i / k / 16 * 16;
+    if (g->keyed)
+        return (g->keys + k - 1) / k;
+    return (i + 1 == k ? g->keys : g->keys * (i + 1) / k / 16 * 16) - *begin_out;
 }
 
-/* How many parameters a server has. */
-static inline size_t yk__piece_size(size_t nparams, bool sparse, int server, int servers)
+/* ---- how values lie in a message ---- */
+
+/* The groups of a job, as one server has them. */
+typedef struct {
+    int ngroups;
+    struct {
+        bool keyed;
+        size_t each; /* floats: of a key, or of the whole piece; of one array */
+        int arrays;  /* that travel: with local SGD the optimizer's state does */
+    } group[YK_MAX_GROUPS];
+} yk__layout;
+
+static inline size_t yk__layout_floats(const yk__layout *l, int group, size_t keys)
 {
-    if (sparse)
-        return (nparams + (size_t)servers - 1) / (size_t)servers;
-    return (server + 1 == servers ? nparams : yk__piece_begin(nparams, server + 1, servers)) -
-           yk__piece_begin(nparams, server, servers);
+    return (l->group[group].keyed ? keys : 1) * l->group[group].each * (size_t)l->group[group].arrays;
+}
+
+/* Floats of a message with so many keys. */
+static inline size_t yk__layout_all(const yk__layout *l, size_t keys)
+{
+    size_t all = 0;
+    for (int g = 0; g < l->ngroups; g++)
+        all += yk__layout_floats(l, g, keys);
+    return all;
 }
 
 #endif

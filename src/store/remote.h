@@ -1,34 +1,28 @@
-/* A worker's way to the servers: the store's verbs by messages (messages.h).
+/* A client's side of parameter servers: what the threads of a process ask of them, by messages (messages.h). shards.c makes
+ * a store of it.
  *
  *     st = yk_remote_create(&config, &r);
- *     st = yk_remote_ask(r, &batch);               // a sparse model's keys; the answer will be that of this batch
- *     st = yk_remote_pull(r, &view, &batch);       // waits for the oldest answer that was asked for
- *     model->grad(..., &view, &batch, &grad);
- *     st = yk_remote_push(r, &grad, &next);        // together with the asking for `next` (NULL: no more)
+ *     st = yk_remote_add(r, lane, thread, &batch, cursor, &i);   // its keys will be asked for; a sparse batch is copied
+ *     st = yk_remote_ask(r, lane);                               // now, without a push
+ *     st = yk_remote_await(r, lane, &answer);                    // the oldest answer that this lane asked for
+ *     batch = yk_remote_batch(&answer, i);                       // the i-th batch that was added
+ *     st = yk_remote_push(r, lane, &push);                       // together with what was added since
  *
- * Sparse batches are renamed: yk_remote_pull() gives back the batch with its keys replaced by their places among the
- * batch's different keys (a bias has place 0), and a view of just these parameters: it all fits into a cache, and the
- * gradient is a vector that short. Depth, the number of batches that are asked for ahead, is 1 in step and 2 otherwise.
+ * The keys of a batch are renamed: to their places among the different keys that were asked for (a bias has place 0). The
+ * answer is a small table of just these parameters, which fits into a cache.
  *
- * With local steps (changes.h) a worker asks for the parameters of several batches at once, with their optimizer state, and
- * pushes how these have changed:
- *
- *     st = yk_remote_gather(r, &batch);            // for each batch of the round; sparse ones are copied
- *     st = yk_remote_ask_gathered(r);
- *     st = yk_remote_pull_values(r, &values, &n, &batches, &news);
- *     ...                                          // steps on a copy of `values`, with yk_remote_batch(r, 0), 1, 2, ...
- *     st = yk_remote_gather(r, &batch);            // those of the next round; none: there are no more
- *     st = yk_remote_push_changes(r, steps, examples, loss);       // `values` hold the changes now
- *
- * One thread. Every wait has a deadline and names the server.
+ * A lane belongs to one thread at a time. Messages are sent and received in yk_remote_pump(). With one thread that is
+ * called while it waits. With several, or where the process is a server as well, `driven` is set: one thread calls
+ * yk_remote_pump() all the time, and the others only leave messages and wait. Every wait has a deadline and names the
+ * server.
  */
 #ifndef YK_STORE_REMOTE_H
 #define YK_STORE_REMOTE_H
 
 #include "base/grad.h"
-#include "base/view.h"
 #include "comm/comm.h"
 #include "store/dealer.h"
+#include "store/store.h"
 #include "watch/phase.h"
 #include <signal.h>
 
@@ -38,24 +32,45 @@ typedef struct {
     yk_comm *comm;
     int servers;
     const int *peer; /* [servers] where they are; NULL: ranks 0 .. servers - 1. Borrowed */
-    bool sparse, in_step;
-    int arrays; /* local steps: weights and the arrays of the optimizer's state (changes.h); else 0 */
-    size_t nparams;
-    uint32_t bias_key; /* sparse: the key of the bias; UINT32_MAX: none */
-    double silence;    /* seconds without a word from a server after which it is given up */
-    double alive;      /* seconds after which servers should hear from us that we are alive */
-    yk_phases *phases; /* borrowed; NULL: nobody measures */
+    int ngroups;
+    yk_group group[YK_MAX_GROUPS];
+    int arrays[YK_MAX_GROUPS]; /* that travel: 1, or with local SGD the optimizer's state, too */
+    int lanes, threads;        /* of this process; lanes: 1 or as many */
+    int depth;                 /* answers that a lane may have under way */
+    bool lockstep;             /* every push is answered */
+    bool driven;
+    uint32_t bias_key; /* of keyed groups: the key of the bias; UINT32_MAX: none */
+    double silence;    /* seconds without a word from a server after which it is lost */
+    double alive;      /* seconds between heartbeats to servers */
+    yk_phases *phases; /* [threads] borrowed; NULL: not measured */
     const volatile sig_atomic_t
         *leave; /* of a worker that joined: non-zero when it shall leave; NULL: never */
 } yk_remote_config;
 
-/* What the servers said with the last answer. */
+/* What the servers said with an answer. */
 typedef struct {
     uint64_t round, steps; /* rounds that are over, or updates; steps so far, of all */
-    uint64_t examples;     /* in step: of the last round; 0: the epoch is over */
+    uint64_t examples;     /* lockstep: of the last round; 0: the epoch is over */
     double loss;
+    uint64_t kept; /* ns that our last gradient waited at server 0 for those of others */
     bool stop;
 } yk_remote_news;
+
+typedef struct {
+    const void *asked;
+    size_t keys, batches;
+    float *value[YK_MAX_GROUPS]; /* [arrays][keys or floats]; the client's to change until its push */
+    yk_remote_news news;
+} yk_remote_answer;
+
+typedef struct {
+    uint64_t steps, examples;
+    double loss;
+    const float
+        *value[YK_MAX_GROUPS]; /* as in the answer that it is for; not read where there are no examples */
+    uint64_t round;
+    const uint64_t *share; /* [threads of the lane] examples of each */
+} yk_remote_pushed;
 
 yk_status yk_remote_create(const yk_remote_config *config, yk_remote **out);
 void yk_remote_free(yk_remote *r); /* NULL is fine */
@@ -63,44 +78,38 @@ void yk_remote_free(yk_remote *r); /* NULL is fine */
 /* Of one that joins a running job: what it is, before all else. */
 yk_status yk_remote_hello(yk_remote *r, uint64_t identity);
 
-/* Asks alone, without a push: at the beginning, and in step after an epoch. */
-yk_status yk_remote_ask(yk_remote *r, const yk_batch *batch);
-yk_status yk_remote_pull(yk_remote *r, yk_view *view_out, yk_batch *batch_out, yk_remote_news *news_out);
-/* For the next push (messages.h): the life that its examples were dealt in; of a stream, where reading stands after them. */
-void yk_remote_place(yk_remote *r, uint64_t life, const uint64_t place[5]);
-uint64_t yk_remote_life(
-    const yk_remote
-        *r); /* goes up when the servers have given us up: what they dealt us is not ours any more */
-yk_status yk_remote_push(yk_remote *r, const yk_grad *g, const yk_batch *next);
+yk_status yk_remote_add(yk_remote *r, int lane, int thread, const yk_batch *batch,
+                        const uint64_t cursor[YK_CURSOR], size_t *index_out);
+void yk_remote_drop(yk_remote *r, int lane); /* what was added and not asked for yet */
+/* Without keyed groups: one more batch of this thread is in what the lane computes with. */
+void yk_remote_share(yk_remote *r, int lane, int thread, const uint64_t cursor[YK_CURSOR]);
+size_t yk_remote_added(const yk_remote *r, int lane);
+yk_status yk_remote_ask(yk_remote *r, int lane);
+int yk_remote_under_way(const yk_remote *r, int lane); /* answers that were asked for and not awaited */
+yk_status yk_remote_await(yk_remote *r, int lane, yk_remote_answer *out);
+yk_batch yk_remote_batch(const yk_remote_answer *a, size_t i);
+yk_status yk_remote_push(yk_remote *r, int lane, const yk_remote_pushed *p);
 
-/* In step, after a push without `next`: waits for the end of the round. */
-yk_status yk_remote_round(yk_remote *r, yk_remote_news *news_out);
+/* Leases of examples from server 0, by thread; asked for ahead. An empty one: there are none, or none for now. */
+yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out);
+bool yk_remote_revoked(const yk_remote *r, int thread); /* we were declared lost: the lease went to others */
+bool yk_remote_more_later(const yk_remote *r,
+                          int thread); /* the last lease was empty, but others may give some back */
+void yk_remote_idle(yk_remote *r, int thread,
+                    bool idle); /* it has nothing under way; servers do not wait for it */
 
-/* Local steps, as above. One batch of a dense model is enough to ask for all parameters. */
-yk_status yk_remote_gather(yk_remote *r, const yk_batch *batch);
-void yk_remote_drop(yk_remote *r); /* what was gathered and not asked for yet */
-yk_status yk_remote_ask_gathered(yk_remote *r);
-/* [arrays][n], ours to change until the push */
-yk_status yk_remote_pull_values(yk_remote *r, float **values_out, size_t *n_out, size_t *batches_out,
-                                yk_remote_news *news_out);
-yk_batch yk_remote_batch(const yk_remote *r, size_t i); /* of what was pulled last */
-/* Together with the asking for what was gathered, if anything was. No steps: there was nothing left to train on. */
-yk_status yk_remote_push_changes(yk_remote *r, uint64_t steps, uint64_t examples, double loss);
-/* To be called now and then while one computes for long: servers hear that it goes on. */
-yk_status yk_remote_alive(yk_remote *r);
+/* Sends and receives; for the thread that drives, or for long computations of the only one. */
+yk_status yk_remote_pump(yk_remote *r, bool *busy_out);
+yk_status
+yk_remote_alive(yk_remote *r); /* the same thread: heartbeats, if it is time; are the servers alive? */
+yk_status yk_remote_compute(yk_remote *r,
+                            bool *busy_out); /* both, for the only thread, in a long computation */
+void yk_remote_fail(yk_remote *r);           /* those that wait return YK_ESTOP */
 
-/* Not in step: the next run of examples from server 0; asked for ahead. Empty: there are no more; or, without `wait`, none
- * now, but a worker may be lost and leave some. `wait` only when nothing is under way, or one waits for oneself. */
-yk_status yk_remote_deal(yk_remote *r, bool wait, yk_lease *out);
-
-/* Takes what has arrived; for long computations, now and then. */
-yk_status yk_remote_poll(yk_remote *r);
-
-/* Whether this worker was told to leave the job that it joined. It finishes its step and sends a leave message with
- * yk_remote_bye(). */
+/* Whether this worker was told to leave the job that it joined. */
 bool yk_remote_leaves(const yk_remote *r);
 
-/* Sends the leave message: this worker sends nothing more, and its unused examples go to other workers. */
-yk_status yk_remote_bye(yk_remote *r);
+/* A leave message: this lane sends nothing more, and its unused examples go to others. */
+yk_status yk_remote_leave(yk_remote *r, int lane);
 
 #endif

@@ -1,19 +1,24 @@
 /* What a worker asks for: the keys of a batch, or of several, each once. Sparse batches are copied with places among these
  * keys instead of the keys themselves. */
-#include "store/remote_inside.h"
+#include "store/remote_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-yk__asked *yk__asked_open(yk_remote *r)
+static yk__asked *open_of(yk_remote *r, yk__remote_lane *l)
 {
-    yk__asked *a = r->open ? r->open : &r->slot[r->next_ask % YK__OUTSTANDING];
-    if (r->open)
+    yk__asked *a = l->open ? l->open : &l->slot[l->asked % YK__OUTSTANDING];
+    if (l->open)
         return a;
-    r->open = a;
-    a->batches = a->nkeys = a->rows.n = 0;
-    memset(a->count, 0, (size_t)r->config.servers * sizeof *a->count);
-    yk_merger_clear(&r->keys);
+    l->open = a;
+    a->batches = a->nkeys = a->rows.n = a->bytes = 0;
+    memset(a->begin, 0, ((size_t)r->config.servers + 1) * sizeof *a->begin);
+    if (l->asked) /* threads that have no batch in it are where they were */
+        memcpy(a->share, l->slot[(l->asked - 1) % YK__OUTSTANDING].share,
+               (size_t)(r->config.threads / r->config.lanes) * sizeof *a->share);
+    for (int i = 0; i < r->config.threads / r->config.lanes; i++)
+        a->share[i].batches = 0;
+    yk_merger_clear(&l->keys);
     return a;
 }
 
@@ -38,7 +43,7 @@ static yk_status reserve(yk__asked *a, const yk_batch *b, size_t entries)
     return start && index && label && pick && end && (value || !b->rows->value) ? YK_OK : YK_ESYSTEM;
 }
 
-static yk_status add_sparse(yk_remote *r, yk__asked *a, const yk_batch *b)
+static yk_status add_sparse(yk_remote *r, yk__remote_lane *l, yk__asked *a, const yk_batch *b)
 {
     const bool bias = r->config.bias_key != UINT32_MAX && a->batches == 0;
     yk_rows *w = &a->rows;
@@ -46,10 +51,10 @@ static yk_status add_sparse(yk_remote *r, yk__asked *a, const yk_batch *b)
     for (size_t i = 0; i < b->n; i++)
         entries += yk_rows_entries(b->rows, b->pick[i]);
     yk_status st = reserve(a, b, entries);
-    if (st || (st = yk_merger_more(&r->keys, entries + 1)))
+    if (st || (st = yk_merger_more(&l->keys, entries + 1)))
         return st;
     if (bias)
-        yk_merger_place(&r->keys, r->config.bias_key);
+        yk_merger_place(&l->keys, r->config.bias_key);
     uint64_t e = w->n ? w->start[w->n] : 0;
     for (size_t i = 0, to = w->n; i < b->n; i++, to++) {
         const size_t row = b->pick[i];
@@ -57,7 +62,7 @@ static yk_status add_sparse(yk_remote *r, yk__asked *a, const yk_batch *b)
         w->label[to] = b->rows->label[row];
         a->pick[to] = (uint32_t)to;
         for (uint64_t at = b->rows->start[row]; at < b->rows->start[row + 1]; at++, e++) {
-            w->index[e] = yk_merger_place(&r->keys, b->rows->index[at]);
+            w->index[e] = yk_merger_place(&l->keys, b->rows->index[at]);
             if (b->rows->value)
                 w->value[e] = b->rows->value[at];
         }
@@ -74,47 +79,78 @@ static yk_status add_sparse(yk_remote *r, yk__asked *a, const yk_batch *b)
     return YK_OK;
 }
 
-yk_status yk__asked_add(yk_remote *r, const yk_batch *b)
+yk_status yk__asked_add(yk_remote *r, yk__remote_lane *l, const yk_batch *b, size_t *index_out)
 {
-    yk__asked *a = yk__asked_open(r);
-    if (r->config.sparse)
-        return add_sparse(r, a, b);
+    yk__asked *a = open_of(r, l);
+    *index_out = a->batches;
+    if (r->keyed)
+        return add_sparse(r, l, a, b);
     a->dense = *b;
-    a->batches = a->nkeys = 1;
+    a->batches = 1;
     return YK_OK;
 }
 
-/* Which server has which of the keys, and as which number. */
-static yk_status find_servers(yk_remote *r, yk__asked *a)
+/* Which server has which of the keys, and as which number: places in the order of servers. */
+static yk_status sort_by_server(yk_remote *r, yk__remote_lane *l, yk__asked *a)
 {
-    const size_t n = r->keys.n;
-    void *server = yk_grow(a->server_of, &a->server_cap, n + 1, sizeof *a->server_of, "a batch");
-    a->server_of = server ? server : a->server_of;
-    void *values = yk_grow(a->w, &a->w_cap, n * r->arrays + 16, sizeof *a->w, "a batch");
-    a->w = values ? values : a->w;
-    if (!server || !values)
+    const size_t n = l->keys.n;
+    const uint32_t servers = (uint32_t)r->config.servers;
+    void *order = yk_grow(a->order, &a->order_cap, n + 1, sizeof *a->order, "a batch");
+    a->order = order ? order : a->order;
+    void *row = yk_grow(a->row, &a->key_cap, n + 1, sizeof *a->row, "a batch");
+    a->row = row ? row : a->row;
+    if (!order || !row)
         return YK_ESYSTEM;
     a->nkeys = a->rows.dim = n;
     for (size_t i = 0; i < n; i++) {
-        uint32_t row;
-        a->server_of[i] = yk__server_of(r->keys.key[i], (uint32_t)r->config.servers, &row);
-        r->keys.key[i] = row;
-        a->count[a->server_of[i]]++;
+        uint32_t number;
+        a->begin[yk__server_of(l->keys.key[i], servers, &number) + 1]++;
     }
+    for (uint32_t k = 0; k < servers; k++)
+        a->begin[k + 1] += a->begin[k];
+    for (size_t i = 0; i < n;
+         i++) { /* begin[k] moves on to where server k + 1 begins, and is put back below */
+        uint32_t number;
+        const size_t to = a->begin[yk__server_of(l->keys.key[i], servers, &number)]++;
+        a->order[to] = (uint32_t)i;
+        a->row[to] = number;
+    }
+    memmove(a->begin + 1, a->begin, servers * sizeof *a->begin);
+    a->begin[0] = 0;
     return YK_OK;
 }
 
-yk_status yk__asked_close(yk_remote *r, yk__asked **out)
+/* Room for the values of all groups. */
+static yk_status make_room(yk_remote *r, yk__asked *a)
 {
-    yk__asked *a = yk__asked_open(r);
-    r->open = NULL;
-    a->number = r->next_ask++;
-    a->missing = r->config.servers;
-    *out = a;
-    return r->config.sparse && a->batches ? find_servers(r, a) : YK_OK;
+    size_t floats = 0;
+    for (int g = 0; g < r->config.ngroups; g++) {
+        const yk_group *group = &r->config.group[g];
+        a->at[g] = floats;
+        floats += YK_ROUND_UP(
+            (group->keyed ? a->nkeys * group->width : (size_t)group->keys) * (size_t)r->config.arrays[g], 16);
+    }
+    if (floats + 16 <= a->w_cap)
+        return YK_OK;
+    yk_free(a->w);
+    a->w_cap = r->keyed ? floats + floats / 2 + 16 : floats + 16;
+    a->w = yk_alloc(a->w_cap, sizeof *a->w, "the parameters of a batch");
+    return a->w ? YK_OK : YK_ESYSTEM;
 }
 
-void yk__asked_fini(yk_remote *r, yk__asked *a)
+yk_status yk__asked_close(yk_remote *r, int lane, yk__asked **out)
+{
+    yk__remote_lane *l = &r->lane[lane];
+    yk__asked *a = open_of(r, l);
+    l->open = NULL;
+    a->number = l->asked++ * (uint32_t)r->config.lanes + (uint32_t)lane;
+    atomic_store(&a->missing, r->config.servers);
+    *out = a;
+    yk_status st = a->batches && r->keyed ? sort_by_server(r, l, a) : YK_OK;
+    return st || !a->batches ? st : make_room(r, a);
+}
+
+void yk__asked_fini(yk__asked *a)
 {
     free(a->rows.start);
     free(a->rows.index);
@@ -122,10 +158,9 @@ void yk__asked_fini(yk_remote *r, yk__asked *a)
     free(a->rows.label);
     free(a->pick);
     free(a->end);
-    free(a->server_of);
-    yk_free(a->count);
-    if (r->config.sparse)
-        free(a->w);
-    else
-        yk_free(a->w);
+    free(a->order);
+    free(a->row);
+    yk_free(a->w);
+    yk_free(a->begin);
+    yk_free(a->share);
 }

@@ -1,11 +1,12 @@
-/* A server: a rank that owns a part of the parameters, with their optimizer state, and answers workers.
+/* A server: a rank that owns a part of the parameters, with their optimizer state, and answers clients, the processes that
+ * train.
  *
- *     yk_server_config c = {.comm = comm, .servers = K, .workers = N, .table = store, ...};
+ *     yk_server_config c = {.comm = comm, .servers = K, .first_client = K, .clients = N, .table = table, ...};
  *     st = yk_server_create(&c, &s);
- *     st = yk_server_run(s);            // until all workers have said goodbye (server 0), or server 0 says that it is over
+ *     st = yk_server_run(s);            // until all clients have left (server 0), or server 0 says that it is over
  *
- * Ranks 0 .. K-1 are servers, K .. K+N-1 workers; who joins later comes behind them. Server 0 also deals out examples
- * (dealer.h) and is told what happens (yk_server_hooks): it is the chief.
+ * Ranks 0 .. K-1 are servers and K .. K+N-1 clients, or every rank is both; who joins later comes behind them. Server 0
+ * also leases examples (dealer.h) and is told what happens (yk_server_hooks): it is the chief.
  *
  * In synchronous mode a round ends when all workers have sent their gradients. They are added in worker order and
  * applied once; that is one step. With a quorum, the first `quorum` gradients are enough (fewer if fewer workers have
@@ -24,7 +25,7 @@
 
 #include "comm/comm.h"
 #include "store/dealer.h"
-#include "store/store.h"
+#include "store/local.h"
 
 typedef struct yk_server yk_server;
 
@@ -35,24 +36,31 @@ typedef struct {
      * until it has returned. */
     yk_status (*updated)(void *context, uint64_t steps, uint64_t examples, double loss);
     yk_status (*epoch_over)(void *context); /* in step: a round in which nobody had examples */
-    yk_status (*now_and_then)(
-        void *context);          /* some fifty times a second; also called on other servers that have it */
+    /* These two are called on all servers that have them: some fifty times a second; and in each turn, for a process that
+     * trains as well. *busy_out: there was something to do. */
+    yk_status (*now_and_then)(void *context);
+    yk_status (*turn)(void *context, bool *busy_out);
     bool (*stop)(void *context); /* shall all end? */
     bool (*hold)(void *context); /* in step: shall answers wait? (something must be finished first) */
 } yk_server_hooks;
 
 typedef struct {
     yk_comm *comm;
-    int servers, workers;
-    bool sparse;
-    size_t nparams;       /* of all servers together */
-    yk_store *table;      /* this server's part: a store for one worker; borrowed */
-    uint64_t staleness;   /* as in store.h */
+    int servers;
+    int first_client, clients; /* their ranks: those behind the servers, or the same */
+    int threads, lanes;        /* of each client (messages.h) */
+    int ngroups;
+    yk_group group[YK_MAX_GROUPS]; /* of all servers together */
+    yk_local *table;               /* this server's part: a store for one worker; borrowed */
+    bool at_once
+        [YK_MAX_GROUPS];  /* lockstep: groups that are not synchronous are updated as gradients arrive */
+    uint64_t staleness;   /* as in local.h */
     int quorum;           /* 0: all */
     bool in_step;         /* one update per round; else one per gradient */
-    uint64_t local_steps; /* that a worker makes by itself, at most; 0: it sends each gradient */
+    uint64_t local_steps; /* that a client makes by itself, at most; 0: it sends each gradient */
+    bool survives_loss;   /* of a client */
     double
-        silence; /* seconds without a word after which a worker is given up (longer where its steps are long) */
+        silence; /* seconds without a message after which a client is lost (longer where its steps are long) */
     double first_silence;  /* the same until its second message */
     yk_dealer *dealer;     /* server 0, not in step; borrowed */
     yk_server_hooks hooks; /* server 0 */
@@ -87,7 +95,7 @@ yk_status yk_server_end(yk_server *s);
 void yk_server_state_of(const yk_server *s, yk_server_state *out);
 int yk_server_workers(const yk_server *s, yk_server_worker *out, int most); /* returns how many */
 
-/* The cursor of a stream, as data/feed.h writes it: 3 | window_bytes / (2 N) | five numbers per worker. In synchronous
+/* The cursor of a stream, as data/feed.h writes it: 3 | window_bytes / (2 N) | five numbers for each of N workers. In synchronous
  * mode all workers are in `epoch`, because the cursor of a worker after its last batch does not show whether that epoch
  * is over. In asynchronous mode `epoch` is 0. */
 void yk_server_places(const yk_server *s, uint64_t *out, size_t window_bytes, uint64_t epoch);
@@ -98,15 +106,15 @@ uint64_t yk_server_places_epoch(const yk_server *s);
 void yk_server_places_set(yk_server *s,
                           const uint64_t *places); /* the numbers of the workers, as above without the head */
 
-void yk_server_piece(size_t nparams, bool sparse, int server, int servers, size_t *begin_out,
-                     size_t *size_out);
+/* The part of a group that a server has; of a dense group it begins at *begin_out. */
+yk_group yk_server_piece(const yk_group *g, int server, int servers, size_t *begin_out);
 
 /* Others may join from now on, as long as what they say of themselves is `identity`. Not in step. */
 yk_status yk_server_open(yk_server *s, uint64_t identity);
 
 /* Server 0: all parameters and their state, of all servers, into `whole` (a store for all parameters, one worker). */
-yk_status yk_server_snapshot(yk_server *s, yk_store *whole);
+yk_status yk_server_snapshot(yk_server *s, yk_local *whole);
 /* Server 0 gives the others their parts of `whole`; they receive them. Before the first step. */
-yk_status yk_server_spread(yk_server *s, yk_store *whole);
+yk_status yk_server_spread(yk_server *s, yk_local *whole);
 
 #endif

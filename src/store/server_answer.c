@@ -1,5 +1,5 @@
 /* A server's answers: parameters to whoever asked for them, when it may have them. */
-#include "store/server_inside.h"
+#include "store/server_internal.h"
 
 #include <string.h>
 
@@ -10,8 +10,12 @@ uint64_t yk__slowest(const yk_server *s)
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < s->nclients; i++) {
         const yk__client *c = &s->client[i];
-        if (c->here && !c->idle && c->skipped + c->pushes < least)
-            least = c->skipped + c->pushes;
+        for (int l = 0; c->here && l < s->config.lanes; l++) {
+            const yk__client_thread *t = &c->thread[l];
+            const bool idle = s->config.lanes > 1 ? t->idle : yk__is_idle(s, c);
+            if (!idle && !t->left && c->skipped + t->pushes < least)
+                least = c->skipped + t->pushes;
+        }
     }
     return least;
 }
@@ -19,31 +23,37 @@ uint64_t yk__slowest(const yk_server *s)
 static bool may_answer(const yk_server *s, const yk__client *c, const yk__pull *p)
 {
     const uint64_t k = s->config.staleness, h = s->config.local_steps;
+    const uint32_t lanes = (uint32_t)s->config.lanes;
     if (s->config.in_step)
         return !(p->of_push && c->pushed);         /* its gradient has become part of the parameters */
     if (k == YK_ASYNC || s->stopping || !s->chief) /* a worker needs the answers of all: server 0 is enough */
         return true;
-    const uint64_t least = yk__slowest(s), then = c->skipped + (h ? c->pushes + h : (uint64_t)p->number + 1);
+    const uint64_t least = yk__slowest(s), then = c->skipped + (h ? c->thread[p->number % lanes].pushes + h
+                                                                  : (uint64_t)(p->number / lanes) + 1);
     return least >= UINT64_MAX - k || least + k >= then;
 }
 
-/* The values of n parameters: with local steps their state, too. */
-static void fill(yk_server *s, const yk__pull *p, size_t n, float *values)
+/* The values that were asked for: with local SGD the optimizer's state, too. */
+static void fill(yk_server *s, const yk__pull *p, float *values)
 {
-    const uint32_t *key = s->config.sparse ? p->key : NULL;
-    const yk_view out = yk_changes_view(values, n);
-    if (s->config.local_steps)
-        yk_changes_read(s->config.table, key, n, &out);
-    else if (key)
-        yk_store_read(s->config.table, key, n, values);
-    else
-        memcpy(values, s->w, n * sizeof *values);
+    yk_local *table = s->config.table;
+    for (int g = 0; g < s->layout.ngroups; g++) {
+        const bool keyed = s->layout.group[g].keyed;
+        const size_t n = keyed ? p->n : s->layout.group[g].each;
+        if (s->config.local_steps)
+            yk_delta_read(table, g, keyed ? p->key : NULL, n, values);
+        else if (keyed)
+            yk_local_read(table, g, p->key, n, values);
+        else
+            memcpy(values, yk_local_raw(table, g).live.w, n * sizeof *values);
+        values += yk__layout_floats(&s->layout, g, p->n);
+    }
 }
 
 static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
 {
-    const size_t n = s->config.sparse ? p->n : p->n ? s->piece : 0;
-    const size_t bytes = sizeof(yk__down) + n * (size_t)s->arrays * sizeof(float);
+    const size_t n = p->wants ? yk__layout_all(&s->layout, p->n) : 0;
+    const size_t bytes = sizeof(yk__down) + n * sizeof(float);
     bool sent;
     yk_status st = yk_comm_test(s->config.comm, &p->op, &sent);
     if (st || !sent)
@@ -54,21 +64,21 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
     p->out = grown;
     yk__down *down = (yk__down *)(void *)p->out;
     *down = (yk__down){.magic = YK__MAGIC,
-                       .life = c->life,
+                       .incarnation = c->incarnation,
                        .kind = YK__DOWN_VALUES,
                        .flags = s->stopping ? YK__STOP : 0,
                        .pull = p->number,
-                       .n = (uint32_t)(n * (size_t)s->arrays),
+                       .n = (uint32_t)n,
                        .round = s->config.in_step ? s->round : s->updates,
                        .examples = s->round_examples,
                        .loss = s->round_loss,
                        .begin = p->of_push ? (uint64_t)(c->kept * 1e9) : 0,
-                       .end = yk_store_steps(s->config.table)};
+                       .end = yk_local_steps(s->config.table)};
     if (n)
-        fill(s, p, n, (float *)(void *)(down + 1));
+        fill(s, p, (float *)(void *)(down + 1));
     p->owed = false;
     p->updates_then = s->updates;
-    p->own_then = c->pushes;
+    p->own_then = c->thread[p->number % (uint32_t)s->config.lanes].pushes;
     return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_PULL, p->out, bytes, &p->op);
 }
 
@@ -76,7 +86,7 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
 static yk_status say_alive(yk_server *s, yk__client *c, double now)
 {
     bool owed = false, done;
-    for (int p = 0; p < YK__OUTSTANDING; p++)
+    for (int p = 0; p < s->npulls; p++)
         owed |= c->pull[p].owed;
     if (!c->here || !owed || now - c->alive_at < alive_seconds)
         return YK_OK;
@@ -99,7 +109,7 @@ yk_status yk__answer_all(yk_server *s, double now)
     for (int i = 0; !held && i < s->nclients; i++) {
         yk__client *c = &s->client[i];
         /* by number: a worker waits for the oldest */
-        for (yk__pull *p = c->pull; !st && c->here && p < c->pull + YK__OUTSTANDING; p++)
+        for (yk__pull *p = c->pull; !st && c->here && p < c->pull + s->npulls; p++)
             if (p->owed && may_answer(s, c, p))
                 st = answer(s, c, p);
     }

@@ -1,7 +1,7 @@
 /* Messages from server 0 to the other servers: send a snapshot, the job is over, and, with a quorum, which gradients a
  * round uses. Gradients arrive at each server in a different order: if each server took the first M, a step would use
  * the gradients of different workers on different servers. */
-#include "store/server_inside.h"
+#include "store/server_internal.h"
 
 #include "base/clock.h"
 
@@ -9,7 +9,7 @@ static yk_status tell(yk_server *s, int server, const yk__control *message, cons
 {
     yk_op op;
     const size_t bytes = sizeof message->up + message->up.npush * sizeof *message->peer;
-    yk_status st = yk_comm_send(s->config.comm, server, YK__TAG_UP, YK_FOR_CONTROL, message, bytes, &op);
+    yk_status st = yk_comm_send(s->config.comm, server, YK__TAG_CTRL, YK_FOR_CONTROL, message, bytes, &op);
     return st ? st : yk_comm_wait(s->config.comm, &op, 1, 10.0, what);
 }
 
@@ -54,14 +54,14 @@ yk_status yk__control_take(yk_server *s, size_t bytes)
     yk__control *message = &s->control;
     yk_op op;
     if (bytes < sizeof message->up || bytes > sizeof *message)
-        return yk_fail(YK_ELOST, "server 0 sent a message of %zu bytes that makes no sense", bytes);
-    yk_status st = yk_comm_recv(s->config.comm, 0, YK__TAG_UP, YK_FOR_CONTROL, message, bytes, &op);
+        return yk_fail(YK_ELOST, "server 0 sent a malformed message of %zu bytes", bytes);
+    yk_status st = yk_comm_recv(s->config.comm, 0, YK__TAG_CTRL, YK_FOR_CONTROL, message, bytes, &op);
     if (!st)
         st = yk_comm_wait(s->config.comm, &op, 1, 10.0, "a message from server 0");
     if (st)
         return st;
     if (bytes != sizeof message->up + message->up.npush * sizeof *message->peer)
-        return yk_fail(YK_ELOST, "server 0 sent a message of %zu bytes that makes no sense", bytes);
+        return yk_fail(YK_ELOST, "server 0 sent a malformed message of %zu bytes", bytes);
     if (message->up.kind == YK__UP_ROUND)
         return take_round(s);
     if (message->up.kind == YK__UP_SNAPSHOT) {

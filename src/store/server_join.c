@@ -1,5 +1,5 @@
 /* Workers that join a running job: a thread accepts them, the serving thread takes them on. */
-#include "store/server_inside.h"
+#include "store/server_internal.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -69,14 +69,13 @@ yk_status yk__let_in(yk_server *s)
     yk_status st = yk_comm_adopt(s->config.comm, handle, &peer);
     if (st)
         return st;
-    if (s->nclients == YK__MOST_WORKERS)
-        return yk_fail(YK_ELOST, "more than %d workers", YK__MOST_WORKERS);
-    yk__client *c = &s->client[s->nclients];
-    *c = (yk__client){.peer = peer, .joined = true, .heard = yk_now()};
-    yk__skip_missed(s, c);
-    c->here = true;
-    s->nclients++;
-    s->here++;
+    const uint64_t least = yk__slowest(s); /* of the others */
+    yk__client *c;
+    if ((st = yk__client_add(s, peer, &c)))
+        return st;
+    c->joined = true;
+    c->heard = yk_now();
+    c->skipped = least == UINT64_MAX ? 0 : least;
     return YK_OK;
 }
 

@@ -1,13 +1,16 @@
 /* A server's parameters as a whole: which part of all it has, snapshots to server 0, and the way back. */
-#include "store/server_inside.h"
+#include "store/server_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-void yk_server_piece(size_t nparams, bool sparse, int server, int servers, size_t *begin_out,
-                     size_t *size_out)
+yk_group yk_server_piece(const yk_group *g, int server, int servers, size_t *begin_out)
 {
-    *begin_out = sparse ? 0 : yk__piece_begin(nparams, server, servers);
-    *size_out = yk__piece_size(nparams, sparse, server, servers);
+    uint64_t begin;
+    yk_group piece = *g;
+    piece.keys = yk__piece(g, server, servers, &begin);
+    *begin_out = (size_t)begin;
+    return piece;
 }
 
 /* In synchronous mode server 0 may be the first to have all gradients of its round. Its snapshot must be of one round,
@@ -17,120 +20,161 @@ static bool snapshot_is_due(const yk_server *s)
     return s->snapshot_wanted && (!s->config.in_step || s->round >= s->snapshot_round);
 }
 
+/* The arrays of a store, by number, over all groups; false behind the last. Elements are of 4 bytes, `width` per key. */
+typedef struct {
+    uint32_t *data;
+    int group;
+    size_t width;
+} array;
+
+static bool array_of(yk_local *t, int number, array *out)
+{
+    for (int g = 0; g < yk_local_groups(t); g++) {
+        const yk_local_state state = yk_local_raw(t, g);
+        const int slots = yk_local_rule(t, g)->slots, arrays = 1 + slots + (state.touched != NULL);
+        if (number >= arrays) {
+            number -= arrays;
+            continue;
+        }
+        const float *floats = number == 0 ? state.live.w : number <= slots ? state.live.s[number - 1] : NULL;
+        *out =
+            (array){floats ? (uint32_t *)(void *)floats : state.touched, g, yk_local_group_of(t, g)->width};
+        return true;
+    }
+    return false;
+}
+
+/* Elements of an array on a server. */
+static size_t piece_of(const yk_server *s, int server, const array *a)
+{
+    uint64_t begin;
+    return (size_t)yk__piece(&s->config.group[a->group], server, s->config.servers, &begin) * a->width;
+}
+
 yk_status yk__snapshot_out(yk_server *s)
 {
+    enum { MOST = YK_MAX_GROUPS * (2 + YK_MAX_SLOTS) };
     if (!snapshot_is_due(s))
         return YK_OK;
     s->snapshot_wanted = false;
-    const yk_store_state state = yk_store_raw(s->config.table);
-    const int slots = yk_store_rule(s->config.table)->slots;
-    yk_op op[2 + YK_MAX_SLOTS];
+    yk_op op[MOST];
+    array a;
     int n = 0;
-    yk_status st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, state.live.w,
-                                s->piece * sizeof(float), &op[n++]);
-    for (int i = 0; !st && i < slots; i++)
-        st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, state.live.s[i],
-                          s->piece * sizeof(float), &op[n++]);
-    if (!st && state.touched)
-        st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, state.touched,
-                          s->piece * sizeof(uint32_t), &op[n++]);
-    return st ? st : yk_comm_wait(s->config.comm, op, n, 60.0, "a snapshot to be taken");
+    yk_status st = YK_OK;
+    for (; !st && array_of(s->config.table, n, &a); n++)
+        st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, a.data,
+                          piece_of(s, s->me, &a) * 4, &op[n]);
+    return st ? st : yk_comm_wait(s->config.comm, op, n, 60.0, "a snapshot to be received");
 }
 
-/* A server's array into the whole one, or back. Both hold 4-byte elements. */
-static void place(const yk_server *s, int server, uint32_t *part, uint32_t *whole, bool into_whole)
+/* A server's array into the whole one, or back. */
+static void place(const yk_server *s, int server, uint32_t *part, const array *whole, bool into_whole)
 {
+    const yk_group *g = &s->config.group[whole->group];
     const int servers = s->config.servers;
-    const size_t n = yk__piece_size(s->config.nparams, s->config.sparse, server, servers);
-    const size_t begin = s->config.sparse ? 0 : yk__piece_begin(s->config.nparams, server, servers);
-    for (size_t i = 0; i < n; i++) {
-        const size_t key =
-            s->config.sparse ? yk__key_of((uint32_t)i, (uint32_t)server, (uint32_t)servers) : begin + i;
-        if (key >= s->config.nparams)
-            continue;
-        if (into_whole)
-            whole[key] = part[i];
-        else
-            part[i] = whole[key];
+    uint64_t begin;
+    const uint64_t n = yk__piece(g, server, servers, &begin);
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t key =
+            g->keyed ? yk__key_of((uint32_t)i, (uint32_t)server, (uint32_t)servers) : begin + i;
+        uint32_t *there = whole->data + key * whole->width, *here = part + i * whole->width;
+        if (key < g->keys)
+            memcpy(into_whole ? there : here, into_whole ? here : there, whole->width * 4);
     }
 }
 
-/* The arrays of a store, by number; NULL behind the last. */
-static uint32_t *array_of(yk_store *t, int number)
+/* Room for the largest array of a server. */
+static uint32_t *make_room(const yk_server *s, yk_local *whole)
 {
-    const yk_store_state state = yk_store_raw(t);
-    const int slots = yk_store_rule(t)->slots;
-    if (number == 0)
-        return (uint32_t *)(void *)state.live.w;
-    if (number <= slots)
-        return (uint32_t *)(void *)state.live.s[number - 1];
-    return number == slots + 1 ? state.touched : NULL;
+    size_t most = 16;
+    array a;
+    for (int i = 0; array_of(whole, i, &a); i++)
+        for (int k = 0; k < s->config.servers; k++)
+            most = piece_of(s, k, &a) > most ? piece_of(s, k, &a) : most;
+    uint32_t *room = malloc(4 * most);
+    if (!room)
+        yk_fail_memory(4 * most, "a server's part");
+    return room;
 }
 
-yk_status yk_server_snapshot(yk_server *s, yk_store *whole)
+static void place_own(yk_server *s, yk_local *whole, bool into_whole)
 {
-    const size_t bytes =
-        yk__piece_size(s->config.nparams, s->config.sparse, s->config.servers - 1, s->config.servers) * 4 +
-        64;
-    uint32_t *part = s->config.servers > 1 ? malloc(bytes + 4 * s->piece) : NULL;
-    yk_status st = YK_OK;
-    if (s->config.servers > 1 && !part)
-        return yk_fail_memory(bytes, "a snapshot");
-    for (int a = 0; array_of(whole, a); a++)
-        place(s, 0, array_of(s->config.table, a), array_of(whole, a), true);
+    array mine, all;
+    for (int i = 0; array_of(whole, i, &all) && array_of(s->config.table, i, &mine); i++)
+        place(s, 0, mine.data, &all, into_whole);
+}
+
+yk_status yk_server_snapshot(yk_server *s, yk_local *whole)
+{
+    uint32_t *part = make_room(s, whole);
+    yk_status st = part ? YK_OK : YK_ESYSTEM;
+    if (!st)
+        place_own(s, whole, true);
     for (int k = 1; !st && k < s->config.servers; k++) {
         yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_SNAPSHOT, .round = s->round};
         yk_op op[2];
-        st = yk_comm_send(s->config.comm, k, YK__TAG_UP, YK_FOR_CONTROL, &up, sizeof up, &op[0]);
-        for (int a = 0; !st && array_of(whole, a); a++) {
-            const size_t n = yk__piece_size(s->config.nparams, s->config.sparse, k, s->config.servers);
-            st = yk_comm_recv(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, part, n * 4, &op[1]);
+        array a;
+        st = yk_comm_send(s->config.comm, k, YK__TAG_CTRL, YK_FOR_CONTROL, &up, sizeof up, &op[0]);
+        for (int i = 0; !st && array_of(whole, i, &a); i++) {
+            st = yk_comm_recv(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, part,
+                              piece_of(s, k, &a) * 4, &op[1]);
             if (!st)
                 st = yk_comm_wait(s->config.comm, op, 2, s->config.silence, "a snapshot");
             if (!st)
-                place(s, k, part, array_of(whole, a), true);
+                place(s, k, part, &a, true);
         }
     }
     free(part);
     if (!st)
-        yk_store_restore(whole, yk_store_steps(s->config.table));
+        yk_local_restore(whole, yk_local_steps(s->config.table));
     return st;
 }
 
-yk_status yk_server_spread(yk_server *s, yk_store *whole)
+static yk_status give_part(yk_server *s, yk_local *whole, int k, uint32_t *part, uint64_t steps)
 {
-    yk_status st = YK_OK;
-    uint64_t steps = whole ? yk_store_steps(whole) : 0;
-    for (int k = 1; k < s->config.servers && s->chief && !st; k++) {
-        const size_t n = yk__piece_size(s->config.nparams, s->config.sparse, k, s->config.servers);
-        uint32_t *part = malloc(n * 4 + 64);
-        yk_op op;
-        if (!part)
-            return yk_fail_memory(n * 4, "a server's part");
-        if (!(st = yk_comm_send(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, &steps, sizeof steps,
-                                &op)))
-            st = yk_comm_wait(s->config.comm, &op, 1, 60.0, "a server's part");
-        for (int a = 0; !st && array_of(whole, a); a++) {
-            place(s, k, part, array_of(whole, a), false);
-            if (!(st = yk_comm_send(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, part, n * 4, &op)))
-                st = yk_comm_wait(s->config.comm, &op, 1, 60.0, "a server's part");
-        }
-        free(part);
-    }
-    if (s->chief) {
-        for (int a = 0; !st && array_of(whole, a); a++)
-            place(s, 0, array_of(s->config.table, a), array_of(whole, a), false);
-    } else {
-        yk_op op;
-        if (!(st = yk_comm_recv(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, &steps, sizeof steps,
-                                &op)))
-            st = yk_comm_wait(s->config.comm, &op, 1, 120.0, "the parameters");
-        for (int a = 0; !st && array_of(s->config.table, a); a++)
-            if (!(st = yk_comm_recv(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL,
-                                    array_of(s->config.table, a), s->piece * 4, &op)))
-                st = yk_comm_wait(s->config.comm, &op, 1, 120.0, "the parameters");
-    }
+    yk_op op;
+    array a;
+    yk_status st =
+        yk_comm_send(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, &steps, sizeof steps, &op);
     if (!st)
-        yk_store_restore(s->config.table, steps);
+        st = yk_comm_wait(s->config.comm, &op, 1, 60.0, "a server's part");
+    for (int i = 0; !st && array_of(whole, i, &a); i++) {
+        place(s, k, part, &a, false);
+        if (!(st = yk_comm_send(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, part,
+                                piece_of(s, k, &a) * 4, &op)))
+            st = yk_comm_wait(s->config.comm, &op, 1, 60.0, "a server's part");
+    }
+    return st;
+}
+
+static yk_status take_part(yk_server *s, uint64_t *steps)
+{
+    yk_op op;
+    array a;
+    yk_status st =
+        yk_comm_recv(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, steps, sizeof *steps, &op);
+    if (!st)
+        st = yk_comm_wait(s->config.comm, &op, 1, 120.0, "the parameters");
+    for (int i = 0; !st && array_of(s->config.table, i, &a); i++)
+        if (!(st = yk_comm_recv(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, a.data,
+                                piece_of(s, s->me, &a) * 4, &op)))
+            st = yk_comm_wait(s->config.comm, &op, 1, 120.0, "the parameters");
+    return st;
+}
+
+yk_status yk_server_spread(yk_server *s, yk_local *whole)
+{
+    uint64_t steps = whole ? yk_local_steps(whole) : 0;
+    uint32_t *part = s->chief ? make_room(s, whole) : NULL;
+    yk_status st = s->chief && !part ? YK_ESYSTEM : YK_OK;
+    for (int k = 1; !st && k < s->config.servers && s->chief; k++)
+        st = give_part(s, whole, k, part, steps);
+    if (!st && s->chief)
+        place_own(s, whole, false);
+    else if (!st)
+        st = take_part(s, &steps);
+    free(part);
+    if (!st)
+        yk_local_restore(s->config.table, steps);
     return st;
 }

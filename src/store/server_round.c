@@ -1,31 +1,41 @@
-/* What workers send becomes part of the parameters: in step the sum of a round, once; otherwise each as it comes. Gradients,
- * which the update rule is applied to here, or with local steps changes, which are added as they are (changes.h). */
-#include "store/server_inside.h"
+/* What clients send becomes part of the parameters: in lockstep the sum of a round, once; otherwise each as it comes.
+ * Gradients, which the update rule is applied to here, or with local SGD deltas, which are added as they are (delta.h). */
+#include "store/server_internal.h"
 
 #include "base/clock.h"
 #include <string.h>
 
-static const yk__up *head_of(const yk__client *c)
+/* The values of each group behind the shares of a message. */
+static void blocks_of(const yk_server *s, const yk__client *c, float **out)
 {
-    return (const yk__up *)(const void *)c->in;
+    const yk__up *up = yk__head_of(c);
+    const size_t keys = up->examples ? yk__pull_of(s, c, up->push_of)->n : 0;
+    float *at = yk__values_of(c);
+    for (int g = 0; g < s->layout.ngroups; g++) {
+        out[g] = at;
+        at += yk__layout_floats(&s->layout, g, keys);
+    }
 }
 
-/* A gradient of `examples` as the store takes it: pairs that are borrowed, or a dense piece. */
-static yk_status apply(yk_server *s, const yk__up *sum, const yk_merger *pairs, float *dense)
+/* A gradient, as the store takes it. */
+static yk_status push(yk_server *s, const yk__up *sum, const yk_merger *pairs, float *const *dense,
+                      bool ends_step)
 {
-    yk_grad g = {.examples = (size_t)sum->examples,
-                 .loss = sum->loss,
-                 .bias_key = UINT32_MAX,
-                 .pairs = pairs,
-                 .dense = dense};
+    yk_grad g = {.examples = (size_t)sum->examples, .loss = sum->loss};
     yk_step_result result;
-    yk_status st = yk_store_push(s->config.table, 0, &g);
-    return st ? st : yk_store_clock(s->config.table, 0, &result);
+    for (int i = 0; i < s->layout.ngroups; i++) {
+        if (s->layout.group[i].keyed)
+            g.group[i].pairs = pairs[i].key ? &pairs[i] : NULL;
+        else
+            g.group[i].dense = dense[i];
+    }
+    yk_status st = yk_local_push(s->config.table, 0, &g);
+    return st || !ends_step ? st : yk_local_clock(s->config.table, 0, &result);
 }
 
-static void count_staleness(yk_server *s, const yk__client *c, const yk__pull *p)
+static void count_staleness(yk_server *s, uint64_t own, const yk__pull *p)
 {
-    const uint64_t late = (s->updates - p->updates_then) - (c->pushes - p->own_then);
+    const uint64_t late = (s->updates - p->updates_then) - (own - p->own_then);
     const int bucket = late == 0 ? 0 : 64 - __builtin_clzll(late);
     s->staleness.bucket[bucket < YK_STALENESS_BUCKETS ? bucket : YK_STALENESS_BUCKETS - 1]++;
     s->staleness.observed++;
@@ -38,39 +48,68 @@ static yk_status updated(yk_server *s, const yk__up *sum)
     const yk_server_hooks *h = &s->config.hooks;
     s->updates += sum->steps;
     yk_status st = s->chief && h->updated
-                       ? h->updated(h->context, yk_store_steps(s->config.table), sum->examples, sum->loss)
+                       ? h->updated(h->context, yk_local_steps(s->config.table), sum->examples, sum->loss)
                        : YK_OK;
     if (!st && s->chief && h->stop && h->stop(h->context))
         s->stopping = true;
     return st;
 }
 
-/* Its worker has made these steps. */
+/* Its client has made these steps. */
 static void count(yk_server *s, yk__client *c, const yk__up *up)
 {
-    memcpy(c->place, up->place, sizeof c->place);
+    yk__count_shares(s, c);
     c->pushes += up->steps;
+    c->thread[up->thread].pushes += up->steps;
     c->examples += up->examples;
-    if (s->config.dealer)
-        yk_dealer_used(s->config.dealer, c->peer, up->examples);
+}
+
+/* The gradient of one client: of groups that are updated `at_once`, or of all that are not. */
+static yk_status push_one(yk_server *s, yk__client *c, bool at_once, bool ends_step)
+{
+    const yk__up *up = yk__head_of(c);
+    const yk__pull *p = yk__pull_of(s, c, up->push_of);
+    float *block[YK_MAX_GROUPS], *dense[YK_MAX_GROUPS] = {0};
+    yk_merger pairs[YK_MAX_GROUPS] = {0};
+    blocks_of(s, c, block);
+    for (int g = 0; g < s->layout.ngroups; g++) {
+        if (s->config.in_step && s->config.at_once[g] != at_once)
+            continue;
+        if (s->layout.group[g].keyed)
+            pairs[g] = (yk_merger){.n = p->n, .key = p->key, .value = block[g]};
+        else
+            dense[g] = block[g];
+    }
+    return push(s, up, pairs, dense, ends_step);
+}
+
+yk_status yk__apply_at_once(yk_server *s, yk__client *c)
+{
+    bool any = false;
+    for (int g = 0; g < s->layout.ngroups; g++)
+        any |= s->config.at_once[g];
+    return any ? push_one(s, c, true, false) : YK_OK;
 }
 
 /* Not in step: at once. */
 yk_status yk__take_push(yk_server *s, yk__client *c, const yk__up *up)
 {
-    const yk__pull *p = &c->pull[up->push_of % YK__OUTSTANDING];
-    const size_t n = up->npush / (size_t)s->arrays;
-    const uint32_t *key = s->config.sparse ? p->key : NULL;
-    float *values = yk__values_of(c);
+    const yk__pull *p = yk__pull_of(s, c, up->push_of);
     yk_status st = YK_OK;
-    count_staleness(s, c, p);
+    count_staleness(s, c->thread[up->thread].pushes, p);
     count(s, c, up);
-    if (s->config.local_steps) {
-        const yk_view changes = yk_changes_view(values, n);
-        yk_changes_add(s->config.table, key, n, &changes, s->here, up->steps);
+    if (!s->config.local_steps) {
+        st = push_one(s, c, false, true);
     } else {
-        const yk_merger one = {.n = n, .key = p->key, .value = values};
-        st = apply(s, up, key ? &one : NULL, key ? NULL : values);
+        const uint64_t now = yk_local_steps(s->config.table) + up->steps;
+        float *block[YK_MAX_GROUPS];
+        blocks_of(s, c, block);
+        for (int g = 0; g < s->layout.ngroups; g++) {
+            const bool keyed = s->layout.group[g].keyed;
+            const size_t n = keyed ? p->n : s->layout.group[g].each;
+            yk_delta_add(s->config.table, g, keyed ? p->key : NULL, n, block[g], n, s->here, now);
+        }
+        yk_local_restore(s->config.table, now);
     }
     return st ? st : updated(s, up);
 }
@@ -104,40 +143,53 @@ static void blame_last(yk_server *s)
 static yk_status begin_sum(yk_server *s)
 {
     size_t most = 1;
-    if (!s->config.sparse) {
-        memset(s->sum, 0, s->piece * (size_t)s->arrays * sizeof *s->sum);
-        return YK_OK;
-    }
+    for (int g = 0; g < s->layout.ngroups; g++)
+        if (!s->layout.group[g].keyed)
+            memset(s->sum, 0, yk__layout_floats(&s->layout, g, 0) * sizeof *s->sum);
     for (int i = 0; i < s->nclients; i++)
         if (s->client[i].pushed)
-            most += head_of(&s->client[i])->npush / (size_t)s->arrays;
-    return yk_changes_reserve(&s->sums, most);
+            most += yk__pull_of(s, &s->client[i], yk__head_of(&s->client[i])->push_of)->n;
+    return yk_delta_sums_reserve(&s->sums, most);
 }
 
 static void add_to_sum(yk_server *s, yk__client *c)
 {
-    const yk__up *up = head_of(c);
-    const float *v = yk__values_of(c);
-    if (s->config.sparse)
-        yk_changes_sum(&s->sums, c->pull[up->push_of % YK__OUTSTANDING].key, up->npush / (size_t)s->arrays,
-                       v);
-    for (size_t k = 0; !s->config.sparse && k < up->npush; k++)
-        s->sum[k] += v[k];
+    const yk__pull *p = yk__pull_of(s, c, yk__head_of(c)->push_of);
+    float *block[YK_MAX_GROUPS];
+    blocks_of(s, c, block);
+    for (int g = 0; g < s->layout.ngroups; g++) {
+        const size_t n = yk__layout_floats(&s->layout, g, 0);
+        for (size_t k = 0; !s->layout.group[g].keyed && k < n; k++)
+            s->sum[k] += block[g][k];
+    }
+    yk_delta_sums_add(&s->sums, p->key, p->n, (const float *const *)block);
 }
 
-/* The sum of so many workers onto the parameters. */
-static yk_status apply_sum(yk_server *s, const yk__up *sum, int workers)
+/* The sum of so many clients onto the parameters. */
+static yk_status apply_sum(yk_server *s, const yk__up *sum, int clients)
 {
-    const bool sparse = s->config.sparse;
-    const yk_merger *keys = &s->sums.keys;
-    if (s->config.local_steps) {
-        const yk_view changes = sparse ? yk_changes_sums(&s->sums) : yk_changes_view(s->sum, s->piece);
-        yk_changes_add(s->config.table, sparse ? keys->key : NULL, sparse ? keys->n : s->piece, &changes,
-                       workers, sum->steps);
-        return YK_OK;
+    yk_delta_sums *d = &s->sums;
+    const uint64_t now = yk_local_steps(s->config.table) + sum->steps;
+    float *dense[YK_MAX_GROUPS] = {0};
+    yk_merger pairs[YK_MAX_GROUPS] = {0};
+    for (int g = 0; g < s->layout.ngroups; g++) {
+        const bool keyed = s->layout.group[g].keyed;
+        if (s->config.local_steps) {
+            const size_t n = keyed ? d->keys.n : s->layout.group[g].each;
+            yk_delta_add(s->config.table, g, keyed ? d->keys.key : NULL, n, keyed ? d->group[g].sum : s->sum,
+                         keyed ? d->room : n, clients, now);
+        } else if (s->config.at_once[g]) {
+            continue;
+        } else if (keyed) {
+            pairs[g] = (yk_merger){.n = d->keys.n, .key = d->keys.key, .value = d->group[g].sum};
+        } else {
+            dense[g] = s->sum;
+        }
     }
-    const yk_merger pairs = {.n = keys->n, .key = keys->key, .value = s->sums.sum};
-    return apply(s, sum, sparse ? &pairs : NULL, s->sum);
+    if (!s->config.local_steps)
+        return push(s, sum, pairs, dense, true);
+    yk_local_restore(s->config.table, now);
+    return YK_OK;
 }
 
 /* In step: all that are here, in worker order, once. */
@@ -150,7 +202,7 @@ static yk_status close_round(yk_server *s)
         return st;
     for (int i = 0; i < s->nclients; i++) {
         yk__client *c = &s->client[i];
-        const yk__up *up = head_of(c);
+        const yk__up *up = yk__head_of(c);
         if (!c->pushed || up->round > s->round) /* (server 0 may have closed the next one already) */
             continue;
         c->pushed = false;
@@ -187,7 +239,7 @@ static bool decided_are_here(const yk_server *s)
     bool here = s->decided;
     for (int i = 0; i < s->nclients; i++) {
         const yk__client *c = &s->client[i];
-        here &= !c->counts || (c->pushed && head_of(c)->round == s->round);
+        here &= !c->counts || (c->pushed && yk__head_of(c)->round == s->round);
     }
     return here;
 }
@@ -199,7 +251,7 @@ yk_status yk__close_round_if_all(yk_server *s)
     int pushed = 0, expected = 0;
     for (int i = 0; i < s->nclients; i++) {
         pushed += s->client[i].pushed;
-        expected += s->client[i].here && !s->client[i].idle;
+        expected += s->client[i].here && !yk__is_idle(s, &s->client[i]);
     }
     if (s->config.quorum && s->config.quorum < expected)
         expected = s->config.quorum;

@@ -1,8 +1,8 @@
 /* How stale the weights of a worker are: the steps of other workers between its pull and its clock, measured in sampled
  * steps. */
-#include "store/local.h"
+#include "store/local_internal.h"
 
-uint64_t yk__steps_of_others(const yk_store *s, int me)
+uint64_t yk__steps_of_others(const yk_local *s, int me)
 {
     uint64_t sum = 0;
     for (int i = 0; i < s->config.workers; i++)
@@ -11,7 +11,7 @@ uint64_t yk__steps_of_others(const yk_store *s, int me)
     return sum;
 }
 
-void yk__record_staleness(yk_store *s, int me)
+void yk__record_staleness(yk_local *s, int me)
 {
     yk__worker *w = &s->worker[me];
     uint64_t late = yk__steps_of_others(s, me) - w->stale_at_pull;
@@ -24,9 +24,12 @@ void yk__record_staleness(yk_store *s, int me)
     w->next_sample = w->own_steps + (every < 1 ? 1 : every > 1024 ? 1024 : every);
 }
 
-static void sum_staleness(const yk_store *s, int first, int end, yk_staleness *out)
+static void sum_staleness(const yk_local *s, int first, int end, yk_staleness *out)
 {
-    *out = (yk_staleness){.hot = s->hot};
+    const yk__table *copied = &s->table[0]; /* the table with the most copies */
+    for (int g = 1; g < s->ngroups; g++)
+        copied = s->table[g].hot > copied->hot ? &s->table[g] : copied;
+    *out = (yk_staleness){.hot = copied->hot};
     double sum = 0.0, merged = 0.0;
     for (int i = first; i < end; i++) {
         const yk__worker *w = &s->worker[i];
@@ -35,19 +38,19 @@ static void sum_staleness(const yk_store *s, int first, int end, yk_staleness *o
         out->observed += w->stale_seen;
         sum += w->stale_sum;
         out->max = w->stale_max > out->max ? w->stale_max : out->max;
-        out->merges += w->merges;
-        merged += (double)w->merged_examples;
+        out->merges += copied->worker[i].merges;
+        merged += (double)copied->worker[i].merged_examples;
     }
     out->mean = out->observed ? sum / (double)out->observed : 0.0;
     out->merge_every = out->merges ? merged / (double)out->merges : 0.0;
 }
 
-void yk_store_staleness(const yk_store *s, yk_staleness *out)
+void yk_local_staleness(const yk_local *s, yk_staleness *out)
 {
     sum_staleness(s, 0, s->config.workers, out);
 }
 
-void yk_store_staleness_of(const yk_store *s, int worker, yk_staleness *out)
+void yk_local_staleness_of(const yk_local *s, int worker, yk_staleness *out)
 {
     sum_staleness(s, worker, worker + 1, out);
 }

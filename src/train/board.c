@@ -259,9 +259,9 @@ yk_status yk__board_eval(yk__trainer *t, double train_loss)
         if (t->cluster.server)
             staleness_of_servers(t, &seen);
         else if (i == 0)
-            yk_store_staleness(t->store, &seen);
+            yk_local_staleness(t->local, &seen);
         else
-            yk_store_staleness_of(t->store, i, &seen);
+            yk_local_staleness_of(t->local, i, &seen);
         if (!(st = write_staleness(b->events[i], t->step, &seen)))
             st = yk_events_flush(b->events[i]);
     }

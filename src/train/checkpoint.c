@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TENSORS = 8 };
+enum { MOST_ARRAYS = YK_MAX_GROUPS * (2 + YK_MAX_SLOTS), NAME = 48 };
 
 #define FORMAT   1 /* the newest version that is read, and the one that is written */
 #define TEXT_(x) #x
@@ -17,7 +17,7 @@ enum { MOST_TENSORS = 8 };
 
 /* ---- saving ---- */
 
-static yk_status save_model(const char *run_dir, const char *model_name, const yk_model *m, float *params,
+static yk_status save_model(const char *run_dir, const char *model_name, const yk_model *m, yk_local *store,
                             uint64_t step)
 {
     yk_tensor t[YK_MAX_TENSORS] = {0};
@@ -25,6 +25,7 @@ static yk_status save_model(const char *run_dir, const char *model_name, const y
     yk_status st = YK_OK;
     for (int i = 0; !st && i < m->ntensors; i++) {
         const yk_model_tensor *from = &m->tensor[i];
+        float *params = yk_local_table(store, from->group).w;
         const float *at = m->ops->tensor_within ? m->ops->tensor_within(m, i, params) : NULL;
         if (!at) {
             if (!(data[i] = yk_alloc(from->size, sizeof(float), "a checkpoint"))) {
@@ -63,36 +64,50 @@ static yk_status save_model(const char *run_dir, const char *model_name, const y
     return st;
 }
 
-/* All arrays of the store, for state.safetensors; returns their number. */
-static size_t state_arrays(yk_store *store, yk_tensor *t, float **array, size_t n)
+/* An array of the store, for state.safetensors. Those of the first group have the names of the optimizer's state; those of
+ * other groups have the group's name before it. */
+typedef struct {
+    char name[NAME];
+    yk_dtype dtype;
+    float *data;
+    size_t size, width; /* floats, of a key */
+    bool keyed;
+} array;
+
+static void add_array(array *a, size_t *n, const yk_group *g, bool first, const char *name, void *data,
+                      yk_dtype dtype)
 {
-    yk_store_state raw = yk_store_raw(store);
-    const yk_optim_rule *rule = yk_store_rule(store);
-    size_t count = 0;
-    for (int i = 0; i < rule->slots; i++) {
-        array[count] = raw.live.s[i];
-        t[count++] = (yk_tensor){.name = rule->slot_name[i], .dtype = YK_DTYPE_F32};
-    }
-    if (raw.touched) { /* the weights as they are; the model file has them with their decay made up for */
-        array[count] = raw.live.w;
-        t[count++] = (yk_tensor){.name = "raw_weights", .dtype = YK_DTYPE_F32};
-        array[count] = (float *)raw.touched; /* 32 bits each: renamed like floats */
-        t[count++] = (yk_tensor){.name = "touched", .dtype = YK_DTYPE_U32};
-    }
-    for (size_t i = 0; i < count; i++) {
-        t[i].rank = 1;
-        t[i].shape[0] = n;
-        t[i].data = array[i];
-    }
-    return count;
+    array *to = &a[(*n)++];
+    *to = (array){
+        .dtype = dtype, .data = data, .size = yk_group_floats(g), .width = g->width, .keyed = g->keyed};
+    snprintf(to->name, sizeof to->name, "%s%s%s", first ? "" : g->name, first ? "" : ".", name);
 }
 
-static yk_status save_state(const char *run_dir, const yk_model *m, yk_store *store,
-                            const yk_progress_state *p)
+static size_t state_arrays(yk_local *store, array a[static MOST_ARRAYS])
 {
-    yk_tensor t[MOST_TENSORS] = {0};
-    float *array[MOST_TENSORS];
-    size_t n = state_arrays(store, t, array, m->nparams);
+    size_t n = 0;
+    for (int g = 0; g < yk_local_groups(store); g++) {
+        const yk_group *group = yk_local_group_of(store, g);
+        const yk_local_state raw = yk_local_raw(store, g);
+        const yk_optim_rule *rule = yk_local_rule(store, g);
+        for (int i = 0; i < rule->slots; i++)
+            add_array(a, &n, group, g == 0, rule->slot_name[i], raw.live.s[i], YK_DTYPE_F32);
+        if (raw.touched) { /* the weights as they are; the model file has them with their decay made up for */
+            add_array(a, &n, group, g == 0, "raw_weights", raw.live.w, YK_DTYPE_F32);
+            add_array(a, &n, group, g == 0, "touched", raw.touched, YK_DTYPE_U32); /* renamed like floats */
+        }
+    }
+    return n;
+}
+
+static yk_status save_state(const char *run_dir, yk_local *store, const yk_progress_state *p)
+{
+    yk_tensor t[MOST_ARRAYS + 4] = {0};
+    array a[MOST_ARRAYS];
+    const size_t n = state_arrays(store, a);
+    for (size_t i = 0; i < n; i++)
+        t[i] = (yk_tensor){
+            .name = a[i].name, .dtype = a[i].dtype, .rank = 1, .shape = {a[i].size}, .data = a[i].data};
     const uint64_t counters[] = {p->step, p->epoch, p->examples, p->period_examples};
     const uint64_t late[] = {p->late, p->late_examples};
     const double sums[] = {p->period_loss, p->seconds};
@@ -102,34 +117,36 @@ static yk_status save_state(const char *run_dir, const yk_model *m, yk_store *st
         .name = "place", .dtype = YK_DTYPE_U64, .rank = 1, .shape = {p->nplace}, .data = p->place};
     t[n + 3] = (yk_tensor){.name = "late", .dtype = YK_DTYPE_U64, .rank = 1, .shape = {2}, .data = late};
     const yk_pair meta[] = {
-        {"format_version", TEXT(FORMAT)}, {"optimizer", yk_store_rule(store)->name}, {"yoke", YK_VERSION}};
+        {"format_version", TEXT(FORMAT)}, {"optimizer", yk_local_rule(store, 0)->name}, {"yoke", YK_VERSION}};
     return yk_safetensors_write(run_dir, YK__SAVING "/" YK__STATE_FILE, t, n + 4, meta, 3);
 }
 
-/* Renames the keys of all arrays of the settled store to those of the data while they are written, and back: in place,
+/* Renames the keys of all arrays of the quiesced store to those of the data while they are written, and back: in place,
  * because a second copy of 33 million weights is not to be had everywhere. */
-static yk_status rename_all(yk_store *store, const yk_model *m, const yk_keymap *keymap,
-                            yk_status (*rename_one)(const yk_keymap *, float *))
+static yk_status rename_all(yk_local *store, const yk_keymap *keymap,
+                            yk_status (*rename_one)(const yk_keymap *, float *, size_t))
 {
-    yk_tensor t[MOST_TENSORS];
-    float *array[MOST_TENSORS], *table = yk_store_table(store).w;
-    yk_status st = keymap ? rename_one(keymap, table) : YK_OK;
-    size_t n = keymap ? state_arrays(store, t, array, m->nparams) : 0;
+    array a[MOST_ARRAYS];
+    const size_t n = keymap ? state_arrays(store, a) : 0;
+    yk_status st = YK_OK;
+    for (int g = 0; !st && keymap && g < yk_local_groups(store); g++)
+        if (yk_local_group_of(store, g)->keyed)
+            st = rename_one(keymap, yk_local_table(store, g).w, yk_local_group_of(store, g)->width);
     for (size_t i = 0; !st && i < n; i++)
-        if (array[i] != table)
-            st = rename_one(keymap, array[i]);
+        if (a[i].keyed)
+            st = rename_one(keymap, a[i].data, a[i].width);
     return st;
 }
 
-yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const yk_model *m, yk_store *store,
+yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const yk_model *m, yk_local *store,
                              const yk_keymap *keymap, const yk_progress_state *progress, char **path_out)
 {
     yk_status st = yk__checkpoint_begin(run_dir);
-    if (!st && !(st = rename_all(store, m, keymap, yk_keymap_restore))) {
-        st = save_model(run_dir, model_name, m, yk_store_table(store).w, progress->step);
+    if (!st && !(st = rename_all(store, keymap, yk_keymap_restore))) {
+        st = save_model(run_dir, model_name, m, store, progress->step);
         if (!st)
-            st = save_state(run_dir, m, store, progress);
-        yk_status back = rename_all(store, m, keymap, yk_keymap_apply);
+            st = save_state(run_dir, store, progress);
+        yk_status back = rename_all(store, keymap, yk_keymap_apply);
         st = st ? st : back;
     }
     return yk__checkpoint_end(run_dir, progress->step, st, path_out);
@@ -173,10 +190,12 @@ static yk_status open_file(const char *folder, const char *name, yk_safetensors 
     return st;
 }
 
-static yk_status read_model(const yk_safetensors *s, const yk_model *m, float *params)
+/* `at`: [groups] */
+static yk_status read_model(const yk_safetensors *s, const yk_model *m, float *const *at)
 {
     for (int i = 0; i < m->ntensors; i++) {
         const yk_model_tensor *want = &m->tensor[i];
+        float *params = at[want->group];
         uint64_t shape[YK_MAX_RANK];
         for (int r = 0; r < want->rank; r++)
             shape[r] = want->shape[r];
@@ -231,7 +250,7 @@ static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
     return YK_OK;
 }
 
-yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_store *store, const yk_keymap *keymap,
+yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap,
                              yk_progress_state *progress)
 {
     yk_safetensors *model = NULL, *state = NULL;
@@ -239,27 +258,31 @@ yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_store *stor
     yk_status st = open_file(path, YK__MODEL_FILE, &model);
     if (!st)
         st = open_file(path, YK__STATE_FILE, &state);
+    float *params[YK_MAX_GROUPS] = {0};
+    for (int g = 0; g < yk_local_groups(store); g++)
+        params[g] = yk_local_raw(store, g).live.w;
     if (!st)
-        st = read_model(model, m, yk_store_raw(store).live.w);
-    yk_tensor want[MOST_TENSORS];
-    float *array[MOST_TENSORS];
-    size_t n = state_arrays(store, want, array, m->nparams);
+        st = read_model(model, m, params);
+    array want[MOST_ARRAYS];
+    const size_t n = state_arrays(store, want);
     for (size_t i = 0; !st && i < n; i++) {
         const yk_tensor *t;
-        st = yk_safetensors_need(state, want[i].name, want[i].dtype, 1, want[i].shape, &t);
+        st = yk_safetensors_need(state, want[i].name, want[i].dtype, 1, (uint64_t[]){want[i].size}, &t);
         if (st)
             yk_fail(st, "%s; was it trained with other options (--optimizer, --l2)?", yk_error());
         else
-            memcpy(array[i], t->data, m->nparams * sizeof(float));
+            memcpy(want[i].data, t->data, want[i].size * sizeof(float));
     }
-    if (!st && keymap && !yk_store_raw(store).touched)
-        st = yk_keymap_apply(keymap, yk_store_raw(store).live.w);
+    for (int g = 0; !st && keymap && g < yk_local_groups(store); g++)
+        if (yk_local_group_of(store, g)->keyed && !yk_local_raw(store, g).touched)
+            st = yk_keymap_apply(keymap, params[g], yk_local_group_of(store, g)->width);
     for (size_t i = 0; !st && keymap && i < n; i++)
-        st = yk_keymap_apply(keymap, array[i]);
+        if (want[i].keyed)
+            st = yk_keymap_apply(keymap, want[i].data, want[i].width);
     if (!st)
         st = read_progress(state, progress);
     if (!st)
-        yk_store_restore(store, progress->step);
+        yk_local_restore(store, progress->step);
     yk_safetensors_free(model);
     yk_safetensors_free(state);
     return st;
@@ -321,8 +344,11 @@ yk_status yk_checkpoint_model(const char *path, yk_model **model_out, float **pa
     }
     if ((st = yk_model_create(name, &shape, &m)))
         goto close_file;
-    params = yk_alloc(m->nparams, sizeof *params, "the parameters");
-    st = params ? read_model(s, m, params) : YK_ESYSTEM;
+    params = yk_alloc(yk_model_group_at(m, m->ngroups), sizeof *params, "the parameters");
+    float *at[YK_MAX_GROUPS];
+    for (int g = 0; params && g < m->ngroups; g++)
+        at[g] = params + yk_model_group_at(m, g);
+    st = params ? read_model(s, m, at) : YK_ESYSTEM;
     if (st) {
         yk_free(params);
         yk_model_free(m);

@@ -18,7 +18,7 @@
 #include "base/keymap.h"
 #include "base/status.h"
 #include "model/model.h"
-#include "store/store.h"
+#include "store/local.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,7 +33,7 @@ typedef struct {
 } yk_progress_state;
 
 /* `keymap` renames the store's keys back; NULL: nothing to rename. The store is settled. */
-yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const yk_model *m, yk_store *store,
+yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const yk_model *m, yk_local *store,
                              const yk_keymap *keymap, const yk_progress_state *progress, char **path_out);
 
 /* The newest complete checkpoint below a run directory, or the folder itself if it is one; NULL if there is none.
@@ -41,10 +41,10 @@ yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const 
 yk_status yk_checkpoint_find(const char *dir, char **path_out);
 
 /* Fills the store's arrays, before its first step. The caller frees progress->place. */
-yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_store *store, const yk_keymap *keymap,
+yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap,
                              yk_progress_state *progress);
 
-/* For eval and predict: the model alone. `params` [nparams], by the keys of the data; free with yk_free. */
+/* For eval and predict: the model alone. `params`: all groups in one block (yk_model_group_at), by the keys of the data; free with yk_free. */
 yk_status yk_checkpoint_model(const char *path, yk_model **model_out, float **params_out);
 
 #endif

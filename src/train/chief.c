@@ -1,16 +1,19 @@
-/* The chief of a job with servers: rank 0, which serves its part of the parameters, and tests and saves on the side.
+/* A process that owns a shard serves it, and if it trains as well, sends and receives for its workers meanwhile. The chief,
+ * rank 0, also evaluates and saves on the side:
  *
- *     server loop    update  update [due: snapshot]  update  update  update [the look is over: journal]  update ...
- *     a thread                           \ test on the snapshot, save it /
+ *     server loop    update  update [due: snapshot]  update  update  update [the look is over: metrics]  update ...
+ *     a thread                           \ evaluate the snapshot, save it /
  *
- * Workers do not stop for a test. In step, snapshots are taken after exactly the step that is due: if an earlier look is
- * still under way then, answers wait for it (and workers are told that we are alive). Otherwise the next look is
- * taken when the one before is over.
+ * Workers do not stop for that. In lockstep, snapshots are taken after exactly the step that is due: if an earlier look is
+ * still under way then, answers wait for it (and workers get heartbeats). Otherwise the next look is taken when the one
+ * before is over.
  */
 #include "train/trainer.h"
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/wait.h"
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -31,10 +34,17 @@ typedef struct {
 typedef struct {
     yk__trainer *t;
     look look;
-    bool due_eval, due_save; /* in step: a look that has to wait for the one before */
-    uint64_t used;           /* in step: positions of the epoch */
-    double looked;           /* at the other servers */
+    yk__due due;   /* in lockstep: a look that has to wait for the one before */
+    uint64_t used; /* in step: positions of the epoch */
+    double looked; /* at the other servers */
     bool streams;
+
+    /* the workers of this process */
+    bool started;
+    pthread_t thread;
+    atomic_bool workers_over;
+    yk_status workers;
+    char workers_error[2048];
 } chief;
 
 /* ---- a look ---- */
@@ -44,10 +54,11 @@ static yk_status test_and_save(chief *c)
     yk__trainer *t = c->t;
     look *l = &c->look;
     const double began = yk_now();
-    yk_status st = yk_store_settle(t->cluster.whole, 0);
-    yk_view table = yk_store_table(t->cluster.whole);
+    yk_view table[YK_MAX_GROUPS];
+    yk_status st = yk_local_quiesce(t->cluster.whole, 0);
+    yk_local_tables(t->cluster.whole, table);
     if (!st && l->eval && t->tested)
-        st = yk__evaluate(t, 0, 0, 1, &table);
+        st = yk__evaluate(t, t->evaluator, 0, 1, table);
     l->eval_seconds = yk_now() - began;
     if (!st && l->save)
         st = yk__save(t, t->cluster.whole, &l->progress);
@@ -89,7 +100,7 @@ static yk_status place_of(chief *c, yk_progress_state *p)
 static yk_status take(chief *c, bool eval, bool save)
 {
     yk__trainer *t = c->t;
-    yk__trainee *me = &t->trainee[0];
+    yk__trainee *me = t->evaluator;
     look *l = &c->look;
     yk_server_state s;
     yk_server_state_of(t->cluster.server, &s);
@@ -119,7 +130,7 @@ static yk_status take(chief *c, bool eval, bool save)
 static yk_status conclude(chief *c)
 {
     yk__trainer *t = c->t;
-    yk__trainee *me = &t->trainee[0];
+    yk__trainee *me = t->evaluator;
     look *l = &c->look;
     l->begun = false;
     yk_free(l->progress.place);
@@ -162,10 +173,10 @@ static yk_status look_after(chief *c, bool wait)
         pthread_join(c->look.thread, NULL);
         st = conclude(c);
     }
-    if (!st && !c->look.begun && (c->due_eval || c->due_save)) {
-        const bool eval = c->due_eval, save = c->due_save;
-        c->due_eval = c->due_save = false;
-        st = begin(c, eval, save);
+    if (!st && !c->look.begun && (c->due.eval || c->due.save)) {
+        const yk__due due = c->due;
+        c->due = (yk__due){0};
+        st = begin(c, due.eval, due.save);
     }
     return st;
 }
@@ -183,10 +194,9 @@ static yk_status due_in_step(chief *c, bool epoch_over)
     yk__trainer *t = c->t;
     if (stop(c)) /* the end is looked at in any case */
         return YK_OK;
-    if (yk__due_in_step(t, 0, t->step, epoch_over, false, !epoch_over && yk__save_is_overdue(t))) {
-        c->due_eval |= t->do_eval;
-        c->due_save |= t->do_save;
-    }
+    const yk__due due = yk__due_in_step(t, t->step, epoch_over, false, !epoch_over && yk__save_is_overdue(t));
+    c->due.eval |= due.eval && t->step != t->last_eval;
+    c->due.save |= due.save && t->step != t->last_save;
     return look_after(c, false);
 }
 
@@ -195,16 +205,10 @@ static yk_status due_freely(chief *c)
     yk__trainer *t = c->t;
     if (c->look.begun || stop(c))
         return YK_OK;
-    if (yk__save_is_overdue(t))
-        t->next_save = t->step;
-    const bool eval = t->step >= t->next_eval, save = t->step >= t->next_save;
-    while (t->next_eval <= t->step)
-        t->next_eval += t->eval_every;
-    while (t->next_save <= t->step)
-        t->next_save += t->checkpoint_every;
-    c->due_eval = eval;
-    c->due_save = save;
-    return eval || save ? look_after(c, false) : YK_OK;
+    if (!yk__is_due_freely(t, t->step))
+        return YK_OK;
+    c->due = yk__due_freely(t, t->step);
+    return look_after(c, false);
 }
 
 /* In asynchronous mode or with a quorum, an epoch ends when all of its examples were used. Each worker has its own
@@ -222,7 +226,7 @@ static void count_epochs(chief *c)
         t->epoch = yk_server_places_epoch(t->cluster.server);
     else
         t->epoch = t->train.examples
-                       ? (t->earlier_examples + t->trainee[0].examples + t->late_examples) / t->train.examples
+                       ? (t->earlier_examples + t->evaluator->examples + t->late_examples) / t->train.examples
                        : 0;
 }
 
@@ -230,7 +234,7 @@ static yk_status updated(void *context, uint64_t steps, uint64_t examples, doubl
 {
     chief *c = context;
     yk__trainer *t = c->t;
-    yk__trainee *me = &t->trainee[0];
+    yk__trainee *me = t->evaluator;
     if (!(loss <= yk__most_loss * (double)examples))
         return yk__diverged(t, "the training loss", loss / (double)examples, steps);
     const uint64_t made = steps - t->step; /* more than one with local steps */
@@ -256,7 +260,7 @@ static yk_status epoch_over(void *context)
     chief *c = context;
     yk__trainer *t = c->t;
     if (!t->train.examples)
-        t->train.examples = t->earlier_examples + t->trainee[0].examples;
+        t->train.examples = t->earlier_examples + t->evaluator->examples;
     t->epoch++;
     c->used = 0;
     return due_in_step(c, true);
@@ -275,60 +279,149 @@ static yk_status look_for_servers(chief *c, double now)
     return YK_OK;
 }
 
+/* The other servers, too. */
+static yk_status tell(void *context)
+{
+    yk__trainer *t = ((chief *)context)->t;
+    yk__observe_traffic(t);
+    return t->cluster.remote ? yk_remote_alive(t->cluster.remote) : YK_OK;
+}
+
 static yk_status now_and_then(void *context)
 {
     yk_status st = look_for_servers(context, yk_now());
-    if (st)
-        return st;
-    yk__observe_traffic(((chief *)context)->t);
-    return look_after(context, false);
-}
-
-/* The other servers. */
-static yk_status tell(void *context)
-{
-    yk__observe_traffic(((chief *)context)->t);
-    return YK_OK;
+    if (!st)
+        st = tell(context);
+    return st ? st : look_after(context, false);
 }
 
 static bool hold(void *context)
 {
     const chief *c = context;
-    return c->due_eval || c->due_save;
+    return c->due.eval || c->due.save;
 }
 
-yk_status yk__serve(yk__trainer *t)
+/* ---- the workers of this process ---- */
+
+static void *run_workers(void *context)
 {
-    yk__cluster *k = &t->cluster;
-    chief c = {.t = t, .streams = k->rank == 0 && k->place_kind == 3, .used = t->used};
-    const yk_server_hooks hooks = {&c, updated, epoch_over, now_and_then, stop, hold};
-    if (k->rank != 0) {
-        yk_server_hook(k->server, &(yk_server_hooks){.context = &c, .now_and_then = tell});
-        return yk_server_run(k->server);
-    }
-    yk_server_hook(k->server, &hooks);
-    yk_status st = yk_server_run(k->server);
-    c.due_eval = c.due_save = false;
-    if (!st)
-        st = look_after(&c, true);
-    else if (c.look.begun)
-        pthread_join(c.look.thread, NULL);
-    if (st)
+    chief *c = context;
+    c->workers = yk_team_run(c->t->team, yk__train_worker, c->t);
+    if (c->workers)
+        snprintf(c->workers_error, sizeof c->workers_error, "%s", yk_error());
+    atomic_store(&c->workers_over, true);
+    return NULL;
+}
+
+/* What they send and receive; an error of theirs. */
+static yk_status pump(void *context, bool *busy)
+{
+    chief *c = context;
+    yk_status st = yk_remote_pump(c->t->cluster.remote, busy);
+    return !st && atomic_load(&c->workers_over) && c->workers ? yk_fail(c->workers, "%s", c->workers_error)
+                                                              : st;
+}
+
+static yk_status start_workers(chief *c)
+{
+    int e = pthread_create(&c->thread, NULL, run_workers, c);
+    c->started = e == 0;
+    return e ? yk_fail(YK_ESYSTEM, "the workers cannot be started: %s", strerror(e)) : YK_OK;
+}
+
+/* What went wrong first, here or there, counts. */
+static yk_status join_workers(chief *c, yk_status st)
+{
+    char error[2048];
+    if (!c->started)
         return st;
+    snprintf(error, sizeof error, "%s", yk_error());
+    if (st) {
+        yk_remote_fail(c->t->cluster.remote);
+        yk_team_stop(c->t->team);
+    }
+    pthread_join(c->thread, NULL);
+    if (!st && c->workers)
+        return yk_fail(c->workers, "%s", c->workers_error);
+    return st ? yk_fail(st, "%s", error) : YK_OK;
+}
+
+/* A process of workers that owns nothing: until all of them have left. */
+static yk_status drive(chief *c)
+{
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
+    yk_status st = YK_OK;
+    while (!st && !atomic_load(&c->workers_over)) {
+        bool busy = false;
+        st = pump(c, &busy);
+        if (busy)
+            yk_wait_again(&w);
+        else
+            yk_wait_turn(&w);
+        if (!st && yk_wait_polls(&w))
+            st = tell(c);
+    }
+    return st;
+}
+
+/* ---- serving ---- */
+
+/* After the last update: what is left to evaluate and to save. */
+static yk_status end_chief(chief *c)
+{
+    yk__trainer *t = c->t;
     yk_server_state state;
-    yk_server_state_of(k->server, &state);
+    yk_server_state_of(t->cluster.server, &state);
     if (!t->plan->lockstep)
-        count_epochs(&c);
+        count_epochs(c);
     if (!t->plan->lockstep && !state.stopped &&
         t->step < t->plan->steps) /* no examples are left in any epoch */
         t->epoch = t->plan->epochs;
     t->result->interrupted =
         *t->stop && state.stopped && !yk__is_done(t, t->step, t->epoch) && t->epoch < t->plan->epochs;
     const bool eval = t->step != t->last_eval, save = t->step != t->last_save;
-    if (!(st = take(&c, eval, save))) {
-        c.look.st = test_and_save(&c);
-        snprintf(c.look.error, sizeof c.look.error, "%s", yk_error());
-        st = conclude(&c);
+    yk_status st = take(c, eval, save);
+    if (!st) {
+        c->look.st = test_and_save(c);
+        snprintf(c->look.error, sizeof c->look.error, "%s", yk_error());
+        st = conclude(c);
     }
+    return st;
+}
+
+static yk_status serve(chief *c)
+{
+    yk__trainer *t = c->t;
+    yk__cluster *k = &t->cluster;
+    yk_server_hooks hooks = {.context = c, .now_and_then = tell};
+    if (k->rank == 0)
+        hooks = (yk_server_hooks){.context = c,
+                                  .updated = updated,
+                                  .epoch_over = epoch_over,
+                                  .now_and_then = now_and_then,
+                                  .stop = stop,
+                                  .hold = hold};
+    hooks.turn = k->remote ? pump : NULL;
+    yk_server_hook(k->server, &hooks);
+    yk_status st = yk_server_run(k->server);
+    if (k->rank != 0)
+        return st;
+    c->due = (yk__due){0};
+    if (!st)
+        st = look_after(c, true);
+    else if (c->look.begun)
+        pthread_join(c->look.thread, NULL);
+    if (!st)
+        st = end_chief(c);
     return st ? st : yk_server_end(k->server);
+}
+
+yk_status yk__serve(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    chief c = {.t = t, .streams = k->rank == 0 && k->place_kind == 3, .used = t->used};
+    yk_status st = k->remote ? start_workers(&c) : YK_OK;
+    if (!st)
+        st = k->server ? serve(&c) : drive(&c);
+    return join_workers(&c, st);
 }

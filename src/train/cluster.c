@@ -2,6 +2,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "store/local_sgd.h"
+#include "store/replicas.h"
+#include "store/shards.h"
 #include "train/trainer.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +39,9 @@ static yk_status join(yk__trainer *t)
     k->place_kind = 2;
     yk_log_rank(-1);
     yk_status st = yk_plan_make(t->config, 0, &t->result->plan);
-    k->servers = t->plan->servers;
+    k->servers = k->first = t->plan->servers;
+    k->clients = 1;
+    k->driven = t->plan->workers_per_process > 1;
     if (!st && !t->plan->joinable)
         return yk_fail(YK_EUSAGE,
                        "%s is a synchronous job: one cannot join it, since its steps are those of all its "
@@ -84,6 +89,22 @@ static yk_status begin_startup(yk__trainer *t)
     return yk_startup_begin(&config, &k->startup);
 }
 
+static void set_role(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    const yk_plan *p = t->plan;
+    const bool all = p->placement == YK_PLACEMENT_SHARDS;
+    k->servers = all ? k->ranks : p->servers;
+    k->first = p->servers;
+    k->clients = k->ranks - p->servers;
+    k->role = all                                     ? YK__SHARD
+              : p->placement == YK_PLACEMENT_REPLICAS ? YK__REPLICA
+              : k->rank < k->servers                  ? YK__SERVER
+                                                      : YK__WORKER;
+    k->driven = all || (k->role == YK__WORKER && p->workers_per_process > 1);
+    k->first_worker = k->role == YK__SERVER ? 0 : (k->rank - k->first) * p->workers_per_process;
+}
+
 yk_status yk__cluster_start(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
@@ -113,8 +134,7 @@ yk_status yk__cluster_start(yk__trainer *t)
         return st;
     if (k->ranks == 1) /* a world of one needs no messages */
         return YK_OK;
-    k->servers = t->plan->servers;
-    k->role = k->servers == 0 ? YK__REPLICA : k->rank < k->servers ? YK__SERVER : YK__WORKER;
+    set_role(t);
     st = yk_comm_barrier(k->comm, t->plan->start_limit, "all processes to start");
     if (!st)
         yk__stage(t, YK_STAGE_BEGUN);
@@ -135,11 +155,11 @@ yk_status yk__cluster_ready(yk__trainer *t)
 /* ---- stores ---- */
 
 /* The biases' rates that fall into a server's piece. */
-static size_t cut_groups(const yk__trainer *t, size_t begin, size_t end, yk_optim_group *out)
+static size_t cut_ranges(const yk__trainer *t, size_t begin, size_t end, yk_optim_range *out)
 {
     size_t n = 0;
-    for (size_t i = 0; i < t->ngroups; i++) {
-        const yk_optim_group *g = &t->group[i];
+    for (size_t i = 0; i < t->nranges; i++) {
+        const yk_optim_range *g = &t->range[i];
         if (g->end <= begin || g->begin >= end)
             continue;
         out[n] = *g;
@@ -164,65 +184,142 @@ static yk_status share_memory(yk__trainer *t)
     return st;
 }
 
-/* `whole`: the configuration of a store for all parameters, with one worker. */
-yk_status yk__cluster_stores(yk__trainer *t, const yk_store_config *whole)
+/* What all kinds of local SGD have in common. */
+static yk_local_sgd_config local_sgd_of(yk__trainer *t)
+{
+    return (yk_local_sgd_config){.team = t->team,
+                                 .phases = t->phases,
+                                 .workers = t->plan->workers_per_process,
+                                 .steps = t->plan->local_steps,
+                                 .first_step = t->step,
+                                 .synchronous = t->plan->synchronous,
+                                 .lockstep = t->plan->lockstep,
+                                 .bias_key = t->model->sparse ? t->model->bias_key : UINT32_MAX,
+                                 .until_due = yk__until_due,
+                                 .context = t};
+}
+
+static yk_status make_replica(yk__trainer *t, const yk_local_config *whole)
 {
     yk__cluster *k = &t->cluster;
-    if (k->role == YK__REPLICA) {
-        yk_status st = yk_exchange_create(k->comm, t->model->nparams, t->model->sparse, &k->exchange);
-        return st ? st : share_memory(t);
-    }
-    if (k->role == YK__WORKER) {
-        yk_status st = k->joined ? find_servers(t) : YK_OK;
-        if (st)
-            return st;
-        yk_remote_config c = {.comm = k->comm,
-                              .peer = k->server_peer,
-                              .servers = k->servers,
-                              .sparse = t->model->sparse,
-                              .in_step = t->plan->lockstep,
-                              .nparams = t->model->nparams,
-                              .bias_key = t->model->sparse ? t->model->bias_key : UINT32_MAX,
-                              .silence = t->plan->server_timeout,
-                              .alive = t->plan->heartbeat_every,
-                              .arrays = t->plan->local_steps ? 1 + yk_optim_rule_of(t->optim.kind)->slots : 0,
-                              .phases = t->phases,
-                              .leave = k->joined ? t->stop : NULL};
-        k->copy = *whole;
-        k->copy.keymap = NULL; /* a sparse copy has numbers of its own */
-        if (t->model->sparse && t->model->bias_key != UINT32_MAX)
-            t->model->bias_key = 0; /* batches are renamed: that is its place in each */
-        return yk_remote_create(&c, &k->remote);
-    }
-    yk_store_config part = *whole;
-    yk_status st = k->rank == 0 ? yk_store_create(whole, &k->whole) : YK_OK;
+    yk_local_config own = *whole;
+    own.workers = t->plan->workers_per_process;
+    yk_status st = yk_exchange_create(k->comm, t->model->group, t->model->ngroups, &k->exchange);
+    if (!st)
+        st = share_memory(t);
+    return st ? st : yk_local_create(&own, &t->local);
+}
+
+static yk_status make_client(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    const bool together = t->plan->synchronous || t->plan->local_steps;
+    yk_status st = k->joined ? find_servers(t) : YK_OK;
     if (st)
         return st;
-    size_t begin, n;
-    yk_server_piece(t->model->nparams, t->model->sparse, k->rank, k->servers, &begin, &n);
-    part.nparams = n;
-    part.group = k->group;
-    part.ngroups = t->model->sparse ? 0 : cut_groups(t, begin, begin + n, k->group);
-    if ((st = yk_store_create(&part, &t->store)))
-        return st;
+    yk_remote_config c = {.comm = k->comm,
+                          .peer = k->server_peer,
+                          .servers = k->servers,
+                          .ngroups = t->model->ngroups,
+                          .lanes = together ? 1 : t->plan->workers_per_process,
+                          .threads = t->plan->workers_per_process,
+                          .lockstep = t->plan->lockstep,
+                          .driven = k->driven,
+                          .bias_key = t->model->sparse ? t->model->bias_key : UINT32_MAX,
+                          .silence = t->plan->server_timeout,
+                          .alive = t->plan->heartbeat_every,
+                          .phases = t->phases,
+                          .leave = k->joined ? t->stop : NULL};
+    for (int g = 0; g < c.ngroups; g++) {
+        c.group[g] = t->model->group[g];
+        c.arrays[g] = t->plan->local_steps ? 1 + yk_optim_rule_of(t->optim.kind)->slots : 1;
+    }
+    return yk_remote_create(&c, &k->remote);
+}
+
+static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
+{
+    yk__cluster *k = &t->cluster;
+    yk_local_config part = *whole;
     yk_server_config c = {.comm = k->comm,
                           .servers = k->servers,
-                          .workers = t->plan->workers,
-                          .sparse = t->model->sparse,
-                          .nparams = t->model->nparams,
-                          .table = t->store,
+                          .first_client = k->first,
+                          .clients = k->clients,
+                          .threads = t->plan->workers_per_process,
+                          .lanes =
+                              t->plan->synchronous || t->plan->local_steps ? 1 : t->plan->workers_per_process,
+                          .ngroups = t->model->ngroups,
                           .staleness = t->plan->staleness,
                           .quorum = t->plan->quorum,
                           .local_steps = t->plan->local_steps,
                           .in_step = t->plan->synchronous,
+                          .survives_loss = t->plan->survives_loss,
                           .silence = t->plan->worker_timeout,
                           .first_silence = t->plan->first_step_timeout,
                           .dealer = k->rank == 0 && k->place_kind == 2 ? &k->dealer : NULL};
+    yk_status st = k->rank == 0 ? yk_local_create(whole, &k->whole) : YK_OK;
+    for (int g = 0; !st && g < c.ngroups; g++) {
+        size_t begin;
+        c.group[g] = t->model->group[g];
+        part.group[g].shape = yk_server_piece(&c.group[g], k->rank, k->servers, &begin);
+        part.group[g].range = k->range;
+        part.group[g].nranges =
+            c.group[g].keyed ? 0 : cut_ranges(t, begin, begin + part.group[g].shape.keys, k->range);
+    }
+    if (st || (st = yk_local_create(&part, &t->local)))
+        return st;
+    c.table = t->local;
     if (c.dealer)
         yk_dealer_init(&k->dealer, t->train.examples, t->plan->epochs,
                        t->plan->synchronous ? UINT64_MAX : t->plan->steps, t->plan->batch,
                        t->plan->workers); /* synchronous: a step is more than one batch */
     return yk_server_create(&c, &k->server);
+}
+
+yk_status yk__cluster_stores(yk__trainer *t, const yk_local_config *whole)
+{
+    yk__cluster *k = &t->cluster;
+    if (k->role == YK__REPLICA)
+        return make_replica(t, whole);
+    yk_status st = yk__serves(k->role) ? make_server(t, whole) : YK_OK;
+    return st || k->role == YK__SERVER ? st : make_client(t);
+}
+
+static yk_status make_shards(yk__trainer *t)
+{
+    yk_shards_config c = {.remote = t->cluster.remote,
+                          .team = t->team,
+                          .phases = t->phases,
+                          .workers = t->plan->workers_per_process,
+                          .together = t->plan->synchronous,
+                          .lockstep = t->plan->lockstep,
+                          .depth = t->plan->synchronous || !t->model->sparse ? 1 : 2,
+                          .ngroups = t->model->ngroups};
+    memcpy(c.group, t->model->group, sizeof c.group);
+    return yk_shards_create(&c, &t->store);
+}
+
+yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole)
+{
+    yk__cluster *k = &t->cluster;
+    yk_local_sgd_config sgd = local_sgd_of(t);
+    if (k->role == YK__REPLICA && !t->plan->local_steps) {
+        const yk_replicas_config c = {.exchange = k->exchange,
+                                      .local = t->local,
+                                      .team = t->team,
+                                      .phases = t->phases,
+                                      .workers = t->plan->workers_per_process,
+                                      .heartbeat_timeout = t->plan->heartbeat_timeout};
+        return yk_replicas_create(&c, &t->store);
+    }
+    sgd.exchange = k->exchange;
+    sgd.local = t->local;
+    sgd.heartbeat_timeout = t->plan->heartbeat_timeout;
+    sgd.remote = k->remote;
+    sgd.copy = *whole;
+    sgd.copy.keymap = NULL; /* a sparse copy has numbers of its own */
+    sgd.copy.workers = t->plan->workers_per_process;
+    return t->plan->local_steps ? yk_local_sgd_create(&sgd, &t->store) : make_shards(t);
 }
 
 /* ---- going on ---- */
@@ -232,8 +329,27 @@ typedef struct {
     double period_loss, seconds;
 } progress;
 
+/* The arrays of the chief's replica, to all. */
+static yk_status share_parameters(yk__trainer *t, uint64_t step)
+{
+    yk_comm *comm = t->cluster.comm;
+    yk_status st = YK_OK;
+    for (int g = 0; !st && g < t->model->ngroups; g++) {
+        const yk_local_state s = yk_local_raw(t->local, g);
+        const size_t bytes = yk_group_floats(&t->model->group[g]) * sizeof(float);
+        st = yk_comm_share(comm, s.live.w, bytes, t->plan->start_limit, "the checkpoint");
+        for (int i = 0; !st && i < yk_local_rule(t->local, g)->slots; i++)
+            st = yk_comm_share(comm, s.live.s[i], bytes, t->plan->start_limit, "the checkpoint");
+        if (!st && s.touched)
+            st = yk_comm_share(comm, s.touched, bytes, t->plan->start_limit, "the checkpoint");
+    }
+    if (!st)
+        yk_local_restore(t->local, step);
+    return st;
+}
+
 /* The chief has found a checkpoint and put it into `store` (NULL: none); all get what they need of it. */
-yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state *p)
+yk_status yk__cluster_restore(yk__trainer *t, yk_local *store, yk_progress_state *p)
 {
     yk__cluster *k = &t->cluster;
     if (k->joined)
@@ -256,18 +372,9 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state
     if (all.nplace && (st = yk_comm_share(k->comm, p->place, all.nplace * sizeof *p->place,
                                           t->plan->start_limit, "the checkpoint")))
         return st;
-    if (k->role == YK__REPLICA && all.found) {
-        const yk_store_state s = yk_store_raw(t->store);
-        const size_t bytes = t->model->nparams * sizeof(float);
-        st = yk_comm_share(k->comm, s.live.w, bytes, t->plan->start_limit, "the checkpoint");
-        for (int i = 0; !st && i < yk_store_rule(t->store)->slots; i++)
-            st = yk_comm_share(k->comm, s.live.s[i], bytes, t->plan->start_limit, "the checkpoint");
-        if (!st && s.touched)
-            st = yk_comm_share(k->comm, s.touched, bytes, t->plan->start_limit, "the checkpoint");
-        if (!st)
-            yk_store_restore(t->store, all.step);
-    }
-    if (!st && k->role == YK__SERVER)
+    if (k->role == YK__REPLICA && all.found)
+        st = share_parameters(t, all.step);
+    if (!st && k->server)
         st = yk_server_spread(k->server, k->whole);
     if (st || !all.found)
         return st;
@@ -277,15 +384,13 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state
     t->earlier_examples = p->examples;
     t->earlier_seconds = p->seconds;
     if (k->role == YK__REPLICA || k->rank == 0) {
-        t->trainee[0].period_loss = p->period_loss;
-        t->trainee[0].period_examples = p->period_examples;
+        t->evaluator->period_loss = p->period_loss;
+        t->evaluator->period_examples = p->period_examples;
     }
-    if (k->role != YK__SERVER)
-        return t->plan->lockstep || k->place_kind == 3
-                   ? yk_feed_place_restore(t->feed, p->place, p->nplace, p->step)
-                   : YK_OK;
-    if (k->rank != 0)
-        return YK_OK;
+    if (t->feed && (t->plan->lockstep || k->place_kind == 3))
+        st = yk_feed_place_restore(t->feed, p->place, p->nplace, p->step);
+    if (st || !k->server || k->rank != 0)
+        return st;
     t->used = p->nplace >= 3 ? p->place[2] : 0;
     t->earlier_late = p->late;
     t->earlier_late_examples = t->late_examples = p->late_examples;
@@ -301,50 +406,16 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state
     return k->place_kind == 2 ? yk_dealer_place_restore(&k->dealer, p->place, p->nplace) : YK_OK;
 }
 
-/* A checkpoint of replicas: the chief writes it; of a stream it needs the places of all. */
-yk_status yk__save_replicas(yk__trainer *t, double seconds)
-{
-    yk__cluster *k = &t->cluster;
-    yk__trainee *me = &t->trainee[0];
-    yk_progress_state p = {.step = t->step,
-                           .epoch = t->epoch,
-                           .examples = t->earlier_examples + me->examples,
-                           .seconds = t->earlier_seconds + yk_now() - t->began,
-                           .period_loss = me->period_loss,
-                           .period_examples = me->period_examples,
-                           .nplace = yk_feed_place_size(t->feed)};
-    p.place = yk_alloc(p.nplace, sizeof *p.place, "the place in the data");
-    if (!p.place)
-        return YK_ESYSTEM;
-    yk_feed_place_save(t->feed, p.place);
-    yk_status st = YK_OK;
-    if (k->place_kind == 3) {
-        uint64_t mine[5] = {0}, *all = yk_alloc(5 * (size_t)k->ranks, sizeof *all, "the place in the data");
-        yk_feed_place_of(t->feed, k->rank, mine);
-        st =
-            all ? yk_comm_gather(k->comm, mine, sizeof mine, all, seconds, "places in the data") : YK_ESYSTEM;
-        if (!st)
-            memcpy(p.place + 2, all, 5 * (size_t)k->ranks * sizeof *all);
-        yk_free(all);
-    } else if (k->rank != 0) { /* positions are the same for all */
-        yk_free(p.place);
-        return YK_OK;
-    }
-    if (!st && k->rank == 0)
-        st = yk__save(t, t->store, &p);
-    yk_free(p.place);
-    return st;
-}
-
 void yk__cluster_free(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
     yk_startup_end(k->startup);
+    yk_store_free(t->store);
     yk_exchange_free(k->exchange);
     yk_memory_free(&k->memory);
     yk_remote_free(k->remote);
     yk_server_free(k->server);
-    yk_store_free(k->whole);
+    yk_local_free(k->whole);
     yk_dealer_fini(&k->dealer);
     yk_free(k->report);
     yk_free(k->server_peer);

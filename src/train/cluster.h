@@ -1,9 +1,12 @@
 /* A run of several processes: who does what, and how they become one training.
  *
- *     role       ranks                 does                                          loop
- *     replica    all, --servers 0      trains on all parameters, all-reduce          replicas.c
- *     server     0 .. K-1              owns a part of the parameters                 chief.c (rank 0), server.c in store/
- *     worker     K .. K+N-1            trains, pulls and pushes                      worker.c, worker_apart.c
+ *     role       ranks                 does                                          its store
+ *     replica    all, --servers 0      trains on all parameters, all-reduce          store/replicas.h
+ *     server     0 .. K-1              owns a shard of the parameters                store/server.h
+ *     worker     K .. K+N-1            trains, pulls and pushes                      store/shards.h
+ *     shard      all, --servers all    both of the last two                          both
+ *
+ * Workers run the loop of loop.c. A process that owns a shard serves it in chief.c.
  *
  * Rank 0 is the chief: it tests, saves, and writes the run directory; the others write nothing but their own resources.
  *
@@ -23,24 +26,32 @@
 #include "store/server.h"
 #include "train/train.h"
 
-typedef enum { YK__ALONE, YK__REPLICA, YK__SERVER, YK__WORKER } yk__role;
+typedef enum { YK__ALONE, YK__REPLICA, YK__SERVER, YK__WORKER, YK__SHARD } yk__role;
+
+static inline bool yk__serves(yk__role role)
+{
+    return role == YK__SERVER || role == YK__SHARD;
+}
 
 typedef struct {
     yk_comm *comm;       /* NULL: one process */
     yk_startup *startup; /* until training begins; NULL: one process */
     yk__role role;
-    int rank, ranks, servers;
-    bool joined; /* it came later, and is alone in its own world */
+    int rank, ranks;
+    int servers;        /* processes that own a shard: the first ones, or all */
+    int first, clients; /* processes that train: the first of them, how many */
+    int first_worker;   /* of this process, among the workers of all */
+    bool driven;        /* the main thread sends and receives for all others (store/remote.h) */
+    bool joined;        /* it came later, and is alone in its own world */
     int *server_peer;
     yk_exchange *exchange;
     yk_memory memory; /* replicas on one machine: what they exchange */
     yk_remote *remote;
     yk_server *server;
     yk_dealer dealer;
-    yk_optim_group group[YK_MAX_TENSORS]; /* of the server's part */
-    yk_store_config copy;                 /* a worker with local steps: what its copy of the parameters is */
+    yk_optim_range range[YK_MAX_TENSORS]; /* of the server's part */
     int place_kind;         /* of a place in the data: 1 in step, 2 freely, 3 of a stream (data/feed.h) */
-    yk_store *whole;        /* the chief of servers: a snapshot of all parameters */
+    yk_local *whole;        /* the chief of servers: a snapshot of all parameters */
     yk_rank_report *report; /* [ranks] on the chief, at the end */
     bool lost_somebody;     /* not all ranks are there any more: nothing can be done together */
     bool no_farewell;       /* MPI's farewell to all would not end */

@@ -106,22 +106,22 @@ yk_status yk__cluster_agree(yk__trainer *t)
         return YK_ESYSTEM;
     st = yk_comm_gather(k->comm, &mine, sizeof mine, all, t->plan->start_limit, "all processes to be ready");
     for (int i = 1; !st && k->rank == 0 && i < k->ranks; i++) {
-        const identity *other = &all[i], *worker = &all[k->servers];
+        const identity *other = &all[i], *worker = &all[k->first];
         const char *what = other->program != mine.program   ? "is another program (another version, or build)"
                            : other->options != mine.options ? "was given other options"
-                           : i >= k->servers && other->data != worker->data ? "has other data"
-                           : other->nparams != mine.nparams                 ? "has a model of another size"
-                           : other->parameters != mine.parameters           ? "begins with other parameters"
-                                                                            : NULL;
+                           : i >= k->first && other->data != worker->data ? "has other data"
+                           : other->nparams != mine.nparams               ? "has a model of another size"
+                           : other->parameters != mine.parameters         ? "begins with other parameters"
+                                                                          : NULL;
         if (what)
             st = yk_fail(YK_EUSAGE, "rank %d %s than rank %d: they would not be one training", i, what,
-                         i >= k->servers && other->data != worker->data ? k->servers : 0);
+                         i >= k->first && other->data != worker->data ? k->first : 0);
     }
-    uint64_t data = all && !st ? all[k->servers].data : 0;
+    uint64_t data = all && !st ? all[k->first].data : 0;
     yk_free(all);
     if (!st)
         st = yk_comm_share(k->comm, &data, sizeof data, t->plan->start_limit, "all processes to be ready");
-    if (!st && k->role == YK__SERVER && k->place_kind == 2 && getenv("YK_JOINABLE")) {
+    if (!st && k->role == YK__SERVER && k->place_kind == 2 && t->plan->joinable && getenv("YK_JOINABLE")) {
         st = yk_server_open(k->server, identity_hash(t, data));
         k->no_farewell = true; /* a thread waits in MPI for others: there is no way out of it but to end */
     }

@@ -15,18 +15,18 @@ static yk_status gather_rows(void *trainer, yk_rows *rows)
         return st;
     yk_startup_enter(k->startup, YK_STARTUP_WAITING, "");
     yk_rows_init(&all, rows->kind, rows->dim);
-    for (int w = 0; !st && w < t->plan->workers; w++) {
-        const int root = k->servers + w;
+    for (int w = 0; !st && w < k->clients; w++) {
+        const int root = k->first + w;
         uint64_t size = bytes;
         char *part = mine;
         yk_rows from;
-        if ((st = yk_comm_spread(k->comm, root, k->servers, t->plan->workers, &size, sizeof size,
+        if ((st = yk_comm_spread(k->comm, root, k->first, k->clients, &size, sizeof size,
                                  t->plan->start_limit, "its part of the data")))
             break;
         if (k->rank != root && !(part = malloc(size)))
             st = yk_fail_memory(size, "another process's part of the data");
         if (!st)
-            st = yk_comm_spread(k->comm, root, k->servers, t->plan->workers, part, size, t->plan->start_limit,
+            st = yk_comm_spread(k->comm, root, k->first, k->clients, part, size, t->plan->start_limit,
                                 "its part of the data");
         if (!st && !(st = yk_rows_unpack(part, size, &from)) && from.n) {
             if (all.kind != YK_ROWS_SPARSE && !all.dim)
@@ -50,10 +50,10 @@ static yk_status gather_rows(void *trainer, yk_rows *rows)
 void yk__cluster_party(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
-    const bool trains = !k->joined && (k->role == YK__REPLICA || k->role == YK__WORKER);
+    const bool trains = !k->joined && k->role != YK__ALONE && k->role != YK__SERVER;
     const yk_dataset_party party = {.here = yk_comm_local_size(k->comm),
-                                    .part = trains ? k->rank - k->servers : 0,
-                                    .parts = trains ? t->plan->workers : 1,
+                                    .part = trains ? k->rank - k->first : 0,
+                                    .parts = trains ? k->clients : 1,
                                     .gather = gather_rows,
                                     .context = t};
     yk_dataset_with(&party);
@@ -87,10 +87,10 @@ yk_status yk__cluster_shape(yk__trainer *t)
         most.examples = all[i].examples > most.examples ? all[i].examples : most.examples;
         most.classes = all[i].classes > most.classes ? all[i].classes : most.classes;
         most.streams |= all[i].streams;
-        if (i >= k->servers && all[i].examples != all[k->servers].examples)
+        if (i >= k->first && all[i].examples != all[k->first].examples)
             st = yk_fail(YK_EDATA, "rank %d has other data: %llu examples, rank %d has %llu", i,
-                         (unsigned long long)all[i].examples, k->servers,
-                         (unsigned long long)all[k->servers].examples);
+                         (unsigned long long)all[i].examples, k->first,
+                         (unsigned long long)all[k->first].examples);
     }
     yk_free(all);
     if (!st)

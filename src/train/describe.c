@@ -41,7 +41,7 @@ void yk__introduce(const yk__trainer *t)
             (unsigned long long)t->result->params, c->data, examples, t->train.dim, t->train.classes);
     yk_note("%d worker%s, %s, batch %llu each (%llu together), %s, learning rate %g", t->plan->workers,
             t->plan->workers > 1 ? "s" : "", mode, (unsigned long long)t->plan->batch,
-            (unsigned long long)t->plan->global_batch, yk_store_rule(t->store)->name, t->result->lr);
+            (unsigned long long)t->plan->global_batch, yk_local_rule(t->local, 0)->name, t->result->lr);
     const yk__cluster *k = &t->cluster;
     if (k->role == YK__REPLICA)
         yk_note("%d processes (%s), each with all parameters; %s", k->ranks, yk_comm_library(k->comm),

@@ -35,12 +35,12 @@ static void summarise(yk__trainer *t)
     r->steps = t->step;
     r->epochs = t->epoch;
     r->examples = t->earlier_examples;
-    for (int i = 0; i < t->plan->workers; i++)
-        r->examples += t->trainee[i].examples;
+    for (int i = 0; i < t->nevaluators; i++)
+        r->examples += t->evaluator[i].examples;
     r->trained_here = r->examples - t->earlier_examples;
     r->bad_records = t->train.source->bad;
     if (t->cluster.role == YK__ALONE)
-        yk_store_staleness(t->store, &r->observed);
+        yk_local_staleness(t->local, &r->observed);
 }
 
 static yk_status end_well(yk__trainer *t)
@@ -122,7 +122,7 @@ static bool has_the_last_word(const yk__trainer *t)
 static uint64_t steps_so_far(const yk__trainer *t)
 {
     const yk__role role = t->cluster.role;
-    const uint64_t stored = t->store && role != YK__SERVER ? yk_store_steps(t->store) : 0;
+    const uint64_t stored = t->local && !yk__serves(role) ? yk_local_steps(t->local) : 0;
     const uint64_t own = role == YK__WORKER && t->plan->lockstep ? t->step + t->self.look.steps : t->step;
     return stored > own ? stored : own;
 }

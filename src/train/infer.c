@@ -36,15 +36,17 @@ static yk_status check(const inference *in, const yk_source *s, const yk_rows *r
 /* All rows; `reader` is the one that gave them, or NULL. */
 static yk_status infer_rows(inference *in, const yk_rows *rows, const yk_reader *reader)
 {
-    const yk_view v = {.w = in->params};
+    yk_view v[YK_MAX_GROUPS] = {0};
+    for (int g = 0; g < in->model->ngroups; g++)
+        v[g].w = in->params + yk_model_group_at(in->model, g);
     uint32_t pick[AT_A_TIME];
     yk_status st = YK_OK;
     for (size_t at = 0; !st && at < rows->n; at += AT_A_TIME) {
         size_t m = rows->n - at < AT_A_TIME ? rows->n - at : AT_A_TIME;
         for (size_t i = 0; i < m; i++)
             pick[i] = (uint32_t)(at + i);
-        yk_batch b = {rows, pick, m, 0};
-        in->model->ops->predict(in->model, in->work, &v, &b, in->p, &in->tally.loss);
+        yk_batch b = {.rows = rows, .pick = pick, .n = m};
+        in->model->ops->predict(in->model, in->work, v, &b, in->p, &in->tally.loss);
         st = yk_tally_add(&in->tally, in->p, in->model->outputs, &b);
         if (!st && in->each)
             st = in->each(in->user, &(yk_inferred){in->p, in->model->outputs, m, reader, at});

@@ -72,7 +72,7 @@ static uint64_t examples_so_far(const yk__trainer *t)
     if (t->cluster.role != YK__ALONE)
         return t->earlier_examples + t->trainee[0].examples;
     /* Others count theirs without telling; in step everybody does as much as worker 0, otherwise steps are known. */
-    return t->earlier_examples + (yk_store_steps(t->store) - t->result->resumed_from) * t->plan->batch *
+    return t->earlier_examples + (yk_local_steps(t->local) - t->result->resumed_from) * t->plan->batch *
                                      (t->plan->lockstep ? (uint64_t)t->plan->workers : 1);
 }
 
@@ -184,7 +184,7 @@ static void tell(yk__trainer *t, uint64_t step, uint64_t examples, double since,
 static void sum_up(yk__trainer *t, double now, double since)
 {
     yk__journal *j = t->journal;
-    const uint64_t examples = examples_so_far(t), step = yk_store_steps(t->store);
+    const uint64_t examples = examples_so_far(t), step = yk_local_steps(t->local);
     j->rate = (double)(examples - j->told_examples) / since;
     j->told_examples = examples;
     j->told = now;

@@ -171,7 +171,7 @@ static char *status(yk__observer *o, const yk__history *h, const row *rows, int 
     YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data},
                   {"mode", t->plan->synchronous ? "synchronous" : "asynchronous"});
     YK_JSON_WHOLES(j, {"workers", t->plan->workers}, {"batch", t->plan->batch});
-    yk_json_text(j, "optimizer", yk_store_rule(t->store)->name);
+    yk_json_text(j, "optimizer", yk_local_rule(t->local, 0)->name);
     yk_json_text(j, "host", h->usage.host[0] ? h->usage.host : "this machine");
     yk_json_whole(j, "cores", yk_cores());
     yk_json_text(j, "run", t->result->run_dir);

@@ -53,8 +53,9 @@ static yk_status open_data(yk__trainer *t)
     yk_status st = yk_dataset_open(c->data, YK_SPLIT_TRAIN, &o, stream, &t->train);
     if (st)
         return st;
-    if ((t->cluster.role == YK__WORKER && !t->cluster.joined) ||
-        (server && t->cluster.rank != 0)) /* the chief tests */
+    const yk__role role = t->cluster.role;
+    if (role != YK__ALONE && role != YK__REPLICA && t->cluster.rank != 0 &&
+        !t->cluster.joined) /* the chief evaluates */
         return YK_OK;
     bool none = c->test && strcmp(c->test, "none") == 0;
     const char *test = c->test ? c->test : yk_source_has_test_split(t->train.source) ? c->data : NULL;
@@ -180,7 +181,7 @@ static yk_status begin_run(yk__trainer *t)
 }
 
 /* Looks for a checkpoint and loads it into `store`; *path_out is NULL where there is none. */
-static yk_status load(yk__trainer *t, yk_store *store, yk_progress_state *p, char **path_out)
+static yk_status load(yk__trainer *t, yk_local *store, yk_progress_state *p, char **path_out)
 {
     *path_out = NULL;
     if (!t->config->resume)
@@ -200,7 +201,7 @@ static yk_status load(yk__trainer *t, yk_store *store, yk_progress_state *p, cha
 static yk_status restore_cluster(yk__trainer *t)
 {
     yk_progress_state p = {0};
-    yk_store *store = t->cluster.role == YK__SERVER ? t->cluster.whole : t->store;
+    yk_local *store = t->cluster.whole ? t->cluster.whole : t->local;
     char *path = NULL;
     yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY, "loading the checkpoint");
     yk_status st = t->cluster.rank == 0 ? load(t, store, &p, &path) : YK_OK;
@@ -217,7 +218,7 @@ static yk_status restore(yk__trainer *t)
     char *path;
     if (t->cluster.role != YK__ALONE)
         return restore_cluster(t);
-    yk_status st = load(t, t->store, &p, &path);
+    yk_status st = load(t, t->local, &p, &path);
     if (st || !path)
         return st;
     st = yk_feed_place_restore(t->feed, p.place, p.nplace, p.step);
@@ -227,8 +228,8 @@ static yk_status restore(yk__trainer *t)
         t->epoch = p.epoch;
         t->earlier_examples = p.examples;
         t->earlier_seconds = p.seconds;
-        t->trainee[0].period_loss = p.period_loss;
-        t->trainee[0].period_examples = p.period_examples;
+        t->evaluator->period_loss = p.period_loss;
+        t->evaluator->period_examples = p.period_examples;
     }
     free(p.place);
     return st;
@@ -263,36 +264,55 @@ static yk_status make_model(yk__trainer *t, yk_net_options *net)
     return yk__bias_groups(t);
 }
 
-/* Creates the stores of this process, according to its role. */
-static yk_status make_stores(yk__trainer *t, const yk_net_options *net)
+/* The configuration of a store for all parameters; with one worker, unless this process is alone. */
+static yk_local_config whole_of(const yk__trainer *t, const yk_net_options *net)
 {
-    const float inputs = net->standardize ? 1.0f : mean_square(&t->train);
-    const bool alone =
-        t->cluster.role == YK__ALONE; /* else a store of this process, whatever the others have */
-    const yk_store_config store = {.nparams = t->model->nparams,
-                                   .sparse = t->model->sparse,
-                                   .optim = t->optim,
-                                   .group = t->group,
-                                   .ngroups = t->ngroups,
-                                   .team = t->team,
-                                   .workers = alone ? t->plan->workers : 1,
-                                   .staleness = alone ? t->plan->staleness : 0,
-                                   .batch = t->plan->batch,
-                                   .keymap = t->names,
-                                   .mean_square = t->model->ops->init || !alone
-                                                      ? 0.0f
-                                                      : inputs, /* a network's step is long: no copies */
-                                   .norm = t->names ? t->keymap.norm : inputs * (float)t->model->shape.dim,
-                                   .phases = t->phases,
-                                   .interrupted = &t->meeting};
-    yk_status st = alone ? YK_OK : yk__cluster_stores(t, &store);
-    return !st && t->cluster.role <= YK__REPLICA ? yk_store_create(&store, &t->store) : st;
+    const float inputs = net->standardize ? 1.0f : t->mean_square;
+    const bool alone = t->cluster.role == YK__ALONE;
+    yk_local_config c = {.ngroups = t->model->ngroups,
+                         .team = t->team,
+                         .workers = alone ? t->plan->workers : 1,
+                         .batch = t->plan->batch,
+                         .keymap = t->names,
+                         .mean_square = t->model->ops->init || !alone
+                                            ? 0.0f
+                                            : inputs, /* a network's step is long: no copies */
+                         .norm = t->names ? t->keymap.norm : inputs * (float)t->model->shape.dim,
+                         .phases = t->phases,
+                         .interrupted = &t->meeting};
+    for (int g = 0; g < c.ngroups; g++) {
+        const bool keyed = t->model->group[g].keyed;
+        c.group[g] = (yk_local_group){.shape = t->model->group[g],
+                                      .optim = t->optim,
+                                      .staleness = alone ? t->plan->staleness : 0,
+                                      .range = t->range,
+                                      .nranges = keyed ? 0 : t->nranges};
+    }
+    return c;
+}
+
+/* Creates what this process has of the parameters, according to its role. */
+static yk_status make_parameters(yk__trainer *t, const yk_net_options *net)
+{
+    t->mean_square = mean_square(&t->train);
+    const yk_local_config whole = whole_of(t, net);
+    return t->cluster.role == YK__ALONE ? yk_local_create(&whole, &t->local) : yk__cluster_stores(t, &whole);
+}
+
+/* What the workers of this process train on, once it is known where training begins. */
+static yk_status make_store(yk__trainer *t, const yk_net_options *net)
+{
+    if (t->cluster.role == YK__ALONE)
+        t->store = yk_local_store(t->local);
+    if (t->store || t->cluster.role == YK__SERVER)
+        return YK_OK;
+    const yk_local_config whole = whole_of(t, net);
+    return yk__cluster_store(t, &whole);
 }
 
 static yk_status make_feed(yk__trainer *t)
 {
-    const bool leased =
-        t->cluster.role == YK__WORKER && !t->plan->lockstep; /* examples come from the chief */
+    const bool leased = t->cluster.remote && !t->plan->lockstep; /* examples come from the chief */
     const yk_feed_plan plan = {.workers = t->plan->workers,
                                .batch = t->plan->batch,
                                .seed = (uint64_t)t->config->seed,
@@ -302,50 +322,45 @@ static yk_status make_feed(yk__trainer *t)
                                .window_bytes = (size_t)t->config->shuffle_mb << 20,
                                .keymap = t->names,
                                .phases = t->phases,
-                               .first =
-                                   t->cluster.role == YK__ALONE ? 0 : t->cluster.rank - t->cluster.servers,
-                               .deal = leased ? yk__deal : NULL,
+                               .first = t->cluster.first_worker,
+                               .deal = leased ? yk__lease : NULL,
                                .deal_context = t};
     return t->cluster.role == YK__SERVER ? YK_OK : yk_feed_create(&t->train, &plan, &t->feed);
 }
 
+static yk_status make_worker(yk__trainer *t, yk__trainee *w)
+{
+    yk_status st = yk_model_work(t->model, yk__most_batch(t), &w->work);
+    w->p = yk_alloc(YK__EVAL_BATCH * t->model->outputs, sizeof(float), "an evaluation");
+    return st ? st : w->p ? YK_OK : YK_ESYSTEM;
+}
+
 static yk_status make_workers(yk__trainer *t)
 {
+    const bool shard = t->cluster.role == YK__SHARD;
     yk_status st = YK_OK;
-    t->trainee = yk_alloc((size_t)t->plan->workers, sizeof *t->trainee, "the workers");
+    t->trainee = yk_alloc((size_t)t->plan->workers + 1, sizeof *t->trainee, "the workers");
     if (!t->trainee)
         return YK_ESYSTEM;
     for (int i = 0; !st && i < t->here; i++) {
         t->trainee[i].phases = &t->phases[i];
-        st = yk_model_work(t->model, yk__most_batch(t), &t->trainee[i].work);
-        t->trainee[i].p = yk_alloc(YK__EVAL_BATCH * t->model->outputs, sizeof(float), "an evaluation");
-        st = st ? st : t->trainee[i].p ? YK_OK : YK_ESYSTEM;
+        st = make_worker(t, &t->trainee[i]);
     }
-    return st;
+    /* the chief of shards evaluates while its own workers train */
+    t->evaluator = shard ? &t->trainee[t->plan->workers] : t->trainee;
+    t->nevaluators = t->cluster.role == YK__ALONE || t->cluster.role == YK__REPLICA ? t->plan->workers : 1;
+    return !st && shard ? make_worker(t, t->evaluator) : st;
 }
 
 /* The initial parameters of a model that does not start from zeros. */
 static void init_parameters(yk__trainer *t)
 {
-    yk_store *whole = t->cluster.role == YK__SERVER ? t->cluster.whole : t->store; /* NULL: elsewhere */
+    yk_local *whole = yk__serves(t->cluster.role) ? t->cluster.whole : t->local; /* NULL: elsewhere */
     if (!t->model->ops->init || !whole)
         return;
-    t->model->ops->init(t->model, yk_store_raw(whole).live.w, (uint64_t)t->config->seed);
-    yk_store_restore(whole, 0);
-}
-
-/* When to evaluate and save. */
-static void make_schedule(yk__trainer *t)
-{
-    const uint64_t per_epoch = (t->train.examples + t->plan->batch - 1) / t->plan->batch;
-    t->saves_by_time = t->result->run_dir && !t->checkpoint_every;
-    if (t->plan->synchronous)
-        return;
-    /* steps are counted over all workers; an epoch has that many of them */
-    t->eval_every = t->eval_every ? t->eval_every : per_epoch ? per_epoch : UINT64_MAX / 2;
-    t->checkpoint_every = t->checkpoint_every ? t->checkpoint_every : UINT64_MAX / 2;
-    t->next_eval = (t->step / t->eval_every + 1) * t->eval_every;
-    t->next_save = (t->step / t->checkpoint_every + 1) * t->checkpoint_every;
+    for (int g = 0; g < t->model->ngroups; g++)
+        t->model->ops->init(t->model, g, yk_local_raw(whole, g).live.w, (uint64_t)t->config->seed);
+    yk_local_restore(whole, 0);
 }
 
 static yk_status set_up(yk__trainer *t)
@@ -357,19 +372,20 @@ static yk_status set_up(yk__trainer *t)
         return st ? st : yk__describe(t);
     if ((st = order_keys(t)))
         return st;
-    t->here = t->cluster.role == YK__ALONE ? t->plan->workers : 1;
+    t->here = t->cluster.role == YK__SERVER ? 1 : t->plan->workers_per_process;
     if (!(t->phases = yk_alloc((size_t)t->here, sizeof *t->phases, "measuring")))
         return YK_ESYSTEM;
-    if ((st = make_stores(t, &net)) || (chief && (st = make_run_dir(t))) || (st = make_feed(t)) ||
+    if ((st = make_parameters(t, &net)) || (chief && (st = make_run_dir(t))) || (st = make_feed(t)) ||
         (st = make_workers(t)))
         return st;
     init_parameters(t);
-    if ((st = restore(t)) || (st = yk__cluster_agree(t)) || (chief && (st = begin_run(t))) ||
-        (st = yk__observe_share(t)) || (chief && (st = yk__journal_open(t))))
+    if ((st = restore(t)) || (st = make_store(t, &net)) || (st = yk__cluster_agree(t)) ||
+        (chief && (st = begin_run(t))) || (st = yk__observe_share(t)) ||
+        (chief && (st = yk__journal_open(t))))
         return st;
     if (t->config->profile && t->model->ops->peak)
         t->peak = t->model->ops->peak();
-    make_schedule(t);
+    yk__schedule_make(t);
     return YK_OK;
 }
 
@@ -379,7 +395,7 @@ static void tear_down(yk__trainer *t)
     yk_free(t->phases);
     free(t->shared_dir);
     free(t->done_summary);
-    for (int i = 0; t->trainee && i < t->plan->workers; i++) {
+    for (int i = 0; t->trainee && i <= t->plan->workers; i++) {
         if (t->trainee[i].work)
             yk_work_free(t->model, t->trainee[i].work);
         yk_tally_fini(&t->trainee[i].tally);
@@ -388,7 +404,7 @@ static void tear_down(yk__trainer *t)
     yk_free(t->trainee);
     yk__cluster_free(t);
     yk_feed_free(t->feed);
-    yk_store_free(t->store);
+    yk_local_free(t->local);
     yk_model_free(t->model);
     yk_keymap_fini(&t->keymap);
     yk_dataset_fini(&t->train);
@@ -411,25 +427,21 @@ static void slow_down(yk__trainer *t)
     }
 }
 
-static yk_status run_alone(yk__trainer *t)
-{
-    switch (t->cluster.role) {
-    case YK__REPLICA:
-        return yk__train_replica(t);
-    case YK__SERVER:
-        return yk__serve(t);
-    default:
-        return yk__train_remote(t);
-    }
-}
-
 static yk_status run(yk__trainer *t)
 {
-    if (t->cluster.role == YK__ALONE)
-        return yk_team_run(t->team, yk__train_worker, t);
-    yk_phases_begin(t->phases, t->cluster.role == YK__REPLICA ? t->plan->workers : 1);
-    yk_status st = run_alone(t);
-    yk_phases_end(t->phases);
+    const yk__cluster *k = &t->cluster;
+    if (k->joined)
+        yk_note("joined the job in %s as one more worker", t->config->join);
+    yk_status st;
+    if (k->role == YK__SERVER) {
+        yk_phases_begin(t->phases, 1);
+        st = yk__serve(t);
+        yk_phases_end(t->phases);
+    } else {
+        st = k->driven ? yk__serve(t) : yk_team_run(t->team, yk__train_worker, t);
+    }
+    if (!st && k->joined)
+        yk_note("trained on %llu examples for it", (unsigned long long)t->trainee[0].examples);
     return st;
 }
 
@@ -450,7 +462,7 @@ yk_status yk_train(const yk_config *c, const yk_train_host *host, yk_result *out
     if (!st)
         st = yk__cluster_start(&t);
     if (!st)
-        st = yk_team_create(t.cluster.role == YK__ALONE ? t.plan->workers : 1, &t.team);
+        st = yk_team_create(t.cluster.role == YK__SERVER ? 1 : t.plan->workers_per_process, &t.team);
     if (!st)
         st = set_up(&t);
     if (!st && c->dry_run) {

@@ -11,7 +11,7 @@
 #include "config/config.h"
 #include "config/plan.h"
 #include "model/model.h"
-#include "store/store.h"
+#include "store/local.h"
 #include "train/score.h"
 #include "watch/verdict.h"
 #include <signal.h>

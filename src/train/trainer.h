@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "data/feed.h"
 #include "model/model.h"
+#include "store/local.h"
 #include "store/store.h"
 #include "train/checkpoint.h"
 #include "train/cluster.h"
@@ -25,13 +26,18 @@ typedef struct {
     yk_phases *phases; /* where its time goes; NULL: nobody measures */
 } yk__trainee;
 
-enum { YK__MOST_GROUPS = YK_MAX_TENSORS / 2 };
+enum { YK__MOST_RANGES = YK_MAX_TENSORS / 2 };
 enum { YK__EVAL_BATCH = 64, YK__SAVE_SECONDS = 600 };
 
 typedef struct yk__journal yk__journal;
 typedef struct yk__board yk__board;
 typedef struct yk__turns yk__turns;
 struct yk__observer;
+
+/* What is to be done at a barrier, or on a snapshot. */
+typedef struct {
+    bool eval, save;
+} yk__due;
 
 /* Worker 0's numbers of the moment; NaN: not known. */
 typedef struct {
@@ -49,7 +55,8 @@ typedef struct yk__trainer {
     yk_keymap keymap;
     const yk_keymap *names; /* &keymap, or NULL where keys keep their names */
     yk_model *model;
-    yk_store *store;
+    yk_local *local; /* parameters of this process: all, or its shard; NULL: none */
+    yk_store *store; /* that its workers train on; NULL: it has none */
     yk_feed *feed;
     yk_team *team;
     yk__journal *journal;
@@ -69,11 +76,14 @@ typedef struct yk__trainer {
     yk_lock *lock;    /* on the chief: of the run directory; NULL: none */
     int slow_worker; /* YK_SLOW_WORKER, for tests: this one takes slow_factor times as long, and sleeps; -1: none does */
     double slow_factor, slow_seconds;
-    yk__trainee *trainee;
+    yk__trainee *trainee;   /* [workers of all processes, and one more] */
+    yk__trainee *evaluator; /* [nevaluators] those who evaluate, and sum up what was trained */
+    int nevaluators;
     uint64_t eval_every, checkpoint_every;
     yk_optim_config optim;
-    yk_optim_group group[YK__MOST_GROUPS]; /* biases, where they have rates of their own */
-    size_t ngroups;
+    yk_optim_range range[YK__MOST_RANGES]; /* biases, where they have rates of their own */
+    size_t nranges;
+    float mean_square;     /* of an input of dense data */
     double peak;           /* --profile: FLOP/s of one thread at best */
     double started, began; /* the process; its first step */
     double earlier_seconds;
@@ -81,12 +91,12 @@ typedef struct yk__trainer {
     uint64_t earlier_late, earlier_late_examples, late_examples; /* late_examples: of the whole run, so far */
     char *done_summary; /* summary.json of a run that was done when it was resumed; else NULL */
 
-    /* how workers agree on a meeting */
-    atomic_bool meeting;   /* not in step: come together as soon as you can */
-    atomic_int finished;   /* not in step: workers without anything left to do */
-    atomic_int word_at[2]; /* in step: worker 0's word, by the parity of the round: go on, save, or stop */
-    bool do_eval, do_save, end; /* decided by worker 0 in a meeting */
-    uint64_t step, epoch;       /* as of the last meeting */
+    /* how workers agree on a barrier */
+    atomic_bool meeting;  /* asynchronous: come as soon as you can */
+    atomic_int finished;  /* asynchronous: workers without anything left to do */
+    yk__due due;          /* decided by worker 0 */
+    bool end;             /* the same */
+    uint64_t step, epoch; /* as of the last barrier */
     uint64_t next_eval, next_save;
     bool saves_by_time;
     double saved_at; /* when; without --checkpoint-every it is done every YK__SAVE_SECONDS */
@@ -94,28 +104,36 @@ typedef struct yk__trainer {
     double lowest_loss; /* of all periods between evaluations */
 
     yk__cluster cluster;
-    bool waits_for_examples; /* a worker of servers: it may wait until others have given theirs back */
-    uint64_t dealt_life;     /* of the worker, when its run was dealt (store/messages.h) */
-    uint64_t used;           /* the chief of servers, in step: positions of the epoch when it was resumed */
+    uint64_t used; /* the chief of servers, in lockstep: positions of the epoch when it was resumed */
 } yk__trainer;
 
 /* loop.c */
 yk_status yk__train_worker(void *trainer, int me);
-/* Whether the run has made all requested steps or epochs. Every loop asks at its start and after each step.
- * Asynchronous workers, and workers with a quorum, also end when the feed or the dealer has no examples left. */
+yk_status yk__lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end);
+
+/* schedule.c */
+void yk__schedule_make(yk__trainer *t);
+/* Whether the run has made all requested steps or epochs. Asked at the start and after each step. Asynchronous workers,
+ * and workers with a quorum, also end when no examples are left. */
 bool yk__is_done(const yk__trainer *t, uint64_t step, uint64_t epoch);
-/* Of trainee[me], who is worker `number` of all. */
-void yk__gradient(yk__trainer *t, int me, int number, const yk_view *view, const yk_batch *batch,
-                  yk_grad *out);
+bool yk__save_is_overdue(const yk__trainer *t);
+yk__due yk__due_in_step(const yk__trainer *t, uint64_t done, bool epoch_over, bool end,
+                        bool save_now);                /* lockstep: after this step */
+bool yk__is_due_freely(yk__trainer *t, uint64_t done); /* asynchronous: is anything due? */
+yk__due yk__due_freely(yk__trainer *t, uint64_t done); /* what is; from now on the next is awaited */
+uint64_t yk__until_due(void *trainer, uint64_t done);  /* steps that may be made before anything is due */
+
+/* barrier.c: all workers of processes that have all parameters call it; does what t->due says */
+yk_status yk__barrier(yk__trainer *t, int me);
+uint64_t yk__parameter_hash(yk__trainer *t);
+
+/* evaluate.c */
 extern const double yk__most_loss;
 yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uint64_t step);
-yk_status yk__evaluate(yk__trainer *t, int me, int share, int of,
-                       const yk_view *v); /* into trainee[me].tally */
-yk_status yk__conclude(yk__trainer *t);
-yk_status yk__save(yk__trainer *t, yk_store *store, const yk_progress_state *p);
-bool yk__save_is_overdue(const yk__trainer *t);
-bool yk__due_in_step(yk__trainer *t, int me, uint64_t done, bool epoch_over, bool end, bool save_now);
-uint64_t yk__until_due(const yk__trainer *t, uint64_t done);
+/* A share of the test set on frozen parameters, v: [groups]; into w->tally. */
+yk_status yk__evaluate(yk__trainer *t, yk__trainee *w, int share, int of, const yk_view *v);
+yk_status yk__conclude(yk__trainer *t); /* the chief, after all evaluators have evaluated */
+yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p); /* they are quiesced */
 
 static inline uint64_t yk__least(uint64_t a, uint64_t b)
 {
@@ -133,7 +151,7 @@ static inline size_t yk__most_batch(const yk__trainer *t)
 static inline bool yk__was_done(const yk__trainer *t)
 {
     const uint64_t steps = t->cluster.role == YK__WORKER ? t->step + t->self.look.steps
-                           : t->cluster.rank             ? yk_store_steps(t->store)
+                           : t->cluster.rank             ? yk_local_steps(t->local)
                                                          : t->step;
     return t->result->resumed_from && steps == t->result->resumed_from && !t->result->interrupted;
 }
@@ -143,19 +161,8 @@ yk_status yk__turns_begin(yk__trainer *t);
 void yk__turns_step(yk__trainer *t, uint64_t examples); /* worker 0, after each step */
 yk_status yk__turns_end(yk__trainer *t, yk_status so_far);
 
-/* replicas.c, worker.c, chief.c: the loops of processes that are not alone */
-yk_status yk__train_replica(yk__trainer *t);
-uint64_t yk__parameter_hash(yk__trainer *t);
-yk_status yk__train_remote(yk__trainer *t);
-yk_status yk__deal(void *trainer, uint64_t *epoch, uint64_t *begin, uint64_t *end);
-yk_status yk__fetch(yk__trainer *t, int number, bool wait, yk_batch *out); /* a worker's next batch */
+/* chief.c: a process that owns a shard, or sends for its threads, until the job is over */
 yk_status yk__serve(yk__trainer *t);
-
-/* worker_apart.c: --local-steps */
-yk_status yk__train_apart(yk__trainer *t, int number);
-/* A step of this process alone on a store of its own; the batch is not empty. */
-yk_status yk__step_apart(yk__trainer *t, yk_store *store, int number, const yk_batch *batch,
-                         yk_step_result *out);
 
 /* cluster.c */
 yk_status yk__cluster_start(yk__trainer *t);
@@ -164,9 +171,10 @@ void yk__stage(const yk__trainer *t, yk_train_stage stage); /* rank 0 of a job t
 void yk__cluster_party(yk__trainer *t);                     /* who reads which part of the data */
 yk_status yk__cluster_shape(yk__trainer *t);
 yk_status yk__cluster_agree(yk__trainer *t);
-yk_status yk__cluster_stores(yk__trainer *t, const yk_store_config *whole);
-yk_status yk__cluster_restore(yk__trainer *t, yk_store *store, yk_progress_state *p);
-yk_status yk__save_replicas(yk__trainer *t, double seconds);
+yk_status yk__cluster_stores(yk__trainer *t,
+                             const yk_local_config *whole); /* for all parameters, one worker */
+yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole); /* that workers train on */
+yk_status yk__cluster_restore(yk__trainer *t, yk_local *store, yk_progress_state *p);
 void yk__cluster_free(yk__trainer *t);
 
 /* cluster_end.c */

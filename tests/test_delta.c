@@ -4,63 +4,60 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "store/changes.h"
+#include "store/delta.h"
 #include <math.h>
 
 enum { PARAMS = 200, KEYS = 24, STEPS = 5, ROUNDS = 6, WORKERS = 3 };
 
 static yk_team *team;
 
-static yk_store *store_of(yk_optim_kind kind, bool sparse, double l2, size_t n)
+static yk_local *store_of(yk_optim_kind kind, bool sparse, double l2, size_t n)
 {
-    yk_store_config c = {.nparams = n,
-                         .sparse = sparse,
-                         .optim = yk_optim_defaults(kind),
-                         .team = team,
-                         .workers = 1,
-                         .batch = 1};
-    yk_store *s;
-    c.optim.l2 = l2;
-    c.optim.lr = 0.1;
-    c.optim.schedule = YK_LR_INVERSE;
-    c.optim.lr_decay = 0.05;
-    assert_int_equal(yk_store_create(&c, &s), YK_OK);
+    yk_local_config c = {.ngroups = 1, .team = team, .workers = 1, .batch = 1};
+    yk_optim_config o = yk_optim_defaults(kind);
+    yk_local *s;
+    o.l2 = l2;
+    o.lr = 0.1;
+    o.schedule = YK_LR_INVERSE;
+    o.lr_decay = 0.05;
+    c.group[0] = (yk_local_group){.shape = {.keyed = sparse, .width = 1, .keys = n}, .optim = o};
+    assert_int_equal(yk_local_create(&c, &s), YK_OK);
     return s;
 }
 
-static float *array_of(yk_store *s, int a)
+static float *array_of(yk_local *s, int a)
 {
-    const yk_store_state state = yk_store_raw(s);
+    const yk_local_state state = yk_local_raw(s, 0);
     return a ? state.live.s[a - 1] : state.live.w;
 }
 
-static void copy_all(yk_store *from, yk_store *to)
+static void copy_all(yk_local *from, yk_local *to)
 {
-    for (int a = 0; a < yk_changes_arrays(from); a++)
+    for (int a = 0; a < yk_delta_arrays(from, 0); a++)
         memcpy(array_of(to, a), array_of(from, a), PARAMS * sizeof(float));
-    if (yk_store_raw(from).touched)
-        memcpy(yk_store_raw(to).touched, yk_store_raw(from).touched, PARAMS * sizeof(uint32_t));
-    yk_store_restore(to, yk_store_steps(from));
+    if (yk_local_raw(from, 0).touched)
+        memcpy(yk_local_raw(to, 0).touched, yk_local_raw(from, 0).touched, PARAMS * sizeof(uint32_t));
+    yk_local_restore(to, yk_local_steps(from));
 }
 
 /* A step with a gradient of the i-th keys, or of all. */
-static void step(yk_store *s, uint32_t *key, size_t n, const float *g)
+static void step(yk_local *s, uint32_t *key, size_t n, const float *g)
 {
     const yk_merger pairs = {.n = n, .key = key, .value = (float *)g};
-    yk_grad grad = {.examples = 1, .bias_key = UINT32_MAX};
+    yk_grad grad = {.examples = 1};
     yk_step_result result;
     if (key)
-        grad.pairs = &pairs;
+        grad.group[0].pairs = &pairs;
     else
-        grad.dense = (float *)g;
-    assert_int_equal(yk_store_push(s, 0, &grad), YK_OK);
-    assert_int_equal(yk_store_clock(s, 0, &result), YK_OK);
+        grad.group[0].dense = (float *)g;
+    assert_int_equal(yk_local_push(s, 0, &grad), YK_OK);
+    assert_int_equal(yk_local_clock(s, 0, &result), YK_OK);
 }
 
-static const float *settled(yk_store *s)
+static const float *settled(yk_local *s)
 {
-    assert_int_equal(yk_store_settle(s, 0), YK_OK);
-    return yk_store_table(s).w;
+    assert_int_equal(yk_local_quiesce(s, 0), YK_OK);
+    return yk_local_table(s, 0).w;
 }
 
 /* Different keys, a few of them hot, in no order. */
@@ -76,27 +73,27 @@ static size_t draw(yk_rng *r, uint32_t *key)
     return n;
 }
 
-/* A round of `workers`: on the table by way of changes, and on a store of each for comparison. */
-static void round_of(yk_store *table, yk_store **own, int workers, yk_optim_kind kind, bool sparse, double l2,
+/* A round of `workers`: on the table by way of deltas, and on a store of each for comparison. */
+static void round_of(yk_local *table, yk_local **own, int workers, yk_optim_kind kind, bool sparse, double l2,
                      yk_rng *r)
 {
     static float values[3 * PARAMS], before[3 * PARAMS];
     static float dense[3 * PARAMS];
-    const int arrays = yk_changes_arrays(table);
-    const uint64_t began = yk_store_steps(table);
-    yk_changes sums;
+    const int arrays = yk_delta_arrays(table, 0);
+    const uint64_t began = yk_local_steps(table);
+    yk_delta_sums sums;
     memset(dense, 0, sizeof dense);
-    assert_int_equal(yk_changes_init(&sums, arrays), YK_OK);
-    assert_int_equal(yk_changes_reserve(&sums, (size_t)workers * KEYS), YK_OK);
+    assert_int_equal(yk_delta_sums_init(&sums, table, true), YK_OK);
+    assert_int_equal(yk_delta_sums_reserve(&sums, (size_t)workers * KEYS), YK_OK);
     for (int w = 0; w < workers; w++) {
         uint32_t key[KEYS], number[KEYS];
         const size_t n = sparse ? draw(r, key) : PARAMS;
-        yk_store *copy = store_of(kind, sparse, l2, n);
-        const yk_view v = yk_changes_view(values, n);
+        yk_local *copy = store_of(kind, sparse, l2, n);
         copy_all(table, own[w]);
-        yk_changes_read(table, sparse ? key : NULL, n, &v);
+        yk_delta_read(table, 0, sparse ? key : NULL, n, values);
         memcpy(before, values, sizeof before);
-        yk_changes_begin(copy, n, &v, began);
+        yk_delta_begin(copy, 0, n, values, began);
+        yk_local_restore(copy, began);
         for (uint32_t i = 0; sparse && i < n; i++)
             number[i] = i;
         for (int i = 0; i < STEPS; i++) {
@@ -107,25 +104,26 @@ static void round_of(yk_store *table, yk_store **own, int workers, yk_optim_kind
             step(copy, sparse ? number + from : NULL, n - from, g);
             step(own[w], sparse ? key + from : NULL, n - from, g);
         }
-        yk_changes_take(copy, NULL, n, NULL, &v);
+        yk_delta_take(copy, 0, NULL, n, NULL, values);
         for (int a = 0; a < arrays; a++) /* the copy is what it was */
             assert_memory_equal(array_of(copy, a), before + (size_t)a * n, n * sizeof(float));
         if (sparse)
-            yk_changes_sum(&sums, key, n, values);
+            yk_delta_sums_add(&sums, key, n, (const float *[YK_MAX_GROUPS]){values});
         for (size_t k = 0; !sparse && k < (size_t)arrays * n; k++)
             dense[k] += values[k];
-        yk_store_free(copy);
+        yk_local_free(copy);
     }
-    const yk_view sum = sparse ? yk_changes_sums(&sums) : yk_changes_view(dense, PARAMS);
-    yk_changes_add(table, sparse ? sums.keys.key : NULL, sparse ? sums.keys.n : PARAMS, &sum, workers, STEPS);
-    assert_int_equal(yk_store_steps(table), began + STEPS);
-    yk_changes_fini(&sums);
+    yk_delta_add(table, 0, sparse ? sums.keys.key : NULL, sparse ? sums.keys.n : PARAMS,
+                 sparse ? sums.group[0].sum : dense, sparse ? sums.room : PARAMS, workers, began + STEPS);
+    yk_local_restore(table, began + STEPS);
+    assert_int_equal(yk_local_steps(table), began + STEPS);
+    yk_delta_sums_fini(&sums);
 }
 
-static void compare(yk_store *table, yk_store **own, int workers)
+static void compare(yk_local *table, yk_local **own, int workers)
 {
     float largest = 0.0f;
-    for (int a = 0; a < yk_changes_arrays(table); a++) {
+    for (int a = 0; a < yk_delta_arrays(table, 0); a++) {
         const float *have = a ? array_of(table, a) : settled(table);
         for (size_t k = 0; k < PARAMS; k++) {
             double mean = 0.0;
@@ -138,14 +136,14 @@ static void compare(yk_store *table, yk_store **own, int workers)
     assert_true(largest > 0.01f); /* something happened */
 }
 
-static void changes_are_those_of_the_steps(int workers)
+static void deltas_are_those_of_the_steps(int workers)
 {
     for (int kind = 0; kind < YK_OPTIM_KINDS; kind++)
         for (int how = 0; how < 4; how++) {
             const bool sparse = how & 1;
             const double l2 = how & 2 ? 0.05 : 0.0;
             yk_rng r = yk_rng_seed((uint64_t)kind, (uint64_t)how);
-            yk_store *table = store_of((yk_optim_kind)kind, sparse, l2, PARAMS), *own[WORKERS];
+            yk_local *table = store_of((yk_optim_kind)kind, sparse, l2, PARAMS), *own[WORKERS];
             for (int w = 0; w < workers; w++)
                 own[w] = store_of((yk_optim_kind)kind, sparse, l2, PARAMS);
             for (int i = 0; i < ROUNDS; i++) {
@@ -153,42 +151,41 @@ static void changes_are_those_of_the_steps(int workers)
                 compare(table, own, workers);
             }
             for (int w = 0; w < workers; w++)
-                yk_store_free(own[w]);
-            yk_store_free(table);
+                yk_local_free(own[w]);
+            yk_local_free(table);
         }
 }
 
 static void one_copy_is_as_good_as_the_table(void **state)
 {
     (void)state;
-    changes_are_those_of_the_steps(1);
+    deltas_are_those_of_the_steps(1);
 }
 
 static void of_several_it_is_the_mean(void **state)
 {
     (void)state;
-    changes_are_those_of_the_steps(WORKERS);
+    deltas_are_those_of_the_steps(WORKERS);
 }
 
 /* Where steps are made on the store itself: what was there before comes back, with its age. */
 static void what_was_taken_is_gone(void **state)
 {
     (void)state;
-    yk_store *s = store_of(YK_SGD, true, 0.1, 4);
+    yk_local *s = store_of(YK_SGD, true, 0.1, 4);
     uint32_t key[] = {3, 1};
     float *w = array_of(s, 0);
     memcpy(w, (float[]){1, 2, 3, 4}, 4 * sizeof *w);
-    yk_store_restore(s, 10);
+    yk_local_restore(s, 10);
     float old[] = {4, 2};
     const uint32_t since[] = {0, 0};
-    const yk_view v = {.w = old};
     step(s, key, 1, (float[]){-2.0f});
-    yk_changes_take(s, key, 2, since, &v);
+    yk_delta_take(s, 0, key, 2, since, old);
     assert_memory_equal(w, ((float[]){1, 2, 3, 4}), 4 * sizeof *w);
-    assert_int_equal(yk_store_raw(s).touched[3], 0);
+    assert_int_equal(yk_local_raw(s, 0).touched[3], 0);
     assert_true(old[0] > 0.05f && old[0] < 0.2f); /* the step alone, not the decay of eleven */
     assert_true(fabsf(old[1]) < 1e-6f);           /* nothing but decay happened to it */
-    yk_store_free(s);
+    yk_local_free(s);
 }
 
 static int begin(void **state)
@@ -209,5 +206,5 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_copy_is_as_good_as_the_table),
                                        cmocka_unit_test(of_several_it_is_the_mean),
                                        cmocka_unit_test(what_was_taken_is_gone)};
-    return cmocka_run_group_tests_name("changes", tests, begin, end);
+    return cmocka_run_group_tests_name("delta", tests, begin, end);
 }

@@ -1,0 +1,154 @@
+#include "store/delta.h"
+
+#include "store/local_internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+int yk_delta_arrays(const yk_local *s, int group)
+{
+    return 1 + s->table[group].rule->slots;
+}
+
+static float *array_of(yk__table *t, int number)
+{
+    return number ? t->shared.s[number - 1] : t->shared.w;
+}
+
+static inline size_t at(const uint32_t *key, size_t i)
+{
+    return key ? key[i] : i;
+}
+
+void yk_delta_read(yk_local *s, int group, const uint32_t *key, size_t n, float *out)
+{
+    yk__table *t = &s->table[group];
+    const size_t width = t->width;
+    if (t->touched)
+        yk__decay_read(t, key, n);
+    for (int a = 0; a < yk_delta_arrays(s, group); a++, out += n * width) {
+        const float *from = array_of(t, a);
+        for (size_t i = 0; width == 1 && i < n; i++)
+            out[i] = from[at(key, i)];
+        for (size_t i = 0; width > 1 && i < n; i++)
+            memcpy(out + i * width, from + at(key, i) * width, width * sizeof *out);
+    }
+}
+
+void yk_delta_begin(yk_local *copy, int group, size_t n, const float *values, uint64_t steps)
+{
+    yk__table *t = &copy->table[group];
+    for (int a = 0; a < yk_delta_arrays(copy, group); a++)
+        memcpy(array_of(t, a), values + (size_t)a * n * t->width, n * t->width * sizeof(float));
+    for (size_t i = 0; t->touched && i < n; i++)
+        t->touched[i] = (uint32_t)steps;
+}
+
+/* new - old, and the old value is back in its place. */
+static void take(float *array, const uint32_t *key, size_t n, size_t width, float *value)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < width; j++) {
+            float *w = &array[at(key, i) * width + j], old = value[i * width + j];
+            value[i * width + j] = *w - old;
+            *w = old;
+        }
+}
+
+static void take_decayed(yk__table *t, const uint32_t *key, size_t n, const uint32_t *since, float *value)
+{
+    const uint32_t now = (uint32_t)yk_local_steps(t->store);
+    for (size_t i = 0; i < n; i++) {
+        float *w = &t->shared.w[at(key, i)];
+        uint32_t *touched = &t->touched[at(key, i)];
+        const uint32_t then = since ? since[i] : (uint32_t)t->store->restored_steps;
+        const float old = value[i];
+        value[i] = yk__decayed(t, *w, *touched, now) - yk__decayed(t, old, then, now);
+        *w = old;
+        *touched = then;
+    }
+}
+
+void yk_delta_take(yk_local *s, int group, const uint32_t *key, size_t n, const uint32_t *since,
+                   float *values)
+{
+    yk__table *t = &s->table[group];
+    for (int a = 0; a < yk_delta_arrays(s, group); a++, values += n * t->width) {
+        if (a == 0 && t->touched)
+            take_decayed(t, key, n, since, values);
+        else
+            take(array_of(t, a), key, n, t->width, values);
+    }
+}
+
+void yk_delta_add(yk_local *s, int group, const uint32_t *key, size_t n, const float *deltas, size_t stride,
+                  int workers, uint64_t now)
+{
+    yk__table *t = &s->table[group];
+    const float share = 1.0f / (float)workers;
+    const size_t width = t->width;
+    for (size_t i = 0; t->touched && i < n; i++) {
+        float *w = &t->shared.w[at(key, i)];
+        *w = yk__decayed(t, *w, t->touched[at(key, i)], (uint32_t)now);
+        t->touched[at(key, i)] = (uint32_t)now;
+    }
+    for (int a = 0; a < yk_delta_arrays(s, group); a++, deltas += stride * width) {
+        float *array = array_of(t, a);
+        for (size_t i = 0; width == 1 && i < n; i++)
+            array[at(key, i)] += share * deltas[i];
+        for (size_t i = 0; width > 1 && i < n; i++)
+            for (size_t j = 0; j < width; j++)
+                array[at(key, i) * width + j] += share * deltas[i * width + j];
+    }
+}
+
+/* ---- sums ---- */
+
+yk_status yk_delta_sums_init(yk_delta_sums *d, const yk_local *s, bool all_arrays)
+{
+    *d = (yk_delta_sums){.ngroups = s->ngroups};
+    for (int g = 0; g < s->ngroups; g++) {
+        d->group[g].width = s->table[g].width;
+        if (s->table[g].config.shape.keyed)
+            d->group[g].arrays = all_arrays ? yk_delta_arrays(s, g) : 1;
+    }
+    return yk_merger_init(&d->keys, 64);
+}
+
+void yk_delta_sums_fini(yk_delta_sums *d)
+{
+    yk_merger_fini(&d->keys);
+    for (int g = 0; g < d->ngroups; g++)
+        free(d->group[g].sum);
+    *d = (yk_delta_sums){0};
+}
+
+yk_status yk_delta_sums_reserve(yk_delta_sums *d, size_t keys)
+{
+    yk_status st = yk_merger_reserve(&d->keys, keys);
+    for (int g = 0; !st && g < d->ngroups; g++) {
+        const size_t n = keys * (size_t)d->group[g].arrays * d->group[g].width;
+        float *grown =
+            yk_grow(d->group[g].sum, &d->group[g].cap, n + 1, sizeof *grown, "the deltas of all workers");
+        if (!grown)
+            return YK_ESYSTEM;
+        d->group[g].sum = grown;
+    }
+    d->room = keys;
+    return st;
+}
+
+void yk_delta_sums_add(yk_delta_sums *d, const uint32_t *key, size_t n, const float *const *block)
+{
+    for (size_t i = 0; i < n; i++) {
+        const size_t known = d->keys.n, place = yk_merger_place(&d->keys, key[i]);
+        for (int g = 0; g < d->ngroups; g++) {
+            const size_t width = d->group[g].width;
+            for (size_t a = 0; a < (size_t)d->group[g].arrays; a++) {
+                float *sum = &d->group[g].sum[(a * d->room + place) * width];
+                const float *from = &block[g][(a * n + i) * width];
+                for (size_t j = 0; j < width; j++)
+                    sum[j] = (place == known ? 0.0f : sum[j]) + from[j];
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+/* Gradients of keyed groups between replicas: every rank sends its keys with their values to all others, and adds those of
+ * all in rank order.
+ *
+ *     a message, for each keyed group in turn:    | keys, u32 [n] | values, f32 [n][width] |
+ */
+#include "store/exchange_internal.h"
+
+#include "base/mem.h"
+#include <string.h>
+
+enum { TAG_PAIRS = 3 };
+
+size_t yk__pairs_bytes(const yk_exchange *x, const yk__head *h)
+{
+    size_t bytes = 0;
+    for (int g = 0; g < x->ngroups; g++)
+        if (x->group[g].keyed)
+            bytes += 4 * (size_t)h->pairs[g] * (1 + x->group[g].width);
+    return bytes;
+}
+
+/* The same bytes to all others. */
+yk_status yk__pairs_send_all(yk_exchange *x, const void *data, size_t bytes)
+{
+    yk_status st = YK_OK;
+    for (int r = 0; !st && bytes && r < x->size; r++)
+        if (r != x->rank)
+            st = yk_comm_send(x->comm, r, TAG_PAIRS, YK_FOR_REDUCE, data, bytes, &x->pairs_out[r]);
+    return st;
+}
+
+yk_status yk__pairs_take(yk_exchange *x, int r, size_t bytes)
+{
+    char *grown = yk_grow(x->in[r], &x->in_cap[r], bytes + 1, 1, "a gradient");
+    if (!grown)
+        return YK_ESYSTEM;
+    x->in[r] = grown;
+    return bytes ? yk_comm_recv(x->comm, r, TAG_PAIRS, YK_FOR_REDUCE, x->in[r], bytes, &x->pairs_in[r])
+                 : YK_OK;
+}
+
+yk_status yk__pairs_merge(yk_exchange *x, const yk_grad *g, yk__head *head)
+{
+    yk_status st = YK_OK;
+    for (int k = 0; !st && k < x->ngroups; k++) {
+        const yk_merger *pairs = g->group[k].pairs;
+        if (!x->group[k].keyed)
+            continue;
+        if (!pairs || !g->examples)
+            st = yk_grad_merge(&g->group[k], &x->own[k]);
+        else if (!(st = yk_merger_reserve(&x->own[k], pairs->n + 1)))
+            for (size_t i = 0; i < pairs->n; i++)
+                memcpy(x->own[k].value + (size_t)yk_merger_place(&x->own[k], pairs->key[i]) * pairs->width,
+                       pairs->value + i * pairs->width, pairs->width * sizeof(float));
+        head->pairs[k] = x->own[k].n;
+    }
+    return st;
+}
+
+yk_status yk__pairs_send(yk_exchange *x)
+{
+    const size_t bytes = yk__pairs_bytes(x, &x->head[x->rank]);
+    char *at = yk_grow(x->out, &x->out_cap, bytes + 1, 1, "a gradient");
+    if (!at)
+        return YK_ESYSTEM;
+    x->out = at;
+    for (int g = 0; g < x->ngroups; g++) {
+        const yk_merger *own = &x->own[g];
+        if (!x->group[g].keyed || !own->n)
+            continue;
+        memcpy(at, own->key, 4 * own->n);
+        memcpy(at + 4 * own->n, own->value, 4 * own->n * own->width);
+        at += 4 * own->n * (1 + own->width);
+    }
+    return yk__pairs_send_all(x, x->out, bytes);
+}
+
+static void add(yk_merger *sum, const uint32_t *key, const float *value, size_t n)
+{
+    const uint32_t width = sum->width;
+    for (size_t i = 0; i < n; i++) {
+        float *to = sum->value + (size_t)yk_merger_place(sum, key[i]) * width;
+        for (uint32_t j = 0; j < width; j++)
+            to[j] += value[i * width + j];
+    }
+}
+
+yk_status yk__pairs_add(yk_exchange *x)
+{
+    yk_status st = YK_OK;
+    for (int g = 0; !st && g < x->ngroups; g++) {
+        size_t most = 1;
+        for (int r = 0; r < x->size; r++)
+            most += x->head[r].pairs[g];
+        if (x->group[g].keyed)
+            st = yk_merger_reserve(&x->sum[g], most);
+    }
+    for (int r = 0; !st && r < x->size; r++) {
+        const char *at = x->in[r];
+        for (int g = 0; g < x->ngroups; g++) {
+            const size_t n = x->head[r].pairs[g];
+            if (!x->group[g].keyed)
+                continue;
+            if (r == x->rank) {
+                add(&x->sum[g], x->own[g].key, x->own[g].value, n);
+                continue;
+            }
+            const uint32_t *key = (const uint32_t *)(const void *)at;
+            add(&x->sum[g], key, (const float *)(const void *)(key + n), n);
+            at += 4 * n * (1 + x->group[g].width);
+        }
+    }
+    return st;
+}

@@ -1,0 +1,187 @@
+#include "store/local_sgd_internal.h"
+
+#include <string.h>
+
+static yk__sgd *of(yk_store *s)
+{
+    return (yk__sgd *)(void *)s;
+}
+
+static bool is_remote(const yk__sgd *s)
+{
+    return s->config.remote != NULL;
+}
+
+static yk_phases *phases_of(const yk__sgd *s, int me)
+{
+    return s->config.phases ? &s->config.phases[me] : NULL;
+}
+
+static yk_status meet(yk__sgd *s, int me)
+{
+    return s->config.workers > 1 ? yk_team_meet(s->config.team, me) : YK_OK;
+}
+
+/* The first thread does it, the others wait until it is done. */
+static yk_status once(yk__sgd *s, int me, yk_status (*what)(yk__sgd *s))
+{
+    yk_status st = meet(s, me);
+    if (!st && me == 0)
+        st = what(s);
+    return st ? st : meet(s, me);
+}
+
+static size_t wants(const yk_store *store, int me)
+{
+    const yk__sgd *s = (const yk__sgd *)(const void *)store;
+    return is_remote(s) ? yk__sgd_shards_wants(s, me) : !s->worker[me].announced;
+}
+
+static yk_status announce(yk_store *store, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR])
+{
+    yk__sgd *s = of(store);
+    yk__sgd_worker *w = &s->worker[me];
+    w->batch = *batch;
+    w->announced = true;
+    w->has = batch->n > 0;
+    memcpy(w->cursor, cursor, sizeof w->cursor);
+    return is_remote(s) ? yk__sgd_shards_announce(s, me, batch) : YK_OK;
+}
+
+static yk_status begin_round(yk__sgd *s)
+{
+    s->made = (yk__made){0};
+    for (int i = 0; i < s->config.workers; i++)
+        s->worker[i].calls = s->worker[i].examples = 0;
+    yk_status st = is_remote(s) ? yk__sgd_shards_begin(s) : YK_OK;
+    if (!is_remote(s))
+        s->most = yk__sgd_most(s, s->step);
+    s->open = true;
+    return st;
+}
+
+static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *view_out)
+{
+    yk__sgd *s = of(store);
+    yk__sgd_worker *w = &s->worker[me];
+    yk_status st = YK_OK;
+    if (!s->open)
+        st = once(s, me, begin_round);
+    if (st)
+        return st;
+    *batch_out = is_remote(s) ? yk__sgd_shards_batch(s, me) : w->batch;
+    yk_phase_to(phases_of(s, me), YK_PHASE_APPLY); /* decay that the batch's weights have missed */
+    if (!is_remote(s) && s->keyed && (st = once(s, me, yk__sgd_replicas_step)))
+        return st;
+    if (!s->copy) { /* no thread of this process has a batch */
+        memset(view_out, 0, sizeof *view_out);
+        return YK_OK;
+    }
+    return yk_local_pull(s->copy, me, batch_out, view_out);
+}
+
+static yk_status push(yk_store *store, int me, const yk_grad *g)
+{
+    yk__sgd *s = of(store);
+    s->worker[me].grad = *g;
+    s->worker[me].examples += g->examples;
+    return s->copy ? yk_local_push(s->copy, me, g) : YK_OK;
+}
+
+/* The round is over: the copies of all become one. */
+static yk_status end_round(yk__sgd *s)
+{
+    s->open = false;
+    for (int i = 0; i < s->config.workers; i++)
+        s->share[i] = s->worker[i].examples;
+    yk_status st = is_remote(s) ? yk__sgd_shards_end(s) : yk__sgd_replicas_end(s);
+    for (int i = 0; s->result.examples == 0 && i < s->config.workers; i++)
+        s->worker[i].exhausted = s->worker[i].announced = false; /* ask the feed again */
+    return st;
+}
+
+/* By the first thread, after a step of all threads. */
+static yk_status count_step(yk__sgd *s)
+{
+    s->result = (yk_step_result){.pending = true};
+    if (s->worker[0].calls < s->most && !(is_remote(s) && yk__sgd_shards_over(s)))
+        return YK_OK;
+    return end_round(s);
+}
+
+static yk_status clock_step(yk_store *store, int me, yk_word word, yk_step_result *out)
+{
+    yk__sgd *s = of(store);
+    yk__sgd_worker *w = &s->worker[me];
+    yk_step_result one = {0};
+    yk_status st = s->copy ? yk_local_clock(s->copy, me, &one) : YK_OK;
+    w->calls++;
+    w->announced &= is_remote(s); /* a batch of a replica is not copied: not before its gradient was used */
+    if (!st && me == 0) {
+        s->made.steps += one.steps;
+        s->made.examples += one.examples;
+        s->made.loss += one.loss;
+        s->made.word = word > s->made.word ? word : s->made.word;
+    }
+    const uint64_t own = w->examples;
+    if (!st)
+        st = once(s, me, count_step);
+    *out = s->result;
+    out->own = own;
+    return st;
+}
+
+static yk_status leave(yk__sgd *s)
+{
+    return is_remote(s) ? yk__sgd_shards_leave(s) : YK_OK;
+}
+
+static yk_status finish(yk_store *store, int me)
+{
+    return once(of(store), me, leave);
+}
+
+static yk_status ready(yk_store *store, int me, float *dense, size_t begin, size_t end)
+{
+    bool busy;
+    (void)me, (void)dense, (void)begin, (void)end;
+    return is_remote(of(store)) ? yk_remote_compute(of(store)->config.remote, &busy) : YK_OK;
+}
+
+static void free_all(yk_store *store)
+{
+    yk__sgd *s = of(store);
+    yk__sgd_replicas_free(s);
+    yk__sgd_shards_free(s);
+    yk_free(s->worker);
+    yk_free(s->share);
+    yk_free(s);
+}
+
+static const yk_store_ops sgd_ops = {.wants = wants,
+                                     .announce = announce,
+                                     .pull = pull,
+                                     .push = push,
+                                     .clock = clock_step,
+                                     .finish = finish,
+                                     .ready = ready,
+                                     .free = free_all};
+
+yk_status yk_local_sgd_create(const yk_local_sgd_config *config, yk_store **out)
+{
+    yk__sgd *s = yk_alloc(1, sizeof *s, "local SGD");
+    if (!s)
+        return YK_ESYSTEM;
+    s->base.ops = &sgd_ops;
+    s->config = *config;
+    s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");
+    s->share = yk_alloc((size_t)config->workers, sizeof *s->share, "the workers");
+    yk_status st = s->worker && s->share ? YK_OK : YK_ESYSTEM;
+    if (!st)
+        st = is_remote(s) ? yk__sgd_shards_create(s) : yk__sgd_replicas_create(s);
+    if (st)
+        free_all(&s->base);
+    else
+        *out = &s->base;
+    return st;
+}

@@ -1,0 +1,197 @@
+/* Rounds of local SGD between replicas. Of a dense group the mean over all ranks is taken, of weights and optimizer state.
+ * Of keyed groups only what somebody touched travels: everybody sends its keys and their deltas, and adds those of all in
+ * rank order, so that all have the same bits.
+ *
+ *     | keys, u32 [n] | deltas of group 0, f32 [arrays][n][width] | of group 1 | ... |          */
+#include "store/local_sgd_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static float *array_of(yk__sgd *s, int group, int number)
+{
+    const yk_local_state state = yk_local_raw(s->config.local, group);
+    return number ? state.live.s[number - 1] : state.live.w;
+}
+
+yk_status yk__sgd_replicas_create(yk__sgd *s)
+{
+    yk_local *local = s->config.local;
+    const size_t ranks = (size_t)yk_exchange_ranks(s->config.exchange);
+    s->copy = local;
+    s->step = s->config.first_step;
+    s->timer = (yk_round_timer){.heartbeat_timeout = s->config.heartbeat_timeout};
+    for (int g = 0; g < yk_local_groups(local); g++)
+        s->keyed |= yk_local_group_of(local, g)->keyed;
+    if (!s->keyed)
+        return YK_OK;
+    s->data = yk_alloc(ranks, sizeof *s->data, "messages");
+    s->bytes = yk_alloc(ranks, sizeof *s->bytes, "messages");
+    yk_status st = s->data && s->bytes ? yk_merger_init(&s->touched.keys, 1024) : YK_ESYSTEM;
+    return st ? st : yk_delta_sums_init(&s->sums, local, true);
+}
+
+void yk__sgd_replicas_free(yk__sgd *s)
+{
+    yk_free(s->data);
+    yk_free(s->bytes);
+    for (int g = 0; g < YK_MAX_GROUPS; g++)
+        for (int a = 0; a < 1 + YK_MAX_SLOTS; a++)
+            free(s->touched.before[g][a]);
+    free(s->touched.since);
+    free(s->out);
+    yk_merger_fini(&s->touched.keys);
+    yk_delta_sums_fini(&s->sums);
+}
+
+/* What keys are before they change for the first time since the last merge. */
+static yk_status remember(yk__sgd *s)
+{
+    yk_local *local = s->config.local;
+    yk__touched *t = &s->touched;
+    const size_t n = t->keys.n;
+    uint32_t *since = yk_grow(t->since, &t->since_cap, n + 1, sizeof *since, "touched parameters");
+    if (!since)
+        return YK_ESYSTEM;
+    t->since = since;
+    for (int g = 0; g < yk_local_groups(local); g++) {
+        const yk_group *group = yk_local_group_of(local, g);
+        const uint32_t *touched = yk_local_raw(local, g).touched;
+        for (int a = 0; group->keyed && a < yk_delta_arrays(local, g); a++) {
+            float *grown = yk_grow(t->before[g][a], &t->before_cap[g][a], (n + 1) * group->width,
+                                   sizeof *grown, "touched parameters");
+            if (!grown)
+                return YK_ESYSTEM;
+            t->before[g][a] = grown;
+            for (size_t i = t->n; i < n; i++)
+                memcpy(grown + i * group->width, array_of(s, g, a) + (size_t)t->keys.key[i] * group->width,
+                       group->width * sizeof *grown);
+        }
+        for (size_t i = t->n; touched && i < n; i++)
+            since[i] = touched[t->keys.key[i]];
+    }
+    t->n = n;
+    return YK_OK;
+}
+
+/* The keys of the batches of all threads. */
+yk_status yk__sgd_replicas_step(yk__sgd *s)
+{
+    yk_merger *keys = &s->touched.keys;
+    const uint32_t bias = s->config.bias_key;
+    size_t most = 1, rows = 0;
+    for (int k = 0; k < s->config.workers; k++) {
+        const yk_batch *b = &s->worker[k].batch;
+        rows += b->n;
+        for (size_t i = 0; i < b->n; i++)
+            most += yk_rows_entries(b->rows, b->pick[i]);
+    }
+    yk_status st = yk_merger_more(keys, most);
+    if (st)
+        return st;
+    for (int k = 0; k < s->config.workers; k++) {
+        const yk_batch *b = &s->worker[k].batch;
+        for (size_t i = 0; i < b->n; i++)
+            for (uint64_t e = b->rows->start[b->pick[i]]; e < b->rows->start[b->pick[i] + 1]; e++)
+                yk_merger_place(keys, b->rows->index[e]);
+    }
+    if (bias != UINT32_MAX && rows)
+        yk_merger_place(keys, bias);
+    return remember(s);
+}
+
+/* ---- merging ---- */
+
+/* This rank's keys and deltas into s->out; returns their bytes. The store has the values of the last merge again. */
+static size_t take_deltas(yk__sgd *s)
+{
+    yk_local *local = s->config.local;
+    yk__touched *t = &s->touched;
+    const size_t n = t->n;
+    char *at = s->out;
+    memcpy(at, t->keys.key, 4 * n);
+    at += 4 * n;
+    for (int g = 0; g < yk_local_groups(local); g++) {
+        const yk_group *group = yk_local_group_of(local, g);
+        if (!group->keyed)
+            continue;
+        for (int a = 0; a < yk_delta_arrays(local, g); a++)
+            memcpy(at + 4 * n * group->width * (size_t)a, t->before[g][a], 4 * n * group->width);
+        yk_delta_take(local, g, t->keys.key, n, t->since, (float *)(void *)at);
+        at += 4 * n * group->width * (size_t)yk_delta_arrays(local, g);
+    }
+    yk_merger_clear(&t->keys);
+    t->n = 0;
+    return (size_t)(at - s->out);
+}
+
+static yk_status merge_keyed(yk__sgd *s, uint64_t steps)
+{
+    yk_local *local = s->config.local;
+    const int ranks = yk_exchange_ranks(s->config.exchange);
+    size_t each = 4;
+    for (int g = 0; g < yk_local_groups(local); g++)
+        if (yk_local_group_of(local, g)->keyed)
+            each += 4 * (size_t)yk_delta_arrays(local, g) * yk_local_group_of(local, g)->width;
+    char *grown = yk_grow(s->out, &s->out_cap, s->touched.n * each + 1, 1, "touched parameters");
+    if (!grown)
+        return YK_ESYSTEM;
+    s->out = grown;
+    const size_t bytes = s->touched.n ? take_deltas(s) : 0;
+    yk_status st = yk_exchange_all(s->config.exchange, s->out, bytes, yk_round_timer_limit(&s->timer),
+                                   s->data, s->bytes);
+    size_t most = 1;
+    for (int k = 0; !st && k < ranks; k++)
+        most += s->bytes[k] / each;
+    if (st || (st = yk_delta_sums_reserve(&s->sums, most)))
+        return st;
+    for (int k = 0; k < ranks; k++) {
+        const uint32_t *key = (const uint32_t *)(const void *)s->data[k];
+        const size_t n = s->bytes[k] / each;
+        const float *block[YK_MAX_GROUPS] = {0}, *at = (const float *)(const void *)(key + n);
+        for (int g = 0; g < yk_local_groups(local); g++) {
+            if (!yk_local_group_of(local, g)->keyed)
+                continue;
+            block[g] = at;
+            at += n * (size_t)yk_delta_arrays(local, g) * yk_local_group_of(local, g)->width;
+        }
+        yk_delta_sums_add(&s->sums, key, n, block);
+    }
+    for (int g = 0; g < yk_local_groups(local); g++)
+        if (yk_local_group_of(local, g)->keyed)
+            yk_delta_add(local, g, s->sums.keys.key, s->sums.keys.n, s->sums.group[g].sum, s->sums.room,
+                         ranks, s->step + steps);
+    return YK_OK;
+}
+
+static yk_status merge(yk__sgd *s, uint64_t steps)
+{
+    yk_local *local = s->config.local;
+    yk_status st = s->keyed ? merge_keyed(s, steps) : YK_OK;
+    for (int g = 0; g < yk_local_groups(local); g++) {
+        const yk_group *group = yk_local_group_of(local, g);
+        for (int a = 0; !st && !group->keyed && a < yk_delta_arrays(local, g); a++)
+            st = yk_exchange_mean(s->config.exchange, array_of(s, g, a), yk_group_floats(group),
+                                  yk_round_timer_limit(&s->timer));
+    }
+    return st;
+}
+
+yk_status yk__sgd_replicas_end(yk__sgd *s)
+{
+    yk_phases *phases = s->config.phases;
+    yk_round round;
+    yk_phase_to(phases, YK_PHASE_SENDING);
+    yk_status st = yk_exchange_heads(s->config.exchange, s->made.examples, s->made.loss, s->made.word,
+                                     s->made.steps, yk_round_timer_limit(&s->timer), &round);
+    if (!st && round.examples)
+        st = merge(s, round.steps);
+    if (st)
+        return st;
+    s->step += round.steps;
+    yk_local_restore(s->config.local, s->step); /* some ranks had fewer batches than others */
+    yk_round_timer_over(&s->timer, &round, phases);
+    s->result = (yk_step_result){
+        .examples = round.examples, .loss = round.loss, .steps = round.steps, .word = (yk_word)round.word};
+    return YK_OK;
+}

@@ -1,0 +1,212 @@
+/* What clients send to a server: steps, requests for examples, heartbeats, leave messages. */
+#include "store/server_internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include <string.h>
+
+static yk_status lease(yk_server *s, yk__client *c, const yk__up *up)
+{
+    yk__client_thread *t = &c->thread[up->thread];
+    yk_lease run = {0};
+    bool done;
+    yk_status st =
+        s->stopping ? YK_OK : yk_dealer_deal(s->config.dealer, yk__leaseholder(s, c, up->thread), &run);
+    if (st || (st = yk_comm_test(s->config.comm, &t->lease_op, &done)))
+        return st;
+    if (!done)
+        return yk_fail(YK_ELOST, "rank %d asks for examples twice", c->peer);
+    const bool none = run.begin == run.end;
+    const bool later = none && !s->stopping && !yk_dealer_over(s->config.dealer);
+    t->idle = none && (up->flags & YK__IDLE);
+    t->lease = (yk__down){.magic = YK__MAGIC,
+                          .incarnation = c->incarnation,
+                          .kind = YK__DOWN_LEASE,
+                          .flags = later ? YK__LATER : 0,
+                          .pull = up->thread,
+                          .examples = run.epoch,
+                          .begin = run.begin,
+                          .end = run.end};
+    return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_CONTROL, &t->lease, sizeof t->lease,
+                        &t->lease_op);
+}
+
+void yk__count_shares(yk_server *s, yk__client *c)
+{
+    const yk__up *up = yk__head_of(c);
+    const yk__share *share = yk__shares_of(c);
+    for (uint32_t i = 0; i < up->nshares; i++) {
+        yk__client_thread *t = &c->thread[up->thread + i];
+        if (!share[i].examples)
+            continue;
+        memcpy(t->cursor, share[i].cursor, sizeof t->cursor);
+        if (s->config.dealer)
+            yk_dealer_used(s->config.dealer, yk__leaseholder(s, c, up->thread + i), share[i].examples);
+    }
+}
+
+/* Whether its examples went to other workers meanwhile. If only some did, the client must give back the others, too: its
+ * gradient is of all of them. */
+static yk_status leased_again(yk_server *s, yk__client *c, bool *again_out)
+{
+    const yk__up *up = yk__head_of(c);
+    const yk__share *share = yk__shares_of(c);
+    const uint32_t now = (uint32_t)c->incarnation;
+    bool old = false, current = false;
+    for (uint32_t i = 0; s->config.dealer && i < up->nshares; i++) {
+        old |= share[i].examples && share[i].incarnation != now;
+        current |= share[i].examples && share[i].newest == now;
+    }
+    *again_out = old;
+    return old && current ? yk__return_leases(s, c, &s->returned) : YK_OK;
+}
+
+yk_status yk__return_leases(yk_server *s, yk__client *c, uint64_t *examples)
+{
+    yk_status st = YK_OK;
+    c->incarnation++;
+    for (int i = 0; !st && s->config.dealer && i < s->config.threads; i++) {
+        uint64_t some = 0;
+        st = yk_dealer_return(s->config.dealer, yk__leaseholder(s, c, (uint32_t)i), &some);
+        *examples += some;
+    }
+    return st;
+}
+
+static yk_status take_pull(yk_server *s, yk__client *c, const yk__up *up)
+{
+    yk__pull *p = yk__pull_of(s, c, up->pull);
+    if (p->owed)
+        return yk_fail(YK_ELOST, "rank %d asks for more than it was answered", c->peer);
+    p->number = up->pull;
+    p->n = up->npull;
+    p->owed = true;
+    p->of_push = (up->flags & YK__HAS_PUSH) != 0;
+    p->wants = (up->flags & YK__WANTS) != 0;
+    uint32_t *grown =
+        yk_grow(p->key, &p->key_cap, (size_t)up->npull + 1, sizeof *p->key, "the keys of a worker");
+    if (!grown)
+        return YK_ESYSTEM;
+    p->key = grown;
+    memcpy(p->key, yk__values_of(c) + up->npush, up->npull * sizeof *p->key);
+    return YK_OK;
+}
+
+static yk_status take_step(yk_server *s, yk__client *c, const yk__up *up)
+{
+    for (uint32_t i = 0; i < up->nshares; i++)
+        c->thread[up->thread + i].idle = false;
+    yk_status st = up->flags & YK__HAS_PULL ? take_pull(s, c, up) : YK_OK;
+    if (st || !(up->flags & YK__HAS_PUSH))
+        return st;
+    bool again;
+    if ((st = leased_again(s, c, &again)))
+        return st;
+    const bool late = s->config.in_step && up->round < s->round; /* the worker gets the current parameters */
+    s->late += again || late;
+    c->late += again || late;
+    if (late && !again) { /* its examples count as used and are not used again in this epoch */
+        yk__count_shares(s, c);
+        s->late_examples += up->examples;
+    }
+    if (late || (again && !s->config.in_step))
+        return YK_OK;
+    if (!s->config.in_step)
+        return yk__take_push(s, c, up);
+    c->pushed = true;
+    c->counts |= !again && (s->chief || !s->config.quorum); /* else server 0 decides, or has decided */
+    c->pushed_at = c->heard;
+    return up->examples && !again ? yk__apply_at_once(s, c) : YK_OK;
+}
+
+/* Does what it pushes fit what it pulled? */
+static bool makes_sense(const yk_server *s, const yk__client *c, const yk__up *up)
+{
+    const yk__pull *p = yk__pull_of(s, c, up->push_of);
+    const uint64_t most = s->config.local_steps ? s->config.local_steps : 1;
+    if (up->nshares > (uint32_t)s->config.threads ||
+        up->thread > (uint32_t)s->config.threads - (up->nshares ? up->nshares : 1))
+        return false;
+    if (!(up->flags & YK__HAS_PUSH) || !up->examples)
+        return up->npush == 0;
+    return up->npush == yk__layout_all(&s->layout, p->n) && up->steps >= 1 && up->steps <= most;
+}
+
+static yk_status check(const yk_server *s, const yk__client *c, size_t bytes)
+{
+    const yk__up *up = yk__head_of(c);
+    if (bytes < sizeof *up || up->magic != YK__MAGIC ||
+        bytes != sizeof *up + up->nshares * sizeof(yk__share) + ((size_t)up->npush + up->npull) * 4 ||
+        !makes_sense(s, c, up))
+        return yk_fail(YK_ELOST, "rank %d sent a malformed message of %zu bytes", c->peer, bytes);
+    return YK_OK;
+}
+
+/* A lane leaves; when all have, the client has. */
+static yk_status take_leave(yk_server *s, yk__client *c, const yk__up *up)
+{
+    bool all = true;
+    yk_status st = YK_OK;
+    c->thread[up->thread].left = true;
+    for (int i = 0; i < s->config.lanes; i++)
+        all &= c->thread[i].left;
+    const int first = s->config.lanes > 1 ? (int)up->thread : 0,
+              end = s->config.lanes > 1 ? first + 1 : s->config.threads;
+    for (int i = first; !st && s->config.dealer && i < end; i++)
+        st = yk_dealer_return(s->config.dealer, yk__leaseholder(s, c, (uint32_t)i), &(uint64_t){0});
+    if (st || !all)
+        return st;
+    c->bye = true;
+    c->here = false;
+    s->here--;
+    if (c->joined && s->chief && !s->stopping && s->config.dealer && !yk_dealer_over(s->config.dealer))
+        yk_note("a worker that had joined has left: %d train now", s->here);
+    return YK_OK;
+}
+
+static void note_message(yk_server *s, yk__client *c)
+{
+    const double now = yk_now();
+    c->longest *= 0.99; /* a step that took long once is forgotten after some hundred */
+    if (c->messages++ > 0 && now - c->heard > c->longest && c->here)
+        c->longest = now - c->heard;
+    c->heard = c->alive_at = now;
+    if (!c->here && !c->bye && s->chief)
+        yk_note("rank %d is back", c->peer);
+    if (!c->here && !c->bye)
+        yk__skip_missed(s, c);
+    s->here += !c->here && !c->bye;
+    c->here = true;
+    c->lost = false;
+}
+
+yk_status yk__take_message(yk_server *s, yk__client *c)
+{
+    const yk__up *up = yk__head_of(c);
+    const size_t bytes = c->in_op.bytes;
+    yk_status st = check(s, c, bytes);
+    if (st)
+        return st;
+    if (up->kind != YK__UP_STEP)
+        yk_comm_recount(s->config.comm, true, YK_FOR_PUSH, YK_FOR_CONTROL, bytes, 1);
+    else if (up->flags & YK__HAS_PUSH)
+        yk_comm_recount(s->config.comm, true, YK_FOR_PUSH, YK_FOR_PULL, up->npull * 4u, 0);
+    else
+        yk_comm_recount(s->config.comm, true, YK_FOR_PUSH, YK_FOR_PULL, bytes, 1);
+    note_message(s, c);
+    switch (up->kind) {
+    case YK__UP_STEP:
+        return take_step(s, c, up);
+    case YK__UP_LEASE:
+        return s->config.dealer ? lease(s, c, up)
+                                : yk_fail(YK_ELOST, "rank %d asks server %d for examples", c->peer, s->me);
+    case YK__UP_ALIVE:
+        return YK_OK;
+    case YK__UP_HELLO:
+        return yk__greet(s, c, up);
+    case YK__UP_LEAVE:
+        return take_leave(s, c, up);
+    default:
+        return yk_fail(YK_ELOST, "rank %d sent a message of unknown kind %u", c->peer, up->kind);
+    }
+}

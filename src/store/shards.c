@@ -1,0 +1,321 @@
+#include "store/shards.h"
+
+#include "base/mem.h"
+#include "base/wait.h"
+#include "kern/linear.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* A lane's gradient, and what it was made with. */
+typedef struct {
+    yk_remote_answer answer;
+    bool answered;             /* `answer` is for the next pull: clock() has waited for it */
+    float *sum[YK_MAX_GROUPS]; /* keyed: [keys][width]; dense, of several threads: [floats] */
+    size_t cap[YK_MAX_GROUPS];
+    uint64_t *share;       /* [threads] examples */
+    yk_step_result result; /* together: for all threads */
+} lane;
+
+typedef struct {
+    _Alignas(YK_ALIGN) yk_batch batch; /* dense groups only: as it was announced */
+    size_t index;                      /* of the announced batch in its answer */
+    bool announced, has, computing; /* a batch, or that there is none; there is one; between pull and push */
+    yk_grad grad;
+} worker;
+
+typedef struct {
+    yk_store base;
+    yk_shards_config config;
+    const yk_linear_ops *kern;
+    bool keyed;
+    lane *lane;     /* [1] together, else [workers] */
+    worker *worker; /* [workers] */
+} shards;
+
+static const double nap_seconds = 0.02; /* between two requests for examples that others may give back */
+
+static shards *of(yk_store *s)
+{
+    return (shards *)(void *)s;
+}
+
+static int lane_of(const shards *s, int me)
+{
+    return s->config.together ? 0 : me;
+}
+
+static yk_phases *phases_of(const shards *s, int me)
+{
+    return s->config.phases ? &s->config.phases[me] : NULL;
+}
+
+static yk_status meet(shards *s, int me)
+{
+    return s->config.together && s->config.workers > 1 ? yk_team_meet(s->config.team, me) : YK_OK;
+}
+
+/* ---- announce, pull ---- */
+
+static size_t wants(const yk_store *store, int me)
+{
+    const shards *s = (const shards *)(const void *)store;
+    const worker *w = &s->worker[me];
+    if (s->config.together)
+        return !w->announced;
+    if (w->announced && !w->has) /* there are no more */
+        return 0;
+    const int under_way =
+        yk_remote_under_way(s->config.remote, me) + (yk_remote_added(s->config.remote, me) > 0);
+    return under_way < s->config.depth ? (size_t)(s->config.depth - under_way) : 0;
+}
+
+static yk_status announce(yk_store *store, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR])
+{
+    shards *s = of(store);
+    worker *w = &s->worker[me];
+    w->announced = true;
+    w->has = batch->n > 0;
+    if (!w->has)
+        return YK_OK;
+    w->batch = *batch;
+    yk_status st = yk_remote_add(s->config.remote, lane_of(s, me), me, batch, cursor, &w->index);
+    /* while it computes, it goes with the gradient */
+    return st || s->config.together || w->computing ? st : yk_remote_ask(s->config.remote, me);
+}
+
+/* The answer for the next batch; none if no thread has any. */
+static yk_status await(shards *s, int lane_number)
+{
+    lane *l = &s->lane[lane_number];
+    yk_remote *r = s->config.remote;
+    yk_status st = YK_OK;
+    const bool asks = yk_remote_under_way(r, lane_number) == 0 && yk_remote_added(r, lane_number) > 0;
+    const bool answered = l->answered;
+    l->answered = false;
+    if (answered && !asks) /* else: the last answer was that of an epoch that is over */
+        return YK_OK;
+    if (asks)
+        st = yk_remote_ask(r, lane_number);
+    return st || yk_remote_under_way(r, lane_number) == 0 ? st : yk_remote_await(r, lane_number, &l->answer);
+}
+
+static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *view_out)
+{
+    shards *s = of(store);
+    worker *w = &s->worker[me];
+    lane *l = &s->lane[lane_of(s, me)];
+    const bool under_way = !s->config.together && yk_remote_under_way(s->config.remote, me) > 0;
+    yk_phase_to(phases_of(s, me), YK_PHASE_PARAMETERS);
+    yk_status st = meet(s, me);
+    if (!st && (me == 0 || !s->config.together))
+        st = await(s, lane_of(s, me));
+    if (st || (st = meet(s, me)))
+        return st;
+    for (int g = 0; g < s->config.ngroups; g++)
+        view_out[g] = (yk_view){.w = l->answer.value[g]};
+    const bool stop = l->answer.news.stop && !s->config.lockstep; /* in lockstep clock() says so */
+    const bool has = !stop && (s->config.together ? w->has : under_way);
+    *batch_out = !has       ? (yk_batch){0}
+                 : s->keyed ? yk_remote_batch(&l->answer, s->config.together ? w->index : 0)
+                            : w->batch;
+    w->computing = has;
+    if (s->config.together || (w->has && !s->keyed))
+        w->announced = false;
+    return YK_OK;
+}
+
+/* ---- push, clock ---- */
+
+static yk_status push(yk_store *store, int me, const yk_grad *g)
+{
+    of(store)->worker[me].grad = *g;
+    return YK_OK;
+}
+
+static yk_status room_for(lane *l, int group, size_t floats)
+{
+    if (floats <= l->cap[group])
+        return YK_OK;
+    yk_free(l->sum[group]);
+    l->cap[group] = floats + floats / 2;
+    l->sum[group] = yk_alloc(l->cap[group], sizeof(float), "a gradient");
+    return l->sum[group] ? YK_OK : YK_ESYSTEM;
+}
+
+/* A gradient of renamed keys, place by place. */
+static void add_keyed(const shards *s, float *sum, uint32_t width, const yk_group_grad *g)
+{
+    if (!g->pairs) {
+        s->kern->add_rows(&(yk_view){.w = sum}, &g->rows, g->err);
+        for (size_t i = 0; g->bias && i < g->rows.n; i++)
+            sum[0] += g->err[i];
+        return;
+    }
+    for (size_t i = 0; i < g->pairs->n; i++)
+        for (uint32_t j = 0; j < width; j++)
+            sum[g->pairs->key[i] * width + j] += g->pairs->value[i * width + j];
+}
+
+/* The gradients of threads first .. end - 1 as one: what to push. */
+static yk_status add_up(shards *s, lane *l, int first, int end, yk_remote_pushed *out)
+{
+    *out = (yk_remote_pushed){.round = l->answer.news.round, .share = l->share};
+    for (int i = first; i < end; i++) {
+        const yk_grad *g = &s->worker[i].grad;
+        l->share[i - first] = g->examples;
+        out->examples += g->examples;
+        out->loss += g->loss;
+    }
+    out->steps = out->examples > 0;
+    for (int k = 0; out->examples && k < s->config.ngroups; k++) {
+        const yk_group *group = &s->config.group[k];
+        const size_t n = group->keyed ? l->answer.keys * group->width : (size_t)group->keys;
+        if (!group->keyed && end - first == 1) {
+            out->value[k] = s->worker[first].grad.group[k].dense;
+            continue;
+        }
+        yk_status st = room_for(l, k, n + 16);
+        if (st)
+            return st;
+        memset(l->sum[k], 0, n * sizeof(float));
+        out->value[k] = l->sum[k];
+        for (int i = first; i < end; i++) {
+            const yk_group_grad *g = &s->worker[i].grad.group[k];
+            if (!s->worker[i].grad.examples)
+                continue;
+            if (group->keyed)
+                add_keyed(s, l->sum[k], group->width, g);
+            for (size_t j = 0; !group->keyed && j < n; j++)
+                l->sum[k][j] += g->dense[j];
+        }
+    }
+    return YK_OK;
+}
+
+/* There are no examples, at least for now. */
+static void rest(shards *s, int first, int end, yk_step_result *out)
+{
+    bool later = false;
+    for (int i = first; i < end; i++)
+        later |= yk_remote_more_later(s->config.remote, i);
+    *out = (yk_step_result){.pending = later, .over = !later};
+    if (yk_remote_leaves(s->config.remote))
+        *out = (yk_step_result){.over = true};
+    if (out->pending)
+        yk_nap(nap_seconds);
+}
+
+/* One gradient of a lane, by one thread. */
+static yk_status clock_lane(shards *s, int number, int first, int end, yk_step_result *out)
+{
+    lane *l = &s->lane[number];
+    yk_remote_pushed p;
+    yk_phase_to(phases_of(s, first), YK_PHASE_SENDING);
+    yk_status st = add_up(s, l, first, end, &p);
+    if (st)
+        return st;
+    *out = (yk_step_result){.examples = p.examples, .loss = p.loss, .steps = p.steps};
+    if (!p.examples && !s->config.lockstep) {
+        rest(s, first, end, out);
+    } else if (!(st = yk_remote_push(s->config.remote, number, &p)) && s->config.lockstep) {
+        yk_phase_to(phases_of(s, first), YK_PHASE_PARAMETERS);
+        st = yk_remote_await(s->config.remote, number, &l->answer);
+        l->answered = true;
+        out->examples = l->answer.news.examples;
+        out->loss = l->answer.news.loss;
+        out->steps = out->examples > 0;
+    }
+    out->word = l->answer.news.stop ? YK_WORD_STOP : YK_WORD_GO_ON;
+    out->over |= l->answer.news.stop || (!s->config.lockstep && yk_remote_leaves(s->config.remote));
+    for (int i = first; i < end; i++)
+        yk_remote_idle(s->config.remote, i, out->pending);
+    return st;
+}
+
+static yk_status clock_step(yk_store *store, int me, yk_word word, yk_step_result *out)
+{
+    shards *s = of(store);
+    worker *w = &s->worker[me];
+    const int workers = s->config.workers;
+    yk_status st = meet(s, me);
+    (void)word; /* the chief decides */
+    if (!st && !s->config.together)
+        st = clock_lane(s, me, me, me + 1, out);
+    else if (!st && me == 0)
+        st = clock_lane(s, 0, 0, workers, &s->lane[0].result);
+    if (!st)
+        st = meet(s, me);
+    if (s->config.together)
+        *out = s->lane[0].result;
+    out->own = w->grad.examples;
+    w->computing = false;
+    if (out->pending || out->examples == 0) /* ask the feed again */
+        w->announced = false;
+    return st;
+}
+
+static yk_status finish(yk_store *store, int me)
+{
+    shards *s = of(store);
+    yk_remote *r = s->config.remote;
+    yk_remote_answer unused;
+    yk_status st = meet(s, me);
+    if (s->config.together && me)
+        return st;
+    while (!st && yk_remote_under_way(r, me) > 0)
+        st = yk_remote_await(r, me, &unused);
+    return st ? st : yk_remote_leave(r, me);
+}
+
+static yk_status ready(yk_store *store, int me, float *dense, size_t begin, size_t end)
+{
+    bool busy;
+    (void)me, (void)dense, (void)begin, (void)end;
+    return yk_remote_compute(of(store)->config.remote, &busy);
+}
+
+static void free_all(yk_store *store)
+{
+    shards *s = of(store);
+    for (int i = 0; s->lane && i < (s->config.together ? 1 : s->config.workers); i++) {
+        for (int g = 0; g < YK_MAX_GROUPS; g++)
+            yk_free(s->lane[i].sum[g]);
+        yk_free(s->lane[i].share);
+    }
+    yk_free(s->lane);
+    yk_free(s->worker);
+    yk_free(s);
+}
+
+static const yk_store_ops shards_ops = {.wants = wants,
+                                        .announce = announce,
+                                        .pull = pull,
+                                        .push = push,
+                                        .clock = clock_step,
+                                        .finish = finish,
+                                        .ready = ready,
+                                        .free = free_all};
+
+yk_status yk_shards_create(const yk_shards_config *config, yk_store **out)
+{
+    shards *s = yk_alloc(1, sizeof *s, "the store");
+    const size_t lanes = config->together ? 1 : (size_t)config->workers;
+    if (!s)
+        return YK_ESYSTEM;
+    s->base.ops = &shards_ops;
+    s->config = *config;
+    s->kern = yk_linear();
+    for (int g = 0; g < config->ngroups; g++)
+        s->keyed |= config->group[g].keyed;
+    s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");
+    s->lane = yk_alloc(lanes, sizeof *s->lane, "the workers");
+    bool ok = s->worker && s->lane;
+    for (size_t i = 0; ok && i < lanes; i++)
+        ok = (s->lane[i].share = yk_alloc((size_t)config->workers, sizeof(uint64_t), "the workers")) != NULL;
+    if (!ok) {
+        free_all(&s->base);
+        return YK_ESYSTEM;
+    }
+    *out = &s->base;
+    return YK_OK;
+}

@@ -1,0 +1,164 @@
+/* Evaluation and checkpoint barriers, where the parameters are in the processes that train: in one process, or in replicas.
+ * All workers stop, the parameters are complete and still, each worker evaluates its share of the test set, and the chief
+ * writes. */
+#include "train/trainer.h"
+
+#include "base/clock.h"
+#include "format/crc.h"
+#include "store/replicas.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const double barrier_seconds = 2 * YK_BARRIER_SECONDS;
+
+/* ---- replicas ---- */
+
+uint64_t yk__parameter_hash(yk__trainer *t)
+{
+    uint64_t hash = 0;
+    for (int g = 0; g < t->model->ngroups; g++)
+        hash = hash * 0x100000001b3u + yk_crc32c(yk_local_raw(t->local, g).live.w,
+                                                 yk_group_floats(&t->model->group[g]) * sizeof(float));
+    return hash;
+}
+
+/* Replicas that do not have the same parameters are not replicas. */
+static yk_status compare(yk__trainer *t)
+{
+    const int n = t->cluster.ranks;
+    struct {
+        uint64_t step, hash;
+    } mine = {t->step, yk__parameter_hash(t)}, *all = yk_alloc((size_t)n, sizeof *all, "the comparison");
+    if (!all)
+        return YK_ESYSTEM;
+    yk_status st =
+        yk_comm_gather(t->cluster.comm, &mine, sizeof mine, all, barrier_seconds, "the parameters' hash");
+    for (int i = 1; !st && t->cluster.rank == 0 && i < n; i++)
+        if (all[i].step != mine.step || all[i].hash != mine.hash)
+            st = yk_fail(YK_ELOST,
+                         "rank %d is at step %llu with parameters %08llx, rank 0 at step %llu with %08llx: "
+                         "they are not "
+                         "one training",
+                         i, (unsigned long long)all[i].step, (unsigned long long)all[i].hash,
+                         (unsigned long long)mine.step, (unsigned long long)mine.hash);
+    yk_free(all);
+    return st;
+}
+
+/* The shares of the test that the threads of all processes have evaluated, to the chief. */
+static yk_status gather_tallies(yk__trainer *t)
+{
+    const int own = t->plan->workers_per_process;
+    char *mine;
+    size_t bytes;
+    yk_comm_pieces all;
+    yk_status st = yk_tally_pack(&t->trainee[0].tally, &mine, &bytes);
+    for (int k = 0; !st && k < own; k++) {
+        if (k && (free(mine), st = yk_tally_pack(&t->trainee[k].tally, &mine, &bytes)))
+            return st;
+        st = yk_comm_collect(t->cluster.comm, mine, bytes, &all, barrier_seconds, "a share of the test");
+        for (int i = 1; !st && i < all.n; i++)
+            st = yk_tally_unpack(&t->trainee[i * own + k].tally, all.data[i], all.bytes[i]);
+        yk_comm_pieces_free(&all);
+    }
+    free(mine);
+    return st;
+}
+
+/* ---- a checkpoint ---- */
+
+/* Of a stream, the cursors of the workers of all processes. */
+static yk_status gather_cursors(yk__trainer *t, uint64_t *cursors)
+{
+    const size_t own = (size_t)t->plan->workers_per_process;
+    uint64_t *mine = yk_alloc(own * YK_CURSOR, sizeof *mine, "the cursor");
+    if (!mine)
+        return YK_ESYSTEM;
+    for (size_t i = 0; i < own; i++)
+        yk_feed_place_of(t->feed, t->cluster.first_worker + (int)i, mine + YK_CURSOR * i);
+    yk_status st = yk_comm_gather(t->cluster.comm, mine, own * YK_CURSOR * sizeof *mine, cursors,
+                                  barrier_seconds, "cursors");
+    yk_free(mine);
+    return st;
+}
+
+static yk_status save(yk__trainer *t)
+{
+    const bool streams = t->cluster.role == YK__REPLICA && t->cluster.place_kind == 3;
+    yk_progress_state p = {.step = t->step,
+                           .epoch = t->epoch,
+                           .examples = t->earlier_examples,
+                           .seconds = t->earlier_seconds + yk_now() - t->began,
+                           .nplace = yk_feed_place_size(t->feed)};
+    if (t->cluster.rank != 0 && !streams) /* positions are the same for all */
+        return YK_OK;
+    for (int i = 0; i < t->nevaluators; i++) {
+        p.examples += t->evaluator[i].examples;
+        p.period_loss += t->evaluator[i].period_loss;
+        p.period_examples += t->evaluator[i].period_examples;
+    }
+    p.place = yk_alloc(p.nplace, sizeof *p.place, "the cursor");
+    if (!p.place)
+        return YK_ESYSTEM;
+    yk_feed_place_save(t->feed, p.place);
+    yk_status st = streams ? gather_cursors(t, p.place + 2) : YK_OK;
+    if (!st && t->cluster.rank == 0)
+        st = yk__save(t, t->local, &p);
+    yk_free(p.place);
+    return st;
+}
+
+/* ---- the barrier ---- */
+
+/* By the first worker of a process, while the others wait: what all have evaluated, and the checkpoint. */
+static yk_status conclude(yk__trainer *t, yk_phases *p, double began)
+{
+    const bool replica = t->cluster.role == YK__REPLICA;
+    yk_status st = replica && t->due.eval && t->tested ? gather_tallies(t) : YK_OK;
+    if (!st && t->due.eval && t->cluster.rank == 0)
+        st = yk__conclude(t);
+    if (t->due.eval)
+        t->last_eval = t->step;
+    const double evaluated = yk_now();
+    t->result->eval_seconds += evaluated - began;
+    if (!st && t->due.save) {
+        yk_phase_to(p, YK_PHASE_CHECKPOINT);
+        st = save(t);
+        t->last_save = t->step;
+        t->saved_at = yk_now();
+        t->result->checkpoint_seconds += yk_now() - evaluated;
+    }
+    if (!st && replica) {
+        yk_phase_to(p, YK_PHASE_WORKERS);
+        st = yk_comm_barrier(t->cluster.comm, barrier_seconds, "the end of a test or checkpoint");
+    }
+    atomic_store(&t->meeting, false);
+    return st;
+}
+
+yk_status yk__barrier(yk__trainer *t, int me)
+{
+    yk_phases *p = t->trainee[me].phases;
+    yk_view table[YK_MAX_GROUPS];
+    yk_phases_now(p);
+    yk_phase_to(p, YK_PHASE_WORKERS);
+    yk_status st = yk_local_quiesce(t->local, me);
+    const double began = yk_now();
+    yk_phase_to(p, t->due.eval ? YK_PHASE_EVAL
+                               : YK_PHASE_CHECKPOINT); /* with the waiting for those who need longer for it */
+    yk_local_tables(t->local, table);
+    if (!st && me == 0 && t->cluster.role == YK__REPLICA)
+        st = compare(t);
+    if (!st && t->due.eval && t->tested)
+        st = yk__evaluate(t, &t->trainee[me], t->cluster.first_worker + me, t->plan->workers, table);
+    if (!st)
+        st = yk_team_meet(t->team, me);
+    if (!st && me == 0)
+        st = conclude(t, p, began);
+    else if (t->due.save)
+        yk_phase_to(p, YK_PHASE_CHECKPOINT);
+    if (!st)
+        st = yk_team_meet(t->team, me);
+    yk_phase_to(p, YK_PHASE_OTHER);
+    return st || t->end ? st : yk_local_resume(t->local, me);
+}

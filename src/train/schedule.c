@@ -1,0 +1,64 @@
+/* When a run evaluates, saves and ends. Steps are those of all workers together: rounds where it is synchronous, updates
+ * otherwise. */
+#include "train/trainer.h"
+
+#include "base/clock.h"
+
+void yk__schedule_make(yk__trainer *t)
+{
+    const uint64_t per_epoch = (t->train.examples + t->plan->batch - 1) / t->plan->batch;
+    t->saves_by_time = t->result->run_dir && !t->checkpoint_every;
+    if (t->plan->synchronous)
+        return;
+    /* steps are counted over all workers; an epoch has that many of them */
+    t->eval_every = t->eval_every ? t->eval_every : per_epoch ? per_epoch : UINT64_MAX / 2;
+    t->checkpoint_every = t->checkpoint_every ? t->checkpoint_every : UINT64_MAX / 2;
+    t->next_eval = (t->step / t->eval_every + 1) * t->eval_every;
+    t->next_save = (t->step / t->checkpoint_every + 1) * t->checkpoint_every;
+}
+
+bool yk__is_done(const yk__trainer *t, uint64_t step, uint64_t epoch)
+{
+    return step >= t->plan->steps || (t->plan->lockstep && epoch >= t->plan->epochs);
+}
+
+/* It is long since anything was saved, and nobody said when to. */
+bool yk__save_is_overdue(const yk__trainer *t)
+{
+    return t->saves_by_time && yk_now() - t->saved_at > YK__SAVE_SECONDS;
+}
+
+yk__due yk__due_in_step(const yk__trainer *t, uint64_t done, bool epoch_over, bool end, bool save_now)
+{
+    return (yk__due){.eval = end || (t->eval_every ? done % t->eval_every == 0 && !epoch_over : epoch_over),
+                     .save = end || save_now ||
+                             (t->checkpoint_every && done % t->checkpoint_every == 0 && !epoch_over)};
+}
+
+bool yk__is_due_freely(yk__trainer *t, uint64_t done)
+{
+    if (yk__save_is_overdue(t))
+        t->next_save = done;
+    return done >= t->next_eval || done >= t->next_save;
+}
+
+yk__due yk__due_freely(yk__trainer *t, uint64_t done)
+{
+    const yk__due due = {.eval = done >= t->next_eval, .save = done >= t->next_save};
+    while (t->next_eval <= done)
+        t->next_eval += t->eval_every;
+    while (t->next_save <= done)
+        t->next_save += t->checkpoint_every;
+    return due;
+}
+
+uint64_t yk__until_due(void *trainer, uint64_t done)
+{
+    const yk__trainer *t = trainer;
+    uint64_t left = t->plan->steps - done;
+    if (t->eval_every)
+        left = yk__least(left, t->eval_every - done % t->eval_every);
+    if (t->checkpoint_every)
+        left = yk__least(left, t->checkpoint_every - done % t->checkpoint_every);
+    return left;
+}
