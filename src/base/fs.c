@@ -16,6 +16,11 @@ void yk_fs_set(const yk_fs *fs)
     own = fs;
 }
 
+bool yk_fs_is_real(void)
+{
+    return !own;
+}
+
 int yk_fs_open(int dir, const char *path, int flags, mode_t mode)
 {
     return own ? own->open(own->self, dir, path, flags, mode) : openat(dir, path, flags, mode);

@@ -11,6 +11,7 @@
 #ifndef YK_BASE_FS_H
 #define YK_BASE_FS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -35,6 +36,7 @@ typedef struct {
 
 /* Sets the file system of this thread (borrowed); NULL: the system calls. */
 void yk_fs_set(const yk_fs *fs);
+bool yk_fs_is_real(void); /* this thread uses the system calls */
 
 int yk_fs_open(int dir, const char *path, int flags, mode_t mode);
 int yk_fs_close(int fd);

@@ -244,7 +244,7 @@ static yk_status updated(void *context, uint64_t steps, uint64_t examples, doubl
     me->period_examples += examples;
     c->used += made * (uint64_t)t->plan->workers * t->plan->batch;
     yk_phases_done(me->phases, made, examples);
-    yk__journal_progress(t, loss / (double)examples);
+    yk_observer_progress(t->observer, loss / (double)examples);
     if (t->plan->lockstep)
         return due_in_step(c, false);
     const uint64_t epoch = t->epoch;
@@ -283,7 +283,7 @@ static yk_status look_for_servers(chief *c, double now)
 static yk_status tell(void *context)
 {
     yk__trainer *t = ((chief *)context)->t;
-    yk__observe_traffic(t);
+    yk_observer_traffic(t->observer);
     return t->cluster.remote ? yk_remote_alive(t->cluster.remote) : YK_OK;
 }
 

@@ -417,7 +417,6 @@ void yk__cluster_free(yk__trainer *t)
     yk_server_free(k->server);
     yk_local_free(k->whole);
     yk_dealer_fini(&k->dealer);
-    yk_free(k->report);
     yk_free(k->server_peer);
     t->result->comm = k->comm;
     t->result->clean = !k->lost_somebody && !k->no_farewell;

@@ -50,11 +50,10 @@ typedef struct {
     yk_server *server;
     yk_dealer dealer;
     yk_optim_range range[YK_MAX_TENSORS]; /* of the server's part */
-    int place_kind;         /* of a place in the data: 1 in step, 2 freely, 3 of a stream (data/feed.h) */
-    yk_local *whole;        /* the chief of servers: a snapshot of all parameters */
-    yk_rank_report *report; /* [ranks] on the chief, at the end */
-    bool lost_somebody;     /* not all ranks are there any more: nothing can be done together */
-    bool no_farewell;       /* MPI's farewell to all would not end */
+    int place_kind;     /* of a place in the data: 1 in step, 2 freely, 3 of a stream (data/feed.h) */
+    yk_local *whole;    /* the chief of servers: a snapshot of all parameters */
+    bool lost_somebody; /* not all ranks are there any more: nothing can be done together */
+    bool no_farewell;   /* MPI's farewell to all would not end */
 } yk__cluster;
 
 #endif

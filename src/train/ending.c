@@ -27,9 +27,28 @@ static char *path_in(const char *dir, const char *name)
     return NULL;
 }
 
+/* Steps that a worker has made since the job began. */
+static uint64_t steps_here(const yk__trainer *t)
+{
+    yk_phases_look l;
+    yk_phases_read(&t->phases[0], &l);
+    return l.steps;
+}
+
+/* Whether the run was already done when it was resumed, so that its files stay unchanged. Each rank can tell by itself. */
+static bool was_done(const yk__trainer *t)
+{
+    const uint64_t steps = t->cluster.role == YK__WORKER ? t->step + steps_here(t)
+                           : t->cluster.rank             ? yk_local_steps(t->local)
+                                                         : t->step;
+    return t->result->resumed_from && steps == t->result->resumed_from && !t->result->interrupted;
+}
+
 static void summarise(yk__trainer *t)
 {
     yk_result *r = t->result;
+    const double first_step = yk_observer_first_step(t->observer);
+    r->first_step_seconds = first_step > 0.0 ? first_step - t->started : 0.0;
     r->seconds = t->began > 0.0 ? yk_now() - t->began : 0.0;
     r->train_seconds = r->seconds - r->eval_seconds - r->checkpoint_seconds;
     r->steps = t->step;
@@ -47,7 +66,7 @@ static yk_status end_well(yk__trainer *t)
 {
     const bool chief = t->cluster.rank == 0;
     yk_result *r = t->result;
-    yk_status st = yk__observe_stop(t, YK_OK);
+    yk_status st = yk_observer_stop(t->observer, t->step, was_done(t), YK_OK);
     if (!st)
         st = yk__cluster_finish(t);
     if (!st && chief) {
@@ -57,53 +76,35 @@ static yk_status end_well(yk__trainer *t)
     if (!st && chief && r->examples == 0 && !r->interrupted)
         st = yk_fail(YK_EDATA, "%s: there are no examples in it", t->config->data);
     if (!st)
-        st = yk__observe_conclude(t, false);
+        st = yk_observer_conclude(t->observer, r->report, r->nreports, t->cluster.lost_somebody, &r->watched);
     if (!st)
-        st = yk__journal_close(t);
+        st = yk_observer_close(t->observer);
     if (st || !chief)
         return st;
-    yk__guard(t);
-    if (yk__was_done(t))
+    yk__warn(t);
+    if (was_done(t))
         yk_note("nothing left to do: the run already has %llu steps; raise --epochs or --steps to continue",
                 (unsigned long long)t->step);
     if (!r->run_dir)
         return YK_OK;
-    return yk__was_done(t) && t->done_summary ? yk_summary_keep(r->run_dir, t->done_summary)
-                                              : yk_result_save(t->config, r, r->run_dir);
+    return was_done(t) && t->done_summary ? yk_summary_keep(r->run_dir, t->done_summary)
+                                          : yk_result_save(t->config, r, r->run_dir);
 }
 
 /* ---- what failed ---- */
 
-/* In brief, as it was then. */
-static void read_verdict(const char *line, yk_verdict *v)
-{
-    char name[64];
-    yk__line_text(line, "bottleneck", name, sizeof name);
-    for (int k = YK_VERDICT_NONE + 1; k < YK_VERDICT_KINDS; k++)
-        if (strcmp(name, yk_verdict_name((yk_verdict_kind)k)) == 0)
-            v->kind = (yk_verdict_kind)k;
-    if (v->kind == YK_VERDICT_NONE)
-        return;
-    v->share = yk__line_number(line, "share");
-    snprintf(v->text, sizeof v->text, "%s: %.0f %% of the time, by the last lines of metrics.jsonl", name,
-             100.0 * v->share);
-}
-
-/* How far the run is by the last line that the chief wrote, and what held it back by then. */
+/* How far the run is by the last line that the chief wrote, and its bottleneck then. */
 static void read_progress(const char *run_dir, yk_result *r)
 {
-    char line[1024] = "", held[1024] = "", *path = path_in(run_dir, "metrics.jsonl");
-    if (path) {
-        yk__lines_last(path, "step", line, sizeof line);
-        yk__lines_last(path, "bottleneck", held, sizeof held);
-    }
-    free(path);
-    r->steps = (uint64_t)fmax(yk__line_number(line, "step"), 0.0); /* fmax() passes NaN over */
-    r->examples = r->trained_here = (uint64_t)fmax(yk__line_number(line, "examples"), 0.0);
-    r->epochs = (uint64_t)fmax(yk__line_number(line, "epoch"), 0.0);
-    r->seconds = fmax(yk__line_number(line, "seconds"), r->seconds); /* of its own, if it has seen more */
+    yk_metrics_end end;
+    yk_metrics_read_end(run_dir, &end);
+    r->steps = end.steps;
+    r->examples = r->trained_here = end.examples;
+    r->epochs = end.epochs;
+    r->seconds = fmax(end.seconds, r->seconds); /* this process may have seen more */
     r->train_seconds = r->seconds;
-    read_verdict(held, &r->watched.verdict);
+    if (end.verdict.kind != YK_VERDICT_NONE)
+        r->watched.verdict = end.verdict;
 }
 
 /* The run is over, and this process knows why: it is the chief, or ends the job. */
@@ -115,7 +116,7 @@ static bool has_the_last_word(const yk__trainer *t)
         k->role == YK__WORKER && t->plan->survives_loss && (st == YK_ELOST || st == YK_ESTOP);
     if (st == YK_EINTERRUPTED) /* nothing was trained */
         return false;
-    return k->rank == 0 ? t->is_run : t->shared_dir && !k->joined && !goes_on;
+    return k->rank == 0 ? t->is_run : yk_observer_run_dir(t->observer) && !k->joined && !goes_on;
 }
 
 /* Steps that this process knows of: since the last meeting, or the chief's last line, there were more. */
@@ -123,7 +124,7 @@ static uint64_t steps_so_far(const yk__trainer *t)
 {
     const yk__role role = t->cluster.role;
     const uint64_t stored = t->local && !yk__serves(role) ? yk_local_steps(t->local) : 0;
-    const uint64_t own = role == YK__WORKER && t->plan->lockstep ? t->step + t->self.look.steps : t->step;
+    const uint64_t own = role == YK__WORKER && t->plan->lockstep ? t->step + steps_here(t) : t->step;
     return stored > own ? stored : own;
 }
 
@@ -135,12 +136,12 @@ static void save_failure(yk__trainer *t)
     const uint64_t steps = steps_so_far(t);
     summarise(t);
     if (!chief)
-        read_progress(t->shared_dir, r);
+        read_progress(yk_observer_run_dir(t->observer), r);
     r->steps = steps > r->steps ? steps : r->steps;
     yk__cluster_salvage(t);
-    if (!r->watched.nprocesses && t->observer)
-        yk__observe_conclude(t, true);
-    yk_result_save_first(t->config, r, chief ? r->run_dir : t->shared_dir);
+    if (!r->watched.nprocesses)
+        yk_observer_conclude_failed(t->observer, r->report, r->nreports, &r->watched);
+    yk_result_save_first(t->config, r, chief ? r->run_dir : yk_observer_run_dir(t->observer));
 }
 
 static void end_badly(yk__trainer *t, yk_status st)
@@ -150,8 +151,8 @@ static void end_badly(yk__trainer *t, yk_status st)
     if (t->cluster.comm)
         yk_comm_explain(t->cluster.comm, st);
     r->error = strdup(*yk_error() ? yk_error() : yk_status_text(st));
-    yk__observe_stop(t, st);
-    yk__journal_close(t);
+    yk_observer_stop(t->observer, t->step, t->observer && was_done(t), st);
+    yk_observer_close(t->observer);
     if (has_the_last_word(t))
         save_failure(t);
     if (r->error)

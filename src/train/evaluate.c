@@ -94,7 +94,7 @@ yk_status yk__conclude(yk__trainer *t)
     t->last_eval = t->step;
     if (t->tested && !(t->result->test.loss <= yk__most_loss))
         return yk__diverged(t, "the test loss", t->result->test.loss, t->step);
-    return yk__journal_eval(t, t->result->train_loss);
+    return yk__evaluated(t);
 }
 
 yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p)

@@ -189,9 +189,9 @@ static void note_round(loop *w, const yk_step_result *r, bool epoch_over)
     w->seen += r->examples;
     if (epoch_over && !t->train.examples) /* a stream: now it is known how long an epoch is */
         t->train.examples = w->seen;
-    if (!epoch_over && !t->unwatched) {
-        yk__observe_traffic(t);
-        yk__journal_progress(t, r->loss / (double)r->examples);
+    if (!epoch_over) {
+        yk_observer_traffic(t->observer);
+        yk_observer_progress(t->observer, r->loss / (double)r->examples);
     }
     if (t->turns)
         yk__turns_step(t, r->examples);
@@ -309,7 +309,7 @@ static void after_step(loop *w, const yk_step_result *r)
         w->look_at =
             w->done + 256 / t->plan->batch; /* reading all workers' counters costs a cache miss each */
         look(t);
-        yk__journal_progress(t, r->loss / (double)r->examples);
+        yk_observer_progress(t->observer, r->loss / (double)r->examples);
     }
 }
 
@@ -342,7 +342,7 @@ static yk_status train(loop *w)
         if (st)
             return st;
         if (w->remote && !t->cluster.driven)
-            yk__observe_traffic(t);
+            yk_observer_traffic(t->observer);
         if (r.pending)
             continue;
         yk_phases_done(w->state->phases, r.own > 0 ? r.steps : 0, r.own);

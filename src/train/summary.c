@@ -32,198 +32,6 @@ static void histogram(yk_json *j, const char *name, const yk_staleness *s)
     yk_json_end(j);
 }
 
-/* ---- what was watched ---- */
-
-static void bottleneck(yk_json *j, const char *name, const yk_verdict *v)
-{
-    yk_json_object(j, name);
-    yk_json_text(j, "kind", yk_verdict_name(v->kind));
-    yk_json_real(j, "share", v->share);
-    yk_json_text(j, "text", v->text);
-    yk_json_text(j, "advice", v->advice[0] ? v->advice : NULL);
-    yk_json_object(j, "numbers");
-    for (int i = 0; i < v->nnumbers; i++)
-        yk_json_real(j, v->number[i].name, v->number[i].value);
-    yk_json_end(j);
-    yk_json_array(j, "estimates");
-    for (int i = 0; i < v->nestimates; i++) {
-        yk_json_object(j, NULL);
-        yk_json_text(j, "change", v->estimate[i].change);
-        yk_json_real(j, "speedup", v->estimate[i].speedup);
-        yk_json_end(j);
-    }
-    yk_json_end(j);
-    yk_json_end(j);
-}
-
-static void mean_peak(yk_json *j, const char *name, double mean, double peak, double of)
-{
-    yk_json_object(j, name);
-    YK_JSON_REALS(j, {"mean", mean}, {"peak", peak});
-    if (of > 0.0)
-        yk_json_real(j, "of", of);
-    yk_json_end(j);
-}
-
-/* Is this the first process on its host? What is measured per host counts once. */
-static bool first_of_host(const yk_watched *w, int i)
-{
-    for (int k = 0; k < i; k++)
-        if (strcmp(w->process[k].usage.host, w->process[i].usage.host) == 0)
-            return false;
-    return true;
-}
-
-static void resources(yk_json *j, const char *name, const yk_watched *w)
-{
-    enum { CPU, MEMORY, NET_IN, NET_OUT, READ, WRITTEN, FIELDS };
-    static const char *const names[FIELDS] = {"cpu",     "memory",    "net_in",
-                                              "net_out", "disk_read", "disk_written"};
-    yk_mean_peak sum[FIELDS] = {{0}};
-    double of[FIELDS] = {0};
-    for (int i = 0; i < w->nprocesses; i++) {
-        const yk_usage *u = &w->process[i].usage;
-        const bool first = first_of_host(w, i);
-        const yk_mean_peak *part[FIELDS] = {&u->cpu,     &u->memory,    &u->net_in,
-                                            &u->net_out, &u->disk_read, &u->disk_written};
-        for (int k = 0; k < FIELDS; k++)
-            if (first || (k != NET_IN && k != NET_OUT)) {
-                sum[k].mean += part[k]->mean;
-                sum[k].peak += part[k]->peak;
-            }
-        of[CPU] += first ? u->cores : 0.0;
-        of[MEMORY] += first ? u->memory_limit : 0.0;
-        of[NET_IN] += first ? u->link_rate : 0.0;
-        of[NET_OUT] += first ? u->link_rate : 0.0;
-    }
-    yk_json_object(j, name);
-    for (int k = 0; k < FIELDS; k++)
-        mean_peak(j, names[k], sum[k].mean, sum[k].peak, of[k]);
-    yk_json_end(j);
-}
-
-static void workers_of(yk_json *j, const char *name, const yk_watched *w, const yk_process *p)
-{
-    yk_json_array(j, name);
-    for (int i = 0; i < w->nwitnesses; i++) {
-        const yk_witness *one = &w->witness[i];
-        if (one->rank != p->rank || one->worker < 0)
-            continue;
-        yk_json_object(j, NULL);
-        YK_JSON_WHOLES(j, {"worker", one->worker}, {"steps", one->look.steps},
-                       {"examples", one->look.examples});
-        yk_json_real(j, "step_seconds", one->look.step_mean);
-        yk_json_real(j, "step_deviation", one->look.step_deviation);
-        yk_json_whole(j, "meetings", (int64_t)one->look.meetings);
-        yk_json_whole(j, "came_last", (int64_t)one->look.last);
-        yk_phases_json(j, one->look.phase, one->look.seconds);
-        yk_json_end(j);
-    }
-    yk_json_end(j);
-}
-
-/* Bytes and messages by purpose. */
-static void traffic_of(yk_json *j, const char *name, const yk_traffic *t)
-{
-    yk_json_object(j, name);
-    for (int p = 0; p < YK_PURPOSES; p++) {
-        yk_json_object(j, yk_purpose_name[p]);
-        YK_JSON_WHOLES(j, {"sent", t[p].sent}, {"received", t[p].received}, {"messages", t[p].messages_sent},
-                       {"messages_received", t[p].messages_received});
-        yk_json_end(j);
-    }
-    yk_json_end(j);
-}
-
-static void processes(yk_json *j, const char *name, const yk_watched *w, const yk_result *r)
-{
-    yk_json_array(j, name);
-    for (int i = 0; i < w->nprocesses; i++) {
-        const yk_process *p = &w->process[i];
-        yk_json_object(j, NULL);
-        yk_json_whole(j, "rank", p->rank);
-        yk_json_text(j, "role", p->role);
-        yk_json_bool(j, "joined", p->joined);
-        yk_json_bool(j, "lost", p->lost);
-        yk_json_text(j, "host", p->usage.host);
-        YK_JSON_WHOLES(j, {"steps", p->look.steps}, {"examples", p->look.examples},
-                       {"bytes_sent", p->bytes_sent}, {"bytes_received", p->bytes_received});
-        if (r->report)
-            traffic_of(j, "traffic", r->report[i].traffic); /* they are in the same order */
-        YK_JSON_REALS(j, {"cpu_mean", p->usage.cpu.mean}, {"cpu_peak", p->usage.cpu.peak},
-                      {"rss_peak", p->usage.memory.peak});
-        if (p->workers > 0)
-            yk_phases_json(j, p->look.phase, p->look.seconds);
-        else
-            yk_json_null(j, "phases");
-        workers_of(j, "workers", w, p);
-        yk_json_end(j);
-    }
-    yk_json_end(j);
-}
-
-static void alerts(yk_json *j, const char *name, const yk_watched *w)
-{
-    yk_json_array(j, name);
-    for (int i = 0; i < w->nprocesses; i++)
-        for (int k = 0; k < w->process[i].usage.nalerts; k++) {
-            const yk_alert *a = &w->process[i].usage.alert[k];
-            yk_json_object(j, NULL);
-            yk_json_whole(j, "rank", w->process[i].rank);
-            yk_json_text(j, "what", yk_alert_name(a->what));
-            YK_JSON_REALS(j, {"begin", a->begin}, {"seconds", a->seconds}, {"level", a->level});
-            yk_json_end(j);
-        }
-    yk_json_end(j);
-}
-
-static void guards(yk_json *j, const char *name, const yk_watched *w)
-{
-    yk_json_array(j, name);
-    for (int i = 0; i < w->nguards; i++)
-        yk_json_text(j, NULL, w->guard[i]);
-    yk_json_end(j);
-}
-
-static void passes(yk_json *j, const char *name, double forward, double backward)
-{
-    yk_json_object(j, name);
-    yk_json_real(j, "forward", forward / (forward + backward));
-    yk_json_real(j, "backward", backward / (forward + backward));
-    yk_json_end(j);
-}
-
-static void put_watched(yk_json *j, const yk_result *r)
-{
-    const yk_watched *w = &r->watched;
-    const bool seen = w->nprocesses > 0, judged = w->verdict.text[0];
-    yk_json_text(j, "verdict", judged ? w->verdict.text : NULL);
-    if (judged)
-        bottleneck(j, "bottleneck", &w->verdict);
-    else
-        yk_json_null(j, "bottleneck");
-    if (seen)
-        yk_phases_json(j, w->phase, 1.0);
-    else
-        yk_json_null(j, "phases");
-    if (w->forward + w->backward > 0.0)
-        passes(j, "passes", w->forward, w->backward);
-    else
-        yk_json_null(j, "passes");
-    if (seen)
-        resources(j, "resources", w);
-    else
-        yk_json_null(j, "resources");
-    if (seen)
-        processes(j, "processes", w, r);
-    else
-        yk_json_null(j, "processes");
-    alerts(j, "alerts", w);
-    guards(j, "guards", w);
-}
-
-/* ---- all of it ---- */
-
 static char *make(const yk_config *c, const yk_result *r, bool indent)
 {
     struct rusage usage;
@@ -272,7 +80,7 @@ static char *make(const yk_config *c, const yk_result *r, bool indent)
     yk_json_known(j, "bytes_sent", counted, sent);
     yk_json_known(j, "bytes_received", counted, received);
     if (r->report)
-        traffic_of(j, "traffic", r->traffic);
+        yk_traffic_json(j, "traffic", r->traffic);
     else
         yk_json_null(j, "traffic");
     YK_JSON_WHOLES(j, {"late_gradients", r->late}, {"late_examples", r->late_examples},
@@ -283,7 +91,7 @@ static char *make(const yk_config *c, const yk_result *r, bool indent)
         rss = r->report[i].peak_rss > rss ? r->report[i].peak_rss : rss;
     yk_json_known(j, "peak_rss_bytes", !r->secondhand, (uint64_t)rss);
     yk_json_real(j, "cpu_seconds", !r->secondhand ? r->report ? r->cpu_seconds : cpu : (double)NAN);
-    put_watched(j, r);
+    yk_observation_json(j, &r->watched, r->report);
     yk_json_bool(j, "interrupted", r->interrupted);
     YK_JSON_TEXTS(j, {"run", r->run_dir}, {"checkpoint", r->checkpoint});
     yk_json_end(j);

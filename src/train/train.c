@@ -380,8 +380,7 @@ static yk_status set_up(yk__trainer *t)
         return st;
     init_parameters(t);
     if ((st = restore(t)) || (st = make_store(t, &net)) || (st = yk__cluster_agree(t)) ||
-        (chief && (st = begin_run(t))) || (st = yk__observe_share(t)) ||
-        (chief && (st = yk__journal_open(t))))
+        (chief && (st = begin_run(t))) || (st = yk__observe(t)))
         return st;
     if (t->config->profile && t->model->ops->peak)
         t->peak = t->model->ops->peak();
@@ -391,9 +390,8 @@ static yk_status set_up(yk__trainer *t)
 
 static void tear_down(yk__trainer *t)
 {
-    yk__observe_free(t);
+    yk_observer_free(t->observer);
     yk_free(t->phases);
-    free(t->shared_dir);
     free(t->done_summary);
     for (int i = 0; t->trainee && i <= t->plan->workers; i++) {
         if (t->trainee[i].work)
@@ -473,7 +471,7 @@ yk_status yk_train(const yk_config *c, const yk_train_host *host, yk_result *out
         if (t.cluster.rank == 0)
             yk__introduce(&t);
         t.began = t.saved_at = yk_now();
-        st = yk__observe_start(&t);
+        st = yk_observer_start(t.observer, t.began);
         if (!st)
             st = yk__cluster_ready(&t);
         if (!st && !(st = yk__turns_begin(&t)))
@@ -493,10 +491,6 @@ void yk_result_fini(yk_result *r)
     yk_free(r->report);
     free(r->description);
     free(r->profile);
-    free(r->watched.process);
-    free(r->watched.witness);
-    for (int i = 0; i < r->watched.nguards; i++)
-        free(r->watched.guard[i]);
-    free(r->watched.guard);
+    yk_observation_fini(&r->watched);
     *r = (yk_result){0};
 }

@@ -7,13 +7,12 @@
 #ifndef YK_TRAIN_TRAIN_H
 #define YK_TRAIN_TRAIN_H
 
-#include "comm/comm.h"
 #include "config/config.h"
 #include "config/plan.h"
 #include "model/model.h"
+#include "observe/observation.h"
 #include "store/local.h"
 #include "train/score.h"
-#include "watch/verdict.h"
 #include <signal.h>
 
 /* --dry-run: what would be trained. Bytes of weights and state are there once, the others once per worker. */
@@ -36,39 +35,6 @@ typedef struct {
     double peak; /* FLOP/s of one thread at best; 0: not known */
     double train_seconds;
 } yk_profile;
-
-/* A process of the run, as it saw itself. */
-typedef struct {
-    int rank, workers; /* workers: 0 of a server. Who joined has a number behind the ranks */
-    bool joined, lost;
-    char role[16]; /* "chief", "worker" or "server" */
-    yk_usage usage;
-    yk_phases_look look;          /* seconds: mean over its workers; what was done: sums */
-    double forward, backward;     /* of gradients, in some of the steps; 0: not known */
-    double link_rate, round_trip; /* to the chief, as measured before the first step; 0: not known */
-    uint64_t bytes_sent, bytes_received;
-} yk_process;
-
-/* What was seen of a run: nprocesses is 0 where it ended before anything was. */
-typedef struct {
-    yk_verdict verdict;
-    double phase[YK_PHASES]; /* shares of the workers' time */
-    double forward, backward;
-    int nprocesses, nwitnesses, nguards;
-    yk_process *process; /* owned, as the next two */
-    yk_witness *witness;
-    char **guard; /* conclusions that would be wrong, as they were printed */
-} yk_watched;
-
-/* What a process of a job did. Plain data: it is sent to the chief as bytes. */
-typedef struct {
-    yk_process process;
-    uint64_t steps, examples;
-    yk_traffic traffic[YK_PURPOSES];
-    double cpu_seconds, peak_rss;
-    uint32_t role; /* 1 replica, 2 server, 3 worker */
-    char host[64];
-} yk_rank_report;
 
 typedef struct {
     yk_plan plan;
@@ -104,7 +70,7 @@ typedef struct {
     char *checkpoint, *run_dir;  /* NULL: none */
     yk_description *description; /* --dry-run; then nothing else is known. NULL: not asked for */
     yk_profile *profile;         /* --profile */
-    yk_watched watched;
+    yk_observation watched;
 } yk_result;
 
 /* What a process of a job tells its launcher. */

@@ -1,4 +1,4 @@
-/* Inside of a run: what train.c sets up, loop.c trains with, and journal.c writes about. */
+/* Inside of a run: what train.c sets up and loop.c trains with. */
 #ifndef YK_TRAIN_TRAINER_H
 #define YK_TRAIN_TRAINER_H
 
@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "data/feed.h"
 #include "model/model.h"
+#include "observe/observe.h"
 #include "store/local.h"
 #include "store/store.h"
 #include "train/checkpoint.h"
@@ -29,20 +30,11 @@ typedef struct {
 enum { YK__MOST_RANGES = YK_MAX_TENSORS / 2 };
 enum { YK__EVAL_BATCH = 64, YK__SAVE_SECONDS = 600 };
 
-typedef struct yk__journal yk__journal;
-typedef struct yk__board yk__board;
 typedef struct yk__turns yk__turns;
-struct yk__observer;
-
 /* What is to be done at a barrier, or on a snapshot. */
 typedef struct {
     bool eval, save;
 } yk__due;
-
-/* Worker 0's numbers of the moment; NaN: not known. */
-typedef struct {
-    double loss, rate, step_rate, epoch, seconds_left, lr;
-} yk__progress;
 
 typedef struct yk__trainer {
     const yk_config *config;
@@ -59,19 +51,10 @@ typedef struct yk__trainer {
     yk_store *store; /* that its workers train on; NULL: it has none */
     yk_feed *feed;
     yk_team *team;
-    yk__journal *journal;
-    yk__board *board;
     int here;          /* workers of this process; the others are elsewhere */
     yk_phases *phases; /* [here] */
-    struct yk__observer *observer;
+    yk_observer *observer;
     yk__turns *turns; /* YK_WATCH_TURNS, for benchmarks; NULL: it is watched all the time */
-    bool unwatched;   /* at the moment */
-    yk_process self;  /* what this process saw of itself, once it is over */
-    int64_t
-        clock_offset; /* ns to add to this process's clock to get the chief's; zero: where that was at the start */
-    uint64_t clock_zero;
-    char *shared_dir; /* the chief's run directory; NULL: none, or it is not to be reached from here */
-    int number;       /* of this process's folder there: its rank, or one that was free when it joined */
     bool is_run;      /* on the chief: the run directory is this run's now */
     yk_lock *lock;    /* on the chief: of the run directory; NULL: none */
     int slow_worker; /* YK_SLOW_WORKER, for tests: this one takes slow_factor times as long, and sleeps; -1: none does */
@@ -146,16 +129,6 @@ static inline size_t yk__most_batch(const yk__trainer *t)
     return t->plan->batch > YK__EVAL_BATCH ? (size_t)t->plan->batch : YK__EVAL_BATCH;
 }
 
-/* Whether the run was already done when it was resumed, so that its files stay unchanged. Called at the end; each rank
- * can tell by itself. */
-static inline bool yk__was_done(const yk__trainer *t)
-{
-    const uint64_t steps = t->cluster.role == YK__WORKER ? t->step + t->self.look.steps
-                           : t->cluster.rank             ? yk_local_steps(t->local)
-                                                         : t->step;
-    return t->result->resumed_from && steps == t->result->resumed_from && !t->result->interrupted;
-}
-
 /* turns.c */
 yk_status yk__turns_begin(yk__trainer *t);
 void yk__turns_step(yk__trainer *t, uint64_t examples); /* worker 0, after each step */
@@ -178,7 +151,6 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_local *store, yk_progress_state
 void yk__cluster_free(yk__trainer *t);
 
 /* cluster_end.c */
-void yk__report_of(const yk__trainer *t, const yk_process *self, yk_rank_report *out);
 yk_status yk__cluster_finish(yk__trainer *t);
 void yk__cluster_salvage(yk__trainer *t); /* of a job that failed: what is known, without asking anybody */
 
@@ -196,46 +168,9 @@ void yk__introduce(const yk__trainer *t);
 yk_status yk__describe(yk__trainer *t);
 yk_status yk__profile_take(yk__trainer *t);
 
-/* observe.c: see observe.h */
-yk_status
-yk__observe_share(yk__trainer *t); /* all processes: where the run directory is, and how far away the chief */
-yk_status yk__observe_start(yk__trainer *t);
-void yk__observe_progress(yk__trainer *t, uint64_t step, uint64_t examples, const yk__progress *p);
-void yk__observe_traffic(
-    yk__trainer *t); /* the thread that sends: its bytes so far; tells or hears, when it is time */
-void yk__observe_eval(yk__trainer *t);
-bool yk__observe_verdict(yk__trainer *t, yk_verdict *out);    /* so far; false: there is none */
-bool yk__observe_sample(yk__trainer *t, yk_sample *out);      /* the last one */
-yk_status yk__observe_stop(yk__trainer *t, yk_status so_far); /* fills t->self */
-void yk__observe_self(yk__trainer *t, yk_process *out); /* the thread that trains: this process, so far */
-/* The chief: the verdict, the timeline. `failed`: of what is known, without asking the others. */
-yk_status yk__observe_conclude(yk__trainer *t, bool failed);
-void yk__observe_free(yk__trainer *t);
-
-/* What all of our processes on the host of process i use together, and how many workers they are. */
-void yk__usage_of_host(const yk_process *p, int n, int i, yk_usage *out, int *workers_out);
-
-/* board.c: TensorBoard, a folder per worker; all called by one thread. */
-yk_status yk__board_open(yk__trainer *t, const char *run_dir);
-void yk__board_progress(yk__trainer *t, uint64_t step, const yk__progress *p);
-yk_status yk__board_eval(yk__trainer *t, double train_loss);
-yk_status yk__board_close(yk__trainer *t, yk_status so_far);
-
-/* lines.c: removes the lines whose number `key` is beyond `most` from a file of JSON lines in the run directory. A
- * missing file is not an error. */
-yk_status yk__lines_cut(const char *run_dir, const char *name, const char *key, double most);
-/* Its last whole line that has `key`; "": none. */
-void yk__lines_last(const char *path, const char *key, char *line, size_t size);
-double yk__line_number(const char *line, const char *key); /* NaN: not there */
-void yk__line_text(const char *line, const char *key, char *out, size_t size);
-
-/* guard.c: conclusions that people draw wrongly from such a run, said before they do, and kept. */
-void yk__guard(yk__trainer *t);
-
-/* journal.c: metrics.jsonl and the progress line; all called by worker 0 alone. */
-yk_status yk__journal_open(yk__trainer *t);
-yk_status yk__journal_close(yk__trainer *t);
-void yk__journal_progress(yk__trainer *t, double loss); /* cheap: looks at the clock now and then */
-yk_status yk__journal_eval(yk__trainer *t, double train_loss);
+/* observe_setup.c: connects the trainer to its observer (observe/observe.h) */
+yk_status yk__observe(yk__trainer *t);   /* all ranks: creates and opens it */
+yk_status yk__evaluated(yk__trainer *t); /* tells it about an evaluation */
+void yk__warn(yk__trainer *t);           /* at the end */
 
 #endif

@@ -5,7 +5,7 @@
  *
  *     1 0.500013 181230          watched or not, seconds, examples
  */
-#include "train/observe.h"
+#include "train/trainer.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -18,6 +18,7 @@ struct yk__turns {
     yk_file *file;
     double seconds, began;
     uint64_t examples, turn;
+    bool unwatched;      /* in this turn */
     unsigned until_look; /* steps: the clock is looked at once in a while */
 };
 
@@ -49,10 +50,10 @@ static bool watched(uint64_t turn)
 static void watch(yk__trainer *t, bool on)
 {
     yk_phases *p = &t->phases[0];
-    if (on == !t->unwatched)
+    if (on == !t->turns->unwatched)
         return;
-    t->unwatched = !on;
-    yk_resources_rest(t->observer->resources, !on);
+    t->turns->unwatched = !on;
+    yk_observer_pause(t->observer, !on);
     if (on)
         yk_phases_begin(p, 1);
     else
@@ -71,7 +72,7 @@ void yk__turns_step(yk__trainer *t, uint64_t examples)
     if (now - s->began < s->seconds)
         return;
     if (s->turn) /* the first one warms up */
-        yk_file_print(s->file, "%d %.6f %llu\n", !t->unwatched, now - s->began,
+        yk_file_print(s->file, "%d %.6f %llu\n", !s->unwatched, now - s->began,
                       (unsigned long long)s->examples);
     watch(t, watched(++s->turn));
     s->examples = 0;

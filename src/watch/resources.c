@@ -3,6 +3,7 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/fs.h"
 #include "base/json.h"
 #include "watch/proc.h"
 #include <math.h>
@@ -336,15 +337,13 @@ static void look(yk_resources *r, bool last)
 static void *sample_on(void *arg)
 {
     yk_resources *r = arg;
-    struct timespec next;
-    clock_gettime(CLOCK_MONOTONIC, &next);
-    const long long every = (long long)(r->config.every * 1e9);
+    const uint64_t every = (uint64_t)(r->config.every * 1e9);
+    uint64_t next = yk_now_ns();
     pthread_mutex_lock(&r->lock);
     for (;;) {
-        long long ns = next.tv_nsec + every;
-        next.tv_sec += (time_t)(ns / 1000000000);
-        next.tv_nsec = (long)(ns % 1000000000);
-        while (!r->quit && pthread_cond_timedwait(&r->wake, &r->lock, &next) == 0)
+        next += every;
+        const struct timespec until = {(time_t)(next / 1000000000), (long)(next % 1000000000)};
+        while (!r->quit && pthread_cond_timedwait(&r->wake, &r->lock, &until) == 0)
             ;
         if (r->quit)
             break;
@@ -352,10 +351,8 @@ static void *sample_on(void *arg)
             continue;
         pthread_mutex_unlock(&r->lock);
         look(r, false);
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        const double late = (double)(now.tv_sec - next.tv_sec) + (double)(now.tv_nsec - next.tv_nsec) * 1e-9;
-        if (late > r->config.every / 2.0) /* no looks to make up for: they would be of a moment each */
+        const uint64_t now = yk_now_ns();
+        if (now > next + every / 2) /* no looks to make up for: they would be of a moment each */
             next = now;
         pthread_mutex_lock(&r->lock);
     }
@@ -431,7 +428,7 @@ yk_status yk_resources_start(const yk_resources_config *config, yk_resources **o
         what_there_is(r, proc, sys);
         write_host(r);
     }
-    if (!st && config->every > 0.0)
+    if (!st && config->every > 0.0 && yk_clock_is_real() && yk_fs_is_real())
         st = start_thread(r);
     if (st) {
         st = yk_file_close(r->file, st);
@@ -447,6 +444,12 @@ void yk_resources_usage(yk_resources *r, yk_usage *out)
     pthread_mutex_lock(&r->lock);
     *out = r->usage;
     pthread_mutex_unlock(&r->lock);
+}
+
+void yk_resources_poll(yk_resources *r)
+{
+    if (!r->started && !r->rest && r->config.every > 0.0 && yk_now() - r->last.at >= r->config.every)
+        look(r, false);
 }
 
 void yk_resources_rest(yk_resources *r, bool rest)

@@ -1,8 +1,9 @@
 /* The documents of the live page: status.json for watch/page.c, and metrics for Prometheus (docs: man page, LIVE). */
-#include "train/observe.h"
+#include "observe/observer_inside.h"
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/thread.h"
 #include "watch/prom.h"
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@ static double left_by(const _Atomic double *x)
 }
 
 /* A copy that nobody changes, so that the lock is held for a moment only. NULL: no memory. */
-static yk__history *copy_of(yk__observer *o)
+static yk__history *copy_of(yk_observer *o)
 {
     yk__history *h = malloc(sizeof *h);
     if (!h)
@@ -51,30 +52,29 @@ static void row_of_process(row *r, const yk_process *p, const yk_sample *s)
 }
 
 /* The threads of one process, or the chief and what it has heard of the others; the caller frees. NULL: no memory. */
-static row *rows_of(yk__observer *o, const yk__history *h, int *n_out)
+static row *rows_of(yk_observer *o, const yk__history *h, int *n_out)
 {
-    const yk__trainer *t = o->t;
-    const bool alone = t->cluster.role == YK__ALONE;
+    const bool alone = o->alone;
     const double nan = (double)NAN;
     int heard = 0;
-    yk__telling *others = alone ? NULL : yk__heard(o, &heard);
-    row *r = calloc((size_t)(heard + t->here), sizeof *r);
-    for (int i = 0; r && alone && i < t->here; i++) {
+    yk__telemetry *others = alone ? NULL : yk__telemetry_copy(o, &heard);
+    row *r = calloc((size_t)(heard + o->c.workers), sizeof *r);
+    for (int i = 0; r && alone && i < o->c.workers; i++) {
         r[i] = (row){.cpu = nan, .rss = nan, .sent = nan, .received = nan};
         snprintf(r[i].name, sizeof r[i].name, "worker %d", i);
         snprintf(r[i].label, sizeof r[i].label, "%d", i);
-        yk_phases_read(&t->phases[i], &r[i].look);
+        yk_phases_read(&o->c.phases[i], &r[i].look);
     }
     if (r && !alone) {
-        yk_process self = {.workers = t->cluster.role == YK__SERVER ? 0 : 1,
+        yk_process self = {.workers = o->c.server ? 0 : 1,
                            .bytes_sent = atomic_load_explicit(&o->sent, memory_order_relaxed),
                            .bytes_received = atomic_load_explicit(&o->received, memory_order_relaxed)};
-        yk_phases_read(&t->phases[0], &self.look);
+        yk__observer_phases(o, &self.look);
         row_of_process(&r[0], &self, &h->sample);
     }
     for (int i = 0; r && i < heard; i++)
         row_of_process(&r[i + 1], &others[i].report.process, &others[i].sample);
-    *n_out = alone ? t->here : heard + 1;
+    *n_out = alone ? o->c.workers : heard + 1;
     free(others);
     return r;
 }
@@ -162,26 +162,26 @@ static void put_verdict(yk_json *j, const yk__history *h)
     yk_json_end(j);
 }
 
-static char *status(yk__observer *o, const yk__history *h, const row *rows, int n)
+static char *status(yk_observer *o, const yk__history *h, const row *rows, int n)
 {
-    const yk__trainer *t = o->t;
-    const yk_config *c = t->config;
+    const yk_config *c = o->c.config;
+    const yk_plan *plan = o->c.plan;
     yk_json all = {.digits = 6}, *j = &all;
     yk_json_object(j, NULL);
     YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data},
-                  {"mode", t->plan->synchronous ? "synchronous" : "asynchronous"});
-    YK_JSON_WHOLES(j, {"workers", t->plan->workers}, {"batch", t->plan->batch});
-    yk_json_text(j, "optimizer", yk_local_rule(t->local, 0)->name);
+                  {"mode", plan->synchronous ? "synchronous" : "asynchronous"});
+    YK_JSON_WHOLES(j, {"workers", plan->workers}, {"batch", plan->batch});
+    yk_json_text(j, "optimizer", yk_optim_rule_of(o->c.optim->kind)->name);
     yk_json_text(j, "host", h->usage.host[0] ? h->usage.host : "this machine");
     yk_json_whole(j, "cores", yk_cores());
-    yk_json_text(j, "run", t->result->run_dir);
-    yk_json_real(j, "seconds", t->earlier_seconds + yk_now() - t->began);
+    yk_json_text(j, "run", o->c.run_dir);
+    yk_json_real(j, "seconds", yk__observer_seconds(o));
     yk_json_real(j, "seconds_left", left_by(&o->seconds_left));
     yk_json_whole(j, "step", (int64_t)atomic_load_explicit(&o->step, memory_order_relaxed));
-    yk_json_known(j, "steps_asked", t->plan->steps != UINT64_MAX, t->plan->steps);
+    yk_json_known(j, "steps_asked", plan->steps != UINT64_MAX, plan->steps);
     yk_json_whole(j, "examples", (int64_t)atomic_load_explicit(&o->examples, memory_order_relaxed));
     yk_json_real(j, "epoch", left_by(&o->epoch));
-    yk_json_known(j, "epochs_asked", t->plan->epochs != UINT64_MAX, t->plan->epochs);
+    yk_json_known(j, "epochs_asked", plan->epochs != UINT64_MAX, plan->epochs);
     YK_JSON_REALS(j, {"loss", left_by(&o->loss)}, {"test_loss", left_by(&o->test_loss)},
                   {"test_accuracy", left_by(&o->accuracy)}, {"examples_per_second", left_by(&o->rate)},
                   {"steps_per_second", left_by(&o->step_rate)}, {"learning_rate", left_by(&o->lr)});
@@ -255,21 +255,21 @@ static void metrics_of_resources(yk_prom *p, const yk__history *h)
                        k == (int)h->verdict.kind ? h->verdict.share : 0.0);
 }
 
-static char *metrics(yk__observer *o, const yk__history *h, const row *rows, int n)
+static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int n)
 {
-    const yk__trainer *t = o->t;
-    const yk_config *c = t->config;
+    const yk_config *c = o->c.config;
+    const yk_plan *plan = o->c.plan;
     yk_prom p = {0};
     yk_prom_family(&p, "yoke_info", "gauge", "What is trained.");
     yk_prom_sample(&p,
                    LABELS("version", YK_VERSION, "model", c->model, "data", c->data, "mode",
-                          t->plan->synchronous ? "sync" : "async"),
+                          plan->synchronous ? "sync" : "async"),
                    1.0);
     int workers = 0;
     for (int i = 0; i < n; i++)
         workers += trains(&rows[i]) && !rows[i].lost;
     one(&p, "yoke_workers", "gauge", "Workers that train.", workers);
-    one(&p, "yoke_seconds", "gauge", "Since the run began.", t->earlier_seconds + yk_now() - t->began);
+    one(&p, "yoke_seconds", "gauge", "Since the run began.", yk__observer_seconds(o));
     one(&p, "yoke_seconds_left", "gauge", "Until it will end.", left_by(&o->seconds_left));
     one(&p, "yoke_steps_total", "counter", "Steps of the run.",
         (double)atomic_load_explicit(&o->step, memory_order_relaxed));
@@ -289,7 +289,7 @@ static char *metrics(yk__observer *o, const yk__history *h, const row *rows, int
 
 char *yk__live_document(void *observer, yk_http_document which)
 {
-    yk__observer *o = observer;
+    yk_observer *o = observer;
     yk__history *h = copy_of(o);
     int n = 0;
     row *rows = h ? rows_of(o, h, &n) : NULL;

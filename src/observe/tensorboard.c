@@ -8,20 +8,20 @@
  *
  * phases/ are shares of the time since the last event, so that they add up to 1 in each.
  */
-#include "train/trainer.h"
+#include "observe/observer_inside.h"
 
-#include "base/clock.h"
+#include "base/fs.h"
 #include "format/events.h"
 #include <ctype.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MOST_SCALARS = 32, MOST_FOLDERS = 64 };
 
-struct yk__board {
+struct yk__tensorboard {
     int n;                  /* folders: of more workers than these, the rest is left out */
     bool used;              /* there is more in them than the graph */
     yk_events **events;     /* [n] */
@@ -42,7 +42,7 @@ static void name_node(const yk_layer_line *line, int number, char name[48], char
     snprintf(name, 48, "%s_%d", op, number);
 }
 
-static yk_status write_graph(yk__trainer *t, yk_events *e)
+static yk_status write_graph(yk_observer *o, yk_events *e)
 {
     yk_layer_line *line = calloc(YK_MAX_LINES, sizeof *line);
     yk_graph_node *node = calloc(YK_MAX_LINES + 2, sizeof *node);
@@ -52,8 +52,8 @@ static yk_status write_graph(yk__trainer *t, yk_events *e)
         st = yk_fail_memory(YK_MAX_LINES * sizeof *node, "the model's graph");
         goto free_all;
     }
-    const yk_model_shape *s = &t->model->shape;
-    int n = yk_model_describe(t->model, t->plan->batch, line, YK_MAX_LINES), first = 0;
+    const yk_model_shape *s = &o->c.model->shape;
+    int n = yk_model_describe(o->c.model, o->c.plan->batch, line, YK_MAX_LINES), first = 0;
     if (n > 0 && strcmp(line[0].text, "input") == 0) /* a network lists it as its first layer */
         first = 1;
     node[0] = (yk_graph_node){.name = "input", .op = "input", .rank = 1, .shape = {s->dim}};
@@ -84,15 +84,15 @@ free_all:
 
 /* ---- beginning and end ---- */
 
-yk_status yk__board_open(yk__trainer *t, const char *run_dir)
+yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir)
 {
     if (!run_dir)
         return YK_OK;
-    yk__board *b = calloc(1, sizeof *b);
+    yk__tensorboard *b = calloc(1, sizeof *b);
     if (!b)
         return yk_fail_memory(sizeof *b, "TensorBoard's logs");
-    t->board = b;
-    const int n = t->here < MOST_FOLDERS ? t->here : MOST_FOLDERS;
+    o->tensorboard = b;
+    const int n = o->c.workers < MOST_FOLDERS ? o->c.workers : MOST_FOLDERS;
     b->events = calloc((size_t)n, sizeof *b->events);
     b->before = calloc((size_t)n, sizeof *b->before);
     if (!b->events || !b->before)
@@ -100,32 +100,32 @@ yk_status yk__board_open(yk__trainer *t, const char *run_dir)
     yk_status st = YK_OK;
     for (; !st && b->n < n; b->n += !st) {
         char name[32];
-        snprintf(name, sizeof name, "worker-%d", t->number + b->n);
+        snprintf(name, sizeof name, "worker-%d", o->number + b->n);
         st = yk_events_create(run_dir, name, &b->events[b->n]);
     }
-    return st || t->cluster.rank ? st : write_graph(t, b->events[0]);
+    return st || o->c.rank ? st : write_graph(o, b->events[0]);
 }
 
-yk_status yk__board_close(yk__trainer *t, yk_status so_far)
+yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far)
 {
     const double nan = (double)NAN;
-    yk__board *b = t->board;
+    yk__tensorboard *b = o->tensorboard;
     yk_status st = so_far;
     if (!b)
         return st;
     /* what came since the last event; of a short run it is all there is */
-    if (!yk__was_done(t))
-        yk__board_progress(t, t->cluster.rank ? t->self.look.steps : t->step,
-                           &(yk__progress){nan, nan, nan, nan, nan, nan});
+    if (!o->unchanged)
+        yk__tensorboard_progress(o, o->c.rank ? o->self.look.steps : o->steps,
+                                 &(yk__progress){nan, nan, nan, nan, nan, nan});
     for (int i = 0; i < b->n; i++) {
-        if (yk__was_done(t) && !b->used)
-            unlink(yk_events_path(b->events[i]));
+        if (o->unchanged && !b->used)
+            yk_fs_remove(AT_FDCWD, yk_events_path(b->events[i]), 0);
         st = yk_events_close(b->events[i], st);
     }
     free(b->events);
     free(b->before);
     free(b);
-    t->board = NULL;
+    o->tensorboard = NULL;
     return st;
 }
 
@@ -142,10 +142,10 @@ static void add(scalars *s, const char *tag, double value)
         s->scalar[s->n++] = (yk_scalar){tag, (float)value};
 }
 
-static void add_resources(yk__trainer *t, scalars *s)
+static void add_resources(yk_observer *o, scalars *s)
 {
     yk_sample now;
-    if (!yk__observe_sample(t, &now))
+    if (!yk__observer_sample(o, &now))
         return;
     add(s, "cpu/process", now.cpu_user + now.cpu_system);
     add(s, "cpu/host", now.cpu_host);
@@ -158,15 +158,15 @@ static void add_resources(yk__trainer *t, scalars *s)
 }
 
 /* A worker's rate and phases since its last event. */
-static void add_worker(yk__trainer *t, int worker, scalars *s)
+static void add_worker(yk_observer *o, int worker, scalars *s)
 {
     static const char *const tags[YK_PHASES] = {
 #define TAG(name, text) "phases/" text,
         YK_PHASE_LIST(TAG)
 #undef TAG
     };
-    yk_phases_look now, *before = &t->board->before[worker];
-    yk_phases_read(&t->phases[worker], &now);
+    yk_phases_look now, *before = &o->tensorboard->before[worker];
+    yk_phases_read(&o->c.phases[worker], &now);
     double part[YK_PHASES], sum = 0.0;
     for (int k = 0; k < YK_PHASES; k++) {
         part[k] =
@@ -181,18 +181,18 @@ static void add_worker(yk__trainer *t, int worker, scalars *s)
     *before = now;
 }
 
-void yk__board_progress(yk__trainer *t, uint64_t step, const yk__progress *p)
+void yk__tensorboard_progress(yk_observer *o, uint64_t step, const yk__progress *p)
 {
-    yk__board *b = t->board;
+    yk__tensorboard *b = o->tensorboard;
     for (int i = 0; b && i < b->n; i++) {
         scalars s = {.n = 0};
         if (i == 0) {
             add(&s, "loss", p->loss);
             add(&s, "global_step/sec", p->step_rate);
             add(&s, "learning_rate", p->lr);
-            add_resources(t, &s);
+            add_resources(o, &s);
         }
-        add_worker(t, i, &s);
+        add_worker(o, i, &s);
         if (i == 0) /* the chief's is that of all together */
             for (size_t k = 0; k < s.n; k++)
                 if (strcmp(s.scalar[k].tag, "examples/sec") == 0 && isfinite(p->rate))
@@ -204,20 +204,20 @@ void yk__board_progress(yk__trainer *t, uint64_t step, const yk__progress *p)
     }
 }
 
-/* Buckets 0, 1, 2-3, 4-7, ... as TensorBoard wants them: by their upper limits. */
-static yk_status write_staleness(yk_events *e, uint64_t step, const yk_staleness *s)
+/* TensorBoard wants buckets by their upper limits. */
+static yk_status write_staleness(yk_events *e, uint64_t step, const yk_staleness_histogram *s)
 {
-    double limit[YK_STALENESS_BUCKETS], count[YK_STALENESS_BUCKETS], squares = 0.0;
+    double limit[YK_STALENESS_POWERS], count[YK_STALENESS_POWERS], squares = 0.0;
     size_t n = 0;
     if (!s->observed)
         return YK_OK;
-    for (int b = 0; b < YK_STALENESS_BUCKETS; b++) {
+    for (int b = 0; b < YK_STALENESS_POWERS; b++) {
         const double low = b < 2 ? b : ldexp(1.0, b - 1), high = b < 2 ? b : ldexp(1.0, b) - 1.0;
-        if ((double)b > 0.0 && low > s->max)
+        if (b > 0 && low > s->max)
             break;
         limit[n] = high;
-        count[n++] = (double)s->bucket[b];
-        squares += (double)s->bucket[b] * (low + high) * (low + high) / 4.0;
+        count[n++] = (double)s->count[b];
+        squares += (double)s->count[b] * (low + high) * (low + high) / 4.0;
     }
     const yk_histogram h = {.max = s->max,
                             .num = (double)s->observed,
@@ -229,40 +229,27 @@ static yk_status write_staleness(yk_events *e, uint64_t step, const yk_staleness
     return yk_events_histogram(e, 0, (int64_t)step, "staleness", &h);
 }
 
-static void staleness_of_servers(const yk__trainer *t, yk_staleness *out)
+yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e)
 {
-    yk_server_state s;
-    yk_server_state_of(t->cluster.server, &s);
-    *out = s.staleness;
-}
-
-yk_status yk__board_eval(yk__trainer *t, double train_loss)
-{
-    yk__board *b = t->board;
-    const yk_score *score = &t->result->test;
+    yk__tensorboard *b = o->tensorboard;
     scalars s = {.n = 0};
     yk_status st = YK_OK;
     if (!b)
         return YK_OK;
-    add(&s, "train_loss", train_loss);
-    if (t->tested) {
-        add(&s, "accuracy", score->accuracy);
-        add(&s, "test/loss", score->loss);
-        add(&s, "test/majority_accuracy", score->majority_accuracy);
-        add(&s, "test/auc", score->auc);
+    add(&s, "train_loss", e->train_loss);
+    if (e->tested) {
+        add(&s, "accuracy", e->accuracy);
+        add(&s, "test/loss", e->test_loss);
+        add(&s, "test/majority_accuracy", e->majority_accuracy);
+        add(&s, "test/auc", e->auc);
     }
     if (s.n)
-        st = yk_events_scalars(b->events[0], 0, (int64_t)t->step, s.scalar, s.n);
+        st = yk_events_scalars(b->events[0], 0, (int64_t)e->at.step, s.scalar, s.n);
     b->used = true;
     for (int i = 0; !st && i < b->n; i++) {
-        yk_staleness seen = {0}; /* all workers have met: nobody changes it now */
-        if (t->cluster.server)
-            staleness_of_servers(t, &seen);
-        else if (i == 0)
-            yk_local_staleness(t->local, &seen);
-        else
-            yk_local_staleness_of(t->local, i, &seen);
-        if (!(st = write_staleness(b->events[i], t->step, &seen)))
+        yk_staleness_histogram seen = {0};
+        o->c.staleness(o->c.context, i, &seen);
+        if (!(st = write_staleness(b->events[i], e->at.step, &seen)))
             st = yk_events_flush(b->events[i]);
     }
     return st;

@@ -1,0 +1,169 @@
+/* From the measurements of all processes to one verdict, during training and at its end. */
+#include "observe/observer_inside.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static yk_evidence evidence_of(const yk_observer *o, const yk_witness *w, int n, const yk_usage *u)
+{
+    const yk_plan *plan = o->c.plan;
+    double seconds = 0.0;
+    for (int i = 0; i < n; i++)
+        seconds = fmax(seconds, w[i].look.seconds);
+    return (yk_evidence){.in_step = plan->staleness == 0,
+                         .network = o->c.model->ops->profile != NULL,
+                         .streamed = o->c.streamed,
+                         .workers = plan->workers,
+                         .ranks = o->c.ranks,
+                         .threads = plan->threads,
+                         .batch = plan->batch,
+                         .seconds = seconds,
+                         .round_trips = (plan->placement == YK_PLACEMENT_REPLICAS ? 2.0 : 1.0) /
+                                        fmax(1.0, (double)plan->local_steps),
+                         .witness = w,
+                         .nwitnesses = n,
+                         .usage = u};
+}
+
+void yk__usage_of_host(const yk_process *p, int n, int i, yk_usage *out, int *workers_out)
+{
+    *out = p[i].usage;
+    *workers_out = p[i].workers;
+    for (int k = 0; k < n; k++) {
+        if (k == i || strcmp(p[k].usage.host, p[i].usage.host))
+            continue;
+        const double part =
+            p[i].usage.seconds > 0.0 ? fmin(p[k].usage.seconds / p[i].usage.seconds, 1.0) : 0.0;
+        out->cpu.mean += part * p[k].usage.cpu.mean;
+        out->delayed.mean += part * p[k].usage.delayed.mean;
+        *workers_out += p[k].lost ? 0 : p[k].workers;
+    }
+}
+
+/* The workers that are there: threads of one process, or the ranks that train. */
+static int list_workers(const yk_observer *o, const yk_process *p, int n, yk_witness *out)
+{
+    int found = 0;
+    for (int i = 0; o->alone && i < o->c.workers; i++) {
+        out[found] = (yk_witness){.worker = i};
+        yk_phases_read(&o->c.phases[i], &out[found++].look);
+    }
+    for (int i = 0; !o->alone && i < n; i++)
+        if (p[i].workers > 0 && !p[i].lost)
+            out[found++] = (yk_witness){.rank = p[i].rank, .worker = -1, .look = p[i].look};
+    return found;
+}
+
+/* From the measurements of n processes and their workers. */
+static void judge(const yk_observer *o, const yk_process *p, int n, const yk_witness *w, int witnesses,
+                  yk_verdict *out)
+{
+    yk_usage u, worst = {0};
+    double rate = HUGE_VAL, trip = 0.0, bytes = 0.0, steps = 0.0;
+    int workers, worst_workers = 0;
+    for (int i = 0; i < n; i++) {
+        yk__usage_of_host(p, n, i, &u, &workers);
+        if (!p[i].lost &&
+            (!worst.host[0] || u.cpu_host.mean / u.host_cores > worst.cpu_host.mean / worst.host_cores)) {
+            worst = u;
+            worst_workers = workers;
+        }
+        rate = p[i].link_rate > 0.0 ? fmin(rate, p[i].link_rate) : rate;
+        trip = fmax(trip, p[i].round_trip);
+        if (p[i].workers > 0) {
+            bytes += (double)p[i].bytes_sent + (double)p[i].bytes_received;
+            steps += (double)p[i].look.steps;
+        }
+    }
+    yk_evidence e = evidence_of(o, w, witnesses, &worst);
+    e.host_workers = worst_workers;
+    e.bytes_per_step = steps > 0.0 ? bytes / steps : 0.0;
+    e.link_rate = isfinite(rate) ? rate : 0.0;
+    e.round_trip = trip;
+    yk_verdict_find(&e, out);
+}
+
+/* This process while it runs, as the sampling thread can see it. */
+static yk_process self_so_far(const yk_observer *o, const yk_usage *usage)
+{
+    yk_process self = {.workers = o->c.server ? 0 : o->c.workers,
+                       .usage = *usage,
+                       .link_rate = o->self.link_rate,
+                       .round_trip = o->self.round_trip,
+                       .bytes_sent = atomic_load_explicit(&o->sent, memory_order_relaxed),
+                       .bytes_received = atomic_load_explicit(&o->received, memory_order_relaxed)};
+    yk__observer_phases(o, &self.look);
+    return self;
+}
+
+bool yk__judge_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out)
+{
+    int heard;
+    yk__telemetry *others = yk__telemetry_copy(o, &heard);
+    yk_process *p = calloc((size_t)heard + 1, sizeof *p);
+    yk_witness *w = calloc((size_t)(heard + o->c.workers), sizeof *w);
+    *out = (yk_verdict){0};
+    yk_resources_usage(o->resources, usage_out);
+    int witnesses = 0;
+    if (p && w) {
+        p[0] = self_so_far(o, usage_out);
+        for (int i = 0; i < heard; i++)
+            p[i + 1] = others[i].report.process;
+        if ((witnesses = list_workers(o, p, heard + 1, w)) > 0)
+            judge(o, p, heard + 1, w, witnesses, out);
+    }
+    free(others);
+    free(p);
+    free(w);
+    return witnesses > 0;
+}
+
+/* ---- at the end ---- */
+
+static yk_status list_processes(const yk_observer *o, const yk_rank_report *reports, int n, yk_observation *w)
+{
+    n = reports ? n : 1;
+    w->process = calloc((size_t)n, sizeof *w->process);
+    if (!w->process)
+        return yk_fail_memory((size_t)n * sizeof *w->process, "the results");
+    for (int i = 0; i < n; i++)
+        w->process[i] = reports ? reports[i].process : o->self;
+    w->nprocesses = n;
+    return YK_OK;
+}
+
+static yk_status conclude(const yk_observer *o, const yk_rank_report *reports, int n, yk_observation *w)
+{
+    yk_status st = list_processes(o, reports, n, w);
+    if (st)
+        return st;
+    const int most = w->nprocesses + o->c.workers;
+    w->witness = calloc((size_t)most, sizeof *w->witness);
+    if (!w->witness)
+        return yk_fail_memory((size_t)most * sizeof *w->witness, "the results");
+    w->nwitnesses = list_workers(o, w->process, w->nprocesses, w->witness);
+    for (int i = 0; i < w->nprocesses; i++) {
+        w->forward += w->process[i].forward;
+        w->backward += w->process[i].backward;
+    }
+    yk_verdict_shares(w->witness, w->nwitnesses, w->phase);
+    judge(o, w->process, w->nprocesses, w->witness, w->nwitnesses, &w->verdict);
+    return YK_OK;
+}
+
+yk_status yk_observer_conclude(yk_observer *o, const yk_rank_report *reports, int n, bool lost,
+                               yk_observation *out)
+{
+    yk_status st = yk__timeline_save(o, o->alone || lost);
+    return st || o->c.rank ? st : conclude(o, reports, n, out);
+}
+
+yk_status yk_observer_conclude_failed(yk_observer *o, const yk_rank_report *reports, int n,
+                                      yk_observation *out)
+{
+    if (!o || !o->started)
+        return YK_OK;
+    yk_status st = o->c.rank ? YK_OK : yk__timeline_save(o, true);
+    return st ? st : conclude(o, reports, n, out);
+}

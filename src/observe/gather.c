@@ -1,0 +1,149 @@
+/* The end of a job: the reports of all ranks, to the chief.
+ *
+ *     rank r    last telemetry         | report ->             <- is a rank lost?
+ *     rank 0    receives all of them   | <- reports of all     ->
+ *               one list: the ranks, lost ones by their last telemetry, then the workers that joined
+ */
+#include "observe/observer_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { TAG_REPORT = 13 };
+static const double timeout = 30.0;
+
+void yk__report_make(const yk_observer *o, const yk_process *self, yk_rank_report *out)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    *out = (yk_rank_report){.process = *self,
+                            .cpu_seconds =
+                                (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec * 1e-6 +
+                                (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec * 1e-6,
+                            .peak_rss = (double)usage.ru_maxrss * 1024.0};
+    memcpy(out->traffic, yk_comm_traffic(o->c.comm), sizeof out->traffic);
+    out->process.bytes_sent = out->process.bytes_received = 0;
+    for (int p = 0; p < YK_PURPOSES; p++) {
+        out->process.bytes_sent += out->traffic[p].sent;
+        out->process.bytes_received += out->traffic[p].received;
+    }
+}
+
+static bool is_lost(const yk_observer *o, int rank)
+{
+    const yk__peer *p = yk__telemetry_peer(o, rank);
+    return p && p->status.lost;
+}
+
+static bool is_there(const yk_rank_report *r)
+{
+    return r->process.role[0];
+}
+
+/* The chief: from all that are still there; then back to them, whether somebody is lost. */
+static yk_status receive_reports(yk_observer *o, char lost, yk_op *op, yk_rank_report *report)
+{
+    yk_comm *c = o->c.comm;
+    yk_status st = YK_OK;
+    for (int i = 1; !st && i < o->c.ranks; i++)
+        if (!is_lost(o, i))
+            st = yk_comm_recv(c, i, TAG_REPORT, YK_FOR_CONTROL, &report[i], sizeof *report, &op[i]);
+    if (!st)
+        st = yk_comm_wait(c, op, o->c.ranks, timeout, "the reports of the ranks");
+    for (int i = 1; !st && i < o->c.ranks; i++)
+        if (is_there(&report[i]))
+            st = yk_comm_send(c, i, TAG_REPORT, YK_FOR_CONTROL, &lost, 1, &op[i]);
+    return st ? st : yk_comm_wait(c, op, o->c.ranks, timeout, "the answer to the reports");
+}
+
+static yk_status send_report(yk_observer *o, const yk_rank_report *mine, char *lost)
+{
+    yk_comm *c = o->c.comm;
+    yk_op op;
+    memset(&op, 0, sizeof op);
+    yk_status st = yk_comm_send(c, 0, TAG_REPORT, YK_FOR_CONTROL, mine, sizeof *mine, &op);
+    if (!st)
+        st = yk_comm_wait(c, &op, 1, timeout, "the report of this rank to be received");
+    if (!st)
+        st = yk_comm_recv(c, 0, TAG_REPORT, YK_FOR_CONTROL, lost, 1, &op);
+    return st ? st : yk_comm_wait(c, &op, 1, timeout, "the answer to the report of this rank");
+}
+
+/* The last telemetry of lost ranks; behind the ranks, the workers that joined. */
+static void add_telemetry(yk_observer *o, yk_rank_report *report, int *n)
+{
+    for (int i = 0; i < o->telemetry.npeers; i++) {
+        const yk__peer *p = o->telemetry.peer[i];
+        const int peer = p->peer;
+        if (peer >= o->c.ranks && p->known)
+            report[(*n)++] = p->newest.report;
+        else if (peer < o->c.ranks && !is_there(&report[peer]) && p->known)
+            report[peer] = p->newest.report;
+        else if (peer < o->c.ranks)
+            yk__telemetry_blame(o, peer, &report[peer].process.look);
+        if (peer < o->c.ranks)
+            report[peer].process.lost = p->status.lost;
+    }
+}
+
+static yk_status gather_on_chief(yk_observer *o, const yk_rank_report *mine, char lost,
+                                 yk_rank_report **reports_out, int *n_out)
+{
+    const size_t most = (size_t)o->c.ranks + (size_t)o->telemetry.npeers;
+    yk_op *op = yk_alloc((size_t)o->c.ranks, sizeof *op, "the reports");
+    yk_rank_report *all = op ? yk_alloc(most, sizeof *all, "the reports") : NULL;
+    yk_status st = all ? receive_reports(o, lost, op, all) : YK_ESYSTEM;
+    yk_free(op);
+    if (st) {
+        yk_free(all);
+        return st;
+    }
+    all[0] = *mine;
+    *n_out = o->c.ranks;
+    add_telemetry(o, all, n_out);
+    *reports_out = all;
+    return YK_OK;
+}
+
+yk_status yk_observer_gather(yk_observer *o, bool *lost, yk_rank_report **reports_out, int *n_out)
+{
+    yk_rank_report mine;
+    char flag = (char)*lost;
+    *reports_out = NULL;
+    *n_out = 0;
+    if (o->alone)
+        return YK_OK;
+    if (o->c.rank != 0)
+        yk__telemetry_send_last(o);
+    if (o->c.joined)
+        return YK_OK;
+    if (o->c.rank == 0)
+        yk__telemetry_receive_last(o);
+    yk__report_make(o, &o->self, &mine);
+    if (o->c.rank == 0)
+        return gather_on_chief(o, &mine, flag, reports_out, n_out);
+    yk_status st = send_report(o, &mine, &flag);
+    *lost = flag;
+    return st;
+}
+
+yk_status yk_observer_reports(yk_observer *o, yk_rank_report **reports_out, int *n_out)
+{
+    int others;
+    *reports_out = NULL;
+    *n_out = 0;
+    if (!o || !o->started || o->alone)
+        return YK_OK;
+    yk__telemetry *telemetry = yk__telemetry_copy(o, &others);
+    yk_rank_report *all = yk_alloc((size_t)others + 1, sizeof *all, "the reports");
+    if (all) {
+        yk__report_make(o, &o->self, &all[0]);
+        for (int i = 0; i < others; i++)
+            all[i + 1] = telemetry[i].report;
+        *reports_out = all;
+        *n_out = others + 1;
+    }
+    free(telemetry);
+    return all ? YK_OK : YK_ESYSTEM;
+}

@@ -1,0 +1,19 @@
+/* Files of JSON lines that grow: metrics.jsonl, resources.jsonl. The readers expect lines that yoke wrote: a key never occurs
+ * inside of a text. */
+#ifndef YK_OBSERVE_LINES_H
+#define YK_OBSERVE_LINES_H
+
+#include "base/status.h"
+#include <stddef.h>
+
+/* Removes the lines whose number `key` is above `most`: a resumed run repeats what came after its checkpoint. A missing file is
+ * not an error. */
+yk_status yk_lines_cut(const char *run_dir, const char *name, const char *key, double most);
+
+/* The last complete line with `key`; "": none. */
+void yk_lines_last(const char *run_dir, const char *name, const char *key, char *line, size_t size);
+
+double yk_line_number(const char *line, const char *key); /* NaN: missing */
+void yk_line_text(const char *line, const char *key, char *out, size_t size);
+
+#endif

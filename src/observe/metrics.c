@@ -1,0 +1,293 @@
+/* What a run writes about itself: metrics.jsonl, one JSON object per line, and the progress line on a terminal.
+ *
+ *     {"kind":"train","step":400,"examples":25600,"epoch":0.43,"seconds":1.02,"loss":0.41,"examples_per_second":25098,
+ *      "steps_per_second":392,"learning_rate":0.1,"bottleneck":"cpu","share":0.97}
+ *     {"kind":"eval","step":938,...,"train_loss":0.40,"test_loss":0.33,"test_accuracy":0.907,"majority_accuracy":0.1135}
+ *
+ * A run that is resumed drops the lines of steps beyond the checkpoint: those steps are made again. If the step of the
+ * checkpoint was already evaluated, that is not written again.
+ */
+#include "observe/observer_inside.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "observe/lines.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char name[] = "metrics.jsonl";
+static const double show_every = 0.2, write_every = 0.5; /* seconds */
+
+struct yk__metrics {
+    yk_file *file;  /* NULL: nothing is written */
+    bool evaluated; /* the file already has the evaluation of the step that the run was resumed from */
+    double resumed_loss;
+    yk_json line;
+    uint64_t calls, next_call;
+    double shown, written; /* times; 0: not yet */
+    double loss_sum;       /* since the last line */
+    uint64_t loss_count;
+    uint64_t shown_examples, shown_step;
+};
+
+/* ---- opening ---- */
+
+/* An evaluation ends a period: a checkpoint that was written at the same time may still have its sums. */
+static void find_evaluation(yk_observer *o)
+{
+    char line[1024];
+    yk_lines_last(o->c.run_dir, name, "train_loss", line, sizeof line);
+    o->metrics->evaluated = yk_line_number(line, "step") == (double)o->c.resumed_from;
+    o->metrics->resumed_loss = yk_line_number(line, "train_loss");
+}
+
+bool yk_observer_resumed_loss(const yk_observer *o, double *train_loss_out)
+{
+    if (!o->metrics || !o->metrics->evaluated)
+        return false;
+    *train_loss_out = o->metrics->resumed_loss;
+    return true;
+}
+
+yk_status yk__metrics_open(yk_observer *o)
+{
+    const char *dir = o->c.run_dir;
+    yk__metrics *m = yk_alloc(1, sizeof *m, "the metrics");
+    if (!m)
+        return YK_ESYSTEM;
+    o->metrics = m;
+    m->shown_examples = o->c.earlier_examples;
+    m->shown_step = o->c.resumed_from;
+    if (!dir)
+        return YK_OK;
+    yk_status st = o->c.config->resume ? yk_lines_cut(dir, name, "step", (double)o->c.resumed_from) : YK_OK;
+    if (!st && o->c.config->resume)
+        find_evaluation(o);
+    if (!st)
+        st = yk_file_append_in(dir, name, &m->file);
+    return st ? st : yk__tensorboard_open(o, dir);
+}
+
+/* ---- lines ---- */
+
+/* Epochs as a fraction, including the current one. Examples of late gradients count as used. */
+static double epochs_done(const yk_run_position *at, uint64_t examples)
+{
+    return at->epoch_examples ? (double)(examples + at->late_examples) / (double)at->epoch_examples : 0.0;
+}
+
+static void begin_line(yk_observer *o, const char *kind, const yk_run_position *at)
+{
+    yk_json *j = &o->metrics->line;
+    yk_json_object(j, NULL);
+    yk_json_text(j, "kind", kind);
+    YK_JSON_WHOLES(j, {"step", at->step}, {"examples", at->examples});
+    yk_json_real(j, "epoch", epochs_done(at, at->examples));
+    yk_json_real(j, "seconds", yk__observer_seconds(o));
+}
+
+static yk_status write_line(yk__metrics *m)
+{
+    yk_json_end(&m->line);
+    const yk_status st = yk_json_write(&m->line, m->file), flushed = yk_file_flush(m->file);
+    return st ? st : flushed;
+}
+
+/* What part of the run is done at a step and an example, 0: not known. */
+static double part_done(const yk_observer *o, const yk_run_position *at, uint64_t step, uint64_t examples)
+{
+    const yk_plan *plan = o->c.plan;
+    if (plan->steps != UINT64_MAX)
+        return plan->steps ? (double)step / (double)plan->steps : 0.0;
+    return at->epoch_examples && plan->epochs ? epochs_done(at, examples) / (double)plan->epochs : 0.0;
+}
+
+/* At the rate of this process. */
+static double seconds_left(const yk_observer *o, const yk_run_position *at)
+{
+    const double part = part_done(o, at, at->step, at->examples),
+                 before = part_done(o, at, o->c.resumed_from, o->c.earlier_examples);
+    return part > before ? (yk_now() - o->began) * fmax(1.0 - part, 0.0) / (part - before) : (double)NAN;
+}
+
+/* "436 k" */
+static void shorten(double rate, char out[24])
+{
+    const bool millions = rate >= 1e6, thousands = rate >= 1e3;
+    snprintf(out, 24, "%.3g%s",
+             rate / (millions    ? 1e6
+                     : thousands ? 1e3
+                                 : 1.0),
+             millions    ? " M"
+             : thousands ? " k"
+                         : "");
+}
+
+/* Short enough for 80 columns, unless the bottleneck has a long name. */
+static void show(yk_observer *o, uint64_t step, const yk__progress *p)
+{
+    if (!yk_progress_wanted())
+        return;
+    char test[40] = "", by[80] = "", left[40] = "", rate[24];
+    const double accuracy = atomic_load_explicit(&o->accuracy, memory_order_relaxed);
+    yk_verdict verdict;
+    shorten(p->rate, rate);
+    if (isfinite(accuracy))
+        snprintf(test, sizeof test, "  test %.1f %%", 100.0 * accuracy);
+    if (yk__observer_verdict(o, &verdict))
+        snprintf(by, sizeof by, "  %s", verdict.brief);
+    if (isfinite(p->seconds_left))
+        snprintf(left, sizeof left, "  %d:%02d left", (int)p->seconds_left / 60, (int)p->seconds_left % 60);
+    yk_progress("step %llu  epoch %.2f  loss %.3f%s  %s/s%s%s", (unsigned long long)step, p->epoch, p->loss,
+                test, rate, left, by);
+}
+
+static void write_progress(yk_observer *o, const yk_run_position *at, const yk__progress *p)
+{
+    yk__metrics *m = o->metrics;
+    yk_verdict v;
+    begin_line(o, "train", at);
+    YK_JSON_REALS(&m->line, {"loss", p->loss}, {"examples_per_second", p->rate},
+                  {"steps_per_second", p->step_rate}, {"learning_rate", p->lr});
+    if (yk__observer_verdict(o, &v)) { /* so that it is known even if the run is killed */
+        yk_json_text(&m->line, "bottleneck", yk_verdict_name(v.kind));
+        yk_json_real(&m->line, "share", v.share);
+    }
+    write_line(m); /* the first error is kept and reported at the end */
+    yk__tensorboard_progress(o, at->step, p);
+}
+
+/* What happened in the last `since` seconds. */
+static void sum_up(yk_observer *o, double now, double since)
+{
+    yk__metrics *m = o->metrics;
+    yk_run_position at;
+    o->c.position(o->c.context, &at);
+    const yk__progress p = {.loss = m->loss_sum / (double)m->loss_count,
+                            .rate = (double)(at.examples - m->shown_examples) / since,
+                            .step_rate = (double)(at.step - m->shown_step) / since,
+                            .epoch = epochs_done(&at, at.examples),
+                            .seconds_left = seconds_left(o, &at),
+                            .lr = (double)yk_optim_at(o->c.optim, at.step).lr};
+    const bool write = now - m->written >= write_every;
+    m->written = write ? now : m->written;
+    yk__observer_progress(o, at.step, at.examples, &p);
+    if (write && m->file)
+        write_progress(o, &at, &p);
+    show(o, at.step, &p);
+    m->shown = now;
+    m->shown_examples = at.examples;
+    m->shown_step = at.step;
+    m->loss_sum = 0.0;
+    m->loss_count = 0;
+}
+
+void yk_observer_progress(yk_observer *o, double loss)
+{
+    yk__metrics *m = o->metrics;
+    if (!m || o->paused) /* only the chief writes them */
+        return;
+    if (o->first_step == 0.0)
+        o->first_step = yk_now();
+    m->loss_sum += loss;
+    m->loss_count++;
+    if (o->polls)
+        yk_resources_poll(o->resources);
+    if (++m->calls < m->next_call)
+        return;
+    double now = yk_now(), since = now - (m->shown > 0.0 ? m->shown : o->began);
+    /* read the clock again after about 20 ms */
+    uint64_t gap = m->shown > 0.0 && since > 0.0 ? (uint64_t)((double)m->calls / (now - o->began) * 0.02) : 1;
+    m->next_call = m->calls + (gap < 1 ? 1 : gap);
+    if (since >= show_every)
+        sum_up(o, now, since);
+}
+
+double yk_observer_first_step(const yk_observer *o)
+{
+    return o ? o->first_step : 0.0;
+}
+
+yk_status yk__metrics_close(yk_observer *o)
+{
+    yk__metrics *m = o->metrics;
+    if (!m)
+        return YK_OK;
+    if (m->file && m->written == 0.0 && m->loss_count) /* a short run: its only line */
+        sum_up(o, yk_now(), yk_now() - o->began);
+    yk_progress_end();
+    yk_status st = yk__tensorboard_close(o, yk_file_close(m->file, YK_OK));
+    yk_json_fini(&m->line);
+    yk_free(m);
+    o->metrics = NULL;
+    return st;
+}
+
+/* ---- evaluations ---- */
+
+static void print_evaluation(const yk_evaluation *e)
+{
+    const double epoch = epochs_done(&e->at, e->at.examples);
+    char trained[48] = "", auc[48] = "";
+    if (isfinite(e->train_loss))
+        snprintf(trained, sizeof trained, "train loss %.4f%s", e->train_loss, e->tested ? ", " : "");
+    if (!e->tested) {
+        yk_note("step %llu, epoch %.2f: %s", (unsigned long long)e->at.step, epoch, trained);
+        return;
+    }
+    if (isfinite(e->auc))
+        snprintf(auc, sizeof auc, ", AUC %.4f", e->auc);
+    yk_note("step %llu, epoch %.2f: %stest loss %.4f, accuracy %.2f %% (majority class: %.2f %%)%s",
+            (unsigned long long)e->at.step, epoch, trained, e->test_loss, 100.0 * e->accuracy,
+            100.0 * e->majority_accuracy, auc);
+}
+
+yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
+{
+    yk__metrics *m = o->metrics;
+    print_evaluation(e);
+    yk__observer_test(o, e);
+    if (!m->file || (m->evaluated && e->at.step == o->c.resumed_from))
+        return YK_OK;
+    begin_line(o, "eval", &e->at);
+    yk_json_real(&m->line, "train_loss", e->train_loss);
+    if (e->tested)
+        YK_JSON_REALS(&m->line, {"test_loss", e->test_loss}, {"test_accuracy", e->accuracy},
+                      {"test_auc", e->auc}, {"majority_accuracy", e->majority_accuracy});
+    const yk_status st = yk__tensorboard_evaluated(o, e), written = write_line(m);
+    return st ? st : written;
+}
+
+/* ---- reading ---- */
+
+/* Only what the line has of it. */
+static void read_verdict(const char *line, yk_verdict *v)
+{
+    char kind[64];
+    yk_line_text(line, "bottleneck", kind, sizeof kind);
+    for (int k = YK_VERDICT_NONE + 1; k < YK_VERDICT_KINDS; k++)
+        if (strcmp(kind, yk_verdict_name((yk_verdict_kind)k)) == 0)
+            v->kind = (yk_verdict_kind)k;
+    if (v->kind == YK_VERDICT_NONE)
+        return;
+    v->share = yk_line_number(line, "share");
+    snprintf(v->text, sizeof v->text, "%s: %.0f %% of the time, by the last lines of metrics.jsonl", kind,
+             100.0 * v->share);
+}
+
+void yk_metrics_read_end(const char *run_dir, yk_metrics_end *out)
+{
+    char line[1024];
+    *out = (yk_metrics_end){0};
+    yk_lines_last(run_dir, name, "step", line, sizeof line);
+    out->steps = (uint64_t)fmax(yk_line_number(line, "step"), 0.0); /* fmax() ignores NaN */
+    out->examples = (uint64_t)fmax(yk_line_number(line, "examples"), 0.0);
+    out->epochs = (uint64_t)fmax(yk_line_number(line, "epoch"), 0.0);
+    out->seconds = fmax(yk_line_number(line, "seconds"), 0.0);
+    yk_lines_last(run_dir, name, "bottleneck", line, sizeof line);
+    read_verdict(line, &out->verdict);
+}

@@ -1,0 +1,167 @@
+/* Observation of a run: telemetry from the ranks to the chief, metrics.jsonl and the progress line, TensorBoard, the live
+ * page, the trace, the verdict and the warnings.
+ *
+ *     yk_observer *o;
+ *     st = yk_observer_create(&config, &o);        every process
+ *     st = yk_observer_open(o);                    all ranks together: run directory, link to the chief; files of the chief
+ *     st = yk_observer_start(o, yk_now());         before the first step: sampling thread, trace, live page
+ *     each step:
+ *         yk_observer_progress(o, loss);           worker 0
+ *         yk_observer_traffic(o);                  the thread that may use MPI
+ *     yk_observer_evaluated(o, &evaluation);       worker 0, after an evaluation
+ *     st = yk_observer_stop(o, steps, false, st);  after the loop: this process's own measurements are complete
+ *     st = yk_observer_gather(o, &lost, &reports, &n);         all ranks together: their reports to the chief
+ *     st = yk_observer_conclude(o, reports, n, lost, &observation);    the trace of all ranks; on the chief, the verdict
+ *     st = yk_observer_close(o);                   the last lines of metrics.jsonl and TensorBoard
+ *     yk_observation_warn(&outcome, &observation);
+ *     yk_observer_free(o);
+ *
+ * After a failure, yk_observer_reports() and yk_observer_conclude_failed() replace gather and conclude; they do not
+ * communicate. What is called after a failure also accepts a NULL observer, and one that was not opened or started.
+ *
+ * Threads: training never waits for observation. Worker 0 leaves numbers in atomics. The sampling thread reads them and
+ * keeps the history and the verdict under a lock. The thread of the live page copies these under the same lock. Worker 0
+ * takes the lock only after an evaluation; otherwise it tries to, and does without if the lock is taken.
+ */
+#ifndef YK_OBSERVE_OBSERVE_H
+#define YK_OBSERVE_OBSERVE_H
+
+#include "base/plan.h"
+#include "config/config.h"
+#include "model/model.h"
+#include "observe/observation.h"
+#include "optim/optim.h"
+
+typedef struct yk_observer yk_observer;
+
+/* How far the run is, with what was done before a resume. */
+typedef struct {
+    uint64_t step, examples;
+    uint64_t
+        late_examples; /* of gradients that were dropped: not in `examples`, but used up in their epoch */
+    uint64_t epoch_examples; /* examples of one epoch; 0: not known yet */
+} yk_run_position;
+
+/* How many updates of other workers came between the pull and the push of a gradient. */
+enum { YK_STALENESS_POWERS = 64 };
+typedef struct {
+    uint64_t observed;                   /* gradients */
+    uint64_t count[YK_STALENESS_POWERS]; /* with a staleness of 0, 1, 2-3, 4-7, ... */
+    double mean, max;
+} yk_staleness_histogram;
+
+/* A worker, as the parameter servers know it. */
+typedef struct {
+    int peer;
+    bool lost;
+    uint64_t steps, came_last; /* came_last: synchronous steps in which the others waited for it */
+} yk_worker_status;
+
+/* Everything is borrowed and must stay valid until the observer is freed. */
+typedef struct {
+    const yk_config *config;
+    const yk_plan *plan;
+    const yk_model *model;
+    const yk_optim_config *optim;
+    yk_comm *comm;                           /* NULL: one process */
+    int rank, ranks;                         /* rank: 0 only for the chief */
+    int chief;                               /* the peer number of the chief */
+    bool server;                             /* this process is a parameter server */
+    bool joined;                             /* it joined a running job (config->join) */
+    bool streamed;                           /* the data is read again in each epoch */
+    int workers;                             /* of this process: threads that train, or the one of a server */
+    yk_phases *phases;                       /* [workers] */
+    const char *run_dir;                     /* the chief's; NULL: nothing is written */
+    uint64_t resumed_from, earlier_examples; /* the step and the examples of the checkpoint; 0: no resume */
+    double earlier_seconds;
+
+    /* Questions to the training loop. */
+    void *context;
+    void (*position)(void *context, yk_run_position *out); /* called by yk_observer_progress() */
+    yk_work *(*work)(void *context, int worker);           /* of this process; any thread */
+    /* Of one worker of this process, or of all (worker 0); called by yk_observer_evaluated(). */
+    void (*staleness)(void *context, int worker, yk_staleness_histogram *out);
+    /* The workers of parameter servers, at most `most`; returns how many. Called by yk_observer_traffic() and
+     * yk_observer_gather(). NULL: this process is not the chief of parameter servers. */
+    int (*worker_status)(void *context, yk_worker_status *out, int most);
+} yk_observer_config;
+
+/* ---- life ---- */
+
+yk_status yk_observer_create(const yk_observer_config *config, yk_observer **out);
+yk_status yk_observer_open(yk_observer *o);
+yk_status yk_observer_start(yk_observer *o, double began); /* began: when training began (base/clock.h) */
+/* `steps`: of the run. `unchanged`: the run was already complete when it was resumed, so its files stay as they are. */
+yk_status yk_observer_stop(yk_observer *o, uint64_t steps, bool unchanged, yk_status so_far);
+yk_status yk_observer_close(yk_observer *o);
+void yk_observer_free(yk_observer *o);
+
+/* The run directory as this process can write to it; NULL: there is none, or it is out of reach. Valid after open. */
+const char *yk_observer_run_dir(const yk_observer *o);
+
+/* Whether metrics.jsonl already has the evaluation of the step that the run was resumed from, and its training loss. */
+bool yk_observer_resumed_loss(const yk_observer *o, double *train_loss_out);
+
+/* ---- during training ---- */
+
+/* Worker 0, after each step: the mean loss of its examples. Cheap: reads the clock about every 20 ms. Only the chief's
+ * calls count. */
+void yk_observer_progress(yk_observer *o, double loss);
+double
+yk_observer_first_step(const yk_observer *o); /* when progress was first called (base/clock.h); 0: never */
+
+/* The thread that may use MPI, after each step: counts bytes; now and then sends telemetry, or receives it (chief). */
+void yk_observer_traffic(yk_observer *o);
+
+typedef struct {
+    yk_run_position at;
+    double train_loss; /* NaN: not known */
+    bool tested;       /* the rest is known */
+    double test_loss, accuracy, majority_accuracy;
+    double auc; /* NaN unless both of two classes occur */
+} yk_evaluation;
+
+/* The chief: a line on stderr and in metrics.jsonl, TensorBoard, the live page. */
+yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e);
+
+/* No samples and no progress for a while: to measure what observation costs. */
+void yk_observer_pause(yk_observer *o, bool pause);
+
+/* ---- the end ---- */
+
+/* On the chief: the reports of the ranks in their order, then those of workers that joined. A lost rank is represented by
+ * its last telemetry. Free them with yk_free(). Elsewhere *reports_out is NULL. `lost`: whether a rank is lost, as the
+ * chief knows it; set on the others. */
+yk_status yk_observer_gather(yk_observer *o, bool *lost, yk_rank_report **reports_out, int *n_out);
+/* The same of a failed job, without communication: this process's own report, then the last telemetry of the others. */
+yk_status yk_observer_reports(yk_observer *o, yk_rank_report **reports_out, int *n_out);
+
+/* reports: NULL in one process. Communicates, unless `lost`. */
+yk_status yk_observer_conclude(yk_observer *o, const yk_rank_report *reports, int n, bool lost,
+                               yk_observation *out);
+yk_status yk_observer_conclude_failed(yk_observer *o, const yk_rank_report *reports, int n,
+                                      yk_observation *out);
+
+/* The result of training, for yk_observation_warn(). */
+typedef struct {
+    yk_evaluation last;
+    double lowest_train_loss, lr;
+    uint32_t classes;
+    uint64_t bad_records;
+} yk_outcome;
+
+/* Warns about conclusions that would be wrong; prints the warnings and adds them to `w`. */
+void yk_observation_warn(const yk_outcome *outcome, yk_observation *w);
+
+/* ---- another process's metrics ---- */
+
+/* How far a run was by the last lines of its metrics.jsonl, and its bottleneck then; zeros: not known. */
+typedef struct {
+    uint64_t steps, examples, epochs;
+    double seconds;
+    yk_verdict verdict; /* kind, share and text only */
+} yk_metrics_end;
+
+void yk_metrics_read_end(const char *run_dir, yk_metrics_end *out);
+
+#endif

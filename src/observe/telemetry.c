@@ -1,0 +1,230 @@
+#include "observe/telemetry.h"
+
+#include "base/mem.h"
+#include "base/wait.h"
+#include "observe/observer_inside.h"
+#include <stdlib.h>
+
+enum { TAG_TELEMETRY = 15, MAGIC = 0x74656c6c, MOST_WORKERS = 1024 };
+static const double last_timeout = 10.0; /* seconds, for a last message */
+
+/* ---- sending ---- */
+
+static yk_status send_message(yk_observer *o)
+{
+    yk__telemetry_state *t = &o->telemetry;
+    return yk_comm_send(o->c.comm, o->c.chief, TAG_TELEMETRY, YK_FOR_CONTROL, &t->out, sizeof t->out, &t->op);
+}
+
+static void compose(yk_observer *o, const yk_process *self)
+{
+    yk__telemetry *w = &o->telemetry.out;
+    w->magic = MAGIC;
+    w->number = o->shared_dir ? o->number : -1;
+    yk__report_make(o, self, &w->report);
+    yk__observer_sample(o, &w->sample);
+}
+
+void yk__telemetry_send(yk_observer *o)
+{
+    yk__telemetry_state *t = &o->telemetry;
+    yk_process self;
+    bool done;
+    if (t->mute)
+        return;
+    yk_status st = yk_comm_test(o->c.comm, &t->op, &done);
+    if (!st && done) {
+        yk__observer_self(o, &self);
+        compose(o, &self);
+        st = send_message(o);
+    }
+    t->mute = st != YK_OK; /* training itself notices that the chief is gone */
+}
+
+void yk__telemetry_send_last(yk_observer *o)
+{
+    yk__telemetry_state *t = &o->telemetry;
+    if (t->mute || yk_comm_wait(o->c.comm, &t->op, 1, last_timeout, "telemetry to be received"))
+        return;
+    compose(o, &o->self);
+    t->out.last = true;
+    yk_traffic *control = &t->out.report.traffic[YK_FOR_CONTROL];
+    control->sent += sizeof t->out;
+    control->messages_sent++;
+    if (!send_message(o))
+        yk_comm_wait(o->c.comm, &t->op, 1, last_timeout, "the last telemetry to be received");
+}
+
+/* ---- receiving ---- */
+
+static yk_status add_peer(yk__telemetry_state *t, int peer, yk__peer **out)
+{
+    yk__peer **grown = yk_grow(t->peer, &t->cap, (size_t)t->npeers + 1, sizeof *grown, "telemetry");
+    if (grown)
+        t->peer = grown;
+    *out = grown ? calloc(1, sizeof **out) : NULL;
+    if (!*out)
+        return yk_fail_memory(sizeof **out, "telemetry");
+    (*out)->peer = peer;
+    t->peer[t->npeers++] = *out;
+    return YK_OK;
+}
+
+yk_status yk__telemetry_start(yk_observer *o)
+{
+    yk__peer *peer;
+    yk_status st = YK_OK;
+    atomic_store(&o->telemetry.due, true);
+    for (int i = 1; !st && o->c.rank == 0 && i < o->c.ranks; i++)
+        st = add_peer(&o->telemetry, i, &peer);
+    return st;
+}
+
+void yk__telemetry_free(yk_observer *o)
+{
+    for (int i = 0; i < o->telemetry.npeers; i++)
+        free(o->telemetry.peer[i]);
+    free(o->telemetry.peer);
+}
+
+yk__peer *yk__telemetry_peer(const yk_observer *o, int peer)
+{
+    for (int i = 0; i < o->telemetry.npeers; i++)
+        if (o->telemetry.peer[i]->peer == peer)
+            return o->telemetry.peer[i];
+    return NULL;
+}
+
+/* What the servers know of the workers, who may be new or lost. Under the lock. */
+static void read_worker_status(yk_observer *o)
+{
+    yk_worker_status *w = o->c.worker_status ? malloc(MOST_WORKERS * sizeof *w) : NULL;
+    const int n = w ? o->c.worker_status(o->c.context, w, MOST_WORKERS) : 0;
+    for (int i = 0; i < n; i++) {
+        yk__peer *p = yk__telemetry_peer(o, w[i].peer);
+        if (!p && add_peer(&o->telemetry, w[i].peer, &p))
+            break; /* no memory: nothing is received from it */
+        p->status = w[i];
+    }
+    free(w);
+}
+
+/* Everything that has come from this one. */
+static void receive_from(yk_comm *c, yk__peer *p)
+{
+    while (!p->over && !p->fresh) {
+        bool found, done = false;
+        int peer;
+        size_t bytes;
+        yk_status st = YK_OK;
+        if (!p->receiving) {
+            if ((st = yk_comm_probe(c, p->peer, TAG_TELEMETRY, &found, &peer, &bytes)) || !found) {
+                p->over = st != YK_OK;
+                return;
+            }
+            st = yk_comm_recv(c, p->peer, TAG_TELEMETRY, YK_FOR_CONTROL, &p->in, sizeof p->in, &p->op);
+            p->receiving = !st;
+        }
+        if (st || (st = yk_comm_test(c, &p->op, &done))) {
+            p->over = true;
+            return;
+        }
+        if (!done)
+            return;
+        p->receiving = false;
+        p->fresh = p->in.magic == MAGIC;
+        p->over = p->in.last || !p->fresh;
+    }
+}
+
+/* The number of a process in the results: its rank; if it joined, that of its folder, if nobody else has that. */
+static int number_of(const yk_observer *o, const yk__peer *p)
+{
+    const yk__telemetry_state *t = &o->telemetry;
+    if (p->peer < o->c.ranks)
+        return p->peer;
+    if (p->known)
+        return p->newest.report.process.rank;
+    int number = p->in.number >= o->c.ranks ? p->in.number : p->peer;
+    for (int i = 0; i < t->npeers; i++)
+        if (t->peer[i]->known && t->peer[i]->newest.report.process.rank == number) {
+            number++;
+            i = -1;
+        }
+    return number;
+}
+
+void yk__telemetry_blame(const yk_observer *o, int peer, yk_phases_look *look)
+{
+    const yk__peer *p = yk__telemetry_peer(o, peer);
+    if (!p || !o->c.worker_status || o->c.plan->staleness)
+        return;
+    look->meetings = look->steps;
+    look->last = p->status.came_last < look->steps ? p->status.came_last : look->steps;
+}
+
+/* Under the lock. */
+static void publish(const yk_observer *o, yk__peer *p)
+{
+    yk_process *process = &p->newest.report.process;
+    if (p->fresh) {
+        const int number = number_of(o, p);
+        p->newest = p->in;
+        p->known = true;
+        p->fresh = false;
+        process->rank = number;
+        process->joined = p->peer >= o->c.ranks;
+    }
+    process->lost = p->status.lost;
+    yk__telemetry_blame(o, p->peer, &process->look);
+}
+
+static void receive_all(yk_observer *o)
+{
+    read_worker_status(o);
+    for (int i = 0; i < o->telemetry.npeers; i++) {
+        receive_from(o->c.comm, o->telemetry.peer[i]);
+        publish(o, o->telemetry.peer[i]);
+    }
+}
+
+void yk__telemetry_receive(yk_observer *o)
+{
+    if (pthread_mutex_trylock(&o->lock)) /* next time */
+        return;
+    receive_all(o);
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* Will this one send more? Of the processes that tried to join, those that were refused never send anything. */
+static bool awaited(const yk_observer *o, const yk__peer *p)
+{
+    return !p->over && !p->status.lost && (p->peer < o->c.ranks || p->known || p->status.steps > 0);
+}
+
+void yk__telemetry_receive_last(yk_observer *o)
+{
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, last_timeout);
+    for (bool more = true; more;) {
+        more = false;
+        pthread_mutex_lock(&o->lock);
+        receive_all(o);
+        for (int i = 0; i < o->telemetry.npeers; i++)
+            more |= awaited(o, o->telemetry.peer[i]);
+        pthread_mutex_unlock(&o->lock);
+        more = more && yk_wait_turn(&w);
+    }
+}
+
+yk__telemetry *yk__telemetry_copy(yk_observer *o, int *n_out)
+{
+    const yk__telemetry_state *t = &o->telemetry;
+    *n_out = 0;
+    pthread_mutex_lock(&o->lock);
+    yk__telemetry *all = t->npeers ? malloc((size_t)t->npeers * sizeof *all) : NULL;
+    for (int i = 0; all && i < t->npeers; i++)
+        if (t->peer[i]->known)
+            all[(*n_out)++] = t->peer[i]->newest;
+    pthread_mutex_unlock(&o->lock);
+    return all;
+}

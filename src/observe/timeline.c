@@ -1,0 +1,72 @@
+/* The trace: a timeline of each worker and the counters of each process; all ranks in one file. */
+#include "observe/observer_inside.h"
+
+#include "base/clock.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TRACE_EVENTS = 1 << 18, MOST_OF_A_TRACK = 1 << 15, LEAST_OF_A_TRACK = 1 << 11, COUNTERS = 1 << 14 };
+
+yk_status yk__timeline_start(yk_observer *o)
+{
+    const yk_observer_config *c = &o->c;
+    if (!c->config->trace)
+        return YK_OK;
+    yk_status st = yk_trace_create(c->rank, yk__observer_role(o), &o->trace);
+    size_t events = TRACE_EVENTS / (size_t)c->plan->workers;
+    events = events > MOST_OF_A_TRACK    ? MOST_OF_A_TRACK
+             : events < LEAST_OF_A_TRACK ? LEAST_OF_A_TRACK
+                                         : events;
+    for (int i = 0; !st && i < c->workers; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "worker %d", i);
+        c->phases[i].track = yk_trace_add(o->trace, c->workers > 1 ? name : yk__observer_role(o), events);
+        if (!c->phases[i].track)
+            st = yk_fail_memory(events * 40, "the trace");
+        else if (c->model->ops->timeline)
+            c->model->ops->timeline(c->work(c->context, i), c->phases[i].track);
+    }
+    if (!st && !(o->counters = yk_trace_add(o->trace, "counters", COUNTERS)))
+        st = yk_fail_memory(COUNTERS * 40, "the trace");
+    return st;
+}
+
+void yk__timeline_sample(yk_observer *o, const yk_sample *s)
+{
+    const uint64_t now = yk_now_ns();
+    yk_trace_counter(o->counters, "cpu cores", now, s->cpu_user + s->cpu_system);
+    yk_trace_counter(o->counters, "resident MB", now, s->rss * 1e-6);
+    yk_trace_counter(o->counters, "loss", now, atomic_load_explicit(&o->loss, memory_order_relaxed));
+    yk_trace_counter(o->counters, "examples/s", now, atomic_load_explicit(&o->rate, memory_order_relaxed));
+    yk_trace_counter(o->counters, "network MB/s", now, (s->net_in + s->net_out) * 1e-6);
+    yk_trace_counter(o->counters, "disk MB/s", now, (s->disk_read + s->disk_written) * 1e-6);
+}
+
+yk_status yk__timeline_save(yk_observer *o, bool alone)
+{
+    const double seconds = 20.0;
+    char *text;
+    yk_comm_pieces all = {0};
+    if (!o->trace)
+        return YK_OK;
+    yk_trace_clock(o->trace, o->clock_offset, o->clock_zero ? o->clock_zero : o->began_ns);
+    yk_status st = yk_trace_text(o->trace, &text);
+    if (st)
+        return st;
+    if (!alone)
+        st = yk_comm_collect(o->c.comm, text, strlen(text) + 1, &all, seconds, "the timelines");
+    if (o->c.rank != 0) /* the chief may have done without them, because a rank is lost: no reason to fail */
+        st = YK_OK;
+    if (!st && o->c.rank == 0 && !o->unchanged) {
+        if (all.n > 0)
+            all.data[0] = all.data[0] ? all.data[0] : text;
+        st = yk_trace_save(o->c.run_dir, "trace.json", all.n > 0 ? all.data : &text,
+                           all.n > 0 ? (size_t)all.n : 1);
+    }
+    if (all.n > 0 && all.data[0] == text)
+        all.data[0] = NULL;
+    yk_comm_pieces_free(&all);
+    free(text);
+    return st;
+}

@@ -1,0 +1,135 @@
+/* Connects the trainer to its observer (observe/observe.h): the observer's configuration, and answers to its questions. */
+#include "train/trainer.h"
+
+#include <string.h>
+
+/* ---- answers ---- */
+
+/* All examples that worker 0 can know of during training. Other threads count theirs without telling; in lockstep all do as
+ * much as worker 0, otherwise the steps are known. */
+static uint64_t examples_so_far(const yk__trainer *t)
+{
+    if (t->cluster.role != YK__ALONE)
+        return t->earlier_examples + t->evaluator->examples;
+    return t->earlier_examples + (yk_local_steps(t->local) - t->result->resumed_from) * t->plan->batch *
+                                     (t->plan->lockstep ? (uint64_t)t->plan->workers : 1);
+}
+
+static void position(void *trainer, yk_run_position *out)
+{
+    const yk__trainer *t = trainer;
+    *out = (yk_run_position){.step = yk_local_steps(t->local),
+                             .examples = examples_so_far(t),
+                             .late_examples = t->late_examples,
+                             .epoch_examples = t->train.examples};
+}
+
+static yk_work *work(void *trainer, int worker)
+{
+    return ((const yk__trainer *)trainer)->trainee[worker].work;
+}
+
+/* During an evaluation: nobody changes it. */
+static void staleness(void *trainer, int worker, yk_staleness_histogram *out)
+{
+    const yk__trainer *t = trainer;
+    yk_staleness seen = {0};
+    if (t->cluster.server) {
+        yk_server_state s;
+        yk_server_state_of(t->cluster.server, &s);
+        seen = s.staleness;
+    } else if (worker == 0) {
+        yk_local_staleness(t->local, &seen);
+    } else {
+        yk_local_staleness_of(t->local, worker, &seen);
+    }
+    _Static_assert((int)YK_STALENESS_BUCKETS <= (int)YK_STALENESS_POWERS, "all buckets fit");
+    *out = (yk_staleness_histogram){.observed = seen.observed, .mean = seen.mean, .max = seen.max};
+    memcpy(out->count, seen.bucket, sizeof seen.bucket);
+}
+
+static int worker_status(void *trainer, yk_worker_status *out, int most)
+{
+    const yk__trainer *t = trainer;
+    yk_server_worker *w = yk_alloc((size_t)most, sizeof *w, "the workers");
+    const int n = w ? yk_server_workers(t->cluster.server, w, most) : 0;
+    for (int i = 0; i < n; i++)
+        out[i] = (yk_worker_status){
+            .peer = w[i].peer, .lost = w[i].lost, .steps = w[i].steps, .came_last = w[i].last};
+    yk_free(w);
+    return n;
+}
+
+/* ---- the observer ---- */
+
+yk_status yk__observe(yk__trainer *t)
+{
+    const yk__cluster *k = &t->cluster;
+    const yk_observer_config c = {
+        .config = t->config,
+        .plan = t->plan,
+        .model = t->model,
+        .optim = &t->optim,
+        .comm = k->comm,
+        .rank = k->rank,
+        .ranks = k->ranks,
+        .chief = k->server_peer ? k->server_peer[0] : 0,
+        .server = k->role == YK__SERVER,
+        .joined = k->joined,
+        .streamed = k->role == YK__SERVER ? k->place_kind == 3 : !t->train.rows, /* a server reads nothing */
+        .workers = t->here,
+        .phases = t->phases,
+        .run_dir = t->result->run_dir,
+        .resumed_from = t->result->resumed_from,
+        .earlier_examples = t->earlier_examples,
+        .earlier_seconds = t->earlier_seconds,
+        .context = t,
+        .position = position,
+        .work = work,
+        .staleness = staleness,
+        .worker_status = k->server ? worker_status : NULL};
+    yk_status st = yk_observer_create(&c, &t->observer);
+    if (!st)
+        st = yk_observer_open(t->observer);
+    if (!st && yk_observer_resumed_loss(t->observer, &t->result->train_loss))
+        for (int i = 0; i < t->nevaluators; i++) {
+            t->evaluator[i].period_loss = 0.0;
+            t->evaluator[i].period_examples = 0;
+        }
+    return st;
+}
+
+static yk_evaluation last_evaluation(const yk__trainer *t, bool tested)
+{
+    const yk_score *s = &t->result->test;
+    yk_evaluation e = {.at = {.step = t->step,
+                              .examples = t->earlier_examples,
+                              .late_examples = t->late_examples,
+                              .epoch_examples = t->train.examples},
+                       .train_loss = t->result->train_loss,
+                       .tested = tested,
+                       .test_loss = s->loss,
+                       .accuracy = s->accuracy,
+                       .majority_accuracy = s->majority_accuracy,
+                       .auc = s->auc};
+    for (int i = 0; i < t->nevaluators; i++)
+        e.at.examples += t->evaluator[i].examples;
+    return e;
+}
+
+yk_status yk__evaluated(yk__trainer *t)
+{
+    const yk_evaluation e = last_evaluation(t, t->tested);
+    return yk_observer_evaluated(t->observer, &e);
+}
+
+void yk__warn(yk__trainer *t)
+{
+    yk_result *r = t->result;
+    const yk_outcome outcome = {.last = last_evaluation(t, r->tested),
+                                .lowest_train_loss = t->lowest_loss,
+                                .lr = r->lr,
+                                .classes = t->model->shape.classes,
+                                .bad_records = r->bad_records};
+    yk_observation_warn(&outcome, &r->watched);
+}

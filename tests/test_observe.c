@@ -1,0 +1,308 @@
+/* Observation: what processes of one host use together, files of JSON lines, and an observer of two ranks with simulated
+ * messages, time and disk. */
+#include "scratch.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/fs_memory.h"
+#include "comm/sim.h"
+#include "config/plan.h"
+#include "observe/lines.h"
+#include "observe/observer_inside.h"
+#include <math.h>
+
+static yk_process process(const char *host, int workers, double cpu, double seconds)
+{
+    yk_process p = {.workers = workers,
+                    .usage = {.host_cores = 2,
+                              .cpu = {cpu, cpu},
+                              .cpu_host = {2.0, 2.0},
+                              .delayed = {0.5, 0.5},
+                              .seconds = seconds}};
+    snprintf(p.usage.host, sizeof p.usage.host, "%s", host);
+    return p;
+}
+
+static void ranks_of_one_host_are_added_up(void **state)
+{
+    (void)state;
+    yk_process p[] = {process("a", 0, 0.2, 10.0), process("a", 1, 0.8, 10.0), process("b", 1, 1.0, 10.0),
+                      process("a", 1, 0.9, 10.0)};
+    yk_usage u;
+    int workers;
+    yk__usage_of_host(p, 4, 0, &u, &workers);
+    assert_int_equal(workers, 2);
+    assert_true(fabs(u.cpu.mean - 1.9) < 1e-9);     /* 0.1 of the two cores are others' */
+    assert_true(fabs(u.delayed.mean - 1.5) < 1e-9); /* of three processes */
+    assert_true(u.cpu_host.mean == 2.0);
+    yk__usage_of_host(p, 4, 2, &u, &workers);
+    assert_int_equal(workers, 1);
+    assert_true(u.cpu.mean == 1.0);
+}
+
+/* A mean over the second half of the run is half as much of all of it. */
+static void who_came_late_or_is_gone_counts_for_its_time(void **state)
+{
+    (void)state;
+    yk_process p[] = {process("a", 1, 1.0, 10.0), process("a", 1, 0.8, 5.0), process("a", 1, 0.4, 2.5)};
+    yk_usage u;
+    int workers;
+    p[2].lost = true;
+    yk__usage_of_host(p, 3, 0, &u, &workers);
+    assert_int_equal(workers, 2);
+    assert_true(fabs(u.cpu.mean - (1.0 + 0.4 + 0.1)) < 1e-9);
+    p[0].usage.seconds = 0.0; /* nothing was measured yet */
+    yk__usage_of_host(p, 3, 0, &u, &workers);
+    assert_true(u.cpu.mean == 1.0);
+}
+
+/* The last line of a log that has something, also where it is half written. */
+static void the_last_line_that_says_it(void **state)
+{
+    (void)state;
+    char line[256], name[16];
+    const char *path = in_folder("log.jsonl");
+    yk_lines_last(folder, "log.jsonl", "step", line, sizeof line);
+    assert_string_equal(line, ""); /* there is no file */
+    assert_true(isnan(yk_line_number(line, "step")));
+    const char text[] = "{\"kind\":\"train\",\"step\":7,\"bottleneck\":\"cpu\",\"share\":0.5}\n"
+                        "{\"kind\":\"eval\",\"step\":9}\n"
+                        "{\"kind\":\"train\",\"step\":1";
+    put(path, text, strlen(text));
+    yk_lines_last(folder, "log.jsonl", "step", line, sizeof line);
+    assert_true(yk_line_number(line, "step") == 9.0);
+    yk_lines_last(folder, "log.jsonl", "bottleneck", line, sizeof line);
+    yk_line_text(line, "bottleneck", name, sizeof name);
+    assert_string_equal(name, "cpu");
+    assert_true(yk_line_number(line, "share") == 0.5);
+    yk_line_text(line, "nothing", name, sizeof name);
+    assert_string_equal(name, "");
+}
+
+/* A resumed run drops what came after its checkpoint, and a line that was cut off. */
+static void lines_beyond_the_checkpoint_are_dropped(void **state)
+{
+    (void)state;
+    char line[64], all[128];
+    const char text[] = "{\"step\":1}\n{\"note\":0}\n{\"step\":3}\n{\"step\":2}\n{\"step\":2";
+    assert_int_equal(yk_lines_cut(folder, "none.jsonl", "step", 2.0), YK_OK);
+    put(in_folder("cut.jsonl"), text, strlen(text));
+    assert_int_equal(yk_lines_cut(folder, "cut.jsonl", "step", 2.0), YK_OK);
+    all[get_file(in_folder("cut.jsonl"), all, sizeof all - 1)] = '\0';
+    assert_string_equal(all, "{\"step\":1}\n{\"note\":0}\n{\"step\":2}\n");
+    assert_int_equal(yk_lines_cut(folder, "cut.jsonl", "step", 0.0), YK_OK);
+    yk_lines_last(folder, "cut.jsonl", "step", line, sizeof line);
+    assert_string_equal(line, "");
+}
+
+/* ---- an observer of two ranks ---- */
+
+/* In a rank, where cmocka cannot be called: fails the rank. */
+#define WANT(condition)                                                                                      \
+    do {                                                                                                     \
+        if (!(condition))                                                                                    \
+            return yk_fail(YK_EDATA, "line %d: %s", __LINE__, #condition);                                   \
+    } while (0)
+#define TRY(call)                                                                                            \
+    do {                                                                                                     \
+        yk_status try_status = (call);                                                                       \
+        if (try_status)                                                                                      \
+            return try_status;                                                                               \
+    } while (0)
+
+enum { STEPS = 400, BATCH = 16 };
+static const uint64_t step_ns = 20000000;
+
+typedef struct {
+    yk_fs_memory *disk;
+    uint64_t step; /* of the rank that runs */
+    yk_work *work;
+} run;
+
+static void position_of(void *context, yk_run_position *out)
+{
+    const uint64_t step = ((const run *)context)->step;
+    *out = (yk_run_position){.step = step, .examples = 2 * BATCH * step, .epoch_examples = 1000};
+}
+
+static yk_work *work_of(void *context, int worker)
+{
+    (void)worker;
+    return ((const run *)context)->work;
+}
+
+static void staleness_of(void *context, int worker, yk_staleness_histogram *out)
+{
+    (void)context, (void)worker;
+    *out = (yk_staleness_histogram){.observed = 3, .count = {1, 0, 2}, .mean = 2.0, .max = 3.0};
+}
+
+/* Steps of 20 ms, an evaluation at the end. */
+static yk_status steps(yk_observer *o, run *r, yk_phases *p)
+{
+    yk_phases_begin(p, 2);
+    for (r->step = 1; r->step <= STEPS; r->step++) {
+        yk_phases_step(p);
+        yk_phase_to(p, YK_PHASE_COMPUTE);
+        yk_sleep_ns(step_ns);
+        yk_phases_done(p, 1, BATCH);
+        yk_observer_traffic(o);
+        yk_observer_progress(o, 0.5);
+    }
+    r->step = STEPS;
+    yk_phases_end(p);
+    yk_evaluation e = {.train_loss = 0.25, .tested = true, .accuracy = 0.75, .auc = (double)NAN};
+    position_of(r, &e.at);
+    return o->c.rank ? YK_OK : yk_observer_evaluated(o, &e);
+}
+
+static int count(const char *text, const char *what)
+{
+    int n = 0;
+    for (; (text = strstr(text, what)); text++)
+        n++;
+    return n;
+}
+
+static yk_status check_file(const char *name, const char *what, int least, int most)
+{
+    static char text[1 << 16];
+    const int fd = yk_open_in("run", name, O_RDONLY);
+    WANT(fd >= 0);
+    const ssize_t n = yk_fs_read(fd, text, sizeof text - 1);
+    yk_fs_close(fd);
+    WANT(n > 0);
+    text[n] = '\0';
+    const int found = count(text, what);
+    return found >= least && found <= most
+               ? YK_OK
+               : yk_fail(YK_EDATA, "%s: %d times %s, not %d to %d", name, found, what, least, most);
+}
+
+/* The chief, after 8 simulated seconds. */
+static yk_status check_chief(yk_observer *o, const yk_rank_report *report, int n, const yk_observation *w)
+{
+    yk_metrics_end end;
+    WANT(n == 2 && w->nprocesses == 2 && w->nwitnesses == 2);
+    WANT(strcmp(report[0].process.role, "chief") == 0 && strcmp(report[1].process.role, "worker") == 0);
+    WANT(report[1].process.look.steps == STEPS && report[1].process.look.examples == STEPS * BATCH);
+    WANT(report[1].process.bytes_sent > 0 && report[1].process.round_trip > 0.0);
+    WANT(fabs(w->process[1].look.seconds - STEPS * 0.02) < 0.1);
+    int others;
+    yk__telemetry *heard = yk__telemetry_copy(o, &others); /* the last message came, too */
+    WANT(others == 1 && heard[0].last && heard[0].report.process.look.steps == STEPS);
+    free(heard);
+    char *page = yk__live_document(o, YK_HTTP_STATUS);
+    WANT(page && strstr(page, "\"rank 1\""));
+    free(page);
+    TRY(yk_observer_close(o));
+    TRY(check_file("metrics.jsonl", "\"kind\":\"train\"", 12, 16));
+    TRY(check_file("metrics.jsonl", "\"kind\":\"eval\"", 1, 1));
+    TRY(check_file("worker-0/resources.jsonl", "\"kind\":\"sample\"", 28, 34));
+    yk_metrics_read_end("run", &end);
+    WANT(end.steps == STEPS && fabs(end.seconds - STEPS * 0.02) < 0.1);
+    return YK_OK;
+}
+
+static yk_status observe(yk_observer *o, run *r, yk_phases *p)
+{
+    yk_rank_report *report = NULL;
+    yk_observation w = {0};
+    int n = 0;
+    bool lost = false;
+    TRY(yk_observer_open(o));
+    TRY(yk_observer_start(o, yk_now()));
+    TRY(steps(o, r, p));
+    TRY(yk_observer_stop(o, STEPS, false, YK_OK));
+    TRY(yk_observer_gather(o, &lost, &report, &n));
+    TRY(yk_observer_conclude(o, report, n, lost, &w));
+    yk_status st = o->c.rank ? YK_OK : check_chief(o, report, n, &w);
+    yk_free(report);
+    yk_observation_fini(&w);
+    return st;
+}
+
+static yk_status observed_rank(void *context, int rank)
+{
+    run r = {.disk = context};
+    yk_phases *p = yk_alloc(1, sizeof *p, "phases");
+    yk_model *model;
+    yk_config c;
+    yk_plan plan;
+    yk_comm *comm;
+    yk_observer *o;
+    yk_optim_config optim = yk_optim_defaults(YK_SGD);
+    WANT(p);
+    TRY(yk_comm_start(YK_COMM_SINGLE, NULL, &comm));
+    yk_config_init(&c);
+    yk_plan_describe(&c, 2, &plan);
+    TRY(yk_model_create("softmax", &(yk_model_shape){.kind = YK_ROWS_F32, .dim = 4, .classes = 3}, &model));
+    TRY(yk_model_work(model, BATCH, &r.work));
+    yk_fs_set(yk_fs_memory_fs(r.disk));
+    const yk_observer_config config = {.config = &c,
+                                       .plan = &plan,
+                                       .model = model,
+                                       .optim = &optim,
+                                       .comm = comm,
+                                       .rank = rank,
+                                       .ranks = 2,
+                                       .workers = 1,
+                                       .phases = p,
+                                       .run_dir = rank ? NULL : "run",
+                                       .context = &r,
+                                       .position = position_of,
+                                       .work = work_of,
+                                       .staleness = staleness_of};
+    yk_status st = yk_observer_create(&config, &o);
+    if (!st)
+        st = observe(o, &r, p);
+    if (!st)
+        st = yk_comm_barrier(comm, 8.0, "the end");
+    yk_observer_free(o);
+    yk_fs_set(NULL);
+    yk_comm_stop(comm, !st);
+    yk_work_free(model, r.work);
+    yk_model_free(model);
+    yk_config_fini(&c);
+    yk_free(p);
+    return st;
+}
+
+static uint64_t observe_two_ranks(uint64_t seed)
+{
+    yk_sim_rank rank[2];
+    yk_sim_result r;
+    yk_fs_memory *disk = yk_fs_memory_create(seed);
+    assert_non_null(disk);
+    yk_fs_set(yk_fs_memory_fs(disk));
+    assert_int_equal(yk_dir_make("run"), YK_OK);
+    yk_fs_set(NULL);
+    assert_int_equal(yk_sim_run(&(yk_sim_config){.ranks = 2, .seed = seed}, observed_rank, disk, rank, &r),
+                     YK_OK);
+    for (int i = 0; i < 2; i++)
+        if (rank[i].end != YK_SIM_RETURNED || rank[i].status)
+            fail_msg("rank %d: %s", i, rank[i].error);
+    yk_fs_memory_free(disk);
+    return r.messages;
+}
+
+/* Sampling, telemetry and metrics follow the simulated clock, so a run repeats itself. */
+static void two_simulated_ranks_are_observed(void **state)
+{
+    (void)state;
+    const uint64_t messages = observe_two_ranks(1);
+    assert_true(messages > 8); /* telemetry once a second, and more */
+    assert_int_equal(observe_two_ranks(1), messages);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_of_one_host_are_added_up),
+        cmocka_unit_test(who_came_late_or_is_gone_counts_for_its_time),
+        cmocka_unit_test(the_last_line_that_says_it),
+        cmocka_unit_test(lines_beyond_the_checkpoint_are_dropped),
+        cmocka_unit_test(two_simulated_ranks_are_observed),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
