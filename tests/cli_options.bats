@@ -9,23 +9,25 @@ short='--model softmax --data synth:digits?examples=100 --batch 10 --test none'
 @test "--servers is a number or all, in files too" {
     try train $short --servers some --out none
     expect 2 "--servers some: not a whole number, or all"
-    try train $short --servers all --launch 2 --out none
-    expect 2 "yoke: error: --servers all is not available yet"
-    [ "$(wc -l <err)" -eq 1 ] # by the launcher, before any process
+    in_time 60 train $short --servers all --launch 2 --json --out none
+    expect 0 "each with 1 worker and a shard of the parameters"
+    equal placement "$(said placement)" '"shards"'
     try train $short --servers all --quiet --out run # one process owns all parameters
     expect 0
     grep -qx 'servers = all' run/config.ini
-    try train --out run --resume --epochs 2 --launch 2
-    expect 2 "--servers all is not available yet"
+    in_time 60 train --out run --resume --epochs 2 --launch 2
+    expect 0 "a shard of the parameters"
 }
 
 @test "a sweep knows --servers all, and checks every run before the first begins" {
     printf '[train]\nmodel = softmax\ndata = synth:digits?examples=100\nlaunch = 2\n[grid]\nservers = 0 all\n' >a.ini
-    try sweep a.ini --out sweep --quiet
-    expect 2 "a.ini: the run servers=all: --servers all is not available yet"
-    [ ! -e sweep ]
+    in_time 60 sweep a.ini --out sweep --quiet
+    expect 0
+    grep -q '"placement": *"shards"' sweep/servers-all/summary.json
+    rm -r sweep
     try sweep a.ini --out sweep --quiet --set 'servers=0 2'
     expect 2 "a.ini: the run servers=2: --servers 2 of 2 processes leaves no worker"
+    [ ! -e sweep ]
 }
 
 @test "workers is the number in all processes, workers_per_process that in each" {
@@ -36,12 +38,15 @@ short='--model softmax --data synth:digits?examples=100 --batch 10 --test none'
     expect 0
     equal workers "$(said workers), $(said workers_per_process)" "2, 1"
     grep -q '"workers_per_process": *1' run/summary.json
+    in_time 60 train $short --launch 3 --servers 1 --workers 2 --quiet --json --out none
+    expect 0
+    equal workers "$(said workers), $(said workers_per_process)" "4, 2"
 }
 
 @test "a job says at its start whether workers can be lost" {
     in_time 60 train $short --launch 2 --out none
     expect 0 "only dedicated servers (--servers K) allow workers to be lost or to join without a restart"
-    in_time 60 train $short --launch 2 --mode async --out none
+    in_time 60 train $short --launch 2 --mode async --servers 1 --out none
     expect 0 "the servers allow workers to be lost or to join without a restart"
     in_time 60 train $short --launch 2 --servers 1 --out none
     expect 0 "a lost process ends the job: synchronous steps need all workers"

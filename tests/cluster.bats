@@ -73,11 +73,11 @@ equals_serial() { # BATCH OPTION...
 }
 
 @test "the way is chosen by model and mode, and said" {
-    for line in "0:--model softmax --data $digits" "1:--model softmax --data $digits --mode async" \
-        "1:--model logreg --data $clicks" "0:--model softmax --data $digits --local-steps 4"; do
+    for line in "replicas:--model softmax --data $digits" "shards:--model softmax --data $digits --mode async" \
+        "shards:--model logreg --data $clicks" "replicas:--model softmax --data $digits --local-steps 4"; do
         in_time 60 train ${line#*:} --launch 3 --out none --json
         expect 0
-        equal servers "$(said servers)" "${line%%:*}"
+        equal placement "$(said placement)" "\"${line%%:*}\""
     done
 }
 
@@ -202,8 +202,6 @@ equals_serial() { # BATCH OPTION...
 
 @test "not one training: errors that name the rank" {
     one="train --model softmax --data $digits --batch 10 --out none --quiet"
-    in_time 60 $one --launch 3 --workers 2
-    expect "2" "--workers 2, but 3 of the 3 processes work"
     in_time 60 $one --servers 1
     expect 2 "--servers" "--launch N"
     in_time 60 $one --quorum 2

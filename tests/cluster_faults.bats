@@ -6,7 +6,7 @@ setup() { load cli; load cluster; cluster_setup; }
 teardown() { cluster_teardown; }
 
 # However fast the machine is, something must be able to happen to them: synchronous jobs are endless and end by a signal.
-async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode async --eval-every 400 --json --deadline 2"
+async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode async --servers 1 --eval-every 400 --json --deadline 2"
 sync="train --model softmax --data synth:digits?examples=1003 --batch 4 --eval-every 200 --checkpoint-every 300 --json --deadline 2"
 
 begin_async() { # EPOCHS OPTION...

@@ -70,7 +70,7 @@ end_job() {
 }
 
 @test "--launch, async, with a worker that joins: all listen on loopback only" {
-    begin $one --launch 2 --mode async --out run
+    begin $one --launch 2 --servers 1 --mode async --out run
     until_step 1
     "$YOKE" train --join run >joined 2>&1 3>&- 4>&- &
     local joiner=$!
@@ -87,7 +87,7 @@ end_job() {
 }
 
 @test "--network any: other machines can reach the job, and a worker that joins needs the option as well" {
-    begin $one --launch 2 --mode async --network any --out run
+    begin $one --launch 2 --servers 1 --mode async --network any --out run
     until_step 1
     open_sockets >found
     grep -q '^yoke' found

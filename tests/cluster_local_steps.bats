@@ -148,12 +148,12 @@ equals_replicas() { # OPTION...
     done
 }
 
-@test "where it goes: replicas in step, a server otherwise; and what cannot be is said" {
+@test "where it goes: replicas in step, shards otherwise; and what cannot be is said" {
     one="train --model softmax --data $digits --batch 10 --local-steps 4 --out none --json"
-    for line in "0:" "1:--mode async" "1:--staleness 4" "1:--quorum 2" "2:--servers 2"; do
+    for line in "replicas:" "shards:--mode async" "shards:--staleness 4" "shards:--quorum 2" "servers:--servers 2"; do
         in_time 60 $one --launch 4 ${line#*:}
         expect 0
-        equal "servers (${line#*:})" "$(said servers)" "${line%%:*}"
+        equal "placement (${line#*:})" "$(said placement)" "\"${line%%:*}\""
     done
     in_time 60 $one --launch 4 --servers 1
     expect 0 "--local-steps"
@@ -169,7 +169,7 @@ equals_replicas() { # OPTION...
 
 sync="train --model softmax --data synth:digits?examples=1003 --optimizer momentum --batch 4 --local-steps 3 --eval-every 200
     --checkpoint-every 300 --json --deadline 2"
-async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode async --local-steps 3 --eval-every 400 --json
+async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode async --servers 1 --local-steps 3 --eval-every 400 --json
     --deadline 2"
 
 @test "a stopped job that goes on comes to the same bits, of what is streamed, too" {

@@ -151,7 +151,7 @@ sync="--model softmax --data synth:digits?examples=1003 --batch 4 --eval-every 1
 }
 
 @test "async: a machine that cannot be reached any more does not stop the others" {
-    begin_there --model softmax --data 'synth:digits?examples=1003' --batch 2 --epochs 20 --mode async --eval-every 200 \
+    begin_there --model softmax --data 'synth:digits?examples=1003' --batch 2 --epochs 20 --mode async --servers 1 --eval-every 200 \
         --deadline 2 --hosts "$HOSTS" --json --out run
     until_step 200
     link down 3

@@ -36,8 +36,8 @@ END
 
 @test "a process that dies in MPI_Init ends the job within the limit" {
     with_shim '[ "$RANK" != 2 ] || kill -KILL $$'
-    for mode in sync async; do
-        YK_START_LIMIT=2 in_time 15 $small --mode $mode --launch 3 --out run-$mode
+    for mode in sync "async --servers 1"; do
+        YK_START_LIMIT=2 in_time 15 $small --mode $mode --launch 3 --out "run-${mode%% *}"
         expect 1
         nobody_is_left
     done
@@ -101,7 +101,7 @@ done
 exec mpirun "$@"
 END
     chmod +x mpirun
-    YK_MPIRUN=$PWD/mpirun in_time 20 $small --mode async --launch 3 --epochs 2 --out run
+    YK_MPIRUN=$PWD/mpirun in_time 20 $small --mode async --servers 1 --launch 3 --epochs 2 --out run
     expect 0
     equal examples "$(said examples)" 2006
     equal lines "$(wc -l <out)" 1
@@ -128,7 +128,7 @@ END
     YK_START_LIMIT=2 in_time 30 $small --launch 2 --restarts 2 --out run
     expect 0 "restart 1 of 2"
     rm -rf died
-    YK_START_LIMIT=2 in_time 30 $small --launch 3 --mode async --restarts 2 --out run2
+    YK_START_LIMIT=2 in_time 30 $small --launch 3 --mode async --servers 1 --restarts 2 --out run2
     expect 0 "restart 1 of 2"
 }
 
@@ -149,7 +149,7 @@ END
 
 @test "a worker that joined leaves at the first SIGTERM, and the job notices at once" {
     for local in "" "--local-steps 3"; do
-        begin ${small/--quiet/} --batch 2 --mode async --epochs 99999 --launch 3 $local --out run
+        begin ${small/--quiet/} --batch 2 --mode async --servers 1 --epochs 99999 --launch 3 $local --out run
         until_step 400
         env --default-signal=INT "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
         joined=$!

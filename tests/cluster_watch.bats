@@ -103,7 +103,7 @@ END
 }
 
 @test "a worker that is killed keeps its last numbers, and is marked; so in the summary" {
-    serve --epochs 100000000 --batch 10 --launch 4 --mode async
+    serve --epochs 100000000 --batch 10 --launch 4 --servers 1 --mode async
     until_status "len(s['processes']) == 4 and $(row 2)['steps'] > 0"
     signal_rank KILL 2
     until_status "$(row 2)['lost'] and $(row 2)['steps'] > 0"
@@ -121,7 +121,7 @@ END
 }
 
 @test "a worker that joins is seen: on the page, in the summary to the last byte, with a folder of its own" {
-    serve --epochs 100000000 --batch 10 --launch 3 --mode async
+    serve --epochs 100000000 --batch 10 --launch 3 --servers 1 --mode async
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     joined=$!
     until_status "any(p['joined'] and p['steps'] > 0 for p in s['processes'])"

@@ -33,9 +33,9 @@ static void modes(void **state)
     } want[] = {
         {DENSE, 0, true, true, false, false, 3},
         {DENSE "staleness=0 mode=async", 0, true, true, false, false, 3},
-        {DENSE "mode=async", YK_ASYNC, false, false, true, true, 1},
-        {DENSE "staleness=4", 4, false, false, true, true, 1},
-        {DENSE "quorum=2", 0, true, false, true, false, 2},
+        {DENSE "mode=async servers=1", YK_ASYNC, false, false, true, true, 1},
+        {DENSE "staleness=4 servers=1", 4, false, false, true, true, 1},
+        {DENSE "quorum=2 servers=1", 0, true, false, true, false, 2},
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         yk_plan p;
@@ -61,11 +61,15 @@ static void placement(void **state)
         {DENSE "workers=3", 1, 0, 3, YK_PLACEMENT_LOCAL},
         {DENSE, 4, 0, 4, YK_PLACEMENT_REPLICAS},
         {DENSE "servers=2", 4, 2, 2, YK_PLACEMENT_SERVERS},
-        {SPARSE, 4, 1, 3, YK_PLACEMENT_SERVERS},
+        {DENSE "servers=2 workers=3", 4, 2, 6, YK_PLACEMENT_SERVERS},
+        {SPARSE, 4, 0, 4, YK_PLACEMENT_SHARDS},
         {SPARSE "servers=0", 4, 0, 4, YK_PLACEMENT_REPLICAS},
         {SPARSE "local-steps=5", 4, 0, 4, YK_PLACEMENT_REPLICAS},
-        {DENSE "local-steps=5 mode=async", 4, 1, 3, YK_PLACEMENT_SERVERS},
-        {SPARSE "mode=async", 0, 1, 1, YK_PLACEMENT_SERVERS}, /* joining */
+        {SPARSE "local-steps=5 workers=2", 4, 0, 8, YK_PLACEMENT_REPLICAS},
+        {DENSE "local-steps=5 mode=async", 4, 0, 4, YK_PLACEMENT_SHARDS},
+        {DENSE "mode=async", 4, 0, 4, YK_PLACEMENT_SHARDS},
+        {DENSE "quorum=4", 4, 0, 4, YK_PLACEMENT_SHARDS},
+        {SPARSE "mode=async servers=1", 0, 1, 1, YK_PLACEMENT_SERVERS}, /* joining */
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         yk_plan p;
@@ -93,14 +97,11 @@ static void contradictions(void **state)
     (void)state;
     yk_plan p;
     assert_error(plan_of(DENSE "servers=3", 3, &p), YK_EUSAGE, "leaves no worker; start at least 4");
-    assert_error(plan_of(DENSE "servers=0 mode=async", 3, &p), YK_EUSAGE, "needs --servers 1 or more");
-    assert_error(plan_of(DENSE "servers=0 quorum=2", 3, &p), YK_EUSAGE, "--quorum needs --servers 1");
-    assert_error(plan_of(DENSE "quorum=3", 3, &p), YK_EUSAGE, "--quorum 3, but there are only 2 workers");
+    assert_error(plan_of(DENSE "servers=0 mode=async", 3, &p), YK_EUSAGE, "needs --servers all, or");
+    assert_error(plan_of(DENSE "servers=0 quorum=2", 3, &p), YK_EUSAGE, "--quorum needs --servers all, or");
+    assert_error(plan_of(DENSE "quorum=3 servers=1", 3, &p), YK_EUSAGE, "--quorum 3, but there are only 2 processes that train");
     assert_error(plan_of(DENSE "quorum=2 mode=async", 3, &p), YK_EUSAGE, "--quorum needs --mode sync");
     assert_error(plan_of(DENSE "local-steps=5 staleness=4", 3, &p), YK_EUSAGE, "must be 5 or more");
-    assert_error(plan_of(DENSE "workers=2", 3, &p), YK_EUSAGE, "--workers 2, but 3 of the 3");
-    assert_int_equal(plan_of(DENSE "workers=3", 3, &p), YK_OK);
-    assert_error(plan_of(DENSE "servers=all", 3, &p), YK_EUSAGE, "--servers all is not available yet");
 }
 
 /* --servers all: every process trains and owns a shard; nobody can be lost, and nobody can join. */
@@ -111,7 +112,7 @@ static void shards(void **state)
                                           SPARSE "servers=all"};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         yk_plan p;
-        (void)plan_of(options[i], 3, &p); /* described even if it cannot run yet */
+        assert_int_equal(plan_of(options[i], 3, &p), YK_OK);
         assert_int_equal(p.placement, YK_PLACEMENT_SHARDS);
         assert_true(p.servers == 0 && p.workers == 3 && p.workers_per_process == 1);
         assert_false(p.survives_loss || p.joinable);

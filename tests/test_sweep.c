@@ -162,7 +162,7 @@ static void processes_count_as_workers(void **state)
                 "launch, mode, servers, workers = 3 sync - - | 3 sync 1 - | 3 sync - 3 | 3 async - - | "
                 "1 sync - - | - sync - -\n",
                 false);
-    static const int64_t workers[] = {3, 2, 3, 2, 1, 1}, steps[] = {400, 600, 400, 1200, 1200, 1200};
+    static const int64_t workers[] = {3, 2, 9, 3, 1, 1}, steps[] = {400, 600, 133, 1200, 1200, 1200};
     for (size_t i = 0; i < p.nruns; i++) {
         assert_int_equal(p.run[i].plan.workers, workers[i]);
         assert_int_equal(p.run[i].steps, steps[i]);
@@ -175,18 +175,16 @@ static void processes_count_as_workers(void **state)
     yk_sweep_plan_fini(&p);
     expect_refusal(HEAD "[grid]\nlaunch, servers = 3 0 | 3 3\n", false,
                    "the run launch=3 servers=3: --servers 3 of 3 processes leaves no worker");
-    expect_refusal(HEAD "launch = 3\n[grid]\nservers = 0, 1, all\n", false,
-                   "the run servers=all: --servers all is not available yet");
-    /* sparse data has a server in lock step, too */
+    /* sparse data is on shards in lockstep, too */
     p = plan_of("[sweep]\nexamples = 12k\n[train]\nmodel = logreg\nlaunch = 3\nbatch = 10\n"
                 "[grid]\ndata = synth:ctr | synth:digits\n",
                 false);
-    assert_int_equal(p.run[0].plan.workers, 2);
-    assert_int_equal(p.run[1].plan.workers, 3);
+    assert_int_equal(p.run[0].plan.placement, YK_PLACEMENT_SHARDS);
+    assert_int_equal(p.run[1].plan.placement, YK_PLACEMENT_REPLICAS);
     yk_sweep_plan_fini(&p);
     static const char *const hosts[] = {"hosts=a,b:2", "mpi-options=\"--mca a b\""};
     assert_error(plan_with("[sweep]\nexamples = 12k\n" HEAD, false, hosts, 2, &p), YK_EUSAGE,
-                 "give launch or workers too");
+                 "give launch too");
     yk_sweep_plan_fini(&p);
     assert_int_equal(plan_with("[sweep]\nepochs = 2\n" HEAD, false, hosts, 2, &p), YK_OK);
     assert_argument(&p.run[0], "--hosts=a,b:2");

@@ -18,13 +18,16 @@ typedef enum {
     YK_PLACEMENT_SHARDS    /* every process trains, and owns a shard */
 } yk_placement;
 
+/* "local", "replicas", "servers", "shards" */
+extern const char *const yk_placement_name[];
+
 typedef struct {
     /* synchronization */
     uint64_t staleness; /* the bound; YK_ASYNC: none */
     bool synchronous;   /* a bound of 0, with or without a quorum */
     bool
         lockstep; /* synchronous without a quorum: all workers make the same steps, on fixed shares of the data */
-    int quorum;           /* gradients per step; 0: those of all workers */
+    int quorum;           /* gradients per step, each of a process; 0: those of all workers */
     uint64_t local_steps; /* local SGD: steps between two averages; 0: every gradient is shared */
 
     /* processes and threads */
@@ -32,7 +35,7 @@ typedef struct {
     int processes;           /* in the job */
     int servers;             /* dedicated parameter servers: the first processes */
     int workers;             /* in all processes together */
-    int workers_per_process; /* in each process that trains */
+    int workers_per_process; /* threads, in each process that trains */
     int threads;             /* per worker */
     bool survives_loss;      /* the job continues without a lost worker */
     bool joinable;           /* workers may join the running job */

@@ -82,7 +82,7 @@ const yk_option yk_options[] = {
     {"staleness", "K", WHOLE(staleness, -1, BIG), PARALLEL, TRAINS, "sync: 0; async: no bound",
      "no worker may be more than K steps ahead of the slowest; 0 is sync; -1: as --mode says"},
     {"workers", "N", WHOLE(workers, 1, 1024), PARALLEL, TRAINS, "1",
-     "threads that train, each on its share of the data"},
+     "threads that train, each on its share of the data, in each process that trains"},
     {"threads", "T", WHOLE(threads, 1, 1024), PARALLEL, TRAINS, "1",
      "cores of one worker, for networks; the linear models use one"},
 
@@ -100,12 +100,12 @@ const yk_option yk_options[] = {
     {"network", "WHERE", TEXT(network), CLUSTER, CONNECTS, "any with --hosts, else local",
      "local: only this machine can reach the job; any: a worker may --join it from another machine"},
     {"servers", "K|all", WHOLE_OR_ALL(servers, 0, 1024), CLUSTER, TRAINS,
-     "0 for synchronous training of dense models and with --local-steps, else 1",
+     "0 for synchronous training of dense models and synchronous --local-steps, else all",
      "K: processes 0 to K-1 are parameter servers and train nothing; 0: every process has all parameters "
-     "(replicas); all: every process trains and owns a part of the parameters. "
-     "Only with servers can workers be lost, or join, without a restart"},
-    {"quorum", "M", WHOLE(quorum, 0, 4096), CLUSTER, TRAINS, "all workers",
-     "sync: a step uses the first M gradients; later ones are counted and dropped"},
+     "(replicas); all: every process trains and owns a shard of the parameters. "
+     "Only dedicated servers allow workers to be lost, or to join, without a restart"},
+    {"quorum", "M", WHOLE(quorum, 0, 4096), CLUSTER, TRAINS, "all processes",
+     "sync: a step uses the gradients of the first M processes; later ones are counted and dropped"},
     {"local-steps", "H", WHOLE(local_steps, 0, BIG), CLUSTER, TRAINS, NULL,
      "local SGD: each worker trains by itself for H steps, then parameters are averaged; async: 1/N of what "
      "it has changed is added"},

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+const char *const yk_placement_name[] = {"local", "replicas", "servers", "shards"};
+
 static uint64_t staleness_of(const yk_config *c)
 {
     if (c->staleness >= 0)
@@ -27,30 +29,29 @@ static bool is_sparse(const yk_config *c)
     return sparse;
 }
 
-/* Sparse models and asynchronous training use one server by default. Local SGD needs none. */
-static int servers_of(const yk_config *c, const yk_plan *p)
+/* By default replicas have the parameters of dense models that train synchronously, and of synchronous local SGD. In all
+ * other cases every process owns a shard. */
+static yk_placement placement_of(const yk_config *c, const yk_plan *p)
 {
-    if (c->servers == YK_ALL)
-        return 0;
-    if (c->servers >= 0)
-        return (int)c->servers;
-    return !p->synchronous || p->quorum || (!p->local_steps && is_sparse(c));
+    if (p->processes == 1)
+        return YK_PLACEMENT_LOCAL;
+    if (c->servers > 0)
+        return YK_PLACEMENT_SERVERS;
+    if (c->servers == 0)
+        return YK_PLACEMENT_REPLICAS;
+    return c->servers != YK_ALL && p->lockstep && (p->local_steps || !is_sparse(c)) ? YK_PLACEMENT_REPLICAS
+                                                                                     : YK_PLACEMENT_SHARDS;
 }
 
 static void set_roles(const yk_config *c, yk_plan *p)
 {
-    if (p->processes == 1) {
-        p->workers = p->workers_per_process = (int)c->workers;
-    } else {
-        p->servers = servers_of(c, p);
-        p->placement = c->servers == YK_ALL ? YK_PLACEMENT_SHARDS
-                       : p->servers         ? YK_PLACEMENT_SERVERS
-                                            : YK_PLACEMENT_REPLICAS;
-        p->workers_per_process = 1;
-        p->workers = p->processes > p->servers ? p->processes - p->servers : 1;
-    }
-    p->survives_loss = !p->lockstep && p->placement != YK_PLACEMENT_SHARDS;
-    p->joinable = !p->synchronous && p->placement != YK_PLACEMENT_SHARDS;
+    p->placement = placement_of(c, p);
+    const bool dedicated = p->placement == YK_PLACEMENT_SERVERS;
+    p->servers = dedicated ? (int)c->servers : 0;
+    p->workers_per_process = (int)c->workers;
+    p->workers = p->workers_per_process * (p->processes > p->servers ? p->processes - p->servers : 1);
+    p->survives_loss = !p->lockstep && dedicated;
+    p->joinable = !p->synchronous && dedicated;
 }
 
 static void set_timeouts(const yk_config *c, yk_plan *p)
@@ -81,52 +82,45 @@ void yk_plan_describe(const yk_config *c, int processes, yk_plan *out)
     p.synchronous = p.staleness == 0;
     p.lockstep = p.synchronous && !p.quorum;
     set_roles(c, &p);
-    p.gradients_per_step = !p.synchronous ? 1 : p.quorum ? (uint64_t)p.quorum : (uint64_t)p.workers;
-    p.global_batch = p.batch * (uint64_t)(p.quorum ? p.quorum : p.workers);
+    const uint64_t together = (uint64_t)(p.quorum ? p.quorum * p.workers_per_process : p.workers);
+    p.gradients_per_step = p.synchronous ? together : 1;
+    p.global_batch = p.batch * together;
     set_timeouts(c, &p);
     *out = p;
 }
 
-static yk_status check(const yk_config *c, const yk_plan *p)
+static yk_status check(const yk_plan *p)
 {
     const long long bound = (long long)p->staleness, steps = (long long)p->local_steps;
     if (p->processes == 1)
         return YK_OK;
-    if (p->placement == YK_PLACEMENT_SHARDS)
-        return yk_fail(YK_EUSAGE,
-                       "--servers all is not available yet; use --servers K for K parameter servers, or "
-                       "--servers 0 for replicas");
     if (p->processes && p->servers >= p->processes)
         return yk_fail(YK_EUSAGE, "--servers %d of %d processes leaves no worker; start at least %d",
                        p->servers, p->processes, p->servers + 1);
     if (p->placement == YK_PLACEMENT_REPLICAS && !p->synchronous)
         return yk_fail(YK_EUSAGE,
                        "--servers 0 is synchronous: every process has all parameters; asynchronous "
-                       "training needs --servers 1 or more");
+                       "training needs --servers all, or --servers 1 or more");
     if (p->placement == YK_PLACEMENT_REPLICAS && p->quorum)
         return yk_fail(YK_EUSAGE,
-                       "--quorum needs --servers 1 or more: a server closes a step without all workers");
+                       "--quorum needs --servers all, or --servers 1 or more: a server closes a step without "
+                       "all workers");
     if (p->quorum && !p->synchronous)
         return yk_fail(YK_EUSAGE, "--quorum needs --mode sync: asynchronous steps do not wait");
-    if (p->processes && p->quorum > p->workers)
-        return yk_fail(YK_EUSAGE, "--quorum %d, but there are only %d workers", p->quorum, p->workers);
+    if (p->processes && p->quorum > p->workers / p->workers_per_process)
+        return yk_fail(YK_EUSAGE, "--quorum %d, but there are only %d processes that train", p->quorum,
+                       p->workers / p->workers_per_process);
     if (p->local_steps && !p->synchronous && p->staleness < p->local_steps)
         return yk_fail(
             YK_EUSAGE,
             "--staleness %lld cannot hold with --local-steps %lld: nobody sees those steps before they "
             "are over; the bound must be %lld or more",
             bound, steps, steps);
-    if (p->processes && c->workers != 1 && c->workers != p->workers)
-        return yk_fail(
-            YK_EUSAGE,
-            "--workers %lld, but %d of the %d processes work; under a launcher every working process is one "
-            "worker: leave --workers out, and use --threads for the cores of each",
-            (long long)c->workers, p->workers, p->processes);
     return YK_OK;
 }
 
 yk_status yk_plan_make(const yk_config *c, int processes, yk_plan *out)
 {
     yk_plan_describe(c, processes, out);
-    return check(c, out);
+    return check(out);
 }

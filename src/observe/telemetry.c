@@ -101,6 +101,8 @@ static void read_worker_status(yk_observer *o)
     yk_worker_status *w = o->c.worker_status ? malloc(MOST_WORKERS * sizeof *w) : NULL;
     const int n = w ? o->c.worker_status(o->c.context, w, MOST_WORKERS) : 0;
     for (int i = 0; i < n; i++) {
+        if (w[i].peer == o->c.rank) /* the chief itself trains, too */
+            continue;
         yk__peer *p = yk__telemetry_peer(o, w[i].peer);
         if (!p && add_peer(&o->telemetry, w[i].peer, &p))
             break; /* no memory: nothing is received from it */

@@ -100,7 +100,10 @@ yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir)
     yk_status st = YK_OK;
     for (; !st && b->n < n; b->n += !st) {
         char name[32];
-        snprintf(name, sizeof name, "worker-%d", o->number + b->n);
+        if (o->alone || n == 1)
+            snprintf(name, sizeof name, "worker-%d", o->number + b->n);
+        else
+            snprintf(name, sizeof name, "worker-%d-%d", o->number, b->n);
         st = yk_events_create(run_dir, name, &b->events[b->n]);
     }
     return st || o->c.rank ? st : write_graph(o, b->events[0]);

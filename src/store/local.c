@@ -298,12 +298,13 @@ uint64_t yk_local_steps(const yk_local *s)
 
 yk_status yk_local_quiesce(yk_local *s, int me)
 {
+    const bool several = s->config.workers > 1;
     merge_copies(s, me);
-    yk_status st = yk_team_meet(s->config.team, me);
+    yk_status st = several ? yk_team_meet(s->config.team, me) : YK_OK;
     for (int g = 0; !st && g < s->ngroups; g++)
         if (s->table[g].touched)
             yk__decay_settle(&s->table[g], me);
-    return st ? st : yk_team_meet(s->config.team, me);
+    return st || !several ? st : yk_team_meet(s->config.team, me);
 }
 
 yk_view yk_local_table(yk_local *s, int group)

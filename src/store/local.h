@@ -44,7 +44,7 @@ typedef struct {
 typedef struct {
     int ngroups;
     yk_local_group group[YK_MAX_GROUPS];
-    yk_team *team; /* borrowed */
+    yk_team *team; /* of the workers, if there are several. Borrowed */
     int workers;
     size_t batch;            /* per worker, as asked for */
     const yk_keymap *keymap; /* which keys are hot (names are inside ones); NULL: none. Borrowed */

@@ -43,31 +43,17 @@ static yk_status add_number(yk_sweep_run *r, size_t *n, const char *name, int64_
     return add_argument(r, n, name, text);
 }
 
-static bool is_given(const yk_sweep_run *r, const char *beginning)
-{
-    for (char **a = r->argument; *a; a++)
-        if (strncmp(*a, beginning, strlen(beginning)) == 0)
-            return true;
-    return false;
-}
-
 /* Whether the number of processes is unknown: it is that of the hosts. */
 static bool is_elsewhere(const yk_config *c)
 {
     return (c->hosts || c->hostfile) && !c->launch;
 }
 
-/* The processes of the run; 0: unknown. On hosts, --workers gives the number of workers, to which servers are added. */
+/* The processes of the run; 0: unknown. */
 static int processes_of(const yk_sweep_run *r)
 {
     const yk_config *c = &r->config;
-    yk_plan p;
-    if (!is_elsewhere(c))
-        return c->launch ? (int)c->launch : 1;
-    if (!is_given(r, "--workers="))
-        return 0;
-    yk_plan_describe(c, 0, &p);
-    return (int)c->workers + p.servers;
+    return is_elsewhere(c) ? 0 : c->launch ? (int)c->launch : 1;
 }
 
 double yk_sweep_examples_per_step(const yk_sweep_run *r)
@@ -89,7 +75,7 @@ static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
     yk_status st = YK_OK;
     if (!processes && (f->fixed == YK_SWEEP_EXAMPLES || f->eval_examples))
         return yk_fail(YK_EUSAGE,
-                       "how many examples a step has is not known from hosts: give launch or workers too");
+                       "how many examples a step has is not known from hosts: give launch too");
     yk_plan_describe(c, processes, &r->plan);
     if (f->fixed == YK_SWEEP_EXAMPLES)
         st = add_number(r, n, "steps", steps_of(r, f->amount));

@@ -404,6 +404,8 @@ static yk_status serve(chief *c)
     hooks.turn = k->remote ? pump : NULL;
     yk_server_hook(k->server, &hooks);
     yk_status st = yk_server_run(k->server);
+    if (!st && k->remote) /* their last messages are on their way */
+        st = drive(c);
     if (k->rank != 0)
         return st;
     c->due = (yk__due){0};

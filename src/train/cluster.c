@@ -44,9 +44,11 @@ static yk_status join(yk__trainer *t)
     k->driven = t->plan->workers_per_process > 1;
     if (!st && !t->plan->joinable)
         return yk_fail(YK_EUSAGE,
-                       "%s is a synchronous job: one cannot join it, since its steps are those of all its "
-                       "workers; --mode async can be joined",
-                       t->config->join);
+                       "%s cannot be joined: its %s; asynchronous jobs with dedicated servers (--mode async "
+                       "--servers K) can",
+                       t->config->join,
+                       t->plan->synchronous ? "steps need all of its workers"
+                                            : "processes own the parameters that they train");
     return st;
 }
 

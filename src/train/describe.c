@@ -54,6 +54,12 @@ void yk__introduce(const yk__trainer *t)
                 k->servers > 1 ? "s" : "", k->servers > 1 ? " and following" : "",
                 t->model->sparse ? "; only the keys of a batch travel" : "",
                 t->plan->local_steps ? "; deltas are sent every --local-steps steps" : "");
+    else if (k->role == YK__SHARD)
+        yk_note("%d processes (%s), each with %d worker%s and a shard of the parameters%s%s", k->ranks,
+                yk_comm_library(k->comm), t->plan->workers_per_process,
+                t->plan->workers_per_process > 1 ? "s" : "",
+                t->model->sparse ? "; only the keys of a batch travel" : "",
+                t->plan->local_steps ? "; deltas are sent every --local-steps steps" : "");
     if (k->role != YK__ALONE)
         introduce_losses(t->plan);
     if (t->result->best_known)

@@ -48,6 +48,7 @@ static char *make(const yk_config *c, const yk_result *r, bool indent)
     yk_json_known(j, "staleness", r->plan.staleness != YK_ASYNC, r->plan.staleness);
     yk_json_known(j, "workers", r->plan.workers, r->plan.workers);
     yk_json_known(j, "workers_per_process", r->plan.workers, r->plan.workers_per_process);
+    yk_json_text(j, "placement", yk_placement_name[r->plan.placement]);
     YK_JSON_WHOLES(j, {"ranks", r->plan.processes ? r->plan.processes : 1}, {"servers", r->plan.servers},
                    {"threads", r->plan.threads}, {"batch", r->plan.batch});
     yk_json_known(j, "global_batch", r->plan.workers, r->plan.global_batch);
