@@ -49,14 +49,20 @@ static inline yk_status read_all(yk_source *s, size_t step, yk_rows *rows)
 static inline yk_source *open_source(const char *spec, uint64_t skip_bad)
 {
     yk_source *s;
-    if (yk_source_open(spec, YK_SPLIT_TRAIN, &(yk_source_options){.skip_bad = skip_bad}, &s))
+    const yk_source_options options = {.skip_bad = skip_bad, .fields = YK_FIELDS_STORED};
+    if (yk_source_open(spec, YK_SPLIT_TRAIN, &options, &s))
         return NULL;
     if (skip_bad > 3)
         atomic_store(&s->bad, 100); /* past the ones that are warned about */
     return s;
 }
 
-/* Sparse rows from lines of text: ascending indices below the number of columns. The last byte also chooses one of four
+static inline uint64_t order_of(const yk_rows *rows, uint64_t k)
+{
+    return (uint64_t)rows->index[k] << 16 | (rows->field ? rows->field[k] : 0);
+}
+
+/* Sparse rows from lines of text: ascending indices (libffm: with fields) below the number of columns. The last byte also chooses one of four
  * options, so that plain files are good seeds. */
 static inline int fuzz_text(const char *format, const char *const options[4], const uint8_t *data,
                             size_t size)
@@ -77,7 +83,7 @@ static inline int fuzz_text(const char *format, const char *const options[4], co
             abort();
         for (uint64_t k = rows.start[i]; k < rows.start[i + 1]; k++)
             if (rows.index[k] >= (s->dim ? s->dim : rows.dim) ||
-                (k > rows.start[i] && rows.index[k - 1] >= rows.index[k]))
+                (k > rows.start[i] && order_of(&rows, k - 1) >= order_of(&rows, k)))
                 abort();
     }
     if (s)

@@ -55,7 +55,7 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     [ "$status" -eq 2 ]
     run ask gen "$small" --out x --format png
     [ "$status" -eq 2 ]
-    grep -q "tfrecord, libsvm, cache" stderr
+    grep -q "tfrecord, libsvm, libffm, cache" stderr
     run ask gen "$small" --out x.libsvm.gz
     [ "$status" -eq 2 ]
     grep -q "leave out .gz" stderr
@@ -175,6 +175,27 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     run ask inspect day.txt --hash-bits 10 --json
     [ "$(json 'o["format"]')" = criteo ]
     [ "$(json 'o["features"]["index_most"] < 1024')" = True ]
+}
+
+@test "keys of 64 bits: --hash-bits hashes them, and the error without it says so" {
+    printf '1 18446744073709551615:1 7:1\n0 7:1\n' >big.libsvm
+    run ask inspect big.libsvm
+    [ "$status" -eq 3 ]
+    grep -q -e "--hash-bits" stderr
+    run ask inspect big.libsvm --hash-bits 12 --json
+    [ "$status" -eq 0 ]
+    [ "$(json 'o["columns"]')" = 4096 ]
+    [ "$(json 'o["features"]["index_most"] < 4096')" = True ]
+}
+
+@test "libffm: fields survive a conversion to a cache and back" {
+    printf '1 0:3:0.5 4:17:1 9:17:1\n0 2:2:1\n' >a.ffm
+    ask convert a.ffm --out a.cache
+    ask convert a.cache --out b.ffm
+    cmp a.ffm b.ffm
+    run ask inspect a.ffm --json
+    [ "$(json 'o["format"]')" = libffm ]
+    [ "$(json 'o["fields"]')" = 10 ]
 }
 
 @test "inspect: classes, entries, features and records of sparse data" {

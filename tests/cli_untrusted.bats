@@ -127,7 +127,7 @@ sweep_refused() { # OPTION
 }
 
 @test "--join: the options of a foreign run directory are ignored, with one warning" {
-    begin train --model softmax --data 'synth:digits?examples=1003' --batch 2 --epochs 2000 --mode async --launch 2 --out r
+    begin train --model softmax --data 'synth:digits?examples=1003' --batch 2 --epochs 2000 --mode async --servers 1 --launch 2 --out r
     until_step 1
     printf 'agent = %s\nhosts = -oProxyCommand=x\nhttp = 0\n' "$FOLDER/evil" >>r/config.ini
     status=0

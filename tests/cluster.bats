@@ -221,7 +221,7 @@ equals_serial() { # BATCH OPTION...
     in_time 60 $one --launch 2 --servers 0 --mode async
     expect 2 "--servers 0 is synchronous"
     in_time 60 $one --launch 3 --servers 1 --quorum 3
-    expect 2 "--quorum 3, but there are only 2 workers"
+    expect 2 "--quorum 3, but there are only 2 processes that train"
     in_time 60 $one --launch 2 --local-steps 3 --staleness 2
     expect 2 "--local-steps"
     in_time 60 $one --hosts a:x

@@ -141,6 +141,62 @@ static void round_trips(void **state)
     check_round_trip(copy);
 }
 
+/* Fields make a file of version 2, which gives them back to whoever asks; without them it stays version 1. */
+static void fields_are_kept(void **state)
+{
+    (void)state;
+    const yk_source_options stored = {.fields = YK_FIELDS_STORED};
+    yk_source *s, *c;
+    yk_rows rows;
+    put_text(other, "1 0:3:0.5 4:17:1 9:17:1\n0\n0 65535:2:1\n");
+    snprintf(spec, sizeof spec, "libffm:%s", other);
+    assert_int_equal(yk_source_open(spec, YK_SPLIT_TRAIN, &stored, &s), YK_OK);
+    read_all(s, &rows);
+    export_well(s, "cache", path);
+    yk_source_free(s);
+    assert_int_equal(yk_cache_verify(path), YK_OK);
+    assert_int_equal(yk_source_open(path, YK_SPLIT_TRAIN, &stored, &c), YK_OK);
+    assert_same_rows(&rows, c->cached);
+    assert_memory_equal(rows.field, c->cached->field, rows.start[3] * sizeof *rows.field);
+    export_well(c, "libffm", other); /* and as text */
+    yk_source_free(c);
+    yk_rows_fini(&rows);
+    FILE *f = fopen(other, "r");
+    char text[128];
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    assert_string_equal(text, "1 0:3:0.5 4:17:1 9:17:1\n0\n0 65535:2:1\n");
+
+    c = open_well(path); /* a model without fields: entries of one index are one */
+    assert_null(c->cached->field);
+    assert_int_equal(c->cached->n, 3);
+    assert_int_equal(c->cached->start[3], 3);
+    assert_true(c->cached->index[1] == 17 && c->cached->value[1] == 2.0f && c->dim == 18);
+    assert_true(c->bytes > 256);
+    yk_source_free(c);
+
+    f = fopen(path, "r+b"); /* a field that changed, and so the checksum */
+    yk_cache_header h;
+    assert_non_null(f);
+    assert_int_equal(fread(&h, sizeof h, 1, f), 1);
+    assert_int_equal(h.version, 2);
+    assert_int_equal(fseek(f, (long)h.field.offset, SEEK_SET), 0);
+    assert_int_equal(fputc(7, f), 7);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(yk_cache_verify(path), YK_EDATA);
+    assert_non_null(strstr(yk_error(), "the field array is damaged"));
+
+    s = open_well("synth:ctr?examples=100&features=50");
+    export_well(s, "cache", path);
+    yk_source_free(s);
+    f = fopen(path, "rb");
+    assert_non_null(f);
+    assert_int_equal(fread(&h, sizeof h, 1, f), 1);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(h.version, 1);
+}
+
 static void dense_floats(void **state)
 {
     (void)state;
@@ -242,7 +298,8 @@ static void damaged_bytes(void **state)
         memcpy(&h, data, sizeof h);
         bool inside = false;
         for (int a = 0; a < YK_CACHE_ARRAYS; a++)
-            inside |= i >= h.array[a].offset && i < h.array[a].offset + h.array[a].size;
+            inside |= i >= yk__cache_array(&h, a)->offset &&
+                      i < yk__cache_array(&h, a)->offset + yk__cache_array(&h, a)->size;
         assert_int_equal(st, inside && data[i] != was ? YK_EDATA : YK_OK);
         data[i] = was;
     }
@@ -473,7 +530,7 @@ static void failing_writes(void **state)
     yk_source *s = open_well("synth:ctr?examples=20");
     yk_export_stats stats;
     assert_int_equal(yk_export(s, "parquet", other, &stats), YK_EUSAGE);
-    assert_non_null(strstr(yk_error(), "tfrecord, libsvm, cache"));
+    assert_non_null(strstr(yk_error(), "tfrecord, libsvm, libffm, cache"));
     assert_int_equal(yk_export(s, "cache", "/dev/null", &stats), YK_EUSAGE);
     char missing[160];
     snprintf(missing, sizeof missing, "%s/no/such", folder);
@@ -495,6 +552,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trips),          cmocka_unit_test(dense_floats),
+        cmocka_unit_test(fields_are_kept),      cmocka_unit_test(dense_floats),
         cmocka_unit_test(damaged_bytes),        cmocka_unit_test(forged_headers),
         cmocka_unit_test(features_and_options), cmocka_unit_test(export_reads_back),
         cmocka_unit_test(export_keeps_values),  cmocka_unit_test(bad_records_count_once),

@@ -134,7 +134,6 @@ static void test_bytes(void **state)
     assert_int_equal(yk_events_histogram(e, 1.5, 0, "h", &h), YK_OK);
     h.n = 0;
     assert_int_equal(yk_events_histogram(e, 1.5, 0, "h", &h), YK_OK);
-    assert_int_equal(yk_events_text(e, 1.5, 1, "t", "hi"), YK_OK);
     assert_int_equal(yk_events_flush(e), YK_OK);
     load(yk_events_path(e));
     size_t size;
@@ -160,13 +159,6 @@ static void test_bytes(void **state)
     EXPECT("\x10\0\x2a\x34\x0a\x32\x0a\x01"
            "h"
            "\x2a\x2d" MOMENTS);
-    EXPECT("\x10\x01\x2a\x1b\x0a\x19\x0a\x01"
-           "t"
-           "\x42\x08\x08\x07\x12\0\x42\x02"
-           "hi"
-           "\x4a\x0a\x0a\x06\x0a\x04"
-           "text"
-           "\x20\x02");
     assert_int_equal(at, file_size);
     assert_int_equal(yk_events_close(e, YK_OK), YK_OK);
 }
@@ -208,7 +200,7 @@ static void test_long_messages(void **state)
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         memset(text, 'x', 40000);
         text[lengths[i]] = 0;
-        assert_int_equal(yk_events_text(e, 1.5, 1, "t", text), YK_OK);
+        assert_int_equal(yk_events_scalars(e, 1.5, 1, (yk_scalar[]){{text, 2}}, 1), YK_OK);
         assert_int_equal(yk_events_flush(e), YK_OK);
     }
     load(yk_events_path(e));
@@ -216,14 +208,10 @@ static void test_long_messages(void **state)
     frame(&size);
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         const uint8_t *data = frame(&size);
-        /* From the end: the text lies before the 12 bytes of metadata. */
-        assert_memory_equal(data + size - 12,
-                            "\x4a\x0a\x0a\x06\x0a\x04"
-                            "text"
-                            "\x20\x02",
-                            12);
+        /* From the end: the tag lies before the 5 bytes of the value. */
+        assert_memory_equal(data + size - 5, "\x15\0\0\0\x40", 5);
         size_t n = 0;
-        while (n < size && data[size - 13 - n] == 'x')
+        while (n < size && data[size - 6 - n] == 'x')
             n++;
         assert_int_equal(n, lengths[i]);
         /* From the start: the summary takes all that is left. */
@@ -294,8 +282,6 @@ static yk_status write_samples(const char *where)
     yk_histogram h = {0, 7, 60, 100, 250, 4, (double[]){0, 1, 3, 7}, (double[]){10, 20, 25, 5}};
     if (!st)
         st = yk_events_histogram(e, 1700000000.5, 42, "staleness", &h);
-    if (!st)
-        st = yk_events_text(e, 1700000000.5, 0, "config", "| a | b |\n|---|---|\n| 1 | ü |");
     const yk_graph_node node[] = {{.name = "input", .op = "Placeholder", .rank = 3, .shape = {1, 28, 28}},
                                   {.name = "conv_1",
                                    .op = "conv",

@@ -71,9 +71,18 @@ static yk_status decode(const wire *features, uint64_t limit, yk_rows *rows)
     assert_non_null(p);
     memcpy(p, example.p, example.n);
     memset(p + example.n, 0xff, 8);
-    yk_status st = yk_example_decode(p, example.n, limit, rows);
+    yk_status st = yk_example_decode(p, example.n, (yk_key_space){.features = limit}, rows);
     free(p);
     return st;
+}
+
+static yk_status decode_hashed(const wire *features, yk_rows *rows)
+{
+    wire example = {.n = 0};
+    w_bytes(&example, 1, features->p, features->n);
+    uint8_t p[4096] = {0};
+    memcpy(p, example.p, example.n);
+    return yk_example_decode(p, example.n, (yk_key_space){.features = 1 << 20, .hash = true}, rows);
 }
 
 static const int64_t three[3] = {5, 300, 33762577};
@@ -97,6 +106,31 @@ static void assert_three(const yk_rows *rows, int32_t label)
         assert_true(rows->value[rows->start[r] + i] == values[i]);
     }
     assert_int_equal(rows->label[r], label);
+}
+
+/* Keys of 64 bits become ids below 2^20, packed or not; a negative int64 is a key like any other. */
+static void example_hashes_keys(void **state)
+{
+    (void)state;
+    static const int64_t keys[3] = {-1, 5, INT64_MAX};
+    yk_rows rows;
+    yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
+    for (int packed = 0; packed < 2; packed++) {
+        int64_t one = 1;
+        wire f = {.n = 0}, l = w_ints(true, 1, &one), i = w_ints(packed, 3, keys);
+        w_entry(&f, "index", 3, &i);
+        w_entry(&f, "label", 3, &l);
+        assert_int_equal(decode(&f, 0, &rows), YK_EDATA);
+        assert_non_null(strstr(yk_error(), "--hash-bits"));
+        assert_int_equal(decode_hashed(&f, &rows), YK_OK);
+        for (size_t k = 0; k < 3; k++) {
+            bool found = false;
+            for (size_t e = rows.start[packed]; e < rows.start[packed + 1]; e++)
+                found |= rows.index[e] == yk_key_id(yk_mix64((uint64_t)keys[k]), 1 << 20);
+            assert_true(found);
+        }
+    }
+    yk_rows_fini(&rows);
 }
 
 static void example_takes_every_form(void **state)
@@ -254,7 +288,7 @@ static void example_survives_any_damage(void **state)
         uint8_t *p = malloc(cut + 8);
         memcpy(p, buffer, cut);
         memset(p + cut, 0x80, 8);
-        assert_int_equal(yk_example_decode(p, cut, 0, &rows), YK_EDATA);
+        assert_int_equal(yk_example_decode(p, cut, (yk_key_space){0}, &rows), YK_EDATA);
         free(p);
     }
     uint8_t *p = malloc(n + 8);
@@ -263,7 +297,7 @@ static void example_survives_any_damage(void **state)
             memcpy(p, buffer, n);
             memset(p + n, 0x80, 8);
             p[at] ^= (uint8_t)change;
-            yk_status st = yk_example_decode(p, n, 0, &rows);
+            yk_status st = yk_example_decode(p, n, (yk_key_space){0}, &rows);
             assert_true(st == YK_OK || st == YK_EDATA);
             yk_rows_clear(&rows);
         }
@@ -296,7 +330,7 @@ static void example_round_trips(void **state)
         memcpy(exact, buffer, size);
         memset(exact + size, 0xff, 8);
         yk_rows_clear(&rows);
-        assert_int_equal(yk_example_decode(exact, size, 0, &rows), YK_OK);
+        assert_int_equal(yk_example_decode(exact, size, (yk_key_space){0}, &rows), YK_OK);
         assert_int_equal(yk_rows_entries(&rows, 0), n);
         assert_int_equal(rows.label[0], n % 2);
         assert_memory_equal(rows.index, index, n * sizeof *index);
@@ -314,6 +348,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(example_takes_every_form),    cmocka_unit_test(example_without_values_is_ones),
+        cmocka_unit_test(example_hashes_keys),         cmocka_unit_test(example_without_values_is_ones),
         cmocka_unit_test(example_refuses_bad_content), cmocka_unit_test(example_survives_any_damage),
         cmocka_unit_test(example_round_trips),
     };

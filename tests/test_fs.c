@@ -1,10 +1,10 @@
-/* The file system in memory (base/fs_memory.h), and the guarantees of base/file.h, with a power failure at every
+/* The file system in memory (fs_memory.h), and the guarantees of base/file.h, with a power failure at every
  * possible point. */
+#include "fs_memory.h"
 #include "scratch.h"
 
 #include "base/dir.h"
 #include "base/file.h"
-#include "base/fs_memory.h"
 #include "base/log.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_dir.h"

@@ -4,9 +4,9 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/fs_memory.h"
 #include "comm/sim.h"
 #include "config/plan.h"
+#include "fs_memory.h"
 #include "observe/lines.h"
 #include "observe/observer_inside.h"
 #include <math.h>

@@ -99,7 +99,8 @@ static void contradictions(void **state)
     assert_error(plan_of(DENSE "servers=3", 3, &p), YK_EUSAGE, "leaves no worker; start at least 4");
     assert_error(plan_of(DENSE "servers=0 mode=async", 3, &p), YK_EUSAGE, "needs --servers all, or");
     assert_error(plan_of(DENSE "servers=0 quorum=2", 3, &p), YK_EUSAGE, "--quorum needs --servers all, or");
-    assert_error(plan_of(DENSE "quorum=3 servers=1", 3, &p), YK_EUSAGE, "--quorum 3, but there are only 2 processes that train");
+    assert_error(plan_of(DENSE "quorum=3 servers=1", 3, &p), YK_EUSAGE,
+                 "--quorum 3, but there are only 2 processes that train");
     assert_error(plan_of(DENSE "quorum=2 mode=async", 3, &p), YK_EUSAGE, "--quorum needs --mode sync");
     assert_error(plan_of(DENSE "local-steps=5 staleness=4", 3, &p), YK_EUSAGE, "must be 5 or more");
 }

@@ -110,6 +110,124 @@ static void long_rows_are_sorted_too(void **state)
     }
 }
 
+/* ---- field numbers */
+
+typedef struct {
+    uint32_t index;
+    float value;
+    uint16_t field;
+} entry;
+
+#define ENTRIES(...) (sizeof((entry[]){__VA_ARGS__}) / sizeof(entry)), ((entry[]){__VA_ARGS__})
+
+static void add_entries(yk_rows *rows, size_t n, const entry *e)
+{
+    uint32_t *index;
+    float *value;
+    uint16_t *field;
+    assert_int_equal(yk_rows_sparse(rows, n, &index, &value), YK_OK);
+    assert_int_equal(yk_rows_fields(rows, n, &field), YK_OK);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(field[i], 0);
+        index[i] = e[i].index;
+        value[i] = e[i].value;
+        field[i] = e[i].field;
+    }
+    assert_int_equal(yk_rows_commit(rows, n, 1), YK_OK);
+}
+
+static void assert_entries(const yk_rows *rows, size_t r, size_t n, const entry *e)
+{
+    assert_int_equal(yk_rows_entries(rows, r), n);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t at = rows->start[r] + i;
+        assert_int_equal(rows->index[at], e[i].index);
+        assert_true((rows->value ? rows->value[at] : 1.0f) == e[i].value);
+        assert_int_equal(rows->field ? rows->field[at] : 0, e[i].field);
+    }
+}
+
+static void fields_go_with_their_entries(void **state)
+{
+    (void)state;
+    yk_rows rows, plain, all, back;
+    yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
+    yk_rows_init(&plain, YK_ROWS_SPARSE, 0);
+    yk_rows_init(&all, YK_ROWS_SPARSE, 0);
+    add_row(&rows, ROW(4, 8), NULL, 1);
+    assert_null(rows.field);
+    /* sorted by index and field; equal are those with both equal */
+    add_entries(&rows, ENTRIES({9, 1, 7}, {2, 1, 65535}, {9, 1, 3}, {9, 1, 7}));
+    add_row(&rows, ROW(5), NULL, 1); /* a row without fields among others */
+    assert_entries(&rows, 0, ENTRIES({4, 1, 0}, {8, 1, 0}));
+    assert_entries(&rows, 1, ENTRIES({2, 1, 65535}, {9, 1, 3}, {9, 2, 7}));
+    assert_entries(&rows, 2, ENTRIES({5, 1, 0}));
+    assert_int_equal(yk_rows_bytes(&rows), 3 * 4 + 4 * 8 + 6 * (4 + 4 + 2));
+
+    add_row(&plain, ROW(1, 2), NULL, 0);
+    assert_int_equal(yk_rows_append(&all, &plain, 0, 1), YK_OK);
+    assert_int_equal(yk_rows_append(&all, &rows, 1, 2), YK_OK);
+    assert_int_equal(yk_rows_append(&all, &plain, 0, 1), YK_OK);
+    assert_entries(&all, 0, ENTRIES({1, 1, 0}, {2, 1, 0}));
+    assert_entries(&all, 1, ENTRIES({2, 1, 65535}, {9, 1, 3}, {9, 2, 7}));
+    assert_entries(&all, 3, ENTRIES({1, 1, 0}, {2, 1, 0}));
+
+    char *bytes;
+    size_t size;
+    assert_int_equal(yk_rows_pack(&all, &bytes, &size), YK_OK);
+    assert_int_equal(yk_rows_unpack(bytes, size, &back), YK_OK);
+    assert_entries(&back, 1, ENTRIES({2, 1, 65535}, {9, 1, 3}, {9, 2, 7}));
+    assert_entries(&back, 2, ENTRIES({5, 1, 0}));
+    free(bytes);
+
+    yk_rows_clear(&rows);
+    add_entries(&rows, ENTRIES({3, 1, 2}));
+    assert_entries(&rows, 0, ENTRIES({3, 1, 2}));
+
+    assert_int_equal(yk_rows_drop_fields(&all), YK_OK);
+    assert_null(all.field);
+    assert_int_equal(all.n, 4);
+    assert_int_equal(all.dim, 10);
+    assert_entries(&all, 1, ENTRIES({2, 1, 0}, {9, 3, 0}));
+    assert_entries(&all, 3, ENTRIES({1, 1, 0}, {2, 1, 0}));
+    yk_rows_fini(&rows);
+    yk_rows_fini(&plain);
+    yk_rows_fini(&all);
+}
+
+/* Mixing and renaming: the field of an entry is its index modulo 97, and stays that. */
+static void fields_stay_in_step(void **state)
+{
+    (void)state;
+    enum { N = 5000, LONG = 400 };
+    yk_rows rows;
+    yk_keymap map;
+    yk_rng r = yk_rng_seed(5, 0);
+    static entry e[LONG];
+    yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
+    for (int i = 0; i < N; i++) {
+        const size_t n = i % 100 ? 5 : LONG; /* both ways of sorting */
+        for (size_t k = 0; k < n; k++) {
+            const uint32_t index = yk_rng_below(&r, 3000);
+            e[k] = (entry){index, 1.0f, (uint16_t)(index % 97)};
+        }
+        add_entries(&rows, n, e);
+    }
+    assert_int_equal(yk_rows_mix(&rows, 7), YK_OK);
+    assert_int_equal(rows.n, N);
+    for (size_t i = 0; i < rows.start[N]; i++)
+        assert_int_equal(rows.field[i], rows.index[i] % 97);
+    assert_int_equal(yk_keymap_make(&rows, NULL, 3000, UINT32_MAX, 64, &map), YK_OK);
+    uint32_t outside[3000];
+    for (uint32_t k = 0; k < 3000; k++)
+        outside[yk_keymap_in(&map, k)] = k;
+    assert_int_equal(yk_keymap_rows(&map, &rows), YK_OK);
+    for (size_t i = 0; i < rows.start[N]; i++)
+        assert_int_equal(rows.field[i], outside[rows.index[i]] % 97);
+    yk_keymap_fini(&map);
+    yk_rows_fini(&rows);
+}
+
 /* As bytes and back: sparse with and without values, dense, with and without probabilities, none at all. */
 static void rows_travel(void **state)
 {
@@ -445,6 +563,8 @@ int main(void)
         cmocka_unit_test(long_rows_are_sorted_too),
         cmocka_unit_test(rows_are_appended),
         cmocka_unit_test(rows_travel),
+        cmocka_unit_test(fields_go_with_their_entries),
+        cmocka_unit_test(fields_stay_in_step),
         cmocka_unit_test(dense_rows_are_kept),
         cmocka_unit_test(equal_keys_add_up),
         cmocka_unit_test(sparse_gradients_become_pairs),

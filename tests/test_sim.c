@@ -1,9 +1,9 @@
 /* Jobs on simulated messages and time: comm/sim.h, and what runs above it, from collectives to whole training runs. */
 #include "training.h"
 
-#include "base/fs_memory.h"
 #include "comm/comm.h"
 #include "comm/sim.h"
+#include "fs_memory.h"
 #include "store/exchange.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_dir.h"

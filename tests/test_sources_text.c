@@ -1,4 +1,4 @@
-/* data/libsvm.c and data/criteo.c: what they read, every fault that they name, and that blocks hold each line once. */
+/* data/libsvm.c (libsvm and libffm) and data/criteo.c: what they read, every fault that they name, and that blocks hold each line once. */
 #include "base/rng.h"
 #include "data/source.h"
 
@@ -228,7 +228,9 @@ static void libsvm_names_faults(void **state)
         {"1 3:1e999\n", "record 1 at byte 4", "too large"},
         {"1 3:1e\n", "record 1 at byte 4", "is not a number"},
         {"1 4294967296:1\n", "record 1 at byte 2", "out of range"},
-        {"1 99999999999999999999:1\n", "record 1 at byte 2", "is not a number"},
+        {"1 4294967296:1\n", "record 1 at byte 2", "--hash-bits"},
+        {"1 18446744073709551615:1\n", "record 1 at byte 2", "--hash-bits"},
+        {"1 18446744073709551616:1\n", "record 1 at byte 2", "is 2^64 or more"},
         {"0 1:1\n-1 1:1\n", "record 2 at byte 6", "does not go with the others"},
         {"-1 1:1\n2 1:1\n", "record 2 at byte 7", "does not go with the others"},
     };
@@ -240,6 +242,83 @@ static void libsvm_names_faults(void **state)
     expect_fault(spec_of("libsvm", ""), "", "empty");
     unlink(path);
     expect_fault(spec_of("libsvm", ""), "", "no such file");
+}
+
+/* Keys of up to 64 bits go into 2^bits columns, the same key always into the same one. */
+static void libsvm_hashes_keys(void **state)
+{
+    (void)state;
+    yk_rows rows;
+    yk_source_options o = {.hash_bits = 20};
+    put("1 18446744073709551615:1 0:2\n0 4294967296:1\n1 18446744073709551615:3\n0 4294967296:1 "
+        "4294967296:4\n");
+    assert_int_equal(read_all(spec_of("libsvm", ""), &o, &rows, NULL), YK_OK);
+    assert_int_equal(rows.n, 4);
+    assert_in_range(rows.dim, 2, 1 << 20);
+    const uint32_t large = rows.index[rows.start[2]], middle = rows.index[rows.start[1]];
+    assert_int_equal(large, yk_key_id(yk_mix64(UINT64_MAX), 1 << 20));
+    assert_int_equal(middle, yk_key_id(yk_mix64(UINT64_C(1) << 32), 1 << 20));
+    assert_int_equal(yk_rows_entries(&rows, 0), 2);
+    assert_true(rows.index[0] == large || rows.index[1] == large);
+    assert_int_equal(yk_rows_entries(&rows, 3), 1);
+    assert_true(rows.index[rows.start[3]] == middle && rows.value[rows.start[3]] == 5.0f);
+    yk_rows_fini(&rows);
+    o.features = 1000; /* a number of features goes before bits */
+    assert_int_equal(read_all(spec_of("libsvm", ""), &o, &rows, NULL), YK_OK);
+    assert_in_range(rows.dim, 2, 1000);
+    yk_rows_fini(&rows);
+    read_well(spec_of("libsvm", "?bits=3"), &rows);
+    assert_in_range(rows.dim, 1, 8);
+    yk_rows_fini(&rows);
+}
+
+/* ---- libffm */
+
+static void libffm_reads_fields(void **state)
+{
+    (void)state;
+    static const uint32_t index[] = {3, 17, 17, 204, 0};
+    static const uint16_t field[] = {0, 1, 2, 65535, 5};
+    static const float value[] = {0.5f, 5.0f, 1.0f, 1.0f, 1.0f};
+    yk_rows rows;
+    yk_source_options o = {.fields = YK_FIELDS_STORED};
+    put("# fields\n1 65535:204:1 2:17:1 1:17:2 0:3:0.5 1:17:3 # unsorted\n0 5:0:1\n");
+    assert_int_equal(read_all(spec_of("libffm", ""), &o, &rows, NULL), YK_OK);
+    assert_int_equal(rows.start[1], 4);
+    assert_memory_equal(rows.index, index, sizeof index);
+    assert_memory_equal(rows.field, field, sizeof field);
+    assert_memory_equal(rows.value, value, sizeof value);
+    yk_rows_fini(&rows);
+    read_well(path, &rows); /* a bare path is recognised; nobody wants fields: equal indices are one entry */
+    assert_null(rows.field);
+    assert_int_equal(rows.start[1], 3);
+    assert_true(rows.index[1] == 17 && rows.value[1] == 6.0f);
+    yk_rows_fini(&rows);
+    put("1 7:1:1\n");
+    read_well(spec_of("libffm", "?base=1&features=1"), &rows);
+    assert_int_equal(rows.index[0], 0);
+    yk_rows_fini(&rows);
+}
+
+static void libffm_names_faults(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *record, *reason;
+    } fault[] = {
+        {"1 1:1\n", "record 1 at byte 5", "no ':' after the index in '1:1'"},
+        {"1 3\n", "record 1 at byte 3", "no ':' after the field in '3'"},
+        {"1 0:3:1 x:4:1\n", "record 1 at byte 8", "field in 'x:4:1' is not a number"},
+        {"1 0:y:1\n", "record 1 at byte 4", "index in '0:y:1' is not a number"},
+        {"1 65536:3:1\n", "record 1 at byte 2", "is not below 65536"},
+        {"1 0:3:z\n", "record 1 at byte 6", "value in '0:3:z' is not a number"},
+        {"1 0:4294967295:1\n", "record 1 at byte 4", "--hash-bits"},
+        {"1 0:18446744073709551616:1\n", "record 1 at byte 4", "2^64 or more"},
+    };
+    for (size_t i = 0; i < sizeof fault / sizeof *fault; i++) {
+        put(fault[i].text);
+        expect_fault(spec_of("libffm", ""), fault[i].record, fault[i].reason);
+    }
 }
 
 static void bad_lines_can_be_skipped(void **state)
@@ -383,6 +462,38 @@ static void criteo_reads_lines(void **state)
     assert_int_equal(read_all(spec_of("criteo", ""), &o, &rows, NULL), YK_EUSAGE);
 }
 
+/* Columns as field numbers where they are asked for; the features are the same. */
+static void criteo_columns_are_fields(void **state)
+{
+    (void)state;
+    yk_rows plain, rows;
+    put("1\t5\t\t7\t\t\t\t\t\t\t\t\t\t9\t68fd1e64\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t"
+        "68fd1e64\n");
+    read_well(spec_of("criteo", ""), &plain);
+    assert_null(plain.field);
+    yk_source_options o = {.fields = YK_FIELDS_STORED};
+    assert_int_equal(read_all(spec_of("criteo", ""), &o, &rows, NULL), YK_OK);
+    assert_null(rows.field);
+    yk_rows_fini(&rows);
+    o.fields = YK_FIELDS_ALL;
+    assert_int_equal(read_all(spec_of("criteo", ""), &o, &rows, NULL), YK_OK);
+    assert_int_equal(rows.start[1], 5);
+    assert_memory_equal(rows.index, plain.index, 5 * sizeof *rows.index);
+    static const uint16_t columns[] = {0, 2, 12, 13, 38};
+    for (size_t c = 0; c < 5; c++) {
+        size_t found = 0;
+        for (size_t i = 0; i < 5; i++)
+            found += rows.field[i] == columns[c];
+        assert_int_equal(found, 1);
+    }
+    yk_rows_fini(&rows);
+    yk_rows_fini(&plain);
+    read_well(spec_of("criteo", "?fields=1&features=1"), &rows); /* all fall together, but for their fields */
+    assert_int_equal(rows.start[1], 5);
+    assert_memory_equal(rows.field, columns, sizeof columns);
+    yk_rows_fini(&rows);
+}
+
 static const char no_fields[] =
     "\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t";
 
@@ -520,6 +631,10 @@ int main(void)
         cmocka_unit_test(libsvm_options),
         cmocka_unit_test(libsvm_numbers),
         cmocka_unit_test(libsvm_names_faults),
+        cmocka_unit_test(libsvm_hashes_keys),
+        cmocka_unit_test(libffm_reads_fields),
+        cmocka_unit_test(libffm_names_faults),
+        cmocka_unit_test(criteo_columns_are_fields),
         cmocka_unit_test(bad_lines_can_be_skipped),
         cmocka_unit_test(blocks_hold_each_line_once),
         cmocka_unit_test(line_numbers_in_later_blocks),

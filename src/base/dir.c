@@ -188,6 +188,17 @@ yk_status yk_dir_sync(const char *path)
     return st;
 }
 
+yk_status yk_dir_sync_of(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    char *folder = slash ? strndup(file, slash == file ? 1 : (size_t)(slash - file)) : strdup(".");
+    if (!folder)
+        return yk_fail_memory(strlen(file), "a path");
+    yk_status st = yk_dir_sync(folder);
+    free(folder);
+    return st;
+}
+
 /* ---- removing */
 
 yk_status yk_remove_in(const char *dir, const char *name)

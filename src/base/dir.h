@@ -22,6 +22,7 @@ yk_status yk_dir_make_in(const char *dir, const char *name);
 
 /* Syncs a directory, so that files created or renamed in it survive a power failure. */
 yk_status yk_dir_sync(const char *path);
+yk_status yk_dir_sync_of(const char *file); /* the directory that the file is in */
 
 /* The directory DIR/NAME (NULL: DIR itself); the directory that holds the last component of NAME; one component of an
  * open directory. */

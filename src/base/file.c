@@ -245,37 +245,12 @@ yk_status yk_file_print(yk_file *f, const char *format, ...)
     return st;
 }
 
-yk_status yk_file_zeros(yk_file *f, size_t size)
-{
-    static const char zeros[4096];
-    yk_status st = YK_OK;
-    while (!st && size > 0) {
-        size_t n = size < sizeof zeros ? size : sizeof zeros;
-        st = yk_file_write(f, zeros, n);
-        size -= n;
-    }
-    return st;
-}
-
 uint64_t yk_file_written(const yk_file *f)
 {
     return f->written;
 }
 
 /* ---- closing */
-
-static yk_status sync_folder_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        return yk_dir_sync(".");
-    char *folder = strndup(path, slash == path ? 1 : (size_t)(slash - path));
-    if (!folder)
-        return yk_fail_memory(strlen(path), "a path");
-    yk_status st = yk_dir_sync(folder);
-    free(folder);
-    return st;
-}
 
 /* Everything that can still fail, in the order that keeps the old file until the new one is on the disk. */
 static yk_status finish(yk_file *f)
@@ -293,7 +268,7 @@ static yk_status finish(yk_file *f)
             return fail(f, "cannot rename the finished file into place");
         free(f->temp);
         f->temp = NULL;
-        st = sync_folder_of(f->path);
+        st = yk_dir_sync_of(f->path);
     }
     return st;
 }

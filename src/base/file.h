@@ -38,7 +38,6 @@ yk_status yk_file_append_in(const char *dir, const char *name, yk_file **out);
 
 yk_status yk_file_write(yk_file *f, const void *data, size_t size);
 yk_status yk_file_print(yk_file *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
-yk_status yk_file_zeros(yk_file *f, size_t size);
 yk_status yk_file_flush(yk_file *f);        /* hands the buffer to the system: other processes see it */
 uint64_t yk_file_written(const yk_file *f); /* bytes so far, through this handle */
 

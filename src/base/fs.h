@@ -5,7 +5,7 @@
  *     yk_fs_close(fd);
  *
  * They behave like the system calls of the same names. Tests and simulations can replace the file system of a thread
- * with yk_fs_set() (base/fs_memory.h). Its descriptors are valid only for these functions, so code that such tests
+ * with yk_fs_set() (tests/fs_memory.h). Its descriptors are valid only for these functions, so code that such tests
  * cover must not use other calls.
  */
 #ifndef YK_BASE_FS_H

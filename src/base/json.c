@@ -1,11 +1,9 @@
 #include "base/json.h"
 
-#include "base/mem.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- text */
@@ -36,22 +34,9 @@ bool yk_is_utf8(const char *s)
     return true;
 }
 
-static void put(yk_json *j, const char *bytes, size_t n)
-{
-    char *grown = j->failed ? NULL : yk_grow(j->text, &j->cap, j->n + n + 1, 1, "JSON");
-    if (!grown) {
-        j->failed = true;
-        return;
-    }
-    j->text = grown;
-    memcpy(j->text + j->n, bytes, n);
-    j->n += n;
-    j->text[j->n] = '\0';
-}
-
 static void add(yk_json *j, const char *s)
 {
-    put(j, s, strlen(s));
+    yk_text_add(&j->out, s);
 }
 
 static void quoted(yk_json *j, const char *s)
@@ -66,12 +51,12 @@ static void quoted(yk_json *j, const char *s)
         n = yk_utf8_length(s);
         if (n && c >= 0x20 && c != 0x7f && !at && !(j->html && (c == '<' || c == '&')))
             continue;
-        put(j, from, (size_t)(s - from));
+        yk_text_put(&j->out, from, (size_t)(s - from));
         from = s + 1;
         snprintf(code, sizeof code, at ? "\\%c" : "\\u%04x", at ? letter[at - plain] : n ? c : 0xfffd);
         add(j, code);
     }
-    put(j, from, (size_t)(s - from));
+    yk_text_put(&j->out, from, (size_t)(s - from));
     add(j, "\"");
 }
 
@@ -82,7 +67,7 @@ static void line(yk_json *j)
     static const char blanks[] = "                                "; /* one per nesting level */
     if (j->indent) {
         add(j, "\n");
-        put(j, blanks, j->depth);
+        yk_text_put(&j->out, blanks, j->depth);
     }
 }
 
@@ -169,16 +154,14 @@ void yk_json_fixed(yk_json *j, const char *name, double value, int decimals)
         yk_json_null(j, name);
         return;
     }
-    char number[400]; /* 1e308 and its decimals */
     begin(j, name);
-    put(j, number, (size_t)snprintf(number, sizeof number, "%.*f", decimals, value));
+    yk_text_print(&j->out, "%.*f", decimals, value);
 }
 
 void yk_json_whole(yk_json *j, const char *name, int64_t value)
 {
-    char number[24];
     begin(j, name);
-    put(j, number, (size_t)snprintf(number, sizeof number, "%" PRId64, value));
+    yk_text_print(&j->out, "%" PRId64, value);
 }
 
 void yk_json_bool(yk_json *j, const char *name, bool value)
@@ -217,9 +200,7 @@ void yk__json_wholes(yk_json *j, const yk__json_whole *v)
 
 char *yk_json_take(yk_json *j)
 {
-    char *text = j->failed ? NULL : j->text;
-    if (j->failed)
-        free(j->text);
+    char *text = yk_text_take(&j->out);
     *j = (yk_json){0};
     return text;
 }
@@ -227,8 +208,8 @@ char *yk_json_take(yk_json *j)
 yk_status yk_json_write(yk_json *j, yk_file *f)
 {
     add(j, "\n");
-    const yk_status st = j->failed ? YK_ESYSTEM : yk_file_write(f, j->text, j->n);
-    j->n = 0;
+    const yk_status st = j->out.status ? j->out.status : yk_file_write(f, j->out.s, j->out.n);
+    j->out.n = 0;
     j->depth = 0;
     j->filled = 0;
     return st;
@@ -236,6 +217,6 @@ yk_status yk_json_write(yk_json *j, yk_file *f)
 
 void yk_json_fini(yk_json *j)
 {
-    free(j->text);
+    yk_text_fini(&j->out);
     *j = (yk_json){0};
 }

@@ -18,6 +18,7 @@
 #define YK_BASE_JSON_H
 
 #include "base/file.h"
+#include "base/text.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -30,11 +31,9 @@ typedef struct {
     bool html;           /* safe inside <script> */
     const char *between; /* separates top-level values; NULL: nothing */
     /* inside: */
-    char *text; /* zero-terminated; n does not count the zero byte */
-    size_t n, cap;
+    yk_text out;
     unsigned depth;
     uint32_t array, filled; /* one bit per depth: is an array; is not empty */
-    bool failed;
 } yk_json;
 
 void yk_json_object(yk_json *j, const char *name);

@@ -103,12 +103,8 @@ static yk_status add_the_rest(const yk_rows *all, size_t nkeys, counted **list, 
         const uint32_t key = all->index[e];
         if (key >= nkeys || seen[key / 64] >> key % 64 & 1)
             continue;
-        counted *grown = yk_grow(*list, &cap, *n + 1, sizeof **list, "the order of the keys");
-        if (!grown) {
-            st = YK_ESYSTEM;
+        if ((st = YK_RESERVE(*list, cap, *n + 1, "the order of the keys")))
             break;
-        }
-        *list = grown;
         (*list)[(*n)++] = (counted){key, 0.0f};
         seen[key / 64] |= UINT64_C(1) << key % 64;
     }

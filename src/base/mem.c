@@ -1,6 +1,5 @@
 #include "base/mem.h"
 
-#include "base/status.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +69,16 @@ void *yk_grow(void *p, size_t *cap, size_t need, size_t size, const char *what)
     }
     *cap = to;
     return grown;
+}
+
+yk_status yk__reserve(void *array, size_t *cap, size_t need, size_t size, const char *what)
+{
+    void *p;
+    memcpy(&p, array, sizeof p);
+    if (!(p = yk_grow(p, cap, need, size, what)))
+        return YK_ESYSTEM;
+    memcpy(array, &p, sizeof p);
+    return YK_OK;
 }
 
 void yk_collapse(void *p, size_t bytes)

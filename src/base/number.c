@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,14 +22,84 @@ const char *yk_digits(const char *text, uint64_t most, uint64_t *out)
     return at;
 }
 
+static inline bool is_digit(char c)
+{
+    return (unsigned char)(c - '0') < 10;
+}
+
+/* Digits that are to be appended to a number; leading zeros count as none. */
+static inline const char *take_digits(const char *p, const char *end, uint64_t *number, ptrdiff_t *digits)
+{
+    uint64_t n = *number;
+    if (!n)
+        while (p < end && *p == '0')
+            p++;
+    const char *first = p;
+    for (; p < end && is_digit(*p); p++)
+        n = n * 10 + (uint64_t)(*p - '0');
+    *number = n;
+    *digits += p - first;
+    return p;
+}
+
+/* What strtod() is for: many digits, large exponents. */
+static const char *parse_long(const char *text, const char *end, double *out)
+{
+    char copy[512];
+    const size_t n = (size_t)(end - text);
+    if (n >= sizeof copy)
+        return NULL;
+    memcpy(copy, text, n);
+    copy[n] = 0;
+    *out = strtod(copy, NULL);
+    return end;
+}
+
+/* With at most 15 digits and a small power of ten both are exact doubles, and so their product or quotient is correctly
+ * rounded (Clinger 1990). */
+const char *yk_decimal_before(const char *text, const char *end, double *out)
+{
+    static const double power[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                   1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    enum { DIGITS = 15, POWERS = sizeof power / sizeof *power };
+    const char *p = text;
+    const bool minus = p < end && *p == '-';
+    p += p < end && (*p == '-' || *p == '+');
+    uint64_t mantissa = 0;
+    ptrdiff_t digits = 0, scale = 0;
+    const char *first = p;
+    p = take_digits(p, end, &mantissa, &digits);
+    if (p < end && *p == '.') {
+        const char *fraction = p + 1;
+        p = take_digits(fraction, end, &mantissa, &digits);
+        scale = fraction - p;
+        first++; /* a point alone is no number */
+    }
+    if (p == first)
+        return NULL;
+    if (p < end && (*p == 'e' || *p == 'E')) {
+        p++;
+        const bool down = p < end && *p == '-';
+        p += p < end && (*p == '-' || *p == '+');
+        if (p == end || !is_digit(*p))
+            return NULL;
+        int exponent = 0;
+        for (; p < end && is_digit(*p); p++)
+            exponent = exponent < 10000 ? exponent * 10 + (*p - '0') : exponent;
+        scale += down ? -exponent : exponent;
+    }
+    if (digits > DIGITS || scale <= -POWERS || scale >= POWERS)
+        return parse_long(text, p, out);
+    const double x = scale < 0 ? (double)mantissa / power[-scale] : (double)mantissa * power[scale];
+    *out = minus ? -x : x;
+    return p;
+}
+
 const char *yk_decimal(const char *text, double *out)
 {
-    const char *digits = text + (*text == '-' || *text == '+');
-    if (!strchr(".0123456789", *digits) || !*digits || (digits[0] == '0' && (digits[1] | 32) == 'x'))
-        return NULL; /* strtod() also accepts blanks, "inf", "nan", "0x10" */
-    char *end;
-    const double x = strtod(text, &end);
-    if (end == text || !isfinite(x))
+    double x;
+    const char *end = yk_decimal_before(text, text + strlen(text), &x);
+    if (!end || !isfinite(x) || (*end | 32) == 'x')
         return NULL;
     *out = x;
     return end;

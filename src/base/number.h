@@ -7,8 +7,7 @@
  *     const char *rest = yk_digits("5x3", 64, &height);              // "x3"
  *
  * Only decimal numbers are accepted: no leading blanks, no hexadecimal numbers, no "inf" and no "nan". Any thread may
- * call these. The readers of large text files (data/libsvm.c, data/criteo.c, report/line.c) have their own loops,
- * because they read millions of numbers that are not zero-terminated.
+ * call these.
  */
 #ifndef YK_BASE_NUMBER_H
 #define YK_BASE_NUMBER_H
@@ -20,6 +19,10 @@
  * `most` (not finite). *out changes only on success. */
 const char *yk_digits(const char *text, uint64_t most, uint64_t *out);
 const char *yk_decimal(const char *text, double *out);
+
+/* The same for a text that ends at `end`, which need not be readable. Fast: for files with millions of numbers. What is too
+ * large for a double is infinite. */
+const char *yk_decimal_before(const char *text, const char *end, double *out);
 
 /* Reads a text that must be one number from `least` to `most`; 1e6, 100k and 2m are accepted. Otherwise YK_EUSAGE: "not
  * a whole number" or "must be between 1 and 64"; the caller adds what the number is for. *out changes only on success. */

@@ -5,6 +5,93 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* ---- the arrays, so that what holds for all of them is written once */
+
+static const struct {
+    size_t at; /* of the pointer in yk_rows */
+    size_t width;
+    const char *what;
+} array[YK_ROWS_ARRAYS] = {
+    [YK_ROWS_START] = {offsetof(yk_rows, start), sizeof(uint64_t), "row starts"},
+    [YK_ROWS_INDEX] = {offsetof(yk_rows, index), sizeof(uint32_t), "indices"},
+    [YK_ROWS_VALUE] = {offsetof(yk_rows, value), sizeof(float), "values"},
+    [YK_ROWS_FIELD] = {offsetof(yk_rows, field), sizeof(uint16_t), "field numbers"},
+    [YK_ROWS_LABEL] = {offsetof(yk_rows, label), sizeof(int32_t), "labels"},
+    [YK_ROWS_TRUTH] = {offsetof(yk_rows, truth), sizeof(float), "true probabilities"},
+    [YK_ROWS_PIXELS] = {offsetof(yk_rows, u8), sizeof(uint8_t), "pixels"},
+    [YK_ROWS_FLOATS] = {offsetof(yk_rows, f32), sizeof(float), "values"},
+};
+
+static inline void *get(const yk_rows *rows, int a)
+{
+    void *p;
+    memcpy(&p, (const char *)rows + array[a].at, sizeof p);
+    return p;
+}
+
+static inline void set(yk_rows *rows, int a, void *p)
+{
+    memcpy((char *)rows + array[a].at, &p, sizeof p);
+}
+
+static inline yk_status grow(yk_rows *rows, int a, size_t need)
+{
+    return yk__reserve((char *)rows + array[a].at, &rows->cap[a], need, array[a].width, array[a].what);
+}
+
+static bool optional(int a)
+{
+    return a == YK_ROWS_VALUE || a == YK_ROWS_FIELD || a == YK_ROWS_TRUTH;
+}
+
+/* Whether blocks of this kind may have the array. */
+static bool belongs(yk_rows_kind kind, int a)
+{
+    return a == YK_ROWS_LABEL || a == YK_ROWS_TRUTH ||
+           (a == YK_ROWS_PIXELS   ? kind == YK_ROWS_U8
+            : a == YK_ROWS_FLOATS ? kind == YK_ROWS_F32
+                                  : kind == YK_ROWS_SPARSE);
+}
+
+/* Elements of an array in n rows with so many entries. */
+static uint64_t count_of(int a, uint64_t n, uint64_t dim, uint64_t entries)
+{
+    switch (a) {
+    case YK_ROWS_START:
+        return n + 1;
+    case YK_ROWS_LABEL:
+    case YK_ROWS_TRUTH:
+        return n;
+    case YK_ROWS_PIXELS:
+    case YK_ROWS_FLOATS:
+        return n * dim;
+    default:
+        return entries;
+    }
+}
+
+static size_t entries_so_far(const yk_rows *rows)
+{
+    return rows->kind == YK_ROWS_SPARSE && rows->n ? (size_t)rows->start[rows->n] : 0;
+}
+
+static size_t bytes_of(const yk_rows *rows, int a)
+{
+    return (size_t)count_of(a, rows->n, rows->dim, entries_so_far(rows)) * array[a].width;
+}
+
+/* What entries have that never got a value or a field: 1 and 0. */
+static void fill_default(yk_rows *rows, int a, size_t from, size_t to)
+{
+    if (a == YK_ROWS_VALUE)
+        for (size_t i = from; i < to; i++)
+            rows->value[i] = 1.0f;
+    else if (to > from)
+        memset(rows->field + from, 0, (to - from) * sizeof *rows->field);
+}
+
+/* ---- */
+
 void yk_rows_init(yk_rows *rows, yk_rows_kind kind, size_t dense_dim)
 {
     *rows = (yk_rows){.kind = kind, .dim = dense_dim, .scale = 1.0f / 255.0f};
@@ -12,17 +99,10 @@ void yk_rows_init(yk_rows *rows, yk_rows_kind kind, size_t dense_dim)
 
 void yk_rows_fini(yk_rows *rows)
 {
-    if (rows->map) {
+    if (rows->map)
         munmap(rows->map, rows->map_size);
-    } else {
-        free(rows->u8);
-        free(rows->f32);
-        free(rows->start);
-        free(rows->index);
-        free(rows->value);
-        free(rows->label);
-        free(rows->truth);
-    }
+    for (int a = 0; a < YK_ROWS_ARRAYS && !rows->map; a++)
+        free(get(rows, a));
     free(rows->spare);
     *rows = (yk_rows){0};
 }
@@ -34,136 +114,168 @@ void yk_rows_clear(yk_rows *rows)
         rows->dim = 0;
 }
 
-#define GROW(array, cap, need, what)                                                                         \
-    do {                                                                                                     \
-        void *grown_ = yk_grow((array), &(cap), (need), sizeof *(array), (what));                            \
-        if (!grown_)                                                                                         \
-            return YK_ESYSTEM;                                                                               \
-        (array) = grown_;                                                                                    \
-    } while (0)
-
-static size_t entries_so_far(const yk_rows *rows)
-{
-    return rows->n ? (size_t)rows->start[rows->n] : 0;
-}
-
 yk_status yk_rows_sparse(yk_rows *rows, size_t max_entries, uint32_t **index_out, float **value_out)
 {
     size_t at = entries_so_far(rows);
-    GROW(rows->start, rows->start_cap, rows->n + 2, "row starts");
-    GROW(rows->label, rows->label_cap, rows->n + 1, "labels");
-    GROW(rows->index, rows->entry_cap, at + max_entries, "indices");
+    if (grow(rows, YK_ROWS_START, rows->n + 2) || grow(rows, YK_ROWS_LABEL, rows->n + 1) ||
+        grow(rows, YK_ROWS_INDEX, at + max_entries))
+        return YK_ESYSTEM;
     rows->start[0] = 0;
     if (rows->value) {
-        GROW(rows->value, rows->value_cap, rows->entry_cap, "values");
+        if (grow(rows, YK_ROWS_VALUE, rows->cap[YK_ROWS_INDEX]))
+            return YK_ESYSTEM;
         *value_out = rows->value + at;
     } else {
-        GROW(rows->spare, rows->spare_cap, max_entries, "values");
+        if (YK_RESERVE(rows->spare, rows->spare_cap, max_entries, "values"))
+            return YK_ESYSTEM;
         *value_out = rows->spare;
     }
     *index_out = rows->index + at;
     for (size_t i = 0; i < max_entries; i++)
         (*value_out)[i] = 1.0f;
+    uint16_t *field;
+    return rows->field ? yk_rows_fields(rows, max_entries, &field) : YK_OK;
+}
+
+yk_status yk_rows_fields(yk_rows *rows, size_t max_entries, uint16_t **field_out)
+{
+    size_t at = entries_so_far(rows), known = rows->field ? at : 0;
+    if (grow(rows, YK_ROWS_FIELD, rows->cap[YK_ROWS_INDEX]))
+        return YK_ESYSTEM;
+    fill_default(rows, YK_ROWS_FIELD, known, at + max_entries);
+    *field_out = rows->field + at;
     return YK_OK;
 }
 
 yk_status yk_rows_dense_u8(yk_rows *rows, uint8_t **out)
 {
-    GROW(rows->label, rows->label_cap, rows->n + 1, "labels");
-    GROW(rows->u8, rows->cap, (rows->n + 1) * rows->dim, "pixels");
+    if (grow(rows, YK_ROWS_LABEL, rows->n + 1) || grow(rows, YK_ROWS_PIXELS, (rows->n + 1) * rows->dim))
+        return YK_ESYSTEM;
     *out = rows->u8 + rows->n * rows->dim;
     return YK_OK;
 }
 
 yk_status yk_rows_dense_f32(yk_rows *rows, float **out)
 {
-    GROW(rows->label, rows->label_cap, rows->n + 1, "labels");
-    GROW(rows->f32, rows->cap, (rows->n + 1) * rows->dim, "values");
+    if (grow(rows, YK_ROWS_LABEL, rows->n + 1) || grow(rows, YK_ROWS_FLOATS, (rows->n + 1) * rows->dim))
+        return YK_ESYSTEM;
     *out = rows->f32 + rows->n * rows->dim;
     return YK_OK;
 }
 
-/* Insertion sort of a short, mostly sorted row, then adding up equal indices. Returns the entries left. */
-static size_t sort_and_merge(uint32_t *index, float *value, size_t n)
+/* ---- sorting a row */
+
+/* The entries of a row; field is NULL where there are none. Each is a number that orders them, and its value. */
+typedef struct {
+    uint32_t *index;
+    float *value;
+    uint16_t *field;
+} row_entries;
+
+static inline uint64_t order_of(const row_entries *e, size_t i)
+{
+    return (uint64_t)e->index[i] << 16 | (e->field ? e->field[i] : 0);
+}
+
+static inline void put_entry(const row_entries *e, size_t i, uint64_t order, float value)
+{
+    e->index[i] = (uint32_t)(order >> 16);
+    e->value[i] = value;
+    if (e->field)
+        e->field[i] = (uint16_t)order;
+}
+
+/* Insertion sort of a short, mostly sorted row. */
+static void sort_short(const row_entries *e, size_t n)
 {
     for (size_t i = 1; i < n; i++) {
-        uint32_t k = index[i];
-        float v = value[i];
+        const uint64_t order = order_of(e, i);
+        const float v = e->value[i];
         size_t j = i;
-        for (; j > 0 && index[j - 1] > k; j--) {
-            index[j] = index[j - 1];
-            value[j] = value[j - 1];
-        }
-        index[j] = k;
-        value[j] = v;
+        for (; j > 0 && order_of(e, j - 1) > order; j--)
+            put_entry(e, j, order_of(e, j - 1), e->value[j - 1]);
+        put_entry(e, j, order, v);
     }
+}
+
+typedef struct {
+    uint64_t order;
+    float value;
+    size_t slot;
+} sorted;
+
+static int compare(const void *a, const void *b)
+{
+    const sorted *x = a, *y = b;
+    if (x->order != y->order)
+        return x->order < y->order ? -1 : 1;
+    return x->slot < y->slot ? -1 : 1;
+}
+
+/* The same for long rows, where insertion would take quadratic time. */
+static yk_status sort_long(const row_entries *e, size_t n)
+{
+    sorted *s = malloc(n * sizeof *s);
+    if (!s)
+        return yk_fail_memory(n * sizeof *s, "sorting a row");
+    for (size_t i = 0; i < n; i++)
+        s[i] = (sorted){order_of(e, i), e->value[i], i};
+    qsort(s, n, sizeof *s, compare);
+    for (size_t i = 0; i < n; i++)
+        put_entry(e, i, s[i].order, s[i].value);
+    free(s);
+    return YK_OK;
+}
+
+/* Adds up equal entries of a sorted row. Returns how many are left. */
+static size_t merge_equal(const row_entries *e, size_t n)
+{
     size_t out = 0;
     for (size_t i = 0; i < n; i++) {
-        if (out && index[out - 1] == index[i])
-            value[out - 1] += value[i];
-        else {
-            index[out] = index[i];
-            value[out++] = value[i];
-        }
+        if (out && order_of(e, out - 1) == order_of(e, i))
+            e->value[out - 1] += e->value[i];
+        else
+            put_entry(e, out++, order_of(e, i), e->value[i]);
     }
     return out;
 }
 
-typedef struct {
-    uint32_t index;
-    float value;
-    size_t place;
-} entry;
-
-static int compare_entries(const void *a, const void *b)
+static bool ascending(const row_entries *e, size_t n)
 {
-    const entry *x = a, *y = b;
-    if (x->index != y->index)
-        return x->index < y->index ? -1 : 1;
-    return x->place < y->place ? -1 : 1;
+    bool up = true;
+    if (e->field)
+        for (size_t i = 0; i + 1 < n; i++)
+            up &= order_of(e, i) < order_of(e, i + 1);
+    else
+        for (size_t i = 0; i + 1 < n; i++)
+            up &= e->index[i] < e->index[i + 1];
+    return up;
 }
 
-/* The same for long rows, where insertion would take quadratic time. */
-static yk_status sort_long(uint32_t *index, float *value, size_t n)
+static yk_status commit_sparse(yk_rows *rows, size_t n)
 {
-    entry *e = malloc(n * sizeof *e);
-    if (!e)
-        return yk_fail_memory(n * sizeof *e, "sorting a row");
-    for (size_t i = 0; i < n; i++)
-        e[i] = (entry){index[i], value[i], i};
-    qsort(e, n, sizeof *e, compare_entries);
-    for (size_t i = 0; i < n; i++) {
-        index[i] = e[i].index;
-        value[i] = e[i].value;
-    }
-    free(e);
-    return YK_OK;
-}
-
-static yk_status commit_sparse(yk_rows *rows, size_t entries)
-{
-    size_t at = entries_so_far(rows);
-    uint32_t *index = rows->index + at;
-    float *value = rows->value ? rows->value + at : rows->spare;
-    bool ascending = true, ones = true;
-    for (size_t i = 0; i + 1 < entries; i++)
-        ascending &= index[i] < index[i + 1];
-    if (!ascending) {
-        if (entries > 256 && sort_long(index, value, entries))
+    const size_t at = entries_so_far(rows);
+    const row_entries e = {rows->index + at, rows->value ? rows->value + at : rows->spare,
+                           rows->field ? rows->field + at : NULL};
+    bool ones = true;
+    if (!ascending(&e, n)) {
+        if (n <= 256)
+            sort_short(&e, n);
+        else if (sort_long(&e, n))
             return YK_ESYSTEM;
-        entries = sort_and_merge(index, value, entries);
+        n = merge_equal(&e, n);
     }
-    for (size_t i = 0; i < entries; i++)
-        ones &= value[i] == 1.0f;
+    for (size_t i = 0; i < n; i++)
+        ones &= e.value[i] == 1.0f;
     if (!ones && !rows->value) {
-        GROW(rows->value, rows->value_cap, rows->entry_cap, "values");
-        for (size_t i = 0; i < at; i++)
-            rows->value[i] = 1.0f;
-        memcpy(rows->value + at, value, entries * sizeof *value);
+        if (grow(rows, YK_ROWS_VALUE, rows->cap[YK_ROWS_INDEX]))
+            return YK_ESYSTEM;
+        fill_default(rows, YK_ROWS_VALUE, 0, at);
+        memcpy(rows->value + at, e.value, n * sizeof *e.value);
     }
-    rows->start[rows->n + 1] = at + entries;
-    if (entries && index[entries - 1] >= rows->dim)
-        rows->dim = (size_t)index[entries - 1] + 1;
+    rows->start[rows->n + 1] = at + n;
+    if (n && e.index[n - 1] >= rows->dim)
+        rows->dim = (size_t)e.index[n - 1] + 1;
     return YK_OK;
 }
 
@@ -178,133 +290,162 @@ yk_status yk_rows_commit(yk_rows *rows, size_t entries, int32_t label)
 
 yk_status yk_rows_commit_truth(yk_rows *rows, size_t entries, int32_t label, float truth)
 {
-    GROW(rows->truth, rows->truth_cap, rows->n + 1, "true probabilities");
+    if (grow(rows, YK_ROWS_TRUTH, rows->n + 1))
+        return YK_ESYSTEM;
     rows->truth[rows->n] = truth;
     return yk_rows_commit(rows, entries, label);
+}
+
+/* ---- whole blocks */
+
+/* One array of rows `first` .. `first + n` of `from`, behind those of `rows`. */
+static yk_status append_array(yk_rows *rows, const yk_rows *from, int a, size_t first, size_t n)
+{
+    const bool sparse = rows->kind == YK_ROWS_SPARSE, had = get(rows, a), has = get(from, a);
+    const size_t begin = (size_t)count_of(a, first, from->dim, sparse ? from->start[first] : 0);
+    const size_t end = (size_t)count_of(a, first + n, from->dim, sparse ? from->start[first + n] : 0);
+    const size_t at = (size_t)count_of(a, rows->n, rows->dim, entries_so_far(rows)), to = at + end - begin;
+    const size_t width = array[a].width;
+    if (!had && !has)
+        return YK_OK;
+    if (grow(rows, a, to))
+        return YK_ESYSTEM;
+    if (!had && (a == YK_ROWS_VALUE || a == YK_ROWS_FIELD))
+        fill_default(rows, a, 0, at);
+    if (has)
+        memcpy((char *)get(rows, a) + at * width, (const char *)get(from, a) + begin * width,
+               (end - begin) * width);
+    else
+        fill_default(rows, a, at, to);
+    return YK_OK;
 }
 
 yk_status yk_rows_append(yk_rows *rows, const yk_rows *from, size_t first, size_t n)
 {
     if (n == 0)
         return YK_OK;
-    GROW(rows->label, rows->label_cap, rows->n + n, "labels");
-    rows->scale = from->scale;
-    if (!from->truth && rows->truth) { /* not known of all: then of none */
+    const bool truth = from->truth && (rows->truth || rows->n == 0);
+    if (!truth) { /* not known of all: then of none */
         free(rows->truth);
         rows->truth = NULL;
-        rows->truth_cap = 0;
+        rows->cap[YK_ROWS_TRUTH] = 0;
     }
-    if (from->truth && (rows->truth || rows->n == 0)) {
-        GROW(rows->truth, rows->truth_cap, rows->n + n, "true probabilities");
-        memcpy(rows->truth + rows->n, from->truth + first, n * sizeof *from->truth);
-    }
-    if (rows->kind == YK_ROWS_U8) {
-        GROW(rows->u8, rows->cap, (rows->n + n) * rows->dim, "pixels");
-        memcpy(rows->u8 + rows->n * rows->dim, from->u8 + first * from->dim, n * from->dim);
-    } else if (rows->kind == YK_ROWS_F32) {
-        GROW(rows->f32, rows->cap, (rows->n + n) * rows->dim, "values");
-        memcpy(rows->f32 + rows->n * rows->dim, from->f32 + first * from->dim, n * from->dim * sizeof(float));
-    } else {
-        size_t at = entries_so_far(rows), begin = (size_t)from->start[first];
-        size_t entries = (size_t)from->start[first + n] - begin;
-        GROW(rows->start, rows->start_cap, rows->n + n + 1, "row starts");
-        GROW(rows->index, rows->entry_cap, at + entries, "indices");
+    rows->scale = from->scale;
+    for (int a = YK_ROWS_INDEX; a < YK_ROWS_ARRAYS; a++)
+        if (belongs(rows->kind, a) && (truth || a != YK_ROWS_TRUTH) && append_array(rows, from, a, first, n))
+            return YK_ESYSTEM;
+    if (rows->kind == YK_ROWS_SPARSE) {
+        const size_t at = entries_so_far(rows);
+        if (grow(rows, YK_ROWS_START, rows->n + n + 1))
+            return YK_ESYSTEM;
         rows->start[0] = 0;
-        if (from->value && !rows->value) {
-            GROW(rows->value, rows->value_cap, rows->entry_cap, "values");
-            for (size_t i = 0; i < at; i++)
-                rows->value[i] = 1.0f;
-        }
-        memcpy(rows->index + at, from->index + begin, entries * sizeof *from->index);
-        if (rows->value) {
-            GROW(rows->value, rows->value_cap, rows->entry_cap, "values");
-            if (from->value)
-                memcpy(rows->value + at, from->value + begin, entries * sizeof *from->value);
-            else
-                for (size_t i = 0; i < entries; i++)
-                    rows->value[at + i] = 1.0f;
-        }
         for (size_t i = 1; i <= n; i++)
-            rows->start[rows->n + i] = at + (size_t)from->start[first + i] - begin;
+            rows->start[rows->n + i] = at + (size_t)(from->start[first + i] - from->start[first]);
         rows->dim = from->dim > rows->dim ? from->dim : rows->dim;
     }
-    memcpy(rows->label + rows->n, from->label + first, n * sizeof *from->label);
     rows->n += n;
     return YK_OK;
 }
 
+yk_status yk__rows_like(const yk_rows *like, yk_rows *out)
+{
+    yk_rows_init(out, like->kind, like->dim);
+    out->scale = like->scale;
+    for (int a = 0; a < YK_ROWS_ARRAYS; a++)
+        if (get(like, a) && grow(out, a, bytes_of(like, a) / array[a].width)) {
+            yk_rows_fini(out);
+            return YK_ESYSTEM;
+        }
+    return YK_OK;
+}
+
+static bool repeats_an_index(const yk_rows *rows)
+{
+    bool found = false;
+    for (size_t r = 0; r < rows->n && !found; r++)
+        for (uint64_t i = rows->start[r] + 1; i < rows->start[r + 1]; i++)
+            found |= rows->index[i - 1] == rows->index[i];
+    return found;
+}
+
+yk_status yk_rows_drop_fields(yk_rows *rows)
+{
+    if (!rows->field)
+        return YK_OK;
+    if (!rows->map)
+        free(rows->field);
+    rows->field = NULL;
+    rows->cap[YK_ROWS_FIELD] = 0;
+    if (!repeats_an_index(rows))
+        return YK_OK;
+    yk_rows merged;
+    yk_rows_init(&merged, YK_ROWS_SPARSE, 0);
+    yk_status st = YK_OK;
+    for (size_t r = 0; r < rows->n && !st; r++) {
+        const size_t n = yk_rows_entries(rows, r);
+        uint32_t *index;
+        float *value;
+        if ((st = yk_rows_sparse(&merged, n, &index, &value)))
+            break;
+        memcpy(index, rows->index + rows->start[r], n * sizeof *index);
+        if (rows->value)
+            memcpy(value, rows->value + rows->start[r], n * sizeof *value);
+        st = rows->truth ? yk_rows_commit_truth(&merged, n, rows->label[r], rows->truth[r])
+                         : yk_rows_commit(&merged, n, rows->label[r]);
+    }
+    merged.dim = rows->dim;
+    yk_rows_fini(st ? &merged : rows);
+    if (!st)
+        *rows = merged;
+    return st;
+}
+
 size_t yk_rows_bytes(const yk_rows *rows)
 {
-    size_t bytes = rows->n * (sizeof *rows->label + (rows->truth ? sizeof *rows->truth : 0));
-    if (rows->kind == YK_ROWS_U8)
-        bytes += rows->n * rows->dim;
-    else if (rows->kind == YK_ROWS_F32)
-        bytes += rows->n * rows->dim * sizeof(float);
-    else
-        bytes += (rows->n + 1) * sizeof *rows->start + entries_so_far(rows) * (rows->value ? 8u : 4u);
+    size_t bytes = 0;
+    for (int a = 0; a < YK_ROWS_ARRAYS; a++)
+        if (belongs(rows->kind, a) && (get(rows, a) || !optional(a)))
+            bytes += bytes_of(rows, a);
     return bytes;
 }
 
 void yk_rows_settle(yk_rows *rows)
 {
-    if (rows->map)
-        return;
-    size_t entries = rows->kind == YK_ROWS_SPARSE ? entries_so_far(rows) : 0;
-    yk_collapse(rows->u8, rows->u8 ? rows->n * rows->dim : 0);
-    yk_collapse(rows->f32, rows->f32 ? rows->n * rows->dim * sizeof *rows->f32 : 0);
-    yk_collapse(rows->start, rows->start ? rows->n * sizeof *rows->start : 0);
-    yk_collapse(rows->index, entries * sizeof *rows->index);
-    yk_collapse(rows->value, rows->value ? entries * sizeof *rows->value : 0);
+    for (int a = 0; a < YK_ROWS_ARRAYS && !rows->map; a++)
+        if (get(rows, a))
+            yk_collapse(get(rows, a), bytes_of(rows, a));
 }
 
-/* ---- as bytes ---- */
+/* ---- as bytes: | packed | the arrays that are there, in order, each padded to 8 bytes | */
 
-/* | packed | start, u64 [n + 1] | index, u32 [entries] | value, f32 [entries] | label, i32 [n] | truth, f32 [n] | pixels |
- * each array padded to 8 bytes; those that are not there have no bytes */
 typedef struct {
-    uint64_t kind, n, dim, entries, has_value, has_truth;
+    uint64_t kind, n, dim, entries;
+    uint64_t has; /* bit a: array a is there */
     double scale;
 } packed;
 
-enum { ARRAYS = 7 };
-
-static size_t array_bytes(const packed *p, int a)
+static size_t packed_bytes(const packed *p, int a)
 {
-    const bool sparse = p->kind == YK_ROWS_SPARSE;
-    const uint64_t bytes[ARRAYS] = {sparse ? 8 * (p->n + 1) : 0,
-                                    sparse ? 4 * p->entries : 0,
-                                    sparse && p->has_value ? 4 * p->entries : 0,
-                                    4 * p->n,
-                                    p->has_truth ? 4 * p->n : 0,
-                                    p->kind == YK_ROWS_U8 ? p->n * p->dim : 0,
-                                    p->kind == YK_ROWS_F32 ? 4 * p->n * p->dim : 0};
-    return YK_ROUND_UP(bytes[a], 8);
+    return p->has >> a & 1 ? YK_ROUND_UP(count_of(a, p->n, p->dim, p->entries) * array[a].width, 8) : 0;
 }
 
 yk_status yk_rows_pack(const yk_rows *rows, char **out, size_t *bytes_out)
 {
-    const packed head = {
-        rows->kind,          rows->n,
-        rows->dim,           rows->kind == YK_ROWS_SPARSE && rows->n ? rows->start[rows->n] : 0,
-        rows->value != NULL, rows->truth != NULL,
-        (double)rows->scale};
-    const void *array[ARRAYS] = {rows->start, rows->index, rows->value, rows->label,
-                                 rows->truth, rows->u8,    rows->f32};
-    const size_t width[ARRAYS] = {8, 4, 4, 4, 4, 1, 4};
-    const size_t count[ARRAYS] = {rows->n + 1, head.entries,        head.entries,       rows->n,
-                                  rows->n,     rows->n * rows->dim, rows->n * rows->dim};
+    packed head = {rows->kind, rows->n, rows->dim, entries_so_far(rows), 0, (double)rows->scale};
     size_t total = sizeof head;
-    for (int a = 0; a < ARRAYS; a++)
-        total += array_bytes(&head, a);
+    for (int a = 0; a < YK_ROWS_ARRAYS; a++) {
+        head.has |= (uint64_t)(rows->n && get(rows, a)) << a;
+        total += packed_bytes(&head, a);
+    }
     char *at = *out = calloc(1, total);
     if (!at)
         return yk_fail_memory(total, "rows for other processes");
     memcpy(at, &head, sizeof head);
     at += sizeof head;
-    for (int a = 0; a < ARRAYS; a++) {
-        if (array_bytes(&head, a) && array[a] && rows->n)
-            memcpy(at, array[a], width[a] * count[a]);
-        at += array_bytes(&head, a);
+    for (int a = 0; a < YK_ROWS_ARRAYS; a++) {
+        if (packed_bytes(&head, a))
+            memcpy(at, get(rows, a), bytes_of(rows, a));
+        at += packed_bytes(&head, a);
     }
     *bytes_out = total;
     return YK_OK;
@@ -321,23 +462,15 @@ yk_status yk_rows_unpack(const char *from, size_t bytes, yk_rows *out)
         (head.n && head.dim > UINT32_MAX))
         return yk_fail(YK_EDATA, "rows of another process make no sense");
     yk_rows_init(out, (yk_rows_kind)head.kind, head.dim);
-    const char *array[ARRAYS];
-    for (int a = 0; a < ARRAYS; a++) {
-        array[a] = array_bytes(&head, a) ? from + total : NULL;
-        total += array_bytes(&head, a);
+    for (int a = 0; a < YK_ROWS_ARRAYS; a++) {
+        if (packed_bytes(&head, a))
+            set(out, a, (char *)from + total);
+        total += packed_bytes(&head, a);
     }
     if (total != bytes)
         return yk_fail(YK_EDATA, "rows of another process make no sense: %zu bytes instead of %zu", bytes,
                        total);
     out->n = head.n;
-    out->dim = head.dim;
     out->scale = (float)head.scale;
-    out->start = (uint64_t *)(void *)array[0];
-    out->index = (uint32_t *)(void *)array[1];
-    out->value = (float *)(void *)array[2];
-    out->label = (int32_t *)(void *)array[3];
-    out->truth = (float *)(void *)array[4];
-    out->u8 = (uint8_t *)(void *)array[5];
-    out->f32 = (float *)(void *)array[6];
     return YK_OK;
 }

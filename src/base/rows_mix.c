@@ -2,7 +2,6 @@
 #include "base/perm.h"
 #include "base/rows.h"
 #include "base/thread.h"
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
@@ -32,6 +31,8 @@ static yk_status copy_part(void *context, int me)
         memcpy(to->index + to->start[i], from->index + from->start[r], n * sizeof *to->index);
         if (from->value)
             memcpy(to->value + to->start[i], from->value + from->start[r], n * sizeof *to->value);
+        if (from->field)
+            memcpy(to->field + to->start[i], from->field + from->start[r], n * sizeof *to->field);
         if (from->truth)
             to->truth[i] = from->truth[r];
         to->label[i] = from->label[r];
@@ -43,28 +44,15 @@ yk_status yk_rows_mix(yk_rows *rows, uint64_t seed)
 {
     if (rows->n < 2)
         return YK_OK;
-    const size_t n = rows->n, entries = (size_t)rows->start[n];
-    yk_rows to = *rows;
+    const size_t n = rows->n;
+    const int cores = yk_cores();
+    yk_rows to;
     yk_team *team = NULL;
     mixing m = {.from = rows, .to = &to, .order = yk_perm_make(n, seed)};
-    const int cores = yk_cores();
     m.workers = n < 4096 ? 1 : cores < 16 ? cores : 16;
-    to.spare = NULL;
-    to.spare_cap = 0;
-    to.start = malloc((n + 1) * sizeof *to.start);
-    to.index = malloc((entries + 1) * sizeof *to.index);
-    to.value = rows->value ? malloc((entries + 1) * sizeof *to.value) : NULL;
-    to.label = malloc(n * sizeof *to.label);
-    to.truth = rows->truth ? malloc(n * sizeof *to.truth) : NULL;
-    to.start_cap = n + 1;
-    to.entry_cap = entries + 1;
-    to.value_cap = to.value ? entries + 1 : 0;
-    to.label_cap = n;
-    to.truth_cap = to.truth ? n : 0;
-    yk_status st =
-        to.start && to.index && (to.value || !rows->value) && to.label && (to.truth || !rows->truth)
-            ? yk_team_create(m.workers, &team)
-            : yk_fail_memory(entries * 8, "mixing the examples");
+    yk_status st = yk__rows_like(rows, &to);
+    if (!st)
+        st = yk_team_create(m.workers, &team);
     if (!st) {
         to.start[0] = 0;
         for (size_t i = 0; i < n; i++)
@@ -73,6 +61,7 @@ yk_status yk_rows_mix(yk_rows *rows, uint64_t seed)
     }
     yk_team_free(team);
     yk_rows_fini(st ? &to : rows);
+    to.n = n;
     if (!st)
         *rows = to;
     return st;

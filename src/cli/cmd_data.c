@@ -36,11 +36,12 @@ typedef struct {
     {"out", 'o', "FILE", 0, "write FILE; it appears when it is complete", 0},                                \
     {                                                                                                        \
         "format", FORMAT, "FORMAT", 0,                                                                       \
-            "tfrecord, libsvm or cache (binary, loads at once); else by FILE's ending, else cache", 0        \
+            "tfrecord, libsvm, libffm or cache (binary, loads at once); else by FILE's ending, else cache",  \
+            0                                                                                                \
     }
 #define READ_OPTIONS                                                                                         \
     {"features", FEATURES, "N", 0, "columns of the data (as for yoke train)", 0},                            \
-        {"hash-bits", HASH_BITS, "B", 0, "Criteo text: hash into 2^B columns", 0},                           \
+        {"hash-bits", HASH_BITS, "B", 0, "hash sparse keys into 2^B columns", 0},                            \
     {                                                                                                        \
         "skip-bad", SKIP_BAD, "N", 0, "skip and count up to N bad records", 0                                \
     }
@@ -154,7 +155,9 @@ static yk_status next_watched(yk_reader *r, yk_rows *rows, size_t max, size_t *g
 static yk_status open_watched(const arguments *a, const char *doing, int readings, yk_source **out)
 {
     yk_source *s = NULL;
-    yk_status st = yk_source_open(a->spec, a->split, &a->source, &s);
+    yk_source_options options = a->source;
+    options.fields = YK_FIELDS_STORED;
+    yk_status st = yk_source_open(a->spec, a->split, &options, &s);
     if (st)
         return st;
     if (a->split == YK_SPLIT_TEST && !yk_source_has_test_split(s)) {
@@ -187,7 +190,8 @@ static yk_status choose_format(arguments *a)
     static const struct {
         const char *ending, *format;
     } known[] = {{".tfrecord", "tfrecord"}, {".tfrecords", "tfrecord"}, {".libsvm", "libsvm"},
-                 {".svm", "libsvm"},        {".svmlight", "libsvm"},    {".cache", "cache"}};
+                 {".svm", "libsvm"},        {".svmlight", "libsvm"},    {".libffm", "libffm"},
+                 {".ffm", "libffm"},        {".cache", "cache"}};
     if (ends_in(a->out, ".gz"))
         return yk_fail(YK_EUSAGE,
                        "%s: files are not written compressed: leave out .gz and run gzip on the result",
@@ -196,7 +200,8 @@ static yk_status choose_format(arguments *a)
         if (ends_in(a->out, known[i].ending))
             a->format = known[i].format;
     a->format = a->format ? a->format : "cache";
-    if (strcmp(a->format, "tfrecord") && strcmp(a->format, "libsvm") && strcmp(a->format, "cache"))
+    if (strcmp(a->format, "tfrecord") && strcmp(a->format, "libsvm") && strcmp(a->format, "libffm") &&
+        strcmp(a->format, "cache"))
         return yk_fail(YK_EUSAGE, "--format %s: that cannot be written; the formats are %s", a->format,
                        yk_export_formats());
     return YK_OK;
@@ -329,7 +334,7 @@ static const char help[] = "yoke data makes, converts and looks at data sets.\n"
                            "\n"
                            "A SPEC is format:where?key=value&key=value, or a path whose content tells the "
                            "format. Formats: idx, tfrecord,\n"
-                           "libsvm, criteo, cache, synth. Each of the three has --help.\n";
+                           "libsvm, libffm, criteo, cache, synth. Each of the three has --help.\n";
 
 static const struct {
     const char *name;

@@ -95,6 +95,8 @@ static void print_sparse(const yk_inspection *i)
 {
     const yk_key_ranking *k = &i->ranking;
     printf(LABEL "%zu\n", "columns", i->columns);
+    if (i->fields)
+        printf(LABEL "%u\n", "fields", i->fields);
     printf(LABEL "%llu; per example %.0f at least, %.2f on average, %.0f at most", "entries", (ull)i->entries,
            i->spread.least, share(i->entries, i->examples), i->spread.most);
     printf(i->empty ? "; %llu examples have none\n" : "\n", (ull)i->empty);
@@ -362,6 +364,7 @@ yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i)
     yk_json_object(j, NULL);
     put_source(j, spec, i);
     yk_json_whole(j, "columns", (int64_t)i->columns);
+    yk_json_known(j, "fields", i->fields > 0, i->fields);
     known(j, "height", i->height);
     known(j, "width", i->width);
     known(j, "channels", i->channels);

@@ -40,7 +40,7 @@ static yk_placement placement_of(const yk_config *c, const yk_plan *p)
     if (c->servers == 0)
         return YK_PLACEMENT_REPLICAS;
     return c->servers != YK_ALL && p->lockstep && (p->local_steps || !is_sparse(c)) ? YK_PLACEMENT_REPLICAS
-                                                                                     : YK_PLACEMENT_SHARDS;
+                                                                                    : YK_PLACEMENT_SHARDS;
 }
 
 static void set_roles(const yk_config *c, yk_plan *p)

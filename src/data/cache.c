@@ -3,26 +3,24 @@
 #include "format/cache.h"
 #include "data/formats.h"
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct {
     yk_source base;
     yk_rows rows;
+    char *path;
 } cache;
 
 static void cache_free(yk_source *source)
 {
-    cache *s = (cache *)source;
-    yk_rows_fini(&s->rows);
-    free(s);
+    yk_rows_fini(&((cache *)source)->rows);
+    free(((cache *)source)->path);
 }
 
-static const yk_source_ops cache_ops = {
-    .name = "cache",
-    .reader = yk__cached_read,
-    .next = yk__cached_next,
-    .reader_free = yk__cached_reader_free,
-    .free = cache_free,
-};
+static yk_status cache_verify(const yk_source *source)
+{
+    return yk_cache_verify(((const cache *)source)->path);
+}
 
 /* --features may make room for more columns than the cache has, not for fewer. */
 static yk_status fit_features(cache *s, const yk_spec *spec, const yk_source_options *o)
@@ -38,35 +36,42 @@ static yk_status fit_features(cache *s, const yk_spec *spec, const yk_source_opt
     return YK_OK;
 }
 
-yk_status yk_cache_open(const yk_spec *spec, yk_split split, const yk_source_options *o, yk_source **out)
+static yk_status cache_open(yk_source *source, const yk_spec *spec, yk_split split,
+                            const yk_source_options *o)
 {
     (void)split;
+    cache *s = (cache *)source;
     yk_cache_shape shape;
     yk_status st = yk_spec_check(spec, "features");
+    if (!st && !(s->path = strdup(spec->where)))
+        st = yk_fail_memory(strlen(spec->where), "a path");
+    if (!st)
+        st = yk_cache_map(spec->where, &s->rows, &shape);
     if (st)
         return st;
-    cache *s = calloc(1, sizeof *s);
-    if (!s)
-        return yk_fail_memory(sizeof *s, "a data source");
-    if ((st = yk_cache_map(spec->where, &s->rows, &shape))) {
-        free(s);
+    source->kind = shape.kind;
+    source->examples = shape.n;
+    source->nblocks = (s->rows.n + YK__CACHED_BLOCK - 1) / YK__CACHED_BLOCK;
+    source->bytes = source->disk_bytes = s->rows.map_size;
+    source->files = 1;
+    source->dim = (size_t)shape.dim;
+    source->classes = shape.classes;
+    source->height = shape.height;
+    source->width = shape.width;
+    source->channels = shape.channels;
+    source->cached = &s->rows;
+    if (o->fields == YK_FIELDS_NONE && (st = yk_rows_drop_fields(&s->rows)))
         return st;
-    }
-    s->base.ops = &cache_ops;
-    s->base.kind = shape.kind;
-    s->base.examples = shape.n;
-    s->base.nblocks = (s->rows.n + YK__CACHED_BLOCK - 1) / YK__CACHED_BLOCK;
-    s->base.bytes = s->rows.map_size;
-    s->base.dim = (size_t)shape.dim;
-    s->base.classes = shape.classes;
-    s->base.height = shape.height;
-    s->base.width = shape.width;
-    s->base.channels = shape.channels;
-    s->base.cached = &s->rows;
-    if ((st = fit_features(s, spec, o))) {
-        cache_free(&s->base);
-        return st;
-    }
-    *out = &s->base;
-    return YK_OK;
+    return fit_features(s, spec, o);
 }
+
+const yk_source_ops yk__cache_source = {
+    .name = "cache",
+    .usage = "cache:FILE",
+    .source_size = sizeof(cache),
+    .reader_size = sizeof(yk__cached_reader),
+    .open = cache_open,
+    .free = cache_free,
+    .next = yk__cached_next,
+    .verify = cache_verify,
+};

@@ -8,9 +8,7 @@
  * A name with .gz behind it is found as well. A file or pattern of one's own is taken as it is, for either half. Blocks
  * are whole records of a plain file, about a megabyte, or a compressed file.
  */
-#include "data/files.h"
 #include "data/formats.h"
-#include "format/input.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +23,7 @@
 #define BLOCK   (RECORD * 340)
 
 typedef struct {
-    yk_source base;
-    yk_files files;
-} cifar_source;
-
-typedef struct {
-    yk_reader base;
-    yk_input *in;
-    const yk_file_block *block;
+    yk__file_reader base;
     bool ended;
 } cifar_reader;
 
@@ -68,89 +59,45 @@ bool yk_cifar10_in(const char *directory)
     return has_file(directory, "data_batch_1") || has_file(directory, "test_batch");
 }
 
-/* Adds the files of one name to the list; yk_files_find() measures them. */
-static yk_status add_file(yk_files *files, const char *directory, const char *name, bool *found_out)
+/* Adds the file of that name to the list, if there is one. */
+static yk_status add_file(yk_files *files, const char *directory, const char *name)
 {
     char *path;
-    yk_files one;
     yk_status st = find_file(directory, name, &path);
-    *found_out = path != NULL;
-    if (st || !path)
-        return st;
-    st = yk_files_find(path, &one);
+    if (!st && path)
+        st = yk_files_add(files, path);
     free(path);
-    if (st)
-        return st;
-    char **paths = realloc(files->path, (files->n + 1) * sizeof *paths);
-    if (paths)
-        files->path = paths;
-    uint64_t *sizes = paths ? realloc(files->size, (files->n + 1) * sizeof *sizes) : NULL;
-    if (sizes) {
-        files->size = sizes;
-        files->path[files->n] = one.path[0]; /* taken */
-        files->size[files->n++] = one.size[0];
-        files->bytes += one.bytes;
-        one.n = 0;
-    }
-    yk_files_fini(&one);
-    return sizes ? YK_OK : yk_fail_memory((files->n + 1) * sizeof *sizes, "file names");
+    return st;
 }
 
 static yk_status find_half(const char *directory, yk_split split, yk_files *files)
 {
-    bool found = false, any = false;
-    yk_status st = YK_OK;
-    *files = (yk_files){0};
-    if (split == YK_SPLIT_TEST) {
-        st = add_file(files, directory, "test_batch", &any);
-    } else {
-        for (int i = 1; i <= BATCHES && !st; i++) {
-            char name[32];
-            snprintf(name, sizeof name, "data_batch_%d", i);
-            st = add_file(files, directory, name, &found);
-            any |= found;
-        }
+    yk_status st = split == YK_SPLIT_TEST ? add_file(files, directory, "test_batch") : YK_OK;
+    for (int i = 1; i <= BATCHES && split != YK_SPLIT_TEST && !st; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "data_batch_%d", i);
+        st = add_file(files, directory, name);
     }
-    if (!st && !any)
+    if (!st && !files->n)
         st = yk_fail(YK_EDATA, "%s: the directory has no %s, plain or with .gz", directory,
                      split == YK_SPLIT_TEST ? "test_batch.bin" : "data_batch_1.bin to data_batch_5.bin");
-    if (st)
-        yk_files_fini(files);
     return st;
 }
 
 /* ---- reading */
 
-static yk_status cifar_read(yk_source *source, size_t block, yk_reader **out)
-{
-    const cifar_source *s = (const cifar_source *)source;
-    cifar_reader *r = calloc(1, sizeof *r);
-    if (!r)
-        return yk_fail_memory(sizeof *r, "a reader");
-    r->base = (yk_reader){source, block};
-    r->block = &s->files.block[block];
-    yk_status st = yk_input_open(r->block->path, r->block->begin, &r->in);
-    if (st) {
-        free(r);
-        return st;
-    }
-    yk_input_expect(r->in, r->block->end);
-    *out = &r->base;
-    return YK_OK;
-}
-
 /* The file ends inside of a record, or its compression is damaged: no record follows. */
 static yk_status broken(cifar_reader *r, yk_status st, uint64_t at, size_t have)
 {
-    yk_source *s = r->base.source;
+    yk_source *s = r->base.base.source;
     r->ended = true;
     if (st == YK_EDATA)
-        return yk_source_bad(s, r->block->path, at / RECORD + 1, yk_input_offset(r->in), "%s",
-                             yk_input_reason(r->in));
+        return yk_source_bad(s, r->base.block->path, at / RECORD + 1, yk_input_offset(r->base.in), "%s",
+                             yk_input_reason(r->base.in));
     if (st)
         return st;
     return yk_source_bad(
-        s, r->block->path, at / RECORD + 1, at,
+        s, r->base.block->path, at / RECORD + 1, at,
         "truncated: a record of CIFAR-10 has %d bytes, the file ends after %zu (is this CIFAR-10's "
         "binary version?)",
         RECORD, have);
@@ -164,10 +111,10 @@ static yk_status cifar_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
     while (got < max && !r->ended && !st) {
         const uint8_t *p;
         size_t have;
-        uint64_t at = yk_input_offset(r->in);
-        if (at >= r->block->end)
+        uint64_t at = yk_input_offset(r->base.in);
+        if (at >= r->base.block->end)
             break;
-        st = yk_input_peek(r->in, RECORD, &p, &have);
+        st = yk_input_peek(r->base.in, RECORD, &p, &have);
         if (st || have < RECORD) {
             if (!st && have == 0 && at > 0)
                 break;
@@ -175,7 +122,7 @@ static yk_status cifar_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
             break;
         }
         if (p[0] >= CLASSES) {
-            st = yk_source_bad(reader->source, r->block->path, at / RECORD + 1, at,
+            st = yk_source_bad(reader->source, r->base.block->path, at / RECORD + 1, at,
                                "the label %u is not one of the ten classes 0 to 9", p[0]);
         } else {
             uint8_t *pixels;
@@ -186,33 +133,11 @@ static yk_status cifar_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
                 break;
             got++;
         }
-        yk_input_skip(r->in, RECORD);
+        yk_input_skip(r->base.in, RECORD);
     }
     *got_out = got;
     return st;
 }
-
-static void cifar_reader_free(yk_reader *reader)
-{
-    cifar_reader *r = (cifar_reader *)reader;
-    yk_input_free(r->in);
-    free(r);
-}
-
-static void cifar_free(yk_source *source)
-{
-    cifar_source *s = (cifar_source *)source;
-    yk_files_fini(&s->files);
-    free(s);
-}
-
-static const yk_source_ops cifar_ops = {
-    .name = "cifar10",
-    .reader = cifar_read,
-    .next = cifar_next,
-    .reader_free = cifar_reader_free,
-    .free = cifar_free,
-};
 
 /* How many there are is known where every file is plain and complete. */
 static uint64_t count_examples(const yk_files *f)
@@ -227,32 +152,37 @@ static uint64_t count_examples(const yk_files *f)
     return n;
 }
 
-yk_status yk_cifar10_open(const yk_spec *spec, yk_split split, const yk_source_options *o, yk_source **out)
+static yk_status cifar_open(yk_source *source, const yk_spec *spec, yk_split split,
+                            const yk_source_options *o)
 {
     (void)o;
+    yk__file_source *s = (yk__file_source *)source;
     struct stat at;
     yk_status st = yk_spec_check(spec, "");
     if (st)
         return st;
-    cifar_source *s = calloc(1, sizeof *s);
-    if (!s)
-        return yk_fail_memory(sizeof *s, "a source");
-    s->base.ops = &cifar_ops;
     bool directory = *spec->where && stat(spec->where, &at) == 0 && S_ISDIR(at.st_mode);
     st = directory ? find_half(spec->where, split, &s->files) : yk_files_find(spec->where, &s->files);
-    if (st || (st = yk_files_blocks(&s->files, BLOCK, true))) {
-        cifar_free(&s->base);
+    if (st || (st = yk__file_blocks(s, BLOCK)))
         return st;
-    }
-    s->base.kind = YK_ROWS_U8;
-    s->base.nblocks = s->files.nblocks;
-    s->base.bytes = s->files.bytes;
-    s->base.examples = count_examples(&s->files);
-    s->base.dim = PIXELS;
-    s->base.classes = CLASSES;
-    s->base.height = s->base.width = SIDE;
-    s->base.channels = 3;
-    s->base.has_test = directory && has_file(spec->where, "test_batch");
-    *out = &s->base;
+    source->kind = YK_ROWS_U8;
+    source->examples = count_examples(&s->files);
+    source->dim = PIXELS;
+    source->classes = CLASSES;
+    source->height = source->width = SIDE;
+    source->channels = 3;
+    source->has_test = directory && has_file(spec->where, "test_batch");
     return YK_OK;
 }
+
+const yk_source_ops yk__cifar10_source = {
+    .name = "cifar10",
+    .usage = "cifar10:DIRECTORY",
+    .source_size = sizeof(yk__file_source),
+    .reader_size = sizeof(cifar_reader),
+    .open = cifar_open,
+    .free = yk__file_free,
+    .reader_open = yk__file_reader_open,
+    .reader_close = yk__file_reader_close,
+    .next = cifar_next,
+};

@@ -7,7 +7,8 @@
  * The hashing trick (Weinberger and others 2009): a present field is one feature of value 1, whose number is
  * a hash of (column, value), below N. N is 2^B by --hash-bits B or `?bits=B`, or any number by --features or
  * `?features=N`; 2^24 where nothing is said. A missing field is no feature. Where two fields of a row fall
- * together they are one.
+ * together they are one. Field numbers, where they are asked for (or `?fields=1`), are the columns behind the label,
+ * 0 to 38; then two features fall together only within a column.
  *
  * Integers are counts with long tails, so they are put into buckets first, as is usual for this data: v up to
  * 2 by itself, above floor(ln(v)^2). The bounds of the buckets come from a table made with exact arithmetic:
@@ -16,10 +17,8 @@
 #include "base/rng.h"
 #include "base/rows.h"
 #include "data/exact.h"
-#include "data/formats.h"
 #include "data/text.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define INTEGERS   13
@@ -33,6 +32,7 @@
 typedef struct {
     yk_text_source text;
     uint64_t features;
+    bool fields;                 /* rows carry the column as field number */
     uint64_t column[FIELDS];     /* what tells the columns apart in the hash */
     uint64_t least[BUCKETS];     /* least[k]: the smallest v with ln(v)^2 >= k */
     uint16_t begin[64 * 16 + 1]; /* by the leading one and four bits after it: the first bucket to look at */
@@ -175,7 +175,7 @@ static size_t sort_fields(const uint64_t *hash, size_t n, uint64_t features, uin
         sum += upto >> 56;
     }
     for (size_t i = 0; i < n; i++)
-        out[at.count[hash[i] >> 58]++] = (uint32_t)((hash[i] >> 32) * features >> 32);
+        out[at.count[hash[i] >> 58]++] = yk_key_id(hash[i], features);
     bool equal = false;
     for (size_t i = 1; i < n; i++) {
         uint32_t v = out[i];
@@ -221,9 +221,10 @@ static yk_status bad_field(yk_text_reader *r, const char *line, const char *end,
 static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
                             bool *added_out)
 {
-    const criteo *s = (const criteo *)r->base.source;
+    const criteo *s = (const criteo *)r->base.base.source;
     const char *p = line, *end = line + length;
     uint64_t hash[FIELDS];
+    uint16_t column[FIELDS];
     size_t n = 0;
     if ((*p != '0' && *p != '1') || p[1] != '\t')
         return bad_field(r, line, end, p, 0);
@@ -246,6 +247,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
         }
         if (!p || (*p != '\t' && p != end))
             return bad_field(r, line, end, at, i + 1);
+        column[n] = (uint16_t)i;
         hash[n++] = yk_mix64(key ^ s->column[i]);
     }
     if (p != end)
@@ -253,62 +255,44 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
 
     uint32_t *index;
     float *value;
+    uint16_t *field;
     yk_status st = yk_rows_sparse(rows, FIELDS, &index, &value);
-    if (st)
-        return st;
-    n = sort_fields(hash, n, s->features, index);
-    if ((st = yk_rows_commit(rows, n, line[0] - '0')))
+    if (!st && s->fields && !(st = yk_rows_fields(rows, FIELDS, &field))) {
+        memcpy(field, column, n * sizeof *field);
+        for (size_t i = 0; i < n; i++)
+            index[i] = yk_key_id(hash[i], s->features);
+    } else if (!st) {
+        n = sort_fields(hash, n, s->features, index);
+    }
+    if (st || (st = yk_rows_commit(rows, n, line[0] - '0')))
         return st;
     *added_out = true;
     return YK_OK;
 }
 
-/* An option of the spec goes before one of the command line, a number of features before bits. */
-static yk_status choose_features(const yk_spec *spec, const yk_source_options *o, uint64_t *out)
-{
-    uint64_t bits;
-    yk_status st = yk_spec_u64(spec, "bits", o->hash_bits ? o->hash_bits : 24, 1, 31, &bits);
-    if (!st)
-        st = yk_spec_u64(spec, "features", 0, 1, UINT32_MAX, out);
-    if (st)
-        return st;
-    if (*out && yk_spec_text(spec, "bits", NULL))
-        return yk_fail(YK_EUSAGE, "%s: give bits or features, not both", spec->text);
-    if (!*out && !yk_spec_text(spec, "bits", NULL))
-        *out = o->features;
-    if (!*out && bits > 31)
-        return yk_fail(YK_EUSAGE, "--hash-bits %llu: from 1 to 31 are possible", (unsigned long long)bits);
-    if (!*out)
-        *out = (uint64_t)1 << bits;
-    if (*out > UINT32_MAX)
-        return yk_fail(YK_EUSAGE, "--features %llu: at most %llu are possible", (unsigned long long)*out,
-                       (unsigned long long)UINT32_MAX);
-    return YK_OK;
-}
-
-yk_status yk_criteo_open(const yk_spec *spec, yk_split split, const yk_source_options *o, yk_source **out)
+static yk_status criteo_open(yk_source *source, const yk_spec *spec, yk_split split,
+                             const yk_source_options *o)
 {
     (void)split;
-    uint64_t features;
-    yk_status st = yk_spec_check(spec, "bits features");
+    criteo *s = (criteo *)source;
+    yk_key_space keys;
+    uint64_t fields;
+    yk_status st = yk_spec_check(spec, "bits features fields");
     if (!st)
-        st = choose_features(spec, o, &features);
+        st = yk__spec_keys(spec, o, 24, UINT32_MAX, &keys);
+    if (!st)
+        st = yk_spec_u64(spec, "fields", o->fields == YK_FIELDS_ALL, 0, 1, &fields);
     if (st)
         return st;
-    criteo *s = calloc(1, sizeof *s);
-    if (!s)
-        return yk_fail_memory(sizeof *s, "a data source");
     s->text.parse = parse_line;
-    s->features = features;
-    s->text.base.dim = (size_t)features;
-    s->text.base.classes = 2;
+    s->features = keys.features;
+    s->fields = fields;
+    source->dim = (size_t)keys.features;
+    source->classes = 2;
     for (uint64_t i = 0; i < FIELDS; i++)
         s->column[i] = yk_mix64(i + 1);
     make_buckets(s);
-    if ((st = yk__text_open(&s->text, "criteo", spec->where))) {
-        free(s);
-        return st;
-    }
-    *out = &s->text.base;
-    return YK_OK;
+    return yk__text_open(&s->text, spec->where);
 }
+
+const yk_source_ops yk__criteo_source = YK__TEXT_SOURCE("criteo", criteo, criteo_open);

@@ -10,49 +10,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define ROWS_AT_A_TIME 4096
-
-/* ---- going through a source */
-
-typedef yk_status visitor(void *context, const yk_rows *rows);
-
-static yk_status visit_block(yk_source *s, size_t block, yk_rows *rows, visitor *visit, void *context)
-{
-    yk_reader *r;
-    yk_status st = yk_source_read(s, block, &r);
-    if (st)
-        return st;
-    size_t got = 1;
-    while (!st && got) {
-        yk_rows_clear(rows);
-        st = yk_reader_next(r, rows, ROWS_AT_A_TIME, &got);
-        if (!st && got)
-            st = visit(context, rows);
-    }
-    yk_reader_free(r);
-    return st;
-}
-
-/* All examples in order, some thousand at a time. What a block leaves in `rows` (values that are not 1) must
- * not show in the next: each has rows of its own. */
-static yk_status visit_all(yk_source *s, visitor *visit, void *context)
-{
-    yk_status st = YK_OK;
-    for (size_t b = 0; b < s->nblocks && !st; b++) {
-        yk_rows rows;
-        yk_rows_init(&rows, s->kind, s->kind == YK_ROWS_SPARSE ? 0 : s->dim);
-        st = visit_block(s, b, &rows, visit, context);
-        yk_rows_fini(&rows);
-    }
-    return st;
-}
-
 /* ---- the sums that all formats want */
 
 typedef struct {
     uint64_t examples, entries, dim;
     int32_t label_most;
-    bool value, no_truth;
+    bool value, field, no_truth;
     float scale;
 } census;
 
@@ -64,6 +27,7 @@ static yk_status count_rows(void *context, const yk_rows *rows)
     c->dim = rows->dim > c->dim ? rows->dim : c->dim;
     c->scale = rows->scale;
     c->no_truth |= !rows->truth;
+    c->field |= rows->field != NULL;
     for (size_t i = 0; i < rows->n; i++)
         c->label_most = rows->label[i] > c->label_most ? rows->label[i] : c->label_most;
     for (uint64_t i = 0; rows->value && !c->value && i < rows->start[rows->n]; i++)
@@ -90,6 +54,7 @@ typedef struct {
     yk_file *file;
     uint32_t *index; /* dense rows: what is not zero */
     float *value;
+    bool ffm;            /* libffm: a field number before each index, indices from 0 */
     char pixel[256][24]; /* ":0.498039216": libsvm's text of a byte */
     uint8_t *example;    /* tfrecord: the encoder's buffer */
     size_t example_cap;
@@ -101,8 +66,9 @@ typedef struct {
 
 typedef struct {
     const uint32_t *index;
-    const float *value;   /* NULL: all ones */
-    const uint8_t *bytes; /* of a dense row of pixels, by column; NULL otherwise */
+    const float *value;    /* NULL: all ones */
+    const uint16_t *field; /* NULL: 0 */
+    const uint8_t *bytes;  /* of a dense row of pixels, by column; NULL otherwise */
     size_t n;
 } entries;
 
@@ -110,8 +76,8 @@ static entries entries_of(writer *w, const yk_rows *rows, size_t r)
 {
     if (rows->kind == YK_ROWS_SPARSE) {
         uint64_t at = rows->start[r];
-        return (entries){rows->index + at, rows->value ? rows->value + at : NULL, NULL,
-                         yk_rows_entries(rows, r)};
+        return (entries){rows->index + at, rows->value ? rows->value + at : NULL,
+                         rows->field ? rows->field + at : NULL, NULL, yk_rows_entries(rows, r)};
     }
     bool u8 = rows->kind == YK_ROWS_U8;
     const uint8_t *bytes = u8 ? rows->u8 + r * rows->dim : NULL;
@@ -123,10 +89,10 @@ static entries entries_of(writer *w, const yk_rows *rows, size_t r)
         w->value[n] = v;
         n += v != 0.0f;
     }
-    return (entries){w->index, w->value, bytes, n};
+    return (entries){w->index, w->value, NULL, bytes, n};
 }
 
-static char *print_u32(char *p, uint64_t v)
+static char *print_whole(char *p, uint64_t v)
 {
     char digits[20];
     int n = 0;
@@ -139,7 +105,7 @@ static char *print_u32(char *p, uint64_t v)
 }
 
 /* Nine digits tell any two floats apart. */
-static yk_status write_libsvm(void *context, const yk_rows *rows)
+static yk_status write_text(void *context, const yk_rows *rows)
 {
     writer *w = context;
     if (w->census.examples == 0)
@@ -148,14 +114,16 @@ static yk_status write_libsvm(void *context, const yk_rows *rows)
     yk_status st = count_rows(&w->census, rows);
     for (size_t r = 0; r < rows->n && !st; r++) {
         entries e = entries_of(w, rows, r);
-        char *grown = yk_grow(w->line, &w->line_cap, 16 + e.n * 32, 1, "a line of text");
-        if (!grown)
+        if (YK_RESERVE(w->line, w->line_cap, 16 + e.n * 40, "a line of text"))
             return YK_ESYSTEM;
-        w->line = grown;
-        char *p = print_u32(w->line, (uint64_t)rows->label[r]);
+        char *p = print_whole(w->line, (uint64_t)rows->label[r]);
         for (size_t i = 0; i < e.n; i++) {
             *p++ = ' ';
-            p = print_u32(p, (uint64_t)e.index[i] + 1);
+            if (w->ffm) {
+                p = print_whole(p, e.field ? e.field[i] : 0);
+                *p++ = ':';
+            }
+            p = print_whole(p, (uint64_t)e.index[i] + !w->ffm);
             if (e.bytes)
                 p = stpcpy(p, w->pixel[e.bytes[e.index[i]]]);
             else if (!e.value || e.value[i] == 1.0f)
@@ -185,12 +153,14 @@ static yk_status write_tfrecord(void *context, const yk_rows *rows)
     return st;
 }
 
-static yk_status export_rows(yk_source *s, const char *path, visitor *visit, yk_export_stats *out)
+static yk_status export_rows(yk_source *s, const char *path, yk_visitor *visit, bool ffm,
+                             yk_export_stats *out)
 {
     yk_status st = YK_OK;
     writer *w = calloc(1, sizeof *w);
     if (!w)
         return yk_fail_memory(sizeof *w, "writing a file");
+    w->ffm = ffm;
     if (s->kind != YK_ROWS_SPARSE) {
         w->index = yk_alloc(s->dim, sizeof *w->index, "a row");
         w->value = yk_alloc(s->dim, sizeof *w->value, "a row");
@@ -200,7 +170,7 @@ static yk_status export_rows(yk_source *s, const char *path, visitor *visit, yk_
     if (!st)
         st = yk_file_create(path, &w->file);
     if (!st)
-        st = visit_all(s, visit, w);
+        st = yk_source_each(s, visit, w);
     if (!st && w->census.examples == 0)
         st = fail_empty(s);
     if (!st) {
@@ -217,16 +187,6 @@ static yk_status export_rows(yk_source *s, const char *path, visitor *visit, yk_
     return st;
 }
 
-static yk_status export_tfrecord(yk_source *s, const char *path, yk_export_stats *out)
-{
-    return export_rows(s, path, write_tfrecord, out);
-}
-
-static yk_status export_libsvm(yk_source *s, const char *path, yk_export_stats *out)
-{
-    return export_rows(s, path, write_libsvm, out);
-}
-
 /* ---- the cache: a first reading for its shape, a second one for the rows */
 
 static yk_status add_rows(void *context, const yk_rows *rows)
@@ -237,7 +197,7 @@ static yk_status add_rows(void *context, const yk_rows *rows)
 static yk_status export_cache(yk_source *s, const char *path, yk_export_stats *out)
 {
     census c = {0};
-    yk_status st = visit_all(s, count_rows, &c);
+    yk_status st = yk_source_each(s, count_rows, &c);
     if (!st && c.examples == 0)
         st = fail_empty(s);
     if (st)
@@ -254,11 +214,12 @@ static yk_status export_cache(yk_source *s, const char *path, yk_export_stats *o
                             .width = (uint32_t)s->width,
                             .channels = (uint32_t)s->channels,
                             .has_value = c.value,
-                            .has_truth = !c.no_truth};
+                            .has_truth = !c.no_truth,
+                            .has_field = c.field};
     yk_cache_writer *w;
     if ((st = yk_cache_create(path, &shape, &w)))
         return st;
-    if ((st = yk_cache_close(w, visit_all(s, add_rows, w))))
+    if ((st = yk_cache_close(w, yk_source_each(s, add_rows, w))))
         return st;
     struct stat file;
     out->bytes = stat(path, &file) ? 0 : (uint64_t)file.st_size;
@@ -269,12 +230,16 @@ static yk_status export_cache(yk_source *s, const char *path, yk_export_stats *o
 
 static const struct {
     const char *name;
-    yk_status (*export)(yk_source *s, const char *path, yk_export_stats *out);
-} formats[] = {{"tfrecord", export_tfrecord}, {"libsvm", export_libsvm}, {"cache", export_cache}};
+    yk_visitor *write; /* NULL: the cache */
+    bool ffm;
+} formats[] = {{"tfrecord", write_tfrecord, false},
+               {"libsvm", write_text, false},
+               {"libffm", write_text, true},
+               {"cache", NULL, false}};
 
 const char *yk_export_formats(void)
 {
-    return "tfrecord, libsvm, cache";
+    return "tfrecord, libsvm, libffm, cache";
 }
 
 yk_status yk_export(yk_source *s, const char *format, const char *path, yk_export_stats *out)
@@ -282,6 +247,7 @@ yk_status yk_export(yk_source *s, const char *format, const char *path, yk_expor
     *out = (yk_export_stats){0};
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (!strcmp(formats[i].name, format))
-            return formats[i].export(s, path, out);
+            return formats[i].write ? export_rows(s, path, formats[i].write, formats[i].ffm, out)
+                                    : export_cache(s, path, out);
     return yk_fail(YK_EUSAGE, "'%s' cannot be written; the formats are %s", format, yk_export_formats());
 }

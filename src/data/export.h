@@ -5,9 +5,10 @@
  *
  *     tfrecord   tf.train.Example records with label, index, value (format/example.h); read back by tfrecord:FILE
  *     libsvm     a text line for each example, indices from 1; read back by libsvm:FILE
- *     cache      the binary cache (format/cache.h); keeps everything, images and known probabilities too; cache:FILE
+ *     libffm     the same with a field number before each index, indices from 0; read back by libffm:FILE
+ *     cache      the binary cache (format/cache.h); keeps everything: images, fields, known probabilities; cache:FILE
  *
- * Examples keep their order and their class numbers. Dense rows are written to tfrecord and libsvm as the
+ * Examples keep their order and their class numbers. Dense rows are written to tfrecord, libsvm and libffm as the
  * columns that are not zero, pixels as byte/255. Memory does not grow with the data; a cache of sparse rows
  * is written in two readings of the source. The file appears under its name when it is complete and on the
  * disk, or not at all.
@@ -30,7 +31,7 @@ typedef struct {
 
 yk_status yk_export(yk_source *s, const char *format, const char *path, yk_export_stats *out);
 
-/* The names of the formats, for help and messages: "tfrecord, libsvm, cache". */
+/* The names of the formats, for help and messages: "tfrecord, libsvm, libffm, cache". */
 const char *yk_export_formats(void);
 
 #endif

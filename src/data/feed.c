@@ -63,11 +63,6 @@ void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch)
     f->ops->epoch(f, me, epoch);
 }
 
-double yk_feed_epochs_done(const yk_feed *f, uint64_t examples_used)
-{
-    return f->data->examples ? (double)examples_used / (double)f->data->examples : 0.0;
-}
-
 void yk_feed_forget(yk_feed *f, int me)
 {
     if (f->ops->forget)

@@ -57,9 +57,6 @@ yk_status yk_feed_next(yk_feed *f, int me, yk_batch *out);
 yk_status yk_feed_next_few(yk_feed *f, int me, size_t most, yk_batch *out);
 void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch);
 
-/* Whole epochs that have been dealt out, with the part of the running one: for progress and learning curves. */
-double yk_feed_epochs_done(const yk_feed *f, uint64_t examples_used);
-
 /* Where it stands, as numbers to be saved while no worker is inside next(), and put back before the first next().
  * Saved with one number of workers, a place in memory can be restored with another; that of a stream needs the same
  * workers and windows. A place says of which kind it is, and the other kind refuses it. */

@@ -205,15 +205,13 @@ static yk_status fill(stream *s, window *w)
         return st;
     if (f->feed.plan.keymap && (st = yk_keymap_rows(f->feed.plan.keymap, &w->rows)))
         return st;
-    uint32_t *pick = yk_grow(w->pick, &w->pick_cap, w->rows.n + 1, sizeof *pick, "the shuffle buffer");
-    if (!pick)
+    if (YK_RESERVE(w->pick, w->pick_cap, w->rows.n + 1, "the shuffle buffer"))
         return YK_ESYSTEM;
-    w->pick = pick;
     uint64_t seed = yk__epoch_seed(&f->feed.plan, w->begin.epoch) ^
                     yk_mix64(w->begin.ordinal * 0x100000001b3u + w->begin.record);
     yk_perm order = yk_perm_make(w->rows.n, seed);
     for (size_t i = 0; i < w->rows.n; i++)
-        pick[i] = (uint32_t)yk_perm_at(&order, i);
+        w->pick[i] = (uint32_t)yk_perm_at(&order, i);
     return YK_OK;
 }
 

@@ -12,22 +12,20 @@
 #include <unistd.h>
 
 /* Takes `path` (malloc memory, NULL when that failed). */
-static yk_status add_path(yk_files *f, size_t *cap, char *path)
+static yk_status add_path(yk_files *f, char *path)
 {
     if (!path)
         return yk_fail_memory(0, "a file's name");
-    char **grown = yk_grow(f->path, cap, f->n + 1, sizeof *f->path, "file names");
-    if (!grown) {
+    if (YK_RESERVE(f->path, f->path_cap, f->n + 1, "file names")) {
         free(path);
         return YK_ESYSTEM;
     }
-    f->path = grown;
     f->path[f->n++] = path;
     return YK_OK;
 }
 
 /* Hidden files and those that begin with '_' (_SUCCESS and its like) are left by other programs; they are no data. */
-static yk_status find_in_directory(const char *directory, yk_files *f, size_t *cap)
+static yk_status find_in_directory(const char *directory, yk_files *f)
 {
     DIR *d = opendir(directory);
     if (!d)
@@ -46,7 +44,7 @@ static yk_status find_in_directory(const char *directory, yk_files *f, size_t *c
             free(path);
             continue;
         }
-        st = add_path(f, cap, path);
+        st = add_path(f, path);
     }
     if (!st && errno)
         st = yk_fail(YK_EDATA, "%s: cannot be listed: %s", directory, strerror(errno));
@@ -56,7 +54,7 @@ static yk_status find_in_directory(const char *directory, yk_files *f, size_t *c
     return st;
 }
 
-static yk_status find_by_glob(const char *pattern, yk_files *f, size_t *cap)
+static yk_status find_by_glob(const char *pattern, yk_files *f)
 {
     glob_t g;
     int rc = glob(pattern, GLOB_NOSORT | GLOB_BRACE, NULL, &g);
@@ -70,7 +68,7 @@ static yk_status find_by_glob(const char *pattern, yk_files *f, size_t *cap)
         struct stat s;
         if (stat(g.gl_pathv[i], &s) == 0 && S_ISDIR(s.st_mode))
             continue;
-        st = add_path(f, cap, strdup(g.gl_pathv[i]));
+        st = add_path(f, strdup(g.gl_pathv[i]));
     }
     globfree(&g);
     if (!st && f->n == 0)
@@ -84,12 +82,12 @@ static int compare_paths(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static yk_status measure(yk_files *f)
+/* Sizes from file `first` on. */
+static yk_status measure(yk_files *f, size_t first)
 {
-    f->size = calloc(f->n, sizeof *f->size);
-    if (!f->size)
-        return yk_fail_memory(f->n * sizeof *f->size, "file sizes");
-    for (size_t i = 0; i < f->n; i++) {
+    if (YK_RESERVE(f->size, f->size_cap, f->n, "file sizes"))
+        return YK_ESYSTEM;
+    for (size_t i = first; i < f->n; i++) {
         struct stat s;
         if (stat(f->path[i], &s) || access(f->path[i], R_OK))
             return yk_fail(YK_EDATA, "%s: cannot be read: %s", f->path[i], strerror(errno));
@@ -103,6 +101,12 @@ static yk_status measure(yk_files *f)
     return YK_OK;
 }
 
+yk_status yk_files_add(yk_files *f, const char *path)
+{
+    yk_status st = add_path(f, strdup(path));
+    return st ? st : measure(f, f->n - 1);
+}
+
 yk_status yk_files_find(const char *pattern, yk_files *out)
 {
     *out = (yk_files){0};
@@ -110,39 +114,25 @@ yk_status yk_files_find(const char *pattern, yk_files *out)
         return yk_fail(
             YK_EUSAGE,
             "the data spec names no file: write format:FILE, format:DIRECTORY or format:'PATTERN*'");
-    size_t cap = 0;
     struct stat s;
     yk_status st;
     if (stat(pattern, &s))
-        st = find_by_glob(pattern, out, &cap);
+        st = find_by_glob(pattern, out);
     else if (S_ISDIR(s.st_mode))
-        st = find_in_directory(pattern, out, &cap);
+        st = find_in_directory(pattern, out);
     else
-        st = add_path(out, &cap, strdup(pattern));
+        st = add_path(out, strdup(pattern));
     if (!st) {
         qsort(out->path, out->n, sizeof *out->path, compare_paths);
-        st = measure(out);
+        st = measure(out, 0);
     }
     if (st)
         yk_files_fini(out);
     return st;
 }
 
-static yk_status add_block(yk_files *f, size_t *cap, yk_file_block b)
-{
-    yk_file_block *grown = yk_grow(f->block, cap, f->nblocks + 1, sizeof *f->block, "blocks of files");
-    if (!grown)
-        return YK_ESYSTEM;
-    f->block = grown;
-    f->block[f->nblocks++] = b;
-    return YK_OK;
-}
-
 yk_status yk_files_blocks(yk_files *f, uint64_t block_bytes, bool splittable)
 {
-    size_t cap = 0;
-    free(f->block);
-    f->block = NULL;
     f->nblocks = 0;
     block_bytes = block_bytes ? block_bytes : YK_BLOCK_BYTES;
     for (size_t i = 0; i < f->n; i++) {
@@ -152,14 +142,14 @@ yk_status yk_files_blocks(yk_files *f, uint64_t block_bytes, bool splittable)
             return st;
         uint64_t size = f->size[i];
         uint64_t step = compressed || !splittable ? size : block_bytes;
-        for (uint64_t begin = 0; begin < size && !st; begin += step) {
+        for (uint64_t begin = 0; begin < size; begin += step) {
             uint64_t end = compressed ? UINT64_MAX : size - begin > step ? begin + step : size;
-            st = add_block(f, &cap, (yk_file_block){f->path[i], begin, end});
+            if ((st = YK_RESERVE(f->block, f->block_cap, f->nblocks + 1, "blocks of files")))
+                return st;
+            f->block[f->nblocks++] = (yk_file_block){f->path[i], begin, end};
             if (size - begin <= step)
                 break; /* also where begin + step would not fit 64 bits */
         }
-        if (st)
-            return st;
     }
     return YK_OK;
 }

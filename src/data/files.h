@@ -30,11 +30,13 @@ typedef struct {
     char **path;    /* [n] sorted; owned */
     uint64_t *size; /* [n] bytes on disk */
     uint64_t bytes; /* their sum */
+    size_t path_cap, size_cap, block_cap;
     size_t nblocks;
     yk_file_block *block; /* [nblocks]; owned */
 } yk_files;
 
 yk_status yk_files_find(const char *pattern, yk_files *out);
+yk_status yk_files_add(yk_files *f, const char *path); /* one more file, behind those that are there */
 yk_status yk_files_blocks(yk_files *f, uint64_t block_bytes, bool splittable);
 void yk_files_fini(yk_files *f);
 

@@ -61,15 +61,9 @@ static yk_status list_names(const char *path, bool folders, size_t most, names *
     while (!st && out->n < most && (errno = 0, e = readdir(d))) {
         if (e->d_name[0] == '.' || (!folders && !is_picture(e->d_name)) || !is_kind(d, e, folders))
             continue;
-        char **grown = yk_grow(out->name, &out->cap, out->n + 1, sizeof *grown, "file names");
-        if (grown)
-            out->name = grown;
-        if (!grown)
-            st = YK_ESYSTEM;
-        else if (!(out->name[out->n] = strdup(e->d_name)))
+        st = YK_RESERVE(out->name, out->cap, out->n + 1, "file names");
+        if (!st && !(out->name[out->n++] = strdup(e->d_name)))
             st = yk_fail_memory(strlen(e->d_name), "a file's name");
-        else
-            out->n++;
     }
     if (!st && out->n < most && errno)
         st = yk_fail(YK_EDATA, "%s: cannot be listed: %s", path, strerror(errno));
@@ -140,19 +134,10 @@ bool yk_folders_in(const char *directory)
 static yk_status add_file(yk_folders *f, uint32_t class, const char *name)
 {
     size_t n = strlen(name) + 1;
-    uint32_t *of_class =
-        yk_grow(f->of_class, &f->file_cap, f->files + 1, sizeof *of_class, "a list of pictures");
-    if (!of_class)
+    if (YK_RESERVE(f->of_class, f->file_cap, f->files + 1, "a list of pictures") ||
+        YK_RESERVE(f->name_at, f->at_cap, f->files + 1, "a list of pictures") ||
+        YK_RESERVE(f->names, f->names_cap, f->names_size + n, "names of pictures"))
         return YK_ESYSTEM;
-    f->of_class = of_class;
-    size_t *name_at = yk_grow(f->name_at, &f->at_cap, f->files + 1, sizeof *name_at, "a list of pictures");
-    if (!name_at)
-        return YK_ESYSTEM;
-    f->name_at = name_at;
-    char *all = yk_grow(f->names, &f->names_cap, f->names_size + n, 1, "names of pictures");
-    if (!all)
-        return YK_ESYSTEM;
-    f->names = all;
     memcpy(f->names + f->names_size, name, n);
     f->of_class[f->files] = class;
     f->name_at[f->files++] = f->names_size;

@@ -150,12 +150,21 @@ static yk_status drop_bad_images(idx_source *s, const char *path)
     return kept ? YK_OK : yk_fail(YK_EDATA, "%s: no image of it is good", path);
 }
 
+static void count_file(yk_source *s, const char *path)
+{
+    struct stat file;
+    s->files++;
+    s->disk_bytes += stat(path, &file) ? 0 : (uint64_t)file.st_size;
+}
+
 static yk_status load(idx_source *s, const char *images_path, const char *labels_path)
 {
     yk_idx *im = &s->images;
     yk_status st = yk_idx_load(images_path, im);
     if (st)
         return st;
+    count_file(&s->base, images_path);
+    count_file(&s->base, labels_path);
     if (im->ndims < 2 || im->ndims > 3)
         return yk_fail(YK_EDATA,
                        "%s: at byte 3: images have 3 dimensions (number, height, width) or 2, not %u",
@@ -186,44 +195,39 @@ static void idx_free(yk_source *source)
     idx_source *s = (idx_source *)source;
     free(s->rows.label);
     yk_idx_fini(&s->images);
-    free(s);
 }
 
-static const yk_source_ops idx_ops = {
-    .name = "idx",
-    .reader = yk__cached_read,
-    .next = yk__cached_next,
-    .reader_free = yk__cached_reader_free,
-    .free = idx_free,
-};
-
-yk_status yk_idx_open(const yk_spec *spec, yk_split split, const yk_source_options *o, yk_source **out)
+static yk_status idx_open(yk_source *source, const yk_spec *spec, yk_split split, const yk_source_options *o)
 {
+    (void)o;
+    idx_source *s = (idx_source *)source;
     char *images = NULL, *labels = NULL;
     bool directory;
     yk_status st = yk_spec_check(spec, "labels");
-    if (st)
-        return st;
-    idx_source *s = calloc(1, sizeof *s);
-    if (!s)
-        return yk_fail_memory(sizeof *s, "a source");
-    s->base.ops = &idx_ops;
-    s->base.skip_bad = o->skip_bad; /* used while loading */
-    if (!(st = find_files(spec, split, &directory, &images, &labels)))
+    if (!st)
+        st = find_files(spec, split, &directory, &images, &labels);
+    if (!st)
         st = load(s, images, labels);
     free(images);
     free(labels);
-    if (st) {
-        yk_source_free(&s->base); /* with the bad records it has counted */
+    if (st)
         return st;
-    }
-    s->base.kind = s->rows.kind;
-    s->base.nblocks = 1;
-    s->base.bytes = yk_rows_bytes(&s->rows);
-    s->base.examples = s->rows.n;
-    s->base.dim = s->rows.dim;
-    s->base.has_test = directory && yk_idx_in(spec->where, YK_SPLIT_TEST);
-    s->base.cached = &s->rows;
-    *out = &s->base;
+    source->kind = s->rows.kind;
+    source->nblocks = 1;
+    source->bytes = yk_rows_bytes(&s->rows);
+    source->examples = s->rows.n;
+    source->dim = s->rows.dim;
+    source->has_test = directory && yk_idx_in(spec->where, YK_SPLIT_TEST);
+    source->cached = &s->rows;
     return YK_OK;
 }
+
+const yk_source_ops yk__idx_source = {
+    .name = "idx",
+    .usage = "idx:DIRECTORY",
+    .source_size = sizeof(idx_source),
+    .reader_size = sizeof(yk__cached_reader),
+    .open = idx_open,
+    .free = idx_free,
+    .next = yk__cached_next,
+};

@@ -45,10 +45,8 @@ static yk_status read_all(int fd, const char *path, uint8_t **bytes, size_t *cap
         return yk_fail(YK_EDATA, "%s", strerror(errno));
     if ((uint64_t)s.st_size > FILE_MOST)
         return yk_fail(YK_EDATA, "a picture file of %llu bytes is too large", (unsigned long long)s.st_size);
-    uint8_t *grown = yk_grow(*bytes, cap, (size_t)s.st_size + 1, 1, path);
-    if (!grown)
+    if (YK_RESERVE(*bytes, *cap, (size_t)s.st_size + 1, path))
         return YK_ESYSTEM;
-    *bytes = grown;
     while (n < (size_t)s.st_size) {
         ssize_t got = read(fd, *bytes + n, (size_t)s.st_size - n);
         if (got < 0 && errno == EINTR)
@@ -77,22 +75,13 @@ static yk_status load_file(const char *path, uint8_t **bytes, size_t *cap, size_
 
 /* ---- reading */
 
-static yk_status image_read(yk_source *source, size_t block, yk_reader **out)
+static yk_status image_reader_open(yk_reader *reader)
 {
-    const image_source *s = (const image_source *)source;
-    image_reader *r = calloc(1, sizeof *r);
-    if (!r)
-        return yk_fail_memory(sizeof *r, "a reader");
-    r->base = (yk_reader){source, block};
-    r->at = (uint64_t)block * BLOCK_FILES;
+    const image_source *s = (const image_source *)reader->source;
+    image_reader *r = (image_reader *)reader;
+    r->at = (uint64_t)reader->block * BLOCK_FILES;
     r->end = s->folders.files - r->at > BLOCK_FILES ? r->at + BLOCK_FILES : s->folders.files;
-    yk_status st = yk_image_decoder_create(&r->decoder);
-    if (st) {
-        free(r);
-        return st;
-    }
-    *out = &r->base;
-    return YK_OK;
+    return yk_image_decoder_create(&r->decoder);
 }
 
 /* Adds one picture. *added_out is false where it was bad and may be skipped. */
@@ -135,29 +124,17 @@ static void image_file(const yk_reader *reader, size_t i, char *path, size_t siz
     yk_folders_path(&((const image_source *)reader->source)->folders, r->file[i], path, size);
 }
 
-static void image_reader_free(yk_reader *reader)
+static void image_reader_close(yk_reader *reader)
 {
     image_reader *r = (image_reader *)reader;
     yk_image_decoder_free(r->decoder);
     free(r->bytes);
-    free(r);
 }
 
 static void image_free(yk_source *source)
 {
-    image_source *s = (image_source *)source;
-    yk_folders_fini(&s->folders);
-    free(s);
+    yk_folders_fini(&((image_source *)source)->folders);
 }
-
-static const yk_source_ops image_ops = {
-    .name = "images",
-    .reader = image_read,
-    .next = image_next,
-    .reader_free = image_reader_free,
-    .free = image_free,
-    .file = image_file,
-};
 
 /* ---- opening */
 
@@ -177,35 +154,40 @@ static yk_status like_the_first(image_source *s)
     return st ? yk_fail(st, "%s: %s", path, yk_error()) : YK_OK;
 }
 
-yk_status yk_images_open(const yk_spec *spec, yk_split split, const yk_source_options *o, yk_source **out)
+static yk_status image_open(yk_source *source, const yk_spec *spec, yk_split split,
+                            const yk_source_options *o)
 {
     (void)o;
-    yk_image_form form;
+    image_source *s = (image_source *)source;
     yk_status st = yk_spec_check(spec, YK__PICTURES_KEYS);
     if (!st)
-        st = yk__pictures_options(spec, &form);
+        st = yk__pictures_options(spec, &s->form);
     if (!st && !*spec->where)
         st = yk_fail(YK_EUSAGE, "%s: names no directory: write images:DIRECTORY", spec->text);
+    if (!st)
+        st = yk_folders_list(spec->where, split, &s->folders);
+    if (!st && !s->form.height)
+        st = like_the_first(s);
     if (st)
         return st;
-    image_source *s = calloc(1, sizeof *s);
-    if (!s)
-        return yk_fail_memory(sizeof *s, "a source");
-    s->base.ops = &image_ops;
-    s->form = form;
-    st = yk_folders_list(spec->where, split, &s->folders);
-    if (!st && !form.height)
-        st = like_the_first(s);
-    if (st) {
-        image_free(&s->base);
-        return st;
-    }
     s->order = yk_perm_make(s->folders.files, ORDER_SEED);
-    yk__pictures_shape(&s->base, &s->form);
-    s->base.examples = s->folders.files;
-    s->base.nblocks = (s->folders.files + BLOCK_FILES - 1) / BLOCK_FILES;
-    s->base.classes = (uint32_t)s->folders.classes;
-    s->base.has_test = s->folders.has_test;
-    *out = &s->base;
+    yk__pictures_shape(source, &s->form);
+    source->examples = s->folders.files;
+    source->nblocks = (s->folders.files + BLOCK_FILES - 1) / BLOCK_FILES;
+    source->classes = (uint32_t)s->folders.classes;
+    source->has_test = s->folders.has_test;
     return YK_OK;
 }
+
+const yk_source_ops yk__images_source = {
+    .name = "images",
+    .usage = "images:DIRECTORY",
+    .source_size = sizeof(image_source),
+    .reader_size = sizeof(image_reader),
+    .open = image_open,
+    .free = image_free,
+    .reader_open = image_reader_open,
+    .reader_close = image_reader_close,
+    .next = image_next,
+    .file = image_file,
+};

@@ -2,17 +2,11 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "data/files.h"
-#include "data/spec.h"
-#include "format/cache.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#define ROWS_AT_A_TIME 4096
-#define CLASSES_MOST   ((int32_t)1 << 24)
+#define CLASSES_MOST ((int32_t)1 << 24)
 
 const uint64_t yk_inspect_cut[YK_INSPECT_CUTS] = {10, 100, 1000, 10000};
 
@@ -112,58 +106,6 @@ size_t yk_spread_bars(const yk_spread *s, size_t most, yk_bar *out)
     return n + tail;
 }
 
-/* ---- files on disk */
-
-/* What the pattern finds, or only the first of it, in the order in which idx.c looks for them. Not being able to tell is no
- * error: the source has been opened. */
-static void add_files(yk_inspection *i, const char *pattern, bool only_first)
-{
-    yk_files f;
-    if (yk_files_find(pattern, &f))
-        return;
-    i->files += only_first ? 1 : f.n;
-    i->bytes += only_first ? f.size[0] : f.bytes;
-    yk_files_fini(&f);
-}
-
-static void measure_idx(yk_inspection *i, const yk_spec *spec, yk_split split)
-{
-    struct stat st;
-    const char *labels = yk_spec_text(spec, "labels", NULL);
-    if (stat(spec->where, &st) == 0 && S_ISDIR(st.st_mode)) {
-        for (int labelled = 0; labelled < 2; labelled++) {
-            char *pattern;
-            if (asprintf(&pattern, "%s/%s-%s?idx%d-ubyte{,.gz}", spec->where,
-                         split == YK_SPLIT_TRAIN ? "train" : "t10k", labelled ? "labels" : "images",
-                         labelled ? 1 : 3) < 0)
-                return;
-            add_files(i, pattern, true);
-            free(pattern);
-        }
-    } else if (labels) {
-        add_files(i, spec->where, true);
-        add_files(i, labels, true);
-    }
-}
-
-static yk_status look_at_files(yk_inspection *i, const yk_source *s, yk_split split)
-{
-    yk_spec spec;
-    yk_status st = yk_spec_parse(s->spec, &spec);
-    if (st)
-        return st;
-    if (strcmp(i->format, "idx") == 0)
-        measure_idx(i, &spec, split);
-    else if (strcmp(i->format, "synth"))
-        add_files(i, spec.where, false);
-    if (strcmp(i->format, "cache") == 0) {
-        st = yk_cache_verify(spec.where);
-        i->verified = !st;
-    }
-    yk_spec_fini(&spec);
-    return st;
-}
-
 /* ---- the reading */
 
 typedef struct {
@@ -178,11 +120,9 @@ static yk_status reserve_classes(walk *w, size_t classes)
     yk_inspection *i = w->out;
     if (classes <= i->classes)
         return YK_OK;
-    uint64_t *grown = yk_grow(i->class_count, &w->class_cap, classes, sizeof *grown, "counting classes");
-    if (!grown)
+    if (YK_RESERVE(i->class_count, w->class_cap, classes, "counting classes"))
         return YK_ESYSTEM;
-    i->class_count = grown;
-    memset(grown + i->classes, 0, (classes - i->classes) * sizeof *grown);
+    memset(i->class_count + i->classes, 0, (classes - i->classes) * sizeof *i->class_count);
     i->classes = classes;
     return YK_OK;
 }
@@ -277,6 +217,8 @@ static yk_status count_sparse(walk *w, const yk_rows *rows)
             return st;
         i->index_least = key < i->index_least ? key : i->index_least;
         i->index_most = key > i->index_most ? key : i->index_most;
+        if (rows->field && rows->field[e] >= i->fields)
+            i->fields = rows->field[e] + 1u;
     }
     for (size_t r = 0; r < rows->n; r++) {
         size_t n = yk_rows_entries(rows, r);
@@ -294,8 +236,9 @@ static yk_status count_sparse(walk *w, const yk_rows *rows)
     return YK_OK;
 }
 
-static yk_status count_rows(walk *w, const yk_rows *rows)
+static yk_status count_rows(void *context, const yk_rows *rows)
 {
+    walk *w = context;
     yk_inspection *i = w->out;
     yk_status st = count_labels(w, rows);
     if (!st)
@@ -310,32 +253,14 @@ static yk_status count_rows(walk *w, const yk_rows *rows)
     return st;
 }
 
-static yk_status read_block(walk *w, yk_source *s, size_t block)
-{
-    yk_rows rows;
-    yk_reader *r;
-    yk_status st = yk_source_read(s, block, &r);
-    if (st)
-        return st;
-    yk_rows_init(&rows, s->kind, s->kind == YK_ROWS_SPARSE ? 0 : s->dim);
-    size_t got = 1;
-    while (!st && got) {
-        yk_rows_clear(&rows);
-        st = yk_reader_next(r, &rows, ROWS_AT_A_TIME, &got);
-        if (!st && got)
-            st = count_rows(w, &rows);
-    }
-    yk_rows_fini(&rows);
-    yk_reader_free(r);
-    return st;
-}
-
 static yk_status begin(walk *w, const yk_source *s)
 {
     yk_inspection *i = w->out;
     bool sparse = s->kind == YK_ROWS_SPARSE;
     i->format = s->ops->name;
     i->kind = s->kind;
+    i->files = s->files;
+    i->bytes = s->disk_bytes;
     i->columns = s->dim;
     i->height = s->height;
     i->width = s->width;
@@ -381,10 +306,12 @@ yk_status yk_inspect(yk_source *s, yk_split split, size_t first, yk_inspection *
     *out = (yk_inspection){.split = split};
     walk w = {.out = out, .first = first};
     yk_status st = begin(&w, s);
+    if (!st && s->ops->verify) {
+        st = s->ops->verify(s);
+        out->verified = !st;
+    }
     if (!st)
-        st = look_at_files(out, s, split);
-    for (size_t b = 0; b < s->nblocks && !st; b++)
-        st = read_block(&w, s, b);
+        st = yk_source_each(s, count_rows, &w);
     if (!st)
         st = end(&w, s);
     yk_keycount_fini(&w.keys);

@@ -81,6 +81,7 @@ typedef struct {
     /* Sparse rows */
     uint64_t empty;                   /* rows without an entry */
     uint32_t index_least, index_most; /* where there are entries */
+    uint32_t fields;                  /* 1 + the largest field number; 0: there are none */
     yk_key_ranking ranking;
 
     yk_spread spread; /* sparse: of the number of entries in a row; dense: of the mean of a row */

@@ -1,15 +1,19 @@
-/* libsvm:GLOB, text with a sparse example on each line, plain or compressed:
+/* libsvm:GLOB and libffm:GLOB, text with a sparse example on each line, plain or compressed:
  *
- *     LABEL [qid:N] INDEX:VALUE INDEX:VALUE ... [# comment]
+ *     LABEL [qid:N] INDEX:VALUE INDEX:VALUE ... [# comment]                  libsvm
+ *     LABEL FIELD:INDEX:VALUE FIELD:INDEX:VALUE ... [# comment]              libffm
  *
  *     +1 3:0.5 17:1 204:2.25
+ *     1 0:3:0.5 1:17:1 1:204:2.25
  *
- * Indices count from 1 (`?base=0`: from 0), in any order; equal ones are added up. Labels -1/+1 and 0/1 are
- * two classes; other labels are class numbers as they are. `?features=N` or --features N: an index that does
- * not fit is a bad record.
+ * Indices of libsvm count from 1, those of libffm from 0 (`?base=0`, `?base=1`), in any order; equal ones are added up
+ * (libffm: where the field is the same, too, if fields are asked for). Labels -1/+1 and 0/1 are two classes; other labels
+ * are class numbers as they are. `?features=N` or --features N: an index that does not fit is a bad record. With
+ * `?bits=B` or --hash-bits B indices are keys of up to 64 bits, hashed as they are written. Field numbers are below 65536.
  */
+#include "base/number.h"
+#include "base/rng.h"
 #include "base/rows.h"
-#include "data/formats.h"
 #include "data/text.h"
 #include <math.h>
 #include <stdlib.h>
@@ -19,9 +23,11 @@
 
 typedef struct {
     yk_text_source text;
-    uint64_t base;     /* 1, or 0 by option */
-    uint64_t features; /* 0: any */
-    atomic_uint seen;  /* kinds of labels so far, over all readers */
+    uint64_t base; /* the first index: 1 or 0 */
+    yk_key_space keys;
+    bool ffm;         /* entries begin with a field number */
+    bool fields;      /* and rows carry it */
+    atomic_uint seen; /* kinds of labels so far, over all readers */
 } libsvm;
 
 enum { SEEN_MINUS = 1, SEEN_ZERO = 2, SEEN_MANY = 4 };
@@ -36,71 +42,14 @@ static bool blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* What strtod() is for: many digits, large exponents. Its other languages (hex, "inf") are not ours. */
-static const char *parse_exotic(const char *p, const char *stop, double *out)
-{
-    char text[400];
-    size_t n = (size_t)(stop - p);
-    if (n >= sizeof text)
-        return NULL;
-    memcpy(text, p, n);
-    text[n] = 0;
-    char *end;
-    *out = strtod(text, &end);
-    return end == text + n && n ? stop : NULL;
-}
-
-/* A decimal number at p. Returns its end, or NULL where there is none. With at most 15 digits and a small
- * power of ten both are exact doubles, and so their product or quotient is correctly rounded (Clinger 1990).
- * */
-static const char *parse_real(const char *p, double *out)
-{
-    static const double power[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                   1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    const char *begin = p;
-    bool minus = *p == '-';
-    p += minus || *p == '+';
-    uint64_t mantissa = 0;
-    const char *first = p;
-    for (; digit(*p); p++)
-        mantissa = mantissa * 10 + (uint64_t)(*p - '0');
-    size_t digits = (size_t)(p - first);
-    int scale = 0;
-    if (*p == '.') {
-        first = ++p;
-        for (; digit(*p); p++)
-            mantissa = mantissa * 10 + (uint64_t)(*p - '0');
-        digits += (size_t)(p - first);
-        scale = digits < 1000 ? -(int)(p - first) : 0;
-    }
-    if (digits == 0)
-        return NULL;
-    if (*p == 'e' || *p == 'E') {
-        p++;
-        bool down = *p == '-';
-        p += down || *p == '+';
-        if (!digit(*p))
-            return NULL;
-        int exponent = 0;
-        for (; digit(*p); p++)
-            exponent = exponent < 10000 ? exponent * 10 + (*p - '0') : exponent;
-        scale += down ? -exponent : exponent;
-    }
-    if (digits > 15 || scale < -22 || scale > 22)
-        return parse_exotic(begin, p, out);
-    double v = scale < 0 ? (double)mantissa / power[-scale] : (double)mantissa * power[scale];
-    *out = minus ? -v : v;
-    return p;
-}
-
 /* The label and whether it goes with the ones before it; NULL where it is bad, and then *failed says how that went. */
 static const char *parse_label(yk_text_reader *r, const char *p, const char *end, int32_t *label_out,
                                yk_status *failed)
 {
-    libsvm *s = (libsvm *)r->base.source;
+    libsvm *s = (libsvm *)r->base.base.source;
     char word[48];
     double v;
-    const char *after = parse_real(p, &v);
+    const char *after = yk_decimal_before(p, end, &v);
     if (!after || (after != end && !blank(*after) && *after != '#')) {
         *failed = yk__text_bad(r, p, "the label '%s' is not a number", yk__text_word(p, word));
         return NULL;
@@ -125,54 +74,105 @@ static const char *parse_label(yk_text_reader *r, const char *p, const char *end
     return after;
 }
 
-/* INDEX:VALUE at p; like parse_label. */
-static const char *parse_entry(yk_text_reader *r, const char *p, const char *end, uint32_t *index_out,
-                               float *value_out, yk_status *failed)
+/* A whole number of at most 19 digits. Returns its end: p itself where there is none. */
+static inline const char *parse_digits(const char *p, uint64_t *out)
 {
-    const libsvm *s = (const libsvm *)r->base.source;
+    const char *first = p;
+    uint64_t v = 0;
+    for (; digit(*p) && p - first < 19; p++)
+        v = v * 10 + (uint64_t)(*p - '0');
+    *out = v;
+    return p;
+}
+
+/* The number from `first` on, of which `p` is no ':': it may have a 20th digit, or it is bad. */
+__attribute__((cold)) static const char *end_number(yk_text_reader *r, const char *first, const char *p,
+                                                    const char *entry, const char *name, uint64_t *v,
+                                                    yk_status *failed)
+{
     char word[48];
+    bool over = false;
+    for (; digit(*p); p++)
+        over |= __builtin_mul_overflow(*v, (uint64_t)10, v) ||
+                __builtin_add_overflow(*v, (uint64_t)(*p - '0'), v);
+    if (p == first)
+        *failed = yk__text_bad(r, first, "the %s in '%s' is not a number", name, yk__text_word(entry, word));
+    else if (*p != ':')
+        *failed = yk__text_bad(r, p, "no ':' after the %s in '%s'", name, yk__text_word(entry, word));
+    else if (over)
+        *failed = yk__text_bad(r, first, "the %s in '%s' is 2^64 or more", name, yk__text_word(entry, word));
+    else
+        return p;
+    return NULL;
+}
+
+__attribute__((cold)) static yk_status bad_index(yk_text_reader *r, const char *at, const char *entry,
+                                                 yk_key index)
+{
+    const libsvm *s = (const libsvm *)r->base.base.source;
+    char word[48];
+    if (index < s->base)
+        return yk__text_bad(r, at,
+                            "index 0, but indices count from 1 here; use ?base=0 where they count from 0");
+    return yk__text_bad(r, at,
+                        "the index in '%s' is out of range: %llu features from %llu; --hash-bits B hashes "
+                        "indices of any size into 2^B features",
+                        yk__text_word(entry, word),
+                        (unsigned long long)(s->keys.features ? s->keys.features : UINT32_MAX),
+                        (unsigned long long)s->base);
+}
+
+/* One entry. Returns what follows it, or NULL where it is bad. */
+static const char *parse_entry(yk_text_reader *r, const char *p, const char *end, uint32_t *index_out,
+                               float *value_out, uint16_t *field_out, yk_status *failed)
+{
+    const libsvm *s = (const libsvm *)r->base.base.source;
+    char word[48];
+    const char *entry = p;
+    uint64_t index, field = 0;
+    if (s->ffm) {
+        p = parse_digits(p, &field);
+        if ((p == entry || *p != ':') && !(p = end_number(r, entry, p, entry, "field", &field, failed)))
+            return NULL;
+        if (field > UINT16_MAX) {
+            *failed =
+                yk__text_bad(r, entry, "the field in '%s' is not below 65536", yk__text_word(entry, word));
+            return NULL;
+        }
+        p++;
+    }
     const char *at = p;
-    uint64_t index = 0;
-    for (; digit(*p) && p - at < 19; p++)
-        index = index * 10 + (uint64_t)(*p - '0');
-    if (p == at || digit(*p)) {
-        *failed = yk__text_bad(r, at, "the index in '%s' is not a number", yk__text_word(at, word));
+    p = parse_digits(p, &index);
+    if ((p == at || *p != ':') && !(p = end_number(r, at, p, entry, "index", &index, failed)))
+        return NULL;
+    if (s->keys.hash) {
+        *index_out = yk_key_id(yk_mix64(index), s->keys.features);
+    } else if (index - s->base < (s->keys.features ? s->keys.features : UINT32_MAX)) {
+        *index_out = (uint32_t)(index - s->base);
+    } else {
+        *failed = bad_index(r, at, entry, index);
         return NULL;
     }
-    if (*p != ':') {
-        *failed = yk__text_bad(r, p, "no ':' after the index in '%s'", yk__text_word(at, word));
-        return NULL;
-    }
-    if (index < s->base) {
-        *failed = yk__text_bad(r, at,
-                               "index 0, but indices count from 1 here; use ?base=0 where they count from 0");
-        return NULL;
-    }
-    index -= s->base;
-    if (index >= UINT32_MAX || (s->features && index >= s->features)) {
-        *failed = yk__text_bad(
-            r, at, "the index in '%s' is out of range: %llu features from %llu", yk__text_word(at, word),
-            (unsigned long long)(s->features ? s->features : UINT32_MAX), (unsigned long long)s->base);
-        return NULL;
-    }
-    double v;
-    const char *after = parse_real(p + 1, &v);
+    p++;
+    double v = *p - '0'; /* a digit, mostly 1: not worth a call */
+    const char *after = digit(*p) && (p + 1 == end || blank(p[1])) ? p + 1 : yk_decimal_before(p, end, &v);
     if (!after || (after != end && !blank(*after) && *after != '#')) {
-        *failed = yk__text_bad(r, p + 1, "the value in '%s' is not a number", yk__text_word(at, word));
+        *failed = yk__text_bad(r, p, "the value in '%s' is not a number", yk__text_word(entry, word));
         return NULL;
     }
     if (!isfinite((float)v)) {
-        *failed = yk__text_bad(r, p + 1, "the value in '%s' is too large", yk__text_word(at, word));
+        *failed = yk__text_bad(r, p, "the value in '%s' is too large", yk__text_word(entry, word));
         return NULL;
     }
-    *index_out = (uint32_t)index;
     *value_out = (float)v;
+    *field_out = (uint16_t)field;
     return after;
 }
 
 static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
                             bool *added_out)
 {
+    const libsvm *s = (const libsvm *)r->base.base.source;
     const char *p = line, *end = line + length;
     while (blank(*p))
         p++;
@@ -184,8 +184,10 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
         return st;
     uint32_t *index;
     float *value;
-    /* "1:1 " is the shortest entry */
-    if ((st = yk_rows_sparse(rows, (size_t)(end - p) / 4 + 1, &index, &value)))
+    uint16_t *field = NULL, unused;
+    const size_t most = (size_t)(end - p) / 4 + 1; /* "1:1 " is the shortest entry */
+    if ((st = yk_rows_sparse(rows, most, &index, &value)) ||
+        (s->fields && (st = yk_rows_fields(rows, most, &field))))
         return st;
     size_t n = 0;
     for (;;) {
@@ -198,7 +200,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
                 p++;
             continue;
         }
-        if (!(p = parse_entry(r, p, end, &index[n], &value[n], &st)))
+        if (!(p = parse_entry(r, p, end, &index[n], &value[n], field ? &field[n] : &unused, &st)))
             return st;
         n++;
     }
@@ -208,28 +210,34 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     return YK_OK;
 }
 
-yk_status yk_libsvm_open(const yk_spec *spec, yk_split split, const yk_source_options *o, yk_source **out)
+static yk_status open_text(yk_source *source, const yk_spec *spec, const yk_source_options *o, bool ffm)
 {
-    (void)split;
-    uint64_t base, features;
-    yk_status st = yk_spec_check(spec, "base features");
+    libsvm *s = (libsvm *)source;
+    yk_status st = yk_spec_check(spec, "base bits features");
     if (!st)
-        st = yk_spec_u64(spec, "base", 1, 0, 1, &base);
+        st = yk_spec_u64(spec, "base", !ffm, 0, 1, &s->base);
     if (!st)
-        st = yk_spec_u64(spec, "features", o->features, 1, UINT32_MAX, &features);
+        st = yk__spec_keys(spec, o, 0, UINT32_MAX, &s->keys);
     if (st)
         return st;
-    libsvm *s = calloc(1, sizeof *s);
-    if (!s)
-        return yk_fail_memory(sizeof *s, "a data source");
     s->text.parse = parse_line;
-    s->base = base;
-    s->features = features;
-    s->text.base.dim = (size_t)features;
-    if ((st = yk__text_open(&s->text, "libsvm", spec->where))) {
-        free(s);
-        return st;
-    }
-    *out = &s->text.base;
-    return YK_OK;
+    s->ffm = ffm;
+    s->fields = ffm && o->fields != YK_FIELDS_NONE;
+    source->dim = (size_t)s->keys.features;
+    return yk__text_open(&s->text, spec->where);
 }
+
+static yk_status libsvm_open(yk_source *s, const yk_spec *spec, yk_split split, const yk_source_options *o)
+{
+    (void)split;
+    return open_text(s, spec, o, false);
+}
+
+static yk_status libffm_open(yk_source *s, const yk_spec *spec, yk_split split, const yk_source_options *o)
+{
+    (void)split;
+    return open_text(s, spec, o, true);
+}
+
+const yk_source_ops yk__libsvm_source = YK__TEXT_SOURCE("libsvm", libsvm, libsvm_open);
+const yk_source_ops yk__libffm_source = YK__TEXT_SOURCE("libffm", libsvm, libffm_open);

@@ -19,20 +19,9 @@
 #define SNIFF_BYTES ((size_t)64 << 10)
 #define BAD_SHOWN   3 /* skipped records that are told one by one */
 
-static const struct {
-    const char *name, *usage;
-    yk_status (*open)(const yk_spec *spec, yk_split split, const yk_source_options *o, yk_source **out);
-    bool has_test; /* every set of this format has a test half */
-} formats[] = {
-    {"idx", "idx:DIRECTORY", yk_idx_open, false},
-    {"tfrecord", "tfrecord:FILES", yk_tfrecord_open, false},
-    {"libsvm", "libsvm:FILES", yk_libsvm_open, false},
-    {"criteo", "criteo:FILES", yk_criteo_open, false},
-    {"cifar10", "cifar10:DIRECTORY", yk_cifar10_open, false},
-    {"images", "images:DIRECTORY", yk_images_open, false},
-    {"cache", "cache:FILE", yk_cache_open, false},
-    {"synth", "synth:digits, synth:ctr, synth:images", yk_synth_open, true},
-};
+static const yk_source_ops *const formats[] = {&yk__idx_source,    &yk__tfrecord_source, &yk__libsvm_source,
+                                               &yk__libffm_source, &yk__criteo_source,   &yk__cifar10_source,
+                                               &yk__images_source, &yk__cache_source,    &yk__synth_source};
 
 #define NFORMATS (sizeof formats / sizeof formats[0])
 
@@ -40,22 +29,24 @@ static const char *known_formats(char *text, size_t size)
 {
     size_t n = 0;
     for (size_t i = 0; i < NFORMATS && n < size; i++)
-        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", formats[i].usage);
+        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", formats[i]->usage);
     return text;
 }
 
 /* ---- a bare path: what is in it? */
 
-/* `1 7:0.5 9:1`: a number, then index:value. */
-static bool libsvm_line(const char *line)
+/* `1 7:0.5 9:1`: a number, then index:value; libffm has field:index:value. NULL: neither. */
+static const char *recognise_line(const char *line)
 {
     double x;
     uint64_t index;
     const char *at = yk_decimal(line + strspn(line, " \t"), &x);
     if (!at || (*at != ' ' && *at != '\t'))
-        return false;
+        return NULL;
     at = yk_digits(at + strspn(at, " \t"), UINT64_MAX, &index);
-    return at && *at == ':' && yk_decimal(at + 1, &x);
+    if (!at || *at != ':' || !(at = yk_decimal(at + 1, &x)))
+        return NULL;
+    return *at == ':' ? "libffm" : "libsvm";
 }
 
 /* The first line that is neither empty nor a comment decides. */
@@ -67,8 +58,9 @@ static const char *recognise_text(char *text)
             tabs += *p == '\t';
         if (tabs == 39)
             return "criteo";
-        if (libsvm_line(line))
-            return "libsvm";
+        const char *name = recognise_line(line);
+        if (name)
+            return name;
         if (line[strspn(line, " \t\r")] && *line != '#')
             return NULL;
     }
@@ -142,24 +134,33 @@ static yk_status recognise(const char *where, const char **name_out)
 static yk_status open_format(const yk_spec *spec, const char *name, yk_split split,
                              const yk_source_options *o, yk_source **out)
 {
-    for (size_t i = 0; i < NFORMATS; i++) {
-        if (strcmp(formats[i].name, name))
-            continue;
-        yk_status st = formats[i].open(spec, split, o, out);
-        if (!st && formats[i].has_test)
-            (*out)->has_test = true;
-        return st;
-    }
+    size_t i = 0;
+    while (i < NFORMATS && strcmp(formats[i]->name, name))
+        i++;
     char known[256];
-    return yk_fail(YK_EUSAGE, "%s: no data format is called %s; there are: %s", spec->text, name,
-                   known_formats(known, sizeof known));
+    if (i == NFORMATS)
+        return yk_fail(YK_EUSAGE, "%s: no data format is called %s; there are: %s", spec->text, name,
+                       known_formats(known, sizeof known));
+    yk_source *s = calloc(1, formats[i]->source_size);
+    if (!s)
+        return yk_fail_memory(formats[i]->source_size, "a data source");
+    s->ops = formats[i];
+    s->has_test = formats[i]->has_test;
+    s->skip_bad = o->skip_bad;
+    s->spec = strdup(spec->text);
+    yk_status st =
+        s->spec ? s->ops->open(s, spec, split, o) : yk_fail_memory(strlen(spec->text), "a data spec");
+    if (st)
+        yk_source_free(s);
+    else
+        *out = s;
+    return st;
 }
 
 yk_status yk_source_open(const char *spec_text, yk_split split, const yk_source_options *options,
                          yk_source **out)
 {
     static const yk_source_options none = {0};
-    options = options ? options : &none;
     yk_spec spec;
     yk_status st = yk_spec_parse(spec_text, &spec);
     if (st)
@@ -167,36 +168,35 @@ yk_status yk_source_open(const char *spec_text, yk_split split, const yk_source_
     const char *name = spec.format;
     if (!*name)
         st = recognise(spec.where, &name);
-    yk_source *s = NULL;
     if (!st)
-        st = open_format(&spec, name, split, options, &s);
+        st = open_format(&spec, name, split, options ? options : &none, out);
     yk_spec_fini(&spec);
-    if (st)
-        return st;
-    s->skip_bad = options->skip_bad;
-    s->spec = strdup(spec_text);
-    if (!s->spec) {
-        yk_source_free(s);
-        return yk_fail_memory(strlen(spec_text), "a data spec");
-    }
-    *out = s;
-    return YK_OK;
+    return st;
 }
 
 void yk_source_free(yk_source *s)
 {
     if (!s)
         return;
+    if (s->ops->free)
+        s->ops->free(s);
     free(s->spec);
     free(s->bad_seen);
-    s->spec = NULL;
-    s->bad_seen = NULL;
-    s->ops->free(s);
+    free(s);
 }
 
 yk_status yk_source_read(yk_source *s, size_t block, yk_reader **out)
 {
-    return s->ops->reader(s, block, out);
+    yk_reader *r = calloc(1, s->ops->reader_size);
+    if (!r)
+        return yk_fail_memory(s->ops->reader_size, "a reader");
+    *r = (yk_reader){s, block};
+    yk_status st = s->ops->reader_open ? s->ops->reader_open(r) : YK_OK;
+    if (st)
+        yk_reader_free(r);
+    else
+        *out = r;
+    return st;
 }
 
 yk_status yk_reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out)
@@ -207,8 +207,40 @@ yk_status yk_reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_ou
 
 void yk_reader_free(yk_reader *r)
 {
-    if (r)
-        r->source->ops->reader_free(r);
+    if (!r)
+        return;
+    if (r->source->ops->reader_close)
+        r->source->ops->reader_close(r);
+    free(r);
+}
+
+/* What a block leaves in its rows (values that are not 1) must not show in the next: each has rows of its own. */
+static yk_status visit_block(yk_source *s, size_t block, yk_visitor *visit, void *context)
+{
+    enum { ROWS_AT_A_TIME = 4096 };
+    yk_rows rows;
+    yk_reader *r = NULL;
+    yk_status st = yk_source_read(s, block, &r);
+    if (st)
+        return st;
+    yk_rows_init(&rows, s->kind, s->kind == YK_ROWS_SPARSE ? 0 : s->dim);
+    for (size_t got = 1; !st && got;) {
+        yk_rows_clear(&rows);
+        st = yk_reader_next(r, &rows, ROWS_AT_A_TIME, &got);
+        if (!st && got)
+            st = visit(context, &rows);
+    }
+    yk_rows_fini(&rows);
+    yk_reader_free(r);
+    return st;
+}
+
+yk_status yk_source_each(yk_source *s, yk_visitor *visit, void *context)
+{
+    yk_status st = YK_OK;
+    for (size_t b = 0; b < s->nblocks && !st; b++)
+        st = visit_block(s, b, visit, context);
+    return st;
 }
 
 bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size)

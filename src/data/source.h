@@ -21,6 +21,7 @@
 
 #include "base/rows.h"
 #include "base/status.h"
+#include "data/spec.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,22 +35,35 @@ typedef enum {
 typedef struct yk_source yk_source;
 typedef struct yk_reader yk_reader;
 
+/* Which field numbers the rows shall carry (base/rows.h). */
+typedef enum {
+    YK_FIELDS_NONE,   /* none: the model has no use for them */
+    YK_FIELDS_STORED, /* those that the data has: libffm, the binary cache */
+    YK_FIELDS_ALL     /* also those that follow from the format: Criteo's columns */
+} yk_fields;
+
 typedef struct {
     uint64_t skip_bad;  /* --skip-bad N: so many bad records may be skipped and counted */
-    unsigned hash_bits; /* --hash-bits: Criteo text is hashed into 2^bits features; 0: the format's default */
-    uint64_t features;  /* --features N: columns of the model; 0: found from the data */
+    unsigned hash_bits; /* --hash-bits: keys are hashed into 2^bits features; 0: the format's default */
+    uint64_t
+        features; /* --features N: columns of the model; 0: found from the data. With hash_bits: hashed into N */
+    yk_fields fields;
 } yk_source_options;
 
-/* A format's verbs. A source of that format embeds yk_source as its first member, a reader yk_reader. */
+/* A format. A source of that format embeds yk_source as its first member, a reader yk_reader. Both begin as zeros, but for
+ * those. Verbs marked with * may be NULL; free() and reader_close() come also after a failed open. */
 typedef struct {
-    const char *name; /* "tfrecord" */
-    yk_status (*reader)(yk_source *s, size_t block, yk_reader **out);
+    const char *name, *usage;        /* "tfrecord", "tfrecord:FILES" */
+    bool has_test;                   /* every set of this format has a test half */
+    size_t source_size, reader_size; /* bytes */
+    yk_status (*open)(yk_source *s, const yk_spec *spec, yk_split split, const yk_source_options *o);
+    void (*free)(yk_source *s);             /* * what the source holds, not the source itself */
+    yk_status (*reader_open)(yk_reader *r); /* * */
+    void (*reader_close)(yk_reader *r);     /* * */
     yk_status (*next)(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
-    void (*reader_free)(yk_reader *r);
-    void (*free)(yk_source *s);
-
-    /* Optional (NULL): sources with a file for each example. */
-    void (*file)(const yk_reader *r, size_t i, char *path, size_t size);
+    void (*file)(const yk_reader *r, size_t i, char *path,
+                 size_t size);               /* * sources with a file for each example */
+    yk_status (*verify)(const yk_source *s); /* * checks what opening leaves out: every checksum */
 } yk_source_ops;
 
 struct yk_source {
@@ -59,6 +73,7 @@ struct yk_source {
     yk_rows_kind kind;
     size_t nblocks;
     uint64_t bytes;                 /* to be read, 0 for generated data */
+    uint64_t files, disk_bytes;     /* that it is made of; 0: none, or not known */
     uint64_t examples;              /* 0: not known without reading */
     size_t dim;                     /* columns; 0: not known without reading (sparse files) */
     uint32_t classes;               /* 0: not known without reading */
@@ -85,6 +100,10 @@ yk_status yk_source_read(yk_source *s, size_t block, yk_reader **out);
 /* Appends up to `max` examples to `rows`, which is of the source's kind; *got_out is 0 at the block's end. */
 yk_status yk_reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
 void yk_reader_free(yk_reader *r); /* NULL is fine */
+
+/* All examples in order, some thousand at a time. */
+typedef yk_status yk_visitor(void *context, const yk_rows *rows);
+yk_status yk_source_each(yk_source *s, yk_visitor *visit, void *context);
 
 /* The file of example `i` of those that the last yk_reader_next() gave, cut off where `size` is too small; false: the format
  * has no file for each. */

@@ -1,4 +1,4 @@
-#include "data/spec.h"
+#include "data/formats.h"
 
 #include "base/number.h"
 #include <stdbool.h>
@@ -156,5 +156,29 @@ yk_status yk_spec_check(const yk_spec *spec, const char *known_keys)
         if (!listed(known_keys, spec->option[i].key))
             return yk_fail(YK_EUSAGE, "%s: no option is called %s here; there %s%s", spec->text,
                            spec->option[i].key, *known_keys ? "are: " : "are none", known_keys);
+    return YK_OK;
+}
+
+yk_status yk__spec_keys(const yk_spec *spec, const yk_source_options *o, unsigned usual_bits, uint64_t most,
+                        yk_key_space *out)
+{
+    uint64_t bits, features;
+    yk_status st = yk_spec_u64(spec, "bits", o->hash_bits ? o->hash_bits : usual_bits, 1, 31, &bits);
+    if (!st)
+        st = yk_spec_u64(spec, "features", 0, 1, most, &features);
+    if (st)
+        return st;
+    if (features && yk_spec_text(spec, "bits", NULL))
+        return yk_fail(YK_EUSAGE, "%s: give bits or features, not both", spec->text);
+    if (!features && !yk_spec_text(spec, "bits", NULL))
+        features = o->features;
+    if (!features && bits > 31)
+        return yk_fail(YK_EUSAGE, "--hash-bits %llu: from 1 to 31 are possible", (unsigned long long)bits);
+    if (!features && bits)
+        features = (uint64_t)1 << bits;
+    if (features > UINT32_MAX)
+        return yk_fail(YK_EUSAGE, "--features %llu: at most %llu are possible", (unsigned long long)features,
+                       (unsigned long long)UINT32_MAX);
+    *out = (yk_key_space){.features = features, .hash = bits != 0};
     return YK_OK;
 }

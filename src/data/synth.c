@@ -1,6 +1,6 @@
 #include "data/synth.h"
 
-#include <stdlib.h>
+#include "base/mem.h"
 #include <string.h>
 
 /* The test half begins half-way through the 2^64 streams of a seed. */
@@ -29,16 +29,12 @@ yk_status yk__synth_common(yk_synth *s, const yk_spec *spec, yk_split split, uin
     return YK_OK;
 }
 
-static yk_status synth_read(yk_source *source, size_t block, yk_reader **out)
+static yk_status synth_reader_open(yk_reader *reader)
 {
-    const yk_synth *s = (const yk_synth *)source;
-    synth_reader *r = calloc(1, sizeof *r);
-    if (!r)
-        return yk_fail_memory(sizeof *r, "a reader");
-    r->base = (yk_reader){source, block};
-    r->at = (uint64_t)block * s->block;
-    r->end = source->examples - r->at > s->block ? r->at + s->block : source->examples;
-    *out = &r->base;
+    synth_reader *r = (synth_reader *)reader;
+    const size_t block = ((const yk_synth *)reader->source)->block;
+    r->at = (uint64_t)reader->block * block;
+    r->end = reader->source->examples - r->at > block ? r->at + block : reader->source->examples;
     return YK_OK;
 }
 
@@ -56,43 +52,33 @@ static yk_status synth_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
     return YK_OK;
 }
 
-static void synth_reader_free(yk_reader *r)
-{
-    free(r);
-}
-
 static void synth_free(yk_source *source)
 {
-    yk_synth *s = (yk_synth *)source;
-    if (s->done)
-        s->done(s);
-    free(s);
+    yk_free(((yk_synth *)source)->state);
 }
 
-static const yk_source_ops synth_ops = {
-    .name = "synth",
-    .reader = synth_read,
-    .next = synth_next,
-    .reader_free = synth_reader_free,
-    .free = synth_free,
-};
-
-yk_status yk_synth_open(const yk_spec *spec, yk_split split, const yk_source_options *o, yk_source **out)
+static yk_status synth_open(yk_source *source, const yk_spec *spec, yk_split split,
+                            const yk_source_options *o)
 {
-    yk_synth *s = NULL;
-    yk_status st;
+    yk_synth *s = (yk_synth *)source;
     if (!strcmp(spec->where, "digits"))
-        st = yk__synth_digits(spec, split, &s);
-    else if (!strcmp(spec->where, "ctr"))
-        st = yk__synth_ctr(spec, split, o, &s);
-    else if (!strcmp(spec->where, "images"))
-        st = yk__synth_images(spec, split, &s);
-    else
-        st = yk_fail(YK_EUSAGE, "%s: no such generator: synth:digits, synth:ctr and synth:images are known",
-                     spec->text);
-    if (st)
-        return st;
-    s->base.ops = &synth_ops;
-    *out = &s->base;
-    return YK_OK;
+        return yk__synth_digits(s, spec, split);
+    if (!strcmp(spec->where, "ctr"))
+        return yk__synth_ctr(s, spec, split, o);
+    if (!strcmp(spec->where, "images"))
+        return yk__synth_images(s, spec, split);
+    return yk_fail(YK_EUSAGE, "%s: no such generator: synth:digits, synth:ctr and synth:images are known",
+                   spec->text);
 }
+
+const yk_source_ops yk__synth_source = {
+    .name = "synth",
+    .usage = "synth:digits, synth:ctr, synth:images",
+    .has_test = true,
+    .source_size = sizeof(yk_synth),
+    .reader_size = sizeof(synth_reader),
+    .open = synth_open,
+    .free = synth_free,
+    .reader_open = synth_reader_open,
+    .next = synth_next,
+};

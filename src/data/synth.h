@@ -10,7 +10,7 @@
  * training, but at most the kind's default), `seed`. The halves are different streams of one seed: the same
  * writing styles, the same planted weights, other examples.
  *
- * A kind is a file that fills in this struct; it embeds yk_synth as its first member. To stay the same
+ * A kind is a file that fills in this struct. To stay the same
  * everywhere it may use integers and + - * / sqrt of IEEE floats (the build forbids fused multiply-add), and
  * no function of libm beyond.
  */
@@ -26,7 +26,7 @@ typedef struct yk_synth {
     size_t block;    /* examples in a block */
     yk_status (*make)(const struct yk_synth *s, uint64_t number,
                       yk_rows *rows); /* appends one example; any thread */
-    void (*done)(struct yk_synth *s); /* frees what the kind owns; NULL: nothing */
+    void *state;                      /* the kind's own; freed by yk_free() */
 } yk_synth;
 
 /* The options that all kinds share; sets examples, nblocks, bytes, seed and stream. `block` and base.kind are
@@ -34,9 +34,8 @@ typedef struct yk_synth {
 yk_status yk__synth_common(yk_synth *s, const yk_spec *spec, yk_split split, uint64_t examples,
                            uint64_t test);
 
-/* The kinds: *out is a heap object made by calloc(). */
-yk_status yk__synth_digits(const yk_spec *spec, yk_split split, yk_synth **out);
-yk_status yk__synth_images(const yk_spec *spec, yk_split split, yk_synth **out);
-yk_status yk__synth_ctr(const yk_spec *spec, yk_split split, const yk_source_options *o, yk_synth **out);
+yk_status yk__synth_digits(yk_synth *s, const yk_spec *spec, yk_split split);
+yk_status yk__synth_images(yk_synth *s, const yk_spec *spec, yk_split split);
+yk_status yk__synth_ctr(yk_synth *s, const yk_spec *spec, yk_split split, const yk_source_options *o);
 
 #endif

@@ -245,14 +245,9 @@ fail:
 
 /* ---- as a source */
 
-typedef struct {
-    yk_synth base;
-    yk_ctr *ctr;
-} ctr_source;
-
 static yk_status make_click(const yk_synth *s, uint64_t number, yk_rows *rows)
 {
-    const yk_ctr *c = ((const ctr_source *)s)->ctr;
+    const yk_ctr *c = s->state;
     uint32_t *index;
     float *value, p;
     yk_status st = yk_rows_sparse(rows, c->nnz, &index, &value);
@@ -262,12 +257,7 @@ static yk_status make_click(const yk_synth *s, uint64_t number, yk_rows *rows)
     return yk_rows_commit_truth(rows, c->nnz, click, p);
 }
 
-static void done_ctr(yk_synth *s)
-{
-    yk_free(((ctr_source *)s)->ctr);
-}
-
-yk_status yk__synth_ctr(const yk_spec *spec, yk_split split, const yk_source_options *o, yk_synth **out)
+yk_status yk__synth_ctr(yk_synth *s, const yk_spec *spec, yk_split split, const yk_source_options *o)
 {
     uint64_t nnz, features;
     double positives;
@@ -285,25 +275,13 @@ yk_status yk__synth_ctr(const yk_spec *spec, yk_split split, const yk_source_opt
         return yk_fail(YK_EUSAGE,
                        "%s: %llu features are too few for nnz=%llu: each entry of a row needs one of its own",
                        spec->text, (unsigned long long)features, (unsigned long long)nnz);
-    ctr_source *s = calloc(1, sizeof *s);
-    if (!s)
-        return yk_fail_memory(sizeof *s, "a data source");
-    s->base.block = 4096;
-    s->base.make = make_click;
-    s->base.done = done_ctr;
-    s->base.base.kind = YK_ROWS_SPARSE;
-    s->base.base.dim = (size_t)features;
-    s->base.base.classes = 2;
-    if ((st = yk__synth_common(&s->base, spec, split, 1000000, 100000)))
-        goto free_source;
-    yk_ctr_shape shape = {features, (uint32_t)nnz, positives, s->base.seed};
-    if (!(s->ctr = yk_ctr_create(&shape))) {
-        st = YK_ESYSTEM;
-        goto free_source;
-    }
-    *out = &s->base;
-    return YK_OK;
-free_source:
-    free(s);
-    return st;
+    s->block = 4096;
+    s->make = make_click;
+    s->base.kind = YK_ROWS_SPARSE;
+    s->base.dim = (size_t)features;
+    s->base.classes = 2;
+    if ((st = yk__synth_common(s, spec, split, 1000000, 100000)))
+        return st;
+    const yk_ctr_shape shape = {features, (uint32_t)nnz, positives, s->seed};
+    return (s->state = yk_ctr_create(&shape)) ? YK_OK : YK_ESYSTEM;
 }

@@ -308,14 +308,11 @@ static yk_status make_digit(const yk_synth *s, uint64_t number, yk_rows *rows)
     return yk_rows_commit(rows, 0, digit);
 }
 
-yk_status yk__synth_digits(const yk_spec *spec, yk_split split, yk_synth **out)
+yk_status yk__synth_digits(yk_synth *s, const yk_spec *spec, yk_split split)
 {
     yk_status st = yk_spec_check(spec, "examples test seed");
     if (st)
         return st;
-    yk_synth *s = calloc(1, sizeof *s);
-    if (!s)
-        return yk_fail_memory(sizeof *s, "a data source");
     s->block = 1024;
     s->make = make_digit;
     s->base.kind = YK_ROWS_U8;
@@ -323,10 +320,5 @@ yk_status yk__synth_digits(const yk_spec *spec, yk_split split, yk_synth **out)
     s->base.classes = 10;
     s->base.height = s->base.width = YK_DIGIT_SIDE;
     s->base.channels = 1;
-    if ((st = yk__synth_common(s, spec, split, 60000, 10000))) {
-        free(s);
-        return st;
-    }
-    *out = s;
-    return YK_OK;
+    return yk__synth_common(s, spec, split, 60000, 10000);
 }

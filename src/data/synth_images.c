@@ -212,24 +212,14 @@ int yk_pictures_make(const yk_pictures *p, uint64_t stream, uint8_t *pixels_out)
 
 /* ---- as a source */
 
-typedef struct {
-    yk_synth base;
-    yk_pictures *pictures;
-} picture_source;
-
 static yk_status make_picture(const yk_synth *s, uint64_t number, yk_rows *rows)
 {
     uint8_t *pixels;
     yk_status st = yk_rows_dense_u8(rows, &pixels);
     if (st)
         return st;
-    int class = yk_pictures_make(((const picture_source *)s)->pictures, s->stream + number, pixels);
+    int class = yk_pictures_make(s->state, s->stream + number, pixels);
     return yk_rows_commit(rows, 0, class);
-}
-
-static void free_pictures(yk_synth *s)
-{
-    yk_free(((picture_source *)s)->pictures);
 }
 
 static yk_status read_shape(const yk_spec *spec, yk_pictures_shape *out)
@@ -251,34 +241,22 @@ static yk_status read_shape(const yk_spec *spec, yk_pictures_shape *out)
     return YK_OK;
 }
 
-yk_status yk__synth_images(const yk_spec *spec, yk_split split, yk_synth **out)
+yk_status yk__synth_images(yk_synth *s, const yk_spec *spec, yk_split split)
 {
     yk_pictures_shape shape = {0};
     yk_status st = read_shape(spec, &shape);
     if (st)
         return st;
-    picture_source *s = calloc(1, sizeof *s);
-    if (!s)
-        return yk_fail_memory(sizeof *s, "a data source");
-    yk_source *b = &s->base.base;
+    yk_source *b = &s->base;
     b->kind = YK_ROWS_U8;
     b->classes = shape.classes;
     b->height = b->width = shape.size;
     b->channels = shape.channels;
     b->dim = (size_t)shape.size * shape.size * shape.channels;
-    s->base.block = b->dim < (1u << 20) / 64 ? (1u << 20) / b->dim : 64; /* about a megabyte */
-    s->base.make = make_picture;
-    s->base.done = free_pictures;
-    if ((st = yk__synth_common(&s->base, spec, split, 50000, 10000)))
-        goto free_source;
-    shape.seed = s->base.seed;
-    if (!(s->pictures = yk_pictures_create(&shape))) {
-        st = YK_ESYSTEM;
-        goto free_source;
-    }
-    *out = &s->base;
-    return YK_OK;
-free_source:
-    free(s);
-    return st;
+    s->block = b->dim < (1u << 20) / 64 ? (1u << 20) / b->dim : 64; /* about a megabyte */
+    s->make = make_picture;
+    if ((st = yk__synth_common(s, spec, split, 50000, 10000)))
+        return st;
+    shape.seed = s->seed;
+    return (s->state = yk_pictures_create(&shape)) ? YK_OK : YK_ESYSTEM;
 }

@@ -2,41 +2,25 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define COUNT_MOST                                                                                           \
     ((uint64_t)4 << 30) /* further into a file, counting its lines for a message takes too long */
 #define BAD_SHOWN 3     /* skipped records that are told one by one, as in source.c */
 
-static yk_status text_read(yk_source *source, size_t block, yk_reader **out)
+yk_status yk__text_reader_open(yk_reader *reader)
 {
-    yk_text_source *s = (yk_text_source *)source;
-    const yk_file_block *b = &s->files.block[block];
-    yk_text_reader *r = calloc(1, sizeof *r);
-    if (!r)
-        return yk_fail_memory(sizeof *r, "a reader");
-    r->base = (yk_reader){source, block};
+    yk_text_reader *r = (yk_text_reader *)reader;
+    const yk_file_block *b = &((const yk__file_source *)reader->source)->files.block[reader->block];
+    size_t length;
+    r->base.block = b;
     r->end = b->end;
     r->before = b->begin ? UINT64_MAX : 0;
     /* One byte early: whether a line begins at `begin` is known from the byte before it. */
-    yk_status st = yk_input_open(b->path, b->begin ? b->begin - 1 : 0, &r->in);
-    if (st)
-        goto free_reader;
-    if (b->end != UINT64_MAX)
-        yk_input_expect(r->in, b->end);
-    if (b->begin) {
-        size_t length;
-        if ((st = yk_input_line(r->in, &r->line, &length)))
-            goto free_input;
-    }
-    *out = &r->base;
-    return YK_OK;
-free_input:
-    yk_input_free(r->in);
-free_reader:
-    free(r);
-    return st;
+    yk_status st = yk_input_open(b->path, b->begin ? b->begin - 1 : 0, &r->base.in);
+    if (!st)
+        yk_input_expect(r->base.in, b->end);
+    return st || !b->begin ? st : yk_input_line(r->base.in, &r->line, &length);
 }
 
 /* Blocks in the middle of a file do not know their line numbers. Nobody pays for that until a line is bad. */
@@ -64,14 +48,14 @@ static uint64_t count_lines(const char *path, uint64_t end)
 /* The number of the line at hand; UINT64_MAX where it takes too long to find out or is not told anyway. */
 static uint64_t line_number(yk_text_reader *r)
 {
-    const yk_source *s = r->base.source;
+    const yk_source *s = r->base.base.source;
     uint64_t skipped = atomic_load(&s->bad);
     if (r->before == UINT64_MAX && skipped >= BAD_SHOWN && skipped < s->skip_bad)
         return UINT64_MAX;
     if (r->before == UINT64_MAX && r->offset > COUNT_MOST)
         return UINT64_MAX;
     if (r->before == UINT64_MAX)
-        r->before = count_lines(yk_input_path(r->in), r->offset) - (r->lines - 1);
+        r->before = count_lines(yk_input_path(r->base.in), r->offset) - (r->lines - 1);
     return r->before + r->lines;
 }
 
@@ -82,7 +66,7 @@ yk_status yk__text_bad(yk_text_reader *r, const char *at, const char *reason, ..
     va_start(args, reason);
     vsnprintf(text, sizeof text, reason, args);
     va_end(args);
-    return yk_source_bad(r->base.source, yk_input_path(r->in), line_number(r),
+    return yk_source_bad(r->base.base.source, yk_input_path(r->base.in), line_number(r),
                          r->offset + (uint64_t)(at - r->line), "%s", text);
 }
 
@@ -94,20 +78,20 @@ static yk_status input_failed(yk_text_reader *r, yk_status st)
     r->lines++;
     r->end = 0;
     r->line = NULL;
-    return yk_source_bad(r->base.source, yk_input_path(r->in), line_number(r), yk_input_offset(r->in), "%s",
-                         yk_input_reason(r->in));
+    return yk_source_bad(r->base.base.source, yk_input_path(r->base.in), line_number(r),
+                         yk_input_offset(r->base.in), "%s", yk_input_reason(r->base.in));
 }
 
-static yk_status text_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
+yk_status yk__text_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
 {
     yk_text_reader *r = (yk_text_reader *)reader;
     const yk_text_source *s = (const yk_text_source *)reader->source;
     size_t got = 0;
     *got_out = 0;
-    while (got < max && (r->offset = yk_input_offset(r->in)) < r->end) {
+    while (got < max && (r->offset = yk_input_offset(r->base.in)) < r->end) {
         size_t length;
         bool added = false;
-        yk_status st = yk_input_line(r->in, &r->line, &length);
+        yk_status st = yk_input_line(r->base.in, &r->line, &length);
         if (st && (st = input_failed(r, st)))
             return st;
         if (!r->line)
@@ -121,39 +105,11 @@ static yk_status text_next(yk_reader *reader, yk_rows *rows, size_t max, size_t 
     return YK_OK;
 }
 
-static void text_reader_free(yk_reader *reader)
+yk_status yk__text_open(yk_text_source *s, const char *where)
 {
-    yk_text_reader *r = (yk_text_reader *)reader;
-    yk_input_free(r->in);
-    free(r);
-}
-
-static void text_free(yk_source *source)
-{
-    yk_text_source *s = (yk_text_source *)source;
-    yk_files_fini(&s->files);
-    free(s);
-}
-
-yk_status yk__text_open(yk_text_source *s, const char *name, const char *where)
-{
-    yk_status st = yk_files_find(where, &s->files);
-    if (st)
-        return st;
-    if ((st = yk_files_blocks(&s->files, YK_BLOCK_BYTES, true))) {
-        yk_files_fini(&s->files);
-        return st;
-    }
-    s->ops = (yk_source_ops){.name = name,
-                             .reader = text_read,
-                             .next = text_next,
-                             .reader_free = text_reader_free,
-                             .free = text_free};
-    s->base.ops = &s->ops;
-    s->base.kind = YK_ROWS_SPARSE;
-    s->base.nblocks = s->files.nblocks;
-    s->base.bytes = s->files.bytes;
-    return YK_OK;
+    s->base.base.kind = YK_ROWS_SPARSE;
+    yk_status st = yk_files_find(where, &s->base.files);
+    return st ? st : yk__file_blocks(&s->base, YK_BLOCK_BYTES);
 }
 
 const char *yk__text_word(const char *at, char word_out[48])

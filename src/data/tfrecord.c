@@ -9,27 +9,22 @@
  *     ... [rec][rec][rec | ][damaged][rec]           block 3 reports `damaged`, block 4 begins with what follows it
  */
 #include "format/tfrecord.h"
-#include "data/files.h"
 #include "data/formats.h"
 #include "data/tfrecord_pictures.h"
 #include "format/example.h"
-#include <stdlib.h>
 
 #define COUNT_MOST                                                                                           \
     ((uint64_t)4 << 30) /* further into a file, counting its records only for a message takes too long */
 #define BAD_SHOWN 3     /* skipped records that are told one by one, as in source.c */
 
 typedef struct {
-    yk_source base;
-    yk_files files;
-    uint64_t features;
+    yk__file_source base;
+    yk_key_space keys;
     yk__tfr_pictures pictures;
 } tfr_source;
 
 typedef struct {
-    yk_reader base;
-    yk_input *in;
-    const yk_file_block *block;
+    yk__file_reader base;
     uint64_t records; /* met so far, bad ones included */
     bool ended;
     yk_image_decoder *decoder; /* NULL: the records are sparse */
@@ -65,12 +60,12 @@ static uint64_t count_up_to(const char *path, uint64_t offset)
 
 static yk_status bad_record(tfr_reader *r, uint64_t offset, const char *reason)
 {
-    yk_source *s = r->base.source;
+    yk_source *s = r->base.base.source;
     uint64_t skipped = atomic_load(&s->bad), number = r->records;
-    if (r->block->begin > 0)
-        number =
-            skipped < BAD_SHOWN || skipped >= s->skip_bad ? count_up_to(r->block->path, offset) : UINT64_MAX;
-    return yk_source_bad(s, r->block->path, number, offset, "%s", reason);
+    if (r->base.block->begin > 0)
+        number = skipped < BAD_SHOWN || skipped >= s->skip_bad ? count_up_to(r->base.block->path, offset)
+                                                               : UINT64_MAX;
+    return yk_source_bad(s, r->base.block->path, number, offset, "%s", reason);
 }
 
 /* The input failed: where a compressed file is damaged, that is a bad record and the end of the file. */
@@ -78,7 +73,7 @@ static yk_status broken_input(tfr_reader *r, yk_status st)
 {
     r->ended = true;
     r->records++;
-    return st == YK_EDATA ? bad_record(r, yk_input_offset(r->in), yk_input_reason(r->in)) : st;
+    return st == YK_EDATA ? bad_record(r, yk_input_offset(r->base.in), yk_input_reason(r->base.in)) : st;
 }
 
 /* At the block's end: is there a record that the next block will find? */
@@ -86,10 +81,10 @@ static yk_status check_behind(tfr_reader *r)
 {
     bool here;
     yk_tfr rec;
-    yk_status st = yk_tfr_here(r->in, &here);
+    yk_status st = yk_tfr_here(r->base.in, &here);
     r->ended = true;
     if (!st && !here)
-        st = yk_tfr_next(r->in, &rec);
+        st = yk_tfr_next(r->base.in, &rec);
     if (st)
         return broken_input(r, st);
     if (here || rec.kind == YK_TFR_END)
@@ -103,15 +98,15 @@ static yk_status take_fault(tfr_reader *r, const yk_tfr *rec)
     if (rec->kind == YK_TFR_END) {
         r->ended = true;
         if (rec->offset == 0)
-            return yk_fail(YK_EDATA, "%s: is empty", r->block->path);
+            return yk_fail(YK_EDATA, "%s: is empty", r->base.block->path);
         return YK_OK;
     }
     r->records++;
     yk_status st = bad_record(r, rec->offset, rec->reason);
     bool found = rec->kind == YK_TFR_BAD_DATA; /* its length is right: the next record follows */
     if (!st && rec->kind == YK_TFR_BAD_LENGTH) {
-        yk_input_skip(r->in, 1);
-        if ((st = yk_tfr_resync(r->in, r->block->end, &found)))
+        yk_input_skip(r->base.in, 1);
+        if ((st = yk_tfr_resync(r->base.in, r->base.block->end, &found)))
             return broken_input(r, st);
     }
     r->ended = !found;
@@ -120,25 +115,25 @@ static yk_status take_fault(tfr_reader *r, const yk_tfr *rec)
 
 static yk_status decode(tfr_reader *r, const yk_tfr *rec, yk_rows *rows)
 {
-    const tfr_source *s = (const tfr_source *)r->base.source;
+    const tfr_source *s = (const tfr_source *)r->base.base.source;
     if (!r->decoder)
-        return yk_example_decode(rec->data, rec->size, s->features, rows);
+        return yk_example_decode(rec->data, rec->size, s->keys, rows);
     return yk__tfr_pictures_add(&s->pictures, r->decoder, rec->data, rec->size, rows);
 }
 
 static yk_status tfr_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
 {
     tfr_reader *r = (tfr_reader *)reader;
-    uint64_t end = r->block->end;
+    uint64_t end = r->base.block->end;
     size_t got = 0;
     yk_status st = YK_OK;
     while (got < max && !r->ended && !st) {
         yk_tfr rec;
-        if (yk_input_offset(r->in) >= end) {
+        if (yk_input_offset(r->base.in) >= end) {
             st = check_behind(r);
             break;
         }
-        if ((st = yk_tfr_next(r->in, &rec))) {
+        if ((st = yk_tfr_next(r->base.in, &rec))) {
             st = broken_input(r, st);
         } else if (rec.kind != YK_TFR_RECORD) {
             st = take_fault(r, &rec);
@@ -150,7 +145,7 @@ static yk_status tfr_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *
             else if (st == YK_EDATA)
                 st = bad_record(r, rec.offset, yk_error());
             else
-                st = yk_fail(st, "%s: at byte %llu: %s", r->block->path, (unsigned long long)rec.offset,
+                st = yk_fail(st, "%s: at byte %llu: %s", r->base.block->path, (unsigned long long)rec.offset,
                              yk_error());
         }
     }
@@ -158,86 +153,57 @@ static yk_status tfr_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *
     return st;
 }
 
-static void tfr_reader_free(yk_reader *reader)
+static yk_status tfr_reader_open(yk_reader *reader)
 {
     tfr_reader *r = (tfr_reader *)reader;
-    yk_image_decoder_free(r->decoder);
-    yk_input_free(r->in);
-    free(r);
-}
-
-static yk_status tfr_read(yk_source *source, size_t block, yk_reader **out)
-{
-    tfr_source *s = (tfr_source *)source;
-    tfr_reader *r = calloc(1, sizeof *r);
-    if (!r)
-        return yk_fail_memory(sizeof *r, "a reader");
-    r->base = (yk_reader){source, block};
-    r->block = &s->files.block[block];
-    yk_status st = yk_input_open(r->block->path, r->block->begin, &r->in);
-    if (st) {
-        free(r);
-        return st;
-    }
-    yk_input_expect(r->in, r->block->end);
     bool found = true;
-    if (s->pictures.on)
+    yk_status st = yk__file_reader_open(reader);
+    if (!st && ((const tfr_source *)reader->source)->pictures.on)
         st = yk_image_decoder_create(&r->decoder);
-    if (!st && r->block->begin > 0)
-        st = yk_tfr_resync(r->in, r->block->end, &found);
-    if (st) {
-        tfr_reader_free(&r->base);
-        return st;
-    }
+    if (!st && r->base.block->begin > 0)
+        st = yk_tfr_resync(r->base.in, r->base.block->end, &found);
     r->ended = !found;
-    *out = &r->base;
-    return YK_OK;
+    return st;
 }
 
-static void tfr_free(yk_source *source)
+static void tfr_reader_close(yk_reader *reader)
 {
-    tfr_source *s = (tfr_source *)source;
-    yk_files_fini(&s->files);
-    free(s);
+    yk_image_decoder_free(((tfr_reader *)reader)->decoder);
+    yk__file_reader_close(reader);
 }
 
-static const yk_source_ops tfr_ops = {
-    .name = "tfrecord",
-    .reader = tfr_read,
-    .next = tfr_next,
-    .reader_free = tfr_reader_free,
-    .free = tfr_free,
-};
-
-yk_status yk_tfrecord_open(const yk_spec *spec, yk_split split, const yk_source_options *o, yk_source **out)
+static yk_status tfr_open(yk_source *source, const yk_spec *spec, yk_split split, const yk_source_options *o)
 {
     (void)split;
-    uint64_t features, block;
-    yk_status st = yk_spec_check(spec, "features block " YK__TFR_PICTURES_KEYS);
+    tfr_source *s = (tfr_source *)source;
+    uint64_t block;
+    yk_status st = yk_spec_check(spec, "bits features block " YK__TFR_PICTURES_KEYS);
     if (!st)
-        st = yk_spec_u64(spec, "features", o->features, 1, YK_EXAMPLE_INDICES, &features);
+        st = yk__spec_keys(spec, o, 0, YK_EXAMPLE_INDICES, &s->keys);
     if (!st)
         st = yk_spec_u64(spec, "block", YK_BLOCK_BYTES, 1, UINT64_MAX, &block);
-    if (st)
+    if (!st)
+        st = yk_files_find(spec->where, &s->base.files);
+    if (st || (st = yk__file_blocks(&s->base, block)) ||
+        (st = yk__tfr_pictures_open(spec, &s->base.files, &s->pictures)))
         return st;
-    tfr_source *s = calloc(1, sizeof *s);
-    if (!s)
-        return yk_fail_memory(sizeof *s, "a source");
-    s->base.ops = &tfr_ops;
-    if ((st = yk_files_find(spec->where, &s->files)) || (st = yk_files_blocks(&s->files, block, true)) ||
-        (st = yk__tfr_pictures_open(spec, &s->files, &s->pictures))) {
-        tfr_free(&s->base);
-        return st;
-    }
-    s->features = features;
-    s->base.kind = YK_ROWS_SPARSE;
-    s->base.nblocks = s->files.nblocks;
-    s->base.bytes = s->files.bytes;
-    s->base.dim = (size_t)features;
+    source->kind = YK_ROWS_SPARSE;
+    source->dim = (size_t)s->keys.features;
     if (s->pictures.on) {
-        yk__pictures_shape(&s->base, &s->pictures.form);
-        s->base.classes = s->pictures.classes;
+        yk__pictures_shape(source, &s->pictures.form);
+        source->classes = s->pictures.classes;
     }
-    *out = &s->base;
     return YK_OK;
 }
+
+const yk_source_ops yk__tfrecord_source = {
+    .name = "tfrecord",
+    .usage = "tfrecord:FILES",
+    .source_size = sizeof(tfr_source),
+    .reader_size = sizeof(tfr_reader),
+    .open = tfr_open,
+    .free = yk__file_free,
+    .reader_open = tfr_reader_open,
+    .reader_close = tfr_reader_close,
+    .next = tfr_next,
+};

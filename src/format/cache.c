@@ -13,43 +13,36 @@
 #define ALIGNMENT 64
 #define SIZE_MOST ((uint64_t)1 << 62)
 
-static const char *const array_name[YK_CACHE_ARRAYS] = {"dense", "label", "start", "index", "value", "truth"};
+static const char *const array_name[YK_CACHE_ARRAYS] = {"dense", "label", "start", "index",
+                                                        "value", "truth", "field"};
 
 /* ---- where everything lies: the same arithmetic for writing and for checking */
 
+/* 0: this shape has no such array. */
 static bool array_size(const yk_cache_shape *s, int array, uint64_t *size_out)
 {
-    bool sparse = s->kind == YK_ROWS_SPARSE, over = false;
-    uint64_t count = 0, width = 4;
-    switch (array) {
-    case YK_CACHE_DENSE:
-        count = sparse ? 0 : s->entries;
-        width = s->kind == YK_ROWS_U8 ? 1 : 4;
-        break;
-    case YK_CACHE_LABEL:
-        count = s->n;
-        break;
-    case YK_CACHE_START:
-        over = sparse && __builtin_add_overflow(s->n, (uint64_t)1, &count);
-        width = 8;
-        break;
-    case YK_CACHE_INDEX:
-        count = sparse ? s->entries : 0;
-        break;
-    case YK_CACHE_VALUE:
-        count = sparse && s->has_value ? s->entries : 0;
-        break;
-    default:
-        count = s->has_truth ? s->n : 0;
-    }
-    return !over && !__builtin_mul_overflow(count, width, size_out) && *size_out < SIZE_MOST;
+    const bool sparse = s->kind == YK_ROWS_SPARSE;
+    const struct {
+        bool there;
+        uint64_t count, width;
+    } of[YK_CACHE_ARRAYS] = {[YK_CACHE_DENSE] = {!sparse, s->entries, s->kind == YK_ROWS_U8 ? 1 : 4},
+                             [YK_CACHE_LABEL] = {true, s->n, 4},
+                             [YK_CACHE_START] = {sparse, s->n + 1, 8},
+                             [YK_CACHE_INDEX] = {sparse, s->entries, 4},
+                             [YK_CACHE_VALUE] = {sparse && s->has_value, s->entries, 4},
+                             [YK_CACHE_TRUTH] = {s->has_truth, s->n, 4},
+                             [YK_CACHE_FIELD] = {sparse && s->has_field, s->entries, 2}};
+    *size_out = 0;
+    return !of[array].there ||
+           (s->n < SIZE_MOST && !__builtin_mul_overflow(of[array].count, of[array].width, size_out) &&
+            *size_out < SIZE_MOST);
 }
 
 yk_status yk__cache_layout(const char *path, const yk_cache_shape *s, yk_cache_header *out)
 {
     memset(out, 0, sizeof *out);
     memcpy(out->magic, YK_CACHE_MAGIC, sizeof out->magic);
-    out->version = 1;
+    out->version = s->has_field ? 2 : 1;
     out->kind = s->kind;
     out->n = s->n;
     out->dim = s->dim;
@@ -68,8 +61,8 @@ yk_status yk__cache_layout(const char *path, const yk_cache_shape *s, yk_cache_h
         if (size == 0)
             continue;
         at = (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        out->array[i].offset = at;
-        out->array[i].size = size;
+        yk__cache_array(out, i)->offset = at;
+        yk__cache_array(out, i)->size = size;
         at += size;
     }
     out->file_size = at;
@@ -89,11 +82,11 @@ static yk_status check_header(const char *path, const yk_cache_header *h, uint64
 {
     if (memcmp(h->magic, YK_CACHE_MAGIC, sizeof h->magic))
         return bad(path, 0, "not a binary cache: the magic is not " YK_CACHE_MAGIC);
-    if (h->version != 1)
+    if (h->version != 1 && h->version != 2)
         return yk_fail(
             YK_EDATA,
-            "%s: at byte 8: version %u of the cache, but this program reads version 1; write it anew", path,
-            h->version);
+            "%s: at byte 8: version %u of the cache, but this program reads versions 1 and 2; write it anew",
+            path, h->version);
     if (h->crc != yk_crc32c(h, offsetof(yk_cache_header, crc)))
         return bad(path, offsetof(yk_cache_header, crc), "the header is damaged: its checksum is wrong");
     if (h->file_size != file_size)
@@ -132,15 +125,17 @@ static yk_status check_header(const char *path, const yk_cache_header *h, uint64
                           .width = h->width,
                           .channels = h->channels,
                           .has_value = h->array[YK_CACHE_VALUE].size != 0,
-                          .has_truth = h->array[YK_CACHE_TRUTH].size != 0};
+                          .has_truth = h->array[YK_CACHE_TRUTH].size != 0,
+                          .has_field = h->version == 2};
     yk_cache_header want;
     yk_status st = yk__cache_layout(path, s, &want);
     if (st)
         return st;
     for (int i = 0; i < YK_CACHE_ARRAYS; i++)
-        if (h->array[i].offset != want.array[i].offset || h->array[i].size != want.array[i].size)
+        if (yk__cache_array(h, i)->offset != yk__cache_array(&want, i)->offset ||
+            yk__cache_array(h, i)->size != yk__cache_array(&want, i)->size)
             return yk_fail(YK_EDATA, "%s: at byte %zu: the %s array is not where it has to be", path,
-                           offsetof(yk_cache_header, array) + (size_t)i * sizeof h->array[0], array_name[i]);
+                           yk__cache_entry(i), array_name[i]);
     if (want.file_size != file_size)
         return bad(path, offsetof(yk_cache_header, file_size), "the arrays do not fill the file");
     return YK_OK;
@@ -180,7 +175,7 @@ static void point_into(yk_rows *rows, const yk_cache_header *h, char *map)
 {
     void *at[YK_CACHE_ARRAYS];
     for (int i = 0; i < YK_CACHE_ARRAYS; i++)
-        at[i] = h->array[i].size ? map + h->array[i].offset : NULL;
+        at[i] = yk__cache_array(h, i)->size ? map + yk__cache_array(h, i)->offset : NULL;
     if (rows->kind == YK_ROWS_U8)
         rows->u8 = at[YK_CACHE_DENSE];
     else if (rows->kind == YK_ROWS_F32)
@@ -190,6 +185,7 @@ static void point_into(yk_rows *rows, const yk_cache_header *h, char *map)
     rows->index = at[YK_CACHE_INDEX];
     rows->value = at[YK_CACHE_VALUE];
     rows->truth = at[YK_CACHE_TRUTH];
+    rows->field = at[YK_CACHE_FIELD];
 }
 
 static yk_status map_file(const char *path, char **map_out, size_t *size_out)
@@ -265,14 +261,16 @@ yk_status yk_cache_verify(const char *path)
         return st;
     const yk_cache_header *h = rows.map;
     for (int i = 0; i < YK_CACHE_ARRAYS && !st; i++) {
-        const char *at = (const char *)rows.map + h->array[i].offset;
-        if (h->array[i].size && yk_crc32c(at, (size_t)h->array[i].size) != h->array[i].crc)
+        const yk_cache_array *array = yk__cache_array(h, i);
+        const char *at = (const char *)rows.map + array->offset;
+        if (array->size && yk_crc32c(at, (size_t)array->size) != array->crc)
             st = yk_fail(YK_EDATA, "%s: at byte %llu: the %s array is damaged: its checksum is wrong", path,
-                         (unsigned long long)h->array[i].offset, array_name[i]);
+                         (unsigned long long)array->offset, array_name[i]);
     }
     for (size_t r = 0; r < rows.n && shape.kind == YK_ROWS_SPARSE && !st; r++)
         for (uint64_t i = rows.start[r] + 1; i < rows.start[r + 1] && !st; i++)
-            if (rows.index[i - 1] >= rows.index[i])
+            if (rows.index[i - 1] > rows.index[i] ||
+                (rows.index[i - 1] == rows.index[i] && (!rows.field || rows.field[i - 1] >= rows.field[i])))
                 st = yk_fail(YK_EDATA, "%s: record %zu at byte %llu: indices do not ascend", path, r + 1,
                              (unsigned long long)(h->array[YK_CACHE_INDEX].offset + i * sizeof *rows.index));
     if (!st)

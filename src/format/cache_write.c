@@ -59,7 +59,7 @@ yk_status yk_cache_create(const char *path, const yk_cache_shape *shape, yk_cach
     bool room = w->path;
     for (int i = 0; i < YK_CACHE_ARRAYS; i++) {
         w->array[i].crc = ~0u;
-        if (header.array[i].size)
+        if (yk__cache_array(&header, i)->size)
             room &= (w->array[i].buffer = malloc(BUFFER_BYTES)) != NULL;
     }
     if (!room) {
@@ -97,7 +97,7 @@ static yk_status write_at(yk_cache_writer *w, const void *data, size_t size, uin
 static yk_status flush(yk_cache_writer *w, int array)
 {
     stream *s = &w->array[array];
-    uint64_t at = w->header.array[array].offset + s->at - s->filled;
+    uint64_t at = yk__cache_array(&w->header, array)->offset + s->at - s->filled;
     size_t size = s->filled;
     s->filled = 0;
     if (size == 0)
@@ -124,8 +124,20 @@ static yk_status put(yk_cache_writer *w, int array, const void *data, size_t siz
     return YK_OK;
 }
 
+/* So many elements of an array, or as often `otherwise` where the rows do not have it. */
+static yk_status put_all(yk_cache_writer *w, int array, const void *data, const void *otherwise, size_t width,
+                         uint64_t n)
+{
+    yk_status st = data ? put(w, array, data, (size_t)n * width) : YK_OK;
+    for (uint64_t i = 0; !data && i < n && !st; i++)
+        st = put(w, array, otherwise, width);
+    return st;
+}
+
 static yk_status put_sparse(yk_cache_writer *w, const yk_rows *rows)
 {
+    const float one = 1.0f;
+    const uint16_t no_field = 0;
     yk_status st = YK_OK;
     uint64_t first = rows->start[0], entries = rows->start[rows->n] - first;
     for (size_t i = 0; i < rows->n && !st; i++) {
@@ -134,12 +146,11 @@ static yk_status put_sparse(yk_cache_writer *w, const yk_rows *rows)
     }
     if (!st)
         st = put(w, YK_CACHE_INDEX, rows->index + first, (size_t)entries * sizeof *rows->index);
-    const float one = 1.0f;
-    if (!st && w->shape.has_value && rows->value)
-        st = put(w, YK_CACHE_VALUE, rows->value + first, (size_t)entries * sizeof *rows->value);
-    else if (w->shape.has_value)
-        for (uint64_t i = 0; i < entries && !st; i++)
-            st = put(w, YK_CACHE_VALUE, &one, sizeof one);
+    if (!st && w->shape.has_value)
+        st = put_all(w, YK_CACHE_VALUE, rows->value ? rows->value + first : NULL, &one, sizeof one, entries);
+    if (!st && w->shape.has_field)
+        st = put_all(w, YK_CACHE_FIELD, rows->field ? rows->field + first : NULL, &no_field, sizeof no_field,
+                     entries);
     w->entries += entries;
     return st;
 }
@@ -153,7 +164,8 @@ yk_status yk_cache_add(yk_cache_writer *w, const yk_rows *rows)
     bool fits = rows->kind == w->shape.kind && rows->n <= w->shape.n - w->rows &&
                 entries <= w->shape.entries - w->entries &&
                 (sparse ? rows->dim <= w->shape.dim : rows->dim == w->shape.dim) &&
-                (!rows->value || w->shape.has_value) && (rows->truth || !w->shape.has_truth);
+                (!rows->value || w->shape.has_value) && (!rows->field || w->shape.has_field) &&
+                (rows->truth || !w->shape.has_truth);
     if (!fits)
         return yk_fail(YK_EDATA,
                        "%s: the data has changed while it was read: its second reading is not like the first",
@@ -185,24 +197,14 @@ static yk_status finish(yk_cache_writer *w)
         st = put(w, YK_CACHE_START, &w->entries, sizeof w->entries);
     for (int i = 0; i < YK_CACHE_ARRAYS && !st; i++) {
         st = flush(w, i);
-        w->header.array[i].crc = w->header.array[i].size ? ~w->array[i].crc : 0;
+        yk_cache_array *array = yk__cache_array(&w->header, i);
+        array->crc = array->size ? ~w->array[i].crc : 0;
     }
     w->header.crc = yk_crc32c(&w->header, offsetof(yk_cache_header, crc));
     if (!st)
         st = write_at(w, &w->header, sizeof w->header, 0);
     if (!st && fsync(w->fd))
         st = yk_fail_path(w->path, "cannot write", errno);
-    return st;
-}
-
-static yk_status sync_folder(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-    if (!folder)
-        return yk_fail_memory(strlen(path), "a path");
-    yk_status st = yk_dir_sync(folder);
-    free(folder);
     return st;
 }
 
@@ -218,7 +220,7 @@ yk_status yk_cache_close(yk_cache_writer *w, yk_status so_far)
     if (st)
         unlink(w->temp);
     else
-        st = sync_folder(w->path);
+        st = yk_dir_sync_of(w->path);
     writer_free(w);
     return st;
 }

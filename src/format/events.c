@@ -1,7 +1,7 @@
 #include "format/events.h"
 
 #include "base/file.h"
-#include "base/mem.h"
+#include "base/text.h"
 #include "format/tfrecord.h"
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,9 +13,7 @@
 struct yk_events {
     yk_file *file;
     char *path;
-    uint8_t *bytes; /* the message that is being built */
-    size_t size, cap;
-    yk_status status; /* of building it: checked once, when it is sent */
+    yk_text message; /* that is being built */
 };
 
 /* ---- protobuf: a field is a varint (number << 3 | type), then its value */
@@ -26,16 +24,7 @@ enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 
 static void put(yk_events *e, const void *data, size_t size)
 {
-    if (e->status)
-        return;
-    uint8_t *grown = yk_grow(e->bytes, &e->cap, e->size + size, 1, "a TensorBoard event");
-    if (!grown) {
-        e->status = YK_ESYSTEM;
-        return;
-    }
-    e->bytes = grown;
-    memcpy(e->bytes + e->size, data, size);
-    e->size += size;
+    yk_text_put(&e->message, data, size);
 }
 
 static size_t encode(uint64_t value, uint8_t *to)
@@ -90,18 +79,19 @@ static void put_doubles(yk_events *e, unsigned number, const double *value, size
 static size_t open_message(yk_events *e, unsigned number)
 {
     put_field(e, number, BYTES);
-    return e->size;
+    return e->message.n;
 }
 
 static void close_message(yk_events *e, size_t begin)
 {
     uint8_t code[VARINT_MAX];
-    size_t length = e->size - begin, n = encode(length, code);
+    size_t length = e->message.n - begin, n = encode(length, code);
     put(e, code, n); /* makes the room */
-    if (e->status)
+    if (e->message.status)
         return;
-    memmove(e->bytes + begin + n, e->bytes + begin, length);
-    memcpy(e->bytes + begin, code, n);
+    char *at = e->message.s + begin;
+    memmove(at + n, at, length);
+    memcpy(at, code, n);
 }
 
 /* ---- events */
@@ -113,14 +103,14 @@ static void event_begin(yk_events *e, double wall_time)
         clock_gettime(CLOCK_REALTIME, &now);
         wall_time = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
     }
-    e->size = 0;
-    e->status = YK_OK;
+    e->message.n = 0;
+    e->message.status = YK_OK;
     put_double(e, 1, wall_time);
 }
 
 static yk_status event_send(yk_events *e)
 {
-    return e->status ? e->status : yk_tfr_write(e->file, e->bytes, e->size);
+    return e->message.status ? e->message.status : yk_tfr_write(e->file, e->message.s, e->message.n);
 }
 
 yk_status yk_events_scalars(yk_events *e, double wall_time, int64_t step, const yk_scalar *scalar, size_t n)
@@ -156,32 +146,6 @@ yk_status yk_events_histogram(yk_events *e, double wall_time, int64_t step, cons
     put_doubles(e, 6, h->limit, h->n);
     put_doubles(e, 7, h->count, h->n);
     close_message(e, histo);
-    close_message(e, value);
-    close_message(e, summary);
-    return event_send(e);
-}
-
-/* Text is a tensor of one string that the "text" plugin is to draw. */
-yk_status yk_events_text(yk_events *e, double wall_time, int64_t step, const char *tag, const char *text)
-{
-    enum { DT_STRING = 7, DATA_CLASS_TENSOR = 2 };
-    event_begin(e, wall_time);
-    put_int(e, 2, step);
-    size_t summary = open_message(e, 5);
-    size_t value = open_message(e, 1);
-    put_string(e, 1, tag);
-    size_t tensor = open_message(e, 8);
-    put_int(e, 1, DT_STRING);
-    size_t shape = open_message(e, 2); /* no dimensions: a scalar */
-    close_message(e, shape);
-    put_string(e, 8, text);
-    close_message(e, tensor);
-    size_t metadata = open_message(e, 9);
-    size_t plugin = open_message(e, 1);
-    put_string(e, 1, "text");
-    close_message(e, plugin);
-    put_int(e, 4, DATA_CLASS_TENSOR);
-    close_message(e, metadata);
     close_message(e, value);
     close_message(e, summary);
     return event_send(e);
@@ -311,7 +275,7 @@ yk_status yk_events_close(yk_events *e, yk_status so_far)
     if (!e)
         return so_far;
     yk_status st = yk_file_close(e->file, so_far);
-    free(e->bytes);
+    yk_text_fini(&e->message);
     free(e->path);
     free(e);
     return st;

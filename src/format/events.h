@@ -1,4 +1,4 @@
-/* TensorBoard event files: curves, histograms and text that `tensorboard --logdir RUN` draws while a run goes on.
+/* TensorBoard event files: curves, histograms and graphs that `tensorboard --logdir RUN` draws while a run goes on.
  *
  *     yk_events *e;
  *     st = yk_events_create("run", "worker-0", &e);           // makes the folder and a file with a new name in it
@@ -12,7 +12,7 @@
  *     events.out.tfevents.1700000000.HOST.PID.N
  *     Event    1: wall_time double   2: step int64   3: file_version string   4: GraphDef (bytes)   5: Summary
  *     Summary  1: Value, repeated
- *     Value    1: tag string   2: simple_value float   5: histo   8: tensor (text)   9: metadata (text)
+ *     Value    1: tag string   2: simple_value float   5: histo
  *     histo    1: min  2: max  3: num  4: sum  5: sum_squares  6: bucket_limit  7: bucket        all double
  *     GraphDef 1: NodeDef, repeated   4: versions (1: producer)
  *     NodeDef  1: name   2: op   3: input, repeated   5: attr, a map: 1: key   2: AttrValue (1: list   2: bytes   3: int64)
@@ -58,8 +58,6 @@ yk_status yk_events_create(const char *dir, const char *name, yk_events **out);
 yk_status yk_events_scalars(yk_events *e, double wall_time, int64_t step, const yk_scalar *scalar, size_t n);
 yk_status yk_events_histogram(yk_events *e, double wall_time, int64_t step, const char *tag,
                               const yk_histogram *histogram);
-yk_status yk_events_text(yk_events *e, double wall_time, int64_t step, const char *tag,
-                         const char *text); /* Markdown */
 
 /* What TensorBoard's page "Graphs" draws. Once per file. */
 yk_status yk_events_graph(yk_events *e, double wall_time, const yk_graph_node *node, size_t n);

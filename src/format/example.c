@@ -1,10 +1,11 @@
 #include "format/example.h"
 
+#include "base/rng.h"
 #include "format/wire.h"
 #include <string.h>
 
-enum { BYTES = 1, FLOATS = 2, INTS = 3 }; /* fields of Feature */
-enum { LABEL, INDEX, VALUE, OTHER };      /* features by name */
+enum { BYTES = YK_FEATURE_BYTES, FLOATS = YK_FEATURE_FLOATS, INTS = YK_FEATURE_INTS }; /* fields of Feature */
+enum { LABEL, INDEX, VALUE, OTHER };                                                   /* features by name */
 
 static uint64_t load64(const uint8_t *p)
 {
@@ -19,10 +20,13 @@ static uint64_t load64(const uint8_t *p)
 typedef struct {
     int kind; /* BYTES, FLOATS, INTS; 0: the Feature is empty */
     size_t count;
-    int64_t last;       /* of INTS */
+    int64_t last;         /* of INTS */
+    const uint8_t *bytes; /* the last one of BYTES, [size] */
+    size_t size;
     bool outside;       /* an index was not below `limit` */
     int64_t outside_is; /* the first such */
     uint64_t limit;     /* for indices; 0: none */
+    uint64_t hash;      /* indices are hashed to ids below it; 0: not */
     uint32_t *index;    /* where to store, or NULL */
     float *value;
     size_t room; /* a list that another kind replaces may be longer than the one that stays */
@@ -36,7 +40,7 @@ static void take_int(sink *s, uint64_t v)
         s->outside_is = (int64_t)v;
     }
     if (s->index && s->count < s->room)
-        s->index[s->count] = (uint32_t)v;
+        s->index[s->count] = s->hash ? yk_key_id(yk_mix64(v), s->hash) : (uint32_t)v;
     s->count++;
 }
 
@@ -64,29 +68,39 @@ static bool walk_packed(sink *s, const uint8_t *p, size_t n)
     return true;
 }
 
+/* One field `value` of a list, of whichever wire type; what does not belong there is passed over. */
+static const uint8_t *walk_value(sink *s, const uint8_t *p, const uint8_t *end, uint64_t tag)
+{
+    const uint8_t *span;
+    size_t size;
+    uint64_t v;
+    if (tag == YK__TAG(1, YK__LEN)) {
+        if (!(p = yk__wire_span(p, end, &span, &size)))
+            return NULL;
+        if (s->kind != BYTES)
+            return walk_packed(s, span, size) ? p : NULL;
+        s->bytes = span;
+        s->size = size;
+        s->count++;
+        return p;
+    }
+    if (tag == YK__TAG(1, YK__VARINT) && s->kind == INTS) {
+        if ((p = yk__wire_varint(p, end, &v)))
+            take_int(s, v);
+        return p;
+    }
+    if (tag == YK__TAG(1, YK__FIXED32) && s->kind == FLOATS && end - p >= 4)
+        take_float(s, p);
+    return yk__wire_skip(p, end, tag);
+}
+
 static bool walk_list(sink *s, const uint8_t *p, size_t n)
 {
-    const uint8_t *end = p + n, *span;
+    const uint8_t *end = p + n;
     while (p < end) {
-        uint64_t tag, v;
-        size_t size;
-        if (!(p = yk__wire_tag(p, end, &tag)))
+        uint64_t tag;
+        if (!(p = yk__wire_tag(p, end, &tag)) || !(p = walk_value(s, p, end, tag)))
             return false;
-        if (tag == YK__TAG(1, YK__LEN) && s->kind != BYTES) {
-            if (!(p = yk__wire_span(p, end, &span, &size)) || !walk_packed(s, span, size))
-                return false;
-        } else if (tag == YK__TAG(1, YK__VARINT) && s->kind == INTS) {
-            if (!(p = yk__wire_varint(p, end, &v)))
-                return false;
-            take_int(s, v);
-        } else if (tag == YK__TAG(1, YK__FIXED32) && s->kind == FLOATS) {
-            if (end - p < 4)
-                return false;
-            take_float(s, p);
-            p += 4;
-        } else if (!(p = yk__wire_skip(p, end, tag))) {
-            return false;
-        }
     }
     return true;
 }
@@ -103,7 +117,7 @@ static bool walk_feature(sink *s, const uint8_t *p, size_t n)
             continue;
         int kind = (int)(tag >> 3);
         if (s->kind != kind) /* one of three: another kind replaces, the same kind goes on */
-            s->count = 0, s->outside = false;
+            s->count = 0, s->outside = false, s->bytes = NULL, s->size = 0, s->last = 0;
         s->kind = kind;
         if (!walk_list(s, span, size))
             return false;
@@ -111,29 +125,56 @@ static bool walk_feature(sink *s, const uint8_t *p, size_t n)
     return true;
 }
 
-static int name_of(const uint8_t *key, size_t n)
+typedef struct {
+    const uint8_t *p;
+    size_t n;
+} text;
+
+static int name_of(text t)
 {
-    if (n != 5)
+    if (t.n != 5)
         return OTHER;
-    return !memcmp(key, "index", 5)   ? INDEX
-           : !memcmp(key, "value", 5) ? VALUE
-           : !memcmp(key, "label", 5) ? LABEL
+    return !memcmp(t.p, "index", 5)   ? INDEX
+           : !memcmp(t.p, "value", 5) ? VALUE
+           : !memcmp(t.p, "label", 5) ? LABEL
                                       : OTHER;
 }
 
-static bool walk_entry(sink *s, const uint8_t *p, size_t n, int *name_out)
+/* A map entry: which feature it is may stand behind its value. */
+static bool walk_entry(sink *s, const uint8_t *p, size_t n, text *name_out)
 {
-    const uint8_t *end = p + n, *span;
-    *name_out = OTHER;
+    const uint8_t *end = p + n;
+    text span;
+    *name_out = (text){p, 0};
     while (p < end) {
         uint64_t tag;
-        size_t size;
-        if (!(p = yk__wire_field(p, end, &tag, &span, &size)))
+        if (!(p = yk__wire_field(p, end, &tag, &span.p, &span.n)))
             return false;
         if (tag == YK__TAG(1, YK__LEN))
-            *name_out = name_of(span, size);
-        else if (tag == YK__TAG(2, YK__LEN) && !walk_feature(s, span, size))
+            *name_out = span;
+        else if (tag == YK__TAG(2, YK__LEN) && !walk_feature(s, span.p, span.n))
             return false;
+    }
+    return true;
+}
+
+/* Every entry of an Example to `take`. */
+static bool walk_example(const uint8_t *p, size_t n, bool (*take)(void *context, const uint8_t *p, size_t n),
+                         void *context)
+{
+    const uint8_t *end = p + n, *features, *entry;
+    uint64_t tag;
+    size_t size;
+    while (p < end) {
+        if (!(p = yk__wire_field(p, end, &tag, &features, &size)))
+            return false;
+        for (const uint8_t *q = features; tag == YK__TAG(1, YK__LEN) && q < features + size;) {
+            uint64_t inner;
+            size_t length;
+            if (!(q = yk__wire_field(q, features + size, &inner, &entry, &length)) ||
+                (inner == YK__TAG(1, YK__LEN) && !take(context, entry, length)))
+                return false;
+        }
     }
     return true;
 }
@@ -163,7 +204,7 @@ static bool usual_entry(const uint8_t *p, size_t n, slot *out, int *name_out)
     size_t size;
     if (n < 7 || p[0] != YK__TAG(1, YK__LEN) || p[1] != 5)
         return false;
-    *name_out = name_of(p + 2, 5);
+    *name_out = name_of((text){p + 2, 5});
     if (*name_out == OTHER || !only_field(p + 7, end, YK__TAG(2, YK__LEN), &span, &size) || size == 0)
         return false;
     out->kind = *span >> 3;
@@ -178,40 +219,27 @@ static yk_status malformed(void)
     return yk_fail(YK_EDATA, "this is no well-formed tf.train.Example");
 }
 
-static bool take_entry(slot slots[3], const uint8_t *p, size_t n)
+static bool take_entry(void *context, const uint8_t *p, size_t n)
 {
-    slot found = {.usual = true, .entry = p, .entry_n = n};
+    slot *slots = context, found = {.usual = true, .entry = p, .entry_n = n};
     int name;
+    text word;
     if (!usual_entry(p, n, &found, &name)) {
         sink s = {0};
-        if (!walk_entry(&s, p, n, &name))
+        if (!walk_entry(&s, p, n, &word))
             return false;
         found.usual = false;
         found.kind = s.kind;
         found.count = s.count;
         found.last = s.last;
-        if (name == OTHER)
+        if ((name = name_of(word)) == OTHER)
             return true;
     }
     /* The values of a usual entry are checked while they are stored, those of a replaced one have to be now. */
     sink check = {0};
-    int same;
-    if (slots[name].usual && !walk_entry(&check, slots[name].entry, slots[name].entry_n, &same))
+    if (slots[name].usual && !walk_entry(&check, slots[name].entry, slots[name].entry_n, &word))
         return false;
     slots[name] = found;
-    return true;
-}
-
-static bool take_features(slot slots[3], const uint8_t *p, size_t n)
-{
-    const uint8_t *end = p + n, *span;
-    while (p < end) {
-        uint64_t tag;
-        size_t size;
-        if (!(p = yk__wire_field(p, end, &tag, &span, &size)) ||
-            (tag == YK__TAG(1, YK__LEN) && !take_entry(slots, span, size)))
-            return false;
-    }
     return true;
 }
 
@@ -237,9 +265,10 @@ static inline uint64_t squeeze(uint64_t w)
 
 typedef enum { DECODED, MALFORMED, TOO_MANY, OUTSIDE } decoded;
 
-/* Stores at most `most` indices; all of them below `limit` <= 2^31. */
-static decoded decode_packed(const uint8_t *p, size_t n, uint64_t limit, uint32_t *out, size_t most,
-                             size_t *n_out)
+/* Stores at most `most` indices: all of them below `limit` <= 2^31, or any key hashed to an id below it. */
+static inline __attribute__((always_inline)) decoded decode_packed(const uint8_t *p, size_t n, bool hash,
+                                                                   uint64_t limit, uint32_t *out, size_t most,
+                                                                   size_t *n_out)
 {
     static const uint64_t keep[6] = {0, 0x7f, 0x7f7f, 0x7f7f7f, 0x7f7f7f7f, 0x7f7f7f7f7f};
     const uint8_t *end = p + n, *start = p;
@@ -257,12 +286,12 @@ static decoded decode_packed(const uint8_t *p, size_t n, uint64_t limit, uint32_
             else if (!yk__wire_varint(start, last + 1, &v))
                 return MALFORMED;
             largest = v > largest ? v : largest;
-            out[count++] = (uint32_t)v;
+            out[count++] = hash ? yk_key_id(yk_mix64(v), limit) : (uint32_t)v;
             start = last + 1;
         }
     }
     *n_out = count;
-    return start != end ? MALFORMED : largest >= limit ? OUTSIDE : DECODED;
+    return start != end ? MALFORMED : !hash && largest >= limit ? OUTSIDE : DECODED;
 }
 
 /* ---- the three features put together */
@@ -308,20 +337,25 @@ static yk_status ragged(size_t indices, size_t values)
 static yk_status outside(int64_t index, uint64_t features)
 {
     if (index < 0)
-        return yk_fail(YK_EDATA, "the index %lld is negative", (long long)index);
+        return yk_fail(YK_EDATA, "the index %lld is negative; --hash-bits B hashes any index",
+                       (long long)index);
     if (features && features <= YK_EXAMPLE_INDICES)
-        return yk_fail(YK_EDATA, "index %lld does not fit %llu features (largest %llu)", (long long)index,
-                       (unsigned long long)features, (unsigned long long)features - 1);
-    return yk_fail(YK_EDATA, "index %lld is too large (largest %llu)", (long long)index,
-                   (unsigned long long)YK_EXAMPLE_INDICES - 1);
+        return yk_fail(YK_EDATA,
+                       "index %lld does not fit %llu features (largest %llu); --hash-bits B hashes any index",
+                       (long long)index, (unsigned long long)features, (unsigned long long)features - 1);
+    return yk_fail(YK_EDATA,
+                   "index %lld is too large (largest %llu); --hash-bits B hashes any index into 2^B features",
+                   (long long)index, (unsigned long long)YK_EXAMPLE_INDICES - 1);
 }
 
-static yk_status read_index(const slot *s, uint64_t features, uint32_t *out, size_t most)
+static yk_status read_index(const slot *s, yk_key_space keys, uint32_t *out, size_t most)
 {
+    const uint64_t features = keys.features;
     uint64_t limit = features && features < YK_EXAMPLE_INDICES ? features : YK_EXAMPLE_INDICES;
     size_t count = 0;
     if (s->usual) {
-        switch (decode_packed(s->p, s->n, limit, out, most, &count)) {
+        switch (keys.hash ? decode_packed(s->p, s->n, true, limit, out, most, &count)
+                          : decode_packed(s->p, s->n, false, limit, out, most, &count)) {
         case DECODED:
             return count == most ? YK_OK : ragged(count, most);
         case MALFORMED:
@@ -334,8 +368,8 @@ static yk_status read_index(const slot *s, uint64_t features, uint32_t *out, siz
     } else if (s->count != most) {
         return ragged(s->count, most);
     }
-    sink got = {.limit = limit, .index = out, .room = most};
-    int name;
+    sink got = {.limit = keys.hash ? 0 : limit, .hash = keys.hash ? limit : 0, .index = out, .room = most};
+    text name;
     walk_entry(&got, s->entry, s->entry_n, &name);
     return got.outside ? outside(got.outside_is, features) : YK_OK;
 }
@@ -347,7 +381,7 @@ static yk_status read_value(const slot *s, float *out, size_t n)
             memcpy(out, s->p, s->n);
     } else {
         sink got = {.value = out, .room = n};
-        int name;
+        text name;
         walk_entry(&got, s->entry, s->entry_n, &name);
     }
     uint32_t bits, wild = 0;
@@ -364,17 +398,11 @@ static yk_status read_value(const slot *s, float *out, size_t n)
     return YK_OK;
 }
 
-yk_status yk_example_decode(const uint8_t *p, size_t n, uint64_t features, yk_rows *rows)
+yk_status yk_example_decode(const uint8_t *p, size_t n, yk_key_space keys, yk_rows *rows)
 {
-    const uint8_t *end = p + n, *span;
     slot slots[3] = {{0}};
-    while (p < end) {
-        uint64_t tag;
-        size_t size;
-        if (!(p = yk__wire_field(p, end, &tag, &span, &size)) ||
-            (tag == YK__TAG(1, YK__LEN) && !take_features(slots, span, size)))
-            return malformed();
-    }
+    if (!walk_example(p, n, take_entry, slots))
+        return malformed();
     int32_t label = 0;
     yk_status st = read_label(&slots[LABEL], &label);
     if (st)
@@ -390,8 +418,37 @@ yk_status yk_example_decode(const uint8_t *p, size_t n, uint64_t features, yk_ro
     uint32_t *to_index;
     float *to_value;
     if ((st = yk_rows_sparse(rows, most, &to_index, &to_value)) ||
-        (st = read_index(index, features, to_index, most)) ||
+        (st = read_index(index, keys, to_index, most)) ||
         (value->kind && (st = read_value(value, to_value, most))))
         return st;
     return yk_rows_commit(rows, most, label);
+}
+
+/* ---- any features, by name */
+
+typedef struct {
+    yk_feature *feature;
+    size_t n;
+} wanted;
+
+static bool find_entry(void *context, const uint8_t *p, size_t n)
+{
+    const wanted *w = context;
+    sink s = {0};
+    text name;
+    if (!walk_entry(&s, p, n, &name))
+        return false;
+    for (size_t i = 0; i < w->n; i++) {
+        yk_feature *f = &w->feature[i];
+        if (strlen(f->name) == name.n && !memcmp(f->name, name.p, name.n))
+            *f = (yk_feature){f->name, (yk_feature_kind)s.kind, s.count, s.bytes, s.size, s.last};
+    }
+    return true;
+}
+
+yk_status yk_example_find(const uint8_t *p, size_t n, yk_feature *features, size_t nfeatures)
+{
+    for (size_t i = 0; i < nfeatures; i++)
+        features[i] = (yk_feature){.name = features[i].name};
+    return walk_example(p, n, find_entry, &(wanted){features, nfeatures}) ? YK_OK : malformed();
 }

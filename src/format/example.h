@@ -1,6 +1,6 @@
 /* tf.train.Example of the sparse form: `label` int64[1], `index` int64 list, `value` float list.
  *
- *     st = yk_example_decode(rec.data, rec.size, 0, &rows);   // appends a row; YK_EDATA: yk_error() is the reason
+ *     st = yk_example_decode(rec.data, rec.size, keys, &rows); // appends a row; YK_EDATA: yk_error() is the reason
  *     st = yk_example_encode(-1, index, value, n, &buffer, &cap, &size);
  *     free(buffer);                                           // owned by the caller, grows from call to call
  *
@@ -12,8 +12,8 @@
  *
  * Map order is free, the last of equal keys wins, other features and unknown fields are skipped, but every byte is
  * checked to be well formed. Labels -1 and 0 are class 0, others their own class, below 65536. Without `value` all
- * values are 1. Bad: no label or index, an index below 0 or from 2^31 or not below `features`, unequally many indices
- * and values, NaN and infinity. Any thread may call these, on rows of its own.
+ * values are 1. Bad: no label or index, an index below 0 or from 2^31 or not below `features` (unless they are hashed),
+ * unequally many indices and values, NaN and infinity. Any thread may call these, on rows of its own.
  */
 #ifndef YK_FORMAT_EXAMPLE_H
 #define YK_FORMAT_EXAMPLE_H
@@ -25,9 +25,9 @@
 
 #define YK_EXAMPLE_INDICES ((uint64_t)1 << 31)
 
-/* p[0 .. n + 8) must be readable. features: an index has to be below it; 0: no such limit. On failure `rows` has no
- * new row. */
-yk_status yk_example_decode(const uint8_t *p, size_t n, uint64_t features, yk_rows *rows);
+/* p[0 .. n + 8) must be readable. keys: an index has to be below keys.features (0: below 2^31), or is a key of 64 bits that
+ * is hashed. On failure `rows` has no new row. */
+yk_status yk_example_decode(const uint8_t *p, size_t n, yk_key_space keys, yk_rows *rows);
 
 /* Any feature by its name: what pictures need, of which the sparse form knows nothing.
  *

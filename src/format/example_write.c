@@ -67,11 +67,9 @@ yk_status yk_example_encode(int64_t label, const uint32_t *index, const float *v
     lengths li = measure(index_bytes), lv = measure(4 * n), ll = measure(varint_size((uint64_t)label));
     size_t features = field_size(li.entry) + field_size(lv.entry) + field_size(ll.entry);
     *size_out = field_size(features);
-    uint8_t *p = yk_grow(*buffer, cap, *size_out, 1, "an encoded example");
-    if (!p)
+    if (YK_RESERVE(*buffer, *cap, *size_out, "an encoded example"))
         return YK_ESYSTEM;
-    *buffer = p;
-    p = put_open(p, 1, features);
+    uint8_t *p = put_open(*buffer, 1, features);
     p = put_entry(p, &li, "index", INTS);
     for (size_t i = 0; i < n; i++)
         p = put_varint(p, index[i]);

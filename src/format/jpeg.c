@@ -193,11 +193,8 @@ yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool grey, const yk_pictur
     bool cmyk = z->out_color_space == JCS_CMYK;
     yk_picture shape = {z->output_width, z->output_height, z->output_components == 1 ? 1 : 3};
     size_t need = (size_t)z->output_width * (size_t)z->output_components + OFF_ALIGNMENT;
-    uint8_t *row = yk_grow(j->row, &j->row_cap, need, 1, "a row of a picture");
-    yk_status st = row ? sink->begin(sink->context, &shape) : YK_ESYSTEM;
-    if (row)
-        j->row = row;
-    if (st) {
+    yk_status st = YK_RESERVE(j->row, j->row_cap, need, "a row of a picture");
+    if (st || (st = sink->begin(sink->context, &shape))) {
         jpeg_abort_decompress(z);
         return st;
     }

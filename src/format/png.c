@@ -75,10 +75,8 @@ yk_status yk_png_decode(yk_png *png, const yk_picture_sink *sink)
         return yk_fail(YK_EDATA, "a PNG of %d channels in rows of %zu bytes", png_get_channels(read, info),
                        stride);
     size_t rows = passes > 1 ? shape.height : 1;
-    uint8_t *whole = yk_grow(png->whole, &png->whole_cap, rows * stride, 1, "the rows of a PNG");
-    if (!whole)
+    if (YK_RESERVE(png->whole, png->whole_cap, rows * stride, "the rows of a PNG"))
         return YK_ESYSTEM;
-    png->whole = whole;
     yk_status st = sink->begin(sink->context, &shape);
     if (st)
         return st;

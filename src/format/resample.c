@@ -8,27 +8,14 @@ typedef float f32x4 __attribute__((vector_size(16)));
 
 /* ---- which source pixels make up an output pixel, and with what weights */
 
-static yk_status grow_axis(yk__axis *a, size_t n, size_t weights)
-{
-    struct yk__taps *taps = yk_grow(a->taps, &a->taps_cap, n, sizeof *taps, "resizing pictures");
-    if (!taps)
-        return YK_ESYSTEM;
-    a->taps = taps;
-    float *weight = yk_grow(a->weight, &a->weight_cap, weights, sizeof *weight, "resizing pictures");
-    if (!weight)
-        return YK_ESYSTEM;
-    a->weight = weight;
-    return YK_OK;
-}
-
 /* n output pixels show `extent` of the `size` source pixels, from `begin` on. */
 static yk_status plan_axis(yk__axis *a, size_t n, size_t size, double begin, double extent)
 {
     double scale = extent / (double)n, support = scale < 1.0 ? 1.0 : scale;
     size_t most = 2 * (size_t)support + 3;
-    yk_status st = grow_axis(a, n, n * most);
-    if (st)
-        return st;
+    if (YK_RESERVE(a->taps, a->taps_cap, n, "resizing pictures") ||
+        YK_RESERVE(a->weight, a->weight_cap, n * most, "resizing pictures"))
+        return YK_ESYSTEM;
     a->n = n;
     for (size_t i = 0, at = 0; i < n; i++) {
         double centre = begin + ((double)i + 0.5) * scale, sum = 0.0;
@@ -90,17 +77,11 @@ yk_status yk_resampler_begin(yk_resampler *r, const yk_frame *frame, uint8_t *pl
         return st;
     r->ring = most_at_once(&r->y);
     size_t line = f->box_w * r->lanes;
-    float *grown = yk_grow(r->line, &r->line_cap, line, sizeof *grown, "resizing pictures");
-    if (!grown)
+    if (YK_RESERVE(r->line, r->line_cap, line, "resizing pictures") ||
+        YK_RESERVE(r->wide, r->wide_cap, f->width * r->lanes, "resizing pictures") ||
+        YK_RESERVE(r->sums, r->sums_cap, r->ring * line, "resizing pictures"))
         return YK_ESYSTEM;
-    r->line = grown;
-    if (!(grown = yk_grow(r->wide, &r->wide_cap, f->width * r->lanes, sizeof *grown, "resizing pictures")))
-        return YK_ESYSTEM;
-    r->wide = grown;
-    if (!(grown = yk_grow(r->sums, &r->sums_cap, r->ring * line, sizeof *grown, "resizing pictures")))
-        return YK_ESYSTEM;
-    r->sums = grown;
-    memset(r->sums, 0, r->ring * line * sizeof *grown);
+    memset(r->sums, 0, r->ring * line * sizeof *r->sums);
     if (f->box_w != f->out_width || f->box_h != f->out_height)
         memset(planes, 0, f->out_width * f->out_height * f->out_channels);
     return YK_OK;

@@ -57,9 +57,7 @@ typedef struct {
     void (*sum)(const yk_block_outer *w, size_t m_begin, size_t m_end, float *s); /* of w: p and y */
 } yk_block_ops;
 
-YK_ISA_DECLARE(yk_block_ops, yk_block);
+YK_ISA_FAMILY(yk_block_ops, yk_block) /* yk_block(): the fastest for this processor */
 extern const yk_block_ops yk_block_ref;
-
-const yk_block_ops *yk_block(void); /* the fastest for this processor */
 
 #endif

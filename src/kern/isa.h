@@ -4,7 +4,7 @@
  *
  *     const yk_linear_ops YK_ISA_NAME(yk_linear) = {...};        // yk_linear_avx512, yk_linear_avx2, ...
  *
- * and X.c chooses: YK_ISA_CHOOSE(yk_linear). The environment variable YK_ISA asks for a lower one than the processor has,
+ * and X.h declares them and yk_linear(), which chooses: YK_ISA_FAMILY(yk_linear_ops, yk_linear). The environment variable YK_ISA asks for a lower one than the processor has,
  * for tests and comparisons:
  *
  *     YK_ISA     x86-64                  arm64
@@ -49,6 +49,13 @@ int yk_isa_sve_bits(void); /* the width of this thread's SVE vectors; 0 without 
 #define YK_ISA_AT(name, isa)       ((void)(isa), &name##_base)
 #define YK_ISA_DECLARE(type, name) extern const type name##_base
 #endif
+
+#define YK_ISA_FAMILY(type, name)                                                                            \
+    YK_ISA_DECLARE(type, name);                                                                              \
+    static inline const type *name(void)                                                                     \
+    {                                                                                                        \
+        return YK_ISA_CHOOSE(name);                                                                          \
+    }
 
 /* Lock-free training reads and writes shared floats without synchronisation: aligned 32-bit accesses do not tear on
  * x86-64 and arm64, and a lost update is a gradient step of one example. Such functions say so to the sanitizer. */

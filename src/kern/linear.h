@@ -26,9 +26,7 @@ typedef struct {
     void (*descend)(const yk_view *v, const yk_batch *b, uint32_t bias_key, float lr, float *loss);
 } yk_linear_ops;
 
-YK_ISA_DECLARE(yk_linear_ops, yk_linear);
+YK_ISA_FAMILY(yk_linear_ops, yk_linear) /* yk_linear(): the fastest for this processor */
 extern const yk_linear_ops yk_linear_ref;
-
-const yk_linear_ops *yk_linear(void); /* the fastest for this processor */
 
 #endif

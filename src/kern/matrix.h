@@ -28,9 +28,7 @@ typedef struct {
     double (*softmax)(float *logits, size_t classes, size_t ld, const yk_batch *b);
 } yk_matrix_ops;
 
-YK_ISA_DECLARE(yk_matrix_ops, yk_matrix);
+YK_ISA_FAMILY(yk_matrix_ops, yk_matrix) /* yk_matrix(): the fastest for this processor */
 extern const yk_matrix_ops yk_matrix_ref;
-
-const yk_matrix_ops *yk_matrix(void); /* the fastest for this processor */
 
 #endif

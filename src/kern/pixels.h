@@ -40,9 +40,7 @@ typedef struct {
                   float *G);
 } yk_pixels_ops;
 
-YK_ISA_DECLARE(yk_pixels_ops, yk_pixels);
+YK_ISA_FAMILY(yk_pixels_ops, yk_pixels) /* yk_pixels(): the fastest for this processor */
 extern const yk_pixels_ops yk_pixels_ref;
-
-const yk_pixels_ops *yk_pixels(void);
 
 #endif

@@ -9,11 +9,6 @@
 
 #define FACT(field) offsetof(yk_facts, field)
 
-static double fact(const yk_facts *f, size_t offset)
-{
-    return *(const double *)((const char *)f + offset);
-}
-
 void yk_compare_fini(yk_compare *c)
 {
     for (size_t g = 0; g < c->groups; g++)
@@ -39,10 +34,8 @@ static option_columns add_options(const yk_compare *c, yk_table *t, const char *
     const char *names[24];
     size_t n = yk_compare_varying(c, names, 24);
     for (size_t k = 0; k < n; k++) {
-        bool skip = false, number = true;
-        for (int e = 0; except[e]; e++)
-            skip |= !strcmp(names[k], except[e]);
-        if (skip)
+        bool number = true;
+        if (yk_is_listed(names[k], except))
             continue;
         for (size_t i = 0; i < c->n && number; i++) {
             char text[YK_OPTION_ROOM];
@@ -220,14 +213,14 @@ static size_t partners(const yk_compare *c, int which, int paired, size_t offset
 {
     size_t n = 0;
     for (size_t g = 0; g < c->groups; g++) {
-        double mine = fact(&c->facts[c->group[g].run[0]], offset);
+        double mine = yk_double_at(&c->facts[c->group[g].run[0]], offset);
         size_t class = g;
         bool has = false;
         for (size_t k = 0; k < c->groups; k++) {
             if (!strcmp(c->group[g].alike[which], c->group[k].alike[which]))
                 class = k < class ? k : class;
             has |= !strcmp(c->group[g].alike[paired], c->group[k].alike[paired]) &&
-                   fact(&c->facts[c->group[k].run[0]], offset) != mine;
+                   yk_double_at(&c->facts[c->group[k].run[0]], offset) != mine;
         }
         if (has && isfinite(mine))
             out[n++] = (place){class, g, mine};

@@ -61,7 +61,6 @@ double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offse
 size_t yk_compare_varying(const yk_compare *c, const char **names_out, size_t room);
 
 /* How run i was told this option (as in config.ini; of what is known as a fact, that), into out; "" where it was not. */
-#define YK_OPTION_ROOM 256
 void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out);
 
 /* Inside. */

@@ -60,7 +60,7 @@ static double sum(const yk_run *r, size_t offset, bool peak)
     double total = NAN;
     for (size_t i = 0; i < r->workers; i++) {
         const yk_run_sample *s = peak ? &r->worker[i].peak : &r->worker[i].mean;
-        double x = *(const double *)((const char *)s + offset);
+        double x = yk_double_at(s, offset);
         if (isfinite(x))
             total = either(total, 0.0) + x;
     }
@@ -217,44 +217,45 @@ bool yk__changes_results(const char *option)
     return strcmp(option, "staleness") && (!o || o->flags & YK_OPT_CHANGES_RESULTS);
 }
 
-void yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except, yk_text *out)
+bool yk_facts_option(const yk_facts *f, const char *name, int digits, char *out)
 {
-    static const char *const repeats[] = {"seed", "steps", "epochs", NULL}; /* in which repeats may differ */
-    char mode[32];
-    yk_mode_text(f, mode);
     const struct {
         const char *name, *text;
         double number;
-    } known[] = {{"model", f->model, NAN},
-                 {"data", f->data, NAN},
-                 {"mode", mode, NAN},
-                 {"workers", NULL, f->workers},
-                 {"ranks", NULL, f->ranks},
-                 {"servers", NULL, f->servers},
-                 {"threads", NULL, f->threads},
-                 {"batch", NULL, f->batch},
-                 {"optimizer", f->optimizer, NAN},
-                 {"lr", NULL, f->lr}};
-    enum { KNOWN = sizeof known / sizeof *known };
-    for (int i = 0; i < KNOWN; i++) {
-        bool skip = false;
-        for (int k = 0; except && except[k]; k++)
-            skip |= !strcmp(known[i].name, except[k]);
-        if (!skip && known[i].text)
-            yk_text_print(out, "%s=%s\n", known[i].name, known[i].text);
-        else if (!skip)
-            yk_text_print(out, "%s=%.9g\n", known[i].name, known[i].number);
+    } known[] = {{"model", f->model, NAN},  {"data", f->data, NAN},           {"workers", NULL, f->workers},
+                 {"ranks", NULL, f->ranks}, {"servers", NULL, f->servers},    {"threads", NULL, f->threads},
+                 {"batch", NULL, f->batch}, {"optimizer", f->optimizer, NAN}, {"lr", NULL, f->lr},
+                 {"seed", NULL, f->seed}};
+    *out = 0;
+    if (!strcmp(name, "mode")) {
+        yk_mode_text(f, out);
+        return true;
     }
+    size_t k = 0;
+    while (k < sizeof known / sizeof *known && strcmp(name, known[k].name))
+        k++;
+    if (k == sizeof known / sizeof *known)
+        return false;
+    if (known[k].text)
+        snprintf(out, YK_OPTION_ROOM, "%s", known[k].text);
+    else if (isfinite(known[k].number))
+        snprintf(out, YK_OPTION_ROOM, "%.*g", digits, known[k].number);
+    return true;
+}
+
+void yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except, yk_text *out)
+{
+    static const char *const facts[] = {"model",   "data",  "mode",      "workers", "ranks", "servers",
+                                        "threads", "batch", "optimizer", "lr",      NULL};
+    static const char *const repeats[] = {"seed", "steps", "epochs", NULL}; /* in which repeats may differ */
+    char text[YK_OPTION_ROOM];
+    for (int i = 0; facts[i]; i++)
+        if (!yk_is_listed(facts[i], except) && yk_facts_option(f, facts[i], 9, text))
+            yk_text_print(out, "%s=%s\n", facts[i], text);
     for (size_t o = 0; o < r->options; o++) {
         const char *name = r->option[o].name;
-        bool skip = !yk__changes_results(name);
-        for (int i = 0; i < KNOWN; i++)
-            skip |= !strcmp(name, known[i].name);
-        for (int k = 0; repeats[k]; k++)
-            skip |= !strcmp(name, repeats[k]);
-        for (int k = 0; except && except[k]; k++)
-            skip |= !strcmp(name, except[k]);
-        if (!skip)
+        if (yk__changes_results(name) && !yk_is_listed(name, facts) && !yk_is_listed(name, repeats) &&
+            !yk_is_listed(name, except))
             yk_text_print(out, "%s=%s\n", name, r->option[o].value);
     }
 }

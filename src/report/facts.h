@@ -12,6 +12,7 @@
 
 #include "report/run.h"
 #include "report/text.h"
+#include <string.h>
 
 /* Where a curve stops getting better (flat.c). */
 typedef struct {
@@ -47,6 +48,20 @@ typedef struct {
     yk_flat flat;
 } yk_facts;
 
+/* The double at an offset (offsetof) of a struct: of facts, metrics or samples. */
+static inline double yk_double_at(const void *of, size_t offset)
+{
+    return *(const double *)((const char *)of + offset);
+}
+
+/* Is the name in a list that ends with NULL? */
+static inline bool yk_is_listed(const char *name, const char *const *list)
+{
+    while (*list && strcmp(name, *list))
+        list++;
+    return *list != NULL;
+}
+
 void yk_facts_of(const yk_run *r, yk_facts *out);
 
 /* Whether runs that differ in this option are different configurations. Unknown options, of other versions, count. Not the
@@ -56,6 +71,10 @@ bool yk__changes_results(const char *option);
 /* The options that change results, one a line, without those in which repeats may differ (seed, epochs, steps) and without
  * `except`, a list that ends with NULL. */
 void yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except, yk_text *out);
+
+/* An option that is known as a fact, with so many digits, into out ("": it is not known); false: it is no such option. */
+#define YK_OPTION_ROOM 256
+bool yk_facts_option(const yk_facts *f, const char *name, int digits, char *out);
 
 /* "sync", "async", "stale 8"; into `out`. */
 void yk_mode_text(const yk_facts *f, char *out /* [32] */);

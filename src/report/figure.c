@@ -11,30 +11,33 @@
 
 enum { STEPS_OR_TIME = 7, ONE_X = 1 << YK_X_STEP };
 
+static void free_series(yk_series *s)
+{
+    for (int a = 0; a < YK_X_COUNT; a++)
+        free(s->x[a]);
+    free(s->y);
+}
+
+static void free_figure(yk_figure *f)
+{
+    for (size_t k = 0; k < f->n; k++)
+        free_series(&f->series[k]);
+    free(f->series);
+    free(f->band);
+}
+
 void yk_figures_fini(yk_figures *fs)
 {
-    for (size_t i = 0; i < fs->n; i++) {
-        yk_figure *f = &fs->figure[i];
-        for (size_t k = 0; k < f->n; k++) {
-            for (int a = 0; a < YK_X_COUNT; a++)
-                free(f->series[k].x[a]);
-            free(f->series[k].y);
-        }
-        free(f->series);
-        free(f->band);
-    }
+    for (size_t i = 0; i < fs->n; i++)
+        free_figure(&fs->figure[i]);
     free(fs->figure);
     *fs = (yk_figures){0};
 }
 
 yk_figure *yk__figure_add(yk_figures *fs, const char *title, const char *format, ...)
 {
-    if (fs->n == fs->cap) {
-        yk_figure *f = yk_grow(fs->figure, &fs->cap, fs->n + 1, sizeof *f, "the figures");
-        if (!f)
-            return NULL;
-        fs->figure = f;
-    }
+    if (fs->status || (fs->status = YK_RESERVE(fs->figure, fs->cap, fs->n + 1, "the figures")))
+        return NULL;
     yk_figure *f = &fs->figure[fs->n++];
     *f = (yk_figure){.title = title, .run = -1, .at_least = NAN, .limit = NAN};
     va_list list;
@@ -46,41 +49,37 @@ yk_figure *yk__figure_add(yk_figures *fs, const char *title, const char *format,
 
 yk_series *yk__series_add(yk_figure *f, const char *name, int run, unsigned axes)
 {
-    if (f->n == f->cap) {
-        yk_series *s = yk_grow(f->series, &f->cap, f->n + 1, sizeof *s, "a figure");
-        if (!s)
-            return NULL;
-        f->series = s;
-    }
-    yk_series *s = &f->series[f->n];
-    *s = (yk_series){.colour = run, .run = run};
+    const bool room = !YK_RESERVE(f->series, f->cap, f->n + 1, "a figure");
+    yk_series *s = room ? &f->series[f->n++] : &f->lost;
+    *s = (yk_series){.colour = run, .run = run, .failed = !room};
     snprintf(s->name, sizeof s->name, "%s", name);
+    if (!room)
+        return s;
     s->cap = 64;
-    bool ok = (s->y = malloc(s->cap * sizeof *s->y)) != NULL;
+    s->failed = !(s->y = malloc(s->cap * sizeof *s->y));
     for (int a = 0; a < YK_X_COUNT; a++)
         if (axes >> a & 1)
-            ok = (s->x[a] = malloc(s->cap * sizeof *s->y)) != NULL && ok;
-    f->n++;
-    if (!ok)
-        yk_fail_memory(4 * s->cap * sizeof *s->y, "a figure");
-    return ok ? s : NULL;
+            s->failed |= !(s->x[a] = malloc(s->cap * sizeof *s->y));
+    return s;
 }
 
-yk_status yk__series_point(yk_series *s, double step, double epoch, double seconds, double y)
+void yk__series_point(yk_series *s, double step, double epoch, double seconds, double y)
 {
     const double at[YK_X_COUNT] = {step, epoch, seconds};
     for (int a = 0; a < YK_X_COUNT; a++)
         if (s->x[a] && !isfinite(at[a]))
-            return YK_OK;
-    if (!isfinite(y))
-        return YK_OK;
+            return;
+    if (!isfinite(y) || s->failed)
+        return;
     if (s->n == s->cap) {
         size_t more = s->cap * 2;
         double **all[] = {&s->y, &s->x[0], &s->x[1], &s->x[2]};
         for (int k = 0; k < 4; k++) {
             double *p = *all[k] ? realloc(*all[k], more * sizeof *p) : NULL;
-            if (*all[k] && !p)
-                return yk_fail_memory(more * sizeof *p, "a figure");
+            if (*all[k] && !p) {
+                s->failed = true;
+                return;
+            }
             *all[k] = p;
         }
         s->cap = more;
@@ -89,28 +88,25 @@ yk_status yk__series_point(yk_series *s, double step, double epoch, double secon
         if (s->x[a])
             s->x[a][s->n] = at[a];
     s->y[s->n++] = y;
-    return YK_OK;
 }
 
-void yk__figure_drop_empty(yk_figures *fs)
+void yk__figure_end(yk_figures *fs)
 {
     yk_figure *f = &fs->figure[fs->n - 1];
     size_t kept = 0;
+    bool failed = f->lost.failed;
     for (size_t k = 0; k < f->n; k++) {
-        if (f->series[k].n) {
+        failed |= f->series[k].failed;
+        if (f->series[k].n)
             f->series[kept++] = f->series[k];
-            continue;
-        }
-        for (int a = 0; a < YK_X_COUNT; a++)
-            free(f->series[k].x[a]);
-        free(f->series[k].y);
+        else
+            free_series(&f->series[k]);
     }
     f->n = kept;
-    if (!kept) {
-        free(f->series);
-        free(f->band);
-        fs->n--;
-    }
+    if (!kept)
+        free_figure(&fs->figure[--fs->n]);
+    if (failed && !fs->status)
+        fs->status = yk_fail_memory(sizeof *f, "a figure");
 }
 
 /* ---- curves ---- */
@@ -140,7 +136,7 @@ static double value(const yk_metrics *m, size_t i, const curve *c)
 {
     static const yk_metric begin;
     const yk_metric *at = &m->row[i], *before = i ? at - 1 : &begin;
-    double x = *(const double *)((const char *)at + c->offset);
+    double x = yk_double_at(at, c->offset);
     if (isfinite(x) || !(at->seconds > before->seconds))
         return x;
     if (c->offset == offsetof(yk_metric, steps_per_second))
@@ -166,17 +162,16 @@ static void mark(const yk_facts *facts, const curve *c, yk_series *s)
         }
 }
 
-static yk_status make_curve(const yk_compare *c, const curve *k, yk_figures *fs)
+static void make_curve(const yk_compare *c, const curve *k, yk_figures *fs)
 {
     yk_figure *f = yk__figure_add(fs, k->title, "%s", k->id);
     if (!f)
-        return YK_ESYSTEM;
+        return;
     f->steps_or_time = true;
     f->y_unit = k->unit;
     f->from_zero = k->from_zero;
-    yk_status st = YK_OK;
     bool changes = false;
-    for (size_t i = 0; !st && i < c->n; i++) {
+    for (size_t i = 0; i < c->n; i++) {
         const yk_run *r = &c->run[i];
         curve use = *k;
         /* a short run has tests, but hardly a line between them */
@@ -185,10 +180,8 @@ static yk_status make_curve(const yk_compare *c, const curve *k, yk_figures *fs)
             use.offset = offsetof(yk_metric, train_loss);
         const yk_metrics *m = eval ? &r->eval : &r->train;
         yk_series *s = yk__series_add(f, r->name, (int)i, STEPS_OR_TIME);
-        if (!s)
-            return YK_ESYSTEM;
-        for (size_t p = 0; !st && p < m->n; p++)
-            st = yk__series_point(s, m->row[p].step, m->row[p].epoch, m->row[p].seconds, value(m, p, &use));
+        for (size_t p = 0; p < m->n; p++)
+            yk__series_point(s, m->row[p].step, m->row[p].epoch, m->row[p].seconds, value(m, p, &use));
         s->dots = s->n == 1 || (eval && s->n <= 60 && c->n <= YK_FEW_RUNS);
         if (c->n <= YK_FEW_RUNS) /* more rings than that are a chain */
             mark(&c->facts[i], k, s);
@@ -207,9 +200,7 @@ static yk_status make_curve(const yk_compare *c, const curve *k, yk_figures *fs)
             f->limit_text = "commonest class";
         }
     }
-    if (!st)
-        yk__figure_drop_empty(fs);
-    return st;
+    yk__figure_end(fs);
 }
 
 /* ---- what is used, of all processes together, when there are several runs ---- */
@@ -235,29 +226,25 @@ static const use uses[] = {
 
 static double used(const yk_run_sample *s, const use *u)
 {
-    double sum = *(const double *)((const char *)s + u->offset[0]);
-    return u->offset[1] == SIZE_MAX ? sum : sum + *(const double *)((const char *)s + u->offset[1]);
+    double sum = yk_double_at(s, u->offset[0]);
+    return u->offset[1] == SIZE_MAX ? sum : sum + yk_double_at(s, u->offset[1]);
 }
 
 /* Processes sample at times of their own: at the times of the first one, each counts with its latest sample. */
-static yk_status make_use(const yk_compare *c, const use *u, yk_figures *fs)
+static void make_use(const yk_compare *c, const use *u, yk_figures *fs)
 {
     yk_figure *f = yk__figure_add(fs, u->title, "%s", u->id);
     if (!f)
-        return YK_ESYSTEM;
+        return;
     f->x_unit = YK_UNIT_SECONDS;
     f->y_unit = u->unit;
     f->from_zero = true;
-    yk_status st = YK_OK;
-    for (size_t i = 0; !st && i < c->n; i++) {
+    for (size_t i = 0; i < c->n; i++) {
         const yk_run *r = &c->run[i];
         size_t *at = calloc(r->workers ? r->workers : 1, sizeof *at);
-        yk_series *s = at ? yk__series_add(f, r->name, (int)i, ONE_X) : NULL;
-        if (!s) {
-            free(at);
-            return at ? YK_ESYSTEM : yk_fail_memory(r->workers * sizeof *at, "a figure");
-        }
-        for (size_t p = 0; !st && r->workers && p < r->worker[0].sample.n; p++) {
+        yk_series *s = yk__series_add(f, r->name, (int)i, ONE_X);
+        s->failed |= !at;
+        for (size_t p = 0; at && r->workers && p < r->worker[0].sample.n; p++) {
             double now = r->worker[0].sample.row[p].seconds, sum = 0.0;
             for (size_t w = 0; w < r->workers; w++) {
                 const yk_run_worker *k = &r->worker[w];
@@ -266,19 +253,17 @@ static yk_status make_use(const yk_compare *c, const use *u, yk_figures *fs)
                 if (k->sample.n)
                     sum += used(&k->sample.row[at[w]], u);
             }
-            st = yk__series_point(s, now, now, now, sum);
+            yk__series_point(s, now, now, now, sum);
         }
         free(at);
     }
-    if (!st)
-        yk__figure_drop_empty(fs);
-    return st;
+    yk__figure_end(fs);
 }
 
 /* ---- the tables as curves ---- */
 
-static yk_status make_by_table(const yk_compare *c, const char *id, const char *x, const char *y,
-                               const char *title, yk_unit unit, yk_figures *fs)
+static void make_by_table(const yk_compare *c, const char *id, const char *x, const char *y,
+                          const char *title, yk_unit unit, yk_figures *fs)
 {
     const yk_table *t = NULL;
     for (size_t i = 0; i < c->tables; i++)
@@ -286,10 +271,10 @@ static yk_status make_by_table(const yk_compare *c, const char *id, const char *
             t = &c->table[i];
     size_t xc = t ? yk_table_find(t, x) : 0, yc = t ? yk_table_find(t, y) : 0;
     if (!t || xc == t->columns || yc == t->columns)
-        return YK_OK;
+        return;
     yk_figure *f = yk__figure_add(fs, title, "%s-by-%s", y, x);
     if (!f)
-        return YK_ESYSTEM;
+        return;
     for (char *s = f->id; *s; s++)
         *s = (*s >= 'a' && *s <= 'z') || (*s >= '0' && *s <= '9') ? *s : '-';
     f->x_unit = YK_UNIT_WHOLE;
@@ -297,10 +282,9 @@ static yk_status make_by_table(const yk_compare *c, const char *id, const char *
     f->y_unit = unit;
     f->x_log = true;
     f->from_zero = unit != YK_UNIT_SHARE;
-    yk_status st = YK_OK;
     yk_series *s = NULL;
     double most = 0.0;
-    for (size_t r = 0; !st && r < t->rows; r++) {
+    for (size_t r = 0; r < t->rows; r++) {
         const yk_cell *row = &t->cell[r * t->columns];
         /* rows are sorted by what is alike, then by x */
         bool begins = r == 0 || !yk_table_together(t, r) || !(row[xc].number > (row - t->columns)[xc].number);
@@ -320,27 +304,22 @@ static yk_status make_by_table(const yk_compare *c, const char *id, const char *
                          row[k].text ? "" : t->column[k].title, row[k].text ? "" : " ", word);
             }
             s = yk__series_add(f, *name ? name : y, t->run[r], ONE_X);
-            if (!s)
-                return YK_ESYSTEM;
             s->dots = true;
         }
-        st = yk__series_point(s, row[xc].number, NAN, NAN, row[yc].number);
+        yk__series_point(s, row[xc].number, NAN, NAN, row[yc].number);
         most = row[xc].number > most ? row[xc].number : most;
     }
-    if (!st && unit == YK_UNIT_TIMES && f->n) { /* what one would like to see */
+    if (unit == YK_UNIT_TIMES && f->n) { /* what one would like to see */
         double least = INFINITY;
         for (size_t i = 0; i < f->n; i++)
             least = f->series[i].n && f->series[i].x[0][0] < least ? f->series[i].x[0][0] : least;
-        if (!(s = yk__series_add(f, "ideal", -1, ONE_X)))
-            return YK_ESYSTEM;
+        s = yk__series_add(f, "ideal", -1, ONE_X);
         s->dash = 1;
-        for (double w = least; !st && w <= most; w++)
-            st = yk__series_point(s, w, NAN, NAN, w / least);
+        for (double w = least; w <= most; w++)
+            yk__series_point(s, w, NAN, NAN, w / least);
         f->x_log = most / least > 4.0;
     }
-    if (!st)
-        yk__figure_drop_empty(fs);
-    return st;
+    yk__figure_end(fs);
 }
 
 /* ---- staleness and phases ---- */
@@ -355,16 +334,15 @@ void yk_bucket_text(size_t k, char *out)
         snprintf(out, YK_BUCKET_ROOM, "more");
 }
 
-static yk_status make_staleness(const yk_compare *c, yk_figures *fs)
+static void make_staleness(const yk_compare *c, yk_figures *fs)
 {
     yk_figure *f = yk__figure_add(fs, "Staleness of updates", "staleness");
     if (!f)
-        return YK_ESYSTEM;
+        return;
     f->kind = YK_HISTOGRAM;
     f->y_unit = YK_UNIT_SHARE;
     f->from_zero = true;
-    yk_status st = YK_OK;
-    for (size_t i = 0; !st && i < c->n; i++) {
+    for (size_t i = 0; i < c->n; i++) {
         const json_t *counts =
             c->run[i].summary
                 ? yk_summary_at(c->run[i].summary, "observed_staleness.counts_0_1_2to3_4to7_and_so_on")
@@ -372,61 +350,46 @@ static yk_status make_staleness(const yk_compare *c, yk_figures *fs)
         size_t n = json_array_size(counts);
         double sum = 0.0;
         yk_series *s = yk__series_add(f, c->run[i].name, (int)i, ONE_X);
-        if (!s)
-            return YK_ESYSTEM;
         for (size_t k = 0; k < n; k++)
             sum += json_number_value(json_array_get(counts, k));
-        for (size_t k = 0; !st && sum > 0.0 && k < n && k < 64; k++)
-            st = yk__series_point(s, (double)k, NAN, NAN, json_number_value(json_array_get(counts, k)) / sum);
+        for (size_t k = 0; sum > 0.0 && k < n && k < 64; k++)
+            yk__series_point(s, (double)k, NAN, NAN, json_number_value(json_array_get(counts, k)) / sum);
     }
-    if (!st)
-        yk__figure_drop_empty(fs);
-    return st;
+    yk__figure_end(fs);
 }
 
-static yk_status make_phases(const yk_compare *c, yk_figures *fs)
+static void make_phases(const yk_compare *c, yk_figures *fs)
 {
     yk_figure *f = yk__figure_add(fs, "Phases of the workers\u2019 time", "phases");
     if (!f)
-        return YK_ESYSTEM;
+        return;
     f->kind = YK_BARS;
     f->y_unit = YK_UNIT_SHARE;
-    yk_status st = YK_OK;
-    for (size_t i = 0; !st && i < c->n; i++) {
+    for (size_t i = 0; i < c->n; i++) {
         yk_series *s = yk__series_add(f, c->run[i].name, (int)i, ONE_X);
-        if (!s)
-            return YK_ESYSTEM;
-        for (int p = 0; !st && p < YK_PHASES; p++)
-            st = yk__series_point(s, p, NAN, NAN, c->facts[i].phase[yk_stacked[p].phase]);
+        for (int p = 0; p < YK_PHASES; p++)
+            yk__series_point(s, p, NAN, NAN, c->facts[i].phase[yk_stacked[p].phase]);
     }
-    if (!st)
-        yk__figure_drop_empty(fs);
-    return st;
+    yk__figure_end(fs);
 }
 
 yk_status yk_figures_make(const yk_compare *c, yk_figures *out)
 {
     *out = (yk_figures){0};
-    yk_status st = YK_OK;
-    for (size_t k = 0; !st && k < sizeof curves / sizeof *curves; k++)
-        st = make_curve(c, &curves[k], out);
-    if (!st)
-        st = make_by_table(c, "workers", "workers", "speed-up", "Speed-up by workers", YK_UNIT_TIMES, out);
-    if (!st)
-        st = make_by_table(c, "batch", "batch", "accuracy", "Accuracy by batch size", YK_UNIT_SHARE, out);
-    if (!st)
-        st = make_by_table(c, "batch", "batch", "examples/s", "Examples per second by batch size",
-                           YK_UNIT_COUNT, out);
-    if (!st)
-        st = make_by_table(c, "batch", "batch", "time", "Time by batch size", YK_UNIT_SECONDS, out);
-    for (size_t k = 0; !st && c->n > 1 && k < sizeof uses / sizeof *uses; k++)
-        st = make_use(c, &uses[k], out);
-    if (!st && c->n > 1)
-        st = make_phases(c, out);
-    if (!st)
-        st = make_staleness(c, out);
-    for (size_t i = 0; !st && i < c->n; i++)
-        st = yk__figures_of_run(c, i, out);
+    for (size_t k = 0; k < sizeof curves / sizeof *curves; k++)
+        make_curve(c, &curves[k], out);
+    make_by_table(c, "workers", "workers", "speed-up", "Speed-up by workers", YK_UNIT_TIMES, out);
+    make_by_table(c, "batch", "batch", "accuracy", "Accuracy by batch size", YK_UNIT_SHARE, out);
+    make_by_table(c, "batch", "batch", "examples/s", "Examples per second by batch size", YK_UNIT_COUNT, out);
+    make_by_table(c, "batch", "batch", "time", "Time by batch size", YK_UNIT_SECONDS, out);
+    for (size_t k = 0; c->n > 1 && k < sizeof uses / sizeof *uses; k++)
+        make_use(c, &uses[k], out);
+    if (c->n > 1)
+        make_phases(c, out);
+    make_staleness(c, out);
+    for (size_t i = 0; i < c->n; i++)
+        yk__figures_of_run(c, i, out);
+    const yk_status st = out->status;
     if (st)
         yk_figures_fini(out);
     return st;

@@ -32,6 +32,7 @@ typedef struct {
     bool marked;           /* a ring around the point where the curve flattened: */
     double mark_x[YK_X_COUNT], mark_y;
     char mark_text[96];
+    bool failed; /* out of memory: it takes no more points */
 } yk_series;
 
 typedef enum { YK_LINES, YK_BARS, YK_HISTOGRAM } yk_figure_kind;
@@ -54,11 +55,13 @@ typedef struct {
     size_t bands, band_cap;
     yk_series *series;
     size_t n, cap;
+    yk_series lost; /* stands for one that there was no memory for */
 } yk_figure;
 
 typedef struct {
     yk_figure *figure;
     size_t n, cap;
+    yk_status status; /* the first error sticks */
 } yk_figures;
 
 yk_status yk_figures_make(const yk_compare *c, yk_figures *out);
@@ -77,12 +80,13 @@ void yk_figure_csv(const yk_figure *f, yk_text *out);
 #define YK_BUCKET_ROOM 48
 void yk_bucket_text(size_t k, char *out);
 
-/* Inside. */
+/* Inside. A figure is begun, gets series and points, and ends; out of memory is found out at the end. The figure that
+ * yk__figure_add() gives is valid until the next one. */
 yk_figure *yk__figure_add(yk_figures *fs, const char *title, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+    __attribute__((format(printf, 3, 4))); /* NULL: see fs->status */
 yk_series *yk__series_add(yk_figure *f, const char *name, int run, unsigned axes);
-yk_status yk__series_point(yk_series *s, double step, double epoch, double seconds, double y);
-void yk__figure_drop_empty(yk_figures *fs); /* the last one, where it has no points */
-yk_status yk__figures_of_run(const yk_compare *c, size_t i, yk_figures *fs);
+void yk__series_point(yk_series *s, double step, double epoch, double seconds, double y);
+void yk__figure_end(yk_figures *fs); /* of the last one; without points it goes */
+void yk__figures_of_run(const yk_compare *c, size_t i, yk_figures *fs);
 
 #endif

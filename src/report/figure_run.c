@@ -45,19 +45,14 @@ static const resource resources[] = {
     {"disk", "Disk", "disk", YK_UNIT_RATE, false, {{"read", AT(disk_read)}, {"written", AT(disk_written)}}},
 };
 
-static double at(const yk_run_sample *s, size_t offset)
-{
-    return *(const double *)((const char *)s + offset);
-}
-
 /* Sample m of a process: itself, or, of a count, its growth since the one before. */
 static double drawn(const yk_run_worker *w, size_t m, const resource *q, int part)
 {
     const yk_run_sample *s = &w->sample.row[m];
-    double now = at(s, q->part[part].offset);
+    double now = yk_double_at(s, q->part[part].offset);
     if (!q->so_far)
         return now;
-    double before = m ? at(s - 1, q->part[part].offset) : 0.0,
+    double before = m ? yk_double_at(s - 1, q->part[part].offset) : 0.0,
            since = s->seconds - (m ? (s - 1)->seconds : 0.0);
     return since > 0.0 && now >= before ? (now - before) / since : NAN; /* a resumed run counts anew */
 }
@@ -87,7 +82,7 @@ static double there_is(const yk_run *r, const char *id)
 }
 
 /* Alerts of several processes at the same time are one band. */
-static yk_status add_bands(yk_figure *f, const yk_run_worker *w, const char *what)
+static void add_bands(yk_figure *f, const yk_run_worker *w, const char *what)
 {
     for (size_t i = 0; what && i < w->alerts; i++) {
         const yk_run_alert *a = &w->alert[i];
@@ -104,76 +99,66 @@ static yk_status add_bands(yk_figure *f, const yk_run_worker *w, const char *wha
             }
         if (f->bands == MOST_BANDS)
             continue;
-        if (f->bands == f->band_cap) {
-            void *band = yk_grow(f->band, &f->band_cap, f->bands + 1, sizeof *f->band, "a figure");
-            if (!band)
-                return YK_ESYSTEM;
-            f->band = band;
+        if (YK_RESERVE(f->band, f->band_cap, f->bands + 1, "a figure")) {
+            f->lost.failed = true;
+            return;
         }
         f->band[f->bands].begin = begin;
         f->band[f->bands++].end = end;
     }
-    return YK_OK;
 }
 
 /* What all programs on the host use, ours among them: where the processes share one. */
-static yk_status add_host(yk_figure *f, const yk_run *r, int run)
+static void add_host(yk_figure *f, const yk_run *r, int run)
 {
     for (size_t i = 1; i < r->workers; i++)
         if (strcmp(r->worker[i].host, r->worker[0].host))
-            return YK_OK;
+            return;
     if (!r->workers || !isfinite(r->worker[0].mean.cpu_host))
-        return YK_OK;
+        return;
     yk_series *s = yk__series_add(f, "all programs", run, ONE_X);
-    yk_status st = s ? YK_OK : YK_ESYSTEM;
-    for (size_t m = 0; !st && m < r->worker[0].sample.n; m++)
-        st = yk__series_point(
+    s->colour = -1;
+    for (size_t m = 0; m < r->worker[0].sample.n; m++)
+        yk__series_point(
             s, r->worker[0].sample.row[m].seconds, NAN, NAN,
             fmin(r->worker[0].sample.row[m].cpu_host, r->worker[0].cores)); /* but for rounding */
-    if (s)
-        s->colour = -1;
-    return st;
 }
 
-static yk_status make_resource(const yk_compare *c, size_t i, const resource *q, yk_figures *fs)
+static void make_resource(const yk_compare *c, size_t i, const resource *q, yk_figures *fs)
 {
     const yk_run *r = &c->run[i];
     yk_figure *f = c->n > 1 ? yk__figure_add(fs, q->title, "run-%zu-%s", i + 1, q->id)
                             : yk__figure_add(fs, q->title, "%s", q->id);
     if (!f)
-        return YK_ESYSTEM;
+        return;
     f->run = (int)i;
     f->x_unit = YK_UNIT_SECONDS;
     f->y_unit = q->unit;
     f->from_zero = true;
-    yk_status st = YK_OK;
     double most = 0.0;
     int parts = q->part[1].offset ? 2 : 1;
-    for (size_t w = 0; !st && w < r->workers && w < MOST_LINES; w++) {
+    for (size_t w = 0; w < r->workers && w < MOST_LINES; w++) {
         const yk_run_worker *p = &r->worker[w];
-        for (int k = 0; !st && k < parts; k++) {
+        for (int k = 0; k < parts; k++) {
             char name[96];
             name_process(r, p, q->part[k].name, name, sizeof name);
             yk_series *s = yk__series_add(f, name, (int)i, ONE_X);
-            if (!s)
-                return YK_ESYSTEM;
             /* one run, one colour, where there are several; else a worker has one, or, of one worker, a line */
             s->colour = c->n > 1 ? (int)i : r->workers == 1 ? k : (int)w;
             s->dash = c->n > 1 ? (int)w * parts + k : r->workers == 1 ? 0 : k;
-            for (size_t m = 0; !st && m < p->sample.n; m++) {
+            for (size_t m = 0; m < p->sample.n; m++) {
                 double x = p->sample.row[m].seconds, y = drawn(p, m, q, k);
-                st = yk__series_point(s, x, NAN, NAN, y);
+                yk__series_point(s, x, NAN, NAN, y);
                 most = y > most ? y : most;
             }
         }
-        if (!st)
-            st = add_bands(f, p, q->alert);
+        add_bands(f, p, q->alert);
     }
-    if (!st && !strcmp(q->id, "cpu"))
-        st = add_host(f, r, (int)i);
+    if (!strcmp(q->id, "cpu"))
+        add_host(f, r, (int)i);
     /* what one process has no use for; what is only the noise of others */
     bool local = !strcmp(q->id, "loopback"), own = !strcmp(q->id, "traffic");
-    if (!st && ((local && (r->workers < 2 || most < 10e3)) || (own && most <= 0.0)))
+    if (((local && (r->workers < 2 || most < 10e3)) || (own && most <= 0.0)))
         for (size_t k = 0; k < f->n; k++)
             f->series[k].n = 0;
     if (strcmp(q->id, "disk") && !local && !own) {
@@ -184,14 +169,11 @@ static yk_status make_resource(const yk_compare *c, size_t i, const resource *q,
     }
     if (!strcmp(q->id, "cpu") && isfinite(f->limit) && f->limit <= 4.0 * most)
         f->at_least = f->limit;
-    if (!st)
-        yk__figure_drop_empty(fs);
-    return st;
+    yk__figure_end(fs);
 }
 
 /* A bar: the phases in an object of the summary, or of a sample; none where nothing is known. */
-static yk_status add_bar(yk_figure *f, const char *name, int run, const json_t *from,
-                         const yk_run_sample *or_else)
+static void add_bar(yk_figure *f, const char *name, int run, const json_t *from, const yk_run_sample *or_else)
 {
     double phase[YK_PHASES], sum = 0.0;
     for (int k = 0; k < YK_PHASES; k++) {
@@ -202,31 +184,28 @@ static yk_status add_bar(yk_figure *f, const char *name, int run, const json_t *
         sum += phase[k] > 0.0 ? phase[k] : 0.0;
     }
     if (!(sum > 0.0) || f->n >= MOST_BARS)
-        return YK_OK;
+        return;
     yk_series *s = yk__series_add(f, name, run, ONE_X);
-    yk_status st = s ? YK_OK : YK_ESYSTEM;
-    for (int k = 0; !st && k < YK_PHASES; k++) {
+    for (int k = 0; k < YK_PHASES; k++) {
         const double part = phase[yk_stacked[k].phase];
-        st = yk__series_point(s, k, NAN, NAN, part > 0.0 ? part / sum : 0.0);
+        yk__series_point(s, k, NAN, NAN, part > 0.0 ? part / sum : 0.0);
     }
-    return st;
 }
 
 /* A bar for each worker that the summary knows; else for each process; else by the last samples; else the mean of all. */
-static yk_status make_phases(const yk_compare *c, size_t i, yk_figures *fs)
+static void make_phases(const yk_compare *c, size_t i, yk_figures *fs)
 {
     const yk_run *r = &c->run[i];
     const json_t *list = r->summary ? yk_summary_at(r->summary, "processes") : NULL;
     yk_figure *f = c->n > 1 ? yk__figure_add(fs, "Phases of each worker\u2019s time", "run-%zu-phases", i + 1)
                             : yk__figure_add(fs, "Phases of each worker\u2019s time", "phases");
     if (!f)
-        return YK_ESYSTEM;
+        return;
     f->run = (int)i;
     f->kind = YK_BARS;
     f->y_unit = YK_UNIT_SHARE;
     size_t processes = json_array_size(list) ? json_array_size(list) : r->workers;
-    yk_status st = YK_OK;
-    for (size_t w = 0; !st && w < processes; w++) {
+    for (size_t w = 0; w < processes; w++) {
         const json_t *p = json_array_get(list, w), *workers = json_object_get(p, "workers"), *one;
         const yk_run_worker *sampled = NULL;
         const json_t *rank = json_object_get(p, "rank");
@@ -243,28 +222,25 @@ static yk_status make_phases(const yk_compare *c, size_t i, yk_figures *fs)
                 snprintf(name, sizeof name, "rank %d worker %zu", number, k);
             else
                 snprintf(name, sizeof name, "worker %zu", k);
-            if (!st && json_array_size(workers) > 1)
-                st = add_bar(f, name, (int)i, json_object_get(one, "phases"), NULL);
+            if (json_array_size(workers) > 1)
+                add_bar(f, name, (int)i, json_object_get(one, "phases"), NULL);
         }
         snprintf(name, sizeof name, "%.80s %d", role, number);
-        if (!st && json_array_size(workers) < 2)
-            st = add_bar(f, processes == 1 ? "this run" : name, (int)i, yk_summary_at(p, "phases"),
-                         sampled ? &sampled->last : NULL);
+        if (json_array_size(workers) < 2)
+            add_bar(f, processes == 1 ? "this run" : name, (int)i, yk_summary_at(p, "phases"),
+                    sampled ? &sampled->last : NULL);
     }
-    if (!st && !f->n) {
+    if (!f->n) {
         yk_run_sample mean = {.seconds = 0.0};
         memcpy(mean.phase, c->facts[i].phase, sizeof mean.phase);
-        st = add_bar(f, "all workers", (int)i, NULL, &mean);
+        add_bar(f, "all workers", (int)i, NULL, &mean);
     }
-    if (!st)
-        yk__figure_drop_empty(fs);
-    return st;
+    yk__figure_end(fs);
 }
 
-yk_status yk__figures_of_run(const yk_compare *c, size_t i, yk_figures *fs)
+void yk__figures_of_run(const yk_compare *c, size_t i, yk_figures *fs)
 {
-    yk_status st = make_phases(c, i, fs);
-    for (size_t k = 0; !st && k < sizeof resources / sizeof *resources; k++)
-        st = make_resource(c, i, &resources[k], fs);
-    return st;
+    make_phases(c, i, fs);
+    for (size_t k = 0; k < sizeof resources / sizeof *resources; k++)
+        make_resource(c, i, &resources[k], fs);
 }

@@ -40,12 +40,8 @@ static yk_status add(yk_run_list *l, const char *path)
     for (size_t i = 0; i < l->n; i++)
         if (!strcmp(l->run[i].path, path))
             return YK_OK;
-    if (l->n == l->cap) {
-        void *run = yk_grow(l->run, &l->cap, l->n + 1, sizeof *l->run, "the list of runs");
-        if (!run)
-            return YK_ESYSTEM;
-        l->run = run;
-    }
+    if (YK_RESERVE(l->run, l->cap, l->n + 1, "the list of runs"))
+        return YK_ESYSTEM;
     l->run[l->n].name = NULL;
     l->run[l->n].path = strdup(path);
     if (!l->run[l->n].path)

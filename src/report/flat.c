@@ -7,16 +7,11 @@
 #include <math.h>
 #include <stddef.h>
 
-static double at(const yk_metrics *e, size_t i, size_t offset)
-{
-    return *(const double *)((const char *)&e->row[i] + offset);
-}
-
 static size_t count(const yk_metrics *e, size_t offset)
 {
     size_t n = 0;
     for (size_t i = 0; i < e->n; i++)
-        n += isfinite(at(e, i, offset));
+        n += isfinite(yk_double_at(&e->row[i], offset));
     return n;
 }
 
@@ -40,7 +35,7 @@ void yk_flat_find(const yk_metrics *e, yk_flat *out)
     size_t offset = kinds[k].offset;
     double sign = kinds[k].up ? 1.0 : -1.0, best = -INFINITY, first = NAN;
     for (size_t i = 0; i < e->n; i++) {
-        double v = sign * at(e, i, offset);
+        double v = sign * yk_double_at(&e->row[i], offset);
         if (isfinite(v)) {
             first = isfinite(first) ? first : v;
             best = v > best ? v : best;
@@ -50,7 +45,7 @@ void yk_flat_find(const yk_metrics *e, yk_flat *out)
     if (kinds[k].up && noise < 0.001)
         noise = 0.001;
     size_t i = 0;
-    while (!(sign * at(e, i, offset) >= best - noise))
+    while (!(sign * yk_double_at(&e->row[i], offset) >= best - noise))
         i++;
     const yk_metric *m = &e->row[i], *end = &e->row[e->n - 1];
     *out = (yk_flat){.known = true,

@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double fact(const yk_facts *f, size_t offset)
-{
-    return *(const double *)((const char *)f + offset);
-}
-
 static char *key_of(const yk_compare *c, size_t run, int which)
 {
     /* the learning rate often goes with the batch: it does not make another experiment of it */
@@ -79,13 +74,13 @@ double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offse
 {
     double sum = 0.0, squares = 0.0, n = 0.0;
     for (size_t i = 0; i < g->n; i++) {
-        double x = fact(&c->facts[g->run[i]], offset);
+        double x = yk_double_at(&c->facts[g->run[i]], offset);
         if (isfinite(x) && counts(c, g, i))
             sum += x, n++;
     }
     double mean = n > 0.0 ? sum / n : NAN;
     for (size_t i = 0; i < g->n; i++) {
-        double x = fact(&c->facts[g->run[i]], offset) - mean;
+        double x = yk_double_at(&c->facts[g->run[i]], offset) - mean;
         if (isfinite(x) && counts(c, g, i))
             squares += x * x;
     }
@@ -108,33 +103,10 @@ double yk__group_reaches(const yk_compare *c, const yk_config_group *g, double *
 
 /* ---- options ---- */
 
-static const char *const usual[] = {"model", "data",      "mode", "workers", "ranks", "servers", "threads",
-                                    "batch", "optimizer", "lr",   "epochs",  "steps", "seed"};
-enum { USUAL = sizeof usual / sizeof *usual };
-
 void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out)
 {
-    const yk_facts *f = &c->facts[i];
-    const struct {
-        const char *name, *text;
-        double number;
-    } known[] = {{"model", f->model, NAN},  {"data", f->data, NAN},           {"workers", NULL, f->workers},
-                 {"ranks", NULL, f->ranks}, {"servers", NULL, f->servers},    {"threads", NULL, f->threads},
-                 {"batch", NULL, f->batch}, {"optimizer", f->optimizer, NAN}, {"lr", NULL, f->lr},
-                 {"seed", NULL, f->seed}};
-    *out = 0;
-    if (!strcmp(name, "mode")) {
-        yk_mode_text(f, out);
+    if (yk_facts_option(&c->facts[i], name, 6, out))
         return;
-    }
-    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-        if (!strcmp(name, known[k].name)) {
-            if (known[k].text)
-                snprintf(out, YK_OPTION_ROOM, "%s", known[k].text);
-            else if (isfinite(known[k].number))
-                snprintf(out, YK_OPTION_ROOM, "%.6g", known[k].number);
-            return;
-        }
     const char *s = yk_run_get(&c->run[i], name);
     snprintf(out, YK_OPTION_ROOM, "%s", s ? s : "");
 }
@@ -153,16 +125,17 @@ static bool varies(const yk_compare *c, const char *name)
 
 size_t yk_compare_varying(const yk_compare *c, const char **names_out, size_t room)
 {
+    static const char *const usual[] = {"model",   "data",    "mode",  "workers",   "ranks",
+                                        "servers", "threads", "batch", "optimizer", "lr",
+                                        "epochs",  "steps",   "seed",  NULL};
     size_t n = 0;
-    for (size_t k = 0; k < USUAL; k++)
+    for (size_t k = 0; usual[k]; k++)
         if (n < room && varies(c, usual[k]))
             names_out[n++] = usual[k];
     for (size_t i = 0; i < c->n; i++)
         for (size_t o = 0; o < c->run[i].options && n < room; o++) {
             const char *name = c->run[i].option[o].name;
-            bool skip = !yk__changes_results(name);
-            for (size_t k = 0; k < USUAL; k++)
-                skip |= !strcmp(name, usual[k]);
+            bool skip = !yk__changes_results(name) || yk_is_listed(name, usual);
             for (size_t k = 0; k < n; k++)
                 skip |= !strcmp(name, names_out[k]);
             if (!skip && varies(c, name))

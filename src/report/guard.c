@@ -34,12 +34,8 @@ static yk_status add(yk_guards *g, yk_guard_kind kind, int run, const char *form
 static yk_status add(yk_guards *g, yk_guard_kind kind, int run, const char *format, ...)
 {
     yk_guard *to = &g->guard[kind];
-    if (to->items == to->cap) {
-        void *item = yk_grow(to->item, &to->cap, to->items + 1, sizeof *to->item, "the warnings");
-        if (!item)
-            return YK_ESYSTEM;
-        to->item = item;
-    }
+    if (YK_RESERVE(to->item, to->cap, to->items + 1, "the warnings"))
+        return YK_ESYSTEM;
     va_list list;
     va_start(list, format);
     int n = vasprintf(&to->item[to->items].text, format, list);

@@ -1,8 +1,7 @@
 #include "report/line.h"
 
+#include "base/number.h"
 #include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
 
 static void blanks(yk_line *l)
 {
@@ -55,62 +54,15 @@ static bool bracketed(yk_line *l, const char **text_out, size_t *size_out)
     return false;
 }
 
-/* Digits, point, exponent. Up to 15 digits and powers up to 22 are exact in doubles, and so is their product or
- * quotient but for one rounding (Clinger 1990): that is nearly every number of a log. The rest goes to strtod. */
+/* Stricter than others: JSON has no "+1", no ".5" and no "1.". */
 static bool number(yk_line *l, double *out)
 {
-    static const double power[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                   1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    const char *begin = l->at, *s = begin, *end = l->end;
-    bool minus = s < end && *s == '-';
-    s += minus;
-    const char *first = s;
-    uint64_t whole = 0;
-    int digits = 0, scale = 0, exponent = 0;
-    for (; s < end && *s >= '0' && *s <= '9'; s++)
-        if (digits < 18 && (whole || *s != '0'))
-            whole = whole * 10 + (uint64_t)(*s - '0'), digits++;
-        else if (whole)
-            digits++, scale++;
-    if (s == first)
+    const char *first = l->at + (*l->at == '-'), *end = yk_decimal_before(l->at, l->end, out);
+    const char *point = end ? memchr(first, '.', (size_t)(end - first)) : NULL;
+    if (!end || *first < '0' || *first > '9' ||
+        (point && (point + 1 == end || point[1] < '0' || point[1] > '9')))
         return false;
-    if (s < end && *s == '.') {
-        const char *point = ++s;
-        for (; s < end && *s >= '0' && *s <= '9'; s++)
-            if (digits < 18) {
-                whole = whole * 10 + (uint64_t)(*s - '0');
-                digits += whole != 0;
-                scale--;
-            } else {
-                digits++;
-            }
-        if (s == point)
-            return false;
-    }
-    if (s < end && (*s == 'e' || *s == 'E')) {
-        s++;
-        bool down = s < end && *s == '-';
-        s += s < end && (*s == '-' || *s == '+');
-        const char *power_at = s;
-        for (; s < end && *s >= '0' && *s <= '9'; s++)
-            exponent = exponent < 10000 ? exponent * 10 + (*s - '0') : exponent;
-        if (s == power_at)
-            return false;
-        scale += down ? -exponent : exponent;
-    }
-    l->at = s;
-    if (digits <= 15 && scale >= -22 && scale <= 22) {
-        double x = scale < 0 ? (double)whole / power[-scale] : (double)whole * power[scale];
-        *out = minus ? -x : x;
-        return true;
-    }
-    char copy[512]; /* the line does not end with a zero byte */
-    size_t n = (size_t)(s - begin);
-    if (n >= sizeof copy)
-        n = sizeof copy - 1; /* digits that no double can hold */
-    memcpy(copy, begin, n);
-    copy[n] = 0;
-    *out = strtod(copy, NULL);
+    l->at = end;
     return true;
 }
 

@@ -45,4 +45,9 @@ static inline bool yk_field_is(const yk_field *f, const char *name)
     return strlen(name) == f->key_size && memcmp(f->key, name, f->key_size) == 0;
 }
 
+static inline bool yk_field_says(const yk_field *f, const char *text)
+{
+    return strlen(text) == f->size && memcmp(f->text, text, f->size) == 0;
+}
+
 #endif

@@ -59,11 +59,9 @@ static yk_status add_option(yk_run *r, const char *name, const char *value)
 {
     if (r->options == YK_RUN_OPTIONS)
         return yk_fail(YK_EDATA, "more than %d options", YK_RUN_OPTIONS);
-    yk_run_option *o = yk_grow(r->option, &r->option_cap, r->options + 1, sizeof *o, "options of a run");
-    if (!o)
+    if (YK_RESERVE(r->option, r->option_cap, r->options + 1, "options of a run"))
         return YK_ESYSTEM;
-    r->option = o;
-    o += r->options++;
+    yk_run_option *o = &r->option[r->options++];
     o->name = strdup(name);
     o->value = strdup(value);
     return o->name && o->value ? YK_OK : yk_fail_memory(64, "an option of a run");
@@ -125,15 +123,8 @@ static yk_status read_workers(yk_run *r)
         const char *end = strncmp(e->d_name, "worker-", 7) ? NULL : yk_digits(e->d_name + 7, 9999999, &rank);
         if (!end || *end)
             continue;
-        if (r->workers == r->worker_cap) {
-            yk_run_worker *w =
-                yk_grow(r->worker, &r->worker_cap, r->workers + 1, sizeof *w, "the workers of a run");
-            if (!w) {
-                st = YK_ESYSTEM;
-                break;
-            }
-            r->worker = w;
-        }
+        if ((st = YK_RESERVE(r->worker, r->worker_cap, r->workers + 1, "the workers of a run")))
+            break;
         yk_run_worker *w = &r->worker[r->workers++];
         *w = (yk_run_worker){.rank = (int)rank};
         st = yk__run_resources(r, w);

@@ -1,5 +1,5 @@
 /* The logs of a run, line by line: metrics.jsonl and resources.jsonl. */
-#include "report/run.h"
+#include "report/facts.h"
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -43,52 +43,34 @@ _Static_assert(offsetof(yk_run_sample, cpu) == SAMPLES * sizeof(double),
 
 static const uint64_t MOST_OF_LOG = (uint64_t)4 << 30; /* bytes */
 
-typedef struct {
-    char *data;
-    size_t size;
-} mapping;
-
-/* No file: no bytes. The logs of a run that goes on may grow meanwhile; what was there at first is read. */
-static yk_status map_file(const char *path, mapping *out)
+/* Calls `take` for each line of a log; `whole` is false for a last line without an end. No file: no lines. The log of a run
+ * that goes on may grow meanwhile; what was there at first is read. */
+static yk_status each_line(const char *path,
+                           yk_status (*take)(void *context, const char *text, size_t size, bool whole),
+                           void *context)
 {
-    *out = (mapping){NULL, 0};
     int fd;
     struct stat s;
     yk_status st = yk_file_open_plain(path, MOST_OF_LOG, &fd);
     if (fd < 0)
         return st;
-    if (fstat(fd, &s)) {
+    char *data = NULL;
+    size_t size = 0;
+    if (fstat(fd, &s))
         st = yk_fail_path(path, "cannot read", errno);
-    } else if (s.st_size > 0) {
-        char *data = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (data == MAP_FAILED)
-            st = yk_fail_path(path, "cannot map into memory", errno);
-        else
-            *out = (mapping){data, (size_t)s.st_size};
-    }
+    else if (s.st_size > 0 &&
+             (data = mmap(NULL, size = (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
+        st = yk_fail_path(path, "cannot map into memory", errno);
     close(fd);
+    for (size_t at = 0; !st && at < size;) {
+        const char *end = memchr(data + at, '\n', size - at);
+        const size_t n = end ? (size_t)(end - data) - at : size - at;
+        st = take(context, data + at, n, end != NULL);
+        at += n + 1;
+    }
+    if (data && data != MAP_FAILED)
+        munmap(data, size);
     return st;
-}
-
-static void unmap(mapping *m)
-{
-    if (m->data)
-        munmap(m->data, m->size);
-}
-
-/* Cuts the next line off. `whole` is false for a last line without an end. */
-static bool next_line(mapping *rest, const char **line_out, size_t *size_out, bool *whole_out)
-{
-    if (!rest->size)
-        return false;
-    const char *end = memchr(rest->data, '\n', rest->size);
-    *line_out = rest->data;
-    *whole_out = end != NULL;
-    *size_out = end ? (size_t)(end - rest->data) : rest->size;
-    size_t used = *size_out + *whole_out;
-    rest->data += used;
-    rest->size -= used;
-    return true;
 }
 
 static bool blank(const char *s, size_t n)
@@ -130,10 +112,9 @@ static size_t halve(void *rows, size_t n, size_t size, size_t offset)
     for (size_t i = 0; i + 4 <= n; i += 4) {
         size_t low = i, high = i;
         for (size_t k = i; k < i + 4; k++) {
-            double x, lowest, highest;
-            memcpy(&x, p + k * size + offset, sizeof x);
-            memcpy(&lowest, p + low * size + offset, sizeof x);
-            memcpy(&highest, p + high * size + offset, sizeof x);
+            const double x = yk_double_at(p + k * size, offset);
+            const double lowest = yk_double_at(p + low * size, offset);
+            const double highest = yk_double_at(p + high * size, offset);
             if (x < lowest || (isnan(lowest) && !isnan(x)))
                 low = k;
             if (x > highest || (isnan(highest) && !isnan(x)))
@@ -151,69 +132,79 @@ static size_t halve(void *rows, size_t n, size_t size, size_t offset)
 
 /* ---- metrics.jsonl ---- */
 
-/* A step that was there already begins a new version of everything from there on. */
-static yk_status add_metric(yk_run *r, yk_metrics *to, const yk_metric *m, size_t offset)
+/* Appends a row. What comes again, by its first double, begins a new version of everything from there on. When there are too
+ * many, half of them go, by the double at `offset`. */
+static yk_status add_row(yk_run *r, void *rows, size_t *n, size_t *cap, const void *row, size_t size,
+                         size_t offset)
 {
-    while (to->n && to->row[to->n - 1].step >= m->step)
-        to->n--;
-    if (to->n == YK_RUN_ROWS) {
-        to->n = halve(to->row, to->n, sizeof *to->row, offset);
+    char *p;
+    memcpy(&p, rows, sizeof p);
+    while (*n && yk_double_at(p + (*n - 1) * size, 0) >= yk_double_at(row, 0))
+        --*n;
+    if (*n == YK_RUN_ROWS) {
+        *n = halve(p, *n, size, offset);
         r->thinned = true;
     }
-    if (to->n == to->cap) {
-        yk_metric *row = yk_grow(to->row, &to->cap, to->n + 1, sizeof *row, "the metrics of a run");
-        if (!row)
-            return YK_ESYSTEM;
-        to->row = row;
+    if (yk__reserve(rows, cap, *n + 1, size, "the log of a run"))
+        return YK_ESYSTEM;
+    memcpy(&p, rows, sizeof p);
+    memcpy(p + (*n)++ * size, row, size);
+    return YK_OK;
+}
+
+typedef struct {
+    yk_run *run;
+    int hint;
+} metric_reader;
+
+static yk_status read_metric(void *context, const char *text, size_t size, bool whole)
+{
+    metric_reader *reader = context;
+    yk_run *r = reader->run;
+    yk_line line;
+    yk_field f;
+    yk_metric m;
+    int k;
+    bool train = false, eval = false;
+    unknown(&m, sizeof m);
+    int more = yk_line_open(text, size, &line) ? 1 : -1;
+    while (more > 0 && (more = yk_line_next(&line, &f)) > 0)
+        if (f.kind == YK_FIELD_NUMBER && (k = find(&f, metric_names, METRICS, &reader->hint)) >= 0)
+            ((double *)&m)[k] = f.number;
+        else if (f.kind == YK_FIELD_TEXT && yk_field_is(&f, "kind")) {
+            train = yk_field_says(&f, "train");
+            eval = yk_field_says(&f, "eval");
+        }
+    if (more < 0)
+        r->bad_lines += whole && !blank(text, size);
+    else if ((train || eval) && isfinite(m.step)) {
+        yk_metrics *to = train ? &r->train : &r->eval;
+        return add_row(r, &to->row, &to->n, &to->cap, &m, sizeof m,
+                       train ? offsetof(yk_metric, loss) : offsetof(yk_metric, test_loss));
     }
-    to->row[to->n++] = *m;
     return YK_OK;
 }
 
 yk_status yk__run_metrics(yk_run *r)
 {
     char *path;
-    mapping all;
+    metric_reader reader = {.run = r};
     if (asprintf(&path, "%s/metrics.jsonl", r->path) < 0)
         return yk_fail_memory(64, "a path");
-    yk_status st = map_file(path, &all);
+    yk_status st = each_line(path, read_metric, &reader);
     free(path);
-    mapping rest = all;
-    const char *text;
-    size_t size;
-    bool whole;
-    int hint = 0;
-    while (!st && next_line(&rest, &text, &size, &whole)) {
-        yk_line line;
-        yk_field f;
-        yk_metric m;
-        int k;
-        enum { NEITHER, TRAIN, EVAL } kind = NEITHER;
-        unknown(&m, sizeof m);
-        int more = yk_line_open(text, size, &line) ? 1 : -1;
-        while (more > 0 && (more = yk_line_next(&line, &f)) > 0)
-            if (f.kind == YK_FIELD_NUMBER && (k = find(&f, metric_names, METRICS, &hint)) >= 0)
-                ((double *)&m)[k] = f.number;
-            else if (f.kind == YK_FIELD_TEXT && yk_field_is(&f, "kind"))
-                kind = f.size == 5 && !memcmp(f.text, "train", 5)  ? TRAIN
-                       : f.size == 4 && !memcmp(f.text, "eval", 4) ? EVAL
-                                                                   : NEITHER;
-        if (more < 0)
-            r->bad_lines += whole && !blank(text, size);
-        else if (kind != NEITHER && isfinite(m.step))
-            st = kind == TRAIN ? add_metric(r, &r->train, &m, offsetof(yk_metric, loss))
-                               : add_metric(r, &r->eval, &m, offsetof(yk_metric, test_loss));
-    }
-    unmap(&all);
     return st;
 }
 
 /* ---- resources.jsonl ---- */
 
 typedef struct {
+    yk_run *run;
+    yk_run_worker *worker;
+    int hint;
     double sum[SAMPLE_DOUBLES], peak[SAMPLE_DOUBLES];
     size_t count[SAMPLE_DOUBLES];
-} totals;
+} sample_reader;
 
 static void copy_text(const yk_field *f, char *to, size_t room)
 {
@@ -234,8 +225,9 @@ static void read_phases(const yk_field *f, yk_run_sample *s)
                     s->phase[p] = g.number;
 }
 
-static yk_status add_sample(yk_run *r, yk_run_worker *w, yk_run_sample *s, totals *t)
+static yk_status add_sample(sample_reader *t, yk_run_sample *s)
 {
+    yk_run_worker *w = t->worker;
     if (!isfinite(s->seconds))
         return YK_OK;
     if (isfinite(s->cpu_user) || isfinite(s->cpu_system))
@@ -249,35 +241,16 @@ static yk_status add_sample(yk_run *r, yk_run_worker *w, yk_run_sample *s, total
             t->count[i]++;
         }
     w->last = *s;
-    /* after a resume: as for metrics */
-    while (w->sample.n && w->sample.row[w->sample.n - 1].seconds >= s->seconds)
-        w->sample.n--;
-    if (w->sample.n == YK_RUN_ROWS) {
-        w->sample.n = halve(w->sample.row, w->sample.n, sizeof *s, offsetof(yk_run_sample, cpu));
-        r->thinned = true;
-    }
-    if (w->sample.n == w->sample.cap) {
-        yk_run_sample *row =
-            yk_grow(w->sample.row, &w->sample.cap, w->sample.n + 1, sizeof *row, "the samples of a run");
-        if (!row)
-            return YK_ESYSTEM;
-        w->sample.row = row;
-    }
-    w->sample.row[w->sample.n++] = *s;
-    return YK_OK;
+    return add_row(t->run, &w->sample.row, &w->sample.n, &w->sample.cap, s, sizeof *s,
+                   offsetof(yk_run_sample, cpu));
 }
 
 static yk_status add_alert(yk_run_worker *w, const yk_run_alert *a)
 {
-    if (w->alerts == w->alert_cap) {
-        if (w->alerts >= YK_RUN_ROWS)
-            return YK_OK;
-        yk_run_alert *alert =
-            yk_grow(w->alert, &w->alert_cap, w->alerts + 1, sizeof *alert, "the alerts of a run");
-        if (!alert)
-            return YK_ESYSTEM;
-        w->alert = alert;
-    }
+    if (w->alerts >= YK_RUN_ROWS)
+        return YK_OK;
+    if (YK_RESERVE(w->alert, w->alert_cap, w->alerts + 1, "the alerts of a run"))
+        return YK_ESYSTEM;
     w->alert[w->alerts++] = *a;
     return YK_OK;
 }
@@ -295,9 +268,10 @@ static void read_links(const yk_field *f, yk_run_worker *w)
         w->link = sum;
 }
 
-static yk_status read_line(yk_run *r, yk_run_worker *w, const char *text, size_t size, bool whole, int *hint,
-                           totals *t)
+static yk_status read_line(void *context, const char *text, size_t size, bool whole)
 {
+    sample_reader *t = context;
+    yk_run_worker *w = t->worker;
     yk_line line;
     yk_field f, nic = {0}, host = {0}, role = {0};
     yk_run_sample s;
@@ -308,17 +282,17 @@ static yk_status read_line(yk_run *r, yk_run_worker *w, const char *text, size_t
     unknown(&s, sizeof s);
     int more = yk_line_open(text, size, &line) ? 1 : -1;
     while (more > 0 && (more = yk_line_next(&line, &f)) > 0) {
-        if (f.kind == YK_FIELD_NUMBER && (k = find(&f, sample_names, SAMPLES, hint)) >= 0)
+        if (f.kind == YK_FIELD_NUMBER && (k = find(&f, sample_names, SAMPLES, &t->hint)) >= 0)
             ((double *)&s)[k] = f.number;
         else if (f.kind == YK_FIELD_OBJECT && yk_field_is(&f, "phases"))
             read_phases(&f, &s);
         else if (f.kind == YK_FIELD_OBJECT && yk_field_is(&f, "nic"))
             nic = f;
         else if (f.kind == YK_FIELD_TEXT && yk_field_is(&f, "kind"))
-            kind = f.size == 6 && !memcmp(f.text, "sample", 6)  ? SAMPLE_LINE
-                   : f.size == 4 && !memcmp(f.text, "host", 4)  ? HOST
-                   : f.size == 5 && !memcmp(f.text, "alert", 5) ? ALERT
-                                                                : OTHER;
+            kind = yk_field_says(&f, "sample")  ? SAMPLE_LINE
+                   : yk_field_says(&f, "host")  ? HOST
+                   : yk_field_says(&f, "alert") ? ALERT
+                                                : OTHER;
         else if (f.kind == YK_FIELD_TEXT && yk_field_is(&f, "host"))
             host = f;
         else if (f.kind == YK_FIELD_TEXT && yk_field_is(&f, "role"))
@@ -335,7 +309,7 @@ static yk_status read_line(yk_run *r, yk_run_worker *w, const char *text, size_t
             alert.level = f.number;
     }
     if (more < 0) {
-        r->bad_lines += whole && !blank(text, size);
+        t->run->bad_lines += whole && !blank(text, size);
         return YK_OK;
     }
     if (kind == HOST) {
@@ -346,30 +320,21 @@ static yk_status read_line(yk_run *r, yk_run_worker *w, const char *text, size_t
         read_links(&nic, w);
     }
     alert.seconds = s.seconds;
-    return kind == SAMPLE_LINE ? add_sample(r, w, &s, t) : kind == ALERT ? add_alert(w, &alert) : YK_OK;
+    return kind == SAMPLE_LINE ? add_sample(t, &s) : kind == ALERT ? add_alert(w, &alert) : YK_OK;
 }
 
 yk_status yk__run_resources(yk_run *r, yk_run_worker *w)
 {
     char *path;
-    mapping all;
+    sample_reader t = {.run = r, .worker = w};
     if (asprintf(&path, "%s/worker-%d/resources.jsonl", r->path, w->rank) < 0)
         return yk_fail_memory(64, "a path");
-    yk_status st = map_file(path, &all);
-    free(path);
-    mapping rest = all;
-    const char *text;
-    size_t size;
-    bool whole;
-    int hint = 0;
-    totals t = {0};
     w->cores = w->memory = w->link = NAN;
     unknown(&w->mean, sizeof w->mean);
     unknown(&w->peak, sizeof w->peak);
     unknown(&w->last, sizeof w->last);
-    while (!st && next_line(&rest, &text, &size, &whole))
-        st = read_line(r, w, text, size, whole, &hint, &t);
-    unmap(&all);
+    yk_status st = each_line(path, read_line, &t);
+    free(path);
     for (int i = 0; i < SAMPLE_DOUBLES; i++)
         if (t.count[i]) {
             ((double *)&w->mean)[i] = t.sum[i] / (double)t.count[i];

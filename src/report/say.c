@@ -10,18 +10,13 @@
 
 #define FACT(field) offsetof(yk_facts, field)
 
-static double fact(const yk_facts *f, size_t offset)
-{
-    return *(const double *)((const char *)f + offset);
-}
-
 static size_t best_run(const yk_compare *c, size_t offset, double sign)
 {
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < c->n; i++) {
-        double x = sign * fact(&c->facts[i], offset);
+        double x = sign * yk_double_at(&c->facts[i], offset);
         if (isfinite(x) && !c->facts[i].failed &&
-            (best == SIZE_MAX || x > sign * fact(&c->facts[best], offset)))
+            (best == SIZE_MAX || x > sign * yk_double_at(&c->facts[best], offset)))
             best = i;
     }
     return best;
@@ -54,8 +49,8 @@ static void say_best(yk_compare *c)
     for (size_t i = 1; i < c->n; i++)
         same &= !strcmp(c->facts[i].data ? c->facts[i].data : "", c->facts[0].data ? c->facts[0].data : "");
     if (same && top != SIZE_MAX && top != low) {
-        yk_unit_text(auc ? YK_UNIT_PLAIN : YK_UNIT_SHARE, fact(&c->facts[top], offset), a);
-        yk_unit_text(auc ? YK_UNIT_PLAIN : YK_UNIT_SHARE, fact(&c->facts[low], offset), b);
+        yk_unit_text(auc ? YK_UNIT_PLAIN : YK_UNIT_SHARE, yk_double_at(&c->facts[top], offset), a);
+        yk_unit_text(auc ? YK_UNIT_PLAIN : YK_UNIT_SHARE, yk_double_at(&c->facts[low], offset), b);
         say(c, auc ? "Highest test AUC" : "Highest test accuracy", a, "%.100s; lowest %s", c->run[top].name,
             b);
     }

@@ -40,27 +40,18 @@ void yk_table_row(yk_table *t, int run)
 {
     if (t->status)
         return;
-    int *r = t->rows < t->run_cap ? t->run : yk_grow(t->run, &t->run_cap, t->rows + 1, sizeof *r, "a table");
-    if (!r) {
-        t->status = YK_ESYSTEM;
-        return;
-    }
-    t->run = r;
-    t->run[t->rows++] = run;
+    if (!(t->status = YK_RESERVE(t->run, t->run_cap, t->rows + 1, "a table")))
+        t->run[t->rows++] = run;
 }
 
 static void add(yk_table *t, yk_cell c)
 {
-    yk_cell *cell = t->cell;
-    if (!t->status && t->cells == t->cap &&
-        !(cell = yk_grow(t->cell, &t->cap, t->cells + 1, sizeof *cell, "a table")))
-        t->status = YK_ESYSTEM;
-    if (t->status) {
+    if (!t->status)
+        t->status = YK_RESERVE(t->cell, t->cap, t->cells + 1, "a table");
+    if (t->status)
         free(c.text);
-        return;
-    }
-    t->cell = cell;
-    t->cell[t->cells++] = c;
+    else
+        t->cell[t->cells++] = c;
 }
 
 void yk_table_number(yk_table *t, double x, double spread)

@@ -2,68 +2,10 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/mem.h"
 #include <math.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-void yk_text_fini(yk_text *t)
-{
-    free(t->s);
-    *t = (yk_text){0};
-}
-
-/* Room for n more bytes and the zero byte. */
-static char *room(yk_text *t, size_t n)
-{
-    if (t->status)
-        return NULL;
-    if (t->n + n + 1 > t->cap) {
-        size_t need = t->n + n + 1;
-        char *s = yk_grow(t->s, &t->cap, need < 4096 ? 4096 : need, 1, "the report");
-        if (!s) {
-            t->status = YK_ESYSTEM;
-            return NULL;
-        }
-        t->s = s;
-    }
-    return t->s + t->n;
-}
-
-void yk_text_put(yk_text *t, const char *s, size_t n)
-{
-    char *to = room(t, n);
-    if (!to)
-        return;
-    memcpy(to, s, n);
-    to[n] = 0;
-    t->n += n;
-}
-
-void yk_text_add(yk_text *t, const char *s)
-{
-    yk_text_put(t, s, strlen(s));
-}
-
-void yk_text_print(yk_text *t, const char *format, ...)
-{
-    va_list list, again;
-    va_start(list, format);
-    va_copy(again, list);
-    char *to = room(t, 120);
-    int n = to ? vsnprintf(to, 121, format, list) : 0;
-    if (to && n < 0)
-        t->status = yk_fail(YK_ESYSTEM, "the report: the text '%s' could not be formatted", format);
-    else if (n > 120 && (to = room(t, (size_t)n)))
-        n = vsnprintf(to, (size_t)n + 1, format, again);
-    if (!t->status && n > 0)
-        t->n += (size_t)n;
-    va_end(again);
-    va_end(list);
-}
 
 /* Adds s with some characters replaced; control characters and what is no UTF-8 become U+FFFD. */
 static void escaped(yk_text *t, const char *s, const char *(*replace)(char c))

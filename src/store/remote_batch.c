@@ -40,6 +40,11 @@ static yk_status reserve(yk__asked *a, const yk_batch *b, size_t entries)
     void *value =
         b->rows->value ? yk_grow(w->value, &a->value_cap, all, sizeof *w->value, "a batch") : w->value;
     w->value = value ? value : w->value;
+    void *field =
+        b->rows->field ? yk_grow(w->field, &a->field_cap, all, sizeof *w->field, "a batch") : w->field;
+    w->field = field ? field : w->field;
+    if (b->rows->field && !field)
+        return YK_ESYSTEM;
     return start && index && label && pick && end && (value || !b->rows->value) ? YK_OK : YK_ESYSTEM;
 }
 
@@ -65,6 +70,8 @@ static yk_status add_sparse(yk_remote *r, yk__remote_lane *l, yk__asked *a, cons
             w->index[e] = yk_merger_place(&l->keys, b->rows->index[at]);
             if (b->rows->value)
                 w->value[e] = b->rows->value[at];
+            if (b->rows->field)
+                w->field[e] = b->rows->field[at];
         }
     }
     w->n += b->n;
@@ -74,6 +81,11 @@ static yk_status add_sparse(yk_remote *r, yk__remote_lane *l, yk__asked *a, cons
         free(w->value);
         w->value = NULL;
         a->value_cap = 0;
+    }
+    if (!b->rows->field) {
+        free(w->field);
+        w->field = NULL;
+        a->field_cap = 0;
     }
     a->end[a->batches++] = w->n;
     return YK_OK;
@@ -155,6 +167,7 @@ void yk__asked_fini(yk__asked *a)
     free(a->rows.start);
     free(a->rows.index);
     free(a->rows.value);
+    free(a->rows.field);
     free(a->rows.label);
     free(a->pick);
     free(a->end);

@@ -225,6 +225,8 @@ yk_status yk__table_apply_part(yk__table *t, int me, size_t examples)
     }
     if (st)
         return st;
+    if (t->touched) /* keys of other processes, which no worker here has pulled */
+        yk__decay_read(t, w->part.key, w->part.n);
     apply_pairs(t, &t->shared, &w->part, scale, &w->optim);
     mark_touched(t, me, &w->part);
     return YK_OK;

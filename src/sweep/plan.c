@@ -74,8 +74,7 @@ static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
     const int processes = processes_of(r);
     yk_status st = YK_OK;
     if (!processes && (f->fixed == YK_SWEEP_EXAMPLES || f->eval_examples))
-        return yk_fail(YK_EUSAGE,
-                       "how many examples a step has is not known from hosts: give launch too");
+        return yk_fail(YK_EUSAGE, "how many examples a step has is not known from hosts: give launch too");
     yk_plan_describe(c, processes, &r->plan);
     if (f->fixed == YK_SWEEP_EXAMPLES)
         st = add_number(r, n, "steps", steps_of(r, f->amount));

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -242,24 +243,10 @@ static void read_net(yk_proc *p, const char *text, yk_proc_look *out)
 
 void yk_proc_read(yk_proc *p, yk_proc_look *out)
 {
-    const double nan = (double)NAN;
-    *out = (yk_proc_look){.at = yk_now(),
-                          .user = nan,
-                          .system = nan,
-                          .rss = nan,
-                          .rss_peak = nan,
-                          .read = nan,
-                          .written = nan,
-                          .switches = nan,
-                          .forced = nan,
-                          .major_faults = nan,
-                          .host_busy = nan,
-                          .host_cores = nan,
-                          .host_used = nan,
-                          .host_memory = nan,
-                          .memory_stall = nan,
-                          .lo_in = nan,
-                          .lo_out = nan};
+    *out = (yk_proc_look){0};
+    for (size_t i = 0; i < offsetof(yk_proc_look, nnics) / sizeof(double); i++)
+        ((double *)out)[i] = (double)NAN; /* not known */
+    out->at = yk_now();
     read_self(p, out);
     out->delayed = delayed(p);
     const char *text = contents(p, p->fd[STAT]);

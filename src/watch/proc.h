@@ -30,6 +30,7 @@ typedef struct {
     double busy; /* seconds so far with something to do */
 } yk_disk;
 
+/* Numbers that are not known are NaN. The doubles come first: proc.c relies on it. */
 typedef struct {
     double at; /* seconds, base/clock.h */
     /* this process, all of its threads */

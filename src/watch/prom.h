@@ -14,14 +14,11 @@
 #ifndef YK_WATCH_PROM_H
 #define YK_WATCH_PROM_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "base/text.h"
 
 typedef struct {
-    char *text;
-    size_t n, cap;
+    yk_text out;
     const char *name; /* of the family; borrowed */
-    bool failed;
 } yk_prom;
 
 void yk_prom_family(yk_prom *p, const char *name, const char *type, const char *help);

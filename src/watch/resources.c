@@ -105,6 +105,7 @@ static yk_sample sample_of(const yk_resources *r, const yk_proc_look *now, const
         .interval = s,
         .cpu_user = rate(now->user, before->user, s),
         .cpu_system = rate(now->system, before->system, s),
+        .cpu = rate(now->user, before->user, s) + rate(now->system, before->system, s),
         /* counted in hundredths of a second: of a short while, more than there are may seem busy */
         .cpu_host = fmin(rate(now->host_busy, before->host_busy, s), now->host_cores),
         .rss = now->rss,
@@ -247,8 +248,7 @@ static void watch_level(yk_resources *r, yk_alert_kind what, const yk_sample *s,
 static void watch_all(yk_resources *r, const yk_sample *s, const yk_proc_look *now)
 {
     const yk_usage *u = &r->usage;
-    watch_level(r, YK_ALERT_CPU, s,
-                fmax((s->cpu_user + s->cpu_system) / u->cores, s->cpu_host / u->host_cores));
+    watch_level(r, YK_ALERT_CPU, s, fmax(s->cpu / u->cores, s->cpu_host / u->host_cores));
     watch_level(r, YK_ALERT_MEMORY, s, fmax(s->rss / u->memory_limit, now->host_used / now->host_memory));
     watch_level(r, YK_ALERT_NETWORK, s, s->net_busy);
     watch_level(r, YK_ALERT_DISK, s, s->disk_busy);
@@ -262,42 +262,32 @@ static void peak(yk_mean_peak *m, double value)
         m->peak = value;
 }
 
-static void peaks(yk_usage *u, const yk_sample *s)
-{
-    peak(&u->cpu, s->cpu_user + s->cpu_system);
-    peak(&u->cpu_host, s->cpu_host);
-    peak(&u->memory, s->rss_peak);
-    peak(&u->net_in, s->net_in);
-    peak(&u->net_out, s->net_out);
-    peak(&u->lo_in, s->lo_in);
-    peak(&u->lo_out, s->lo_out);
-    peak(&u->disk_read, s->disk_read);
-    peak(&u->disk_written, s->disk_written);
-    peak(&u->disk_busy, s->disk_busy);
-    peak(&u->net_busy, s->net_busy);
-    peak(&u->delayed, s->delayed);
-    peak(&u->memory_stall, s->memory_stall);
-    peak(&u->major_faults, s->major_faults);
-}
+/* What has a mean and a peak, but for memory. */
+static const struct {
+    size_t usage, sample;
+} measured[] = {
+#define MEASURED(name)                                                                                       \
+    {                                                                                                        \
+        offsetof(yk_usage, name), offsetof(yk_sample, name)                                                  \
+    }
+    MEASURED(cpu),         MEASURED(cpu_host), MEASURED(net_in),    MEASURED(net_out),
+    MEASURED(lo_in),       MEASURED(lo_out),   MEASURED(disk_read), MEASURED(disk_written),
+    MEASURED(disk_busy),   MEASURED(net_busy), MEASURED(delayed),   MEASURED(memory_stall),
+    MEASURED(major_faults)
+#undef MEASURED
+};
 
-/* Of everything since the first look. */
-static void means(yk_usage *u, const yk_sample *s)
+/* The peaks of a sample; the means of all since the first look. */
+static void take(yk_usage *u, const yk_sample *s, bool mean)
 {
-    u->cpu.mean = s->cpu_user + s->cpu_system;
-    u->cpu_host.mean = s->cpu_host;
-    u->net_in.mean = s->net_in;
-    u->net_out.mean = s->net_out;
-    u->lo_in.mean = s->lo_in;
-    u->lo_out.mean = s->lo_out;
-    u->disk_read.mean = s->disk_read;
-    u->disk_written.mean = s->disk_written;
-    u->disk_busy.mean = s->disk_busy;
-    u->net_busy.mean = s->net_busy;
-    u->delayed.mean = s->delayed;
-    u->memory_stall.mean = s->memory_stall;
-    u->major_faults.mean = s->major_faults;
-    u->forced = s->switches_forced;
-    u->seconds = s->interval;
+    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
+        yk_mean_peak *m = (yk_mean_peak *)((char *)u + measured[i].usage);
+        const double value = *(const double *)((const char *)s + measured[i].sample);
+        if (mean)
+            m->mean = value;
+        else
+            peak(m, value);
+    }
 }
 
 /* One look; the last one of a run may come soon after the one before, and then says little about peaks. */
@@ -315,16 +305,17 @@ static void look(yk_resources *r, bool last)
     write_sample(r, &s);
     pthread_mutex_lock(&r->lock);
     yk_usage *u = &r->usage;
-    means(u, &all);
+    take(u, &all, true);
+    u->forced = all.switches_forced;
+    u->seconds = all.interval;
     u->samples++;
     r->memory_seconds += now.rss * s.interval;
     u->memory.mean = r->memory_seconds / (now.at - r->first.at);
     if (now.host_used / now.host_memory > u->host_memory)
         u->host_memory = now.host_used / now.host_memory;
     if (!last || s.interval > r->config.every / 2.0 || u->samples == 1)
-        peaks(u, &s);
-    else
-        peak(&u->memory, now.rss_peak);
+        take(u, &s, false);
+    peak(&u->memory, now.rss_peak);
     watch_all(r, &s, &now);
     pthread_mutex_unlock(&r->lock);
     r->last = now;

@@ -38,7 +38,7 @@ typedef struct {
 /* One line of the file. Rates per second since the one before; NaN: not known. */
 typedef struct {
     double seconds, interval;          /* since the run began; since the sample before */
-    double cpu_user, cpu_system;       /* cores used by this process */
+    double cpu_user, cpu_system, cpu;  /* cores used by this process; both together */
     double cpu_host;                   /* busy cores of the host */
     double rss, rss_peak, host_memory; /* bytes */
     double net_in, net_out;            /* all interfaces but loopback */

@@ -74,10 +74,8 @@ yk_trace_track *yk_trace_add(yk_trace *t, const char *name, size_t room)
 {
     if (!t || t->n >= MOST_TRACKS)
         return NULL;
-    yk_trace_track **grown = yk_grow(t->track, &t->cap, t->n + 1, sizeof *grown, "the timeline");
-    if (!grown)
+    if (YK_RESERVE(t->track, t->cap, t->n + 1, "the timeline"))
         return NULL;
-    t->track = grown;
     yk_trace_track *w = calloc(1, sizeof *w);
     if (!w)
         return NULL;

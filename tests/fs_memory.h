@@ -1,5 +1,28 @@
-#include "base/fs_memory.h"
+/* A disk in memory, for tests: it fails, fills up and loses power on request.
+ *
+ *     yk_fs_memory *m = yk_fs_memory_create(seed);
+ *     yk_fs_set(yk_fs_memory_fs(m));               // for this thread
+ *     yk_fs_memory_cut_at(m, 7);                   // a power failure instead of the 7th change
+ *     ... yk_file_create(), yk_file_close() ...    // from then on all calls fail with EIO
+ *     yk_fs_memory_restart(m);                     // what the disk holds after the power cut
+ *     ...
+ *     yk_fs_set(NULL);
+ *     yk_fs_memory_free(m);
+ *
+ * A power failure keeps what was synced. The seed decides about the rest:
+ *
+ *     data of a file that was not synced         some of what was added, up to a sector of 512 bytes; the last sector that
+ *                                                was kept may be zeros
+ *     names in a directory that was not synced   its state after any change since the last sync; a rename within it is
+ *                                                one change
+ *
+ * A file and its directory are synced separately, as in POSIX; most real file systems keep more. There are no links,
+ * permissions or times. Files are only appended to.
+ */
+#ifndef YK_TESTS_FS_MEMORY_H
+#define YK_TESTS_FS_MEMORY_H
 
+#include "base/fs.h"
 #include "base/rng.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -20,14 +43,14 @@ typedef struct {
 typedef struct {
     entry *entry;
     size_t n;
-} names;
+} dir_names;
 
 struct node {
     node *next; /* list of all nodes ever created */
     bool is_dir;
     unsigned char *data;
     size_t size, synced; /* bytes; those that are certainly on the disk */
-    names *state; /* of a directory: its states since the last sync; the last one is the current state */
+    dir_names *state; /* of a directory: its states since the last sync; the last one is the current state */
     size_t nstates;
 };
 
@@ -36,7 +59,7 @@ typedef struct {
     size_t at;
 } handle;
 
-struct yk_fs_memory {
+typedef struct {
     yk_fs fs;
     yk_rng rng;
     node *nodes, *root;
@@ -44,7 +67,7 @@ struct yk_fs_memory {
     uint64_t changes, cut_at, fail_at, room, used;
     int fail_with;
     bool is_off; /* without power */
-};
+} yk_fs_memory;
 
 static int refuse(int error)
 {
@@ -66,21 +89,21 @@ static bool may_change(yk_fs_memory *m)
 
 /* ---- directories ---- */
 
-static names *seen(const node *dir)
+static dir_names *seen(const node *dir)
 {
     return &dir->state[dir->nstates - 1];
 }
 
 static entry *look_up(const node *dir, const char *name, size_t length)
 {
-    const names *now = seen(dir);
+    const dir_names *now = seen(dir);
     for (size_t i = 0; i < now->n; i++)
         if (strlen(now->entry[i].name) == length && memcmp(now->entry[i].name, name, length) == 0)
             return &now->entry[i];
     return NULL;
 }
 
-static void names_fini(names *s)
+static void names_fini(dir_names *s)
 {
     for (size_t i = 0; i < s->n; i++)
         free(s->entry[i].name);
@@ -90,8 +113,8 @@ static void names_fini(names *s)
 /* Adds a state: without `gone`, and with `name` referring to `added`; either may be NULL. */
 static bool change(node *dir, const char *gone, const char *name, node *added)
 {
-    const names *before = seen(dir);
-    names after = {calloc(before->n + 1, sizeof *after.entry), 0};
+    const dir_names *before = seen(dir);
+    dir_names after = {calloc(before->n + 1, sizeof *after.entry), 0};
     bool ok = after.entry != NULL;
     for (size_t i = 0; ok && i < before->n; i++) {
         const entry *e = &before->entry[i];
@@ -104,7 +127,7 @@ static bool change(node *dir, const char *gone, const char *name, node *added)
         after.entry[after.n] = (entry){strdup(name), added};
         ok = after.entry[after.n++].name != NULL;
     }
-    names *more = ok ? realloc(dir->state, (dir->nstates + 1) * sizeof *more) : NULL;
+    dir_names *more = ok ? realloc(dir->state, (dir->nstates + 1) * sizeof *more) : NULL;
     if (!more) {
         names_fini(&after);
         errno = ENOMEM;
@@ -369,23 +392,27 @@ static char **memory_list(void *self, int dir)
 
 /* ---- faults ---- */
 
-uint64_t yk_fs_memory_changes(const yk_fs_memory *m)
+/* Changes (writes, syncs, new files and directories, renames, removals) attempted so far. */
+static inline uint64_t yk_fs_memory_changes(const yk_fs_memory *m)
 {
     return m->changes;
 }
 
-void yk_fs_memory_cut_at(yk_fs_memory *m, uint64_t at)
+/* Counted from 1; 0: never. */
+static inline void yk_fs_memory_cut_at(yk_fs_memory *m, uint64_t at)
 {
     m->cut_at = at;
 }
 
-void yk_fs_memory_fail_at(yk_fs_memory *m, uint64_t at, int error)
+/* Only that change; 0: none. */
+static inline void yk_fs_memory_fail_at(yk_fs_memory *m, uint64_t at, int error)
 {
     m->fail_at = at;
     m->fail_with = error;
 }
 
-void yk_fs_memory_capacity(yk_fs_memory *m, uint64_t bytes)
+/* For all files; beyond that ENOSPC. */
+static inline void yk_fs_memory_capacity(yk_fs_memory *m, uint64_t bytes)
 {
     m->room = bytes;
 }
@@ -416,7 +443,8 @@ static uint64_t bytes_below(const node *dir)
     return sum;
 }
 
-void yk_fs_memory_restart(yk_fs_memory *m)
+/* After a power failure, or simulates one now. Open descriptors become invalid. */
+static inline void yk_fs_memory_restart(yk_fs_memory *m)
 {
     memset(m->open, 0, sizeof m->open);
     m->is_off = false;
@@ -432,7 +460,8 @@ void yk_fs_memory_restart(yk_fs_memory *m)
 
 /* ---- start and end ---- */
 
-yk_fs_memory *yk_fs_memory_create(uint64_t seed)
+/* NULL: out of memory. */
+static inline yk_fs_memory *yk_fs_memory_create(uint64_t seed)
 {
     yk_fs_memory *m = calloc(1, sizeof *m);
     if (!m || !(m->root = add_node(m, true))) {
@@ -457,7 +486,7 @@ yk_fs_memory *yk_fs_memory_create(uint64_t seed)
     return m;
 }
 
-void yk_fs_memory_free(yk_fs_memory *m)
+static inline void yk_fs_memory_free(yk_fs_memory *m)
 {
     for (node *n = m ? m->nodes : NULL, *next; n; n = next) {
         next = n->next;
@@ -470,7 +499,9 @@ void yk_fs_memory_free(yk_fs_memory *m)
     free(m);
 }
 
-const yk_fs *yk_fs_memory_fs(yk_fs_memory *m)
+static inline const yk_fs *yk_fs_memory_fs(yk_fs_memory *m)
 {
     return &m->fs;
 }
+
+#endif

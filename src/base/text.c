@@ -1,0 +1,67 @@
+#include "base/text.h"
+
+#include "base/mem.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void yk_text_fini(yk_text *t)
+{
+    free(t->s);
+    *t = (yk_text){0};
+}
+
+/* Room for n more bytes and the zero byte. */
+static char *room(yk_text *t, size_t n)
+{
+    if (t->status)
+        return NULL;
+    const size_t need = t->n + n + 1;
+    t->status = YK_RESERVE(t->s, t->cap, need < 256 ? 256 : need, "a text");
+    return t->status ? NULL : t->s + t->n;
+}
+
+void yk_text_put(yk_text *t, const void *bytes, size_t n)
+{
+    char *to = room(t, n);
+    if (!to)
+        return;
+    if (n)
+        memcpy(to, bytes, n);
+    to[n] = 0;
+    t->n += n;
+}
+
+void yk_text_add(yk_text *t, const char *s)
+{
+    yk_text_put(t, s, strlen(s));
+}
+
+void yk_text_print(yk_text *t, const char *format, ...)
+{
+    va_list list, again;
+    va_start(list, format);
+    va_copy(again, list);
+    char *to = room(t, 120);
+    int n = to ? vsnprintf(to, 121, format, list) : 0;
+    if (to && n < 0)
+        t->status = yk_fail(YK_ESYSTEM, "the text '%s' could not be formatted", format);
+    else if (n > 120 && (to = room(t, (size_t)n)))
+        n = vsnprintf(to, (size_t)n + 1, format, again);
+    if (!t->status && n > 0)
+        t->n += (size_t)n;
+    va_end(again);
+    va_end(list);
+}
+
+char *yk_text_take(yk_text *t)
+{
+    char *s = t->s;
+    if (t->status) {
+        free(s);
+        s = NULL;
+    }
+    *t = (yk_text){0};
+    return s;
+}

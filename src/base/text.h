@@ -1,0 +1,31 @@
+/* A text that grows: pages, tables, JSON, protobuf messages.
+ *
+ *     yk_text t = {0};
+ *     yk_text_print(&t, "<td>%d", 7);
+ *     yk_text_add(&t, "</td>");
+ *     char *s = yk_text_take(&t);               // the caller frees it; NULL: out of memory
+ *
+ * The first error sticks: later calls do nothing, so only the end has to be checked (yk_text_take or .status). What is in
+ * it is owned by it and ends with a zero byte that n does not count. One thread at a time.
+ */
+#ifndef YK_BASE_TEXT_H
+#define YK_BASE_TEXT_H
+
+#include "base/status.h"
+#include <stddef.h>
+
+typedef struct {
+    char *s; /* NULL while nothing was written */
+    size_t n, cap;
+    yk_status status;
+} yk_text;
+
+void yk_text_fini(yk_text *t);
+
+void yk_text_put(yk_text *t, const void *bytes, size_t n);
+void yk_text_add(yk_text *t, const char *s);
+void yk_text_print(yk_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+char *yk_text_take(yk_text *t); /* and begins anew */
+
+#endif

@@ -1,0 +1,78 @@
+#!/usr/bin/env bats
+# Processes with several threads that train: replicas, dedicated servers, and a shard in every process.
+
+setup() { load cli; load cluster; cluster_setup; }
+teardown() { cluster_teardown; }
+
+digits='synth:digits?examples=1003'
+clicks='synth:ctr?features=5000&examples=2003'
+
+@test "sync: P processes of T threads are serial training with the P T-fold batch" {
+    for model in "softmax --data $digits --lr 0.1 --optimizer momentum" "logreg --data $clicks --lr 0.3 --optimizer adagrad" \
+        "logreg --data $clicks --lr 0.3 --l2 1e-3" "lenet5 --data synth:digits?examples=120 --lr 0.02"; do
+        in_time 60 train --model $model --batch 24 --epochs 2 --json --quiet --out "serial"
+        expect 0
+        loss=$(said train_loss)
+        for way in "--launch 2 --workers 3 --servers 0" "--launch 2 --workers 3 --servers all" "--launch 3 --workers 3 --servers 1" \
+            "--launch 4 --workers 3 --servers 2" "--launch 6 --servers all"; do
+            in_time 60 train --model $model --batch 4 --epochs 2 $way --json --quiet --out run
+            expect 0
+            equal "workers ($way)" "$(said workers)" 6
+            close "$(said train_loss)" "$loss"
+            same_weights serial run
+            rm -r run
+        done
+        rm -r serial
+    done
+}
+
+@test "sync: the same bits every time" {
+    for way in "--servers 0" "--servers all" "--servers 1"; do
+        for run in a b; do
+            in_time 60 train --model logreg --data "$clicks" --batch 5 --epochs 2 --launch 3 --workers 2 $way --quiet --out $run
+            expect 0
+        done
+        cmp a/checkpoints/*/model.safetensors b/checkpoints/*/model.safetensors
+        rm -r a b
+    done
+}
+
+@test "every example once per epoch: bounded, asynchronous, with a quorum, with local steps, streamed, resumed" {
+    for way in "--mode async" "--staleness 4" "--mode async --servers 1" "--staleness 4 --servers 2" "--mode async --stream always" \
+        "--local-steps 3" "--local-steps 3 --mode async" "--local-steps 3 --servers all" "--local-steps 3 --servers 1 --stream always" \
+        "--stream always" "--stream always --servers 0" "--quorum 2"; do
+        in_time 60 train --model logreg --data "$clicks" --batch 7 --epochs 2 --launch 4 --workers 2 $way --json --quiet --out run
+        expect 0
+        late=$(said late_examples)
+        [ "$late" != null ] || late=0
+        equal "examples ($way)" "$(($(said examples) + late))" 4006
+        case $way in *quorum*) ;; *)
+            in_time 60 train --out run --resume --epochs 3 --json --quiet
+            expect 0
+            equal "examples ($way, resumed)" "$(said examples)" 6009
+            ;;
+        esac
+        rm -r run
+    done
+}
+
+@test "staleness: a bound holds for all threads of all processes, and is used" {
+    for way in "--servers all" "--servers 1"; do
+        YK_SLOW_WORKER=1:3ms in_time 60 train --model softmax --data "$digits" --batch 5 --epochs 3 --launch 3 --workers 2 --staleness 3 \
+            $way --json --quiet --out none
+        expect 0
+        # of each of the others at most 2 K + 1 steps
+        most=$(tail -n 1 out | grep -o '"observed_staleness":{[^}]*' | grep -o '"max":[0-9.]*' | tr -dc 0-9.)
+        holds "0 < $most <= ($(said workers) - 1) * 7"
+    done
+}
+
+@test "a shard's process that is killed ends the job; --restarts goes on" {
+    begin train --model softmax --data "$digits" --batch 2 --mode async --epochs 400 --checkpoint-every 500 --eval-every 500 --deadline 2 \
+        --launch 3 --workers 2 --restarts 1 --json --out run
+    until_step 500
+    signal_rank KILL 1
+    finish 60
+    expect 0 "restart 1 of 1"
+    equal examples "$(said examples)" 401200
+}
