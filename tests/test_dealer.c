@@ -24,7 +24,7 @@ static table *sit_down(uint64_t examples, uint64_t epochs, uint64_t steps, uint6
     table *t = calloc(1, sizeof *t);
     assert_non_null(t);
     assert_true(examples <= MOST && epochs <= 8);
-    yk_dealer_init(&t->d, examples, epochs, steps, batch, workers);
+    yk_dealer_init(&t->d, examples, epochs, steps, batch, workers, 0);
     return t;
 }
 
@@ -118,7 +118,7 @@ static void save_and_restore(table *t, int workers, uint64_t steps_left)
     assert_int_equal(place[0], 2);
     const uint64_t examples = t->d.examples, epochs = t->d.epochs, batch = t->d.batch;
     yk_dealer_fini(&t->d);
-    yk_dealer_init(&t->d, examples, epochs, steps_left, batch, workers);
+    yk_dealer_init(&t->d, examples, epochs, steps_left, batch, workers, 0);
     assert_int_equal(yk_dealer_place_restore(&t->d, place, n), YK_OK);
     memset(t->hand, 0, sizeof t->hand);
     free(place);
@@ -258,7 +258,7 @@ static void places_of_strangers_are_refused(void **state)
 {
     (void)state;
     yk_dealer d;
-    yk_dealer_init(&d, 100, 2, UINT64_MAX, 10, 2);
+    yk_dealer_init(&d, 100, 2, UINT64_MAX, 10, 2, 0);
     static const uint64_t beyond[] = {2, 0, 101}, odd[] = {2, 0, 50, 1, 2}, of_a_stream[] = {3, 0, 50},
                           in_step[] = {1, 0, 100};
     assert_int_equal(yk_dealer_place_restore(&d, beyond, 3), YK_EDATA);

@@ -27,7 +27,10 @@ typedef struct {
     bool synchronous;   /* a bound of 0, with or without a quorum */
     bool
         lockstep; /* synchronous without a quorum: all workers make the same steps, on fixed shares of the data */
-    int quorum;           /* gradients per step, each of a process; 0: those of all workers */
+    int quorum; /* gradients per step, each of a process; 0: those of all workers */
+    uint64_t
+        copy_lifetime; /* asynchronous, keyed parameters on shards: batches that a worker trains on a copy; 0: none */
+    int copies;           /* that a worker has under way */
     uint64_t local_steps; /* local SGD: steps between two averages; 0: every gradient is shared */
 
     /* processes and threads */

@@ -131,7 +131,8 @@ typedef struct {
     size_t ahead;
     uint64_t
         noise; /* a number that no other batch of the run has: what dropout drops follows from it, also after a resume */
-    bool renamed; /* its keys are places in a table of its own, by a store: that of a bias is 0 */
+    bool renamed;  /* its keys are places in a table of its own, by a store */
+    uint32_t bias; /* renamed: the place of a bias */
 } yk_batch;
 
 #endif

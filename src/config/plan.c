@@ -54,6 +54,19 @@ static void set_roles(const yk_config *c, yk_plan *p)
     p->joinable = !p->synchronous && dedicated;
 }
 
+/* Copies of keyed parameters (store/copies.h): long enough that a message has many keys, as short as the bound wants. */
+static void set_copies(const yk_config *c, yk_plan *p)
+{
+    enum { EXAMPLES = 2048 };
+    const bool shards = p->placement == YK_PLACEMENT_SHARDS || p->placement == YK_PLACEMENT_SERVERS;
+    if (!shards || p->synchronous || p->local_steps || !is_sparse(c))
+        return;
+    const uint64_t long_enough = EXAMPLES / p->batch > 1 ? EXAMPLES / p->batch : 1;
+    p->copies = p->staleness > 1 ? 2 : 1;
+    const uint64_t bound = p->staleness / (uint64_t)p->copies;
+    p->copy_lifetime = bound < long_enough ? bound : long_enough;
+}
+
 static void set_timeouts(const yk_config *c, yk_plan *p)
 {
     p->heartbeat_timeout = c->deadline;
@@ -82,6 +95,7 @@ void yk_plan_describe(const yk_config *c, int processes, yk_plan *out)
     p.synchronous = p.staleness == 0;
     p.lockstep = p.synchronous && !p.quorum;
     set_roles(c, &p);
+    set_copies(c, &p);
     const uint64_t together = (uint64_t)(p.quorum ? p.quorum * p.workers_per_process : p.workers);
     p.gradients_per_step = p.synchronous ? together : 1;
     p.global_batch = p.batch * together;

@@ -53,6 +53,11 @@ yk_status yk_feed_next_few(yk_feed *f, int me, size_t most, yk_batch *out)
     return st;
 }
 
+size_t yk_feed_unit(const yk_feed *f)
+{
+    return f->unit;
+}
+
 yk_status yk_feed_next(yk_feed *f, int me, yk_batch *out)
 {
     return yk_feed_next_few(f, me, 1, out);

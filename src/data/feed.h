@@ -40,6 +40,9 @@ typedef struct {
      * next() may be called again). For workers of several processes, who share one dealer. */
     yk_status (*deal)(void *context, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end);
     void *deal_context;
+    size_t
+        unit; /* in memory, not in step, mixed rows: neighbours that always come together, in whole batches; 0: as
+                    many as is best for the cache. A checkpoint that was written with another unit keeps it */
     const yk_keymap *keymap; /* streams: keys are renamed as they are read; NULL: they are not */
     yk_phases *phases;       /* streams: who waits for its reader says so; NULL: nobody. Borrowed */
     int first;               /* phases are those of the workers from this one on: the others are elsewhere */
@@ -51,6 +54,7 @@ yk_status yk_feed_create(yk_dataset *data, const yk_feed_plan *plan, yk_feed **o
 void yk_feed_free(yk_feed *f); /* NULL is fine */
 
 yk_status yk_feed_next(yk_feed *f, int me, yk_batch *out);
+size_t yk_feed_unit(const yk_feed *f); /* see yk_feed_plan; 0: of a stream */
 
 /* Up to `most` batches in one, which the caller uses one after the other: fewer where an epoch, a run of positions or a
  * window ends, none where next() would give none. At least one is asked for. */

@@ -21,6 +21,7 @@ struct yk_feed {
     const yk__feed_ops *ops;
     yk_dataset *data;
     yk_feed_plan plan;
+    size_t unit;
     atomic_uint_fast64_t steps_granted; /* of plan.steps */
     struct yk__grant {
         _Alignas(64) uint64_t left;
@@ -30,8 +31,9 @@ struct yk_feed {
 yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 
-/* A saved place begins with what kind it is. */
+/* A saved place begins with what kind it is; that of YK__PLACE_FREE has the unit, if it is not the usual one, above it. */
 enum { YK__PLACE_IN_STEP = 1, YK__PLACE_FREE, YK__PLACE_STREAM };
+enum { YK__PLACE_UNIT_SHIFT = 8 };
 
 /* The order of an epoch over n things. */
 static inline uint64_t yk__epoch_seed(const yk_feed_plan *plan, uint64_t epoch)

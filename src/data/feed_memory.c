@@ -20,8 +20,8 @@ typedef struct {
 typedef struct {
     _Alignas(YK_ALIGN) uint64_t epoch; /* the epoch that perm is of */
     yk_perm perm;
-    uint64_t group, group_row; /* the group looked up last, and its first row */
-    uint32_t *pick;            /* rows of the positions to come, computed some at a time */
+    uint64_t group, group_row, turn; /* the group looked up last, its first row, and the one it begins with */
+    uint32_t *pick;                  /* rows of the positions to come, computed some at a time */
     size_t first, filled, cap;
     uint64_t base;    /* in step: positions of the epoch that were used before a restart */
     uint64_t ordinal; /* in step: batches handed out since then */
@@ -30,7 +30,7 @@ typedef struct {
 
 typedef struct {
     yk_feed feed;
-    size_t n, group;
+    size_t n;
     share *worker;
     pthread_mutex_t lock; /* of what follows */
     uint64_t next_epoch, next_at;
@@ -51,14 +51,31 @@ static void set_epoch(memory_feed *f, share *s, uint64_t epoch)
         return;
     s->epoch = epoch;
     s->group = UINT64_MAX;
-    s->perm = yk_perm_make(f->n / f->group, yk__epoch_seed(&f->feed.plan, epoch));
+    s->perm = yk_perm_make(f->n / f->feed.unit, yk__epoch_seed(&f->feed.plan, epoch));
+}
+
+/* Of a long unit: it begins at another of its rows in each epoch, so that its batches are others. */
+static uint32_t row_in_unit(const memory_feed *f, share *s, uint64_t at)
+{
+    const uint64_t unit = f->feed.unit, group = at / unit;
+    if (group >= s->perm.n)
+        return (uint32_t)at;
+    if (group != s->group) {
+        s->group = group;
+        s->group_row = yk_perm_at(&s->perm, group) * unit;
+        s->turn = yk_mix64(yk__epoch_seed(&f->feed.plan, s->epoch) + group) % unit;
+    }
+    const uint64_t turned = at % unit + s->turn;
+    return (uint32_t)(s->group_row + (turned < unit ? turned : turned - unit));
 }
 
 /* The row at a position of the epoch's order. What is left over from whole groups comes last. */
 static inline uint32_t row_at(const memory_feed *f, share *s, uint64_t at)
 {
-    if (f->group == 1)
+    if (f->feed.unit == 1)
         return (uint32_t)yk_perm_at(&s->perm, at);
+    if (f->feed.unit != GROUP)
+        return row_in_unit(f, s, at);
     const uint64_t group = at / GROUP;
     if (group >= s->perm.n)
         return (uint32_t)at;
@@ -174,6 +191,11 @@ static void epoch_of(yk_feed *feed, int me, uint64_t epoch)
     s->first = s->filled = 0;
 }
 
+static size_t usual_unit(const memory_feed *f)
+{
+    return f->feed.data->mixed && f->n >= GROUP_FROM ? GROUP : 1;
+}
+
 /* In step: kind, epoch, positions used. Else: kind, next epoch, next position, then three numbers per run. */
 enum { HEAD = 3 };
 
@@ -195,6 +217,8 @@ static void place_save(const yk_feed *feed, uint64_t *out)
         return;
     }
     out[0] = YK__PLACE_FREE;
+    if (f->feed.unit != usual_unit(f))
+        out[0] |= (uint64_t)f->feed.unit << YK__PLACE_UNIT_SHIFT;
     out[1] = f->next_epoch;
     out[2] = f->next_at;
     for (size_t i = 0; i < workers + f->nreturned; i++) {
@@ -207,14 +231,16 @@ static yk_status place_restore(yk_feed *feed, const uint64_t *place, size_t n)
 {
     memory_feed *f = (memory_feed *)feed;
     const size_t runs = n < HEAD ? 0 : (n - HEAD) / 3;
-    if (n >= HEAD && place[0] == YK__PLACE_STREAM)
+    const uint64_t kind = n < HEAD ? 0 : place[0] & ((1u << YK__PLACE_UNIT_SHIFT) - 1),
+                   unit = n < HEAD ? 0 : place[0] >> YK__PLACE_UNIT_SHIFT;
+    if (n >= HEAD && kind == YK__PLACE_STREAM)
         return yk_fail(YK_EUSAGE,
                        "the checkpoint was written while the data was streamed: go on with --stream always");
-    if (n < HEAD || n != HEAD + 3 * runs || place[0] > YK__PLACE_FREE || place[2] > f->n)
+    if (n < HEAD || n != HEAD + 3 * runs || kind > YK__PLACE_FREE || unit > f->n || place[2] > f->n)
         return yk_fail(YK_EDATA,
                        "the checkpoint's place in the data does not fit this data set of %zu examples", f->n);
     if (feed->plan.in_step) {
-        if (place[0] != YK__PLACE_IN_STEP)
+        if (kind != YK__PLACE_IN_STEP)
             return yk_fail(
                 YK_EUSAGE,
                 "this checkpoint was written by asynchronous training: resume it with --mode async");
@@ -224,6 +250,9 @@ static yk_status place_restore(yk_feed *feed, const uint64_t *place, size_t n)
         }
         return YK_OK;
     }
+    f->feed.unit = unit ? (size_t)unit : usual_unit(f);
+    for (int i = 0; i < feed->plan.workers; i++)
+        f->worker[i].perm.n = 0;     /* it is made again */
     bool used_up = place[2] == f->n; /* in step, an epoch is left only when it was found to be over */
     f->next_epoch = place[1] + used_up;
     f->next_at = used_up ? 0 : place[2];
@@ -266,7 +295,9 @@ yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **
         return YK_ESYSTEM;
     f->feed = (yk_feed){.ops = &ops, .data = data, .plan = *plan};
     f->n = data->rows->n;
-    f->group = data->mixed && f->n >= GROUP_FROM ? GROUP : 1;
+    f->feed.unit = usual_unit(f);
+    if (plan->unit && data->mixed && !plan->in_step)
+        f->feed.unit = plan->unit;
     pthread_mutex_init(&f->lock, NULL);
     f->worker = yk_alloc((size_t)plan->workers, sizeof *f->worker, "the feed");
     for (int i = 0; f->worker && i < plan->workers; i++) {

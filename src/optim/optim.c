@@ -1,6 +1,7 @@
 #include "optim/optim.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 yk_optim_config yk_optim_defaults(yk_optim_kind kind)
@@ -100,6 +101,64 @@ yk_optim_step yk_optim_in_range(const yk_optim_step *o, const yk_optim_range *gr
         break;
     }
     return own;
+}
+
+/* A weight's own step size. */
+static inline float step_size(yk_optim_kind kind, float s0, float s1, const yk_optim_step *o)
+{
+    switch (kind) {
+    case YK_MOMENTUM:
+        return o->lr / (1.0f - o->momentum);
+    case YK_ADAGRAD:
+        return o->lr / (sqrtf(s0) + 1e-6f);
+    case YK_ADAM:
+        return o->lr / (sqrtf(s1 * o->correct2) + 1e-6f);
+    case YK_FTRL:
+        return 1.0f / ((o->ftrl_beta + sqrtf(s1)) / o->lr + o->l2);
+    default:
+        return o->lr;
+    }
+}
+
+void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_share *s, size_t n,
+                    float *delta)
+{
+    const int slots = yk_optim_rule_of(kind)->slots;
+    const float others = (float)(s->workers - 1), share = 1.0f / (float)s->workers;
+    if (s->squares && kind == YK_SGD && s->width == 1) {
+        for (size_t i = 0; i < n; i++) {
+            const float x = o->lr * s->moves * s->squares[i];
+            delta[i] /= 1.0f + others * x / (1.0f + x);
+        }
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        float state[YK_MAX_SLOTS] = {0}, alpha = share;
+        for (int j = 0; j < slots; j++)
+            state[j] = s->state.s[j][i] + delta[(size_t)(j + 1) * n + i];
+        if (s->squares) {
+            const float x = step_size(kind, state[0], state[1], o) * s->moves * s->squares[i / s->width];
+            alpha = 1.0f / (1.0f + others * x / (1.0f + x));
+        }
+        delta[i] *= alpha;
+        for (int j = 0; j < slots; j++) {
+            const bool is_sum = kind == YK_ADAGRAD || (kind == YK_FTRL && j == 1);
+            if (!is_sum)
+                delta[(size_t)(j + 1) * n + i] *= kind == YK_FTRL ? alpha : share;
+        }
+    }
+}
+
+void yk_optim_reconcile(yk_optim_kind kind, const yk_optim_step *o, const yk_view *v, const uint32_t *key,
+                        size_t n, size_t width)
+{
+    for (size_t i = 0; kind == YK_FTRL && i < n; i++)
+        for (size_t j = 0; j < width; j++) {
+            const size_t at = (key ? key[i] : i) * width + j;
+            const float w = v->w[at], z = v->s[0][at], limit = fminf(fmaxf(z, -o->l1), o->l1);
+            const float scale = (o->ftrl_beta + sqrtf(v->s[1][at])) / o->lr + o->l2;
+            v->s[0][at] = w == 0.0f ? limit : -(w * scale) - copysignf(o->l1, w);
+        }
 }
 
 /* Of steps 0 .. n - 1; the inverse schedule by its integral, which is right to a step. */

@@ -73,6 +73,19 @@ typedef struct {
     int workers; /* T */
 } yk_optim_merge;
 
+/* The curvature of the log-loss, p (1 - p), on average. */
+#define YK_CURVATURE 0.2
+
+/* The same where the shared table is elsewhere: how much of the change of a copy is sent there, to be added. */
+typedef struct {
+    const float *
+        squares; /* by key: sum of its squared values in the copy's examples; NULL: 1 / workers of all changes */
+    size_t width;  /* floats per key */
+    float moves;   /* curvature c * (mean |x|^2)^0.75 / examples of a step */
+    int workers;   /* T */
+    yk_view state; /* before the changes */
+} yk_optim_share;
+
 typedef struct {
     const char *name;
     int slots; /* state floats per weight: 0, 1 or 2 */
@@ -103,6 +116,15 @@ yk_optim_step yk_optim_at(const yk_optim_config *c, uint64_t step);
 /* The numbers for parameter `at`, which hold up to parameter *end_out; groups do not overlap and ascend. */
 yk_optim_step yk_optim_in_range(const yk_optim_step *o, const yk_optim_range *group, size_t n, size_t at,
                                 size_t *end_out);
+
+/* delta: changes of n weights, then those of their state, [1 + slots][n]. They become what is to be added. */
+void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_share *s, size_t n,
+                    float *delta);
+
+/* After such changes were added to weights and state: makes the state fit the weights again (ftrl's z). key NULL: all of
+ * 0 .. n - 1. */
+void yk_optim_reconcile(yk_optim_kind kind, const yk_optim_step *o, const yk_view *v, const uint32_t *key,
+                        size_t n, size_t width);
 
 /* The sum of the learning rates of steps from .. to - 1. */
 double yk_optim_lr_sum(const yk_optim_config *c, uint64_t from, uint64_t to);

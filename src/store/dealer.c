@@ -4,16 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUN = 2048, KIND_FREE = 2, HEAD = 3 };
+enum { RUN = 2048, KIND_FREE = 2, UNIT_SHIFT = 8, HEAD = 3 };
 
 void yk_dealer_init(yk_dealer *d, uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch,
-                    int workers)
+                    int workers, uint64_t unit)
 {
     uint64_t fair = examples / (8 * (uint64_t)workers), run = RUN;
     run = run > fair ? fair : run; /* short enough that the last ones do not make others wait */
     run = run < 1 ? 1 : run;
     *d = (yk_dealer){.examples = examples, .epochs = epochs, .batch = batch, .steps_left = steps};
-    d->run = YK_ROUND_UP(run, batch);
+    d->run = unit ? unit : YK_ROUND_UP(run, batch);
+    d->unit = unit;
 }
 
 void yk_dealer_fini(yk_dealer *d)
@@ -133,7 +134,8 @@ size_t yk_dealer_place_size(const yk_dealer *d)
 
 void yk_dealer_place_save(const yk_dealer *d, uint64_t *out)
 {
-    memcpy(out, (uint64_t[HEAD]){KIND_FREE, d->next_epoch, d->next_at}, HEAD * sizeof *out);
+    memcpy(out, (uint64_t[HEAD]){KIND_FREE | d->unit << UNIT_SHIFT, d->next_epoch, d->next_at},
+           HEAD * sizeof *out);
     for (size_t i = 0; i < d->nback + d->nout; i++) {
         const yk_lease *r = i < d->nback ? &d->back[i] : &d->out[i - d->nback].run;
         memcpy(out + HEAD + 3 * i, (uint64_t[3]){r->epoch, r->begin, r->end}, 3 * sizeof *out);
@@ -143,7 +145,8 @@ void yk_dealer_place_save(const yk_dealer *d, uint64_t *out)
 yk_status yk_dealer_place_restore(yk_dealer *d, const uint64_t *place, size_t n)
 {
     const size_t runs = n < HEAD ? 0 : (n - HEAD) / 3;
-    if (n < HEAD || n != HEAD + 3 * runs || place[0] > KIND_FREE || place[2] > d->examples)
+    const uint64_t kind = n < HEAD ? 0 : place[0] & ((1u << UNIT_SHIFT) - 1);
+    if (n < HEAD || n != HEAD + 3 * runs || kind > KIND_FREE || place[2] > d->examples)
         return yk_fail(YK_EDATA,
                        "the checkpoint's place in the data does not fit this data set of %llu examples",
                        (unsigned long long)d->examples);
@@ -151,6 +154,7 @@ yk_status yk_dealer_place_restore(yk_dealer *d, const uint64_t *place, size_t n)
         place[2] == d->examples; /* in step, an epoch is left only when it was found to be over */
     d->next_epoch = place[1] + used_up;
     d->next_at = used_up ? 0 : place[2];
+    d->unit = place[0] >> UNIT_SHIFT; /* the order of that epoch goes on */
     yk_lease *grown = yk_grow(d->back, &d->back_cap, runs + 1, sizeof *d->back, "the place in the data");
     if (!grown)
         return YK_ESYSTEM;

@@ -23,6 +23,7 @@ typedef struct {
 
 typedef struct {
     uint64_t examples, epochs, batch, run; /* of an epoch; in all; of a step; of a run at most */
+    uint64_t unit;                         /* of the order of an epoch; 0: the usual one */
     uint64_t steps_left;                   /* that may be dealt yet; UINT64_MAX: no limit */
     uint64_t next_epoch, next_at;
     yk_lease *back; /* leases that were returned */
@@ -34,8 +35,9 @@ typedef struct {
     size_t nout, out_cap;
 } yk_dealer;
 
+/* unit: examples that are always leased together (data/feed.h); 0: what is best for so many workers */
 void yk_dealer_init(yk_dealer *d, uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch,
-                    int workers);
+                    int workers, uint64_t unit);
 void yk_dealer_fini(yk_dealer *d);
 
 yk_status yk_dealer_deal(yk_dealer *d, int worker, yk_lease *out); /* an empty lease: no examples are left */

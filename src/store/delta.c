@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { AHEAD = 32 }; /* keys whose values are prefetched */
+
 int yk_delta_arrays(const yk_local *s, int group)
 {
     return 1 + s->table[group].rule->slots;
@@ -27,8 +29,11 @@ void yk_delta_read(yk_local *s, int group, const uint32_t *key, size_t n, float 
         yk__decay_read(t, key, n);
     for (int a = 0; a < yk_delta_arrays(s, group); a++, out += n * width) {
         const float *from = array_of(t, a);
-        for (size_t i = 0; width == 1 && i < n; i++)
+        for (size_t i = 0; width == 1 && i < n; i++) {
+            if (key && i + AHEAD < n)
+                __builtin_prefetch(from + key[i + AHEAD]);
             out[i] = from[at(key, i)];
+        }
         for (size_t i = 0; width > 1 && i < n; i++)
             memcpy(out + i * width, from + at(key, i) * width, width * sizeof *out);
     }
@@ -93,12 +98,22 @@ void yk_delta_add(yk_local *s, int group, const uint32_t *key, size_t n, const f
     }
     for (int a = 0; a < yk_delta_arrays(s, group); a++, deltas += stride * width) {
         float *array = array_of(t, a);
-        for (size_t i = 0; width == 1 && i < n; i++)
+        for (size_t i = 0; width == 1 && i < n; i++) {
+            if (key && i + AHEAD < n)
+                __builtin_prefetch(array + key[i + AHEAD], 1);
             array[at(key, i)] += share * deltas[i];
+        }
         for (size_t i = 0; width > 1 && i < n; i++)
             for (size_t j = 0; j < width; j++)
                 array[at(key, i) * width + j] += share * deltas[i * width + j];
     }
+}
+
+void yk_delta_reconcile(yk_local *s, int group, const uint32_t *key, size_t n)
+{
+    yk__table *t = &s->table[group];
+    const yk_optim_step o = yk_optim_at(&t->config.optim, yk_local_steps(s));
+    yk_optim_reconcile(t->config.optim.kind, &o, &t->shared, key, n, t->width);
 }
 
 /* ---- sums ---- */

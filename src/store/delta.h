@@ -62,6 +62,9 @@ void yk_delta_take(yk_local *s, int group, const uint32_t *key, size_t n, const 
 void yk_delta_add(yk_local *s, int group, const uint32_t *key, size_t n, const float *deltas, size_t stride,
                   int workers, uint64_t now);
 
+/* What copies sent was added in full (copies.h): makes the optimizer's state fit the weights. */
+void yk_delta_reconcile(yk_local *s, int group, const uint32_t *key, size_t n);
+
 /* ---- the sum of several deltas or gradients, each key once, in the order in which they are added ---- */
 
 typedef struct {

@@ -21,8 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The curvature of the log-loss, p (1 - p), on average; and the share of the time that merging may take. */
-static const double curvature = 0.2, merge_share = 0.02;
+static const double merge_share = 0.02; /* of the time, that merging may take */
 static const double least_tier = 512, least_all = 4096, most_all = 65536;
 
 static size_t level2_bytes(void)
@@ -147,7 +146,7 @@ static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examp
                         .freq = t->config.shape.keyed ? c->keymap->freq : NULL,
                         .flat = c->mean_square,
                         .moves =
-                            (float)(examples / (double)c->batch * curvature * pow((double)c->norm, 0.75)),
+                            (float)(examples / (double)c->batch * YK_CURVATURE * pow((double)c->norm, 0.75)),
                         .workers = c->workers};
     const size_t last = ((size_t)first + n) * t->width;
     for (size_t at = (size_t)first * t->width; at < last;) {

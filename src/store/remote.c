@@ -90,7 +90,13 @@ yk__layout yk__remote_layout(const yk_remote *r, int server)
 static float *move_keyed(const yk__asked *a, int k, size_t width, size_t arrays, float *values,
                          float *message, bool in)
 {
-    for (size_t array = 0; array < arrays; array++, values += a->nkeys * width)
+    for (size_t array = 0; a->chunk && array < arrays; array++, values += a->nkeys * width) {
+        const size_t n = (a->begin[k + 1] - a->begin[k]) * width;
+        float *value = values + a->begin[k] * width;
+        memcpy(in ? value : message, in ? message : value, n * sizeof *value);
+        message += n;
+    }
+    for (size_t array = 0; !a->chunk && array < arrays; array++, values += a->nkeys * width)
         for (size_t i = a->begin[k]; i < a->begin[k + 1]; i++) {
             float *value = values + a->order[i] * width;
             if (width == 1 && in)
@@ -332,6 +338,16 @@ yk_status yk_remote_add(yk_remote *r, int lane, int thread, const yk_batch *batc
     return st;
 }
 
+yk_status yk_remote_add_chunk(yk_remote *r, int lane, int thread, const yk_chunk *chunk,
+                              const yk_batch *batch, const uint64_t cursor[YK_CURSOR])
+{
+    yk__remote_lane *l = &r->lane[lane];
+    yk_status st = yk__asked_add_chunk(r, l, chunk, batch);
+    if (!st)
+        set_share(r, &l->open->share[thread - lane], thread, cursor);
+    return st;
+}
+
 void yk_remote_share(yk_remote *r, int lane, int thread, const uint64_t cursor[YK_CURSOR])
 {
     set_share(r, &r->lane[lane].current->share[thread - lane], thread, cursor);
@@ -391,7 +407,8 @@ static yk_status send_step(yk_remote *r, int lane, int k, const yk_remote_pushed
     if (npush)
         move(r, k, of, (float *const *)(void *)p->value, v, false);
     if (npull)
-        memcpy(v + npush, ask->row + ask->begin[k], npull * sizeof *ask->row);
+        memcpy(v + npush, (ask->chunk ? ask->chunk->row : ask->row) + ask->begin[k],
+               npull * sizeof *ask->row);
     if (p)
         l->ring[k].letter[atomic_load(&l->ring[k].queued) % YK__RING].pull_bytes = 4 * npull;
     if (ask && atomic_fetch_add(&r->line[k].owes, 1) == 0 && !r->config.driven)
@@ -444,7 +461,12 @@ yk_status yk_remote_await(yk_remote *r, int lane, yk_remote_answer *out)
     if (phases && phases->track)
         yk_trace_message(phases->track, "pull", YK_ANY, a->bytes, a->asked_at, yk_now_ns() - a->asked_at);
     l->current = a;
-    *out = (yk_remote_answer){.asked = a, .keys = a->nkeys, .batches = a->batches, .news = a->news};
+    *out = (yk_remote_answer){.asked = a,
+                              .keys = a->nkeys,
+                              .batches = a->batches,
+                              .squares = a->chunk ? a->chunk->squares : a->squares,
+                              .squares_sum = a->squares_sum,
+                              .news = a->news};
     out->news.stop = atomic_load(&r->stopped);
     values_of(r, a, out->value);
     return YK_OK;
@@ -453,8 +475,15 @@ yk_status yk_remote_await(yk_remote *r, int lane, yk_remote_answer *out)
 yk_batch yk_remote_batch(const yk_remote_answer *answer, size_t i)
 {
     const yk__asked *a = answer->asked;
+    const size_t begin = i ? a->end[i - 1] : 0;
+    if (a->chunk)
+        return (yk_batch){.rows = a->chunk_rows,
+                          .pick = a->pick + begin,
+                          .n = a->end[i] - begin,
+                          .ahead = a->end[a->batches - 1] - a->end[i],
+                          .renamed = true,
+                          .bias = a->chunk->bias};
     if (!a->rows.start) /* there are no keys: it was not copied */
         return a->dense;
-    const size_t begin = i ? a->end[i - 1] : 0;
     return (yk_batch){.rows = &a->rows, .pick = a->pick + begin, .n = a->end[i] - begin, .renamed = true};
 }

@@ -21,6 +21,7 @@
 
 #include "base/grad.h"
 #include "comm/comm.h"
+#include "store/chunks.h"
 #include "store/dealer.h"
 #include "store/store.h"
 #include "watch/phase.h"
@@ -59,6 +60,8 @@ typedef struct {
 typedef struct {
     const void *asked;
     size_t keys, batches;
+    const float *squares;        /* [keys] sum of the squared values of each key in these batches */
+    double squares_sum;          /* of all */
     float *value[YK_MAX_GROUPS]; /* [arrays][keys or floats]; the client's to change until its push */
     yk_remote_news news;
 } yk_remote_answer;
@@ -80,6 +83,9 @@ yk_status yk_remote_hello(yk_remote *r, uint64_t identity);
 
 yk_status yk_remote_add(yk_remote *r, int lane, int thread, const yk_batch *batch,
                         const uint64_t cursor[YK_CURSOR], size_t *index_out);
+/* A batch whose keys are those of a chunk (chunks.h); all batches until the next request have the same one. */
+yk_status yk_remote_add_chunk(yk_remote *r, int lane, int thread, const yk_chunk *chunk,
+                              const yk_batch *batch, const uint64_t cursor[YK_CURSOR]);
 void yk_remote_drop(yk_remote *r, int lane); /* what was added and not asked for yet */
 /* Without keyed groups: one more batch of this thread is in what the lane computes with. */
 void yk_remote_share(yk_remote *r, int lane, int thread, const uint64_t cursor[YK_CURSOR]);

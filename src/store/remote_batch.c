@@ -12,6 +12,7 @@ static yk__asked *open_of(yk_remote *r, yk__remote_lane *l)
         return a;
     l->open = a;
     a->batches = a->nkeys = a->rows.n = a->bytes = 0;
+    a->chunk = NULL;
     memset(a->begin, 0, ((size_t)r->config.servers + 1) * sizeof *a->begin);
     if (l->asked) /* threads that have no batch in it are where they were */
         memcpy(a->share, l->slot[(l->asked - 1) % YK__OUTSTANDING].share,
@@ -58,8 +59,8 @@ static yk_status add_sparse(yk_remote *r, yk__remote_lane *l, yk__asked *a, cons
     yk_status st = reserve(a, b, entries);
     if (st || (st = yk_merger_more(&l->keys, entries + 1)))
         return st;
-    if (bias)
-        yk_merger_place(&l->keys, r->config.bias_key);
+    if (r->config.bias_key != UINT32_MAX)
+        l->keys.value[yk_merger_place(&l->keys, r->config.bias_key)] += (float)b->n;
     uint64_t e = w->n ? w->start[w->n] : 0;
     for (size_t i = 0, to = w->n; i < b->n; i++, to++) {
         const size_t row = b->pick[i];
@@ -67,9 +68,12 @@ static yk_status add_sparse(yk_remote *r, yk__remote_lane *l, yk__asked *a, cons
         w->label[to] = b->rows->label[row];
         a->pick[to] = (uint32_t)to;
         for (uint64_t at = b->rows->start[row]; at < b->rows->start[row + 1]; at++, e++) {
-            w->index[e] = yk_merger_place(&l->keys, b->rows->index[at]);
+            const uint32_t place = yk_merger_place(&l->keys, b->rows->index[at]);
+            const float x = b->rows->value ? b->rows->value[at] : 1.0f;
+            w->index[e] = place;
+            l->keys.value[place] += x * x;
             if (b->rows->value)
-                w->value[e] = b->rows->value[at];
+                w->value[e] = x;
             if (b->rows->field)
                 w->field[e] = b->rows->field[at];
         }
@@ -102,6 +106,27 @@ yk_status yk__asked_add(yk_remote *r, yk__remote_lane *l, const yk_batch *b, siz
     return YK_OK;
 }
 
+yk_status yk__asked_add_chunk(yk_remote *r, yk__remote_lane *l, const yk_chunk *chunk, const yk_batch *b)
+{
+    yk__asked *a = open_of(r, l);
+    const size_t before = a->batches ? a->end[a->batches - 1] : 0;
+    void *pick = yk_grow(a->pick, &a->pick_cap, before + b->n + 1, sizeof *a->pick, "a batch");
+    a->pick = pick ? pick : a->pick;
+    void *end = yk_grow(a->end, &a->end_cap, a->batches + 1, sizeof *a->end, "a batch");
+    a->end = end ? end : a->end;
+    if (!pick || !end)
+        return YK_ESYSTEM;
+    memcpy(a->pick + before, b->pick, b->n * sizeof *a->pick);
+    a->end[a->batches++] = before + b->n;
+    a->chunk = chunk;
+    a->chunk_rows = b->rows;
+    a->nkeys = chunk->nkeys;
+    a->squares_sum = chunk->squares_sum;
+    for (int k = 0; k <= r->config.servers; k++)
+        a->begin[k] = chunk->begin[k];
+    return YK_OK;
+}
+
 /* Which server has which of the keys, and as which number: places in the order of servers. */
 static yk_status sort_by_server(yk_remote *r, yk__remote_lane *l, yk__asked *a)
 {
@@ -111,9 +136,16 @@ static yk_status sort_by_server(yk_remote *r, yk__remote_lane *l, yk__asked *a)
     a->order = order ? order : a->order;
     void *row = yk_grow(a->row, &a->key_cap, n + 1, sizeof *a->row, "a batch");
     a->row = row ? row : a->row;
-    if (!order || !row)
+    void *squares = yk_grow(a->squares, &a->squares_cap, n + 1, sizeof *a->squares, "a batch");
+    a->squares = squares ? squares : a->squares;
+    if (!order || !row || !squares)
         return YK_ESYSTEM;
     a->nkeys = a->rows.dim = n;
+    a->squares_sum = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        a->squares[i] = l->keys.value[i];
+        a->squares_sum += (double)a->squares[i];
+    }
     for (size_t i = 0; i < n; i++) {
         uint32_t number;
         a->begin[yk__server_of(l->keys.key[i], servers, &number) + 1]++;
@@ -158,7 +190,7 @@ yk_status yk__asked_close(yk_remote *r, int lane, yk__asked **out)
     a->number = l->asked++ * (uint32_t)r->config.lanes + (uint32_t)lane;
     atomic_store(&a->missing, r->config.servers);
     *out = a;
-    yk_status st = a->batches && r->keyed ? sort_by_server(r, l, a) : YK_OK;
+    yk_status st = a->batches && r->keyed && !a->chunk ? sort_by_server(r, l, a) : YK_OK;
     return st || !a->batches ? st : make_room(r, a);
 }
 
@@ -173,6 +205,7 @@ void yk__asked_fini(yk__asked *a)
     free(a->end);
     free(a->order);
     free(a->row);
+    free(a->squares);
     yk_free(a->w);
     yk_free(a->begin);
     yk_free(a->share);

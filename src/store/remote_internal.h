@@ -21,13 +21,17 @@ typedef struct {
     uint32_t *pick;           /* 0, 1, 2, ... */
     size_t *end;              /* [batches] where each ends in `pick` */
     size_t row_cap, label_cap, entry_cap, value_cap, field_cap, pick_cap, end_cap;
-    yk_batch dense; /* as it came */
+    yk_batch dense;        /* as it came */
+    const yk_chunk *chunk; /* that its keys are; NULL: they were found in its batches */
+    const yk_rows *chunk_rows;
     size_t batches; /* of it */
     size_t nkeys;   /* different keys */
     uint32_t *
         order; /* [nkeys] places by server: those of server k are order[begin[k]] .. order[begin[k + 1] - 1] */
-    uint32_t *row; /* [nkeys] their numbers there, in that order */
-    size_t order_cap, key_cap;
+    uint32_t *row;  /* [nkeys] their numbers there, in that order */
+    float *squares; /* [nkeys] */
+    double squares_sum;
+    size_t order_cap, key_cap, squares_cap;
     size_t *begin;                   /* [servers + 1] */
     float *w;                        /* the groups, one after the other: [arrays][keys or floats] */
     size_t w_cap, at[YK_MAX_GROUPS]; /* where each group begins */
@@ -105,6 +109,7 @@ yk_status yk__remote_drain(yk_remote *r, int lane, int server); /* until all hav
 yk_status yk__remote_send_queued(yk_remote *r);                 /* the thread that pumps */
 
 /* remote_batch.c */
+yk_status yk__asked_add_chunk(yk_remote *r, yk__remote_lane *l, const yk_chunk *chunk, const yk_batch *b);
 yk_status yk__asked_add(yk_remote *r, yk__remote_lane *l, const yk_batch *b, size_t *index_out);
 yk_status yk__asked_close(yk_remote *r, int lane, yk__asked **out); /* it has a number now */
 void yk__asked_fini(yk__asked *a);

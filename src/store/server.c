@@ -93,6 +93,7 @@ void yk_server_free(yk_server *s)
         yk_free(c->thread);
     }
     yk_delta_sums_fini(&s->sums);
+    free(s->parts);
     yk_free(s->client);
     yk_free(s->sum);
     yk_free(s);

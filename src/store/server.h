@@ -58,6 +58,7 @@ typedef struct {
     int quorum;           /* 0: all */
     bool in_step;         /* one update per round; else one per gradient */
     uint64_t local_steps; /* that a client makes by itself, at most; 0: it sends each gradient */
+    bool scaled;          /* what they have changed is added in full: it is scaled already (copies.h) */
     bool survives_loss;   /* of a client */
     double
         silence; /* seconds without a message after which a client is lost (longer where its steps are long) */
@@ -112,8 +113,10 @@ yk_group yk_server_piece(const yk_group *g, int server, int servers, size_t *beg
 /* Others may join from now on, as long as what they say of themselves is `identity`. Not in step. */
 yk_status yk_server_open(yk_server *s, uint64_t identity);
 
-/* Server 0: all parameters and their state, of all servers, into `whole` (a store for all parameters, one worker). */
+/* Server 0: a snapshot of all parameters and their state, of all servers. Another thread may put it into `whole`, a store
+ * for all parameters with one worker, until the next snapshot is taken. */
 yk_status yk_server_snapshot(yk_server *s, yk_local *whole);
+void yk_server_assemble(const yk_server *s, yk_local *whole);
 /* Server 0 gives the others their parts of `whole`; they receive them. Before the first step. */
 yk_status yk_server_spread(yk_server *s, yk_local *whole);
 

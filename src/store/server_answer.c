@@ -28,8 +28,9 @@ static bool may_answer(const yk_server *s, const yk__client *c, const yk__pull *
         return !(p->of_push && c->pushed);         /* its gradient has become part of the parameters */
     if (k == YK_ASYNC || s->stopping || !s->chief) /* a worker needs the answers of all: server 0 is enough */
         return true;
-    const uint64_t least = yk__slowest(s), then = c->skipped + (h ? c->thread[p->number % lanes].pushes + h
-                                                                  : (uint64_t)(p->number / lanes) + 1);
+    const uint64_t least = yk__slowest(s), count = p->number / lanes + 1,
+                   own = c->thread[p->number % lanes].pushes;
+    const uint64_t then = c->skipped + (s->config.scaled ? count * h : h ? own + h : count);
     return least >= UINT64_MAX - k || least + k >= then;
 }
 

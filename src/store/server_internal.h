@@ -76,7 +76,9 @@ struct yk_server {
     yk_staleness staleness;
     double stale_sum;
     struct yk__door *door; /* NULL: nobody may join */
-    bool snapshot_wanted;  /* by server 0 */
+    uint32_t *parts;       /* server 0: a snapshot, the arrays of one server after the other */
+    uint64_t parts_steps;
+    bool snapshot_wanted; /* by server 0 */
     uint64_t snapshot_round;
     yk__control control;
     bool decided; /* with a quorum, not on server 0: `control` says which workers' gradients the round uses */

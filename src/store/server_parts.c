@@ -74,11 +74,21 @@ static void place(const yk_server *s, int server, uint32_t *part, const array *w
     const int servers = s->config.servers;
     uint64_t begin;
     const uint64_t n = yk__piece(g, server, servers, &begin);
+    if (!g->keyed && whole->width == 1) {
+        memcpy(into_whole ? whole->data + begin : part, into_whole ? part : whole->data + begin, n * 4);
+        return;
+    }
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t key =
             g->keyed ? yk__key_of((uint32_t)i, (uint32_t)server, (uint32_t)servers) : begin + i;
         uint32_t *there = whole->data + key * whole->width, *here = part + i * whole->width;
-        if (key < g->keys)
+        if (key >= g->keys)
+            continue;
+        if (whole->width == 1 && into_whole)
+            *there = *here;
+        else if (whole->width == 1)
+            *here = *there;
+        else
             memcpy(into_whole ? there : here, into_whole ? here : there, whole->width * 4);
     }
 }
@@ -97,37 +107,61 @@ static uint32_t *make_room(const yk_server *s, yk_local *whole)
     return room;
 }
 
-static void place_own(yk_server *s, yk_local *whole, bool into_whole)
+static void place_own(yk_server *s, yk_local *whole)
 {
     array mine, all;
     for (int i = 0; array_of(whole, i, &all) && array_of(s->config.table, i, &mine); i++)
-        place(s, 0, mine.data, &all, into_whole);
+        place(s, 0, mine.data, &all, false);
+}
+
+/* Room for the arrays of all servers, one server after the other. */
+static yk_status room_for_parts(yk_server *s, yk_local *whole)
+{
+    size_t elements = 0;
+    array a;
+    for (int k = 0; k < s->config.servers; k++)
+        for (int i = 0; array_of(whole, i, &a); i++)
+            elements += piece_of(s, k, &a);
+    if (!s->parts && !(s->parts = malloc(4 * elements + 64)))
+        return yk_fail_memory(4 * elements, "a snapshot");
+    return YK_OK;
 }
 
 yk_status yk_server_snapshot(yk_server *s, yk_local *whole)
 {
-    uint32_t *part = make_room(s, whole);
-    yk_status st = part ? YK_OK : YK_ESYSTEM;
-    if (!st)
-        place_own(s, whole, true);
+    yk_status st = room_for_parts(s, whole);
+    uint32_t *at = s->parts;
+    array a;
+    for (int i = 0; !st && array_of(s->config.table, i, &a); i++) {
+        memcpy(at, a.data, 4 * piece_of(s, 0, &a));
+        at += piece_of(s, 0, &a);
+    }
     for (int k = 1; !st && k < s->config.servers; k++) {
         yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_SNAPSHOT, .round = s->round};
         yk_op op[2];
-        array a;
         st = yk_comm_send(s->config.comm, k, YK__TAG_CTRL, YK_FOR_CONTROL, &up, sizeof up, &op[0]);
         for (int i = 0; !st && array_of(whole, i, &a); i++) {
-            st = yk_comm_recv(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, part,
-                              piece_of(s, k, &a) * 4, &op[1]);
+            const size_t n = piece_of(s, k, &a);
+            st = yk_comm_recv(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, at, 4 * n, &op[1]);
             if (!st)
                 st = yk_comm_wait(s->config.comm, op, 2, s->config.silence, "a snapshot");
-            if (!st)
-                place(s, k, part, &a, true);
+            at += n;
         }
     }
-    free(part);
-    if (!st)
-        yk_local_restore(whole, yk_local_steps(s->config.table));
+    s->parts_steps = yk_local_steps(s->config.table);
     return st;
+}
+
+void yk_server_assemble(const yk_server *s, yk_local *whole)
+{
+    uint32_t *at = s->parts;
+    array a;
+    for (int k = 0; k < s->config.servers; k++)
+        for (int i = 0; array_of(whole, i, &a); i++) {
+            place(s, k, at, &a, true);
+            at += piece_of(s, k, &a);
+        }
+    yk_local_restore(whole, s->parts_steps);
 }
 
 static yk_status give_part(yk_server *s, yk_local *whole, int k, uint32_t *part, uint64_t steps)
@@ -170,7 +204,7 @@ yk_status yk_server_spread(yk_server *s, yk_local *whole)
     for (int k = 1; !st && k < s->config.servers && s->chief; k++)
         st = give_part(s, whole, k, part, steps);
     if (!st && s->chief)
-        place_own(s, whole, false);
+        place_own(s, whole);
     else if (!st)
         st = take_part(s, &steps);
     free(part);

@@ -107,7 +107,10 @@ yk_status yk__take_push(yk_server *s, yk__client *c, const yk__up *up)
         for (int g = 0; g < s->layout.ngroups; g++) {
             const bool keyed = s->layout.group[g].keyed;
             const size_t n = keyed ? p->n : s->layout.group[g].each;
-            yk_delta_add(s->config.table, g, keyed ? p->key : NULL, n, block[g], n, s->here, now);
+            yk_delta_add(s->config.table, g, keyed ? p->key : NULL, n, block[g], n,
+                         s->config.scaled ? 1 : s->here, now);
+            if (s->config.scaled)
+                yk_delta_reconcile(s->config.table, g, keyed ? p->key : NULL, n);
         }
         yk_local_restore(s->config.table, now);
     }

@@ -148,7 +148,7 @@ static void add_keyed(const shards *s, float *sum, uint32_t width, const yk_grou
     if (!g->pairs) {
         s->kern->add_rows(&(yk_view){.w = sum}, &g->rows, g->err);
         for (size_t i = 0; g->bias && i < g->rows.n; i++)
-            sum[0] += g->err[i];
+            sum[g->bias_key] += g->err[i];
         return;
     }
     for (size_t i = 0; i < g->pairs->n; i++)

@@ -55,6 +55,7 @@ static yk_status test_and_save(chief *c)
     look *l = &c->look;
     const double began = yk_now();
     yk_view table[YK_MAX_GROUPS];
+    yk_server_assemble(t->cluster.server, t->cluster.whole);
     yk_status st = yk_local_quiesce(t->cluster.whole, 0);
     yk_local_tables(t->cluster.whole, table);
     if (!st && l->eval && t->tested)

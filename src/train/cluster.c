@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "store/copies.h"
 #include "store/local_sgd.h"
 #include "store/replicas.h"
 #include "store/shards.h"
@@ -234,7 +235,8 @@ static yk_status make_client(yk__trainer *t)
                           .leave = k->joined ? t->stop : NULL};
     for (int g = 0; g < c.ngroups; g++) {
         c.group[g] = t->model->group[g];
-        c.arrays[g] = t->plan->local_steps ? 1 + yk_optim_rule_of(t->optim.kind)->slots : 1;
+        c.arrays[g] =
+            t->plan->local_steps || t->plan->copy_lifetime ? 1 + yk_optim_rule_of(t->optim.kind)->slots : 1;
     }
     return yk_remote_create(&c, &k->remote);
 }
@@ -243,22 +245,23 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
 {
     yk__cluster *k = &t->cluster;
     yk_local_config part = *whole;
-    yk_server_config c = {.comm = k->comm,
-                          .servers = k->servers,
-                          .first_client = k->first,
-                          .clients = k->clients,
-                          .threads = t->plan->workers_per_process,
-                          .lanes =
-                              t->plan->synchronous || t->plan->local_steps ? 1 : t->plan->workers_per_process,
-                          .ngroups = t->model->ngroups,
-                          .staleness = t->plan->staleness,
-                          .quorum = t->plan->quorum,
-                          .local_steps = t->plan->local_steps,
-                          .in_step = t->plan->synchronous,
-                          .survives_loss = t->plan->survives_loss,
-                          .silence = t->plan->worker_timeout,
-                          .first_silence = t->plan->first_step_timeout,
-                          .dealer = k->rank == 0 && k->place_kind == 2 ? &k->dealer : NULL};
+    yk_server_config c = {
+        .comm = k->comm,
+        .servers = k->servers,
+        .first_client = k->first,
+        .clients = k->clients,
+        .threads = t->plan->workers_per_process,
+        .lanes = t->plan->synchronous || t->plan->local_steps ? 1 : t->plan->workers_per_process,
+        .ngroups = t->model->ngroups,
+        .staleness = t->plan->staleness,
+        .quorum = t->plan->quorum,
+        .local_steps = t->plan->copy_lifetime ? t->plan->copy_lifetime : t->plan->local_steps,
+        .scaled = t->plan->copy_lifetime > 0,
+        .in_step = t->plan->synchronous,
+        .survives_loss = t->plan->survives_loss,
+        .silence = t->plan->worker_timeout,
+        .first_silence = t->plan->first_step_timeout,
+        .dealer = k->rank == 0 && k->place_kind == 2 ? &k->dealer : NULL};
     yk_status st = k->rank == 0 ? yk_local_create(whole, &k->whole) : YK_OK;
     for (int g = 0; !st && g < c.ngroups; g++) {
         size_t begin;
@@ -273,8 +276,8 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
     c.table = t->local;
     if (c.dealer)
         yk_dealer_init(&k->dealer, t->train.examples, t->plan->epochs,
-                       t->plan->synchronous ? UINT64_MAX : t->plan->steps, t->plan->batch,
-                       t->plan->workers); /* synchronous: a step is more than one batch */
+                       t->plan->synchronous ? UINT64_MAX : t->plan->steps, t->plan->batch, t->plan->workers,
+                       t->unit); /* synchronous: a step is more than one batch */
     return yk_server_create(&c, &k->server);
 }
 
@@ -301,6 +304,41 @@ static yk_status make_shards(yk__trainer *t)
     return yk_shards_create(&c, &t->store);
 }
 
+static yk_status prepare_chunks(void *trainer, int me)
+{
+    const yk__trainer *t = trainer;
+    return yk_chunks_prepare(t->cluster.chunks, me, t->plan->workers_per_process);
+}
+
+static yk_status make_chunks(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    yk_startup_enter(k->startup, YK_STARTUP_BUSY, "finding the keys of the examples");
+    yk_status st = yk_chunks_create(t->train.rows, t->unit, k->servers, t->model->bias_key, &k->chunks);
+    if (!st)
+        st = yk_team_run(t->team, prepare_chunks, t);
+    yk_startup_enter(k->startup, YK_STARTUP_WAITING, "");
+    return st;
+}
+
+static yk_status make_copies(yk__trainer *t, const yk_local_config *copy)
+{
+    yk_copies_config c = {.remote = t->cluster.remote,
+                          .phases = t->phases,
+                          .workers = t->plan->workers_per_process,
+                          .all_workers = t->plan->workers,
+                          .lifetime = t->plan->copy_lifetime,
+                          .depth = t->plan->copies,
+                          .copy = *copy};
+    c.copy.workers = 1;
+    c.copy.phases = NULL;
+    yk_status st = YK_OK;
+    if (t->unit && yk_feed_unit(t->feed) == t->unit)
+        st = make_chunks(t);
+    c.chunks = t->cluster.chunks;
+    return st ? st : yk_copies_create(&c, &t->store);
+}
+
 yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole)
 {
     yk__cluster *k = &t->cluster;
@@ -321,6 +359,8 @@ yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole)
     sgd.copy = *whole;
     sgd.copy.keymap = NULL; /* a sparse copy has numbers of its own */
     sgd.copy.workers = t->plan->workers_per_process;
+    if (t->plan->copy_lifetime)
+        return make_copies(t, &sgd.copy);
     return t->plan->local_steps ? yk_local_sgd_create(&sgd, &t->store) : make_shards(t);
 }
 
@@ -416,6 +456,7 @@ void yk__cluster_free(yk__trainer *t)
     yk_exchange_free(k->exchange);
     yk_memory_free(&k->memory);
     yk_remote_free(k->remote);
+    yk_chunks_free(k->chunks);
     yk_server_free(k->server);
     yk_local_free(k->whole);
     yk_dealer_fini(&k->dealer);

@@ -47,6 +47,7 @@ typedef struct {
     yk_exchange *exchange;
     yk_memory memory; /* replicas on one machine: what they exchange */
     yk_remote *remote;
+    yk_chunks *chunks; /* of the data; NULL: none */
     yk_server *server;
     yk_dealer dealer;
     yk_optim_range range[YK_MAX_TENSORS]; /* of the server's part */

@@ -294,6 +294,10 @@ static yk_local_config whole_of(const yk__trainer *t, const yk_net_options *net)
 /* Creates what this process has of the parameters, according to its role. */
 static yk_status make_parameters(yk__trainer *t, const yk_net_options *net)
 {
+    /* a copy's batches make a chunk, where there are enough of them for all workers */
+    const uint64_t unit = t->plan->copy_lifetime * t->plan->batch;
+    if (t->cluster.place_kind == 2 && t->train.examples >= 8 * unit * (uint64_t)t->plan->workers)
+        t->unit = unit;
     t->mean_square = mean_square(&t->train);
     const yk_local_config whole = whole_of(t, net);
     return t->cluster.role == YK__ALONE ? yk_local_create(&whole, &t->local) : yk__cluster_stores(t, &whole);
@@ -320,6 +324,7 @@ static yk_status make_feed(yk__trainer *t)
                                .steps = leased ? UINT64_MAX : t->plan->steps,
                                .in_step = t->plan->lockstep,
                                .window_bytes = (size_t)t->config->shuffle_mb << 20,
+                               .unit = (size_t)t->unit,
                                .keymap = t->names,
                                .phases = t->phases,
                                .first = t->cluster.first_worker,

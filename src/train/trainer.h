@@ -66,6 +66,7 @@ typedef struct yk__trainer {
     yk_optim_config optim;
     yk_optim_range range[YK__MOST_RANGES]; /* biases, where they have rates of their own */
     size_t nranges;
+    uint64_t unit;         /* examples that are always trained together (data/feed.h); 0: any */
     float mean_square;     /* of an input of dense data */
     double peak;           /* --profile: FLOP/s of one thread at best */
     double started, began; /* the process; its first step */

@@ -1,0 +1,312 @@
+#include "store/copies.h"
+
+#include "base/mem.h"
+#include "base/wait.h"
+#include "store/delta.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double nap_seconds = 0.02; /* between two requests for examples that others may give back */
+
+/* A worker: a lane of its own. */
+typedef struct {
+    _Alignas(YK_ALIGN) yk_local *copy;
+    size_t room; /* keys that fit into it */
+    yk_remote_answer answer;
+    /* chunks: that of the batches which were added; a batch of the next one */
+    const yk_chunk *chunk;
+    yk_merger scratch;
+    bool held;
+    yk_batch held_batch;
+    uint32_t *held_pick;
+    size_t held_cap;
+    uint64_t held_cursor[YK_CURSOR];
+    bool open, exhausted; /* it trains on a copy; there are no more batches, at least for now */
+    size_t at;            /* batch of the copy */
+    yk_grad grad;
+    uint64_t steps, examples; /* with this copy */
+    double loss;
+} worker;
+
+typedef struct {
+    yk_store base;
+    yk_copies_config config;
+    worker *worker;
+} copies;
+
+static copies *of(yk_store *s)
+{
+    return (copies *)(void *)s;
+}
+
+static yk_phases *phases_of(const copies *s, int me)
+{
+    return s->config.phases ? &s->config.phases[me] : NULL;
+}
+
+/* ---- announce, pull ---- */
+
+static size_t wants(const yk_store *store, int me)
+{
+    const copies *s = (const copies *)(const void *)store;
+    const worker *w = &s->worker[me];
+    const yk_remote *r = s->config.remote;
+    const size_t added = yk_remote_added(r, me), most = (size_t)s->config.lifetime;
+    if (w->exhausted || (w->held && added > 0) ||
+        (w->open && w->at < w->answer.batches)) /* (the last batch of the copy was pulled) */
+        return 0;
+    return yk_remote_under_way(r, me) < s->config.depth && added < most ? most - added : 0;
+}
+
+/* Adds a batch to what will be asked for; one of another chunk is held back until that was. */
+static yk_status add_to_chunk(copies *s, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR])
+{
+    worker *w = &s->worker[me];
+    const yk_chunk *chunk;
+    yk_status st = yk_chunks_get(s->config.chunks, batch->pick[0], &w->scratch, &chunk);
+    if (st)
+        return st;
+    if (yk_remote_added(s->config.remote, me) > 0 && chunk != w->chunk) {
+        uint32_t *grown = yk_grow(w->held_pick, &w->held_cap, batch->n, sizeof *grown, "a batch");
+        if (!grown)
+            return YK_ESYSTEM;
+        w->held_pick = grown;
+        memcpy(grown, batch->pick, batch->n * sizeof *grown);
+        w->held_batch = *batch;
+        w->held_batch.pick = grown;
+        memcpy(w->held_cursor, cursor, sizeof w->held_cursor);
+        w->held = true;
+        return YK_OK;
+    }
+    w->chunk = chunk;
+    return yk_remote_add_chunk(s->config.remote, me, me, chunk, batch, cursor);
+}
+
+/* What was held back, once there is room for it. */
+static yk_status add_held(copies *s, int me)
+{
+    worker *w = &s->worker[me];
+    if (!w->held || yk_remote_added(s->config.remote, me) > 0)
+        return YK_OK;
+    w->held = false;
+    return add_to_chunk(s, me, &w->held_batch, w->held_cursor);
+}
+
+static yk_status announce(yk_store *store, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR])
+{
+    copies *s = of(store);
+    worker *w = &s->worker[me];
+    yk_remote *r = s->config.remote;
+    size_t index;
+    yk_status held = add_held(s, me);
+    if (held)
+        return held;
+    w->exhausted = batch->n == 0;
+    yk_status st = w->exhausted       ? YK_OK
+                   : s->config.chunks ? add_to_chunk(s, me, batch, cursor)
+                                      : yk_remote_add(r, me, me, batch, cursor, &index);
+    const size_t added = yk_remote_added(r, me);
+    const bool complete = added == s->config.lifetime || (added > 0 && (w->exhausted || w->held));
+    return !st && complete && !w->open ? yk_remote_ask(r, me) : st; /* else it goes with what has changed */
+}
+
+static yk_status make_room(copies *s, worker *w, size_t keys)
+{
+    yk_local_config c = s->config.copy;
+    if (w->copy && keys <= w->room)
+        return YK_OK;
+    yk_local_free(w->copy);
+    w->copy = NULL;
+    w->room = keys + keys / 2;
+    for (int g = 0; g < c.ngroups; g++)
+        if (c.group[g].shape.keyed)
+            c.group[g].shape.keys = w->room;
+    return yk_local_create(&c, &w->copy);
+}
+
+static size_t keys_of(const worker *w, int group)
+{
+    const yk_group *g = yk_local_group_of(w->copy, group);
+    return g->keyed ? w->answer.keys : (size_t)g->keys;
+}
+
+/* The next copy, if there are batches for one. */
+static yk_status begin(copies *s, int me)
+{
+    worker *w = &s->worker[me];
+    yk_remote *r = s->config.remote;
+    yk_status st = yk_remote_under_way(r, me) == 0 ? add_held(s, me) : YK_OK;
+    if (!st && yk_remote_under_way(r, me) == 0 && yk_remote_added(r, me) > 0)
+        st = yk_remote_ask(r, me);
+    if (st || yk_remote_under_way(r, me) == 0 || (st = yk_remote_await(r, me, &w->answer)) ||
+        w->answer.news.stop)
+        return st;
+    yk_phase_to(phases_of(s, me), YK_PHASE_APPLY);
+    if ((st = make_room(s, w, w->answer.keys)))
+        return st;
+    for (int g = 0; g < yk_local_groups(w->copy); g++)
+        yk_delta_begin(w->copy, g, keys_of(w, g), w->answer.value[g], w->answer.news.steps);
+    yk_local_restore(w->copy, w->answer.news.steps);
+    w->open = true;
+    w->at = 0;
+    w->steps = w->examples = 0;
+    w->loss = 0.0;
+    return YK_OK;
+}
+
+static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *view_out)
+{
+    copies *s = of(store);
+    worker *w = &s->worker[me];
+    yk_status st = w->open ? YK_OK : begin(s, me);
+    *batch_out = (yk_batch){0};
+    if (st || !w->open)
+        return st;
+    *batch_out = yk_remote_batch(&w->answer, w->at++);
+    return yk_local_pull(w->copy, 0, batch_out, view_out);
+}
+
+/* ---- push, clock ---- */
+
+static yk_status push(yk_store *store, int me, const yk_grad *g)
+{
+    worker *w = &of(store)->worker[me];
+    w->grad = *g;
+    w->examples += g->examples;
+    w->loss += g->loss;
+    w->steps += g->examples > 0;
+    return w->open ? yk_local_push(w->copy, 0, g) : YK_OK;
+}
+
+/* What is sent of the changes: see the header. The copy has the old state again. */
+static void scale(const copies *s, worker *w, int group)
+{
+    const yk_group *g = yk_local_group_of(w->copy, group);
+    /* of a chunk the sums are those of all of its examples, which a copy usually has */
+    const double norm = w->answer.squares_sum / fmax(1.0, (double)w->examples);
+    const yk_optim_share share = {
+        .squares = g->keyed ? w->answer.squares : NULL,
+        .width = g->width,
+        .moves = (float)(YK_CURVATURE * pow(norm, 0.75) / (double)s->config.copy.batch),
+        .workers = s->config.all_workers * s->config.depth, /* copies that move at the same time */
+        .state = yk_local_raw(w->copy, group).live};
+    const yk_optim_step o = yk_optim_at(&s->config.copy.group[group].optim, w->answer.news.steps);
+    yk_optim_scale(s->config.copy.group[group].optim.kind, &o, &share, keys_of(w, group) * g->width,
+                   w->answer.value[group]);
+}
+
+static yk_status end_copy(copies *s, int me)
+{
+    worker *w = &s->worker[me];
+    yk_remote_pushed p = {.steps = w->steps,
+                          .examples = w->examples,
+                          .loss = w->loss,
+                          .round = w->answer.news.round,
+                          .share = &w->examples};
+    for (int g = 0; g < yk_local_groups(w->copy); g++) {
+        yk_delta_take(w->copy, g, NULL, keys_of(w, g), NULL, w->answer.value[g]);
+        scale(s, w, g);
+        p.value[g] = w->answer.value[g];
+    }
+    w->open = false;
+    yk_phase_to(phases_of(s, me), YK_PHASE_SENDING);
+    return yk_remote_push(s->config.remote, me, &p);
+}
+
+/* There are no examples, at least for now. */
+static void rest(copies *s, int me, yk_step_result *out)
+{
+    const bool later = yk_remote_more_later(s->config.remote, me) && !yk_remote_leaves(s->config.remote);
+    *out = (yk_step_result){.pending = later, .over = !later};
+    s->worker[me].exhausted = false;
+    if (later)
+        yk_nap(nap_seconds);
+}
+
+static yk_status clock_step(yk_store *store, int me, yk_word word, yk_step_result *out)
+{
+    copies *s = of(store);
+    worker *w = &s->worker[me];
+    yk_step_result one;
+    yk_status st = w->open ? yk_local_clock(w->copy, 0, &one) : YK_OK;
+    (void)word; /* the chief decides */
+    *out = (yk_step_result){.examples = w->grad.examples,
+                            .loss = w->grad.loss,
+                            .steps = w->grad.examples > 0,
+                            .own = w->grad.examples};
+    if (!st && !w->open)
+        rest(s, me, out);
+    else if (!st && w->at == w->answer.batches)
+        st = end_copy(s, me);
+    out->word = w->answer.news.stop ? YK_WORD_STOP : YK_WORD_GO_ON;
+    out->over |= w->answer.news.stop || yk_remote_leaves(s->config.remote);
+    yk_remote_idle(s->config.remote, me, out->pending);
+    return st;
+}
+
+static yk_status finish(yk_store *store, int me)
+{
+    yk_remote *r = of(store)->config.remote;
+    yk_remote_answer unused;
+    yk_status st = YK_OK;
+    while (!st && yk_remote_under_way(r, me) > 0)
+        st = yk_remote_await(r, me, &unused);
+    return st ? st : yk_remote_leave(r, me);
+}
+
+static yk_status ready(yk_store *store, int me, float *dense, size_t begin_at, size_t end)
+{
+    bool busy;
+    (void)me, (void)dense, (void)begin_at, (void)end;
+    return yk_remote_compute(of(store)->config.remote, &busy);
+}
+
+static void free_worker(worker *w)
+{
+    yk_local_free(w->copy);
+    yk_merger_fini(&w->scratch);
+    free(w->held_pick);
+}
+
+static void free_all(yk_store *store)
+{
+    copies *s = of(store);
+    for (int i = 0; s->worker && i < s->config.workers; i++)
+        free_worker(&s->worker[i]);
+    yk_free(s->worker);
+    yk_free(s);
+}
+
+static const yk_store_ops copies_ops = {.wants = wants,
+                                        .announce = announce,
+                                        .pull = pull,
+                                        .push = push,
+                                        .clock = clock_step,
+                                        .finish = finish,
+                                        .ready = ready,
+                                        .free = free_all};
+
+yk_status yk_copies_create(const yk_copies_config *config, yk_store **out)
+{
+    copies *s = yk_alloc(1, sizeof *s, "the store");
+    if (!s)
+        return YK_ESYSTEM;
+    s->base.ops = &copies_ops;
+    s->config = *config;
+    for (int g = 0; g < config->copy.ngroups; g++) {
+        yk_optim_config *o = &s->config.copy.group[g].optim;
+        if (o->kind == YK_SGD && config->copy.group[g].shape.keyed)
+            o->l1 = o->l2 = 0.0; /* the owners see to that */
+    }
+    s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");
+    yk_status st = s->worker ? YK_OK : YK_ESYSTEM;
+    for (int i = 0; !st && config->chunks && i < config->workers; i++)
+        st = yk_merger_init(&s->worker[i].scratch, 1024);
+    if (st) {
+        free_all(&s->base);
+        return st;
+    }
+    *out = &s->base;
+    return YK_OK;
+}
