@@ -31,6 +31,14 @@ void yk_model_add_group(yk_model *m, yk_group group)
     m->sparse |= group.keyed;
 }
 
+uint64_t yk_model_keys(const yk_model *m)
+{
+    for (int g = 0; g < m->ngroups; g++)
+        if (m->group[g].keyed)
+            return m->group[g].keys;
+    return 0;
+}
+
 size_t yk_model_group_at(const yk_model *m, int group)
 {
     size_t at = 0;

@@ -99,7 +99,7 @@ typedef struct {
     /* Optional (NULL): from now on, says in grad() which parameters' gradients are final while the rest is still computed. */
     void (*on_ready)(yk_work *w, yk_ready_hook *hook, void *context);
 
-    /* Optional (NULL): the tensor itself, where it lies in the flat vector in one piece as it is. */
+    /* Optional (NULL): the tensor itself, where it lies in the parameters of its group in one piece as it is; else NULL. */
     float *(*tensor_within)(const yk_model *m, int t, float *params);
 
     /* Tensor number t from or into the parameters of its group (keys in the order of the data). */
@@ -143,6 +143,7 @@ struct yk_model {
 yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out);
 void yk_model_free(yk_model *m);                      /* NULL is fine */
 void yk_model_add_group(yk_model *m, yk_group group); /* for create(); a width of 0 is 1 */
+uint64_t yk_model_keys(const yk_model *m);            /* of its keyed groups; 0: it has none */
 
 /* All groups in one block: where a group begins, in floats; of group ngroups: how long the block is. */
 size_t yk_model_group_at(const yk_model *m, int group);

@@ -2,7 +2,7 @@
  *
  *     st = yk_exchange_create(comm, group, ngroups, &x);
  *     st = yk_exchange_ready(x, dense, begin, end);    // optional, while the backward pass still runs: these are final
- *     st = yk_exchange_sum(x, &grad, word, seconds, &round);   // grad is now the sum over the ranks, in rank order
+ *     st = yk_exchange_sum(x, &grad, word, 1, seconds, &round);   // grad is now the sum over the ranks, in rank order
  *
  * Dense gradients are cut into buckets, and each bucket into one piece per rank. For a bucket of n floats and N ranks:
  *

@@ -74,7 +74,7 @@ static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *vie
     if (!is_remote(s) && s->keyed && (st = once(s, me, yk__sgd_replicas_step)))
         return st;
     if (!s->copy) { /* no thread of this process has a batch */
-        memset(view_out, 0, sizeof *view_out);
+        memset(view_out, 0, (size_t)s->config.copy.ngroups * sizeof *view_out);
         return YK_OK;
     }
     return yk_local_pull(s->copy, me, batch_out, view_out);

@@ -50,7 +50,7 @@ typedef enum {
     YK__UP_LEAVE,    /* nothing more will come from this lane */
     YK__UP_SNAPSHOT, /* from server 0 to the others: send me all you have */
     YK__UP_END,      /* from server 0 to the others: the job is over */
-    YK__UP_ALIVE,    /* a heartbeat: waits for another server, or is in the middle of local steps */
+    YK__UP_ALIVE,    /* a heartbeat; with YK__IDLE: the thread has no examples for now */
     YK__UP_HELLO,    /* from one that joins */
     YK__UP_ROUND,    /* from server 0 to the others, with a quorum: which clients' gradients a round uses */
 } yk__up_kind;
@@ -58,8 +58,9 @@ typedef enum {
 enum {
     YK__HAS_PUSH = 1,
     YK__HAS_PULL = 2,
-    YK__IDLE = 4, /* it has nothing to do until it gets examples */
-    YK__WANTS = 8 /* the answer shall bring values: there is a batch */
+    YK__IDLE = 4,  /* it has nothing to do until it gets examples */
+    YK__WANTS = 8, /* the answer shall bring values: there is a batch */
+    YK__LAST = 16  /* of a snapshot: with all that clients have sent, which have left */
 };
 
 typedef struct {

@@ -28,6 +28,21 @@ yk_status yk_remote_hello(yk_remote *r, uint64_t identity)
 
 /* ---- examples ---- */
 
+/* To all servers but the first, which is asked for examples: this thread has none, so nobody waits for it. */
+static yk_status say_idle(yk_remote *r, int lane, int thread)
+{
+    yk_status st = YK_OK;
+    for (int k = 1; !st && k < r->config.servers; k++) {
+        yk__up *up;
+        if ((st = yk__remote_letter(r, lane, k, sizeof *up, YK_FOR_CONTROL, &up)))
+            break;
+        *up =
+            (yk__up){.magic = YK__MAGIC, .kind = YK__UP_ALIVE, .flags = YK__IDLE, .thread = (uint32_t)thread};
+        st = yk__remote_post(r, lane, k);
+    }
+    return st;
+}
+
 static yk_status ask_lease(yk_remote *r, int thread, bool idle)
 {
     const int lane = r->config.lanes > 1 ? thread : 0;
@@ -44,6 +59,8 @@ static yk_status ask_lease(yk_remote *r, int thread, bool idle)
         atomic_store(&t->pending, true);
         st = yk__remote_post(r, lane, 0);
     }
+    if (!st && idle)
+        st = say_idle(r, lane, thread);
     pthread_mutex_unlock(&r->lane[lane].lock);
     return st;
 }

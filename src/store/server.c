@@ -229,12 +229,9 @@ static yk_status look_for_lost(yk_server *s, double now)
  * one that is lost will not say any. */
 static bool ended(const yk_server *s)
 {
-    bool all_gone = true;
-    for (int i = 0; i < s->nclients; i++)
-        all_gone &= !s->client[i].here || s->client[i].bye;
     if (s->chief)
-        return all_gone;
-    return s->over && (all_gone || yk_now() - s->over_at > farewell_seconds);
+        return yk__all_left(s);
+    return s->over && (yk__all_left(s) || yk_now() - s->over_at > farewell_seconds);
 }
 
 yk_status yk_server_run(yk_server *s)

@@ -25,13 +25,14 @@ static bool may_answer(const yk_server *s, const yk__client *c, const yk__pull *
     const uint64_t k = s->config.staleness, h = s->config.local_steps;
     const uint32_t lanes = (uint32_t)s->config.lanes;
     if (s->config.in_step)
-        return !(p->of_push && c->pushed);         /* its gradient has become part of the parameters */
-    if (k == YK_ASYNC || s->stopping || !s->chief) /* a worker needs the answers of all: server 0 is enough */
+        return !(p->of_push && c->pushed); /* its gradient has become part of the parameters */
+    if (k == YK_ASYNC || s->stopping)
         return true;
-    const uint64_t least = yk__slowest(s), count = p->number / lanes + 1,
-                   own = c->thread[p->number % lanes].pushes;
-    const uint64_t then = c->skipped + (s->config.scaled ? count * h : h ? own + h : count);
-    return least >= UINT64_MAX - k || least + k >= then;
+    /* the worker's clock in the last step that it makes with this answer: all have made those up to clock - K - 1 */
+    const yk__client_thread *t = &c->thread[p->number % lanes];
+    const uint64_t least = yk__slowest(s), ahead = p->number / lanes + 1 - t->rounds,
+                   clock = c->skipped + t->pushes + ahead * (h ? h : 1) - 1;
+    return least >= UINT64_MAX - k || least + k >= clock;
 }
 
 /* The values that were asked for: with local SGD the optimizer's state, too. */

@@ -26,8 +26,8 @@ typedef struct {
 
 /* A thread of a client. */
 typedef struct {
-    bool idle, left; /* idle: waits for examples; left: of a lane */
-    uint64_t pushes; /* steps, of a lane */
+    bool idle, left;         /* idle: waits for examples; left: of a lane */
+    uint64_t pushes, rounds; /* of a lane: steps, and the messages that brought them */
     uint64_t cursor[YK_CURSOR];
     yk__down lease;
     yk_op lease_op;
@@ -80,6 +80,8 @@ struct yk_server {
     uint64_t parts_steps;
     bool snapshot_wanted; /* by server 0 */
     uint64_t snapshot_round;
+    bool snapshot_last; /* all clients have left, as server 0 knows */
+    double snapshot_at; /* when it asked */
     yk__control control;
     bool decided; /* with a quorum, not on server 0: `control` says which workers' gradients the round uses */
 };
@@ -118,6 +120,15 @@ static inline bool yk__is_idle(const yk_server *s, const yk__client *c)
         if (!c->thread[i].idle)
             return false;
     return true;
+}
+
+/* Whether all clients have left, or are lost. */
+static inline bool yk__all_left(const yk_server *s)
+{
+    bool all = true;
+    for (int i = 0; i < s->nclients; i++)
+        all &= !s->client[i].here || s->client[i].bye;
+    return all;
 }
 
 yk_status yk__client_add(yk_server *s, int peer, yk__client **out);

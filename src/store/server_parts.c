@@ -1,6 +1,7 @@
 /* A server's parameters as a whole: which part of all it has, snapshots to server 0, and the way back. */
 #include "store/server_internal.h"
 
+#include "base/clock.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +14,18 @@ yk_group yk_server_piece(const yk_group *g, int server, int servers, size_t *beg
     return piece;
 }
 
+static const double last_seconds = 1.0; /* that messages of clients which have left may be on their way */
+
 /* In synchronous mode server 0 may be the first to have all gradients of its round. Its snapshot must be of one round,
- * not of two. */
+ * not of two. In asynchronous mode the last snapshot has all updates: it waits for the leave messages of all clients. */
 static bool snapshot_is_due(const yk_server *s)
 {
-    return s->snapshot_wanted && (!s->config.in_step || s->round >= s->snapshot_round);
+    const double most = last_seconds < s->config.silence / 2 ? last_seconds : s->config.silence / 2;
+    if (!s->snapshot_wanted)
+        return false;
+    if (s->config.in_step)
+        return s->round >= s->snapshot_round;
+    return !s->snapshot_last || yk__all_left(s) || yk_now() - s->snapshot_at > most;
 }
 
 /* The arrays of a store, by number, over all groups; false behind the last. Elements are of 4 bytes, `width` per key. */
@@ -137,7 +145,10 @@ yk_status yk_server_snapshot(yk_server *s, yk_local *whole)
         at += piece_of(s, 0, &a);
     }
     for (int k = 1; !st && k < s->config.servers; k++) {
-        yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_SNAPSHOT, .round = s->round};
+        yk__up up = {.magic = YK__MAGIC,
+                     .kind = YK__UP_SNAPSHOT,
+                     .flags = yk__all_left(s) ? YK__LAST : 0,
+                     .round = s->round};
         yk_op op[2];
         st = yk_comm_send(s->config.comm, k, YK__TAG_CTRL, YK_FOR_CONTROL, &up, sizeof up, &op[0]);
         for (int i = 0; !st && array_of(whole, i, &a); i++) {

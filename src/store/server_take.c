@@ -94,12 +94,14 @@ static yk_status take_pull(yk_server *s, yk__client *c, const yk__up *up)
 
 static yk_status take_step(yk_server *s, yk__client *c, const yk__up *up)
 {
-    for (uint32_t i = 0; i < up->nshares; i++)
+    c->thread[up->thread].idle = false;
+    for (uint32_t i = 1; i < up->nshares; i++)
         c->thread[up->thread + i].idle = false;
     yk_status st = up->flags & YK__HAS_PULL ? take_pull(s, c, up) : YK_OK;
     if (st || !(up->flags & YK__HAS_PUSH))
         return st;
     bool again;
+    c->thread[up->thread].rounds++;
     if ((st = leased_again(s, c, &again)))
         return st;
     const bool late = s->config.in_step && up->round < s->round; /* the worker gets the current parameters */
@@ -201,6 +203,8 @@ yk_status yk__take_message(yk_server *s, yk__client *c)
         return s->config.dealer ? lease(s, c, up)
                                 : yk_fail(YK_ELOST, "rank %d asks server %d for examples", c->peer, s->me);
     case YK__UP_ALIVE:
+        if (up->flags & YK__IDLE)
+            c->thread[up->thread].idle = true;
         return YK_OK;
     case YK__UP_HELLO:
         return yk__greet(s, c, up);

@@ -203,8 +203,9 @@ static yk_status read_model(const yk_safetensors *s, const yk_model *m, float *c
         yk_status st = yk_safetensors_need(s, want->name, YK_DTYPE_F32, (size_t)want->rank, shape, &t);
         if (st)
             return st;
-        if (m->ops->tensor_within) {
-            memcpy(m->ops->tensor_within(m, i, params), t->data, want->size * sizeof *params);
+        float *within = m->ops->tensor_within ? m->ops->tensor_within(m, i, params) : NULL;
+        if (within) {
+            memcpy(within, t->data, want->size * sizeof *params);
             continue;
         }
         float *aligned = yk_alloc(want->size, sizeof *aligned, "a checkpoint");

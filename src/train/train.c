@@ -109,13 +109,12 @@ static yk_status order_keys(yk__trainer *t)
     const bool alone =
         t->plan->lockstep ||
         t->plan->workers == 1; /* no copies: remapping the keys of a stream costs more than it gains */
-    if (!t->model->sparse || t->model->nparams < RENAME_FROM || (alone && !t->train.rows) ||
-        t->cluster.role != YK__ALONE)
+    if (yk_model_keys(t->model) < RENAME_FROM || (alone && !t->train.rows) || t->cluster.role != YK__ALONE)
         return YK_OK;
     yk_rows sample;
     yk_status st = yk_dataset_sample(&t->train, SAMPLE_ROWS, &sample);
     if (!st)
-        st = yk_keymap_make(&sample, t->train.rows, t->model->nparams, t->model->bias_key, MOST_HOT,
+        st = yk_keymap_make(&sample, t->train.rows, yk_model_keys(t->model), t->model->bias_key, MOST_HOT,
                             &t->keymap);
     yk_rows_fini(&sample);
     if (st)
@@ -294,10 +293,6 @@ static yk_local_config whole_of(const yk__trainer *t, const yk_net_options *net)
 /* Creates what this process has of the parameters, according to its role. */
 static yk_status make_parameters(yk__trainer *t, const yk_net_options *net)
 {
-    /* a copy's batches make a chunk, where there are enough of them for all workers */
-    const uint64_t unit = t->plan->copy_lifetime * t->plan->batch;
-    if (t->cluster.place_kind == 2 && t->train.examples >= 8 * unit * (uint64_t)t->plan->workers)
-        t->unit = unit;
     t->mean_square = mean_square(&t->train);
     const yk_local_config whole = whole_of(t, net);
     return t->cluster.role == YK__ALONE ? yk_local_create(&whole, &t->local) : yk__cluster_stores(t, &whole);

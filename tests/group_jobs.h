@@ -1,0 +1,179 @@
+/* Training jobs for the tests of parameter groups: workers that train factor_model.h on any store, a small loop.c. */
+#ifndef YK_TESTS_GROUP_JOBS_H
+#define YK_TESTS_GROUP_JOBS_H
+
+#include "factor_model.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+enum { MOST_WORKERS = 4, BATCH = 4, EPOCHS = 3, SERVERS = 2, CLIENTS = 2 };
+
+/* A job: of threads of one process, or of simulated ranks. */
+typedef struct {
+    yk_model model;
+    yk_rows rows;
+    yk_local_group group[GROUPS];
+    int workers; /* of all processes */
+    int threads; /* of a process that trains */
+    int epochs;
+    uint64_t local_steps, staleness;
+    bool lockstep, counts, at_once[GROUPS];
+    yk_team *team;
+    yk_local *result; /* all parameters, at the end; those of rank 0 */
+    uint64_t ahead;   /* asynchronous: the most steps of a worker beyond those of another that it saw */
+} job;
+
+static inline yk_optim_config rule_config(int kind)
+{
+    yk_optim_config c = yk_optim_defaults((yk_optim_kind)kind);
+    c.lr = 0.1;
+    c.epsilon = 1e-2; /* or rounding decides adagrad's first step where gradients cancel */
+    return c;
+}
+
+/* Every group has another optimizer. */
+static inline void job_begin(job *j, int kind, int workers)
+{
+    *j = (job){.model = factor_model(), .workers = workers, .threads = 1, .epochs = EPOCHS, .lockstep = true};
+    for (int g = 0; g < GROUPS; g++)
+        j->group[g] =
+            (yk_local_group){.shape = j->model.group[g], .optim = rule_config((kind + g) % YK_OPTIM_KINDS)};
+    make_rows(&j->rows);
+}
+
+/* Weights of "linear" that a step does not touch decay, too, where its rule is sgd. */
+static inline void job_decay(job *j)
+{
+    for (int g = 0; g < GROUPS; g++)
+        j->group[g].optim.l2 = 0.02;
+}
+
+static inline void job_end(job *j)
+{
+    yk_local_free(j->result);
+    yk_rows_fini(&j->rows);
+}
+
+static inline yk_local_config store_config(const job *j, int workers)
+{
+    yk_local_config c = {.ngroups = GROUPS, .team = j->team, .workers = workers, .batch = BATCH};
+    memcpy(c.group, j->group, sizeof j->group);
+    return c;
+}
+
+/* ---- a worker: a small loop.c ---- */
+
+typedef struct {
+    job *j;
+    int number; /* of all workers */
+    size_t next;
+    uint64_t steps;
+    uint32_t pick[ROWS];
+} reader;
+
+/* Worker i of N has batches i, N + i, 2 N + i ... */
+static inline yk_batch next_batch(reader *r)
+{
+    const size_t at = (r->next * (size_t)r->j->workers + (size_t)r->number) * BATCH;
+    if (at >= ROWS)
+        return (yk_batch){0};
+    r->next++;
+    return (yk_batch){.rows = &r->j->rows, .pick = r->pick + at, .n = ROWS - at < BATCH ? ROWS - at : BATCH};
+}
+
+static inline yk_status announce(yk_store *s, int me, reader *r)
+{
+    yk_status st = YK_OK;
+    while (!st && yk_store_wants(s, me) > 0) {
+        const yk_batch b = next_batch(r);
+        st = yk_store_announce(s, me, &b, (uint64_t[YK_CURSOR]){0});
+    }
+    return st;
+}
+
+/* Asynchronous: every push of worker i adds 1 to two parameters, which different servers have. So the parameters tell
+ * which updates they include. */
+static const size_t counter_at[SERVERS] = {0, 20};
+
+static inline void count_push(int worker, yk_work *work, yk_grad *g)
+{
+    const float *err = memset(work->err, 0, sizeof work->err);
+    memset(work->dense, 0, sizeof work->dense);
+    for (int k = 0; k < SERVERS; k++)
+        work->dense[counter_at[k] + (size_t)worker] = -(float)g->examples;
+    g->group[LINEAR].err = err;
+    yk_merger_clear(&work->pairs);
+}
+
+static inline void note_ahead(job *j, int me, uint64_t clock, const yk_view *view)
+{
+    for (int i = 0; i < j->workers; i++)
+        for (int k = 0; k < SERVERS; k++) {
+            const size_t at = counter_at[k] + (size_t)i;
+            const float share = j->local_steps ? (float)j->workers : 1.0f; /* 1/N of each delta is added */
+            const uint64_t seen = (uint64_t)lrintf(share * (view[NETWORK].w[at] - begin_with(NETWORK, at)));
+            if (i != me && clock > seen && clock - seen > j->ahead)
+                j->ahead = clock - seen;
+        }
+}
+
+static inline yk_status one_step(job *j, yk_store *s, int me, reader *r, yk_work *work, yk_step_result *out)
+{
+    yk_view view[YK_MAX_GROUPS];
+    yk_batch b;
+    yk_grad g = {0};
+    yk_status st = announce(s, me, r);
+    if (st || (st = yk_store_pull(s, me, &b, view)))
+        return st;
+    if (b.n)
+        factor_grad(&j->model, work, view, &b, &g);
+    if (b.n && j->counts) {
+        note_ahead(j, r->number, r->steps++, view);
+        count_push(r->number, work, &g);
+        yk_sleep_ns(r->number ? 100000 : 10000000); /* worker 0 is slow */
+    }
+    if ((st = announce(s, me, r)) || (st = yk_store_push(s, me, &g)))
+        return st;
+    return yk_store_clock(s, me, YK_WORD_GO_ON, out);
+}
+
+static inline yk_status train(job *j, yk_store *s, int me, int number)
+{
+    reader *r = yk_alloc(1, sizeof *r, "a test");
+    yk_work *work;
+    yk_status st = r ? factor_work(&j->model, BATCH, &work) : YK_ESYSTEM;
+    if (st)
+        return st;
+    *r = (reader){.j = j, .number = number};
+    for (uint32_t i = 0; i < ROWS; i++)
+        r->pick[i] = i;
+    for (int epoch = 0; !st && epoch < j->epochs;) {
+        yk_step_result result;
+        st = one_step(j, s, me, r, work, &result);
+        if (st || result.pending)
+            continue;
+        if (!j->lockstep && result.over)
+            break;
+        if (j->lockstep && result.examples == 0) {
+            epoch++;
+            r->next = 0;
+        }
+    }
+    if (!st)
+        st = yk_store_finish(s, me);
+    factor_work_free(work);
+    yk_free(r);
+    return st;
+}
+
+static reference expected; /* too large for a stack */
+
+static inline void assert_serial(job *j, const char *what)
+{
+    reference_begin(&expected, j->group);
+    reference_train(&expected, &j->rows, (size_t)j->workers * BATCH, j->epochs);
+    assert_is_reference(j->result, &expected, NULL, what);
+}
+
+#endif

@@ -1,0 +1,198 @@
+/* Jobs of simulated ranks for the tests of parameter groups: replicas, or parameter servers and their clients. */
+#ifndef YK_TESTS_GROUP_RANKS_H
+#define YK_TESTS_GROUP_RANKS_H
+
+#include "group_jobs.h"
+
+#include "comm/comm.h"
+#include "comm/sim.h"
+#include "store/local_sgd.h"
+#include "store/replicas.h"
+#include "store/server.h"
+#include "store/shards.h"
+
+/* ---- simulated ranks ---- */
+
+static yk_sim_rank ranks[YK_SIM_MOST_RANKS];
+
+static inline void simulate(int n, uint64_t seed, yk_status (*rank_main)(void *, int), void *context)
+{
+    yk_sim_result r;
+    assert_int_equal(yk_sim_run(&(yk_sim_config){.ranks = n, .seed = seed}, rank_main, context, ranks, &r),
+                     YK_OK);
+    for (int i = 0; i < n; i++) {
+        if (ranks[i].status)
+            fail_msg("rank %d: %s", i, ranks[i].error);
+        assert_int_equal(ranks[i].end, YK_SIM_RETURNED);
+    }
+}
+
+static uint64_t nothing_due(void *context, uint64_t step)
+{
+    (void)context, (void)step;
+    return UINT64_MAX;
+}
+
+/* The threads of a rank train; the first of them, which the simulator knows, sends and receives. */
+typedef struct {
+    job *j;
+    yk_store *store;
+    yk_local *local; /* of a replica; NULL: none */
+    int first;       /* worker */
+} crew;
+
+static inline yk_status crew_member(void *context, int me)
+{
+    const crew *c = context;
+    yk_status st = train(c->j, c->store, me, c->first + me);
+    return st || !c->local ? st : yk_local_quiesce(c->local, me);
+}
+
+static inline yk_status train_crew(job *j, yk_team *team, yk_store *s, yk_local *local, int rank)
+{
+    return yk_team_run(team, crew_member, &(crew){j, s, local, rank * j->threads});
+}
+
+static inline yk_local_sgd_config local_sgd_of(job *j, yk_team *team)
+{
+    return (yk_local_sgd_config){.workers = j->threads,
+                                 .team = team,
+                                 .steps = j->local_steps,
+                                 .synchronous = j->lockstep,
+                                 .lockstep = j->lockstep,
+                                 .bias_key = j->model.bias_key,
+                                 .until_due = nothing_due};
+}
+
+static inline yk_status replica(void *context, int rank)
+{
+    job *j = context;
+    yk_local_config c = store_config(j, j->threads);
+    yk_comm *comm;
+    yk_exchange *x = NULL;
+    yk_local *local = NULL;
+    yk_store *s = NULL;
+    yk_status st = yk_comm_start(YK_COMM_SINGLE, NULL, &comm);
+    if (!st)
+        st = yk_team_create(j->threads, &c.team);
+    if (!st)
+        st = yk_exchange_create(comm, j->model.group, GROUPS, &x);
+    if (!st && !(st = yk_local_create(&c, &local)))
+        fill_store(local);
+    yk_local_sgd_config sgd = local_sgd_of(j, c.team);
+    sgd.exchange = x;
+    sgd.local = local;
+    sgd.heartbeat_timeout = 20.0;
+    const yk_replicas_config config = {
+        .exchange = x, .local = local, .team = c.team, .workers = j->threads, .heartbeat_timeout = 20.0};
+    if (!st)
+        st = j->local_steps ? yk_local_sgd_create(&sgd, &s) : yk_replicas_create(&config, &s);
+    if (!st)
+        st = train_crew(j, c.team, s, local, rank);
+    if (rank == 0)
+        j->result = local;
+    else
+        yk_local_free(local);
+    yk_store_free(s);
+    yk_exchange_free(x);
+    yk_team_free(c.team);
+    yk_comm_stop(comm, !st);
+    return st;
+}
+
+/* ---- servers ---- */
+
+static inline yk_status serve(job *j, yk_comm *comm, int rank)
+{
+    yk_local_config c = store_config(j, 1);
+    yk_server_config config = {.comm = comm,
+                               .servers = SERVERS,
+                               .first_client = SERVERS,
+                               .clients = CLIENTS,
+                               .threads = j->threads,
+                               .lanes = 1,
+                               .ngroups = GROUPS,
+                               .staleness = j->staleness,
+                               .in_step = j->lockstep,
+                               .local_steps = j->local_steps,
+                               .silence = 20.0,
+                               .first_silence = 60.0};
+    memcpy(config.at_once, j->at_once, sizeof j->at_once);
+    yk_server *s = NULL;
+    yk_status st = rank == 0 ? yk_local_create(&c, &j->result) : YK_OK;
+    if (!st && rank == 0)
+        fill_store(j->result);
+    for (int g = 0; g < GROUPS; g++) {
+        size_t begin;
+        config.group[g] = j->model.group[g];
+        c.group[g].shape = yk_server_piece(&config.group[g], rank, SERVERS, &begin);
+    }
+    if (!st && !(st = yk_local_create(&c, &config.table)) && !(st = yk_server_create(&config, &s)))
+        st = yk_server_spread(s, rank == 0 ? j->result : NULL);
+    if (!st)
+        st = yk_server_run(s);
+    if (!st && rank == 0 && !(st = yk_server_snapshot(s, j->result)))
+        yk_server_assemble(s, j->result);
+    if (!st && rank == 0 &&
+        !(st = yk_local_quiesce(j->result, 0)))
+        st = yk_server_end(s);
+    yk_server_free(s);
+    yk_local_free(config.table);
+    return st;
+}
+
+static inline yk_status be_client(job *j, yk_comm *comm, int number)
+{
+    yk_remote_config config = {.comm = comm,
+                               .servers = SERVERS,
+                               .ngroups = GROUPS,
+                               .lanes = 1,
+                               .threads = j->threads,
+                               .depth = j->lockstep || j->local_steps ? 1 : 2,
+                               .lockstep = j->lockstep,
+                               .bias_key = j->model.bias_key,
+                               .silence = 20.0,
+                               .alive = 1.0};
+    for (int g = 0; g < GROUPS; g++) {
+        config.group[g] = j->model.group[g];
+        config.arrays[g] = j->local_steps ? 1 + yk_optim_rule_of(j->group[g].optim.kind)->slots : 1;
+    }
+    yk_team *team;
+    yk_status st = yk_team_create(j->threads, &team);
+    if (st)
+        return st;
+    yk_shards_config shards = {.workers = j->threads,
+                               .team = team,
+                               .together = j->lockstep,
+                               .lockstep = j->lockstep,
+                               .depth = config.depth,
+                               .ngroups = GROUPS};
+    memcpy(shards.group, config.group, sizeof shards.group);
+    yk_local_sgd_config sgd = local_sgd_of(j, team);
+    sgd.copy = store_config(j, j->threads);
+    sgd.copy.team = team;
+    yk_store *s = NULL;
+    st = yk_remote_create(&config, &shards.remote);
+    sgd.remote = shards.remote;
+    if (!st)
+        st = j->local_steps ? yk_local_sgd_create(&sgd, &s) : yk_shards_create(&shards, &s);
+    if (!st)
+        st = train_crew(j, team, s, NULL, number);
+    yk_store_free(s);
+    yk_remote_free(shards.remote);
+    yk_team_free(team);
+    return st;
+}
+
+static inline yk_status server_or_client(void *context, int rank)
+{
+    yk_comm *comm;
+    yk_status st = yk_comm_start(YK_COMM_SINGLE, NULL, &comm);
+    if (st)
+        return st;
+    st = rank < SERVERS ? serve(context, comm, rank) : be_client(context, comm, rank - SERVERS);
+    yk_comm_stop(comm, !st);
+    return st;
+}
+
+#endif

@@ -1,0 +1,191 @@
+/* Several parameter groups in one model on several processes: replicas, parameter servers and local SGD train them as a serial
+ * program in doubles does. */
+#include "group_ranks.h"
+
+static void replicas_equal_serial(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < YK_OPTIM_KINDS; kind++)
+        for (int threads = 1; threads <= 2; threads++) {
+            job j;
+            job_begin(&j, kind, 2 * threads);
+            job_decay(&j);
+            j.threads = threads;
+            simulate(2, (uint64_t)kind, replica, &j);
+            assert_serial(&j, threads == 1 ? "two replicas" : "two replicas of two threads");
+            job_end(&j);
+        }
+}
+
+static void servers_equal_serial(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < YK_OPTIM_KINDS; kind++)
+        for (int threads = 1; threads <= 2; threads++) {
+            job j;
+            job_begin(&j, kind, CLIENTS * threads);
+            job_decay(&j);
+            j.threads = threads;
+            simulate(SERVERS + CLIENTS, (uint64_t)kind, server_or_client, &j);
+            assert_serial(&j, threads == 1 ? "servers" : "servers, clients of two threads");
+            job_end(&j);
+        }
+}
+
+/* Keyed groups are updated as gradients arrive, the dense one once a round. All gradients of a round are made with the
+ * parameters of its beginning. */
+static void servers_mix_staleness(void **state)
+{
+    (void)state;
+    static reference before;
+    for (int kind = 0; kind < YK_OPTIM_KINDS; kind++) {
+        job j;
+        job_begin(&j, kind, CLIENTS);
+        for (int g = LINEAR; g <= EMBEDDING; g++) {
+            j.at_once[g] = true;
+            j.group[g].optim = rule_config(YK_SGD); /* the order in which clients come makes no difference */
+        }
+        simulate(SERVERS + CLIENTS, (uint64_t)kind, server_or_client, &j);
+        reference_begin(&expected, j.group);
+        for (int epoch = 0; epoch < EPOCHS; epoch++)
+            for (size_t at = 0; at < ROWS; at += CLIENTS * BATCH) {
+                const size_t end = at + CLIENTS * BATCH < ROWS ? at + CLIENTS * BATCH : ROWS;
+                before = expected;
+                for (size_t i = at; i < end; i += BATCH)
+                    reference_apply(&expected, &before, &j.rows, i, i + BATCH < end ? i + BATCH : end, 3);
+                reference_apply(&expected, &before, &j.rows, at, end, 4);
+                expected.step++;
+            }
+        assert_is_reference(j.result, &expected, NULL, "a synchronous dense group on servers");
+        job_end(&j);
+    }
+}
+
+/* With local SGD, too: the state of all groups travels. */
+static void servers_train_asynchronously(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2 * YK_OPTIM_KINDS; kind++) {
+        job j;
+        job_begin(&j, kind / 2, CLIENTS);
+        j.lockstep = false;
+        j.local_steps = kind % 2 ? 3 : 0;
+        j.staleness = kind % 3 ? YK_ASYNC : 4;
+        simulate(SERVERS + CLIENTS, (uint64_t)kind, server_or_client, &j);
+        for (int g = 0; g < GROUPS; g++)
+            for (size_t k = 0; k < floats_of[g]; k++)
+                assert_true(isfinite(yk_local_table(j.result, g).w[k]));
+        assert_int_equal(yk_local_steps(j.result), ROWS / BATCH);
+        job_end(&j);
+    }
+}
+
+/* A gradient computed at clock c includes all updates of all workers up to clock c - K - 1, those of all servers: how far a
+ * worker is ahead of another at most. */
+static uint64_t most_ahead(uint64_t bound, uint64_t local_steps, uint64_t seed)
+{
+    job j;
+    job_begin(&j, YK_SGD, CLIENTS);
+    for (int g = 0; g < GROUPS; g++) {
+        j.group[g].optim = rule_config(YK_SGD);
+        j.group[g].optim.lr = 1.0;
+    }
+    j.lockstep = false;
+    j.counts = true;
+    j.staleness = bound;
+    j.local_steps = local_steps;
+    simulate(SERVERS + CLIENTS, seed, server_or_client, &j);
+    for (int s = 0; !local_steps && s < SERVERS; s++)
+        for (int w = 0; w < CLIENTS; w++) {
+            const size_t at = counter_at[s] + (size_t)w;
+            const float made = yk_local_table(j.result, NETWORK).w[at] - begin_with(NETWORK, at);
+            if (!(fabsf(made - (w ? 12.0f : 13.0f)) < 0.01f)) /* in the end no update is missing */
+                fail_msg("server %d has %g updates of worker %d", s, (double)made, w);
+        }
+    job_end(&j);
+    return j.ahead;
+}
+
+static void servers_bound_staleness(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        assert_int_equal(most_ahead(1, 0, seed), 1);
+        assert_int_equal(most_ahead(2, 0, seed), 2);
+        assert_int_equal(most_ahead(5, 0, seed), 5);
+        assert_true(most_ahead(YK_ASYNC, 0, seed) > 8);
+        /* in the last step of a round; others are seen round by round */
+        assert_int_equal(most_ahead(3, 3, seed), 2);
+        assert_int_equal(most_ahead(5, 3, seed), 5);
+        assert_int_equal(most_ahead(7, 3, seed), 5);
+    }
+}
+
+/* ---- local SGD: the mean of copies ---- */
+
+/* Each process trains a copy for H steps; then the mean of all, of weights and state. */
+static void reference_local_sgd(const job *j, reference *out)
+{
+    static reference copy[MOST_WORKERS];
+    const size_t each = BATCH * (size_t)j->threads, n = (size_t)(j->workers / j->threads);
+    reference_begin(out, j->group);
+    for (int epoch = 0; epoch < j->epochs; epoch++)
+        for (size_t first = 0; first * n * each < ROWS; first += j->local_steps) {
+            uint64_t steps = 0;
+            for (size_t i = 0; i < n; i++) {
+                copy[i] = *out;
+                for (size_t t = first; t < first + j->local_steps && (t * n + i) * each < ROWS; t++) {
+                    const size_t at = (t * n + i) * each;
+                    reference_step(&copy[i], &j->rows, at, at + each < ROWS ? at + each : ROWS);
+                }
+                steps = copy[i].step > steps ? copy[i].step : steps;
+            }
+            for (int g = 0; g < GROUPS; g++)
+                for (size_t k = 0; k < floats_of[g]; k++) {
+                    weight mean = {0};
+                    for (size_t i = 0; i < n; i++) {
+                        mean.w += copy[i].w[g][k].w / (double)n;
+                        mean.s0 += copy[i].w[g][k].s0 / (double)n;
+                        mean.s1 += copy[i].w[g][k].s1 / (double)n;
+                    }
+                    out->w[g][k] = mean;
+                }
+            out->step = steps;
+        }
+}
+
+static void local_sgd_equals_mean(int kind, bool servers, int threads)
+{
+    job j;
+    job_begin(&j, kind, 2 * threads);
+    j.threads = threads;
+    j.local_steps = 3;
+    if (servers)
+        simulate(SERVERS + CLIENTS, (uint64_t)kind, server_or_client, &j);
+    else
+        simulate(2, (uint64_t)kind, replica, &j);
+    reference_local_sgd(&j, &expected);
+    assert_is_reference(j.result, &expected, NULL,
+                        servers ? "local SGD on servers" : "local SGD on replicas");
+    job_end(&j);
+}
+
+static void local_sgd_is_a_mean(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < YK_OPTIM_KINDS; kind++)
+        for (int servers = 0; servers < 2; servers++)
+            for (int threads = 1; threads <= 2; threads++)
+                local_sgd_equals_mean(kind, servers, threads);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(replicas_equal_serial),   cmocka_unit_test(servers_equal_serial),
+        cmocka_unit_test(servers_mix_staleness),   cmocka_unit_test(servers_train_asynchronously),
+        cmocka_unit_test(servers_bound_staleness), cmocka_unit_test(local_sgd_is_a_mean),
+    };
+    yk_log_quiet(true);
+    return cmocka_run_group_tests_name("group ranks", tests, NULL, NULL);
+}
