@@ -76,3 +76,30 @@ clicks='synth:ctr?features=5000&examples=2003'
     expect 0 "restart 1 of 1"
     equal examples "$(said examples)" 401200
 }
+
+@test "copies of chunks: every example once, also resumed in the middle of an epoch; as good as one worker" {
+    big='synth:ctr?features=20000&examples=70003'
+    in_time 60 train --model logreg --data "$big" --batch 10 --lr 0.05 --epochs 2 --json --quiet --out none
+    expect 0
+    loss=$(said test_loss)
+    for way in "--launch 2 --workers 2" "--launch 5 --servers 1" "--launch 2 --workers 2 --optimizer ftrl --lr 0.1" \
+        "--launch 2 --workers 2 --staleness 8"; do
+        in_time 60 train --model logreg --data "$big" --batch 10 --lr 0.05 --mode async --epochs 2 $way --json --quiet --out run
+        expect 0
+        equal "examples ($way)" "$(said examples)" 140006
+        equal "an order of its own" "$(grep -c '"copies"' run/summary.json)" 1
+        holds "$(said test_loss) < $loss + 0.01"
+        rm -r run
+    done
+    # a checkpoint in the middle of an epoch: the same order goes on, with other numbers of processes, and in one
+    in_time 60 train --model logreg --data "$big" --batch 10 --mode async --steps 9000 --launch 2 --workers 2 --json --quiet --out run
+    expect 0
+    equal steps "$(said steps)" 9000
+    for way in "--launch 3 --servers 1" "--launch 0 --workers 2"; do
+        cp -r run more
+        in_time 60 train --out more --resume --steps 0 --epochs 2 $way --json --quiet
+        expect 0
+        equal "examples (resumed with $way)" "$(said examples)" 140006
+        rm -r more
+    done
+}

@@ -133,8 +133,7 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
         st = yk_server_run(s);
     if (!st && rank == 0 && !(st = yk_server_snapshot(s, j->result)))
         yk_server_assemble(s, j->result);
-    if (!st && rank == 0 &&
-        !(st = yk_local_quiesce(j->result, 0)))
+    if (!st && rank == 0 && !(st = yk_local_quiesce(j->result, 0)))
         st = yk_server_end(s);
     yk_server_free(s);
     yk_local_free(config.table);

@@ -14,7 +14,6 @@
 #include "base/status.h"
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 typedef struct {
     size_t n;
@@ -37,8 +36,8 @@ yk_status yk_merger_reserve(yk_merger *m, size_t keys); /* so that `keys` more c
 yk_status yk_merger_more(yk_merger *m, size_t keys);    /* the same, but keeps what is in it */
 void yk_merger_clear(yk_merger *m);
 
-/* The place of a key in key[], which is added if it is new. Needs room: see reserve. */
-static inline uint32_t yk_merger_place(yk_merger *m, uint32_t key)
+/* The place of a key in key[], which is added if it is new, with `width` zeros. Needs room: see reserve. */
+static inline uint32_t yk_merger_place_wide(yk_merger *m, uint32_t key, uint32_t width)
 {
     size_t mask = m->slots - 1;
     size_t at = (size_t)(key * 0x9e3779b97f4a7c15u >> 32) & mask;
@@ -47,15 +46,19 @@ static inline uint32_t yk_merger_place(yk_merger *m, uint32_t key)
         if (s->stamp != m->stamp) {
             *s = (struct yk_merger_slot){m->stamp, (uint32_t)m->n};
             m->key[m->n] = key;
-            if (m->width == 1)
-                m->value[m->n] = 0.0f;
-            else
-                memset(m->value + m->n * m->width, 0, m->width * sizeof *m->value);
+            for (uint32_t j = 0; j < width; j++)
+                m->value[m->n * width + j] = 0.0f;
             return (uint32_t)m->n++;
         }
         if (m->key[s->place] == key)
             return s->place;
     }
+}
+
+/* The same where there is one float per key. */
+static inline uint32_t yk_merger_place(yk_merger *m, uint32_t key)
+{
+    return yk_merger_place_wide(m, key, 1);
 }
 
 /* One float per key. Needs room: see reserve. */

@@ -53,6 +53,12 @@ yk_status yk_feed_next_few(yk_feed *f, int me, size_t most, yk_batch *out)
     return st;
 }
 
+void yk_feed_unit_restore(yk_feed *f, const uint64_t *place, size_t n)
+{
+    if (f->ops->unit_restore && n)
+        f->ops->unit_restore(f, place[0] >> YK__PLACE_UNIT_SHIFT);
+}
+
 size_t yk_feed_unit(const yk_feed *f)
 {
     return f->unit;

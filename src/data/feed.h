@@ -55,6 +55,8 @@ void yk_feed_free(yk_feed *f); /* NULL is fine */
 
 yk_status yk_feed_next(yk_feed *f, int me, yk_batch *out);
 size_t yk_feed_unit(const yk_feed *f); /* see yk_feed_plan; 0: of a stream */
+/* Where leases come from elsewhere: goes on with the unit of a saved place. */
+void yk_feed_unit_restore(yk_feed *f, const uint64_t *place, size_t n);
 
 /* Up to `most` batches in one, which the caller uses one after the other: fewer where an epoch, a run of positions or a
  * window ends, none where next() would give none. At least one is asked for. */

@@ -227,6 +227,14 @@ static void place_save(const yk_feed *feed, uint64_t *out)
     }
 }
 
+static void unit_restore(yk_feed *feed, uint64_t unit)
+{
+    memory_feed *f = (memory_feed *)feed;
+    feed->unit = unit ? (size_t)unit : usual_unit(f);
+    for (int i = 0; i < feed->plan.workers; i++)
+        f->worker[i].perm.n = 0; /* it is made again */
+}
+
 static yk_status place_restore(yk_feed *feed, const uint64_t *place, size_t n)
 {
     memory_feed *f = (memory_feed *)feed;
@@ -250,9 +258,7 @@ static yk_status place_restore(yk_feed *feed, const uint64_t *place, size_t n)
         }
         return YK_OK;
     }
-    f->feed.unit = unit ? (size_t)unit : usual_unit(f);
-    for (int i = 0; i < feed->plan.workers; i++)
-        f->worker[i].perm.n = 0;     /* it is made again */
+    unit_restore(feed, unit);
     bool used_up = place[2] == f->n; /* in step, an epoch is left only when it was found to be over */
     f->next_epoch = place[1] + used_up;
     f->next_at = used_up ? 0 : place[2];
@@ -285,8 +291,8 @@ static void free_feed(yk_feed *feed)
     yk_free(f);
 }
 
-static const yk__feed_ops ops = {next,          epoch_of,  place_size, place_save,
-                                 place_restore, free_feed, NULL,       forget};
+static const yk__feed_ops ops = {next,      epoch_of, place_size, place_save,  place_restore,
+                                 free_feed, NULL,     forget,     unit_restore};
 
 yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out)
 {

@@ -13,7 +13,9 @@ void yk_dealer_init(yk_dealer *d, uint64_t examples, uint64_t epochs, uint64_t s
     run = run > fair ? fair : run; /* short enough that the last ones do not make others wait */
     run = run < 1 ? 1 : run;
     *d = (yk_dealer){.examples = examples, .epochs = epochs, .batch = batch, .steps_left = steps};
-    d->run = unit ? unit : YK_ROUND_UP(run, batch);
+    d->run = YK_ROUND_UP(run, batch);
+    if (unit) /* several at once: a request for a lease may have to wait behind parameters */
+        d->run = unit * (fair > 8 * unit ? 8 : fair > unit ? fair / unit : 1);
     d->unit = unit;
 }
 

@@ -50,7 +50,9 @@ yk_status yk__pairs_merge(yk_exchange *x, const yk_grad *g, yk__head *head)
             st = yk_grad_merge(&g->group[k], &x->own[k]);
         else if (!(st = yk_merger_reserve(&x->own[k], pairs->n + 1)))
             for (size_t i = 0; i < pairs->n; i++)
-                memcpy(x->own[k].value + (size_t)yk_merger_place(&x->own[k], pairs->key[i]) * pairs->width,
+                memcpy(x->own[k].value +
+                           (size_t)yk_merger_place_wide(&x->own[k], pairs->key[i], pairs->width) *
+                               pairs->width,
                        pairs->value + i * pairs->width, pairs->width * sizeof(float));
         head->pairs[k] = x->own[k].n;
     }
@@ -79,7 +81,7 @@ static void add(yk_merger *sum, const uint32_t *key, const float *value, size_t 
 {
     const uint32_t width = sum->width;
     for (size_t i = 0; i < n; i++) {
-        float *to = sum->value + (size_t)yk_merger_place(sum, key[i]) * width;
+        float *to = sum->value + (size_t)yk_merger_place_wide(sum, key[i], width) * width;
         for (uint32_t j = 0; j < width; j++)
             to[j] += value[i * width + j];
     }

@@ -402,7 +402,7 @@ static yk_status clock_word(yk_store *store, int me, yk_word word, yk_step_resul
     yk__worker *w = &s->worker[me];
     atomic_int *at = &s->word_at[w->rounds++ & 1];
     w->wants = 1;
-    if (me == 0)
+    if (me == 0 && s->lockstep)
         atomic_store_explicit(at, (int)word, memory_order_relaxed);
     const size_t own = w->grad.examples;
     yk_status st = yk_local_clock(s, me, out);

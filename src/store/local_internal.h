@@ -69,10 +69,10 @@ struct yk_local {
     yk__table table[YK_MAX_GROUPS];
     yk__worker *worker;
     uint64_t restored_steps;
-    bool lockstep;         /* a group is synchronous */
-    uint64_t bound;        /* the least staleness bound of groups that are not; YK_ASYNC: none */
-    bool hot, decays;      /* a table has copies; has weights to catch up on */
-    atomic_int word_at[2]; /* worker 0's word, by the parity of the round */
+    bool lockstep;    /* a group is synchronous */
+    uint64_t bound;   /* the least staleness bound of groups that are not; YK_ASYNC: none */
+    bool hot, decays; /* a table has copies; has weights to catch up on */
+    _Alignas(YK_ALIGN) atomic_int word_at[2]; /* lockstep: worker 0's word, by the parity of the round */
 };
 
 /* table.c: a gradient of this worker alone, onto what its view shows; then those of all, a part for each worker */

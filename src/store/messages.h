@@ -96,8 +96,9 @@ enum {
 typedef struct {
     uint32_t magic;
     uint16_t kind, flags;
-    uint32_t pull, n;  /* the pull that is answered; of a lease: the thread that asked */
-    uint64_t round;    /* rounds that are over (lockstep), or updates so far */
+    uint32_t pull,
+        n;          /* the pull that is answered; of a lease: the thread that asked, the unit of the order */
+    uint64_t round; /* rounds that are over (lockstep), or updates so far */
     uint64_t examples; /* of that round; a lease: its epoch */
     double loss;
     uint64_t begin, end; /* a lease: positions; empty: there are no more */

@@ -184,6 +184,7 @@ static yk_status take(yk_remote *r, int k)
         t->here = true;
         t->later = (down->flags & YK__LATER) != 0;
         t->lease = (yk_lease){down->examples, down->begin, down->end};
+        t->unit = down->n;
         t->leased_by = down->incarnation;
         atomic_store_explicit(&t->pending, false, memory_order_release);
     }

@@ -97,7 +97,7 @@ yk_batch yk_remote_batch(const yk_remote_answer *a, size_t i);
 yk_status yk_remote_push(yk_remote *r, int lane, const yk_remote_pushed *p);
 
 /* Leases of examples from server 0, by thread; asked for ahead. An empty one: there are none, or none for now. */
-yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out);
+yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *unit_out); /* unit: dealer.h */
 bool yk_remote_revoked(const yk_remote *r, int thread); /* we were declared lost: the lease went to others */
 bool yk_remote_more_later(const yk_remote *r,
                           int thread); /* the last lease was empty, but others may give some back */

@@ -67,6 +67,7 @@ typedef struct {
     atomic_bool pending;
     bool here, later, idle;
     yk_lease lease;
+    uint64_t unit;      /* of the order that it is in (data/feed.h); 0: the usual one */
     uint64_t leased_by; /* our incarnation when it was leased */
     uint64_t used_by;   /* the same of the lease that the feed has */
 } yk__leases;

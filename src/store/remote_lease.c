@@ -65,7 +65,7 @@ static yk_status ask_lease(yk_remote *r, int thread, bool idle)
     return st;
 }
 
-yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out)
+yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *unit_out)
 {
     yk__leases *t = &r->leases[thread];
     yk_status st = YK_OK;
@@ -83,6 +83,7 @@ yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out)
         if (t->leased_by < atomic_load(&r->incarnation)) /* it was taken back meanwhile */
             continue;
         *out = t->lease;
+        *unit_out = t->unit;
         t->used_by = t->leased_by;
         return ask_lease(r, thread, false); /* one ahead */
     }

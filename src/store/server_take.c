@@ -24,6 +24,7 @@ static yk_status lease(yk_server *s, yk__client *c, const yk__up *up)
                           .kind = YK__DOWN_LEASE,
                           .flags = later ? YK__LATER : 0,
                           .pull = up->thread,
+                          .n = (uint32_t)s->config.dealer->unit,
                           .examples = run.epoch,
                           .begin = run.begin,
                           .end = run.end};

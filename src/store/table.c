@@ -197,6 +197,23 @@ static const yk_merger *pairs_of(const yk__table *t, int worker)
     return g->pairs ? g->pairs : &t->worker[worker].pairs;
 }
 
+/* The pairs that worker `me` applies. */
+static void add_part(const yk__table *t, const yk_merger *pairs, int me, yk_merger *sum)
+{
+    const int workers = t->store->config.workers;
+    const uint32_t width = t->width;
+    for (size_t k = 0; width == 1 && k < pairs->n; k++)
+        if (yk__part_of(pairs->key[k], workers) == me)
+            yk_merger_add(sum, pairs->key[k], pairs->value[k]);
+    for (size_t k = 0; width > 1 && k < pairs->n; k++) {
+        if (yk__part_of(pairs->key[k], workers) != me)
+            continue;
+        float *to = sum->value + (size_t)yk_merger_place_wide(sum, pairs->key[k], width) * width;
+        for (uint32_t j = 0; j < width; j++)
+            to[j] += pairs->value[k * width + j];
+    }
+}
+
 yk_status yk__table_apply_part(yk__table *t, int me, size_t examples)
 {
     const yk_local *s = t->store;
@@ -213,16 +230,9 @@ yk_status yk__table_apply_part(yk__table *t, int me, size_t examples)
     for (int i = 0; i < workers; i++)
         most += s->worker[i].grad.examples ? pairs_of(t, i)->n : 0;
     yk_status st = yk_merger_reserve(&w->part, most + 1);
-    for (int i = 0; !st && i < workers; i++) {
-        const yk_merger *pairs = pairs_of(t, i);
-        for (size_t k = 0; s->worker[i].grad.examples && k < pairs->n; k++) {
-            if (yk__part_of(pairs->key[k], workers) != me)
-                continue;
-            float *sum = w->part.value + (size_t)yk_merger_place(&w->part, pairs->key[k]) * t->width;
-            for (uint32_t j = 0; j < t->width; j++)
-                sum[j] += pairs->value[k * t->width + j];
-        }
-    }
+    for (int i = 0; !st && i < workers; i++)
+        if (s->worker[i].grad.examples)
+            add_part(t, pairs_of(t, i), me, &w->part);
     if (st)
         return st;
     if (t->touched) /* keys of other processes, which no worker here has pulled */

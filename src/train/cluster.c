@@ -431,6 +431,8 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_local *store, yk_progress_state
     }
     if (t->feed && (t->plan->lockstep || k->place_kind == 3))
         st = yk_feed_place_restore(t->feed, p->place, p->nplace, p->step);
+    else if (t->feed)
+        yk_feed_unit_restore(t->feed, p->place, p->nplace);
     if (st || !k->server || k->rank != 0)
         return st;
     t->used = p->nplace >= 3 ? p->place[2] : 0;

@@ -41,7 +41,14 @@ yk_status yk__lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin,
 {
     yk__trainer *t = trainer;
     yk_lease lease;
-    yk_status st = yk_remote_lease(t->cluster.remote, worker - t->cluster.first_worker, &lease);
+    uint64_t unit = 0, own = yk_feed_unit(t->feed) == t->unit ? t->unit : 0;
+    yk_status st = yk_remote_lease(t->cluster.remote, worker - t->cluster.first_worker, &lease, &unit);
+    if (!st && lease.begin < lease.end && unit != own)
+        return yk_fail(
+            YK_EUSAGE,
+            "the job was resumed from a checkpoint with another order of the examples (units of %llu, "
+            "not %llu): it cannot be joined",
+            (unsigned long long)unit, (unsigned long long)own);
     *epoch = lease.epoch;
     *begin = lease.begin;
     *end = lease.end;

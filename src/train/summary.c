@@ -49,6 +49,9 @@ static char *make(const yk_config *c, const yk_result *r, bool indent)
     yk_json_known(j, "workers", r->plan.workers, r->plan.workers);
     yk_json_known(j, "workers_per_process", r->plan.workers, r->plan.workers_per_process);
     yk_json_text(j, "placement", yk_placement_name[r->plan.placement]);
+    yk_json_object(j, "copies"); /* of keyed parameters on shards, while workers train on them */
+    YK_JSON_WHOLES(j, {"lifetime", r->plan.copy_lifetime}, {"under_way", r->plan.copies});
+    yk_json_end(j);
     YK_JSON_WHOLES(j, {"ranks", r->plan.processes ? r->plan.processes : 1}, {"servers", r->plan.servers},
                    {"threads", r->plan.threads}, {"batch", r->plan.batch});
     yk_json_known(j, "global_batch", r->plan.workers, r->plan.global_batch);
