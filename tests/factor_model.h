@@ -270,9 +270,10 @@ static inline void reference_train(reference *r, const yk_rows *rows, size_t bat
             reference_step(r, rows, at, at + batch < ROWS ? at + batch : ROWS);
 }
 
-/* A store is what the reference is: weights and state. keymap: of the store's keys; NULL: those of the data. */
-static inline void assert_is_reference(yk_local *s, const reference *r, const yk_keymap *map,
-                                       const char *what)
+/* A store is what the reference is, within `most` of its norm: weights and state. keymap: of the store's keys; NULL: those
+ * of the data. */
+static inline void assert_is_near(yk_local *s, const reference *r, const yk_keymap *map, double most,
+                                  const char *what)
 {
     for (int g = 0; g < GROUPS; g++) {
         const yk_view raw = yk_local_raw(s, g).live;
@@ -290,11 +291,17 @@ static inline void assert_is_reference(yk_local *s, const reference *r, const yk
                 apart += (got - want) * (got - want);
                 squares += want * want;
             }
-            if (!(sqrt(apart / squares) < 2e-5))
+            if (!(sqrt(apart / squares) < most))
                 fail_msg("%s, group %d (%s), array %d: %g apart", what, g, yk_local_rule(s, g)->name, a,
                          sqrt(apart / squares));
         }
     }
+}
+
+static inline void assert_is_reference(yk_local *s, const reference *r, const yk_keymap *map,
+                                       const char *what)
+{
+    assert_is_near(s, r, map, 2e-5, what);
 }
 
 #endif

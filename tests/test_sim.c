@@ -1,56 +1,14 @@
-/* Jobs on simulated messages and time: comm/sim.h, and what runs above it, from collectives to whole training runs. */
-#include "training.h"
+/* Jobs on simulated messages and time: comm/sim.h, and what runs above it. Training runs: test_sim_train.c. */
+#include "simulation.h"
 
+#include "base/sync.h"
 #include "comm/comm.h"
-#include "comm/sim.h"
 #include "fs_memory.h"
 #include "store/exchange.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_dir.h"
-#include <time.h>
 
 enum { RANKS = 3, LONG = 20000 };
-
-/* In a rank, where cmocka cannot be called: fails the rank. */
-#define WANT(condition)                                                                                      \
-    do {                                                                                                     \
-        if (!(condition))                                                                                    \
-            return yk_fail(YK_EDATA, "line %d: %s", __LINE__, #condition);                                   \
-    } while (0)
-#define TRY(call)                                                                                            \
-    do {                                                                                                     \
-        yk_status try_status = (call);                                                                       \
-        if (try_status)                                                                                      \
-            return try_status;                                                                               \
-    } while (0)
-
-static double real_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static yk_sim_rank ranks[YK_SIM_MOST_RANKS];
-
-static void simulate_as(const yk_sim_config *config, yk_status (*rank_main)(void *, int), void *context,
-                        yk_sim_result *out)
-{
-    assert_int_equal(yk_sim_run(config, rank_main, context, ranks, out), YK_OK);
-}
-
-/* All ranks return OK. */
-static yk_sim_result simulate(int n, uint64_t seed, yk_status (*rank_main)(void *, int), void *context)
-{
-    yk_sim_result r;
-    simulate_as(&(yk_sim_config){.ranks = n, .seed = seed}, rank_main, context, &r);
-    for (int i = 0; i < n; i++) {
-        if (ranks[i].status)
-            fail_msg("rank %d: %s", i, ranks[i].error);
-        assert_int_equal(ranks[i].end, YK_SIM_RETURNED);
-    }
-    return r;
-}
 
 /* ---- two ranks ---- */
 
@@ -186,8 +144,6 @@ static void test_sum(void **state)
 
 /* ---- missing heartbeats ---- */
 
-static const volatile sig_atomic_t no_signal;
-
 /* Before training: rank 1 hangs for 1000 s, or comes in time; context: which. */
 static yk_status starts_late(void *context, int rank)
 {
@@ -226,6 +182,45 @@ static void test_heartbeats(void **state)
     assert_true(r.seconds > 1000.0);
     assert_true(real_seconds() - began <
                 30.0); /* some 100 ms; a busy machine under a sanitizer takes longer */
+}
+
+/* Rank 1 dies when all are about to begin. Rank 0 finds out, and nobody begins without it. */
+static yk_status dies_when_ready(void *context, int rank)
+{
+    const yk_startup_config config = {.limit = 60.0, .stop = &no_signal};
+    yk_startup *s;
+    yk_comm *c = NULL;
+    bool *began = context;
+    TRY(yk_startup_begin(&config, &s));
+    yk_status st = yk_comm_start(YK_COMM_SINGLE, s, &c);
+    if (!st)
+        st = yk_comm_barrier(c, 8.0, "the data");
+    if (rank == 1) {
+        yk_startup_end(s);
+        yk_comm_stop(c, false);
+        yk_sim_kill(1);
+    }
+    if (!st)
+        st = yk_comm_ready(c);
+    began[rank] = !st;
+    yk_startup_end(s);
+    yk_comm_stop(c, !st);
+    return st;
+}
+
+static void test_killed_when_ready(void **state)
+{
+    yk_sim_result r;
+    bool began[RANKS] = {false};
+    (void)state;
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        simulate_as(&(yk_sim_config){.ranks = RANKS, .seed = seed}, dies_when_ready, began, &r);
+        assert_int_equal(ranks[0].status, YK_ELOST);
+        assert_non_null(strstr(ranks[0].error, "no heartbeat from rank 1 for 60 s"));
+        assert_int_equal(ranks[2].status, YK_ELOST);
+        assert_true(ranks[0].seconds > 60.0 && ranks[2].seconds > ranks[0].seconds);
+        assert_false(began[0] || began[2]);
+    }
 }
 
 /* Rank 1 dies; rank 0 finds out after its deadline. */
@@ -287,69 +282,138 @@ static void test_time_limit(void **state)
     assert_true(r.seconds > 99.0 && r.seconds < 102.0);
 }
 
-/* ---- training ---- */
+/* ---- threads of a rank ---- */
+
+enum { THREADS = 4, TURNS = 50 };
 
 typedef struct {
-    const char *options;
-    yk_result result[RANKS];
-} job;
+    yk_mutex lock;
+    yk_cond changed;
+    int entered; /* a thread holds the lock, and lets others run meanwhile */
+    int turn, total, waits;
+    yk_team *team;
+} crew;
 
-static yk_status train_rank(void *context, int rank)
+/* Threads take turns by a condition; each holds the lock while time passes. */
+static yk_status take_turns(void *context, int me)
 {
-    job *j = context;
-    char *options = strdup(j->options), *save = NULL;
-    yk_config c;
-    WANT(options);
-    yk_config_init(&c);
-    yk_status st = yk_config_set(&c, "out", "none");
-    for (char *word = strtok_r(options, " ", &save); !st && word; word = strtok_r(NULL, " ", &save)) {
-        char *equals = strchr(word, '=');
-        *equals = '\0';
-        st = yk_config_set(&c, word, equals + 1);
+    crew *c = context;
+    for (int i = 0; i < TURNS; i++) {
+        TRY(yk_team_meet(c->team, me));
+        yk_mutex_lock(&c->lock);
+        WANT(++c->entered == 1);
+        yk_sleep_ns(1000);
+        yk_yield();
+        WANT(c->entered-- == 1);
+        while (c->turn != me) {
+            c->waits++;
+            yk_cond_wait(&c->changed, &c->lock);
+        }
+        c->turn = (c->turn + 1) % THREADS;
+        c->total++;
+        yk_cond_broadcast(&c->changed);
+        yk_mutex_unlock(&c->lock);
     }
-    if (!st)
-        st = yk_train(&c, &(yk_train_host){.stop = &no_signal, .started = yk_now()}, &j->result[rank]);
-    yk_comm_stop(j->result[rank].comm, !st);
-    yk_config_fini(&c);
-    free(options);
-    return st;
+    return YK_OK;
 }
 
-static void assert_trains_as(int n, uint64_t seed, const char *options, const yk_result *alone)
+static yk_status has_threads(void *context, int rank)
 {
-    job j = {.options = options};
-    int aside = divert_stderr();
-    const yk_sim_result r = simulate(n, seed, train_rank, &j);
-    restore_stderr(aside);
-    assert_true(r.messages > 100);
-    assert_int_equal(j.result[0].plan.processes, n);
-    assert_int_equal(j.result[0].examples, alone->examples);
-    assert_true(j.result[0].train_loss == alone->train_loss);
-    assert_true(j.result[0].test.loss == alone->test.loss);
-    for (int i = 0; i < n; i++)
-        yk_result_fini(&j.result[i]);
+    crew *c = (crew *)context + rank;
+    const double began = yk_now();
+    yk_mutex_init(&c->lock);
+    yk_cond_init(&c->changed);
+    yk_mutex_lock(&c->lock);
+    WANT(!yk_cond_wait_until(&c->changed, &c->lock, yk_now_ns() + 3000000000u)); /* nobody wakes it */
+    yk_mutex_unlock(&c->lock);
+    WANT(yk_now() - began >= 3.0 && yk_now() - began < 3.1);
+    TRY(yk_team_create(THREADS, &c->team));
+    TRY(yk_team_run(c->team, take_turns, c));
+    WANT(c->total == THREADS * TURNS);
+    yk_team_free(c->team);
+    yk_cond_destroy(&c->changed);
+    yk_mutex_destroy(&c->lock);
+    return YK_OK;
 }
 
-#define RUN "model=softmax data=synth:digits?examples=512 epochs=3 batch=16 "
-
-static void test_training(void **state)
+static void test_threads(void **state)
 {
-    yk_result alone;
+    yk_sim_result r[3];
+    int waits[3];
     (void)state;
-    assert_int_equal(train(RUN "workers=2", 0, &alone), YK_OK);
-    for (uint64_t seed = 0; seed < 3; seed++)
-        assert_trains_as(2, seed, RUN, &alone);
-    yk_result_fini(&alone);
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        for (int i = 0; i < 3; i++) { /* twice the same seed */
+            crew c[2] = {0};
+            r[i] = simulate(2, seed + (i == 2), has_threads, c);
+            waits[i] = c[0].waits;
+        }
+        assert_true(r[0].digest == r[1].digest && waits[0] == waits[1]);
+        assert_true(r[0].digest != r[2].digest);
+    }
 }
 
-static void test_servers(void **state)
+/* Rank 0 waits for a condition that nobody changes; rank 1 joins a thread that does, too. */
+static void *waits_forever(void *context)
 {
-    yk_result alone;
+    crew *c = context;
+    yk_mutex_lock(&c->lock);
+    for (;;)
+        yk_cond_wait(&c->changed, &c->lock);
+    return NULL;
+}
+
+static yk_status gets_stuck(void *context, int rank)
+{
+    crew *c = (crew *)context + rank;
+    yk_thread t;
+    yk_mutex_init(&c->lock);
+    yk_cond_init(&c->changed);
+    if (rank == 0)
+        waits_forever(c);
+    WANT(yk_thread_start(&t, waits_forever, c) == 0);
+    yk_thread_join(&t);
+    return YK_OK;
+}
+
+static void test_stuck(void **state)
+{
+    crew c[2] = {0};
+    yk_sim_result r;
     (void)state;
-    assert_int_equal(train(RUN "workers=2", 0, &alone), YK_OK);
-    for (uint64_t seed = 0; seed < 3; seed++)
-        assert_trains_as(3, seed, RUN "servers=1", &alone);
-    yk_result_fini(&alone);
+    simulate_as(&(yk_sim_config){.ranks = 2}, gets_stuck, c, &r);
+    assert_int_equal(ranks[0].end, YK_SIM_STUCK);
+    assert_int_equal(ranks[1].end, YK_SIM_STUCK);
+    assert_true(r.seconds < 1.0);
+}
+
+/* The threads of a rank end with it: with its main thread, or when it is killed. */
+static void *counts_on(void *context)
+{
+    for (int *n = context;; (*n)++)
+        yk_sleep_ns(1000000);
+    return NULL;
+}
+
+static yk_status leaves_a_thread(void *context, int rank)
+{
+    yk_thread t;
+    WANT(yk_thread_start(&t, counts_on, (int *)context + rank) == 0);
+    yk_sleep_ns(rank == 0 ? 10500000 : 20500000);
+    if (rank == 0)
+        yk_sim_kill(1);
+    return YK_OK;
+}
+
+static void test_threads_end(void **state)
+{
+    int n[2] = {0};
+    yk_sim_result r;
+    (void)state;
+    simulate_as(&(yk_sim_config){.ranks = 2}, leaves_a_thread, n, &r);
+    assert_int_equal(ranks[0].end, YK_SIM_RETURNED);
+    assert_int_equal(ranks[1].end, YK_SIM_KILLED);
+    assert_int_equal(n[0], 10);
+    assert_int_equal(n[1], 10);
 }
 
 /* ---- messages, time and disk ---- */
@@ -443,11 +507,18 @@ static void test_messages_time_and_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_ranks),  cmocka_unit_test(test_same_seed_same_run),
-        cmocka_unit_test(test_order),      cmocka_unit_test(test_sum),
-        cmocka_unit_test(test_heartbeats), cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_time_limit), cmocka_unit_test(test_training),
-        cmocka_unit_test(test_servers),    cmocka_unit_test(test_messages_time_and_disk),
+        cmocka_unit_test(test_two_ranks),
+        cmocka_unit_test(test_same_seed_same_run),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_heartbeats),
+        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_killed_when_ready),
+        cmocka_unit_test(test_time_limit),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_stuck),
+        cmocka_unit_test(test_threads_end),
+        cmocka_unit_test(test_messages_time_and_disk),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -4,8 +4,8 @@
  *     yk_sleep_ns(1000000);                // a millisecond
  *     yk_yield();                          // one turn of a wait: lets another thread run
  *
- * Tests and simulations (comm/sim.h) can replace the clock of a thread with yk_clock_set(). Then that clock alone
- * decides how time passes and when a sleep ends. Checking for it costs a load and a branch.
+ * Simulations (comm/sim.h) can replace the clock of a thread with yk_clock_set(). Then that clock alone decides how time
+ * passes, when a sleep ends, and which thread runs (base/sync.h). Checking for it costs a load and a branch.
  */
 #ifndef YK_BASE_CLOCK_H
 #define YK_BASE_CLOCK_H
@@ -15,10 +15,17 @@
 #include <stdint.h>
 #include <time.h>
 
+struct yk_thread;
+
 typedef struct {
     uint64_t (*now_ns)(void *self);
     void (*sleep_ns)(void *self, uint64_t ns);
     void (*yield)(void *self);
+    /* Threads (base/sync.h); start() fills in t->task, or returns an errno value. */
+    int (*start)(void *self, struct yk_thread *t);
+    void (*join)(void *self, void *task);
+    void (*block)(void *self, const void *on, uint64_t until); /* until wake() of it, or until then */
+    void (*wake)(void *self, const void *on);                  /* all that block on it */
     void *self;
 } yk_clock;
 

@@ -16,9 +16,9 @@ void yk_fs_set(const yk_fs *fs)
     own = fs;
 }
 
-bool yk_fs_is_real(void)
+const yk_fs *yk_fs_get(void)
 {
-    return !own;
+    return own;
 }
 
 int yk_fs_open(int dir, const char *path, int flags, mode_t mode)

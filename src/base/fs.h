@@ -36,7 +36,7 @@ typedef struct {
 
 /* Sets the file system of this thread (borrowed); NULL: the system calls. */
 void yk_fs_set(const yk_fs *fs);
-bool yk_fs_is_real(void); /* this thread uses the system calls */
+const yk_fs *yk_fs_get(void); /* of this thread; NULL: the system calls */
 
 int yk_fs_open(int dir, const char *path, int flags, mode_t mode);
 int yk_fs_close(int fd);

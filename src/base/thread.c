@@ -3,16 +3,13 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include <errno.h>
-#include <linux/futex.h>
+#include "base/sync.h"
 #include <math.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 typedef struct {
@@ -32,7 +29,7 @@ struct yk_team {
     place *places;
     yk_status (*work)(void *, int);
     void *context;
-    pthread_mutex_t lock; /* of the two below */
+    yk_mutex lock; /* of the two below */
     yk_status status;
     char error[2048];
 };
@@ -40,6 +37,8 @@ struct yk_team {
 int yk_cores(void)
 {
     cpu_set_t set;
+    if (!yk_clock_is_real()) /* simulations do not depend on the machine */
+        return 2;
     int n =
         sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
     yk_limits limits;
@@ -62,7 +61,7 @@ yk_status yk_team_create(int workers, yk_team **out)
     team->kind = workers <= yk_cores() ? YK_WAIT_THREADS : YK_WAIT_CROWD;
     team->seconds = YK_MEET_SECONDS;
     team->places = places;
-    pthread_mutex_init(&team->lock, NULL);
+    yk_mutex_init(&team->lock);
     *out = team;
     return YK_OK;
 }
@@ -76,7 +75,7 @@ void yk_team_free(yk_team *team)
 {
     if (!team)
         return;
-    pthread_mutex_destroy(&team->lock);
+    yk_mutex_destroy(&team->lock);
     yk_free(team->places);
     yk_free(team);
 }
@@ -85,7 +84,7 @@ static void wake_all(yk_team *team)
 {
     if (atomic_load(&team->sleeping) == 0)
         return; /* whoever is about to sleep sees the new round first */
-    syscall(SYS_futex, &team->round, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL, 0);
+    yk_unpark(&team->round);
 }
 
 void yk_team_stop(yk_team *team)
@@ -135,9 +134,8 @@ yk_status yk_team_meet(yk_team *team, int me)
             continue;
         if (yk_wait_over(&w))
             return missing(team, round);
-        struct timespec nap = {.tv_sec = 0, .tv_nsec = 100000000}; /* then look again whether to stop */
         atomic_fetch_add(&team->sleeping, 1);
-        syscall(SYS_futex, &team->round, FUTEX_WAIT_PRIVATE, round, &nap, NULL, 0);
+        yk_park(&team->round, round, 100000000); /* then look again whether to stop */
         atomic_fetch_sub(&team->sleeping, 1);
     }
     if (w.began)
@@ -158,12 +156,12 @@ uint64_t yk_team_waited(const yk_team *team, int me)
 /* This thread's error, which becomes that of all unless a real one was there before; everybody stops. */
 static void note_error(yk_team *team, yk_status st)
 {
-    pthread_mutex_lock(&team->lock);
+    yk_mutex_lock(&team->lock);
     if (!team->status || (team->status == YK_ESTOP && st != YK_ESTOP)) {
         team->status = st;
         snprintf(team->error, sizeof team->error, "%s", yk_error());
     }
-    pthread_mutex_unlock(&team->lock);
+    yk_mutex_unlock(&team->lock);
     yk_team_stop(team);
 }
 
@@ -177,7 +175,7 @@ static void run_one(yk_team *team, int me)
 typedef struct {
     yk_team *team;
     int me;
-    pthread_t thread;
+    yk_thread thread;
 } runner;
 
 static void *run_thread(void *arg)
@@ -202,7 +200,7 @@ yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), v
         runner *r = &runners[started];
         r->team = team;
         r->me = started;
-        int e = pthread_create(&r->thread, NULL, run_thread, r);
+        int e = yk_thread_start(&r->thread, run_thread, r);
         if (e) {
             note_error(team,
                        yk_fail(YK_ESYSTEM, "worker %d of %d could not be started: %s; use fewer --workers",
@@ -213,7 +211,7 @@ yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), v
     if (started == team->n)
         run_one(team, 0);
     for (int i = 1; i < started; i++)
-        pthread_join(runners[i].thread, NULL);
+        yk_thread_join(&runners[i].thread);
     free(runners);
     return team->status ? yk_fail(team->status, "%s", team->error) : YK_OK;
 }

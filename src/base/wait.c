@@ -17,7 +17,9 @@ yk_wait yk_wait_begin(yk_wait_kind kind, double seconds)
 
 bool yk_wait_busy(yk_wait *w)
 {
-    if (w->turn++ < w->spins && yk_clock_is_real()) {
+    const bool real = yk_clock_is_real();
+    w->turn += real ? 1 : 256; /* a simulated turn takes longer */
+    if (w->turn <= w->spins && real) {
 #if defined(__x86_64__)
         __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -27,9 +29,9 @@ bool yk_wait_busy(yk_wait *w)
     }
     if (!w->began)
         w->began = yk_now_ns();
-    if (w->turn - w->spins > w->yields && yk_clock_is_real())
+    if (w->turn - w->spins > w->yields || !real)
         return false;
-    yk_yield(); /* lets simulated time pass */
+    yk_yield();
     return true;
 }
 
@@ -40,8 +42,12 @@ bool yk_wait_over(const yk_wait *w)
 
 bool yk_wait_turn(yk_wait *w)
 {
-    if (!yk_wait_busy(w))
-        yk_nap(nap_seconds);
+    if (!yk_wait_busy(w)) {
+        if (yk_clock_is_real())
+            yk_nap(nap_seconds);
+        else
+            yk_yield(); /* for as long as the simulation chooses */
+    }
     return !yk_wait_polls(w) || !yk_wait_over(w);
 }
 

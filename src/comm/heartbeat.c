@@ -3,7 +3,8 @@
  * So a rank can wait as long as others load their data, and a rank that has died or hangs is still detected: rank 0
  * notices missing heartbeats of the others and ends the job; the others notice missing heartbeats of rank 0.
  *
- * The last heartbeat is marked as the last. Both sides wait for it, so that every byte sent is received and counted. */
+ * The last heartbeat is marked as the last. Both sides wait for it, so that every byte sent is received and counted. Rank 0 sends
+ * it when it has those of all others: nobody begins to train, and waits for a rank 0 that waits for somebody else. */
 #include "comm/comm_inside.h"
 
 #include "base/clock.h"
@@ -36,7 +37,7 @@ static yk_status take(yk_comm *c, double now)
         yk_traffic *t = &c->traffic[YK_FOR_CONTROL];
         t->received += sizeof word;
         t->messages_received++;
-        c->heard[there.peer] = now;
+        c->heard[there.peer] = word == LAST ? HUGE_VAL : now; /* it may be silent from then on */
         c->lasts += word == LAST;
     }
 }
@@ -90,11 +91,11 @@ static yk_status wait_for_last(yk_comm *c, int wanted)
     const double began = yk_now();
     while (c->lasts < wanted) {
         const double now = yk_now();
-        yk_status st = take(c, now);
+        yk_status st = yk__heartbeat(c, now);
         if (st)
             return st;
         for (int i = 0; i < c->size; i++)
-            if (exchanges(c, i) && now - yk__last_heartbeat(c, i, began) > c->limit)
+            if (exchanges(c, i) && now - yk__last_heartbeat(c, i, began) > c->limit + (c->rank != 0))
                 return yk_fail(
                     YK_ELOST,
                     "no heartbeat from rank %d for %.0f s: it has died, hangs, or cannot be reached", i,
@@ -112,8 +113,10 @@ yk_status yk_comm_ready(yk_comm *c)
     if (c->limit == 0.0)
         return YK_OK;
     yk_startup_attach(c->startup, NULL);
+    yk_status st = c->rank == 0 ? wait_for_last(c, wanted) : YK_OK;
     c->beat_at = HUGE_VAL; /* no more ordinary heartbeats */
-    yk_status st = yk_comm_wait(c, c->beat_op, c->size, c->limit, "a heartbeat to be received");
+    if (!st)
+        st = yk_comm_wait(c, c->beat_op, c->size, c->limit, "a heartbeat to be received");
     if (!st && !(st = send(c, &c->word[LAST])) && !(st = wait_for_last(c, wanted)))
         st = yk_comm_wait(c, c->beat_op, c->size, c->limit, "the last heartbeat to be received");
     c->limit = 0.0;

@@ -1,421 +1,269 @@
-#include "comm/sim.h"
+#include "comm/sim_inside.h"
 
-#include "base/clock.h"
-#include "base/rng.h"
-#include "comm/transport.h"
-#include <pthread.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK_NS = 20, LEAST_YIELD_NS = 1000, MOST_YIELD_NS = 1000000 };
-enum { TRUNCATED = 1, NO_MEMORY };
+enum { LOOK_NS = 20, MOST_WAKE_NS = 20000, LEAST_YIELD_NS = 1000, MOST_YIELD_NS = 50000000 };
 static const uint64_t first_ns = 1000000000000u; /* no run begins at 0, which often means "never" */
 
-typedef struct sim sim;
-
-typedef struct request {
-    struct request *other; /* list of all requests of this rank */
-    struct request *next;  /* posted receives, in their order */
-    bool used, incoming, done;
-    int peer, tag, error;
-    void *buf;
-    size_t cap, bytes;
-} request;
-
-typedef struct message {
-    struct message *next; /* to the same receiver, in sending order */
-    int source, tag;
-    uint64_t arrives;
-    size_t bytes;
-    const void *data;
-    request *sender; /* the data is in the buffer of this sender, which waits; NULL: it is a copy */
-} message;
-
-typedef struct {
-    sim *sim;
-    int rank;
-    pthread_t thread;
-    pthread_cond_t go;
-    uint64_t now, pause; /* ns; pause: how long the next yield lasts */
-    bool started, ended, killed;
-    message *inbox;
-    request *requests, *posted;
-    yk_clock clock;
-    yk_sim_rank *result;
-} task;
-
-struct sim {
-    yk_sim_config config;
-    yk_status (*rank_main)(void *context, int rank);
-    void *context;
-    pthread_mutex_t lock; /* held while choosing the next task */
-    pthread_cond_t all_ended;
-    task *running;
-    yk_rng rng;
-    bool aborted;
-    yk_sim_result *result;
-    task task[YK_SIM_MOST_RANKS];
-};
-
-static _Thread_local task *this_task;
+_Thread_local yk__task *yk__this_task;
 
 /* ---- scheduling ---- */
 
-/* The task with the earliest time; among several, a random one. NULL: all have ended. */
-static task *choose(sim *s)
+static double seconds_at(uint64_t ns)
 {
-    task *best = NULL;
+    return (double)(ns - first_ns) * 1e-9;
+}
+
+/* The task that runs first; among several, a random one. NULL: all have ended. */
+static yk__task *choose(yk__sim *s)
+{
+    yk__task *best = NULL;
     uint32_t equal = 0;
-    for (int i = 0; i < s->config.ranks; i++) {
-        task *t = &s->task[i];
-        if (t->ended || (best && t->now > best->now))
+    for (yk__task *t = s->first; t; t = t->next) {
+        if (t->ended || (best && t->at > best->at))
             continue;
-        equal = best && t->now == best->now ? equal + 1 : 1;
+        equal = best && t->at == best->at ? equal + 1 : 1;
         if (equal == 1 || yk_rng_below(&s->rng, equal) == 0)
             best = t;
     }
     return best;
 }
 
-static void kill_all(sim *s)
+/* Its tasks end at that time, or when they would run before that. */
+static void kill_rank(yk__rank *r, uint64_t at)
 {
-    for (int i = 0; i < s->config.ranks; i++)
-        s->task[i].killed = true;
+    r->killed = true;
+    for (yk__task *t = r->sim->first; t; t = t->next)
+        if (t->rank == r && t->at > at)
+            t->at = at;
 }
 
-/* With the lock held. */
-static void hand_over(sim *s)
+static void kill_all(yk__sim *s, uint64_t at)
 {
-    task *next = choose(s);
-    if (next && (double)(next->now - first_ns) * 1e-9 > s->config.most_seconds)
-        kill_all(s);
-    s->running = next;
+    for (int i = 0; i < s->config.ranks; i++)
+        kill_rank(&s->rank[i], at);
+}
+
+/* Only the task whose turn it is touches anything of the simulation, until it calls this. */
+static void hand_over(yk__sim *s)
+{
+    yk__task *next = choose(s);
+    if (next && next->at == UINT64_MAX) { /* all wait for each other */
+        s->stuck = true;
+        kill_all(s, next->now);
+        next = choose(s);
+    }
+    if (next && seconds_at(next->at) > s->config.most_seconds)
+        kill_all(s, next->at);
     if (next)
-        s->result->digest = yk_mix64(s->result->digest ^ next->now) + (uint64_t)next->rank;
-    pthread_cond_signal(next ? &next->go : &s->all_ended);
+        s->result->digest = yk_mix64(s->result->digest ^ next->at) + next->number;
+    sem_post(next ? &next->go : &s->all_ended);
 }
 
-/* Drops messages to a rank that has ended, and messages from it that are still in its buffers. */
-static void drop(task *t, bool (*gone)(const message *m, const task *of), const task *of)
+static void wake(yk__sim *s, const void *on, uint64_t now)
 {
-    for (message **at = &t->inbox; *at;) {
-        message *m = *at;
-        if (!gone(m, of)) {
-            at = &m->next;
-            continue;
+    for (yk__task *t = s->first; t; t = t->next)
+        if (t->on == on && !t->ended) {
+            t->on = NULL;
+            t->at = (now > t->now ? now : t->now) + yk_rng_below(&s->rng, MOST_WAKE_NS);
         }
-        *at = m->next;
-        if (!m->sender)
-            free((void *)m->data);
-        free(m);
+}
+
+void yk__sim_shorten_yields(yk__rank *r, uint64_t until, bool restart)
+{
+    for (yk__task *t = r->sim->first; t; t = t->next) {
+        if (t->rank != r || t->ended)
+            continue;
+        t->pause = restart ? LEAST_YIELD_NS : t->pause;
+        if (t->yields && t->at > until)
+            t->at = until > t->now ? until : t->now;
     }
 }
 
-static bool any(const message *m, const task *of)
+/* The main thread of the rank has ended, and the others with it. */
+static void end_rank(const yk__task *t)
 {
-    (void)m, (void)of;
-    return true;
+    yk__rank *r = t->rank;
+    yk_sim_result *out = r->sim->result;
+    r->ended = true;
+    r->result->seconds = seconds_at(t->now);
+    if (r->result->seconds > out->seconds)
+        out->seconds = r->result->seconds;
+    yk__sim_drop_messages(r);
+    kill_rank(r, t->now);
 }
 
-static bool unsent(const message *m, const task *of)
+static void end_task(yk__task *t)
 {
-    return m->sender && m->source == of->rank;
-}
-
-static void end_task(task *t)
-{
-    sim *s = t->sim;
-    pthread_mutex_lock(&s->lock);
+    yk__sim *s = t->rank->sim;
     t->ended = true;
-    t->result->seconds = (double)(t->now - first_ns) * 1e-9;
-    if (t->result->seconds > s->result->seconds)
-        s->result->seconds = t->result->seconds;
-    drop(t, any, t);
-    for (int i = 0; i < s->config.ranks; i++)
-        drop(&s->task[i], unsent, t);
-    for (request *r = t->requests; r; r = t->requests) {
-        t->requests = r->other;
-        free(r);
-    }
+    if (!t->started)
+        end_rank(t);
+    wake(s, t, t->now);
     hand_over(s);
-    pthread_mutex_unlock(&s->lock);
 }
 
-static void die(task *t)
+static void die(yk__task *t)
 {
-    t->result->end = t->sim->aborted ? YK_SIM_ABORTED : YK_SIM_KILLED;
+    const yk__sim *s = t->rank->sim;
+    if (!t->started)
+        t->rank->result->end = s->aborted ? YK_SIM_ABORTED : s->stuck ? YK_SIM_STUCK : YK_SIM_KILLED;
     end_task(t);
     pthread_exit(NULL);
 }
 
-/* Runs the other tasks that come before t->now. */
-static void pass(task *t)
+static void wait_for_turn(yk__task *t)
 {
-    sim *s = t->sim;
-    pthread_mutex_lock(&s->lock);
-    hand_over(s);
-    while (s->running != t)
-        pthread_cond_wait(&t->go, &s->lock);
-    pthread_mutex_unlock(&s->lock);
-    if (t->killed)
+    while (sem_wait(&t->go)) /* a signal */
+        ;
+    t->now = t->at > t->now ? t->at : t->now;
+    if (t->rank->killed)
         die(t);
+    if (!t->yields && !t->on) /* it has slept or was woken: others may see what it does now */
+        yk__sim_shorten_yields(t->rank, t->now, true);
+    t->on = NULL;
+    t->yields = false;
+}
+
+/* Runs the other tasks that come before t->at. */
+static void pass(yk__task *t)
+{
+    hand_over(t->rank->sim);
+    wait_for_turn(t);
 }
 
 void yk_sim_kill(int rank)
 {
-    task *t = this_task;
-    if (!t || rank < 0 || rank >= t->sim->config.ranks)
+    yk__task *t = yk__this_task;
+    if (!t || rank < 0 || rank >= t->rank->sim->config.ranks)
         return;
-    t->sim->task[rank].killed = true;
-    if (rank == t->rank)
+    kill_rank(&t->rank->sim->rank[rank], t->now); /* it may be in a long sleep */
+    if (rank == t->rank->number)
         die(t);
-    if (t->sim->task[rank].now > t->now)
-        t->sim->task[rank].now = t->now; /* it may be in a long sleep */
+}
+
+void yk__sim_abort(yk__rank *r)
+{
+    yk__task *t = yk__this_task;
+    r->sim->aborted = true;
+    kill_all(r->sim, t->now);
+    die(t);
 }
 
 /* ---- the clock ---- */
 
 static uint64_t sim_now(void *self)
 {
-    task *t = self;
+    yk__task *t = self;
     return t->now += LOOK_NS;
 }
 
 static void sim_sleep(void *self, uint64_t ns)
 {
-    task *t = self;
-    t->now += ns;
+    yk__task *t = self;
+    t->at = t->now + ns;
     pass(t);
 }
 
 static void sim_yield(void *self)
 {
-    task *t = self;
-    uint64_t until = t->now + t->pause;
-    for (const message *m = t->inbox; m; m = m->next)
-        if (m->arrives > t->now && m->arrives < until)
-            until = m->arrives;
-    t->pause = t->pause * 2 < MOST_YIELD_NS ? t->pause * 2 : MOST_YIELD_NS;
-    t->now = until;
+    yk__task *t = self;
+    t->at = yk__sim_next_arrival(t->rank, t->now, t->now + t->pause);
+    t->pause = t->pause * 4 < MOST_YIELD_NS ? t->pause * 4 : MOST_YIELD_NS;
+    t->yields = true;
     pass(t);
 }
 
-/* ---- messages ---- */
-
-static int sim_start(void *self, yk_threads wanted, yk_world *out)
+static void sim_block(void *self, const void *on, uint64_t until)
 {
-    const task *t = self;
-    *out = (yk_world){.rank = t->rank, .size = t->sim->config.ranks, .threads = wanted};
-    snprintf(out->library, sizeof out->library, "simulated");
-    return 0;
+    yk__task *t = self;
+    t->on = on;
+    t->at = until;
+    pass(t);
 }
 
-static void sim_stop(void *self)
+static void sim_wake(void *self, const void *on)
 {
-    (void)self;
+    const yk__task *t = self;
+    wake(t->rank->sim, on, t->now);
 }
 
-static void sim_abort(void *self, int status)
+/* ---- tasks ---- */
+
+static void *run_task(void *context)
 {
-    task *t = self;
-    (void)status;
-    t->sim->aborted = true;
-    kill_all(t->sim);
-    for (int i = 0; i < t->sim->config.ranks; i++)
-        if (t->sim->task[i].now > t->now)
-            t->sim->task[i].now = t->now;
-    die(t);
-}
-
-static void sim_error_text(void *self, int code, char *out, size_t size)
-{
-    (void)self;
-    snprintf(out, size, "%s", code == TRUNCATED ? "a message is longer than its buffer" : "out of memory");
-}
-
-/* An unused request, with these values. Requests are freed when the rank ends, because not every send is tested until done. */
-static request *add_request(task *t, const request *values)
-{
-    request *r = t->requests, *other;
-    while (r && r->used)
-        r = r->other;
-    if (!r && (r = calloc(1, sizeof *r))) {
-        r->other = t->requests;
-        t->requests = r;
-    }
-    if (!r)
-        return NULL;
-    other = r->other;
-    *r = *values;
-    r->other = other;
-    r->used = true;
-    return r;
-}
-
-static uint64_t delay_ns(sim *s)
-{
-    const yk_sim_config *c = &s->config;
-    return (uint64_t)(1e9 * (c->least_delay + yk_rng_unit(&s->rng) * (c->most_delay - c->least_delay)));
-}
-
-static int sim_send(void *self, int peer, int tag, const void *buf, size_t bytes, uint64_t *request_out)
-{
-    task *t = self, *to = &t->sim->task[peer];
-    const bool eager = bytes <= t->sim->config.eager;
-    message *m = calloc(1, sizeof *m);
-    void *copy = eager ? malloc(bytes + 1) : NULL;
-    request *r = add_request(t, &(request){.done = eager, .peer = peer});
-    if (!r || !m || (eager && !copy)) {
-        free(m);
-        free(copy);
-        return NO_MEMORY;
-    }
-    if (eager && bytes)
-        memcpy(copy, buf, bytes);
-    *m =
-        (message){NULL, t->rank, tag, t->now + delay_ns(t->sim), bytes, eager ? copy : buf, eager ? NULL : r};
-    *request_out = (uint64_t)(uintptr_t)r;
-    t->sim->result->messages++;
-    t->sim->result->bytes += bytes;
-    if (to->ended) { /* no one receives it */
-        free(copy);
-        free(m);
-        return 0;
-    }
-    message **end = &to->inbox;
-    for (; *end; end = &(*end)->next)
-        if ((*end)->source == t->rank && (*end)->tag == tag && (*end)->arrives >= m->arrives)
-            m->arrives = (*end)->arrives + 1;
-    *end = m;
-    return 0;
-}
-
-/* The next message with that source and tag, if it has arrived. */
-static message **find(task *t, int source, int tag)
-{
-    for (message **at = &t->inbox; *at; at = &(*at)->next)
-        if ((*at)->source == source && (*at)->tag == tag)
-            return (*at)->arrives <= t->now ? at : NULL;
-    return NULL;
-}
-
-static int receive(task *t, message **at, void *buf, size_t cap, size_t *bytes_out)
-{
-    message *m = *at;
-    const int code = m->bytes > cap ? TRUNCATED : 0;
-    *at = m->next;
-    if (!code && m->bytes)
-        memcpy(buf, m->data, m->bytes);
-    *bytes_out = m->bytes;
-    if (m->sender)
-        m->sender->done = true;
-    else
-        free((void *)m->data);
-    free(m);
-    t->pause = LEAST_YIELD_NS; /* there is something to do */
-    return code;
-}
-
-/* Matches messages that have arrived to receives, in the order in which these were posted. */
-static void match(task *t)
-{
-    for (request **at = &t->posted; *at;) {
-        request *r = *at;
-        message **m = find(t, r->peer, r->tag);
-        if (!m) {
-            at = &r->next;
-            continue;
-        }
-        *at = r->next;
-        r->error = receive(t, m, r->buf, r->cap, &r->bytes);
-        r->done = true;
-    }
-}
-
-static int sim_recv(void *self, int peer, int tag, void *buf, size_t cap, uint64_t *request_out)
-{
-    task *t = self;
-    request *r =
-        add_request(t, &(request){.incoming = true, .peer = peer, .tag = tag, .buf = buf, .cap = cap});
-    if (!r)
-        return NO_MEMORY;
-    request **end = &t->posted;
-    while (*end)
-        end = &(*end)->next;
-    *end = r;
-    *request_out = (uint64_t)(uintptr_t)r;
-    return 0;
-}
-
-static int sim_test(void *self, uint64_t *handle, bool *done_out, size_t *bytes_out)
-{
-    request *r = (request *)(uintptr_t)*handle;
-    match(self);
-    *done_out = r->done;
-    if (!r->done)
-        return 0;
-    const int code = r->error;
-    *bytes_out = r->bytes;
-    *handle = 0;
-    r->used = false;
-    return code;
-}
-
-static int sim_probe(void *self, int peer, int tag, bool *found_out, yk_arrival *out)
-{
-    task *t = self;
-    const message *best = NULL;
-    match(t);
-    for (int i = 0; i < t->sim->config.ranks; i++) {
-        message **m = peer < 0 || peer == i ? find(t, i, tag) : NULL;
-        if (m && (!best || (*m)->arrives < best->arrives))
-            best = *m;
-    }
-    *found_out = best;
-    if (best)
-        *out = (yk_arrival){best->source, best->bytes};
-    return 0;
-}
-
-static int sim_take(void *self, int peer, int tag, void *buf, size_t bytes)
-{
-    message **m = find(self, peer, tag);
-    size_t got;
-    return m ? receive(self, m, buf, bytes, &got) : TRUNCATED;
-}
-
-static const yk_transport_ops sim_ops = {.start = sim_start,
-                                         .stop = sim_stop,
-                                         .abort = sim_abort,
-                                         .error_text = sim_error_text,
-                                         .send = sim_send,
-                                         .recv = sim_recv,
-                                         .test = sim_test,
-                                         .probe = sim_probe,
-                                         .take = sim_take};
-
-/* ---- a run ---- */
-
-static void *run_rank(void *context)
-{
-    task *t = context;
-    sim *s = t->sim;
-    this_task = t;
-    pthread_mutex_lock(&s->lock);
-    while (s->running != t)
-        pthread_cond_wait(&t->go, &s->lock);
-    pthread_mutex_unlock(&s->lock);
-    if (t->killed)
-        die(t);
+    yk__task *t = context;
+    yk__rank *r = t->rank;
+    yk__sim *s = r->sim;
+    yk__this_task = t;
+    wait_for_turn(t);
     yk_clock_set(&t->clock);
-    yk_transport_set(&(yk_transport){&sim_ops, t}, t->rank, s->config.ranks);
-    t->result->status = s->rank_main(s->context, t->rank);
-    if (t->result->status)
-        snprintf(t->result->error, sizeof t->result->error, "%s", yk_error());
+    yk_transport_set(&(yk_transport){&yk__sim_transport, r}, r->number, s->config.ranks);
+    if (t->started) {
+        yk__thread_main(t->started);
+    } else {
+        r->result->status = s->rank_main(s->context, r->number);
+        if (r->result->status)
+            snprintf(r->result->error, sizeof r->result->error, "%s", yk_error());
+    }
     end_task(t);
     return NULL;
 }
+
+static int sim_start(void *self, yk_thread *thread);
+static void sim_join(void *self, void *task);
+
+/* `thread` NULL: the main thread of the rank. */
+static int add_task(yk__rank *r, yk_thread *thread, uint64_t at, yk__task **out)
+{
+    yk__sim *s = r->sim;
+    yk__task *t = calloc(1, sizeof *t);
+    if (!t)
+        return ENOMEM;
+    *t = (yk__task){.rank = r,
+                    .number = s->tasks,
+                    .started = thread,
+                    .now = at,
+                    .at = at,
+                    .pause = LEAST_YIELD_NS,
+                    .clock = {sim_now, sim_sleep, sim_yield, sim_start, sim_join, sim_block, sim_wake, t}};
+    sem_init(&t->go, 0, 0);
+    const int e = pthread_create(&t->thread, NULL, run_task, t);
+    if (e) {
+        sem_destroy(&t->go);
+        free(t);
+        return e;
+    }
+    s->tasks++;
+    *s->end = t;
+    s->end = &t->next;
+    *out = t;
+    return 0;
+}
+
+static int sim_start(void *self, yk_thread *thread)
+{
+    const yk__task *t = self;
+    yk__sim *s = t->rank->sim;
+    yk__task *task;
+    const int e = add_task(t->rank, thread, t->now + yk_rng_below(&s->rng, MOST_WAKE_NS), &task);
+    thread->task = e ? NULL : task;
+    return e;
+}
+
+static void sim_join(void *self, void *task)
+{
+    yk__task *t = task;
+    while (!t->ended)
+        sim_block(self, t, UINT64_MAX);
+    pthread_join(t->thread, NULL);
+    t->joined = true;
+}
+
+/* ---- a run ---- */
 
 static void set_defaults(yk_sim_config *c)
 {
@@ -427,45 +275,46 @@ static void set_defaults(yk_sim_config *c)
     c->most_seconds = c->most_seconds > 0.0 ? c->most_seconds : 86400.0;
 }
 
+static void free_sim(yk__sim *s)
+{
+    while (s->first) {
+        yk__task *t = s->first;
+        s->first = t->next;
+        if (!t->joined)
+            pthread_join(t->thread, NULL);
+        sem_destroy(&t->go);
+        free(t);
+    }
+    sem_destroy(&s->all_ended);
+    free(s);
+}
+
 yk_status yk_sim_run(const yk_sim_config *config, yk_status (*rank_main)(void *context, int rank),
                      void *context, yk_sim_rank *ranks, yk_sim_result *out)
 {
     if (config->ranks < 1 || config->ranks > YK_SIM_MOST_RANKS)
         return yk_fail(YK_EUSAGE, "a simulated job has 1 to %d ranks", YK_SIM_MOST_RANKS);
-    sim *s = calloc(1, sizeof *s);
+    yk__sim *s = calloc(1, sizeof *s);
     if (!s)
         return yk_fail_memory(sizeof *s, "a simulated job");
-    *s = (sim){.config = *config, .rank_main = rank_main, .context = context, .result = out};
+    *s = (yk__sim){.config = *config, .rank_main = rank_main, .context = context, .result = out};
     *out = (yk_sim_result){0};
     set_defaults(&s->config);
     s->rng = yk_rng_seed(config->seed, 0);
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->all_ended, NULL);
+    s->end = &s->first;
+    sem_init(&s->all_ended, 0, 0);
     int e = 0;
     for (int i = 0; i < config->ranks; i++) {
-        task *t = &s->task[i];
+        yk__task *t;
         ranks[i] = (yk_sim_rank){0};
-        *t = (task){.sim = s, .rank = i, .now = first_ns, .pause = LEAST_YIELD_NS, .result = &ranks[i]};
-        t->clock = (yk_clock){sim_now, sim_sleep, sim_yield, t};
-        pthread_cond_init(&t->go, NULL);
-        e = e ? e : pthread_create(&t->thread, NULL, run_rank, t);
-        t->started = !e;
-        t->ended = !!e;
+        s->rank[i] = (yk__rank){.sim = s, .number = i, .result = &ranks[i]};
+        e = e ? e : add_task(&s->rank[i], NULL, first_ns, &t);
     }
-    pthread_mutex_lock(&s->lock);
     if (e)
-        kill_all(s);
+        kill_all(s, first_ns);
     hand_over(s);
-    while (s->running)
-        pthread_cond_wait(&s->all_ended, &s->lock);
-    pthread_mutex_unlock(&s->lock);
-    for (int i = 0; i < config->ranks; i++) {
-        if (s->task[i].started)
-            pthread_join(s->task[i].thread, NULL);
-        pthread_cond_destroy(&s->task[i].go);
-    }
-    pthread_cond_destroy(&s->all_ended);
-    pthread_mutex_destroy(&s->lock);
-    free(s);
+    while (sem_wait(&s->all_ended))
+        ;
+    free_sim(s);
     return e ? yk_fail(YK_ESYSTEM, "cannot start the threads of a simulated job: %s", strerror(e)) : YK_OK;
 }

@@ -10,23 +10,26 @@
  *     yk_sim_result r;
  *     st = yk_sim_run(&(yk_sim_config){.ranks = 2, .seed = 7}, rank_main, context, ranks, &r);
  *
- * Each rank is a thread with a clock (base/clock.h) and a transport (comm/transport.h) of its own. Only one of them
- * runs at a time, the one with the earliest time, until it sleeps, yields or ends. So a run depends on the seed alone,
- * and hours of waiting take no time:
+ * Each rank is a thread with a clock (base/clock.h) and a transport (comm/transport.h) of its own, and so are the threads that
+ * it starts (base/sync.h). Only one of all these tasks runs at a time, the one with the earliest time, until it sleeps, yields,
+ * waits for another one or ends. So a run depends on the seed alone, and hours of waiting take no time:
  *
  *     rank 0   compute | wait: yield ...................... | compute         its time: 0 us, then that of the next message
  *     rank 1           | compute, send | sleep 60 s         |                 its time: 0 us, then 60 s
  *
  * - Computing takes no simulated time. Each reading of the clock takes 20 ns, so that a loop that waits for a time ends.
- * - yk_yield() advances the time to the next message, by at most 1 us, then 2, 4 ... up to a millisecond.
+ * - yk_yield() advances the time to the next message or to the next event in the rank, by at most 1 us, then 4, 16 ... up to
+ *   50 ms. An event: a message is received, or a thread has slept or was woken.
+ * - A task that waits for a mutex, a condition or a thread runs again within 20 us after it is woken.
  * - A message takes a random time within the limits below. Messages between two ranks with the same tag stay in order;
  *   others may not, as in MPI.
  * - A send of up to `eager` bytes is done at once. A longer one is done when it is received, and is read from the sender's
  *   buffer only then.
- * - A rank that was killed, or has ended, sends and receives nothing more. What it sent before arrives, except for what was
+ * - If all tasks wait for each other, all ranks end as YK_SIM_STUCK.
+ * - The threads of a rank end with its main thread. A rank that was killed, or has ended, sends and receives nothing more. What it sent before arrives, except for what was
  *   still in its own buffers.
  *
- * Threads that a rank starts itself use the real clock and must not send or receive. Workers cannot join such a job.
+ * Threads that a rank starts in another way use the real clock and must not send or receive. Workers cannot join such a job.
  */
 #ifndef YK_COMM_SIM_H
 #define YK_COMM_SIM_H
@@ -46,7 +49,7 @@ typedef struct {
     double most_seconds;            /* simulated; ranks that still run then are killed; 0: a day */
 } yk_sim_config;
 
-typedef enum { YK_SIM_RETURNED, YK_SIM_KILLED, YK_SIM_ABORTED } yk_sim_end;
+typedef enum { YK_SIM_RETURNED, YK_SIM_KILLED, YK_SIM_ABORTED, YK_SIM_STUCK } yk_sim_end;
 
 typedef struct {
     yk_sim_end end;

@@ -1,22 +1,21 @@
 #include "comm/startup.h"
 
 #include "base/clock.h"
+#include "base/sync.h"
 #include "comm/comm_inside.h"
-#include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct yk_startup {
     yk_startup_config config;
-    pthread_t thread;
-    pthread_mutex_t lock; /* held while the thread acts; changing the state waits for it */
-    pthread_cond_t changed;
+    yk_thread thread;
+    yk_mutex lock; /* held while the thread acts; changing the state waits for it */
+    yk_cond changed;
     yk_startup_state state;
     const char *what;
     double entered;
     yk_comm *comm;
-    bool over, watched; /* watched: the thread runs */
+    bool over;
 };
 
 static const double look_every = 0.05, tell_every = 1.0;
@@ -39,19 +38,14 @@ static yk_status must_end(const yk_startup *s, double now)
 
 static void sleep_a_little(yk_startup *s)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(look_every * 1e9);
-    if (until.tv_nsec >= 1000000000)
-        until.tv_sec++, until.tv_nsec -= 1000000000;
-    pthread_cond_timedwait(&s->changed, &s->lock, &until);
+    yk_cond_wait_until(&s->changed, &s->lock, yk_now_ns() + (uint64_t)(look_every * 1e9));
 }
 
 static void *watch(void *context)
 {
     yk_startup *s = context;
     double told = 0.0;
-    pthread_mutex_lock(&s->lock);
+    yk_mutex_lock(&s->lock);
     while (!s->over) {
         const double now = yk_now();
         const yk_status st = must_end(s, now);
@@ -65,7 +59,7 @@ static void *watch(void *context)
         }
         sleep_a_little(s);
     }
-    pthread_mutex_unlock(&s->lock);
+    yk_mutex_unlock(&s->lock);
     return NULL;
 }
 
@@ -75,19 +69,9 @@ yk_status yk_startup_begin(const yk_startup_config *config, yk_startup **out)
     if (!s)
         return yk_fail_memory(sizeof *s, "the start-up");
     s->config = *config;
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->changed, &clock);
-    pthread_condattr_destroy(&clock);
-    sigset_t all, before; /* signals are for the main thread */
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    /* With a simulated clock only waits take time, and they check signals and limits themselves. */
-    s->watched = yk_clock_is_real();
-    const int e = s->watched ? pthread_create(&s->thread, NULL, watch, s) : 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    yk_mutex_init(&s->lock);
+    yk_cond_init(&s->changed);
+    const int e = yk_thread_start(&s->thread, watch, s);
     if (e) {
         free(s);
         return yk_fail(YK_ESYSTEM, "cannot start a thread for the start-up: %s", strerror(e));
@@ -100,34 +84,33 @@ void yk_startup_enter(yk_startup *s, yk_startup_state state, const char *what)
 {
     if (!s)
         return;
-    pthread_mutex_lock(&s->lock);
+    yk_mutex_lock(&s->lock);
     s->state = state;
     s->what = what;
     s->entered = yk_now();
-    pthread_mutex_unlock(&s->lock);
+    yk_mutex_unlock(&s->lock);
 }
 
 void yk_startup_attach(yk_startup *s, yk_comm *comm)
 {
     if (!s)
         return;
-    pthread_mutex_lock(&s->lock);
+    yk_mutex_lock(&s->lock);
     s->comm = comm;
-    pthread_mutex_unlock(&s->lock);
+    yk_mutex_unlock(&s->lock);
 }
 
 void yk_startup_end(yk_startup *s)
 {
     if (!s)
         return;
-    pthread_mutex_lock(&s->lock);
+    yk_mutex_lock(&s->lock);
     s->over = true;
-    pthread_cond_signal(&s->changed);
-    pthread_mutex_unlock(&s->lock);
-    if (s->watched)
-        pthread_join(s->thread, NULL);
-    pthread_cond_destroy(&s->changed);
-    pthread_mutex_destroy(&s->lock);
+    yk_cond_broadcast(&s->changed);
+    yk_mutex_unlock(&s->lock);
+    yk_thread_join(&s->thread);
+    yk_cond_destroy(&s->changed);
+    yk_mutex_destroy(&s->lock);
     free(s);
 }
 

@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/perm.h"
+#include "base/sync.h"
 #include "base/thread.h"
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +25,8 @@ static uint64_t estimate(const yk_source *s)
 typedef struct {
     yk_source *source;
     yk_rows *rows; /* NULL: only count */
-    pthread_mutex_t lock;
-    pthread_cond_t turn;
+    yk_mutex lock;
+    yk_cond turn;
     size_t next_block, next_append;
     yk_status status;
     char error[2048];
@@ -69,13 +69,13 @@ static yk_status read_block(loader *l, size_t block, yk_rows *part)
             break;
         /* a compressed file is one block however large it is: hand over what there is when it is our turn anyway */
         if (part->n >= 16 * READ_AT_A_TIME) {
-            pthread_mutex_lock(&l->lock);
+            yk_mutex_lock(&l->lock);
             if (l->next_append == block) {
                 st = take(l, part);
                 yk_rows_clear(part);
                 tell(l);
             }
-            pthread_mutex_unlock(&l->lock);
+            yk_mutex_unlock(&l->lock);
             if (st)
                 break;
         }
@@ -89,14 +89,14 @@ static void *load_thread(void *arg)
     loader *l = arg;
     yk_rows part;
     yk_rows_init(&part, l->source->kind, l->source->dim);
-    pthread_mutex_lock(&l->lock);
+    yk_mutex_lock(&l->lock);
     while (!l->status && l->next_block < l->end) {
         size_t block = l->next_block++;
-        pthread_mutex_unlock(&l->lock);
+        yk_mutex_unlock(&l->lock);
         yk_status st = read_block(l, block, &part);
-        pthread_mutex_lock(&l->lock);
+        yk_mutex_lock(&l->lock);
         while (!l->status && l->next_append != block)
-            pthread_cond_wait(&l->turn, &l->lock);
+            yk_cond_wait(&l->turn, &l->lock);
         if (!st && !l->status)
             st = take(l, &part);
         if (st && !l->status) {
@@ -105,14 +105,14 @@ static void *load_thread(void *arg)
         }
         l->next_append = block + 1;
         tell(l);
-        pthread_cond_broadcast(&l->turn);
+        yk_cond_broadcast(&l->turn);
     }
-    pthread_mutex_unlock(&l->lock);
+    yk_mutex_unlock(&l->lock);
     yk_rows_fini(&part);
     return NULL;
 }
 
-static yk_dataset_party party;
+static _Thread_local yk_dataset_party party; /* simulated ranks have one each */
 
 void yk_dataset_with(const yk_dataset_party *others)
 {
@@ -146,19 +146,19 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
         l.next_block = l.next_append = d->source->nblocks * (size_t)party.part / (size_t)party.parts;
         l.end = d->source->nblocks * ((size_t)party.part + 1) / (size_t)party.parts;
     }
-    pthread_mutex_init(&l.lock, NULL);
-    pthread_cond_init(&l.turn, NULL);
+    yk_mutex_init(&l.lock);
+    yk_cond_init(&l.turn);
     int want = yk_cores() < MOST ? yk_cores() : MOST;
     want = d->source->nblocks < (size_t)want ? (int)d->source->nblocks : want;
-    pthread_t thread[MOST];
+    yk_thread thread[MOST];
     int started = 0;
-    while (started + 1 < want && pthread_create(&thread[started], NULL, load_thread, &l) == 0)
+    while (started + 1 < want && yk_thread_start(&thread[started], load_thread, &l) == 0)
         started++;
     load_thread(&l);
     while (started > 0)
-        pthread_join(thread[--started], NULL);
-    pthread_mutex_destroy(&l.lock);
-    pthread_cond_destroy(&l.turn);
+        yk_thread_join(&thread[--started]);
+    yk_mutex_destroy(&l.lock);
+    yk_cond_destroy(&l.turn);
     yk_progress_end();
     if (l.status)
         return yk_fail(l.status, "%s", l.error);

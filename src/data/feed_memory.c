@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "base/perm.h"
-#include <pthread.h>
+#include "base/sync.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ typedef struct {
     yk_feed feed;
     size_t n;
     share *worker;
-    pthread_mutex_t lock; /* of what follows */
+    yk_mutex lock; /* of what follows */
     uint64_t next_epoch, next_at;
     run *returned; /* runs that a checkpoint had half used */
     size_t nreturned;
@@ -119,7 +119,7 @@ static run claim(memory_feed *f)
 {
     const yk_feed_plan *p = &f->feed.plan;
     run r = {0};
-    pthread_mutex_lock(&f->lock);
+    yk_mutex_lock(&f->lock);
     if (f->nreturned) {
         r = f->returned[--f->nreturned];
     } else if (f->next_epoch < p->epochs) {
@@ -136,7 +136,7 @@ static run claim(memory_feed *f)
             f->next_at = r.end;
         }
     }
-    pthread_mutex_unlock(&f->lock);
+    yk_mutex_unlock(&f->lock);
     return r;
 }
 
@@ -287,7 +287,7 @@ static void free_feed(yk_feed *feed)
         yk_free(f->worker[i].pick);
     yk_free(f->worker);
     free(f->returned);
-    pthread_mutex_destroy(&f->lock);
+    yk_mutex_destroy(&f->lock);
     yk_free(f);
 }
 
@@ -304,7 +304,7 @@ yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **
     f->feed.unit = usual_unit(f);
     if (plan->unit && data->mixed && !plan->in_step)
         f->feed.unit = plan->unit;
-    pthread_mutex_init(&f->lock, NULL);
+    yk_mutex_init(&f->lock);
     f->worker = yk_alloc((size_t)plan->workers, sizeof *f->worker, "the feed");
     for (int i = 0; f->worker && i < plan->workers; i++) {
         share *s = &f->worker[i];

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/perm.h"
 #include "base/rng.h"
-#include <pthread.h>
+#include "base/sync.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,10 +42,10 @@ typedef struct stream_feed stream_feed;
 typedef struct {
     stream_feed *owner;
     int me;
-    pthread_t thread;
+    yk_thread thread;
     bool started, quit;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
+    yk_mutex lock;
+    yk_cond changed;
     yk_status status; /* why the thread ended */
     char error[2048];
     bool finished; /* no more windows will come */
@@ -195,9 +195,9 @@ static yk_status fill(stream *s, window *w)
             return st;
         s->part_used += n;
         s->at.record += n;
-        pthread_mutex_lock(&s->lock);
+        yk_mutex_lock(&s->lock);
         bool quit = s->quit;
-        pthread_mutex_unlock(&s->lock);
+        yk_mutex_unlock(&s->lock);
         if (quit)
             return YK_OK;
     }
@@ -220,35 +220,35 @@ static void *read_ahead(void *arg)
     stream *s = arg;
     stream_feed *f = s->owner;
     yk_status st = YK_OK;
-    pthread_mutex_lock(&s->lock);
+    yk_mutex_lock(&s->lock);
     for (int i = 0; !s->quit && !st && s->at.epoch < f->feed.plan.epochs; i ^= 1) {
         window *w = &s->window[i];
         while (w->ready && !s->quit)
-            pthread_cond_wait(&s->changed, &s->lock);
+            yk_cond_wait(&s->changed, &s->lock);
         if (s->quit)
             break;
-        pthread_mutex_unlock(&s->lock);
+        yk_mutex_unlock(&s->lock);
         st = fill(s, w);
         if (w->last)
             s->at = (place){s->at.epoch + 1, 0, 0};
         w->end = s->at;
-        pthread_mutex_lock(&s->lock);
+        yk_mutex_lock(&s->lock);
         w->ready = !st && !s->quit;
-        pthread_cond_broadcast(&s->changed);
+        yk_cond_broadcast(&s->changed);
     }
     s->status = st;
     if (st)
         snprintf(s->error, sizeof s->error, "%s", yk_error());
     s->finished = true;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
+    yk_cond_broadcast(&s->changed);
+    yk_mutex_unlock(&s->lock);
     close_reader(s);
     return NULL;
 }
 
 static yk_status start(stream *s)
 {
-    int e = pthread_create(&s->thread, NULL, read_ahead, s);
+    int e = yk_thread_start(&s->thread, read_ahead, s);
     if (e)
         return yk_fail(YK_ESYSTEM, "worker %d's reading thread could not be started: %s", s->me, strerror(e));
     s->started = true;
@@ -261,7 +261,7 @@ static void wait_for_reader(stream *s, const window *w)
     yk_phases *phases = s->owner->feed.plan.phases;
     const uint64_t since = yk_now_ns();
     while (!w->ready && !s->finished)
-        pthread_cond_wait(&s->changed, &s->lock);
+        yk_cond_wait(&s->changed, &s->lock);
     if (phases)
         yk_phase_waited(&phases[s->me - s->owner->feed.plan.first], YK_PHASE_INPUT, yk_now_ns() - since);
 }
@@ -274,7 +274,7 @@ static yk_status current_window(stream *s, window **out)
         if (s->epoch_over)
             return YK_OK;
         window *w = &s->window[s->current];
-        pthread_mutex_lock(&s->lock);
+        yk_mutex_lock(&s->lock);
         if (!w->ready && !s->finished)
             wait_for_reader(s, w);
         bool ready = w->ready;
@@ -283,8 +283,8 @@ static yk_status current_window(stream *s, window **out)
             bool last = w->last;
             s->here = w->end;
             w->ready = false;
-            pthread_cond_broadcast(&s->changed);
-            pthread_mutex_unlock(&s->lock);
+            yk_cond_broadcast(&s->changed);
+            yk_mutex_unlock(&s->lock);
             s->current ^= 1;
             s->used = 0;
             s->epoch_over = last && s->owner->feed.plan.in_step;
@@ -294,7 +294,7 @@ static yk_status current_window(stream *s, window **out)
                                s->owner->feed.data->source->spec);
             continue;
         }
-        pthread_mutex_unlock(&s->lock);
+        yk_mutex_unlock(&s->lock);
         if (ready)
             *out = w;
         return ready || !st ? YK_OK : yk_fail(st, "%s", s->error);
@@ -410,19 +410,19 @@ static void free_feed(yk_feed *feed)
     stream_feed *f = (stream_feed *)feed;
     for (int i = 0; f->worker && i < feed->plan.workers; i++) {
         stream *s = &f->worker[i];
-        pthread_mutex_lock(&s->lock);
+        yk_mutex_lock(&s->lock);
         s->quit = true;
-        pthread_cond_broadcast(&s->changed);
-        pthread_mutex_unlock(&s->lock);
+        yk_cond_broadcast(&s->changed);
+        yk_mutex_unlock(&s->lock);
         if (s->started)
-            pthread_join(s->thread, NULL);
+            yk_thread_join(&s->thread);
         for (int k = 0; k < 2; k++) {
             yk_rows_fini(&s->window[k].rows);
             free(s->window[k].pick);
         }
         yk_rows_fini(&s->part);
-        pthread_mutex_destroy(&s->lock);
-        pthread_cond_destroy(&s->changed);
+        yk_mutex_destroy(&s->lock);
+        yk_cond_destroy(&s->changed);
     }
     free(f->earlier);
     yk_free(f->worker);
@@ -448,8 +448,8 @@ yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **
         stream *s = &workers[i];
         s->owner = f;
         s->me = i;
-        pthread_mutex_init(&s->lock, NULL);
-        pthread_cond_init(&s->changed, NULL);
+        yk_mutex_init(&s->lock);
+        yk_cond_init(&s->changed);
         yk_rows_init(&s->part, data->kind, data->dim);
         for (int k = 0; k < 2; k++)
             yk_rows_init(&s->window[k].rows, data->kind, data->dim);

@@ -7,6 +7,7 @@
 #include "model/net_work.h"
 
 #include "base/clock.h"
+#include "base/sync.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,11 +221,11 @@ yk_status yk__start_helpers(yk_work *w)
         return yk_fail_memory((size_t)w->threads * sizeof *w->helpers, "threads");
     for (int i = 1; i < w->threads; i++) {
         w->helpers[i] = (yk__helper){.work = w, .me = i};
-        int e = pthread_create(&w->helpers[i].thread, NULL, help, &w->helpers[i]);
+        int e = yk_thread_start(&w->helpers[i].thread, help, &w->helpers[i]);
         if (e) {
             yk_team_stop(w->team);
             for (int k = 1; k < i; k++)
-                pthread_join(w->helpers[k].thread, NULL);
+                yk_thread_join(&w->helpers[k].thread);
             return yk_fail(YK_ESYSTEM, "thread %d of a worker could not be started: %s", i, strerror(e));
         }
     }
@@ -240,5 +241,5 @@ void yk__stop_helpers(yk_work *w)
     w->quit = true;
     yk_team_meet(w->team, 0);
     for (int i = 1; i <= w->started; i++)
-        pthread_join(w->helpers[i].thread, NULL);
+        yk_thread_join(&w->helpers[i].thread);
 }

@@ -3,15 +3,15 @@
 #define YK_MODEL_NET_WORK_H
 
 #include "base/mem.h"
+#include "base/sync.h"
 #include "model/net.h"
-#include <pthread.h>
 
 enum { YK__MOST_BLOCKS = 64, YK__MOST_PARTS = 3 }; /* of a chunk; of a layer's backward */
 
 typedef struct {
     yk_work *work;
     int me;
-    pthread_t thread;
+    yk_thread thread;
 } yk__helper;
 
 struct yk_work {

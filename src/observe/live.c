@@ -20,9 +20,9 @@ static yk__history *copy_of(yk_observer *o)
     yk__history *h = malloc(sizeof *h);
     if (!h)
         return NULL;
-    pthread_mutex_lock(&o->lock);
+    yk_mutex_lock(&o->lock);
     *h = o->history;
-    pthread_mutex_unlock(&o->lock);
+    yk_mutex_unlock(&o->lock);
     return h;
 }
 

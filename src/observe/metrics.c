@@ -195,8 +195,6 @@ void yk_observer_progress(yk_observer *o, double loss)
         o->first_step = yk_now();
     m->loss_sum += loss;
     m->loss_count++;
-    if (o->polls)
-        yk_resources_poll(o->resources);
     if (++m->calls < m->next_call)
         return;
     double now = yk_now(), since = now - (m->shown > 0.0 ? m->shown : o->began);

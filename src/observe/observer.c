@@ -72,14 +72,14 @@ static void each_sample(void *context, const yk_sample *s)
         judged = yk__judge_so_far(o, &u, &v);
         o->judged_at = now;
     }
-    pthread_mutex_lock(&o->lock);
+    yk_mutex_lock(&o->lock);
     remember(&o->history, o, s);
     if (judged) {
         o->history.verdict = v;
         o->history.usage = u;
         o->history.judged = true;
     }
-    pthread_mutex_unlock(&o->lock);
+    yk_mutex_unlock(&o->lock);
     write_own_folder(o, s);
 }
 
@@ -101,8 +101,6 @@ void yk_observer_traffic(yk_observer *o)
 {
     if (!o->c.comm)
         return;
-    if (o->polls)
-        yk_resources_poll(o->resources);
     const yk_traffic *traffic = yk_comm_traffic(o->c.comm);
     uint64_t sent = 0, received = 0;
     for (int p = 0; p < YK_PURPOSES; p++) {
@@ -138,7 +136,7 @@ void yk__observer_test(yk_observer *o, const yk_evaluation *e)
         return;
     atomic_store_explicit(&o->accuracy, e->accuracy, memory_order_relaxed);
     atomic_store_explicit(&o->test_loss, e->test_loss, memory_order_relaxed);
-    pthread_mutex_lock(&o->lock);
+    yk_mutex_lock(&o->lock);
     yk__history *h = &o->history;
     if (h->ntests == YK__TESTS) {
         for (int i = 0; i < YK__TESTS / 2; i++)
@@ -147,29 +145,29 @@ void yk__observer_test(yk_observer *o, const yk_evaluation *e)
     }
     h->test[h->ntests++] =
         (yk__test_point){yk__observer_seconds(o), (double)e->at.step, e->test_loss, e->accuracy};
-    pthread_mutex_unlock(&o->lock);
+    yk_mutex_unlock(&o->lock);
 }
 
 bool yk__observer_verdict(yk_observer *o, yk_verdict *out)
 {
     bool known = false;
-    if (pthread_mutex_trylock(&o->lock))
+    if (!yk_mutex_try(&o->lock))
         return false;
     if (o->history.judged && o->history.verdict.kind != YK_VERDICT_NONE) {
         *out = o->history.verdict;
         known = true;
     }
-    pthread_mutex_unlock(&o->lock);
+    yk_mutex_unlock(&o->lock);
     return known;
 }
 
 bool yk__observer_sample(yk_observer *o, yk_sample *out)
 {
-    if (pthread_mutex_trylock(&o->lock))
+    if (!yk_mutex_try(&o->lock))
         return false;
     const bool known = o->history.npoints > 0;
     *out = o->history.sample;
-    pthread_mutex_unlock(&o->lock);
+    yk_mutex_unlock(&o->lock);
     return known;
 }
 
@@ -202,7 +200,7 @@ yk_status yk_observer_create(const yk_observer_config *config, yk_observer **out
                                        &o->seconds_left, &o->lr,   &o->accuracy,  &o->test_loss};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
         atomic_store(unknown[i], (double)NAN);
-    pthread_mutex_init(&o->lock, NULL);
+    yk_mutex_init(&o->lock);
     *out = o;
     return YK_OK;
 }
@@ -280,7 +278,6 @@ static void open_own_folder(yk_observer *o)
 yk_status yk_observer_start(yk_observer *o, double began)
 {
     o->started = true;
-    o->polls = !yk_clock_is_real() || !yk_fs_is_real();
     o->began = began;
     o->began_ns = yk_now_ns();
     o->judged_at = yk_now();
@@ -369,7 +366,7 @@ void yk_observer_free(yk_observer *o)
     yk__tensorboard_close(o, YK_OK);
     yk_trace_free(o->trace);
     yk__telemetry_free(o);
-    pthread_mutex_destroy(&o->lock);
+    yk_mutex_destroy(&o->lock);
     free(o->shared_dir);
     free(o);
 }

@@ -15,11 +15,11 @@
 #ifndef YK_OBSERVE_OBSERVER_INSIDE_H
 #define YK_OBSERVE_OBSERVER_INSIDE_H
 
+#include "base/sync.h"
 #include "observe/observe.h"
 #include "observe/telemetry.h"
 #include "watch/http.h"
 #include "watch/trace.h"
-#include <pthread.h>
 #include <stdatomic.h>
 
 typedef struct yk__metrics yk__metrics;
@@ -85,7 +85,6 @@ struct yk_observer {
     yk_http *http;
     uint64_t began_ns;
     bool paused;
-    bool polls; /* the clock or the file system is simulated: the training threads take the samples */
 
     /* left by worker 0 */
     atomic_uint_fast64_t step, examples, sent, received;
@@ -93,7 +92,7 @@ struct yk_observer {
 
     yk__telemetry_state telemetry;
 
-    pthread_mutex_t lock; /* of the rest, and of telemetry.peer */
+    yk_mutex lock; /* of the rest, and of telemetry.peer */
     yk__history history;
     double judged_at, written_at, sent_at; /* the sampling thread's */
 };

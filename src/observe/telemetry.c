@@ -192,10 +192,10 @@ static void receive_all(yk_observer *o)
 
 void yk__telemetry_receive(yk_observer *o)
 {
-    if (pthread_mutex_trylock(&o->lock)) /* next time */
+    if (!yk_mutex_try(&o->lock)) /* next time */
         return;
     receive_all(o);
-    pthread_mutex_unlock(&o->lock);
+    yk_mutex_unlock(&o->lock);
 }
 
 /* Will this one send more? Of the processes that tried to join, those that were refused never send anything. */
@@ -209,11 +209,11 @@ void yk__telemetry_receive_last(yk_observer *o)
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, last_timeout);
     for (bool more = true; more;) {
         more = false;
-        pthread_mutex_lock(&o->lock);
+        yk_mutex_lock(&o->lock);
         receive_all(o);
         for (int i = 0; i < o->telemetry.npeers; i++)
             more |= awaited(o, o->telemetry.peer[i]);
-        pthread_mutex_unlock(&o->lock);
+        yk_mutex_unlock(&o->lock);
         more = more && yk_wait_turn(&w);
     }
 }
@@ -222,11 +222,11 @@ yk__telemetry *yk__telemetry_copy(yk_observer *o, int *n_out)
 {
     const yk__telemetry_state *t = &o->telemetry;
     *n_out = 0;
-    pthread_mutex_lock(&o->lock);
+    yk_mutex_lock(&o->lock);
     yk__telemetry *all = t->npeers ? malloc((size_t)t->npeers * sizeof *all) : NULL;
     for (int i = 0; all && i < t->npeers; i++)
         if (t->peer[i]->known)
             all[(*n_out)++] = t->peer[i]->newest;
-    pthread_mutex_unlock(&o->lock);
+    yk_mutex_unlock(&o->lock);
     return all;
 }

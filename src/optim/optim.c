@@ -127,7 +127,7 @@ void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_s
     const float others = (float)(s->workers - 1), share = 1.0f / (float)s->workers;
     if (s->squares && kind == YK_SGD && s->width == 1) {
         for (size_t i = 0; i < n; i++) {
-            const float x = o->lr * s->moves * s->squares[i];
+            const float x = o->lr * s->moves * fmaxf(0.0f, s->squares[i] - s->one);
             delta[i] /= 1.0f + others * x / (1.0f + x);
         }
         return;
@@ -137,7 +137,8 @@ void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_s
         for (int j = 0; j < slots; j++)
             state[j] = s->state.s[j][i] + delta[(size_t)(j + 1) * n + i];
         if (s->squares) {
-            const float x = step_size(kind, state[0], state[1], o) * s->moves * s->squares[i / s->width];
+            const float often = fmaxf(0.0f, s->squares[i / s->width] - s->one);
+            const float x = step_size(kind, state[0], state[1], o) * s->moves * often;
             alpha = 1.0f / (1.0f + others * x / (1.0f + x));
         }
         delta[i] *= alpha;

@@ -80,6 +80,7 @@ typedef struct {
 typedef struct {
     const float *
         squares; /* by key: sum of its squared values in the copy's examples; NULL: 1 / workers of all changes */
+    float one; /* the mean square of a value: what a key has that occurred once, perhaps in this copy alone */
     size_t width;  /* floats per key */
     float moves;   /* curvature c * (mean |x|^2)^0.75 / examples of a step */
     int workers;   /* T */

@@ -87,6 +87,7 @@ static yk_status make(yk_chunks *c, yk_chunk *chunk, size_t first, size_t end, y
     for (uint32_t k = 0; k < servers; k++)
         chunk->begin[k + 1] += chunk->begin[k];
     chunk->bias = UINT32_MAX;
+    chunk->entries = r->start[end] - r->start[first];
     for (size_t i = 0; i < m->n;
          i++) { /* begin[k] moves on to where server k + 1 begins, and is put back below */
         const uint32_t to = chunk->begin[yk__server_of(m->key[i], servers, &row)]++;

@@ -24,7 +24,8 @@ typedef struct {
     uint32_t *row;  /* [nkeys] numbers on their servers */
     float *squares; /* [nkeys] sum of the squared values of each key */
     double squares_sum;
-    uint32_t *begin; /* [servers + 1] where the keys of each begin */
+    uint64_t entries; /* values that these are of */
+    uint32_t *begin;  /* [servers + 1] where the keys of each begin */
     bool known;
 } yk_chunk;
 

@@ -187,6 +187,7 @@ static void scale(const copies *s, worker *w, int group)
     const double norm = w->answer.squares_sum / fmax(1.0, (double)w->examples);
     const yk_optim_share share = {
         .squares = g->keyed ? w->answer.squares : NULL,
+        .one = (float)(w->answer.squares_sum / fmax(1.0, (double)w->answer.entries)),
         .width = g->width,
         .moves = (float)(YK_CURVATURE * pow(norm, 0.75) / (double)s->config.copy.batch),
         .workers = s->config.all_workers * s->config.depth, /* copies that move at the same time */

@@ -12,6 +12,8 @@
  *
  *     alpha = 1 / (1 + (N - 1) rho),  rho = x / (1 + x),  x = eta c |x|^1.5 (sum of the key's squared values) / batch
  *
+ * without one of these values: a key that occurred once may be in no other copy.
+ *
  * A key that occurs in every example is averaged (alpha near 1/N), a rare one is added (alpha near 1). The sum is that of
  * the copy's own batches: nobody has to know the frequencies of keys beforehand. Sums of the optimizer (adagrad, ftrl) are
  * added in full, moving means by 1/N. Of a dense group 1/N of what has changed is added.

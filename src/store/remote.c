@@ -10,7 +10,7 @@
 static yk_status make_lane(yk_remote *r, yk__remote_lane *l)
 {
     const size_t servers = (size_t)r->config.servers, shares = (size_t)(r->config.threads / r->config.lanes);
-    pthread_mutex_init(&l->lock, NULL);
+    yk_mutex_init(&l->lock);
     l->ring = yk_alloc(servers, sizeof *l->ring, "the connection to the servers");
     yk_status st = l->ring ? yk_merger_init(&l->keys, 1024) : YK_ESYSTEM;
     for (int i = 0; !st && i < YK__OUTSTANDING; i++) {
@@ -181,6 +181,7 @@ static yk_status take(yk_remote *r, int k)
             return yk_fail(YK_ELOST, "server %d sent a lease to thread %u, which does not exist", k,
                            down->pull);
         yk__leases *t = &r->leases[down->pull];
+        atomic_fetch_sub(&l->owes, 1);
         t->here = true;
         t->later = (down->flags & YK__LATER) != 0;
         t->lease = (yk_lease){down->examples, down->begin, down->end};
@@ -260,7 +261,7 @@ static bool has_moved(yk_remote *r)
 yk_status yk_remote_alive(yk_remote *r)
 {
     const double now = yk_now();
-    bool owed = false;
+    bool owed = atomic_load(&r->waiting) > 0; /* answers, or to receive a message */
     for (int k = 0; k < r->config.servers; k++) {
         yk__line *l = &r->line[k];
         const bool owes = atomic_load(&l->owes) > 0;
@@ -331,11 +332,11 @@ yk_status yk_remote_add(yk_remote *r, int lane, int thread, const yk_batch *batc
                         const uint64_t cursor[YK_CURSOR], size_t *index_out)
 {
     yk__remote_lane *l = &r->lane[lane];
-    pthread_mutex_lock(&l->lock);
+    yk_mutex_lock(&l->lock);
     yk_status st = yk__asked_add(r, l, batch, index_out);
     if (!st)
         set_share(r, &l->open->share[thread - lane], thread, cursor);
-    pthread_mutex_unlock(&l->lock);
+    yk_mutex_unlock(&l->lock);
     return st;
 }
 
@@ -467,6 +468,7 @@ yk_status yk_remote_await(yk_remote *r, int lane, yk_remote_answer *out)
                               .batches = a->batches,
                               .squares = a->chunk ? a->chunk->squares : a->squares,
                               .squares_sum = a->squares_sum,
+                              .entries = a->entries,
                               .news = a->news};
     out->news.stop = atomic_load(&r->stopped);
     values_of(r, a, out->value);

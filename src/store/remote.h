@@ -62,6 +62,7 @@ typedef struct {
     size_t keys, batches;
     const float *squares;        /* [keys] sum of the squared values of each key in these batches */
     double squares_sum;          /* of all */
+    uint64_t entries;            /* values that these are of */
     float *value[YK_MAX_GROUPS]; /* [arrays][keys or floats]; the client's to change until its push */
     yk_remote_news news;
 } yk_remote_answer;

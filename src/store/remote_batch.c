@@ -122,6 +122,7 @@ yk_status yk__asked_add_chunk(yk_remote *r, yk__remote_lane *l, const yk_chunk *
     a->chunk_rows = b->rows;
     a->nkeys = chunk->nkeys;
     a->squares_sum = chunk->squares_sum;
+    a->entries = chunk->entries;
     for (int k = 0; k <= r->config.servers; k++)
         a->begin[k] = chunk->begin[k];
     return YK_OK;
@@ -142,6 +143,7 @@ static yk_status sort_by_server(yk_remote *r, yk__remote_lane *l, yk__asked *a)
         return YK_ESYSTEM;
     a->nkeys = a->rows.dim = n;
     a->squares_sum = 0.0;
+    a->entries = a->rows.n ? a->rows.start[a->rows.n] : 0;
     for (size_t i = 0; i < n; i++) {
         a->squares[i] = l->keys.value[i];
         a->squares_sum += (double)a->squares[i];

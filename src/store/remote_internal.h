@@ -5,9 +5,9 @@
 
 #include "base/keys.h"
 #include "base/mem.h"
+#include "base/sync.h"
 #include "store/messages.h"
 #include "store/remote.h"
-#include <pthread.h>
 #include <stdatomic.h>
 
 enum { YK__RING = 8 }; /* messages of a lane to a server that may be under way */
@@ -31,6 +31,7 @@ typedef struct {
     uint32_t *row;  /* [nkeys] their numbers there, in that order */
     float *squares; /* [nkeys] */
     double squares_sum;
+    uint64_t entries;
     size_t order_cap, key_cap, squares_cap;
     size_t *begin;                   /* [servers + 1] */
     float *w;                        /* the groups, one after the other: [arrays][keys or floats] */
@@ -58,7 +59,7 @@ typedef struct {
     yk__asked *current;     /* that the lane computes with */
     yk__asked *open;        /* that batches are added to; NULL: none yet */
     yk_merger keys;         /* of `open` */
-    pthread_mutex_t lock;   /* of `open`: the threads of a lane add to it */
+    yk_mutex lock;          /* of `open`: the threads of a lane add to it */
     yk__ring *ring;         /* [servers] */
 } yk__remote_lane;
 

@@ -48,7 +48,7 @@ static yk_status ask_lease(yk_remote *r, int thread, bool idle)
     const int lane = r->config.lanes > 1 ? thread : 0;
     yk__leases *t = &r->leases[thread];
     yk__up *up;
-    pthread_mutex_lock(&r->lane[lane].lock); /* the threads of a lane share its messages */
+    yk_mutex_lock(&r->lane[lane].lock); /* the threads of a lane share its messages */
     yk_status st = yk__remote_letter(r, lane, 0, sizeof *up, YK_FOR_CONTROL, &up);
     if (!st) {
         *up = (yk__up){.magic = YK__MAGIC,
@@ -57,11 +57,13 @@ static yk_status ask_lease(yk_remote *r, int thread, bool idle)
                        .thread = (uint32_t)thread};
         t->here = false;
         atomic_store(&t->pending, true);
+        if (atomic_fetch_add(&r->line[0].owes, 1) == 0 && !r->config.driven)
+            r->line[0].heard = 0.0; /* its time begins when somebody looks */
         st = yk__remote_post(r, lane, 0);
     }
     if (!st && idle)
         st = say_idle(r, lane, thread);
-    pthread_mutex_unlock(&r->lane[lane].lock);
+    yk_mutex_unlock(&r->lane[lane].lock);
     return st;
 }
 

@@ -9,7 +9,8 @@
 #include <string.h>
 
 enum { PATIENCE = 10 }; /* a worker may be silent for so many times its longest step */
-static const double tick_seconds = 0.02, farewell_seconds = 1.0;
+static const double tick_seconds = 0.02;
+const double yk__farewell_seconds = 1.0;
 
 static yk_status sender(yk_server *s, int peer, yk__client **out)
 {
@@ -225,13 +226,22 @@ static yk_status look_for_lost(yk_server *s, double now)
     return YK_OK;
 }
 
+bool yk__all_have_left(const yk_server *s)
+{
+    bool all = true;
+    for (int i = 0; i < s->nclients; i++)
+        all &= !s->client[i].here || s->client[i].bye;
+    return all;
+}
+
 /* Server 0 may have heard all goodbyes before the others have: they listen a little longer, lest a message is lost; but
  * one that is lost will not say any. */
 static bool ended(const yk_server *s)
 {
+    const bool all_gone = yk__all_have_left(s);
     if (s->chief)
-        return yk__all_left(s);
-    return s->over && (yk__all_left(s) || yk_now() - s->over_at > farewell_seconds);
+        return all_gone;
+    return s->over && (all_gone || yk_now() - s->over_at > yk__farewell_seconds);
 }
 
 yk_status yk_server_run(yk_server *s)

@@ -66,8 +66,8 @@ yk_status yk__control_take(yk_server *s, size_t bytes)
         return take_round(s);
     if (message->up.kind == YK__UP_SNAPSHOT) {
         s->snapshot_wanted = true;
-        s->snapshot_round = message->up.round;
         s->snapshot_last = (message->up.flags & YK__LAST) != 0;
+        s->snapshot_round = message->up.round;
         s->snapshot_at = yk_now();
     } else {
         s->over = true;

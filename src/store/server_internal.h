@@ -79,9 +79,9 @@ struct yk_server {
     uint32_t *parts;       /* server 0: a snapshot, the arrays of one server after the other */
     uint64_t parts_steps;
     bool snapshot_wanted; /* by server 0 */
+    bool snapshot_last;   /* when all clients have left */
     uint64_t snapshot_round;
-    bool snapshot_last; /* all clients have left, as server 0 knows */
-    double snapshot_at; /* when it asked */
+    double snapshot_at; /* when server 0 said so */
     yk__control control;
     bool decided; /* with a quorum, not on server 0: `control` says which workers' gradients the round uses */
 };
@@ -122,15 +122,9 @@ static inline bool yk__is_idle(const yk_server *s, const yk__client *c)
     return true;
 }
 
-/* Whether all clients have left, or are lost. */
-static inline bool yk__all_left(const yk_server *s)
-{
-    bool all = true;
-    for (int i = 0; i < s->nclients; i++)
-        all &= !s->client[i].here || s->client[i].bye;
-    return all;
-}
-
+/* server.c */
+extern const double yk__farewell_seconds; /* how long a server waits for goodbyes that server 0 has heard */
+bool yk__all_have_left(const yk_server *s);
 yk_status yk__client_add(yk_server *s, int peer, yk__client **out);
 
 /* server_take.c */

@@ -2,6 +2,8 @@
 #include "store/server_internal.h"
 
 #include "base/clock.h"
+#include "base/wait.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,18 +16,18 @@ yk_group yk_server_piece(const yk_group *g, int server, int servers, size_t *beg
     return piece;
 }
 
-static const double last_seconds = 1.0; /* that messages of clients which have left may be on their way */
-
 /* In synchronous mode server 0 may be the first to have all gradients of its round. Its snapshot must be of one round,
- * not of two. In asynchronous mode the last snapshot has all updates: it waits for the leave messages of all clients. */
+ * not of two. Likewise it may be the first to have heard that all clients leave, and their last gradients are still on the way
+ * to this one. */
 static bool snapshot_is_due(const yk_server *s)
 {
-    const double most = last_seconds < s->config.silence / 2 ? last_seconds : s->config.silence / 2;
+    const double most =
+        yk__farewell_seconds < s->config.silence / 2 ? yk__farewell_seconds : s->config.silence / 2;
     if (!s->snapshot_wanted)
         return false;
-    if (s->config.in_step)
-        return s->round >= s->snapshot_round;
-    return !s->snapshot_last || yk__all_left(s) || yk_now() - s->snapshot_at > most;
+    if (s->snapshot_last && !yk__all_have_left(s) && yk_now() - s->snapshot_at < most)
+        return false;
+    return !s->config.in_step || s->round >= s->snapshot_round;
 }
 
 /* The arrays of a store, by number, over all groups; false behind the last. Elements are of 4 bytes, `width` per key. */
@@ -135,6 +137,31 @@ static yk_status room_for_parts(yk_server *s, yk_local *whole)
     return YK_OK;
 }
 
+/* The request to a server, and its answer. Meanwhile this process sends heartbeats, and looks for servers that have died. */
+static yk_status wait_for_part(yk_server *s, yk_op op[2])
+{
+    const yk_server_hooks *h = &s->config.hooks;
+    const double began = yk_now();
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
+    yk_status st = YK_OK;
+    bool sent = false, received = false;
+    while (!st && !(sent && received)) {
+        if ((st = yk_comm_test(s->config.comm, &op[0], &sent)) ||
+            (st = yk_comm_test(s->config.comm, &op[1], &received)) || (sent && received))
+            break;
+        yk_wait_turn(&w);
+        if (!yk_wait_polls(&w))
+            continue;
+        if (h->now_and_then)
+            st = h->now_and_then(h->context);
+        if (!st && yk_now() - began > s->config.silence)
+            st = yk_fail(YK_ELOST,
+                         "rank %d sent no snapshot within %.1f s: it has died, hangs, or cannot be reached",
+                         op[1].peer, s->config.silence);
+    }
+    return st;
+}
+
 yk_status yk_server_snapshot(yk_server *s, yk_local *whole)
 {
     yk_status st = room_for_parts(s, whole);
@@ -145,17 +172,15 @@ yk_status yk_server_snapshot(yk_server *s, yk_local *whole)
         at += piece_of(s, 0, &a);
     }
     for (int k = 1; !st && k < s->config.servers; k++) {
-        yk__up up = {.magic = YK__MAGIC,
-                     .kind = YK__UP_SNAPSHOT,
-                     .flags = yk__all_left(s) ? YK__LAST : 0,
-                     .round = s->round};
+        yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_SNAPSHOT, .round = s->round};
+        up.flags = yk__all_have_left(s) ? YK__LAST : 0;
         yk_op op[2];
         st = yk_comm_send(s->config.comm, k, YK__TAG_CTRL, YK_FOR_CONTROL, &up, sizeof up, &op[0]);
         for (int i = 0; !st && array_of(whole, i, &a); i++) {
             const size_t n = piece_of(s, k, &a);
             st = yk_comm_recv(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, at, 4 * n, &op[1]);
             if (!st)
-                st = yk_comm_wait(s->config.comm, op, 2, s->config.silence, "a snapshot");
+                st = wait_for_part(s, op);
             at += n;
         }
     }

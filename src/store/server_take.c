@@ -179,7 +179,7 @@ static void note_message(yk_server *s, yk__client *c)
     if (!c->here && !c->bye)
         yk__skip_missed(s, c);
     s->here += !c->here && !c->bye;
-    c->here = true;
+    c->here = !c->bye; /* one that has left may still send heartbeats */
     c->lost = false;
 }
 

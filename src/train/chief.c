@@ -12,9 +12,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sync.h"
 #include "base/wait.h"
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@
 typedef struct {
     bool begun, eval, save;
     atomic_bool over;
-    pthread_t thread;
+    yk_thread thread;
     yk_progress_state progress;
     yk_status st;
     char error[2048];
@@ -41,7 +41,7 @@ typedef struct {
 
     /* the workers of this process */
     bool started;
-    pthread_t thread;
+    yk_thread thread;
     atomic_bool workers_over;
     yk_status workers;
     char workers_error[2048];
@@ -97,6 +97,13 @@ static yk_status place_of(chief *c, yk_progress_state *p)
     return YK_OK;
 }
 
+/* A look that has no thread: nobody may join it. */
+static void give_up(look *l)
+{
+    l->begun = false;
+    yk_free(l->progress.place);
+}
+
 /* Takes the snapshot; the rest is for test_and_save(). */
 static yk_status take(chief *c, bool eval, bool save)
 {
@@ -124,7 +131,11 @@ static yk_status take(chief *c, bool eval, bool save)
         t->last_save = t->step;
         t->saved_at = yk_now();
     }
-    return st ? st : yk_server_snapshot(t->cluster.server, t->cluster.whole);
+    if (!st)
+        st = yk_server_snapshot(t->cluster.server, t->cluster.whole);
+    if (st)
+        give_up(l);
+    return st;
 }
 
 /* The look is over: what it found, as of its own step. */
@@ -163,7 +174,9 @@ static yk_status begin(chief *c, bool eval, bool save)
     yk_status st = take(c, eval, save);
     if (st)
         return st;
-    int e = pthread_create(&c->look.thread, NULL, look_thread, c);
+    int e = yk_thread_start(&c->look.thread, look_thread, c);
+    if (e)
+        give_up(&c->look);
     return e ? yk_fail(YK_ESYSTEM, "the test cannot be started: %s", strerror(e)) : YK_OK;
 }
 
@@ -171,7 +184,7 @@ static yk_status look_after(chief *c, bool wait)
 {
     yk_status st = YK_OK;
     if (c->look.begun && (wait || atomic_load(&c->look.over))) {
-        pthread_join(c->look.thread, NULL);
+        yk_thread_join(&c->look.thread);
         st = conclude(c);
     }
     if (!st && !c->look.begun && (c->due.eval || c->due.save)) {
@@ -325,7 +338,7 @@ static yk_status pump(void *context, bool *busy)
 
 static yk_status start_workers(chief *c)
 {
-    int e = pthread_create(&c->thread, NULL, run_workers, c);
+    int e = yk_thread_start(&c->thread, run_workers, c);
     c->started = e == 0;
     return e ? yk_fail(YK_ESYSTEM, "the workers cannot be started: %s", strerror(e)) : YK_OK;
 }
@@ -341,7 +354,7 @@ static yk_status join_workers(chief *c, yk_status st)
         yk_remote_fail(c->t->cluster.remote);
         yk_team_stop(c->t->team);
     }
-    pthread_join(c->thread, NULL);
+    yk_thread_join(&c->thread);
     if (!st && c->workers)
         return yk_fail(c->workers, "%s", c->workers_error);
     return st ? yk_fail(st, "%s", error) : YK_OK;
@@ -409,11 +422,12 @@ static yk_status serve(chief *c)
         st = drive(c);
     if (k->rank != 0)
         return st;
+    t->trained = yk_now();
     c->due = (yk__due){0};
     if (!st)
         st = look_after(c, true);
     else if (c->look.begun)
-        pthread_join(c->look.thread, NULL);
+        yk_thread_join(&c->look.thread);
     if (!st)
         st = end_chief(c);
     return st ? st : yk_server_end(k->server);

@@ -50,9 +50,9 @@ static void summarise(yk__trainer *t)
     const double first_step = yk_observer_first_step(t->observer);
     r->first_step_seconds = first_step > 0.0 ? first_step - t->started : 0.0;
     r->seconds = t->began > 0.0 ? yk_now() - t->began : 0.0;
-    r->train_seconds = r->seconds;
-    if (!t->cluster.server) /* there the chief evaluates and saves on the side */
-        r->train_seconds -= r->eval_seconds + r->checkpoint_seconds;
+    r->train_seconds = r->seconds - r->eval_seconds - r->checkpoint_seconds;
+    if (t->trained > 0.0) /* the chief of servers evaluates and saves on the side, but for the last time */
+        r->train_seconds = t->trained - t->began;
     r->steps = t->step;
     r->epochs = t->epoch;
     r->examples = t->earlier_examples;

@@ -70,6 +70,7 @@ typedef struct yk__trainer {
     float mean_square;     /* of an input of dense data */
     double peak;           /* --profile: FLOP/s of one thread at best */
     double started, began; /* the process; its first step */
+    double trained;        /* the chief of servers: when the last step was over; 0: elsewhere */
     double earlier_seconds;
     uint64_t earlier_examples;
     uint64_t earlier_late, earlier_late_examples, late_examples; /* late_examples: of the whole run, so far */

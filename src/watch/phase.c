@@ -1,6 +1,7 @@
 #include "watch/phase.h"
 
 #include "base/clock.h"
+#include "base/rng.h"
 #include "base/wait.h"
 #include "watch/trace.h"
 #include <math.h>
@@ -80,7 +81,7 @@ void yk_phases_begin(yk_phases *p, int workers)
         return;
     if (!(p->budget > 0.0)) /* it may begin again after an end */
         p->budget = budget / (workers > 1 ? workers : 1) / (clock_seconds() + per_switch);
-    p->random = 0x9e3779b97f4a7c15u ^ (uint64_t)(uintptr_t)p;
+    p->random = yk_mix64(yk_now_ns()) | 1; /* not the address: a simulated run can be repeated */
     p->running = p->detail = true;
     p->phase = YK_PHASE_OTHER;
     p->step_at = yk_now_ns();

@@ -3,13 +3,11 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/fs.h"
 #include "base/json.h"
+#include "base/sync.h"
 #include "watch/proc.h"
 #include <math.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,10 +30,10 @@ struct yk_resources {
     yk_file *file;
     yk_json line;
     watch watched[YK_ALERTS];
-    pthread_t thread;
+    yk_thread thread;
     bool started;
-    pthread_mutex_t lock; /* of the rest */
-    pthread_cond_t wake;
+    yk_mutex lock; /* of the rest */
+    yk_cond wake;
     bool quit, rest;
     yk_usage usage;
     double memory_seconds; /* sum of rss x seconds */
@@ -303,7 +301,7 @@ static void look(yk_resources *r, bool last)
     if (r->config.bytes)
         s.bytes = r->config.bytes(r->config.context);
     write_sample(r, &s);
-    pthread_mutex_lock(&r->lock);
+    yk_mutex_lock(&r->lock);
     yk_usage *u = &r->usage;
     take(u, &all, true);
     u->forced = all.switches_forced;
@@ -317,7 +315,7 @@ static void look(yk_resources *r, bool last)
         take(u, &s, false);
     peak(&u->memory, now.rss_peak);
     watch_all(r, &s, &now);
-    pthread_mutex_unlock(&r->lock);
+    yk_mutex_unlock(&r->lock);
     r->last = now;
     if (r->config.each)
         r->config.each(r->config.context, &s);
@@ -330,35 +328,29 @@ static void *sample_on(void *arg)
     yk_resources *r = arg;
     const uint64_t every = (uint64_t)(r->config.every * 1e9);
     uint64_t next = yk_now_ns();
-    pthread_mutex_lock(&r->lock);
+    yk_mutex_lock(&r->lock);
     for (;;) {
         next += every;
-        const struct timespec until = {(time_t)(next / 1000000000), (long)(next % 1000000000)};
-        while (!r->quit && pthread_cond_timedwait(&r->wake, &r->lock, &until) == 0)
+        while (!r->quit && yk_cond_wait_until(&r->wake, &r->lock, next))
             ;
         if (r->quit)
             break;
         if (r->rest)
             continue;
-        pthread_mutex_unlock(&r->lock);
+        yk_mutex_unlock(&r->lock);
         look(r, false);
         const uint64_t now = yk_now_ns();
         if (now > next + every / 2) /* no looks to make up for: they would be of a moment each */
             next = now;
-        pthread_mutex_lock(&r->lock);
+        yk_mutex_lock(&r->lock);
     }
-    pthread_mutex_unlock(&r->lock);
+    yk_mutex_unlock(&r->lock);
     return NULL;
 }
 
-/* Signals are for the threads that were there before. */
 static yk_status start_thread(yk_resources *r)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int e = pthread_create(&r->thread, NULL, sample_on, r);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int e = yk_thread_start(&r->thread, sample_on, r);
     if (e)
         return yk_fail(YK_ESYSTEM, "the thread that measures could not be started: %s; use --sample-every 0",
                        strerror(e));
@@ -390,8 +382,8 @@ static void destroy(yk_resources *r)
 {
     yk_json_fini(&r->line);
     yk_proc_close(r->proc);
-    pthread_mutex_destroy(&r->lock);
-    pthread_cond_destroy(&r->wake);
+    yk_mutex_destroy(&r->lock);
+    yk_cond_destroy(&r->wake);
     free(r);
 }
 
@@ -403,12 +395,8 @@ yk_status yk_resources_start(const yk_resources_config *config, yk_resources **o
     if (!r)
         return yk_fail_memory(sizeof *r, "measuring");
     r->config = *config;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&r->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    pthread_mutex_init(&r->lock, NULL);
+    yk_cond_init(&r->wake);
+    yk_mutex_init(&r->lock);
     yk_status st = yk_proc_open(proc, sys, &r->proc);
     if (!st && config->dir && config->every > 0.0)
         st = yk_file_append_in(config->dir, config->name, &r->file);
@@ -419,7 +407,7 @@ yk_status yk_resources_start(const yk_resources_config *config, yk_resources **o
         what_there_is(r, proc, sys);
         write_host(r);
     }
-    if (!st && config->every > 0.0 && yk_clock_is_real() && yk_fs_is_real())
+    if (!st && config->every > 0.0)
         st = start_thread(r);
     if (st) {
         st = yk_file_close(r->file, st);
@@ -432,22 +420,16 @@ yk_status yk_resources_start(const yk_resources_config *config, yk_resources **o
 
 void yk_resources_usage(yk_resources *r, yk_usage *out)
 {
-    pthread_mutex_lock(&r->lock);
+    yk_mutex_lock(&r->lock);
     *out = r->usage;
-    pthread_mutex_unlock(&r->lock);
-}
-
-void yk_resources_poll(yk_resources *r)
-{
-    if (!r->started && !r->rest && r->config.every > 0.0 && yk_now() - r->last.at >= r->config.every)
-        look(r, false);
+    yk_mutex_unlock(&r->lock);
 }
 
 void yk_resources_rest(yk_resources *r, bool rest)
 {
-    pthread_mutex_lock(&r->lock);
+    yk_mutex_lock(&r->lock);
     r->rest = rest;
-    pthread_mutex_unlock(&r->lock);
+    yk_mutex_unlock(&r->lock);
 }
 
 yk_status yk_resources_stop(yk_resources *r, yk_status so_far, yk_usage *out)
@@ -455,11 +437,11 @@ yk_status yk_resources_stop(yk_resources *r, yk_status so_far, yk_usage *out)
     if (!r)
         return so_far;
     if (r->started) {
-        pthread_mutex_lock(&r->lock);
+        yk_mutex_lock(&r->lock);
         r->quit = true;
-        pthread_cond_signal(&r->wake);
-        pthread_mutex_unlock(&r->lock);
-        pthread_join(r->thread, NULL);
+        yk_cond_broadcast(&r->wake);
+        yk_mutex_unlock(&r->lock);
+        yk_thread_join(&r->thread);
     }
     look(r, true);
     for (int i = 0; i < YK_ALERTS; i++)

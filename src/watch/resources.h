@@ -8,9 +8,6 @@
  *     yk_resources_usage(r, &u);                // mean and peak so far; from any thread
  *     st = yk_resources_stop(r, st, &u);        // takes r; the last look, the rest of the file
  *
- * If the clock or the file system of the calling thread is simulated (base/clock.h, base/fs.h), there is no thread. The caller
- * then takes the samples with yk_resources_poll(), at simulated times.
- *
  * With every = 0 there is no thread and no file: only the first and the last look, which give means. The file has one JSON
  * object per line; what is not known is left out:
  *
@@ -100,7 +97,6 @@ typedef struct {
 typedef struct yk_resources yk_resources;
 
 yk_status yk_resources_start(const yk_resources_config *config, yk_resources **out);
-void yk_resources_poll(yk_resources *r);            /* without a thread: takes a sample if one is due */
 void yk_resources_rest(yk_resources *r, bool rest); /* no looks for a while */
 void yk_resources_usage(yk_resources *r, yk_usage *out);
 yk_status yk_resources_stop(yk_resources *r, yk_status so_far, yk_usage *out); /* NULL returns so_far */

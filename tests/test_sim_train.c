@@ -1,0 +1,324 @@
+/* Training runs on simulated ranks and threads: for every seed the results that they have without simulation. */
+#include "simulation.h"
+
+#include "base/rng.h"
+#include "base/sync.h"
+#include "comm/comm.h"
+
+enum { MOST = 4 };
+
+typedef struct {
+    yk_sim_config network;
+    const char *options; /* those of test_train.c, but out=DIR is a folder of its own */
+    yk_result result[MOST];
+    int victim;        /* a rank that is killed; -1: none */
+    double after;      /* simulated seconds */
+    yk_thread thread;  /* that kills it */
+    uint64_t examples; /* trained on, by all that returned */
+} job;
+
+static void *kill_later(void *context)
+{
+    const job *j = context;
+    yk_sleep_ns((uint64_t)(1e9 * j->after));
+    yk_sim_kill(j->victim);
+    return NULL;
+}
+
+static yk_status train_one(job *j, int rank)
+{
+    char *options = strdup(j->options), *save = NULL;
+    yk_config c;
+    WANT(options);
+    if (j->victim >= 0 && rank == (j->victim == 0))
+        WANT(yk_thread_start(&j->thread, kill_later, j) == 0);
+    yk_config_init(&c);
+    yk_status st = yk_config_set(&c, "out", "none");
+    for (char *word = strtok_r(options, " ", &save); !st && word; word = strtok_r(NULL, " ", &save)) {
+        char *equals = strchr(word, '=');
+        *equals = '\0';
+        st = yk_config_set(&c, word, strcmp(word, "out") ? equals + 1 : in_folder(equals + 1));
+    }
+    if (!st)
+        st = yk_train(&c, &(yk_train_host){.stop = &no_signal, .started = yk_now()}, &j->result[rank]);
+    yk_comm_stop(j->result[rank].comm, !st);
+    j->examples += j->result[rank].trained_here;
+    yk_config_fini(&c);
+    free(options);
+    return st;
+}
+
+/* The memory of a killed rank is leaked (comm/sim.h): leaks of this function and of threads are not reported. */
+__attribute__((noinline)) static yk_status train_victim(job *j, int rank)
+{
+    yk_status st = train_one(j, rank);
+    return st ? st : yk_fail(YK_EDATA, "rank %d has survived", rank);
+}
+
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:train_victim\nleak:yk__thread_main\n";
+}
+
+static yk_status train_rank(void *context, int rank)
+{
+    job *j = context;
+    return rank == j->victim ? train_victim(j, rank) : train_one(j, rank);
+}
+
+static void free_results(job *j)
+{
+    for (int i = 0; i < MOST; i++)
+        yk_result_fini(&j->result[i]);
+}
+
+static int schedules;
+
+static yk_sim_result train_ranks(int n, uint64_t seed, job *j)
+{
+    yk_sim_result r;
+    int aside = divert_stderr();
+    j->network.ranks = n;
+    j->network.seed = seed;
+    simulate_as(&j->network, train_rank, j, &r);
+    restore_stderr(aside);
+    schedules++;
+    return r;
+}
+
+static yk_sim_result train_all(int n, uint64_t seed, job *j)
+{
+    j->victim = -1;
+    const yk_sim_result r = train_ranks(n, seed, j);
+    assert_returned(n, seed);
+    assert_true(r.messages > 50);
+    assert_int_equal(j->result[0].plan.processes, n);
+    return r;
+}
+
+/* ---- in step: the bits of one process ---- */
+
+static void assert_trains_as(int n, uint64_t seed, const char *options, const yk_result *alone)
+{
+    job j = {.options = options};
+    train_all(n, seed, &j);
+    assert_int_equal(j.result[0].examples, alone->examples);
+    assert_true(j.result[0].train_loss == alone->train_loss);
+    assert_true(j.result[0].test.loss == alone->test.loss);
+    free_results(&j);
+}
+
+#define RUN "model=softmax data=synth:digits?examples=512 epochs=3 batch=16 "
+
+static void test_replicas(void **state)
+{
+    yk_result alone;
+    (void)state;
+    assert_int_equal(train(RUN "workers=2", 0, &alone), YK_OK);
+    for (uint64_t seed = 0; seed < 3; seed++)
+        assert_trains_as(2, seed, RUN, &alone);
+    yk_result_fini(&alone);
+}
+
+static void test_servers(void **state)
+{
+    yk_result alone;
+    (void)state;
+    assert_int_equal(train(RUN "workers=2", 0, &alone), YK_OK);
+    for (uint64_t seed = 0; seed < 3; seed++)
+        assert_trains_as(3, seed, RUN "servers=1", &alone);
+    yk_result_fini(&alone);
+}
+
+#define SMALL "model=softmax data=synth:digits?examples=128 batch=8 epochs=2 "
+
+/* Every process trains with two threads and owns a shard; the chief evaluates on the side; threads read ahead. Two
+ * times two gradients are summed in another order than four. */
+static void test_in_step(void **state)
+{
+    static const char *const how[] = {"", "stream=always ", "eval-every=3 ", "stream=always eval-every=1 "};
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++) {
+        char options[256];
+        yk_result alone;
+        snprintf(options, sizeof options, SMALL "%sservers=all workers=2", how[i]);
+        job j = {.options = options};
+        assert_int_equal(train_f(&alone, SMALL "%sworkers=4", how[i]), YK_OK);
+        train_all(2, 1, &j);
+        assert_int_equal(j.result[0].examples, alone.examples);
+        assert_true(fabs(j.result[0].test.loss - alone.test.loss) < 1e-6);
+        for (uint64_t seed = 0; seed < 25; seed++)
+            assert_trains_as(2, 1000 * i + seed, options, &j.result[0]);
+        yk_result_fini(&alone);
+        free_results(&j);
+    }
+}
+
+/* ---- freely: each example once ---- */
+
+enum { FEATURES = 150 };
+
+/* Each example has a feature of its own, so each weight tells how often its example was used. */
+static void write_own_features(const char *name)
+{
+    FILE *f = fopen(in_folder(name), "w");
+    assert_non_null(f);
+    for (int i = 1; i <= FEATURES; i++)
+        fprintf(f, "%d %d:1\n", i % 2, i);
+    assert_int_equal(fclose(f), 0);
+}
+
+#define ONCE "model=logreg no-bias=true optimizer=sgd lr=0.5 batch=1 epochs=1 mode=async eval-every=40 "
+
+/* Options to train on that file; returns their length. */
+static int once(char *options, size_t size, const char *how)
+{
+    return snprintf(options, size, ONCE "data=libsvm:%s test=libsvm:%s %s", in_folder("own"),
+                    in_folder("own"), how);
+}
+
+static void test_freely(void **state)
+{
+    static const char *const how[] = {"stream=never", "stream=always"};
+    (void)state;
+    write_own_features("own");
+    for (int i = 0; i < 2; i++) {
+        char options[900];
+        yk_result alone;
+        const int n = once(options, sizeof options, how[i]);
+        assert_int_equal(train(options, 0, &alone), YK_OK);
+        assert_int_equal(alone.examples, FEATURES);
+        snprintf(options + n, sizeof options - (size_t)n, " servers=all workers=2");
+        for (uint64_t seed = 0; seed < 40; seed++) {
+            job j = {.options = options};
+            train_all(2, seed, &j);
+            assert_int_equal(j.result[0].examples, FEATURES);
+            assert_int_equal(j.examples, FEATURES);
+            assert_true(j.result[0].test.loss == alone.test.loss); /* none was used twice, or not at all */
+            free_results(&j);
+        }
+        yk_result_fini(&alone);
+    }
+}
+
+/* The same seed: the same schedule and the same weights. Another seed: another schedule. */
+static void test_same_seed(void **state)
+{
+    static const char *const how[] = {"mode=async",
+                                      "mode=async stream=always",
+                                      "mode=async local-steps=2",
+                                      "staleness=2 stream=always",
+                                      "workers=3 stream=always",
+                                      "servers=1 local-steps=2"};
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        yk_sim_result r[3];
+        job j[3];
+        char options[3][256];
+        for (int k = 0; k < 3; k++) {
+            snprintf(options[k], sizeof options[k], SMALL "eval-every=5 servers=all workers=2 %s out=seed-%d",
+                     how[i], k);
+            j[k] = (job){.options = options[k]};
+            r[k] = train_all(2, k < 2 ? 7 : 8, &j[k]);
+        }
+        assert_true(r[0].digest == r[1].digest && r[0].seconds == r[1].seconds);
+        assert_true(r[0].digest != r[2].digest);
+        assert_same_model(&j[0].result[0], &j[1].result[0]);
+        assert_true(j[0].result[0].test.loss == j[1].result[0].test.loss);
+        for (int k = 0; k < 3; k++) {
+            free_results(&j[k]);
+            remove_run(strstr(options[k], "out="));
+        }
+    }
+}
+
+/* The first two of six workers have all examples. The others leave at once, and are not missed while those train. */
+static void test_some_leave_early(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        job j = {.options = "model=softmax data=synth:digits?examples=128 batch=2 epochs=1 mode=async "
+                            "stream=always servers=all workers=2 deadline=2",
+                 .network = {.least_delay = 0.04, .most_delay = 0.06}};
+        assert_true(train_all(3, seed, &j).seconds > 3.0);
+        assert_int_equal(j.examples, 128);
+        free_results(&j);
+    }
+}
+
+/* ---- a rank is killed ---- */
+
+/* The first that ends names the victim (yoke train then ends the job); others may find that one missing. */
+static void assert_names_victim(const job *j, int n, uint64_t seed)
+{
+    char name[16];
+    int first = -1;
+    snprintf(name, sizeof name, "rank %d", j->victim);
+    assert_int_equal(ranks[j->victim].end, YK_SIM_KILLED);
+    for (int i = 0; i < n; i++) {
+        if (i == j->victim)
+            continue;
+        if (ranks[i].end != YK_SIM_RETURNED || ranks[i].status != YK_ELOST)
+            fail_msg("%s, seed %llu, rank %d killed after %g s: rank %d ended as %d with status %d: %s",
+                     j->options, (unsigned long long)seed, j->victim, j->after, i, (int)ranks[i].end,
+                     (int)ranks[i].status, ranks[i].error);
+        if (first < 0 || ranks[i].seconds < ranks[first].seconds)
+            first = i;
+    }
+    if (!strstr(ranks[first].error, name))
+        fail_msg("%s, seed %llu, rank %d killed after %g s: rank %d, the first, says after %g s: %s",
+                 j->options, (unsigned long long)seed, j->victim, j->after, first, ranks[first].seconds,
+                 ranks[first].error);
+}
+
+/* Workers that wait for examples, and for nothing else, find out that server 0 is gone. */
+static void test_dealer_is_killed(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        job j = {.options = SMALL "mode=async servers=1 workers=2 deadline=2",
+                 .victim = 0,
+                 .after = 0.03 + 0.001 * (double)seed};
+        train_ranks(3, seed, &j);
+        assert_names_victim(&j, 3, seed);
+        free_results(&j);
+    }
+}
+
+static void test_one_is_killed(void **state)
+{
+    static const char *const how[] = {"", "mode=async ", "stream=always eval-every=1 ",
+                                      "mode=async stream=always eval-every=5 "};
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++) {
+        char options[256];
+        snprintf(options, sizeof options, SMALL "%sservers=all workers=2 deadline=2", how[i]);
+        job whole = {.options = options};
+        const double seconds = train_all(3, i, &whole).seconds;
+        free_results(&whole);
+        for (uint64_t seed = 0; seed < 12; seed++) {
+            yk_rng rng = yk_rng_seed(seed, i);
+            job j = {.options = options,
+                     .victim = (int)yk_rng_below(&rng, 3),
+                     .after = 0.7 * seconds * yk_rng_unit(&rng)};
+            train_ranks(3, seed, &j);
+            assert_names_victim(&j, 3, seed);
+            free_results(&j);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_replicas),         cmocka_unit_test(test_servers),
+        cmocka_unit_test(test_in_step),          cmocka_unit_test(test_freely),
+        cmocka_unit_test(test_same_seed),        cmocka_unit_test(test_some_leave_early),
+        cmocka_unit_test(test_dealer_is_killed), cmocka_unit_test(test_one_is_killed),
+    };
+    const double began = real_seconds();
+    const int failed = cmocka_run_group_tests(tests, make_folder, remove_folder);
+    printf("%d schedules in %.1f s\n", schedules, real_seconds() - began);
+    return failed;
+}
