@@ -129,10 +129,10 @@ says '"mode":"async"'
 says '"examples":507'
 echo "asynchronous: ok"
 
-job 2 "$@" --workers 3 --out none
+job 2 "$@" --servers 2 --out none
 status=$?
 [ $status -eq 2 ] || fail "wrong usage: exit status $status, not 2"
-grep -qF -- "--workers 3" err || fail "wrong usage is not said"
+grep -qF -- "--servers 2" err || fail "wrong usage is not said"
 echo "wrong usage: exit status 2"
 
 job 1 "$@" --servers 1 --out none

@@ -1,6 +1,19 @@
 /* Training runs on simulated ranks and threads: for every seed the results that they have without simulation. */
 #include "simulation.h"
 
+/* Sanitizers make a schedule several times as long: fewer are enough to find races and leaks. */
+#ifdef __has_feature
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define SLOWER 4
+#endif
+#endif
+#if !defined SLOWER && (defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__)
+#define SLOWER 4
+#endif
+#ifndef SLOWER
+#define SLOWER 1
+#endif
+
 #include "base/rng.h"
 #include "base/sync.h"
 #include "comm/comm.h"
@@ -148,7 +161,7 @@ static void test_in_step(void **state)
         train_all(2, 1, &j);
         assert_int_equal(j.result[0].examples, alone.examples);
         assert_true(fabs(j.result[0].test.loss - alone.test.loss) < 1e-6);
-        for (uint64_t seed = 0; seed < 25; seed++)
+        for (uint64_t seed = 0; seed < 25 / SLOWER; seed++)
             assert_trains_as(2, 1000 * i + seed, options, &j.result[0]);
         yk_result_fini(&alone);
         free_results(&j);
@@ -190,7 +203,7 @@ static void test_freely(void **state)
         assert_int_equal(train(options, 0, &alone), YK_OK);
         assert_int_equal(alone.examples, FEATURES);
         snprintf(options + n, sizeof options - (size_t)n, " servers=all workers=2");
-        for (uint64_t seed = 0; seed < 40; seed++) {
+        for (uint64_t seed = 0; seed < 40 / SLOWER; seed++) {
             job j = {.options = options};
             train_all(2, seed, &j);
             assert_int_equal(j.result[0].examples, FEATURES);
@@ -276,7 +289,7 @@ static void assert_names_victim(const job *j, int n, uint64_t seed)
 static void test_dealer_is_killed(void **state)
 {
     (void)state;
-    for (uint64_t seed = 0; seed < 12; seed++) {
+    for (uint64_t seed = 0; seed < 12 / SLOWER; seed++) {
         job j = {.options = SMALL "mode=async servers=1 workers=2 deadline=2",
                  .victim = 0,
                  .after = 0.03 + 0.001 * (double)seed};
@@ -297,7 +310,7 @@ static void test_one_is_killed(void **state)
         job whole = {.options = options};
         const double seconds = train_all(3, i, &whole).seconds;
         free_results(&whole);
-        for (uint64_t seed = 0; seed < 12; seed++) {
+        for (uint64_t seed = 0; seed < 12 / SLOWER; seed++) {
             yk_rng rng = yk_rng_seed(seed, i);
             job j = {.options = options,
                      .victim = (int)yk_rng_below(&rng, 3),

@@ -44,8 +44,9 @@ typedef struct {
     bool joinable;           /* workers may join the running job */
 
     /* steps */
-    uint64_t batch;                        /* examples per worker and step */
-    uint64_t global_batch;                 /* examples per step, of all workers or of the quorum */
+    uint64_t batch; /* examples per worker and step */
+    uint64_t
+        global_batch; /* one batch of every worker, or of the quorum; an asynchronous step has one batch */
     uint64_t gradients_per_step;           /* asynchronous: 1 */
     uint64_t steps, epochs;                /* UINT64_MAX: no limit; at least one of them is limited */
     uint64_t eval_every, checkpoint_every; /* steps; 0: at the end of each epoch; by time */

@@ -125,11 +125,10 @@ static yk_status check(const yk_plan *p)
         return yk_fail(YK_EUSAGE, "--quorum %d, but there are only %d processes that train", p->quorum,
                        p->workers / p->workers_per_process);
     if (p->local_steps && !p->synchronous && p->staleness < p->local_steps)
-        return yk_fail(
-            YK_EUSAGE,
-            "--staleness %lld cannot hold with --local-steps %lld: nobody sees those steps before they "
-            "are over; the bound must be %lld or more",
-            bound, steps, steps);
+        return yk_fail(YK_EUSAGE,
+                       "--staleness %lld cannot hold with --local-steps %lld: others do not see local steps "
+                       "before the round ends; the bound must be %lld or more",
+                       bound, steps, steps);
     return YK_OK;
 }
 

@@ -1,11 +1,11 @@
 /* Chunks: examples that are always trained together, with the keys that they need.
  *
  *     rows of the data      | chunk 0: rows 0 .. U-1 | chunk 1: U .. 2U-1 | ...           U: the unit of data/feed.h
- *     index[] of a chunk    before: keys;  after: places in the chunk's own list of keys, each key once
+ *     index[] of a chunk    before: keys;  after: indices into the chunk's own list of keys, each key once
  *     list of keys          | those of server 0 | of server 1 | ... |    as the servers number them
  *
  * The keys of a chunk are found once, when it is used for the first time. From then on no epoch hashes a key again: a request
- * is the list as it is, an answer is a table that the places index, and both lie in memory as in the messages.
+ * is the list as it is, an answer is a table that they index, and both lie in memory as in the messages.
  *
  *     st = yk_chunks_create(rows, unit, servers, bias_key, &c);
  *     st = yk_chunks_get(c, row, &scratch, &chunk);     // of this row. A chunk is used by one thread at a time
@@ -20,7 +20,7 @@
 
 typedef struct {
     uint32_t nkeys;
-    uint32_t bias;  /* the place of the bias's key; UINT32_MAX: none */
+    uint32_t bias;  /* the index of the bias key; UINT32_MAX: none */
     uint32_t *row;  /* [nkeys] numbers on their servers */
     float *squares; /* [nkeys] sum of the squared values of each key */
     double squares_sum;

@@ -10,16 +10,16 @@
  * N workers that all start from the same value of a hot key each move it most of the way to its optimum, and N such moves
  * added up would overshoot. So a worker sends a share of its move (the rule of optim/optim.h):
  *
- *     alpha = 1 / (1 + (N - 1) rho),  rho = x / (1 + x),  x = eta c |x|^1.5 (sum of the key's squared values) / batch
+ *     alpha = 1 / (1 + (M - 1) rho),  rho = m / (1 + m),  m = eta c |x|^1.5 (sum of the key's squared values) / batch
  *
- * without one of these values: a key that occurred once may be in no other copy.
+ * M is the number of copies under way, N workers times `depth`. The sum leaves out one value: a key that occurred once may be in no other copy.
  *
- * A key that occurs in every example is averaged (alpha near 1/N), a rare one is added (alpha near 1). The sum is that of
+ * A key that occurs in every example is averaged (alpha near 1/M), a rare one is added (alpha near 1). The sum is that of
  * the copy's own batches: nobody has to know the frequencies of keys beforehand. Sums of the optimizer (adagrad, ftrl) are
- * added in full, moving means by 1/N. Of a dense group 1/N of what has changed is added.
+ * added in full, moving means by 1/M. For a dense group, 1/M of the delta is added.
  *
- * Of data in memory, a copy is that of a chunk (chunks.h), whose keys are found once. Those of a stream are found in each
- * batch.
+ * For data in memory, a copy holds one chunk (chunks.h), whose keys are found once. For a stream, they are found in
+ * each batch.
  *
  * Where a key's decay is caught up on lazily (decay.c), its owner does that: copies do not decay.
  */

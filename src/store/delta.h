@@ -21,12 +21,12 @@
  *     asynchronous   1/N of each as it comes. Why not all of it, as of a gradient (Downpour SGD, Dean et al. 2012)? In
  *                    some steps a worker goes a good part rho of the way to where its data pulls a weight, and N - 1
  *                    others go the same way from the same point meanwhile. The distance x then follows x <- x - rho x',
- *                    x' what it was N - 1 updates ago: with three workers that oscillates from rho = 0.62 on; with
+ *                    x' what it was N - 1 updates ago: with three workers that diverges from rho = 0.62 on; with
  *                    rho / N it never does. Moving means of the optimizer, which forget everything within some steps,
  *                    have rho = 1.
  *
- * Test loss of 3 workers with sgd at one learning rate, the median of five seeds and their range (smaller rates, which would
- * bear more, were not tried):
+ * Test loss of 3 workers with sgd at one learning rate, the median of five seeds and their range (smaller rates, which
+ * may tolerate full deltas, were not tried):
  *
  *                                       H    in full               1/N                    synchronous
  *     softmax, MNIST, lr 0.5            4    0.63 (0.54 - 0.72)    0.316 (0.298 - 0.330)   0.323

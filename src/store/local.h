@@ -87,8 +87,8 @@ void yk_local_read(yk_local *s, int group, const uint32_t *key, size_t n, float 
 uint64_t
 yk_local_steps(const yk_local *s); /* so far: rounds of all when synchronous, else updates of all workers */
 
-/* A frozen look: all workers call quiesce, and then meet; until they meet again the tables are still and complete, and
- * yk_local_table() shows them. After that meeting each calls resume. */
+/* A consistent view: all workers call quiesce, then wait at a barrier. Until the next barrier the tables are complete
+ * and do not change; yk_local_table() returns them. Then each calls resume. */
 yk_status yk_local_quiesce(yk_local *s, int me);
 yk_view yk_local_table(yk_local *s, int group);  /* weights with every pending change made */
 void yk_local_tables(yk_local *s, yk_view *out); /* [groups] */

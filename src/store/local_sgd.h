@@ -9,7 +9,7 @@
  * or the end is due. clock() says `pending` for all steps but the last of a round.
  *
  * In lockstep everybody makes the same rounds; whoever has no batches left takes part with nothing, until nobody has any.
- * All know the step that a round begins with, so that nobody asks. Otherwise the servers' count goes into learning rates
+ * All know the first step of a round without asking. Otherwise the servers' count goes into learning rates
  * and decay: a process counts its own steps on from it, and sees those of others in the next round.
  */
 #ifndef YK_STORE_LOCAL_SGD_H

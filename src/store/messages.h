@@ -59,8 +59,8 @@ enum {
     YK__HAS_PUSH = 1,
     YK__HAS_PULL = 2,
     YK__IDLE = 4,  /* it has nothing to do until it gets examples */
-    YK__WANTS = 8, /* the answer shall bring values: there is a batch */
-    YK__LAST = 16  /* of a snapshot: with all that clients have sent, which have left */
+    YK__WANTS = 8, /* there is a batch: the answer must contain values */
+    YK__LAST = 16  /* the final snapshot: all clients have left, and all they sent is in it */
 };
 
 typedef struct {

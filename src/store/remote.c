@@ -173,8 +173,9 @@ static yk_status take(yk_remote *r, int k)
         return take_values(r, k, down, bytes);
     yk_comm_recount(r->config.comm, true, YK_FOR_PULL, YK_FOR_CONTROL, bytes, 1);
     if (down->kind == YK__DOWN_REFUSED)
-        return yk_fail(YK_EUSAGE,
-                       "the job refused this worker: its program, options, data or model are others");
+        return yk_fail(
+            YK_EUSAGE,
+            "the job refused this worker: its program, options, data or model differ from those of the job");
     r->greeted += down->kind == YK__DOWN_ALIVE;
     if (down->kind == YK__DOWN_LEASE) {
         if (down->pull >= (uint32_t)r->config.threads)

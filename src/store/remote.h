@@ -8,7 +8,7 @@
  *     batch = yk_remote_batch(&answer, i);                       // the i-th batch that was added
  *     st = yk_remote_push(r, lane, &push);                       // together with what was added since
  *
- * The keys of a batch are renamed: to their places among the different keys that were asked for (a bias has place 0). The
+ * The keys of a batch are remapped to indices into the distinct keys that were asked for (a bias has index 0). The
  * answer is a small table of just these parameters, which fits into a cache.
  *
  * A lane belongs to one thread at a time. Messages are sent and received in yk_remote_pump(). With one thread that is

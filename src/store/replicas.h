@@ -24,7 +24,7 @@ typedef struct {
 
 yk_status yk_replicas_create(const yk_replicas_config *config, yk_store **out);
 
-/* How long to wait for other ranks: much longer than any round took; before the first one nobody knows. */
+/* How long to wait for other ranks: much longer than any round took; a fixed limit for the first two rounds. */
 typedef struct {
     double heartbeat_timeout, longest, ended;
     unsigned rounds;

@@ -19,13 +19,13 @@ static yk_status sender(yk_server *s, int peer, yk__client **out)
             *out = &s->client[i];
             return YK_OK;
         }
-    return yk_fail(YK_ELOST, "a message from rank %d, which is no worker", peer);
+    return yk_fail(YK_ELOST, "unexpected message from rank %d, which is not a worker", peer);
 }
 
 yk_status yk__client_add(yk_server *s, int peer, yk__client **out)
 {
     if (s->nclients == YK__MOST_WORKERS)
-        return yk_fail(YK_ELOST, "more than %d processes that train", YK__MOST_WORKERS);
+        return yk_fail(YK_ELOST, "too many processes that train: at most %d", YK__MOST_WORKERS);
     yk__client *c = &s->client[s->nclients];
     *c = (yk__client){.peer = peer, .here = true};
     c->thread = yk_alloc((size_t)s->config.threads, sizeof *c->thread, "a client");
@@ -191,8 +191,8 @@ static yk_status lose(yk_server *s, yk__client *c, double silent)
     yk_status st = yk__return_leases(s, c, &back);
     s->returned += back;
     if (s->chief)
-        yk_warn("the worker of rank %d was silent for %.1f s and is given up; its %llu examples go to the %d "
-                "that are left",
+        yk_warn("the worker of rank %d was silent for %.1f s: declared lost; its %llu examples go to "
+                "the %d remaining workers",
                 c->peer, silent, (unsigned long long)back, s->here);
     return st;
 }

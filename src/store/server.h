@@ -5,7 +5,7 @@
  *     st = yk_server_create(&c, &s);
  *     st = yk_server_run(s);            // until all clients have left (server 0), or server 0 says that it is over
  *
- * Ranks 0 .. K-1 are servers and K .. K+N-1 clients, or every rank is both; who joins later comes behind them. Server 0
+ * Ranks 0 .. K-1 are servers and K .. K+N-1 clients, or every rank is both; workers that join later get the next numbers. Server 0
  * also leases examples (dealer.h) and is told what happens (yk_server_hooks): it is the chief.
  *
  * In synchronous mode a round ends when all workers have sent their gradients. They are added in worker order and
@@ -13,11 +13,11 @@
  * examples left): server 0 decides which ones, and late gradients are counted and dropped. In asynchronous mode a
  * gradient is applied when it arrives, and the staleness bound decides how long the answer waits for the slowest
  * worker. With local steps, workers apply their gradients to copies, and the server adds or applies the deltas of these
- * copies (changes.h). Steps are then those of the workers; a round counts as many as the worker with the most.
+ * copies (delta.h). Steps are then those of the workers; a round counts as many as the worker with the most.
  * messages.h describes the messages.
  *
- * It never waits for one peer. A worker that is silent for too long is given up: in step that is an error that names its
- * rank; otherwise its examples are dealt to others, and when it speaks again it is back. Workers may join while it runs
+ * It never waits for one peer. A worker that misses its timeout is declared lost. Without survives_loss that is an
+ * error that names its rank; otherwise its leases go to others, and it is back with its next message. Workers may join while it runs
  * (yk_server_open): a thread accepts them, and the serving thread takes them on.
  */
 #ifndef YK_STORE_SERVER_H

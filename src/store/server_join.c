@@ -44,7 +44,7 @@ yk_status yk_server_open(yk_server *s, uint64_t identity)
     pthread_t thread;
     struct yk__door *d = calloc(1, sizeof *d);
     if (!d)
-        return yk_fail_memory(sizeof *d, "the door");
+        return yk_fail_memory(sizeof *d, "the join listener");
     pthread_mutex_init(&d->lock, NULL);
     d->comm = s->config.comm;
     d->identity = identity;
@@ -91,7 +91,8 @@ yk_status yk__greet(yk_server *s, yk__client *c, const yk__up *up)
         c->bye = true;
         s->here--;
         if (s->chief)
-            yk_warn("one that wanted to join was refused: its program, options, data or model are others");
+            yk_warn("refused a worker that tried to join: its program, options, data or model differ from "
+                    "those of the job");
     }
     return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_CONTROL, &c->alive, sizeof c->alive,
                         &c->alive_op);

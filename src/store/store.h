@@ -2,7 +2,7 @@
  *
  *     each worker, each step:
  *         while (yk_store_wants(s, me) > 0)
- *             yk_store_announce(s, me, &batch, place);   // a batch that it will pull; empty: there is none
+ *             yk_store_announce(s, me, &batch, cursor);   // a batch that it will pull; empty: there is none
  *         yk_store_pull(s, me, &batch, view);            // the oldest one, and the parameters that it needs
  *         model->grad(..., view, &batch, &grad);
  *         ... announce more, if wanted: their keys travel with the gradient ...
@@ -16,7 +16,7 @@
  *     shards           in parameter servers, or a part in each process    shards.h
  *     local SGD        in a copy of one of the last two for some steps    local_sgd.h
  *
- * A batch comes back from pull() because a store may rename its keys: to their places in a small table of just these
+ * A batch comes back from pull() because a store may remap its keys to indices into a small table of just these
  * parameters. Every function is called by worker `me` of this process on its own thread.
  */
 #ifndef YK_STORE_STORE_H
@@ -31,11 +31,10 @@ typedef enum { YK_WORD_GO_ON, YK_WORD_SAVE, YK_WORD_STOP } yk_word;
 
 /* What the step that clock() ended was. */
 typedef struct {
-    uint64_t
-        examples; /* lockstep: of all workers; 0: nobody had any, the epoch is over. Otherwise of this worker */
-    double loss;    /* summed over those */
-    uint64_t steps; /* that it was: more than one where a round of local SGD ended */
-    uint64_t own;   /* examples of this process */
+    uint64_t examples; /* lockstep: of all workers, 0 at the end of an epoch; else of this worker */
+    double loss;       /* summed over those */
+    uint64_t steps;    /* that it was: more than one where a round of local SGD ended */
+    uint64_t own;      /* examples of this process */
     yk_word word;
     bool pending; /* nothing is known yet: a round of local SGD goes on, or there are no examples for now */
     bool over;    /* nothing is left to train on, or the job ends */

@@ -22,7 +22,7 @@ uint64_t yk__parameter_hash(yk__trainer *t)
     return hash;
 }
 
-/* Replicas that do not have the same parameters are not replicas. */
+/* Checks that all replicas have the same parameters. */
 static yk_status compare(yk__trainer *t)
 {
     const int n = t->cluster.ranks;

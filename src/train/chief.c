@@ -4,9 +4,9 @@
  *     server loop    update  update [due: snapshot]  update  update  update [the look is over: metrics]  update ...
  *     a thread                           \ evaluate the snapshot, save it /
  *
- * Workers do not stop for that. In lockstep, snapshots are taken after exactly the step that is due: if an earlier look is
- * still under way then, answers wait for it (and workers get heartbeats). Otherwise the next look is taken when the one
- * before is over.
+ * Workers do not stop for that. In lockstep, snapshots are taken after exactly the step that is due: if the previous
+ * evaluation is still running, answers wait for it (and workers get heartbeats). Otherwise the next one starts when
+ * the previous one ends.
  */
 #include "train/trainer.h"
 
@@ -177,7 +177,7 @@ static yk_status begin(chief *c, bool eval, bool save)
     int e = yk_thread_start(&c->look.thread, look_thread, c);
     if (e)
         give_up(&c->look);
-    return e ? yk_fail(YK_ESYSTEM, "the test cannot be started: %s", strerror(e)) : YK_OK;
+    return e ? yk_fail(YK_ESYSTEM, "cannot start the evaluation thread: %s", strerror(e)) : YK_OK;
 }
 
 static yk_status look_after(chief *c, bool wait)
@@ -206,7 +206,7 @@ static bool stop(void *context)
 static yk_status due_in_step(chief *c, bool epoch_over)
 {
     yk__trainer *t = c->t;
-    if (stop(c)) /* the end is looked at in any case */
+    if (stop(c)) /* the last step is always evaluated */
         return YK_OK;
     const yk__due due = yk__due_in_step(t, t->step, epoch_over, false, !epoch_over && yk__save_is_overdue(t));
     c->due.eval |= due.eval && t->step != t->last_eval;
@@ -280,7 +280,7 @@ static yk_status epoch_over(void *context)
     return due_in_step(c, true);
 }
 
-/* Before workers that wait for a dead server look dead to us. */
+/* Finds a dead server before the workers that wait for it time out. */
 static yk_status look_for_servers(chief *c, double now)
 {
     const yk__cluster *k = &c->t->cluster;
@@ -293,7 +293,7 @@ static yk_status look_for_servers(chief *c, double now)
     return YK_OK;
 }
 
-/* The other servers, too. */
+/* Telemetry and heartbeats, on all servers. */
 static yk_status tell(void *context)
 {
     yk__trainer *t = ((chief *)context)->t;
@@ -340,10 +340,10 @@ static yk_status start_workers(chief *c)
 {
     int e = yk_thread_start(&c->thread, run_workers, c);
     c->started = e == 0;
-    return e ? yk_fail(YK_ESYSTEM, "the workers cannot be started: %s", strerror(e)) : YK_OK;
+    return e ? yk_fail(YK_ESYSTEM, "cannot start the worker threads: %s", strerror(e)) : YK_OK;
 }
 
-/* What went wrong first, here or there, counts. */
+/* Returns the error of the server if there is one, else that of the workers. */
 static yk_status join_workers(chief *c, yk_status st)
 {
     char error[2048];

@@ -75,8 +75,8 @@ yk_status yk__cluster_shape(yk__trainer *t)
           *all = NULL, most = {0};
     if (k->role == YK__ALONE || k->joined)
         return k->joined && !t->train.rows
-                   ? yk_fail(YK_EUSAGE, "a job that streams its data cannot be joined: which part of "
-                                        "it is whose was settled when it began")
+                   ? yk_fail(YK_EUSAGE, "a job that streams its data cannot be joined: its blocks were "
+                                        "assigned to workers at the start")
                    : YK_OK;
     if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the shape of the data")))
         return YK_ESYSTEM;

@@ -49,16 +49,16 @@ void yk__introduce(const yk__trainer *t)
                 : k->memory.at       ? "gradients are all-reduced through shared memory"
                                      : "gradients are all-reduced");
     else if (k->role == YK__SERVER)
-        yk_note("%d processes (%s): %d server%s of the parameters (rank%s 0%s), the others work%s%s",
-                k->ranks, yk_comm_library(k->comm), k->servers, k->servers > 1 ? "s" : "",
-                k->servers > 1 ? "s" : "", k->servers > 1 ? " and following" : "",
-                t->model->sparse ? "; only the keys of a batch travel" : "",
+        yk_note("%d processes (%s): %d parameter server%s (rank%s 0%s), the others train%s%s", k->ranks,
+                yk_comm_library(k->comm), k->servers, k->servers > 1 ? "s" : "", k->servers > 1 ? "s" : "",
+                k->servers > 1 ? " and following" : "",
+                t->model->sparse ? "; only the keys of a batch are sent" : "",
                 t->plan->local_steps ? "; deltas are sent every --local-steps steps" : "");
     else if (k->role == YK__SHARD)
         yk_note("%d processes (%s), each with %d worker%s and a shard of the parameters%s%s", k->ranks,
                 yk_comm_library(k->comm), t->plan->workers_per_process,
                 t->plan->workers_per_process > 1 ? "s" : "",
-                t->model->sparse ? "; only the keys of a batch travel" : "",
+                t->model->sparse ? "; only the keys of a batch are sent" : "",
                 t->plan->local_steps ? "; deltas are sent every --local-steps steps" : "");
     if (k->role != YK__ALONE)
         introduce_losses(t->plan);

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* Nobody's loss is that high but that of weights which grow with every step; it may take many steps more to overflow. */
+/* Only diverging weights have a loss this high. Overflow to infinity may take many more steps. */
 const double yk__most_loss = 1e6;
 
 yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uint64_t step)

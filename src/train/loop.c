@@ -6,7 +6,7 @@
  * and save (barrier.c):
  *
  *     lockstep       all workers make the same steps; a barrier is due after the same step for all of them
- *     asynchronous   whoever sees that one is due raises `meeting`; each comes when it has ended its step. A worker without
+ *     asynchronous   a worker that finds one due sets `meeting`; each worker comes after its current step. A worker without
  *                    data waits for the next barrier; when all have none, that is the last one
  *
  * With servers, the chief evaluates snapshots on the side (chief.c), and the store says when it is over.
@@ -88,7 +88,7 @@ static void ready(void *context, float *dense, size_t begin, size_t end)
         w->hook = w->store->ops->ready(w->store, w->me, dense, begin, end);
 }
 
-/* YK_SLOW_WORKER, for tests: as long again, and so many seconds. */
+/* YK_SLOW_WORKER, for tests: multiplies the time of a step, or adds seconds. */
 static void slow_down(const yk__trainer *t, uint64_t began)
 {
     const uint64_t now = yk_now_ns(),

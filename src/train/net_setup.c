@@ -99,7 +99,7 @@ yk_status yk__decay_by_epochs(yk__trainer *t)
         return YK_OK;
     if (!t->train.examples)
         return yk_fail(YK_EUSAGE,
-                       "--lr-decay-epochs: how long an epoch of %s is, is not known beforehand; say "
+                       "--lr-decay-epochs: the length of an epoch of %s is not known in advance; use "
                        "--lr-decay-every STEPS, or "
                        "--stream never",
                        t->config->data);

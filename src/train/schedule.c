@@ -22,7 +22,7 @@ bool yk__is_done(const yk__trainer *t, uint64_t step, uint64_t epoch)
     return step >= t->plan->steps || (t->plan->lockstep && epoch >= t->plan->epochs);
 }
 
-/* It is long since anything was saved, and nobody said when to. */
+/* No --checkpoint-every, and the last checkpoint is older than YK__SAVE_SECONDS. */
 bool yk__save_is_overdue(const yk__trainer *t)
 {
     return t->saves_by_time && yk_now() - t->saved_at > YK__SAVE_SECONDS;

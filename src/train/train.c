@@ -158,7 +158,7 @@ static yk_status make_run_dir(yk__trainer *t)
     const int there = st || c->resume ? -1 : yk_open_in(dir, "config.ini", O_PATH);
     if (there >= 0) {
         close(there);
-        st = yk_fail(YK_EUSAGE, "%s already holds a run: go on with it by --resume, or choose another --out",
+        st = yk_fail(YK_EUSAGE, "%s already holds a run: continue it with --resume, or choose another --out",
                      dir);
     }
     return st;
