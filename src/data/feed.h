@@ -41,7 +41,7 @@ typedef struct {
     yk_status (*deal)(void *context, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end);
     void *deal_context;
     size_t
-        unit; /* in memory, not in step, mixed rows: neighbours that always come together, in whole batches; 0: as
+        unit; /* in memory, leased, mixed rows: neighbours that always come together, in whole batches; 0: as
                     many as is best for the cache. A checkpoint that was written with another unit keeps it */
     const yk_keymap *keymap; /* streams: keys are renamed as they are read; NULL: they are not */
     yk_phases *phases;       /* streams: who waits for its reader says so; NULL: nobody. Borrowed */

@@ -1,5 +1,7 @@
 #include "optim/optim.h"
 
+#include "optim/step_size.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -103,23 +105,6 @@ yk_optim_step yk_optim_in_range(const yk_optim_step *o, const yk_optim_range *gr
     return own;
 }
 
-/* A weight's own step size. */
-static inline float step_size(yk_optim_kind kind, float s0, float s1, const yk_optim_step *o)
-{
-    switch (kind) {
-    case YK_MOMENTUM:
-        return o->lr / (1.0f - o->momentum);
-    case YK_ADAGRAD:
-        return o->lr / (sqrtf(s0) + 1e-6f);
-    case YK_ADAM:
-        return o->lr / (sqrtf(s1 * o->correct2) + 1e-6f);
-    case YK_FTRL:
-        return 1.0f / ((o->ftrl_beta + sqrtf(s1)) / o->lr + o->l2);
-    default:
-        return o->lr;
-    }
-}
-
 void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_share *s, size_t n,
                     float *delta)
 {
@@ -138,7 +123,7 @@ void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_s
             state[j] = s->state.s[j][i] + delta[(size_t)(j + 1) * n + i];
         if (s->squares) {
             const float often = fmaxf(0.0f, s->squares[i / s->width] - s->one);
-            const float x = step_size(kind, state[0], state[1], o) * s->moves * often;
+            const float x = yk__step_size(kind, state[0], state[1], o) * s->moves * often;
             alpha = 1.0f / (1.0f + others * x / (1.0f + x));
         }
         delta[i] *= alpha;

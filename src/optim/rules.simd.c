@@ -1,6 +1,7 @@
 /* The update rules of optim.h, compiled once per instruction set. One weight's update is written once, in update();
  * the loops around it are inlined with the kind as a constant, so that each becomes a loop of its own. */
 #include "optim/optim.h"
+#include "optim/step_size.h"
 
 #include <math.h>
 
@@ -53,23 +54,6 @@ INLINE void update(yk_optim_kind kind, float *w, float *s0, float *s1, float g, 
     }
     if (kind != YK_FTRL && o->l1 > 0.0f)
         *w = shrink(*w, o->lr * o->l1);
-}
-
-/* How far a gradient of 1 moves the weight now. */
-INLINE float step_size(yk_optim_kind kind, float s0, float s1, const yk_optim_step *o)
-{
-    switch (kind) {
-    case YK_MOMENTUM:
-        return o->lr / (1.0f - o->momentum);
-    case YK_ADAGRAD:
-        return o->lr / (sqrtf(s0) + 1e-6f);
-    case YK_ADAM:
-        return o->lr / (sqrtf(s1 * o->correct2) + 1e-6f);
-    case YK_FTRL:
-        return 1.0f / ((o->ftrl_beta + sqrtf(s1)) / o->lr + o->l2);
-    default:
-        return o->lr;
-    }
 }
 
 INLINE int slots(yk_optim_kind kind)
@@ -130,7 +114,7 @@ INLINE void merge(yk_optim_kind kind, const yk_optim_merge *m, uint32_t first, u
             int is_sum = kind == YK_ADAGRAD || (kind == YK_FTRL && j == 1);
             s[j] = *shared + (is_sum ? change : share * change);
         }
-        float x = step_size(kind, s[0], s[1], &o) * m->moves * (m->freq ? m->freq[k] : m->flat);
+        float x = yk__step_size(kind, s[0], s[1], &o) * m->moves * (m->freq ? m->freq[k] : m->flat);
         float rho = x / (1.0f + x), alpha = 1.0f / (1.0f + others * rho);
         float merged = *w + alpha * (*mine - *base);
         if (kind == YK_FTRL) {

@@ -1,13 +1,10 @@
 #include "store/copies.h"
 
 #include "base/mem.h"
-#include "base/wait.h"
 #include "store/delta.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const double nap_seconds = 0.02; /* between two requests for examples that others may give back */
 
 /* A worker: a lane of its own. */
 typedef struct {
@@ -111,20 +108,6 @@ static yk_status announce(yk_store *store, int me, const yk_batch *batch, const 
     return !st && complete && !w->open ? yk_remote_ask(r, me) : st; /* else it goes with what has changed */
 }
 
-static yk_status make_room(copies *s, worker *w, size_t keys)
-{
-    yk_local_config c = s->config.copy;
-    if (w->copy && keys <= w->room)
-        return YK_OK;
-    yk_local_free(w->copy);
-    w->copy = NULL;
-    w->room = keys + keys / 2;
-    for (int g = 0; g < c.ngroups; g++)
-        if (c.group[g].shape.keyed)
-            c.group[g].shape.keys = w->room;
-    return yk_local_create(&c, &w->copy);
-}
-
 static size_t keys_of(const worker *w, int group)
 {
     const yk_group *g = yk_local_group_of(w->copy, group);
@@ -143,7 +126,7 @@ static yk_status begin(copies *s, int me)
         w->answer.news.stop)
         return st;
     yk_phase_to(phases_of(s, me), YK_PHASE_APPLY);
-    if ((st = make_room(s, w, w->answer.keys)))
+    if ((st = yk_delta_make_copy(&s->config.copy, w->answer.keys, &w->copy, &w->room)))
         return st;
     for (int g = 0; g < yk_local_groups(w->copy); g++)
         yk_delta_begin(w->copy, g, keys_of(w, g), w->answer.value[g], w->answer.news.steps);
@@ -215,16 +198,6 @@ static yk_status end_copy(copies *s, int me)
     return yk_remote_push(s->config.remote, me, &p);
 }
 
-/* There are no examples, at least for now. */
-static void rest(copies *s, int me, yk_step_result *out)
-{
-    const bool later = yk_remote_more_later(s->config.remote, me) && !yk_remote_leaves(s->config.remote);
-    *out = (yk_step_result){.pending = later, .over = !later};
-    s->worker[me].exhausted = false;
-    if (later)
-        yk_nap(nap_seconds);
-}
-
 static yk_status clock_step(yk_store *store, int me, yk_word word, yk_step_result *out)
 {
     copies *s = of(store);
@@ -236,10 +209,12 @@ static yk_status clock_step(yk_store *store, int me, yk_word word, yk_step_resul
                             .loss = w->grad.loss,
                             .steps = w->grad.examples > 0,
                             .own = w->grad.examples};
-    if (!st && !w->open)
-        rest(s, me, out);
-    else if (!st && w->at == w->answer.batches)
+    if (!st && !w->open) {
+        w->exhausted = false;
+        yk_remote_rest(s->config.remote, me, me + 1, out);
+    } else if (!st && w->at == w->answer.batches) {
         st = end_copy(s, me);
+    }
     out->word = w->answer.news.stop ? YK_WORD_STOP : YK_WORD_GO_ON;
     out->over |= w->answer.news.stop || yk_remote_leaves(s->config.remote);
     yk_remote_idle(s->config.remote, me, out->pending);

@@ -39,6 +39,20 @@ void yk_delta_read(yk_local *s, int group, const uint32_t *key, size_t n, float 
     }
 }
 
+yk_status yk_delta_make_copy(const yk_local_config *config, size_t keys, yk_local **copy, size_t *room)
+{
+    yk_local_config c = *config;
+    if (*copy && keys <= *room)
+        return YK_OK;
+    yk_local_free(*copy);
+    *copy = NULL;
+    *room = keys + keys / 2;
+    for (int g = 0; g < c.ngroups; g++)
+        if (c.group[g].shape.keyed)
+            c.group[g].shape.keys = *room;
+    return yk_local_create(&c, copy);
+}
+
 void yk_delta_begin(yk_local *copy, int group, size_t n, const float *values, uint64_t steps)
 {
     yk__table *t = &copy->table[group];

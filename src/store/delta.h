@@ -49,6 +49,9 @@ int yk_delta_arrays(const yk_local *s, int group); /* weights, and the arrays of
 /* Of keys, or of all of a dense group (key NULL, n floats): weights and state, up to date. */
 void yk_delta_read(yk_local *s, int group, const uint32_t *key, size_t n, float *out);
 
+/* Makes *copy anew if it is NULL, or has fewer than so many keys. config: of all parameters. */
+yk_status yk_delta_make_copy(const yk_local_config *config, size_t keys, yk_local **copy, size_t *room);
+
 /* A copy: its keys 0 .. n - 1 are `values`, made by so many steps. After all groups: yk_local_restore(copy, steps). */
 void yk_delta_begin(yk_local *copy, int group, size_t n, const float *values, uint64_t steps);
 

@@ -3,26 +3,8 @@
  * first batch is, to know that there is one; the others are announced when it is their turn. */
 #include "store/local_sgd_internal.h"
 
-#include "base/wait.h"
 #include <stdlib.h>
 #include <string.h>
-
-static const double nap_seconds = 0.02; /* between two requests for examples that others may give back */
-
-/* The copy has room for so many keys: that of keyed groups grows with its rounds. */
-static yk_status make_room(yk__sgd *s, size_t keys)
-{
-    if (s->copy && keys <= s->room)
-        return YK_OK;
-    yk_local_config c = s->config.copy;
-    yk_local_free(s->copy);
-    s->copy = NULL;
-    s->room = keys + keys / 2;
-    for (int g = 0; g < c.ngroups; g++)
-        if (c.group[g].shape.keyed)
-            c.group[g].shape.keys = s->room;
-    return yk_local_create(&c, &s->copy);
-}
 
 yk_status yk__sgd_shards_create(yk__sgd *s)
 {
@@ -30,7 +12,7 @@ yk_status yk__sgd_shards_create(yk__sgd *s)
     for (int g = 0; g < c->ngroups; g++)
         s->keyed |= c->group[g].shape.keyed;
     s->answer.news.steps = s->config.first_step;
-    return s->keyed ? YK_OK : make_room(s, 1);
+    return s->keyed ? YK_OK : yk_delta_make_copy(c, 1, &s->copy, &s->room);
 }
 
 void yk__sgd_shards_free(yk__sgd *s)
@@ -149,7 +131,7 @@ yk_status yk__sgd_shards_begin(yk__sgd *s)
             longest = s->worker[i].now.n > longest ? s->worker[i].now.n : longest;
         s->most = stop ? 0 : longest;
     }
-    if (!values || (st = make_room(s, s->answer.keys)))
+    if (!values || (st = yk_delta_make_copy(&s->config.copy, s->answer.keys, &s->copy, &s->room)))
         return st;
     for (int g = 0; g < yk_local_groups(s->copy); g++) {
         const yk_group *group = yk_local_group_of(s->copy, g);
@@ -158,18 +140,6 @@ yk_status yk__sgd_shards_begin(yk__sgd *s)
     }
     yk_local_restore(s->copy, s->answer.news.steps);
     return YK_OK;
-}
-
-/* There were no examples, at least for now. */
-static void rest(yk__sgd *s)
-{
-    bool later = false;
-    for (int i = 0; i < s->config.workers; i++)
-        later |= yk_remote_more_later(s->config.remote, i);
-    later &= !yk_remote_leaves(s->config.remote);
-    s->result = (yk_step_result){.pending = later, .over = !later};
-    if (later)
-        yk_nap(nap_seconds);
 }
 
 yk_status yk__sgd_shards_end(yk__sgd *s)
@@ -188,7 +158,7 @@ yk_status yk__sgd_shards_end(yk__sgd *s)
     s->result = (yk_step_result){.examples = m->examples, .loss = m->loss, .steps = m->steps};
     yk_phase_to(s->config.phases, YK_PHASE_SENDING);
     if (!m->examples && !s->config.lockstep) {
-        rest(s);
+        yk_remote_rest(r, 0, s->config.workers, &s->result);
     } else {
         yk_remote_pushed p = {.steps = m->steps,
                               .examples = m->examples,

@@ -100,8 +100,8 @@ yk_status yk_remote_push(yk_remote *r, int lane, const yk_remote_pushed *p);
 /* Leases of examples from server 0, by thread; asked for ahead. An empty one: there are none, or none for now. */
 yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *unit_out); /* unit: dealer.h */
 bool yk_remote_revoked(const yk_remote *r, int thread); /* we were declared lost: the lease went to others */
-bool yk_remote_more_later(const yk_remote *r,
-                          int thread); /* the last lease was empty, but others may give some back */
+/* Threads first .. end - 1 have no examples: over, or none for now (after a short sleep). */
+void yk_remote_rest(yk_remote *r, int first, int end, yk_step_result *out);
 void yk_remote_idle(yk_remote *r, int thread,
                     bool idle); /* it has nothing under way; servers do not wait for it */
 

@@ -3,6 +3,8 @@
 
 #include "base/wait.h"
 
+static const double nap_seconds = 0.02; /* between two requests for examples that others may give back */
+
 /* ---- joining ---- */
 
 yk_status yk_remote_hello(yk_remote *r, uint64_t identity)
@@ -93,9 +95,15 @@ yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *uni
     return YK_OK;
 }
 
-bool yk_remote_more_later(const yk_remote *r, int thread)
+void yk_remote_rest(yk_remote *r, int first, int end, yk_step_result *out)
 {
-    return r->leases[thread].later;
+    bool later = false;
+    for (int i = first; i < end; i++)
+        later |= r->leases[i].later;
+    later &= !yk_remote_leaves(r);
+    *out = (yk_step_result){.pending = later, .over = !later};
+    if (later)
+        yk_nap(nap_seconds);
 }
 
 void yk_remote_idle(yk_remote *r, int thread, bool idle)

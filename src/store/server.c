@@ -274,7 +274,8 @@ yk_status yk_server_run(yk_server *s)
             if (!st && h->now_and_then)
                 st = h->now_and_then(h->context);
             if (!st && !s->config.in_step && s->chief && h->stop && h->stop(h->context))
-                s->stopping = true; /* in step only between two rounds: all must hear it in the same one */
+                s->stopping =
+                    true; /* synchronous: only between two rounds, so that all workers see it in the same one */
         }
         if (busy)
             yk_wait_again(&w);

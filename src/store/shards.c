@@ -1,7 +1,6 @@
 #include "store/shards.h"
 
 #include "base/mem.h"
-#include "base/wait.h"
 #include "kern/linear.h"
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +30,6 @@ typedef struct {
     lane *lane;     /* [1] together, else [workers] */
     worker *worker; /* [workers] */
 } shards;
-
-static const double nap_seconds = 0.02; /* between two requests for examples that others may give back */
 
 static shards *of(yk_store *s)
 {
@@ -192,19 +189,6 @@ static yk_status add_up(shards *s, lane *l, int first, int end, yk_remote_pushed
     return YK_OK;
 }
 
-/* There are no examples, at least for now. */
-static void rest(shards *s, int first, int end, yk_step_result *out)
-{
-    bool later = false;
-    for (int i = first; i < end; i++)
-        later |= yk_remote_more_later(s->config.remote, i);
-    *out = (yk_step_result){.pending = later, .over = !later};
-    if (yk_remote_leaves(s->config.remote))
-        *out = (yk_step_result){.over = true};
-    if (out->pending)
-        yk_nap(nap_seconds);
-}
-
 /* One gradient of a lane, by one thread. */
 static yk_status clock_lane(shards *s, int number, int first, int end, yk_step_result *out)
 {
@@ -216,7 +200,7 @@ static yk_status clock_lane(shards *s, int number, int first, int end, yk_step_r
         return st;
     *out = (yk_step_result){.examples = p.examples, .loss = p.loss, .steps = p.steps};
     if (!p.examples && !s->config.lockstep) {
-        rest(s, first, end, out);
+        yk_remote_rest(s->config.remote, first, end, out);
     } else if (!(st = yk_remote_push(s->config.remote, number, &p)) && s->config.lockstep) {
         yk_phase_to(phases_of(s, first), YK_PHASE_PARAMETERS);
         st = yk_remote_await(s->config.remote, number, &l->answer);
