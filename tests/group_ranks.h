@@ -113,7 +113,7 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
                                .lanes = 1,
                                .ngroups = GROUPS,
                                .staleness = j->staleness,
-                               .in_step = j->lockstep,
+                               .synchronous = j->lockstep,
                                .local_steps = j->local_steps,
                                .silence = 20.0,
                                .first_silence = 60.0};

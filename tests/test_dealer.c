@@ -260,15 +260,15 @@ static void places_of_strangers_are_refused(void **state)
     yk_dealer d;
     yk_dealer_init(&d, 100, 2, UINT64_MAX, 10, 2, 0);
     static const uint64_t beyond[] = {2, 0, 101}, odd[] = {2, 0, 50, 1, 2}, of_a_stream[] = {3, 0, 50},
-                          in_step[] = {1, 0, 100};
+                          synchronous[] = {1, 0, 100};
     assert_int_equal(yk_dealer_place_restore(&d, beyond, 3), YK_EDATA);
     assert_says("does not fit this data set of 100 examples");
     assert_int_equal(yk_dealer_place_restore(&d, odd, 5), YK_EDATA);
     assert_int_equal(yk_dealer_place_restore(&d, of_a_stream, 3), YK_EDATA);
-    assert_int_equal(yk_dealer_place_restore(&d, in_step, 2), YK_EDATA);
-    assert_int_equal(yk_dealer_place_restore(&d, in_step, 0), YK_EDATA);
+    assert_int_equal(yk_dealer_place_restore(&d, synchronous, 2), YK_EDATA);
+    assert_int_equal(yk_dealer_place_restore(&d, synchronous, 0), YK_EDATA);
     /* of a run in step, at the end of its first epoch: goes on with the second */
-    assert_int_equal(yk_dealer_place_restore(&d, in_step, 3), YK_OK);
+    assert_int_equal(yk_dealer_place_restore(&d, synchronous, 3), YK_OK);
     yk_lease r;
     assert_int_equal(yk_dealer_deal(&d, 0, &r), YK_OK);
     assert_true(r.epoch == 1 && r.begin == 0);

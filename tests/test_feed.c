@@ -61,7 +61,7 @@ static void few_at_once_are_the_same(void **state)
                                  .seed = 3,
                                  .epochs = 1,
                                  .steps = UINT64_MAX,
-                                 .in_step = how < 2};
+                                 .synchronous = how < 2};
             yk_feed *one, *few;
             assert_int_equal(yk_feed_create(&d, &plan, &one), YK_OK);
             assert_int_equal(yk_feed_create(&d, &plan, &few), YK_OK);

@@ -203,7 +203,7 @@ static void others_go_on(void **state)
                                      .batch = 9,
                                      .seed = 3,
                                      .epochs = 2,
-                                     .in_step = true,
+                                     .synchronous = true,
                                      .window_bytes = WINDOW};
                 rounds a = begin_rounds(&s, plan);
                 first.n = second.n = 0;

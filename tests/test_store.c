@@ -111,7 +111,7 @@ static float *train(const recipe *how, size_t *n_out)
                          .seed = how->seed,
                          .epochs = how->epochs,
                          .steps = UINT64_MAX,
-                         .in_step = how->staleness == 0};
+                         .synchronous = how->staleness == 0};
     assert_int_equal(yk_local_create(&store, &k.store), YK_OK);
     assert_int_equal(yk_feed_create(&d, &plan, &k.feed), YK_OK);
     k.weights = yk_alloc(k.model->nparams, sizeof *k.weights, "a test");

@@ -22,7 +22,7 @@ static trial begin(int workers)
                          .cpu_host = {workers + 0.1, workers + 0.2},
                          .memory_limit = 16e9,
                          .memory = {1e9, 1e9}},
-               .e = {.in_step = true, .workers = workers, .threads = 1, .batch = 64, .seconds = 10.0}};
+               .e = {.synchronous = true, .workers = workers, .threads = 1, .batch = 64, .seconds = 10.0}};
     for (int i = 0; i < workers; i++)
         t.witness[i] = (yk_witness){.worker = i,
                                     .look = {.seconds = 10.0,
@@ -129,7 +129,7 @@ static void more_threads_than_cores(void **state)
 {
     (void)state;
     trial t = begin(4);
-    t.e.in_step = false;
+    t.e.synchronous = false;
     t.usage.cores = t.usage.host_cores = 2;
     t.usage.cpu.mean = t.usage.cpu_host.mean = 2.0;
     t.usage.delayed.mean = 2.0;

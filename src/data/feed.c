@@ -44,7 +44,7 @@ static size_t granted(yk_feed *f, int me, size_t want)
 
 yk_status yk_feed_next_few(yk_feed *f, int me, size_t most, yk_batch *out)
 {
-    if (f->plan.in_step || f->plan.steps == UINT64_MAX)
+    if (f->plan.synchronous || f->plan.steps == UINT64_MAX)
         return f->ops->next(f, me, most, out);
     *out = (yk_batch){0};
     most = granted(f, me, most);

@@ -2,8 +2,8 @@
  *
  *     yk_feed *f;
  *     st = yk_feed_create(&dataset, &plan, &f);
- *     each worker:  st = yk_feed_next(f, me, &batch);      // batch.n == 0: its epoch is over (in_step), or all is (else)
- *                   yk_feed_epoch(f, me, epoch);           // in_step: on to this epoch
+ *     each worker:  st = yk_feed_next(f, me, &batch);      // batch.n == 0: its epoch is over (synchronous), or all is (else)
+ *                   yk_feed_epoch(f, me, epoch);           // synchronous: on to this epoch
  *     yk_feed_free(f);
  *
  * In memory the order of an epoch is a permutation of (seed, epoch); of sparse rows, which are mixed once when they are
@@ -34,7 +34,7 @@ typedef struct {
     uint64_t seed;
     uint64_t epochs;     /* UINT64_MAX: no end */
     uint64_t steps;      /* not in step: so many batches of all workers together; UINT64_MAX: no limit */
-    bool in_step;        /* synchronous */
+    bool synchronous;    /* synchronous */
     size_t window_bytes; /* streams: memory for shuffling, of all workers together */
     /* In memory, not in step: where runs of positions come from; NULL: from this feed. An empty run: none, or none now (then
      * next() may be called again). For workers of several processes, who share one dealer. */

@@ -32,8 +32,8 @@ struct yk_feed {
 yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 
-/* A saved place begins with what kind it is; that of YK__PLACE_FREE has the unit, if it is not the usual one, above it. */
-enum { YK__PLACE_IN_STEP = 1, YK__PLACE_FREE, YK__PLACE_STREAM };
+/* A saved place begins with what kind it is; that of YK__CURSOR_ASYNC has the unit, if it is not the usual one, above it. */
+enum { YK__CURSOR_SYNC = 1, YK__CURSOR_ASYNC, YK__CURSOR_STREAM };
 enum { YK__PLACE_UNIT_SHIFT = 8 };
 
 /* The order of an epoch over n things. */

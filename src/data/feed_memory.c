@@ -94,7 +94,7 @@ static void make_room(share *s)
     s->first = 0;
 }
 
-static void next_in_step(memory_feed *f, int me, size_t batches, yk_batch *out)
+static void next_sync(memory_feed *f, int me, size_t batches, yk_batch *out)
 {
     share *s = &f->worker[me];
     const size_t b = f->feed.plan.batch;
@@ -140,7 +140,7 @@ static run claim(memory_feed *f)
     return r;
 }
 
-static yk_status next_freely(memory_feed *f, int me, size_t batches, yk_batch *out)
+static yk_status next_async(memory_feed *f, int me, size_t batches, yk_batch *out)
 {
     share *s = &f->worker[me];
     const size_t b = f->feed.plan.batch;
@@ -175,16 +175,16 @@ static yk_status next(yk_feed *feed, int me, size_t batches, yk_batch *out)
     memory_feed *f = (memory_feed *)feed;
     const size_t fit = (f->worker[me].cap - AHEAD) / feed->plan.batch; /* whole ones, and at least one */
     batches = batches < fit ? batches : fit;
-    if (feed->plan.in_step)
-        next_in_step(f, me, batches, out);
-    return feed->plan.in_step ? YK_OK : next_freely(f, me, batches, out);
+    if (feed->plan.synchronous)
+        next_sync(f, me, batches, out);
+    return feed->plan.synchronous ? YK_OK : next_async(f, me, batches, out);
 }
 
 static void epoch_of(yk_feed *feed, int me, uint64_t epoch)
 {
     memory_feed *f = (memory_feed *)feed;
     share *s = &f->worker[me];
-    if (!feed->plan.in_step)
+    if (!feed->plan.synchronous)
         return;
     set_epoch(f, s, epoch);
     s->base = s->ordinal = 0;
@@ -202,21 +202,21 @@ enum { HEAD = 3 };
 static size_t place_size(const yk_feed *feed)
 {
     const memory_feed *f = (const memory_feed *)feed;
-    return feed->plan.in_step ? HEAD : HEAD + 3 * ((size_t)feed->plan.workers + f->nreturned);
+    return feed->plan.synchronous ? HEAD : HEAD + 3 * ((size_t)feed->plan.workers + f->nreturned);
 }
 
 static void place_save(const yk_feed *feed, uint64_t *out)
 {
     const memory_feed *f = (const memory_feed *)feed;
     const size_t workers = (size_t)feed->plan.workers;
-    if (feed->plan.in_step) {
+    if (feed->plan.synchronous) {
         uint64_t used = f->worker[0].base + f->worker[0].ordinal * workers * feed->plan.batch;
-        out[0] = YK__PLACE_IN_STEP;
+        out[0] = YK__CURSOR_SYNC;
         out[1] = f->worker[0].epoch;
         out[2] = used < f->n ? used : f->n;
         return;
     }
-    out[0] = YK__PLACE_FREE;
+    out[0] = YK__CURSOR_ASYNC;
     if (f->feed.unit != usual_unit(f))
         out[0] |= (uint64_t)f->feed.unit << YK__PLACE_UNIT_SHIFT;
     out[1] = f->next_epoch;
@@ -241,14 +241,14 @@ static yk_status place_restore(yk_feed *feed, const uint64_t *place, size_t n)
     const size_t runs = n < HEAD ? 0 : (n - HEAD) / 3;
     const uint64_t kind = n < HEAD ? 0 : place[0] & ((1u << YK__PLACE_UNIT_SHIFT) - 1),
                    unit = n < HEAD ? 0 : place[0] >> YK__PLACE_UNIT_SHIFT;
-    if (n >= HEAD && kind == YK__PLACE_STREAM)
+    if (n >= HEAD && kind == YK__CURSOR_STREAM)
         return yk_fail(YK_EUSAGE,
                        "the checkpoint was written while the data was streamed: go on with --stream always");
-    if (n < HEAD || n != HEAD + 3 * runs || kind > YK__PLACE_FREE || unit > f->n || place[2] > f->n)
+    if (n < HEAD || n != HEAD + 3 * runs || kind > YK__CURSOR_ASYNC || unit > f->n || place[2] > f->n)
         return yk_fail(YK_EDATA,
                        "the checkpoint's place in the data does not fit this data set of %zu examples", f->n);
-    if (feed->plan.in_step) {
-        if (kind != YK__PLACE_IN_STEP)
+    if (feed->plan.synchronous) {
+        if (kind != YK__CURSOR_SYNC)
             return yk_fail(
                 YK_EUSAGE,
                 "this checkpoint was written by asynchronous training: resume it with --mode async");
@@ -302,7 +302,7 @@ yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **
     f->feed = (yk_feed){.ops = &ops, .data = data, .plan = *plan};
     f->n = data->rows->n;
     f->feed.unit = usual_unit(f);
-    if (plan->unit && data->mixed && !plan->in_step)
+    if (plan->unit && data->mixed && !plan->synchronous)
         f->feed.unit = plan->unit;
     yk_mutex_init(&f->lock);
     f->worker = yk_alloc((size_t)plan->workers, sizeof *f->worker, "the feed");

@@ -287,7 +287,7 @@ static yk_status current_window(stream *s, window **out)
             yk_mutex_unlock(&s->lock);
             s->current ^= 1;
             s->used = 0;
-            s->epoch_over = last && s->owner->feed.plan.in_step;
+            s->epoch_over = last && s->owner->feed.plan.synchronous;
             s->barren += last;
             if (s->barren > MOST_BARREN * (uint64_t)s->owner->feed.plan.workers)
                 return yk_fail(YK_EDATA, "%s: there are no examples in it",
@@ -344,7 +344,7 @@ static void place_of(const yk_feed *feed, int me, uint64_t out[EACH])
 static void place_save(const yk_feed *feed, uint64_t *out)
 {
     const stream_feed *f = (const stream_feed *)feed;
-    *out++ = YK__PLACE_STREAM;
+    *out++ = YK__CURSOR_STREAM;
     *out++ = f->window_bytes;
     for (int i = 0; i < feed->plan.workers; i++)
         place_of(feed, i, out + EACH * i);
@@ -388,7 +388,7 @@ static yk_status restore_blocks(stream_feed *f, const uint64_t *saved, uint64_t 
 static yk_status place_restore(yk_feed *feed, const uint64_t *saved, size_t n)
 {
     stream_feed *f = (stream_feed *)feed;
-    if (n < HEAD || saved[0] != YK__PLACE_STREAM)
+    if (n < HEAD || saved[0] != YK__CURSOR_STREAM)
         return yk_fail(YK_EUSAGE,
                        "the checkpoint was written with the data in memory: go on with --stream never");
     if (n < HEAD + EACH || (n - HEAD) % EACH)

@@ -11,7 +11,7 @@ static yk_evidence evidence_of(const yk_observer *o, const yk_witness *w, int n,
     double seconds = 0.0;
     for (int i = 0; i < n; i++)
         seconds = fmax(seconds, w[i].look.seconds);
-    return (yk_evidence){.in_step = plan->staleness == 0,
+    return (yk_evidence){.synchronous = plan->staleness == 0,
                          .network = o->c.model->ops->profile != NULL,
                          .streamed = o->c.streamed,
                          .workers = plan->workers,

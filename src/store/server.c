@@ -61,11 +61,11 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
     make_layout(s);
     s->client = yk_alloc(YK__MOST_WORKERS, sizeof *s->client, "the workers");
     yk_status st = s->client ? YK_OK : YK_ESYSTEM;
-    for (int g = 0; !st && config->in_step && g < config->ngroups; g++)
+    for (int g = 0; !st && config->synchronous && g < config->ngroups; g++)
         if (!config->group[g].keyed &&
             !(s->sum = yk_alloc(yk__layout_floats(&s->layout, g, 0), sizeof *s->sum, "the gradients")))
             st = YK_ESYSTEM;
-    if (!st && config->in_step)
+    if (!st && config->synchronous)
         st = yk_delta_sums_init(&s->sums, config->table, config->local_steps > 0);
     for (int i = 0; !st && i < config->clients; i++) {
         yk__client *c;
@@ -183,7 +183,7 @@ static yk_status lose(yk_server *s, yk__client *c, double silent)
             "worker of rank %d was silent for %.1f s: it has died, hangs, or cannot be reached; %s cannot go "
             "on without it (--restarts starts again from the last checkpoint)",
             c->peer, silent,
-            s->config.in_step ? "synchronous training" : "training without dedicated servers");
+            s->config.synchronous ? "synchronous training" : "training without dedicated servers");
     c->here = false;
     c->lost = true;
     c->pushed = c->counts = false;
@@ -258,7 +258,7 @@ yk_status yk_server_run(yk_server *s)
         st = listen_all(s, &busy);
         if (!st && h->turn)
             st = h->turn(h->context, &busy);
-        if (!st && s->config.in_step)
+        if (!st && s->config.synchronous)
             st = yk__close_round_if_all(s);
         if (!st)
             st = yk__snapshot_out(s);
@@ -273,7 +273,7 @@ yk_status yk_server_run(yk_server *s)
                 st = yk__let_in(s);
             if (!st && h->now_and_then)
                 st = h->now_and_then(h->context);
-            if (!st && !s->config.in_step && s->chief && h->stop && h->stop(h->context))
+            if (!st && !s->config.synchronous && s->chief && h->stop && h->stop(h->context))
                 s->stopping =
                     true; /* synchronous: only between two rounds, so that all workers see it in the same one */
         }

@@ -56,7 +56,7 @@ typedef struct {
         [YK_MAX_GROUPS];  /* lockstep: groups that are not synchronous are updated as gradients arrive */
     uint64_t staleness;   /* as in local.h */
     int quorum;           /* 0: all */
-    bool in_step;         /* one update per round; else one per gradient */
+    bool synchronous;     /* one update per round; else one per gradient */
     uint64_t local_steps; /* that a client makes by itself, at most; 0: it sends each gradient */
     bool scaled;          /* what they have changed is added in full: it is scaled already (copies.h) */
     bool survives_loss;   /* of a client */

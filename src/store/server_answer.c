@@ -24,7 +24,7 @@ static bool may_answer(const yk_server *s, const yk__client *c, const yk__pull *
 {
     const uint64_t k = s->config.staleness, h = s->config.local_steps;
     const uint32_t lanes = (uint32_t)s->config.lanes;
-    if (s->config.in_step)
+    if (s->config.synchronous)
         return !(p->of_push && c->pushed); /* its gradient has become part of the parameters */
     if (k == YK_ASYNC || s->stopping)
         return true;
@@ -71,7 +71,7 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
                        .flags = s->stopping ? YK__STOP : 0,
                        .pull = p->number,
                        .n = (uint32_t)n,
-                       .round = s->config.in_step ? s->round : s->updates,
+                       .round = s->config.synchronous ? s->round : s->updates,
                        .examples = s->round_examples,
                        .loss = s->round_loss,
                        .begin = p->of_push ? (uint64_t)(c->kept * 1e9) : 0,
@@ -105,8 +105,8 @@ static yk_status say_alive(yk_server *s, yk__client *c, double now)
 yk_status yk__answer_all(yk_server *s, double now)
 {
     const yk_server_hooks *h = &s->config.hooks;
-    const bool held =
-        s->chief && s->config.in_step && h->hold && h->hold(h->context); /* they are told that we are alive */
+    const bool held = s->chief && s->config.synchronous && h->hold &&
+                      h->hold(h->context); /* they are told that we are alive */
     yk_status st = YK_OK;
     for (int i = 0; !held && i < s->nclients; i++) {
         yk__client *c = &s->client[i];

@@ -27,7 +27,7 @@ static bool snapshot_is_due(const yk_server *s)
         return false;
     if (s->snapshot_last && !yk__all_have_left(s) && yk_now() - s->snapshot_at < most)
         return false;
-    return !s->config.in_step || s->round >= s->snapshot_round;
+    return !s->config.synchronous || s->round >= s->snapshot_round;
 }
 
 /* The arrays of a store, by number, over all groups; false behind the last. Elements are of 4 bytes, `width` per key. */

@@ -73,7 +73,7 @@ static yk_status push_one(yk_server *s, yk__client *c, bool at_once, bool ends_s
     yk_merger pairs[YK_MAX_GROUPS] = {0};
     blocks_of(s, c, block);
     for (int g = 0; g < s->layout.ngroups; g++) {
-        if (s->config.in_step && s->config.at_once[g] != at_once)
+        if (s->config.synchronous && s->config.at_once[g] != at_once)
             continue;
         if (s->layout.group[g].keyed)
             pairs[g] = (yk_merger){.n = p->n, .key = p->key, .value = block[g]};

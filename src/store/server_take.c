@@ -105,16 +105,17 @@ static yk_status take_step(yk_server *s, yk__client *c, const yk__up *up)
     c->thread[up->thread].rounds++;
     if ((st = leased_again(s, c, &again)))
         return st;
-    const bool late = s->config.in_step && up->round < s->round; /* the worker gets the current parameters */
+    const bool late =
+        s->config.synchronous && up->round < s->round; /* the worker gets the current parameters */
     s->late += again || late;
     c->late += again || late;
     if (late && !again) { /* its examples count as used and are not used again in this epoch */
         yk__count_shares(s, c);
         s->late_examples += up->examples;
     }
-    if (late || (again && !s->config.in_step))
+    if (late || (again && !s->config.synchronous))
         return YK_OK;
-    if (!s->config.in_step)
+    if (!s->config.synchronous)
         return yk__take_push(s, c, up);
     c->pushed = true;
     c->counts |= !again && (s->chief || !s->config.quorum); /* else server 0 decides, or has decided */

@@ -203,25 +203,25 @@ static bool stop(void *context)
     return *t->stop || yk__is_done(t, t->step, t->epoch);
 }
 
-static yk_status due_in_step(chief *c, bool epoch_over)
+static yk_status due_sync(chief *c, bool epoch_over)
 {
     yk__trainer *t = c->t;
     if (stop(c)) /* the last step is always evaluated */
         return YK_OK;
-    const yk__due due = yk__due_in_step(t, t->step, epoch_over, false, !epoch_over && yk__save_is_overdue(t));
+    const yk__due due = yk__due_sync(t, t->step, epoch_over, false, !epoch_over && yk__save_is_overdue(t));
     c->due.eval |= due.eval && t->step != t->last_eval;
     c->due.save |= due.save && t->step != t->last_save;
     return look_after(c, false);
 }
 
-static yk_status due_freely(chief *c)
+static yk_status due_async(chief *c)
 {
     yk__trainer *t = c->t;
     if (c->look.begun || stop(c))
         return YK_OK;
-    if (!yk__is_due_freely(t, t->step))
+    if (!yk__is_due_async(t, t->step))
         return YK_OK;
-    c->due = yk__due_freely(t, t->step);
+    c->due = yk__due_async(t, t->step);
     return look_after(c, false);
 }
 
@@ -260,13 +260,13 @@ static yk_status updated(void *context, uint64_t steps, uint64_t examples, doubl
     yk_phases_done(me->phases, made, examples);
     yk_observer_progress(t->observer, loss / (double)examples);
     if (t->plan->lockstep)
-        return due_in_step(c, false);
+        return due_sync(c, false);
     const uint64_t epoch = t->epoch;
     count_epochs(c);
     if (!t->plan->synchronous)
-        return due_freely(c);
-    yk_status st = due_in_step(c, false);
-    return !st && t->epoch > epoch ? due_in_step(c, true) : st;
+        return due_async(c);
+    yk_status st = due_sync(c, false);
+    return !st && t->epoch > epoch ? due_sync(c, true) : st;
 }
 
 static yk_status epoch_over(void *context)
@@ -277,7 +277,7 @@ static yk_status epoch_over(void *context)
         t->train.examples = t->earlier_examples + t->evaluator->examples;
     t->epoch++;
     c->used = 0;
-    return due_in_step(c, true);
+    return due_sync(c, true);
 }
 
 /* Finds a dead server before the workers that wait for it time out. */

@@ -257,7 +257,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .quorum = t->plan->quorum,
         .local_steps = t->plan->copy_lifetime ? t->plan->copy_lifetime : t->plan->local_steps,
         .scaled = t->plan->copy_lifetime > 0,
-        .in_step = t->plan->synchronous,
+        .synchronous = t->plan->synchronous,
         .survives_loss = t->plan->survives_loss,
         .silence = t->plan->worker_timeout,
         .first_silence = t->plan->first_step_timeout,

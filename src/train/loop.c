@@ -204,7 +204,7 @@ static void note_round(loop *w, const yk_step_result *r, bool epoch_over)
         yk__turns_step(t, r->examples);
 }
 
-static yk_status barrier_in_step(loop *w, yk__due due, bool end)
+static yk_status barrier_sync(loop *w, yk__due due, bool end)
 {
     yk__trainer *t = w->t;
     if (w->me == 0) {
@@ -236,8 +236,8 @@ static yk_status after_round(loop *w, const yk_step_result *r, bool *end_out)
         note_round(w, r, epoch_over);
     }
     *end_out = end;
-    return barrier_in_step(
-        w, yk__due_in_step(t, w->done, epoch_over, end, !epoch_over && r->word == YK_WORD_SAVE), end);
+    return barrier_sync(w, yk__due_sync(t, w->done, epoch_over, end, !epoch_over && r->word == YK_WORD_SAVE),
+                        end);
 }
 
 /* ---- asynchronous, in one process ---- */
@@ -245,12 +245,12 @@ static yk_status after_round(loop *w, const yk_step_result *r, bool *end_out)
 /* Worker 0 looks now and then whether a barrier is due. */
 static void look(yk__trainer *t)
 {
-    if (yk__is_due_freely(t, yk_local_steps(t->local)) || *t->stop)
+    if (yk__is_due_async(t, yk_local_steps(t->local)) || *t->stop)
         atomic_store(&t->meeting, true);
 }
 
 /* Everybody is here (or about to be); worker 0 decides what for. */
-static yk_status barrier_freely(loop *w)
+static yk_status barrier_async(loop *w)
 {
     yk__trainer *t = w->t;
     yk_phases_now(w->state->phases);
@@ -269,7 +269,7 @@ static yk_status barrier_freely(loop *w)
             t->epoch = t->plan->epochs;
         t->end = all_done || *t->stop;
         t->result->interrupted = t->end && !all_done;
-        const yk__due due = yk__due_freely(t, t->step);
+        const yk__due due = yk__due_async(t, t->step);
         t->due.eval = (t->end || due.eval) && t->step != t->last_eval;
         t->due.save = (t->end || due.save) && t->step != t->last_save;
     }
@@ -294,11 +294,11 @@ static yk_status attend(loop *w, bool *again_out)
     if (*t->stop) /* everybody looks: worker 0 may be waiting for a core */
         atomic_store(&t->meeting, true);
     *again_out = atomic_load_explicit(&t->meeting, memory_order_relaxed);
-    return *again_out ? barrier_freely(w) : YK_OK;
+    return *again_out ? barrier_async(w) : YK_OK;
 }
 
 /* Nothing is left for this worker. */
-static yk_status finish_freely(loop *w)
+static yk_status finish_async(loop *w)
 {
     yk__trainer *t = w->t;
     yk_status st = yk_store_finish(w->store, w->me);
@@ -356,7 +356,7 @@ static yk_status train(loop *w)
         if (lockstep)
             st = after_round(w, &r, &end);
         else if (r.over && free_here)
-            st = finish_freely(w);
+            st = finish_async(w);
         else if (r.over)
             end = true;
         else
@@ -369,7 +369,7 @@ static yk_status train(loop *w)
 /* The run was resumed after its last step: it is only evaluated. Servers know by themselves. */
 static yk_status train_nothing(loop *w)
 {
-    return w->remote ? YK_OK : barrier_in_step(w, (yk__due){true, true}, true);
+    return w->remote ? YK_OK : barrier_sync(w, (yk__due){true, true}, true);
 }
 
 yk_status yk__train_worker(void *trainer, int me)

@@ -28,21 +28,21 @@ bool yk__save_is_overdue(const yk__trainer *t)
     return t->saves_by_time && yk_now() - t->saved_at > YK__SAVE_SECONDS;
 }
 
-yk__due yk__due_in_step(const yk__trainer *t, uint64_t done, bool epoch_over, bool end, bool save_now)
+yk__due yk__due_sync(const yk__trainer *t, uint64_t done, bool epoch_over, bool end, bool save_now)
 {
     return (yk__due){.eval = end || (t->eval_every ? done % t->eval_every == 0 && !epoch_over : epoch_over),
                      .save = end || save_now ||
                              (t->checkpoint_every && done % t->checkpoint_every == 0 && !epoch_over)};
 }
 
-bool yk__is_due_freely(yk__trainer *t, uint64_t done)
+bool yk__is_due_async(yk__trainer *t, uint64_t done)
 {
     if (yk__save_is_overdue(t))
         t->next_save = done;
     return done >= t->next_eval || done >= t->next_save;
 }
 
-yk__due yk__due_freely(yk__trainer *t, uint64_t done)
+yk__due yk__due_async(yk__trainer *t, uint64_t done)
 {
     const yk__due due = {.eval = done >= t->next_eval, .save = done >= t->next_save};
     while (t->next_eval <= done)

@@ -317,7 +317,7 @@ static yk_status make_feed(yk__trainer *t)
                                .seed = (uint64_t)t->config->seed,
                                .epochs = t->plan->epochs,
                                .steps = leased ? UINT64_MAX : t->plan->steps,
-                               .in_step = t->plan->lockstep,
+                               .synchronous = t->plan->lockstep,
                                .window_bytes = (size_t)t->config->shuffle_mb << 20,
                                .unit = (size_t)t->unit,
                                .keymap = t->names,

@@ -102,11 +102,11 @@ void yk__schedule_make(yk__trainer *t);
  * and workers with a quorum, also end when no examples are left. */
 bool yk__is_done(const yk__trainer *t, uint64_t step, uint64_t epoch);
 bool yk__save_is_overdue(const yk__trainer *t);
-yk__due yk__due_in_step(const yk__trainer *t, uint64_t done, bool epoch_over, bool end,
-                        bool save_now);                /* lockstep: after this step */
-bool yk__is_due_freely(yk__trainer *t, uint64_t done); /* asynchronous: is anything due? */
-yk__due yk__due_freely(yk__trainer *t, uint64_t done); /* what is; from now on the next is awaited */
-uint64_t yk__until_due(void *trainer, uint64_t done);  /* steps that may be made before anything is due */
+yk__due yk__due_sync(const yk__trainer *t, uint64_t done, bool epoch_over, bool end,
+                     bool save_now);                  /* lockstep: after this step */
+bool yk__is_due_async(yk__trainer *t, uint64_t done); /* asynchronous: is anything due? */
+yk__due yk__due_async(yk__trainer *t, uint64_t done); /* what is; from now on the next is awaited */
+uint64_t yk__until_due(void *trainer, uint64_t done); /* steps that may be made before anything is due */
 
 /* barrier.c: all workers of processes that have all parameters call it; does what t->due says */
 yk_status yk__barrier(yk__trainer *t, int me);

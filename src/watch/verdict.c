@@ -97,7 +97,7 @@ static void gather(const yk_evidence *e, yk__facts *f)
         input;
     f->waste[YK_VERDICT_DISK] = fmax(f->waste[YK_VERDICT_DISK], s[YK_PHASE_CHECKPOINT]);
     f->waste[f->slowest >= 0 ? YK_VERDICT_STRAGGLER : YK_VERDICT_SYNC] = waiting;
-    f->tiny = e->in_step && e->workers > 1 && f->step < tiny_step && s[YK_PHASE_COMPUTE] < 0.4;
+    f->tiny = e->synchronous && e->workers > 1 && f->step < tiny_step && s[YK_PHASE_COMPUTE] < 0.4;
     if (f->tiny) /* what it takes to get together: waiting, and reading what the others have written */
         f->waste[YK_VERDICT_SYNC] = waiting + s[YK_PHASE_APPLY] + s[YK_PHASE_OTHER];
     if (f->tiny &&
@@ -143,7 +143,7 @@ static double with_one_more(const yk__facts *f, yk_verdict_kind kind)
     if (kind == YK_VERDICT_BANDWIDTH || kind == YK_VERDICT_DISK)
         room = 0.0; /* what is shared and full does not grow */
     double more = (n + room) / n;
-    if (e->in_step) {
+    if (e->synchronous) {
         const double tiny = 3e-6; /* two meetings of two threads */
         const double wait = n > 1.0 ? f->share[YK_PHASE_WORKERS] / n : f->step > 0.0 ? tiny / f->step : 0.0;
         more /= 1.0 + wait;
@@ -182,7 +182,7 @@ static void estimate(const yk__facts *f, yk_verdict *v)
     v->estimate[v->nestimates++].speedup = with_one_more(f, v->kind);
     v->estimate[v->nestimates].change = "twice the batch";
     v->estimate[v->nestimates++].speedup = with_twice_the_batch(f);
-    if (e->in_step && e->workers > 1) {
+    if (e->synchronous && e->workers > 1) {
         v->estimate[v->nestimates].change = "asynchronous";
         v->estimate[v->nestimates++].speedup = with_async(f);
     }

@@ -1,6 +1,6 @@
 /* What held a run back, in words: from measured phases and resources to one sentence, an advice and estimates.
  *
- *     yk_evidence e = {.workers = 2, .in_step = true, .batch = 64, .witness = w, .nwitnesses = 2, .usage = &usage, ...};
+ *     yk_evidence e = {.workers = 2, .synchronous = true, .batch = 64, .witness = w, .nwitnesses = 2, .usage = &usage, ...};
  *     yk_verdict v;
  *     yk_verdict_find(&e, &v);
  *     printf("%s; %s\n", v.text, v.advice);        // "synchronisation: 41 % of the time ..."; "try --batch 256 ..."
@@ -48,7 +48,7 @@ typedef struct {
 } yk_witness;
 
 typedef struct {
-    bool in_step;       /* synchronous */
+    bool synchronous;   /* synchronous */
     bool network;       /* a network: its workers can have --threads */
     bool streamed;      /* the data is read anew in each epoch */
     int workers, ranks; /* all workers; processes (0 and 1: one) */

@@ -142,8 +142,9 @@ static void say_network(const yk__facts *f, yk_verdict *v)
                 "%.3g KB",
                 100.0 * v->share, e->round_trips, trip, e->bytes_per_step * 1e-3);
         advise(v,
-               e->in_step ? "a larger --batch, %s--local-steps, or --mode async make fewer or hidden trips"
-                          : "a larger --batch or %s--local-steps make fewer trips",
+               e->synchronous
+                   ? "a larger --batch, %s--local-steps, or --mode async make fewer or hidden trips"
+                   : "a larger --batch or %s--local-steps make fewer trips",
                e->round_trips < 1.0 ? "more " : "");
     }
 }
