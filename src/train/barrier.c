@@ -52,13 +52,13 @@ static yk_status gather_tallies(yk__trainer *t)
     char *mine;
     size_t bytes;
     yk_comm_pieces all;
-    yk_status st = yk_tally_pack(&t->trainee[0].tally, &mine, &bytes);
+    yk_status st = yk_tally_pack(&t->worker[0].tally, &mine, &bytes);
     for (int k = 0; !st && k < own; k++) {
-        if (k && (free(mine), st = yk_tally_pack(&t->trainee[k].tally, &mine, &bytes)))
+        if (k && (free(mine), st = yk_tally_pack(&t->worker[k].tally, &mine, &bytes)))
             return st;
         st = yk_comm_collect(t->cluster.comm, mine, bytes, &all, barrier_seconds, "a share of the test");
         for (int i = 1; !st && i < all.n; i++)
-            st = yk_tally_unpack(&t->trainee[i * own + k].tally, all.data[i], all.bytes[i]);
+            st = yk_tally_unpack(&t->worker[i * own + k].tally, all.data[i], all.bytes[i]);
         yk_comm_pieces_free(&all);
     }
     free(mine);
@@ -138,7 +138,7 @@ static yk_status conclude(yk__trainer *t, yk_phases *p, double began)
 
 yk_status yk__barrier(yk__trainer *t, int me)
 {
-    yk_phases *p = t->trainee[me].phases;
+    yk_phases *p = t->worker[me].phases;
     yk_view table[YK_MAX_GROUPS];
     yk_phases_now(p);
     yk_phase_to(p, YK_PHASE_WORKERS);
@@ -150,7 +150,7 @@ yk_status yk__barrier(yk__trainer *t, int me)
     if (!st && me == 0 && t->cluster.role == YK__REPLICA)
         st = compare(t);
     if (!st && t->due.eval && t->tested)
-        st = yk__evaluate(t, &t->trainee[me], t->cluster.first_worker + me, t->plan->workers, table);
+        st = yk__evaluate(t, &t->worker[me], t->cluster.first_worker + me, t->plan->workers, table);
     if (!st)
         st = yk_team_meet(t->team, me);
     if (!st && me == 0)

@@ -108,7 +108,7 @@ static void give_up(look *l)
 static yk_status take(chief *c, bool eval, bool save)
 {
     yk__trainer *t = c->t;
-    yk__trainee *me = t->evaluator;
+    yk__worker_state *me = t->evaluator;
     look *l = &c->look;
     yk_server_state s;
     yk_server_state_of(t->cluster.server, &s);
@@ -142,7 +142,7 @@ static yk_status take(chief *c, bool eval, bool save)
 static yk_status conclude(chief *c)
 {
     yk__trainer *t = c->t;
-    yk__trainee *me = t->evaluator;
+    yk__worker_state *me = t->evaluator;
     look *l = &c->look;
     l->begun = false;
     yk_free(l->progress.place);
@@ -248,7 +248,7 @@ static yk_status updated(void *context, uint64_t steps, uint64_t examples, doubl
 {
     chief *c = context;
     yk__trainer *t = c->t;
-    yk__trainee *me = t->evaluator;
+    yk__worker_state *me = t->evaluator;
     if (!(loss <= yk__most_loss * (double)examples))
         return yk__diverged(t, "the training loss", loss / (double)examples, steps);
     const uint64_t made = steps - t->step; /* more than one with local steps */

@@ -105,7 +105,7 @@ yk_status yk__profile_take(yk__trainer *t)
     if (!p)
         return yk_fail_memory(sizeof *p, "a profile");
     t->result->profile = p;
-    p->nlines = t->model->ops->profile(t->trainee[0].work, p->line, YK_MAX_PROFILE_LINES);
+    p->nlines = t->model->ops->profile(t->worker[0].work, p->line, YK_MAX_PROFILE_LINES);
     p->threads = t->model->shape.threads;
     p->peak = t->peak;
     p->train_seconds = t->result->train_seconds;

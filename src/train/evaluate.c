@@ -14,7 +14,7 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
                    (unsigned long long)step, what, value, t->result->lr, t->result->lr / 10.0);
 }
 
-static yk_status eval_rows(yk__trainer *t, yk__trainee *w, const yk_view *v, const yk_rows *rows,
+static yk_status eval_rows(yk__trainer *t, yk__worker_state *w, const yk_view *v, const yk_rows *rows,
                            size_t begin, size_t end)
 {
     uint32_t pick[YK__EVAL_BATCH];
@@ -32,7 +32,7 @@ static yk_status eval_rows(yk__trainer *t, yk__trainee *w, const yk_view *v, con
 }
 
 /* A test set that is streamed: each worker reads its own blocks. */
-static yk_status eval_stream(yk__trainer *t, yk__trainee *w, int share, int of, const yk_view *v)
+static yk_status eval_stream(yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v)
 {
     yk_rows part;
     yk_rows_init(&part, t->test.kind, t->test.dim);
@@ -56,7 +56,7 @@ static yk_status eval_stream(yk__trainer *t, yk__trainee *w, int share, int of, 
     return st;
 }
 
-yk_status yk__evaluate(yk__trainer *t, yk__trainee *w, int share, int of, const yk_view *v)
+yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v)
 {
     yk_tally_clear(&w->tally);
     if (!t->test.rows)
@@ -68,7 +68,7 @@ yk_status yk__evaluate(yk__trainer *t, yk__trainee *w, int share, int of, const 
 
 yk_status yk__conclude(yk__trainer *t)
 {
-    yk__trainee *evaluator = t->evaluator;
+    yk__worker_state *evaluator = t->evaluator;
     const int n = t->nevaluators;
     double loss = 0.0;
     uint64_t examples = 0;

@@ -23,7 +23,7 @@
 typedef struct {
     yk__trainer *t;
     int me, number; /* of this process; of all */
-    yk__trainee *state;
+    yk__worker_state *state;
     yk_store *store;
     bool many;            /* several steps at once (burst.h); then this process is the only one */
     bool remote;          /* the parameters are on servers */
@@ -144,7 +144,7 @@ static yk_status step(loop *w, yk_word word, yk_step_result *out)
 static yk_status burst(loop *w, yk_word word, size_t most, yk_step_result *out)
 {
     yk__trainer *t = w->t;
-    yk__trainee *state = w->state;
+    yk__worker_state *state = w->state;
     yk_batch batch;
     yk_view view;
     float lr, loss[YK_BURST];
@@ -262,7 +262,7 @@ static yk_status barrier_async(loop *w)
         const bool all_done = atomic_load(&t->finished) == t->plan->workers;
         uint64_t examples = t->earlier_examples;
         for (int i = 0; i < t->plan->workers; i++)
-            examples += t->trainee[i].examples;
+            examples += t->worker[i].examples;
         t->step = yk_local_steps(t->local);
         t->epoch = t->train.examples ? examples / t->train.examples : 0;
         if (all_done && !yk__is_done(t, t->step, t->epoch)) /* no examples are left in any epoch */
@@ -378,7 +378,7 @@ yk_status yk__train_worker(void *trainer, int me)
     loop w = {.t = t,
               .me = me,
               .number = t->cluster.first_worker + me,
-              .state = &t->trainee[me],
+              .state = &t->worker[me],
               .store = t->store,
               .many = t->cluster.role == YK__ALONE && yk_model_bursts(t->model) && yk_local_bursts(t->local),
               .remote = t->cluster.remote != NULL,

@@ -26,7 +26,7 @@ static void position(void *trainer, yk_run_position *out)
 
 static yk_work *work(void *trainer, int worker)
 {
-    return ((const yk__trainer *)trainer)->trainee[worker].work;
+    return ((const yk__trainer *)trainer)->worker[worker].work;
 }
 
 /* During an evaluation: nobody changes it. */

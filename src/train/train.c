@@ -328,7 +328,7 @@ static yk_status make_feed(yk__trainer *t)
     return t->cluster.role == YK__SERVER ? YK_OK : yk_feed_create(&t->train, &plan, &t->feed);
 }
 
-static yk_status make_worker(yk__trainer *t, yk__trainee *w)
+static yk_status make_worker(yk__trainer *t, yk__worker_state *w)
 {
     yk_status st = yk_model_work(t->model, yk__most_batch(t), &w->work);
     w->p = yk_alloc(YK__EVAL_BATCH * t->model->outputs, sizeof(float), "an evaluation");
@@ -339,15 +339,15 @@ static yk_status make_workers(yk__trainer *t)
 {
     const bool shard = t->cluster.role == YK__SHARD;
     yk_status st = YK_OK;
-    t->trainee = yk_alloc((size_t)t->plan->workers + 1, sizeof *t->trainee, "the workers");
-    if (!t->trainee)
+    t->worker = yk_alloc((size_t)t->plan->workers + 1, sizeof *t->worker, "the workers");
+    if (!t->worker)
         return YK_ESYSTEM;
     for (int i = 0; !st && i < t->here; i++) {
-        t->trainee[i].phases = &t->phases[i];
-        st = make_worker(t, &t->trainee[i]);
+        t->worker[i].phases = &t->phases[i];
+        st = make_worker(t, &t->worker[i]);
     }
     /* the chief of shards evaluates while its own workers train */
-    t->evaluator = shard ? &t->trainee[t->plan->workers] : t->trainee;
+    t->evaluator = shard ? &t->worker[t->plan->workers] : t->worker;
     t->nevaluators = t->cluster.role == YK__ALONE || t->cluster.role == YK__REPLICA ? t->plan->workers : 1;
     return !st && shard ? make_worker(t, t->evaluator) : st;
 }
@@ -393,13 +393,13 @@ static void tear_down(yk__trainer *t)
     yk_observer_free(t->observer);
     yk_free(t->phases);
     free(t->done_summary);
-    for (int i = 0; t->trainee && i <= t->plan->workers; i++) {
-        if (t->trainee[i].work)
-            yk_work_free(t->model, t->trainee[i].work);
-        yk_tally_fini(&t->trainee[i].tally);
-        yk_free(t->trainee[i].p);
+    for (int i = 0; t->worker && i <= t->plan->workers; i++) {
+        if (t->worker[i].work)
+            yk_work_free(t->model, t->worker[i].work);
+        yk_tally_fini(&t->worker[i].tally);
+        yk_free(t->worker[i].p);
     }
-    yk_free(t->trainee);
+    yk_free(t->worker);
     yk__cluster_free(t);
     yk_feed_free(t->feed);
     yk_local_free(t->local);
@@ -439,7 +439,7 @@ static yk_status run(yk__trainer *t)
         st = k->driven ? yk__serve(t) : yk_team_run(t->team, yk__train_worker, t);
     }
     if (!st && k->joined)
-        yk_note("trained on %llu examples for it", (unsigned long long)t->trainee[0].examples);
+        yk_note("trained on %llu examples for it", (unsigned long long)t->worker[0].examples);
     return st;
 }
 

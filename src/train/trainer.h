@@ -25,7 +25,7 @@ typedef struct {
     uint64_t period_examples, examples;
     bool finished;
     yk_phases *phases; /* where its time goes; NULL: nobody measures */
-} yk__trainee;
+} yk__worker_state;
 
 enum { YK__MOST_RANGES = YK_MAX_TENSORS / 2 };
 enum { YK__EVAL_BATCH = 64, YK__SAVE_SECONDS = 600 };
@@ -59,8 +59,8 @@ typedef struct yk__trainer {
     yk_lock *lock;    /* on the chief: of the run directory; NULL: none */
     int slow_worker; /* YK_SLOW_WORKER, for tests: this one takes slow_factor times as long, and sleeps; -1: none does */
     double slow_factor, slow_seconds;
-    yk__trainee *trainee;   /* [workers of all processes, and one more] */
-    yk__trainee *evaluator; /* [nevaluators] those who evaluate, and sum up what was trained */
+    yk__worker_state *worker;    /* [workers of all processes, and one more] */
+    yk__worker_state *evaluator; /* [nevaluators] those who evaluate, and sum up what was trained */
     int nevaluators;
     uint64_t eval_every, checkpoint_every;
     yk_optim_config optim;
@@ -116,7 +116,7 @@ uint64_t yk__parameter_hash(yk__trainer *t);
 extern const double yk__most_loss;
 yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uint64_t step);
 /* A share of the test set on frozen parameters, v: [groups]; into w->tally. */
-yk_status yk__evaluate(yk__trainer *t, yk__trainee *w, int share, int of, const yk_view *v);
+yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v);
 yk_status yk__conclude(yk__trainer *t); /* the chief, after all evaluators have evaluated */
 yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p); /* they are quiesced */
 

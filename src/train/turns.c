@@ -58,7 +58,7 @@ static void watch(yk__trainer *t, bool on)
         yk_phases_begin(p, 1);
     else
         yk_phases_end(p);
-    t->trainee[0].phases = on ? p : NULL;
+    t->worker[0].phases = on ? p : NULL;
 }
 
 void yk__turns_step(yk__trainer *t, uint64_t examples)
