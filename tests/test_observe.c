@@ -183,7 +183,7 @@ static yk_status check_file(const char *name, const char *what, int least, int m
 static yk_status check_chief(yk_observer *o, const yk_rank_report *report, int n, const yk_observation *w)
 {
     yk_metrics_end end;
-    WANT(n == 2 && w->nprocesses == 2 && w->nwitnesses == 2);
+    WANT(n == 2 && w->nprocesses == 2 && w->nmeasured == 2);
     WANT(strcmp(report[0].process.role, "chief") == 0 && strcmp(report[1].process.role, "worker") == 0);
     WANT(report[1].process.look.steps == STEPS && report[1].process.look.examples == STEPS * BATCH);
     WANT(report[1].process.bytes_sent > 0 && report[1].process.round_trip > 0.0);

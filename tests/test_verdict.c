@@ -8,7 +8,7 @@ enum { MOST = 8 };
 
 /* Workers whose time divides so, for 10 s and so many steps. */
 typedef struct {
-    yk_witness witness[MOST];
+    yk_worker_evidence measured[MOST];
     yk_usage usage;
     yk_evidence e;
     yk_verdict v;
@@ -24,19 +24,19 @@ static trial begin(int workers)
                          .memory = {1e9, 1e9}},
                .e = {.synchronous = true, .workers = workers, .threads = 1, .batch = 64, .seconds = 10.0}};
     for (int i = 0; i < workers; i++)
-        t.witness[i] = (yk_witness){.worker = i,
-                                    .look = {.seconds = 10.0,
-                                             .steps = 1000,
-                                             .examples = 64000,
-                                             .meetings = 1000,
-                                             .last = 1000 / (uint64_t)workers}};
+        t.measured[i] = (yk_worker_evidence){.worker = i,
+                                             .look = {.seconds = 10.0,
+                                                      .steps = 1000,
+                                                      .examples = 64000,
+                                                      .meetings = 1000,
+                                                      .last = 1000 / (uint64_t)workers}};
     return t;
 }
 
 /* The rest of each worker's time is computing. */
 static void give(trial *t, int worker, yk_phase phase, double share)
 {
-    t->witness[worker].look.phase[phase] = 10.0 * share;
+    t->measured[worker].look.phase[phase] = 10.0 * share;
 }
 
 static void give_all(trial *t, yk_phase phase, double share)
@@ -48,13 +48,13 @@ static void give_all(trial *t, yk_phase phase, double share)
 static const yk_verdict *judge(trial *t)
 {
     for (int i = 0; i < t->e.workers; i++) {
-        double *phase = t->witness[i].look.phase, rest = 10.0;
+        double *phase = t->measured[i].look.phase, rest = 10.0;
         for (int k = 0; k < YK_PHASES; k++)
             rest -= k == YK_PHASE_COMPUTE ? 0.0 : phase[k];
         phase[YK_PHASE_COMPUTE] = rest;
     }
-    t->e.witness = t->witness;
-    t->e.nwitnesses = t->e.workers;
+    t->e.measured = t->measured;
+    t->e.nmeasured = t->e.workers;
     t->e.usage = &t->usage;
     yk_verdict_find(&t->e, &t->v);
     return &t->v;
@@ -187,8 +187,8 @@ static void slower_than_competition_makes_it(void **state)
     t.usage.cpu_host.mean = 2.0;
     t.usage.delayed.mean = 0.4;
     give(&t, 0, YK_PHASE_WORKERS, 0.97);
-    t.witness[0].look.last = 10;
-    t.witness[1].look.last = 990;
+    t.measured[0].look.last = 10;
+    t.measured[1].look.last = 990;
     assert_kind(judge(&t), YK_VERDICT_STRAGGLER, 0.485);
     give(&t, 0, YK_PHASE_WORKERS, 0.3); /* 1.4 times as long: that may well be the others */
     t.usage.cpu.mean = 1.2;
@@ -233,7 +233,7 @@ static void tiny_steps_in_step(void **state)
     (void)state;
     trial t = begin(2);
     for (int i = 0; i < 2; i++)
-        t.witness[i].look.steps = 1000000; /* 10 us each */
+        t.measured[i].look.steps = 1000000; /* 10 us each */
     t.e.batch = 1;
     give_all(&t, YK_PHASE_WORKERS, 0.6);
     const yk_verdict *v = judge(&t);
@@ -248,7 +248,7 @@ static void tiny_steps_in_step(void **state)
     assert_kind(v, YK_VERDICT_SYNC, 0.65);
     assert_words(v->text, "getting together takes 65 %");
     for (int i = 0; i < 2; i++)
-        t.witness[i].look.steps = 1000; /* the same with long steps: then it is work */
+        t.measured[i].look.steps = 1000; /* the same with long steps: then it is work */
     assert_kind(judge(&t), YK_VERDICT_CPU, 0.85);
 }
 
@@ -258,9 +258,9 @@ static void one_is_slow(void **state)
     trial t = begin(3);
     give(&t, 0, YK_PHASE_WORKERS, 0.65);
     give(&t, 2, YK_PHASE_WORKERS, 0.6);
-    t.witness[0].look.last = 10;
-    t.witness[2].look.last = 20;
-    t.witness[1].look.last = 970;
+    t.measured[0].look.last = 10;
+    t.measured[2].look.last = 20;
+    t.measured[1].look.last = 970;
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_STRAGGLER, (0.65 + 0.6) / 3.0);
     assert_words(v->text, "worker 1 needs 2.7 times as long");
@@ -270,7 +270,7 @@ static void one_is_slow(void **state)
 
     t.e.ranks = 3; /* the same among ranks */
     for (int i = 0; i < 3; i++)
-        t.witness[i].rank = i + 4, t.witness[i].worker = -1;
+        t.measured[i].rank = i + 4, t.measured[i].worker = -1;
     v = judge(&t);
     assert_kind(v, YK_VERDICT_STRAGGLER, (0.65 + 0.6) / 3.0);
     give_all(&t, YK_PHASE_SENDING,
@@ -357,7 +357,7 @@ static void what_is_not_known_is_not_said(void **state)
 {
     (void)state;
     trial t = begin(1);
-    t.witness[0].look.steps = 2;
+    t.measured[0].look.steps = 2;
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_NONE, 0.0);
     assert_words(v->text, "too short");
@@ -401,7 +401,7 @@ static void shares_add_up_to_one(void **state)
     give(&t, 2, YK_PHASE_EVAL, 0.3);
     judge(&t);
     double share[YK_PHASES], sum = 0.0;
-    yk_verdict_shares(t.witness, 3, share);
+    yk_verdict_shares(t.measured, 3, share);
     for (int i = 0; i < YK_PHASES; i++)
         sum += share[i];
     assert_true(fabs(sum - 1.0) < 1e-9);

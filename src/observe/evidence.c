@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static yk_evidence evidence_of(const yk_observer *o, const yk_witness *w, int n, const yk_usage *u)
+static yk_evidence evidence_of(const yk_observer *o, const yk_worker_evidence *w, int n, const yk_usage *u)
 {
     const yk_plan *plan = o->c.plan;
     double seconds = 0.0;
@@ -21,8 +21,8 @@ static yk_evidence evidence_of(const yk_observer *o, const yk_witness *w, int n,
                          .seconds = seconds,
                          .round_trips = (plan->placement == YK_PLACEMENT_REPLICAS ? 2.0 : 1.0) /
                                         fmax(1.0, (double)plan->local_steps),
-                         .witness = w,
-                         .nwitnesses = n,
+                         .measured = w,
+                         .nmeasured = n,
                          .usage = u};
 }
 
@@ -42,21 +42,21 @@ void yk__usage_of_host(const yk_process *p, int n, int i, yk_usage *out, int *wo
 }
 
 /* The workers that are there: threads of one process, or the ranks that train. */
-static int list_workers(const yk_observer *o, const yk_process *p, int n, yk_witness *out)
+static int list_workers(const yk_observer *o, const yk_process *p, int n, yk_worker_evidence *out)
 {
     int found = 0;
     for (int i = 0; o->alone && i < o->c.workers; i++) {
-        out[found] = (yk_witness){.worker = i};
+        out[found] = (yk_worker_evidence){.worker = i};
         yk_phases_read(&o->c.phases[i], &out[found++].look);
     }
     for (int i = 0; !o->alone && i < n; i++)
         if (p[i].workers > 0 && !p[i].lost)
-            out[found++] = (yk_witness){.rank = p[i].rank, .worker = -1, .look = p[i].look};
+            out[found++] = (yk_worker_evidence){.rank = p[i].rank, .worker = -1, .look = p[i].look};
     return found;
 }
 
 /* From the measurements of n processes and their workers. */
-static void judge(const yk_observer *o, const yk_process *p, int n, const yk_witness *w, int witnesses,
+static void judge(const yk_observer *o, const yk_process *p, int n, const yk_worker_evidence *w, int measured,
                   yk_verdict *out)
 {
     yk_usage u, worst = {0};
@@ -76,7 +76,7 @@ static void judge(const yk_observer *o, const yk_process *p, int n, const yk_wit
             steps += (double)p[i].look.steps;
         }
     }
-    yk_evidence e = evidence_of(o, w, witnesses, &worst);
+    yk_evidence e = evidence_of(o, w, measured, &worst);
     e.host_workers = worst_workers;
     e.bytes_per_step = steps > 0.0 ? bytes / steps : 0.0;
     e.link_rate = isfinite(rate) ? rate : 0.0;
@@ -102,21 +102,21 @@ bool yk__judge_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out)
     int heard;
     yk__telemetry *others = yk__telemetry_copy(o, &heard);
     yk_process *p = calloc((size_t)heard + 1, sizeof *p);
-    yk_witness *w = calloc((size_t)(heard + o->c.workers), sizeof *w);
+    yk_worker_evidence *w = calloc((size_t)(heard + o->c.workers), sizeof *w);
     *out = (yk_verdict){0};
     yk_resources_usage(o->resources, usage_out);
-    int witnesses = 0;
+    int measured = 0;
     if (p && w) {
         p[0] = self_so_far(o, usage_out);
         for (int i = 0; i < heard; i++)
             p[i + 1] = others[i].report.process;
-        if ((witnesses = list_workers(o, p, heard + 1, w)) > 0)
-            judge(o, p, heard + 1, w, witnesses, out);
+        if ((measured = list_workers(o, p, heard + 1, w)) > 0)
+            judge(o, p, heard + 1, w, measured, out);
     }
     free(others);
     free(p);
     free(w);
-    return witnesses > 0;
+    return measured > 0;
 }
 
 /* ---- at the end ---- */
@@ -139,16 +139,16 @@ static yk_status conclude(const yk_observer *o, const yk_rank_report *reports, i
     if (st)
         return st;
     const int most = w->nprocesses + o->c.workers;
-    w->witness = calloc((size_t)most, sizeof *w->witness);
-    if (!w->witness)
-        return yk_fail_memory((size_t)most * sizeof *w->witness, "the results");
-    w->nwitnesses = list_workers(o, w->process, w->nprocesses, w->witness);
+    w->measured = calloc((size_t)most, sizeof *w->measured);
+    if (!w->measured)
+        return yk_fail_memory((size_t)most * sizeof *w->measured, "the results");
+    w->nmeasured = list_workers(o, w->process, w->nprocesses, w->measured);
     for (int i = 0; i < w->nprocesses; i++) {
         w->forward += w->process[i].forward;
         w->backward += w->process[i].backward;
     }
-    yk_verdict_shares(w->witness, w->nwitnesses, w->phase);
-    judge(o, w->process, w->nprocesses, w->witness, w->nwitnesses, &w->verdict);
+    yk_verdict_shares(w->measured, w->nmeasured, w->phase);
+    judge(o, w->process, w->nprocesses, w->measured, w->nmeasured, &w->verdict);
     return YK_OK;
 }
 

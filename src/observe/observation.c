@@ -6,7 +6,7 @@
 void yk_observation_fini(yk_observation *w)
 {
     free(w->process);
-    free(w->witness);
+    free(w->measured);
     for (int i = 0; i < w->nwarnings; i++)
         free(w->warning[i]);
     free(w->warning);
@@ -84,8 +84,8 @@ static void resources(yk_json *j, const char *name, const yk_observation *w)
 static void workers_of(yk_json *j, const char *name, const yk_observation *w, const yk_process *p)
 {
     yk_json_array(j, name);
-    for (int i = 0; i < w->nwitnesses; i++) {
-        const yk_witness *one = &w->witness[i];
+    for (int i = 0; i < w->nmeasured; i++) {
+        const yk_worker_evidence *one = &w->measured[i];
         if (one->rank != p->rank || one->worker < 0)
             continue;
         yk_json_object(j, NULL);

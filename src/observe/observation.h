@@ -30,9 +30,9 @@ typedef struct {
     yk_verdict verdict;
     double phase[YK_PHASES]; /* shares of the workers' time */
     double forward, backward;
-    int nprocesses, nwitnesses, nwarnings;
+    int nprocesses, nmeasured, nwarnings;
     yk_process *process; /* owned, like the next two */
-    yk_witness *witness;
+    yk_worker_evidence *measured;
     char **warning; /* as printed */
 } yk_observation;
 

@@ -22,7 +22,7 @@ const char *yk_verdict_name(yk_verdict_kind kind)
 
 /* ---- what the numbers say */
 
-void yk_verdict_shares(const yk_witness *w, int n, double share_out[YK_PHASES])
+void yk_verdict_shares(const yk_worker_evidence *w, int n, double share_out[YK_PHASES])
 {
     double total = 0.0;
     memset(share_out, 0, YK_PHASES * sizeof *share_out);
@@ -40,25 +40,25 @@ static void find_slowest(yk__facts *f)
 {
     const yk_evidence *e = f->e;
     f->slowest = -1;
-    if (e->nwitnesses < 2)
+    if (e->nmeasured < 2)
         return;
     int slow = 0;
     double others = 0.0, waited = 0.0;
-    for (int i = 1; i < e->nwitnesses; i++)
-        if (yk__busy_step(&e->witness[i]) > yk__busy_step(&e->witness[slow]))
+    for (int i = 1; i < e->nmeasured; i++)
+        if (yk__busy_step(&e->measured[i]) > yk__busy_step(&e->measured[slow]))
             slow = i;
-    for (int i = 0; i < e->nwitnesses; i++) {
-        const yk_phases_look *l = &e->witness[i].look;
+    for (int i = 0; i < e->nmeasured; i++) {
+        const yk_phases_look *l = &e->measured[i].look;
         if (i == slow || !(l->seconds > 0.0))
             continue;
-        others += yk__busy_step(&e->witness[i]) / (e->nwitnesses - 1);
-        waited += l->phase[YK_PHASE_WORKERS] / l->seconds / (e->nwitnesses - 1);
+        others += yk__busy_step(&e->measured[i]) / (e->nmeasured - 1);
+        waited += l->phase[YK_PHASE_WORKERS] / l->seconds / (e->nmeasured - 1);
     }
-    const yk_phases_look *l = &e->witness[slow].look;
+    const yk_phases_look *l = &e->measured[slow].look;
     const double own = l->seconds > 0.0 ? l->phase[YK_PHASE_WORKERS] / l->seconds : 0.0;
     const double last = l->meetings ? (double)l->last / (double)l->meetings : 1.0;
-    const double factor = others > 0.0 ? yk__busy_step(&e->witness[slow]) / others : 0.0;
-    if (factor > slow_factor && waited - own > 0.1 && last > (e->nwitnesses == 2 ? 0.7 : 0.5)) {
+    const double factor = others > 0.0 ? yk__busy_step(&e->measured[slow]) / others : 0.0;
+    if (factor > slow_factor && waited - own > 0.1 && last > (e->nmeasured == 2 ? 0.7 : 0.5)) {
         f->slowest = slow;
         f->slowest_factor = factor;
         f->slowest_last = last;
@@ -69,12 +69,12 @@ static void gather(const yk_evidence *e, yk__facts *f)
 {
     const yk_usage none = {0}, *u = e->usage ? e->usage : &none;
     *f = (yk__facts){.e = e};
-    yk_verdict_shares(e->witness, e->nwitnesses, f->share);
+    yk_verdict_shares(e->measured, e->nmeasured, f->share);
     double seconds = 0.0, examples = 0.0;
-    for (int i = 0; i < e->nwitnesses; i++) {
-        const yk_phases_look *l = &e->witness[i].look;
-        f->steps += (double)l->steps / e->nwitnesses;
-        seconds += (l->seconds - l->phase[YK_PHASE_EVAL] - l->phase[YK_PHASE_CHECKPOINT]) / e->nwitnesses;
+    for (int i = 0; i < e->nmeasured; i++) {
+        const yk_phases_look *l = &e->measured[i].look;
+        f->steps += (double)l->steps / e->nmeasured;
+        seconds += (l->seconds - l->phase[YK_PHASE_EVAL] - l->phase[YK_PHASE_CHECKPOINT]) / e->nmeasured;
         examples += (double)l->examples;
     }
     f->step = f->steps > 0.0 ? seconds / f->steps : 0.0;
@@ -167,12 +167,12 @@ static double with_async(const yk__facts *f)
 {
     const yk_evidence *e = f->e;
     double together = 0.0, slowest = 0.0;
-    for (int i = 0; i < e->nwitnesses; i++) {
-        const double busy = yk__busy_step(&e->witness[i]);
+    for (int i = 0; i < e->nmeasured; i++) {
+        const double busy = yk__busy_step(&e->measured[i]);
         together += busy > 0.0 ? 1.0 / busy : 0.0;
         slowest = fmax(slowest, f->step);
     }
-    return e->nwitnesses && slowest > 0.0 ? fmax(together * slowest / e->nwitnesses, 1.0) : 1.0;
+    return e->nmeasured && slowest > 0.0 ? fmax(together * slowest / e->nmeasured, 1.0) : 1.0;
 }
 
 static void estimate(const yk__facts *f, yk_verdict *v)
@@ -223,8 +223,8 @@ static void numbers(const yk__facts *f, yk_verdict *v)
     }
     if (f->slowest >= 0) {
         number(v, "slowest_worker",
-               e->witness[f->slowest].worker < 0 ? e->witness[f->slowest].rank
-                                                 : e->witness[f->slowest].worker);
+               e->measured[f->slowest].worker < 0 ? e->measured[f->slowest].rank
+                                                  : e->measured[f->slowest].worker);
         number(v, "slowest_factor", f->slowest_factor);
         number(v, "slowest_came_last", f->slowest_last);
     }

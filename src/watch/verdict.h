@@ -1,6 +1,6 @@
 /* What held a run back, in words: from measured phases and resources to one sentence, an advice and estimates.
  *
- *     yk_evidence e = {.workers = 2, .synchronous = true, .batch = 64, .witness = w, .nwitnesses = 2, .usage = &usage, ...};
+ *     yk_evidence e = {.workers = 2, .synchronous = true, .batch = 64, .measured = w, .nmeasured = 2, .usage = &usage, ...};
  *     yk_verdict v;
  *     yk_verdict_find(&e, &v);
  *     printf("%s; %s\n", v.text, v.advice);        // "synchronisation: 41 % of the time ..."; "try --batch 256 ..."
@@ -45,7 +45,7 @@ typedef enum {
 typedef struct {
     int rank, worker; /* worker: within its rank; negative: the rank is the worker */
     yk_phases_look look;
-} yk_witness;
+} yk_worker_evidence;
 
 typedef struct {
     bool synchronous;   /* synchronous */
@@ -56,8 +56,8 @@ typedef struct {
     uint64_t batch;     /* per worker */
     int host_workers;   /* of them, those on the host of `usage`; 0: all */
     double seconds;
-    const yk_witness *witness; /* [nwitnesses] borrowed */
-    int nwitnesses;
+    const yk_worker_evidence *measured; /* [nmeasured] borrowed */
+    int nmeasured;
     const yk_usage *usage; /* of the host that is worst off; borrowed, NULL: not measured */
     /* several ranks only: */
     double bytes_per_step; /* of a worker, both ways together */
@@ -89,6 +89,6 @@ const char *yk_verdict_name(yk_verdict_kind kind);
 void yk_verdict_find(const yk_evidence *e, yk_verdict *out);
 
 /* Mean shares of the workers' time, which add up to 1; all 0 where nothing was measured. */
-void yk_verdict_shares(const yk_witness *w, int n, double share_out[YK_PHASES]);
+void yk_verdict_shares(const yk_worker_evidence *w, int n, double share_out[YK_PHASES]);
 
 #endif

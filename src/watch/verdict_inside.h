@@ -18,7 +18,7 @@ typedef struct {
     double delayed;                 /* share of the workers' time in which they had no core */
     double crowded;                 /* share that is lost because processes share too few cores */
     bool tiny;                      /* steps that consist of getting together */
-    int slowest;                    /* witness, -1: none stands out */
+    int slowest;                    /* measured, -1: none stands out */
     double slowest_factor, slowest_last;
 } yk__facts;
 
@@ -42,7 +42,7 @@ static inline double yk__known(double x, double otherwise)
 }
 
 /* Seconds of a step in which a worker did not wait for the others. */
-static inline double yk__busy_step(const yk_witness *w)
+static inline double yk__busy_step(const yk_worker_evidence *w)
 {
     const yk_phases_look *l = &w->look;
     const double busy =

@@ -36,7 +36,7 @@ static const char *duration(double seconds, char out[24])
     return out;
 }
 
-static void who(const yk_witness *w, int ranks, char out[48])
+static void who(const yk_worker_evidence *w, int ranks, char out[48])
 {
     if (ranks > 1 && w->worker < 0)
         snprintf(out, 48, "rank %d", w->rank);
@@ -153,7 +153,7 @@ static void say_straggler(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     char name[48], slow[24];
-    const yk_witness *w = &e->witness[f->slowest];
+    const yk_worker_evidence *w = &e->measured[f->slowest];
     who(w, e->ranks, name);
     say(v,
         "%s needs %.1f times as long for a step as the others (%s), came last %.0f %% of the time, and the "
