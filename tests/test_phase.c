@@ -30,7 +30,7 @@ static yk_phases *make(void)
 }
 
 /* Within 2 %, and a tenth of a millisecond. */
-static void assert_adds_up(const yk_phases_look *look, double wall)
+static void assert_adds_up(const yk_phases_sample *look, double wall)
 {
     double sum = 0.0;
     for (int i = 0; i < YK_PHASES; i++) {
@@ -41,7 +41,7 @@ static void assert_adds_up(const yk_phases_look *look, double wall)
         fail_msg("the phases add up to %g s, the wall time was %g s", sum, wall);
 }
 
-static void assert_share(const yk_phases_look *look, yk_phase phase, double least, double most)
+static void assert_share(const yk_phases_sample *look, yk_phase phase, double least, double most)
 {
     const double share = look->phase[phase] / look->seconds;
     if (!(share >= least && share <= most))
@@ -61,7 +61,7 @@ static void long_steps_are_all_timed(void **state)
 {
     (void)state;
     yk_phases *p = make();
-    yk_phases_look look;
+    yk_phases_sample look;
     const double begin = yk_now();
     double input = 0.0, compute = 0.0, workers = 0.0;
     yk_phases_begin(p, 1);
@@ -99,7 +99,7 @@ static void tiny_steps_are_sampled(void **state)
     (void)state;
     enum { STEPS = 60000 };
     yk_phases *p = make();
-    yk_phases_look look;
+    yk_phases_sample look;
     const double begin = yk_now();
     yk_phases_begin(p, 1);
     for (int i = 0; i < STEPS; i++) {
@@ -128,7 +128,7 @@ static void what_is_rare_stays_apart(void **state)
 {
     (void)state;
     yk_phases *p = make();
-    yk_phases_look look;
+    yk_phases_sample look;
     const double begin = yk_now();
     double tested = 0.0, waited = 0.0;
     yk_phases_begin(p, 1);
@@ -169,7 +169,7 @@ static void a_part_of_a_wait_was_for_others(void **state)
     (void)state;
     for (int long_steps = 0; long_steps < 2; long_steps++) {
         yk_phases *p = make();
-        yk_phases_look look;
+        yk_phases_sample look;
         double others = 0.0;
         yk_phases_begin(p, 1);
         const double begin = yk_now();
@@ -205,7 +205,7 @@ static void null_is_fine(void **state)
     yk_phases_met(NULL, true);
     yk_phases_end(NULL);
     yk_phases *p = make(); /* and one that never began has nothing to tell */
-    yk_phases_look look;
+    yk_phases_sample look;
     yk_phases_read(p, &look);
     assert_true(look.seconds == 0.0 && look.steps == 0);
     yk_free(p);
@@ -222,7 +222,7 @@ static void *read_on(void *arg)
 {
     reader *r = arg;
     while (!atomic_load(&r->stop)) {
-        yk_phases_look look;
+        yk_phases_sample look;
         const double before = yk_now() - r->began;
         yk_phases_read(r->p, &look);
         const double after = yk_now() - r->began;

@@ -135,7 +135,7 @@ static void every_file_is_understood(void **state)
     (void)state;
     plant_host(500, 0);
     yk_proc *p;
-    yk_proc_look now;
+    yk_proc_sample now;
     assert_int_equal(yk_proc_open(in_folder("proc"), in_folder("sys"), &p), YK_OK);
     yk_proc_read(p, &now);
     assert_true(now.host_busy == 600.0 / (double)sysconf(_SC_CLK_TCK));
@@ -158,7 +158,7 @@ static void what_is_missing_is_not_a_number(void **state)
 {
     (void)state;
     yk_proc *p;
-    yk_proc_look now;
+    yk_proc_sample now;
     assert_int_equal(yk_proc_open(in_folder("proc"), in_folder("sys"), &p), YK_OK);
     yk_proc_read(p, &now);
     assert_true(isnan(now.host_busy) && isnan(now.rss) && isnan(now.read) && isnan(now.delayed));

@@ -33,7 +33,7 @@ typedef struct {
     char name[32], label[16]; /* for people; in metrics */
     const char *role;         /* NULL: a thread */
     bool joined, lost;
-    yk_phases_look look;
+    yk_phases_sample look;
     double cpu, rss, sent, received; /* NaN: not known */
 } row;
 
@@ -90,7 +90,7 @@ static void put_processes(yk_json *j, const row *r, int n)
     yk_json_array(j, "processes");
     double sum[YK_PHASES] = {0}, seconds = 0.0;
     for (int i = 0; i < n; i++) {
-        const yk_phases_look *l = &r[i].look;
+        const yk_phases_sample *l = &r[i].look;
         const double trained = l->seconds - l->phase[YK_PHASE_EVAL] - l->phase[YK_PHASE_CHECKPOINT];
         yk_json_object(j, NULL);
         YK_JSON_TEXTS(j, {"name", r[i].name}, {"role", r[i].role});

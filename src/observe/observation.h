@@ -12,7 +12,7 @@ typedef struct {
     bool joined, lost;
     char role[16]; /* "chief", "worker" or "server" */
     yk_usage usage;
-    yk_phases_look look;          /* seconds: mean over its workers; counts: sums */
+    yk_phases_sample look;        /* seconds: mean over its workers; counts: sums */
     double forward, backward;     /* seconds of both passes, in some of the steps; 0: not known */
     double link_rate, round_trip; /* to the chief, measured before the first step; 0: not known */
     uint64_t bytes_sent, bytes_received;

@@ -294,12 +294,12 @@ yk_status yk_observer_start(yk_observer *o, double began)
 
 /* ---- end ---- */
 
-void yk__observer_phases(const yk_observer *o, yk_phases_look *out)
+void yk__observer_phases(const yk_observer *o, yk_phases_sample *out)
 {
     const int n = o->c.workers;
-    *out = (yk_phases_look){0};
+    *out = (yk_phases_sample){0};
     for (int i = 0; i < n; i++) {
-        yk_phases_look l;
+        yk_phases_sample l;
         yk_phases_read(&o->c.phases[i], &l);
         for (int k = 0; k < YK_PHASES; k++)
             out->phase[k] += l.phase[k] / n;

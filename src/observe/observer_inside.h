@@ -104,7 +104,7 @@ bool yk__observer_sample(yk_observer *o, yk_sample *out);   /* the newest; likew
 void yk__observer_progress(yk_observer *o, uint64_t step, uint64_t examples, const yk__progress *p);
 void yk__observer_test(yk_observer *o, const yk_evaluation *e);
 void yk__observer_phases(const yk_observer *o,
-                         yk_phases_look *out); /* of all workers: means of seconds, sums of counts */
+                         yk_phases_sample *out); /* of all workers: means of seconds, sums of counts */
 void yk__observer_self(yk_observer *o, yk_process *out); /* the thread that trains: this process so far */
 double yk__observer_seconds(const yk_observer *o);       /* of the run, with those before a resume */
 

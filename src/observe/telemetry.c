@@ -156,7 +156,7 @@ static int number_of(const yk_observer *o, const yk__peer *p)
     return number;
 }
 
-void yk__telemetry_blame(const yk_observer *o, int peer, yk_phases_look *look)
+void yk__telemetry_blame(const yk_observer *o, int peer, yk_phases_sample *look)
 {
     const yk__peer *p = yk__telemetry_peer(o, peer);
     if (!p || !o->c.worker_status || o->c.plan->staleness)

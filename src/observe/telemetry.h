@@ -67,6 +67,6 @@ yk__telemetry *yk__telemetry_copy(yk_observer *o, int *n_out);
 yk__peer *yk__telemetry_peer(const yk_observer *o, int peer); /* NULL: unknown */
 
 /* Synchronous, with servers: in how many steps this rank came last, which only the servers know. */
-void yk__telemetry_blame(const yk_observer *o, int peer, yk_phases_look *look);
+void yk__telemetry_blame(const yk_observer *o, int peer, yk_phases_sample *look);
 
 #endif

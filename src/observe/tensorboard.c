@@ -22,10 +22,10 @@
 enum { MOST_SCALARS = 32, MOST_FOLDERS = 64 };
 
 struct yk__tensorboard {
-    int n;                  /* folders: of more workers than these, the rest is left out */
-    bool used;              /* there is more in them than the graph */
-    yk_events **events;     /* [n] */
-    yk_phases_look *before; /* [n] as of the last event */
+    int n;                    /* folders: of more workers than these, the rest is left out */
+    bool used;                /* there is more in them than the graph */
+    yk_events **events;       /* [n] */
+    yk_phases_sample *before; /* [n] as of the last event */
 };
 
 /* ---- the graph of the layers ---- */
@@ -168,7 +168,7 @@ static void add_worker(yk_observer *o, int worker, scalars *s)
         YK_PHASE_LIST(TAG)
 #undef TAG
     };
-    yk_phases_look now, *before = &o->tensorboard->before[worker];
+    yk_phases_sample now, *before = &o->tensorboard->before[worker];
     yk_phases_read(&o->c.phases[worker], &now);
     double part[YK_PHASES], sum = 0.0;
     for (int k = 0; k < YK_PHASES; k++) {

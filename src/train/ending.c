@@ -30,7 +30,7 @@ static char *path_in(const char *dir, const char *name)
 /* Steps that a worker has made since the job began. */
 static uint64_t steps_here(const yk__trainer *t)
 {
-    yk_phases_look l;
+    yk_phases_sample l;
     yk_phases_read(&t->phases[0], &l);
     return l.steps;
 }

@@ -285,7 +285,7 @@ void yk_phases_end(yk_phases *p)
 /* ---- reading, from any thread */
 
 /* What happened since `mark` is not accounted for yet. */
-static void add_rest(yk_phases_look *look, int open, double rest)
+static void add_rest(yk_phases_sample *look, int open, double rest)
 {
     if (open >= 0) {
         look->phase[open] += rest;
@@ -300,14 +300,14 @@ static void add_rest(yk_phases_look *look, int open, double rest)
         look->phase[i] += rest * usual[i] / sum;
 }
 
-void yk_phases_read(const yk_phases *p, yk_phases_look *out)
+void yk_phases_read(const yk_phases *p, yk_phases_sample *out)
 {
     uint64_t turn, began, mark, blocked, timed_ns, slowest;
     double squares;
     int open;
     yk_wait w = yk_wait_begin(YK_WAIT_CROWD, HUGE_VAL);
     do {
-        *out = (yk_phases_look){0};
+        *out = (yk_phases_sample){0};
         while ((turn = atomic_load_explicit(&p->turn, memory_order_acquire)) & 1)
             yk_wait_turn(&w); /* the worker may have lost its core right there */
         began = get(&p->began);

@@ -89,7 +89,7 @@ typedef struct {
     uint64_t timed;                                 /* steps in detail */
     double step_mean, step_deviation, step_slowest; /* seconds, of those */
     uint64_t meetings, last;
-} yk_phases_look;
+} yk_phases_sample;
 
 const char *yk_phase_name(yk_phase phase);
 void yk_phases_json(yk_json *j, const double *phase, double of); /* "phases": each as a share of `of` */
@@ -97,7 +97,7 @@ void yk_phases_json(yk_json *j, const double *phase, double of); /* "phases": ea
 void yk_phases_begin(yk_phases *p,
                      int workers); /* workers: how many share a step, and so pay for its timing */
 void yk_phases_end(yk_phases *p);
-void yk_phases_read(const yk_phases *p, yk_phases_look *out); /* from any thread */
+void yk_phases_read(const yk_phases *p, yk_phases_sample *out); /* from any thread */
 
 void yk__phases_decide(yk_phases *p);
 void yk__phase_switch(yk_phases *p, yk_phase to);

@@ -102,7 +102,7 @@ static double after(const char *text, const char *name)
 
 /* ---- the process */
 
-static void read_self(yk_proc *p, yk_proc_look *out)
+static void read_self(yk_proc *p, yk_proc_sample *out)
 {
     struct rusage u;
     if (getrusage(RUSAGE_SELF, &u) == 0) {
@@ -159,7 +159,7 @@ static double delayed(yk_proc *p)
 
 /* cpu  user nice system idle iowait irq softirq steal guest guest_nice, in hundredths; guest is in user already. Steal is
  * time that another machine had: busy, but with nothing of ours. */
-static void read_cpus(const char *text, yk_proc_look *out)
+static void read_cpus(const char *text, yk_proc_sample *out)
 {
     double t[8] = {0};
     if (sscanf(text, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6],
@@ -173,7 +173,7 @@ static void read_cpus(const char *text, yk_proc_look *out)
         out->host_cores = cores;
 }
 
-static void read_memory(const char *text, yk_proc_look *out)
+static void read_memory(const char *text, yk_proc_sample *out)
 {
     const double total = after(text, "MemTotal:") * 1024.0;
     double available = after(text, "MemAvailable:") * 1024.0;
@@ -184,7 +184,7 @@ static void read_memory(const char *text, yk_proc_look *out)
 }
 
 /* Major, minor, name, and then 11 numbers or more, of which the tenth is the milliseconds with work to do. */
-static void read_disks(const char *text, yk_proc_look *out)
+static void read_disks(const char *text, yk_proc_sample *out)
 {
     for (const char *at = text; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
         char name[32];
@@ -221,7 +221,7 @@ static double link_rate(yk_proc *p, const char *name)
 }
 
 /* "  eth0: IN packets errors drop fifo frame compressed multicast OUT ..." */
-static void read_net(yk_proc *p, const char *text, yk_proc_look *out)
+static void read_net(yk_proc *p, const char *text, yk_proc_sample *out)
 {
     for (const char *at = text; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
         char name[32];
@@ -241,10 +241,10 @@ static void read_net(yk_proc *p, const char *text, yk_proc_look *out)
     }
 }
 
-void yk_proc_read(yk_proc *p, yk_proc_look *out)
+void yk_proc_read(yk_proc *p, yk_proc_sample *out)
 {
-    *out = (yk_proc_look){0};
-    for (size_t i = 0; i < offsetof(yk_proc_look, nnics) / sizeof(double); i++)
+    *out = (yk_proc_sample){0};
+    for (size_t i = 0; i < offsetof(yk_proc_sample, nnics) / sizeof(double); i++)
         ((double *)out)[i] = (double)NAN; /* not known */
     out->at = yk_now();
     read_self(p, out);

@@ -3,7 +3,7 @@
  *
  *     yk_proc *p;
  *     st = yk_proc_open("/proc", "/sys", &p);      // tests plant files of their own
- *     yk_proc_look now;
+ *     yk_proc_sample now;
  *     yk_proc_read(p, &now);                       // some 100 microseconds
  *     yk_proc_close(p);
  *
@@ -49,12 +49,12 @@ typedef struct {
     yk_nic nic[YK_MAX_NICS];
     int ndisks;
     yk_disk disk[YK_MAX_DISKS];
-} yk_proc_look;
+} yk_proc_sample;
 
 typedef struct yk_proc yk_proc;
 
 yk_status yk_proc_open(const char *proc, const char *sys, yk_proc **out);
-void yk_proc_read(yk_proc *p, yk_proc_look *out);
+void yk_proc_read(yk_proc *p, yk_proc_sample *out);
 void yk_proc_close(yk_proc *p); /* NULL is fine */
 
 #endif

@@ -25,7 +25,7 @@ typedef struct {
 struct yk_resources {
     yk_resources_config config;
     yk_proc *proc;
-    yk_proc_look first, last;
+    yk_proc_sample first, last;
     double began;
     yk_file *file;
     yk_json line;
@@ -54,7 +54,7 @@ static double rate(double now, double before, double seconds)
     return seconds > 0.0 ? (d > 0.0 || isnan(d) ? d : 0.0) / seconds : (double)NAN;
 }
 
-static void net_rates(const yk_proc_look *now, const yk_proc_look *before, double seconds, yk_sample *out)
+static void net_rates(const yk_proc_sample *now, const yk_proc_sample *before, double seconds, yk_sample *out)
 {
     out->net_in = out->net_out = 0.0;
     out->net_busy = (double)NAN;
@@ -73,7 +73,7 @@ static void net_rates(const yk_proc_look *now, const yk_proc_look *before, doubl
     }
 }
 
-static double disk_rate(const yk_proc_look *now, const yk_proc_look *before, double seconds)
+static double disk_rate(const yk_proc_sample *now, const yk_proc_sample *before, double seconds)
 {
     double most = (double)NAN;
     for (int i = 0; i < now->ndisks; i++)
@@ -86,7 +86,7 @@ static double disk_rate(const yk_proc_look *now, const yk_proc_look *before, dou
 static void read_phases(const yk_resources *r, yk_sample *out)
 {
     for (int i = 0; r->config.phases && i < r->config.workers; i++) {
-        yk_phases_look look;
+        yk_phases_sample look;
         yk_phases_read(&r->config.phases[i], &look);
         out->steps += look.steps;
         out->examples += look.examples;
@@ -95,7 +95,7 @@ static void read_phases(const yk_resources *r, yk_sample *out)
     }
 }
 
-static yk_sample sample_of(const yk_resources *r, const yk_proc_look *now, const yk_proc_look *before)
+static yk_sample sample_of(const yk_resources *r, const yk_proc_sample *now, const yk_proc_sample *before)
 {
     const double s = now->at - before->at;
     yk_sample out = {
@@ -243,7 +243,7 @@ static void watch_level(yk_resources *r, yk_alert_kind what, const yk_sample *s,
     w->weight += s->interval;
 }
 
-static void watch_all(yk_resources *r, const yk_sample *s, const yk_proc_look *now)
+static void watch_all(yk_resources *r, const yk_sample *s, const yk_proc_sample *now)
 {
     const yk_usage *u = &r->usage;
     watch_level(r, YK_ALERT_CPU, s, fmax(s->cpu / u->cores, s->cpu_host / u->host_cores));
@@ -291,7 +291,7 @@ static void take(yk_usage *u, const yk_sample *s, bool mean)
 /* One look; the last one of a run may come soon after the one before, and then says little about peaks. */
 static void look(yk_resources *r, bool last)
 {
-    yk_proc_look now;
+    yk_proc_sample now;
     yk_proc_read(r->proc, &now);
     yk_sample s = sample_of(r, &now, &r->last), all = sample_of(r, &now, &r->first);
     const bool brief = last && r->usage.samples > 0 && s.interval < r->config.every / 10.0;

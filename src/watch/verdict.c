@@ -48,13 +48,13 @@ static void find_slowest(yk__facts *f)
         if (yk__busy_step(&e->measured[i]) > yk__busy_step(&e->measured[slow]))
             slow = i;
     for (int i = 0; i < e->nmeasured; i++) {
-        const yk_phases_look *l = &e->measured[i].look;
+        const yk_phases_sample *l = &e->measured[i].look;
         if (i == slow || !(l->seconds > 0.0))
             continue;
         others += yk__busy_step(&e->measured[i]) / (e->nmeasured - 1);
         waited += l->phase[YK_PHASE_WORKERS] / l->seconds / (e->nmeasured - 1);
     }
-    const yk_phases_look *l = &e->measured[slow].look;
+    const yk_phases_sample *l = &e->measured[slow].look;
     const double own = l->seconds > 0.0 ? l->phase[YK_PHASE_WORKERS] / l->seconds : 0.0;
     const double last = l->meetings ? (double)l->last / (double)l->meetings : 1.0;
     const double factor = others > 0.0 ? yk__busy_step(&e->measured[slow]) / others : 0.0;
@@ -72,7 +72,7 @@ static void gather(const yk_evidence *e, yk__facts *f)
     yk_verdict_shares(e->measured, e->nmeasured, f->share);
     double seconds = 0.0, examples = 0.0;
     for (int i = 0; i < e->nmeasured; i++) {
-        const yk_phases_look *l = &e->measured[i].look;
+        const yk_phases_sample *l = &e->measured[i].look;
         f->steps += (double)l->steps / e->nmeasured;
         seconds += (l->seconds - l->phase[YK_PHASE_EVAL] - l->phase[YK_PHASE_CHECKPOINT]) / e->nmeasured;
         examples += (double)l->examples;

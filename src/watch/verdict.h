@@ -44,7 +44,7 @@ typedef enum {
 /* One worker, of this process or of another rank. */
 typedef struct {
     int rank, worker; /* worker: within its rank; negative: the rank is the worker */
-    yk_phases_look look;
+    yk_phases_sample look;
 } yk_worker_evidence;
 
 typedef struct {

@@ -44,7 +44,7 @@ static inline double yk__known(double x, double otherwise)
 /* Seconds of a step in which a worker did not wait for the others. */
 static inline double yk__busy_step(const yk_worker_evidence *w)
 {
-    const yk_phases_look *l = &w->look;
+    const yk_phases_sample *l = &w->look;
     const double busy =
         l->seconds - l->phase[YK_PHASE_WORKERS] - l->phase[YK_PHASE_EVAL] - l->phase[YK_PHASE_CHECKPOINT];
     return l->steps ? busy / (double)l->steps : 0.0;
