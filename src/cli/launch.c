@@ -8,7 +8,7 @@
 #include "cli/job_folder.h"
 #include "cli/mpirun.h"
 #include "cli/network.h"
-#include "cli/overhear.h"
+#include "cli/output_filter.h"
 #include "cli/whisper.h"
 #include "comm/comm.h"
 #include "train/run_dir.h"
@@ -76,7 +76,7 @@ static void become_mpirun(const yk_words *w, const char *folder, int out, int er
 }
 
 /* -1: there is no room for another process. */
-static pid_t start(const yk_words *w, const char *folder, yk_overheard *o)
+static pid_t start(const yk_words *w, const char *folder, yk_output_filter *o)
 {
     int out[2], err[2];
     if (pipe2(out, O_CLOEXEC))
@@ -105,7 +105,7 @@ static pid_t start(const yk_words *w, const char *folder, yk_overheard *o)
 }
 
 /* Whether the job has ended, as far as its processes have told, and how. */
-static bool has_ended(const yk_overheard *o, const char *ended, yk_ended *out)
+static bool has_ended(const yk_output_filter *o, const char *ended, yk_ended *out)
 {
     const bool there = yk_ended_read(ended, out);
     if (!there && o->ended >= 0)
@@ -125,7 +125,7 @@ typedef struct {
 } watchdog;
 
 /* One signal ends a job: all ranks save and end; if they do not, mpirun is ended. */
-static bool ignores_signal(const watchdog *v, const yk_overheard *o, double now)
+static bool ignores_signal(const watchdog *v, const yk_output_filter *o, double now)
 {
     static const double start_grace = 1.0; /* nothing to save yet */
     if (v->asked == 0.0 || (o->training && o->saving))
@@ -135,7 +135,7 @@ static bool ignores_signal(const watchdog *v, const yk_overheard *o, double now)
 }
 
 /* Ranks end by themselves after the limit and report the reason, so give them time. */
-static bool never_starts(const watchdog *v, const yk_overheard *o, double now)
+static bool never_starts(const watchdog *v, const yk_output_filter *o, double now)
 {
     static const double margin = 5.0;
     return !o->training && now - o->heard_at > v->limit + margin;
@@ -155,13 +155,13 @@ static void end_mpirun(watchdog *v, bool ask, double now)
 }
 
 /* Until it has ended, passing signals on; its wait status. */
-static int stand_by(watchdog *v, yk_overheard *o, const char *ended)
+static int stand_by(watchdog *v, yk_output_filter *o, const char *ended)
 {
     int status = 0;
     o->heard_at = yk_now();
     while (waitpid(v->pid, &status, WNOHANG) == 0) {
         yk_ended how = {0};
-        yk_overhear(o);
+        yk_output_filter_read(o);
         const double now = yk_now();
         if (has_ended(o, ended, &how) && v->over == 0.0)
             v->over = now;
@@ -177,7 +177,7 @@ static int stand_by(watchdog *v, yk_overheard *o, const char *ended)
             end_mpirun(v, how.status == YK_OK, now); /* if it is aborting it would print messages */
         else if (v->over == 0.0 && (v->hangs || ignores_signal(v, o, now)))
             end_mpirun(v, true, now);
-        yk_overhear_wait(o, yk_cli_stop || v->over > 0.0 ? 0.01 : 0.1);
+        yk_output_filter_wait(o, yk_cli_stop || v->over > 0.0 ? 0.01 : 0.1);
     }
     kill(-v->pid, SIGKILL); /* no process is left behind */
     return status;
@@ -198,7 +198,7 @@ static outcome stopped_early(void)
 }
 
 /* Its processes have told how it ended. */
-static outcome judge_told(const yk_overheard *heard, const yk_ended *how)
+static outcome judge_told(const yk_output_filter *heard, const yk_ended *how)
 {
     const bool lost = how->status == YK_ELOST || how->status == YK_ESTOP;
     if (how->status == YK_EINTERRUPTED)
@@ -209,7 +209,7 @@ static outcome judge_told(const yk_overheard *heard, const yk_ended *how)
 }
 
 /* They have not: rank 0 never came to its end, whatever mpirun says. */
-static outcome judge_untold(int wait_status, const yk_overheard *heard, const watchdog *v, bool begun)
+static outcome judge_untold(int wait_status, const yk_output_filter *heard, const watchdog *v, bool begun)
 {
     char text[400];
     const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
@@ -242,7 +242,7 @@ static outcome judge_untold(int wait_status, const yk_overheard *heard, const wa
 }
 
 /* What is known of an attempt whose processes could not write down how it ended. */
-static void keep_lost(const job *j, time_t since, const yk_overheard *heard, int code, const char *error)
+static void keep_lost(const job *j, time_t since, const yk_output_filter *heard, int code, const char *error)
 {
     const yk_lost lost = {.run_dir = j->out,
                           .error = *error ? error : "the job ended without a word",
@@ -268,7 +268,7 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
     setenv("YK_RESTARTS", text, 1);
     snprintf(text, sizeof text, "%.6f", yk_now());
     setenv("YK_STARTED", text, 1);
-    yk_overheard heard = {.ended = -1};
+    yk_output_filter heard = {.ended = -1};
     const pid_t pid = start(&w, j->folder, &heard);
     if (pid < 0)
         return (outcome){false, yk_cli_exit(yk_fail(YK_ESYSTEM, "cannot start mpirun: %s", strerror(errno))),
@@ -276,7 +276,7 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
     const time_t since = time(NULL);
     watchdog v = {.pid = pid, .limit = j->plan.start_limit};
     const int status = stand_by(&v, &heard, j->ended);
-    const yk_status passed_on = yk_overhear_end(&heard);
+    const yk_status passed_on = yk_output_filter_end(&heard);
     *begun |= heard.begun;
     yk_ended how = {.error = ""};
     outcome o = has_ended(&heard, j->ended, &how) ? judge_told(&heard, &how)

@@ -1,7 +1,7 @@
 /* What the processes of a job tell their launcher alone.
  *
  *     a process                                              the launcher
- *     yk_whisper_stage(...)   \001alive 0\n    on stderr     yk_overheard.heard_at
+ *     yk_whisper_stage(...)   \001alive 0\n    on stderr     yk_output_filter.heard_at
  *                             \001begun 3\n                  .begun, .workers
  *                             \001training 3\n               .training
  *                             \001saving 3\n, \001saved 3\n  .saving
@@ -10,7 +10,7 @@
  *                             "2 rank 3 has died\n", a file  yk_ended_read()
  *
  * mpirun cannot be asked: it may return 0 after a failure, or hang. The lines on stderr come from any machine, behind the
- * process's own last words (overhear.h keeps them from the user). But mpirun brings them, and where all is slow it may be gone
+ * process's own last words (output_filter.h keeps them from the user). But mpirun brings them, and where all is slow it may be gone
  * before it did; so how a job ended is also in a file, which only processes of the launcher's machine can reach. Its
  * name is in YK_ENDED; without that there is no launcher, and nothing is said.
  */

@@ -1,4 +1,4 @@
-#include "cli/overhear.h"
+#include "cli/output_filter.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -18,7 +18,7 @@ static bool has(const char *text, size_t n, const char *const *known)
 }
 
 /* "mpirun noticed that process rank 2 with PID 0 on node x exited on signal 9 (Killed)." without its first words */
-static void keep_death(yk_overheard *o)
+static void keep_death(yk_output_filter *o)
 {
     const char *at = memmem(o->block, o->nblock, "process rank ", 13);
     if (!at || *o->died)
@@ -33,7 +33,7 @@ static void keep_death(yk_overheard *o)
         memmove(none, none + 11, strlen(none + 11) + 1);
 }
 
-static void end_block(yk_overheard *o)
+static void end_block(yk_output_filter *o)
 {
     static const char *const known[] = {"noticed that process rank",
                                         "MPI_ABORT was invoked",
@@ -57,7 +57,7 @@ static bool is_dashes(const char *line, size_t n)
     return n > 40 && dashes >= n - 1;
 }
 
-static void take_line(yk_overheard *o, const char *line, size_t n)
+static void take_line(yk_output_filter *o, const char *line, size_t n)
 {
     /* meant for Open MPI's authors */
     static const char *const known[] = {"PMIX ERROR: ",
@@ -92,7 +92,7 @@ static void take_line(yk_overheard *o, const char *line, size_t n)
     }
 }
 
-static void take_results(yk_overheard *o)
+static void take_results(yk_output_filter *o)
 {
     ssize_t got;
     do {
@@ -105,7 +105,7 @@ static void take_results(yk_overheard *o)
     } while (got > 0);
 }
 
-void yk_overhear(yk_overheard *o)
+void yk_output_filter_read(yk_output_filter *o)
 {
     ssize_t got;
     take_results(o);
@@ -126,7 +126,7 @@ void yk_overhear(yk_overheard *o)
     fflush(stderr);
 }
 
-void yk_overhear_wait(yk_overheard *o, double seconds)
+void yk_output_filter_wait(yk_output_filter *o, double seconds)
 {
     enum { LAST_MS = 10 }; /* who has closed both is about to end */
     struct pollfd p[2] = {{.fd = o->from, .events = POLLIN}, {.fd = o->results, .events = POLLIN}};
@@ -144,7 +144,7 @@ void yk_overhear_wait(yk_overheard *o, double seconds)
 }
 
 /* Only the results: mpirun may have written to stdout as well. */
-static bool pass_results(yk_overheard *o)
+static bool pass_results(yk_output_filter *o)
 {
     bool ok = true;
     for (size_t at = 0, n; at < o->nsaid; at += n) {
@@ -158,9 +158,9 @@ static bool pass_results(yk_overheard *o)
     return fflush(stdout) == 0 && ok;
 }
 
-yk_status yk_overhear_end(yk_overheard *o)
+yk_status yk_output_filter_end(yk_output_filter *o)
 {
-    yk_overhear(o);
+    yk_output_filter_read(o);
     if (o->in_block) /* it was ended in the middle of what it had to say */
         end_block(o);
     o->in_block = false;
