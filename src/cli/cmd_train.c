@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cli/job_status.h"
 #include "cli/show_model.h"
-#include "cli/whisper.h"
 #include "comm/comm.h"
 #include "train/run_dir.h"
 #include "train/summary.h"
@@ -277,9 +277,9 @@ static int leave(yk_config *config, yk_result *result, yk_status st)
     const bool others_go_on =
         result->dispensable && (st == YK_ELOST || st == YK_ESTOP || st == YK_EINTERRUPTED);
     if (comm && others_go_on && st != YK_EINTERRUPTED)
-        yk_whisper_lost();
+        yk_job_report_lost();
     if (comm && !others_go_on && (st || yk_comm_rank(comm) == 0))
-        yk_whisper_ended(st);
+        yk_job_report_ended(st);
     if (comm && st && !others_go_on) {
         yk_comm_abort(comm, code);
         _exit(code);
@@ -299,7 +299,7 @@ static int leave(yk_config *config, yk_result *result, yk_status st)
 static void end_process(yk_status st)
 {
     const int code = yk_cli_exit(st);
-    yk_whisper_ended(st);
+    yk_job_report_ended(st);
     fflush(NULL);
     _exit(code);
 }
@@ -356,8 +356,8 @@ int yk_cmd_train(int argc, char **argv)
     }
     if (!st) {
         yk_log_quiet(config.quiet);
-        yk_whisper_follow_launcher();
-        const yk_train_host host = {&yk_cli_stop, yk_cli_started, yk_whisper_stage, end_process};
+        yk_job_follow_launcher();
+        const yk_train_host host = {&yk_cli_stop, yk_cli_started, yk_job_report_stage, end_process};
         st = yk_train(&config, &host, &result);
     }
     if (!st && result.chief)

@@ -6,10 +6,10 @@
 #include "base/wait.h"
 #include "cli/cli.h"
 #include "cli/job_folder.h"
+#include "cli/job_status.h"
 #include "cli/mpirun.h"
 #include "cli/network.h"
 #include "cli/output_filter.h"
-#include "cli/whisper.h"
 #include "comm/comm.h"
 #include "train/run_dir.h"
 #include "train/summary.h"
@@ -37,7 +37,7 @@ typedef struct {
     yk_words words;
     char folder[PATH_MAX]; /* job_folder.h; "": not made yet */
     int folder_lock;
-    char ended[PATH_MAX + 8];   /* whisper.h */
+    char ended[PATH_MAX + 8];   /* job_status.h */
     char out[PATH_MAX];         /* the run directory, the same for all attempts */
     char names[PATH_MAX + 8];   /* the address of the name server that others find the job by */
     char server[PATH_MAX + 16]; /* that address for mpirun; "": there is none */

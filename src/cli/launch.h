@@ -9,7 +9,7 @@
  *
  * With --restarts R a job that was lost (a process died, hangs, a link is down) is started again from its last
  * checkpoint, up to R times; one that failed for a reason that would come again (wrong usage, bad data, it diverged) is not.
- * The processes tell how it ended (whisper.h): mpirun may return 0 after a failure.
+ * The processes tell how it ended (job_status.h): mpirun may return 0 after a failure.
  */
 #ifndef YK_CLI_LAUNCH_H
 #define YK_CLI_LAUNCH_H

@@ -67,7 +67,7 @@ static void take_line(yk_output_filter *o, const char *line, size_t n)
                                         "Forwarding signal ",
                                         "] Read -1, expected ",
                                         NULL};
-    if (line[0] == '\001') { /* whisper.h: said to the launcher alone */
+    if (line[0] == '\001') { /* job_status.h: said to the launcher alone */
         o->begun |= sscanf(line + 1, "begun %d", &o->workers) == 1;
         o->training |= strncmp(line + 1, "training", 8) == 0;
         o->saving |= strncmp(line + 1, "saving", 6) == 0;

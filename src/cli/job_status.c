@@ -1,4 +1,4 @@
-#include "cli/whisper.h"
+#include "cli/job_status.h"
 
 #include "base/log.h"
 #include "base/number.h"
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void whisper(const char *format, ...)
+static void send_line(const char *format, ...)
 {
     char text[64];
     va_list args;
@@ -27,17 +27,17 @@ static void whisper(const char *format, ...)
         return; /* nobody listens any more, and nobody is left to tell */
 }
 
-void yk_whisper_stage(yk_train_stage stage, int workers)
+void yk_job_report_stage(yk_train_stage stage, int workers)
 {
     static const char *const name[] = {[YK_STAGE_ALIVE] = "alive",
                                        [YK_STAGE_BEGUN] = "begun",
                                        [YK_STAGE_TRAINING] = "training",
                                        [YK_STAGE_SAVING] = "saving",
                                        [YK_STAGE_SAVED] = "saved"};
-    whisper("\001%s %d\n", name[stage], workers);
+    send_line("\001%s %d\n", name[stage], workers);
 }
 
-void yk_whisper_follow_launcher(void)
+void yk_job_follow_launcher(void)
 {
     char path[PATH_MAX];
     const char *ended = getenv("YK_ENDED");
@@ -45,9 +45,9 @@ void yk_whisper_follow_launcher(void)
         yk_job_folder_watch(dirname(path));
 }
 
-void yk_whisper_lost(void)
+void yk_job_report_lost(void)
 {
-    whisper("\001lost\n");
+    send_line("\001lost\n");
 }
 
 /* One line, at once: others may be writing theirs. */
@@ -66,10 +66,10 @@ static void write_ended(int fd, const char *path, yk_status status)
         yk_warn("%s: how this ended cannot be written: %s", path, strerror(errno));
 }
 
-void yk_whisper_ended(yk_status status)
+void yk_job_report_ended(yk_status status)
 {
     const char *path = getenv("YK_ENDED");
-    whisper("\001ended %d\n", (int)status);
+    send_line("\001ended %d\n", (int)status);
     const int fd = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
     if (fd < 0) /* it is not made here: it may be another machine's */
         return;
