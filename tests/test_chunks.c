@@ -5,8 +5,8 @@
 #include "base/keys.h"
 #include "base/rng.h"
 #include "data/feed.h"
+#include "store/assignment.h"
 #include "store/chunks.h"
-#include "store/dealer.h"
 #include "store/messages.h"
 #include <string.h>
 
@@ -96,13 +96,13 @@ static void places_lead_back_to_keys(void **state)
 /* ---- the order of the feed ---- */
 
 typedef struct {
-    yk_dealer dealer;
+    yk_assignment assignment;
 } office;
 
 static yk_status lease(void *context, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end)
 {
     yk_lease l;
-    yk_status st = yk_dealer_deal(&((office *)context)->dealer, worker, &l);
+    yk_status st = yk_assignment_lease(&((office *)context)->assignment, worker, &l);
     *epoch = l.epoch;
     *begin = l.begin;
     *end = l.end;
@@ -123,15 +123,15 @@ static void batches_stay_in_their_chunk_and_come_once(void **state)
                        .classes = 2,
                        .mixed = true};
     office o;
-    yk_dealer_init(&o.dealer, ROWS, EPOCHS, UINT64_MAX, BATCH, 2, UNIT);
+    yk_assignment_init(&o.assignment, ROWS, EPOCHS, UINT64_MAX, BATCH, 2, UNIT);
     const yk_feed_plan plan = {.workers = 2,
                                .batch = BATCH,
                                .seed = 3,
                                .epochs = EPOCHS,
                                .steps = UINT64_MAX,
                                .unit = UNIT,
-                               .deal = lease,
-                               .deal_context = &o};
+                               .lease = lease,
+                               .lease_context = &o};
     yk_feed *f;
     assert_int_equal(yk_feed_create(&data, &plan, &f), YK_OK);
     assert_int_equal(yk_feed_unit(f), UNIT);
@@ -151,7 +151,7 @@ static void batches_stay_in_their_chunk_and_come_once(void **state)
             first_in_chunk[epoch] = (int)b.pick[0];
         used += b.n;
         epoch = (int)(used / ROWS) < EPOCHS ? (int)(used / ROWS) : EPOCHS - 1;
-        yk_dealer_used(&o.dealer, me, b.n);
+        yk_assignment_used(&o.assignment, me, b.n);
     }
     for (int i = 0; i < ROWS; i++)
         assert_int_equal(seen[i], EPOCHS);
@@ -175,7 +175,7 @@ static void batches_stay_in_their_chunk_and_come_once(void **state)
     yk_feed_unit_restore(f, place, 3);
     assert_int_equal(yk_feed_unit(f), UNIT);
     yk_feed_free(f);
-    yk_dealer_fini(&o.dealer);
+    yk_assignment_fini(&o.assignment);
     yk_rows_fini(&rows);
 }
 

@@ -37,9 +37,9 @@ typedef struct {
     bool synchronous;    /* synchronous */
     size_t window_bytes; /* streams: memory for shuffling, of all workers together */
     /* In memory, not in step: where runs of positions come from; NULL: from this feed. An empty run: none, or none now (then
-     * next() may be called again). For workers of several processes, who share one dealer. */
-    yk_status (*deal)(void *context, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end);
-    void *deal_context;
+     * next() may be called again). For workers of several processes, who share one assignment. */
+    yk_status (*lease)(void *context, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end);
+    void *lease_context;
     size_t
         unit; /* in memory, leased, mixed rows: neighbours that always come together, in whole batches; 0: as
                     many as is best for the cache. A checkpoint that was written with another unit keeps it */

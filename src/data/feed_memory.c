@@ -147,8 +147,8 @@ static yk_status next_async(memory_feed *f, int me, size_t batches, yk_batch *ou
     if (s->left.at == s->left.end) {
         const yk_feed_plan *p = &f->feed.plan;
         yk_status st = YK_OK;
-        if (p->deal)
-            st = p->deal(p->deal_context, me, &s->left.epoch, &s->left.at, &s->left.end);
+        if (p->lease)
+            st = p->lease(p->lease_context, me, &s->left.epoch, &s->left.at, &s->left.end);
         else
             s->left = claim(f);
         if (st)

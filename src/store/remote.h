@@ -21,8 +21,8 @@
 
 #include "base/grad.h"
 #include "comm/comm.h"
+#include "store/assignment.h"
 #include "store/chunks.h"
-#include "store/dealer.h"
 #include "store/store.h"
 #include "watch/phase.h"
 #include <signal.h>
@@ -98,7 +98,8 @@ yk_batch yk_remote_batch(const yk_remote_answer *a, size_t i);
 yk_status yk_remote_push(yk_remote *r, int lane, const yk_remote_pushed *p);
 
 /* Leases of examples from server 0, by thread; asked for ahead. An empty one: there are none, or none for now. */
-yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *unit_out); /* unit: dealer.h */
+yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out,
+                          uint64_t *unit_out);          /* unit: assignment.h */
 bool yk_remote_revoked(const yk_remote *r, int thread); /* we were declared lost: the lease went to others */
 /* Threads first .. end - 1 have no examples: over, or none for now (after a short sleep). */
 void yk_remote_rest(yk_remote *r, int first, int end, yk_step_result *out);

@@ -220,7 +220,7 @@ static yk_status look_for_lost(yk_server *s, double now)
         bool all_bye = true;
         for (int i = 0; i < s->nclients; i++)
             all_bye &= s->client[i].bye || s->client[i].joined;
-        if (!all_bye && s->config.dealer && !yk_dealer_over(s->config.dealer))
+        if (!all_bye && s->config.assignment && !yk_assignment_done(s->config.assignment))
             return yk_fail(YK_ELOST, "no worker is left");
     }
     return YK_OK;

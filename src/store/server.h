@@ -6,7 +6,7 @@
  *     st = yk_server_run(s);            // until all clients have left (server 0), or server 0 says that it is over
  *
  * Ranks 0 .. K-1 are servers and K .. K+N-1 clients, or every rank is both; workers that join later get the next numbers. Server 0
- * also leases examples (dealer.h) and is told what happens (yk_server_hooks): it is the chief.
+ * also leases examples (assignment.h) and is told what happens (yk_server_hooks): it is the chief.
  *
  * In synchronous mode a round ends when all workers have sent their gradients. They are added in worker order and
  * applied once; that is one step. With a quorum, the first `quorum` gradients are enough (fewer if fewer workers have
@@ -24,7 +24,7 @@
 #define YK_STORE_SERVER_H
 
 #include "comm/comm.h"
-#include "store/dealer.h"
+#include "store/assignment.h"
 #include "store/local.h"
 
 typedef struct yk_server yk_server;
@@ -62,9 +62,9 @@ typedef struct {
     bool survives_loss;   /* of a client */
     double
         silence; /* seconds without a message after which a client is lost (longer where its steps are long) */
-    double first_silence;  /* the same until its second message */
-    yk_dealer *dealer;     /* server 0, not in step; borrowed */
-    yk_server_hooks hooks; /* server 0 */
+    double first_silence;      /* the same until its second message */
+    yk_assignment *assignment; /* server 0, not in step; borrowed */
+    yk_server_hooks hooks;     /* server 0 */
 } yk_server_config;
 
 /* What became of a worker. */

@@ -107,7 +107,7 @@ static inline yk__pull *yk__pull_of(const yk_server *s, const yk__client *c, uin
     return &c->pull[number % (uint32_t)s->npulls];
 }
 
-/* A worker's name for the dealer. */
+/* A worker's name for the assignment. */
 static inline int yk__leaseholder(const yk_server *s, const yk__client *c, uint32_t thread)
 {
     return c->peer * s->config.threads + (int)thread;

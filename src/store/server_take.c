@@ -10,21 +10,22 @@ static yk_status lease(yk_server *s, yk__client *c, const yk__up *up)
     yk__client_thread *t = &c->thread[up->thread];
     yk_lease run = {0};
     bool done;
-    yk_status st =
-        s->stopping ? YK_OK : yk_dealer_deal(s->config.dealer, yk__leaseholder(s, c, up->thread), &run);
+    yk_status st = s->stopping
+                       ? YK_OK
+                       : yk_assignment_lease(s->config.assignment, yk__leaseholder(s, c, up->thread), &run);
     if (st || (st = yk_comm_test(s->config.comm, &t->lease_op, &done)))
         return st;
     if (!done)
         return yk_fail(YK_ELOST, "rank %d asks for examples twice", c->peer);
     const bool none = run.begin == run.end;
-    const bool later = none && !s->stopping && !yk_dealer_over(s->config.dealer);
+    const bool later = none && !s->stopping && !yk_assignment_done(s->config.assignment);
     t->idle = none && (up->flags & YK__IDLE);
     t->lease = (yk__down){.magic = YK__MAGIC,
                           .incarnation = c->incarnation,
                           .kind = YK__DOWN_LEASE,
                           .flags = later ? YK__LATER : 0,
                           .pull = up->thread,
-                          .n = (uint32_t)s->config.dealer->unit,
+                          .n = (uint32_t)s->config.assignment->unit,
                           .examples = run.epoch,
                           .begin = run.begin,
                           .end = run.end};
@@ -41,8 +42,9 @@ void yk__count_shares(yk_server *s, yk__client *c)
         if (!share[i].examples)
             continue;
         memcpy(t->cursor, share[i].cursor, sizeof t->cursor);
-        if (s->config.dealer)
-            yk_dealer_used(s->config.dealer, yk__leaseholder(s, c, up->thread + i), share[i].examples);
+        if (s->config.assignment)
+            yk_assignment_used(s->config.assignment, yk__leaseholder(s, c, up->thread + i),
+                               share[i].examples);
     }
 }
 
@@ -54,7 +56,7 @@ static yk_status leased_again(yk_server *s, yk__client *c, bool *again_out)
     const yk__share *share = yk__shares_of(c);
     const uint32_t now = (uint32_t)c->incarnation;
     bool old = false, current = false;
-    for (uint32_t i = 0; s->config.dealer && i < up->nshares; i++) {
+    for (uint32_t i = 0; s->config.assignment && i < up->nshares; i++) {
         old |= share[i].examples && share[i].incarnation != now;
         current |= share[i].examples && share[i].newest == now;
     }
@@ -66,9 +68,9 @@ yk_status yk__return_leases(yk_server *s, yk__client *c, uint64_t *examples)
 {
     yk_status st = YK_OK;
     c->incarnation++;
-    for (int i = 0; !st && s->config.dealer && i < s->config.threads; i++) {
+    for (int i = 0; !st && s->config.assignment && i < s->config.threads; i++) {
         uint64_t some = 0;
-        st = yk_dealer_return(s->config.dealer, yk__leaseholder(s, c, (uint32_t)i), &some);
+        st = yk_assignment_return(s->config.assignment, yk__leaseholder(s, c, (uint32_t)i), &some);
         *examples += some;
     }
     return st;
@@ -156,14 +158,15 @@ static yk_status take_leave(yk_server *s, yk__client *c, const yk__up *up)
         all &= c->thread[i].left;
     const int first = s->config.lanes > 1 ? (int)up->thread : 0,
               end = s->config.lanes > 1 ? first + 1 : s->config.threads;
-    for (int i = first; !st && s->config.dealer && i < end; i++)
-        st = yk_dealer_return(s->config.dealer, yk__leaseholder(s, c, (uint32_t)i), &(uint64_t){0});
+    for (int i = first; !st && s->config.assignment && i < end; i++)
+        st = yk_assignment_return(s->config.assignment, yk__leaseholder(s, c, (uint32_t)i), &(uint64_t){0});
     if (st || !all)
         return st;
     c->bye = true;
     c->here = false;
     s->here--;
-    if (c->joined && s->chief && !s->stopping && s->config.dealer && !yk_dealer_over(s->config.dealer))
+    if (c->joined && s->chief && !s->stopping && s->config.assignment &&
+        !yk_assignment_done(s->config.assignment))
         yk_note("a worker that had joined has left: %d train now", s->here);
     return YK_OK;
 }
@@ -202,8 +205,9 @@ yk_status yk__take_message(yk_server *s, yk__client *c)
     case YK__UP_STEP:
         return take_step(s, c, up);
     case YK__UP_LEASE:
-        return s->config.dealer ? lease(s, c, up)
-                                : yk_fail(YK_ELOST, "rank %d asks server %d for examples", c->peer, s->me);
+        return s->config.assignment
+                   ? lease(s, c, up)
+                   : yk_fail(YK_ELOST, "rank %d asks server %d for examples", c->peer, s->me);
     case YK__UP_ALIVE:
         if (up->flags & YK__IDLE)
             c->thread[up->thread].idle = true;

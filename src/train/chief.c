@@ -82,7 +82,7 @@ static yk_status place_of(chief *c, yk_progress_state *p)
     const yk__trainer *t = c->t;
     p->nplace = c->streams          ? 2 + 5 * (size_t)t->plan->workers
                 : t->plan->lockstep ? 3
-                                    : yk_dealer_place_size(&t->cluster.dealer);
+                                    : yk_assignment_cursor_size(&t->cluster.assignment);
     if (!(p->place = yk_alloc(p->nplace, sizeof *p->place, "the place in the data")))
         return YK_ESYSTEM;
     if (c->streams)
@@ -93,7 +93,7 @@ static yk_status place_of(chief *c, yk_progress_state *p)
                (uint64_t[3]){1, t->epoch, c->used < t->train.examples ? c->used : t->train.examples},
                3 * sizeof *p->place);
     else
-        yk_dealer_place_save(&t->cluster.dealer, p->place);
+        yk_assignment_cursor_save(&t->cluster.assignment, p->place);
     return YK_OK;
 }
 

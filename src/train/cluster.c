@@ -261,7 +261,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .survives_loss = t->plan->survives_loss,
         .silence = t->plan->worker_timeout,
         .first_silence = t->plan->first_step_timeout,
-        .dealer = k->rank == 0 && k->place_kind == 2 ? &k->dealer : NULL};
+        .assignment = k->rank == 0 && k->place_kind == 2 ? &k->assignment : NULL};
     yk_status st = k->rank == 0 ? yk_local_create(whole, &k->whole) : YK_OK;
     for (int g = 0; !st && g < c.ngroups; g++) {
         size_t begin;
@@ -274,10 +274,10 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
     if (st || (st = yk_local_create(&part, &t->local)))
         return st;
     c.table = t->local;
-    if (c.dealer)
-        yk_dealer_init(&k->dealer, t->train.examples, t->plan->epochs,
-                       t->plan->synchronous ? UINT64_MAX : t->plan->steps, t->plan->batch, t->plan->workers,
-                       t->unit); /* synchronous: a step is more than one batch */
+    if (c.assignment)
+        yk_assignment_init(&k->assignment, t->train.examples, t->plan->epochs,
+                           t->plan->synchronous ? UINT64_MAX : t->plan->steps, t->plan->batch,
+                           t->plan->workers, t->unit); /* synchronous: a step is more than one batch */
     return yk_server_create(&c, &k->server);
 }
 
@@ -439,7 +439,7 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_local *store, yk_progress_state
     t->earlier_late = p->late;
     t->earlier_late_examples = t->late_examples = p->late_examples;
     if (t->plan->steps != UINT64_MAX && !t->plan->synchronous)
-        k->dealer.steps_left = t->plan->steps > p->step ? t->plan->steps - p->step : 0;
+        k->assignment.steps_left = t->plan->steps > p->step ? t->plan->steps - p->step : 0;
     if (k->place_kind == 3) {
         if (p->nplace ==
             2 + 5 * (size_t)t->plan
@@ -447,7 +447,7 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_local *store, yk_progress_state
             yk_server_places_set(k->server, p->place + 2);
         return YK_OK;
     }
-    return k->place_kind == 2 ? yk_dealer_place_restore(&k->dealer, p->place, p->nplace) : YK_OK;
+    return k->place_kind == 2 ? yk_assignment_cursor_restore(&k->assignment, p->place, p->nplace) : YK_OK;
 }
 
 void yk__cluster_free(yk__trainer *t)
@@ -461,7 +461,7 @@ void yk__cluster_free(yk__trainer *t)
     yk_chunks_free(k->chunks);
     yk_server_free(k->server);
     yk_local_free(k->whole);
-    yk_dealer_fini(&k->dealer);
+    yk_assignment_fini(&k->assignment);
     yk_free(k->server_peer);
     t->result->comm = k->comm;
     t->result->clean = !k->lost_somebody && !k->no_farewell;

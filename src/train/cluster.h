@@ -49,7 +49,7 @@ typedef struct {
     yk_remote *remote;
     yk_chunks *chunks; /* of the data; NULL: none */
     yk_server *server;
-    yk_dealer dealer;
+    yk_assignment assignment;
     yk_optim_range range[YK_MAX_TENSORS]; /* of the server's part */
     int place_kind;     /* of a place in the data: 1 in step, 2 freely, 3 of a stream (data/feed.h) */
     yk_local *whole;    /* the chief of servers: a snapshot of all parameters */

@@ -323,8 +323,8 @@ static yk_status make_feed(yk__trainer *t)
                                .keymap = t->names,
                                .phases = t->phases,
                                .first = t->cluster.first_worker,
-                               .deal = leased ? yk__lease : NULL,
-                               .deal_context = t};
+                               .lease = leased ? yk__lease : NULL,
+                               .lease_context = t};
     return t->cluster.role == YK__SERVER ? YK_OK : yk_feed_create(&t->train, &plan, &t->feed);
 }
 

@@ -1,4 +1,4 @@
-#include "store/dealer.h"
+#include "store/assignment.h"
 
 #include "base/mem.h"
 #include <stdlib.h>
@@ -6,32 +6,32 @@
 
 enum { RUN = 2048, KIND_FREE = 2, UNIT_SHIFT = 8, HEAD = 3 };
 
-void yk_dealer_init(yk_dealer *d, uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch,
-                    int workers, uint64_t unit)
+void yk_assignment_init(yk_assignment *d, uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch,
+                        int workers, uint64_t unit)
 {
     uint64_t fair = examples / (8 * (uint64_t)workers), run = RUN;
     run = run > fair ? fair : run; /* short enough that the last ones do not make others wait */
     run = run < 1 ? 1 : run;
-    *d = (yk_dealer){.examples = examples, .epochs = epochs, .batch = batch, .steps_left = steps};
+    *d = (yk_assignment){.examples = examples, .epochs = epochs, .batch = batch, .steps_left = steps};
     d->run = YK_ROUND_UP(run, batch);
     if (unit) /* several at once: a request for a lease may have to wait behind parameters */
         d->run = unit * (fair > 8 * unit ? 8 : fair > unit ? fair / unit : 1);
     d->unit = unit;
 }
 
-void yk_dealer_fini(yk_dealer *d)
+void yk_assignment_fini(yk_assignment *d)
 {
     free(d->back);
     free(d->out);
-    *d = (yk_dealer){0};
+    *d = (yk_assignment){0};
 }
 
-static uint64_t steps_of(const yk_dealer *d, yk_lease r)
+static uint64_t steps_of(const yk_assignment *d, yk_lease r)
 {
     return (r.end - r.begin + d->batch - 1) / d->batch;
 }
 
-static yk_lease take(yk_dealer *d)
+static yk_lease take(yk_assignment *d)
 {
     yk_lease r = {0};
     if (d->nback)
@@ -48,7 +48,7 @@ static yk_lease take(yk_dealer *d)
     return r;
 }
 
-static yk_status put_back(yk_dealer *d, yk_lease r)
+static yk_status put_back(yk_assignment *d, yk_lease r)
 {
     yk_lease *grown =
         yk_grow(d->back, &d->back_cap, d->nback + 1, sizeof *d->back, "examples that came back");
@@ -59,9 +59,9 @@ static yk_status put_back(yk_dealer *d, yk_lease r)
     return YK_OK;
 }
 
-yk_status yk_dealer_deal(yk_dealer *d, int worker, yk_lease *out)
+yk_status yk_assignment_lease(yk_assignment *d, int worker, yk_lease *out)
 {
-    struct yk_dealt *grown =
+    struct yk_leased *grown =
         yk_grow(d->out, &d->out_cap, d->nout + 1, sizeof *d->out, "the examples that are out");
     if (!grown)
         return YK_ESYSTEM;
@@ -79,17 +79,17 @@ yk_status yk_dealer_deal(yk_dealer *d, int worker, yk_lease *out)
     if (d->steps_left != UINT64_MAX)
         d->steps_left -= steps_of(d, *out);
     if (out->begin < out->end)
-        d->out[d->nout++] = (struct yk_dealt){worker, *out};
+        d->out[d->nout++] = (struct yk_leased){worker, *out};
     return YK_OK;
 }
 
-static void forget(yk_dealer *d, size_t i)
+static void forget(yk_assignment *d, size_t i)
 {
     memmove(d->out + i, d->out + i + 1, (d->nout - i - 1) * sizeof *d->out);
     d->nout--;
 }
 
-void yk_dealer_used(yk_dealer *d, int worker, uint64_t examples)
+void yk_assignment_used(yk_assignment *d, int worker, uint64_t examples)
 {
     for (size_t i = 0; examples && i < d->nout;) {
         yk_lease *r = &d->out[i].run;
@@ -105,7 +105,7 @@ void yk_dealer_used(yk_dealer *d, int worker, uint64_t examples)
     }
 }
 
-yk_status yk_dealer_return(yk_dealer *d, int worker, uint64_t *examples_out)
+yk_status yk_assignment_return(yk_assignment *d, int worker, uint64_t *examples_out)
 {
     *examples_out = 0;
     for (size_t i = 0; i < d->nout;) {
@@ -124,17 +124,17 @@ yk_status yk_dealer_return(yk_dealer *d, int worker, uint64_t *examples_out)
     return YK_OK;
 }
 
-bool yk_dealer_over(const yk_dealer *d)
+bool yk_assignment_done(const yk_assignment *d)
 {
     return d->nout == 0 && (d->steps_left == 0 || (d->nback == 0 && d->next_epoch >= d->epochs));
 }
 
-size_t yk_dealer_place_size(const yk_dealer *d)
+size_t yk_assignment_cursor_size(const yk_assignment *d)
 {
     return HEAD + 3 * (d->nback + d->nout);
 }
 
-void yk_dealer_place_save(const yk_dealer *d, uint64_t *out)
+void yk_assignment_cursor_save(const yk_assignment *d, uint64_t *out)
 {
     memcpy(out, (uint64_t[HEAD]){KIND_FREE | d->unit << UNIT_SHIFT, d->next_epoch, d->next_at},
            HEAD * sizeof *out);
@@ -144,7 +144,7 @@ void yk_dealer_place_save(const yk_dealer *d, uint64_t *out)
     }
 }
 
-yk_status yk_dealer_place_restore(yk_dealer *d, const uint64_t *place, size_t n)
+yk_status yk_assignment_cursor_restore(yk_assignment *d, const uint64_t *place, size_t n)
 {
     const size_t runs = n < HEAD ? 0 : (n - HEAD) / 3;
     const uint64_t kind = n < HEAD ? 0 : place[0] & ((1u << UNIT_SHIFT) - 1);

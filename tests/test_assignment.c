@@ -1,8 +1,8 @@
-/* The dealer: whoever asks, is lost, comes back or is restored from a checkpoint, every position of an epoch is used once. */
+/* The assignment: whoever asks, is lost, comes back or is restored from a checkpoint, every position of an epoch is used once. */
 #include "scratch.h"
 
 #include "base/rng.h"
-#include "store/dealer.h"
+#include "store/assignment.h"
 
 enum { MOST = 5000, WORKERS = 5 };
 
@@ -13,7 +13,7 @@ typedef struct {
 } hand;
 
 typedef struct {
-    yk_dealer d;
+    yk_assignment d;
     hand hand[WORKERS];
     uint8_t used[8][MOST]; /* [epoch][position] */
     uint64_t steps;        /* that were used */
@@ -24,13 +24,13 @@ static table *sit_down(uint64_t examples, uint64_t epochs, uint64_t steps, uint6
     table *t = calloc(1, sizeof *t);
     assert_non_null(t);
     assert_true(examples <= MOST && epochs <= 8);
-    yk_dealer_init(&t->d, examples, epochs, steps, batch, workers, 0);
+    yk_assignment_init(&t->d, examples, epochs, steps, batch, workers, 0);
     return t;
 }
 
 static void leave(table *t)
 {
-    yk_dealer_fini(&t->d);
+    yk_assignment_fini(&t->d);
     free(t);
 }
 
@@ -46,7 +46,7 @@ static uint64_t held(const hand *h)
 static bool ask(table *t, int worker)
 {
     yk_lease r;
-    assert_int_equal(yk_dealer_deal(&t->d, worker, &r), YK_OK);
+    assert_int_equal(yk_assignment_lease(&t->d, worker, &r), YK_OK);
     if (r.begin == r.end)
         return false;
     assert_true(r.begin < r.end && r.end <= t->d.examples && r.epoch < t->d.epochs);
@@ -67,7 +67,7 @@ static bool train(table *t, int worker)
     for (uint64_t i = 0; i < n; i++)
         t->used[r->epoch][r->begin++]++;
     t->steps++;
-    yk_dealer_used(&t->d, worker, n);
+    yk_assignment_used(&t->d, worker, n);
     if (r->begin == r->end)
         memmove(r, r + 1, --h->n * sizeof *r);
     return true;
@@ -77,7 +77,7 @@ static bool train(table *t, int worker)
 static void lose(table *t, int worker)
 {
     uint64_t back;
-    assert_int_equal(yk_dealer_return(&t->d, worker, &back), YK_OK);
+    assert_int_equal(yk_assignment_return(&t->d, worker, &back), YK_OK);
     assert_int_equal(back, held(&t->hand[worker]));
     t->hand[worker].n = 0;
 }
@@ -89,7 +89,7 @@ static void all_finish(table *t, int workers)
         for (int w = 0; w < workers; w++)
             busy |= train(t, w) || ask(t, w);
     }
-    assert_true(yk_dealer_over(&t->d));
+    assert_true(yk_assignment_done(&t->d));
 }
 
 static uint64_t count(const table *t, uint64_t epoch)
@@ -111,15 +111,15 @@ static void assert_each_once(const table *t)
 /* As a checkpoint does: only what was saved lives on. */
 static void save_and_restore(table *t, int workers, uint64_t steps_left)
 {
-    const size_t n = yk_dealer_place_size(&t->d);
+    const size_t n = yk_assignment_cursor_size(&t->d);
     uint64_t *place = calloc(n, sizeof *place);
     assert_non_null(place);
-    yk_dealer_place_save(&t->d, place);
+    yk_assignment_cursor_save(&t->d, place);
     assert_int_equal(place[0], 2);
     const uint64_t examples = t->d.examples, epochs = t->d.epochs, batch = t->d.batch;
-    yk_dealer_fini(&t->d);
-    yk_dealer_init(&t->d, examples, epochs, steps_left, batch, workers, 0);
-    assert_int_equal(yk_dealer_place_restore(&t->d, place, n), YK_OK);
+    yk_assignment_fini(&t->d);
+    yk_assignment_init(&t->d, examples, epochs, steps_left, batch, workers, 0);
+    assert_int_equal(yk_assignment_cursor_restore(&t->d, place, n), YK_OK);
     memset(t->hand, 0, sizeof t->hand);
     free(place);
 }
@@ -150,7 +150,7 @@ static void epochs_in_order(void **state)
     table *t = sit_down(1000, 4, UINT64_MAX, 10, 3);
     yk_lease last = {0}, r;
     for (uint64_t at = 0;; at = r.end % 1000) {
-        assert_int_equal(yk_dealer_deal(&t->d, 1, &r), YK_OK);
+        assert_int_equal(yk_assignment_lease(&t->d, 1, &r), YK_OK);
         if (r.begin == r.end)
             break;
         assert_int_equal(r.begin, at);
@@ -223,11 +223,11 @@ static void the_lost_give_back_what_is_unused(void **state)
     lose(t, 0);
     lose(t, 2); /* it never had any */
     uint64_t back;
-    assert_int_equal(yk_dealer_return(&t->d, 0, &back), YK_OK); /* not twice */
+    assert_int_equal(yk_assignment_return(&t->d, 0, &back), YK_OK); /* not twice */
     assert_int_equal(back, 0);
-    yk_dealer_used(&t->d, 0, 64); /* a late word of one that is given up changes nothing */
+    yk_assignment_used(&t->d, 0, 64); /* a late word of one that is given up changes nothing */
     assert_int_equal(t->d.nout, 1);
-    assert_false(yk_dealer_over(&t->d));
+    assert_false(yk_assignment_done(&t->d));
     all_finish(t, 2);
     assert_each_once(t);
     leave(t);
@@ -243,9 +243,9 @@ static void the_last_run_comes_back(void **state)
         assert_true(train(t, 0));
         for (bool busy = true; busy;)
             busy = ask(t, 1) || train(t, 1);
-        assert_false(yk_dealer_over(&t->d)); /* the other one has some */
+        assert_false(yk_assignment_done(&t->d)); /* the other one has some */
         lose(t, 0);
-        assert_false(yk_dealer_over(&t->d));
+        assert_false(yk_assignment_done(&t->d));
         all_finish(t, 2);
         assert_int_equal(t->steps, limited ? 50 : 100);
         if (!limited)
@@ -257,22 +257,22 @@ static void the_last_run_comes_back(void **state)
 static void places_of_strangers_are_refused(void **state)
 {
     (void)state;
-    yk_dealer d;
-    yk_dealer_init(&d, 100, 2, UINT64_MAX, 10, 2, 0);
+    yk_assignment d;
+    yk_assignment_init(&d, 100, 2, UINT64_MAX, 10, 2, 0);
     static const uint64_t beyond[] = {2, 0, 101}, odd[] = {2, 0, 50, 1, 2}, of_a_stream[] = {3, 0, 50},
                           synchronous[] = {1, 0, 100};
-    assert_int_equal(yk_dealer_place_restore(&d, beyond, 3), YK_EDATA);
+    assert_int_equal(yk_assignment_cursor_restore(&d, beyond, 3), YK_EDATA);
     assert_says("does not fit this data set of 100 examples");
-    assert_int_equal(yk_dealer_place_restore(&d, odd, 5), YK_EDATA);
-    assert_int_equal(yk_dealer_place_restore(&d, of_a_stream, 3), YK_EDATA);
-    assert_int_equal(yk_dealer_place_restore(&d, synchronous, 2), YK_EDATA);
-    assert_int_equal(yk_dealer_place_restore(&d, synchronous, 0), YK_EDATA);
+    assert_int_equal(yk_assignment_cursor_restore(&d, odd, 5), YK_EDATA);
+    assert_int_equal(yk_assignment_cursor_restore(&d, of_a_stream, 3), YK_EDATA);
+    assert_int_equal(yk_assignment_cursor_restore(&d, synchronous, 2), YK_EDATA);
+    assert_int_equal(yk_assignment_cursor_restore(&d, synchronous, 0), YK_EDATA);
     /* of a run in step, at the end of its first epoch: goes on with the second */
-    assert_int_equal(yk_dealer_place_restore(&d, synchronous, 3), YK_OK);
+    assert_int_equal(yk_assignment_cursor_restore(&d, synchronous, 3), YK_OK);
     yk_lease r;
-    assert_int_equal(yk_dealer_deal(&d, 0, &r), YK_OK);
+    assert_int_equal(yk_assignment_lease(&d, 0, &r), YK_OK);
     assert_true(r.epoch == 1 && r.begin == 0);
-    yk_dealer_fini(&d);
+    yk_assignment_fini(&d);
 }
 
 /* To somebody, at random; `left` steps are left. */
