@@ -116,16 +116,16 @@ static inline void finish_rounds(rounds *r, diary *d)
     yk_feed_free(r->feed);
 }
 
-/* The place of one feed into another; the first is gone then. */
+/* The cursor of one feed into another; the first is gone then. */
 static inline yk_status carry_over(yk_feed *from, yk_feed *to, uint64_t steps)
 {
-    size_t n = yk_feed_place_size(from);
-    uint64_t *place = calloc(n, sizeof *place);
-    assert_non_null(place);
-    yk_feed_place_save(from, place);
+    size_t n = yk_feed_cursor_size(from);
+    uint64_t *cursor = calloc(n, sizeof *cursor);
+    assert_non_null(cursor);
+    yk_feed_cursor_save(from, cursor);
     yk_feed_free(from);
-    yk_status st = yk_feed_place_restore(to, place, n, steps);
-    free(place);
+    yk_status st = yk_feed_cursor_restore(to, cursor, n, steps);
+    free(cursor);
     return st;
 }
 

@@ -112,16 +112,16 @@ static void assert_each_once(const table *t)
 static void save_and_restore(table *t, int workers, uint64_t steps_left)
 {
     const size_t n = yk_assignment_cursor_size(&t->d);
-    uint64_t *place = calloc(n, sizeof *place);
-    assert_non_null(place);
-    yk_assignment_cursor_save(&t->d, place);
-    assert_int_equal(place[0], 2);
+    uint64_t *cursor = calloc(n, sizeof *cursor);
+    assert_non_null(cursor);
+    yk_assignment_cursor_save(&t->d, cursor);
+    assert_int_equal(cursor[0], 2);
     const uint64_t examples = t->d.examples, epochs = t->d.epochs, batch = t->d.batch;
     yk_assignment_fini(&t->d);
     yk_assignment_init(&t->d, examples, epochs, steps_left, batch, workers, 0);
-    assert_int_equal(yk_assignment_cursor_restore(&t->d, place, n), YK_OK);
+    assert_int_equal(yk_assignment_cursor_restore(&t->d, cursor, n), YK_OK);
     memset(t->hand, 0, sizeof t->hand);
-    free(place);
+    free(cursor);
 }
 
 static const uint64_t sizes[] = {1, 2, 3, 63, 64, 65, 997, 1000, 4999, 5000}, batches[] = {1, 7, 64, 6000};

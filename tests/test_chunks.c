@@ -1,4 +1,4 @@
-/* Chunks of examples: every entry's place leads back to its key, each key once, sorted by server; and the order of a feed
+/* Chunks of examples: every entry's cursor leads back to its key, each key once, sorted by server; and the order of a feed
  * that keeps chunks together. */
 #include "scratch.h"
 
@@ -28,12 +28,12 @@ static void make_rows(yk_rows *rows, bool values, uint64_t seed)
     }
 }
 
-static uint32_t key_of(const yk_chunk *c, uint32_t place, int servers)
+static uint32_t key_of(const yk_chunk *c, uint32_t cursor, int servers)
 {
     int server = 0;
-    while (place >= c->begin[server + 1])
+    while (cursor >= c->begin[server + 1])
         server++;
-    return (uint32_t)yk__key_of(c->row[place], (uint32_t)server, (uint32_t)servers);
+    return (uint32_t)yk__key_of(c->row[cursor], (uint32_t)server, (uint32_t)servers);
 }
 
 static void check_chunk(const yk_rows *rows, const yk_rows *keys, size_t first, const yk_chunk *c,
@@ -157,22 +157,22 @@ static void batches_stay_in_their_chunk_and_come_once(void **state)
         assert_int_equal(seen[i], EPOCHS);
     assert_false(first_in_chunk[0] == first_in_chunk[1] && first_in_chunk[1] == first_in_chunk[2]);
 
-    /* a place that was saved with this unit goes on with it, whatever the plan says; an older one with the usual one */
-    uint64_t place[3] = {2 | (uint64_t)UNIT << 8, 1, 120};
+    /* a cursor that was saved with this unit goes on with it, whatever the plan says; an older one with the usual one */
+    uint64_t cursor[3] = {2 | (uint64_t)UNIT << 8, 1, 120};
     yk_feed_free(f);
     yk_feed_plan other = plan;
     other.unit = 0;
     assert_int_equal(yk_feed_create(&data, &other, &f), YK_OK);
-    assert_int_equal(yk_feed_place_restore(f, place, 3, 0), YK_OK);
+    assert_int_equal(yk_feed_cursor_restore(f, cursor, 3, 0), YK_OK);
     assert_int_equal(yk_feed_unit(f), UNIT);
     yk_feed_free(f);
     assert_int_equal(yk_feed_create(&data, &plan, &f), YK_OK);
-    place[0] = 2;
-    assert_int_equal(yk_feed_place_restore(f, place, 3, 0), YK_OK);
+    cursor[0] = 2;
+    assert_int_equal(yk_feed_cursor_restore(f, cursor, 3, 0), YK_OK);
     assert_int_not_equal(yk_feed_unit(f), UNIT);
-    /* with leases, only the unit of a saved place matters */
-    place[0] = 2 | (uint64_t)UNIT << 8;
-    yk_feed_unit_restore(f, place, 3);
+    /* with leases, only the unit of a saved cursor matters */
+    cursor[0] = 2 | (uint64_t)UNIT << 8;
+    yk_feed_unit_restore(f, cursor, 3);
     assert_int_equal(yk_feed_unit(f), UNIT);
     yk_feed_free(f);
     yk_assignment_fini(&o.assignment);

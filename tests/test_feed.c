@@ -1,5 +1,5 @@
 /* The feed of data in memory: every example exactly once per epoch, in an order that follows from the seed alone, whatever
- * the number of workers, and from any place that was saved. */
+ * the number of workers, and from any cursor that was saved. */
 #include "feeding.h"
 
 static const size_t sizes[] = {1, 2, 3, 7, 64, 100, 1000, 2049};
@@ -43,7 +43,7 @@ static void in_step_equals_serial(void **state)
                 }
 }
 
-/* Several batches at once are those that come one by one, and a worker's place does not depend on how it asked. */
+/* Several batches at once are those that come one by one, and a worker's cursor does not depend on how it asked. */
 static void few_at_once_are_the_same(void **state)
 {
     (void)state;

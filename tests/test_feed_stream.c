@@ -1,4 +1,4 @@
-/* The feed of streamed data: every example exactly once per epoch, the same order from any place that was saved, few blocks or
+/* The feed of streamed data: every example exactly once per epoch, the same order from any cursor that was saved, few blocks or
  * many, compressed or not; and what is refused. */
 #include "feeding.h"
 
@@ -175,7 +175,7 @@ static void places_of_another_kind_are_refused(void **state)
     assert_error(carry_over(a.feed, b.feed, 0), YK_EUSAGE, "--stream never");
     a = begin_rounds(&m, plan);
     assert_error(carry_over(b.feed, a.feed, 0), YK_EUSAGE, "--stream always");
-    yk_dataset small = in_memory(3); /* the place is behind the end of a smaller set */
+    yk_dataset small = in_memory(3); /* the cursor is behind the end of a smaller set */
     small.rows = &small.loaded;
     second.n = 0;
     one_round(&a, &second);

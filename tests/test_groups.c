@@ -262,7 +262,7 @@ static void checkpoints_hold_all_groups(void **state)
     assert_int_equal(yk_local_quiesce(s, 0), YK_OK);
     float *before = yk_alloc(floats_of[EMBEDDING], sizeof *before, "a test");
     memcpy(before, yk_local_raw(s, EMBEDDING).live.w, floats_of[EMBEDDING] * sizeof *before);
-    yk_progress_state p = {.step = yk_local_steps(s), .epoch = EPOCHS, .place = (uint64_t[]){1}, .nplace = 1};
+    yk_progress_state p = {.step = yk_local_steps(s), .epoch = EPOCHS, .cursor = (uint64_t[]){1}, .ncursor = 1};
     char *path;
     assert_int_equal(yk_dir_make(in_folder("run")), YK_OK);
     assert_int_equal(yk_checkpoint_save(in_folder("run"), "factor", &j.model, s, &map, &p, &path), YK_OK);
@@ -270,11 +270,11 @@ static void checkpoints_hold_all_groups(void **state)
     assert_tensors(path);
     yk_progress_state again;
     assert_int_equal(yk_checkpoint_load(path, &j.model, same, &map, &again), YK_OK);
-    free(again.place);
+    free(again.cursor);
     assert_same_state(s, NULL, same);
     assert_int_equal(yk_local_steps(same), p.step);
     assert_int_equal(yk_checkpoint_load(path, &j.model, other, NULL, &again), YK_OK);
-    free(again.place);
+    free(again.cursor);
     assert_same_state(s, &map, other);
     free(path);
     yk_free(before);

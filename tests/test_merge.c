@@ -172,7 +172,7 @@ static void small_moves_are_added(void **state)
     }
 }
 
-/* Workers that all moved to the same place, far: they end up there, not T times as far. */
+/* Workers that all moved to the same cursor, far: they end up there, not T times as far. */
 static void large_moves_are_averaged(void **state)
 {
     (void)state;

@@ -241,7 +241,7 @@ static void a_tiny_stream_ends(void **state)
     yk_result_fini(&r);
 }
 
-/* All modes come to the same place. An asynchronous update is of one worker's batch alone, so that a synchronous one goes
+/* All modes come to the same cursor. An asynchronous update is of one worker's batch alone, so that a synchronous one goes
  * three times as far. */
 static void asynchronous_is_as_good(void **state)
 {

@@ -53,10 +53,10 @@ yk_status yk_feed_next_few(yk_feed *f, int me, size_t most, yk_batch *out)
     return st;
 }
 
-void yk_feed_unit_restore(yk_feed *f, const uint64_t *place, size_t n)
+void yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n)
 {
     if (f->ops->unit_restore && n)
-        f->ops->unit_restore(f, place[0] >> YK__PLACE_UNIT_SHIFT);
+        f->ops->unit_restore(f, cursor[0] >> YK__CURSOR_UNIT_SHIFT);
 }
 
 size_t yk_feed_unit(const yk_feed *f)
@@ -80,24 +80,24 @@ void yk_feed_forget(yk_feed *f, int me)
         f->ops->forget(f, me);
 }
 
-void yk_feed_place_of(const yk_feed *f, int me, uint64_t out[5])
+void yk_feed_cursor_of(const yk_feed *f, int me, uint64_t out[5])
 {
-    if (f->ops->place_of)
-        f->ops->place_of(f, me, out);
+    if (f->ops->cursor_of)
+        f->ops->cursor_of(f, me, out);
 }
 
-size_t yk_feed_place_size(const yk_feed *f)
+size_t yk_feed_cursor_size(const yk_feed *f)
 {
-    return f->ops->place_size(f);
+    return f->ops->cursor_size(f);
 }
 
-void yk_feed_place_save(const yk_feed *f, uint64_t *out)
+void yk_feed_cursor_save(const yk_feed *f, uint64_t *out)
 {
-    f->ops->place_save(f, out);
+    f->ops->cursor_save(f, out);
 }
 
-yk_status yk_feed_place_restore(yk_feed *f, const uint64_t *place, size_t n, uint64_t steps_done)
+yk_status yk_feed_cursor_restore(yk_feed *f, const uint64_t *cursor, size_t n, uint64_t steps_done)
 {
     atomic_store(&f->steps_granted, steps_done < f->plan.steps ? steps_done : f->plan.steps);
-    return f->ops->place_restore(f, place, n);
+    return f->ops->cursor_restore(f, cursor, n);
 }

@@ -19,7 +19,7 @@
  * there are too few blocks, run j of 64 examples goes to worker (j + epoch) mod N, so that nobody goes without for good.
  * A thread per worker reads ahead into windows of bounded size and shuffles each window.
  *
- * Positions are saved in a checkpoint and restored from it (yk_feed_place). next() is for the worker's own thread.
+ * Positions are saved in a checkpoint and restored from it (yk_feed_cursor). next() is for the worker's own thread.
  */
 #ifndef YK_DATA_FEED_H
 #define YK_DATA_FEED_H
@@ -55,8 +55,8 @@ void yk_feed_free(yk_feed *f); /* NULL is fine */
 
 yk_status yk_feed_next(yk_feed *f, int me, yk_batch *out);
 size_t yk_feed_unit(const yk_feed *f); /* see yk_feed_plan; 0: of a stream */
-/* Where leases come from elsewhere: goes on with the unit of a saved place. */
-void yk_feed_unit_restore(yk_feed *f, const uint64_t *place, size_t n);
+/* Where leases come from elsewhere: goes on with the unit of a saved cursor. */
+void yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n);
 
 /* Up to `most` batches in one, which the caller uses one after the other: fewer where an epoch, a run of positions or a
  * window ends, none where next() would give none. At least one is asked for. */
@@ -64,15 +64,15 @@ yk_status yk_feed_next_few(yk_feed *f, int me, size_t most, yk_batch *out);
 void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch);
 
 /* Where it stands, as numbers to be saved while no worker is inside next(), and put back before the first next().
- * Saved with one number of workers, a place in memory can be restored with another; that of a stream needs the same
- * workers and windows. A place says of which kind it is, and the other kind refuses it. */
+ * Saved with one number of workers, a cursor in memory can be restored with another; that of a stream needs the same
+ * workers and windows. A cursor says of which kind it is, and the other kind refuses it. */
 /* In memory, with runs that are dealt by others: what is left of this worker's run is not its own any more. */
 void yk_feed_forget(yk_feed *f, int me);
 
 /* Of a stream: the five numbers of one worker in it; otherwise nothing. */
-void yk_feed_place_of(const yk_feed *f, int me, uint64_t out[5]);
-size_t yk_feed_place_size(const yk_feed *f);
-void yk_feed_place_save(const yk_feed *f, uint64_t *out);
-yk_status yk_feed_place_restore(yk_feed *f, const uint64_t *place, size_t n, uint64_t steps_done);
+void yk_feed_cursor_of(const yk_feed *f, int me, uint64_t out[5]);
+size_t yk_feed_cursor_size(const yk_feed *f);
+void yk_feed_cursor_save(const yk_feed *f, uint64_t *out);
+yk_status yk_feed_cursor_restore(yk_feed *f, const uint64_t *cursor, size_t n, uint64_t steps_done);
 
 #endif

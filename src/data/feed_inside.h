@@ -9,13 +9,13 @@
 typedef struct {
     yk_status (*next)(yk_feed *f, int me, size_t batches, yk_batch *out); /* so many at most, as one */
     void (*epoch)(yk_feed *f, int me, uint64_t epoch);
-    size_t (*place_size)(const yk_feed *f);
-    void (*place_save)(const yk_feed *f, uint64_t *out);
-    yk_status (*place_restore)(yk_feed *f, const uint64_t *place, size_t n);
+    size_t (*cursor_size)(const yk_feed *f);
+    void (*cursor_save)(const yk_feed *f, uint64_t *out);
+    yk_status (*cursor_restore)(yk_feed *f, const uint64_t *cursor, size_t n);
     void (*free)(yk_feed *f);
-    void (*place_of)(const yk_feed *f, int me, uint64_t out[5]); /* optional */
-    void (*forget)(yk_feed *f, int me);                          /* optional */
-    void (*unit_restore)(yk_feed *f, uint64_t unit);             /* optional */
+    void (*cursor_of)(const yk_feed *f, int me, uint64_t out[5]); /* optional */
+    void (*forget)(yk_feed *f, int me);                           /* optional */
+    void (*unit_restore)(yk_feed *f, uint64_t unit);              /* optional */
 } yk__feed_ops;
 
 struct yk_feed {
@@ -32,9 +32,9 @@ struct yk_feed {
 yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 
-/* A saved place begins with what kind it is; that of YK__CURSOR_ASYNC has the unit, if it is not the usual one, above it. */
+/* A saved cursor begins with what kind it is; that of YK__CURSOR_ASYNC has the unit, if it is not the usual one, above it. */
 enum { YK__CURSOR_SYNC = 1, YK__CURSOR_ASYNC, YK__CURSOR_STREAM };
-enum { YK__PLACE_UNIT_SHIFT = 8 };
+enum { YK__CURSOR_UNIT_SHIFT = 8 };
 
 /* The order of an epoch over n things. */
 static inline uint64_t yk__epoch_seed(const yk_feed_plan *plan, uint64_t epoch)
@@ -42,10 +42,10 @@ static inline uint64_t yk__epoch_seed(const yk_feed_plan *plan, uint64_t epoch)
     return plan->seed * 0x9e3779b97f4a7c15u + epoch;
 }
 
-/* See yk_batch: from the place of its first example in the epoch. */
-static inline uint64_t yk__batch_noise(const yk_feed_plan *plan, uint64_t epoch, uint64_t place)
+/* See yk_batch: from the position of its first example in the epoch. */
+static inline uint64_t yk__batch_noise(const yk_feed_plan *plan, uint64_t epoch, uint64_t position)
 {
-    return yk_mix64(yk_mix64(yk__epoch_seed(plan, epoch)) + place);
+    return yk_mix64(yk_mix64(yk__epoch_seed(plan, epoch)) + position);
 }
 
 #endif

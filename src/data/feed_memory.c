@@ -199,13 +199,13 @@ static size_t usual_unit(const memory_feed *f)
 /* In step: kind, epoch, positions used. Else: kind, next epoch, next position, then three numbers per run. */
 enum { HEAD = 3 };
 
-static size_t place_size(const yk_feed *feed)
+static size_t cursor_size(const yk_feed *feed)
 {
     const memory_feed *f = (const memory_feed *)feed;
     return feed->plan.synchronous ? HEAD : HEAD + 3 * ((size_t)feed->plan.workers + f->nreturned);
 }
 
-static void place_save(const yk_feed *feed, uint64_t *out)
+static void cursor_save(const yk_feed *feed, uint64_t *out)
 {
     const memory_feed *f = (const memory_feed *)feed;
     const size_t workers = (size_t)feed->plan.workers;
@@ -218,7 +218,7 @@ static void place_save(const yk_feed *feed, uint64_t *out)
     }
     out[0] = YK__CURSOR_ASYNC;
     if (f->feed.unit != usual_unit(f))
-        out[0] |= (uint64_t)f->feed.unit << YK__PLACE_UNIT_SHIFT;
+        out[0] |= (uint64_t)f->feed.unit << YK__CURSOR_UNIT_SHIFT;
     out[1] = f->next_epoch;
     out[2] = f->next_at;
     for (size_t i = 0; i < workers + f->nreturned; i++) {
@@ -235,39 +235,39 @@ static void unit_restore(yk_feed *feed, uint64_t unit)
         f->worker[i].perm.n = 0; /* it is made again */
 }
 
-static yk_status place_restore(yk_feed *feed, const uint64_t *place, size_t n)
+static yk_status cursor_restore(yk_feed *feed, const uint64_t *cursor, size_t n)
 {
     memory_feed *f = (memory_feed *)feed;
     const size_t runs = n < HEAD ? 0 : (n - HEAD) / 3;
-    const uint64_t kind = n < HEAD ? 0 : place[0] & ((1u << YK__PLACE_UNIT_SHIFT) - 1),
-                   unit = n < HEAD ? 0 : place[0] >> YK__PLACE_UNIT_SHIFT;
+    const uint64_t kind = n < HEAD ? 0 : cursor[0] & ((1u << YK__CURSOR_UNIT_SHIFT) - 1),
+                   unit = n < HEAD ? 0 : cursor[0] >> YK__CURSOR_UNIT_SHIFT;
     if (n >= HEAD && kind == YK__CURSOR_STREAM)
         return yk_fail(YK_EUSAGE,
                        "the checkpoint was written while the data was streamed: go on with --stream always");
-    if (n < HEAD || n != HEAD + 3 * runs || kind > YK__CURSOR_ASYNC || unit > f->n || place[2] > f->n)
-        return yk_fail(YK_EDATA,
-                       "the checkpoint's place in the data does not fit this data set of %zu examples", f->n);
+    if (n < HEAD || n != HEAD + 3 * runs || kind > YK__CURSOR_ASYNC || unit > f->n || cursor[2] > f->n)
+        return yk_fail(YK_EDATA, "the checkpoint's data cursor does not fit this data set of %zu examples",
+                       f->n);
     if (feed->plan.synchronous) {
         if (kind != YK__CURSOR_SYNC)
             return yk_fail(
                 YK_EUSAGE,
                 "this checkpoint was written by asynchronous training: resume it with --mode async");
         for (int i = 0; i < feed->plan.workers; i++) {
-            set_epoch(f, &f->worker[i], place[1]);
-            f->worker[i].base = place[2];
+            set_epoch(f, &f->worker[i], cursor[1]);
+            f->worker[i].base = cursor[2];
         }
         return YK_OK;
     }
     unit_restore(feed, unit);
-    bool used_up = place[2] == f->n; /* in step, an epoch is left only when it was found to be over */
-    f->next_epoch = place[1] + used_up;
-    f->next_at = used_up ? 0 : place[2];
+    bool used_up = cursor[2] == f->n; /* in step, an epoch is left only when it was found to be over */
+    f->next_epoch = cursor[1] + used_up;
+    f->next_at = used_up ? 0 : cursor[2];
     free(f->returned);
     f->returned = calloc(runs + 1, sizeof *f->returned);
     if (!f->returned)
-        return yk_fail_memory(runs * sizeof *f->returned, "the place in the data");
+        return yk_fail_memory(runs * sizeof *f->returned, "the data cursor");
     f->nreturned = 0;
-    for (const uint64_t *p = place + HEAD; p < place + n; p += 3)
+    for (const uint64_t *p = cursor + HEAD; p < cursor + n; p += 3)
         if (p[1] < p[2] && p[2] <= f->n)
             f->returned[f->nreturned++] = (run){p[0], p[1], p[2]};
     return YK_OK;
@@ -291,8 +291,8 @@ static void free_feed(yk_feed *feed)
     yk_free(f);
 }
 
-static const yk__feed_ops ops = {next,      epoch_of, place_size, place_save,  place_restore,
-                                 free_feed, NULL,     forget,     unit_restore};
+static const yk__feed_ops ops = {next,      epoch_of, cursor_size, cursor_save, cursor_restore,
+                                 free_feed, NULL,     forget,      unit_restore};
 
 yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out)
 {

@@ -4,7 +4,7 @@
  *     worker:                batch, batch, batch     of window 0
  *
  * Two windows per worker, so that memory is bounded whatever the size of the data. A window belongs to one epoch. Its
- * examples follow from its first block and record, so that (epoch, block, record, used) is a place to come back to.
+ * examples follow from its first block and record, so that (epoch, block, record, used) is a cursor to come back to.
  */
 #include "data/feed_inside.h"
 
@@ -26,15 +26,15 @@ enum { MOST_BARREN = 64 };
 /* Where reading stands: record number `record` of the worker's `ordinal`-th block of the epoch. */
 typedef struct {
     uint64_t epoch, ordinal, record;
-} place;
+} cursor;
 
 typedef struct {
     yk_rows rows;
     uint32_t *pick;
     size_t pick_cap;
-    place begin, end; /* end: where the next window begins */
-    bool last;        /* of its epoch */
-    bool ready;       /* filled by the thread, not yet used up by the worker */
+    cursor begin, end; /* end: where the next window begins */
+    bool last;         /* of its epoch */
+    bool ready;        /* filled by the thread, not yet used up by the worker */
 } window;
 
 typedef struct stream_feed stream_feed;
@@ -52,12 +52,12 @@ typedef struct {
     window window[2];
     /* the worker's side */
     int current;
-    place here;      /* where the current window begins */
+    cursor here;     /* where the current window begins */
     size_t used;     /* examples of it that were handed out */
     bool epoch_over; /* in step: waiting for yk_feed_epoch() */
     uint64_t barren; /* windows that ended an epoch since the last example */
     /* the thread's side */
-    place at;
+    cursor at;
     yk_reader *reader;
     yk_rows part;
     size_t part_used;
@@ -174,7 +174,7 @@ static yk_status fill(stream *s, window *w)
             break;
         }
         if (!s->reader && used_earlier(s)) {
-            s->at = (place){s->at.epoch, s->at.ordinal + 1, 0};
+            s->at = (cursor){s->at.epoch, s->at.ordinal + 1, 0};
             continue;
         }
         if (!s->reader && ((st = open_block(s)) || (st = skip_records(s, s->at.record))))
@@ -230,7 +230,7 @@ static void *read_ahead(void *arg)
         yk_mutex_unlock(&s->lock);
         st = fill(s, w);
         if (w->last)
-            s->at = (place){s->at.epoch + 1, 0, 0};
+            s->at = (cursor){s->at.epoch + 1, 0, 0};
         w->end = s->at;
         yk_mutex_lock(&s->lock);
         w->ready = !st && !s->quit;
@@ -329,35 +329,35 @@ static void epoch_of(yk_feed *feed, int me, uint64_t epoch)
 /* Kind and size of the windows; then per worker: epoch, ordinal, record, used, and whether it waits for the next epoch. */
 enum { HEAD = 2, EACH = 5 };
 
-static size_t place_size(const yk_feed *feed)
+static size_t cursor_size(const yk_feed *feed)
 {
     return HEAD + EACH * (size_t)feed->plan.workers;
 }
 
-static void place_of(const yk_feed *feed, int me, uint64_t out[EACH])
+static void cursor_of(const yk_feed *feed, int me, uint64_t out[EACH])
 {
     const stream *s = &((const stream_feed *)feed)->worker[me];
     memcpy(out, (uint64_t[EACH]){s->here.epoch, s->here.ordinal, s->here.record, s->used, s->epoch_over},
            EACH * sizeof *out);
 }
 
-static void place_save(const yk_feed *feed, uint64_t *out)
+static void cursor_save(const yk_feed *feed, uint64_t *out)
 {
     const stream_feed *f = (const stream_feed *)feed;
     *out++ = YK__CURSOR_STREAM;
     *out++ = f->window_bytes;
     for (int i = 0; i < feed->plan.workers; i++)
-        place_of(feed, i, out + EACH * i);
+        cursor_of(feed, i, out + EACH * i);
 }
 
-/* Other workers, or other windows, than those that the place was saved with: blocks that were used up stay so, and the
+/* Other workers, or other windows, than those that the cursor was saved with: blocks that were used up stay so, and the
  * examples of half-used windows are used again. */
 static yk_status restore_blocks(stream_feed *f, const uint64_t *saved, uint64_t workers)
 {
     uint64_t epoch = UINT64_MAX, least = UINT64_MAX;
     free(f->earlier);
     if (!(f->earlier = calloc(workers, sizeof *f->earlier)))
-        return yk_fail_memory(workers * sizeof *f->earlier, "the place in the data");
+        return yk_fail_memory(workers * sizeof *f->earlier, "the data cursor");
     for (uint64_t i = 0; i < workers; i++) {
         const uint64_t *each = saved + EACH * i;
         const uint64_t at = each[0] - (each[4] && each[0] > 0); /* it waits at the end of the epoch before */
@@ -375,7 +375,7 @@ static yk_status restore_blocks(stream_feed *f, const uint64_t *saved, uint64_t 
         f->earlier[0] = least;
     }
     for (int i = 0; i < f->feed.plan.workers; i++) {
-        f->worker[i].here = f->worker[i].at = (place){epoch, 0, 0};
+        f->worker[i].here = f->worker[i].at = (cursor){epoch, 0, 0};
         f->worker[i].used = 0;
         f->worker[i].epoch_over = false;
     }
@@ -385,20 +385,20 @@ static yk_status restore_blocks(stream_feed *f, const uint64_t *saved, uint64_t 
     return YK_OK;
 }
 
-static yk_status place_restore(yk_feed *feed, const uint64_t *saved, size_t n)
+static yk_status cursor_restore(yk_feed *feed, const uint64_t *saved, size_t n)
 {
     stream_feed *f = (stream_feed *)feed;
     if (n < HEAD || saved[0] != YK__CURSOR_STREAM)
         return yk_fail(YK_EUSAGE,
                        "the checkpoint was written with the data in memory: go on with --stream never");
     if (n < HEAD + EACH || (n - HEAD) % EACH)
-        return yk_fail(YK_EDATA, "the checkpoint's place in the data makes no sense");
-    if (n != place_size(feed) || saved[1] != f->window_bytes)
+        return yk_fail(YK_EDATA, "the checkpoint's data cursor makes no sense");
+    if (n != cursor_size(feed) || saved[1] != f->window_bytes)
         return restore_blocks(f, saved + HEAD, (n - HEAD) / EACH);
     for (int i = 0; i < feed->plan.workers; i++) {
         const uint64_t *each = saved + HEAD + EACH * i;
         stream *s = &f->worker[i];
-        s->here = s->at = (place){each[0], each[1], each[2]};
+        s->here = s->at = (cursor){each[0], each[1], each[2]};
         s->used = (size_t)each[3];
         s->epoch_over = each[4] != 0;
     }
@@ -429,7 +429,8 @@ static void free_feed(yk_feed *feed)
     yk_free(f);
 }
 
-static const yk__feed_ops ops = {next, epoch_of, place_size, place_save, place_restore, free_feed, place_of};
+static const yk__feed_ops ops = {next,           epoch_of,  cursor_size, cursor_save,
+                                 cursor_restore, free_feed, cursor_of};
 
 yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out)
 {

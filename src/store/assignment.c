@@ -144,25 +144,24 @@ void yk_assignment_cursor_save(const yk_assignment *d, uint64_t *out)
     }
 }
 
-yk_status yk_assignment_cursor_restore(yk_assignment *d, const uint64_t *place, size_t n)
+yk_status yk_assignment_cursor_restore(yk_assignment *d, const uint64_t *cursor, size_t n)
 {
     const size_t runs = n < HEAD ? 0 : (n - HEAD) / 3;
-    const uint64_t kind = n < HEAD ? 0 : place[0] & ((1u << UNIT_SHIFT) - 1);
-    if (n < HEAD || n != HEAD + 3 * runs || kind > KIND_FREE || place[2] > d->examples)
-        return yk_fail(YK_EDATA,
-                       "the checkpoint's place in the data does not fit this data set of %llu examples",
+    const uint64_t kind = n < HEAD ? 0 : cursor[0] & ((1u << UNIT_SHIFT) - 1);
+    if (n < HEAD || n != HEAD + 3 * runs || kind > KIND_FREE || cursor[2] > d->examples)
+        return yk_fail(YK_EDATA, "the checkpoint's data cursor does not fit this data set of %llu examples",
                        (unsigned long long)d->examples);
     const bool used_up =
-        place[2] == d->examples; /* in step, an epoch is left only when it was found to be over */
-    d->next_epoch = place[1] + used_up;
-    d->next_at = used_up ? 0 : place[2];
-    d->unit = place[0] >> UNIT_SHIFT; /* the order of that epoch goes on */
-    yk_lease *grown = yk_grow(d->back, &d->back_cap, runs + 1, sizeof *d->back, "the place in the data");
+        cursor[2] == d->examples; /* in step, an epoch is left only when it was found to be over */
+    d->next_epoch = cursor[1] + used_up;
+    d->next_at = used_up ? 0 : cursor[2];
+    d->unit = cursor[0] >> UNIT_SHIFT; /* the order of that epoch goes on */
+    yk_lease *grown = yk_grow(d->back, &d->back_cap, runs + 1, sizeof *d->back, "the data cursor");
     if (!grown)
         return YK_ESYSTEM;
     d->back = grown;
     d->nback = d->nout = 0;
-    for (const uint64_t *p = place + HEAD; p < place + n; p += 3)
+    for (const uint64_t *p = cursor + HEAD; p < cursor + n; p += 3)
         if (p[1] < p[2] && p[2] <= d->examples)
             d->back[d->nback++] = (yk_lease){p[0], p[1], p[2]};
     return YK_OK;

@@ -46,9 +46,9 @@ void yk_assignment_used(yk_assignment *d, int worker, uint64_t examples);
 yk_status yk_assignment_return(yk_assignment *d, int worker, uint64_t *examples_out);
 bool yk_assignment_done(const yk_assignment *d); /* all is dealt, and all that was dealt is used */
 
-/* As data/feed.h writes a place of workers that go freely: kind 2 | next epoch | next position | epoch, at, end ... */
+/* As data/feed.h writes a cursor of workers that go freely: kind 2 | next epoch | next position | epoch, at, end ... */
 size_t yk_assignment_cursor_size(const yk_assignment *d);
 void yk_assignment_cursor_save(const yk_assignment *d, uint64_t *out);
-yk_status yk_assignment_cursor_restore(yk_assignment *d, const uint64_t *place, size_t n);
+yk_status yk_assignment_cursor_restore(yk_assignment *d, const uint64_t *cursor, size_t n);
 
 #endif

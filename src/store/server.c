@@ -303,7 +303,7 @@ static yk__client_thread *worker_of(const yk_server *s, int i)
     return &s->client[i / s->config.threads].thread[i % s->config.threads];
 }
 
-void yk_server_places(const yk_server *s, uint64_t *out, size_t window_bytes, uint64_t epoch)
+void yk_server_cursors(const yk_server *s, uint64_t *out, size_t window_bytes, uint64_t epoch)
 {
     const int workers = s->config.clients * s->config.threads;
     *out++ = 3;
@@ -315,7 +315,7 @@ void yk_server_places(const yk_server *s, uint64_t *out, size_t window_bytes, ui
     }
 }
 
-uint64_t yk_server_places_epoch(const yk_server *s)
+uint64_t yk_server_cursors_epoch(const yk_server *s)
 {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < s->config.clients * s->config.threads; i++)
@@ -323,10 +323,10 @@ uint64_t yk_server_places_epoch(const yk_server *s)
     return least;
 }
 
-void yk_server_places_set(yk_server *s, const uint64_t *places)
+void yk_server_cursors_set(yk_server *s, const uint64_t *cursors)
 {
     for (int i = 0; i < s->config.clients * s->config.threads; i++)
-        memcpy(worker_of(s, i)->cursor, places + YK_CURSOR * i, sizeof worker_of(s, i)->cursor);
+        memcpy(worker_of(s, i)->cursor, cursors + YK_CURSOR * i, sizeof worker_of(s, i)->cursor);
 }
 
 void yk_server_state_of(const yk_server *s, yk_server_state *out)

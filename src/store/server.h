@@ -99,13 +99,13 @@ int yk_server_workers(const yk_server *s, yk_server_worker *out, int most); /* r
 /* The cursor of a stream, as data/feed.h writes it: 3 | window_bytes / (2 N) | five numbers for each of N workers. In synchronous
  * mode all workers are in `epoch`, because the cursor of a worker after its last batch does not show whether that epoch
  * is over. In asynchronous mode `epoch` is 0. */
-void yk_server_places(const yk_server *s, uint64_t *out, size_t window_bytes, uint64_t epoch);
+void yk_server_cursors(const yk_server *s, uint64_t *out, size_t window_bytes, uint64_t epoch);
 
 /* The number of epochs of a stream that all workers have finished. */
-uint64_t yk_server_places_epoch(const yk_server *s);
+uint64_t yk_server_cursors_epoch(const yk_server *s);
 
-void yk_server_places_set(yk_server *s,
-                          const uint64_t *places); /* the numbers of the workers, as above without the head */
+void yk_server_cursors_set(
+    yk_server *s, const uint64_t *cursors); /* the numbers of the workers, as above without the head */
 
 /* The part of a group that a server has; of a dense group it begins at *begin_out. */
 yk_group yk_server_piece(const yk_group *g, int server, int servers, size_t *begin_out);

@@ -78,7 +78,7 @@ yk_status yk__snapshot_out(yk_server *s)
 }
 
 /* A server's array into the whole one, or back. */
-static void place(const yk_server *s, int server, uint32_t *part, const array *whole, bool into_whole)
+static void copy_range(const yk_server *s, int server, uint32_t *part, const array *whole, bool into_whole)
 {
     const yk_group *g = &s->config.group[whole->group];
     const int servers = s->config.servers;
@@ -121,7 +121,7 @@ static void place_own(yk_server *s, yk_local *whole)
 {
     array mine, all;
     for (int i = 0; array_of(whole, i, &all) && array_of(s->config.table, i, &mine); i++)
-        place(s, 0, mine.data, &all, false);
+        copy_range(s, 0, mine.data, &all, false);
 }
 
 /* Room for the arrays of all servers, one server after the other. */
@@ -194,7 +194,7 @@ void yk_server_assemble(const yk_server *s, yk_local *whole)
     array a;
     for (int k = 0; k < s->config.servers; k++)
         for (int i = 0; array_of(whole, i, &a); i++) {
-            place(s, k, at, &a, true);
+            copy_range(s, k, at, &a, true);
             at += piece_of(s, k, &a);
         }
     yk_local_restore(whole, s->parts_steps);
@@ -209,7 +209,7 @@ static yk_status give_part(yk_server *s, yk_local *whole, int k, uint32_t *part,
     if (!st)
         st = yk_comm_wait(s->config.comm, &op, 1, 60.0, "a server's part");
     for (int i = 0; !st && array_of(whole, i, &a); i++) {
-        place(s, k, part, &a, false);
+        copy_range(s, k, part, &a, false);
         if (!(st = yk_comm_send(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, part,
                                 piece_of(s, k, &a) * 4, &op)))
             st = yk_comm_wait(s->config.comm, &op, 1, 60.0, "a server's part");

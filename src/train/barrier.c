@@ -75,7 +75,7 @@ static yk_status gather_cursors(yk__trainer *t, uint64_t *cursors)
     if (!mine)
         return YK_ESYSTEM;
     for (size_t i = 0; i < own; i++)
-        yk_feed_place_of(t->feed, t->cluster.first_worker + (int)i, mine + YK_CURSOR * i);
+        yk_feed_cursor_of(t->feed, t->cluster.first_worker + (int)i, mine + YK_CURSOR * i);
     yk_status st = yk_comm_gather(t->cluster.comm, mine, own * YK_CURSOR * sizeof *mine, cursors,
                                   barrier_seconds, "cursors");
     yk_free(mine);
@@ -84,12 +84,12 @@ static yk_status gather_cursors(yk__trainer *t, uint64_t *cursors)
 
 static yk_status save(yk__trainer *t)
 {
-    const bool streams = t->cluster.role == YK__REPLICA && t->cluster.place_kind == 3;
+    const bool streams = t->cluster.role == YK__REPLICA && t->cluster.cursor_kind == 3;
     yk_progress_state p = {.step = t->step,
                            .epoch = t->epoch,
                            .examples = t->earlier_examples,
                            .seconds = t->earlier_seconds + yk_now() - t->began,
-                           .nplace = yk_feed_place_size(t->feed)};
+                           .ncursor = yk_feed_cursor_size(t->feed)};
     if (t->cluster.rank != 0 && !streams) /* positions are the same for all */
         return YK_OK;
     for (int i = 0; i < t->nevaluators; i++) {
@@ -97,14 +97,14 @@ static yk_status save(yk__trainer *t)
         p.period_loss += t->evaluator[i].period_loss;
         p.period_examples += t->evaluator[i].period_examples;
     }
-    p.place = yk_alloc(p.nplace, sizeof *p.place, "the cursor");
-    if (!p.place)
+    p.cursor = yk_alloc(p.ncursor, sizeof *p.cursor, "the cursor");
+    if (!p.cursor)
         return YK_ESYSTEM;
-    yk_feed_place_save(t->feed, p.place);
-    yk_status st = streams ? gather_cursors(t, p.place + 2) : YK_OK;
+    yk_feed_cursor_save(t->feed, p.cursor);
+    yk_status st = streams ? gather_cursors(t, p.cursor + 2) : YK_OK;
     if (!st && t->cluster.rank == 0)
         st = yk__save(t, t->local, &p);
-    yk_free(p.place);
+    yk_free(p.cursor);
     return st;
 }
 

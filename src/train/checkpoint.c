@@ -114,7 +114,7 @@ static yk_status save_state(const char *run_dir, yk_local *store, const yk_progr
     t[n] = (yk_tensor){.name = "counters", .dtype = YK_DTYPE_U64, .rank = 1, .shape = {4}, .data = counters};
     t[n + 1] = (yk_tensor){.name = "sums", .dtype = YK_DTYPE_F64, .rank = 1, .shape = {2}, .data = sums};
     t[n + 2] = (yk_tensor){
-        .name = "place", .dtype = YK_DTYPE_U64, .rank = 1, .shape = {p->nplace}, .data = p->place};
+        .name = "place", .dtype = YK_DTYPE_U64, .rank = 1, .shape = {p->ncursor}, .data = p->cursor};
     t[n + 3] = (yk_tensor){.name = "late", .dtype = YK_DTYPE_U64, .rank = 1, .shape = {2}, .data = late};
     const yk_pair meta[] = {
         {"format_version", TEXT(FORMAT)}, {"optimizer", yk_local_rule(store, 0)->name}, {"yoke", YK_VERSION}};
@@ -220,15 +220,15 @@ static yk_status read_model(const yk_safetensors *s, const yk_model *m, float *c
 
 static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
 {
-    const yk_tensor *counters, *sums, *place = yk_safetensors_find(s, "place"),
+    const yk_tensor *counters, *sums, *cursor = yk_safetensors_find(s, "place"),
                                       *late = yk_safetensors_find(s, "late"); /* NULL in older ones */
     yk_status st = yk_safetensors_need(s, "counters", YK_DTYPE_U64, 1, (uint64_t[]){4}, &counters);
     if (!st)
         st = yk_safetensors_need(s, "sums", YK_DTYPE_F64, 1, (uint64_t[]){2}, &sums);
     if (st)
         return st;
-    if (!place || place->dtype != YK_DTYPE_U64 || place->rank != 1)
-        return yk_fail(YK_EDATA, "the checkpoint has no place in the data");
+    if (!cursor || cursor->dtype != YK_DTYPE_U64 || cursor->rank != 1)
+        return yk_fail(YK_EDATA, "the checkpoint has no data cursor");
     uint64_t c[4];
     double d[2];
     memcpy(c, counters->data, sizeof c);
@@ -239,15 +239,15 @@ static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
                              .period_examples = c[3],
                              .period_loss = d[0],
                              .seconds = d[1],
-                             .nplace = place->shape[0]};
+                             .ncursor = cursor->shape[0]};
     if (late && late->dtype == YK_DTYPE_U64 && late->bytes == 2 * sizeof p->late) {
         memcpy(&p->late, late->data, sizeof p->late);
         memcpy(&p->late_examples, (const char *)late->data + sizeof p->late, sizeof p->late_examples);
     }
-    p->place = malloc(place->bytes + 1);
-    if (!p->place)
-        return yk_fail_memory(place->bytes, "the place in the data");
-    memcpy(p->place, place->data, place->bytes);
+    p->cursor = malloc(cursor->bytes + 1);
+    if (!p->cursor)
+        return yk_fail_memory(cursor->bytes, "the data cursor");
+    memcpy(p->cursor, cursor->data, cursor->bytes);
     return YK_OK;
 }
 

@@ -1,7 +1,7 @@
 /* Checkpoints: everything that a run needs to go on as if it had never stopped.
  *
  *     RUN/checkpoints/step-1200/model.safetensors    the weights, named and shaped as in PyTorch; metadata: what model
- *                               state.safetensors    optimizer state, place in the data, counters
+ *                               state.safetensors    optimizer state, data cursor, counters
  *                               DONE                 written last: without it the folder is not a checkpoint;
  *                                                    holds size and CRC32C of the two files
  *
@@ -28,8 +28,8 @@ typedef struct {
     double period_loss, seconds; /* loss since the last evaluation; training time so far */
     uint64_t period_examples;
     uint64_t late, late_examples; /* --quorum: gradients that were dropped, and their examples */
-    uint64_t *place;              /* cursor of the feed; owned by the code that set it; load allocates it */
-    size_t nplace;
+    uint64_t *cursor;             /* cursor of the feed; owned by the code that set it; load allocates it */
+    size_t ncursor;
 } yk_progress_state;
 
 /* `keymap` renames the store's keys back; NULL: nothing to rename. The store is settled. */
@@ -40,7 +40,7 @@ yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const 
  * A damaged one is passed over with a warning. Caller frees. */
 yk_status yk_checkpoint_find(const char *dir, char **path_out);
 
-/* Fills the store's arrays, before its first step. The caller frees progress->place. */
+/* Fills the store's arrays, before its first step. The caller frees progress->cursor. */
 yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap,
                              yk_progress_state *progress);
 

@@ -77,23 +77,23 @@ static void *look_thread(void *context)
     return NULL;
 }
 
-static yk_status place_of(chief *c, yk_progress_state *p)
+static yk_status cursor_of(chief *c, yk_progress_state *p)
 {
     const yk__trainer *t = c->t;
-    p->nplace = c->streams          ? 2 + 5 * (size_t)t->plan->workers
-                : t->plan->lockstep ? 3
-                                    : yk_assignment_cursor_size(&t->cluster.assignment);
-    if (!(p->place = yk_alloc(p->nplace, sizeof *p->place, "the place in the data")))
+    p->ncursor = c->streams          ? 2 + 5 * (size_t)t->plan->workers
+                 : t->plan->lockstep ? 3
+                                     : yk_assignment_cursor_size(&t->cluster.assignment);
+    if (!(p->cursor = yk_alloc(p->ncursor, sizeof *p->cursor, "the data cursor")))
         return YK_ESYSTEM;
     if (c->streams)
-        yk_server_places(t->cluster.server, p->place, (size_t)t->config->shuffle_mb << 20,
-                         t->plan->lockstep ? t->epoch : 0);
+        yk_server_cursors(t->cluster.server, p->cursor, (size_t)t->config->shuffle_mb << 20,
+                          t->plan->lockstep ? t->epoch : 0);
     else if (t->plan->lockstep)
-        memcpy(p->place,
+        memcpy(p->cursor,
                (uint64_t[3]){1, t->epoch, c->used < t->train.examples ? c->used : t->train.examples},
-               3 * sizeof *p->place);
+               3 * sizeof *p->cursor);
     else
-        yk_assignment_cursor_save(&t->cluster.assignment, p->place);
+        yk_assignment_cursor_save(&t->cluster.assignment, p->cursor);
     return YK_OK;
 }
 
@@ -101,7 +101,7 @@ static yk_status place_of(chief *c, yk_progress_state *p)
 static void give_up(look *l)
 {
     l->begun = false;
-    yk_free(l->progress.place);
+    yk_free(l->progress.cursor);
 }
 
 /* Takes the snapshot; the rest is for test_and_save(). */
@@ -121,7 +121,7 @@ static yk_status take(chief *c, bool eval, bool save)
                                       .seconds = t->earlier_seconds + yk_now() - t->began,
                                       .period_loss = me->period_loss,
                                       .period_examples = me->period_examples};
-    yk_status st = l->save ? place_of(c, &l->progress) : YK_OK;
+    yk_status st = l->save ? cursor_of(c, &l->progress) : YK_OK;
     if (eval) {
         me->period_loss = 0.0;
         me->period_examples = 0;
@@ -145,7 +145,7 @@ static yk_status conclude(chief *c)
     yk__worker_state *me = t->evaluator;
     look *l = &c->look;
     l->begun = false;
-    yk_free(l->progress.place);
+    yk_free(l->progress.cursor);
     t->result->eval_seconds += l->eval_seconds;
     t->result->checkpoint_seconds += l->save_seconds;
     if (l->st)
@@ -237,7 +237,7 @@ static void count_epochs(chief *c)
         t->late_examples = t->earlier_late_examples + s.late_examples;
     }
     if (c->streams && quorum)
-        t->epoch = yk_server_places_epoch(t->cluster.server);
+        t->epoch = yk_server_cursors_epoch(t->cluster.server);
     else
         t->epoch = t->train.examples
                        ? (t->earlier_examples + t->evaluator->examples + t->late_examples) / t->train.examples
@@ -436,7 +436,7 @@ static yk_status serve(chief *c)
 yk_status yk__serve(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
-    chief c = {.t = t, .streams = k->rank == 0 && k->place_kind == 3, .used = t->used};
+    chief c = {.t = t, .streams = k->rank == 0 && k->cursor_kind == 3, .used = t->used};
     yk_status st = k->remote ? start_workers(&c) : YK_OK;
     if (!st)
         st = k->server ? serve(&c) : drive(&c);

@@ -37,7 +37,7 @@ static yk_status join(yk__trainer *t)
     k->joined = true;
     k->rank = 1; /* not the chief */
     k->role = YK__WORKER;
-    k->place_kind = 2;
+    k->cursor_kind = 2;
     yk_log_rank(-1);
     yk_status st = yk_plan_make(t->config, 0, &t->result->plan);
     k->servers = k->first = t->plan->servers;
@@ -261,7 +261,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .survives_loss = t->plan->survives_loss,
         .silence = t->plan->worker_timeout,
         .first_silence = t->plan->first_step_timeout,
-        .assignment = k->rank == 0 && k->place_kind == 2 ? &k->assignment : NULL};
+        .assignment = k->rank == 0 && k->cursor_kind == 2 ? &k->assignment : NULL};
     yk_status st = k->rank == 0 ? yk_local_create(whole, &k->whole) : YK_OK;
     for (int g = 0; !st && g < c.ngroups; g++) {
         size_t begin;
@@ -367,7 +367,7 @@ yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole)
 /* ---- going on ---- */
 
 typedef struct {
-    uint64_t found, step, epoch, examples, period_examples, nplace;
+    uint64_t found, step, epoch, examples, period_examples, ncursor;
     double period_loss, seconds;
 } progress;
 
@@ -396,8 +396,8 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_local *store, yk_progress_state
     yk__cluster *k = &t->cluster;
     if (k->joined)
         return YK_OK;
-    progress all = {store != NULL,      p->step,   p->epoch,       p->examples,
-                    p->period_examples, p->nplace, p->period_loss, p->seconds};
+    progress all = {store != NULL,      p->step,    p->epoch,       p->examples,
+                    p->period_examples, p->ncursor, p->period_loss, p->seconds};
     yk_status st = yk_comm_share(k->comm, &all, sizeof all, t->plan->start_limit, "the checkpoint");
     if (st)
         return st;
@@ -408,11 +408,11 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_local *store, yk_progress_state
                                  .period_loss = all.period_loss,
                                  .period_examples = all.period_examples,
                                  .seconds = all.seconds,
-                                 .nplace = all.nplace};
-    if (k->rank != 0 && all.nplace && !(p->place = calloc(all.nplace, sizeof *p->place)))
-        return yk_fail_memory(all.nplace * sizeof *p->place, "the place in the data");
-    if (all.nplace && (st = yk_comm_share(k->comm, p->place, all.nplace * sizeof *p->place,
-                                          t->plan->start_limit, "the checkpoint")))
+                                 .ncursor = all.ncursor};
+    if (k->rank != 0 && all.ncursor && !(p->cursor = calloc(all.ncursor, sizeof *p->cursor)))
+        return yk_fail_memory(all.ncursor * sizeof *p->cursor, "the data cursor");
+    if (all.ncursor && (st = yk_comm_share(k->comm, p->cursor, all.ncursor * sizeof *p->cursor,
+                                           t->plan->start_limit, "the checkpoint")))
         return st;
     if (k->role == YK__REPLICA && all.found)
         st = share_parameters(t, all.step);
@@ -429,25 +429,25 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_local *store, yk_progress_state
         t->evaluator->period_loss = p->period_loss;
         t->evaluator->period_examples = p->period_examples;
     }
-    if (t->feed && (t->plan->lockstep || k->place_kind == 3))
-        st = yk_feed_place_restore(t->feed, p->place, p->nplace, p->step);
+    if (t->feed && (t->plan->lockstep || k->cursor_kind == 3))
+        st = yk_feed_cursor_restore(t->feed, p->cursor, p->ncursor, p->step);
     else if (t->feed)
-        yk_feed_unit_restore(t->feed, p->place, p->nplace);
+        yk_feed_unit_restore(t->feed, p->cursor, p->ncursor);
     if (st || !k->server || k->rank != 0)
         return st;
-    t->used = p->nplace >= 3 ? p->place[2] : 0;
+    t->used = p->ncursor >= 3 ? p->cursor[2] : 0;
     t->earlier_late = p->late;
     t->earlier_late_examples = t->late_examples = p->late_examples;
     if (t->plan->steps != UINT64_MAX && !t->plan->synchronous)
         k->assignment.steps_left = t->plan->steps > p->step ? t->plan->steps - p->step : 0;
-    if (k->place_kind == 3) {
-        if (p->nplace ==
+    if (k->cursor_kind == 3) {
+        if (p->ncursor ==
             2 + 5 * (size_t)t->plan
                         ->workers) /* else they restart the epoch, without the blocks that were used up */
-            yk_server_places_set(k->server, p->place + 2);
+            yk_server_cursors_set(k->server, p->cursor + 2);
         return YK_OK;
     }
-    return k->place_kind == 2 ? yk_assignment_cursor_restore(&k->assignment, p->place, p->nplace) : YK_OK;
+    return k->cursor_kind == 2 ? yk_assignment_cursor_restore(&k->assignment, p->cursor, p->ncursor) : YK_OK;
 }
 
 void yk__cluster_free(yk__trainer *t)

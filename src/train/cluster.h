@@ -51,7 +51,7 @@ typedef struct {
     yk_server *server;
     yk_assignment assignment;
     yk_optim_range range[YK_MAX_TENSORS]; /* of the server's part */
-    int place_kind;     /* of a place in the data: 1 in step, 2 freely, 3 of a stream (data/feed.h) */
+    int cursor_kind;    /* of the data cursor: 1 in step, 2 freely, 3 of a stream (data/feed.h) */
     yk_local *whole;    /* the chief of servers: a snapshot of all parameters */
     bool lost_somebody; /* not all ranks are there any more: nothing can be done together */
     bool no_farewell;   /* MPI's farewell to all would not end */

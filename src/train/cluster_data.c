@@ -102,10 +102,10 @@ yk_status yk__cluster_shape(yk__trainer *t)
     t->train.examples = most.examples;
     t->train.classes = (uint32_t)most.classes;
     t->test.classes = (uint32_t)most.classes;
-    k->place_kind = most.streams ? 3 : t->plan->lockstep ? 1 : 2;
+    k->cursor_kind = most.streams ? 3 : t->plan->lockstep ? 1 : 2;
     /* the batches of a copy make a chunk, where there are enough of them for all workers */
     const uint64_t unit = t->plan->copy_lifetime * t->plan->batch;
-    if (k->place_kind == 2 && t->train.examples >= 8 * unit * (uint64_t)t->plan->workers)
+    if (k->cursor_kind == 2 && t->train.examples >= 8 * unit * (uint64_t)t->plan->workers)
         t->unit = unit;
     return YK_OK;
 }

@@ -74,7 +74,7 @@ static yk_status announce(loop *w)
         yk_status st = next_batch(w, 1, &batch);
         if (st)
             return st;
-        yk_feed_place_of(w->t->feed, w->number, cursor);
+        yk_feed_cursor_of(w->t->feed, w->number, cursor);
         if ((st = yk_store_announce(w->store, w->me, &batch, cursor)))
             return st;
     }

@@ -76,7 +76,7 @@ yk_status yk__observe(yk__trainer *t)
         .chief = k->server_peer ? k->server_peer[0] : 0,
         .server = k->role == YK__SERVER,
         .joined = k->joined,
-        .streamed = k->role == YK__SERVER ? k->place_kind == 3 : !t->train.rows, /* a server reads nothing */
+        .streamed = k->role == YK__SERVER ? k->cursor_kind == 3 : !t->train.rows, /* a server reads nothing */
         .workers = t->here,
         .phases = t->phases,
         .run_dir = t->result->run_dir,

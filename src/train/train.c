@@ -164,7 +164,7 @@ static yk_status make_run_dir(yk__trainer *t)
     return st;
 }
 
-/* Only once everything fits together: a --resume with options that do not leaves the run's own ones in place. From here on the
+/* Only once everything fits together: a --resume with options that do not leaves the run's own ones in cursor. From here on the
  * directory is this run's, and what an earlier part of it said at its end does not hold any more. */
 static yk_status begin_run(yk__trainer *t)
 {
@@ -207,7 +207,7 @@ static yk_status restore_cluster(yk__trainer *t)
     yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING, "");
     if (!st)
         st = yk__cluster_restore(t, path ? store : NULL, &p);
-    free(p.place);
+    free(p.cursor);
     return st;
 }
 
@@ -220,7 +220,7 @@ static yk_status restore(yk__trainer *t)
     yk_status st = load(t, t->local, &p, &path);
     if (st || !path)
         return st;
-    st = yk_feed_place_restore(t->feed, p.place, p.nplace, p.step);
+    st = yk_feed_cursor_restore(t->feed, p.cursor, p.ncursor, p.step);
     if (!st) {
         t->step = t->last_save = t->result->resumed_from = p.step;
         t->last_eval = UINT64_MAX; /* this process has not tested yet */
@@ -230,7 +230,7 @@ static yk_status restore(yk__trainer *t)
         t->evaluator->period_loss = p.period_loss;
         t->evaluator->period_examples = p.period_examples;
     }
-    free(p.place);
+    free(p.cursor);
     return st;
 }
 
