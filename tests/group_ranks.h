@@ -128,7 +128,7 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
         c.group[g].shape = yk_server_piece(&config.group[g], rank, SERVERS, &begin);
     }
     if (!st && !(st = yk_local_create(&c, &config.table)) && !(st = yk_server_create(&config, &s)))
-        st = yk_server_spread(s, rank == 0 ? j->result : NULL);
+        st = yk_server_scatter(s, rank == 0 ? j->result : NULL);
     if (!st)
         st = yk_server_run(s);
     if (!st && rank == 0 && !(st = yk_server_snapshot(s, j->result)))

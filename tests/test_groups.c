@@ -262,7 +262,8 @@ static void checkpoints_hold_all_groups(void **state)
     assert_int_equal(yk_local_quiesce(s, 0), YK_OK);
     float *before = yk_alloc(floats_of[EMBEDDING], sizeof *before, "a test");
     memcpy(before, yk_local_raw(s, EMBEDDING).live.w, floats_of[EMBEDDING] * sizeof *before);
-    yk_progress_state p = {.step = yk_local_steps(s), .epoch = EPOCHS, .cursor = (uint64_t[]){1}, .ncursor = 1};
+    yk_progress_state p = {
+        .step = yk_local_steps(s), .epoch = EPOCHS, .cursor = (uint64_t[]){1}, .ncursor = 1};
     char *path;
     assert_int_equal(yk_dir_make(in_folder("run")), YK_OK);
     assert_int_equal(yk_checkpoint_save(in_folder("run"), "factor", &j.model, s, &map, &p, &path), YK_OK);

@@ -26,9 +26,9 @@ static yk_status two_ranks(void *context, int rank)
     WANT(!yk_comm_together(c) && yk_comm_state(c, 1 - rank) == 0);
     TRY(yk_comm_gather(c, &mine, sizeof mine, all, 8.0, "numbers"));
     WANT(rank != 0 || (all[0] == 40 && all[1] == 41));
-    TRY(yk_comm_share(c, &shared, sizeof shared, 8.0, "a number"));
+    TRY(yk_comm_broadcast(c, &shared, sizeof shared, 8.0, "a number"));
     WANT(shared == 77);
-    TRY(yk_comm_collect(c, text, strlen(text), &p, 8.0, "texts"));
+    TRY(yk_comm_gatherv(c, text, strlen(text), &p, 8.0, "texts"));
     WANT(rank != 0 || (p.n == 2 && p.bytes[1] == strlen("one, which is longer")));
     yk_comm_pieces_free(&p);
     TRY(yk_comm_barrier(c, 8.0, "the end"));

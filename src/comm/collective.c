@@ -35,7 +35,7 @@ void yk_comm_pieces_free(yk_comm_pieces *p)
     *p = (yk_comm_pieces){0};
 }
 
-yk_status yk_comm_collect(yk_comm *c, const void *mine, size_t bytes, yk_comm_pieces *out, double seconds,
+yk_status yk_comm_gatherv(yk_comm *c, const void *mine, size_t bytes, yk_comm_pieces *out, double seconds,
                           const char *what)
 {
     yk_op op;
@@ -64,12 +64,12 @@ yk_status yk_comm_collect(yk_comm *c, const void *mine, size_t bytes, yk_comm_pi
     return st;
 }
 
-yk_status yk_comm_spread(yk_comm *c, int root, int first, int count, void *buf, size_t bytes, double seconds,
-                         const char *what)
+yk_status yk_comm_broadcast_range(yk_comm *c, int root, int first, int count, void *buf, size_t bytes,
+                                  double seconds, const char *what)
 {
     const size_t most = (size_t)1 << 28;
     for (; bytes > most; buf = (char *)buf + most, bytes -= most) {
-        yk_status st = yk_comm_spread(c, root, first, count, buf, most, seconds, what);
+        yk_status st = yk_comm_broadcast_range(c, root, first, count, buf, most, seconds, what);
         if (st)
             return st;
     }
@@ -91,9 +91,9 @@ yk_status yk_comm_spread(yk_comm *c, int root, int first, int count, void *buf, 
     return st;
 }
 
-yk_status yk_comm_share(yk_comm *c, void *buf, size_t bytes, double seconds, const char *what)
+yk_status yk_comm_broadcast(yk_comm *c, void *buf, size_t bytes, double seconds, const char *what)
 {
-    return yk_comm_spread(c, 0, 0, c->size, buf, bytes, seconds, what);
+    return yk_comm_broadcast_range(c, 0, 0, c->size, buf, bytes, seconds, what);
 }
 
 yk_status yk_comm_barrier(yk_comm *c, double seconds, const char *what)
@@ -104,6 +104,6 @@ yk_status yk_comm_barrier(yk_comm *c, double seconds, const char *what)
     yk_status st = yk_comm_gather(c, &here, 1, all, seconds, what);
     free(all);
     return st ? st
-              : yk_comm_share(c, &here, 1, seconds + 1.0,
-                              what); /* rank 0 can name the missing rank, so it times out first */
+              : yk_comm_broadcast(c, &here, 1, seconds + 1.0,
+                                  what); /* rank 0 can name the missing rank, so it times out first */
 }

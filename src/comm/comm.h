@@ -122,16 +122,16 @@ typedef struct {
     size_t *bytes;
 } yk_comm_pieces;
 
-yk_status yk_comm_collect(yk_comm *c, const void *mine, size_t bytes, yk_comm_pieces *out, double seconds,
+yk_status yk_comm_gatherv(yk_comm *c, const void *mine, size_t bytes, yk_comm_pieces *out, double seconds,
                           const char *what);
 void yk_comm_pieces_free(yk_comm_pieces *p);
 
 /* From rank 0 to all. */
-yk_status yk_comm_share(yk_comm *c, void *buf, size_t bytes, double seconds, const char *what);
+yk_status yk_comm_broadcast(yk_comm *c, void *buf, size_t bytes, double seconds, const char *what);
 
 /* From `root` to `count` ranks from `first` on, of which it is one; only these call it. */
-yk_status yk_comm_spread(yk_comm *c, int root, int first, int count, void *buf, size_t bytes, double seconds,
-                         const char *what);
+yk_status yk_comm_broadcast_range(yk_comm *c, int root, int first, int count, void *buf, size_t bytes,
+                                  double seconds, const char *what);
 
 /* ---- joining a running job: by name, through the name server that the launcher started ---- */
 

@@ -39,8 +39,8 @@ static yk_status tell_all(yk_comm *comm, int64_t mine, int64_t *all, double seco
 {
     yk_status st = yk_comm_gather(comm, &mine, sizeof mine, all, seconds, "memory in common");
     return st ? st
-              : yk_comm_share(comm, all, (size_t)yk_comm_size(comm) * sizeof *all, seconds + 1.0,
-                              "memory in common");
+              : yk_comm_broadcast(comm, all, (size_t)yk_comm_size(comm) * sizeof *all, seconds + 1.0,
+                                  "memory in common");
 }
 
 yk_status yk_memory_create(yk_comm *comm, size_t bytes, double seconds, yk_memory *out)

@@ -41,8 +41,8 @@ yk_status yk__meet_neighbours(yk_comm *c)
         return yk_fail_memory((size_t)c->size * sizeof *c->neighbour, "the processes");
     yk_status st = yk_comm_gather(c, &mine, sizeof mine, c->neighbour, 30.0, "all processes to start");
     return st ? st
-              : yk_comm_share(c, c->neighbour, (size_t)c->size * sizeof *c->neighbour, 31.0,
-                              "all processes to start");
+              : yk_comm_broadcast(c, c->neighbour, (size_t)c->size * sizeof *c->neighbour, 31.0,
+                                  "all processes to start");
 }
 
 bool yk_comm_together(const yk_comm *c)

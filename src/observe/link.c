@@ -88,7 +88,7 @@ yk_status yk__link_open(yk_observer *o)
         return take_folder(o);
     if (c->rank == 0 && c->run_dir && !realpath(c->run_dir, path))
         path[0] = '\0';
-    yk_status st = yk_comm_share(c->comm, path, sizeof path, seconds, "the run directory");
+    yk_status st = yk_comm_broadcast(c->comm, path, sizeof path, seconds, "the run directory");
     if (st)
         return st;
     if (c->rank > 0 && path[0] && access(path, W_OK) == 0 && !(o->shared_dir = strdup(path)))
@@ -102,7 +102,7 @@ yk_status yk__link_open(yk_observer *o)
     free(buf);
     uint64_t zero = yk_now_ns();
     if (!st)
-        st = yk_comm_share(c->comm, &zero, sizeof zero, seconds, "the others' probes");
+        st = yk_comm_broadcast(c->comm, &zero, sizeof zero, seconds, "the others' probes");
     o->clock_zero = zero;
     return st;
 }

@@ -55,7 +55,7 @@ yk_status yk__timeline_save(yk_observer *o, bool alone)
     if (st)
         return st;
     if (!alone)
-        st = yk_comm_collect(o->c.comm, text, strlen(text) + 1, &all, seconds, "the timelines");
+        st = yk_comm_gatherv(o->c.comm, text, strlen(text) + 1, &all, seconds, "the timelines");
     if (o->c.rank != 0) /* the chief may have done without them, because a rank is lost: no reason to fail */
         st = YK_OK;
     if (!st && o->c.rank == 0 && !o->unchanged) {

@@ -118,6 +118,6 @@ yk_status yk_server_open(yk_server *s, uint64_t identity);
 yk_status yk_server_snapshot(yk_server *s, yk_local *whole);
 void yk_server_assemble(const yk_server *s, yk_local *whole);
 /* Server 0 gives the others their parts of `whole`; they receive them. Before the first step. */
-yk_status yk_server_spread(yk_server *s, yk_local *whole);
+yk_status yk_server_scatter(yk_server *s, yk_local *whole);
 
 #endif

@@ -232,7 +232,7 @@ static yk_status take_part(yk_server *s, uint64_t *steps)
     return st;
 }
 
-yk_status yk_server_spread(yk_server *s, yk_local *whole)
+yk_status yk_server_scatter(yk_server *s, yk_local *whole)
 {
     uint64_t steps = whole ? yk_local_steps(whole) : 0;
     uint32_t *part = s->chief ? make_room(s, whole) : NULL;

@@ -56,7 +56,7 @@ static yk_status gather_tallies(yk__trainer *t)
     for (int k = 0; !st && k < own; k++) {
         if (k && (free(mine), st = yk_tally_pack(&t->worker[k].tally, &mine, &bytes)))
             return st;
-        st = yk_comm_collect(t->cluster.comm, mine, bytes, &all, barrier_seconds, "a share of the test");
+        st = yk_comm_gatherv(t->cluster.comm, mine, bytes, &all, barrier_seconds, "a share of the test");
         for (int i = 1; !st && i < all.n; i++)
             st = yk_tally_unpack(&t->worker[i * own + k].tally, all.data[i], all.bytes[i]);
         yk_comm_pieces_free(&all);

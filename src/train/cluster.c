@@ -379,11 +379,11 @@ static yk_status share_parameters(yk__trainer *t, uint64_t step)
     for (int g = 0; !st && g < t->model->ngroups; g++) {
         const yk_local_state s = yk_local_raw(t->local, g);
         const size_t bytes = yk_group_floats(&t->model->group[g]) * sizeof(float);
-        st = yk_comm_share(comm, s.live.w, bytes, t->plan->start_limit, "the checkpoint");
+        st = yk_comm_broadcast(comm, s.live.w, bytes, t->plan->start_limit, "the checkpoint");
         for (int i = 0; !st && i < yk_local_rule(t->local, g)->slots; i++)
-            st = yk_comm_share(comm, s.live.s[i], bytes, t->plan->start_limit, "the checkpoint");
+            st = yk_comm_broadcast(comm, s.live.s[i], bytes, t->plan->start_limit, "the checkpoint");
         if (!st && s.touched)
-            st = yk_comm_share(comm, s.touched, bytes, t->plan->start_limit, "the checkpoint");
+            st = yk_comm_broadcast(comm, s.touched, bytes, t->plan->start_limit, "the checkpoint");
     }
     if (!st)
         yk_local_restore(t->local, step);
@@ -398,7 +398,7 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_local *store, yk_progress_state
         return YK_OK;
     progress all = {store != NULL,      p->step,    p->epoch,       p->examples,
                     p->period_examples, p->ncursor, p->period_loss, p->seconds};
-    yk_status st = yk_comm_share(k->comm, &all, sizeof all, t->plan->start_limit, "the checkpoint");
+    yk_status st = yk_comm_broadcast(k->comm, &all, sizeof all, t->plan->start_limit, "the checkpoint");
     if (st)
         return st;
     if (k->rank != 0)
@@ -411,13 +411,13 @@ yk_status yk__cluster_restore(yk__trainer *t, yk_local *store, yk_progress_state
                                  .ncursor = all.ncursor};
     if (k->rank != 0 && all.ncursor && !(p->cursor = calloc(all.ncursor, sizeof *p->cursor)))
         return yk_fail_memory(all.ncursor * sizeof *p->cursor, "the data cursor");
-    if (all.ncursor && (st = yk_comm_share(k->comm, p->cursor, all.ncursor * sizeof *p->cursor,
-                                           t->plan->start_limit, "the checkpoint")))
+    if (all.ncursor && (st = yk_comm_broadcast(k->comm, p->cursor, all.ncursor * sizeof *p->cursor,
+                                               t->plan->start_limit, "the checkpoint")))
         return st;
     if (k->role == YK__REPLICA && all.found)
         st = share_parameters(t, all.step);
     if (!st && k->server)
-        st = yk_server_spread(k->server, k->whole);
+        st = yk_server_scatter(k->server, k->whole);
     if (st || !all.found)
         return st;
     t->step = t->last_save = t->result->resumed_from = p->step;

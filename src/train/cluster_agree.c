@@ -120,7 +120,8 @@ yk_status yk__cluster_agree(yk__trainer *t)
     uint64_t data = all && !st ? all[k->first].data : 0;
     yk_free(all);
     if (!st)
-        st = yk_comm_share(k->comm, &data, sizeof data, t->plan->start_limit, "all processes to be ready");
+        st =
+            yk_comm_broadcast(k->comm, &data, sizeof data, t->plan->start_limit, "all processes to be ready");
     if (!st && k->role == YK__SERVER && k->cursor_kind == 2 && t->plan->joinable && getenv("YK_JOINABLE")) {
         st = yk_server_open(k->server, identity_hash(t, data));
         k->no_farewell = true; /* a thread waits in MPI for others: there is no way out of it but to end */

@@ -20,14 +20,14 @@ static yk_status gather_rows(void *trainer, yk_rows *rows)
         uint64_t size = bytes;
         char *part = mine;
         yk_rows from;
-        if ((st = yk_comm_spread(k->comm, root, k->first, k->clients, &size, sizeof size,
-                                 t->plan->start_limit, "its part of the data")))
+        if ((st = yk_comm_broadcast_range(k->comm, root, k->first, k->clients, &size, sizeof size,
+                                          t->plan->start_limit, "its part of the data")))
             break;
         if (k->rank != root && !(part = malloc(size)))
             st = yk_fail_memory(size, "another process's part of the data");
         if (!st)
-            st = yk_comm_spread(k->comm, root, k->first, k->clients, part, size, t->plan->start_limit,
-                                "its part of the data");
+            st = yk_comm_broadcast_range(k->comm, root, k->first, k->clients, part, size,
+                                         t->plan->start_limit, "its part of the data");
         if (!st && !(st = yk_rows_unpack(part, size, &from)) && from.n) {
             if (all.kind != YK_ROWS_SPARSE && !all.dim)
                 yk_rows_init(&all, from.kind, from.dim);
@@ -94,7 +94,7 @@ yk_status yk__cluster_shape(yk__trainer *t)
     }
     yk_free(all);
     if (!st)
-        st = yk_comm_share(k->comm, &most, sizeof most, t->plan->start_limit, "the data to be loaded");
+        st = yk_comm_broadcast(k->comm, &most, sizeof most, t->plan->start_limit, "the data to be loaded");
     if (st)
         return st;
     if (t->train.kind == YK_ROWS_SPARSE)
