@@ -113,13 +113,13 @@ static void table_of_frequent_keys_grows(void **state)
 /* Whatever the range, the bars hold every value once, each within its bounds. */
 static void check_bars(const double *x, size_t n, double width, bool below_zero, size_t most, bool tail)
 {
-    yk_spread s;
+    yk_histogram s;
     yk_bar bar[32];
-    assert_int_equal(yk_spread_init(&s, width, below_zero), YK_OK);
-    assert_int_equal(yk_spread_bars(&s, most, bar), 0);
+    assert_int_equal(yk_histogram_init(&s, width, below_zero), YK_OK);
+    assert_int_equal(yk_histogram_bars(&s, most, bar), 0);
     for (size_t i = 0; i < n; i++)
-        yk_spread_add(&s, x[i]);
-    size_t bars = yk_spread_bars(&s, most, bar);
+        yk_histogram_add(&s, x[i]);
+    size_t bars = yk_histogram_bars(&s, most, bar);
     assert_true(bars >= 1 && bars <= most);
     assert_int_equal(isinf(bar[bars - 1].to) != 0, tail);
     uint64_t sum = 0;
@@ -133,7 +133,7 @@ static void check_bars(const double *x, size_t n, double width, bool below_zero,
     }
     assert_int_equal(sum, n);
     assert_true(bar[0].n > 0 && bar[bars - 1].n > 0);
-    yk_spread_fini(&s);
+    yk_histogram_fini(&s);
 }
 
 static void spreads_hold_every_value(void **state)
@@ -162,15 +162,15 @@ static void spreads_hold_every_value(void **state)
 static void spread_knows_its_quantiles(void **state)
 {
     (void)state;
-    yk_spread s;
-    assert_int_equal(yk_spread_init(&s, 1.0, false), YK_OK);
+    yk_histogram s;
+    assert_int_equal(yk_histogram_init(&s, 1.0, false), YK_OK);
     for (int i = 1; i <= 1000; i++)
-        yk_spread_add(&s, i);
-    assert_true(yk_spread_quantile(&s, 0.0) == 1.0);
-    assert_true(yk_spread_quantile(&s, 0.5) == 500.0);
-    assert_true(yk_spread_quantile(&s, 1.0) == 1000.0);
+        yk_histogram_add(&s, i);
+    assert_true(yk_histogram_quantile(&s, 0.0) == 1.0);
+    assert_true(yk_histogram_quantile(&s, 0.5) == 500.0);
+    assert_true(yk_histogram_quantile(&s, 1.0) == 1000.0);
     assert_true(s.least == 1.0 && s.most == 1000.0 && s.sum == 500500.0 && s.n == 1000);
-    yk_spread_fini(&s);
+    yk_histogram_fini(&s);
 }
 
 /* ---- inspections */
@@ -220,7 +220,7 @@ static void sparse_text_is_counted(void **state)
     assert_true(fabs(i.mean - 4.5 / 7.0) < 1e-12);
     assert_true(fabs(i.deviation - sqrt(16.25 / 7.0 - i.mean * i.mean)) < 1e-12);
     assert_int_equal(i.zeros, 1);
-    assert_true(i.spread.least == 0.0 && i.spread.most == 3.0);
+    assert_true(i.histogram.least == 0.0 && i.histogram.most == 3.0);
     assert_int_equal(i.first.n, 2);
     assert_int_equal(i.first.label[0], 1);
     assert_int_equal(yk_rows_entries(&i.first, 0), 3);
@@ -269,7 +269,7 @@ static void clicks_and_their_cache(void **state)
     assert_int_equal(a.entries, 9000 * 12);
     assert_int_equal(a.columns, 5000);
     assert_true(a.has_test && a.has_truth && a.ones && !a.verified);
-    assert_true(a.spread.least == 12.0 && a.spread.most == 12.0);
+    assert_true(a.histogram.least == 12.0 && a.histogram.most == 12.0);
     assert_int_equal(a.class_count[0] + a.class_count[1], 9000);
     assert_true(a.ranking.sum[0] < a.ranking.sum[1] && a.ranking.sum[3] == a.entries);
     assert_int_equal(yk_source_open(spec, YK_SPLIT_TRAIN, NULL, &s), YK_OK);
@@ -320,7 +320,7 @@ static void images_are_measured(void **state)
     assert_true(i.mean == 25.0);
     assert_true(fabs(i.deviation - sqrt((16.0 + 400.0 + 65025.0 + 1.0) / 12.0 - 625.0)) < 1e-9);
     assert_int_equal(i.zeros, 5);
-    assert_true(i.spread.least == 1.0 && i.spread.most == 64.0);
+    assert_true(i.histogram.least == 1.0 && i.histogram.most == 64.0);
     assert_true(!i.has_test && !i.ones);
     assert_int_equal(i.first.u8[8], 255);
     assert_true(i.scale == 1.0f / 255.0f);
@@ -349,9 +349,9 @@ static void floats_are_measured(void **state)
     assert_int_equal(i.kind, YK_ROWS_F32);
     assert_true(i.least == -1e6 && i.most == 1e6);
     assert_int_equal(i.zeros, 2);
-    assert_true(i.spread.least < -3e5 && i.spread.most == 0.0);
+    assert_true(i.histogram.least < -3e5 && i.histogram.most == 0.0);
     yk_bar bar[8];
-    size_t bars = yk_spread_bars(&i.spread, 8, bar);
+    size_t bars = yk_histogram_bars(&i.histogram, 8, bar);
     assert_int_equal(bar[0].n, 1);
     assert_int_equal(bar[bars - 1].n, 1);
     yk_inspection_fini(&i);

@@ -98,7 +98,7 @@ static void print_sparse(const yk_inspection *i)
     if (i->fields)
         printf(LABEL "%u\n", "fields", i->fields);
     printf(LABEL "%llu; per example %.0f at least, %.2f on average, %.0f at most", "entries", (ull)i->entries,
-           i->spread.least, share(i->entries, i->examples), i->spread.most);
+           i->histogram.least, share(i->entries, i->examples), i->histogram.most);
     printf(i->empty ? "; %llu examples have none\n" : "\n", (ull)i->empty);
     if (!i->entries)
         return;
@@ -128,7 +128,7 @@ static void print_spread(const yk_inspection *i)
     yk_bar bar[BARS];
     uint64_t most = 0;
     bool whole = i->kind == YK_ROWS_SPARSE;
-    size_t n = yk_spread_bars(&i->spread, BARS, bar);
+    size_t n = yk_histogram_bars(&i->histogram, BARS, bar);
     printf("%s\n", whole                   ? "how many entries an example has:"
                    : i->kind == YK_ROWS_U8 ? "mean of the pixels of an example:"
                                            : "mean of the values of an example:");
@@ -278,13 +278,13 @@ static void record(yk_json *j, const yk_rows *rows, size_t r)
     yk_json_end(j);
 }
 
-static void spread(yk_json *j, const char *name, const yk_spread *s)
+static void spread(yk_json *j, const char *name, const yk_histogram *s)
 {
     yk_bar bar[BARS];
-    size_t n = yk_spread_bars(s, BARS, bar);
+    size_t n = yk_histogram_bars(s, BARS, bar);
     yk_json_object(j, name);
     YK_JSON_REALS(j, {"least", s->least}, {"mean", s->sum / (double)s->n},
-                  {"median", yk_spread_quantile(s, 0.5)}, {"p99", yk_spread_quantile(s, 0.99)},
+                  {"median", yk_histogram_quantile(s, 0.5)}, {"p99", yk_histogram_quantile(s, 0.99)},
                   {"most", s->most});
     yk_json_array(j, "bars");
     for (size_t b = 0; b < n; b++) {
@@ -378,7 +378,7 @@ yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i)
         features(j, i);
     else
         yk_json_null(j, "features");
-    spread(j, sparse ? "entries_per_example" : "mean_per_example", &i->spread);
+    spread(j, sparse ? "entries_per_example" : "mean_per_example", &i->histogram);
     yk_json_real(j, "seconds", i->seconds);
     yk_json_array(j, "first");
     for (size_t r = 0; r < i->first.n; r++)
