@@ -115,8 +115,8 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
                                .staleness = j->staleness,
                                .synchronous = j->lockstep,
                                .local_steps = j->local_steps,
-                               .silence = 20.0,
-                               .first_silence = 60.0};
+                               .timeout = 20.0,
+                               .first_timeout = 60.0};
     memcpy(config.at_once, j->at_once, sizeof j->at_once);
     yk_server *s = NULL;
     yk_status st = rank == 0 ? yk_local_create(&c, &j->result) : YK_OK;
@@ -150,7 +150,7 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
                                .depth = j->lockstep || j->local_steps ? 1 : 2,
                                .lockstep = j->lockstep,
                                .bias_key = j->model.bias_key,
-                               .silence = 20.0,
+                               .timeout = 20.0,
                                .alive = 1.0};
     for (int g = 0; g < GROUPS; g++) {
         config.group[g] = j->model.group[g];

@@ -271,7 +271,7 @@ yk_status yk_remote_alive(yk_remote *r)
             l->heard = now;
         if (now - l->heard > 1.0 && yk_comm_dead(r->config.comm, l->peer))
             return yk_fail(YK_ELOST, "server %d (rank %d) has died", k, l->peer);
-        if (now - l->heard > r->config.silence)
+        if (now - l->heard > r->config.timeout)
             return yk_fail(
                 YK_ELOST,
                 "server %d (rank %d) sent nothing for %.1f s while rank %d waited for it: it has died, "

@@ -41,7 +41,7 @@ typedef struct {
     bool lockstep;             /* every push is answered */
     bool driven;
     uint32_t bias_key; /* of keyed groups: the key of the bias; UINT32_MAX: none */
-    double silence;    /* seconds without a word from a server after which it is lost */
+    double timeout;    /* seconds without a word from a server after which it is lost */
     double alive;      /* seconds between heartbeats to servers */
     yk_phases *phases; /* [threads] borrowed; NULL: not measured */
     const volatile sig_atomic_t

@@ -13,16 +13,16 @@ yk_status yk_remote_hello(yk_remote *r, uint64_t identity)
     yk_status st = YK_OK;
     for (int k = 0; !st && k < r->config.servers; k++) {
         yk_op op;
-        yk_wait w = yk_wait_begin(YK_WAIT_RANKS, r->config.silence);
+        yk_wait w = yk_wait_begin(YK_WAIT_RANKS, r->config.timeout);
         if ((st = yk_comm_send(r->config.comm, r->line[k].peer, YK__TAG_UP, YK_FOR_CONTROL, &up, sizeof up,
                                &op)) ||
-            (st = yk_comm_wait(r->config.comm, &op, 1, r->config.silence, "a greeting to be received")))
+            (st = yk_comm_wait(r->config.comm, &op, 1, r->config.timeout, "a greeting to be received")))
             break;
         for (r->greeted = 0; !st && !r->greeted;) {
             bool busy;
             st = yk_remote_pump(r, &busy);
             if (!st && !r->greeted && !yk_wait_turn(&w))
-                st = yk_fail(YK_ELOST, "server %d did not answer within %.0f s", k, r->config.silence);
+                st = yk_fail(YK_ELOST, "server %d did not answer within %.0f s", k, r->config.timeout);
         }
     }
     return st;

@@ -37,7 +37,7 @@ yk_status yk__remote_send_queued(yk_remote *r)
 /* Until a message can be queued, or all have left. */
 static yk_status drain(yk_remote *r, yk__ring *ring, unsigned most, int server)
 {
-    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, r->config.silence);
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, r->config.timeout);
     while (atomic_load(&ring->queued) - atomic_load_explicit(&ring->done, memory_order_acquire) > most) {
         bool busy;
         yk_status st = r->config.driven ? YK_OK : yk_remote_pump(r, &busy);
@@ -47,7 +47,7 @@ static yk_status drain(yk_remote *r, yk__ring *ring, unsigned most, int server)
             return yk_fail(YK_ESTOP, "another thread stopped the run");
         if (!yk_wait_turn(&w))
             return yk_fail(YK_ELOST, "server %d (rank %d) did not receive a message within %.1f s", server,
-                           r->line[server].peer, r->config.silence);
+                           r->line[server].peer, r->config.timeout);
     }
     return YK_OK;
 }

@@ -10,7 +10,7 @@
 
 enum { PATIENCE = 10 }; /* a worker may be silent for so many times its longest step */
 static const double tick_seconds = 0.02;
-const double yk__farewell_seconds = 1.0;
+const double yk__leave_seconds = 1.0;
 
 static yk_status sender(yk_server *s, int peer, yk__client **out)
 {
@@ -208,7 +208,7 @@ static yk_status look_for_lost(yk_server *s, double now)
             c->heard = now;
             continue;
         }
-        double most = c->messages < 2 && !c->joined ? s->config.first_silence : s->config.silence;
+        double most = c->messages < 2 && !c->joined ? s->config.first_timeout : s->config.timeout;
         if (PATIENCE * c->longest > most)
             most = PATIENCE * c->longest;
         const bool dead = now - c->heard > 0.5 && yk_comm_dead(s->config.comm, c->peer);
@@ -241,7 +241,7 @@ static bool ended(const yk_server *s)
     const bool all_gone = yk__all_have_left(s);
     if (s->chief)
         return all_gone;
-    return s->over && (all_gone || yk_now() - s->over_at > yk__farewell_seconds);
+    return s->over && (all_gone || yk_now() - s->over_at > yk__leave_seconds);
 }
 
 yk_status yk_server_run(yk_server *s)
@@ -269,8 +269,8 @@ yk_status yk_server_run(yk_server *s)
         if (!st && now - ticked > tick_seconds) {
             ticked = now;
             st = look_for_lost(s, now);
-            if (!st && s->door)
-                st = yk__let_in(s);
+            if (!st && s->listener)
+                st = yk__accept_join(s);
             if (!st && h->now_and_then)
                 st = h->now_and_then(h->context);
             if (!st && !s->config.synchronous && s->chief && h->stop && h->stop(h->context))

@@ -61,8 +61,8 @@ typedef struct {
     bool scaled;          /* what they have changed is added in full: it is scaled already (copies.h) */
     bool survives_loss;   /* of a client */
     double
-        silence; /* seconds without a message after which a client is lost (longer where its steps are long) */
-    double first_silence;      /* the same until its second message */
+        timeout; /* seconds without a message after which a client is lost (longer where its steps are long) */
+    double first_timeout;      /* the same until its second message */
     yk_assignment *assignment; /* server 0, not in step; borrowed */
     yk_server_hooks hooks;     /* server 0 */
 } yk_server_config;

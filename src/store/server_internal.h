@@ -75,8 +75,8 @@ struct yk_server {
     yk_delta_sums sums; /* lockstep, keyed groups */
     yk_staleness staleness;
     double stale_sum;
-    struct yk__door *door; /* NULL: nobody may join */
-    uint32_t *parts;       /* server 0: a snapshot, the arrays of one server after the other */
+    struct yk__listener *listener; /* NULL: nobody may join */
+    uint32_t *parts;               /* server 0: a snapshot, the arrays of one server after the other */
     uint64_t parts_steps;
     bool snapshot_wanted; /* by server 0 */
     bool snapshot_last;   /* when all clients have left */
@@ -123,7 +123,7 @@ static inline bool yk__is_idle(const yk_server *s, const yk__client *c)
 }
 
 /* server.c */
-extern const double yk__farewell_seconds; /* how long a server waits for goodbyes that server 0 has heard */
+extern const double yk__leave_seconds; /* how long a server waits for goodbyes that server 0 has heard */
 bool yk__all_have_left(const yk_server *s);
 yk_status yk__client_add(yk_server *s, int peer, yk__client **out);
 
@@ -155,8 +155,8 @@ yk_status yk__control_round(yk_server *s); /* with a quorum: the round uses the 
 yk_status yk__control_take(yk_server *s, size_t bytes); /* a message from server 0 has arrived */
 
 /* server_join.c */
-yk_status yk__let_in(yk_server *s);                                 /* one that waits at the door, if any */
-yk_status yk__greet(yk_server *s, yk__client *c, const yk__up *up); /* its first word */
+yk_status yk__accept_join(yk_server *s); /* one that waits at the door, if any */
+yk_status yk__take_hello(yk_server *s, yk__client *c, const yk__up *up); /* its first word */
 
 /* server_parts.c */
 yk_status yk__snapshot_out(yk_server *s); /* all that this server has, to server 0, if it is time */

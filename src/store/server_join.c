@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* Where others come in. It outlives the server: its thread waits inside MPI until the process ends. */
-struct yk__door {
+struct yk__listener {
     pthread_mutex_t lock;
     yk_comm *comm;
     char name[32], *port;
@@ -21,7 +21,7 @@ struct yk__door {
  * without workers that join. */
 static void *accept_all(void *context)
 {
-    struct yk__door *d = context;
+    struct yk__listener *d = context;
     if (yk_comm_open(d->comm, d->name, &d->port)) {
         yk_warn("%s; nobody can join this job", yk_error());
         return NULL;
@@ -42,28 +42,28 @@ static void *accept_all(void *context)
 yk_status yk_server_open(yk_server *s, uint64_t identity)
 {
     pthread_t thread;
-    struct yk__door *d = calloc(1, sizeof *d);
+    struct yk__listener *d = calloc(1, sizeof *d);
     if (!d)
         return yk_fail_memory(sizeof *d, "the join listener");
     pthread_mutex_init(&d->lock, NULL);
     d->comm = s->config.comm;
     d->identity = identity;
     snprintf(d->name, sizeof d->name, "yoke-server-%d", s->me);
-    s->door = d;
+    s->listener = d;
     if (pthread_create(&thread, NULL, accept_all, d))
         return yk_fail(YK_ESYSTEM, "cannot start a thread for workers that join");
     pthread_detach(thread);
     return YK_OK;
 }
 
-yk_status yk__let_in(yk_server *s)
+yk_status yk__accept_join(yk_server *s)
 {
     void *handle = NULL;
     int peer;
-    pthread_mutex_lock(&s->door->lock);
-    if (s->door->n)
-        handle = s->door->waiting[--s->door->n];
-    pthread_mutex_unlock(&s->door->lock);
+    pthread_mutex_lock(&s->listener->lock);
+    if (s->listener->n)
+        handle = s->listener->waiting[--s->listener->n];
+    pthread_mutex_unlock(&s->listener->lock);
     if (!handle)
         return YK_OK;
     yk_status st = yk_comm_adopt(s->config.comm, handle, &peer);
@@ -80,9 +80,9 @@ yk_status yk__let_in(yk_server *s)
 }
 
 /* The first word of one that joins. */
-yk_status yk__greet(yk_server *s, yk__client *c, const yk__up *up)
+yk_status yk__take_hello(yk_server *s, yk__client *c, const yk__up *up)
 {
-    const bool fits = s->door && up->hello == s->door->identity;
+    const bool fits = s->listener && up->hello == s->listener->identity;
     c->alive = (yk__down){.magic = YK__MAGIC, .kind = fits ? YK__DOWN_ALIVE : YK__DOWN_REFUSED};
     if (fits && s->chief)
         yk_note("a worker has joined: %d train now", s->here);

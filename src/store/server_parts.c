@@ -21,8 +21,7 @@ yk_group yk_server_piece(const yk_group *g, int server, int servers, size_t *beg
  * to this one. */
 static bool snapshot_is_due(const yk_server *s)
 {
-    const double most =
-        yk__farewell_seconds < s->config.silence / 2 ? yk__farewell_seconds : s->config.silence / 2;
+    const double most = yk__leave_seconds < s->config.timeout / 2 ? yk__leave_seconds : s->config.timeout / 2;
     if (!s->snapshot_wanted)
         return false;
     if (s->snapshot_last && !yk__all_have_left(s) && yk_now() - s->snapshot_at < most)
@@ -154,10 +153,10 @@ static yk_status wait_for_part(yk_server *s, yk_op op[2])
             continue;
         if (h->now_and_then)
             st = h->now_and_then(h->context);
-        if (!st && yk_now() - began > s->config.silence)
+        if (!st && yk_now() - began > s->config.timeout)
             st = yk_fail(YK_ELOST,
                          "rank %d sent no snapshot within %.1f s: it has died, hangs, or cannot be reached",
-                         op[1].peer, s->config.silence);
+                         op[1].peer, s->config.timeout);
     }
     return st;
 }

@@ -213,7 +213,7 @@ yk_status yk__take_message(yk_server *s, yk__client *c)
             c->thread[up->thread].idle = true;
         return YK_OK;
     case YK__UP_HELLO:
-        return yk__greet(s, c, up);
+        return yk__take_hello(s, c, up);
     case YK__UP_LEAVE:
         return take_leave(s, c, up);
     default:

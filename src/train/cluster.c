@@ -229,7 +229,7 @@ static yk_status make_client(yk__trainer *t)
                           .lockstep = t->plan->lockstep,
                           .driven = k->driven,
                           .bias_key = t->model->sparse ? t->model->bias_key : UINT32_MAX,
-                          .silence = t->plan->server_timeout,
+                          .timeout = t->plan->server_timeout,
                           .alive = t->plan->heartbeat_every,
                           .phases = t->phases,
                           .leave = k->joined ? t->stop : NULL};
@@ -259,8 +259,8 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .scaled = t->plan->copy_lifetime > 0,
         .synchronous = t->plan->synchronous,
         .survives_loss = t->plan->survives_loss,
-        .silence = t->plan->worker_timeout,
-        .first_silence = t->plan->first_step_timeout,
+        .timeout = t->plan->worker_timeout,
+        .first_timeout = t->plan->first_step_timeout,
         .assignment = k->rank == 0 && k->cursor_kind == 2 ? &k->assignment : NULL};
     yk_status st = k->rank == 0 ? yk_local_create(whole, &k->whole) : YK_OK;
     for (int g = 0; !st && g < c.ngroups; g++) {
@@ -464,7 +464,7 @@ void yk__cluster_free(yk__trainer *t)
     yk_assignment_fini(&k->assignment);
     yk_free(k->server_peer);
     t->result->comm = k->comm;
-    t->result->clean = !k->lost_somebody && !k->no_farewell;
+    t->result->clean = !k->lost_somebody && !k->no_finalize;
     t->result->chief = k->rank == 0;
     t->result->dispensable = k->role == YK__WORKER && !k->joined && t->plan->survives_loss;
 }

@@ -54,7 +54,7 @@ typedef struct {
     int cursor_kind;    /* of the data cursor: 1 in step, 2 freely, 3 of a stream (data/feed.h) */
     yk_local *whole;    /* the chief of servers: a snapshot of all parameters */
     bool lost_somebody; /* not all ranks are there any more: nothing can be done together */
-    bool no_farewell;   /* MPI's farewell to all would not end */
+    bool no_finalize;   /* MPI's farewell to all would not end */
 } yk__cluster;
 
 #endif

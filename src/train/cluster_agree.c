@@ -124,7 +124,7 @@ yk_status yk__cluster_agree(yk__trainer *t)
             yk_comm_broadcast(k->comm, &data, sizeof data, t->plan->start_limit, "all processes to be ready");
     if (!st && k->role == YK__SERVER && k->cursor_kind == 2 && t->plan->joinable && getenv("YK_JOINABLE")) {
         st = yk_server_open(k->server, identity_hash(t, data));
-        k->no_farewell = true; /* a thread waits in MPI for others: there is no way out of it but to end */
+        k->no_finalize = true; /* a thread waits in MPI for others: there is no way out of it but to end */
     }
     return st;
 }

@@ -63,7 +63,7 @@ yk_status yk__cluster_finish(yk__trainer *t)
         take_counters(t);
     yk_status st = yk_observer_gather(t->observer, &k->lost_somebody, &r->report, &r->nreports);
     if (k->joined)
-        k->no_farewell = k->lost_somebody = true; /* its farewell would wait for the job that it joined */
+        k->no_finalize = k->lost_somebody = true; /* its farewell would wait for the job that it joined */
     if (st || !r->report)
         return st;
     add_up(r);
