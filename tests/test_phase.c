@@ -87,7 +87,7 @@ static void long_steps_are_all_timed(void **state)
     assert_int_equal(look.timed, 40);
     assert_int_equal(look.steps, 40);
     assert_int_equal(look.examples, 40 * 64);
-    assert_int_equal(look.meetings, 40);
+    assert_int_equal(look.barriers, 40);
     assert_int_equal(look.last, 10);
     assert_true(look.step_mean >= 0.005 && look.step_slowest >= look.step_mean);
     yk_free(p);

@@ -240,7 +240,7 @@ typedef struct {
     yk_team *team;
     yk_local *store;
     uint64_t bound, steps;
-    atomic_bool meeting;
+    atomic_bool barrier_due;
     atomic_int finished;
     atomic_uint_fast64_t done[MOST_WORKERS]; /* steps that a worker is about to clock, or has */
     atomic_uint_fast64_t furthest;           /* ahead of the slowest at the start of a step */
@@ -258,7 +258,7 @@ static yk_status get_together(race *r, int me)
     if (!st)
         st = yk_local_quiesce(r->store, me);
     if (me == 0)
-        atomic_store(&r->meeting, false);
+        atomic_store(&r->barrier_due, false);
     if (!st)
         st = yk_team_meet(r->team, me);
     return st ? st : yk_local_resume(r->store, me);
@@ -271,7 +271,7 @@ static yk_status run_ahead(void *context, int me)
     float zero[4] = {0};
     for (uint64_t step = 0; step < r->steps;) {
         yk_status st;
-        if (atomic_load(&r->meeting)) {
+        if (atomic_load(&r->barrier_due)) {
             if ((st = get_together(r, me)))
                 return st;
             continue;
@@ -291,14 +291,14 @@ static yk_status run_ahead(void *context, int me)
             return st;
         atomic_store(&r->done[me], ++step);
         if (me == 0 && r->meet_often && step % 3 == 0)
-            atomic_store(&r->meeting, true);
+            atomic_store(&r->barrier_due, true);
         if ((st = yk_local_clock(r->store, me, &result)))
             return st;
     }
     yk_local_finish(r->store, me);
     atomic_fetch_add(&r->finished, 1);
-    while (atomic_load(&r->finished) < 4) { /* those without steps left still come to meetings */
-        if (!atomic_load(&r->meeting)) {
+    while (atomic_load(&r->finished) < 4) { /* those without steps left still come to barriers */
+        if (!atomic_load(&r->barrier_due)) {
             nap(50);
             continue;
         }
@@ -324,7 +324,7 @@ static void nobody_runs_away(void **state)
                              .workers = 4,
                              .batch = 4096, /* long steps: each one's staleness is looked at */
                              .mean_square = 1.0f,
-                             .interrupted = &r.meeting};
+                             .interrupted = &r.barrier_due};
         assert_int_equal(yk_local_create(&c, &r.store), YK_OK);
         assert_int_equal(yk_team_run(r.team, run_ahead, &r), YK_OK);
         uint64_t furthest = atomic_load(&r.furthest);

@@ -28,7 +28,7 @@ static trial begin(int workers)
                                              .look = {.seconds = 10.0,
                                                       .steps = 1000,
                                                       .examples = 64000,
-                                                      .meetings = 1000,
+                                                      .barriers = 1000,
                                                       .last = 1000 / (uint64_t)workers}};
     return t;
 }

@@ -14,7 +14,7 @@
 
 typedef struct {
     _Alignas(YK_ALIGN) atomic_uint arrived; /* the round this worker has arrived at: tells who is missing */
-    bool last;                              /* of its last meeting, its own: */
+    bool last;                              /* of its last barrier, its own: */
     uint64_t waited;
 } place;
 

@@ -36,7 +36,7 @@ yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), v
 
 yk_status yk_team_meet(yk_team *team, int me);
 
-/* Of this worker's last meeting, for its own thread: whether it came last, and the nanoseconds that it waited once its short
+/* Of this worker's last barrier, for its own thread: whether it came last, and the nanoseconds that it waited once its short
  * spin was over (0: it did not). */
 bool yk_team_was_last(const yk_team *team, int me);
 uint64_t yk_team_waited(const yk_team *team, int me);

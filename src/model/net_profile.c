@@ -1,6 +1,6 @@
 /* Where the time of a network goes: layer by layer, forward and backward, beside what the processor can do at best.
  *
- * Thread 0 of a worker reads the clock after each layer and the meeting that ends it, so that a layer's time holds the waiting for
+ * Thread 0 of a worker reads the clock after each layer and the barrier that ends it, so that a layer's time holds the waiting for
  * its slowest thread. Only passes that make gradients are counted, not evaluations.
  */
 #include "model/net.h"

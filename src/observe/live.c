@@ -102,7 +102,7 @@ static void put_processes(yk_json *j, const row *r, int n)
         yk_json_known(j, "examples", trains(&r[i]), l->examples);
         yk_json_real(j, "examples_per_second",
                      trains(&r[i]) && trained > 0.0 ? (double)l->examples / trained : (double)NAN);
-        yk_json_real(j, "last", l->meetings ? (double)l->last / (double)l->meetings : (double)NAN);
+        yk_json_real(j, "last", l->barriers ? (double)l->last / (double)l->barriers : (double)NAN);
         if (trains(&r[i]))
             yk_phases_json(j, l->phase, l->seconds);
         else

@@ -93,7 +93,7 @@ static void workers_of(yk_json *j, const char *name, const yk_observation *w, co
                        {"examples", one->look.examples});
         yk_json_real(j, "step_seconds", one->look.step_mean);
         yk_json_real(j, "step_deviation", one->look.step_deviation);
-        yk_json_whole(j, "meetings", (int64_t)one->look.meetings);
+        yk_json_whole(j, "meetings", (int64_t)one->look.barriers);
         yk_json_whole(j, "came_last", (int64_t)one->look.last);
         yk_phases_json(j, one->look.phase, one->look.seconds);
         yk_json_end(j);

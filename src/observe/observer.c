@@ -310,7 +310,7 @@ void yk__observer_phases(const yk_observer *o, yk_phases_sample *out)
         out->step_mean += l.step_mean / n;
         out->step_deviation += l.step_deviation / n;
         out->step_slowest = fmax(out->step_slowest, l.step_slowest);
-        out->meetings += l.meetings;
+        out->barriers += l.barriers;
         out->last += l.last;
     }
 }

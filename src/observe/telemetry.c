@@ -161,7 +161,7 @@ void yk__telemetry_blame(const yk_observer *o, int peer, yk_phases_sample *look)
     const yk__peer *p = yk__telemetry_peer(o, peer);
     if (!p || !o->c.worker_status || o->c.plan->staleness)
         return;
-    look->meetings = look->steps;
+    look->barriers = look->steps;
     look->last = p->status.came_last < look->steps ? p->status.came_last : look->steps;
 }
 

@@ -212,7 +212,7 @@ static void processes(const yk_page *p, size_t i, yk_text *out)
     table(&t, p->compare, "Processes", out);
 }
 
-/* Who was slow: workers that the others wait for come last to the meetings. */
+/* Who was slow: workers that the others wait for come last to the barriers. */
 static void workers(const yk_page *p, size_t i, yk_text *out)
 {
     const yk_run *r = &p->compare->run[i];
@@ -228,12 +228,12 @@ static void workers(const yk_page *p, size_t i, yk_text *out)
     yk_table_column(&t, "examples", YK_UNIT_WHOLE, NULL);
     yk_table_column(&t, "steps/s", YK_UNIT_COUNT, "one by the mean time of a step");
     yk_table_column(&t, "\u03bcs per step", YK_UNIT_COUNT, "mean and deviation");
-    yk_table_column(&t, "came last", YK_UNIT_SHARE, "part of the meetings at which the others waited for it");
+    yk_table_column(&t, "came last", YK_UNIT_SHARE, "part of the barriers at which the others waited for it");
     json_array_foreach(list, k, process)
     {
         json_array_foreach(json_object_get(process, "workers"), w, one)
         {
-            double seconds = field(one, "step_seconds"), meetings = field(one, "meetings");
+            double seconds = field(one, "step_seconds"), barriers = field(one, "meetings");
             if (t.rows == 256)
                 break;
             yk_table_row(&t, -1);
@@ -244,7 +244,7 @@ static void workers(const yk_page *p, size_t i, yk_text *out)
             yk_table_number(&t, field(one, "examples"), NAN);
             yk_table_number(&t, seconds > 0.0 ? 1.0 / seconds : NAN, NAN);
             yk_table_number(&t, seconds * 1e6, field(one, "step_deviation") * 1e6);
-            yk_table_number(&t, meetings > 0.0 ? field(one, "came_last") / meetings : NAN, NAN);
+            yk_table_number(&t, barriers > 0.0 ? field(one, "came_last") / barriers : NAN, NAN);
         }
     }
     if (t.rows < 2)

@@ -132,7 +132,7 @@ static yk_status conclude(yk__trainer *t, yk_phases *p, double began)
         yk_phase_to(p, YK_PHASE_WORKERS);
         st = yk_comm_barrier(t->cluster.comm, barrier_seconds, "the end of a test or checkpoint");
     }
-    atomic_store(&t->meeting, false);
+    atomic_store(&t->barrier_due, false);
     return st;
 }
 

@@ -121,7 +121,7 @@ static bool has_the_last_word(const yk__trainer *t)
     return k->rank == 0 ? t->is_run : yk_observer_run_dir(t->observer) && !k->joined && !goes_on;
 }
 
-/* Steps that this process knows of: since the last meeting, or the chief's last line, there were more. */
+/* Steps that this process knows of: since the last barrier, or the chief's last line, there were more. */
 static uint64_t steps_so_far(const yk__trainer *t)
 {
     const yk__role role = t->cluster.role;

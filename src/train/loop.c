@@ -6,7 +6,7 @@
  * and save (barrier.c):
  *
  *     lockstep       all workers make the same steps; a barrier is due after the same step for all of them
- *     asynchronous   a worker that finds one due sets `meeting`; each worker comes after its current step. A worker without
+ *     asynchronous   a worker that finds one due sets `barrier`; each worker comes after its current step. A worker without
  *                    data waits for the next barrier; when all have none, that is the last one
  *
  * With servers, the chief evaluates snapshots on the side (chief.c), and the store says when it is over.
@@ -246,7 +246,7 @@ static yk_status after_round(loop *w, const yk_step_result *r, bool *end_out)
 static void look(yk__trainer *t)
 {
     if (yk__is_due_async(t, yk_local_steps(t->local)) || *t->stop)
-        atomic_store(&t->meeting, true);
+        atomic_store(&t->barrier_due, true);
 }
 
 /* Everybody is here (or about to be); worker 0 decides what for. */
@@ -284,7 +284,7 @@ static yk_status attend(loop *w, bool *again_out)
         yk_phases_now(w->state->phases);
         yk_phase_to(w->state->phases, YK_PHASE_WORKERS);
     }
-    while (w->state->finished && !atomic_load(&t->meeting)) {
+    while (w->state->finished && !atomic_load(&t->barrier_due)) {
         if (yk_team_stopped(t->team))
             return yk_fail(YK_ESTOP, "another worker stopped the run");
         if (w->me == 0)
@@ -292,8 +292,8 @@ static yk_status attend(loop *w, bool *again_out)
         yk_nap(200e-6);
     }
     if (*t->stop) /* everybody looks: worker 0 may be waiting for a core */
-        atomic_store(&t->meeting, true);
-    *again_out = atomic_load_explicit(&t->meeting, memory_order_relaxed);
+        atomic_store(&t->barrier_due, true);
+    *again_out = atomic_load_explicit(&t->barrier_due, memory_order_relaxed);
     return *again_out ? barrier_async(w) : YK_OK;
 }
 
@@ -304,7 +304,7 @@ static yk_status finish_async(loop *w)
     yk_status st = yk_store_finish(w->store, w->me);
     w->state->finished = true;
     if (atomic_fetch_add(&t->finished, 1) + 1 == t->plan->workers)
-        atomic_store(&t->meeting, true);
+        atomic_store(&t->barrier_due, true);
     return st;
 }
 

@@ -278,7 +278,7 @@ static yk_local_config whole_of(const yk__trainer *t, const yk_net_options *net)
                                             : inputs, /* a network's step is long: no copies */
                          .norm = t->names ? t->keymap.norm : inputs * (float)t->model->shape.dim,
                          .phases = t->phases,
-                         .interrupted = &t->meeting};
+                         .interrupted = &t->barrier_due};
     for (int g = 0; g < c.ngroups; g++) {
         const bool keyed = t->model->group[g].keyed;
         c.group[g] = (yk_local_group){.shape = t->model->group[g],

@@ -77,11 +77,11 @@ typedef struct yk__trainer {
     char *done_summary; /* summary.json of a run that was done when it was resumed; else NULL */
 
     /* how workers agree on a barrier */
-    atomic_bool meeting;  /* asynchronous: come as soon as you can */
-    atomic_int finished;  /* asynchronous: workers without anything left to do */
-    yk__due due;          /* decided by worker 0 */
-    bool end;             /* the same */
-    uint64_t step, epoch; /* as of the last barrier */
+    atomic_bool barrier_due; /* asynchronous: come as soon as you can */
+    atomic_int finished;     /* asynchronous: workers without anything left to do */
+    yk__due due;             /* decided by worker 0 */
+    bool end;                /* the same */
+    uint64_t step, epoch;    /* as of the last barrier */
     uint64_t next_eval, next_save;
     bool saves_by_time;
     double saved_at; /* when; without --checkpoint-every it is done every YK__SAVE_SECONDS */

@@ -324,7 +324,7 @@ void yk_phases_read(const yk_phases *p, yk_phases_sample *out)
     } while (atomic_load_explicit(&p->turn, memory_order_relaxed) != turn);
     out->steps = get(&p->steps);
     out->examples = get(&p->examples);
-    out->meetings = get(&p->meetings);
+    out->barriers = get(&p->barriers);
     out->last = get(&p->last);
     if (out->timed) {
         const double n = (double)out->timed, mean = (double)timed_ns / n, spread = squares / n - mean * mean;

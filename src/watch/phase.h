@@ -78,7 +78,7 @@ typedef struct {
     atomic_uint_fast64_t steps, examples;
     atomic_uint_fast64_t timed, timed_ns, slowest_ns; /* steps in detail */
     _Atomic double timed_squares;                     /* sum of ns^2 */
-    atomic_uint_fast64_t meetings, last;              /* barriers, and how often this worker came last */
+    atomic_uint_fast64_t barriers, last;              /* barriers, and how often this worker came last */
 } yk_phases;
 
 /* A moment's look at one. */
@@ -88,7 +88,7 @@ typedef struct {
     uint64_t steps, examples;
     uint64_t timed;                                 /* steps in detail */
     double step_mean, step_deviation, step_slowest; /* seconds, of those */
-    uint64_t meetings, last;
+    uint64_t barriers, last;
 } yk_phases_sample;
 
 const char *yk_phase_name(yk_phase phase);
@@ -144,7 +144,7 @@ static inline void yk_phases_met(yk_phases *p, bool last)
 {
     if (!p)
         return;
-    atomic_store_explicit(&p->meetings, atomic_load_explicit(&p->meetings, memory_order_relaxed) + 1,
+    atomic_store_explicit(&p->barriers, atomic_load_explicit(&p->barriers, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     if (last)
         atomic_store_explicit(&p->last, atomic_load_explicit(&p->last, memory_order_relaxed) + 1,

@@ -56,7 +56,7 @@ static void find_slowest(yk__facts *f)
     }
     const yk_phases_sample *l = &e->measured[slow].look;
     const double own = l->seconds > 0.0 ? l->phase[YK_PHASE_WORKERS] / l->seconds : 0.0;
-    const double last = l->meetings ? (double)l->last / (double)l->meetings : 1.0;
+    const double last = l->barriers ? (double)l->last / (double)l->barriers : 1.0;
     const double factor = others > 0.0 ? yk__busy_step(&e->measured[slow]) / others : 0.0;
     if (factor > slow_factor && waited - own > 0.1 && last > (e->nmeasured == 2 ? 0.7 : 0.5)) {
         f->slowest = slow;
@@ -144,7 +144,7 @@ static double with_one_more(const yk__facts *f, yk_verdict_kind kind)
         room = 0.0; /* what is shared and full does not grow */
     double more = (n + room) / n;
     if (e->synchronous) {
-        const double tiny = 3e-6; /* two meetings of two threads */
+        const double tiny = 3e-6; /* two barriers of two threads */
         const double wait = n > 1.0 ? f->share[YK_PHASE_WORKERS] / n : f->step > 0.0 ? tiny / f->step : 0.0;
         more /= 1.0 + wait;
     }
