@@ -54,7 +54,7 @@ static void step(yk_local *s, uint32_t *key, size_t n, const float *g)
     assert_int_equal(yk_local_clock(s, 0, &result), YK_OK);
 }
 
-static const float *settled(yk_local *s)
+static const float *quiesced(yk_local *s)
 {
     assert_int_equal(yk_local_quiesce(s, 0), YK_OK);
     return yk_local_table(s, 0).w;
@@ -124,11 +124,11 @@ static void compare(yk_local *table, yk_local **own, int workers)
 {
     float largest = 0.0f;
     for (int a = 0; a < yk_delta_arrays(table, 0); a++) {
-        const float *have = a ? array_of(table, a) : settled(table);
+        const float *have = a ? array_of(table, a) : quiesced(table);
         for (size_t k = 0; k < PARAMS; k++) {
             double mean = 0.0;
             for (int w = 0; w < workers; w++)
-                mean += (double)(a ? array_of(own[w], a) : settled(own[w]))[k] / workers;
+                mean += (double)(a ? array_of(own[w], a) : quiesced(own[w]))[k] / workers;
             assert_true(fabs((double)have[k] - mean) <= 2e-5 * (1.0 + fabs(mean)));
             largest = fmaxf(largest, fabsf(have[k]));
         }

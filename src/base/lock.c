@@ -16,7 +16,7 @@
 static const char name[] = "lock";
 static const double ending_seconds = 10.0; /* a killed process may have a lot of memory to free */
 static const double least_seconds = 0.1;   /* between a signal and its effect */
-static const double settle_seconds =
+static const double recheck_seconds =
     0.1; /* without locks: time in which a competing process writes its text */
 
 struct yk_lock {
@@ -171,7 +171,7 @@ static bool claim(int fd)
     owner self, last;
     read_self(&self);
     write_owner(fd, &self);
-    yk_nap(settle_seconds);
+    yk_nap(recheck_seconds);
     read_owner(fd, &last);
     return last.pid == self.pid && last.start == self.start && strcmp(last.host, self.host) == 0;
 }

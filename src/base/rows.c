@@ -409,7 +409,7 @@ size_t yk_rows_bytes(const yk_rows *rows)
     return bytes;
 }
 
-void yk_rows_settle(yk_rows *rows)
+void yk_rows_finish(yk_rows *rows)
 {
     for (int a = 0; a < YK_ROWS_ARRAYS && !rows->map; a++)
         if (get(rows, a))

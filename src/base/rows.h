@@ -112,7 +112,7 @@ yk_status yk_rows_drop_fields(yk_rows *rows);
 yk_status yk_rows_mix(yk_rows *rows, uint64_t seed);
 
 size_t yk_rows_bytes(const yk_rows *rows); /* memory that the rows take */
-void yk_rows_settle(yk_rows *rows);        /* no more will come: makes random reading cheap (huge pages) */
+void yk_rows_finish(yk_rows *rows);        /* no more will come: makes random reading cheap (huge pages) */
 
 /* Inside base: an empty block of the same kind with room for all that `like` holds. */
 yk_status yk__rows_like(const yk_rows *like, yk_rows *out);

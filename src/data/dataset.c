@@ -210,7 +210,7 @@ yk_status yk_dataset_open(const char *spec, yk_split split, const yk_source_opti
         st = load(d, split, &d->loaded);
         if (!st && split == YK_SPLIT_TRAIN)
             st = mix(d);
-        yk_rows_settle(&d->loaded);
+        yk_rows_finish(&d->loaded);
     } else if (stream == YK_STREAM_SHAPE) {
         return YK_OK;
     } else if (!d->dim) {

@@ -32,7 +32,7 @@ static void mark_first(yk__net *net)
 }
 
 /* Where a layer needs equal borders, a border that grows on one side of it must grow on the other. */
-static void settle_borders(yk__net *net)
+static void choose_borders(yk__net *net)
 {
     for (int round = 0; round < net->nlayers; round++)
         for (int i = 0; i < net->nlayers; i++) {
@@ -51,7 +51,7 @@ static yk_status lay_out(yk__net *net)
 {
     yk_model *m = &net->model;
     size_t at = 0;
-    settle_borders(net);
+    choose_borders(net);
     mark_first(net);
     for (int i = 0; i < net->nlayers; i++) {
         yk__layer *l = &net->layer[i];

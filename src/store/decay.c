@@ -19,8 +19,8 @@ yk_status yk__decay_create(yk__table *t)
     if (!t->config.shape.keyed || t->width != 1 || o->kind != YK_SGD || (o->l2 == 0.0 && o->l1 == 0.0))
         return YK_OK;
     t->touched = yk_alloc(t->floats, sizeof *t->touched, "the weights' last steps");
-    t->settled = yk_alloc(t->floats, sizeof *t->settled, "the decayed weights");
-    return t->touched && t->settled ? YK_OK : YK_ESYSTEM;
+    t->decayed = yk_alloc(t->floats, sizeof *t->decayed, "the decayed weights");
+    return t->touched && t->decayed ? YK_OK : YK_ESYSTEM;
 }
 
 float yk__decayed(const yk__table *t, float w, uint32_t from, uint32_t to)
@@ -86,7 +86,7 @@ void yk__decay_read(yk__table *t, const uint32_t *key, size_t n)
     catch_up(t, (uint32_t)yk__global_step(t->store, &t->store->worker[0]), key, n, 0, 1);
 }
 
-void yk__decay_settle(yk__table *t, int me)
+void yk__decay_catch_up(yk__table *t, int me)
 {
     const yk_local *s = t->store;
     uint32_t now = 0;
@@ -97,5 +97,5 @@ void yk__decay_settle(yk__table *t, int me)
     size_t n = t->floats, parts = (size_t)s->config.workers;
     size_t begin = n / parts * (size_t)me, end = me + 1 == (int)parts ? n : begin + n / parts;
     for (size_t k = begin; k < end; k++)
-        t->settled[k] = yk__decayed(t, t->shared.w[k], t->touched[k], now);
+        t->decayed[k] = yk__decayed(t, t->shared.w[k], t->touched[k], now);
 }

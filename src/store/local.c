@@ -303,7 +303,7 @@ yk_status yk_local_quiesce(yk_local *s, int me)
     yk_status st = several ? yk_team_meet(s->config.team, me) : YK_OK;
     for (int g = 0; !st && g < s->ngroups; g++)
         if (s->table[g].touched)
-            yk__decay_settle(&s->table[g], me);
+            yk__decay_catch_up(&s->table[g], me);
     return st || !several ? st : yk_team_meet(s->config.team, me);
 }
 
@@ -311,8 +311,8 @@ yk_view yk_local_table(yk_local *s, int group)
 {
     const yk__table *t = &s->table[group];
     yk_view v = t->shared;
-    if (t->settled)
-        v.w = t->settled;
+    if (t->decayed)
+        v.w = t->decayed;
     return v;
 }
 

@@ -38,7 +38,7 @@ typedef struct {
     size_t hot_pad;                 /* floats of a worker's copy */
     atomic_flag *hot_lock;
     uint32_t *touched; /* decay.c: [keys], NULL when nothing is to be caught up */
-    float *settled;    /* decay.c: [floats] weights with everything caught up */
+    float *decayed;    /* decay.c: [floats] weights with everything caught up */
     yk__table_worker *worker;
 } yk__table;
 
@@ -93,7 +93,7 @@ void yk__hot_refresh(yk__table *t, int me);
 yk_status yk__decay_create(yk__table *t);
 yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch);
 void yk__decay_read(yk__table *t, const uint32_t *key, size_t n);
-void yk__decay_settle(yk__table *t, int me);
+void yk__decay_catch_up(yk__table *t, int me);
 float yk__decayed(const yk__table *t, float w, uint32_t from,
                   uint32_t to); /* what steps from .. to - 1 leave of it */
 uint32_t yk__decay_advance(yk__table *t, uint32_t key,

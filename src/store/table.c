@@ -35,7 +35,7 @@ void yk__table_free(yk__table *t)
     }
     yk__hot_free(t);
     yk_free(t->touched);
-    yk_free(t->settled);
+    yk_free(t->decayed);
     yk_free(t->worker);
 }
 
