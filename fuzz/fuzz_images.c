@@ -32,7 +32,7 @@ static void decode(const uint8_t *p, size_t n, uint8_t how)
     yk_status st = yk_image_decode(d, copy, n, &form, planes);
     if (st != YK_OK && st != YK_EDATA && (st != YK_EUSAGE || form.fit != YK_FIT_EXACT))
         __builtin_trap();
-    if (yk_image_place(d) > n)
+    if (yk_image_offset(d) > n)
         __builtin_trap();
 done:
     free(planes);

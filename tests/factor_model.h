@@ -99,7 +99,7 @@ static inline void factor_grad(const yk_model *m, yk_work *w, const yk_view *v, 
             ds[j % WIDE] += (double)v[NETWORK].w[j] * factor(j);
         for (uint64_t e = rows->start[row]; e < rows->start[row + 1]; e++) {
             const double x = rows->value ? (double)rows->value[e] : 1.0;
-            float *to = w->pairs.value + (size_t)yk_merger_place_wide(&w->pairs, rows->index[e], WIDE) * WIDE;
+            float *to = w->pairs.value + (size_t)yk_merger_slot_wide(&w->pairs, rows->index[e], WIDE) * WIDE;
             for (int j = 0; j < WIDE; j++)
                 to[j] += (float)(err * x * ds[j]);
         }

@@ -90,7 +90,7 @@ static yk_status constant_grad(const pantry *p, const yk_batch *b, yk_merger *m,
     memset(dense, 0, DENSE * sizeof *dense);
     for (size_t i = 0; !st && i < b->n; i++) {
         for (uint64_t e = p->rows.start[b->pick[i]]; e < p->rows.start[b->pick[i] + 1]; e++) {
-            float *to = m->value + (size_t)yk_merger_place_wide(m, p->rows.index[e], WIDE) * WIDE;
+            float *to = m->value + (size_t)yk_merger_slot_wide(m, p->rows.index[e], WIDE) * WIDE;
             for (int k = 0; k < WIDE; k++)
                 to[k] += p->err[b->pick[i]] * wide_factor[k];
         }

@@ -263,12 +263,12 @@ static void truncated_pictures_are_refused(void **state)
             memset(bytes, 0xa5, n);
             memcpy(bytes, copy, cut);
             assert_int_equal(decode(cut, 40, 40, 3, YK_FIT_CROP), YK_EDATA);
-            assert_true(yk_image_place(decoder()) <= cut);
+            assert_true(yk_image_offset(decoder()) <= cut);
         }
         memcpy(bytes, copy, n);
         decode(n / 2, 40, 40, 3, YK_FIT_CROP);
         assert_says(kind < 2 ? "remature end of" : "the PNG file is truncated");
-        assert_true(yk_image_place(decoder()) == n / 2);
+        assert_true(yk_image_offset(decoder()) == n / 2);
         assert_int_equal(decode(n, 40, 40, 3, YK_FIT_CROP), YK_OK); /* the decoder is as good as new */
     }
     assert_int_equal(decode(0, 40, 40, 3, YK_FIT_CROP), YK_EDATA);

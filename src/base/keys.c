@@ -50,7 +50,7 @@ yk_status yk_merger_more(yk_merger *m, size_t keys)
     yk_merger old = *m;
     yk_status st = yk_merger_init_wide(m, 2 * old.n + keys, old.width);
     for (size_t i = 0; !st && i < old.n; i++)
-        memcpy(m->value + (size_t)yk_merger_place_wide(m, old.key[i], m->width) * m->width,
+        memcpy(m->value + (size_t)yk_merger_slot_wide(m, old.key[i], m->width) * m->width,
                old.value + i * m->width, m->width * sizeof *m->value);
     yk_merger_fini(&old);
     return st;

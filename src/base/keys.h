@@ -37,7 +37,7 @@ yk_status yk_merger_more(yk_merger *m, size_t keys);    /* the same, but keeps w
 void yk_merger_clear(yk_merger *m);
 
 /* The place of a key in key[], which is added if it is new, with `width` zeros. Needs room: see reserve. */
-static inline uint32_t yk_merger_place_wide(yk_merger *m, uint32_t key, uint32_t width)
+static inline uint32_t yk_merger_slot_wide(yk_merger *m, uint32_t key, uint32_t width)
 {
     size_t mask = m->slots - 1;
     size_t at = (size_t)(key * 0x9e3779b97f4a7c15u >> 32) & mask;
@@ -56,15 +56,15 @@ static inline uint32_t yk_merger_place_wide(yk_merger *m, uint32_t key, uint32_t
 }
 
 /* The same where there is one float per key. */
-static inline uint32_t yk_merger_place(yk_merger *m, uint32_t key)
+static inline uint32_t yk_merger_slot(yk_merger *m, uint32_t key)
 {
-    return yk_merger_place_wide(m, key, 1);
+    return yk_merger_slot_wide(m, key, 1);
 }
 
 /* One float per key. Needs room: see reserve. */
 static inline void yk_merger_add(yk_merger *m, uint32_t key, float value)
 {
-    m->value[yk_merger_place(m, key)] += value;
+    m->value[yk_merger_slot(m, key)] += value;
 }
 
 #endif

@@ -396,7 +396,7 @@ static yk_status prepare(job *j, int argc, char **argv)
         snprintf(j->server, sizeof j->server, "file:%s", j->names);
         setenv("YK_JOINABLE", "1", 1);
     }
-    const yk_job_places places = {j->folder, j->out, *j->server ? j->server : NULL, &j->plan};
+    const yk_job_paths places = {j->folder, j->out, *j->server ? j->server : NULL, &j->plan};
     return st ? st : yk_job_words(c, &j->mpirun, argc, argv, &places, &j->words);
 }
 

@@ -148,7 +148,7 @@ static void pass_environment(yk_words *w)
 }
 
 /* Ranks on one machine use shared memory. Workers that join need TCP, which listens on a port. */
-static void add_transports(const yk_config *c, const yk_job_places *places, yk_words *w)
+static void add_transports(const yk_config *c, const yk_job_paths *places, yk_words *w)
 {
     const bool tcp = places->names || !yk_network_is_confined();
     if ((!c->mpi_options || !strstr(c->mpi_options, "mca btl ")) && !getenv("OMPI_MCA_btl"))
@@ -160,7 +160,7 @@ static void add_transports(const yk_config *c, const yk_job_places *places, yk_w
     }
 }
 
-static void add_open_mpi(const yk_config *c, const yk_job_places *places, yk_words *w)
+static void add_open_mpi(const yk_config *c, const yk_job_paths *places, yk_words *w)
 {
     add_all(w, "--oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca odls_base_sigkill_timeout 0 "
                "--mca pml ob1 --mca btl_base_warn_component_unused 0 --mca mpi_event_tick_rate 1");
@@ -192,7 +192,7 @@ static void add_open_mpi(const yk_config *c, const yk_job_places *places, yk_wor
     }
 }
 
-static yk_status add_mpirun(const yk_config *c, const yk_mpirun *mpirun, const yk_job_places *places,
+static yk_status add_mpirun(const yk_config *c, const yk_mpirun *mpirun, const yk_job_paths *places,
                             yk_words *w)
 {
     int64_t n;
@@ -228,7 +228,7 @@ static yk_status add_this_program(yk_words *w)
 }
 
 yk_status yk_job_words(const yk_config *c, const yk_mpirun *mpirun, int argc, char **argv,
-                       const yk_job_places *places, yk_words *out)
+                       const yk_job_paths *places, yk_words *out)
 {
     yk_status st = add_mpirun(c, mpirun, places, out);
     if (st || (st = add_this_program(out)))

@@ -39,10 +39,10 @@ typedef struct {
     const char
         *names; /* the name server's address, or "file:" and the file that has it; NULL: there is none */
     const yk_plan *plan;
-} yk_job_places;
+} yk_job_paths;
 
 yk_status yk_job_words(const yk_config *c, const yk_mpirun *mpirun, int argc, char **argv,
-                       const yk_job_places *places, yk_words *out);
+                       const yk_job_paths *places, yk_words *out);
 void yk_words_fini(yk_words *w);
 
 /* How many processes; 0: mpirun knows, from a hostfile. */

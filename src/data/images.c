@@ -94,7 +94,7 @@ static yk_status add_picture(image_reader *r, size_t file, yk_rows *rows, bool *
     yk_status st = load_file(path, &r->bytes, &r->cap, &n);
     if (!st) {
         st = yk__pictures_add(r->decoder, r->bytes, n, &s->form, (int32_t)s->folders.of_class[file], rows);
-        place = yk_image_place(r->decoder);
+        place = yk_image_offset(r->decoder);
     }
     *added_out = !st;
     if (st == YK_EDATA)

@@ -59,7 +59,7 @@ yk_status yk__tfr_pictures_add(const yk__tfr_pictures *t, yk_image_decoder *d, c
         return st;
     st = yk__pictures_add(d, picture->bytes, picture->size, &t->form, class, rows);
     if (st == YK_EDATA)
-        return yk_fail(st, "at byte %zu of its picture: %s", yk_image_place(d), yk_error());
+        return yk_fail(st, "at byte %zu of its picture: %s", yk_image_offset(d), yk_error());
     return st;
 }
 

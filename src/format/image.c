@@ -52,9 +52,9 @@ void yk_image_decoder_free(yk_image_decoder *d)
     free(d);
 }
 
-size_t yk_image_place(const yk_image_decoder *d)
+size_t yk_image_offset(const yk_image_decoder *d)
 {
-    return d->is_png ? d->png.place : yk_jpeg_place(d->jpeg);
+    return d->is_png ? d->png.place : yk_jpeg_offset(d->jpeg);
 }
 
 /* ---- how the picture lies in the form */

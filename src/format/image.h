@@ -54,6 +54,6 @@ yk_status yk_image_decode(yk_image_decoder *d, const uint8_t *p, size_t n, const
                           uint8_t *planes);
 
 /* How far into its bytes the last picture was read: near to the damage, where it failed. */
-size_t yk_image_place(const yk_image_decoder *d);
+size_t yk_image_offset(const yk_image_decoder *d);
 
 #endif

@@ -120,7 +120,7 @@ void yk_jpeg_free(yk_jpeg *j)
     free(j);
 }
 
-size_t yk_jpeg_place(const yk_jpeg *j)
+size_t yk_jpeg_offset(const yk_jpeg *j)
 {
     return j->place;
 }

@@ -28,6 +28,6 @@ yk_status yk_jpeg_open(yk_jpeg *j, const uint8_t *p, size_t n, yk_picture *out);
 /* After open, once. shrink: 1, 2, 4 or 8; grey: one channel is enough. */
 yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool grey, const yk_picture_sink *sink);
 
-size_t yk_jpeg_place(const yk_jpeg *j); /* bytes read so far */
+size_t yk_jpeg_offset(const yk_jpeg *j); /* bytes read so far */
 
 #endif

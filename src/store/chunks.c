@@ -48,13 +48,13 @@ static yk_status find_keys(yk_chunks *c, size_t first, size_t end, yk_merger *m)
     if (st)
         return st;
     for (uint64_t e = r->start[first]; e < r->start[end]; e++) {
-        const uint32_t place = yk_merger_place(m, r->index[e]);
+        const uint32_t place = yk_merger_slot(m, r->index[e]);
         const float x = r->value ? r->value[e] : 1.0f;
         r->index[e] = place;
         m->value[place] += x * x;
     }
     if (c->bias_key != UINT32_MAX)
-        m->value[yk_merger_place(m, c->bias_key)] += (float)(end - first);
+        m->value[yk_merger_slot(m, c->bias_key)] += (float)(end - first);
     return YK_OK;
 }
 

@@ -169,7 +169,7 @@ yk_status yk_delta_sums_reserve(yk_delta_sums *d, size_t keys)
 void yk_delta_sums_add(yk_delta_sums *d, const uint32_t *key, size_t n, const float *const *block)
 {
     for (size_t i = 0; i < n; i++) {
-        const size_t known = d->keys.n, place = yk_merger_place(&d->keys, key[i]);
+        const size_t known = d->keys.n, place = yk_merger_slot(&d->keys, key[i]);
         for (int g = 0; g < d->ngroups; g++) {
             const size_t width = d->group[g].width;
             for (size_t a = 0; a < (size_t)d->group[g].arrays; a++) {

@@ -51,7 +51,7 @@ yk_status yk__pairs_merge(yk_exchange *x, const yk_grad *g, yk__head *head)
         else if (!(st = yk_merger_reserve(&x->own[k], pairs->n + 1)))
             for (size_t i = 0; i < pairs->n; i++)
                 memcpy(x->own[k].value +
-                           (size_t)yk_merger_place_wide(&x->own[k], pairs->key[i], pairs->width) *
+                           (size_t)yk_merger_slot_wide(&x->own[k], pairs->key[i], pairs->width) *
                                pairs->width,
                        pairs->value + i * pairs->width, pairs->width * sizeof(float));
         head->pairs[k] = x->own[k].n;
@@ -81,7 +81,7 @@ static void add(yk_merger *sum, const uint32_t *key, const float *value, size_t 
 {
     const uint32_t width = sum->width;
     for (size_t i = 0; i < n; i++) {
-        float *to = sum->value + (size_t)yk_merger_place_wide(sum, key[i], width) * width;
+        float *to = sum->value + (size_t)yk_merger_slot_wide(sum, key[i], width) * width;
         for (uint32_t j = 0; j < width; j++)
             to[j] += value[i * width + j];
     }

@@ -93,10 +93,10 @@ yk_status yk__sgd_replicas_step(yk__sgd *s)
         const yk_batch *b = &s->worker[k].batch;
         for (size_t i = 0; i < b->n; i++)
             for (uint64_t e = b->rows->start[b->pick[i]]; e < b->rows->start[b->pick[i] + 1]; e++)
-                yk_merger_place(keys, b->rows->index[e]);
+                yk_merger_slot(keys, b->rows->index[e]);
     }
     if (bias != UINT32_MAX && rows)
-        yk_merger_place(keys, bias);
+        yk_merger_slot(keys, bias);
     return remember(s);
 }
 

@@ -60,7 +60,7 @@ static yk_status add_sparse(yk_remote *r, yk__remote_lane *l, yk__asked *a, cons
     if (st || (st = yk_merger_more(&l->keys, entries + 1)))
         return st;
     if (r->config.bias_key != UINT32_MAX)
-        l->keys.value[yk_merger_place(&l->keys, r->config.bias_key)] += (float)b->n;
+        l->keys.value[yk_merger_slot(&l->keys, r->config.bias_key)] += (float)b->n;
     uint64_t e = w->n ? w->start[w->n] : 0;
     for (size_t i = 0, to = w->n; i < b->n; i++, to++) {
         const size_t row = b->pick[i];
@@ -68,7 +68,7 @@ static yk_status add_sparse(yk_remote *r, yk__remote_lane *l, yk__asked *a, cons
         w->label[to] = b->rows->label[row];
         a->pick[to] = (uint32_t)to;
         for (uint64_t at = b->rows->start[row]; at < b->rows->start[row + 1]; at++, e++) {
-            const uint32_t place = yk_merger_place(&l->keys, b->rows->index[at]);
+            const uint32_t place = yk_merger_slot(&l->keys, b->rows->index[at]);
             const float x = b->rows->value ? b->rows->value[at] : 1.0f;
             w->index[e] = place;
             l->keys.value[place] += x * x;

@@ -100,8 +100,7 @@ static yk_status add_pairs(replicas *r, int group)
             (st = yk_merger_more(sum, pairs->n + 1)))
             continue;
         for (size_t k = 0; k < pairs->n; k++) {
-            float *to =
-                sum->value + (size_t)yk_merger_place_wide(sum, pairs->key[k], sum->width) * sum->width;
+            float *to = sum->value + (size_t)yk_merger_slot_wide(sum, pairs->key[k], sum->width) * sum->width;
             for (uint32_t j = 0; j < sum->width; j++)
                 to[j] += pairs->value[k * sum->width + j];
         }

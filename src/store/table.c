@@ -208,7 +208,7 @@ static void add_part(const yk__table *t, const yk_merger *pairs, int me, yk_merg
     for (size_t k = 0; width > 1 && k < pairs->n; k++) {
         if (yk__part_of(pairs->key[k], workers) != me)
             continue;
-        float *to = sum->value + (size_t)yk_merger_place_wide(sum, pairs->key[k], width) * width;
+        float *to = sum->value + (size_t)yk_merger_slot_wide(sum, pairs->key[k], width) * width;
         for (uint32_t j = 0; j < width; j++)
             to[j] += pairs->value[k * width + j];
     }
