@@ -396,8 +396,8 @@ static yk_status prepare(job *j, int argc, char **argv)
         snprintf(j->server, sizeof j->server, "file:%s", j->names);
         setenv("YK_JOINABLE", "1", 1);
     }
-    const yk_job_paths places = {j->folder, j->out, *j->server ? j->server : NULL, &j->plan};
-    return st ? st : yk_job_words(c, &j->mpirun, argc, argv, &places, &j->words);
+    const yk_job_paths paths = {j->folder, j->out, *j->server ? j->server : NULL, &j->plan};
+    return st ? st : yk_job_words(c, &j->mpirun, argc, argv, &paths, &j->words);
 }
 
 /* As often as --restarts allows; the exit status. */

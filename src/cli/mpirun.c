@@ -107,7 +107,7 @@ yk_status yk_mpirun_find(yk_mpirun *out)
 
 /* ---- mpirun's own options ---- */
 
-/* "a,b:2" is three places on two hosts. */
+/* "a,b:2" is three paths on two hosts. */
 static yk_status count_hosts(const char *hosts, int64_t *out)
 {
     *out = 0;
@@ -148,9 +148,9 @@ static void pass_environment(yk_words *w)
 }
 
 /* Ranks on one machine use shared memory. Workers that join need TCP, which listens on a port. */
-static void add_transports(const yk_config *c, const yk_job_paths *places, yk_words *w)
+static void add_transports(const yk_config *c, const yk_job_paths *paths, yk_words *w)
 {
-    const bool tcp = places->names || !yk_network_is_confined();
+    const bool tcp = paths->names || !yk_network_is_confined();
     if ((!c->mpi_options || !strstr(c->mpi_options, "mca btl ")) && !getenv("OMPI_MCA_btl"))
         add_all(w, tcp ? "--mca btl self,vader,tcp" : "--mca btl self,vader");
     if (yk_network_is_confined()) {
@@ -160,24 +160,24 @@ static void add_transports(const yk_config *c, const yk_job_paths *places, yk_wo
     }
 }
 
-static void add_open_mpi(const yk_config *c, const yk_job_paths *places, yk_words *w)
+static void add_open_mpi(const yk_config *c, const yk_job_paths *paths, yk_words *w)
 {
     add_all(w, "--oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca odls_base_sigkill_timeout 0 "
                "--mca pml ob1 --mca btl_base_warn_component_unused 0 --mca mpi_event_tick_rate 1");
     if (!c->hosts && !c->hostfile) { /* what a killed process leaves behind goes with the folder */
         add_all(w, "--mca btl_vader_backing_directory");
-        add(w, places->folder);
+        add(w, paths->folder);
         add_all(w, "--mca orte_tmpdir_base");
-        add(w, places->folder);
+        add(w, paths->folder);
     }
-    add_transports(c, places, w);
-    if (places->plan->survives_loss)
+    add_transports(c, paths, w);
+    if (paths->plan->survives_loss)
         add(w, "--enable-recovery");
     else /* a link that is down ends the job within seconds */
         add_all(w, "--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 "
                    "--mca oob_tcp_keepalive_probes 3");
-    if (places->names) {
-        add_two(w, "--ompi-server", places->names);
+    if (paths->names) {
+        add_two(w, "--ompi-server", paths->names);
         /* who waits for others to join would give up after 300 s */
         add_all(w, "--mca pmix_base_exchange_timeout 1000000");
     }
@@ -192,7 +192,7 @@ static void add_open_mpi(const yk_config *c, const yk_job_paths *places, yk_word
     }
 }
 
-static yk_status add_mpirun(const yk_config *c, const yk_mpirun *mpirun, const yk_job_paths *places,
+static yk_status add_mpirun(const yk_config *c, const yk_mpirun *mpirun, const yk_job_paths *paths,
                             yk_words *w)
 {
     int64_t n;
@@ -201,7 +201,7 @@ static yk_status add_mpirun(const yk_config *c, const yk_mpirun *mpirun, const y
         return st;
     add(w, mpirun->path);
     if (mpirun->mpi == YK_MPI_OPEN_MPI)
-        add_open_mpi(c, places, w);
+        add_open_mpi(c, paths, w);
     else if (c->hosts || c->hostfile)
         add_two(w, c->hosts ? "-hosts" : "-f", c->hosts ? c->hosts : c->hostfile);
     if (c->mpi_options)
@@ -228,14 +228,14 @@ static yk_status add_this_program(yk_words *w)
 }
 
 yk_status yk_job_words(const yk_config *c, const yk_mpirun *mpirun, int argc, char **argv,
-                       const yk_job_paths *places, yk_words *out)
+                       const yk_job_paths *paths, yk_words *out)
 {
-    yk_status st = add_mpirun(c, mpirun, places, out);
+    yk_status st = add_mpirun(c, mpirun, paths, out);
     if (st || (st = add_this_program(out)))
         return st;
     for (int i = 1; i < argc; i++)
         add(out, argv[i]);
     if (!c->out && !c->join)
-        add_two(out, "--out", places->out);
+        add_two(out, "--out", paths->out);
     return out->full ? yk_fail(YK_EUSAGE, "the command line is too long") : YK_OK;
 }

@@ -1,7 +1,7 @@
 /* The command line that starts a job of several processes: mpirun with the options that work, this program, its options.
  *
  *     yk_words w = {0};
- *     yk_job_words(config, &mpirun, argc, argv, &places, &w);
+ *     yk_job_words(config, &mpirun, argc, argv, &paths, &w);
  *     execvp(w.word[0], w.word);               // ends with a NULL
  *     yk_words_fini(&w);
  *
@@ -42,7 +42,7 @@ typedef struct {
 } yk_job_paths;
 
 yk_status yk_job_words(const yk_config *c, const yk_mpirun *mpirun, int argc, char **argv,
-                       const yk_job_paths *places, yk_words *out);
+                       const yk_job_paths *paths, yk_words *out);
 void yk_words_fini(yk_words *w);
 
 /* How many processes; 0: mpirun knows, from a hostfile. */
