@@ -54,7 +54,7 @@ void yk_image_decoder_free(yk_image_decoder *d)
 
 size_t yk_image_offset(const yk_image_decoder *d)
 {
-    return d->is_png ? d->png.place : yk_jpeg_offset(d->jpeg);
+    return d->is_png ? d->png.offset : yk_jpeg_offset(d->jpeg);
 }
 
 /* ---- how the picture lies in the form */
@@ -144,7 +144,7 @@ static yk_status open_picture(yk_image_decoder *d, const uint8_t *p, size_t n, c
 {
     if (!yk_image_magic(p, n)) {
         d->is_png = true; /* nothing was read */
-        d->png.place = 0;
+        d->png.offset = 0;
         return yk_fail(YK_EDATA, n ? "neither a JPEG nor a PNG picture" : "an empty picture");
     }
     d->is_png = !jpeg_magic(p, n);

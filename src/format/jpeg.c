@@ -25,7 +25,7 @@ struct yk_jpeg {
     jmp_buf out;
     char text[JMSG_LENGTH_MAX];
     const uint8_t *bytes;
-    size_t size, place;
+    size_t size, offset;
     uint8_t *row;
     size_t row_cap;
 };
@@ -71,9 +71,9 @@ static void watch_scans(j_common_ptr common)
 static yk_status damaged(yk_jpeg *j)
 {
     if (j->errors.msg_code == JWRN_JPEG_EOF)
-        j->place = j->size; /* libjpeg's own count is that of whole blocks of pixels */
+        j->offset = j->size; /* libjpeg's own count is that of whole blocks of pixels */
     else if (j->z.src)
-        j->place = j->size - j->z.src->bytes_in_buffer;
+        j->offset = j->size - j->z.src->bytes_in_buffer;
     bool memory = j->errors.msg_code == JERR_OUT_OF_MEMORY;
     jpeg_abort_decompress(&j->z);
     return memory ? yk_fail(YK_ESYSTEM, "decoding a JPEG: %s", j->text) : yk_fail(YK_EDATA, "%s", j->text);
@@ -122,21 +122,21 @@ void yk_jpeg_free(yk_jpeg *j)
 
 size_t yk_jpeg_offset(const yk_jpeg *j)
 {
-    return j->place;
+    return j->offset;
 }
 
 yk_status yk_jpeg_open(yk_jpeg *j, const uint8_t *p, size_t n, yk_picture *out)
 {
     j->bytes = p;
     j->size = n;
-    j->place = 0;
+    j->offset = 0;
     j->errors.msg_code = 0;
     jpeg_abort_decompress(&j->z); /* a picture whose header alone was read */
     if (setjmp(j->out))
         return damaged(j);
     jpeg_mem_src(&j->z, p, n);
     jpeg_read_header(&j->z, TRUE);
-    j->place = n - j->z.src->bytes_in_buffer;
+    j->offset = n - j->z.src->bytes_in_buffer;
     *out = (yk_picture){j->z.image_width, j->z.image_height, j->z.num_components == 1 ? 1 : 3};
     return YK_OK;
 }
@@ -205,7 +205,7 @@ yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool grey, const yk_pictur
             cmyk_to_rgb(rows[0], z->output_width, z->saw_Adobe_marker);
         sink->row(sink->context, rows[0]);
     }
-    j->place = j->size - z->src->bytes_in_buffer;
+    j->offset = j->size - z->src->bytes_in_buffer;
     jpeg_abort_decompress(z); /* what follows the last row is of no interest */
     return YK_OK;
 }

@@ -22,19 +22,19 @@ static void say_nothing(png_structp read, png_const_charp text)
 static void give_bytes(png_structp read, png_bytep to, size_t n)
 {
     yk_png *png = png_get_io_ptr(read);
-    if (n > png->size - png->place) {
-        png->place = png->size;
+    if (n > png->size - png->offset) {
+        png->offset = png->size;
         png_error(read, "the PNG file is truncated");
     }
-    memcpy(to, png->bytes + png->place, n);
-    png->place += n;
+    memcpy(to, png->bytes + png->offset, n);
+    png->offset += n;
 }
 
 yk_status yk_png_open(yk_png *png, const uint8_t *p, size_t n, yk_picture *out)
 {
     png->bytes = p;
     png->size = n;
-    png->place = 0;
+    png->offset = 0;
     png->info = NULL;
     png->read = png_create_read_struct(PNG_LIBPNG_VER_STRING, png, jump_out, say_nothing);
     if (!png->read || !(png->info = png_create_info_struct(png->read)))

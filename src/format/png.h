@@ -21,7 +21,7 @@
 typedef struct {
     void *read, *info; /* libpng's */
     const uint8_t *bytes;
-    size_t size, place;
+    size_t size, offset;
     jmp_buf out;
     char text[200];
     uint8_t *whole; /* rows: one, or all of an interlaced picture */

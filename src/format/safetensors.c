@@ -132,7 +132,7 @@ static yk_status check_metadata(const yk_safetensors *s)
     return YK_OK;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_offset(const void *a, const void *b)
 {
     const yk_tensor *x = a, *y = b;
     if (x->data != y->data)
@@ -161,7 +161,7 @@ static yk_status parse_entries(yk_safetensors *s)
             return st;
     }
     /* Each byte of the data belongs to one tensor: neither gaps to hide things in, nor overlaps. */
-    qsort(s->tensor, s->n, sizeof *s->tensor, by_place);
+    qsort(s->tensor, s->n, sizeof *s->tensor, by_offset);
     const uint8_t *at = s->data;
     for (size_t i = 0; i < s->n; i++) {
         if ((const uint8_t *)s->tensor[i].data != at)
