@@ -8,7 +8,7 @@
 #include "config/plan.h"
 #include "fs_memory.h"
 #include "observe/lines.h"
-#include "observe/observer_inside.h"
+#include "observe/observer_internal.h"
 #include <math.h>
 
 static yk_process process(const char *host, int workers, double cpu, double seconds)

@@ -1,5 +1,5 @@
 /* Collectives. All go through rank 0, so that it can name the missing ranks. */
-#include "comm/comm_inside.h"
+#include "comm/comm_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "comm/comm_inside.h"
+#include "comm/comm_internal.h"
 
 #include "base/clock.h"
 #include "base/number.h"

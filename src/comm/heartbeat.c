@@ -5,7 +5,7 @@
  *
  * The last heartbeat is marked as the last. Both sides wait for it, so that every byte sent is received and counted. Rank 0 sends
  * it when it has those of all others: nobody begins to train, and waits for a rank 0 that waits for somebody else. */
-#include "comm/comm_inside.h"
+#include "comm/comm_internal.h"
 
 #include "base/clock.h"
 #include "base/wait.h"

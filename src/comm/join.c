@@ -1,5 +1,5 @@
 /* Joining a running job, by name (comm.h). */
-#include "comm/comm_inside.h"
+#include "comm/comm_internal.h"
 
 yk_status yk_comm_open(yk_comm *c, const char *name, char **port_out)
 {

@@ -1,4 +1,4 @@
-#include "comm/comm_inside.h"
+#include "comm/comm_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "comm/sim_inside.h"
+#include "comm/sim_internal.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/sync.h"
-#include "comm/comm_inside.h"
+#include "comm/comm_internal.h"
 #include <stdlib.h>
 #include <string.h>
 

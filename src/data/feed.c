@@ -1,4 +1,4 @@
-#include "data/feed_inside.h"
+#include "data/feed_internal.h"
 
 #include "base/mem.h"
 

@@ -1,5 +1,5 @@
 /* The feed of a data set in memory: positions in a computed permutation, no copies, no thread. */
-#include "data/feed_inside.h"
+#include "data/feed_internal.h"
 
 #include "base/mem.h"
 #include "base/perm.h"

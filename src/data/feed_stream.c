@@ -6,7 +6,7 @@
  * Two windows per worker, so that memory is bounded whatever the size of the data. A window belongs to one epoch. Its
  * examples follow from its first block and record, so that (epoch, block, record, used) is a cursor to come back to.
  */
-#include "data/feed_inside.h"
+#include "data/feed_internal.h"
 
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,5 +1,5 @@
 /* From the measurements of all processes to one verdict, during training and at its end. */
-#include "observe/observer_inside.h"
+#include "observe/observer_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  *     rank 0    receives all of them   | <- reports of all     ->
  *               one list: the ranks, lost ones by their last telemetry, then the workers that joined
  */
-#include "observe/observer_inside.h"
+#include "observe/observer_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

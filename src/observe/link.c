@@ -1,5 +1,5 @@
 /* Before the first step: where the run directory is, and how far away the chief. */
-#include "observe/observer_inside.h"
+#include "observe/observer_internal.h"
 
 #include "base/clock.h"
 #include "base/fs.h"

@@ -1,5 +1,5 @@
 /* The documents of the live page: status.json for watch/page.c, and metrics for Prometheus (docs: man page, LIVE). */
-#include "observe/observer_inside.h"
+#include "observe/observer_internal.h"
 
 #include "base/clock.h"
 #include "base/json.h"

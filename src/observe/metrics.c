@@ -7,7 +7,7 @@
  * A run that is resumed drops the lines of steps beyond the checkpoint: those steps are made again. If the step of the
  * checkpoint was already evaluated, that is not written again.
  */
-#include "observe/observer_inside.h"
+#include "observe/observer_internal.h"
 
 #include "base/clock.h"
 #include "base/file.h"

@@ -1,4 +1,4 @@
-#include "observe/observer_inside.h"
+#include "observe/observer_internal.h"
 
 #include "base/clock.h"
 #include "base/dir.h"

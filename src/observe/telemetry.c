@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 #include "base/wait.h"
-#include "observe/observer_inside.h"
+#include "observe/observer_internal.h"
 #include <stdlib.h>
 
 enum { TAG_TELEMETRY = 15, MAGIC = 0x74656c6c, MOST_WORKERS = 1024 };

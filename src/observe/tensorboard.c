@@ -8,7 +8,7 @@
  *
  * phases/ are shares of the time since the last event, so that they add up to 1 in each.
  */
-#include "observe/observer_inside.h"
+#include "observe/observer_internal.h"
 
 #include "base/fs.h"
 #include "format/events.h"

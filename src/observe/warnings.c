@@ -1,5 +1,5 @@
 /* Warnings about conclusions that people would draw wrongly from a run. */
-#include "observe/observer_inside.h"
+#include "observe/observer_internal.h"
 
 #include "base/log.h"
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Inside of an exchange: exchange.c sums with messages, exchange_pairs.c those of keyed groups, exchange_near.c in memory. */
-#ifndef YK_STORE_EXCHANGE_INSIDE_H
-#define YK_STORE_EXCHANGE_INSIDE_H
+#ifndef YK_STORE_EXCHANGE_INTERNAL_H
+#define YK_STORE_EXCHANGE_INTERNAL_H
 
 #include "base/wait.h"
 #include "store/exchange.h"

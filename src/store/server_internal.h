@@ -1,8 +1,8 @@
 /* Inside of a server: server.c serves, server_take.c takes messages, server_answer.c answers, server_round.c makes of what workers send new
  * parameters, server_control.c sends messages from server 0 to the others, server_join.c lets workers join,
  * server_parts.c hands parameters over as a whole. */
-#ifndef YK_STORE_SERVER_INSIDE_H
-#define YK_STORE_SERVER_INSIDE_H
+#ifndef YK_STORE_SERVER_INTERNAL_H
+#define YK_STORE_SERVER_INTERNAL_H
 
 #include "base/mem.h"
 #include "store/delta.h"

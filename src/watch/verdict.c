@@ -1,4 +1,4 @@
-#include "watch/verdict_inside.h"
+#include "watch/verdict_internal.h"
 
 #include <stdio.h>
 #include <string.h>

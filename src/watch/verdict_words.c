@@ -1,4 +1,4 @@
-#include "watch/verdict_inside.h"
+#include "watch/verdict_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Inside of the feed: feed.c is the front, feed_memory.c and feed_stream.c the two kinds. */
-#ifndef YK_DATA_FEED_INSIDE_H
-#define YK_DATA_FEED_INSIDE_H
+#ifndef YK_DATA_FEED_INTERNAL_H
+#define YK_DATA_FEED_INTERNAL_H
 
 #include "base/rng.h"
 #include "data/feed.h"

@@ -1,6 +1,6 @@
 /* What the files of the simulator share: sim.c runs the tasks, sim_messages.c carries their messages. */
-#ifndef YK_COMM_SIM_INSIDE_H
-#define YK_COMM_SIM_INSIDE_H
+#ifndef YK_COMM_SIM_INTERNAL_H
+#define YK_COMM_SIM_INTERNAL_H
 
 #include "base/rng.h"
 #include "base/sync.h"

@@ -1,6 +1,6 @@
 /* What the files of comm/ share: the communicator itself. */
-#ifndef YK_COMM_COMM_INSIDE_H
-#define YK_COMM_COMM_INSIDE_H
+#ifndef YK_COMM_COMM_INTERNAL_H
+#define YK_COMM_COMM_INTERNAL_H
 
 #include "comm/comm.h"
 #include "comm/transport.h"

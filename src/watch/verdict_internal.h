@@ -1,6 +1,6 @@
 /* Inside of the verdict: what verdict.c has found out, and verdict_words.c says. */
-#ifndef YK_WATCH_VERDICT_INSIDE_H
-#define YK_WATCH_VERDICT_INSIDE_H
+#ifndef YK_WATCH_VERDICT_INTERNAL_H
+#define YK_WATCH_VERDICT_INTERNAL_H
 
 #include "watch/verdict.h"
 #include <math.h>
