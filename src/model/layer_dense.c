@@ -46,8 +46,8 @@ static yk_status shape(yk__layer *l, yk__edge *in, yk__edge *out)
     l->weights = l->count * l->fan_in;
     l->biases = l->count;
     l->flops = 2.0 * (double)l->weights;
-    l->room_block = YK_LANES * (YK_ROUND_UP(l->fan_in, YK_LANES) + l->count);
-    l->room_more = YK_LANES * l->count;
+    l->workspace_block = YK_LANES * (YK_ROUND_UP(l->fan_in, YK_LANES) + l->count);
+    l->workspace_more = YK_LANES * l->count;
     if (l->weights >= INT32_MAX)
         return yk_fail(YK_EUSAGE, "dense %zu after %zu inputs would have %zu weights; at most %d", l->count,
                        l->fan_in, l->weights, INT32_MAX);
@@ -99,7 +99,7 @@ static yk_status plan(yk__layer *l, size_t max_blocks)
         if (!(*want[i].to = yk_alloc(want[i].n, sizeof(int32_t), "a layer's tables")))
             return YK_ESYSTEM;
     t->images = images;
-    t->xt = l->room;
+    t->xt = l->workspace;
     t->dyt = t->xt + images * t->padded;
     t->tail = t->dyt + images * l->count;
     for (size_t i = 0; i < n; i++) {

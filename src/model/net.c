@@ -180,7 +180,8 @@ static size_t lay_out_workspace(yk_work *w, char *memory)
     }
     for (int i = 0; i < net->nlayers; i++) {
         yk__layer *l = &w->layer[i];
-        l->room = cut(memory, &used, (l->room_block * w->chunk + l->room_more) * sizeof(float));
+        l->workspace =
+            cut(memory, &used, (l->workspace_block * w->chunk + l->workspace_more) * sizeof(float));
     }
     if (net->model.shape.net.standardize == YK_STANDARDIZE_IMAGE)
         w->of_image = cut(memory, &used, w->chunk * YK_LANES * sizeof *w->of_image);

@@ -101,9 +101,9 @@ struct yk__layer {
     float rate, alpha, beta, bias;
     yk__edge in_edge, out_edge; /* copies of the final ones */
     void *plan;                 /* tables; owned by the kind */
-    size_t room_block,
-        room_more; /* floats to work with, beside its edges: for each block of a chunk, and once */
-    float *room;
+    size_t workspace_block,
+        workspace_more; /* floats to work with, beside its edges: for each block of a chunk, and once */
+    float *workspace;
     double flops; /* multiplications and additions of one image going forward */
 };
 
