@@ -113,13 +113,13 @@ static void table_of_frequent_keys_grows(void **state)
 /* Whatever the range, the bars hold every value once, each within its bounds. */
 static void check_bars(const double *x, size_t n, double width, bool below_zero, size_t most, bool tail)
 {
-    yk_histogram s;
+    yk_distribution s;
     yk_bar bar[32];
-    assert_int_equal(yk_histogram_init(&s, width, below_zero), YK_OK);
-    assert_int_equal(yk_histogram_bars(&s, most, bar), 0);
+    assert_int_equal(yk_distribution_init(&s, width, below_zero), YK_OK);
+    assert_int_equal(yk_distribution_bars(&s, most, bar), 0);
     for (size_t i = 0; i < n; i++)
-        yk_histogram_add(&s, x[i]);
-    size_t bars = yk_histogram_bars(&s, most, bar);
+        yk_distribution_add(&s, x[i]);
+    size_t bars = yk_distribution_bars(&s, most, bar);
     assert_true(bars >= 1 && bars <= most);
     assert_int_equal(isinf(bar[bars - 1].to) != 0, tail);
     uint64_t sum = 0;
@@ -133,7 +133,7 @@ static void check_bars(const double *x, size_t n, double width, bool below_zero,
     }
     assert_int_equal(sum, n);
     assert_true(bar[0].n > 0 && bar[bars - 1].n > 0);
-    yk_histogram_fini(&s);
+    yk_distribution_fini(&s);
 }
 
 static void spreads_hold_every_value(void **state)
@@ -162,15 +162,15 @@ static void spreads_hold_every_value(void **state)
 static void spread_knows_its_quantiles(void **state)
 {
     (void)state;
-    yk_histogram s;
-    assert_int_equal(yk_histogram_init(&s, 1.0, false), YK_OK);
+    yk_distribution s;
+    assert_int_equal(yk_distribution_init(&s, 1.0, false), YK_OK);
     for (int i = 1; i <= 1000; i++)
-        yk_histogram_add(&s, i);
-    assert_true(yk_histogram_quantile(&s, 0.0) == 1.0);
-    assert_true(yk_histogram_quantile(&s, 0.5) == 500.0);
-    assert_true(yk_histogram_quantile(&s, 1.0) == 1000.0);
+        yk_distribution_add(&s, i);
+    assert_true(yk_distribution_quantile(&s, 0.0) == 1.0);
+    assert_true(yk_distribution_quantile(&s, 0.5) == 500.0);
+    assert_true(yk_distribution_quantile(&s, 1.0) == 1000.0);
     assert_true(s.least == 1.0 && s.most == 1000.0 && s.sum == 500500.0 && s.n == 1000);
-    yk_histogram_fini(&s);
+    yk_distribution_fini(&s);
 }
 
 /* ---- inspections */
@@ -351,7 +351,7 @@ static void floats_are_measured(void **state)
     assert_int_equal(i.zeros, 2);
     assert_true(i.histogram.least < -3e5 && i.histogram.most == 0.0);
     yk_bar bar[8];
-    size_t bars = yk_histogram_bars(&i.histogram, 8, bar);
+    size_t bars = yk_distribution_bars(&i.histogram, 8, bar);
     assert_int_equal(bar[0].n, 1);
     assert_int_equal(bar[bars - 1].n, 1);
     yk_inspection_fini(&i);

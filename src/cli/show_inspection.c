@@ -128,7 +128,7 @@ static void print_spread(const yk_inspection *i)
     yk_bar bar[BARS];
     uint64_t most = 0;
     bool whole = i->kind == YK_ROWS_SPARSE;
-    size_t n = yk_histogram_bars(&i->histogram, BARS, bar);
+    size_t n = yk_distribution_bars(&i->histogram, BARS, bar);
     printf("%s\n", whole                   ? "how many entries an example has:"
                    : i->kind == YK_ROWS_U8 ? "mean of the pixels of an example:"
                                            : "mean of the values of an example:");
@@ -278,13 +278,13 @@ static void record(yk_json *j, const yk_rows *rows, size_t r)
     yk_json_end(j);
 }
 
-static void spread(yk_json *j, const char *name, const yk_histogram *s)
+static void spread(yk_json *j, const char *name, const yk_distribution *s)
 {
     yk_bar bar[BARS];
-    size_t n = yk_histogram_bars(s, BARS, bar);
+    size_t n = yk_distribution_bars(s, BARS, bar);
     yk_json_object(j, name);
     YK_JSON_REALS(j, {"least", s->least}, {"mean", s->sum / (double)s->n},
-                  {"median", yk_histogram_quantile(s, 0.5)}, {"p99", yk_histogram_quantile(s, 0.99)},
+                  {"median", yk_distribution_quantile(s, 0.5)}, {"p99", yk_distribution_quantile(s, 0.99)},
                   {"most", s->most});
     yk_json_array(j, "bars");
     for (size_t b = 0; b < n; b++) {

@@ -12,25 +12,25 @@ const uint64_t yk_inspect_cut[YK_INSPECT_CUTS] = {10, 100, 1000, 10000};
 
 /* ---- spreads */
 
-yk_status yk_histogram_init(yk_histogram *s, double width, bool below_zero)
+yk_status yk_distribution_init(yk_distribution *s, double width, bool below_zero)
 {
-    *s = (yk_histogram){.width = width, .low = below_zero ? -(int64_t)(YK_HISTOGRAM_BINS / 2) : 0};
-    s->bin = calloc(YK_HISTOGRAM_BINS, sizeof *s->bin);
-    return s->bin ? YK_OK : yk_fail_memory(YK_HISTOGRAM_BINS * sizeof *s->bin, "a histogram");
+    *s = (yk_distribution){.width = width, .low = below_zero ? -(int64_t)(YK_DISTRIBUTION_BINS / 2) : 0};
+    s->bin = calloc(YK_DISTRIBUTION_BINS, sizeof *s->bin);
+    return s->bin ? YK_OK : yk_fail_memory(YK_DISTRIBUTION_BINS * sizeof *s->bin, "a histogram");
 }
 
-void yk_histogram_fini(yk_histogram *s)
+void yk_distribution_fini(yk_distribution *s)
 {
     free(s->bin);
-    *s = (yk_histogram){0};
+    *s = (yk_distribution){0};
 }
 
 /* Bins 2k and 2k + 1 become bin k, counted from zero: all move towards it, so that in this order none is overwritten
  * before it was read. */
-static void widen(yk_histogram *s)
+static void widen(yk_distribution *s)
 {
     size_t zero = (size_t)-s->low;
-    for (size_t i = zero; i < YK_HISTOGRAM_BINS; i++) {
+    for (size_t i = zero; i < YK_DISTRIBUTION_BINS; i++) {
         uint64_t n = s->bin[i];
         s->bin[i] = 0;
         s->bin[zero + (i - zero) / 2] += n;
@@ -43,29 +43,29 @@ static void widen(yk_histogram *s)
     s->width *= 2;
 }
 
-void yk_histogram_add(yk_histogram *s, double value)
+void yk_distribution_add(yk_distribution *s, double value)
 {
     s->least = s->n == 0 || value < s->least ? value : s->least;
     s->most = s->n == 0 || value > s->most ? value : s->most;
     s->sum += value;
     s->n++;
     double at;
-    while (at = floor(value / s->width) - (double)s->low, at < 0.0 || at >= (double)YK_HISTOGRAM_BINS)
+    while (at = floor(value / s->width) - (double)s->low, at < 0.0 || at >= (double)YK_DISTRIBUTION_BINS)
         widen(s);
     s->bin[(size_t)at]++;
 }
 
-static size_t quantile_bin(const yk_histogram *s, double share)
+static size_t quantile_bin(const yk_distribution *s, double share)
 {
     uint64_t want = (uint64_t)ceil(share * (double)s->n), seen = 0;
     size_t i = 0;
-    for (; i + 1 < YK_HISTOGRAM_BINS; i++)
+    for (; i + 1 < YK_DISTRIBUTION_BINS; i++)
         if ((seen += s->bin[i]) && seen >= want)
             break;
     return i;
 }
 
-double yk_histogram_quantile(const yk_histogram *s, double share)
+double yk_distribution_quantile(const yk_distribution *s, double share)
 {
     return s->width * (double)(s->low + (int64_t)quantile_bin(s, share));
 }
@@ -76,11 +76,11 @@ static int64_t divide_down(int64_t a, int64_t b)
     return a / b - (a % b < 0);
 }
 
-size_t yk_histogram_bars(const yk_histogram *s, size_t most, yk_bar *out)
+size_t yk_distribution_bars(const yk_distribution *s, size_t most, yk_bar *out)
 {
     if (s->n == 0)
         return 0;
-    size_t last = YK_HISTOGRAM_BINS - 1;
+    size_t last = YK_DISTRIBUTION_BINS - 1;
     while (!s->bin[last])
         last--;
     int64_t from = s->low + (int64_t)quantile_bin(s, 0.0), to = s->low + (int64_t)last;
@@ -164,7 +164,7 @@ static void count_bytes(walk *w, const uint8_t *x, size_t n)
     w->squares += (double)squares;
     w->out->zeros += zeros;
     widen_range(w->out, least, most);
-    yk_histogram_add(&w->out->histogram, (double)sum / (double)n);
+    yk_distribution_add(&w->out->histogram, (double)sum / (double)n);
 }
 
 /* Returns their mean. */
@@ -200,7 +200,7 @@ static yk_status count_dense(walk *w, const yk_rows *rows)
         if (!isfinite(mean))
             return yk_fail(YK_EDATA, "record %llu holds a value that is not a number",
                            (unsigned long long)(w->out->examples + r + 1));
-        yk_histogram_add(&w->out->histogram, mean);
+        yk_distribution_add(&w->out->histogram, mean);
     }
     w->out->entries += (uint64_t)rows->n * rows->dim;
     return YK_OK;
@@ -223,7 +223,7 @@ static yk_status count_sparse(walk *w, const yk_rows *rows)
     for (size_t r = 0; r < rows->n; r++) {
         size_t n = yk_rows_entries(rows, r);
         i->empty += n == 0;
-        yk_histogram_add(&i->histogram, (double)n);
+        yk_distribution_add(&i->histogram, (double)n);
     }
     if (rows->value) {
         count_floats(w, rows->value, (size_t)entries);
@@ -274,7 +274,7 @@ static yk_status begin(walk *w, const yk_source *s)
     i->scale = s->cached ? s->cached->scale : i->first.scale;
     yk_status st = reserve_classes(w, s->classes > 2 && s->classes <= CLASSES_MOST ? s->classes : 2);
     if (!st) /* numbers of entries are whole; means of bytes are below 256; of floats nothing is known */
-        st = yk_histogram_init(&i->histogram, sparse ? 1.0 : 0x1p-8, s->kind == YK_ROWS_F32);
+        st = yk_distribution_init(&i->histogram, sparse ? 1.0 : 0x1p-8, s->kind == YK_ROWS_F32);
     return st || !sparse ? st : yk_keycount_init(&w->keys);
 }
 
@@ -324,7 +324,7 @@ yk_status yk_inspect(yk_source *s, yk_split split, size_t first, yk_inspection *
 void yk_inspection_fini(yk_inspection *i)
 {
     free(i->class_count);
-    yk_histogram_fini(&i->histogram);
+    yk_distribution_fini(&i->histogram);
     yk_rows_fini(&i->first);
     *i = (yk_inspection){0};
 }

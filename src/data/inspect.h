@@ -19,7 +19,7 @@
 
 /* ---- how a quantity is spread, with nothing known about it beforehand */
 
-#define YK_HISTOGRAM_BINS ((size_t)1 << 16)
+#define YK_DISTRIBUTION_BINS ((size_t)1 << 16)
 
 /* Bin i counts what lies in [(low + i) * width, (low + i + 1) * width). What does not fit doubles the width. */
 typedef struct {
@@ -28,7 +28,7 @@ typedef struct {
     double width; /* a power of two */
     int64_t low;  /* 0, or half of the bins below zero */
     uint64_t *bin;
-} yk_histogram;
+} yk_distribution;
 
 /* A part of it as people read it: n values in [from, to); the last one of a long tail has no end (to is infinite). */
 typedef struct {
@@ -36,16 +36,16 @@ typedef struct {
     uint64_t n;
 } yk_bar;
 
-yk_status yk_histogram_init(yk_histogram *s, double width, bool below_zero);
-void yk_histogram_fini(yk_histogram *s);              /* zeroed is fine */
-void yk_histogram_add(yk_histogram *s, double value); /* finite; the caller has seen to it */
+yk_status yk_distribution_init(yk_distribution *s, double width, bool below_zero);
+void yk_distribution_fini(yk_distribution *s);              /* zeroed is fine */
+void yk_distribution_add(yk_distribution *s, double value); /* finite; the caller has seen to it */
 
-double yk_histogram_quantile(const yk_histogram *s,
-                             double share); /* the lower end of the bin where it lies */
+double yk_distribution_quantile(const yk_distribution *s,
+                                double share); /* the lower end of the bin where it lies */
 
 /* Cuts it into at most `most` (2 at least) bars of one width, a power of two; where a thousandth lies far out, the last bar
  * is all of that. Returns how many there are. */
-size_t yk_histogram_bars(const yk_histogram *s, size_t most, yk_bar *out);
+size_t yk_distribution_bars(const yk_distribution *s, size_t most, yk_bar *out);
 
 /* ---- the inspection */
 
@@ -85,7 +85,7 @@ typedef struct {
     uint32_t fields;                  /* 1 + the largest field number; 0: there are none */
     yk_key_ranking ranking;
 
-    yk_histogram histogram; /* sparse: of the number of entries in a row; dense: of the mean of a row */
+    yk_distribution histogram; /* sparse: of the number of entries in a row; dense: of the mean of a row */
     yk_rows first;
     double seconds;
 } yk_inspection;
