@@ -34,7 +34,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1)
         return 0;
-    yk_log_quiet(true);
     uint8_t *copy = malloc(size);
     if (!copy)
         abort();

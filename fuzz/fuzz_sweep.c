@@ -8,7 +8,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1)
         return 0;
-    yk_log_quiet(true);
     int fd = file_of(data, size);
     char path[48];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);

@@ -69,7 +69,6 @@ static inline int fuzz_text(const char *format, const char *const options[4], co
 {
     if (size < 1)
         return 0;
-    yk_log_quiet(true);
     char spec[96];
     uint8_t choice = data[size - 1];
     int fd = file_of(data, size);

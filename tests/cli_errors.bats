@@ -40,7 +40,7 @@ train() { # SPEC OPTION...
     digits --no-such-option
     expect 2 "unrecognized option"
     digits stray
-    expect 2 "what is 'stray'?"
+    expect 2 "unexpected argument 'stray'"
     try train --data synth:digits --out none
     expect 2 "--model is missing"
     try train --model softmax --out none

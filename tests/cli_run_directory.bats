@@ -242,7 +242,7 @@ in_use() { # PID: the last command was refused because of it
     status=0
     wait "$pid" || status=$?
     cp live.err err
-    expect 0 "stopped by a signal"
+    expect 0 "stopped at step"
     [ -f run/lock ] && [ ! -s run/lock ]
     try train --out run --resume --steps 1
     expect 0

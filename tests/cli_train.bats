@@ -198,7 +198,7 @@ assert p.wait(60) == 0, (p.returncode, open("err").read())
 END
         if [ "$(field steps)" -lt 4000 ]; then
             [ "$(field interrupted)" = true ]
-            grep -q "stopped by a signal at step $(field steps), saved in run-$signal/checkpoints/step-$(field steps)" err
+            grep -q "stopped at step $(field steps), saved in run-$signal/checkpoints/step-$(field steps)" err
             grep -qF -- "yoke train --out run-$signal --resume" err
         fi
         try train --out run-$signal --resume --quiet

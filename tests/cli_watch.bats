@@ -86,7 +86,7 @@ clicks_file() { # EXAMPLES
 @test "the table says the verdict in words" {
     digits --epochs 1000 --batch 100 --out none
     expect 0
-    grep -q '^held back by ' out
+    grep -q '^bottleneck ' out
     grep -q 'estimated: one more worker' out
 }
 

@@ -276,7 +276,7 @@ END
         begin_sync ${line#* }
         kill "-${line%% *}" "$BACKGROUND"
         finish 15
-        expect 0 "stopped by a signal"
+        expect 0 "stopped at step"
         equal interrupted "$(said interrupted)" true
         [ -e "run/checkpoints/step-$(said steps)/DONE" ]
         nobody_is_left
@@ -294,7 +294,7 @@ END
     begin_async 9999 --launch 3
     kill -INT "$BACKGROUND"
     finish 15
-    expect 0 "stopped by a signal"
+    expect 0 "stopped at step"
     equal interrupted "$(said interrupted)" true
     nobody_is_left
     epochs=$(($(said examples) / 1003 + 2))

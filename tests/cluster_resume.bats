@@ -70,6 +70,6 @@ END
     remember_job
     kill -INT "$BACKGROUND"
     finish 20
-    expect 0 "stopped by a signal"
+    expect 0 "stopped at step"
     equal state "$(said state)" '"stopped"'
 }

@@ -44,7 +44,7 @@ in_use() { # the last command was refused because of rank 0
     until_said "a worker has joined: 3 train now"
     kill -TERM "$BACKGROUND"
     finish 20
-    expect 0 "stopped by a signal"
+    expect 0 "stopped at step"
     wait "$LATER" || { cat err2; return 1; }
     LATER=
 }
@@ -58,6 +58,6 @@ in_use() { # the last command was refused because of rank 0
     until_step 800
     kill -TERM "$BACKGROUND"
     finish 20
-    expect 0 "starting again from the last checkpoint" "stopped by a signal"
+    expect 0 "starting again from the last checkpoint" "stopped at step"
     says_not "in use"
 }

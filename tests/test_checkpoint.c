@@ -341,11 +341,9 @@ static void a_newer_format_is_refused(void **state)
         edit_metadata(checkpoint, files[i], "\"format_version\":\"p\"",
                       "\"farmot_version\":\"1\""); /* version 0: has none */
     }
-    yk_model *m;
-    float *params;
-    assert_int_equal(yk_checkpoint_model(checkpoint, &m, &params), YK_OK);
-    yk_free(params);
-    yk_model_free(m);
+    yk_trained *m;
+    assert_int_equal(yk_trained_load(checkpoint, &m), YK_OK);
+    yk_trained_release(m);
     assert_int_equal(train("steps=30 out=run resume=true", 0, &r), YK_OK);
     assert_int_equal(r.resumed_from, 20);
     yk_result_fini(&r);

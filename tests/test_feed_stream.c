@@ -33,7 +33,6 @@ static const char *write_tfrecord(size_t n)
 static yk_dataset streamed(const char *spec)
 {
     yk_dataset d;
-    yk_log_quiet(true);
     assert_int_equal(yk_dataset_open(spec, YK_SPLIT_TRAIN, NULL, YK_STREAM_ALWAYS, &d), YK_OK);
     assert_null(d.rows);
     return d;

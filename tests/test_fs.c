@@ -240,7 +240,6 @@ static void test_power_cut_while_saving(void **state)
 {
     int found[4] = {0};
     (void)state;
-    yk_log_quiet(true);
     for (uint64_t seed = 0; seed < 20; seed++)
         for (uint64_t at = 1;; at++) {
             use_disk(seed);
@@ -263,7 +262,6 @@ static void test_power_cut_while_saving(void **state)
             if (!st)
                 break;
         }
-    yk_log_quiet(false);
     assert_true(found[2] > 100 && found[3] > 20);
 }
 

@@ -187,6 +187,5 @@ int main(void)
         cmocka_unit_test(servers_mix_staleness),   cmocka_unit_test(servers_train_asynchronously),
         cmocka_unit_test(servers_bound_staleness), cmocka_unit_test(local_sgd_is_a_mean),
     };
-    yk_log_quiet(true);
     return cmocka_run_group_tests_name("group ranks", tests, NULL, NULL);
 }

@@ -294,6 +294,5 @@ int main(void)
         cmocka_unit_test(copies_lose_nothing),
         cmocka_unit_test(checkpoints_hold_all_groups),
     };
-    yk_log_quiet(true);
     return cmocka_run_group_tests_name("groups", tests, make_folder, remove_folder);
 }

@@ -279,9 +279,13 @@ static void saved_models_know_their_input(void **state)
         yk_result r;
         yk_score score;
         assert_int_equal(train_f(&r, NET " " DIGITS " augment=crop:2 standardize=%s out=a", cases[i]), YK_OK);
-        yk_infer in = {
-            .checkpoint = r.checkpoint, .data = "synth:digits?examples=300", .split = YK_SPLIT_TEST};
-        assert_int_equal(yk_infer_run(&in, NULL, NULL, &score), YK_OK);
+        yk_trained *m;
+        yk_source *s;
+        assert_int_equal(yk_trained_load(r.checkpoint, &m), YK_OK);
+        assert_int_equal(yk_source_open("synth:digits?examples=300", YK_SPLIT_TEST, NULL, &s), YK_OK);
+        assert_int_equal(yk_infer(m, s, NULL, NULL, &score), YK_OK);
+        yk_source_free(s);
+        yk_trained_release(m);
         assert_true(fabs(score.loss - r.test.loss) < 1e-6 && score.accuracy == r.test.accuracy);
         loss[i] = score.loss;
         for (size_t k = 0; k < i; k++)
@@ -296,12 +300,12 @@ static void channels_are_measured(void **state)
 {
     (void)state;
     yk_result r;
-    yk_model *m;
-    float *params;
+    yk_trained *trained;
     yk_dataset d;
     double sum = 0.0, squares = 0.0;
     assert_int_equal(train("model=dense\t10 " DIGITS " standardize=channel out=a", 0, &r), YK_OK);
-    assert_int_equal(yk_checkpoint_model(r.checkpoint, &m, &params), YK_OK);
+    assert_int_equal(yk_trained_load(r.checkpoint, &trained), YK_OK);
+    const yk_model *m = trained->model;
     assert_int_equal(yk_dataset_open("synth:digits?examples=300", YK_SPLIT_TRAIN, NULL, YK_STREAM_NEVER, &d),
                      YK_OK);
     const size_t n = d.rows->n * d.rows->dim;
@@ -315,8 +319,7 @@ static void channels_are_measured(void **state)
     assert_true(fabs((double)m->shape.net.mean[0] - mean) < 1e-3); /* a sample */
     assert_true(fabs((double)m->shape.net.deviation[0] - deviation) < 1e-3);
     yk_dataset_fini(&d);
-    yk_free(params);
-    yk_model_free(m);
+    yk_trained_release(trained);
     yk_result_fini(&r);
 }
 

@@ -94,7 +94,6 @@ static float *train(const recipe *how, size_t *n_out)
 {
     yk_dataset d;
     kitchen k = {.how = how};
-    yk_log_quiet(true);
     assert_int_equal(yk_dataset_open(how->data, YK_SPLIT_TRAIN, NULL, YK_STREAM_NEVER, &d), YK_OK);
     yk_model_shape shape = {.kind = d.kind, .dim = d.dim, .classes = d.classes, .bias = true};
     assert_int_equal(yk_model_create(how->model, &shape, &k.model), YK_OK);

@@ -11,7 +11,7 @@
 #include "scratch.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "cli/terminal.h"
 #include "train/train.h"
 #include <math.h>
 #include <sys/stat.h>
@@ -66,7 +66,8 @@ static inline yk_status train(const char *options, int stop_signal, yk_result *o
     const char *dir = run_folder(options);
     yk_config c;
     yk_config_init(&c);
-    yk_log_quiet(true);
+    yk_terminal_use();
+    yk_terminal_quiet(true);
     *out = (yk_result){0};
     if (dir && strstr(options, "resume=true")) {
         char path[300];

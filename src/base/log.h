@@ -1,28 +1,39 @@
-/* What the program says to a person: notes, warnings and errors on stderr, one line each, and on a terminal
- * one progress line that is redrawn in place and gets out of the way of the other lines.
+/* Notes, warnings and progress for the user, delivered to the log of the calling thread.
  *
+ * Example:
+ *     static const yk_log log = {.line = print_line, .progress = NULL};
+ *     yk_log_set(&log);                                  // of this thread and of those that it starts (base/sync.h)
  *     yk_note("loaded %zu examples", n);
- *     yk_progress("step %ld  loss %.4f", step, loss);   // nothing unless stderr is a terminal
+ *     yk_progress("step %ld  loss %.4f", step, loss);    // nothing: the log shows no progress
  *
- * Any thread may call these. Results (stdout) are not printed here.
+ * A thread without a log discards them. The program's log writes to stderr (cli/terminal.h), that of the library calls the
+ * functions of yoke.h. Control characters in a text are replaced by '?': a message may quote an untrusted file, and a
+ * terminal obeys them.
  */
 #ifndef YK_BASE_LOG_H
 #define YK_BASE_LOG_H
 
 #include <stdbool.h>
 
-/* In a job of several processes: lines carry the rank in front, and only rank 0 says notes and progress; -1: there are no
- * others. */
-void yk_log_rank(int rank);
+typedef enum { YK_LOG_NOTE, YK_LOG_WARNING, YK_LOG_ERROR } yk_log_level;
 
-void yk_log_quiet(bool quiet); /* --quiet: no notes and no progress; warnings and errors stay */
+/* Any thread that inherited the log may call these, also at the same time. */
+typedef struct {
+    void (*line)(void *context, yk_log_level level, const char *text); /* without a newline */
+    void (*progress)(void *context, const char *text); /* replaces the last one; NULL: removes it */
+    bool (*wants_progress)(void *context);             /* NULL: no progress is shown */
+    void *context;
+} yk_log;
+
+void yk_log_set(const yk_log *log); /* borrowed; NULL: discard everything */
+const yk_log *yk_log_get(void);
 
 void yk_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void yk_warn(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
-void yk_report_error(const char *text); /* "yoke: error: TEXT" */
+void yk_report_error(const char *text);
 
 bool yk_progress_wanted(void);
 void yk_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void yk_progress_end(void); /* leaves the cursor on a fresh line */
+void yk_progress_end(void);
 
 #endif

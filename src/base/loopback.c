@@ -33,7 +33,7 @@ static int bind_loopback6(int fd, struct sockaddr_in6 *a)
     return bind_really(fd, a, sizeof *a);
 }
 
-int bind(int fd, const struct sockaddr *address, socklen_t size)
+__attribute__((visibility("default"))) int bind(int fd, const struct sockaddr *address, socklen_t size)
 {
     struct sockaddr_in v4;
     struct sockaddr_in6 v6;

@@ -12,7 +12,7 @@
  * thread is one more task of the simulation, and a thread that has to wait lets the others run. A real thread pays a load and a
  * branch. A mutex that is never held across a wait, a sleep, a yield or another lock may be a plain pthread_mutex_t.
  *
- * A thread starts with the file system (base/fs.h) of the thread that starts it, and with all signals blocked: they are for
+ * A thread starts with the file system (base/fs.h) and the log (base/log.h) of the thread that starts it, and with all signals blocked: they are for
  * the main thread.
  */
 #ifndef YK_BASE_SYNC_H
@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/log.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -31,6 +32,7 @@ typedef struct yk_thread {
     void *(*run)(void *context);
     void *context;
     const yk_fs *fs;
+    const yk_log *log;
 } yk_thread;
 
 int yk_thread_start(yk_thread *t, void *(*run)(void *context), void *context);

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include <signal.h>
 #include <stdbool.h>
+#include <yoke.h>
 
 int yk_cmd_train(int argc, char **argv);
 int yk_cmd_eval(int argc, char **argv);
@@ -20,5 +21,6 @@ extern bool yk_cli_launcher; /* a second signal only sets yk_cli_stop_again */
 
 /* Reports this thread's error, if any, and gives the exit status. */
 int yk_cli_exit(yk_status status);
+int yk_cli_fail(const yoke_error *error); /* the same for an error of the library */
 
 #endif

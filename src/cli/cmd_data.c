@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "cli/arguments.h"
 #include "cli/show_inspection.h"
+#include "cli/terminal.h"
 #include "data/export.h"
 #include "data/inspect.h"
 #include "data/spec.h"
@@ -90,7 +91,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         a->json = true;
         return 0;
     case QUIET:
-        yk_log_quiet(true);
+        yk_terminal_quiet(true);
         return 0;
     case ARGP_KEY_ARG:
         if (a->spec)

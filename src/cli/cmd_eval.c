@@ -1,48 +1,52 @@
-/* yoke eval and yoke predict: the same walk over the data, ending in a score or in a line per example. */
+/* yoke eval and yoke predict: both run a model over data, and print a score or a line per example. */
 #include "cli/cli.h"
-
-#include "base/file.h"
-#include "base/log.h"
-#include "cli/arguments.h"
-#include "cli/show_inspection.h"
-#include "train/infer.h"
+#include "cli/output.h"
+#include "cli/terminal.h"
 #include <argp.h>
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <yoke.h>
 
 enum { FEATURES = 1000, HASH_BITS, SKIP_BAD, SPLIT, JSON, QUIET };
 
 typedef struct {
-    yk_infer infer;
-    const char *out;
-    bool json, predict, split_given;
+    const char *checkpoint, *data, *out;
+    yoke_split split;
+    yoke_options *options;
+    bool json;
 } arguments;
 
 static const struct argp_option options[] = {
-    {"checkpoint", 'c', "DIR", 0, "run directory, or one of its checkpoints/step-N", 0},
+    {"checkpoint", 'c', "DIR", 0, "run directory, one of its checkpoints/step-N, or a model.safetensors file",
+     0},
     {"data", 'd', "SPEC", 0, "data, as for yoke train", 0},
-    {"split", SPLIT, "HALF", 0, "train or test, of data that has both (idx, synth); default test", 0},
+    {"split", SPLIT, "SPLIT", 0, "train or test, for data that has both (idx, synth); default test", 0},
     {"features", FEATURES, "N", 0, "as for yoke train", 0},
     {"hash-bits", HASH_BITS, "B", 0, "as for yoke train", 0},
     {"skip-bad", SKIP_BAD, "N", 0, "skip and count up to N bad records", 0},
-    {"json", JSON, NULL, 0, "eval: the score as one JSON object; predict: an object a line", 0},
+    {"json", JSON, NULL, 0, "eval: print one JSON object; predict: one per line", 0},
     {"quiet", QUIET, NULL, 0, "no notes on stderr", 0},
     {"out", 'o', "FILE", 0, "predict: write to FILE instead of stdout", 0},
     {0}};
+
+static void set_option(const arguments *a, const char *name, const char *value)
+{
+    yoke_error error;
+    if (yoke_options_set(a->options, name, value, &error))
+        exit(yk_cli_fail(&error));
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     arguments *a = state->input;
     switch (key) {
     case 'c':
-        a->infer.checkpoint = arg;
+        a->checkpoint = arg;
         return 0;
     case 'd':
-        a->infer.data = arg;
+        a->data = arg;
         return 0;
     case 'o':
         a->out = arg;
@@ -51,27 +55,29 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         a->json = true;
         return 0;
     case QUIET:
-        yk_log_quiet(true);
+        yk_terminal_quiet(true);
         return 0;
     case FEATURES:
-        a->infer.options.features = yk_argument_whole(state, "features", arg, 0, INT32_MAX - 1);
+        set_option(a, "features", arg);
         return 0;
     case HASH_BITS:
-        a->infer.options.hash_bits = (unsigned)yk_argument_whole(state, "hash-bits", arg, 0, 30);
+        set_option(a, "hash-bits", arg);
         return 0;
     case SKIP_BAD:
-        a->infer.options.skip_bad = yk_argument_whole(state, "skip-bad", arg, 0, 1e15);
+        set_option(a, "skip-bad", arg);
         return 0;
     case SPLIT:
-        a->infer.split = yk_argument_split(state, arg);
+        if (strcmp(arg, "train") && strcmp(arg, "test"))
+            argp_error(state, "--split is train or test");
+        a->split = strcmp(arg, "train") ? YOKE_TEST_SPLIT : YOKE_TRAIN_SPLIT;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "what is '%s'? data is given as --data %s", arg, arg);
+        argp_error(state, "unexpected argument '%s': data is given as --data %s", arg, arg);
         return 0;
     case ARGP_KEY_END:
-        if (!a->infer.checkpoint)
+        if (!a->checkpoint)
             argp_error(state, "--checkpoint is missing: the --out of a training run");
-        if (!a->infer.data)
+        if (!a->data)
             argp_error(state, "--data is missing");
         return 0;
     default:
@@ -79,106 +85,122 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
-static yk_status print_score(const arguments *a, const yk_score *s)
+/* ---- eval ---- */
+
+static void print_json_number(yk_output *o, const char *name, double x)
 {
+    if (isfinite(x))
+        yk_output_print(o, ",\"%s\":%.17g", name, x);
+    else
+        yk_output_print(o, ",\"%s\":null", name);
+}
+
+static int print_score(const arguments *a, const yoke_score *s)
+{
+    yk_output *o = yk_output_open(NULL);
     if (a->json) {
-        yk_json j = {0};
-        yk_json_object(&j, NULL);
-        yk_json_whole(&j, "examples", (int64_t)s->examples);
-        YK_JSON_REALS(&j, {"loss", s->loss}, {"accuracy", s->accuracy}, {"auc", s->auc},
-                      {"majority_accuracy", s->majority_accuracy});
-        yk_json_end(&j);
-        return yk_json_print(&j);
+        yk_output_print(o, "{\"examples\":%llu", (unsigned long long)s->examples);
+        print_json_number(o, "loss", s->loss);
+        print_json_number(o, "accuracy", s->accuracy);
+        print_json_number(o, "auc", s->auc);
+        print_json_number(o, "majority_accuracy", s->majority_accuracy);
+        yk_output_print(o, "}\n");
+        return yk_output_close(o, 0);
     }
-    printf("examples  %llu\nloss      %.5f\naccuracy  %.2f %%   (always the commonest class: %.2f %%)\n",
-           (unsigned long long)s->examples, s->loss, 100.0 * s->accuracy, 100.0 * s->majority_accuracy);
+    yk_output_print(o, "examples  %llu\nloss      %.5f\naccuracy  %.2f %%   (most common class: %.2f %%)\n",
+                    (unsigned long long)s->examples, s->loss, 100.0 * s->accuracy,
+                    100.0 * s->majority_accuracy);
     if (isfinite(s->auc))
-        printf("AUC       %.4f\n", s->auc);
-    return fflush(stdout)
-               ? yk_fail(YK_ESYSTEM, "the score could not be written to stdout: %s", strerror(errno))
-               : YK_OK;
+        yk_output_print(o, "AUC       %.4f\n", s->auc);
+    return yk_output_close(o, 0);
 }
 
-/* A file's name is the rest of its line, whatever is in it. */
-static yk_status write_line(yk_file *f, const float *p, size_t n, char *path)
+static int evaluate(const arguments *a, const yoke_model *model, const yoke_data *data)
 {
-    yk_status st = YK_OK;
-    for (size_t c = 0; !st && c < n; c++)
-        st = yk_file_print(f, "%s%.7g", c ? " " : "", (double)p[c]);
-    for (char *at = path; at && *at; at++)
-        *at = *at == '\n' || *at == '\r' ? '?' : *at;
-    return st ? st : path ? yk_file_print(f, " %s\n", path) : yk_file_print(f, "\n");
+    yoke_score score;
+    yoke_error error;
+    return yoke_evaluate(model, data, &score, &error) ? yk_cli_fail(&error) : print_score(a, &score);
 }
 
-static yk_status write_object(yk_file *f, yk_json *j, const float *p, size_t n, const char *path)
-{
-    yk_json_object(j, NULL);
-    yk_json_array(j, "probabilities");
-    for (size_t c = 0; c < n; c++)
-        yk_json_real(j, NULL, (double)p[c]);
-    yk_json_end(j);
-    if (path)
-        yk_json_text(j, "file", path);
-    yk_json_end(j);
-    return yk_json_write(j, f);
-}
+/* ---- predict ---- */
 
 typedef struct {
-    yk_file *file;
+    yk_output *out;
     bool json;
-    yk_json line;
-} output;
+} printer;
 
-/* One line per example: the probability of class 1, or of every class; and its file, where it has one of its own. */
-static yk_status write_lines(void *user, const yk_inferred *some)
+static void print_text(yk_output *o, const float *p, size_t n, const char *file)
 {
-    output *o = user;
-    yk_status st = YK_OK;
-    for (size_t i = 0; !st && i < some->n; i++) {
-        char path[PATH_MAX];
-        const float *p = some->p + i * some->outputs;
-        char *file =
-            some->reader && yk_reader_file(some->reader, some->first + i, path, sizeof path) ? path : NULL;
-        st = o->json ? write_object(o->file, &o->line, p, some->outputs, file)
-                     : write_line(o->file, p, some->outputs, file);
+    for (size_t c = 0; c < n; c++)
+        yk_output_print(o, "%s%.7g", c ? " " : "", (double)p[c]);
+    if (file) /* the rest of the line, whatever it contains */
+        yk_output_print(o, " ");
+    for (const char *at = file; at && *at; at++)
+        yk_output_print(o, "%c", *at == '\n' || *at == '\r' ? '?' : *at);
+    yk_output_print(o, "\n");
+}
+
+static void print_object(yk_output *o, const float *p, size_t n, const char *file)
+{
+    for (size_t c = 0; c < n; c++)
+        yk_output_print(o, "%s%.7g", c ? "," : "{\"probabilities\":[", (double)p[c]);
+    yk_output_print(o, "]");
+    if (file) {
+        yk_output_print(o, ",\"file\":");
+        yk_output_json_text(o, file);
     }
-    return st;
+    yk_output_print(o, "}\n");
 }
 
-static yk_status predict(const arguments *a)
+static int print_predictions(void *context, const yoke_predictions *some)
 {
-    output o = {.json = a->json, .line = {.digits = 7}};
-    yk_score score;
-    yk_status st = a->out ? yk_file_create(a->out, &o.file) : yk_file_append("/dev/stdout", &o.file);
-    if (st)
-        return st;
-    st = yk_file_close(o.file, yk_infer_run(&a->infer, write_lines, &o, &score));
-    yk_json_fini(&o.line);
-    return st;
+    const printer *to = context;
+    for (size_t i = 0; i < some->n; i++)
+        (to->json ? print_object : print_text)(to->out, some->probability + i * some->outputs, some->outputs,
+                                               some->file ? some->file[i] : NULL);
+    return yk_output_failed(to->out);
 }
 
-static int run(int argc, char **argv, char *name, const char *doc, bool predicting)
+static int predict(const arguments *a, const yoke_model *model, const yoke_data *data)
 {
-    arguments a = {.infer = {.split = YK_SPLIT_TEST}, .predict = predicting};
+    printer to = {yk_output_open(a->out), a->json};
+    yoke_error error;
+    int code = 0;
+    if (yoke_predict(model, data, print_predictions, &to, &error) && !yk_output_failed(to.out))
+        code = yk_cli_fail(&error);
+    return yk_output_close(to.out, code);
+}
+
+/* ---- */
+
+static int run(int argc, char **argv, char *name, const char *doc,
+               int (*use)(const arguments *a, const yoke_model *model, const yoke_data *data))
+{
+    arguments a = {.split = YOKE_TEST_SPLIT, .options = yoke_options_create()};
     const struct argp argp = {options, parse, NULL, doc, NULL, NULL, NULL};
+    yoke_model *model = NULL;
+    yoke_data *data = NULL;
+    yoke_error error;
     argv[0] = name;
     argp_parse(&argp, argc, argv, 0, NULL, &a);
-    if (predicting)
-        return yk_cli_exit(predict(&a));
-    yk_score score;
-    yk_status st = yk_infer_run(&a.infer, NULL, NULL, &score);
-    return yk_cli_exit(st ? st : print_score(&a, &score));
+    const bool failed = yoke_model_load(a.checkpoint, &model, &error) ||
+                        yoke_data_from_spec(a.data, a.split, a.options, &data, &error);
+    const int code = failed ? yk_cli_fail(&error) : use(&a, model, data);
+    yoke_data_free(data);
+    yoke_model_free(model);
+    yoke_options_free(a.options);
+    return code;
 }
 
 int yk_cmd_eval(int argc, char **argv)
 {
     char name[] = "yoke eval";
     return run(argc, argv, name,
-               "Loss, accuracy and AUC of a trained model.\v"
+               "Print loss, accuracy and AUC of a trained model.\v"
                "Examples:\n"
                "  yoke eval --checkpoint runs/ctr --data tfrecord:clicks/test\n"
                "  yoke eval --checkpoint runs/mnist/checkpoints/step-3000 --data idx:mnist --json",
-               false);
+               evaluate);
 }
 
 int yk_cmd_predict(int argc, char **argv)
@@ -186,11 +208,11 @@ int yk_cmd_predict(int argc, char **argv)
     char name[] = "yoke predict";
     return run(
         argc, argv, name,
-        "Probabilities, one line per example: that of class 1 (logreg), or of each class. Behind them, "
-        "for images:, the picture's file.\v"
+        "Print the probability of class 1 (logreg), or of each class: one line per example. For images:, "
+        "the name of the file follows.\v"
         "Examples:\n"
         "  yoke predict --checkpoint runs/ctr --data libsvm:new.libsvm > p.txt\n"
         "  yoke predict --checkpoint runs/mnist --data idx:mnist --out p.txt\n"
         "  yoke predict --checkpoint runs/cats --data images:new --json",
-        true);
+        predict);
 }

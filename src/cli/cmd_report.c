@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "cli/terminal.h"
 #include "report/report.h"
 #include <argp.h>
 #include <errno.h>
@@ -47,7 +48,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         a->report.title = arg;
         return 0;
     case QUIET:
-        yk_log_quiet(true);
+        yk_terminal_quiet(true);
         return 0;
     case ARGP_KEY_ARG: {
         char **paths = a->report.n < a->cap

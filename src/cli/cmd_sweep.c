@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "cli/child.h"
 #include "cli/sweep_train.h"
+#include "cli/terminal.h"
 #include "data/source.h"
 #include <argp.h>
 #include <errno.h>
@@ -86,7 +87,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case JSON:
         return a->json = true, 0;
     case QUIET:
-        yk_log_quiet(true);
+        yk_terminal_quiet(true);
         return 0;
     case ARGP_KEY_ARG:
         if (a->file)

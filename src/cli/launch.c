@@ -437,6 +437,8 @@ int yk_launch(const yk_config *c, int argc, char **argv)
     if (!st)
         st = prepare(&j, argc, argv);
     const int code = st ? yk_cli_exit(st) : run(&j);
+    if (code && !c->out && !c->join)
+        rmdir(j.out); /* made by yk_run_dir_name(); stays if anything was written */
     clean_up(&j);
     return code;
 }

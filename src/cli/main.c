@@ -3,11 +3,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
-#include "kern/isa.h"
+#include "cli/terminal.h"
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 double yk_cli_started;
 volatile sig_atomic_t yk_cli_stop, yk_cli_stop_again;
@@ -37,6 +39,12 @@ int yk_cli_exit(yk_status status)
     return yk_status_exit(status);
 }
 
+int yk_cli_fail(const yoke_error *error)
+{
+    yk_terminal_error(error->message);
+    return (int)error->status;
+}
+
 static void on_signal(int signal)
 {
     static double first;
@@ -55,6 +63,18 @@ static void on_signal(int signal)
     yk_cli_stop = signal;
 }
 
+/* A child of the library (lib/child_job.c) ends with the process that started it: as by Ctrl-C, so that it saves. */
+static void follow_parent(void)
+{
+    const long parent = (long)yk_env_number("YK_PARENT", 0);
+    if (!parent)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        raise(SIGTERM);
+    unsetenv("YK_PARENT");
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -63,6 +83,8 @@ int main(int argc, char **argv)
     } commands[] = {{"train", yk_cmd_train}, {"eval", yk_cmd_eval},     {"predict", yk_cmd_predict},
                     {"data", yk_cmd_data},   {"report", yk_cmd_report}, {"sweep", yk_cmd_sweep}};
     yk_cli_started = yk_env_number("YK_STARTED", yk_now()); /* set by the launcher: when it began */
+    yk_terminal_use();
+    follow_parent();
     argp_err_exit_status = yk_status_exit(YK_EUSAGE);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write error, not a death */
 
@@ -78,7 +100,7 @@ int main(int argc, char **argv)
         if (strcmp(command, commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
     if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) {
-        printf("yoke %s (%s kernels)\n", YK_VERSION, yk_isa_text(yk_isa_best()));
+        printf("yoke %s (%s kernels)\n", yoke_version(), yoke_kernels());
         return 0;
     }
     if (argc < 2 || strcmp(command, "help") == 0 || strcmp(command, "--help") == 0 ||

@@ -98,7 +98,6 @@ yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out)
     yk_status st = t.ops ? YK_OK : yk_mpi_load(&t.ops);
     if (st)
         return st;
-    signal(SIGPIPE, SIG_IGN); /* a peer that died is found out by silence, not by a signal */
     yk_comm *c = calloc(1, sizeof *c);
     if (!c)
         return yk_fail_memory(sizeof *c, "the processes");

@@ -188,12 +188,18 @@ static yk_status mix(yk_dataset *d)
 yk_status yk_dataset_open(const char *spec, yk_split split, const yk_source_options *options,
                           yk_stream_choice stream, yk_dataset *out)
 {
+    yk_source *s;
+    *out = (yk_dataset){0};
+    yk_status st = yk_source_open(spec, split, options, &s);
+    return st ? st : yk_dataset_take(s, split, stream, out);
+}
+
+yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream, yk_dataset *out)
+{
     yk_dataset *d = out;
-    *d = (yk_dataset){0};
-    yk_status st = yk_source_open(spec, split, options, &d->source);
-    if (st)
-        return st;
-    yk_source *s = d->source;
+    const char *spec = s->spec;
+    yk_status st = YK_OK;
+    *d = (yk_dataset){.source = s};
     d->kind = s->kind;
     d->dim = s->dim;
     d->classes = s->classes;
@@ -269,7 +275,13 @@ yk_status yk_dataset_sample(yk_dataset *d, size_t most, yk_rows *out)
 
 yk_status yk_dataset_rename(yk_dataset *d, const yk_keymap *map)
 {
-    return d->rows ? yk_keymap_rows(map, d->rows) : YK_OK;
+    yk_status st = YK_OK;
+    if (d->rows && d->source->read_only) {
+        yk_rows_init(&d->loaded, d->kind, d->dim);
+        st = yk_rows_append(&d->loaded, d->rows, 0, d->rows->n);
+        d->rows = &d->loaded;
+    }
+    return st || !d->rows ? st : yk_keymap_rows(map, d->rows);
 }
 
 yk_status yk_dataset_check(const yk_dataset *d, const yk_rows *rows)

@@ -29,6 +29,8 @@ typedef struct {
 /* Streams whose number of columns nobody gave are read once beforehand to find it. */
 yk_status yk_dataset_open(const char *spec, yk_split split, const yk_source_options *options,
                           yk_stream_choice stream, yk_dataset *out);
+/* The same of an open source, which is taken: the data set frees it, also after a failure. */
+yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream, yk_dataset *out);
 void yk_dataset_fini(yk_dataset *d);
 
 /* Several processes hold the same training data in memory: each reads one part of the files, and gather() makes the rows of its

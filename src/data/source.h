@@ -79,6 +79,7 @@ struct yk_source {
     uint32_t classes;               /* 0: not known without reading */
     size_t height, width, channels; /* images; 0 otherwise */
     yk_rows *cached; /* all rows at once where they are in memory (idx, binary cache); borrowed. Else NULL */
+    bool read_only;  /* the cached rows are somebody else's: they must not be modified */
     bool has_test;   /* the set has a test half of its own */
     uint64_t skip_bad;
     atomic_uint_fast64_t

@@ -128,11 +128,11 @@ static void shorten(double rate, char out[24])
 }
 
 /* Short enough for 80 columns, unless the bottleneck has a long name. */
-static void show(yk_observer *o, uint64_t step, const yk__progress *p)
+static void show(yk_observer *o, const yk_run_position *at, const yk__progress *p)
 {
-    if (!yk_progress_wanted())
+    if (!yk_progress_wanted() && !o->c.progress)
         return;
-    char test[40] = "", by[80] = "", left[40] = "", rate[24];
+    char test[40] = "", by[80] = "", left[40] = "", rate[24], text[256];
     const double accuracy = atomic_load_explicit(&o->accuracy, memory_order_relaxed);
     yk_verdict verdict;
     shorten(p->rate, rate);
@@ -142,8 +142,18 @@ static void show(yk_observer *o, uint64_t step, const yk__progress *p)
         snprintf(by, sizeof by, "  %s", verdict.brief);
     if (isfinite(p->seconds_left))
         snprintf(left, sizeof left, "  %d:%02d left", (int)p->seconds_left / 60, (int)p->seconds_left % 60);
-    yk_progress("step %llu  epoch %.2f  loss %.3f%s  %s/s%s%s", (unsigned long long)step, p->epoch, p->loss,
-                test, rate, left, by);
+    snprintf(text, sizeof text, "step %llu  epoch %.2f  loss %.3f%s  %s/s%s%s", (unsigned long long)at->step,
+             p->epoch, p->loss, test, rate, left, by);
+    yk_progress("%s", text);
+    if (o->c.progress)
+        o->c.progress(o->c.context, &(yk_progress_report){.step = at->step,
+                                                          .examples = at->examples,
+                                                          .epoch = p->epoch,
+                                                          .loss = p->loss,
+                                                          .examples_per_second = p->rate,
+                                                          .steps_per_second = p->step_rate,
+                                                          .seconds_left = p->seconds_left,
+                                                          .text = text});
 }
 
 static void write_progress(yk_observer *o, const yk_run_position *at, const yk__progress *p)
@@ -178,7 +188,7 @@ static void sum_up(yk_observer *o, double now, double since)
     yk__observer_progress(o, at.step, at.examples, &p);
     if (write && m->file)
         write_progress(o, &at, &p);
-    show(o, at.step, &p);
+    show(o, &at, &p);
     m->shown = now;
     m->shown_examples = at.examples;
     m->shown_step = at.step;

@@ -42,6 +42,13 @@ typedef struct {
     uint64_t epoch_examples; /* examples of one epoch; 0: not known yet */
 } yk_run_position;
 
+/* Progress since the last report. A number that is not known is NaN. */
+typedef struct {
+    uint64_t step, examples;
+    double epoch, loss, examples_per_second, steps_per_second, seconds_left;
+    const char *text; /* the progress line */
+} yk_progress_report;
+
 /* How many updates of other workers came between the pull and the push of a gradient. */
 enum { YK_STALENESS_POWERS = 64 };
 typedef struct {
@@ -75,8 +82,10 @@ typedef struct {
     uint64_t resumed_from, earlier_examples; /* the step and the examples of the checkpoint; 0: no resume */
     double earlier_seconds;
 
-    /* Questions to the training loop. */
+    /* Questions to the training loop, and reports to it. */
     void *context;
+    void (*progress)(void *context,
+                     const yk_progress_report *p); /* a few times a second, by worker 0; may be NULL */
     void (*position)(void *context, yk_run_position *out); /* called by yk_observer_progress() */
     yk_work *(*work)(void *context, int worker);           /* of this process; any thread */
     /* Of one worker of this process, or of all (worker 0); called by yk_observer_evaluated(). */

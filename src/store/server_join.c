@@ -3,12 +3,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sync.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 /* Where others come in. It outlives the server: its thread waits inside MPI until the process ends. */
 struct yk__listener {
+    yk_thread thread;
     pthread_mutex_t lock;
     yk_comm *comm;
     char name[32], *port;
@@ -41,7 +43,6 @@ static void *accept_all(void *context)
 
 yk_status yk_server_open(yk_server *s, uint64_t identity)
 {
-    pthread_t thread;
     struct yk__listener *d = calloc(1, sizeof *d);
     if (!d)
         return yk_fail_memory(sizeof *d, "the join listener");
@@ -50,9 +51,9 @@ yk_status yk_server_open(yk_server *s, uint64_t identity)
     d->identity = identity;
     snprintf(d->name, sizeof d->name, "yoke-server-%d", s->me);
     s->listener = d;
-    if (pthread_create(&thread, NULL, accept_all, d))
+    if (yk_thread_start(&d->thread, accept_all, d))
         return yk_fail(YK_ESYSTEM, "cannot start a thread for workers that join");
-    pthread_detach(thread);
+    pthread_detach(d->thread.thread);
     return YK_OK;
 }
 

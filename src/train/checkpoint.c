@@ -4,6 +4,7 @@
 #include "base/number.h"
 #include "format/safetensors.h"
 #include "train/checkpoint_dir.h"
+#include "train/trained.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,58 +12,10 @@
 
 enum { MOST_ARRAYS = YK_MAX_GROUPS * (2 + YK_MAX_SLOTS), NAME = 48 };
 
-#define FORMAT   1 /* the newest version that is read, and the one that is written */
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
 
 /* ---- saving ---- */
-
-static yk_status save_model(const char *run_dir, const char *model_name, const yk_model *m, yk_local *store,
-                            uint64_t step)
-{
-    yk_tensor t[YK_MAX_TENSORS] = {0};
-    float *data[YK_MAX_TENSORS] = {0};
-    yk_status st = YK_OK;
-    for (int i = 0; !st && i < m->ntensors; i++) {
-        const yk_model_tensor *from = &m->tensor[i];
-        float *params = yk_local_table(store, from->group).w;
-        const float *at = m->ops->tensor_within ? m->ops->tensor_within(m, i, params) : NULL;
-        if (!at) {
-            if (!(data[i] = yk_alloc(from->size, sizeof(float), "a checkpoint"))) {
-                st = YK_ESYSTEM;
-                break;
-            }
-            m->ops->export_tensor(m, i, params, data[i]);
-            at = data[i];
-        }
-        t[i] = (yk_tensor){.name = from->name, .dtype = YK_DTYPE_F32, .rank = (size_t)from->rank, .data = at};
-        for (int r = 0; r < from->rank; r++)
-            t[i].shape[r] = from->shape[r];
-    }
-    char dim[24], classes[16], step_text[24], kind[8], image[80], standardize[YK_STANDARDIZE_TEXT];
-    snprintf(image, sizeof image, "%zux%zux%zu", m->shape.channels, m->shape.height, m->shape.width);
-    yk_net_options_standardize_text(&m->shape.net, standardize);
-    snprintf(dim, sizeof dim, "%zu", m->shape.dim);
-    snprintf(classes, sizeof classes, "%u", m->shape.classes);
-    snprintf(step_text, sizeof step_text, "%" PRIu64, step);
-    snprintf(kind, sizeof kind, "%d", (int)m->shape.kind);
-    const yk_pair meta[] = {{"format_version", TEXT(FORMAT)},
-                            {"model", model_name},
-                            {"dim", dim},
-                            {"classes", classes},
-                            {"kind", kind},
-                            {"bias", m->shape.bias ? "1" : "0"},
-                            {"step", step_text},
-                            {"yoke", YK_VERSION},
-                            {"image", image},
-                            {"standardize", standardize}};
-    if (!st)
-        st = yk_safetensors_write(run_dir, YK__SAVING "/" YK__MODEL_FILE, t, (size_t)m->ntensors, meta,
-                                  sizeof meta / sizeof *meta);
-    for (int i = 0; i < m->ntensors; i++)
-        yk_free(data[i]);
-    return st;
-}
 
 /* An array of the store, for state.safetensors. Those of the first group have the names of the optimizer's state; those of
  * other groups have the group's name before it. */
@@ -116,8 +69,9 @@ static yk_status save_state(const char *run_dir, yk_local *store, const yk_progr
     t[n + 2] = (yk_tensor){
         .name = "place", .dtype = YK_DTYPE_U64, .rank = 1, .shape = {p->ncursor}, .data = p->cursor};
     t[n + 3] = (yk_tensor){.name = "late", .dtype = YK_DTYPE_U64, .rank = 1, .shape = {2}, .data = late};
-    const yk_pair meta[] = {
-        {"format_version", TEXT(FORMAT)}, {"optimizer", yk_local_rule(store, 0)->name}, {"yoke", YK_VERSION}};
+    const yk_pair meta[] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
+                            {"optimizer", yk_local_rule(store, 0)->name},
+                            {"yoke", YK_VERSION}};
     return yk_safetensors_write(run_dir, YK__SAVING "/" YK__STATE_FILE, t, n + 4, meta, 3);
 }
 
@@ -143,7 +97,10 @@ yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const 
 {
     yk_status st = yk__checkpoint_begin(run_dir);
     if (!st && !(st = rename_all(store, keymap, yk_keymap_restore))) {
-        st = save_model(run_dir, model_name, m, store, progress->step);
+        float *params[YK_MAX_GROUPS];
+        for (int g = 0; g < m->ngroups; g++)
+            params[g] = yk_local_table(store, g).w;
+        st = yk__model_write(run_dir, YK__SAVING "/" YK__MODEL_FILE, model_name, m, params, progress->step);
         if (!st)
             st = save_state(run_dir, store, progress);
         yk_status back = rename_all(store, keymap, yk_keymap_apply);
@@ -154,27 +111,6 @@ yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const 
 
 /* ---- loading ---- */
 
-static yk_status check_format(const char *path, const yk_safetensors *s)
-{
-    const char *text = yk_safetensors_meta(s, "format_version"), *by = yk_safetensors_meta(s, "yoke");
-    if (!text)
-        return YK_OK;
-    char *end;
-    const long version = strtol(text, &end, 10);
-    if (end == text || *end || version < 0)
-        return yk_fail(YK_EDATA,
-                       "%s: the metadata says \"format_version\": \"%.20s\", which is not a format version; "
-                       "the file was "
-                       "not written by yoke",
-                       path, text);
-    if (version > FORMAT)
-        return yk_fail(YK_EDATA,
-                       "%s: format version %ld, written by yoke %.20s; this is yoke %s, which reads versions "
-                       "up to %d: use the yoke that wrote it, or a newer one",
-                       path, version, by ? by : "(unknown)", YK_VERSION, FORMAT);
-    return YK_OK;
-}
-
 /* On failure *out is NULL. */
 static yk_status open_file(const char *folder, const char *name, yk_safetensors **out)
 {
@@ -182,40 +118,12 @@ static yk_status open_file(const char *folder, const char *name, yk_safetensors 
     if (asprintf(&path, "%s/%s", folder, name) < 0)
         return yk_fail_memory(strlen(folder), "a path");
     yk_status st = yk_safetensors_open(path, out);
-    if (!st && (st = check_format(path, *out))) {
+    if (!st && (st = yk__model_check_format(path, *out))) {
         yk_safetensors_free(*out);
         *out = NULL;
     }
     free(path);
     return st;
-}
-
-/* `at`: [groups] */
-static yk_status read_model(const yk_safetensors *s, const yk_model *m, float *const *at)
-{
-    for (int i = 0; i < m->ntensors; i++) {
-        const yk_model_tensor *want = &m->tensor[i];
-        float *params = at[want->group];
-        uint64_t shape[YK_MAX_RANK];
-        for (int r = 0; r < want->rank; r++)
-            shape[r] = want->shape[r];
-        const yk_tensor *t;
-        yk_status st = yk_safetensors_need(s, want->name, YK_DTYPE_F32, (size_t)want->rank, shape, &t);
-        if (st)
-            return st;
-        float *within = m->ops->tensor_within ? m->ops->tensor_within(m, i, params) : NULL;
-        if (within) {
-            memcpy(within, t->data, want->size * sizeof *params);
-            continue;
-        }
-        float *aligned = yk_alloc(want->size, sizeof *aligned, "a checkpoint");
-        if (!aligned)
-            return YK_ESYSTEM;
-        memcpy(aligned, t->data, want->size * sizeof *aligned);
-        m->ops->import_tensor(m, i, aligned, params);
-        yk_free(aligned);
-    }
-    return YK_OK;
 }
 
 static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
@@ -263,7 +171,7 @@ yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *stor
     for (int g = 0; g < yk_local_groups(store); g++)
         params[g] = yk_local_raw(store, g).live.w;
     if (!st)
-        st = read_model(model, m, params);
+        st = yk__model_read(model, m, params);
     array want[MOST_ARRAYS];
     const size_t n = state_arrays(store, want);
     for (size_t i = 0; !st && i < n; i++) {
@@ -286,78 +194,5 @@ yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *stor
         yk_local_restore(store, progress->step);
     yk_safetensors_free(model);
     yk_safetensors_free(state);
-    return st;
-}
-
-/* A number in the metadata. *ok_out becomes false if it is missing, not a number, or larger than `most`. */
-static uint64_t read_meta(const char *text, uint64_t most, bool *ok_out)
-{
-    uint64_t n = 0;
-    const char *end = text ? yk_digits(text, most, &n) : NULL;
-    *ok_out &= end && !*end;
-    return n;
-}
-
-/* The shape of the data that the model was trained on. */
-static bool read_shape(const yk_safetensors *s, yk_model_shape *out)
-{
-    enum { MOST_CLASSES = 1 << 24 };
-    bool ok = true;
-    uint64_t c = 0, h = 0, w = 0;
-    *out =
-        (yk_model_shape){.kind = (yk_rows_kind)read_meta(yk_safetensors_meta(s, "kind"), YK_ROWS_SPARSE, &ok),
-                         .dim = read_meta(yk_safetensors_meta(s, "dim"), INT32_MAX, &ok),
-                         .classes = (uint32_t)read_meta(yk_safetensors_meta(s, "classes"), MOST_CLASSES, &ok),
-                         .bias = read_meta(yk_safetensors_meta(s, "bias"), 1, &ok)};
-    const char *at =
-        yk_safetensors_meta(s, "image"); /* channels x height x width; not always present in files of 0.1.0 */
-    if (!at)
-        return ok;
-    at = yk_digits(at, out->dim, &c);
-    at = at && *at == 'x' ? yk_digits(at + 1, out->dim, &h) : NULL;
-    at = at && *at == 'x' ? yk_digits(at + 1, out->dim, &w) : NULL;
-    out->channels = c;
-    out->height = h;
-    out->width = w;
-    return ok && at && !*at && c * h <= out->dim && c * h * w <= out->dim;
-}
-
-yk_status yk_checkpoint_model(const char *path, yk_model **model_out, float **params_out)
-{
-    yk_safetensors *s = NULL;
-    yk_status st = open_file(path, YK__MODEL_FILE, &s);
-    if (st)
-        return st;
-    const char *name = yk_safetensors_meta(s, "model");
-    yk_model_shape shape;
-    yk_model *m = NULL;
-    float *params = NULL;
-    if (!name || !read_shape(s, &shape)) {
-        st = yk_fail(YK_EDATA,
-                     "%s/%s: its metadata does not describe a model (model, kind, dim, classes, bias, image)",
-                     path, YK__MODEL_FILE);
-        goto close_file;
-    }
-    if ((st = yk_net_options_standardize(&shape.net, yk_safetensors_meta(s, "standardize")))) {
-        yk_fail(YK_EDATA, "%s/%s: %s", path, YK__MODEL_FILE, yk_error());
-        st = YK_EDATA;
-        goto close_file;
-    }
-    if ((st = yk_model_create(name, &shape, &m)))
-        goto close_file;
-    params = yk_alloc(yk_model_group_at(m, m->ngroups), sizeof *params, "the parameters");
-    float *at[YK_MAX_GROUPS];
-    for (int g = 0; params && g < m->ngroups; g++)
-        at[g] = params + yk_model_group_at(m, g);
-    st = params ? read_model(s, m, at) : YK_ESYSTEM;
-    if (st) {
-        yk_free(params);
-        yk_model_free(m);
-        goto close_file;
-    }
-    *model_out = m;
-    *params_out = params;
-close_file:
-    yk_safetensors_free(s);
     return st;
 }

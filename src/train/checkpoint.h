@@ -5,8 +5,7 @@
  *                               DONE                 written last: without it the folder is not a checkpoint;
  *                                                    holds size and CRC32C of the two files
  *
- * The metadata of both files has the format version, "format_version":"1". A reader refuses a newer version. Files without it, as
- * yoke 0.1.0 wrote them, are version 0; version 1 differs only by this field.
+ * The format version is that of trained.h.
  *
  * A checkpoint is written beside its final name (checkpoints/.saving), synced to the disk, and renamed; a full disk or a
  * kill at any moment leaves the earlier ones as they were. The last two are kept; checkpoint_dir.h says what is removed and
@@ -43,8 +42,5 @@ yk_status yk_checkpoint_find(const char *dir, char **path_out);
 /* Fills the store's arrays, before its first step. The caller frees progress->cursor. */
 yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap,
                              yk_progress_state *progress);
-
-/* For eval and predict: the model alone. `params`: all groups in one block (yk_model_group_at), by the keys of the data; free with yk_free. */
-yk_status yk_checkpoint_model(const char *path, yk_model **model_out, float **params_out);
 
 #endif

@@ -200,7 +200,7 @@ static yk_status look_after(chief *c, bool wait)
 static bool stop(void *context)
 {
     const yk__trainer *t = ((chief *)context)->t;
-    return *t->stop || yk__is_done(t, t->step, t->epoch);
+    return yk__is_stopped(t) || yk__is_done(t, t->step, t->epoch);
 }
 
 static yk_status due_sync(chief *c, bool epoch_over)
@@ -391,8 +391,8 @@ static yk_status end_chief(chief *c)
     if (!t->plan->lockstep && !state.stopped &&
         t->step < t->plan->steps) /* no examples are left in any epoch */
         t->epoch = t->plan->epochs;
-    t->result->interrupted =
-        *t->stop && state.stopped && !yk__is_done(t, t->step, t->epoch) && t->epoch < t->plan->epochs;
+    t->result->interrupted = yk__is_stopped(t) && state.stopped && !yk__is_done(t, t->step, t->epoch) &&
+                             t->epoch < t->plan->epochs;
     const bool eval = t->step != t->last_eval, save = t->step != t->last_save;
     yk_status st = take(c, eval, save);
     if (!st) {

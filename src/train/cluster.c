@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 /* ---- roles ---- */
@@ -38,7 +37,8 @@ static yk_status join(yk__trainer *t)
     k->rank = 1; /* not the chief */
     k->role = YK__WORKER;
     k->cursor_kind = 2;
-    yk_log_rank(-1);
+    if (t->host->ranked)
+        t->host->ranked(-1);
     yk_status st = yk_plan_make(t->config, 0, &t->result->plan);
     k->servers = k->first = t->plan->servers;
     k->clients = 1;
@@ -83,7 +83,6 @@ static void alive(void *trainer)
 static yk_status begin_startup(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* no rank outlives mpirun */
     const yk_startup_config config = {.limit = t->plan->start_limit,
                                       .stop = t->stop,
                                       .alive = t->host->stage ? alive : NULL,
@@ -116,7 +115,7 @@ yk_status yk__cluster_start(yk__trainer *t)
     yk_status st = yk_plan_make(c, 1, &t->result->plan);
     if (st)
         return st;
-    if (yk_comm_expected() == 0) {
+    if (t->host->single || yk_comm_expected() == 0) {
         if (c->servers > 0 || c->quorum || c->local_steps)
             return yk_fail(YK_EUSAGE,
                            "--servers, --quorum and --local-steps are for several processes: start them with "
@@ -130,7 +129,8 @@ yk_status yk__cluster_start(yk__trainer *t)
         return st;
     k->rank = yk_comm_rank(k->comm);
     k->ranks = yk_comm_size(k->comm);
-    yk_log_rank(k->ranks > 1 ? k->rank : -1);
+    if (t->host->ranked)
+        t->host->ranked(k->ranks > 1 ? k->rank : -1);
     if (c->join)
         return st ? st : join(t);
     if (st || (st = check_world(t)) || (st = yk_plan_make(c, k->ranks, &t->result->plan)))

@@ -87,6 +87,11 @@ static yk_status end_well(yk__trainer *t)
     if (was_done(t))
         yk_note("nothing left to do: the run already has %llu steps; raise --epochs or --steps to continue",
                 (unsigned long long)t->step);
+    if (r->interrupted && r->run_dir)
+        yk_note("stopped at step %llu, saved in %s; continue with: yoke train --out %s --resume",
+                (unsigned long long)r->steps, r->checkpoint, r->run_dir);
+    else if (r->interrupted)
+        yk_note("stopped at step %llu; with --out none nothing is saved", (unsigned long long)r->steps);
     if (!r->run_dir)
         return YK_OK;
     return was_done(t) && t->done_summary ? yk_summary_keep(r->run_dir, t->done_summary)

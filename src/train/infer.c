@@ -2,15 +2,15 @@
 
 #include "base/mem.h"
 #include "model/model.h"
-#include "train/checkpoint.h"
 #include <stdlib.h>
 
 enum { AT_A_TIME = 256 };
 
 typedef struct {
-    yk_model *model;
+    const yk_model *model;
     yk_work *work;
-    float *params, *p;
+    const float *params;
+    float *p;
     yk_tally tally;
     uint64_t seen; /* examples, for messages */
     yk_infer_each *each;
@@ -38,7 +38,7 @@ static yk_status infer_rows(inference *in, const yk_rows *rows, const yk_reader 
 {
     yk_view v[YK_MAX_GROUPS] = {0};
     for (int g = 0; g < in->model->ngroups; g++)
-        v[g].w = in->params + yk_model_group_at(in->model, g);
+        v[g].w = (float *)in->params + yk_model_group_at(in->model, g);
     uint32_t pick[AT_A_TIME];
     yk_status st = YK_OK;
     for (size_t at = 0; !st && at < rows->n; at += AT_A_TIME) {
@@ -102,25 +102,10 @@ static yk_status check_shape(const yk_model_shape *m, const yk_source *s)
                    m->dim, sparse ? " (are --hash-bits or --features those of the training?)" : "");
 }
 
-yk_status yk_infer_run(const yk_infer *config, yk_infer_each *each, void *user, yk_score *out)
+yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, void *user, yk_score *out)
 {
-    inference in = {.each = each, .user = user};
-    yk_source *source = NULL;
-    char *path = NULL;
-    yk_status st = yk_checkpoint_find(config->checkpoint, &path);
-    if (!st && !path)
-        st = yk_fail(YK_EUSAGE,
-                     "%s: there is no complete checkpoint there (checkpoints/step-N with a DONE file)",
-                     config->checkpoint);
-    if (!st)
-        st = yk_checkpoint_model(path, &in.model, &in.params);
-    yk_source_options options = config->options;
-    if (!st && in.model->shape.kind == YK_ROWS_SPARSE && !options.features && !options.hash_bits)
-        options.features = in.model->shape.dim; /* what text is hashed into, and what indices must fit */
-    if (!st)
-        st = yk_source_open(config->data, config->split, &options, &source);
-    if (!st)
-        st = check_shape(&in.model->shape, source);
+    inference in = {.model = m->model, .params = m->params, .each = each, .user = user};
+    yk_status st = check_shape(&in.model->shape, source);
     if (!st)
         st = yk_model_work(in.model, AT_A_TIME, &in.work);
     if (!st && !(in.p = yk_alloc(AT_A_TIME * in.model->outputs, sizeof *in.p, "predictions")))
@@ -128,16 +113,11 @@ yk_status yk_infer_run(const yk_infer *config, yk_infer_each *each, void *user, 
     if (!st)
         st = infer_source(&in, source);
     if (!st && in.tally.examples == 0)
-        st = yk_fail(YK_EDATA, "%s: there are no examples in it", config->data);
+        st = yk_fail(YK_EDATA, "%s: there are no examples in it", source->spec);
     if (!st)
         st = yk_score_make(&in.tally, 1, out);
     yk_tally_fini(&in.tally);
     yk_free(in.p);
-    if (in.model)
-        yk_work_free(in.model, in.work);
-    yk_source_free(source);
-    yk_free(in.params);
-    yk_model_free(in.model);
-    free(path);
+    yk_work_free(in.model, in.work);
     return st;
 }

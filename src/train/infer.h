@@ -1,8 +1,8 @@
 /* Using a trained model: evaluation and predictions.
  *
- *     yk_infer in = {.checkpoint = "runs/x", .data = "idx:mnist", .split = YK_SPLIT_TEST};
- *     st = yk_infer_run(&in, NULL, NULL, &score);             // how good it is
- *     st = yk_infer_run(&in, each, user, &score);             // each(user, &some): probabilities as they come
+ * Example:
+ *     st = yk_infer(model, source, NULL, NULL, &score);       // how good it is
+ *     st = yk_infer(model, source, each, user, &score);       // calls each(user, &some) with probabilities as they come
  *
  * The data is streamed, so that it may be larger than memory. An index that the model has no weight for is bad data.
  */
@@ -11,13 +11,7 @@
 
 #include "data/source.h"
 #include "train/score.h"
-
-typedef struct {
-    const char *checkpoint; /* a run directory, a checkpoint's folder */
-    const char *data;
-    yk_split split;
-    yk_source_options options;
-} yk_infer;
+#include "train/trained.h"
 
 /* Some examples, in the order of the source; borrowed. */
 typedef struct {
@@ -30,6 +24,6 @@ typedef struct {
 typedef yk_status yk_infer_each(void *user, const yk_inferred *some);
 
 /* `each` may be NULL. */
-yk_status yk_infer_run(const yk_infer *in, yk_infer_each *each, void *user, yk_score *out);
+yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, void *user, yk_score *out);
 
 #endif

@@ -175,7 +175,7 @@ static yk_status burst(loop *w, yk_word word, size_t most, yk_step_result *out)
 /* Worker 0's word for this round; it looks at the clock now and then only. */
 static yk_word word_of(const loop *w)
 {
-    if (*w->t->stop)
+    if (yk__is_stopped(w->t))
         return YK_WORD_STOP;
     return w->t->cluster.rank == 0 && w->me == 0 && w->round % 256 == 0 && yk__save_is_overdue(w->t)
                ? YK_WORD_SAVE
@@ -245,7 +245,7 @@ static yk_status after_round(loop *w, const yk_step_result *r, bool *end_out)
 /* Worker 0 looks now and then whether a barrier is due. */
 static void look(yk__trainer *t)
 {
-    if (yk__is_due_async(t, yk_local_steps(t->local)) || *t->stop)
+    if (yk__is_due_async(t, yk_local_steps(t->local)) || yk__is_stopped(t))
         atomic_store(&t->barrier_due, true);
 }
 
@@ -267,7 +267,7 @@ static yk_status barrier_async(loop *w)
         t->epoch = t->train.examples ? examples / t->train.examples : 0;
         if (all_done && !yk__is_done(t, t->step, t->epoch)) /* no examples are left in any epoch */
             t->epoch = t->plan->epochs;
-        t->end = all_done || *t->stop;
+        t->end = all_done || yk__is_stopped(t);
         t->result->interrupted = t->end && !all_done;
         const yk__due due = yk__due_async(t, t->step);
         t->due.eval = (t->end || due.eval) && t->step != t->last_eval;
@@ -291,7 +291,7 @@ static yk_status attend(loop *w, bool *again_out)
             look(t);
         yk_nap(200e-6);
     }
-    if (*t->stop) /* everybody looks: worker 0 may be waiting for a core */
+    if (yk__is_stopped(t)) /* everybody looks: worker 0 may be waiting for a core */
         atomic_store(&t->barrier_due, true);
     *again_out = atomic_load_explicit(&t->barrier_due, memory_order_relaxed);
     return *again_out ? barrier_async(w) : YK_OK;
@@ -328,7 +328,7 @@ static size_t most_of_burst(const loop *w)
     const yk__trainer *t = w->t;
     const size_t most = yk_local_burst_most(t->local, w->me);
     if (t->plan->lockstep) /* when told to stop, one more step is made, as without bursts */
-        return *t->stop ? 1 : yk__least(most, yk__until_due(w->t, w->done));
+        return yk__is_stopped(t) ? 1 : yk__least(most, yk__until_due(w->t, w->done));
     return w->me == 0 ? yk__least(most, w->look_at + 1 - w->done) : most;
 }
 

@@ -1,6 +1,8 @@
 /* Connects the trainer to its observer (observe/observe.h): the observer's configuration, and answers to its questions. */
 #include "train/trainer.h"
 
+#include "base/clock.h"
+#include <math.h>
 #include <string.h>
 
 /* ---- answers ---- */
@@ -48,6 +50,13 @@ static void staleness(void *trainer, int worker, yk_staleness_histogram *out)
     memcpy(out->count, seen.bucket, sizeof seen.bucket);
 }
 
+static void progress(void *trainer, const yk_progress_report *p)
+{
+    yk__trainer *t = trainer;
+    if (t->host->progress(t->host->context, p))
+        atomic_store(&t->cancelled, true);
+}
+
 static int worker_status(void *trainer, yk_worker_status *out, int most)
 {
     const yk__trainer *t = trainer;
@@ -84,6 +93,7 @@ yk_status yk__observe(yk__trainer *t)
         .earlier_examples = t->earlier_examples,
         .earlier_seconds = t->earlier_seconds,
         .context = t,
+        .progress = t->host->progress ? progress : NULL,
         .position = position,
         .work = work,
         .staleness = staleness,
@@ -120,6 +130,20 @@ static yk_evaluation last_evaluation(const yk__trainer *t, bool tested)
 yk_status yk__evaluated(yk__trainer *t)
 {
     const yk_evaluation e = last_evaluation(t, t->tested);
+    const double unknown = (double)NAN;
+    const yk_metrics_report m = {.step = e.at.step,
+                                 .examples = e.at.examples,
+                                 .epoch = e.at.epoch_examples ? (double)(e.at.examples + e.at.late_examples) /
+                                                                    (double)e.at.epoch_examples
+                                                              : unknown,
+                                 .seconds = t->earlier_seconds + yk_now() - t->began,
+                                 .train_loss = e.train_loss,
+                                 .test_loss = e.tested ? e.test_loss : unknown,
+                                 .test_accuracy = e.tested ? e.accuracy : unknown,
+                                 .test_auc = e.tested ? e.auc : unknown,
+                                 .majority_accuracy = e.tested ? e.majority_accuracy : unknown};
+    if (t->host->metrics && t->host->metrics(t->host->context, &m))
+        atomic_store(&t->cancelled, true);
     return yk_observer_evaluated(t->observer, &e);
 }
 

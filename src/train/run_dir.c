@@ -1,6 +1,7 @@
 #include "train/run_dir.h"
 
 #include "base/dir.h"
+#include "base/fs.h"
 #include "base/number.h"
 #include <dirent.h>
 #include <errno.h>
@@ -106,7 +107,16 @@ char *yk_run_dir_name(const char *model)
     localtime_r(&now, &tm);
     strftime(when, sizeof when, "%Y%m%d-%H%M%S", &tm);
     const char *name = strpbrk(model, " ,/") ? "net" : model; /* a layer list cannot be a directory name */
-    return asprintf(&dir, "runs/%.40s-%s-%d", name, when, (int)getpid()) < 0 ? NULL : dir;
+    yk_fs_make_dir(AT_FDCWD, "runs", 0777);                   /* if this fails, so does what follows */
+    for (int n = 1;; n++) {
+        const int length = n == 1 ? asprintf(&dir, "runs/%.40s-%s-%d", name, when, (int)getpid())
+                                  : asprintf(&dir, "runs/%.40s-%s-%d-%d", name, when, (int)getpid(), n);
+        if (length < 0)
+            return NULL;
+        if (yk_fs_make_dir(AT_FDCWD, dir, 0777) == 0 || errno != EEXIST)
+            return dir;
+        free(dir);
+    }
 }
 
 yk_status yk_run_dir_clear(const char *parent, const char *name, bool checkpoints_only)

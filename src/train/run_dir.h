@@ -26,7 +26,8 @@ yk_status yk_run_dir_check(const char *dir);
 
 yk_status yk_run_dir_take(const char *dir, yk_lock **out);
 
-/* The default directory, without --out: runs/MODEL-TIME-PID. The caller frees it; NULL: out of memory. */
+/* Creates the default directory, without --out: runs/MODEL-TIME-PID; a second one in the same second gets one more number.
+ * The caller frees the name; NULL: out of memory. If it cannot be created, neither can what is written into it. */
 char *yk_run_dir_name(const char *model);
 
 /* Removes what yoke wrote in the run directory PARENT/NAME, or its checkpoints only. The directory, the lock, links and

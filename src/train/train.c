@@ -15,9 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Keys beyond this many features are worth putting into order of frequency: below, the table fits into a cache. */
-enum { RENAME_FROM = 64, SAMPLE_ROWS = 1 << 15, MOST_HOT = 1 << 17 };
-
 static yk_optim_config optimizer_of(const yk_config *c, yk_optim_kind kind)
 {
     yk_optim_config o = yk_optim_defaults(kind);
@@ -32,115 +29,6 @@ static yk_optim_config optimizer_of(const yk_config *c, yk_optim_kind kind)
                                                           : YK_LR_CONSTANT;
     o.lr_decay = c->lr_decay >= 0.0 ? c->lr_decay : o.schedule == YK_LR_INVERSE ? 1e-3 : 0.1;
     return o;
-}
-
-/* ---- the data ---- */
-
-static yk_status open_data(yk__trainer *t)
-{
-    const yk_config *c = t->config;
-    const char *s = c->stream ? c->stream : "auto";
-    const bool server = t->cluster.role == YK__SERVER;
-    if (c->dry_run && *s == 'a')
-        s = "always"; /* its shape is all that is wanted */
-    yk_stream_choice stream = *s == 'n' ? YK_STREAM_NEVER : s[1] == 'l' ? YK_STREAM_ALWAYS : YK_STREAM_AUTO;
-    yk_source_options o = {.skip_bad = (uint64_t)c->skip_bad,
-                           .hash_bits = (unsigned)c->hash_bits,
-                           .features = (uint64_t)c->features};
-    if (server) /* the workers tell what they find */
-        stream = YK_STREAM_SHAPE;
-    yk__cluster_party(t);
-    yk_status st = yk_dataset_open(c->data, YK_SPLIT_TRAIN, &o, stream, &t->train);
-    if (st)
-        return st;
-    const yk__role role = t->cluster.role;
-    if (role != YK__ALONE && role != YK__REPLICA && t->cluster.rank != 0 &&
-        !t->cluster.joined) /* the chief evaluates */
-        return YK_OK;
-    bool none = c->test && strcmp(c->test, "none") == 0;
-    const char *test = c->test ? c->test : yk_source_has_test_split(t->train.source) ? c->data : NULL;
-    if (!test || none)
-        return YK_OK;
-    yk_dataset *d = &t->test;
-    if ((st = yk_dataset_open(test, YK_SPLIT_TEST, &o, c->dry_run ? YK_STREAM_ALWAYS : YK_STREAM_AUTO, d)))
-        return st;
-    t->tested = true;
-    if (server && d->kind != YK_ROWS_SPARSE && !t->train.dim)
-        t->train.dim = d->dim;
-    if ((d->kind == YK_ROWS_SPARSE) != (t->train.kind == YK_ROWS_SPARSE) ||
-        (d->kind != YK_ROWS_SPARSE && d->dim != t->train.dim))
-        return yk_fail(YK_EDATA, "%s: its rows (%zu columns) do not fit those of %s (%zu columns)", test,
-                       d->dim, c->data, t->train.dim);
-    if (d->classes > t->train.classes)
-        t->train.classes = d->classes;
-    d->classes = t->train.classes;
-    if (d->rows && d->rows->truth) {
-        st = yk_score_truth(d->rows, &t->result->best);
-        t->result->best_known = !st;
-    }
-    return st;
-}
-
-static yk_status load_data(yk__trainer *t)
-{
-    yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY, "loading the data");
-    yk_status st = open_data(t);
-    yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING, "");
-    return st;
-}
-
-/* The model's columns: as given, or as many as the data has. */
-static yk_status columns_of(const yk__trainer *t, size_t *out)
-{
-    size_t given = (size_t)t->config->features;
-    *out = t->train.dim > t->test.dim ? t->train.dim : t->test.dim;
-    if (given && t->train.kind == YK_ROWS_SPARSE) {
-        if (*out > given)
-            return yk_fail(YK_EDATA, "%s: index %zu does not fit a model of %zu features (largest %zu)",
-                           t->config->data, *out - 1, given, given - 1);
-        *out = given;
-    }
-    return YK_OK;
-}
-
-/* Sparse keys by falling frequency: the hottest share cache lines, and get copies in asynchronous training. */
-static yk_status order_keys(yk__trainer *t)
-{
-    const bool alone =
-        t->plan->lockstep ||
-        t->plan->workers == 1; /* no copies: remapping the keys of a stream costs more than it gains */
-    if (yk_model_keys(t->model) < RENAME_FROM || (alone && !t->train.rows) || t->cluster.role != YK__ALONE)
-        return YK_OK;
-    yk_rows sample;
-    yk_status st = yk_dataset_sample(&t->train, SAMPLE_ROWS, &sample);
-    if (!st)
-        st = yk_keymap_make(&sample, t->train.rows, yk_model_keys(t->model), t->model->bias_key, MOST_HOT,
-                            &t->keymap);
-    yk_rows_fini(&sample);
-    if (st)
-        return st;
-    t->names = &t->keymap;
-    if (t->model->bias_key != UINT32_MAX)
-        t->model->bias_key = yk_keymap_in(&t->keymap, t->model->bias_key);
-    st = yk_dataset_rename(&t->train, &t->keymap);
-    return st ? st : t->tested ? yk_dataset_rename(&t->test, &t->keymap) : YK_OK;
-}
-
-/* Of an input of dense data; sparse models know it key by key. */
-static float mean_square(yk_dataset *d)
-{
-    yk_rows sample;
-    double sum = 0.0;
-    if (d->kind == YK_ROWS_SPARSE)
-        return 1.0f;
-    if (yk_dataset_sample(d, 256, &sample) == YK_OK)
-        for (size_t i = 0; i < sample.n * sample.dim; i++) {
-            double x = sample.kind == YK_ROWS_U8 ? (double)sample.u8[i] * (double)sample.scale
-                                                 : (double)sample.f32[i];
-            sum += x * x / (double)(sample.n * sample.dim);
-        }
-    yk_rows_fini(&sample);
-    return (float)sum;
 }
 
 /* ---- the run directory ---- */
@@ -243,8 +131,9 @@ static yk_status make_model(yk__trainer *t, yk_net_options *net)
     yk_optim_kind kind = YK_SGD;
     yk_status st = c->optimizer ? yk_optim_find(c->optimizer, &kind) : YK_OK;
     t->optim = optimizer_of(c, kind);
-    if (st || (st = yk_optim_check(&t->optim)) || (st = yk__net_options_of(c, net)) || (st = load_data(t)) ||
-        (st = yk__cluster_shape(t)) || (st = yk__decay_by_epochs(t)) || (st = yk__net_channels(t, net)))
+    if (st || (st = yk_optim_check(&t->optim)) || (st = yk__net_options_of(c, net)) ||
+        (st = yk__load_data(t)) || (st = yk__cluster_shape(t)) || (st = yk__decay_by_epochs(t)) ||
+        (st = yk__net_channels(t, net)))
         return st;
     t->result->lr = t->optim.lr;
     t->result->load_seconds = yk_now() - t->started;
@@ -256,7 +145,7 @@ static yk_status make_model(yk__trainer *t, yk_net_options *net)
                             .width = t->train.source->width,
                             .threads = t->plan->threads,
                             .net = *net};
-    if ((st = columns_of(t, &shape.dim)) || (st = yk_model_create(c->model, &shape, &t->model)))
+    if ((st = yk__columns_of(t, &shape.dim)) || (st = yk_model_create(c->model, &shape, &t->model)))
         return st;
     for (int i = 0; i < t->model->ntensors; i++)
         t->result->params += t->model->tensor[i].size; /* without padding */
@@ -293,7 +182,7 @@ static yk_local_config whole_of(const yk__trainer *t, const yk_net_options *net)
 /* Creates what this process has of the parameters, according to its role. */
 static yk_status make_parameters(yk__trainer *t, const yk_net_options *net)
 {
-    t->mean_square = mean_square(&t->train);
+    t->mean_square = yk__mean_square(&t->train);
     const yk_local_config whole = whole_of(t, net);
     return t->cluster.role == YK__ALONE ? yk_local_create(&whole, &t->local) : yk__cluster_stores(t, &whole);
 }
@@ -353,14 +242,17 @@ static yk_status make_workers(yk__trainer *t)
 }
 
 /* The initial parameters of a model that does not start from zeros. */
-static void init_parameters(yk__trainer *t)
+static yk_status init_parameters(yk__trainer *t)
 {
     yk_local *whole = yk__serves(t->cluster.role) ? t->cluster.whole : t->local; /* NULL: elsewhere */
-    if (!t->model->ops->init || !whole)
-        return;
-    for (int g = 0; g < t->model->ngroups; g++)
+    const yk_trained *start = t->host->start;
+    if (!whole || (!t->model->ops->init && !start))
+        return YK_OK;
+    for (int g = 0; !start && g < t->model->ngroups; g++)
         t->model->ops->init(t->model, g, yk_local_raw(whole, g).live.w, (uint64_t)t->config->seed);
+    yk_status st = start ? yk_trained_restore(start, t->config->model, t->model, whole, t->names) : YK_OK;
     yk_local_restore(whole, 0);
+    return st;
 }
 
 static yk_status set_up(yk__trainer *t)
@@ -370,7 +262,7 @@ static yk_status set_up(yk__trainer *t)
     yk_status st = make_model(t, &net);
     if (st || t->config->dry_run)
         return st ? st : yk__describe(t);
-    if ((st = order_keys(t)))
+    if ((st = yk__order_keys(t)))
         return st;
     t->here = t->cluster.role == YK__SERVER ? 1 : t->plan->workers_per_process;
     if (!(t->phases = yk_alloc((size_t)t->here, sizeof *t->phases, "measuring")))
@@ -378,9 +270,8 @@ static yk_status set_up(yk__trainer *t)
     if ((st = make_parameters(t, &net)) || (chief && (st = make_run_dir(t))) || (st = make_feed(t)) ||
         (st = make_workers(t)))
         return st;
-    init_parameters(t);
-    if ((st = restore(t)) || (st = make_store(t, &net)) || (st = yk__cluster_agree(t)) ||
-        (chief && (st = begin_run(t))) || (st = yk__observe(t)))
+    if ((st = init_parameters(t)) || (st = restore(t)) || (st = make_store(t, &net)) ||
+        (st = yk__cluster_agree(t)) || (chief && (st = begin_run(t))) || (st = yk__observe(t)))
         return st;
     if (t->config->profile && t->model->ops->peak)
         t->peak = t->model->ops->peak();
@@ -479,6 +370,8 @@ yk_status yk_train(const yk_config *c, const yk_train_host *host, yk_result *out
         st = yk__turns_end(&t, st);
     }
     st = yk__end(&t, st);
+    if (!st && host->keep_model && t.cluster.role == YK__ALONE)
+        st = yk_trained_copy(c->model, t.model, t.local, t.names, &out->trained);
     tear_down(&t);
     return st;
 }
@@ -492,5 +385,6 @@ void yk_result_fini(yk_result *r)
     free(r->description);
     free(r->profile);
     yk_observation_fini(&r->watched);
+    yk_trained_release(r->trained);
     *r = (yk_result){0};
 }

@@ -9,10 +9,12 @@
 
 #include "config/config.h"
 #include "config/plan.h"
+#include "data/memory.h"
 #include "model/model.h"
-#include "observe/observation.h"
+#include "observe/observe.h"
 #include "store/local.h"
 #include "train/score.h"
+#include "train/trained.h"
 #include <signal.h>
 
 /* --dry-run: what would be trained. Bytes of weights and state are there once, the others once per worker. */
@@ -71,6 +73,7 @@ typedef struct {
     yk_description *description; /* --dry-run; then nothing else is known. NULL: not asked for */
     yk_profile *profile;         /* --profile */
     yk_observation watched;
+    yk_trained *trained; /* if the host wants it, and training did not fail */
 } yk_result;
 
 /* What a process of a job tells its launcher. */
@@ -82,12 +85,30 @@ typedef enum {
     YK_STAGE_SAVED,
 } yk_train_stage;
 
-/* The program that runs the training. */
+/* An evaluation. A number that is not known is NaN. */
+typedef struct {
+    uint64_t step, examples;
+    double epoch, seconds, train_loss;
+    double test_loss, test_accuracy, test_auc, majority_accuracy;
+} yk_metrics_report;
+
+/* The program that runs the training, and what it passes in memory. Functions may be NULL. */
 typedef struct {
     const volatile sig_atomic_t *stop; /* non-zero: save and end; a signal handler may set it */
     double started;                    /* when the program began (base/clock.h) */
-    void (*stage)(yk_train_stage stage, int workers); /* may be NULL; any thread calls it */
-    void (*end_process)(yk_status status);            /* comm/startup.h; may be NULL */
+    /* A process of a job. */
+    void (*stage)(yk_train_stage stage, int workers); /* any thread calls it */
+    void (*end_process)(yk_status status);            /* comm/startup.h */
+    void (*ranked)(int rank);                         /* the rank is known now; -1: a worker that joined */
+    /* A single process. */
+    bool single;                       /* even if this process was started by an MPI launcher */
+    const yk_memory_data *data, *test; /* instead of config->data and config->test; NULL: none */
+    const yk_trained *start;           /* the initial parameters; NULL: as the model has them */
+    bool keep_model;                   /* result->trained is set */
+    void *context;
+    bool (*progress)(void *context, const yk_progress_report *p); /* by worker 0; true: save and end */
+    bool (*metrics)(void *context,
+                    const yk_metrics_report *m); /* after each evaluation; true: save and end */
 } yk_train_host;
 
 /* YK_EINTERRUPTED: a signal came before a job had begun to train. */

@@ -41,6 +41,7 @@ typedef struct yk__trainer {
     const yk_plan *plan; /* the result's */
     const yk_train_host *host;
     const volatile sig_atomic_t *stop; /* the host's */
+    atomic_bool cancelled;             /* by a function of the host */
     yk_result *result;
     yk_dataset train, test;
     bool tested;
@@ -92,6 +93,14 @@ typedef struct yk__trainer {
     uint64_t used; /* the chief of servers, in lockstep: positions of the epoch when it was resumed */
 } yk__trainer;
 
+/* data_setup.c */
+yk_status yk__load_data(yk__trainer *t);
+yk_status yk__columns_of(const yk__trainer *t,
+                         size_t *out); /* of the model: as given, or as many as the data has */
+/* Sparse keys by falling frequency: the hottest share cache lines, and get copies in asynchronous training. */
+yk_status yk__order_keys(yk__trainer *t);
+float yk__mean_square(yk_dataset *d); /* of an input of dense data; sparse models know it key by key */
+
 /* loop.c */
 yk_status yk__train_worker(void *trainer, int me);
 yk_status yk__lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end);
@@ -119,6 +128,12 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
 yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v);
 yk_status yk__conclude(yk__trainer *t); /* the chief, after all evaluators have evaluated */
 yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p); /* they are quiesced */
+
+/* Whether to save and end. */
+static inline bool yk__is_stopped(const yk__trainer *t)
+{
+    return *t->stop || atomic_load_explicit(&t->cancelled, memory_order_relaxed);
+}
 
 static inline uint64_t yk__least(uint64_t a, uint64_t b)
 {

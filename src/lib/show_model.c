@@ -1,4 +1,4 @@
-#include "cli/show_model.h"
+#include "lib/show_model.h"
 
 #include "base/json.h"
 #include <errno.h>

@@ -4,8 +4,8 @@
  *     st = yk_show_model_json(stdout, name, result.description);   // one JSON object on one line
  *     yk_show_profile(stderr, result.profile);
  */
-#ifndef YK_CLI_SHOW_MODEL_H
-#define YK_CLI_SHOW_MODEL_H
+#ifndef YK_LIB_SHOW_MODEL_H
+#define YK_LIB_SHOW_MODEL_H
 
 #include "train/train.h"
 #include <stdio.h>

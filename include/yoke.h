@@ -1,0 +1,267 @@
+/* libyoke: train linear models and convolutional networks by stochastic gradient descent, and use them.
+ *
+ *     yoke_error error;
+ *     yoke_options *options = yoke_options_create();
+ *     yoke_options_set(options, "model", "softmax", &error);
+ *     yoke_options_set(options, "data", "synth:digits", &error);
+ *     yoke_options_set(options, "out", "none", &error);
+ *
+ *     yoke_training training = YOKE_TRAINING_INIT;
+ *     training.options = options;
+ *     yoke_run *run;
+ *     if (yoke_train(&training, &run, &error))
+ *         fprintf(stderr, "%s\n", error.message);
+ *     printf("accuracy %.4f\n", yoke_run_number(run, "test_accuracy"));
+ *     yoke_run_free(run);
+ *     yoke_options_free(options);
+ *
+ * Link with -lyoke (pkg-config yoke, or find_package(yoke) in CMake). examples/digits.c is a complete program.
+ *
+ * Errors. A function that can fail returns a yoke_status. Its last argument receives the message; it may be NULL. The
+ * library never prints, never calls exit(), and installs no signal handlers. Without a `log` function, notes and
+ * warnings are discarded.
+ *
+ * Memory. An object that a function creates belongs to the caller until it is passed to the matching _free function,
+ * which accepts NULL. Strings that a function returns belong to the object it was called with. Arguments are borrowed
+ * for the duration of the call unless the description says otherwise.
+ *
+ * Threads. The library has no global state. Any number of trainings can run at the same time in different threads. A
+ * const argument may be shared by threads; any other object may be used by one thread at a time. yoke_train() starts
+ * threads of its own, with all signals blocked, and ends them before it returns.
+ *
+ * Callbacks. `log`, `progress` and `metrics` are called by threads of the library, one call at a time per training. They
+ * may not call functions of this library on objects that the training uses, and should return soon: training waits for
+ * them. They must not longjmp() or throw.
+ *
+ * fork(). A child that was forked while no training was running can use the library. A child that was forked during a
+ * training can only call exec() or _exit().
+ *
+ * Several processes. With the options launch, hosts or hostfile, yoke_train() runs the program `yoke` as a child, which
+ * starts the processes through MPI. It looks for the program in the environment variable YOKE_PROGRAM, beside the
+ * library, in ../bin from there, and in PATH. Data from memory and start models need a single process.
+ *
+ * ABI. The soname is libyoke.so.0. Until version 1.0 each minor version may change it. A change that breaks programs
+ * linked against an earlier version always changes the soname: removed functions, other arguments, other layouts. New
+ * functions do not. Structures with a `struct_size` can grow at their end: set it as the _INIT macros do. Structures
+ * that the library passes to callbacks can also grow at their end. Only names that begin with yoke_ are exported.
+ */
+#ifndef YOKE_H
+#define YOKE_H
+
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define YOKE_API __attribute__((visibility("default")))
+#else
+#define YOKE_API
+#endif
+
+YOKE_API const char *yoke_version(void); /* "0.1.0" */
+YOKE_API const char *
+yoke_kernels(void); /* the instruction set of the kernels on this machine, such as "AVX-512" */
+
+/* ---- errors ---- */
+
+/* The numbers are the exit status of the program `yoke`. */
+typedef enum {
+    YOKE_OK = 0,
+    YOKE_TRAINING_FAILED = 1, /* it diverged, or a process was lost */
+    YOKE_BAD_USAGE = 2,       /* an option or an argument is wrong */
+    YOKE_BAD_DATA = 3,        /* the message names file, offset and reason */
+    YOKE_SYSTEM_ERROR = 4     /* out of memory, disk full, ... */
+} yoke_status;
+
+typedef struct {
+    yoke_status status;
+    char message[2048]; /* what failed, why, and what to do; "" if nothing failed */
+} yoke_error;
+
+/* ---- options: those of `yoke train`, by name ---- */
+
+typedef struct yoke_options yoke_options;
+
+YOKE_API yoke_options *yoke_options_create(void); /* all defaults. NULL: out of memory */
+YOKE_API void yoke_options_free(yoke_options *o);
+
+/* `name` without dashes: "batch". Flags have the values "true" and "false". Numbers may be written 1e6, 100k or 2m. */
+YOKE_API yoke_status yoke_options_set(yoke_options *o, const char *name, const char *value,
+                                      yoke_error *error);
+
+/* Reads a configuration file. Options that are set with yoke_options_set() have priority. */
+YOKE_API yoke_status yoke_options_load(yoke_options *o, const char *path, yoke_error *error);
+
+/* The value that was set last with yoke_options_set(); NULL: none. */
+YOKE_API const char *yoke_options_get(const yoke_options *o, const char *name);
+
+/* The table of all options. */
+typedef struct {
+    const char *name;
+    const char *argument; /* "N"; NULL: a flag */
+    const char *group;    /* the heading in the help; options of a group follow each other */
+    const char *help;
+    const char *default_text; /* NULL: none */
+} yoke_option;
+
+YOKE_API int yoke_option_at(size_t i, yoke_option *out); /* 0: there are not so many */
+
+/* ---- data ---- */
+
+typedef struct yoke_data yoke_data;
+
+typedef enum { YOKE_TRAIN_SPLIT, YOKE_TEST_SPLIT } yoke_split;
+
+/* Data by its specification: "idx:mnist", "libsvm:clicks.txt", "synth:ctr?examples=1000". `split` chooses between the
+ * parts of data that has two. `options`, if not NULL, gives features, hash-bits and skip-bad. Nothing is read yet. */
+YOKE_API yoke_status yoke_data_from_spec(const char *spec, yoke_split split, const yoke_options *options,
+                                         yoke_data **out, yoke_error *error);
+
+/* Dense data from memory. Exactly one of f32 and u8 is not NULL. The arrays are borrowed until yoke_data_free() and are
+ * never modified. */
+typedef struct {
+    size_t struct_size; /* sizeof(yoke_dense) */
+    size_t rows, columns;
+    const float *f32;               /* [rows][columns] */
+    const uint8_t *u8;              /* [rows][columns]; a pixel x counts as x / 255 */
+    const int32_t *labels;          /* [rows] classes from 0; NULL: unknown, for predictions only */
+    size_t channels, height, width; /* images: columns = channels * height * width. Else 0 */
+    uint32_t classes;               /* 0: one more than the largest label */
+} yoke_dense;
+
+#define YOKE_DENSE_INIT                                                                                      \
+    {                                                                                                        \
+        sizeof(yoke_dense), 0, 0, NULL, NULL, NULL, 0, 0, 0, 0                                               \
+    }
+
+YOKE_API yoke_status yoke_data_from_dense(const yoke_dense *dense, yoke_data **out, yoke_error *error);
+
+/* Sparse data from memory, in CSR form: row r has the entries start[r] to start[r + 1] - 1 of `index` and `value`.
+ * Indices of a row need not be sorted, and may be repeated: then their values are added. The arrays are borrowed until
+ * yoke_data_free() and are never modified.
+ *
+ * By default training makes a copy that is laid out for speed. `in_place` trains on the arrays themselves, which saves
+ * memory and takes longer; indices must then ascend within each row. */
+typedef struct {
+    size_t struct_size; /* sizeof(yoke_csr) */
+    size_t rows, columns;
+    const int64_t *start64; /* [rows + 1]; exactly one of start64 and start32 is not NULL */
+    const int32_t *start32;
+    const int32_t *index;  /* 0 <= index < columns < 2^31 */
+    const float *value;    /* NULL: all are 1 */
+    const int32_t *labels; /* as above */
+    int in_place;
+} yoke_csr;
+
+#define YOKE_CSR_INIT                                                                                        \
+    {                                                                                                        \
+        sizeof(yoke_csr), 0, 0, NULL, NULL, NULL, NULL, NULL, 0                                              \
+    }
+
+YOKE_API yoke_status yoke_data_from_csr(const yoke_csr *csr, yoke_data **out, yoke_error *error);
+
+YOKE_API void yoke_data_free(yoke_data *d);
+
+/* ---- training ---- */
+
+typedef struct yoke_model yoke_model;
+typedef struct yoke_run yoke_run;
+
+typedef enum { YOKE_NOTE, YOKE_WARNING } yoke_log_level;
+
+/* About ten times a second. A number that is not known is NaN. */
+typedef struct {
+    uint64_t step, examples; /* since the beginning of the run, including what was done before a resume */
+    double epoch;            /* with a fraction */
+    double loss;             /* mean training loss since the last call */
+    double examples_per_second, steps_per_second, seconds_left;
+    const char *text; /* the same as a line of text */
+} yoke_progress;
+
+/* After each evaluation. A number that is not known is NaN. */
+typedef struct {
+    uint64_t step, examples;
+    double epoch, seconds;
+    double train_loss; /* mean since the last evaluation */
+    double test_loss, test_accuracy, test_auc, majority_accuracy;
+} yoke_metrics;
+
+typedef struct {
+    size_t struct_size; /* sizeof(yoke_training) */
+    const yoke_options *options;
+    const yoke_data *data, *test; /* NULL: what the options data and test say */
+    const yoke_model *start;      /* begin with these parameters; NULL: initialize them */
+    void *context;                /* passed to the functions below */
+    void (*log)(void *context, yoke_log_level level, const char *text); /* NULL: discard */
+    int (*progress)(void *context, const yoke_progress *p);             /* NULL: none. Not 0: cancel */
+    int (*metrics)(void *context, const yoke_metrics *m);               /* the same */
+    const volatile sig_atomic_t
+        *cancel; /* NULL, or non-zero: cancel. Another thread or a signal handler may set it */
+} yoke_training;
+
+#define YOKE_TRAINING_INIT                                                                                   \
+    {                                                                                                        \
+        sizeof(yoke_training), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                          \
+    }
+
+/* Trains. A training that is cancelled saves a checkpoint, unless the option out is "none", and returns YOKE_OK; its
+ * summary has "interrupted": true. After a failure *run_out is NULL, or a run whose summary says how far it got. */
+YOKE_API yoke_status yoke_train(const yoke_training *training, yoke_run **run_out, yoke_error *error);
+
+YOKE_API const char *yoke_run_summary(const yoke_run *r); /* what `yoke train --json` prints: a JSON object */
+YOKE_API const char *yoke_run_text(const yoke_run *r);    /* what `yoke train` prints */
+YOKE_API const char *yoke_run_profile(const yoke_run *r); /* with the option profile: a table; else NULL */
+YOKE_API const char *yoke_run_directory(const yoke_run *r);          /* NULL: none */
+YOKE_API double yoke_run_number(const yoke_run *r, const char *key); /* of the summary; NaN: not known */
+
+/* The trained model. YOKE_BAD_USAGE: the run did not get that far, or was a dry run. */
+YOKE_API yoke_status yoke_run_model(const yoke_run *r, yoke_model **out, yoke_error *error);
+
+YOKE_API void yoke_run_free(yoke_run *r);
+
+/* ---- models ---- */
+
+/* From a run directory (its newest checkpoint), a checkpoint directory, or a model.safetensors file. */
+YOKE_API yoke_status yoke_model_load(const char *path, yoke_model **out, yoke_error *error);
+
+/* Writes one safetensors file, atomically. */
+YOKE_API yoke_status yoke_model_save(const yoke_model *m, const char *path, yoke_error *error);
+
+YOKE_API const char *yoke_model_name(const yoke_model *m); /* "softmax", or a list of layers */
+YOKE_API size_t yoke_model_columns(const yoke_model *m);
+YOKE_API size_t
+yoke_model_outputs(const yoke_model *m); /* probabilities per example: 1 (of class 1), or one per class */
+YOKE_API void yoke_model_free(yoke_model *m);
+
+typedef struct {
+    uint64_t examples;
+    double loss, accuracy;
+    double majority_accuracy; /* of a model that always answers with the most common class */
+    double auc;               /* NaN unless both of two classes occur */
+} yoke_score;
+
+YOKE_API yoke_status yoke_evaluate(const yoke_model *m, const yoke_data *data, yoke_score *out,
+                                   yoke_error *error);
+
+/* Some predictions, in the order of the data. */
+typedef struct {
+    size_t n, outputs;
+    const float *probability; /* [n][outputs] */
+    const char *const
+        *file; /* [n] the files of the examples (images:); NULL: the examples have no files of their own */
+} yoke_predictions;
+
+/* Calls each() until all examples are done, or until it returns non-zero, which yoke_predict() returns as its status. */
+YOKE_API yoke_status yoke_predict(const yoke_model *m, const yoke_data *data,
+                                  int (*each)(void *context, const yoke_predictions *some), void *context,
+                                  yoke_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

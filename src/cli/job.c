@@ -1,0 +1,137 @@
+#include "cli/job.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "cli/job_status.h"
+#include "cli/launch.h"
+#include "cli/terminal.h"
+#include "comm/comm.h"
+#include "lib/internal.h"
+#include "lib/show_model.h"
+#include "train/run_dir.h"
+#include "train/summary.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+bool yk_job_wanted(const yoke_options *options)
+{
+    yk_config c;
+    bool wanted = yk_comm_expected() > 0;
+    if (!wanted && !yk_options_resolve(options, true, &c))
+        wanted = yk_launch_wanted(&c);
+    if (yk_comm_expected() == 0)
+        yk_config_fini(&c);
+    return wanted;
+}
+
+/* Before anything is loaded or launched. In a job of several processes the launcher checks the lock; the chief takes it. */
+static yk_status check_run_dir(const yk_config *c)
+{
+    const bool writes =
+        c->out && strcmp(c->out, "none") && !c->join && !c->dry_run && yk_comm_expected() == 0;
+    return writes ? yk_run_dir_check(c->out) : YK_OK;
+}
+
+/* ---- results ---- */
+
+static yk_status print_results(const yk_config *c, const yk_result *r)
+{
+    char *text = NULL;
+    yk_status st = YK_OK;
+    if (r->description)
+        return c->json ? yk_show_model_json(stdout, c->model, r->description)
+                       : yk_show_model(stdout, c->model, r->description);
+    if (c->json)
+        st = yk_result_json(c, r, &text);
+    else if (!(text = yk_result_text(r)))
+        st = yk_fail_memory(4096, "the results");
+    if (!st && (printf(c->json ? "%s\n" : "%s", text) < 0 || fflush(stdout)))
+        st = yk_fail(YK_ESYSTEM, "cannot write the results to stdout: %s", strerror(errno));
+    free(text);
+    if (!st && r->profile)
+        yk_show_profile(stderr, r->profile);
+    return st;
+}
+
+/* ---- a process of the job ---- */
+
+/* A process of a job says how it ended; one that failed ends the others, too. */
+static int leave(yk_config *config, yk_result *result, yk_status st)
+{
+    yk_comm *comm = result->comm;
+    const int code = yk_cli_exit(comm ? yk_comm_explain(comm, st) : st);
+    /* a job that goes on without this worker is not told that it failed */
+    const bool others_go_on =
+        result->dispensable && (st == YK_ELOST || st == YK_ESTOP || st == YK_EINTERRUPTED);
+    if (comm && others_go_on && st != YK_EINTERRUPTED)
+        yk_job_report_lost();
+    if (comm && !others_go_on && (st || yk_comm_rank(comm) == 0))
+        yk_job_report_ended(st);
+    if (comm && st && !others_go_on) {
+        yk_comm_abort(comm, code);
+        _exit(code);
+    }
+    const bool clean = result->clean && !st;
+    yk_comm_stop(comm, clean);
+    yk_result_fini(result);
+    yk_config_fini(config);
+    if (comm && !clean) { /* somebody is gone: MPI's own way out would wait for it */
+        fflush(NULL);
+        _exit(code);
+    }
+    return code;
+}
+
+/* Called by another thread before training, if the main thread is stuck or busy (comm/startup.h). */
+static void end_process(yk_status st)
+{
+    const int code = yk_cli_exit(st);
+    yk_job_report_ended(st);
+    fflush(NULL);
+    _exit(code);
+}
+
+static int train(yk_config *config)
+{
+    yk_result result = {0};
+    yk_job_follow_launcher();
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* no rank outlives mpirun */
+    const yk_train_host host = {.stop = &yk_cli_stop,
+                                .started = yk_cli_started,
+                                .stage = yk_job_report_stage,
+                                .end_process = end_process,
+                                .ranked = yk_terminal_rank};
+    yk_status st = yk_train(config, &host, &result);
+    if (!st && result.chief)
+        st = print_results(config, &result);
+    return leave(config, &result, st);
+}
+
+int yk_job(const yoke_options *options, int argc, char **argv)
+{
+    yk_config config;
+    /* the launcher has already warned about options that are ignored */
+    const bool silent =
+        yk_comm_expected_rank() > 0 || (getenv("YK_ENDED") && !yoke_options_get(options, "join"));
+    yk_status st = yk_options_resolve(options, silent, &config);
+    const bool launch = !st && yk_launch_wanted(&config);
+    if (launch && !config.join)
+        st = yk_config_check(&config); /* once, not by every process */
+    if (!st)
+        st = check_run_dir(&config);
+    if (st) {
+        yk_result none = {0};
+        return leave(&config, &none, st);
+    }
+    if (!launch)
+        return train(&config);
+    yk_cli_launcher = true;
+    const int code = yk_launch(&config, argc, argv);
+    yk_config_fini(&config);
+    return code;
+}

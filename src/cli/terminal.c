@@ -1,0 +1,104 @@
+#include "cli/terminal.h"
+
+#include "base/log.h"
+#include "base/number.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool quiet;
+static int rank = -1;
+static bool line_shown; /* a progress line is on the terminal */
+
+void yk_terminal_quiet(bool on)
+{
+    quiet = on;
+}
+
+void yk_terminal_rank(int r)
+{
+    rank = r;
+}
+
+/* The width of the launcher's terminal, to which it forwards our stderr; 0: there is none. */
+static int launcher_width(void)
+{
+    return (int)yk_env_number("YK_PROGRESS", 0);
+}
+
+static void clear_line(void)
+{
+    if (line_shown)
+        fputs("\r\033[K", stderr);
+    line_shown = false;
+}
+
+static void print_line(void *context, yk_log_level level, const char *text)
+{
+    static const char *const prefix[] = {"", "yoke: warning: ", "yoke: error: "};
+    (void)context;
+    if (level == YK_LOG_NOTE && (quiet || rank > 0))
+        return;
+    char line[4200], who[16] = "";
+    if (rank >= 0)
+        snprintf(who, sizeof who, "[%d] ", rank);
+    int n = snprintf(line, sizeof line - 1, "%s%s%s", who, prefix[level], text);
+    n = n < (int)sizeof line - 2 ? n : (int)sizeof line - 2;
+    line[n++] = '\n';
+    pthread_mutex_lock(&lock);
+    clear_line();
+    fwrite(line, 1, (size_t)n, stderr); /* one write, so that lines of several processes do not mix */
+    fflush(stderr);
+    pthread_mutex_unlock(&lock);
+}
+
+static bool wants_progress(void *context)
+{
+    (void)context;
+    return !quiet && rank <= 0 && (isatty(STDERR_FILENO) || launcher_width() > 0);
+}
+
+static void show_progress(void *context, const char *text)
+{
+    (void)context;
+    struct winsize size = {0};
+    const int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col - 1
+                      : launcher_width() > 20                                          ? launcher_width() - 1
+                                                                                       : 79;
+    pthread_mutex_lock(&lock);
+    clear_line();
+    if (text)
+        fprintf(stderr, "\r\033[K%.*s", width, text);
+    line_shown = text;
+    fflush(stderr);
+    pthread_mutex_unlock(&lock);
+}
+
+void yk_terminal_note(const char *text)
+{
+    print_line(NULL, YK_LOG_NOTE, text);
+}
+
+void yk_terminal_warn(const char *text)
+{
+    print_line(NULL, YK_LOG_WARNING, text);
+}
+
+void yk_terminal_error(const char *text)
+{
+    print_line(NULL, YK_LOG_ERROR, text);
+}
+
+void yk_terminal_progress(const char *text)
+{
+    if (wants_progress(NULL))
+        show_progress(NULL, text);
+}
+
+void yk_terminal_use(void)
+{
+    static const yk_log log = {print_line, show_progress, wants_progress, NULL};
+    yk_log_set(&log);
+}

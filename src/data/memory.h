@@ -1,0 +1,31 @@
+/* A source of rows that the caller of the library has in memory (yoke.h).
+ *
+ * Example:
+ *     yk_memory_data m = {.rows = {.kind = YK_ROWS_F32, .n = n, .dim = dim, .f32 = x, .label = labels}};
+ *     yk_source *s;
+ *     yk_status st = yk_memory_check(&m);
+ *     if (!st)
+ *         st = yk_source_from_memory(&m, &s);          // m stays where it is until the source is freed
+ *
+ * The arrays are borrowed and never modified. Dense rows are used in place. Sparse rows are copied, and the copy is laid out
+ * for speed, unless `in_place` is set.
+ */
+#ifndef YK_DATA_MEMORY_H
+#define YK_DATA_MEMORY_H
+
+#include "data/source.h"
+
+typedef struct {
+    yk_rows rows;                   /* borrowed arrays */
+    size_t channels, height, width; /* images; else 0 */
+    uint32_t classes;               /* set by yk_memory_check() if it is 0 */
+    bool in_place;
+    bool ascending; /* sparse: indices ascend in every row; set by yk_memory_check() */
+} yk_memory_data;
+
+/* Labels, indices, values and starts: YK_EDATA names the first row that makes no sense. */
+yk_status yk_memory_check(yk_memory_data *m);
+
+yk_status yk_source_from_memory(const yk_memory_data *m, yk_source **out);
+
+#endif

@@ -1,0 +1,376 @@
+/* A job of several processes: the program `yoke` as a child, with the same options.
+ *
+ *     stderr of the child    ->  log; the last error is the message of ours
+ *     stdout, the last line  ->  the summary
+ *     RUN/metrics.jsonl      ->  progress and metrics, as they are written
+ *     cancel                 ->  SIGINT
+ *
+ * The child gets our process id in YK_PARENT and ends when this process does (cli/main.c). */
+#include "lib/internal.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "train/run_dir.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <libgen.h>
+#include <limits.h>
+#include <math.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* A pipe from the child, read by lines. */
+typedef struct {
+    int fd;
+    char *text; /* what is not yet complete */
+    size_t n, cap;
+} stream;
+
+typedef struct {
+    const yoke_training *t;
+    stream out, err;
+    char *last;       /* line of stdout */
+    char error[2048]; /* the last one on stderr */
+    char *run_dir;    /* NULL: nothing is written */
+    FILE *metrics;    /* its metrics.jsonl; NULL: not there yet */
+    long skip;        /* bytes that an earlier part of the run has written */
+    bool cancelled;
+} job;
+
+/* ---- the program ---- */
+
+static bool is_program(const char *path)
+{
+    struct stat is;
+    return stat(path, &is) == 0 && S_ISREG(is.st_mode) && access(path, X_OK) == 0;
+}
+
+static yk_status find_program(char out[PATH_MAX])
+{
+    const char *given = getenv("YOKE_PROGRAM");
+    if (given) {
+        snprintf(out, PATH_MAX, "%s", given);
+        return is_program(out) ? YK_OK : yk_fail(YK_EUSAGE, "YOKE_PROGRAM: %s is not a program", given);
+    }
+    Dl_info self;
+    if (dladdr((void *)find_program, &self) && self.dli_fname) {
+        char library[PATH_MAX];
+        snprintf(library, sizeof library, "%s", self.dli_fname);
+        const char *folder = dirname(library);
+        for (int i = 0; i < 2; i++) {
+            const int n = snprintf(out, PATH_MAX, i ? "%s/../bin/yoke" : "%s/yoke", folder);
+            if (n < PATH_MAX && is_program(out))
+                return YK_OK;
+        }
+    }
+    char *path = strdup(getenv("PATH") ? getenv("PATH") : "/usr/local/bin:/usr/bin"), *save = NULL;
+    for (char *dir = path ? strtok_r(path, ":", &save) : NULL; dir; dir = strtok_r(NULL, ":", &save))
+        if (snprintf(out, PATH_MAX, "%s/yoke", dir) < PATH_MAX && is_program(out)) {
+            free(path);
+            return YK_OK;
+        }
+    free(path);
+    return yk_fail(
+        YK_ESYSTEM,
+        "a job of several processes needs the program yoke: it is neither beside the library nor in "
+        "PATH; set YOKE_PROGRAM to its path");
+}
+
+/* {"yoke", "train", "--model=softmax", ..., NULL} */
+static yk_status make_words(const job *j, char ***out)
+{
+    const yoke_options *o = j->t->options;
+    char **w = calloc(o->n + 8, sizeof *w);
+    size_t n = 0;
+    bool ok = w;
+    if (!w)
+        return yk_fail_memory(o->n * sizeof *w, "a command line");
+    ok &= (w[n++] = strdup("yoke")) != NULL;
+    ok &= (w[n++] = strdup("train")) != NULL;
+    for (size_t i = 0; i < o->n; i++) {
+        const char *name = o->setting[i].name ? o->setting[i].name : "config", *value = o->setting[i].value;
+        const yk_option *option = yk_option_find(name);
+        if (option->kind != YK_OPT_FLAG)
+            ok &= asprintf(&w[n++], "--%s=%s", name, value) >= 0;
+        else if (strcmp(value, "false"))
+            ok &= asprintf(&w[n++], "--%s", name) >= 0;
+    }
+    if (j->run_dir && !yoke_options_get(o, "out"))
+        ok &= asprintf(&w[n++], "--out=%s", j->run_dir) >= 0;
+    if (j->t->data)
+        ok &= asprintf(&w[n++], "--data=%s", j->t->data->spec) >= 0;
+    if (j->t->test)
+        ok &= asprintf(&w[n++], "--test=%s", j->t->test->spec) >= 0;
+    ok &= (w[n++] = strdup("--json")) != NULL;
+    *out = w;
+    return ok ? YK_OK : yk_fail_memory(n * PATH_MAX, "a command line");
+}
+
+static void free_words(char **w)
+{
+    for (char **at = w; at && *at; at++)
+        free(*at);
+    free(w);
+}
+
+/* This process's environment and YK_PARENT; shallow. */
+static char **make_environment(char parent[static 32])
+{
+    size_t n = 0;
+    while (environ[n])
+        n++;
+    char **all = calloc(n + 2, sizeof *all);
+    if (!all)
+        return NULL;
+    memcpy(all, environ, n * sizeof *all);
+    snprintf(parent, 32, "YK_PARENT=%ld", (long)getpid());
+    all[n] = parent;
+    return all;
+}
+
+static yk_status start(job *j, const char *program, char **words, pid_t *pid_out)
+{
+    int out[2] = {-1, -1}, err[2] = {-1, -1};
+    char parent[32], **environment = make_environment(parent);
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    if (!environment || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) {
+        free(environment);
+        return yk_fail(YK_ESYSTEM, "cannot make pipes for %s: %s", program, strerror(errno));
+    }
+    sigemptyset(&none);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, err[1], STDERR_FILENO);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    const int e = posix_spawn(pid_out, program, &actions, &attributes, words, environment);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    free(environment);
+    close(out[1]);
+    close(err[1]);
+    j->out.fd = out[0];
+    j->err.fd = err[0];
+    return e ? yk_fail(YK_ESYSTEM, "%s: cannot be started: %s", program, strerror(e)) : YK_OK;
+}
+
+/* ---- what it says ---- */
+
+static void take_error_line(job *j, const char *line)
+{
+    static const char error[] = "yoke: error: ", warning[] = "yoke: warning: ";
+    if (*line == '[' && strchr(line, ']') && strchr(line, ']')[1] == ' ')
+        line = strchr(line, ']') + 2; /* the rank */
+    if (strncmp(line, error, strlen(error)) == 0)
+        snprintf(j->error, sizeof j->error, "%s", line + strlen(error));
+    else if (strncmp(line, warning, strlen(warning)) == 0)
+        yk_warn("%s", line + strlen(warning));
+    else if (*line)
+        yk_note("%s", line);
+}
+
+static void take_result_line(job *j, const char *line)
+{
+    if (*line != '{')
+        return;
+    free(j->last);
+    j->last = strdup(line);
+}
+
+/* Reads what there is; closes the stream at its end. */
+static yk_status read_lines(job *j, stream *s, void (*take)(job *j, const char *line))
+{
+    if (YK_RESERVE(s->text, s->cap, s->n + 65536, "the output of a job"))
+        return YK_ESYSTEM;
+    const ssize_t got = read(s->fd, s->text + s->n, s->cap - s->n - 1);
+    if (got <= 0 && !(got < 0 && errno == EINTR)) {
+        close(s->fd);
+        s->fd = -1;
+    }
+    s->n += got > 0 ? (size_t)got : 0;
+    s->text[s->n] = '\0';
+    char *at = s->text, *end;
+    while ((end = memchr(at, '\n', s->n - (size_t)(at - s->text)))) {
+        *end = '\0';
+        take(j, at);
+        at = end + 1;
+    }
+    if (s->fd < 0 && at < s->text + s->n)
+        take(j, at);
+    s->n -= (size_t)(at - s->text);
+    memmove(s->text, at, s->n);
+    return YK_OK;
+}
+
+static double number(const json_t *line, const char *key)
+{
+    const json_t *value = json_object_get(line, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+static int take_metrics_line(job *j, const json_t *line)
+{
+    const yoke_training *t = j->t;
+    const char *kind = json_string_value(json_object_get(line, "kind"));
+    const uint64_t step = (uint64_t)fmax(number(line, "step"), 0.0),
+                   examples = (uint64_t)fmax(number(line, "examples"), 0.0);
+    const double epoch = number(line, "epoch"), rate = number(line, "examples_per_second"),
+                 loss = number(line, "loss");
+    char text[128];
+    if (kind && strcmp(kind, "eval") == 0 && t->metrics)
+        return t->metrics(t->context,
+                          &(yoke_metrics){.step = step,
+                                          .examples = examples,
+                                          .epoch = epoch,
+                                          .seconds = number(line, "seconds"),
+                                          .train_loss = number(line, "train_loss"),
+                                          .test_loss = number(line, "test_loss"),
+                                          .test_accuracy = number(line, "test_accuracy"),
+                                          .test_auc = number(line, "test_auc"),
+                                          .majority_accuracy = number(line, "majority_accuracy")});
+    if (!kind || strcmp(kind, "train") || !t->progress)
+        return 0;
+    snprintf(text, sizeof text, "step %llu  epoch %.2f  loss %.3f  %.3g examples/s", (unsigned long long)step,
+             epoch, loss, rate);
+    return t->progress(t->context, &(yoke_progress){.step = step,
+                                                    .examples = examples,
+                                                    .epoch = epoch,
+                                                    .loss = loss,
+                                                    .examples_per_second = rate,
+                                                    .steps_per_second = number(line, "steps_per_second"),
+                                                    .seconds_left = (double)NAN,
+                                                    .text = text});
+}
+
+static char *metrics_path(const job *j)
+{
+    char *path;
+    return j->run_dir && asprintf(&path, "%s/metrics.jsonl", j->run_dir) >= 0 ? path : NULL;
+}
+
+/* Passes on the complete lines that have come since the last call. */
+static void follow_metrics(job *j)
+{
+    if (!j->metrics) {
+        char *path = metrics_path(j);
+        struct stat now;
+        j->metrics = path ? fopen(path, "re") : NULL;
+        free(path);
+        if (!j->metrics || fstat(fileno(j->metrics), &now))
+            return;
+        /* a run that is resumed drops lines of steps beyond the checkpoint */
+        fseek(j->metrics, j->skip < (long)now.st_size ? j->skip : (long)now.st_size, SEEK_SET);
+    }
+    char *line = NULL;
+    size_t cap = 0;
+    long at = ftell(j->metrics);
+    ssize_t n;
+    while ((n = getline(&line, &cap, j->metrics)) > 0 && line[n - 1] == '\n') {
+        json_t *object = json_loadb(line, (size_t)n, 0, NULL);
+        j->cancelled |= object && take_metrics_line(j, object);
+        json_decref(object);
+        at = ftell(j->metrics);
+    }
+    free(line);
+    clearerr(j->metrics);
+    fseek(j->metrics, at, SEEK_SET);
+}
+
+/* ---- */
+
+static yk_status follow(job *j, pid_t pid, int *status_out)
+{
+    const int every_ms = 100;
+    bool signalled = false;
+    yk_status st = YK_OK;
+    while (!st && (j->out.fd >= 0 || j->err.fd >= 0)) {
+        struct pollfd p[2] = {{j->out.fd, POLLIN, 0}, {j->err.fd, POLLIN, 0}};
+        poll(p, 2, every_ms);
+        if (p[0].revents)
+            st = read_lines(j, &j->out, take_result_line);
+        if (!st && p[1].revents)
+            st = read_lines(j, &j->err, take_error_line);
+        if (j->t->metrics || j->t->progress)
+            follow_metrics(j);
+        if (!signalled && (j->cancelled || (j->t->cancel && *j->t->cancel))) {
+            kill(pid, SIGINT);
+            signalled = true;
+        }
+    }
+    if (st)
+        kill(pid, SIGTERM);
+    while (waitpid(pid, status_out, 0) < 0 && errno == EINTR)
+        ;
+    return st;
+}
+
+static yk_status judge(const job *j, int status)
+{
+    static const yk_status of_code[] = {YK_OK, YK_ELOST, YK_EUSAGE, YK_EDATA, YK_ESYSTEM};
+    if (WIFSIGNALED(status))
+        return yk_fail(YK_ELOST, "the program yoke was killed by signal %d", WTERMSIG(status));
+    const int code = WEXITSTATUS(status);
+    if (code == 0)
+        return j->last ? YK_OK : yk_fail(YK_ESYSTEM, "the program yoke printed no summary");
+    return yk_fail(code < 5 ? of_code[code] : YK_ESYSTEM, "%s",
+                   *j->error ? j->error : "the program yoke failed without an error message");
+}
+
+static void finish(job *j)
+{
+    if (j->out.fd >= 0)
+        close(j->out.fd);
+    if (j->err.fd >= 0)
+        close(j->err.fd);
+    if (j->metrics)
+        fclose(j->metrics);
+    free(j->out.text);
+    free(j->err.text);
+    free(j->run_dir);
+}
+
+yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **summary_out)
+{
+    job j = {.t = t, .out = {.fd = -1}, .err = {.fd = -1}};
+    char program[PATH_MAX], **words = NULL;
+    pid_t pid;
+    int status = 0;
+    const bool none = config->out && strcmp(config->out, "none") == 0;
+    if (!none && !(j.run_dir = config->out ? strdup(config->out) : yk_run_dir_name(config->model)))
+        return yk_fail_memory(PATH_MAX, "a path");
+    char *path = metrics_path(&j);
+    struct stat before;
+    j.skip = path && stat(path, &before) == 0 ? (long)before.st_size : 0;
+    free(path);
+    yk_status st = find_program(program);
+    if (!st)
+        st = make_words(&j, &words);
+    if (!st)
+        st = start(&j, program, words, &pid);
+    if (!st && !(st = follow(&j, pid, &status)))
+        st = judge(&j, status);
+    if ((t->metrics || t->progress) && !st)
+        follow_metrics(&j);
+    free_words(words);
+    if (st && j.run_dir && !config->out)
+        rmdir(j.run_dir); /* made by yk_run_dir_name(), and nothing was written */
+    finish(&j);
+    if (st)
+        free(j.last);
+    else
+        *summary_out = j.last;
+    return st;
+}

@@ -1,0 +1,136 @@
+#include "lib/internal.h"
+
+#include "base/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+static yk_status create(yoke_data **out)
+{
+    *out = calloc(1, sizeof **out);
+    return *out ? YK_OK : yk_fail_memory(sizeof **out, "the data");
+}
+
+void yoke_data_free(yoke_data *d)
+{
+    if (!d)
+        return;
+    free(d->spec);
+    yk_free(d->start);
+    yk_free(d->labels);
+    free(d);
+}
+
+yoke_status yoke_data_from_spec(const char *spec, yoke_split split, const yoke_options *options,
+                                yoke_data **out, yoke_error *error)
+{
+    yoke_data *d;
+    *out = NULL;
+    yk_status st = create(&d);
+    if (!st && !(d->spec = strdup(spec)))
+        st = yk_fail_memory(strlen(spec), "a data specification");
+    if (!st && split != YOKE_TRAIN_SPLIT && split != YOKE_TEST_SPLIT)
+        st = yk_fail(YK_EUSAGE, "%s: there is no split %d", spec, (int)split);
+    if (st) {
+        yoke_data_free(d);
+        return yk_api_status(st, error);
+    }
+    d->split = split == YOKE_TRAIN_SPLIT ? YK_SPLIT_TRAIN : YK_SPLIT_TEST;
+    if (options) {
+        const yk_config *c = &options->scratch;
+        d->options = (yk_source_options){.skip_bad = (uint64_t)c->skip_bad,
+                                         .hash_bits = (unsigned)c->hash_bits,
+                                         .features = (uint64_t)c->features};
+    }
+    *out = d;
+    return yk_api_status(YK_OK, error);
+}
+
+/* Labels of the caller, or zeros for data without labels. */
+static yk_status set_labels(yoke_data *d, const int32_t *labels)
+{
+    if (!labels && !(d->labels = yk_alloc(d->memory.rows.n + 1, sizeof *d->labels, "labels")))
+        return YK_ESYSTEM;
+    d->memory.rows.label = labels ? (int32_t *)labels : d->labels;
+    return YK_OK;
+}
+
+static yoke_status finish(yoke_data *d, yk_status st, yoke_data **out, yoke_error *error)
+{
+    if (!st)
+        st = yk_memory_check(&d->memory);
+    if (st)
+        yoke_data_free(d);
+    else
+        *out = d;
+    return yk_api_status(st, error);
+}
+
+yoke_status yoke_data_from_dense(const yoke_dense *dense, yoke_data **out, yoke_error *error)
+{
+    yoke_data *d;
+    *out = NULL;
+    yk_status st = create(&d);
+    if (!st && (dense->struct_size < sizeof *dense || !dense->f32 == !dense->u8))
+        st = yk_fail(YK_EUSAGE, dense->struct_size < sizeof *dense
+                                    ? "yoke_dense: struct_size is not set; initialize it with YOKE_DENSE_INIT"
+                                    : "yoke_dense: set either f32 or u8");
+    if (st)
+        return finish(d, st, out, error);
+    d->memory = (yk_memory_data){.rows = {.kind = dense->f32 ? YK_ROWS_F32 : YK_ROWS_U8,
+                                          .n = dense->rows,
+                                          .dim = dense->columns,
+                                          .scale = 1.0f / 255.0f,
+                                          .f32 = (float *)dense->f32,
+                                          .u8 = (uint8_t *)dense->u8},
+                                 .channels = dense->channels,
+                                 .height = dense->height,
+                                 .width = dense->width,
+                                 .classes = dense->classes};
+    return finish(d, set_labels(d, dense->labels), out, error);
+}
+
+static yk_status set_start(yoke_data *d, const yoke_csr *csr)
+{
+    if (csr->start64) {
+        d->memory.rows.start =
+            (uint64_t *)csr->start64; /* a negative one is too large, and found by the check */
+        return YK_OK;
+    }
+    if (!(d->start = yk_alloc(csr->rows + 1, sizeof *d->start, "the starts of rows")))
+        return YK_ESYSTEM;
+    for (size_t i = 0; i <= csr->rows; i++)
+        d->start[i] = (uint64_t)(int64_t)csr->start32[i];
+    d->memory.rows.start = d->start;
+    return YK_OK;
+}
+
+yoke_status yoke_data_from_csr(const yoke_csr *csr, yoke_data **out, yoke_error *error)
+{
+    yoke_data *d;
+    *out = NULL;
+    yk_status st = create(&d);
+    if (!st && (csr->struct_size < sizeof *csr || !csr->start64 == !csr->start32 || !csr->index))
+        st = yk_fail(YK_EUSAGE, csr->struct_size < sizeof *csr
+                                    ? "yoke_csr: struct_size is not set; initialize it with YOKE_CSR_INIT"
+                                    : "yoke_csr: set index, and either start64 or start32");
+    if (st)
+        return finish(d, st, out, error);
+    d->memory = (yk_memory_data){.rows = {.kind = YK_ROWS_SPARSE,
+                                          .n = csr->rows,
+                                          .dim = csr->columns,
+                                          .index = (uint32_t *)csr->index,
+                                          .value = (float *)csr->value},
+                                 .in_place = csr->in_place};
+    st = set_start(d, csr);
+    return finish(d, st ? st : set_labels(d, csr->labels), out, error);
+}
+
+yk_status yk_data_open(const yoke_data *data, const yk_model_shape *shape, yk_source **out)
+{
+    if (!data->spec)
+        return yk_source_from_memory(&data->memory, out);
+    yk_source_options o = data->options;
+    if (shape->kind == YK_ROWS_SPARSE && !o.features && !o.hash_bits)
+        o.features = shape->dim; /* what text is hashed into, and what indices must fit */
+    return yk_source_open(data->spec, data->split, &o, out);
+}

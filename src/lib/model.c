@@ -1,0 +1,133 @@
+#include "lib/internal.h"
+
+#include "train/infer.h"
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A yoke_model is a yk_trained under its public name. */
+static const yk_trained *trained(const yoke_model *m)
+{
+    return (const yk_trained *)m;
+}
+
+yoke_status yoke_model_load(const char *path, yoke_model **out, yoke_error *error)
+{
+    yk_trained *t = NULL;
+    const yk_status st = yk_trained_load(path, &t);
+    *out = (yoke_model *)t;
+    return yk_api_status(st, error);
+}
+
+yoke_status yoke_model_save(const yoke_model *m, const char *path, yoke_error *error)
+{
+    char *a = strdup(path), *b = strdup(path);
+    yk_status st =
+        a && b ? yk_trained_save(trained(m), dirname(a), basename(b)) : yk_fail_memory(PATH_MAX, "a path");
+    free(a);
+    free(b);
+    return yk_api_status(st, error);
+}
+
+const char *yoke_model_name(const yoke_model *m)
+{
+    return trained(m)->name;
+}
+
+size_t yoke_model_columns(const yoke_model *m)
+{
+    return trained(m)->model->shape.dim;
+}
+
+size_t yoke_model_outputs(const yoke_model *m)
+{
+    return trained(m)->model->outputs;
+}
+
+void yoke_model_free(yoke_model *m)
+{
+    yk_trained_release((yk_trained *)m);
+}
+
+yoke_status yoke_evaluate(const yoke_model *m, const yoke_data *data, yoke_score *out, yoke_error *error)
+{
+    yk_source *source = NULL;
+    yk_score s;
+    yk_status st = yk_data_open(data, &trained(m)->model->shape, &source);
+    if (!st)
+        st = yk_infer(trained(m), source, NULL, NULL, &s);
+    if (!st)
+        *out = (yoke_score){.examples = s.examples,
+                            .loss = s.loss,
+                            .accuracy = s.accuracy,
+                            .majority_accuracy = s.majority_accuracy,
+                            .auc = s.auc};
+    yk_source_free(source);
+    return yk_api_status(st, error);
+}
+
+typedef struct {
+    int (*each)(void *context, const yoke_predictions *some);
+    void *context;
+    int stopped; /* what each() returned */
+    char (*path)[PATH_MAX];
+    const char **file;
+    size_t cap;
+} prediction;
+
+/* The files of some examples; NULL: they have none. */
+static yk_status files_of(prediction *p, const yk_inferred *some)
+{
+    if (some->n > p->cap) {
+        free(p->path);
+        free(p->file);
+        p->cap = some->n;
+        p->path = calloc(p->cap, sizeof *p->path);
+        p->file = calloc(p->cap, sizeof *p->file);
+        if (!p->path || !p->file)
+            return yk_fail_memory(p->cap * sizeof *p->path, "the names of files");
+    }
+    for (size_t i = 0; i < some->n; i++) {
+        yk_reader_file(some->reader, some->first + i, p->path[i], sizeof p->path[i]);
+        p->file[i] = p->path[i];
+    }
+    return YK_OK;
+}
+
+static yk_status pass_on(void *user, const yk_inferred *some)
+{
+    prediction *p = user;
+    char path[2];
+    const bool files = some->reader && yk_reader_file(some->reader, some->first, path, sizeof path);
+    const yk_status st = files ? files_of(p, some) : YK_OK;
+    if (st)
+        return st;
+    p->stopped = p->each(p->context, &(yoke_predictions){.n = some->n,
+                                                         .outputs = some->outputs,
+                                                         .probability = some->p,
+                                                         .file = files ? p->file : NULL});
+    return p->stopped ? yk_fail(YK_ESTOP, "stopped by the caller") : YK_OK;
+}
+
+yoke_status yoke_predict(const yoke_model *m, const yoke_data *data,
+                         int (*each)(void *context, const yoke_predictions *some), void *context,
+                         yoke_error *error)
+{
+    prediction p = {.each = each, .context = context};
+    yk_source *source = NULL;
+    yk_score s;
+    yk_status st = yk_data_open(data, &trained(m)->model->shape, &source);
+    if (!st)
+        st = yk_infer(trained(m), source, pass_on, &p, &s);
+    yk_source_free(source);
+    free(p.path);
+    free(p.file);
+    const yoke_status status = yk_api_status(st, error);
+    if (!p.stopped)
+        return status;
+    if (error)
+        error->status = (yoke_status)p.stopped;
+    return (yoke_status)p.stopped;
+}

@@ -1,0 +1,153 @@
+#include "lib/internal.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "comm/comm.h"
+#include "kern/isa.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *yoke_version(void)
+{
+    return YK_VERSION;
+}
+
+const char *yoke_kernels(void)
+{
+    return yk_isa_text(yk_isa_best());
+}
+
+yoke_status yk_api_status(yk_status st, yoke_error *error)
+{
+    const yoke_status status = st == YK_EINTERRUPTED ? YOKE_TRAINING_FAILED : (yoke_status)yk_status_exit(st);
+    if (error) {
+        error->status = status;
+        snprintf(error->message, sizeof error->message, "%s",
+                 !st           ? ""
+                 : *yk_error() ? yk_error()
+                               : yk_status_text(st));
+    }
+    return status;
+}
+
+yoke_options *yoke_options_create(void)
+{
+    yoke_options *o = calloc(1, sizeof *o);
+    if (o)
+        yk_config_init(&o->scratch);
+    return o;
+}
+
+void yoke_options_free(yoke_options *o)
+{
+    if (!o)
+        return;
+    for (size_t i = 0; i < o->n; i++) {
+        free(o->setting[i].name);
+        free(o->setting[i].value);
+    }
+    free(o->setting);
+    yk_config_fini(&o->scratch);
+    free(o);
+}
+
+static yk_status add(yoke_options *o, const char *name, const char *value)
+{
+    if (YK_RESERVE(o->setting, o->cap, o->n + 1, "the options"))
+        return YK_ESYSTEM;
+    yk__setting s = {name ? strdup(name) : NULL, strdup(value)};
+    if (!s.value || (name && !s.name)) {
+        free(s.name);
+        free(s.value);
+        return yk_fail_memory(strlen(value), "an option");
+    }
+    o->setting[o->n++] = s;
+    return YK_OK;
+}
+
+yoke_status yoke_options_set(yoke_options *o, const char *name, const char *value, yoke_error *error)
+{
+    if (strcmp(name, "config") == 0)
+        return yoke_options_load(o, value, error);
+    yk_status st = yk_config_set(&o->scratch, name, value);
+    return yk_api_status(st ? st : add(o, name, value), error);
+}
+
+yoke_status yoke_options_load(yoke_options *o, const char *path, yoke_error *error)
+{
+    yk_status st = yk_config_load(&o->scratch, path);
+    return yk_api_status(st ? st : add(o, NULL, path), error);
+}
+
+const char *yoke_options_get(const yoke_options *o, const char *name)
+{
+    const char *value = NULL;
+    for (size_t i = 0; i < o->n; i++)
+        if (o->setting[i].name && strcmp(o->setting[i].name, name) == 0)
+            value = o->setting[i].value;
+    return value;
+}
+
+int yoke_option_at(size_t i, yoke_option *out)
+{
+    for (size_t k = 0; k <= i; k++)
+        if (!yk_options[k].name)
+            return 0;
+    const yk_option *o = &yk_options[i];
+    *out = (yoke_option){o->name, o->arg, o->group, o->help, o->otherwise};
+    return 1;
+}
+
+/* ---- the configuration ---- */
+
+/* Loads the options of the run that is resumed or joined. */
+static yk_status load_run(const char *run, bool join, bool silent, yk_config *c)
+{
+    char *path, *ignored;
+    bool there;
+    if (asprintf(&path, "%s/config.ini", run) < 0)
+        return yk_fail_memory(strlen(run), "a path");
+    yk_status st = yk_config_load_run(c, path, &there, &ignored);
+    if (!st && !there && join) /* with --resume, a missing run is started */
+        st = yk_fail(YK_EUSAGE, "%s: there is no run to join", run);
+    if (ignored && !silent)
+        yk_warn("%s: ignored: %s; these options are accepted only on the command line; repeat them there to "
+                "use them",
+                path, ignored);
+    free(ignored);
+    free(path);
+    return st;
+}
+
+static yk_status load_files(const yoke_options *o, bool silent, yk_config *c)
+{
+    const char *out = yoke_options_get(o, "out"), *join = yoke_options_get(o, "join"),
+               *resume = yoke_options_get(o, "resume");
+    yk_status st = YK_OK;
+    for (size_t i = 0; !st && i < o->n; i++)
+        if (!o->setting[i].name)
+            st = yk_config_load(c, o->setting[i].value);
+    if (!st && resume && strcmp(resume, "false")) {
+        if (!out)
+            return yk_fail(YK_EUSAGE, "--resume needs --out DIR: the run directory to continue");
+        st = load_run(out, false, silent, c);
+    }
+    if (!st && join && yk_comm_expected()) /* the launcher of such a worker needs none of it */
+        st = load_run(join, true, silent, c);
+    return st;
+}
+
+yk_status yk_options_resolve(const yoke_options *o, bool silent, yk_config *out)
+{
+    yk_config_init(out);
+    yk_status st = load_files(o, silent, out);
+    if (!st && yoke_options_get(o, "steps")) /* replaces the epochs of a file */
+        out->epochs = 0;
+    if (!st && yoke_options_get(o, "epochs"))
+        out->steps = 0;
+    for (size_t i = 0; !st && i < o->n; i++)
+        if (o->setting[i].name)
+            st = yk_config_set(out, o->setting[i].name, o->setting[i].value);
+    return st;
+}

@@ -1,0 +1,264 @@
+#include "lib/internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "lib/show_model.h"
+#include "train/run_dir.h"
+#include "train/summary.h"
+#include <jansson.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct yoke_run {
+    char *summary, *text, *profile, *directory;
+    json_t *values; /* the summary, parsed */
+    yk_trained *trained;
+};
+
+/* ---- callbacks ---- */
+
+typedef struct {
+    const yoke_training *t;
+    pthread_mutex_t lock; /* one call at a time */
+} caller;
+
+static void pass_line(void *context, yk_log_level level, const char *text)
+{
+    caller *c = context;
+    if (!c->t->log)
+        return;
+    pthread_mutex_lock(&c->lock);
+    c->t->log(c->t->context, level == YK_LOG_NOTE ? YOKE_NOTE : YOKE_WARNING, text);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static bool pass_progress(void *context, const yk_progress_report *p)
+{
+    caller *c = context;
+    pthread_mutex_lock(&c->lock);
+    const int cancel =
+        c->t->progress(c->t->context, &(yoke_progress){.step = p->step,
+                                                       .examples = p->examples,
+                                                       .epoch = p->epoch,
+                                                       .loss = p->loss,
+                                                       .examples_per_second = p->examples_per_second,
+                                                       .steps_per_second = p->steps_per_second,
+                                                       .seconds_left = p->seconds_left,
+                                                       .text = p->text});
+    pthread_mutex_unlock(&c->lock);
+    return cancel;
+}
+
+static bool pass_metrics(void *context, const yk_metrics_report *m)
+{
+    caller *c = context;
+    pthread_mutex_lock(&c->lock);
+    const int cancel =
+        c->t->metrics(c->t->context, &(yoke_metrics){.step = m->step,
+                                                     .examples = m->examples,
+                                                     .epoch = m->epoch,
+                                                     .seconds = m->seconds,
+                                                     .train_loss = m->train_loss,
+                                                     .test_loss = m->test_loss,
+                                                     .test_accuracy = m->test_accuracy,
+                                                     .test_auc = m->test_auc,
+                                                     .majority_accuracy = m->majority_accuracy});
+    pthread_mutex_unlock(&c->lock);
+    return cancel;
+}
+
+/* ---- the run ---- */
+
+/* What a function prints to a stream, as a string; NULL: out of memory. */
+static char *printed(yk_status (*print)(FILE *to, const yk_config *c, const yk_result *r), const yk_config *c,
+                     const yk_result *r)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    const yk_status st = f ? print(f, c, r) : YK_ESYSTEM;
+    if (f && fclose(f) == 0 && !st)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static yk_status print_description(FILE *to, const yk_config *c, const yk_result *r)
+{
+    return yk_show_model(to, c->model, r->description);
+}
+
+static yk_status print_description_json(FILE *to, const yk_config *c, const yk_result *r)
+{
+    return yk_show_model_json(to, c->model, r->description);
+}
+
+static yk_status print_profile(FILE *to, const yk_config *c, const yk_result *r)
+{
+    (void)c;
+    yk_show_profile(to, r->profile);
+    return YK_OK;
+}
+
+static yk_status take_result(yoke_run *run, const yk_config *c, yk_result *r)
+{
+    run->trained = r->trained;
+    r->trained = NULL;
+    if (r->description)
+        run->summary = printed(print_description_json, c, r);
+    else if (yk_result_json(c, r, &run->summary))
+        return YK_ESYSTEM;
+    run->text = r->description ? printed(print_description, c, r) : yk_result_text(r);
+    run->profile = r->profile ? printed(print_profile, c, r) : NULL;
+    run->directory = r->run_dir ? strdup(r->run_dir) : NULL;
+    if (!run->summary || !run->text || (r->run_dir && !run->directory) || (r->profile && !run->profile))
+        return yk_fail_memory(4096, "the results");
+    run->summary[strcspn(run->summary, "\n")] = '\0';
+    return YK_OK;
+}
+
+static yk_status train_here(const yoke_training *t, caller *by, const yk_config *c, yoke_run *run)
+{
+    static const volatile sig_atomic_t never;
+    const bool writes = c->out && strcmp(c->out, "none") && !c->dry_run;
+    const yk_train_host host = {.stop = t->cancel ? t->cancel : &never,
+                                .started = yk_now(),
+                                .single = true,
+                                .data = t->data && !t->data->spec ? &t->data->memory : NULL,
+                                .test = t->test && !t->test->spec ? &t->test->memory : NULL,
+                                .start = (const yk_trained *)t->start,
+                                .keep_model = true,
+                                .context = by,
+                                .progress = t->progress ? pass_progress : NULL,
+                                .metrics = t->metrics ? pass_metrics : NULL};
+    yk_result result = {0};
+    yk_status st = writes ? yk_run_dir_check(c->out) : YK_OK;
+    if (st)
+        return st;
+    st = yk_train(c, &host, &result);
+    const yk_status taken = take_result(run, c, &result); /* may replace the error text only when it fails */
+    yk_result_fini(&result);
+    return st ? st : taken;
+}
+
+static yk_status train_children(const yoke_training *t, const yk_config *c, yoke_run *run)
+{
+    if (t->start || (t->data && !t->data->spec) || (t->test && !t->test->spec))
+        return yk_fail(YK_EUSAGE,
+                       "data from memory and a start model need a single process: leave out launch, hosts "
+                       "and hostfile");
+    return yk_child_job(t, c, &run->summary);
+}
+
+/* ---- */
+
+/* Data objects take the place of the options data and test. */
+static yk_status set_data(const yoke_training *t, yk_config *c)
+{
+    yk_status st = t->data ? yk_config_set(c, "data", t->data->spec ? t->data->spec : "memory") : YK_OK;
+    if (!st && t->test)
+        st = yk_config_set(c, "test", t->test->spec ? t->test->spec : "memory");
+    if (!st && t->data && t->data->spec) {
+        c->features = t->data->options.features ? (int64_t)t->data->options.features : c->features;
+        c->hash_bits = t->data->options.hash_bits ? (int64_t)t->data->options.hash_bits : c->hash_bits;
+        c->skip_bad = t->data->options.skip_bad ? (int64_t)t->data->options.skip_bad : c->skip_bad;
+    }
+    return st;
+}
+
+yoke_status yoke_train(const yoke_training *t, yoke_run **run_out, yoke_error *error)
+{
+    *run_out = NULL;
+    if (t->struct_size < sizeof *t || !t->options)
+        return yk_api_status(
+            yk_fail(YK_EUSAGE, t->options ? "yoke_training: struct_size is not set; initialize it with "
+                                            "YOKE_TRAINING_INIT"
+                                          : "yoke_training: options is not set"),
+            error);
+    yoke_run *run = calloc(1, sizeof *run);
+    if (!run)
+        return yk_api_status(yk_fail_memory(sizeof *run, "a run"), error);
+    const yk_log *before = yk_log_get();
+    caller by = {t, PTHREAD_MUTEX_INITIALIZER};
+    const yk_log log = {.line = pass_line, .context = &by};
+    yk_log_set(&log);
+    yk_config config;
+    yk_status st = yk_options_resolve(t->options, false, &config);
+    if (!st)
+        st = set_data(t, &config);
+    if (!st)
+        st = config.launch || config.hosts || config.hostfile || config.join
+                 ? train_children(t, &config, run)
+                 : train_here(t, &by, &config, run);
+    yk_config_fini(&config);
+    yk_log_set(before);
+    pthread_mutex_destroy(&by.lock);
+    if (run->summary)
+        run->values = json_loads(run->summary, 0, NULL);
+    if (run->values && !run->directory && json_is_string(json_object_get(run->values, "run")))
+        run->directory = strdup(json_string_value(json_object_get(run->values, "run")));
+    const yoke_status status = yk_api_status(st, error);
+    if (run->summary)
+        *run_out = run;
+    else
+        yoke_run_free(run);
+    return status;
+}
+
+const char *yoke_run_summary(const yoke_run *r)
+{
+    return r->summary;
+}
+
+const char *yoke_run_text(const yoke_run *r)
+{
+    return r->text ? r->text : r->summary;
+}
+
+const char *yoke_run_profile(const yoke_run *r)
+{
+    return r->profile;
+}
+
+const char *yoke_run_directory(const yoke_run *r)
+{
+    return r->directory;
+}
+
+double yoke_run_number(const yoke_run *r, const char *key)
+{
+    const json_t *value = r ? json_object_get(r->values, key) : NULL;
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+yoke_status yoke_run_model(const yoke_run *r, yoke_model **out, yoke_error *error)
+{
+    *out = NULL;
+    if (r->trained) {
+        yk_trained_retain(r->trained);
+        *out = (yoke_model *)r->trained;
+        return yk_api_status(YK_OK, error);
+    }
+    const char *checkpoint = json_string_value(json_object_get(r->values, "checkpoint"));
+    if (checkpoint)
+        return yoke_model_load(checkpoint, out, error);
+    return yk_api_status(
+        yk_fail(YK_EUSAGE, "the run has no model: it was a dry run, failed, or ran in several processes "
+                           "with the option out = none"),
+        error);
+}
+
+void yoke_run_free(yoke_run *r)
+{
+    if (!r)
+        return;
+    free(r->summary);
+    free(r->text);
+    free(r->profile);
+    free(r->directory);
+    json_decref(r->values);
+    yk_trained_release(r->trained);
+    free(r);
+}

@@ -1,0 +1,128 @@
+/* The data of a run: opening the training and the test set, and putting the keys of sparse data into order. */
+#include "train/trainer.h"
+
+#include "base/log.h"
+#include <string.h>
+
+/* Keys beyond this many features are worth putting into order of frequency: below, the table fits into a cache. */
+enum { REMAP_FROM = 64, SAMPLE_ROWS = 1 << 15, MOST_HOT = 1 << 17 };
+
+/* From memory, or by its spec. */
+static yk_status open_set(const yk_memory_data *m, const char *spec, yk_split split,
+                          const yk_source_options *o, yk_stream_choice stream, yk_dataset *out)
+{
+    yk_source *s;
+    if (!m)
+        return yk_dataset_open(spec, split, o, stream, out);
+    yk_status st = yk_source_from_memory(m, &s);
+    return st ? st : yk_dataset_take(s, split, stream, out);
+}
+
+static yk_status open_data(yk__trainer *t)
+{
+    const yk_config *c = t->config;
+    const char *s = c->stream ? c->stream : "auto";
+    const bool server = t->cluster.role == YK__SERVER;
+    if (c->dry_run && *s == 'a')
+        s = "always"; /* its shape is all that is wanted */
+    yk_stream_choice stream = *s == 'n' ? YK_STREAM_NEVER : s[1] == 'l' ? YK_STREAM_ALWAYS : YK_STREAM_AUTO;
+    yk_source_options o = {.skip_bad = (uint64_t)c->skip_bad,
+                           .hash_bits = (unsigned)c->hash_bits,
+                           .features = (uint64_t)c->features};
+    if (server) /* the workers tell what they find */
+        stream = YK_STREAM_SHAPE;
+    yk__cluster_party(t);
+    yk_status st = open_set(t->host->data, c->data, YK_SPLIT_TRAIN, &o, stream, &t->train);
+    if (st)
+        return st;
+    const yk__role role = t->cluster.role;
+    if (role != YK__ALONE && role != YK__REPLICA && t->cluster.rank != 0 &&
+        !t->cluster.joined) /* the chief evaluates */
+        return YK_OK;
+    bool none = c->test && strcmp(c->test, "none") == 0;
+    const char *test = t->host->test                               ? "memory"
+                       : c->test                                   ? c->test
+                       : yk_source_has_test_split(t->train.source) ? c->data
+                                                                   : NULL;
+    if (!test || (none && !t->host->test))
+        return YK_OK;
+    yk_dataset *d = &t->test;
+    if ((st = open_set(t->host->test, test, YK_SPLIT_TEST, &o, c->dry_run ? YK_STREAM_ALWAYS : YK_STREAM_AUTO,
+                       d)))
+        return st;
+    t->tested = true;
+    if (server && d->kind != YK_ROWS_SPARSE && !t->train.dim)
+        t->train.dim = d->dim;
+    if ((d->kind == YK_ROWS_SPARSE) != (t->train.kind == YK_ROWS_SPARSE) ||
+        (d->kind != YK_ROWS_SPARSE && d->dim != t->train.dim))
+        return yk_fail(YK_EDATA, "%s: its rows (%zu columns) do not fit those of %s (%zu columns)", test,
+                       d->dim, c->data, t->train.dim);
+    if (d->classes > t->train.classes)
+        t->train.classes = d->classes;
+    d->classes = t->train.classes;
+    if (d->rows && d->rows->truth) {
+        st = yk_score_truth(d->rows, &t->result->best);
+        t->result->best_known = !st;
+    }
+    return st;
+}
+
+yk_status yk__load_data(yk__trainer *t)
+{
+    yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY, "loading the data");
+    yk_status st = open_data(t);
+    yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING, "");
+    return st;
+}
+
+yk_status yk__columns_of(const yk__trainer *t, size_t *out)
+{
+    size_t given = (size_t)t->config->features;
+    *out = t->train.dim > t->test.dim ? t->train.dim : t->test.dim;
+    if (given && t->train.kind == YK_ROWS_SPARSE) {
+        if (*out > given)
+            return yk_fail(YK_EDATA, "%s: index %zu does not fit a model of %zu features (largest %zu)",
+                           t->config->data, *out - 1, given, given - 1);
+        *out = given;
+    }
+    return YK_OK;
+}
+
+yk_status yk__order_keys(yk__trainer *t)
+{
+    const bool alone =
+        t->plan->lockstep ||
+        t->plan->workers == 1; /* no copies: remapping the keys of a stream costs more than it gains */
+    if (yk_model_keys(t->model) < REMAP_FROM || (alone && !t->train.rows) || t->cluster.role != YK__ALONE ||
+        t->train.source->read_only)
+        return YK_OK;
+    yk_rows sample;
+    yk_status st = yk_dataset_sample(&t->train, SAMPLE_ROWS, &sample);
+    if (!st)
+        st = yk_keymap_make(&sample, t->train.rows, yk_model_keys(t->model), t->model->bias_key, MOST_HOT,
+                            &t->keymap);
+    yk_rows_fini(&sample);
+    if (st)
+        return st;
+    t->names = &t->keymap;
+    if (t->model->bias_key != UINT32_MAX)
+        t->model->bias_key = yk_keymap_in(&t->keymap, t->model->bias_key);
+    st = yk_dataset_rename(&t->train, &t->keymap);
+    return st ? st : t->tested ? yk_dataset_rename(&t->test, &t->keymap) : YK_OK;
+}
+
+float yk__mean_square(yk_dataset *d)
+{
+    yk_rows sample;
+    double sum = 0.0;
+    if (d->kind == YK_ROWS_SPARSE)
+        return 1.0f;
+    if (yk_dataset_sample(d, 256, &sample) == YK_OK)
+        for (size_t i = 0; i < sample.n * sample.dim; i++) {
+            double x = sample.kind == YK_ROWS_U8 ? (double)sample.u8[i] * (double)sample.scale
+                                                 : (double)sample.f32[i];
+            sum += x * x / (double)(sample.n * sample.dim);
+        }
+    yk_rows_fini(&sample);
+    return (float)sum;
+}

@@ -1,0 +1,292 @@
+#include "train/trained.h"
+
+#include "base/mem.h"
+#include "base/number.h"
+#include "train/checkpoint.h"
+#include "train/checkpoint_dir.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+
+/* ---- the file ---- */
+
+yk_status yk__model_write(const char *dir, const char *file, const char *name, const yk_model *m,
+                          float *const *params, uint64_t step)
+{
+    yk_tensor t[YK_MAX_TENSORS] = {0};
+    float *data[YK_MAX_TENSORS] = {0};
+    yk_status st = YK_OK;
+    for (int i = 0; !st && i < m->ntensors; i++) {
+        const yk_model_tensor *from = &m->tensor[i];
+        float *own = params[from->group];
+        const float *at = m->ops->tensor_within ? m->ops->tensor_within(m, i, own) : NULL;
+        if (!at) {
+            if (!(data[i] = yk_alloc(from->size, sizeof(float), "a checkpoint"))) {
+                st = YK_ESYSTEM;
+                break;
+            }
+            m->ops->export_tensor(m, i, own, data[i]);
+            at = data[i];
+        }
+        t[i] = (yk_tensor){.name = from->name, .dtype = YK_DTYPE_F32, .rank = (size_t)from->rank, .data = at};
+        for (int r = 0; r < from->rank; r++)
+            t[i].shape[r] = from->shape[r];
+    }
+    char dim[24], classes[16], step_text[24], kind[8], image[80], standardize[YK_STANDARDIZE_TEXT];
+    snprintf(image, sizeof image, "%zux%zux%zu", m->shape.channels, m->shape.height, m->shape.width);
+    yk_net_options_standardize_text(&m->shape.net, standardize);
+    snprintf(dim, sizeof dim, "%zu", m->shape.dim);
+    snprintf(classes, sizeof classes, "%u", m->shape.classes);
+    snprintf(step_text, sizeof step_text, "%" PRIu64, step);
+    snprintf(kind, sizeof kind, "%d", (int)m->shape.kind);
+    const yk_pair meta[] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
+                            {"model", name},
+                            {"dim", dim},
+                            {"classes", classes},
+                            {"kind", kind},
+                            {"bias", m->shape.bias ? "1" : "0"},
+                            {"step", step_text},
+                            {"yoke", YK_VERSION},
+                            {"image", image},
+                            {"standardize", standardize}};
+    if (!st)
+        st = yk_safetensors_write(dir, file, t, (size_t)m->ntensors, meta, sizeof meta / sizeof *meta);
+    for (int i = 0; i < m->ntensors; i++)
+        yk_free(data[i]);
+    return st;
+}
+
+yk_status yk__model_check_format(const char *path, const yk_safetensors *s)
+{
+    const char *text = yk_safetensors_meta(s, "format_version"), *by = yk_safetensors_meta(s, "yoke");
+    if (!text)
+        return YK_OK;
+    char *end;
+    const long version = strtol(text, &end, 10);
+    if (end == text || *end || version < 0)
+        return yk_fail(YK_EDATA,
+                       "%s: the metadata says \"format_version\": \"%.20s\", which is not a format version; "
+                       "the file was "
+                       "not written by yoke",
+                       path, text);
+    if (version > YK__MODEL_FORMAT)
+        return yk_fail(YK_EDATA,
+                       "%s: format version %ld, written by yoke %.20s; this is yoke %s, which reads versions "
+                       "up to %d: use the yoke that wrote it, or a newer one",
+                       path, version, by ? by : "(unknown)", YK_VERSION, YK__MODEL_FORMAT);
+    return YK_OK;
+}
+
+yk_status yk__model_read(const yk_safetensors *s, const yk_model *m, float *const *params)
+{
+    for (int i = 0; i < m->ntensors; i++) {
+        const yk_model_tensor *want = &m->tensor[i];
+        float *own = params[want->group];
+        uint64_t shape[YK_MAX_RANK];
+        for (int r = 0; r < want->rank; r++)
+            shape[r] = want->shape[r];
+        const yk_tensor *t;
+        yk_status st = yk_safetensors_need(s, want->name, YK_DTYPE_F32, (size_t)want->rank, shape, &t);
+        if (st)
+            return st;
+        float *within = m->ops->tensor_within ? m->ops->tensor_within(m, i, own) : NULL;
+        if (within) {
+            memcpy(within, t->data, want->size * sizeof *own);
+            continue;
+        }
+        float *aligned = yk_alloc(want->size, sizeof *aligned, "a checkpoint");
+        if (!aligned)
+            return YK_ESYSTEM;
+        memcpy(aligned, t->data, want->size * sizeof *aligned);
+        m->ops->import_tensor(m, i, aligned, own);
+        yk_free(aligned);
+    }
+    return YK_OK;
+}
+
+/* A number in the metadata. *ok_out becomes false if it is missing, not a number, or larger than `most`. */
+static uint64_t read_meta(const char *text, uint64_t most, bool *ok_out)
+{
+    uint64_t n = 0;
+    const char *end = text ? yk_digits(text, most, &n) : NULL;
+    *ok_out &= end && !*end;
+    return n;
+}
+
+/* The shape of the data that the model was trained on. */
+static bool read_shape(const yk_safetensors *s, yk_model_shape *out)
+{
+    enum { MOST_CLASSES = 1 << 24 };
+    bool ok = true;
+    uint64_t c = 0, h = 0, w = 0;
+    *out =
+        (yk_model_shape){.kind = (yk_rows_kind)read_meta(yk_safetensors_meta(s, "kind"), YK_ROWS_SPARSE, &ok),
+                         .dim = read_meta(yk_safetensors_meta(s, "dim"), INT32_MAX, &ok),
+                         .classes = (uint32_t)read_meta(yk_safetensors_meta(s, "classes"), MOST_CLASSES, &ok),
+                         .bias = read_meta(yk_safetensors_meta(s, "bias"), 1, &ok)};
+    const char *at =
+        yk_safetensors_meta(s, "image"); /* channels x height x width; not always present in files of 0.1.0 */
+    if (!at)
+        return ok;
+    at = yk_digits(at, out->dim, &c);
+    at = at && *at == 'x' ? yk_digits(at + 1, out->dim, &h) : NULL;
+    at = at && *at == 'x' ? yk_digits(at + 1, out->dim, &w) : NULL;
+    out->channels = c;
+    out->height = h;
+    out->width = w;
+    return ok && at && !*at && c * h <= out->dim && c * h * w <= out->dim;
+}
+
+/* ---- the model ---- */
+
+/* With uninitialized parameters. */
+static yk_status create(const char *name, const yk_model_shape *shape, yk_trained **out)
+{
+    yk_trained *t = calloc(1, sizeof *t);
+    if (!t || !(t->name = strdup(name))) {
+        free(t);
+        return yk_fail_memory(sizeof *t, "a model");
+    }
+    atomic_init(&t->references, 1);
+    yk_status st = yk_model_create(name, shape, &t->model);
+    if (!st && !(t->params = yk_alloc(yk_model_group_at(t->model, t->model->ngroups), sizeof *t->params,
+                                      "the parameters")))
+        st = YK_ESYSTEM;
+    if (st)
+        yk_trained_release(t);
+    else
+        *out = t;
+    return st;
+}
+
+static void groups_of(const yk_trained *t, float *out[YK_MAX_GROUPS])
+{
+    for (int g = 0; g < t->model->ngroups; g++)
+        out[g] = t->params + yk_model_group_at(t->model, g);
+}
+
+static yk_status load_file(const char *path, yk_trained **out)
+{
+    yk_safetensors *s;
+    yk_status st = yk_safetensors_open(path, &s);
+    if (st)
+        return st;
+    const char *name = yk_safetensors_meta(s, "model");
+    yk_model_shape shape;
+    yk_trained *t = NULL;
+    float *params[YK_MAX_GROUPS];
+    if ((st = yk__model_check_format(path, s)))
+        goto close_file;
+    if (!name || !read_shape(s, &shape)) {
+        st = yk_fail(YK_EDATA,
+                     "%s: its metadata does not describe a model (model, kind, dim, classes, bias, image)",
+                     path);
+        goto close_file;
+    }
+    if (yk_net_options_standardize(&shape.net, yk_safetensors_meta(s, "standardize"))) {
+        st = yk_fail(YK_EDATA, "%s: %s", path, yk_error());
+        goto close_file;
+    }
+    if ((st = create(name, &shape, &t)))
+        goto close_file;
+    groups_of(t, params);
+    if ((st = yk__model_read(s, t->model, params)))
+        yk_trained_release(t);
+    else
+        *out = t;
+close_file:
+    yk_safetensors_free(s);
+    return st;
+}
+
+yk_status yk_trained_load(const char *path, yk_trained **out)
+{
+    struct stat is;
+    if (stat(path, &is) == 0 && S_ISREG(is.st_mode))
+        return load_file(path, out);
+    char *folder = NULL, *file = NULL;
+    yk_status st = yk_checkpoint_find(path, &folder);
+    if (!st && !folder)
+        st = yk_fail(YK_EUSAGE,
+                     "%s: there is no complete checkpoint there (checkpoints/step-N with a DONE file)", path);
+    if (!st && asprintf(&file, "%s/%s", folder, YK__MODEL_FILE) < 0)
+        st = yk_fail_memory(strlen(folder), "a path");
+    if (!st)
+        st = load_file(file, out);
+    free(file);
+    free(folder);
+    return st;
+}
+
+yk_status yk_trained_save(const yk_trained *m, const char *dir, const char *name)
+{
+    float *params[YK_MAX_GROUPS];
+    groups_of(m, params);
+    return yk__model_write(dir, name, m->name, m->model, params, 0);
+}
+
+yk_status yk_trained_copy(const char *name, const yk_model *m, yk_local *store, const yk_keymap *keymap,
+                          yk_trained **out)
+{
+    yk_trained *t;
+    float *params[YK_MAX_GROUPS];
+    yk_status st = create(name, &m->shape, &t);
+    if (st)
+        return st;
+    groups_of(t, params);
+    for (int g = 0; !st && g < m->ngroups; g++) {
+        const yk_group *group = &m->group[g];
+        memcpy(params[g], yk_local_table(store, g).w, yk_group_floats(group) * sizeof(float));
+        if (keymap && group->keyed)
+            st = yk_keymap_restore(keymap, params[g], group->width);
+    }
+    if (st)
+        yk_trained_release(t);
+    else
+        *out = t;
+    return st;
+}
+
+yk_status yk_trained_restore(const yk_trained *from, const char *name, const yk_model *m, yk_local *store,
+                             const yk_keymap *keymap)
+{
+    const yk_model_shape *a = &from->model->shape, *b = &m->shape;
+    float *params[YK_MAX_GROUPS];
+    if (strcmp(from->name, name) || a->dim != b->dim || a->classes != b->classes || a->bias != b->bias ||
+        from->model->nparams != m->nparams)
+        return yk_fail(
+            YK_EUSAGE,
+            "cannot start from a model '%s' of %zu columns and %u classes: this is '%s' of %zu columns and "
+            "%u classes",
+            from->name, a->dim, a->classes, name, b->dim, b->classes);
+    groups_of(from, params);
+    yk_status st = YK_OK;
+    for (int g = 0; !st && g < m->ngroups; g++) {
+        const yk_group *group = &m->group[g];
+        float *w = yk_local_raw(store, g).live.w;
+        memcpy(w, params[g], yk_group_floats(group) * sizeof(float));
+        if (keymap && group->keyed)
+            st = yk_keymap_apply(keymap, w, group->width);
+    }
+    return st;
+}
+
+void yk_trained_retain(yk_trained *m)
+{
+    atomic_fetch_add(&m->references, 1);
+}
+
+void yk_trained_release(yk_trained *m)
+{
+    if (!m || atomic_fetch_sub(&m->references, 1) > 1)
+        return;
+    yk_free(m->params);
+    yk_model_free(m->model);
+    free(m->name);
+    free(m);
+}

@@ -1,0 +1,56 @@
+/* A trained model: its description and its parameters, in memory and as a model.safetensors file.
+ *
+ * Example:
+ *     yk_trained *m;
+ *     yk_status st = yk_trained_load("runs/a", &m);           // a run directory, a checkpoint, or a model file
+ *     if (!st)
+ *         st = yk_trained_save(m, ".", "copy.safetensors");
+ *     yk_trained_release(m);
+ *
+ * The file has the tensors with the names and shapes of PyTorch, and metadata that describe the model. The metadata have a
+ * format version, "format_version":"1"; a reader refuses a newer version. Files without it, as yoke 0.1.0 wrote them, are
+ * version 0; version 1 differs only by this field.
+ *
+ * Read-only once made, and shared by reference: any thread may use it.
+ */
+#ifndef YK_TRAIN_TRAINED_H
+#define YK_TRAIN_TRAINED_H
+
+#include "base/keymap.h"
+#include "base/status.h"
+#include "format/safetensors.h"
+#include "model/model.h"
+#include "store/local.h"
+#include <stdatomic.h>
+
+typedef struct {
+    atomic_int references;
+    char *name; /* as --model gives it */
+    yk_model *model;
+    float *params; /* all groups in one block (yk_model_group_at), by the keys of the data */
+} yk_trained;
+
+yk_status yk_trained_load(const char *path, yk_trained **out);
+yk_status yk_trained_save(const yk_trained *m, const char *dir, const char *name);
+
+/* A copy of the quiesced store; `keymap`: how its keys were remapped, NULL: they were not. */
+yk_status yk_trained_copy(const char *name, const yk_model *m, yk_local *store, const yk_keymap *keymap,
+                          yk_trained **out);
+/* Fills the weights of the store, before its first step. YK_EUSAGE: it is another model, or of other data. */
+yk_status yk_trained_restore(const yk_trained *from, const char *name, const yk_model *m, yk_local *store,
+                             const yk_keymap *keymap);
+
+void yk_trained_retain(yk_trained *m);
+void yk_trained_release(yk_trained *m); /* NULL is fine; the last one frees it */
+
+/* ---- inside train: the file ---- */
+
+#define YK__MODEL_FORMAT 1 /* the newest version that is read, and the one that is written */
+
+/* params: [groups] */
+yk_status yk__model_write(const char *dir, const char *file, const char *name, const yk_model *m,
+                          float *const *params, uint64_t step);
+yk_status yk__model_read(const yk_safetensors *s, const yk_model *m, float *const *params);
+yk_status yk__model_check_format(const char *path, const yk_safetensors *s);
+
+#endif

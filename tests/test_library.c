@@ -1,0 +1,493 @@
+/* libyoke (include/yoke.h), as a program sees it. */
+#include "scratch.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <yoke.h>
+
+static yoke_options *options_of(const char *const (*set)[2])
+{
+    yoke_options *o = yoke_options_create();
+    yoke_error error;
+    assert_non_null(o);
+    for (; (*set)[0]; set++)
+        if (yoke_options_set(o, (*set)[0], (*set)[1], &error))
+            fail_msg("%s", error.message);
+    return o;
+}
+
+#define OPTIONS(...) options_of((const char *const[][2]){__VA_ARGS__, {NULL, NULL}})
+
+static yoke_run *train(const yoke_training *t)
+{
+    yoke_run *run;
+    yoke_error error;
+    if (yoke_train(t, &run, &error))
+        fail_msg("%s", error.message);
+    assert_string_equal(error.message, "");
+    return run;
+}
+
+/* ---- options and errors ---- */
+
+static void options_are_checked_at_once(void **state)
+{
+    (void)state;
+    yoke_options *o = yoke_options_create();
+    yoke_error error;
+    yoke_option option;
+    size_t n = 0;
+    while (yoke_option_at(n, &option))
+        n++;
+    assert_true(n > 40);
+    assert_int_equal(yoke_option_at(n + 1, &option), 0);
+    assert_int_equal(yoke_options_set(o, "nothing", "1", &error), YOKE_BAD_USAGE);
+    assert_non_null(strstr(error.message, "nothing"));
+    assert_int_equal(yoke_options_set(o, "batch", "many", &error), YOKE_BAD_USAGE);
+    assert_int_equal(yoke_options_set(o, "batch", "many", NULL), YOKE_BAD_USAGE);
+    assert_int_equal(yoke_options_set(o, "batch", "32", &error), YOKE_OK);
+    assert_string_equal(yoke_options_get(o, "batch"), "32");
+    assert_null(yoke_options_get(o, "lr"));
+    assert_int_equal(yoke_options_load(o, "/nowhere.ini", &error), YOKE_BAD_USAGE);
+    yoke_options_free(o);
+    assert_true(*yoke_version() && *yoke_kernels());
+}
+
+static void failures_are_values(void **state)
+{
+    (void)state;
+    yoke_training t = YOKE_TRAINING_INIT;
+    yoke_run *run;
+    yoke_error error;
+    assert_int_equal(yoke_train(&t, &run, &error), YOKE_BAD_USAGE);
+    assert_null(run);
+    yoke_options *o = OPTIONS({"model", "softmax"}, {"data", "libsvm:/nowhere"}, {"out", "none"});
+    t.options = o;
+    assert_int_equal(yoke_train(&t, &run, &error), YOKE_BAD_DATA);
+    assert_int_equal(error.status, YOKE_BAD_DATA);
+    assert_non_null(strstr(error.message, "/nowhere"));
+    yoke_run_free(run);
+    yoke_options_free(o);
+    o = OPTIONS({"model", "softmax"}, {"data", "synth:digits?examples=200"}, {"lr", "1e9"}, {"out", "none"});
+    t.options = o;
+    assert_int_equal(yoke_train(&t, &run, &error), YOKE_TRAINING_FAILED);
+    assert_non_null(strstr(yoke_run_summary(run), "\"state\":\"failed\""));
+    yoke_model *m;
+    assert_int_equal(yoke_run_model(run, &m, &error), YOKE_BAD_USAGE);
+    yoke_run_free(run);
+    yoke_options_free(o);
+    assert_int_equal(yoke_model_load("/nowhere", &m, &error), YOKE_BAD_USAGE);
+    assert_null(m);
+}
+
+/* ---- data from memory ---- */
+
+enum { ROWS = 600, COLUMNS = 50 };
+
+typedef struct {
+    int64_t start[ROWS + 1];
+    int32_t start32[ROWS + 1], index[ROWS * 8], label[ROWS];
+    float value[ROWS * 8];
+    const char *file; /* the same as libsvm text */
+} clicks;
+
+/* Label 1 if the weights of its columns are positive together. */
+static clicks *make_clicks(bool ascending)
+{
+    clicks *c = calloc(1, sizeof *c);
+    c->file = in_folder("clicks.libsvm");
+    FILE *f = fopen(c->file, "w");
+    unsigned r = 1;
+    for (int i = 0; i < ROWS; i++) {
+        double score = 0.0;
+        c->start32[i + 1] = (int32_t)(c->start[i + 1] = c->start[i] + 5);
+        for (int k = 0; k < 5; k++) {
+            r = r * 1664525u + 1013904223u;
+            const int at = (int)c->start[i] + (ascending ? k : 4 - k), column = k * 10 + (int)(r >> 20) % 10;
+            c->index[at] = column;
+            c->value[at] = (float)(1 + (r >> 28)) / 8.0f;
+            score += (column % 3 - 1) * (double)c->value[at];
+        }
+        c->label[i] = score > 0.0;
+        fprintf(f, "%d", c->label[i]);
+        for (int k = 0; k < 5; k++) {
+            const int at = (int)c->start[i] + (ascending ? k : 4 - k);
+            fprintf(f, " %d:%.9g", c->index[at], (double)c->value[at]);
+        }
+        fputc('\n', f);
+    }
+    fclose(f);
+    return c;
+}
+
+static yoke_csr csr_of(const clicks *c)
+{
+    yoke_csr csr = YOKE_CSR_INIT;
+    csr.rows = ROWS;
+    csr.columns = COLUMNS;
+    csr.start64 = c->start;
+    csr.index = c->index;
+    csr.value = c->value;
+    csr.labels = c->label;
+    return csr;
+}
+
+static double loss_of(const yoke_data *data, const char *spec)
+{
+    yoke_options *o = OPTIONS({"model", "logreg"}, {"batch", "20"}, {"epochs", "3"}, {"out", "none"});
+    yoke_training t = YOKE_TRAINING_INIT;
+    if (spec) {
+        yoke_options_set(o, "data", spec, NULL);
+        yoke_options_set(o, "test", spec, NULL);
+        yoke_options_set(o, "features", "50", NULL);
+    }
+    t.options = o;
+    t.data = t.test = data;
+    yoke_run *run = train(&t);
+    const double loss = yoke_run_number(run, "test_loss");
+    assert_true(loss < 0.6 && isnan(yoke_run_number(run, "nothing")));
+    yoke_run_free(run);
+    yoke_options_free(o);
+    return loss;
+}
+
+/* The same bits as from a file; in place the order of examples is another one. Nothing is written to the arrays. */
+static void sparse_rows_train_as_from_a_file(void **state)
+{
+    (void)state;
+    for (int ascending = 0; ascending < 2; ascending++) {
+        clicks *c = make_clicks(ascending), *copy = malloc(sizeof *copy);
+        memcpy(copy, c, sizeof *c);
+        char spec[300];
+        snprintf(spec, sizeof spec, "libsvm:%s?base=0", c->file);
+        const double from_file = loss_of(NULL, spec);
+        for (int way = 0; way < 3; way++) {
+            yoke_csr csr = csr_of(c);
+            yoke_data *data;
+            yoke_error error;
+            csr.in_place = way == 2;
+            if (way == 1) {
+                csr.start64 = NULL;
+                csr.start32 = c->start32;
+            }
+            const yoke_status st = yoke_data_from_csr(&csr, &data, &error);
+            if (way == 2 && !ascending) {
+                assert_int_equal(st, YOKE_BAD_USAGE);
+                continue;
+            }
+            assert_int_equal(st, YOKE_OK);
+            const double loss = loss_of(data, NULL);
+            if (way < 2)
+                assert_true(loss == from_file);
+            else
+                assert_true(fabs(loss - from_file) < 0.05);
+            yoke_data_free(data);
+        }
+        assert_memory_equal(copy, c, sizeof *c);
+        free(copy);
+        free(c);
+    }
+}
+
+static void bad_rows_are_refused(void **state)
+{
+    (void)state;
+    clicks *c = make_clicks(true);
+    yoke_data *data;
+    yoke_error error;
+    yoke_csr csr = csr_of(c);
+    c->index[7] = COLUMNS;
+    assert_int_equal(yoke_data_from_csr(&csr, &data, &error), YOKE_BAD_DATA);
+    assert_non_null(strstr(error.message, "row 1: index 50"));
+    c->index[7] = -1;
+    assert_int_equal(yoke_data_from_csr(&csr, &data, &error), YOKE_BAD_DATA);
+    c->index[7] = 11;
+    c->label[3] = -2;
+    assert_int_equal(yoke_data_from_csr(&csr, &data, &error), YOKE_BAD_DATA);
+    assert_non_null(strstr(error.message, "row 3: label -2"));
+    c->label[3] = 0;
+    c->value[20] = NAN;
+    assert_int_equal(yoke_data_from_csr(&csr, &data, &error), YOKE_BAD_DATA);
+    c->value[20] = 0.0f;
+    c->start[5] = -1;
+    assert_int_equal(yoke_data_from_csr(&csr, &data, &error), YOKE_BAD_DATA);
+    csr.struct_size = 0;
+    assert_int_equal(yoke_data_from_csr(&csr, &data, &error), YOKE_BAD_USAGE);
+    assert_null(data);
+    free(c);
+}
+
+/* ---- models ---- */
+
+typedef struct {
+    float p[400];
+    size_t n;
+} taken;
+
+static int take(void *context, const yoke_predictions *some)
+{
+    taken *t = context;
+    assert_null(some->file);
+    for (size_t i = 0; i < some->n * some->outputs && t->n < 400; i++)
+        t->p[t->n++] = some->probability[i];
+    return 0;
+}
+
+static int refuse(void *context, const yoke_predictions *some)
+{
+    (void)context;
+    (void)some;
+    return 17;
+}
+
+/* The model of a run, what it saved, and a file that was written from it predict the same; training can start from it. */
+static void models_predict_the_same(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {{"softmax", "synth:digits?examples=300"},
+                                           {"logreg", "synth:ctr?features=5000&examples=2000"},
+                                           {"dense 20, relu, dense 10", "synth:digits?examples=300"}};
+    for (size_t i = 0; i < 3; i++) {
+        const char *out = in_folder("run"), *file = in_folder("m.safetensors");
+        yoke_options *o = OPTIONS({"model", cases[i][0]}, {"data", cases[i][1]}, {"out", out},
+                                  {"epochs", "2"}, {"mode", "async"}, {"workers", "2"});
+        yoke_training t = YOKE_TRAINING_INIT;
+        t.options = o;
+        yoke_run *run = train(&t);
+        assert_string_equal(yoke_run_directory(run), out);
+        yoke_data *data;
+        yoke_error error;
+        assert_int_equal(yoke_data_from_spec(cases[i][1], YOKE_TEST_SPLIT, NULL, &data, &error), YOKE_OK);
+        taken all[3] = {0};
+        for (int k = 0; k < 3; k++) {
+            yoke_model *m = NULL;
+            assert_int_equal(k == 0   ? yoke_run_model(run, &m, &error)
+                             : k == 1 ? yoke_model_load(out, &m, &error)
+                                      : yoke_model_load(file, &m, &error),
+                             YOKE_OK);
+            assert_string_equal(yoke_model_name(m), cases[i][0]);
+            assert_int_equal(yoke_predict(m, data, take, &all[k], &error), YOKE_OK);
+            assert_int_equal(yoke_predict(m, data, refuse, NULL, &error), 17);
+            yoke_score score;
+            assert_int_equal(yoke_evaluate(m, data, &score, &error), YOKE_OK);
+            assert_true(fabs(score.loss - yoke_run_number(run, "test_loss")) < 1e-6);
+            if (k == 0)
+                assert_int_equal(yoke_model_save(m, file, &error), YOKE_OK);
+            yoke_model_free(m);
+            assert_memory_equal(all[0].p, all[k].p, sizeof all[0].p);
+        }
+        yoke_model *start;
+        assert_int_equal(yoke_run_model(run, &start, &error), YOKE_OK);
+        const double before = yoke_run_number(run, "test_loss");
+        yoke_run_free(run);
+        yoke_options_set(o, "out", "none", NULL);
+        yoke_options_set(o, "lr", "1e-9", NULL);
+        t.start = start;
+        run = train(&t);
+        assert_true(fabs(yoke_run_number(run, "test_loss") - before) < 1e-4);
+        yoke_run_free(run);
+        yoke_model_free(start);
+        yoke_data_free(data);
+        yoke_options_free(o);
+        assert_int_equal(nftw(out, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+    }
+}
+
+/* ---- callbacks ---- */
+
+typedef struct {
+    atomic_int inside;
+    int notes, metrics, progress, cancel_after;
+    double last_loss;
+} watcher;
+
+static void enter(watcher *w)
+{
+    assert_int_equal(atomic_fetch_add(&w->inside, 1), 0);
+}
+
+static void on_log(void *context, yoke_log_level level, const char *text)
+{
+    watcher *w = context;
+    enter(w);
+    w->notes += level == YOKE_NOTE && *text;
+    atomic_fetch_sub(&w->inside, 1);
+}
+
+static int on_metrics(void *context, const yoke_metrics *m)
+{
+    watcher *w = context;
+    enter(w);
+    w->metrics++;
+    w->last_loss = m->test_loss;
+    atomic_fetch_sub(&w->inside, 1);
+    return w->cancel_after && w->metrics >= w->cancel_after;
+}
+
+static int on_progress(void *context, const yoke_progress *p)
+{
+    watcher *w = context;
+    enter(w);
+    w->progress += p->step > 0 && *p->text;
+    atomic_fetch_sub(&w->inside, 1);
+    return 0;
+}
+
+static yoke_training watched(const yoke_options *o, watcher *w)
+{
+    yoke_training t = YOKE_TRAINING_INIT;
+    t.options = o;
+    t.context = w;
+    t.log = on_log;
+    t.metrics = on_metrics;
+    t.progress = on_progress;
+    return t;
+}
+
+static void callbacks_see_the_training_and_can_end_it(void **state)
+{
+    (void)state;
+    for (int async = 0; async < 2; async++) {
+        yoke_options *o = OPTIONS({"model", "softmax"}, {"data", "synth:digits?examples=2000"},
+                                  {"epochs", "100000"}, {"out", "none"}, {"mode", async ? "async" : "sync"},
+                                  {"workers", "2"}, {"eval-every", "200"});
+        watcher w = {.cancel_after = 5};
+        const yoke_training t = watched(o, &w);
+        yoke_run *run = train(&t);
+        assert_true(w.metrics >= 5 && w.notes > 0);
+        assert_non_null(strstr(yoke_run_summary(run), "\"interrupted\":true"));
+        assert_true(isfinite(w.last_loss) && yoke_run_number(run, "test_loss") < 2.3);
+        yoke_run_free(run);
+        yoke_options_free(o);
+    }
+}
+
+static void *cancel_soon(void *flag)
+{
+    usleep(300000);
+    *(volatile sig_atomic_t *)flag = 1;
+    return NULL;
+}
+
+static void another_thread_can_cancel(void **state)
+{
+    (void)state;
+    yoke_options *o = OPTIONS({"model", "softmax"}, {"data", "synth:digits?examples=2000"},
+                              {"epochs", "100000"}, {"out", "none"});
+    watcher w = {0};
+    volatile sig_atomic_t flag = 0;
+    yoke_training t = watched(o, &w);
+    t.cancel = &flag;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, (void *)&flag), 0);
+    yoke_run *run = train(&t);
+    pthread_join(thread, NULL);
+    assert_true(w.progress > 0);
+    assert_non_null(strstr(yoke_run_summary(run), "\"interrupted\":true"));
+    yoke_run_free(run);
+    yoke_options_free(o);
+}
+
+/* ---- several trainings in one process ---- */
+
+typedef struct {
+    int number;
+    double loss;
+    watcher w;
+} trainer;
+
+static void *train_one(void *context)
+{
+    trainer *me = context;
+    char seed[16];
+    snprintf(seed, sizeof seed, "%d", 1 + me->number % 3);
+    yoke_options *o = OPTIONS(
+        {"model", me->number % 2 ? "softmax" : "logreg"},
+        {"data", me->number % 2 ? "synth:digits?examples=1000" : "synth:ctr?features=3000&examples=3000"},
+        {"epochs", "2"}, {"workers", "2"}, {"out", "none"}, {"seed", seed});
+    const yoke_training t = watched(o, &me->w);
+    yoke_run *run;
+    if (!yoke_train(&t, &run, NULL))
+        me->loss = yoke_run_number(run, "test_loss");
+    yoke_run_free(run);
+    yoke_options_free(o);
+    return NULL;
+}
+
+/* One after the other and at the same time: the same results, and each sees its own callbacks only. */
+static void trainings_do_not_disturb_each_other(void **state)
+{
+    (void)state;
+    enum { N = 6 };
+    trainer alone[N] = {0}, together[N] = {0};
+    pthread_t thread[N];
+    for (int i = 0; i < N; i++) {
+        alone[i].number = together[i].number = i;
+        train_one(&alone[i]);
+    }
+    for (int i = 0; i < N; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, train_one, &together[i]), 0);
+    for (int i = 0; i < N; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < N; i++) {
+        assert_true(alone[i].loss > 0.0 && alone[i].loss == together[i].loss);
+        assert_int_equal(together[i].w.metrics, alone[i].w.metrics);
+        assert_true(together[i].w.metrics >= 2);
+    }
+}
+
+/* Without an option out, each has a run directory of its own. */
+static void *train_default(void *context)
+{
+    yoke_options *o = OPTIONS({"model", "softmax"}, {"data", "synth:digits?examples=200"}, {"epochs", "1"});
+    yoke_training t = YOKE_TRAINING_INIT;
+    yoke_run *run;
+    yoke_error error;
+    t.options = o;
+    *(bool *)context = !yoke_train(&t, &run, &error);
+    yoke_run_free(run);
+    yoke_options_free(o);
+    return NULL;
+}
+
+static void default_run_directories_differ(void **state)
+{
+    (void)state;
+    enum { N = 4 };
+    bool ok[N] = {0};
+    pthread_t thread[N];
+    char before[300];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(in_folder(".")), 0);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, train_default, &ok[i]), 0);
+    int runs = 0;
+    for (int i = 0; i < N; i++) {
+        pthread_join(thread[i], NULL);
+        assert_true(ok[i]);
+    }
+    DIR *d = opendir("runs");
+    for (struct dirent *e; (e = readdir(d));)
+        runs += *e->d_name != '.';
+    closedir(d);
+    assert_int_equal(runs, N);
+    assert_int_equal(chdir(before), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_are_checked_at_once),
+        cmocka_unit_test(failures_are_values),
+        cmocka_unit_test_setup_teardown(sparse_rows_train_as_from_a_file, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(bad_rows_are_refused, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(models_predict_the_same, make_folder, remove_folder),
+        cmocka_unit_test(callbacks_see_the_training_and_can_end_it),
+        cmocka_unit_test(another_thread_can_cancel),
+        cmocka_unit_test(trainings_do_not_disturb_each_other),
+        cmocka_unit_test_setup_teardown(default_run_directories_differ, make_folder, remove_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
