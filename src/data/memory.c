@@ -25,7 +25,7 @@ static yk_status check_labels(yk_memory_data *m)
 static yk_status check_row(const yk_rows *rows, size_t r, bool *ascending)
 {
     const uint64_t begin = rows->start[r], end = rows->start[r + 1];
-    if (begin > end || (r == 0 && begin))
+    if (begin > end || end > rows->start[rows->n] || (r == 0 && begin))
         return yk_fail(YK_EDATA, "row %zu: it starts at entry %llu and ends at entry %llu", r,
                        (unsigned long long)begin, (unsigned long long)end);
     for (uint64_t e = begin; e < end; e++) {

@@ -132,7 +132,8 @@ yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state
 /* Whether to save and end. */
 static inline bool yk__is_stopped(const yk__trainer *t)
 {
-    return *t->stop || atomic_load_explicit(&t->cancelled, memory_order_relaxed);
+    return __atomic_load_n(t->stop, __ATOMIC_RELAXED) ||
+           atomic_load_explicit(&t->cancelled, memory_order_relaxed);
 }
 
 static inline uint64_t yk__least(uint64_t a, uint64_t b)
