@@ -199,8 +199,9 @@ typedef struct {
     void (*log)(void *context, yoke_log_level level, const char *text); /* NULL: discard */
     int (*progress)(void *context, const yoke_progress *p);             /* NULL: none. Not 0: cancel */
     int (*metrics)(void *context, const yoke_metrics *m);               /* the same */
-    const volatile sig_atomic_t
-        *cancel; /* NULL, or non-zero: cancel. Another thread or a signal handler may set it */
+    /* NULL, or non-zero: cancel. A signal handler may assign to it; another thread uses an atomic store
+     * (__atomic_store_n(&flag, 1, __ATOMIC_RELAXED)). */
+    const volatile sig_atomic_t *cancel;
 } yoke_training;
 
 #define YOKE_TRAINING_INIT                                                                                   \
