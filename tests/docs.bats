@@ -3,23 +3,99 @@
 
 load cli.bash
 
-@test "docs/options.md is up to date" {
-    "$(dirname "$YOKE")/options_reference" >"$BATS_TEST_TMPDIR/options.md"
-    diff -u "$BATS_TEST_DIRNAME/../docs/options.md" "$BATS_TEST_TMPDIR/options.md" || {
+setup() { ROOT=$(dirname "$BATS_TEST_DIRNAME"); }
+
+same() { # FILE NEW
+    diff -u "$1" "$2" || {
         echo "run ./dev docs and commit the result"
-        false
+        return 1
     }
 }
 
-@test "the man page names the options that a file cannot set" {
-    grep 'command line only' "$BATS_TEST_DIRNAME/../docs/options.md" | grep -o '^| `--[a-z-]*' | grep -o -- '--.*' | sort >"$BATS_TEST_TMPDIR/options"
-    sed -n 's/^the command line: \(--.*\)\. In a .*/\1/p' "$BATS_TEST_DIRNAME/../doc/yoke.1.scd" | grep -o -- '--[a-z-]*' | sort >"$BATS_TEST_TMPDIR/man"
-    diff -u "$BATS_TEST_TMPDIR/options" "$BATS_TEST_TMPDIR/man"
+@test "docs/options.md is up to date" {
+    "$(dirname "$YOKE")/options_reference" >"$BATS_TEST_TMPDIR/options.md"
+    same "$ROOT/docs/options.md" "$BATS_TEST_TMPDIR/options.md"
 }
 
-@test "the man page has every option of train, and no other" {
-    local man="$BATS_TEST_DIRNAME/../doc/yoke.1.scd"
-    grep -o '^| `--[a-z0-9-]*' "$BATS_TEST_DIRNAME/../docs/options.md" | grep -o -- '--.*' | sort >"$BATS_TEST_TMPDIR/options"
-    sed -n '/^# OPTIONS OF TRAIN/,/^# [^O]/p' "$man" | grep '^\*--' | grep -o -- '--[a-z0-9-]*' | sort -u >"$BATS_TEST_TMPDIR/man"
-    diff -u "$BATS_TEST_TMPDIR/options" "$BATS_TEST_TMPDIR/man"
+@test "the options in doc/yoke-train.1.scd are up to date" {
+    "$(dirname "$YOKE")/options_reference" man <"$ROOT/doc/yoke-train.1.scd" >"$BATS_TEST_TMPDIR/page"
+    same "$ROOT/doc/yoke-train.1.scd" "$BATS_TEST_TMPDIR/page"
+    [ "$(grep -c '^\*--' "$BATS_TEST_TMPDIR/page")" -eq "$(grep -c '^| `--' "$ROOT/docs/options.md")" ]
+}
+
+@test "every command has a man page, with its options" {
+    local command file option
+    "$YOKE" --help | grep -o '^  yoke [a-z]*' | sed 's/.* //; /version/d' >"$BATS_TEST_TMPDIR/commands"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/commands")" -ge 6 ]
+    while read -r command; do
+        file=$ROOT/doc/yoke-$command.1.scd
+        [ -f "$file" ] || { echo "there is no $file"; return 1; }
+        grep -qF "*yoke-$command*(1)" "$ROOT/doc/yoke.1.scd" || { echo "yoke.1 does not name yoke-$command"; return 1; }
+        case $command in
+        predict) "$YOKE" predict --help ;;
+        eval) "$YOKE" eval --help | grep -v 'predict: write' ;;
+        data) for verb in gen convert inspect; do "$YOKE" data $verb --help; done ;;
+        *) "$YOKE" "$command" --help ;;
+        esac | grep -o '^ \{2,6\}\(-[a-z], \)\?--[a-z0-9-]*' | grep -o -- '--[a-z0-9-]*' | grep -v '^--usage$\|^--help$' |
+            sort -u >"$BATS_TEST_TMPDIR/options"
+        [ -s "$BATS_TEST_TMPDIR/options" ]
+        while read -r option; do
+            grep -q -e "^\*.*\*$option\*" -e "^\*$option\*" "$file" || { echo "yoke-$command.1 lacks $option"; return 1; }
+        done <"$BATS_TEST_TMPDIR/options"
+    done <"$BATS_TEST_TMPDIR/commands"
+}
+
+@test "man pages build without errors and warnings" {
+    command -v scdoc >/dev/null || skip "there is no scdoc here"
+    local page file
+    for page in "$ROOT"/doc/*.scd; do
+        file=$BATS_TEST_TMPDIR/$(basename "$page" .scd)
+        scdoc <"$page" >"$file" 2>"$BATS_TEST_TMPDIR/err" || { echo "$page:"; cat "$BATS_TEST_TMPDIR/err"; return 1; }
+        silent "$BATS_TEST_TMPDIR/err"
+        # scdoc puts a .PP after each heading, which is harmless
+        if command -v mandoc >/dev/null; then
+            mandoc -Tlint -Wwarning "$file" | grep -v 'skipping paragraph macro' >"$BATS_TEST_TMPDIR/err" || true
+            silent "$BATS_TEST_TMPDIR/err"
+        fi
+        if command -v man >/dev/null && command -v groff >/dev/null; then
+            MANWIDTH=100 man --warnings=w -l "$file" >"$BATS_TEST_TMPDIR/text" 2>"$BATS_TEST_TMPDIR/err"
+            silent "$BATS_TEST_TMPDIR/err"
+            grep -q 'SEE ALSO' "$BATS_TEST_TMPDIR/text"
+        fi
+    done
+}
+
+@test "docs/promises.md names tests that exist" {
+    python3 - "$ROOT" <<'END'
+import re, sys
+root = sys.argv[1]
+page = open(f"{root}/docs/promises.md", encoding="utf-8").read()
+named = re.findall(r"`(\w+\.(?:bats|c))`: (.+?)(?= <br>| \|$)", page, re.M)
+missing = []
+for file, name in named:
+    text = open(f"{root}/tests/{file}", encoding="utf-8").read()
+    there = f'@test "{name}" {{' in text if file.endswith(".bats") else f"void {name.strip('`')}(" in text
+    if not there:
+        missing.append(f"{file}: {name}")
+print(len(named), "tests are named", *missing, sep="\n")
+sys.exit(bool(missing) or len(named) < 40)
+END
+}
+
+@test "docs/design.md names files and functions that exist" {
+    python3 - "$ROOT" <<'END'
+import glob, os, re, sys
+root = sys.argv[1]
+page = open(f"{root}/docs/design.md", encoding="utf-8").read()
+paths = [p for p in re.findall(r"`((?:src|tests|tools|bench|doc)/[\w./-]+)`", page) if "NAME" not in p and p != "src/data/csv.c"]
+source = "".join(open(p, encoding="utf-8", errors="replace").read() for p in glob.glob(f"{root}/src/*/*.[ch]"))
+names = re.findall(r"`(yk_\w+|YK_\w+|(?:UP|DOWN)_\w+|\w+\[\])`", page)
+wrong = [p for p in paths if not os.path.exists(f"{root}/{p}")] + [n for n in names if n not in source]
+print(len(paths), "paths and", len(names), "names; these do not exist:", *wrong)
+sys.exit(bool(wrong) or len(paths) < 100 or len(names) < 20)
+END
+}
+
+@test "links of README.md and docs/ lead to files and headings that exist" {
+    python3 "$BATS_TEST_DIRNAME/docs_links.py" "$ROOT"
 }

@@ -1,4 +1,4 @@
-/* Run directories made by hand, for tests of the report: the files are those of ARCHITECTURE.md, the numbers made up.
+/* Run directories made by hand, for tests of the report: the files are those of docs/design.md, the numbers made up.
  *
  *     made m = made_run("sync-3");              // in the scratch folder; see the fields for what can be asked for
  *     m.mode = "sync"; m.workers = 3;

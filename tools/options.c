@@ -1,8 +1,10 @@
-/* Writes the reference of options, docs/options.md, from the table in src/config/option.c:
+/* Writes the reference of options from the table in src/config/option.c: docs/options.md, and the options in the man page of
+ * yoke train. ./dev docs runs it:
  *
- *     ./dev docs          runs it
+ *     options_reference                                     prints docs/options.md
+ *     options_reference man <doc/yoke-train.1.scd           prints the man page with the present options
  *
- * tests/docs.bats fails when the file is out of date.
+ * tests/docs.bats fails when one of the files is out of date.
  */
 #include "config/option.h"
 
@@ -68,7 +70,7 @@ static void put_notes(const yk_option *o)
         }
 }
 
-int main(void)
+static void put_markdown(void)
 {
     fputs(head, stdout);
     for (const yk_option *o = yk_options; o->name; o++) {
@@ -86,6 +88,67 @@ int main(void)
         printf(" | ");
         put_notes(o);
         printf(" |\n");
+    }
+}
+
+/* ---- the man page: scdoc */
+
+/* Text in which nothing is bold or underlined, and that does not begin a list. */
+static void put_escaped(const char *text)
+{
+    for (const char *p = text; *p; p++)
+        printf(strchr("*_\\", *p) || (p == text && *p == '-') ? "\\%c" : "%c", *p);
+}
+
+static void put_man_options(void)
+{
+    for (const yk_option *o = yk_options; o->name; o++) {
+        if (o == yk_options || strcmp(o->group, o[-1].group))
+            printf("\n## %s\n", o->group);
+        printf("\n*--%s*", o->name);
+        if (o->arg)
+            printf(" _%s_", o->arg);
+        printf("\n\t");
+        put_escaped(o->help);
+        if (o->otherwise) {
+            printf(" (default: ");
+            put_escaped(o->otherwise);
+            printf(")");
+        }
+        printf("%s\n", o->flags & YK_OPT_COMMAND_LINE_ONLY ? "; accepted on the command line only" : "");
+    }
+    printf("\n");
+}
+
+/* Copies the page from stdin to stdout, with new options between the two marks. False: the marks are missing. */
+static bool put_man(void)
+{
+    static const char begin[] = "; options: begin", end[] = "; options: end";
+    char line[4096];
+    bool found = false, inside = false;
+    while (fgets(line, sizeof line, stdin)) {
+        if (!strncmp(line, end, sizeof end - 1))
+            inside = false;
+        if (!inside)
+            fputs(line, stdout);
+        if (!strncmp(line, begin, sizeof begin - 1)) {
+            put_man_options();
+            found = inside = true;
+        }
+    }
+    return found && !inside;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 1) {
+        put_markdown();
+    } else if (argc != 2 || strcmp(argv[1], "man")) {
+        fprintf(stderr, "usage: options_reference [man <PAGE]\n");
+        return 2;
+    } else if (!put_man()) {
+        fprintf(stderr, "options_reference: the page has no '; options: begin' and '; options: end'\n");
+        return 1;
     }
     return fflush(stdout) || ferror(stdout);
 }

@@ -107,7 +107,7 @@ static int print_score(const arguments *a, const yoke_score *s)
         yk_output_print(o, "}\n");
         return yk_output_close(o, 0);
     }
-    yk_output_print(o, "examples  %llu\nloss      %.5f\naccuracy  %.2f %%   (most common class: %.2f %%)\n",
+    yk_output_print(o, "examples  %llu\nloss      %.5f\naccuracy  %.2f %%   (majority class: %.2f %%)\n",
                     (unsigned long long)s->examples, s->loss, 100.0 * s->accuracy,
                     100.0 * s->majority_accuracy);
     if (isfinite(s->auc))

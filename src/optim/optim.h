@@ -63,7 +63,7 @@ typedef struct {
  * overshoot T-fold; where it is a small step they are added. eta is the weight's own step size, which the rule knows.
  * The weights of an example move together: what limits a step is not a weight's own curvature, c f, but the sum of its
  * row of the Hessian (Gershgorin), at most c f |x|^2. With c f alone 8 workers diverged on clicks with 39 entries; with
- * the whole bound mini-batches lost a little; |x|^1.5 was best of what was tried (SPEED.md). */
+ * the whole bound mini-batches lost a little; |x|^1.5 was best of what was tried (docs/performance.md). */
 typedef struct {
     const yk_view *mine;           /* a view with copies of keys below mine->hot */
     float *base[1 + YK_MAX_SLOTS]; /* what the copies were after the last merge: w, s0, s1 */

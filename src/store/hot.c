@@ -12,7 +12,7 @@
  * taken waits for it.
  *
  * A small dense model (softmax) is hot as a whole. A network is not: its steps take so long that sharing costs little, and
- * averaging momentum over copies cost LeNet half a point of accuracy (SPEED.md).
+ * averaging momentum over copies cost LeNet half a point of accuracy (docs/performance.md).
  */
 #include "store/local_internal.h"
 
