@@ -234,7 +234,7 @@ END
     try train --model logreg --data libsvm:small.libsvm --test libsvm:large.libsvm --features 9 --out none
     expect 3 "large.libsvm"
     train libsvm:classes.libsvm
-    expect 3 "logreg tells two classes apart; the data has 3: use --model softmax"
+    expect 3 "logreg is for two classes; the data has 3: use --model softmax"
     train libsvm:classes.libsvm --model softmax --stream always --features 9
     expect 3 "class 2"
     train libsvm:classes.libsvm --model softmax --stream always

@@ -46,7 +46,7 @@ net() { # OPTION...: a small network on generated digits
 
 @test "dry-run: a wrong layer list is wrong usage" {
     try train --model 'conv 4 5x5, maxpol 2, dense 10' --data synth:digits --dry-run
-    expect 2 'there is no layer "maxpol"'
+    expect 2 'unknown layer "maxpol"'
     silent out
 }
 
@@ -159,22 +159,22 @@ END
     try eval --checkpoint run --data 'images:seen?size=28x28&channels=1'
     expect 0
     try train --model alexnet --data 'synth:digits?examples=20' --out none
-    expect 2 "alexnet needs pictures of at least 67x67 pixels, but these have 28x28"
+    expect 2 "alexnet needs images of at least 67x67 pixels, but the data has 28x28"
 }
 
 @test "options of networks: what is wrong is said" {
     net --init xavier
     expect 2 "--init xavier is not known; choose he, glorot"
     net --init normal:zero
-    expect 2 "must be a number above 0"
+    expect 2 "expected a number above 0"
     net --standardize pixels
     expect 2 "--standardize pixels is not known"
     net --standardize channel:0.5/0.2,0.5/0.2
     expect 2 "of 2 channels are given, but the data has 1 channel"
     net --augment spin
-    expect 2 "there are flip and crop:PIXELS"
+    expect 2 "choose flip, crop:PIXELS or both"
     net --augment crop:28
-    expect 2 "out of sight"
+    expect 2 "is too large for images"
     net --bias-decay sometimes
     expect 2 "choose one of: yes, no"
     net --lr-decay-epochs 2

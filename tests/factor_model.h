@@ -109,30 +109,10 @@ static inline void factor_grad(const yk_model *m, yk_work *w, const yk_view *v, 
     out->group[NETWORK].dense = w->dense;
 }
 
-/* One tensor for the weights and one for the bias of "linear"; the other groups as they are. */
-static inline float *factor_within(const yk_model *m, int t, float *params)
-{
-    (void)m;
-    return t < 2 ? NULL : params;
-}
-
-static inline void factor_export(const yk_model *m, int t, const float *params, float *out)
-{
-    memcpy(out, params + (t == 1 ? DIM : 0), m->tensor[t].size * sizeof *out);
-}
-
-static inline void factor_import(const yk_model *m, int t, const float *in, float *params)
-{
-    memcpy(params + (t == 1 ? DIM : 0), in, m->tensor[t].size * sizeof *in);
-}
-
 static const yk_model_ops factor_ops = {.name = "factor",
-                                        .work = factor_work,
-                                        .work_free = factor_work_free,
-                                        .grad = factor_grad,
-                                        .tensor_within = factor_within,
-                                        .export_tensor = factor_export,
-                                        .import_tensor = factor_import};
+                                        .workspace_create = factor_work,
+                                        .workspace_free = factor_work_free,
+                                        .grad = factor_grad};
 
 static inline yk_model factor_model(void)
 {
@@ -142,7 +122,7 @@ static inline yk_model factor_model(void)
                   .outputs = 1,
                   .ntensors = 4,
                   .tensor = {{"linear.weight", 2, {1, DIM}, DIM, LINEAR},
-                             {"linear.bias", 1, {1}, 1, LINEAR},
+                             {"linear.bias", 1, {1}, 1, LINEAR, .offset = DIM, .bias = true},
                              {"embedding.weight", 2, {KEYS, WIDE}, KEYS * WIDE, EMBEDDING},
                              {"network.weight", 1, {DENSE}, DENSE, NETWORK}}};
     yk_model_add_group(&m, (yk_group){.name = "linear", .keyed = true, .keys = KEYS});

@@ -1,12 +1,12 @@
-/* A network in plain doubles, image by image and number by number: what the layers of a list mean.
+/* Reference implementation of networks, in doubles, one image at a time.
  *
  *     plain_net net;
  *     plain_net_make(&net, "conv 6 5x5 same, relu, maxpool 2, dense 10", 1, 28, 28);
- *     double loss = plain_net_loss(&net, params, x, label, p);    // params: tensors one after the other, as in PyTorch
+ *     double loss = plain_net_loss(&net, params, x, label, p);    // params: all tensors, as in PyTorch
  *     plain_net_free(&net);
  *
- * Written from the formulas, and not from the program: no blocks, no borders, no tables. No dropout, which depends on how
- * the program draws.
+ * Independent of the implementation: no blocks, no borders, no tables. Without dropout, which depends on the random numbers of the
+ * implementation.
  */
 #ifndef YK_TESTS_PLAIN_NET_H
 #define YK_TESTS_PLAIN_NET_H
@@ -35,22 +35,22 @@ typedef struct {
 
 static inline void plain_conv_shape(plain_layer *l, const char *text)
 {
-    char word[3][16] = {"", "", ""};
-    int n = sscanf(text, "%*s %zu %zux%zu %15s %15s %15s", &l->out[0], &l->height, &l->width, word[0],
-                   word[1], word[2]);
+    char arg[3][16] = {"", "", ""};
+    int n = sscanf(text, "%*s %zu %zux%zu %15s %15s %15s", &l->out[0], &l->height, &l->width, arg[0], arg[1],
+                   arg[2]);
     assert_true(n >= 3);
     l->stride = 1;
     for (int i = 0; i < 3; i++) {
-        if (word[i][0] == '/')
-            l->stride = strtoul(word[i] + 1, NULL, 10);
-        if (strcmp(word[i], "same") == 0)
+        if (arg[i][0] == '/')
+            l->stride = strtoul(arg[i] + 1, NULL, 10);
+        if (strcmp(arg[i], "same") == 0)
             l->pad = l->height / 2;
-        if (strcmp(word[i], "pad") == 0)
-            l->pad = strtoul(word[i + 1], NULL, 10);
+        if (strcmp(arg[i], "pad") == 0)
+            l->pad = strtoul(arg[i + 1], NULL, 10);
     }
 }
 
-/* Everything of a layer, from its text and l->in. */
+/* Sets all fields of a layer from its text and l->in. */
 static inline void plain_layer_make(plain_layer *l, const char *text, size_t *nparams)
 {
     assert_int_equal(sscanf(text, "%15s", l->kind), 1);
@@ -179,7 +179,7 @@ static inline void plain_forward(const plain_layer *l, const double *params, con
     }
 }
 
-/* The cross-entropy of one image; p, if not NULL, gets the probabilities. */
+/* The cross-entropy of one image; p, if not NULL, receives the probabilities. */
 static inline double plain_net_loss(plain_net *net, const double *params, const double *x, int32_t label,
                                     double *p)
 {

@@ -1,5 +1,5 @@
-/* Products on blocks of images, on every instruction set that this processor has, against the plain ones; and that a
- * result is the same to the bit however the work is cut into ranges. */
+/* Products on blocks of images, for every instruction set of this processor, against the reference. Results are the same to the
+ * bit however the work is divided into ranges. */
 #include "scratch.h"
 
 #include "base/rng.h"
@@ -22,7 +22,7 @@ static float uniform(void)
     return (float)(2.0 * yk_rng_unit(&random_state) - 1.0);
 }
 
-/* Exactly so many floats, so that a sanitizer sees every step beside them. */
+/* Allocated exactly, so that a sanitizer detects any access outside. */
 static float *floats(size_t n, bool random)
 {
     float *p = malloc((n ? n : 1) * sizeof *p);
@@ -64,7 +64,7 @@ static int32_t *places(size_t n, size_t room)
 
 /* ---- mul */
 
-enum { SPREAD = 40 }; /* offsets of terms lie within so many vectors on both sides of 0 */
+enum { SPREAD = 40 }; /* offsets of terms are within this many vectors of 0 */
 
 typedef struct {
     yk_block_mul w;
@@ -80,7 +80,7 @@ static void make_product(product *t, size_t m, size_t p, size_t k, int kind)
     t->a_size = m * a_m + 1;
     t->a = floats(t->a_size, true);
     t->a_k = table(k);
-    for (size_t i = 0; i < k; i++) /* not in order, some twice */
+    for (size_t i = 0; i < k; i++) /* unordered, some twice */
         t->a_k[i] = (int32_t)(a_m ? below(a_m) : 0);
     /* B(k, p) anywhere within; the base pointer is in the middle, so that b_k may be negative; not aligned to a vector */
     t->b_size = (2 * SPREAD + 1 + p + 8) * YK_LANES + 3;
@@ -134,7 +134,7 @@ static void check_product(const product *t, const yk_block_ops *ops, const char 
     yk_block_ref.mul(&w, m_begin, m_end, p_begin, p_end);
     w.c = got;
     ops->mul(&w, m_begin, m_end, p_begin, p_end);
-    /* numbers below 1 in size: an error is a share of the sum of their products, at most k + 1 */
+    /* values below 1: the error is proportional to the sum of the products, at most k + 1 */
     const double bound = 1e-5 * sqrt((double)w.k + 1.0);
     for (size_t i = 0; i < t->c_size; i++) {
         if (!touched(t, i, m_begin, m_end, p_begin, p_end)) {
@@ -146,7 +146,7 @@ static void check_product(const product *t, const yk_block_ops *ops, const char 
                      (double)right[i]);
         }
     }
-    /* in four pieces: the same bits */
+    /* in four ranges: the same bits */
     const size_t m = m_begin + (m_end > m_begin ? below(m_end - m_begin + 1) : 0),
                  p = p_begin + (p_end > p_begin ? below(p_end - p_begin + 1) : 0);
     w.c = cut;
@@ -169,7 +169,7 @@ static void products(void **state)
         for (size_t m = 1; m <= 20; m++)
             for (size_t p = 1; p <= 13; p++) {
                 product t;
-                /* all counts of terms come by, and with each of them all three kinds */
+                /* every number of terms occurs, with all three kinds */
                 const size_t round = (m - 1) * 13 + p - 1, k = terms[round % TERMS];
                 make_product(&t, m, p, below(3) ? k : below(401), (int)(round / TERMS % 3));
                 check_product(&t, OPS(isa), yk_isa_text(isa), 0, m, 0, p);
@@ -181,8 +181,8 @@ static void products(void **state)
     }
 }
 
-/* Small whole numbers: every sum is exact, so nothing may differ at all. A term left out or taken twice is seen. */
-static void whole_numbers_are_exact(void **state)
+/* Small integers: every sum is exact, so that a missing or repeated term is detected. */
+static void integers_are_exact(void **state)
 {
     (void)state;
     random_state = yk_rng_seed(2, 1);
@@ -190,11 +190,11 @@ static void whole_numbers_are_exact(void **state)
     {
         for (int round = 0; round < 60; round++) {
             product t;
-            /* every fourth as the gradients of a dense layer have it: many rows, or far away */
-            const bool tall = round % 4 == 1, far = round % 4 == 3;
+            /* every fourth like the gradients of a dense layer: many rows, or uncached */
+            const bool tall = round % 4 == 1, uncached = round % 4 == 3;
             make_product(&t, tall ? 65 + below(20) : 1 + below(20), tall ? 5 + below(30) : 1 + below(13),
                          below(tall ? 170 : 401), round % 3);
-            t.w.far = far;
+            t.w.uncached = uncached;
             float *const arrays[] = {t.a, t.b, t.bias};
             const size_t sizes[] = {t.a_size, t.b_size, t.m};
             for (int a = 0; a < 3; a++)
@@ -328,9 +328,9 @@ static void outer_products(void **state)
     }
 }
 
-/* ---- the plain versions themselves, by hand */
+/* ---- the reference, by hand */
 
-static void plain_products(void **state)
+static void reference_products(void **state)
 {
     (void)state;
     float a[4] = {1, 2, 3, 4}, b[2 * YK_LANES], c[2 * YK_LANES] = {0}, d[4] = {100, 0, 0, 0},
@@ -373,9 +373,9 @@ static void plain_products(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_products),
+        cmocka_unit_test(reference_products),
         cmocka_unit_test(products),
-        cmocka_unit_test(whole_numbers_are_exact),
+        cmocka_unit_test(integers_are_exact),
         cmocka_unit_test(outer_products),
     };
     return cmocka_run_group_tests_name("block", tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Which pixels of a convolution are computed together, and with which terms: against the definition, for layers of all sorts. */
+/* The groups of pixels of a convolution and their terms against the definition, for random layers. */
 #include "scratch.h"
 
 #include "base/rng.h"
@@ -19,15 +19,16 @@ static yk__layer layer_of(size_t in, size_t out, size_t height, size_t width, si
                    .kernel_w = kernel_w,
                    .stride = stride,
                    .pad = pad,
-                   .padding = YK__PADDED,
-                   .in_edge = {.channels = in, .height = height, .width = width}};
-    assert_int_equal(yk__conv_ops.shape(&l, &l.in_edge, &l.out_edge), YK_OK);
+                   .padding = YK__PADDED};
+    yk__edge from = {.channels = in, .height = height, .width = width}, to;
+    assert_int_equal(yk__conv_ops.shape(&l, &from, &to), YK_OK);
+    yk__layer_set_edges(&l, &from, &to);
     return l;
 }
 
 enum { NOWHERE = INT32_MIN };
 
-/* The line of the factor that a tap reads for a line of the result, beyond the edge or not. */
+/* The line of the factor that a tap reads for a line of the result; it may be beyond the edge. */
 static int64_t source(const yk__layer *l, bool back, size_t line, size_t tap)
 {
     const int64_t s = (int64_t)l->stride, n = (int64_t)line, pad = (int64_t)l->pad, t = (int64_t)tap;
@@ -41,7 +42,7 @@ static bool within(int64_t at, size_t lines, size_t border)
     return at >= -(int64_t)border && at < (int64_t)(lines + border);
 }
 
-/* Every term that this pixel needs is there, in order and where it should be; others read the border of zeros. */
+/* All terms that the pixel needs are present, in order and at the right offset; any others read the border of zeros. */
 static void check_pixel(const yk__layer *l, bool back, size_t y, size_t x, const yk__conv_group *g, size_t p)
 {
     const yk__edge *from = back ? &l->out_edge : &l->in_edge;
@@ -67,7 +68,7 @@ static void check_pixel(const yk__layer *l, bool back, size_t y, size_t x, const
 static void check(const yk__layer *l, bool back)
 {
     yk__conv_groups g;
-    assert_int_equal(yk__conv_groups_make(l, back, &g), YK_OK);
+    assert_int_equal(yk__conv_groups_make(l, back ? YK__CONV_INPUT_GRADIENT : YK__CONV_FORWARD, &g), YK_OK);
     const yk__edge *to = back ? &l->in_edge : &l->out_edge;
     const yk__strides at = yk__strides_of(to, back ? to->grad_border : to->border);
     const size_t pixels = to->height * to->width;
@@ -75,15 +76,15 @@ static void check(const yk__layer *l, bool back)
     assert_non_null(seen);
     size_t work = 0;
     for (size_t i = 0; i < g.n; i++) {
-        assert_int_equal(g.of[i].work, g.of[i].pixels * (g.of[i].terms + 1));
-        work += g.of[i].work;
-        for (size_t p = 0; p < g.of[i].pixels; p++) {
-            const size_t offset = (size_t)g.of[i].c_p[p] - at.origin, y = offset / at.row,
+        assert_int_equal(g.group[i].work, g.group[i].pixels * (g.group[i].terms + 1));
+        work += g.group[i].work;
+        for (size_t p = 0; p < g.group[i].pixels; p++) {
+            const size_t offset = (size_t)g.group[i].c_p[p] - at.origin, y = offset / at.row,
                          x = offset % at.row / YK_LANES;
             assert_true(y < to->height && x < to->width);
-            assert_int_equal(g.of[i].c_p[p], yk__offset(&at, 0, (int64_t)y, (int64_t)x));
+            assert_int_equal(g.group[i].c_p[p], yk__offset(&at, 0, (int64_t)y, (int64_t)x));
             assert_int_equal(seen[y * to->width + x]++, 0);
-            check_pixel(l, back, y, x, &g.of[i], p);
+            check_pixel(l, back, y, x, &g.group[i], p);
         }
     }
     for (size_t p = 0; p < pixels; p++)
@@ -107,10 +108,37 @@ static void every_pixel_once_with_all_its_terms(void **state)
     }
 }
 
+/* The weight gradient: one group with all pixels and all terms, including those that no pixel needs. */
+static void weight_gradients_have_all_terms(void **state)
+{
+    (void)state;
+    const yk__layer cases[] = {layer_of(3, 2, 1, 1, 5, 5, 1, 2), layer_of(2, 4, 9, 7, 3, 4, 2, 1),
+                               layer_of(1, 1, 64, 64, 64, 64, 1, 0)};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const yk__layer *l = &cases[i];
+        yk__conv_groups g;
+        assert_int_equal(yk__conv_groups_make(l, YK__CONV_WEIGHT_GRADIENT, &g), YK_OK);
+        assert_int_equal(g.n, 1);
+        assert_int_equal(g.group->terms, l->fan_in);
+        assert_int_equal(g.group->pixels, l->out_edge.height * l->out_edge.width);
+        for (size_t p = 0; p < g.group->pixels; p++) {
+            const int64_t y = (int64_t)(p / l->out_edge.width), x = (int64_t)(p % l->out_edge.width);
+            assert_int_equal(g.group->c_p[p], yk__offset(&l->dy, 0, y, x));
+            for (size_t k = 0; k < g.group->terms; k++) {
+                const size_t taps = l->kernel_h * l->kernel_w, tap = k % taps;
+                assert_int_equal(g.group->b_p[p] + g.group->b_k[k],
+                                 yk__offset(&l->x, k / taps, source(l, false, (size_t)y, tap / l->kernel_w),
+                                            source(l, false, (size_t)x, tap % l->kernel_w)));
+            }
+        }
+        yk__conv_groups_free(&g);
+    }
+}
+
 static double left_of(const yk__layer *l, bool back)
 {
     yk__conv_groups g;
-    assert_int_equal(yk__conv_groups_make(l, back, &g), YK_OK);
+    assert_int_equal(yk__conv_groups_make(l, back ? YK__CONV_INPUT_GRADIENT : YK__CONV_FORWARD, &g), YK_OK);
     const yk__edge *from = back ? &l->out_edge : &l->in_edge, *to = back ? &l->in_edge : &l->out_edge;
     const double all =
         (double)(from->channels * l->kernel_h * l->kernel_w + 1) * (double)(to->height * to->width);
@@ -124,7 +152,7 @@ static void zeros_beyond_the_edge_are_left_out(void **state)
     (void)state;
     const yk__layer lenet = layer_of(6, 16, 14, 14, 5, 5, 1, 0),
                     alexnet = layer_of(192, 384, 13, 13, 3, 3, 1, 1);
-    assert_true(left_of(&lenet, true) < 0.57); /* 0.51 see something */
+    assert_true(left_of(&lenet, true) < 0.57); /* 0.51 of the terms are needed */
     assert_true(left_of(&lenet, false) == 1.0);
     assert_true(left_of(&alexnet, true) < 0.91);
     assert_true(left_of(&alexnet, false) < 0.91);
@@ -137,18 +165,18 @@ static void large_filters_make_few_groups(void **state)
     const yk__layer wide = layer_of(600, 1, 10, 10, 8, 8, 1, 3),
                     large = layer_of(1, 20, 70, 70, 64, 64, 2, 31);
     yk__conv_groups g;
-    assert_int_equal(yk__conv_groups_make(&wide, false, &g), YK_OK);
+    assert_int_equal(yk__conv_groups_make(&wide, YK__CONV_FORWARD, &g), YK_OK);
     assert_int_equal(g.n, 1);
     yk__conv_groups_free(&g);
-    assert_int_equal(yk__conv_groups_make(&large, true, &g), YK_OK);
+    assert_int_equal(yk__conv_groups_make(&large, YK__CONV_INPUT_GRADIENT, &g), YK_OK);
     assert_int_equal(g.n, 4); /* one for each remainder of the stride */
     yk__conv_groups_free(&g);
     check(&wide, false);
     check(&large, true);
 }
 
-/* However many take part, each pixel is somebody's, and none is two's. */
-static void parts_meet(void **state)
+/* For any number of threads, each pixel belongs to exactly one. */
+static void threads_share_all_pixels(void **state)
 {
     (void)state;
     for (int i = 0; i < 2000; i++) {
@@ -168,8 +196,9 @@ int main(void)
 {
     random_state = yk_rng_seed(7, 1);
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_pixel_once_with_all_its_terms),
+                                       cmocka_unit_test(weight_gradients_have_all_terms),
                                        cmocka_unit_test(zeros_beyond_the_edge_are_left_out),
                                        cmocka_unit_test(large_filters_make_few_groups),
-                                       cmocka_unit_test(parts_meet)};
+                                       cmocka_unit_test(threads_share_all_pixels)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* The fast kernels of the linear models, on every instruction set that this processor has, against the plain ones. */
+/* The kernels of the linear models, for every instruction set of this processor, against the reference. */
 #include "scratch.h"
 
 #include "base/rng.h"
@@ -28,7 +28,7 @@ static void assert_close(double got, double expected, double bound, const char *
 
 enum { DIM = 700, ROWS = 110 };
 
-/* Rows with numbers of entries around the widths of vectors; frequent keys are small ones, the last two are in none. */
+/* Rows with about as many entries as vectors have lanes. Small keys are frequent; the last two do not occur. */
 static void make_rows(yk_rows *rows, bool values)
 {
     static const size_t entries[] = {0, 1, 39, 15, 16, 17, 3, 200, 32, 7, 64};
@@ -57,7 +57,7 @@ static void make_rows(yk_rows *rows, bool values)
     assert_true((rows->value != NULL) == values);
 }
 
-/* A batch of n rows anywhere, some more than once, with so many announced behind it. */
+/* A batch of n random rows, some more than once, followed by `ahead` announced ones. */
 static yk_batch some_batch(const yk_rows *rows, uint32_t *pick, size_t n, size_t ahead)
 {
     for (size_t i = 0; i < n + ahead; i++)
@@ -65,7 +65,7 @@ static yk_batch some_batch(const yk_rows *rows, uint32_t *pick, size_t n, size_t
     return (yk_batch){rows, pick, n, ahead};
 }
 
-/* How large the numbers are that add up to a row's result: rounding errors are a share of this. */
+/* The sum of the absolute values that add up to the result of a row: rounding errors are proportional to it. */
 static double row_magnitude(const yk_batch *b, size_t i, const yk_view *v)
 {
     double sum = 1e-6;
@@ -77,8 +77,8 @@ static double row_magnitude(const yk_batch *b, size_t i, const yk_view *v)
 
 /* ---- one weight per column */
 
-/* The weights: a shared table and a copy of its first part, before or behind it. Allocated to the byte, so that a
- * sanitizer sees every step beside it. */
+/* The weights: a shared table and a copy of its first part, before or behind it. Allocated exactly, so that a sanitizer
+ * detects any access outside. */
 typedef struct {
     float *block;
     size_t size;
@@ -97,7 +97,7 @@ static table make_table(uint32_t hot, bool copy_first)
     return t;
 }
 
-/* fewer than 4e-7 of the magnitude: a few roundings of 6e-8, though 200 numbers add up */
+/* less than 4e-7 of the magnitude: a few roundings of 6e-8, although 200 numbers are added */
 static void margins_and_sums(yk_isa isa, const yk_rows *rows, uint32_t hot, bool copy_first, size_t n,
                              size_t ahead)
 {
@@ -119,14 +119,13 @@ static void margins_and_sums(yk_isa isa, const yk_rows *rows, uint32_t hot, bool
     assert_true(z[n] == -77.0f);
     OPS(isa)->add_rows(&t.view, &b, coef);
     yk_linear_ref.add_rows(&u.view, &b, coef);
-    for (size_t i = 0; i < t.size;
-         i++) /* at most 70 times something below 2; an entry left out is 0.025 at least */
+    for (size_t i = 0; i < t.size; i++) /* at most 70 values below 2; a missing entry is at least 0.025 */
         assert_close((double)t.block[i], (double)u.block[i], 2e-5, "add_rows", isa, i);
     free(t.block);
     free(u.block);
 }
 
-static void sparse_rows_meet_one_weight_per_column(void **state)
+static void sparse_rows_times_weights(void **state)
 {
     (void)state;
     random_state = yk_rng_seed(1, 0);
@@ -140,7 +139,7 @@ static void sparse_rows_meet_one_weight_per_column(void **state)
                 margins_and_sums(isa, &rows, 48, true, n, n % 41);
                 margins_and_sums(isa, &rows, 1 + (uint32_t)n * 9, false, n, 40);
             }
-            margins_and_sums(isa, &rows, DIM, true, 70, 3); /* all of them are copies */
+            margins_and_sums(isa, &rows, DIM, true, 70, 3); /* all are copies */
         }
         yk_rows_fini(&rows);
     }
@@ -150,7 +149,7 @@ static void sparse_rows_meet_one_weight_per_column(void **state)
 
 enum { BIAS_KEY = 5 };
 
-/* Against the plain kernel, and, to the bit, against the same rows cut into two batches and a rest. */
+/* Against the reference; and, to the bit, against the same rows in several batches. */
 static void steps_of_rows(yk_isa isa, const yk_rows *rows, uint32_t hot, bool copy_first, uint32_t bias,
                           size_t n, size_t ahead)
 {
@@ -158,7 +157,7 @@ static void steps_of_rows(yk_isa isa, const yk_rows *rows, uint32_t hot, bool co
     float loss[81], cut_loss[80], right[80];
     table t = make_table(hot, copy_first);
     const size_t bytes = t.size * sizeof *t.block;
-    float *block[2] = {malloc(bytes), malloc(bytes)}; /* of the plain one, and of the pieces */
+    float *block[2] = {malloc(bytes), malloc(bytes)}; /* of the reference, and of the smaller batches */
     yk_view view[2] = {t.view, t.view};
     for (int k = 0; k < 2; k++) {
         assert_non_null(block[k]);
@@ -167,17 +166,17 @@ static void steps_of_rows(yk_isa isa, const yk_rows *rows, uint32_t hot, bool co
     }
     yk_batch b = some_batch(rows, pick, n, ahead);
     loss[n] = -77.0f;
-    OPS(isa)->descend(&t.view, &b, bias, 0.01f, loss);
+    OPS(isa)->sgd_steps(&t.view, &b, bias, 0.01f, loss);
     assert_true(loss[n] == -77.0f);
-    yk_linear_ref.descend(&view[0], &b, bias, 0.01f, right);
+    yk_linear_ref.sgd_steps(&view[0], &b, bias, 0.01f, right);
     for (size_t i = 0; i < n; i++)
         assert_close((double)loss[i], (double)right[i], 1e-4, "loss of a step", isa, i);
     for (size_t i = 0; i < t.size; i++)
-        assert_close((double)t.block[i], (double)block[0][i], 2e-5, "descend", isa, i);
+        assert_close((double)t.block[i], (double)block[0][i], 2e-5, "sgd_steps", isa, i);
     for (size_t at = 0, size; at < n; at += size) {
         size = at == 0 ? (n + 2) / 3 : n - at < 7 ? n - at : 7;
         yk_batch piece = {rows, pick + at, size, n - at - size + ahead};
-        OPS(isa)->descend(&view[1], &piece, bias, 0.01f, cut_loss + at);
+        OPS(isa)->sgd_steps(&view[1], &piece, bias, 0.01f, cut_loss + at);
     }
     assert_memory_equal(loss, cut_loss, n * sizeof *loss);
     assert_memory_equal(t.block, block[1], bytes);
@@ -186,14 +185,14 @@ static void steps_of_rows(yk_isa isa, const yk_rows *rows, uint32_t hot, bool co
     free(block[1]);
 }
 
-static void steps_one_row_at_a_time(void **state)
+static void sgd_steps_match_the_reference(void **state)
 {
     (void)state;
     random_state = yk_rng_seed(6, 0);
     for (int values = 0; values < 2; values++) {
         yk_rows rows;
         make_rows(&rows, values);
-        /* the bias is no key of a row; here it would be, so keys from there on are moved, but not as far as the last */
+        /* the bias must not be a key of a row: moves the keys from there on */
         for (uint64_t e = 0; e < rows.start[rows.n]; e++)
             rows.index[e] += rows.index[e] >= BIAS_KEY;
         EACH_ISA(isa)
@@ -210,7 +209,7 @@ static void steps_one_row_at_a_time(void **state)
 
 /* ---- the logistic loss */
 
-/* Bounds: the error to 2e-7 and, where the label is 0, to 1e-6 of itself; the loss to 3e-7 of 1 + |z|. */
+/* Bounds: 2e-7 for the error, or a relative 1e-6 if the label is 0; 3e-7 of 1 + |z| for the loss. */
 static void assert_logistic(yk_isa isa, const float *z, const yk_batch *b)
 {
     float err[81], right[81];
@@ -228,7 +227,7 @@ static void assert_logistic(yk_isa isa, const float *z, const yk_batch *b)
     assert_true(err[b->n] == -77.0f);
 }
 
-static void logistic_is_right(void **state)
+static void logistic_matches_the_reference(void **state)
 {
     (void)state;
     random_state = yk_rng_seed(2, 0);
@@ -255,7 +254,7 @@ static void logistic_is_right(void **state)
     yk_rows_fini(&rows);
 }
 
-static void logistic_of_no_number_is_none(void **state)
+static void logistic_handles_infinity_and_nan(void **state)
 {
     (void)state;
     random_state = yk_rng_seed(3, 0);
@@ -272,13 +271,13 @@ static void logistic_of_no_number_is_none(void **state)
         const yk_linear_ops *both[] = {OPS(isa), &yk_linear_ref};
         for (int k = 0; k < 2; k++) {
             float err[5];
-            /* far on the right side: no loss. On the wrong side: infinite, and an error of 1 */
+            /* correct with certainty: loss 0. Wrong with certainty: loss infinite, error 1 */
             double loss =
                 both[k]->logistic((float[]){INFINITY, -INFINITY}, &(yk_batch){&rows, pick, 2, 0}, err);
             assert_true(fabs(loss) < 1e-6 && fabsf(err[0]) < 1e-6f && fabsf(err[1]) < 1e-6f);
             loss = both[k]->logistic((float[]){-INFINITY, INFINITY}, &(yk_batch){&rows, pick, 2, 0}, err);
             assert_true(isinf(loss) && loss > 0 && err[0] == -1.0f && err[1] == 1.0f);
-            for (size_t bad = 0; bad < 5; bad++) { /* one NaN spoils the loss, and its own error alone */
+            for (size_t bad = 0; bad < 5; bad++) { /* one NaN affects the loss and its own error only */
                 float z[5] = {1, 2, -3, 0.5f, -1};
                 z[bad] = NAN;
                 assert_true(isnan(both[k]->logistic(z, &(yk_batch){&rows, pick, 5, 0}, err)));
@@ -290,7 +289,7 @@ static void logistic_of_no_number_is_none(void **state)
     yk_rows_fini(&rows);
 }
 
-/* ---- dense rows become sparse ones */
+/* ---- packing of dense rows */
 
 static yk_rows room_for(size_t n, size_t entries)
 {
@@ -370,7 +369,7 @@ static void matrix_products(yk_isa isa, const yk_rows *rows, size_t ld, size_t p
     MATRIX(isa)->rows_matrix(W, bias, ld, &b, logits);
     yk_matrix_ref.rows_matrix(W, bias, ld, &b, expected);
     for (size_t i = 0; i < n * ld; i++) {
-        double entries = (double)yk_rows_entries(rows, pick[i / ld]); /* of at most 2 each */
+        double entries = (double)yk_rows_entries(rows, pick[i / ld]); /* each at most 2 */
         assert_close((double)logits[i], (double)expected[i], 3e-7 * (1 + entries), "rows_matrix", isa, i);
         assert_true(i % ld < classes || logits[i] == 0.0f);
     }
@@ -391,7 +390,7 @@ static void matrix_products(yk_isa isa, const yk_rows *rows, size_t ld, size_t p
     free(bias);
 }
 
-static void sparse_rows_meet_a_matrix(void **state)
+static void sparse_rows_times_matrix(void **state)
 {
     (void)state;
     random_state = yk_rng_seed(5, 0);
@@ -408,7 +407,7 @@ static void sparse_rows_meet_a_matrix(void **state)
 
 /* ---- the softmax */
 
-/* Bounds: probabilities to 4e-7, the loss of an example to 1e-6 of 1 + its size. */
+/* Bounds: 4e-7 for probabilities, 1e-6 of 1 + loss for the loss of an example. */
 static void assert_softmax(yk_isa isa, const float *logits, size_t classes, size_t ld, const yk_batch *b)
 {
     static float got[80 * 40 + 1], right[80 * 40];
@@ -431,7 +430,7 @@ static void class_labels(yk_rows *rows, size_t classes)
         rows->label[i] = (int32_t)yk_rng_below(&random_state, (uint32_t)classes);
 }
 
-static void softmax_is_right(void **state)
+static void softmax_matches_the_reference(void **state)
 {
     (void)state;
     random_state = yk_rng_seed(6, 0);
@@ -471,12 +470,12 @@ static void softmax_at_the_extremes(void **state)
         assert_softmax(isa, (float[]){0, 1e30f, -1e30f, 0}, 3, 4, &one);
         const yk_matrix_ops *both[] = {MATRIX(isa), &yk_matrix_ref};
         for (int k = 0; k < 2; k++) {
-            float away[4] = {0.5f, -INFINITY, 0.5f, 0}; /* a class that cannot be */
+            float away[4] = {0.5f, -INFINITY, 0.5f, 0}; /* a class of probability 0 */
             double loss = both[k]->softmax(away, 3, 4, &one);
             assert_true(y == 1 ? isinf(loss) && loss > 0 : fabs(loss - log(2)) < 1e-6);
             assert_true(fabsf(away[1] + (y == 1)) < 1e-6f && away[3] == 0.0f);
             for (int bad = 0; bad < 3; bad++)
-                for (int kind = 0; kind < 2; kind++) { /* the other example keeps its numbers */
+                for (int kind = 0; kind < 2; kind++) { /* the other example is not affected */
                     float logits[8] = {1, 2, 3, 0, 1, 2, 3, 0};
                     logits[bad] = kind ? INFINITY : NAN;
                     assert_true(isnan(both[k]->softmax(logits, 3, 4, &two)));
@@ -488,9 +487,9 @@ static void softmax_at_the_extremes(void **state)
     yk_rows_fini(&rows);
 }
 
-/* ---- which instruction set */
+/* ---- instruction sets */
 
-static void a_lower_instruction_set_can_be_asked_for(void **state)
+static void the_environment_selects_an_instruction_set(void **state)
 {
     (void)state;
     const yk_isa best = yk_isa_best();
@@ -515,15 +514,15 @@ static void a_lower_instruction_set_can_be_asked_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sparse_rows_meet_one_weight_per_column),
-        cmocka_unit_test(steps_one_row_at_a_time),
-        cmocka_unit_test(logistic_is_right),
-        cmocka_unit_test(logistic_of_no_number_is_none),
+        cmocka_unit_test(sparse_rows_times_weights),
+        cmocka_unit_test(sgd_steps_match_the_reference),
+        cmocka_unit_test(logistic_matches_the_reference),
+        cmocka_unit_test(logistic_handles_infinity_and_nan),
         cmocka_unit_test(dense_rows_are_packed),
-        cmocka_unit_test(sparse_rows_meet_a_matrix),
-        cmocka_unit_test(softmax_is_right),
+        cmocka_unit_test(sparse_rows_times_matrix),
+        cmocka_unit_test(softmax_matches_the_reference),
         cmocka_unit_test(softmax_at_the_extremes),
-        cmocka_unit_test(a_lower_instruction_set_can_be_asked_for),
+        cmocka_unit_test(the_environment_selects_an_instruction_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* What networks do on vectors of 16 images beside products, on every instruction set that this processor has, against the
- * plain versions; and some of the plain versions against what they are meant to be. */
+/* The functions of lanes.h, for every instruction set of this processor, against the reference; and some of the reference
+ * against the definition. */
 #include "scratch.h"
 
 #include "base/rng.h"
@@ -22,7 +22,7 @@ static float uniform(double low, double high)
     return (float)(low + (high - low) * yk_rng_unit(&random_state));
 }
 
-/* Exactly so many floats, so that a sanitizer sees every step beside them. */
+/* Allocated exactly, so that a sanitizer detects any access outside. */
 static float *filled(size_t n, float with)
 {
     float *p = malloc((n ? n : 1) * sizeof *p);
@@ -88,12 +88,12 @@ static void activations(void **state)
         got = copy_of(x, N), right = copy_of(x, N);
         OPS(isa)->activate((yk_activation)kind, got, N);
         yk_lanes_ref.activate((yk_activation)kind, right, N);
-        for (size_t i = 0; i < N; i++) /* near 0 tanh keeps its digits: the error is a share of the result */
+        for (size_t i = 0; i < N; i++) /* tanh is exact near 0: the error is relative */
             assert_near(got[i], right[i], kind == YK_RELU ? 0.0 : 2e-6 * fabs((double)right[i]) + 1e-38,
                         activation_names[kind], yk_isa_text(isa), i);
         for (size_t i = 0; i < ODD; i++)
             assert_true(isnan(got[i]) == isnan(odd[i]));
-        /* going back: from y; a NaN in dy comes through where the slope is not 0 */
+        /* backward: a NaN in dy propagates where the derivative is not 0 */
         float *dy = floats(N, -3, 3), *dgot, *dright;
         dy[40] = NAN;
         dgot = copy_of(dy, N), dright = copy_of(dy, N);
@@ -102,7 +102,7 @@ static void activations(void **state)
         for (size_t i = 0; i < N; i++)
             if (!isinf(right[i]))
                 assert_near(dgot[i], dright[i], 1e-6, activation_names[kind], yk_isa_text(isa), i);
-        /* nothing happens to no numbers, and to those behind */
+        /* n = 0 changes nothing; values behind n are not changed */
         float one[2 * YK_LANES];
         for (int i = 0; i < 2 * YK_LANES; i++)
             one[i] = -1.0f;
@@ -114,8 +114,8 @@ static void activations(void **state)
     }
 }
 
-/* The slopes are those of the functions. */
-static void slopes_are_differences(void **state)
+/* Derivatives match finite differences. */
+static void derivatives_match_differences(void **state)
 {
     (void)state;
     for (int kind = YK_RELU; kind <= YK_SIGMOID; kind++)
@@ -132,7 +132,7 @@ static void slopes_are_differences(void **state)
 
 /* ---- dropout */
 
-static void dropout_is_the_same_everywhere(void **state)
+static void dropout_matches_the_reference(void **state)
 {
     (void)state;
     enum { N = 64 * YK_LANES };
@@ -146,7 +146,7 @@ static void dropout_is_the_same_everywhere(void **state)
         OPS(isa)->dropout(got, N, rates[k], noise, first);
         yk_lanes_ref.dropout(right, N, rates[k], noise, first);
         assert_memory_equal(got, right, N * sizeof *got);
-        OPS(isa)->dropout(parts, N / 4, rates[k], noise, first); /* it is the number's place that counts */
+        OPS(isa)->dropout(parts, N / 4, rates[k], noise, first); /* only the index of a value counts */
         OPS(isa)->dropout(parts + N / 4, N - N / 4, rates[k], noise, first + N / 4);
         assert_memory_equal(got, parts, N * sizeof *got);
         for (size_t i = 0; i < N; i++)
@@ -157,8 +157,8 @@ static void dropout_is_the_same_everywhere(void **state)
     }
 }
 
-/* The share, and that neighbours, noises and places go their own ways: within 5 standard deviations. */
-static void dropout_drops_its_share(void **state)
+/* The rate; and values with other neighbours, noise or indices are independent: within 5 standard deviations. */
+static void dropout_has_its_rate(void **state)
 {
     (void)state;
     enum { N = 1 << 18 };
@@ -194,7 +194,7 @@ typedef struct {
     size_t x_size, y_size, dy_size, dx_size;
 } pooling;
 
-/* Rows that are longer than the plane, by another number in each array: what lies between is nobody's. */
+/* Rows with gaps between them, of different sizes in each array, which must not be changed. */
 static void make_pooling(pooling *t, size_t height, size_t width, size_t size, size_t stride, bool equal)
 {
     const size_t oh = (height - size) / stride + 1, ow = (width - size) / stride + 1;
@@ -205,7 +205,7 @@ static void make_pooling(pooling *t, size_t height, size_t width, size_t size, s
                    .dy_size = (oh - 1) * dy_row + ow * YK_LANES,
                    .dx_size = (height - 1) * dx_row + width * YK_LANES};
     t->x = floats(t->x_size, -1, 1);
-    for (size_t i = 0; equal && i < t->x_size; i++) /* many pixels are equal: the first gets the gradient */
+    for (size_t i = 0; equal && i < t->x_size; i++) /* many equal pixels: the first gets the gradient */
         t->x[i] = (float)below(3);
     t->dy = floats(t->dy_size, -1, 1);
     t->dx = floats(t->dx_size, -1, 1);
@@ -239,7 +239,7 @@ static void check_pooling(pooling *t, yk_isa isa, bool average)
         assert_all_near(got, right, t->y_size, 1e-6, what, isa);
     else
         assert_memory_equal(got, right, t->y_size * sizeof *got);
-    for (size_t i = 0; i < t->y_size; i++) /* between the rows nothing was written */
+    for (size_t i = 0; i < t->y_size; i++) /* gaps between rows are not changed */
         if (i % p.y_row >= p.out_width * YK_LANES)
             assert_true(got[i] == POISON);
         else
@@ -250,7 +250,7 @@ static void check_pooling(pooling *t, yk_isa isa, bool average)
     p.out = dgot;
     (average ? OPS(isa)->average_pool_back : OPS(isa)->max_pool_back)(&p);
     assert_all_near(dgot, dright, t->dx_size, 1e-6, what, isa);
-    /* what came in went out, lane by lane, and nowhere but into pixels */
+    /* the sum of the gradients is preserved, lane by lane */
     for (size_t lane = 0; lane < YK_LANES; lane++) {
         double in = 0, out = 0;
         for (size_t i = lane; i < t->dy_size; i += YK_LANES)
@@ -272,7 +272,7 @@ static void pools(void **state)
     random_state = yk_rng_seed(3, 1);
     EACH_ISA(isa)
     for (size_t size = 1; size <= 5; size++)
-        for (size_t stride = 1; stride <= 4; stride++) /* overlapping, side by side, and with gaps */
+        for (size_t stride = 1; stride <= 4; stride++) /* overlapping, adjacent, and with gaps */
             for (int round = 0; round < 8; round++) {
                 pooling t;
                 make_pooling(&t, size + below(7), size + below(7), size, stride, round & 2);
@@ -281,8 +281,8 @@ static void pools(void **state)
             }
 }
 
-/* A NaN among the pixels must not vanish: training is told to stop by a loss that is NaN. */
-static void a_nan_comes_through_a_pool(void **state)
+/* NaN must propagate: a NaN loss stops training. */
+static void pools_propagate_nan(void **state)
 {
     (void)state;
     random_state = yk_rng_seed(9, 1);
@@ -326,13 +326,25 @@ static void normalisation(void **state)
         float *x = floats(all, -3, 3), *dy = floats(all, -1, 1);
         float *right = filled(all, POISON), *got = filled(all, POISON), *dright = filled(all, POISON),
               *dgot = filled(all, POISON);
-        yk_lanes_ref.normalise(x, right, c->channels, channel, c->n, c->size, c->alpha, c->beta, c->bias);
-        OPS(isa)->normalise(x, got, c->channels, channel, c->n, c->size, c->alpha, c->beta, c->bias);
+        yk_lrn p = {.x = x,
+                    .y = right,
+                    .dy = dy,
+                    .out = right,
+                    .channels = c->channels,
+                    .channel = channel,
+                    .n = c->n,
+                    .size = c->size,
+                    .alpha = c->alpha,
+                    .beta = c->beta,
+                    .bias = c->bias};
+        yk_lanes_ref.normalise(&p);
+        p.out = got;
+        OPS(isa)->normalise(&p);
         assert_all_near(got, right, all, 3e-6, "lrn", isa);
-        yk_lanes_ref.normalise_back(x, right, dy, dright, c->channels, channel, c->n, c->size, c->alpha,
-                                    c->beta, c->bias);
-        OPS(isa)->normalise_back(x, right, dy, dgot, c->channels, channel, c->n, c->size, c->alpha, c->beta,
-                                 c->bias);
+        p.out = dright;
+        yk_lanes_ref.normalise_back(&p);
+        p.out = dgot;
+        OPS(isa)->normalise_back(&p);
         assert_all_near(dgot, dright, all, 1e-5, "lrn back", isa);
         for (size_t i = 0; i < all; i++)
             assert_int_equal(got[i] == POISON && dgot[i] == POISON, i % channel >= row);
@@ -340,23 +352,27 @@ static void normalisation(void **state)
     }
 }
 
-/* The plain backward against differences of the plain forward, and the formula of the header once by hand. */
-static void normalisation_is_what_it_says(void **state)
+/* The reference: backward against finite differences of forward, and the formula by hand. */
+static void normalisation_follows_the_formula(void **state)
 {
     (void)state;
     enum { CHANNELS = 6, ALL = CHANNELS * YK_LANES };
     random_state = yk_rng_seed(5, 1);
     for (size_t size = 1; size <= 7; size++) {
         float *x = floats(ALL, -2, 2), *dy = floats(ALL, -1, 1), y[ALL], dx[ALL], up[ALL], down[ALL];
-        yk_lanes_ref.normalise(x, y, CHANNELS, YK_LANES, 1, size, 0.8f, 0.75f, 1.5f);
-        yk_lanes_ref.normalise_back(x, y, dy, dx, CHANNELS, YK_LANES, 1, size, 0.8f, 0.75f, 1.5f);
+        yk_lrn p = {x, y, dy, y, CHANNELS, YK_LANES, 1, size, 0.8f, 0.75f, 1.5f};
+        yk_lanes_ref.normalise(&p);
+        p.out = dx;
+        yk_lanes_ref.normalise_back(&p);
         for (size_t i = 0; i < ALL; i++) {
             const float h = 0.01f, was = x[i];
             double change = 0;
             x[i] = was + h;
-            yk_lanes_ref.normalise(x, up, CHANNELS, YK_LANES, 1, size, 0.8f, 0.75f, 1.5f);
+            p.out = up;
+            yk_lanes_ref.normalise(&p);
             x[i] = was - h;
-            yk_lanes_ref.normalise(x, down, CHANNELS, YK_LANES, 1, size, 0.8f, 0.75f, 1.5f);
+            p.out = down;
+            yk_lanes_ref.normalise(&p);
             x[i] = was;
             for (size_t j = 0; j < ALL; j++)
                 change += (double)dy[j] * ((double)up[j] - (double)down[j]) / (2.0 * (double)h);
@@ -366,7 +382,8 @@ static void normalisation_is_what_it_says(void **state)
     }
     float x[3 * YK_LANES] = {0}, y[3 * YK_LANES];
     x[0] = 1, x[YK_LANES] = 2, x[2 * YK_LANES] = 3;
-    yk_lanes_ref.normalise(x, y, 3, YK_LANES, 1, 3, 0.6f, 0.5f, 1.0f);
+    const yk_lrn p = {x, NULL, NULL, y, 3, YK_LANES, 1, 3, 0.6f, 0.5f, 1.0f};
+    yk_lanes_ref.normalise(&p);
     assert_near(y[0], 1.0f / sqrtf(1.0f + 0.2f * 5.0f), 1e-6, "lrn", "plain", 0);
     assert_near(y[YK_LANES], 2.0f / sqrtf(1.0f + 0.2f * 14.0f), 1e-6, "lrn", "plain", 1);
     assert_near(y[2 * YK_LANES], 3.0f / sqrtf(1.0f + 0.2f * 13.0f), 1e-6, "lrn", "plain", 2);
@@ -380,8 +397,7 @@ static void softmax_of(size_t classes, size_t n, double range, yk_isa isa)
     float *z = floats(all, -range, range), *got = copy_of(z, all), *right = copy_of(z, all);
     float *pgot = filled(n * classes, POISON), *pright = filled(n * classes, POISON);
     int32_t label[YK_LANES];
-    for (size_t i = 0; i < YK_LANES;
-         i++) /* beyond the n there are none: what stands there must not be used */
+    for (size_t i = 0; i < YK_LANES; i++) /* labels from n on are not used */
         label[i] = i < n ? (int32_t)below(classes) : 0x7fffffff;
     const double loss = OPS(isa)->softmax(got, classes, label, n, pgot),
                  truth = yk_lanes_ref.softmax(right, classes, label, n, pright);
@@ -402,7 +418,7 @@ static void softmax_of(size_t classes, size_t n, double range, yk_isa isa)
         }
         assert_true(fabs(sum - 1.0) < 1e-5);
     }
-    memcpy(got, z, all * sizeof *got); /* without the probabilities it is the same */
+    memcpy(got, z, all * sizeof *got); /* the same without probabilities */
     assert_true(OPS(isa)->softmax(got, classes, label, n, NULL) == loss);
     assert_all_near(got, right, all, 2e-6, "softmax", isa);
     free(z), free(got), free(right), free(pgot), free(pright);
@@ -421,7 +437,7 @@ static void softmax(void **state)
         }
 }
 
-static void softmax_of_odd_numbers(void **state)
+static void softmax_handles_nan(void **state)
 {
     (void)state;
     const int32_t label[YK_LANES] = {0};
@@ -439,15 +455,15 @@ static void softmax_of_odd_numbers(void **state)
         assert_true(ops->softmax(far, 2, label, 1, NULL) >= 1e38);
         assert_true(fabsf(far[YK_LANES] - 1.0f) < 1e-6f && fabsf(far[0] + 1.0f) < 1e-6f);
         float idle[2 * YK_LANES] = {0};
-        idle[3] = NAN; /* an image that is not there */
+        idle[3] = NAN; /* a lane without an image */
         assert_true(fabs(ops->softmax(idle, 2, label, 3, NULL) - 3 * log(2.0)) < 1e-5);
         assert_true(idle[3] == 0.0f && idle[YK_LANES + 3] == 0.0f);
     }
 }
 
-/* ---- pixels into lanes */
+/* ---- interleaving of pixels */
 
-static void spreading(void **state)
+static void interleaving(void **state)
 {
     (void)state;
     enum { MOST = 70 };
@@ -457,8 +473,7 @@ static void spreading(void **state)
         const size_t first = below(5);
         uint8_t *u8[YK_LANES];
         float *f32[YK_LANES];
-        for (size_t l = 0; l < YK_LANES;
-             l++) { /* a third of the rows is missing; the others end where they end */
+        for (size_t l = 0; l < YK_LANES; l++) { /* a third of the images is missing */
             const bool there = below(3) != 0;
             u8[l] = there ? malloc(first + n + !n) : NULL;
             f32[l] = there ? floats(first + n, -1, 1) : NULL;
@@ -466,8 +481,8 @@ static void spreading(void **state)
                 u8[l][i] = (uint8_t)below(256);
         }
         float *got = filled((n + 1) * YK_LANES, POISON), *right = filled((n + 1) * YK_LANES, POISON);
-        OPS(isa)->spread_u8((const uint8_t *const *)u8, first, n, 1.0f / 255.0f, got);
-        yk_lanes_ref.spread_u8((const uint8_t *const *)u8, first, n, 1.0f / 255.0f, right);
+        OPS(isa)->interleave_u8((const uint8_t *const *)u8, first, n, 1.0f / 255.0f, got);
+        yk_lanes_ref.interleave_u8((const uint8_t *const *)u8, first, n, 1.0f / 255.0f, right);
         assert_memory_equal(got, right, (n + 1) * YK_LANES * sizeof *got);
         for (size_t i = 0; i < (n + 1) * YK_LANES; i++) {
             const uint8_t *row = u8[i % YK_LANES];
@@ -476,8 +491,8 @@ static void spreading(void **state)
                                                   : 0.0f;
             assert_true(right[i] == truth);
         }
-        OPS(isa)->spread_f32((const float *const *)f32, first, n, got);
-        yk_lanes_ref.spread_f32((const float *const *)f32, first, n, right);
+        OPS(isa)->interleave_f32((const float *const *)f32, first, n, got);
+        yk_lanes_ref.interleave_f32((const float *const *)f32, first, n, right);
         assert_memory_equal(got, right, (n + 1) * YK_LANES * sizeof *got);
         for (size_t i = 0; i < n * YK_LANES; i++)
             assert_true(right[i] == (f32[i % YK_LANES] ? f32[i % YK_LANES][first + i / YK_LANES] : 0.0f));
@@ -492,16 +507,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(activations),
-        cmocka_unit_test(slopes_are_differences),
-        cmocka_unit_test(dropout_is_the_same_everywhere),
-        cmocka_unit_test(dropout_drops_its_share),
+        cmocka_unit_test(derivatives_match_differences),
+        cmocka_unit_test(dropout_matches_the_reference),
+        cmocka_unit_test(dropout_has_its_rate),
         cmocka_unit_test(pools),
-        cmocka_unit_test(a_nan_comes_through_a_pool),
+        cmocka_unit_test(pools_propagate_nan),
         cmocka_unit_test(normalisation),
-        cmocka_unit_test(normalisation_is_what_it_says),
+        cmocka_unit_test(normalisation_follows_the_formula),
         cmocka_unit_test(softmax),
-        cmocka_unit_test(softmax_of_odd_numbers),
-        cmocka_unit_test(spreading),
+        cmocka_unit_test(softmax_handles_nan),
+        cmocka_unit_test(interleaving),
     };
     return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
 }

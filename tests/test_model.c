@@ -1,4 +1,4 @@
-/* The linear models: gradients against finite differences of a loss in doubles, probabilities, tensors, refusals. */
+/* The linear models: gradients against finite differences of a loss in doubles, probabilities, tensors, errors. */
 #include "scratch.h"
 
 #include "base/rng.h"
@@ -22,7 +22,7 @@ static double uniform(double low, double high)
 
 enum { DIM = 21, MOST_CLASSES = 9, ROWS = 30, BATCH = 17 };
 
-/* ---- data, and the same data as a plain matrix of doubles */
+/* ---- data, and the same data as a matrix of doubles */
 
 typedef struct {
     yk_rows rows;
@@ -65,7 +65,7 @@ static void make_examples(examples *e, yk_rows_kind kind, bool values, uint32_t 
     e->batch = (yk_batch){&e->rows, e->pick, BATCH, 0};
 }
 
-/* ---- the models in doubles, by their tensors as PyTorch has them: weight [outputs][DIM], bias [outputs] */
+/* ---- the models in doubles, from tensors as in PyTorch: weight [outputs][DIM], bias [outputs] */
 
 typedef struct {
     double weight[MOST_CLASSES * DIM], bias[MOST_CLASSES];
@@ -110,14 +110,14 @@ typedef struct {
     tensors t;
 } trained;
 
-/* Tensors to and from the flat vector go through the model, which alone knows the layout. */
+/* Only the model knows the layout of the parameters. */
 static tensors exported(const yk_model *m, const float *flat)
 {
     float out[MOST_CLASSES * DIM];
     tensors t = {0};
     for (int k = 0; k < m->ntensors; k++) {
         double *to = k ? t.bias : t.weight;
-        m->ops->export_tensor(m, k, flat, out);
+        yk_model_export(m, k, flat, out);
         for (size_t i = 0; i < m->tensor[k].size; i++)
             to[i] = (double)out[i];
     }
@@ -137,7 +137,7 @@ static void make_model(trained *m, const char *name, yk_rows_kind kind, uint32_t
     for (int k = 0; k < m->model->ntensors; k++) {
         for (size_t i = 0; i < m->model->tensor[k].size; i++)
             in[i] = (float)uniform(-scale, scale);
-        m->model->ops->import_tensor(m->model, k, in, m->params);
+        yk_model_import(m->model, k, in, m->params);
     }
     m->t = exported(m->model, m->params);
 }
@@ -169,7 +169,7 @@ static void each_case(void (*check)(const trained *m, const examples *e), double
 
 /* ---- gradients */
 
-/* The gradient as a flat vector, whichever way the model gives it. */
+/* The gradient as a dense vector, whatever its representation. */
 static void flat_gradient(const yk_grad *g, size_t n, float *out)
 {
     memset(out, 0, n * sizeof *out);
@@ -209,7 +209,7 @@ static void check_gradient(const trained *m, const examples *e)
     yk_grad g;
     float *flat = malloc(model->nparams * sizeof *flat);
     assert_non_null(flat);
-    for (int again = 0; again < 2; again++) { /* nothing is left over from the batch before */
+    for (int again = 0; again < 2; again++) { /* independent of the previous batch */
         model->ops->grad(model, m->work, &view, &e->batch, &g);
         assert_int_equal(g.examples, BATCH);
         assert_true((g.group[0].dense == NULL) == model->sparse);
@@ -228,7 +228,7 @@ static void check_gradient(const trained *m, const examples *e)
         }
         for (size_t i = 0; i < model->nparams; i++)
             all += fabs((double)flat[i]);
-        assert_true(fabs(all - shown) < 1e-9 * (1 + shown)); /* what is no parameter has no gradient */
+        assert_true(fabs(all - shown) < 1e-9 * (1 + shown)); /* padding has no gradient */
     }
     yk_batch none = e->batch;
     none.n = 0;
@@ -247,8 +247,8 @@ static void gradients_are_derivatives(void **state)
     each_case(check_gradient, 0.5);
 }
 
-/* A worker with copies of hot weights computes on those. */
-static void copies_are_what_counts(void **state)
+/* A worker with copies of hot weights uses those. */
+static void copies_of_hot_weights_are_used(void **state)
 {
     (void)state;
     enum { HOT = 8, SIZE = DIM + 1 };
@@ -261,7 +261,7 @@ static void copies_are_what_counts(void **state)
     memcpy(block, m.params, HOT * sizeof *block);
     memcpy(block + HOT, m.params, SIZE * sizeof *block);
     for (int i = 0; i < HOT; i++)
-        block[HOT + i] = 99.0f; /* the shared places are somebody else's business */
+        block[HOT + i] = 99.0f; /* the shared values must not be used */
     yk_view plain = {.w = m.params}, view = {.w = block + HOT, .hot = HOT, .shift = -HOT};
     double loss = 0, same = 0;
     m.model->ops->predict(m.model, m.work, &plain, &e.batch, p, &loss);
@@ -274,7 +274,7 @@ static void copies_are_what_counts(void **state)
 
 /* ---- probabilities */
 
-/* To 2e-5 of themselves however small they are (logits of size 100 have an error of 1e-5), also the label's own. */
+/* Relative error below 2e-5 however small they are, also for the label (logits of size 100 have an error of 1e-5). */
 static void check_predictions(const trained *m, const examples *e)
 {
     const yk_model *model = m->model;
@@ -284,7 +284,7 @@ static void check_predictions(const trained *m, const examples *e)
     p[BATCH * model->outputs] = -77.0f;
     model->ops->predict(model, m->work, &view, &e->batch, p, &loss);
     assert_true(p[BATCH * model->outputs] == -77.0f);
-    assert_true(fabs(loss - 7 - expected) < 1e-5 * (1 + expected)); /* it is added to what was there */
+    assert_true(fabs(loss - 7 - expected) < 1e-5 * (1 + expected)); /* predict() adds to the loss */
     for (size_t i = 0; i < BATCH; i++) {
         double sum = 0;
         reference(model, &m->t, e->x[e->pick[i]], e->rows.label[e->pick[i]], right);
@@ -329,27 +329,27 @@ static void check_tensors(const trained *m, const examples *e)
     for (int k = 0; k < model->ntensors; k++) {
         float tensor[MOST_CLASSES * DIM + 1];
         tensor[model->tensor[k].size] = -77.0f;
-        model->ops->export_tensor(model, k, m->params, tensor);
+        yk_model_export(model, k, m->params, tensor);
         assert_true(tensor[model->tensor[k].size] == -77.0f);
-        model->ops->import_tensor(model, k, tensor, back);
-        if (model->ops->tensor_within)
-            assert_memory_equal(model->ops->tensor_within(model, k, m->params), tensor,
+        yk_model_import(model, k, tensor, back);
+        if (!model->tensor[k].transposed)
+            assert_memory_equal(m->params + model->tensor[k].offset, tensor,
                                 model->tensor[k].size * sizeof *tensor);
     }
     assert_memory_equal(back, m->params, model->nparams * sizeof *back);
     free(back);
 }
 
-static void tensors_go_out_and_in(void **state)
+static void tensors_are_exported_and_imported(void **state)
 {
     (void)state;
     random_state = yk_rng_seed(4, 0);
     each_case(check_tensors, 1);
 }
 
-/* ---- refusals */
+/* ---- errors */
 
-static void what_cannot_be_is_refused(void **state)
+static void impossible_shapes_are_errors(void **state)
 {
     (void)state;
     yk_model *m = NULL;
@@ -365,7 +365,7 @@ static void what_cannot_be_is_refused(void **state)
     shape.dim = INT32_MAX;
     assert_error(yk_model_create("logreg", &shape, &m), YK_EUSAGE, "too many");
     assert_null(m);
-    shape.classes = 1; /* data of one class only is poor, but no reason to refuse */
+    shape.classes = 1; /* data with a single class is accepted */
     shape.dim = 10;
     assert_int_equal(yk_model_create("logreg", &shape, &m), YK_OK);
     yk_work_free(m, NULL);
@@ -373,8 +373,8 @@ static void what_cannot_be_is_refused(void **state)
     yk_model_free(NULL);
 }
 
-/* A batch that no memory holds (a petabyte) is an error, and what was had is given back once. */
-static void no_memory_is_an_error(void **state)
+/* A batch that does not fit into memory (a petabyte) is an error, and what was allocated is freed once. */
+static void out_of_memory_is_an_error(void **state)
 {
     (void)state;
     yk_model *m;
@@ -394,9 +394,9 @@ static void no_memory_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_derivatives), cmocka_unit_test(copies_are_what_counts),
-        cmocka_unit_test(probabilities_are_right),   cmocka_unit_test(tensors_go_out_and_in),
-        cmocka_unit_test(what_cannot_be_is_refused), cmocka_unit_test(no_memory_is_an_error),
+        cmocka_unit_test(gradients_are_derivatives),    cmocka_unit_test(copies_of_hot_weights_are_used),
+        cmocka_unit_test(probabilities_are_right),      cmocka_unit_test(tensors_are_exported_and_imported),
+        cmocka_unit_test(impossible_shapes_are_errors), cmocka_unit_test(out_of_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

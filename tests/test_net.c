@@ -1,4 +1,4 @@
-/* Networks: losses, probabilities and every number of every gradient against a network in plain doubles; threads, batch
+/* Networks: losses, probabilities and every value of every gradient against a reference network in doubles; threads, batch
  * sizes and kinds of rows; dropout. */
 #include "plain_net.h"
 
@@ -130,7 +130,7 @@ static void check_probabilities(fixture *f, plain_net *net, const double *params
     assert_true(fabs(loss - truth) < 1e-5 * (double)f->batch.n);
 }
 
-/* The plain loss is in doubles: a step of 1e-5 passes hardly any kink of relu or maxpool, and gives six digits. */
+/* The reference loss is in doubles: a step of 1e-5 rarely crosses a kink of relu or maxpool, and gives six digits. */
 static void check_gradient(const char *list, input in, size_t batch, yk_rows_kind kind, int threads)
 {
     fixture f;
@@ -174,20 +174,20 @@ static void gradients_of_convolutions(void **state)
         "conv 3 3x3, tanh, conv 2 3x3 valid, tanh, dense 3",
         "conv 3 3x3 same, tanh, conv 2 5x5 same, tanh, dense 3",
         "conv 2 3x3 pad 1, tanh, conv 3 3x3 pad 2, tanh, dense 3",
-        "conv 2 3x3 pad 3, tanh, conv 2 2x2 pad 5, tanh, dense 3", /* wider than the filter */
+        "conv 2 3x3 pad 3, tanh, conv 2 2x2 pad 5, tanh, dense 3", /* padding wider than the filter */
         "conv 3 3x3 /2, tanh, conv 2 2x2, tanh, dense 3",
         "conv 2 1x1, tanh, conv 3 3x3 /2 same, tanh, dense 3",
         "conv 2 1x1, tanh, conv 3 3x3 /2 pad 2, tanh, dense 3",
         "conv 2 1x1, tanh, conv 3 3x3 /3 pad 1, tanh, dense 3",
-        "conv 2 1x1, tanh, conv 2 2x2 /3, tanh, dense 3", /* pixels that no filter sees */
+        "conv 2 1x1, tanh, conv 2 2x2 /3, tanh, dense 3", /* pixels that no filter reads */
         "conv 2 1x1, tanh, conv 2 4x4 /3 pad 3, tanh, dense 3",
         "conv 2 1x1 /4, tanh, conv 2 1x1 /2, tanh, dense 3",
         "conv 2 1x1, tanh, conv 2 2x2 /9, tanh, dense 3",
         "conv 2 3x1, tanh, conv 2 1x4, tanh, conv 2 2x3 /2 pad 1, tanh, dense 3",
         "conv 2 5x2 pad 2, tanh, conv 2 2x5 pad 2 /2, tanh, dense 3",
         "conv 7 3x3, tanh, conv 5 3x3, tanh, dense 3",
-        "conv 2 7x6, tanh, dense 3",       /* all of the image */
-        "conv 4 3x3, conv 2 3x3, dense 3", /* nothing between them */
+        "conv 2 7x6, tanh, dense 3",       /* as large as the image */
+        "conv 4 3x3, conv 2 3x3, dense 3", /* no layer in between */
     };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         check_gradient(lists[i], small, 3, i % 2 ? YK_ROWS_F32 : YK_ROWS_U8, 1);
@@ -208,7 +208,7 @@ static void gradients_of_pools(void **state)
         "conv 2 2x2, tanh, avgpool 3 /1, dense 3",
         "maxpool 2, conv 2 3x3, tanh, dense 3", /* a pool first */
         "avgpool 2 /1, tanh, conv 2 3x3 pad 1, tanh, dense 3",
-        "conv 3 9x9 pad 4, maxpool 9", /* no dense layer at all */
+        "conv 3 9x9 pad 4, maxpool 9", /* no dense layer */
         "conv 3 1x1, avgpool 9",
         "conv 2 2x2, tanh, maxpool 2, avgpool 2, dense 3",
         "conv 2 2x2, tanh, maxpool 1, maxpool 2 /1, dense 3",
@@ -217,7 +217,7 @@ static void gradients_of_pools(void **state)
         check_gradient(lists[i], plane, 4, i % 2 ? YK_ROWS_F32 : YK_ROWS_U8, 1);
 }
 
-/* Layers that work in place change what the layer before them made: its gradient must not miss it. */
+/* Layers that work in place overwrite the output of the previous layer, whose gradient must not need it. */
 static void gradients_of_activations(void **state)
 {
     (void)state;
@@ -271,7 +271,7 @@ static void gradients_of_the_rest(void **state)
     check_gradient("conv 4 3x3 same, lrn 2 1.5 0.75, maxpool 2, lrn 4 1.5, conv 2 3x3 pad 1, dense 3", small,
                    6, YK_ROWS_U8, 1);
     check_gradient("conv 4 3x3 same, lrn, lrn 3 2 1 1, dense 3", small, 6, YK_ROWS_F32, 1);
-    check_gradient("conv 3 7x6", small, 6, YK_ROWS_F32, 1); /* a convolution last: one pixel for each class */
+    check_gradient("conv 3 7x6", small, 6, YK_ROWS_F32, 1); /* a convolution last: one pixel per class */
     check_gradient("conv 2 3x3, tanh, conv 3 5x4, tanh", small, 6, YK_ROWS_F32, 1);
     check_gradient("conv 1 7x4, tanh", small, 6, YK_ROWS_F32, 1); /* three pixels */
     check_gradient("conv 3 3x3 same, relu, maxpool 2, conv 4 3x3, relu, maxpool 2, dense 9, relu, dense 6, "
@@ -295,13 +295,13 @@ static void gradients_of_all_batches(void **state)
     check_gradient(mixed, small, 17, YK_ROWS_U8, 3);
 }
 
-static void threads_change_nothing(void **state)
+static void threads_do_not_change_results(void **state)
 {
     (void)state;
     static const char *const lists[] = {
         mixed, "dense 3", "conv 1 1x1, dense 3",
         "conv 5 3x3 pad 2, maxpool 3 /2, dropout 0.4, dense 18, sigmoid, dropout, dense 3",
-        /* large enough that a batch goes in several chunks */
+        /* large enough for several chunks per batch */
         "conv 16 3x3 same, relu, conv 8 3x3 same, relu, avgpool 7, dense 3"};
     static const input wide = {1, 28, 28};
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
@@ -319,7 +319,7 @@ static void threads_change_nothing(void **state)
             for (int threads = 2; threads <= 3; threads++) {
                 fixture f;
                 make(&f, lists[k], in, batch, YK_ROWS_U8, threads);
-                if (!strstr(lists[k], "dropout")) /* it draws by chunk, and chunks follow from the threads */
+                if (!strstr(lists[k], "dropout")) /* dropout depends on the chunk */
                     assert_true(fabs(loss_of(&f) - loss) < 1e-5 * loss);
                 const double first = loss_of(&f);
                 float *kept = malloc(f.model->nparams * sizeof *kept);
@@ -339,7 +339,7 @@ static void threads_change_nothing(void **state)
         }
 }
 
-/* A batch is a sum: of two halves, and of the same images in another order. */
+/* The gradient of a batch is the sum of those of its halves, and does not depend on the order. */
 static void gradients_are_sums(void **state)
 {
     (void)state;
@@ -365,8 +365,8 @@ static void gradients_are_sums(void **state)
     unmake(&f);
 }
 
-/* Dropout has the same noise both times, as it follows from the batch: then differences hold for it, too. Its loss is in
- * single precision: longer steps, of which one must do (maxpool's kinks spoil some). */
+/* Dropout is a function of the batch, so that finite differences hold for it. The loss is in single precision: steps are longer,
+ * and one of several must match (some cross a kink of maxpool). */
 static void gradients_with_dropout(void **state)
 {
     (void)state;
@@ -405,8 +405,8 @@ static void gradients_with_dropout(void **state)
                 fail_msg("%s: gradient %zu of %zu is %.7g, and not %.7g", lists[k], i, n, right, got);
         }
         assert_true(square > 1);
-        f.pick[0] = (f.pick[0] + 1) %
-                    (uint32_t)f.rows.n; /* another batch draws anew; going for a test nothing is dropped */
+        f.pick[0] =
+            (f.pick[0] + 1) % (uint32_t)f.rows.n; /* another batch drops others; predict() drops none */
         assert_true(loss_of(&f) != loss);
         double tested = 0, retested = 0;
         float p[MOST_BATCH * CLASSES];
@@ -419,14 +419,14 @@ static void gradients_with_dropout(void **state)
     }
 }
 
-/* What a pass left behind, in lanes without an image too, does not reach the next. */
-static void passes_do_not_mix(void **state)
+/* A pass does not depend on the previous one, also in lanes without an image. */
+static void passes_are_independent(void **state)
 {
     (void)state;
     fixture f, fresh;
     make(&f, mixed, small, 40, YK_ROWS_F32, 2);
     loss_of(&f);
-    f.params[0] = NAN; /* everything is NaN now, and the loss says so */
+    f.params[0] = NAN; /* everything becomes NaN */
     assert_true(isnan(loss_of(&f)));
     make(&fresh, mixed, small, 40, YK_ROWS_F32, 2);
     f.params[0] = fresh.params[0];
@@ -443,9 +443,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_convolutions), cmocka_unit_test(gradients_of_pools),
         cmocka_unit_test(gradients_of_activations),  cmocka_unit_test(gradients_of_the_rest),
-        cmocka_unit_test(gradients_of_all_batches),  cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(gradients_of_all_batches),  cmocka_unit_test(threads_do_not_change_results),
         cmocka_unit_test(gradients_are_sums),        cmocka_unit_test(gradients_with_dropout),
-        cmocka_unit_test(passes_do_not_mix),
+        cmocka_unit_test(passes_are_independent),
     };
     return cmocka_run_group_tests_name("net", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* What users may ask of a network beyond its layers: how its weights begin, what becomes of its images, and what it tells about
- * itself. What a network really sees of an image is read off a gradient: of one dense layer and one image, that of a weight is
- * the input times that of the bias. */
+/* The options of networks (initial weights, standardisation, augmentation), and descriptions and profiles. The input that a
+ * network uses is computed from a gradient: with one dense layer and one image, the gradient of a weight is the input times the
+ * gradient of the bias. */
 #include "scratch.h"
 
 #include "base/mem.h"
@@ -33,7 +33,7 @@ static int make_rows(void **state)
             return -1;
         for (size_t k = 0; k < DIM; k++)
             pixel[k] =
-                i == 7 ? 90 : (uint8_t)(1 + yk_rng_below(&rng, 255)); /* 7 is blank; 0 is what lies outside */
+                i == 7 ? 90 : (uint8_t)(1 + yk_rng_below(&rng, 255)); /* 7 is blank; 0 is outside the image */
         if (yk_rows_commit(&rows, 0, (int32_t)(i % CLASSES)))
             return -1;
         first_images[i] = i;
@@ -92,20 +92,20 @@ static float *gradient_of(yk_model *m, const uint32_t *pick, size_t n)
     return copy;
 }
 
-/* What the network sees of one image in training. */
+/* The input that the network uses for one image in training. */
 static void see(const yk_net_options *o, uint32_t image, float seen[static DIM])
 {
     yk_model *m = model_of("dense 3", o, 1);
     float *g = gradient_of(m, &image, 1);
     const size_t best =
-        fabsf(g[DIM * CLASSES]) > fabsf(g[DIM * CLASSES + 1]) ? 0 : 1; /* not a bias that hardly matters */
+        fabsf(g[DIM * CLASSES]) > fabsf(g[DIM * CLASSES + 1]) ? 0 : 1; /* the larger gradient, for accuracy */
     for (size_t i = 0; i < DIM; i++)
         seen[i] = g[best * DIM + i] / g[DIM * CLASSES + best];
     yk_free(g);
     yk_model_free(m);
 }
 
-/* Pixel (ch, y, x) of an image that was moved and then flipped. */
+/* Pixel (ch, y, x) of an image that was shifted and then flipped. */
 static double pixel_at(uint32_t image, bool flip, int up, int left, int ch, int y, int x)
 {
     const int from_y = y + up, from_x = (flip ? WIDTH - 1 - x : x) + left;
@@ -126,7 +126,7 @@ static double difference(const float *seen, uint32_t image, bool flip, int up, i
     return most;
 }
 
-/* Mean and deviation in bytes, as TensorFlow's per_image_standardization has them. */
+/* Mean and deviation in bytes, as in TensorFlow's per_image_standardization. */
 static void by_the_book(uint32_t image, bool flip, int up, int left, double *mean, double *deviation)
 {
     double sum = 0.0, squares = 0.0;
@@ -142,7 +142,7 @@ static void by_the_book(uint32_t image, bool flip, int up, int left, double *mea
 
 /* ---- options ---- */
 
-static void options_are_read(void **state)
+static void options_are_parsed(void **state)
 {
     (void)state;
     yk_net_options o = {0};
@@ -166,7 +166,7 @@ static void options_are_read(void **state)
     assert_memory_equal(again.deviation, o.deviation, sizeof o.deviation);
 }
 
-static void wrong_options_are_refused(void **state)
+static void wrong_options_are_errors(void **state)
 {
     (void)state;
     yk_net_options o = {0};
@@ -212,13 +212,13 @@ static void options_must_fit_the_data(void **state)
     assert_error(yk_model_create("dense 3", &shape, &m), YK_EUSAGE,
                  "of 1 channel are given, but the data has 2 channels");
     shape.net = options_of(NULL, "crop:5");
-    assert_error(yk_model_create("dense 3", &shape, &m), YK_EUSAGE, "out of sight");
+    assert_error(yk_model_create("dense 3", &shape, &m), YK_EUSAGE, "too large for images");
     assert_error(yk_model_create("softmax", &shape, &m), YK_EUSAGE, "are for networks");
     shape.channels = 0; /* rows of numbers */
     assert_error(yk_model_create("dense 3", &shape, &m), YK_EUSAGE, "--augment is for images");
 }
 
-/* ---- how weights begin ---- */
+/* ---- initial weights ---- */
 
 typedef struct {
     double mean, deviation, most;
@@ -236,7 +236,7 @@ static spread spread_of(const float *x, size_t n)
     return s;
 }
 
-static void weights_begin_as_asked(void **state)
+static void initial_weights(void **state)
 {
     (void)state;
     const double in = DIM, out = 400; /* of the first layer */
@@ -273,7 +273,7 @@ static void weights_begin_as_asked(void **state)
     }
 }
 
-static void biases_begin_as_asked(void **state)
+static void initial_biases(void **state)
 {
     (void)state;
     yk_net_options o = {.init = YK_INIT_TORCH, .bias_given = true, .init_bias = -0.5f};
@@ -281,22 +281,23 @@ static void biases_begin_as_asked(void **state)
     float *p = yk_alloc(m->nparams, sizeof *p, "a test");
     assert_non_null(p);
     m->ops->init(m, 0, p, 3);
-    yk_range range[8];
-    assert_int_equal(m->ops->biases(m, range, 8), 2);
-    assert_int_equal(range[0].begin, 4 * CHANNELS * 9);
-    assert_int_equal(range[0].end - range[0].begin, 4);
-    assert_int_equal(range[1].end, m->nparams);
+    const yk_model_tensor *first = &m->tensor[1], *last = &m->tensor[3];
+    assert_int_equal(m->ntensors, 4);
+    assert_true(first->bias && last->bias && !m->tensor[0].bias && !m->tensor[2].bias);
+    assert_int_equal(first->offset, 4 * CHANNELS * 9);
+    assert_int_equal(first->size, 4);
+    assert_int_equal(last->offset + last->size, m->nparams);
     size_t set = 0;
     for (size_t i = 0; i < m->nparams; i++)
         set += p[i] == -0.5f;
     assert_int_equal(set, 4 + 3);
-    for (size_t i = range[0].begin; i < range[0].end; i++)
+    for (size_t i = first->offset; i < first->offset + first->size; i++)
         assert_true(p[i] == -0.5f);
     yk_free(p);
     yk_model_free(m);
 }
 
-/* ---- what becomes of images ---- */
+/* ---- images ---- */
 
 static void images_are_standardised_one_by_one(void **state)
 {
@@ -324,8 +325,8 @@ static void images_are_standardised_by_channel(void **state)
     }
 }
 
-/* Each image is seen as one of all possible changes of it; all of them occur, about equally often. */
-static void images_are_flipped_and_moved(void **state)
+/* Each input is one of all possible augmentations of the image; all of them occur, about equally often. */
+static void images_are_flipped_and_shifted(void **state)
 {
     (void)state;
     static const char *const how[] = {"none", "image"};
@@ -336,7 +337,7 @@ static void images_are_flipped_and_moved(void **state)
             float seen[DIM];
             int found = 0;
             if (i == 7)
-                continue; /* blank: changes cannot be told apart */
+                continue; /* blank: all augmentations are equal */
             see(&o, i, seen);
             for (int c = 0; c < 18; c++) {
                 const bool flip = c / 9;
@@ -361,7 +362,7 @@ static void images_are_flipped_and_moved(void **state)
     }
 }
 
-static void changes_are_the_same_every_time_and_for_any_threads(void **state)
+static void augmentation_is_deterministic(void **state)
 {
     (void)state;
     const yk_net_options o = options_of("image", "flip,crop:2");
@@ -379,8 +380,8 @@ static void changes_are_the_same_every_time_and_for_any_threads(void **state)
         yk_free(g[i]);
 }
 
-/* Augmentation is for training alone; the same pixels as floats are the same images. */
-static void predictions_see_images_as_they_are(void **state)
+/* Augmentation is for training only; pixels as floats are the same images as bytes. */
+static void predictions_do_not_augment(void **state)
 {
     (void)state;
     yk_net_options plain = options_of("image", NULL), changed = options_of("image", "flip,crop:2");
@@ -416,9 +417,9 @@ static void predictions_see_images_as_they_are(void **state)
     yk_rows_fini(&floats);
 }
 
-/* ---- what a network tells about itself ---- */
+/* ---- descriptions and profiles ---- */
 
-static void known_networks_are_described(void **state)
+static void named_networks_are_described(void **state)
 {
     (void)state;
     const struct {
@@ -466,7 +467,7 @@ static void layers_are_described(void **state)
                 line[1].shape[2] == WIDTH);
     assert_int_equal(line[1].params, 4 * CHANNELS * 9 + 4);
     assert_true(line[1].flops == 2.0 * 4 * CHANNELS * 9 * PLANE);
-    assert_true(line[1].flops_back == line[1].flops); /* nobody needs the gradient of the images */
+    assert_true(line[1].flops_back == line[1].flops); /* no gradient of the images */
     assert_true(line[1].bytes >= 2 * 16 * 4 * PLANE * sizeof(float));
     assert_true(line[2].bytes == 0 && line[2].flops == 0.0 && line[2].params == 0); /* in place */
     assert_true(line[3].rank == 1 && line[3].shape[0] == 4 * PLANE);
@@ -474,7 +475,7 @@ static void layers_are_described(void **state)
     yk_model_free(m);
 }
 
-static void time_is_measured_when_asked_for(void **state)
+static void profiles_measure_time(void **state)
 {
     (void)state;
     for (int asked = 0; asked < 2; asked++) {
@@ -492,7 +493,7 @@ static void time_is_measured_when_asked_for(void **state)
         yk_grad g;
         for (int i = 0; i < 3; i++) {
             m->ops->grad(m, w, &v, &b, &g);
-            m->ops->predict(m, w, &v, &b, p, &loss); /* is not counted */
+            m->ops->predict(m, w, &v, &b, p, &loss); /* not counted */
         }
         const int n = m->ops->profile(w, line, YK_MAX_PROFILE_LINES);
         assert_int_equal(n, asked ? 2 + 2 * 3 : 0);
@@ -515,19 +516,19 @@ static void time_is_measured_when_asked_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_are_read),
-        cmocka_unit_test(wrong_options_are_refused),
+        cmocka_unit_test(options_are_parsed),
+        cmocka_unit_test(wrong_options_are_errors),
         cmocka_unit_test(options_must_fit_the_data),
-        cmocka_unit_test(weights_begin_as_asked),
-        cmocka_unit_test(biases_begin_as_asked),
+        cmocka_unit_test(initial_weights),
+        cmocka_unit_test(initial_biases),
         cmocka_unit_test(images_are_standardised_one_by_one),
         cmocka_unit_test(images_are_standardised_by_channel),
-        cmocka_unit_test(images_are_flipped_and_moved),
-        cmocka_unit_test(changes_are_the_same_every_time_and_for_any_threads),
-        cmocka_unit_test(predictions_see_images_as_they_are),
-        cmocka_unit_test(known_networks_are_described),
+        cmocka_unit_test(images_are_flipped_and_shifted),
+        cmocka_unit_test(augmentation_is_deterministic),
+        cmocka_unit_test(predictions_do_not_augment),
+        cmocka_unit_test(named_networks_are_described),
         cmocka_unit_test(layers_are_described),
-        cmocka_unit_test(time_is_measured_when_asked_for),
+        cmocka_unit_test(profiles_measure_time),
     };
     return cmocka_run_group_tests(tests, make_rows, free_rows);
 }

@@ -1,5 +1,5 @@
-/* Layer lists: what the known networks look like, the shapes and names of tensors, and how wrong lists are refused: with the
- * place in the list and the shape that arrived there. */
+/* Layer lists: the named networks, the shapes and names of tensors, and errors, which point into the list and name the shape of
+ * the input. */
 #include "scratch.h"
 
 #include "base/rng.h"
@@ -40,7 +40,7 @@ static void assert_tensor(const yk_model *m, int t, const char *name, int rank, 
     assert_int_equal(m->tensor[t].size, size);
 }
 
-static void known_networks(void **state)
+static void named_networks(void **state)
 {
     (void)state;
     yk_model *m;
@@ -72,7 +72,7 @@ static void known_networks(void **state)
     assert_tensor(m, 0, "0.weight", 4, (size_t[]){64, 1, 11, 11});
     assert_int_equal(m->outputs, 7);
     yk_model_free(m);
-    /* rows that are no images are one long row; layers count by their place, like nn.Sequential's */
+    /* rows that are not images are one line; layers are numbered as in nn.Sequential */
     const yk_model_shape flat = {.kind = YK_ROWS_F32, .dim = 12, .classes = 2, .bias = true};
     assert_int_equal(yk_model_create(" tanh ,dense 4,\tflatten,\n dense 2 ", &flat, &m), YK_OK);
     assert_tensor(m, 0, "1.weight", 2, (size_t[]){4, 12});
@@ -80,8 +80,8 @@ static void known_networks(void **state)
     yk_model_free(m);
 }
 
-/* A network with a name says what pictures it needs; nobody who wrote the name knows its list. */
-static void too_small_for_a_name(void **state)
+/* A named network says which images it needs: the user who gave the name does not know the list. */
+static void images_too_small_for_a_named_network(void **state)
 {
     (void)state;
     static const struct {
@@ -89,24 +89,24 @@ static void too_small_for_a_name(void **state)
         size_t least;
         const char *says;
     } known[] = {
-        {"alexnet", 67, "alexnet needs pictures of at least 67x67 pixels, but these have 66x300"},
-        {"lenet5", 12, "lenet5 needs pictures of at least 12x12 pixels, but these have 11x300"},
-        {"lenet-caffe", 4, "lenet-caffe needs pictures of at least 4x4 pixels, but these have 3x300"}};
+        {"alexnet", 67, "alexnet needs images of at least 67x67 pixels, but the data has 66x300"},
+        {"lenet5", 12, "lenet5 needs images of at least 12x12 pixels, but the data has 11x300"},
+        {"lenet-caffe", 4, "lenet-caffe needs images of at least 4x4 pixels, but the data has 3x300"}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const size_t n = known[i].least;
         yk_model *m;
         assert_int_equal(create(known[i].name, (input){3, n, n}, 10, &m), YK_OK);
         yk_model_free(m);
         assert_error(create(known[i].name, (input){3, n - 1, 300}, 10, &m), YK_EUSAGE, known[i].says);
-        assert_error(create(known[i].name, (input){1, 300, n - 1}, 10, &m), YK_EUSAGE, "needs pictures");
+        assert_error(create(known[i].name, (input){1, 300, n - 1}, 10, &m), YK_EUSAGE, "needs images");
         assert_null(strstr(yk_error(), "layer list"));
     }
-    /* what is wrong with large ones is something else */
+    /* large images have another error */
     yk_model *m;
     assert_error(create("alexnet", (input){3, 4000, 4000}, 10, &m), YK_EUSAGE, "at most");
 }
 
-static void tensors_go_out_and_in(void **state)
+static void tensors_are_exported_and_imported(void **state)
 {
     (void)state;
     yk_model *m;
@@ -116,13 +116,13 @@ static void tensors_go_out_and_in(void **state)
     assert_true(a && b && t);
     m->ops->init(m, 0, a, 1);
     for (int k = 0; k < m->ntensors; k++) {
-        m->ops->export_tensor(m, k, a, t);
-        m->ops->import_tensor(m, k, t, b);
+        yk_model_export(m, k, a, t);
+        yk_model_import(m, k, t, b);
     }
     assert_memory_equal(a, b, m->nparams * sizeof *a);
-    /* He: the weights' variance is 2 / fan-in; another seed gives others, the same one the same */
+    /* He: variance 2 / fan-in; the weights are a function of the seed */
     double square = 0, mean = 0;
-    m->ops->export_tensor(m, 4, a, t);
+    yk_model_export(m, 4, a, t);
     for (size_t i = 0; i < 120 * 400; i++)
         mean += (double)t[i] / 48000, square += (double)t[i] * (double)t[i] / 48000;
     assert_true(fabs(square - 2.0 / 400) < 0.05 * 2.0 / 400 && fabs(mean) < 0.002);
@@ -136,13 +136,13 @@ static void tensors_go_out_and_in(void **state)
 
 /* ---- wrong lists */
 
-/* The error holds these words, and its caret stands below this part of the list as the error shows it. */
+/* The error contains this text, and its caret points to this part of the list. */
 static void assert_points(const char *list, input in, const char *at, const char *says)
 {
     yk_model *m = NULL;
     const yk_status st = create(list, in, 10, &m);
     if (st != YK_EUSAGE)
-        fail_msg("'%.60s' is %s", list, st ? yk_error() : "taken");
+        fail_msg("'%.60s': %s", list, st ? yk_error() : "no error");
     assert_says(says);
     const char *error = yk_error(), *caret = strstr(error, "^\n");
     if (!at)
@@ -159,17 +159,17 @@ static void assert_points(const char *list, input in, const char *at, const char
     const size_t column = (size_t)(caret - line);
     assert_true(column <= (size_t)(line - 1 - shown));
     if (strncmp(shown + column, at, strlen(at)))
-        fail_msg("the caret does not stand at '%s':\n%s", at, error);
+        fail_msg("the caret does not point to '%s':\n%s", at, error);
 }
 
-static void wrong_lists_are_pointed_at(void **state)
+static void errors_point_into_the_list(void **state)
 {
     (void)state;
     static const input mnist = {1, 28, 28};
     static const struct {
         const char *list, *at, *says;
     } cases[] = {
-        {"conv 6 5x5, maxpol 2, dense 10", "maxpol", "there is no layer \"maxpol\""},
+        {"conv 6 5x5, maxpol 2, dense 10", "maxpol", "unknown layer \"maxpol\""},
         {"conv 6 5x5, maxpol 2, dense 10", "maxpol", "avgpool"},
         {"conv 6, dense 10", "conv 6,", "conv 6 5x5"},
         {"dense 5, conv, dense 10", "conv,", "conv 6 5x5"},
@@ -191,7 +191,7 @@ static void wrong_lists_are_pointed_at(void **state)
         {"conv 6 5x5 pad -1, dense 10", "conv", "pad N"},
         {"conv 6 5x5 pad 18446744073709551615, dense 10", "conv", "pad N"},
         {"conv 6 5x5 smae, dense 10", "conv", "same"},
-        {"conv 6 5x5 /1 /1 /1 /1 /1 /1 nonsense, dense 10", "conv", "too many words"},
+        {"conv 6 5x5 /1 /1 /1 /1 /1 /1 nonsense, dense 10", "conv", "too many arguments"},
         {"conv 6 4x4 same, dense 10", "conv", "4x4"},
         {"conv 18446744073709551615 5x5, dense 10", "conv", "number of filters"},
         {"conv 99999999999 5x5, dense 10", "conv", "number of filters"},
@@ -212,7 +212,7 @@ static void wrong_lists_are_pointed_at(void **state)
         {"dense 10000000000", "dense", "dense 120"},
         {"dense 4000000, dense 10", "dense", "784"}, /* more than 2^31 weights */
         {"dense 60000, dense 60000, dense 10", "dense 60000, dense 10", "60000"},
-        {"relu 3, dense 10", "relu", "nothing may follow"},
+        {"relu 3, dense 10", "relu", "no arguments"},
         {"dropout 1, dense 10", "dropout", "0.5"},
         {"dropout nan, dense 10", "dropout", "0.5"},
         {"dropout -0.1, dense 10", "dropout", "0.5"},
@@ -224,46 +224,46 @@ static void wrong_lists_are_pointed_at(void **state)
         {"lrn 5 1e-4 inf, dense 10", "lrn", "SIZE"},
         {"lrn 5 1e-4 0.75 0, dense 10", "lrn", "SIZE"},
         {"lrn 5 1e-4 0.75 1 1, dense 10", "lrn", "SIZE"},
-        {"dense 10,", "", "a layer is missing"},
-        {"dense 10, ", "", "a layer is missing"},
-        {", dense 10", ", dense", "a layer is missing"},
-        {"relu,, dense 10", ", dense", "a layer is missing"},
-        {",", ",", "a layer is missing"},
-        {"dense 9", "", "9 numbers"},
-        {"conv 6 5x5, relu", "", "3456 numbers"},
+        {"dense 10,", "", "empty layer"},
+        {"dense 10, ", "", "empty layer"},
+        {", dense 10", ", dense", "empty layer"},
+        {"relu,, dense 10", ", dense", "empty layer"},
+        {",", ",", "empty layer"},
+        {"dense 9", "", "9 outputs"},
+        {"conv 6 5x5, relu", "", "3456 outputs"},
         {"conv 6 5x5, relu", "", "6 x 24 x 24"},
         {"conv 6 5x5,\n relu,\tmaxpol 3, dense 10", "maxpol",
-         "no layer"}, /* a line's end is shown as a blank */
-        {"größe 3, dense 10", NULL, "no layer \"größe\""},
-        {"", "", "a layer is missing"},
-        {" ", "", "a layer is missing"},
+         "unknown layer"}, /* a line break is shown as a space */
+        {"größe 3, dense 10", NULL, "unknown layer \"größe\""},
+        {"", "", "empty layer"},
+        {" ", "", "empty layer"},
         {"lenet6", NULL, "lenet5"},
-        {"relu, maxpool 28, maxpool 1, dense 10, lenet5", "lenet5", "no layer"},
+        {"relu, maxpool 28, maxpool 1, dense 10, lenet5", "lenet5", "unknown layer"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_points(cases[i].list, mnist, cases[i].at, cases[i].says);
     yk_model *m;
-    assert_error(create("maxpool 28, flatten", mnist, 1, &m), YK_EUSAGE, "nothing to learn");
+    assert_error(create("maxpool 28, flatten", mnist, 1, &m), YK_EUSAGE, "no parameters");
     const yk_model_shape clicks = {.kind = YK_ROWS_SPARSE, .dim = 100, .classes = 10, .bias = true};
     assert_error(yk_model_create("conv 6 5x5, dense 10", &clicks, &m), YK_EUSAGE, "logreg");
 }
 
-/* However long it is, the error shows the place and says what is wrong. */
-static void long_lists_are_pointed_at(void **state)
+/* However long the list is, the error quotes the right part of it. */
+static void errors_point_into_long_lists(void **state)
 {
     (void)state;
     enum { SIZE = 300000 };
     static const input mnist = {1, 28, 28};
     char *list = malloc(SIZE), *end = list;
     assert_non_null(list);
-    for (int i = 0; i < 50; i++) /* far more than the error text has room for */
+    for (int i = 0; i < 50; i++) /* far longer than an error text */
         end += sprintf(end, "relu,%*s", 100, "");
     strcpy(end, "maxpol 3, dense 10");
-    assert_points(list, mnist, "maxpol 3", "no layer \"maxpol\"");
+    assert_points(list, mnist, "maxpol 3", "unknown layer \"maxpol\"");
     strcpy(end, "conv 6 29x29, dense 10");
     assert_points(list, mnist, "conv 6 29x29", "1 x 28 x 28");
     strcpy(end, "dense 9");
-    assert_points(list, mnist, "", "9 numbers");
+    assert_points(list, mnist, "", "9 outputs");
     end = list;
     for (int i = 0; i < 5000; i++)
         end += sprintf(end, "dense 10, ");
@@ -271,15 +271,15 @@ static void long_lists_are_pointed_at(void **state)
     assert_points(list, mnist, "dense 10", "too many layers");
     memset(list, 'x', SIZE);
     strcpy(list + SIZE - 20, ", dense 10");
-    assert_points(list, mnist, "xxxx", "no layer \"xxx");
+    assert_points(list, mnist, "xxxx", "unknown layer \"xxx");
     assert_true(strlen(yk_error()) < 1000);
     memset(list, ' ', SIZE);
     strcpy(list + SIZE - 20, "maxpol 10");
-    assert_points(list, mnist, "maxpol", "no layer");
+    assert_points(list, mnist, "maxpol", "unknown layer");
     memset(list, ',', SIZE);
     list[SIZE - 1] = '\0';
-    assert_points(list, mnist, ",,,", "a layer is missing");
-    memset(list, '\xc3', SIZE); /* no text at all */
+    assert_points(list, mnist, ",,,", "empty layer");
+    memset(list, '\xc3', SIZE); /* not valid UTF-8 */
     list[SIZE - 1] = '\0';
     assert_points(list, mnist, NULL, "");
     /* random words: never a crash */
@@ -304,11 +304,11 @@ static void long_lists_are_pointed_at(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_networks),
-        cmocka_unit_test(too_small_for_a_name),
-        cmocka_unit_test(tensors_go_out_and_in),
-        cmocka_unit_test(wrong_lists_are_pointed_at),
-        cmocka_unit_test(long_lists_are_pointed_at),
+        cmocka_unit_test(named_networks),
+        cmocka_unit_test(images_too_small_for_a_named_network),
+        cmocka_unit_test(tensors_are_exported_and_imported),
+        cmocka_unit_test(errors_point_into_the_list),
+        cmocka_unit_test(errors_point_into_long_lists),
     };
     return cmocka_run_group_tests_name("net_lists", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* The kernels for many pictures, on every instruction set that this processor has, against the plain ones; and softmax
- * regression, which takes another way with few pictures than with many, against itself. */
+/* The kernels for batches of many images, for every instruction set of this processor, against the reference; and softmax
+ * regression with few images against the same with many, which uses other kernels. */
 #include "scratch.h"
 
 #include "base/rng.h"
@@ -23,7 +23,7 @@ static void assert_near(double got, double expected, double bound, const char *w
                  bound);
 }
 
-/* Pictures from all black to all bright, with black stretches. The memory ends with the last pixel. */
+/* Images from all black to all bright, with black spans. Allocated exactly. */
 static void make_pictures(yk_rows *rows, size_t dim, size_t n)
 {
     yk_rows_init(rows, YK_ROWS_U8, dim);
@@ -47,19 +47,19 @@ static void make_pictures(yk_rows *rows, size_t dim, size_t n)
 }
 
 typedef struct {
-    float *turned, *Z, *G;
+    float *transposed, *Z, *G;
     yk_spans spans;
 } results;
 
 static results results_for(size_t dim, size_t ld, size_t n)
 {
     const size_t spans = YK_PIXELS_SPANS(dim);
-    results r = {.turned = malloc(ld * spans * YK_SPAN * sizeof(float)),
+    results r = {.transposed = malloc(ld * spans * YK_SPAN * sizeof(float)),
                  .Z = calloc((n + YK_SPAN) * ld, sizeof(float)),
                  .G = malloc(dim * ld * sizeof(float)),
                  .spans = {n, malloc(spans * n * YK_SPAN), malloc(spans * n * sizeof(uint32_t)),
                            malloc(spans * sizeof(uint32_t))}};
-    assert_true(r.turned && r.Z && r.G && r.spans.bytes && r.spans.place && r.spans.end);
+    assert_true(r.transposed && r.Z && r.G && r.spans.bytes && r.spans.offset && r.spans.end);
     for (size_t i = 0; i < dim * ld; i++)
         r.G[i] = -77.0f;
     return r;
@@ -67,11 +67,11 @@ static results results_for(size_t dim, size_t ld, size_t n)
 
 static void results_free(results *r)
 {
-    free(r->turned);
+    free(r->transposed);
     free(r->Z);
     free(r->G);
     free(r->spans.bytes);
-    free(r->spans.place);
+    free(r->spans.offset);
     free(r->spans.end);
 }
 
@@ -91,18 +91,18 @@ static void products(yk_isa isa, const yk_rows *rows, size_t classes, size_t n)
         bias[c] = uniform();
     results got = results_for(dim, ld, n), right = results_for(dim, ld, n);
 
-    ops->turn(W, dim, ld, classes, got.turned);
-    yk_pixels_ref.turn(W, dim, ld, classes, right.turned);
-    assert_memory_equal(got.turned, right.turned, classes * padded * sizeof(float));
+    ops->transpose(W, dim, ld, classes, got.transposed);
+    yk_pixels_ref.transpose(W, dim, ld, classes, right.transposed);
+    assert_memory_equal(got.transposed, right.transposed, classes * padded * sizeof(float));
 
-    ops->logits(got.turned, bias, classes, &b, &got.spans, got.Z);
-    yk_pixels_ref.logits(right.turned, bias, classes, &b, &right.spans, right.Z);
+    ops->logits(got.transposed, bias, classes, &b, &got.spans, got.Z);
+    yk_pixels_ref.logits(right.transposed, bias, classes, &b, &right.spans, right.Z);
     for (size_t i = 0; i < (n + YK_SPAN) * ld; i++)
         assert_near((double)got.Z[i], (double)right.Z[i], 2e-7 * (double)(dim + 4), "logits", isa, i);
     for (size_t s = 0; s < YK_PIXELS_SPANS(dim); s++) {
         assert_int_equal(got.spans.end[s], right.spans.end[s]);
         for (size_t e = s * n; e < right.spans.end[s]; e++) {
-            assert_int_equal(got.spans.place[e], right.spans.place[e]);
+            assert_int_equal(got.spans.offset[e], right.spans.offset[e]);
             assert_memory_equal(got.spans.bytes + e * YK_SPAN, right.spans.bytes + e * YK_SPAN, YK_SPAN);
         }
     }
@@ -111,7 +111,7 @@ static void products(yk_isa isa, const yk_rows *rows, size_t classes, size_t n)
         got.Z[i] = uniform();
     ops->outer(got.Z, classes, rows, &got.spans, ld, got.G);
     yk_pixels_ref.outer(got.Z, classes, rows, &right.spans, ld, right.G);
-    for (size_t i = 0; i < dim * ld; i++) /* also what was not to be touched */
+    for (size_t i = 0; i < dim * ld; i++) /* including values that must not change */
         assert_near((double)got.G[i], (double)right.G[i], 2e-7 * (double)(n + 4), "outer", isa, i);
     results_free(&got);
     results_free(&right);
@@ -119,7 +119,7 @@ static void products(yk_isa isa, const yk_rows *rows, size_t classes, size_t n)
     free(bias);
 }
 
-static void pictures_meet_a_matrix(void **state)
+static void images_times_matrix(void **state)
 {
     (void)state;
     static const size_t dims[] = {1, 15, 16, 17, 63, 64, 100, 784, 1024, 1051};
@@ -135,8 +135,8 @@ static void pictures_meet_a_matrix(void **state)
     }
 }
 
-/* The same pictures in one large batch and in many small ones: the same gradient, to rounding. */
-static void many_pictures_and_few_agree(void **state)
+/* The same images in one large batch and in many small ones: the same gradient, to rounding. */
+static void large_and_small_batches_agree(void **state)
 {
     (void)state;
     enum { N = 60, DIM = 50, CLASSES = 3 };
@@ -152,7 +152,7 @@ static void many_pictures_and_few_agree(void **state)
                 .kind = YK_ROWS_U8, .dim = DIM, .classes = CLASSES, .height = 1, .width = DIM, .channels = 1},
             &m),
         YK_OK);
-    assert_int_equal(m->ops->work(m, N, &work), YK_OK);
+    assert_int_equal(m->ops->workspace_create(m, N, &work), YK_OK);
     float *w = calloc(m->nparams, sizeof *w);
     double *sum = calloc(m->nparams, sizeof *sum), loss = 0.0;
     assert_true(w && sum);
@@ -174,7 +174,7 @@ static void many_pictures_and_few_agree(void **state)
     assert_near(g.loss, loss, 1e-5 * loss, "loss", yk_isa_best(), 0);
     for (size_t k = 0; k < m->nparams; k++)
         assert_near((double)g.group[0].dense[k], sum[k], 2e-5, "gradient", yk_isa_best(), k);
-    m->ops->work_free(work);
+    m->ops->workspace_free(work);
     yk_model_free(m);
     free(w);
     free(sum);
@@ -184,8 +184,8 @@ static void many_pictures_and_few_agree(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pictures_meet_a_matrix),
-        cmocka_unit_test(many_pictures_and_few_agree),
+        cmocka_unit_test(images_times_matrix),
+        cmocka_unit_test(large_and_small_batches_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

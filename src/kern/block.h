@@ -1,19 +1,26 @@
-/* Matrix products on blocks of images: the arithmetic of convolutions and dense layers, forward and backward.
+/* Matrix products on blocks of 16 images: the arithmetic of convolutions and dense layers, forward and backward.
  *
- * Activations are stored with 16 images side by side (a lane each), so that every operation on a pixel is one operation on
+ * Activations are stored with 16 images side by side, one per lane, so that every operation on a pixel is one operation on
  * vectors, whatever the shape of the network:
  *
  *     float x[blocks][channels][height][width][16]
  *
- * A convolution is then a matrix product whose right factor is never built (no im2col): entry (k, p) of it is the vector
- * of 16 images at pixel p, moved by what term k (channel, row and column of the filter) says, and where that lies is the
- * sum of two offsets. Offsets are tables, made once per network; strides, padding and dense layers are other tables.
+ * A convolution is a matrix product whose right factor is never built (there is no im2col): entry (k, p) is the vector of 16
+ * images at pixel p, shifted by the filter tap and channel of term k. Its address is the sum of two offsets, one of p and one
+ * of k. The offsets are tables that are made once per network. Strides, padding and dense layers only need other tables.
  *
- *     mul    C(m, p) = bias(m) + sum over k of A(m, k) * B(k, p)        or += without a bias;  vectors B, C; numbers A
- *     outer  D(m, k) += sum over p and lanes of Y(m, p) * X(k, p)       numbers D; vectors X, Y
- *     sum    S(m) += sum over p and lanes of Y(m, p)                    numbers S; vectors Y
+ *     mul    C(m, p) = bias(m) + sum over k of A(m, k) * B(k, p)        or +=, without a bias;  A: scalars; B, C: vectors
+ *     outer  D(m, k) += sum over p and lanes of Y(m, p) * X(k, p)       D: scalars; X, Y: vectors
+ *     sum    S(m) += sum over p and lanes of Y(m, p)                    S: scalars; Y: vectors
  *
- * Results do not depend on how the work is cut into ranges. No allocation. Plain C versions: block_ref.c.
+ * Example:
+ *     const yk_block_ops *ops = yk_block();
+ *     yk_block_mul w = {.k = terms, .a = weights, .a_m = terms, .a_k = a_k, .b = x, .b_p = b_p, .b_k = b_k,
+ *                       .c = y, .c_m = channel, .c_p = c_p, .bias = bias};
+ *     ops->mul(&w, 0, filters, 0, pixels);   // a thread may compute any range of filters and pixels
+ *
+ * The result does not depend on how the work is divided into ranges. Functions allocate nothing and may be called by any
+ * thread. block_ref.c has the reference implementation.
  */
 #ifndef YK_KERN_BLOCK_H
 #define YK_KERN_BLOCK_H
@@ -36,8 +43,8 @@ typedef struct {
     int64_t c_m;
     const int32_t *c_p;
     const float *bias; /* [m]; NULL: 0 */
-    bool add;          /* to what is in C (then there is no bias) */
-    bool far;          /* B is in memory, too large for a cache; its vectors lie side by side */
+    bool add;          /* to C, without a bias */
+    bool uncached;     /* B is too large for a cache; its vectors are contiguous */
 } yk_block_mul;
 
 typedef struct {
@@ -54,7 +61,7 @@ typedef struct {
 typedef struct {
     void (*mul)(const yk_block_mul *w, size_t m_begin, size_t m_end, size_t p_begin, size_t p_end);
     void (*outer)(const yk_block_outer *w, size_t m_begin, size_t m_end, size_t k_begin, size_t k_end);
-    void (*sum)(const yk_block_outer *w, size_t m_begin, size_t m_end, float *s); /* of w: p and y */
+    void (*sum)(const yk_block_outer *w, size_t m_begin, size_t m_end, float *s); /* uses p and y of w */
 } yk_block_ops;
 
 YK_ISA_FAMILY(yk_block_ops, yk_block) /* yk_block(): the fastest for this processor */

@@ -1,11 +1,11 @@
-/* The products of block.h, compiled once per instruction set. A tile of sums stays in registers, so that a load feeds
- * several multiplications (16 lanes are Q registers: 1 zmm, 2 ymm or 4 of neon and sse):
+/* The products of block.h, compiled once per instruction set. A tile of sums stays in registers, so that each load serves
+ * several multiplications (16 lanes are Q registers: 1 zmm, 2 ymm, or 4 of NEON or SSE):
  *
  *                       avx512, sve512    avx2             sve256          neon             sse
  *     mul    m x p      6 x 4 (24 sums)   6 x 1 (12)       6 x 2 (24)      6 x 1 (24)       2 x 1 (8)
  *     outer  m x k      4 x 6 (24)        3 x 4 (12)       4 x 6 (24)      4 x 6 (24)       2 x 4 (8)
  *
- * Terms are taken KC at a time: the vectors of a tile then stay in the L1 cache while all rows of A pass by.
+ * Terms are processed KC at a time, so that the vectors of a tile stay in the L1 cache while all rows of A are processed.
  */
 #include "kern/block.h"
 
@@ -30,32 +30,21 @@ enum { MR = 6, NR = YK_VW / 4, OM = 4, OK = 6 };
 enum { MR = 2, NR = 1, OM = 2, OK = 4 };
 #endif
 enum { KC = 160, PC = 96, Q = YK_LANES / YK_VW };
-enum {
-    KC_FAR = 32
-}; /* rows of 4096 floats all fall into the same few sets of a cache: no more than these have room */
-enum { MANY_ROWS = 64, GROUP = 512 }; /* so many vectors of B are half of an L1 cache */
+enum { KC_UNCACHED = 32 }; /* rows of 4096 floats map to the same few cache sets, which hold no more */
+enum { MANY_ROWS = 64, GROUP = 512 }; /* GROUP vectors of B are half of an L1 cache */
 
-/* Loops over a tile are unrolled, or its sums would live in memory. */
-#if defined(__clang__)
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 8")
-#endif
-
-/* The pieces of a pixel, in outer: one after the other where all registers are needed for one. */
+/* The Q registers of a pixel, in outer: one at a time where a single one needs all registers for its sums. */
 #if !defined(__aarch64__)
-#define PIECEWISE UNROLLED
+#define PIECEWISE YK_UNROLLED
 #elif defined(__clang__)
 #define PIECEWISE _Pragma("clang loop unroll(disable)")
 #else
 #define PIECEWISE _Pragma("GCC unroll 1")
 #endif
 
-#define ALWAYS static inline __attribute__((always_inline))
-
-/* sum + a * b, by name: a compiler that may contract does so in one tile and not in the next, and results would depend on
- * how the work is cut. */
-ALWAYS yk_vf fused(yk_vf a, yk_vf b, yk_vf sum)
+/* sum + a * b, always fused: left to itself, the compiler fuses in one tile and not in the next, and results would depend on
+ * how the work is divided. */
+YK_ALWAYS yk_vf multiply_add(yk_vf a, yk_vf b, yk_vf sum)
 {
 #if defined(__AVX512F__)
     return (yk_vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)sum);
@@ -71,8 +60,8 @@ ALWAYS yk_vf fused(yk_vf a, yk_vf b, yk_vf sum)
 #endif
 }
 
-/* A number in all lanes. SVE can load it so, if told. */
-ALWAYS yk_vf spread(const float *p)
+/* A scalar in all lanes. SVE has a load for this, which the compiler only uses for the intrinsic. */
+YK_ALWAYS yk_vf broadcast(const float *p)
 {
 #if defined(__ARM_FEATURE_SVE)
     const sve r = svdup_n_f32(*p);
@@ -82,8 +71,8 @@ ALWAYS yk_vf spread(const float *p)
 #endif
 }
 
-/* In a register. With three uses or less gcc loads it anew for each, and then it is loads that take the time. */
-ALWAYS yk_vf held(yk_vf v)
+/* Keeps v in a register. With three uses or fewer gcc loads it again for each, and loads become the bottleneck. */
+YK_ALWAYS yk_vf in_register(yk_vf v)
 {
 #if defined(__x86_64__)
     __asm__("" : "+v"(v));
@@ -91,23 +80,23 @@ ALWAYS yk_vf held(yk_vf v)
     return v;
 }
 
-/* One tile, terms k_begin .. k_end; mr, nr and ahead are constants at each call. `ahead`: the vectors behind those of this
- * tile are fetched, for the next. */
-ALWAYS void tile(const yk_block_mul *w, int mr, int nr, bool ahead, size_t m, size_t p, size_t k_begin,
-                 size_t k_end)
+/* One tile, terms k_begin .. k_end; mr, nr and ahead are constants at each call. `ahead`: prefetches the vectors of the next
+ * tile. */
+YK_ALWAYS void tile(const yk_block_mul *w, int mr, int nr, bool ahead, size_t m, size_t p, size_t k_begin,
+                    size_t k_end)
 {
     yk_vf sum[MR][NR * Q];
     const float *a = w->a + (int64_t)m * w->a_m;
     const float *b[NR];
     float *c[NR];
-    UNROLLED
+    YK_UNROLLED
     for (int j = 0; j < nr; j++) {
         b[j] = w->b + w->b_p[p + (size_t)j];
         c[j] = w->c + (int64_t)m * w->c_m + w->c_p[p + (size_t)j];
     }
-    UNROLLED
+    YK_UNROLLED
     for (int i = 0; i < mr; i++) {
-        UNROLLED
+        YK_UNROLLED
         for (int j = 0; j < nr * Q; j++)
             sum[i][j] = k_begin || w->add ? yk_vload(c[j / Q] + i * w->c_m + j % Q * YK_VW)
                                           : yk_vset(w->bias ? w->bias[m + (size_t)i] : 0.0f);
@@ -115,41 +104,41 @@ ALWAYS void tile(const yk_block_mul *w, int mr, int nr, bool ahead, size_t m, si
     for (size_t k = k_begin; k < k_end; k++) {
         yk_vf x[NR * Q];
         const float *ak = a + w->a_k[k];
-        UNROLLED
+        YK_UNROLLED
         for (int j = 0; j < nr * Q; j++)
             x[j] = yk_vload(b[j / Q] + w->b_k[k] + j % Q * YK_VW);
         if (ahead) {
-            UNROLLED
+            YK_UNROLLED
             for (int j = 0; j < nr; j++)
                 __builtin_prefetch(b[j] + w->b_k[k] + nr * YK_LANES, 0, 2);
         }
-        UNROLLED
+        YK_UNROLLED
         for (int i = 0; i < mr; i++) {
-            const yk_vf weight = spread(ak + i * w->a_m);
-            UNROLLED
+            const yk_vf weight = broadcast(ak + i * w->a_m);
+            YK_UNROLLED
             for (int j = 0; j < nr * Q; j++)
-                sum[i][j] = fused(weight, x[j], sum[i][j]);
+                sum[i][j] = multiply_add(weight, x[j], sum[i][j]);
         }
     }
-    UNROLLED
+    YK_UNROLLED
     for (int i = 0; i < mr; i++) {
-        UNROLLED
+        YK_UNROLLED
         for (int j = 0; j < nr * Q; j++)
             yk_vstore(c[j / Q] + i * w->c_m + j % Q * YK_VW, sum[i][j]);
     }
 }
 
-ALWAYS void tile_rows(const yk_block_mul *w, int nr, size_t m, size_t m_end, size_t p, size_t k_begin,
-                      size_t k_end)
+YK_ALWAYS void tile_rows(const yk_block_mul *w, int nr, size_t m, size_t m_end, size_t p, size_t k_begin,
+                         size_t k_end)
 {
-    if (nr == NR && w->far && m + MR <= m_end) {
+    if (nr == NR && w->uncached && m + MR <= m_end) {
         tile(w, MR, nr, true, m, p, k_begin, k_end);
         m += MR;
     }
     for (; m + MR <= m_end; m += MR)
         tile(w, MR, nr, false, m, p, k_begin, k_end);
     switch (m_end - m) {
-    case 5: /* as many as there are, or less than MR in any case */
+    case 5: /* constants below MR, whatever MR is */
         tile(w, MR > 5 ? 5 : 1, nr, false, m, p, k_begin, k_end);
         break;
     case 4:
@@ -169,7 +158,7 @@ ALWAYS void tile_rows(const yk_block_mul *w, int nr, size_t m, size_t m_end, siz
     }
 }
 
-/* Functions of their own, here and below: in one, the compiler runs out of registers for addresses. */
+/* Separate functions, here and below: in a single one the compiler runs out of registers for addresses. */
 #define TILES(name, nr)                                                                                      \
     static __attribute__((noinline)) void name(const yk_block_mul *w, size_t m, size_t m_end, size_t p,      \
                                                size_t k_begin, size_t k_end)                                 \
@@ -194,11 +183,11 @@ static void tiles(const yk_block_mul *w, size_t m, size_t m_end, size_t p, size_
         pixels_1(w, m, m_end, p, k_begin, k_end);
 }
 
-/* In which order: so that what is too large for a cache is read, and written, once and in the order in which it lies in
- * memory. The sums are the same: each takes its terms from the first to the last. */
+/* Chooses the order of tiles so that arrays too large for a cache are read and written once, in memory order. The sums do not
+ * depend on it: each adds its terms from the first to the last. */
 static void mul(const yk_block_mul *w, size_t m_begin, size_t m_end, size_t p_begin, size_t p_end)
 {
-    if (p_end - p_begin <= NR) { /* dense, forward: rows of A are long, and B is only a few vectors wide */
+    if (p_end - p_begin <= NR) { /* dense, forward: rows of A are long, B is a few vectors wide */
         tiles(w, m_begin, m_end, p_begin, p_end, 0, w->k);
         return;
     }
@@ -212,12 +201,12 @@ static void mul(const yk_block_mul *w, size_t m_begin, size_t m_end, size_t p_be
         }
         return;
     }
-    const size_t kc = w->far ? KC_FAR : KC;
-    for (size_t k = 0; k == 0 || k < w->k; k += kc) /* with no terms the bias must still be written */
+    const size_t kc = w->uncached ? KC_UNCACHED : KC;
+    for (size_t k = 0; k == 0 || k < w->k; k += kc) /* without terms, the bias is still written */
         tiles(w, m_begin, m_end, p_begin, p_end, k, k + kc < w->k ? k + kc : w->k);
 }
 
-ALWAYS float lane_sum(yk_vf v)
+YK_ALWAYS float lane_sum(yk_vf v)
 {
 #if defined(__AVX512F__)
     return _mm512_reduce_add_ps((__m512)v);
@@ -236,18 +225,18 @@ ALWAYS float lane_sum(yk_vf v)
 }
 
 #if defined(__AVX512F__)
-/* d(j) += the lanes of sum[j], n <= 8 of them side by side: each in the order of lane_sum(), with half of its steps. */
-ALWAYS void add_row(float *d, int n, const yk_vf *sum)
+/* d(j) += sum of the lanes of sum[j], j < n <= 8. Each adds in the order of lane_sum(); together they need half the steps. */
+YK_ALWAYS void add_row(float *d, int n, const yk_vf *sum)
 {
     __m512 v[8];
-    UNROLLED
+    YK_UNROLLED
     for (int j = 0; j < 8; j++)
         v[j] = j < n ? (__m512)sum[j] : _mm512_setzero_ps();
-    UNROLLED
+    YK_UNROLLED
     for (int j = 0; j < 8; j += 2) /* halves */
         v[j] = _mm512_add_ps(_mm512_shuffle_f32x4(v[j], v[j + 1], 0x44),
                              _mm512_shuffle_f32x4(v[j], v[j + 1], 0xee));
-    UNROLLED
+    YK_UNROLLED
     for (int j = 0; j < 8; j += 4) /* quarters */
         v[j] = _mm512_add_ps(_mm512_shuffle_f32x4(v[j], v[j + 2], 0x88),
                              _mm512_shuffle_f32x4(v[j], v[j + 2], 0xdd));
@@ -259,16 +248,16 @@ ALWAYS void add_row(float *d, int n, const yk_vf *sum)
 }
 #endif
 
-/* D(m + i, k + j) += the lanes of sum[i][j]. */
-ALWAYS void add_sums(const yk_block_outer *w, int om, int ok, size_t m, size_t k, yk_vf sum[OM][OK])
+/* D(m + i, k + j) += sum of the lanes of sum[i][j]. */
+YK_ALWAYS void add_sums(const yk_block_outer *w, int om, int ok, size_t m, size_t k, yk_vf sum[OM][OK])
 {
 #if defined(__aarch64__)
-    /* By way of memory: with 24 of these side by side the compiler runs out of registers, and then it is the sums that it
-     * keeps in memory, all through the loop before. */
+    /* Through memory: with 24 reductions at once the compiler runs out of registers and spills the sums in the loop
+     * before. */
     float part[OM][OK][YK_VW];
-    UNROLLED
+    YK_UNROLLED
     for (int i = 0; i < om; i++) {
-        UNROLLED
+        YK_UNROLLED
         for (int j = 0; j < ok; j++)
             yk_vstore(part[i][j], sum[i][j]);
     }
@@ -279,7 +268,7 @@ ALWAYS void add_sums(const yk_block_outer *w, int om, int ok, size_t m, size_t k
             w->d[((int64_t)m + i) * w->d_m + (int64_t)k + j] += lane_sum(yk_vload(part[i][j]));
     }
 #else
-    UNROLLED
+    YK_UNROLLED
     for (int i = 0; i < om; i++) {
 #if defined(__AVX512F__)
         if (ok > 1) {
@@ -287,7 +276,7 @@ ALWAYS void add_sums(const yk_block_outer *w, int om, int ok, size_t m, size_t k
             continue;
         }
 #endif
-        UNROLLED
+        YK_UNROLLED
         for (int j = 0; j < ok; j++)
             w->d[((int64_t)m + i) * w->d_m + (int64_t)k + j] += lane_sum(sum[i][j]);
     }
@@ -295,43 +284,43 @@ ALWAYS void add_sums(const yk_block_outer *w, int om, int ok, size_t m, size_t k
 }
 
 /* Sums over pixels p_begin .. p_end of om rows by ok terms. */
-ALWAYS void outer_tile(const yk_block_outer *w, int om, int ok, size_t m, size_t k, size_t p_begin,
-                       size_t p_end)
+YK_ALWAYS void outer_tile(const yk_block_outer *w, int om, int ok, size_t m, size_t k, size_t p_begin,
+                          size_t p_end)
 {
     yk_vf sum[OM][OK];
     const float *y[OM], *x[OK];
-    UNROLLED
+    YK_UNROLLED
     for (int i = 0; i < om; i++) {
         y[i] = w->y + ((int64_t)m + i) * w->y_m;
-        UNROLLED
+        YK_UNROLLED
         for (int j = 0; j < ok; j++)
             sum[i][j] = yk_vset(0.0f);
     }
-    UNROLLED
+    YK_UNROLLED
     for (int j = 0; j < ok; j++)
         x[j] = w->x + w->x_k[k + (size_t)j];
     for (size_t p = p_begin; p < p_end; p++) {
         PIECEWISE
         for (int q = 0; q < Q; q++) {
             yk_vf yv[OM];
-            UNROLLED
+            YK_UNROLLED
             for (int i = 0; i < om; i++)
                 yv[i] = yk_vload(y[i] + w->y_p[p] + q * YK_VW);
-            UNROLLED
+            YK_UNROLLED
             for (int j = 0; j < ok; j++) {
-                const yk_vf xv = held(yk_vload(x[j] + w->x_p[p] + q * YK_VW));
-                UNROLLED
+                const yk_vf xv = in_register(yk_vload(x[j] + w->x_p[p] + q * YK_VW));
+                YK_UNROLLED
                 for (int i = 0; i < om; i++)
-                    sum[i][j] = fused(yv[i], xv, sum[i][j]);
+                    sum[i][j] = multiply_add(yv[i], xv, sum[i][j]);
             }
         }
     }
     add_sums(w, om, ok, m, k, sum);
 }
 
-/* Tiles of OK terms, and of one less where several single ones would be left: 27 = 5 + 5 + 5 + 6 + 6. */
-ALWAYS void outer_terms(const yk_block_outer *w, int om, size_t m, size_t k, size_t k_end, size_t p,
-                        size_t p_end)
+/* Tiles of OK terms, and some of OK - 1 where several single terms would remain: 27 = 5 + 5 + 5 + 6 + 6. */
+YK_ALWAYS void outer_terms(const yk_block_outer *w, int om, size_t m, size_t k, size_t k_end, size_t p,
+                           size_t p_end)
 {
     const size_t left = (k_end - k) % OK, smaller = left > 1 ? OK - left : 0, after = k + smaller * (OK - 1);
     for (; after <= k_end && k < after; k += OK - 1)
@@ -355,8 +344,7 @@ ROWS(rows_1, 1)
 
 static void outer(const yk_block_outer *w, size_t m_begin, size_t m_end, size_t k_begin, size_t k_end)
 {
-    const size_t pieces =
-        w->p > PC ? (w->p + PC / 2) / PC : 1; /* of about as many pixels each: no small one is left */
+    const size_t pieces = w->p > PC ? (w->p + PC / 2) / PC : 1; /* of about equal size */
     for (size_t i = 0; i < pieces; i++) {
         const size_t p = w->p * i / pieces, p_end = w->p * (i + 1) / pieces;
         size_t m = m_begin;
@@ -371,28 +359,28 @@ static void outer(const yk_block_outer *w, size_t m_begin, size_t m_end, size_t 
     }
 }
 
-/* Several rows at a time: an addition has to wait for the one before it in its row. */
-ALWAYS void sum_rows(const yk_block_outer *w, int rows, size_t m, float *s)
+/* Several rows at a time: within a row, each addition waits for the previous one. */
+YK_ALWAYS void sum_rows(const yk_block_outer *w, int rows, size_t m, float *s)
 {
     yk_vf all[OM][Q];
     const float *y = w->y + (int64_t)m * w->y_m;
-    UNROLLED
+    YK_UNROLLED
     for (int i = 0; i < rows; i++) {
-        UNROLLED
+        YK_UNROLLED
         for (int q = 0; q < Q; q++)
             all[i][q] = yk_vset(0.0f);
     }
     for (size_t p = 0; p < w->p; p++) {
-        UNROLLED
+        YK_UNROLLED
         for (int i = 0; i < rows; i++) {
-            UNROLLED
+            YK_UNROLLED
             for (int q = 0; q < Q; q++)
                 all[i][q] += yk_vload(y + i * w->y_m + w->y_p[p] + q * YK_VW);
         }
     }
-    UNROLLED
+    YK_UNROLLED
     for (int i = 0; i < rows; i++) {
-        UNROLLED
+        YK_UNROLLED
         for (int q = 1; q < Q; q++)
             all[i][0] += all[i][q];
         s[m + (size_t)i] += lane_sum(all[i][0]);

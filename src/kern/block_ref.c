@@ -1,4 +1,4 @@
-/* The products of block.h in plain C: what they mean. */
+/* Reference implementation of block.h in plain C. */
 #include "kern/block.h"
 
 static void mul(const yk_block_mul *w, size_t m_begin, size_t m_end, size_t p_begin, size_t p_end)

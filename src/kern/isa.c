@@ -14,7 +14,7 @@ int yk_isa_sve_bits(void)
 {
     if (!(getauxval(AT_HWCAP) & HWCAP_SVE))
         return 0;
-    int length = prctl(PR_SVE_GET_VL); /* in bytes, with flags above */
+    int length = prctl(PR_SVE_GET_VL); /* in bytes; the upper bits are flags */
     return length < 0 ? 0 : (length & PR_SVE_VL_LEN_MASK) * 8;
 }
 #else
@@ -46,9 +46,9 @@ static yk_isa processor(void)
 yk_isa yk_isa_best(void)
 {
     yk_isa best = processor();
-    const char *wish = getenv("YK_ISA");
-    for (int i = 0; wish && i < (int)best; i++)
-        if (strcmp(wish, names[i]) == 0)
+    const char *requested = getenv("YK_ISA");
+    for (int i = 0; requested && i < (int)best; i++)
+        if (strcmp(requested, names[i]) == 0)
             best = (yk_isa)i;
     return best;
 }

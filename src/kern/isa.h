@@ -1,11 +1,14 @@
-/* Which instruction set the fast kernels use.
+/* Chooses the instruction set of the fast kernels at run time.
  *
- * A file X.simd.c is compiled once per instruction set and ends in one table of functions, named for it:
+ * A file X.simd.c is compiled once per instruction set and defines one table of functions, named after it with
+ * YK_ISA_NAME(yk_X): yk_X_avx512, yk_X_avx2, ... In X.h, YK_ISA_FAMILY(yk_X_ops, yk_X) declares these tables and the function
+ * yk_X(), which returns the best one.
  *
- *     const yk_linear_ops YK_ISA_NAME(yk_linear) = {...};        // yk_linear_avx512, yk_linear_avx2, ...
+ * Example:
+ *     const yk_linear_ops *fast = yk_linear();                               // the best for this processor
+ *     const yk_linear_ops *base = YK_ISA_AT(yk_linear, YK_ISA_BASE);         // this one, for a test
  *
- * and X.h declares them and yk_linear(), which chooses: YK_ISA_FAMILY(yk_linear_ops, yk_linear). The environment variable YK_ISA asks for a lower one than the processor has,
- * for tests and comparisons:
+ * The environment variable YK_ISA selects a lower instruction set than the processor has, for tests and comparisons:
  *
  *     YK_ISA     x86-64                  arm64
  *     base       SSE 4.2                 NEON, which all of them have
@@ -13,9 +16,9 @@
  *     avx512     F, VL, BW and DQ
  *     sve                                SVE with vectors of 256 or of 512 bits
  *
- * SVE leaves the width of a vector to the processor. Tiles that stay in registers need to know it, so there are two tables,
- * _sve256 and _sve512, and the one that fits is chosen. With 128 bits SVE is as wide as NEON and its products no faster:
- * those processors get base, and so do any wider ones.
+ * The width of SVE vectors depends on the processor. Tiles that stay in registers need to know it at compile time, so there
+ * are two tables, _sve256 and _sve512. With 128 bits SVE is as wide as NEON and no faster: those processors use base, and so
+ * do wider ones. Any thread may call these functions.
  */
 #ifndef YK_KERN_ISA_H
 #define YK_KERN_ISA_H
@@ -30,7 +33,7 @@ typedef enum { YK_ISA_BASE, YK_ISA_SVE } yk_isa;
 typedef enum { YK_ISA_BASE, YK_ISA_AVX2, YK_ISA_AVX512 } yk_isa;
 #endif
 
-yk_isa yk_isa_best(void); /* the best that this processor has and YK_ISA allows */
+yk_isa yk_isa_best(void); /* the best that the processor supports and YK_ISA allows */
 const char *yk_isa_text(yk_isa isa);
 
 #if defined(__x86_64__)
@@ -57,8 +60,8 @@ int yk_isa_sve_bits(void); /* the width of this thread's SVE vectors; 0 without 
         return YK_ISA_CHOOSE(name);                                                                          \
     }
 
-/* Lock-free training reads and writes shared floats without synchronisation: aligned 32-bit accesses do not tear on
- * x86-64 and arm64, and a lost update is a gradient step of one example. Such functions say so to the sanitizer. */
+/* Marks functions of lock-free training for ThreadSanitizer: they read and write shared floats without synchronisation.
+ * Aligned 32-bit accesses do not tear on x86-64 and arm64, and a lost update costs one gradient step of one example. */
 #define YK_RACY __attribute__((no_sanitize("thread")))
 
 #endif

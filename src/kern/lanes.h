@@ -1,7 +1,15 @@
-/* Everything of a convolutional network that is not a product (block.h), on vectors of 16 images.
+/* The parts of a convolutional network that are not products (block.h), on vectors of 16 images: activations, dropout, pooling,
+ * normalisation, softmax, and conversion of images to this layout.
  *
- * A plane is one channel of a block: height x width pixels, a pixel being 16 floats; rows of it lie `row` floats apart.
- * Plain C versions: lanes_ref.c. No allocation; a function touches nothing but what it is given.
+ * A plane is one channel of a block: height x width pixels of 16 floats each; `row` is the distance between its rows in floats.
+ *
+ * Example:
+ *     const yk_lanes_ops *ops = yk_lanes();
+ *     ops->interleave_u8(image, 0, pixels, 1.0f / 255.0f, x);      // 16 images to x[pixels][16]
+ *     ops->activate(YK_RELU, x, pixels * YK_LANES);
+ *     double loss = ops->softmax(logits, classes, label, 16, NULL);
+ *
+ * Functions allocate nothing and may be called by any thread. lanes_ref.c has the reference implementation.
  */
 #ifndef YK_KERN_LANES_H
 #define YK_KERN_LANES_H
@@ -13,10 +21,10 @@
 
 typedef enum { YK_RELU, YK_TANH, YK_SIGMOID } yk_activation;
 
-/* One channel: x and its result y, with gradients of the loss by them. */
+/* Pooling of one plane x to y; dx and dy are the gradients. */
 typedef struct {
     const float *x, *y, *dy;
-    float *out;                   /* y going forward, dx going backward */
+    float *out;                   /* forward: y; backward: dx */
     size_t height, width;         /* of x */
     size_t out_height, out_width; /* of y */
     size_t size, stride;          /* of the window */
@@ -24,33 +32,40 @@ typedef struct {
     size_t dx_row, dy_row;
 } yk_pool;
 
+/* Local response normalisation of n neighbouring pixels:
+ * y = x / (bias + alpha / size * sum of x^2 over `size` neighbouring channels)^beta. */
 typedef struct {
-    /* In place on n floats, n a multiple of 16. backward: dy becomes dx, from y. */
+    const float *x, *y, *dy;
+    float *out;               /* forward: y; backward: dx */
+    size_t channels, channel; /* how many; floats between them */
+    size_t n, size;
+    float alpha, beta, bias;
+} yk_lrn;
+
+typedef struct {
+    /* In place on n floats, n a multiple of 16. activate_back computes dx from y and dy, in place of dy. */
     void (*activate)(yk_activation kind, float *x, size_t n);
     void (*activate_back)(yk_activation kind, const float *y, float *dy, size_t n);
 
-    /* In place: each float is dropped with chance `rate` or divided by 1 - rate, as a hash of (noise, its number) says. */
+    /* In place: sets a float to 0 with probability `rate`, and divides it by 1 - rate otherwise. The choice is a hash of
+     * `noise` and the index of the float, first .. first + n. */
     void (*dropout)(float *x, size_t n, float rate, uint64_t noise, uint64_t first);
 
     void (*max_pool)(const yk_pool *p);
-    void (*max_pool_back)(const yk_pool *p); /* of equal pixels the first in the window gets it */
+    void (*max_pool_back)(const yk_pool *p); /* of equal maxima in a window the first gets the gradient */
     void (*average_pool)(const yk_pool *p);
     void (*average_pool_back)(const yk_pool *p);
 
-    /* y = x / (bias + alpha / size * sum of x^2 over `size` neighbouring channels)^beta, at n vectors; channels lie
-     * `channel` floats apart. backward writes dx. */
-    void (*normalise)(const float *x, float *y, size_t channels, size_t channel, size_t n, size_t size,
-                      float alpha, float beta, float bias);
-    void (*normalise_back)(const float *x, const float *y, const float *dy, float *dx, size_t channels,
-                           size_t channel, size_t n, size_t size, float alpha, float beta, float bias);
+    void (*normalise)(const yk_lrn *p);
+    void (*normalise_back)(const yk_lrn *p);
 
-    /* logits[classes][16] of one block become softmax - onehot for the first n lanes and 0 for the others; returns the
-     * summed cross-entropies. p, if not NULL, gets the probabilities, [n][classes]. */
+    /* In place: logits[classes][16] become softmax - onehot in the first n lanes and 0 in the others. Returns the sum of the
+     * cross-entropies. p, if not NULL, receives the probabilities, [n][classes]. */
     double (*softmax)(float *logits, size_t classes, const int32_t *label, size_t n, float *p);
 
-    /* Pixels first .. first + n of 16 rows of bytes, times scale, to x[n][16]; a NULL row gives zeros. */
-    void (*spread_u8)(const uint8_t *const *row, size_t first, size_t n, float scale, float *x);
-    void (*spread_f32)(const float *const *row, size_t first, size_t n, float *x);
+    /* Pixels first .. first + n of 16 images to x[n][16]; bytes are multiplied by `scale`. A NULL image gives zeros. */
+    void (*interleave_u8)(const uint8_t *const *row, size_t first, size_t n, float scale, float *x);
+    void (*interleave_f32)(const float *const *row, size_t first, size_t n, float *x);
 } yk_lanes_ops;
 
 YK_ISA_FAMILY(yk_lanes_ops, yk_lanes) /* yk_lanes(): the fastest for this processor */

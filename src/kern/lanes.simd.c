@@ -8,13 +8,11 @@
 enum { Q = YK_LANES / YK_VW };
 typedef uint32_t vu __attribute__((vector_size(YK_VW * 4)));
 
-#define ALWAYS static inline __attribute__((always_inline))
-
-ALWAYS yk_vf activated(yk_activation kind, yk_vf x)
+YK_ALWAYS yk_vf activated(yk_activation kind, yk_vf x)
 {
     if (kind == YK_RELU)
-        return yk_vselect(x < 0.0f, yk_vset(0.0f), x); /* a NaN stays one */
-    /* tanh(x) = 2 sigmoid(2x) - 1; near 0, where that loses digits, its series */
+        return yk_vselect(x < 0.0f, yk_vset(0.0f), x); /* NaN stays NaN */
+    /* tanh(x) = 2 sigmoid(2x) - 1; near 0, where that loses digits, the Taylor series */
     yk_vf z = kind == YK_TANH ? 2.0f * x : x;
     yk_vf s = 1.0f / (1.0f + yk_vexp(-z));
     if (kind == YK_SIGMOID)
@@ -65,23 +63,23 @@ static void dropout(float *x, size_t n, float rate, uint64_t noise, uint64_t fir
     }
 }
 
-ALWAYS const float *at(const float *plane, size_t row, size_t y, size_t x, int q)
+YK_ALWAYS const float *at(const float *plane, size_t row, size_t y, size_t x, int q)
 {
     return plane + y * row + x * YK_LANES + (size_t)q * YK_VW;
 }
 
-ALWAYS void max_pool_of(const yk_pool *p, size_t size, size_t stride)
+YK_ALWAYS void max_pool_of(const yk_pool *p, size_t size, size_t stride)
 {
     for (size_t y = 0; y < p->out_height; y++)
         for (size_t x = 0; x < p->out_width; x++)
             for (int q = 0; q < Q; q++) {
-                yk_vf most = yk_vload(at(p->x, p->x_row, y * stride, x * stride, q));
+                yk_vf max = yk_vload(at(p->x, p->x_row, y * stride, x * stride, q));
                 for (size_t a = 0; a < size; a++)
                     for (size_t b = 0; b < size; b++) {
                         yk_vf v = yk_vload(at(p->x, p->x_row, y * stride + a, x * stride + b, q));
-                        most = yk_vselect((v > most) | (v != v), v, most); /* a NaN stays one */
+                        max = yk_vselect((v > max) | (v != v), v, max); /* NaN stays NaN */
                     }
-                yk_vstore((float *)at(p->out, p->y_row, y, x, q), most);
+                yk_vstore((float *)at(p->out, p->y_row, y, x, q), max);
             }
 }
 
@@ -93,7 +91,7 @@ static void max_pool(const yk_pool *p)
         max_pool_of(p, p->size, p->stride);
 }
 
-/* Every pixel is in one window: then a gradient is written where otherwise it is added to zeros. */
+/* Whether every pixel is in exactly one window: then gradients are written instead of added to zeros. */
 static bool tiled(const yk_pool *p)
 {
     return p->size == p->stride && p->height == p->out_height * p->stride &&
@@ -106,20 +104,20 @@ static void clear(const yk_pool *p)
         memset(p->out + y * p->dx_row, 0, p->width * YK_LANES * sizeof *p->out);
 }
 
-ALWAYS void max_pool_back_of(const yk_pool *p, size_t size, size_t stride, bool add)
+YK_ALWAYS void max_pool_back_of(const yk_pool *p, size_t size, size_t stride, bool add)
 {
     for (size_t y = 0; y < p->out_height; y++)
         for (size_t x = 0; x < p->out_width; x++)
             for (int q = 0; q < Q; q++) {
-                yk_vf most = yk_vload(at(p->y, p->y_row, y, x, q)),
-                      give = yk_vload(at(p->dy, p->dy_row, y, x, q));
+                yk_vf max = yk_vload(at(p->y, p->y_row, y, x, q)),
+                      grad = yk_vload(at(p->dy, p->dy_row, y, x, q));
                 for (size_t a = 0; a < size; a++)
                     for (size_t b = 0; b < size; b++) {
-                        yk_vi here = yk_vload(at(p->x, p->x_row, y * stride + a, x * stride + b, q)) == most;
+                        yk_vi here = yk_vload(at(p->x, p->x_row, y * stride + a, x * stride + b, q)) == max;
                         float *dx = (float *)at(p->out, p->dx_row, y * stride + a, x * stride + b, q);
-                        yk_vf given = yk_vselect(here, give, yk_vset(0.0f));
-                        yk_vstore(dx, add ? yk_vload(dx) + given : given);
-                        give = yk_vselect(here, yk_vset(0.0f), give);
+                        yk_vf part = yk_vselect(here, grad, yk_vset(0.0f));
+                        yk_vstore(dx, add ? yk_vload(dx) + part : part);
+                        grad = yk_vselect(here, yk_vset(0.0f), grad);
                     }
             }
 }
@@ -138,7 +136,7 @@ static void max_pool_back(const yk_pool *p)
 
 static void average_pool(const yk_pool *p)
 {
-    const float share = 1.0f / (float)(p->size * p->size);
+    const float scale = 1.0f / (float)(p->size * p->size);
     for (size_t y = 0; y < p->out_height; y++)
         for (size_t x = 0; x < p->out_width; x++)
             for (int q = 0; q < Q; q++) {
@@ -146,67 +144,67 @@ static void average_pool(const yk_pool *p)
                 for (size_t a = 0; a < p->size; a++)
                     for (size_t b = 0; b < p->size; b++)
                         sum += yk_vload(at(p->x, p->x_row, y * p->stride + a, x * p->stride + b, q));
-                yk_vstore((float *)at(p->out, p->y_row, y, x, q), sum * share);
+                yk_vstore((float *)at(p->out, p->y_row, y, x, q), sum * scale);
             }
 }
 
 static void average_pool_back(const yk_pool *p)
 {
-    const float share = 1.0f / (float)(p->size * p->size);
+    const float scale = 1.0f / (float)(p->size * p->size);
     const bool add = !tiled(p);
     if (add)
         clear(p);
     for (size_t y = 0; y < p->out_height; y++)
         for (size_t x = 0; x < p->out_width; x++)
             for (int q = 0; q < Q; q++) {
-                yk_vf give = yk_vload(at(p->dy, p->dy_row, y, x, q)) * share;
+                yk_vf grad = yk_vload(at(p->dy, p->dy_row, y, x, q)) * scale;
                 for (size_t a = 0; a < p->size; a++)
                     for (size_t b = 0; b < p->size; b++) {
                         float *dx = (float *)at(p->out, p->dx_row, y * p->stride + a, x * p->stride + b, q);
-                        yk_vstore(dx, add ? yk_vload(dx) + give : give);
+                        yk_vstore(dx, add ? yk_vload(dx) + grad : grad);
                     }
             }
 }
 
-/* The bracket of the formula in lanes.h at one vector of channel c. */
-ALWAYS yk_vf bracket(const float *x, size_t c, size_t channels, size_t channel, size_t size, float alpha,
-                     float bias)
+/* The bracket in the formula of yk_lrn, for vector i of channel c. */
+YK_ALWAYS yk_vf bracket(const yk_lrn p, size_t c, size_t i)
 {
-    size_t begin = c >= size / 2 ? c - size / 2 : 0,
-           end = c + (size + 1) / 2 < channels ? c + (size + 1) / 2 : channels;
+    size_t begin = c >= p.size / 2 ? c - p.size / 2 : 0,
+           end = c + (p.size + 1) / 2 < p.channels ? c + (p.size + 1) / 2 : p.channels;
     yk_vf sum = yk_vset(0.0f);
     for (size_t j = begin; j < end; j++) {
-        yk_vf v = yk_vload(x + j * channel);
+        yk_vf v = yk_vload(p.x + j * p.channel + i);
         sum += v * v;
     }
-    return bias + alpha / (float)size * sum;
+    return p.bias + p.alpha / (float)p.size * sum;
 }
 
-static void normalise(const float *x, float *y, size_t channels, size_t channel, size_t n, size_t size,
-                      float alpha, float beta, float bias)
+static void normalise(const yk_lrn *lrn)
 {
-    for (size_t c = 0; c < channels; c++)
-        for (size_t i = 0; i < n * YK_LANES; i += YK_VW) {
-            yk_vf s = bracket(x + i, c, channels, channel, size, alpha, bias);
-            yk_vstore(y + c * channel + i, yk_vload(x + c * channel + i) * yk_vexp(-beta * yk_vlog(s)));
+    const yk_lrn p = *lrn; /* a copy: the compiler then knows that stores to `out` do not change it */
+    for (size_t c = 0; c < p.channels; c++)
+        for (size_t i = 0; i < p.n * YK_LANES; i += YK_VW) {
+            const size_t at = c * p.channel + i;
+            yk_vstore(p.out + at, yk_vload(p.x + at) * yk_vexp(-p.beta * yk_vlog(bracket(p, c, i))));
         }
 }
 
-static void normalise_back(const float *x, const float *y, const float *dy, float *dx, size_t channels,
-                           size_t channel, size_t n, size_t size, float alpha, float beta, float bias)
+static void normalise_back(const yk_lrn *lrn)
 {
-    const float factor = 2.0f * alpha * beta / (float)size;
-    for (size_t c = 0; c < channels; c++) {
-        /* channels j whose window covers c */
-        size_t begin = c + 1 >= (size + 1) / 2 ? c + 1 - (size + 1) / 2 : 0;
-        size_t end = c + size / 2 + 1 < channels ? c + size / 2 + 1 : channels;
-        for (size_t i = 0; i < n * YK_LANES; i += YK_VW) {
-            yk_vf sum = yk_vset(0.0f), own = bracket(x + i, c, channels, channel, size, alpha, bias);
+    const yk_lrn p = *lrn;
+    const float factor = 2.0f * p.alpha * p.beta / (float)p.size;
+    for (size_t c = 0; c < p.channels; c++) {
+        /* channels j whose window includes c */
+        size_t begin = c + 1 >= (p.size + 1) / 2 ? c + 1 - (p.size + 1) / 2 : 0;
+        size_t end = c + p.size / 2 + 1 < p.channels ? c + p.size / 2 + 1 : p.channels;
+        for (size_t i = 0; i < p.n * YK_LANES; i += YK_VW) {
+            const size_t at = c * p.channel + i;
+            yk_vf sum = yk_vset(0.0f), own = bracket(p, c, i);
             for (size_t j = begin; j < end; j++)
-                sum += yk_vload(dy + j * channel + i) * yk_vload(y + j * channel + i) /
-                       bracket(x + i, j, channels, channel, size, alpha, bias);
-            yk_vf direct = yk_vload(dy + c * channel + i) * yk_vexp(-beta * yk_vlog(own));
-            yk_vstore(dx + c * channel + i, direct - factor * yk_vload(x + c * channel + i) * sum);
+                sum +=
+                    yk_vload(p.dy + j * p.channel + i) * yk_vload(p.y + j * p.channel + i) / bracket(p, j, i);
+            yk_vf direct = yk_vload(p.dy + at) * yk_vexp(-p.beta * yk_vlog(own));
+            yk_vstore(p.out + at, direct - factor * yk_vload(p.x + at) * sum);
         }
     }
 }
@@ -218,21 +216,21 @@ static double softmax(float *logits, size_t classes, const int32_t *label, size_
         float *z = logits + (size_t)q * YK_VW, right[YK_VW] = {0}, losses[YK_VW];
         const size_t first = (size_t)q * YK_VW,
                      lanes = n > first ? (n - first < YK_VW ? n - first : YK_VW) : 0;
-        yk_vf most = yk_vload(z), sum = yk_vset(0.0f);
+        yk_vf max = yk_vload(z), sum = yk_vset(0.0f);
         for (size_t c = 1; c < classes; c++)
-            most = yk_vmax(yk_vload(z + c * YK_LANES), most);
+            max = yk_vmax(yk_vload(z + c * YK_LANES), max);
         for (size_t l = 0; l < lanes; l++)
             right[l] = z[(size_t)label[first + l] * YK_LANES + l];
         for (size_t c = 0; c < classes; c++) {
-            yk_vf e = yk_vexp(yk_vload(z + c * YK_LANES) - most);
+            yk_vf e = yk_vexp(yk_vload(z + c * YK_LANES) - max);
             sum += e;
             yk_vstore(z + c * YK_LANES, e);
         }
-        /* yk_vlog is for numbers; a NaN must reach the loss. The difference first: it is exact where it counts. */
-        yk_vstore(losses, yk_vselect(sum == sum, yk_vlog(sum), sum) + (most - yk_vload(right)));
-        yk_vf share = 1.0f / sum;
+        /* yk_vlog does not propagate NaN, and the loss must. The difference first: it is exact when the loss is small. */
+        yk_vstore(losses, yk_vselect(sum == sum, yk_vlog(sum), sum) + (max - yk_vload(right)));
+        yk_vf inverse = 1.0f / sum;
         for (size_t c = 0; c < classes; c++) {
-            yk_vstore(z + c * YK_LANES, yk_vload(z + c * YK_LANES) * share);
+            yk_vstore(z + c * YK_LANES, yk_vload(z + c * YK_LANES) * inverse);
             for (size_t l = 0; p && l < lanes; l++)
                 p[(first + l) * classes + c] = z[c * YK_LANES + l];
             for (size_t l = lanes; l < YK_VW; l++)
@@ -248,9 +246,9 @@ static double softmax(float *logits, size_t classes, const int32_t *label, size_
 
 typedef uint8_t bytes __attribute__((vector_size(16)));
 
-/* Rows of bytes become columns: to put the halves of 16 vectors together by turns moves each byte's place (row, column), eight
- * bits, by one bit; after four times row and column have changed places. */
-ALWAYS void turn(bytes v[16])
+/* Transposes 16 x 16 bytes. Interleaving the first 8 vectors with the last 8 rotates the index of each byte (4 bits of row, 4
+ * bits of column) by one bit; after four rounds, row and column are exchanged. */
+YK_ALWAYS void transpose(bytes v[16])
 {
     for (int round = 0; round < 4; round++) {
         bytes t[16];
@@ -264,30 +262,30 @@ ALWAYS void turn(bytes v[16])
     }
 }
 
-/* Pixels at .. at + m, 16 at most. */
-ALWAYS void spread_tile(const uint8_t *const *row, size_t at, size_t m, float scale, float *x)
+/* Pixels at .. at + m, at most 16. */
+YK_ALWAYS void interleave_tile(const uint8_t *const *row, size_t at, size_t m, float scale, float *x)
 {
-    bytes tile[YK_LANES] = {0}; /* by image, then by pixel */
+    bytes tile[YK_LANES] = {0}; /* [image][pixel] */
     for (size_t l = 0; l < YK_LANES; l++)
         if (row[l])
             memcpy(&tile[l], row[l] + at, m);
-    turn(tile);
+    transpose(tile);
     for (size_t j = 0; j < m; j++)
         for (int l = 0; l < YK_LANES; l++)
             x[j * YK_LANES + (size_t)l] = (float)tile[j][l] * scale;
 }
 
-static void spread_u8(const uint8_t *const *row, size_t first, size_t n, float scale, float *x)
+static void interleave_u8(const uint8_t *const *row, size_t first, size_t n, float scale, float *x)
 {
     if (n < 16)
-        spread_tile(row, first, n, scale, x);
+        interleave_tile(row, first, n, scale, x);
     for (size_t i = 0; n >= 16 && i < n; i += 16) {
-        const size_t at = i + 16 <= n ? i : n - 16; /* the last 16, some of them again */
-        spread_tile(row, first + at, 16, scale, x + at * YK_LANES);
+        const size_t at = i + 16 <= n ? i : n - 16; /* the last tile overlaps the one before */
+        interleave_tile(row, first + at, 16, scale, x + at * YK_LANES);
     }
 }
 
-static void spread_f32(const float *const *row, size_t first, size_t n, float *x)
+static void interleave_f32(const float *const *row, size_t first, size_t n, float *x)
 {
     for (size_t l = 0; l < YK_LANES; l++)
         for (size_t i = 0; i < n; i++)
@@ -296,4 +294,4 @@ static void spread_f32(const float *const *row, size_t first, size_t n, float *x
 
 const yk_lanes_ops YK_ISA_NAME(yk_lanes) = {activate,       activate_back, dropout,           max_pool,
                                             max_pool_back,  average_pool,  average_pool_back, normalise,
-                                            normalise_back, softmax,       spread_u8,         spread_f32};
+                                            normalise_back, softmax,       interleave_u8,     interleave_f32};

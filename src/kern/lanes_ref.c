@@ -1,4 +1,4 @@
-/* The functions of lanes.h in plain C: what they mean. */
+/* Reference implementation of lanes.h in plain C. */
 #include "kern/lanes.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 static void activate(yk_activation kind, float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        x[i] = kind == YK_RELU   ? (x[i] < 0.0f ? 0.0f : x[i]) /* a NaN stays one */
+        x[i] = kind == YK_RELU   ? (x[i] < 0.0f ? 0.0f : x[i]) /* NaN stays NaN */
                : kind == YK_TANH ? (float)tanh((double)x[i])
                                  : (float)(1.0 / (1.0 + exp(-(double)x[i])));
 }
@@ -36,13 +36,13 @@ static void max_pool(const yk_pool *p)
     for (size_t y = 0; y < p->out_height; y++)
         for (size_t x = 0; x < p->out_width; x++)
             for (size_t l = 0; l < YK_LANES; l++) {
-                float most = -HUGE_VALF;
+                float max = -HUGE_VALF;
                 for (size_t a = 0; a < p->size; a++)
                     for (size_t b = 0; b < p->size; b++) {
                         float v = p->x[(y * p->stride + a) * p->x_row + (x * p->stride + b) * YK_LANES + l];
-                        most = v > most || isnan(v) ? v : most; /* a NaN stays one */
+                        max = v > max || isnan(v) ? v : max; /* NaN stays NaN */
                     }
-                p->out[y * p->y_row + x * YK_LANES + l] = most;
+                p->out[y * p->y_row + x * YK_LANES + l] = max;
             }
 }
 
@@ -60,22 +60,22 @@ static void max_pool_back(const yk_pool *p)
     for (size_t y = 0; y < p->out_height; y++)
         for (size_t x = 0; x < p->out_width; x++)
             for (size_t l = 0; l < YK_LANES; l++) {
-                float most = p->y[y * p->y_row + x * YK_LANES + l],
-                      give = p->dy[y * p->dy_row + x * YK_LANES + l];
+                float max = p->y[y * p->y_row + x * YK_LANES + l],
+                      grad = p->dy[y * p->dy_row + x * YK_LANES + l];
                 for (size_t a = 0; a < p->size; a++)
                     for (size_t b = 0; b < p->size; b++)
                         if (p->x[(y * p->stride + a) * p->x_row + (x * p->stride + b) * YK_LANES + l] ==
-                            most) {
+                            max) {
                             p->out[(y * p->stride + a) * p->dx_row + (x * p->stride + b) * YK_LANES + l] +=
-                                give;
-                            give = 0.0f;
+                                grad;
+                            grad = 0.0f;
                         }
             }
 }
 
 static void average_pool(const yk_pool *p)
 {
-    const float share = 1.0f / (float)(p->size * p->size);
+    const float scale = 1.0f / (float)(p->size * p->size);
     for (size_t y = 0; y < p->out_height; y++)
         for (size_t x = 0; x < p->out_width; x++)
             for (size_t l = 0; l < YK_LANES; l++) {
@@ -83,13 +83,13 @@ static void average_pool(const yk_pool *p)
                 for (size_t a = 0; a < p->size; a++)
                     for (size_t b = 0; b < p->size; b++)
                         sum += p->x[(y * p->stride + a) * p->x_row + (x * p->stride + b) * YK_LANES + l];
-                p->out[y * p->y_row + x * YK_LANES + l] = sum * share;
+                p->out[y * p->y_row + x * YK_LANES + l] = sum * scale;
             }
 }
 
 static void average_pool_back(const yk_pool *p)
 {
-    const float share = 1.0f / (float)(p->size * p->size);
+    const float scale = 1.0f / (float)(p->size * p->size);
     clear(p);
     for (size_t y = 0; y < p->out_height; y++)
         for (size_t x = 0; x < p->out_width; x++)
@@ -97,53 +97,50 @@ static void average_pool_back(const yk_pool *p)
                 for (size_t a = 0; a < p->size; a++)
                     for (size_t b = 0; b < p->size; b++)
                         p->out[(y * p->stride + a) * p->dx_row + (x * p->stride + b) * YK_LANES + l] +=
-                            p->dy[y * p->dy_row + x * YK_LANES + l] * share;
+                            p->dy[y * p->dy_row + x * YK_LANES + l] * scale;
 }
 
-/* Of channel c: which channels its window covers. */
+/* The channels in the window of channel c. */
 static void window(size_t c, size_t channels, size_t size, size_t *begin, size_t *end)
 {
     *begin = c >= size / 2 ? c - size / 2 : 0;
     *end = c + (size + 1) / 2 < channels ? c + (size + 1) / 2 : channels;
 }
 
-static double scale_at(const float *x, size_t c, size_t channels, size_t channel, size_t i, size_t size,
-                       float alpha, float bias)
+static double scale_at(const yk_lrn *p, size_t c, size_t i)
 {
     size_t begin, end;
     double sum = 0.0;
-    window(c, channels, size, &begin, &end);
+    window(c, p->channels, p->size, &begin, &end);
     for (size_t j = begin; j < end; j++)
-        sum += (double)x[j * channel + i] * (double)x[j * channel + i];
-    return (double)bias + (double)alpha / (double)size * sum;
+        sum += (double)p->x[j * p->channel + i] * (double)p->x[j * p->channel + i];
+    return (double)p->bias + (double)p->alpha / (double)p->size * sum;
 }
 
-static void normalise(const float *x, float *y, size_t channels, size_t channel, size_t n, size_t size,
-                      float alpha, float beta, float bias)
+static void normalise(const yk_lrn *p)
 {
-    for (size_t c = 0; c < channels; c++)
-        for (size_t i = 0; i < n * YK_LANES; i++)
-            y[c * channel + i] =
-                (float)((double)x[c * channel + i] *
-                        pow(scale_at(x, c, channels, channel, i, size, alpha, bias), -(double)beta));
+    for (size_t c = 0; c < p->channels; c++)
+        for (size_t i = 0; i < p->n * YK_LANES; i++)
+            p->out[c * p->channel + i] =
+                (float)((double)p->x[c * p->channel + i] * pow(scale_at(p, c, i), -(double)p->beta));
 }
 
-static void normalise_back(const float *x, const float *y, const float *dy, float *dx, size_t channels,
-                           size_t channel, size_t n, size_t size, float alpha, float beta, float bias)
+static void normalise_back(const yk_lrn *p)
 {
-    for (size_t c = 0; c < channels; c++)
-        for (size_t i = 0; i < n * YK_LANES; i++) {
-            double sum = 0.0, own = scale_at(x, c, channels, channel, i, size, alpha, bias);
-            for (size_t j = 0; j < channels; j++) {
+    const double factor = 2.0 * (double)p->alpha * (double)p->beta / (double)p->size;
+    for (size_t c = 0; c < p->channels; c++)
+        for (size_t i = 0; i < p->n * YK_LANES; i++) {
+            const size_t at = c * p->channel + i;
+            double sum = 0.0;
+            for (size_t j = 0; j < p->channels; j++) {
                 size_t begin, end;
-                window(j, channels, size, &begin, &end);
+                window(j, p->channels, p->size, &begin, &end);
                 if (c >= begin && c < end)
-                    sum += (double)dy[j * channel + i] * (double)y[j * channel + i] /
-                           scale_at(x, j, channels, channel, i, size, alpha, bias);
+                    sum += (double)p->dy[j * p->channel + i] * (double)p->y[j * p->channel + i] /
+                           scale_at(p, j, i);
             }
-            dx[c * channel + i] =
-                (float)((double)dy[c * channel + i] * pow(own, -(double)beta) -
-                        2.0 * (double)alpha * (double)beta / (double)size * (double)x[c * channel + i] * sum);
+            p->out[at] = (float)((double)p->dy[at] * pow(scale_at(p, c, i), -(double)p->beta) -
+                                 factor * (double)p->x[at] * sum);
         }
 }
 
@@ -151,31 +148,31 @@ static double softmax(float *logits, size_t classes, const int32_t *label, size_
 {
     double loss = 0.0;
     for (size_t l = 0; l < YK_LANES; l++) {
-        double most = (double)logits[l], sum = 0.0;
+        double max = (double)logits[l], sum = 0.0;
         for (size_t c = 1; c < classes; c++)
-            most = (double)logits[c * YK_LANES + l] > most ? (double)logits[c * YK_LANES + l] : most;
+            max = (double)logits[c * YK_LANES + l] > max ? (double)logits[c * YK_LANES + l] : max;
         for (size_t c = 0; c < classes; c++)
-            sum += exp((double)logits[c * YK_LANES + l] - most);
+            sum += exp((double)logits[c * YK_LANES + l] - max);
         if (l < n)
-            loss += log(sum) + most - (double)logits[(size_t)label[l] * YK_LANES + l];
+            loss += log(sum) + max - (double)logits[(size_t)label[l] * YK_LANES + l];
         for (size_t c = 0; c < classes; c++) {
-            double share = exp((double)logits[c * YK_LANES + l] - most) / sum;
+            double probability = exp((double)logits[c * YK_LANES + l] - max) / sum;
             if (p && l < n)
-                p[l * classes + c] = (float)share;
-            logits[c * YK_LANES + l] = l < n ? (float)(share - ((size_t)label[l] == c)) : 0.0f;
+                p[l * classes + c] = (float)probability;
+            logits[c * YK_LANES + l] = l < n ? (float)(probability - ((size_t)label[l] == c)) : 0.0f;
         }
     }
     return loss;
 }
 
-static void spread_u8(const uint8_t *const *row, size_t first, size_t n, float scale, float *x)
+static void interleave_u8(const uint8_t *const *row, size_t first, size_t n, float scale, float *x)
 {
     for (size_t i = 0; i < n; i++)
         for (size_t l = 0; l < YK_LANES; l++)
             x[i * YK_LANES + l] = row[l] ? (float)row[l][first + i] * scale : 0.0f;
 }
 
-static void spread_f32(const float *const *row, size_t first, size_t n, float *x)
+static void interleave_f32(const float *const *row, size_t first, size_t n, float *x)
 {
     for (size_t i = 0; i < n; i++)
         for (size_t l = 0; l < YK_LANES; l++)
@@ -184,4 +181,4 @@ static void spread_f32(const float *const *row, size_t first, size_t n, float *x
 
 const yk_lanes_ops yk_lanes_ref = {activate,       activate_back, dropout,           max_pool,
                                    max_pool_back,  average_pool,  average_pool_back, normalise,
-                                   normalise_back, softmax,       spread_u8,         spread_f32};
+                                   normalise_back, softmax,       interleave_u8,     interleave_f32};

@@ -1,7 +1,14 @@
-/* Kernels of models with one weight per column: margins of sparse rows, and adding rows to weights. The table of weights
- * may be huge and shared (yk_view). Models with several weights per column: kern/matrix.h.
+/* Kernels of models with one weight per feature: products of sparse rows with the weights, and adding rows to the weights. The
+ * table of weights may be huge and shared by threads (yk_view). Models with several weights per feature: kern/matrix.h.
  *
- * Every function exists as plain C in linear_ref.c, and the tests hold the fast ones against it. No allocation.
+ * Example:
+ *     const yk_linear_ops *ops = yk_linear();
+ *     ops->margins(&view, &batch, z);
+ *     double loss = ops->logistic(z, &batch, err);   // err: the derivative of the loss by z
+ *     ops->add_rows(&view, &batch, step);            // step[i] = -lr * err[i]
+ *
+ * Any thread may call these functions at any time; add_rows and sgd_steps on a shared table are lock-free. They allocate
+ * nothing. linear_ref.c has the reference implementation.
  */
 #ifndef YK_KERN_LINEAR_H
 #define YK_KERN_LINEAR_H
@@ -11,19 +18,19 @@
 #include "kern/isa.h"
 
 typedef struct {
-    /* z[i] = sum over row i of value * w[key]; sparse rows. */
+    /* z[i] = sum over row i of value * w[key]. */
     void (*margins)(const yk_view *v, const yk_batch *b, float *z);
 
-    /* w[key] += coef[i] * value, for every entry of every row i; sparse rows, any thread at any time. */
+    /* w[key] += coef[i] * value, for every entry of every row i. */
     void (*add_rows)(const yk_view *v, const yk_batch *b, const float *coef);
 
     /* err[i] = sigmoid(z[i]) - label; returns the sum of the log-losses. */
     double (*logistic)(const float *z, const yk_batch *b, float *err);
 
-    /* Steps of stochastic gradient descent, a row each, one after the other: the margin of row i (and the bias, if
-     * there is a key of one) on the weights that row i - 1 left, its log-loss into loss[i], and at once
-     * w[key] -= lr * (sigmoid(z) - label) * value. The same bits however the rows are cut into batches. */
-    void (*descend)(const yk_view *v, const yk_batch *b, uint32_t bias_key, float lr, float *loss);
+    /* One step of SGD per row, in order. Row i: z from the weights after row i - 1 (plus the bias, unless bias_key is
+     * UINT32_MAX); loss[i] is its log-loss; w[key] -= lr * (sigmoid(z) - label) * value. The result does not depend on how
+     * the rows are divided into batches. */
+    void (*sgd_steps)(const yk_view *v, const yk_batch *b, uint32_t bias_key, float lr, float *loss);
 } yk_linear_ops;
 
 YK_ISA_FAMILY(yk_linear_ops, yk_linear) /* yk_linear(): the fastest for this processor */

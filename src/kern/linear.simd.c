@@ -10,16 +10,14 @@
 #include <arm_sve.h>
 #endif
 
-/* How many rows ahead their starts, their indices and the weights behind those are fetched: each needs the one
- * before it to have arrived. */
+/* Prefetch distances in rows: for the start of a row, for its indices, and for the weights of those indices. Each needs the
+ * result of the one before. */
 enum { START_AHEAD = 24, INDEX_AHEAD = 12, WEIGHT_AHEAD = 6 };
-enum {
-    COLD_FROM = 1 << 18
-}; /* keys are in order of frequency; this many weights are half of a level-2 cache */
+enum { COLD_FROM = 1 << 18 }; /* keys are in order of frequency; this many weights are half of an L2 cache */
 
 #if defined(__ARM_FEATURE_SVE)
-/* Where the weights of the entries in a vector lie; those that `in` leaves out are key 0. */
-static inline svint32_t sve_places(const yk_view *v, svbool_t in, const uint32_t *index)
+/* Offsets of the weights of a vector of entries; entries that are not in the mask `in` get the offset of key 0. */
+static inline svint32_t sve_offsets(const yk_view *v, svbool_t in, const uint32_t *index)
 {
     svuint32_t key = svld1_u32(in, index);
     svint32_t at = svreinterpret_s32_u32(key);
@@ -45,13 +43,13 @@ static inline YK_RACY float dot(const yk_view *v, const uint32_t *index, const f
     svfloat32_t sum = svdup_n_f32(0.0f);
     for (size_t e = 0; e < n; e += svcntw()) {
         svbool_t in = svwhilelt_b32_u64(e, n);
-        svfloat32_t w = svld1_gather_s32index_f32(in, v->w, sve_places(v, in, index + e));
+        svfloat32_t w = svld1_gather_s32index_f32(in, v->w, sve_offsets(v, in, index + e));
         svfloat32_t x = value ? svld1_f32(in, value + e) : svdup_n_f32(1.0f);
         sum = svmla_f32_m(in, sum, w, x);
     }
     return svaddv_f32(svptrue_b32(), sum);
 #elif defined(__aarch64__)
-    /* One conditional select says from which table: less than working out each entry's place. */
+    /* A conditional select of the table is cheaper than computing the offset of each entry. */
     const float *const shared = v->w, *const own = v->w + v->shift;
     float a = 0.0f, b = 0.0f, c = 0.0f, d = 0.0f;
     size_t e = 0;
@@ -86,8 +84,8 @@ static inline YK_RACY float dot(const yk_view *v, const uint32_t *index, const f
 #endif
 }
 
-/* Where the weights of up to 16 entries lie. */
-static inline void places(const yk_view *v, const uint32_t *index, size_t n, int32_t *at)
+/* Offsets of the weights of up to 16 entries. */
+static inline void offsets(const yk_view *v, const uint32_t *index, size_t n, int32_t *at)
 {
 #if defined(__AVX512F__)
     __mmask16 in = n >= 16 ? 0xffff : (__mmask16)((1u << n) - 1);
@@ -97,7 +95,7 @@ static inline void places(const yk_view *v, const uint32_t *index, size_t n, int
 #elif defined(__ARM_FEATURE_SVE)
     for (size_t e = 0; e < n; e += svcntw()) {
         svbool_t in = svwhilelt_b32_u64(e, n);
-        svst1_s32(in, at + e, sve_places(v, in, index + e));
+        svst1_s32(in, at + e, sve_offsets(v, in, index + e));
     }
 #else
     for (size_t e = 0; e < n; e++)
@@ -105,12 +103,12 @@ static inline void places(const yk_view *v, const uint32_t *index, size_t n, int
 #endif
 }
 
-/* These are inlined by force: a function that only fetches has no effect that gcc can see, and it would drop the call. */
-#define FETCH static inline __attribute__((always_inline)) YK_RACY
+/* Always inlined: gcc sees no effect in a function that only prefetches and drops calls of it. */
+#define PREFETCH static inline __attribute__((always_inline)) YK_RACY
 
-/* Fetches the weights of a row to come that are not hot: those are in a cache, and fetching them too costs more than
- * all misses together. Cold are keys from `from` on. */
-FETCH void fetch_cold(const yk_view *v, uint32_t from, const uint32_t *index, size_t n)
+/* Prefetches the cold weights of a later row, those of keys from `from` on. The others are in a cache, and prefetching them
+ * as well costs more than all misses together. */
+PREFETCH void prefetch_cold(const yk_view *v, uint32_t from, const uint32_t *index, size_t n)
 {
 #if defined(__AVX512F__)
     const __m512i cold = _mm512_set1_epi32((int)from);
@@ -121,7 +119,7 @@ FETCH void fetch_cold(const yk_view *v, uint32_t from, const uint32_t *index, si
             __builtin_prefetch(v->w + index[e + (size_t)__builtin_ctz(m)], 1);
     }
 #elif defined(__aarch64__)
-    /* There is no mask to walk, and no branch here could be predicted: what is not cold fetches this place instead. */
+    /* No mask to iterate over, and a branch here would be unpredictable: keys that are not cold prefetch `here` instead. */
     const float here = 0.0f, *const w = v->w;
     for (size_t e = 0; e < n; e++) {
         const float *at = w + index[e];
@@ -132,16 +130,15 @@ FETCH void fetch_cold(const yk_view *v, uint32_t from, const uint32_t *index, si
 #endif
 }
 
-/* Every cache line of [begin, end), the last one too. */
-FETCH void fetch_range(const void *begin, const void *end)
+/* Every cache line of [begin, end). */
+PREFETCH void prefetch_range(const void *begin, const void *end)
 {
     for (const char *p = (const char *)((uintptr_t)begin & ~(uintptr_t)63); p < (const char *)end; p += 64)
         __builtin_prefetch(p);
 }
 
-/* Reads rows that may not have arrived from memory yet: starts of the farthest, indices of the nearer ones. `i` may lie
- * in the part of pick that is only announced. */
-FETCH void fetch_ahead(const yk_view *v, uint32_t cold, const yk_batch *b, size_t i)
+/* Prefetches for the rows after row i of the batch, including the announced rows behind the batch (b->ahead). */
+PREFETCH void prefetch_ahead(const yk_view *v, uint32_t cold, const yk_batch *b, size_t i)
 {
     const yk_rows *rows = b->rows;
     size_t end = b->n + b->ahead;
@@ -150,14 +147,14 @@ FETCH void fetch_ahead(const yk_view *v, uint32_t cold, const yk_batch *b, size_
     if (i + INDEX_AHEAD < end) {
         const uint64_t s = rows->start[b->pick[i + INDEX_AHEAD]],
                        e = rows->start[b->pick[i + INDEX_AHEAD] + 1];
-        fetch_range(rows->index + s, rows->index + e);
+        prefetch_range(rows->index + s, rows->index + e);
         __builtin_prefetch(rows->label + b->pick[i + INDEX_AHEAD]);
         if (rows->value)
-            fetch_range(rows->value + s, rows->value + e);
+            prefetch_range(rows->value + s, rows->value + e);
     }
     if (i + WEIGHT_AHEAD < end) {
         uint64_t s = rows->start[b->pick[i + WEIGHT_AHEAD]];
-        fetch_cold(v, cold, rows->index + s, rows->start[b->pick[i + WEIGHT_AHEAD] + 1] - s);
+        prefetch_cold(v, cold, rows->index + s, rows->start[b->pick[i + WEIGHT_AHEAD] + 1] - s);
     }
 }
 
@@ -166,13 +163,13 @@ static YK_RACY void margins(const yk_view *v, const yk_batch *b, float *z)
     const yk_rows *rows = b->rows;
     for (size_t i = 0; i < b->n; i++) {
         uint64_t s = rows->start[b->pick[i]];
-        fetch_ahead(v, COLD_FROM, b, i);
+        prefetch_ahead(v, COLD_FROM, b, i);
         z[i] = dot(v, rows->index + s, rows->value ? rows->value + s : NULL, rows->start[b->pick[i] + 1] - s);
     }
 }
 
-/* Four loads, then four stores: within a row no two entries are the same weight, but the processor does not know, and
- * a load right behind a store that might be to the same place makes it wait or start over. */
+/* Four loads, then four stores: no two entries of a row are the same weight, but the processor does not know that, and a load
+ * right after a store that may be to the same address stalls. */
 static inline YK_RACY void add_row(const yk_view *v, const uint32_t *index, const float *value, size_t n,
                                    float by)
 {
@@ -181,7 +178,7 @@ static inline YK_RACY void add_row(const yk_view *v, const uint32_t *index, cons
         int32_t at[16];
         const size_t m = n - e < 16 ? n - e : 16;
         size_t j = 0;
-        places(v, index + e, m, at);
+        offsets(v, index + e, m, at);
         for (; j + 4 <= m; j += 4) {
             float a = w[at[j]] + (value ? by * value[e + j] : by);
             float b = w[at[j + 1]] + (value ? by * value[e + j + 1] : by);
@@ -197,9 +194,9 @@ static inline YK_RACY void add_row(const yk_view *v, const uint32_t *index, cons
     }
 }
 
-/* The same by gather and scatter, for batches of one: the next example's gather then waits for three stores, not for
- * thirty-nine. */
-static inline YK_RACY void add_row_at_once(const yk_view *v, const uint32_t *index, const float *value,
+/* The same with gather and scatter, for batches of one: the gather of the next example then waits for 3 stores instead of
+ * 39. */
+static inline YK_RACY void add_row_scatter(const yk_view *v, const uint32_t *index, const float *value,
                                            size_t n, float by)
 {
 #if defined(__AVX512F__)
@@ -215,7 +212,7 @@ static inline YK_RACY void add_row_at_once(const yk_view *v, const uint32_t *ind
 #elif defined(__ARM_FEATURE_SVE)
     for (size_t e = 0; e < n; e += svcntw()) {
         svbool_t in = svwhilelt_b32_u64(e, n);
-        svint32_t at = sve_places(v, in, index + e);
+        svint32_t at = sve_offsets(v, in, index + e);
         svfloat32_t w = svld1_gather_s32index_f32(in, v->w, at);
         svfloat32_t x = value ? svld1_f32(in, value + e) : svdup_n_f32(1.0f);
         svst1_scatter_s32index_f32(in, v->w, at, svmla_n_f32_x(in, w, x, by));
@@ -232,7 +229,7 @@ static YK_RACY void add_rows(const yk_view *v, const yk_batch *b, const float *c
         const uint64_t s = rows->start[b->pick[i]], n = rows->start[b->pick[i] + 1] - s;
         const float *value = rows->value ? rows->value + s : NULL;
         if (b->n < 3)
-            add_row_at_once(v, rows->index + s, value, n, coef[i]);
+            add_row_scatter(v, rows->index + s, value, n, coef[i]);
         else if (value)
             add_row(v, rows->index + s, value, n, coef[i]);
         else
@@ -240,16 +237,16 @@ static YK_RACY void add_rows(const yk_view *v, const yk_batch *b, const float *c
     }
 }
 
-/* One example's loss, in scalars: in batches of one or two what counts is how soon the error is known. */
+/* The loss of one example, in scalars: with one or two examples, latency counts. */
 static inline float logistic_one(float x, float y, float *err_out)
 {
-    if (!(fabsf(x) < 80.0f)) { /* far out, infinite or NaN */
+    if (!(fabsf(x) < 80.0f)) { /* large, infinite or NaN */
         *err_out = (x > 0.0f ? 1.0f : x < 0.0f ? 0.0f : x) - y;
         return x * (1.0f - 2.0f * y) > 0.0f ? fabsf(x) : x == x ? 0.0f : x;
     }
     const float t = -fabsf(x) * 1.44269504f, n = (t + 12582912.0f) - 12582912.0f;
     const float r = (-fabsf(x) - n * 0.693359375f) - n * -2.12194440e-4f;
-    const float r2 = r * r; /* Estrin's order: a shorter chain */
+    const float r2 = r * r; /* Estrin's scheme: a shorter dependency chain */
     const float low = (1.0f + r) + r2 * (0.5f + r * (1.0f / 6.0f));
     const float high = (1.0f / 24.0f + r * (1.0f / 120.0f)) + r2 * (1.0f / 720.0f + r * (1.0f / 5040.0f));
     int32_t exponent = ((int32_t)n + 127) << 23;
@@ -275,19 +272,19 @@ static double logistic_few(const float *z, const yk_batch *b, float *err)
     return total;
 }
 
-static YK_RACY void descend(const yk_view *v, const yk_batch *b, uint32_t bias_key, float lr, float *loss)
+static YK_RACY void sgd_steps(const yk_view *v, const yk_batch *b, uint32_t bias_key, float lr, float *loss)
 {
     const yk_rows *rows = b->rows;
-    /* what a worker with copies has none of may be in the cache of another core */
+    /* keys without a copy in this worker may be in the cache of another core */
     const uint32_t cold = v->hot ? v->hot : COLD_FROM;
     float *bias = bias_key != UINT32_MAX ? v->w + yk_view_at(v, bias_key) : NULL;
     for (size_t i = 0; i < b->n; i++) {
         const uint64_t s = rows->start[b->pick[i]], n = rows->start[b->pick[i] + 1] - s;
         const float *value = rows->value ? rows->value + s : NULL;
-        fetch_ahead(v, cold, b, i);
+        prefetch_ahead(v, cold, b, i);
         float err, z = dot(v, rows->index + s, value, n) + (bias ? *bias : 0.0f);
         loss[i] = logistic_one(z, (float)rows->label[b->pick[i]], &err);
-        add_row_at_once(v, rows->index + s, value, n, -lr * err);
+        add_row_scatter(v, rows->index + s, value, n, -lr * err);
         if (bias)
             *bias += -lr * err;
     }
@@ -307,7 +304,7 @@ static double logistic(const float *z, const yk_batch *b, float *err)
         }
         yk_vf x = yk_vload(zs), y = yk_vload(ys);
         yk_vf magnitude = (yk_vf)((yk_vi)x & 0x7fffffff);
-        yk_vf e = yk_vexp(-magnitude); /* never above 1 */
+        yk_vf e = yk_vexp(-magnitude); /* at most 1 */
         yk_vf p = yk_vselect(x >= 0.0f, yk_vset(1.0f), e) / (1.0f + e);
         p = yk_vselect(x == x, p, x);
         yk_vf against = x * (1.0f - 2.0f * y);
@@ -324,4 +321,4 @@ static double logistic(const float *z, const yk_batch *b, float *err)
     return total;
 }
 
-const yk_linear_ops YK_ISA_NAME(yk_linear) = {margins, add_rows, logistic, descend};
+const yk_linear_ops YK_ISA_NAME(yk_linear) = {margins, add_rows, logistic, sgd_steps};

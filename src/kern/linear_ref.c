@@ -1,4 +1,4 @@
-/* The kernels of linear.h in plain C: what they mean. */
+/* Reference implementation of linear.h in plain C. */
 #include "kern/linear.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ static double logistic(const float *z, const yk_batch *b, float *err)
     return loss;
 }
 
-static void descend(const yk_view *v, const yk_batch *b, uint32_t bias_key, float lr, float *loss)
+static void sgd_steps(const yk_view *v, const yk_batch *b, uint32_t bias_key, float lr, float *loss)
 {
     for (size_t i = 0; i < b->n; i++) {
         const yk_batch one = {b->rows, b->pick + i, 1, 0};
@@ -55,4 +55,4 @@ static void descend(const yk_view *v, const yk_batch *b, uint32_t bias_key, floa
     }
 }
 
-const yk_linear_ops yk_linear_ref = {margins, add_rows, logistic, descend};
+const yk_linear_ops yk_linear_ref = {margins, add_rows, logistic, sgd_steps};

@@ -1,8 +1,14 @@
-/* Kernels of softmax: products of sparse rows with a matrix W[dim][ld] that has one row of `classes` weights per column.
- * ld >= classes is a multiple of YK_CLASS_PAD; the padding stays zero. Dense rows are packed into sparse ones first, since
- * only a fifth of MNIST's pixels is not zero.
+/* Kernels of softmax regression on sparse rows: products with a matrix W[dim][ld] that has `classes` weights per feature.
+ * ld is `classes` rounded up to a multiple of YK_CLASS_PAD; the padding stays zero. Dense rows are packed into sparse ones
+ * first, since only a fifth of the pixels of MNIST are not zero.
  *
- * Every function exists as plain C in matrix_ref.c, and the tests compare the fast versions with it. No allocation.
+ * Example:
+ *     const yk_matrix_ops *ops = yk_matrix();
+ *     ops->rows_matrix(W, bias, ld, &batch, logits);
+ *     double loss = ops->softmax(logits, classes, ld, &batch);   // logits become the gradient by the logits
+ *     ops->add_outer(G, ld, &batch, logits);
+ *
+ * Functions allocate nothing and may be called by any thread. matrix_ref.c has the reference implementation.
  */
 #ifndef YK_KERN_MATRIX_H
 #define YK_KERN_MATRIX_H
@@ -13,8 +19,8 @@
 #define YK_CLASS_PAD 4
 
 typedef struct {
-    /* The non-zeros of a batch of dense rows, with their labels: rows 0 .. b->n of `packed`, whose arrays have room for
-     * b->n rows and b->n * dim + 16 entries. */
+    /* Writes the non-zeros of a batch of dense rows, with their labels, to rows 0 .. b->n of `packed`. The caller allocates
+     * its arrays for b->n rows and b->n * dim + 16 entries. */
     void (*pack)(const yk_batch *b, yk_rows *packed);
 
     /* logits[i][0..ld) = bias[0..ld) + sum over row i of x * W[column][0..ld). */
@@ -23,7 +29,7 @@ typedef struct {
     /* G[column][0..ld) += x * delta[i][0..ld) for every entry x of every row i. */
     void (*add_outer)(float *G, size_t ld, const yk_batch *b, const float *delta);
 
-    /* In place: logits[i][c] becomes softmax(logits[i])[c] - (c == label), padding 0; returns the sum of the
+    /* In place: logits[i][c] becomes softmax(logits[i])[c] - (c == label), the padding 0. Returns the sum of the
      * cross-entropies. */
     double (*softmax)(float *logits, size_t classes, size_t ld, const yk_batch *b);
 } yk_matrix_ops;

@@ -10,10 +10,9 @@
 #include <arm_sve.h>
 #endif
 
-/* Appends the non-zeros of a row to index[] and x[]; returns their number. Writes up to 16 entries more than that. */
 #if defined(__AVX512F__)
-/* For processors that can compress bytes: compresses 64 pixels at a time, and converts only the few that are left to
- * columns and floats. Returns the number of pixels done; *n_out is the number of entries. */
+/* For processors that can compress bytes: compresses 64 pixels at a time, and converts only the non-zeros to columns and
+ * floats. Returns the number of pixels processed; *n_out is the number of entries. */
 __attribute__((target("avx512vbmi2"))) static size_t pack_bytes(const uint8_t *row, size_t dim, float scale,
                                                                 uint32_t *index, float *x, size_t *n_out)
 {
@@ -45,6 +44,7 @@ __attribute__((target("avx512vbmi2"))) static size_t pack_bytes(const uint8_t *r
 }
 #endif
 
+/* Writes the non-zeros of a row to index[] and x[] and returns their number. Writes up to 16 entries beyond that. */
 static size_t pack_u8(const uint8_t *row, size_t dim, float scale, uint32_t *index, float *x)
 {
     size_t n = 0, d = 0;
@@ -77,7 +77,7 @@ static size_t pack_u8(const uint8_t *row, size_t dim, float scale, uint32_t *ind
         memcpy(&eight, row + d, 8);
         if (!eight)
             continue;
-        for (size_t j = d; j < d + 8; j++) { /* without branches: which pixels are zero is hard to predict */
+        for (size_t j = d; j < d + 8; j++) { /* no branches: zeros are hard to predict */
             index[n] = (uint32_t)j;
             x[n] = (float)row[j] * scale;
             n += row[j] != 0;
@@ -137,8 +137,8 @@ static void pack(const yk_batch *b, yk_rows *packed)
     packed->n = b->n;
 }
 
-/* A piece of a row of the matrix: 4, 8, 12 or 16 floats, as whole vectors. No masks: a masked store that overlaps the next
- * load, which begins where the store's live lanes end, cannot be forwarded, and costs a dozen cycles each time. */
+/* A block of a row of the matrix: 4, 8, 12 or 16 floats, as whole vectors. No masks: a masked store that overlaps the next
+ * load, which begins where the active lanes of the store end, cannot be forwarded and costs a dozen cycles. */
 #if defined(__AVX__) || YK_VW == 8
 enum { WIDE = 8 };
 typedef float wide __attribute__((vector_size(32)));
@@ -159,12 +159,9 @@ static inline void store(float *p, wide v)
     memcpy(p, &v, sizeof v);
 }
 
-#define ALWAYS static inline __attribute__((always_inline))
-
-/* out[0 .. 4q) = bias + sum of x * W[column]; q is a constant at each call. Two sums are under way for each piece. */
 #if defined(__AVX512F__)
-/* Up to 16 classes are one vector with a mask (reading, a mask costs nothing; writing, it does: add_block). Four sums at a
- * time: with two, a sum would wait for the one before. */
+/* Up to 16 classes as one masked vector (masked loads are free, masked stores are not: see add_block). Four independent sums:
+ * with two, additions would wait for each other. */
 static void sum_few(const float *W, size_t ld, const float *bias, const uint32_t *column, const float *x,
                     size_t n, float *out)
 {
@@ -184,8 +181,9 @@ static void sum_few(const float *W, size_t ld, const float *bias, const uint32_t
 }
 #endif
 
-ALWAYS void sum_block(const float *W, size_t ld, int q, const float *bias, const uint32_t *column,
-                      const float *x, size_t n, float *out)
+/* out[0 .. 4q) = bias + sum of x * W[column]; q is a constant at each call. Even and odd entries have separate sums. */
+YK_ALWAYS void sum_block(const float *W, size_t ld, int q, const float *bias, const uint32_t *column,
+                         const float *x, size_t n, float *out)
 {
     const int wides = 4 * q / WIDE, rest = wides * WIDE;
     wide even[4] = {{0}}, odd[4] = {{0}};
@@ -217,8 +215,8 @@ ALWAYS void sum_block(const float *W, size_t ld, int q, const float *bias, const
         yk_v4store(out + rest, yk_v4load(bias + rest) + (even4 + odd4));
 }
 
-ALWAYS void add_block(float *G, size_t ld, int q, const uint32_t *column, const float *x, size_t n,
-                      const float *delta)
+YK_ALWAYS void add_block(float *G, size_t ld, int q, const uint32_t *column, const float *x, size_t n,
+                         const float *delta)
 {
     const int wides = 4 * q / WIDE, rest = wides * WIDE;
     wide d[4] = {{0}};
@@ -291,20 +289,20 @@ static double softmax(float *logits, size_t classes, size_t ld, const yk_batch *
     for (size_t i = 0; i < b->n; i++) {
         float *row = logits + i * ld;
         int32_t y = b->rows->label[b->pick[i]];
-        float most = row[0], sum = 0.0f, right = row[y];
+        float max = row[0], sum = 0.0f, right = row[y];
         for (size_t c = 1; c < classes; c++)
-            most = row[c] > most ? row[c] : most;
+            max = row[c] > max ? row[c] : max;
         for (size_t c = 0; c < ld; c += YK_VW) {
             size_t m = ld - c < YK_VW ? ld - c : YK_VW;
             float part[YK_VW] = {0};
             memcpy(part, row + c, m * sizeof *part);
-            yk_vstore(part, yk_vexp(yk_vload(part) - most));
+            yk_vstore(part, yk_vexp(yk_vload(part) - max));
             for (size_t j = 0; j < m; j++) {
                 row[c + j] = c + j < classes ? part[j] : 0.0f;
                 sum += row[c + j];
             }
         }
-        total += (double)(logf(sum) + (most - right));
+        total += (double)(logf(sum) + (max - right));
         float by = 1.0f / sum;
         for (size_t c = 0; c < ld; c++)
             row[c] *= by;

@@ -1,4 +1,4 @@
-/* Reference implementation of the kernels of matrix.h in plain C. */
+/* Reference implementation of matrix.h in plain C. */
 #include "kern/matrix.h"
 
 #include <math.h>
@@ -55,14 +55,14 @@ static double softmax(float *logits, size_t classes, size_t ld, const yk_batch *
     for (size_t i = 0; i < b->n; i++) {
         float *row = logits + i * ld;
         int y = b->rows->label[b->pick[i]];
-        double most = row[0], sum = 0.0;
+        double max = row[0], sum = 0.0;
         for (size_t c = 1; c < classes; c++)
-            most = row[c] > most ? row[c] : most;
+            max = row[c] > max ? row[c] : max;
         for (size_t c = 0; c < classes; c++)
-            sum += exp((double)row[c] - most);
-        loss += log(sum) + most - (double)row[y];
+            sum += exp((double)row[c] - max);
+        loss += log(sum) + max - (double)row[y];
         for (size_t c = 0; c < ld; c++)
-            row[c] = c < classes ? (float)(exp((double)row[c] - most) / sum - ((int)c == y)) : 0.0f;
+            row[c] = c < classes ? (float)(exp((double)row[c] - max) / sum - ((int)c == y)) : 0.0f;
     }
     return loss;
 }

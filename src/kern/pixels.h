@@ -1,18 +1,25 @@
-/* Rows of bytes, pictures, against a matrix with a few outputs: softmax regression on batches that are not small.
+/* Kernels of softmax regression on batches of many images, stored as rows of bytes.
  *
- *     logits  Z(i, c) = bias(c) + sum over d of x(i, d) W(d, c)          one example after the other against all of W
- *     outer   G(d, c) = sum over i of x(i, d) D(i, c)                    16 columns d at a time against all examples
+ *     logits  Z(i, c) = bias(c) + sum over d of x(i, d) W(d, c)          one example at a time, with all of W
+ *     outer   G(d, c) = sum over i of x(i, d) D(i, c)                    16 features d at a time, with all examples
  *
- * linear.h has the same for the non-zeros of a row, one at a time. That wins for few examples; with many, the sums here stay
- * in registers: lanes are columns, so that a vector of pixels feeds all classes, and W is turned round once per batch. Of a
- * picture only the spans (16 pixels) that are not black take part; logits() writes down which they are, with their bytes,
- * and outer() reads that list from beginning to end instead of going through all pictures once more.
+ * matrix.h computes the same from the non-zeros of a row, one at a time, which is faster for few examples. With many, these are:
+ * a lane is a feature, so that a vector of pixels is multiplied with the weights of all classes while the sums stay in
+ * registers. That needs the transposed weights, computed once per batch. Spans of 16 pixels that are all black are skipped:
+ * logits() records the others in a list with their bytes, and outer() reads that list sequentially instead of the images.
  *
- *     W, G           [dim][ld]                  as softmax.c has them
- *     turned         [classes][padded]          padded: YK_PIXELS_PADDED(dim); zeros behind dim
- *     Z, D           [blocks][classes][16]      16 examples side by side, as lanes.h has them: its softmax() goes between
+ *     W, G           [dim][ld]                  as in softmax.c
+ *     transposed     [classes][padded]          padded: YK_PIXELS_PADDED(dim); zeros from dim on
+ *     Z, D           [blocks][classes][16]      16 examples side by side, as in lanes.h, whose softmax() computes D from Z
  *
- * Plain C versions: pixels_ref.c. No allocation.
+ * Example:
+ *     const yk_pixels_ops *ops = yk_pixels();
+ *     ops->transpose(W, rows.dim, ld, classes, transposed);
+ *     ops->logits(transposed, bias, classes, &batch, &spans, Z);
+ *     double loss = yk_lanes()->softmax(Z, classes, label, 16, NULL);   // Z becomes D; one call per block of 16 examples
+ *     ops->outer(Z, classes, &rows, &spans, ld, G);
+ *
+ * Functions allocate nothing and may be called by any thread. pixels_ref.c has the reference implementation.
  */
 #ifndef YK_KERN_PIXELS_H
 #define YK_KERN_PIXELS_H
@@ -24,18 +31,18 @@ enum { YK_SPAN = 16 };
 #define YK_PIXELS_SPANS(dim)  (((dim) + YK_SPAN - 1) / YK_SPAN)
 #define YK_PIXELS_PADDED(dim) (YK_PIXELS_SPANS(dim) * YK_SPAN)
 
-/* The spans of a batch that are not black. Memory of the caller's, for batches of at most `most`. */
+/* The spans of a batch that are not black. The caller allocates the arrays, for batches of at most `max` examples. */
 typedef struct {
-    size_t most;
-    uint8_t *bytes;  /* [spans][most][16] */
-    uint32_t *place; /* [spans][most] where the example is in Z and D */
-    uint32_t *end;   /* [spans] how far the list of each span goes; it begins at span * most */
+    size_t max;
+    uint8_t *bytes;   /* [spans][max][16] */
+    uint32_t *offset; /* [spans][max] of the example in Z and D */
+    uint32_t *end;    /* [spans] end of the list of each span, which begins at span * max */
 } yk_spans;
 
 typedef struct {
-    void (*turn)(const float *W, size_t dim, size_t ld, size_t classes, float *turned);
-    void (*logits)(const float *turned, const float *bias, size_t classes, const yk_batch *b, yk_spans *spans,
-                   float *Z);
+    void (*transpose)(const float *W, size_t dim, size_t ld, size_t classes, float *transposed);
+    void (*logits)(const float *transposed, const float *bias, size_t classes, const yk_batch *b,
+                   yk_spans *spans, float *Z);
     void (*outer)(const float *D, size_t classes, const yk_rows *rows, const yk_spans *spans, size_t ld,
                   float *G);
 } yk_pixels_ops;

@@ -16,24 +16,17 @@ enum { CLASSES = 10 };
 #elif defined(__AVX2__) || defined(__aarch64__)
 enum { CLASSES = 5 };
 #else
-enum { CLASSES = 4 }; /* not all of them fit into its 16 registers; still less than reading pixels again */
+enum { CLASSES = 4 }; /* more sums than its 16 registers hold; still cheaper than reading the pixels again */
 #endif
 
-#define ALWAYS static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 16")
-#endif
-
-/* Classes are taken CLASSES at a time, then 4, then one by one. */
-static size_t piece_of(size_t classes)
+/* Classes are processed CLASSES at a time, then 4, then one by one. */
+static size_t classes_at_once(size_t classes)
 {
     return classes >= CLASSES ? CLASSES : classes >= 4 ? 4 : 1;
 }
 
 /* YK_VW pixels as floats. */
-ALWAYS yk_vf from_bytes(const uint8_t *p)
+YK_ALWAYS yk_vf from_bytes(const uint8_t *p)
 {
 #if defined(__AVX512F__)
     return (yk_vf)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
@@ -48,15 +41,15 @@ ALWAYS yk_vf from_bytes(const uint8_t *p)
 }
 
 /* out[c] = the sum of the lanes of v[c][0]. */
-ALWAYS void lane_sums(yk_vf v[CLASSES][Q], int n, float *out)
+YK_ALWAYS void lane_sums(yk_vf v[CLASSES][Q], int n, float *out)
 {
 #if defined(__AVX512F__)
-    /* Four by four, so that a shuffle serves several of them. */
+    /* Four vectors at a time, so that they share shuffles. */
     __m512 part[4];
-    UNROLLED
+    YK_UNROLLED
     for (int k = 0; k < 4; k++) {
         __m512 x[4];
-        UNROLLED
+        YK_UNROLLED
         for (int j = 0; j < 4; j++)
             x[j] = 4 * k + j < n ? (__m512)v[4 * k + j][0] : _mm512_setzero_ps();
         const __m512d ab = (__m512d)(_mm512_unpacklo_ps(x[0], x[1]) + _mm512_unpackhi_ps(x[0], x[1]));
@@ -83,15 +76,15 @@ ALWAYS void lane_sums(yk_vf v[CLASSES][Q], int n, float *out)
 
 /* ---- logits ---- */
 
-/* Which of n spans, at most 64, are not black: a bit each. */
-ALWAYS uint64_t not_black(const uint8_t *p, size_t n)
+/* A bit for each of n <= 64 spans: whether it is not black. */
+YK_ALWAYS uint64_t nonzero_spans(const uint8_t *p, size_t n)
 {
     uint64_t some = 0;
     size_t s = 0;
 #if defined(__AVX512F__)
     for (; s + 4 <= n; s += 4) {
         const __m512i four = _mm512_loadu_si512(p + s * YK_SPAN);
-        uint64_t halves = _mm512_test_epi64_mask(four, four); /* two bits a span */
+        uint64_t halves = _mm512_test_epi64_mask(four, four); /* two bits per span */
         some |= (uint64_t)_pext_u32((uint32_t)(halves | halves >> 1), 0x55) << s;
     }
 #endif
@@ -103,40 +96,40 @@ ALWAYS uint64_t not_black(const uint8_t *p, size_t n)
     return some;
 }
 
-/* What the sums of an example are made of, and where its spans are written down. */
+/* One example, and the list in which its spans are recorded. */
 typedef struct {
     const uint8_t *row;
-    const float *w; /* turned, from the first class on */
+    const float *w; /* transposed weights of the first class to compute */
     size_t padded;
     uint8_t *bytes;
-    uint32_t *place, *end; /* NULL: it was done */
-    uint32_t at;           /* the example's place */
+    uint32_t *offset, *end; /* NULL: already recorded */
+    uint32_t at;            /* offset of the example in Z */
 } example;
 
-ALWAYS void add_span(const example x, const uint8_t *span, size_t s, int nc, yk_vf sum[CLASSES][Q])
+YK_ALWAYS void add_span(const example x, const uint8_t *span, size_t s, int nc, yk_vf sum[CLASSES][Q])
 {
-    UNROLLED
+    YK_UNROLLED
     for (int q = 0; q < Q; q++) {
         const yk_vf pixel = from_bytes(span + q * YK_VW);
-        UNROLLED
+        YK_UNROLLED
         for (int c = 0; c < nc; c++)
             sum[c][q] += pixel * yk_vload(x.w + (size_t)c * x.padded + s * YK_SPAN + q * YK_VW);
     }
     if (x.end) {
         const size_t e = x.end[s]++;
         memcpy(x.bytes + e * YK_SPAN, span, YK_SPAN);
-        x.place[e] = x.at;
+        x.offset[e] = x.at;
     }
 }
 
-ALWAYS void sums_of(const example x, size_t dim, int nc, float scale, const float *bias, float *z)
+YK_ALWAYS void sum_classes(const example x, size_t dim, int nc, float scale, const float *bias, float *z)
 {
     const size_t whole = dim / YK_SPAN;
     yk_vf sum[CLASSES][Q] = {0};
     float total[CLASSES];
     for (size_t first = 0; first < whole; first += 64) {
         const size_t n = whole - first < 64 ? whole - first : 64;
-        for (uint64_t some = not_black(x.row + first * YK_SPAN, n); some; some &= some - 1) {
+        for (uint64_t some = nonzero_spans(x.row + first * YK_SPAN, n); some; some &= some - 1) {
             const size_t s = first + (size_t)__builtin_ctzll(some);
             add_span(x, x.row + s * YK_SPAN, s, nc, sum);
         }
@@ -144,35 +137,35 @@ ALWAYS void sums_of(const example x, size_t dim, int nc, float scale, const floa
     if (whole * YK_SPAN < dim) {
         uint8_t rest[YK_SPAN] = {0};
         memcpy(rest, x.row + whole * YK_SPAN, dim - whole * YK_SPAN);
-        if (not_black(rest, 1))
+        if (nonzero_spans(rest, 1))
             add_span(x, rest, whole, nc, sum);
     }
-    UNROLLED
+    YK_UNROLLED
     for (int c = 0; c < nc; c++) {
-        UNROLLED
+        YK_UNROLLED
         for (int q = 1; q < Q; q++)
             sum[c][0] += sum[c][q];
         sum[c][0] *= scale;
     }
     lane_sums(sum, nc, total);
-    UNROLLED
+    YK_UNROLLED
     for (int c = 0; c < nc; c++)
         z[c * YK_SPAN] = bias[c] + total[c];
 }
 
-static void logits(const float *turned, const float *bias, size_t classes, const yk_batch *b, yk_spans *spans,
-                   float *Z)
+static void logits(const float *transposed, const float *bias, size_t classes, const yk_batch *b,
+                   yk_spans *spans, float *Z)
 {
     const yk_rows *rows = b->rows;
     const size_t dim = rows->dim, padded = YK_PIXELS_PADDED(dim);
     for (size_t s = 0; s < YK_PIXELS_SPANS(dim); s++)
-        spans->end[s] = (uint32_t)(s * spans->most);
+        spans->end[s] = (uint32_t)(s * spans->max);
     for (size_t i = 0; i < b->n; i++) {
         example x = {.row = rows->u8 + b->pick[i] * dim,
-                     .w = turned,
+                     .w = transposed,
                      .padded = padded,
                      .bytes = spans->bytes,
-                     .place = spans->place,
+                     .offset = spans->offset,
                      .end = spans->end,
                      .at = (uint32_t)(i / YK_SPAN * classes * YK_SPAN + i % YK_SPAN)};
         float *z = Z + x.at;
@@ -181,23 +174,23 @@ static void logits(const float *turned, const float *bias, size_t classes, const
             for (size_t at = 0; at < dim && at < 1024; at += 64)
                 __builtin_prefetch(rows->u8 + b->pick[i + 2] * dim + at);
         for (size_t n; c < classes; c += n, x.w += n * padded, x.end = NULL) {
-            n = piece_of(classes - c);
+            n = classes_at_once(classes - c);
             const float *from = bias + c;
             float *to = z + c * YK_SPAN;
             if (n == CLASSES)
-                sums_of(x, dim, CLASSES, rows->scale, from, to);
+                sum_classes(x, dim, CLASSES, rows->scale, from, to);
             else if (n == 4)
-                sums_of(x, dim, 4, rows->scale, from, to);
+                sum_classes(x, dim, 4, rows->scale, from, to);
             else
-                sums_of(x, dim, 1, rows->scale, from, to);
+                sum_classes(x, dim, 1, rows->scale, from, to);
         }
     }
 }
 
 /* ---- outer ---- */
 
-/* Four rows of four become four columns. */
-ALWAYS void turn_4(const float *in, size_t in_ld, float *out, size_t out_ld)
+/* Transposes 4 x 4 floats. */
+YK_ALWAYS void transpose_4(const float *in, size_t in_ld, float *out, size_t out_ld)
 {
     const yk_v4 a = yk_v4load(in), b = yk_v4load(in + in_ld), c = yk_v4load(in + 2 * in_ld),
                 d = yk_v4load(in + 3 * in_ld);
@@ -211,32 +204,32 @@ ALWAYS void turn_4(const float *in, size_t in_ld, float *out, size_t out_ld)
     yk_v4store(out + 3 * out_ld, __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7));
 }
 
-/* All examples whose span s is not black, against nc classes. */
-ALWAYS void columns_of(const float *D, const yk_spans *spans, size_t s, size_t width, int nc, float scale,
-                       size_t ld, float *G)
+/* The gradient of nc classes for the features of span s, from all examples whose span s is not black. */
+YK_ALWAYS void sum_columns(const float *D, const yk_spans *spans, size_t s, size_t width, int nc, float scale,
+                           size_t ld, float *G)
 {
     yk_vf sum[CLASSES][Q] = {0};
     float part[CLASSES][YK_SPAN] = {{0}};
-    for (size_t e = s * spans->most; e < spans->end[s]; e++) {
-        const float *by = D + spans->place[e];
-        UNROLLED
+    for (size_t e = s * spans->max; e < spans->end[s]; e++) {
+        const float *by = D + spans->offset[e];
+        YK_UNROLLED
         for (int q = 0; q < Q; q++) {
             const yk_vf pixel = from_bytes(spans->bytes + e * YK_SPAN + q * YK_VW);
-            UNROLLED
+            YK_UNROLLED
             for (int c = 0; c < nc; c++)
                 sum[c][q] += pixel * by[c * YK_SPAN];
         }
     }
-    UNROLLED
+    YK_UNROLLED
     for (int c = 0; c < nc; c++) {
-        UNROLLED
+        YK_UNROLLED
         for (int q = 0; q < Q; q++)
             yk_vstore(part[c] + q * YK_VW, sum[c][q] * scale);
     }
     size_t c = 0;
     for (; c + 4 <= (size_t)nc && width == YK_SPAN; c += 4)
         for (size_t k = 0; k < YK_SPAN; k += 4)
-            turn_4(part[c] + k, YK_SPAN, G + k * ld + c, ld);
+            transpose_4(part[c] + k, YK_SPAN, G + k * ld + c, ld);
     for (; c < (size_t)nc; c++)
         for (size_t k = 0; k < width; k++)
             G[k * ld + c] = part[c][k];
@@ -248,34 +241,34 @@ static void outer(const float *D, size_t classes, const yk_rows *rows, const yk_
     for (size_t s = 0; s < YK_PIXELS_SPANS(rows->dim); s++) {
         const size_t d = s * YK_SPAN, width = rows->dim - d < YK_SPAN ? rows->dim - d : YK_SPAN;
         for (size_t c = 0, n; c < classes; c += n) {
-            n = piece_of(classes - c);
+            n = classes_at_once(classes - c);
             const float *by = D + c * YK_SPAN;
             float *to = G + d * ld + c;
             if (n == CLASSES)
-                columns_of(by, spans, s, width, CLASSES, rows->scale, ld, to);
+                sum_columns(by, spans, s, width, CLASSES, rows->scale, ld, to);
             else if (n == 4)
-                columns_of(by, spans, s, width, 4, rows->scale, ld, to);
+                sum_columns(by, spans, s, width, 4, rows->scale, ld, to);
             else
-                columns_of(by, spans, s, width, 1, rows->scale, ld, to);
+                sum_columns(by, spans, s, width, 1, rows->scale, ld, to);
         }
     }
 }
 
-static void turn(const float *W, size_t dim, size_t ld, size_t classes, float *turned)
+static void transpose(const float *W, size_t dim, size_t ld, size_t classes, float *transposed)
 {
     const size_t padded = YK_PIXELS_PADDED(dim);
     size_t c = 0;
     for (; c + 4 <= classes; c += 4) {
         size_t d = 0;
         for (; d + 4 <= dim; d += 4)
-            turn_4(W + d * ld + c, ld, turned + c * padded + d, padded);
+            transpose_4(W + d * ld + c, ld, transposed + c * padded + d, padded);
         for (; d < padded; d++)
             for (size_t k = c; k < c + 4; k++)
-                turned[k * padded + d] = d < dim ? W[d * ld + k] : 0.0f;
+                transposed[k * padded + d] = d < dim ? W[d * ld + k] : 0.0f;
     }
     for (; c < classes; c++)
         for (size_t d = 0; d < padded; d++)
-            turned[c * padded + d] = d < dim ? W[d * ld + c] : 0.0f;
+            transposed[c * padded + d] = d < dim ? W[d * ld + c] : 0.0f;
 }
 
-const yk_pixels_ops YK_ISA_NAME(yk_pixels) = {turn, logits, outer};
+const yk_pixels_ops YK_ISA_NAME(yk_pixels) = {transpose, logits, outer};

@@ -1,5 +1,9 @@
-/* Vectors of floats in GNU C, as wide as the instruction set that the including X.simd.c is compiled for, with exp and
- * log on them. Relative error below 3e-7 over the whole range; exp saturates instead of overflowing.
+/* Vectors of floats in GNU C, as wide as the instruction set that the including X.simd.c is compiled for, with exp and log.
+ * The relative error is below 3e-7 over the whole range; exp saturates instead of overflowing.
+ *
+ * Example:
+ *     for (size_t i = 0; i < n; i += YK_VW)                  // softplus of n floats, n a multiple of YK_VW
+ *         yk_vstore(x + i, yk_vlog(1.0f + yk_vexp(yk_vload(x + i))));
  */
 #ifndef YK_KERN_VMATH_H
 #define YK_KERN_VMATH_H
@@ -15,6 +19,15 @@
 #define YK_VW (__ARM_FEATURE_SVE_BITS / 32)
 #else
 #define YK_VW 4
+#endif
+
+#define YK_ALWAYS static inline __attribute__((always_inline))
+
+/* Loops over a tile of sums are unrolled; otherwise the compiler keeps the sums in memory. */
+#if defined(__clang__)
+#define YK_UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define YK_UNROLLED _Pragma("GCC unroll 16")
 #endif
 
 typedef float yk_vf __attribute__((vector_size(YK_VW * 4)));
@@ -72,7 +85,7 @@ static inline yk_vf yk_vexp(yk_vf x)
     t = yk_vselect(t < 127.0f, t, yk_vselect(t >= 127.0f, yk_vset(127.0f), t));
     t = yk_vselect(t < -126.0f, yk_vset(-126.0f), t);
     yk_vf rounded = (t + 12582912.0f) - 12582912.0f; /* 1.5 * 2^23: rounds to the nearest integer */
-    /* x - n ln 2 in two parts, so that no digits are lost */
+    /* x - n ln 2, with ln 2 in two parts so that no digits are lost */
     yk_vf r = (x - rounded * 0.693359375f) - rounded * -2.12194440e-4f;
     r = yk_vmin(yk_vmax(r, yk_vset(-0.35f)), yk_vset(0.35f));
     r = yk_vselect(x == x, r, x);
@@ -88,7 +101,7 @@ static inline yk_vf yk_vexp(yk_vf x)
     return p * (yk_vf)((n + 127) << 23);
 }
 
-/* For normal positive x: exponent and mantissa apart, ln m = 2 atanh((m - 1) / (m + 1)). */
+/* For normal positive x = 2^n m: n ln 2 + ln m, and ln m = 2 atanh((m - 1) / (m + 1)). */
 static inline yk_vf yk_vlog(yk_vf x)
 {
     yk_vi bits = (yk_vi)x;

@@ -1,14 +1,15 @@
-/* Many steps of one example each at once. At a batch of one the work of a step is some 150 ns, and asking for a batch, the
- * weights, a gradient and a clock would cost as much again; so a model that can makes a burst of them by itself:
+/* A burst: many steps of one example each in one call. With a batch size of 1 a step takes about 150 ns, and separate calls
+ * for the batch, the weights, the gradient and the clock would double that.
  *
+ * Example:
  *     if (yk_model_bursts(m) && yk_local_bursts(s)) {          // store/burst.h: the store's side
  *         yk_local_burst_begin(s, me, &view, &lr);
  *         yk_model_burst(m, work, &view, &batch, lr, loss);    // batch.n steps of plain sgd, in the order of the rows
  *         yk_local_burst_end(s, me, batch.n);
  *     }
  *
- * It changes the weights that the view shows, as that many gradients pushed one by one would have. How the rows are cut
- * into bursts does not change a bit of the result. Threads and memory as for grad(): a work per worker, no allocation.
+ * A burst updates the weights of the view in place, exactly as separate steps would; the division of the rows into bursts
+ * does not change the result. As with grad(), each worker has its own workspace, and nothing is allocated.
  */
 #ifndef YK_MODEL_BURST_H
 #define YK_MODEL_BURST_H
@@ -17,7 +18,7 @@
 
 bool yk_model_bursts(const yk_model *m);
 
-/* loss[i]: of row i, before its step. */
+/* loss[i]: loss of row i before its step. */
 void yk_model_burst(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float lr,
                     float *loss);
 

@@ -3,38 +3,36 @@
 #include "base/mem.h"
 #include <stdlib.h>
 
-enum { TILE = 4, MOST_KINDS = 8 }; /* pixels of a group, at least; kinds on either side of an image, about */
-enum {
-    MOST_TERMS = 1 << 15
-}; /* of a pixel: with more of them, tables of many groups would need too much memory */
+enum { MAX_KINDS = 8 };       /* on either side of an image, about */
+enum { MAX_TERMS = 1 << 15 }; /* per pixel: with more, the tables of many groups would need too much memory */
 
-/* Rows of a product, or its columns. */
+/* The rows or the columns of a product. A line is one of them. */
 typedef struct {
-    bool back;
-    size_t from, to; /* lines of its factor and of its result */
+    bool back, all;  /* all: every line has all taps */
+    size_t from, to; /* lines of the factor and of the result */
     size_t kernel, stride, pad;
-    size_t least; /* lines of a kind */
+    size_t min; /* lines of a kind */
 } axis;
 
-/* Lines first, first + step, ... that are reached by the same taps. */
+/* Lines first, first + step, ... that use the same taps. */
 typedef struct {
     uint64_t taps;
     size_t first, lines;
 } kind;
 
 typedef struct {
-    kind *of;
+    kind *kind;
     size_t n;
 } kinds;
 
-/* Lines this far apart may be of one kind. */
+/* Distance of the lines of a kind. */
 static size_t step_of(const axis *a)
 {
     return a->back ? a->stride : 1;
 }
 
-/* The line of the factor that a tap meets, from the one where its line begins; it divides where the tap reaches at all. */
-static int64_t moved(const axis *a, size_t line, size_t tap)
+/* The line of the factor that a tap reads is base() + shift(). For taps that taps_of() excludes, the division has a remainder. */
+static int64_t shift(const axis *a, size_t line, size_t tap)
 {
     const int64_t s = (int64_t)a->stride, pad = (int64_t)a->pad;
     return a->back ? ((int64_t)(line % a->stride) + pad - (int64_t)tap) / s : (int64_t)tap - pad;
@@ -50,36 +48,36 @@ static uint64_t taps_of(const axis *a, size_t line)
     uint64_t taps = 0;
     for (size_t tap = 0; tap < a->kernel; tap++) {
         const bool divides = !a->back || ((int64_t)(line + a->pad) - (int64_t)tap) % (int64_t)a->stride == 0;
-        const int64_t at = base(a, line) + moved(a, line, tap);
-        if (divides && at >= 0 && at < (int64_t)a->from)
+        const int64_t at = base(a, line) + shift(a, line, tap);
+        if (a->all || (divides && at >= 0 && at < (int64_t)a->from))
             taps |= UINT64_C(1) << tap;
     }
     return taps;
 }
 
-/* At least so many lines each, if there are as many. */
-static yk_status kinds_of(const axis *a, size_t least, kinds *out)
+/* Divides the lines into kinds of at least `min` lines, where possible. */
+static yk_status kinds_of(const axis *a, size_t min, kinds *out)
 {
     const size_t step = step_of(a);
-    least = least > a->least ? least : a->least;
-    *out = (kinds){.of = yk_alloc(a->to, sizeof(kind), "a layer's tables")};
-    if (!out->of)
+    min = min > a->min ? min : a->min;
+    *out = (kinds){.kind = yk_alloc(a->to, sizeof(kind), "a layer's tables")};
+    if (!out->kind)
         return YK_ESYSTEM;
     for (size_t first = 0; first < step && first < a->to; first++) {
         const size_t begin = out->n;
         uint64_t before = 0;
         for (size_t line = first; line < a->to; line += step) {
             const uint64_t taps = taps_of(a, line);
-            if (line == first || (taps != before && out->of[out->n - 1].lines >= least))
-                out->of[out->n++] = (kind){.first = line};
-            out->of[out->n - 1].taps |= taps;
-            out->of[out->n - 1].lines++;
+            if (line == first || (taps != before && out->kind[out->n - 1].lines >= min))
+                out->kind[out->n++] = (kind){.first = line};
+            out->kind[out->n - 1].taps |= taps;
+            out->kind[out->n - 1].lines++;
             before = taps;
         }
-        if (out->n > begin + 1 && out->of[out->n - 1].lines < least) {
+        if (out->n > begin + 1 && out->kind[out->n - 1].lines < min) {
             out->n--;
-            out->of[out->n - 1].taps |= out->of[out->n].taps;
-            out->of[out->n - 1].lines += out->of[out->n].lines;
+            out->kind[out->n - 1].taps |= out->kind[out->n].taps;
+            out->kind[out->n - 1].lines += out->kind[out->n].lines;
         }
     }
     return YK_OK;
@@ -100,10 +98,10 @@ static int32_t *table(size_t n)
     return yk_alloc(n ? n : 1, sizeof(int32_t), "a layer's tables");
 }
 
-/* Where things are: forward, and back. */
+/* Layout of the factor, the weights and the result. */
 typedef struct {
     size_t channels; /* of the factor */
-    size_t weights;  /* of one of them */
+    size_t weights;  /* between two of them */
     yk__strides from, to;
 } layout;
 
@@ -125,8 +123,8 @@ static yk_status make_group(const axis rc[2], const kind *rows, const kind *colu
                 if (has(rows, r) && has(columns, c)) {
                     g->a_k[k] = (int32_t)(i * at->weights + r * ca->kernel + c);
                     g->b_k[k++] = (int32_t)((int64_t)(i * at->from.channel) +
-                                            moved(ra, rows->first, r) * (int64_t)at->from.row +
-                                            moved(ca, columns->first, c) * YK_LANES);
+                                            shift(ra, rows->first, r) * (int64_t)at->from.row +
+                                            shift(ca, columns->first, c) * YK_LANES);
                 }
     for (size_t i = 0; i < rows->lines; i++)
         for (size_t j = 0; j < columns->lines; j++) {
@@ -137,67 +135,72 @@ static yk_status make_group(const axis rc[2], const kind *rows, const kind *colu
     return YK_OK;
 }
 
-/* Those of one kind of rows. */
+/* Adds the groups of one kind of rows. */
 static yk_status add_groups(const axis rc[2], const kind *rows, const layout *at, yk__conv_groups *out,
                             size_t *cap)
 {
     kinds columns;
-    yk_status st = kinds_of(&rc[1], (TILE + rows->lines - 1) / rows->lines, &columns);
+    yk_status st = kinds_of(&rc[1], (YK__CONV_TILE + rows->lines - 1) / rows->lines, &columns);
     yk__conv_group *grown =
-        st ? NULL : yk_grow(out->of, cap, out->n + columns.n, sizeof *grown, "a layer's tables");
+        st ? NULL : yk_grow(out->group, cap, out->n + columns.n, sizeof *grown, "a layer's tables");
     if (grown)
-        out->of = grown;
+        out->group = grown;
     else
         st = YK_ESYSTEM;
     for (size_t i = 0; !st && i < columns.n; i++) {
-        st = make_group(rc, rows, &columns.of[i], at, &out->of[out->n]);
-        out->work += out->of[out->n++].work;
+        st = make_group(rc, rows, &columns.kind[i], at, &out->group[out->n]);
+        out->work += out->group[out->n++].work;
     }
-    yk_free(columns.of);
+    yk_free(columns.kind);
     return st;
 }
 
-static axis axis_of(const yk__layer *l, bool back, size_t in, size_t out, size_t kernel, bool fine)
+static axis axis_of(const yk__layer *l, yk__conv_product product, size_t in, size_t out, size_t kernel,
+                    bool fine)
 {
-    const size_t step = back ? l->stride : 1;
+    const bool back = product == YK__CONV_INPUT_GRADIENT;
     return (axis){.back = back,
+                  .all = product == YK__CONV_WEIGHT_GRADIENT,
                   .from = back ? out : in,
                   .to = back ? in : out,
                   .kernel = kernel,
                   .stride = l->stride,
                   .pad = l->pad,
-                  .least = fine ? kernel / (MOST_KINDS * step) + 1 : SIZE_MAX};
+                  .min = fine ? kernel / (MAX_KINDS * (back ? l->stride : 1)) + 1 : SIZE_MAX};
 }
 
-yk_status yk__conv_groups_make(const yk__layer *l, bool back, yk__conv_groups *out)
+yk_status yk__conv_groups_make(const yk__layer *l, yk__conv_product product, yk__conv_groups *out)
 {
     const yk__edge *in = &l->in_edge, *to = &l->out_edge;
     const size_t taps = l->kernel_h * l->kernel_w;
+    const bool back = product == YK__CONV_INPUT_GRADIENT;
     const layout at = {.channels = back ? to->channels : in->channels,
                        .weights = back ? in->channels * taps : taps,
-                       .from = back ? yk__strides_of(to, to->grad_border) : yk__strides_of(in, in->border),
-                       .to = back ? yk__strides_of(in, in->grad_border) : yk__strides_of(to, to->border)};
-    const bool fine = at.channels * taps <= MOST_TERMS;
-    const axis rc[2] = {axis_of(l, back, in->height, to->height, l->kernel_h, fine),
-                        axis_of(l, back, in->width, to->width, l->kernel_w, fine)};
+                       .from = back ? l->dy : l->x,
+                       .to = back                          ? l->dx
+                             : product == YK__CONV_FORWARD ? l->y
+                                                           : l->dy};
+    const bool fine = product != YK__CONV_WEIGHT_GRADIENT && at.channels * taps <= MAX_TERMS;
+    const axis rc[2] = {axis_of(l, product, in->height, to->height, l->kernel_h, fine),
+                        axis_of(l, product, in->width, to->width, l->kernel_w, fine)};
     size_t cap = 0;
     kinds rows;
     *out = (yk__conv_groups){0};
     yk_status st = kinds_of(&rc[0], 1, &rows);
     for (size_t i = 0; !st && i < rows.n; i++)
-        st = add_groups(rc, &rows.of[i], &at, out, &cap);
-    yk_free(rows.of);
+        st = add_groups(rc, &rows.kind[i], &at, out, &cap);
+    yk_free(rows.kind);
     return st;
 }
 
 void yk__conv_groups_free(yk__conv_groups *g)
 {
     for (size_t i = 0; i < g->n; i++) {
-        yk_free(g->of[i].a_k);
-        yk_free(g->of[i].b_k);
-        yk_free(g->of[i].b_p);
-        yk_free(g->of[i].c_p);
+        yk_free(g->group[i].a_k);
+        yk_free(g->group[i].b_k);
+        yk_free(g->group[i].b_p);
+        yk_free(g->group[i].c_p);
     }
-    free(g->of);
+    free(g->group);
     *g = (yk__conv_groups){0};
 }

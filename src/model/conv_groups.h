@@ -1,21 +1,33 @@
-/* The pixels of a convolution's product, in groups that have the same terms.
+/* Divides the pixels of a convolution into groups that use the same filter taps.
  *
- * A pixel near the edge sees less of the image: the other taps of a filter would multiply zeros. With a stride, going back, a
- * pixel sees one tap in so many. Going back through a 5 x 5 filter that was `valid`, from 10 x 10 to 14 x 14 pixels, half of
- * all taps see nothing:
+ * A pixel near the edge does not need all taps: some of them would multiply zeros. In the backward pass with a stride, a pixel
+ * needs only every n-th tap. In the backward pass of a 5 x 5 filter with `valid` padding, from 10 x 10 to 14 x 14 pixels, half
+ * of all taps are not needed:
  *
- *     taps that reach a row     1 2 3 4 5 5 5 5 5 5 4 3 2 1      and the same for columns
+ *     taps for each row         1 2 3 4 5 5 5 5 5 5 4 3 2 1      and the same for columns
  *
- * Rows that are reached by the same taps are of one kind, so are columns, and a kind of rows with a kind of columns is a group.
- * Neighbours that would make too small a group share one, with the taps of both: what these read beyond the edge is the border
- * of zeros (net.h). Terms that are left out added zero, so that results are the same to the bit.
+ * Rows with the same taps form a row kind, columns a column kind; a row kind with a column kind is a group. Adjacent kinds that
+ * are too small are merged and use the taps of both: the additional ones read the border of zeros (net.h). The terms that are
+ * left out are zero, so that results are the same to the bit.
+ *
+ * Example:
+ *     yk__conv_groups groups;
+ *     st = yk__conv_groups_make(&layer, YK__CONV_FORWARD, &groups);
+ *     for (size_t i = 0; i < groups.n; i++)
+ *         pixels += groups.group[i].pixels;      // group[i] has the tables of one yk_block_mul
+ *     yk__conv_groups_free(&groups);
+ *
+ * The groups are read-only once made, and owned by the layer.
  */
 #ifndef YK_MODEL_CONV_GROUPS_H
 #define YK_MODEL_CONV_GROUPS_H
 
+#include "base/mem.h"
 #include "model/net.h"
 
-/* Tables for yk_block_mul. */
+enum { YK__CONV_TILE = 4 }; /* maximum number of pixels that a kernel computes together */
+
+/* Tables for yk_block_mul, or for yk_block_outer (x_k = b_k, x_p = b_p, y_p = c_p). */
 typedef struct {
     size_t terms, pixels, work; /* pixels * (terms + 1) */
     int32_t *a_k, *b_k;         /* [terms] */
@@ -23,21 +35,22 @@ typedef struct {
 } yk__conv_group;
 
 typedef struct {
-    yk__conv_group *of;
-    size_t n, work; /* of all */
+    yk__conv_group *group;
+    size_t n, work; /* work: of all groups */
 } yk__conv_groups;
 
-/* Of the output from the input, or back: of the gradient by the input from that by the output. */
-yk_status yk__conv_groups_make(const yk__layer *l, bool back, yk__conv_groups *out);
+/* The weight gradient has one group, with all taps and all pixels of the output. */
+typedef enum { YK__CONV_FORWARD, YK__CONV_INPUT_GRADIENT, YK__CONV_WEIGHT_GRADIENT } yk__conv_product;
+
+yk_status yk__conv_groups_make(const yk__layer *l, yk__conv_product product, yk__conv_groups *out);
 void yk__conv_groups_free(yk__conv_groups *g);
 
-/* The first pixel that is not before `until`, where the group's work begins `at`: a whole number of tiles. */
+/* The first pixel at or after position `until` of the work, where the group begins at position `at`; a multiple of a tile. */
 static inline size_t yk__conv_group_pixel(const yk__conv_group *g, size_t at, size_t until)
 {
-    enum { TILE = 4 }; /* pixels that are computed together, at most */
     if (until <= at)
         return 0;
-    const size_t pixel = ((until - at) / (g->terms + 1) + TILE - 1) / TILE * TILE;
+    const size_t pixel = YK_ROUND_UP((until - at) / (g->terms + 1), YK__CONV_TILE);
     return pixel < g->pixels ? pixel : g->pixels;
 }
 

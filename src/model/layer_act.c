@@ -1,179 +1,142 @@
-/* Layers that work number by number, in place where they may (net_parse.c decides): relu, tanh, sigmoid, dropout; and
- * flatten, which does nothing in a list, since dense layers take any shape, and takes the border off at the end of one. */
+/* Elementwise layers, in place where possible (net_parse.c decides): relu, tanh, sigmoid, dropout and flatten. Flatten only
+ * removes the border of the last layer: dense layers accept any shape. */
 #include "model/net.h"
 
-#include "model/layer_words.h"
+#include "model/layer_args.h"
 #include <string.h>
 
-static const char *no_words(yk__layer *l, int n, char **word)
+static const char *no_args(yk__layer *l, int n, char **arg)
 {
-    (void)l, (void)word;
-    return n ? "nothing may follow this layer's name" : NULL;
+    (void)l, (void)arg;
+    return n ? "this layer has no arguments" : NULL;
 }
 
-static yk_status same_shape(yk__layer *l, yk__edge *in, yk__edge *out)
-{
-    (void)l;
-    *out = (yk__edge){.channels = in->channels, .height = in->height, .width = in->width};
-    return YK_OK;
-}
-
-/* Changes a row of n numbers, of which `first` is the place of the first; y is the layer's result, for going back. */
-typedef void (*row_function)(const yk__layer *l, const yk__run *r, const float *y, float *row, size_t n,
+/* Changes a row of n values in place. y: the output of the layer, for backward; first: index of the first value. */
+typedef void (*row_function)(const yk__layer *l, const yk__pass *ctx, const float *y, float *row, size_t n,
                              uint64_t first);
 
-/* Calls with every row that is this thread's, of y going forward and of dx going back; where the layer has an edge of its own,
- * after bringing x or dy there. The border is left alone. */
-static void each_row(const yk__layer *l, const yk__run *r, bool back, row_function work)
+/* Calls `work`, if any, with each row of this thread: of y forward, of dx backward. If the layer does not work in place, copies x
+ * or dy there first. Does not touch the border. */
+static void each_row(const yk__layer *l, const yk__pass *ctx, bool back, row_function work)
 {
-    const yk__edge *e = &l->in_edge, *o = &l->out_edge;
-    const yk__strides y = yk__strides_of(o, o->border), to = back ? yk__strides_of(e, e->grad_border) : y,
-                      from = back ? yk__strides_of(o, o->grad_border) : yk__strides_of(e, e->border);
-    const float *source = back ? r->dx[l->out] : r->x[l->in];
-    float *target = back ? r->dx[l->in] : r->x[l->out];
+    const yk__edge *e = &l->in_edge;
+    const yk__strides *to = back ? &l->dx : &l->y, *from = back ? &l->dy : &l->x;
+    const float *source = back ? ctx->dx[l->out] : ctx->x[l->in];
+    float *target = back ? ctx->dx[l->in] : ctx->x[l->out];
     const size_t rows = e->channels * e->height, n = e->width * YK_LANES;
     size_t begin, end;
-    yk__part(r, r->blocks * rows, 1, &begin, &end);
+    if (!work && l->in == l->out)
+        return;
+    yk__thread_range(ctx, ctx->blocks * rows, 1, &begin, &end);
     for (size_t i = begin; i < end; i++) {
         const size_t block = i / rows, c = i % rows / e->height;
         const int64_t line = (int64_t)(i % e->height);
-        float *row = target + block * to.block + yk__offset(&to, c, line, 0);
+        float *row = target + block * to->block + yk__offset(to, c, line, 0);
         if (l->in != l->out)
-            memcpy(row, source + block * from.block + yk__offset(&from, c, line, 0), n * sizeof *row);
-        work(l, r, r->x[l->out] + block * y.block + yk__offset(&y, c, line, 0), row, n, i * n);
+            memcpy(row, source + block * from->block + yk__offset(from, c, line, 0), n * sizeof *row);
+        if (work)
+            work(l, ctx, ctx->x[l->out] + block * l->y.block + yk__offset(&l->y, c, line, 0), row, n, i * n);
     }
 }
 
-static void activate_row(const yk__layer *l, const yk__run *r, const float *y, float *row, size_t n,
+static void activate_row(const yk__layer *l, const yk__pass *ctx, const float *y, float *row, size_t n,
                          uint64_t first)
 {
     (void)y, (void)first;
-    r->lanes->activate(l->activation, row, n);
+    ctx->lanes->activate(l->ops->activation, row, n);
 }
 
-static void activate_row_back(const yk__layer *l, const yk__run *r, const float *y, float *row, size_t n,
+static void activate_row_back(const yk__layer *l, const yk__pass *ctx, const float *y, float *row, size_t n,
                               uint64_t first)
 {
     (void)first;
-    r->lanes->activate_back(l->activation, y, row, n);
+    ctx->lanes->activate_back(l->ops->activation, y, row, n);
 }
 
-static void forward(const yk__layer *l, const yk__run *r)
+static void forward(const yk__layer *l, const yk__pass *ctx)
 {
-    each_row(l, r, false, activate_row);
+    each_row(l, ctx, false, activate_row);
 }
 
-static void backward(const yk__layer *l, const yk__run *r)
+static void backward(const yk__layer *l, const yk__pass *ctx)
 {
-    if (!l->first)
-        each_row(l, r, true, activate_row_back);
+    each_row(l, ctx, true, activate_row_back);
 }
 
-static const char *parse_relu(yk__layer *l, int n, char **word)
-{
-    l->activation = YK_RELU;
-    return no_words(l, n, word);
-}
-
-static const char *parse_tanh(yk__layer *l, int n, char **word)
-{
-    l->activation = YK_TANH;
-    return no_words(l, n, word);
-}
-
-static const char *parse_sigmoid(yk__layer *l, int n, char **word)
-{
-    l->activation = YK_SIGMOID;
-    return no_words(l, n, word);
-}
-
-static const char *parse_dropout(yk__layer *l, int n, char **word)
+static const char *parse_dropout(yk__layer *l, int n, char **arg)
 {
     l->rate = 0.5f;
-    if (n > 1 || (n == 1 && (!yk__word_real(word[0], &l->rate) || !(l->rate >= 0.0f && l->rate < 1.0f))))
-        return "dropout may have the share of what is dropped, 0 to 1, as in: dropout 0.5";
+    if (n > 1 || (n == 1 && (!yk__arg_float(arg[0], &l->rate) || !(l->rate >= 0.0f && l->rate < 1.0f))))
+        return "the rate of dropout is at least 0 and below 1, as in: dropout 0.5";
     return NULL;
 }
 
-/* The same numbers are dropped going back: what is dropped is a hash of the number's place, so nothing is stored. */
-static void drop_row(const yk__layer *l, const yk__run *r, const float *y, float *row, size_t n,
+/* What is dropped is a hash of the index of the value, so that backward drops the same without a stored mask. */
+static void drop_row(const yk__layer *l, const yk__pass *ctx, const float *y, float *row, size_t n,
                      uint64_t first)
 {
     (void)y;
-    r->lanes->dropout(row, n, l->rate, yk_mix64(r->noise + (uint64_t)l->number), first);
+    ctx->lanes->dropout(row, n, l->rate, yk_mix64(ctx->noise + (uint64_t)l->number), first);
 }
 
-static void keep_row(const yk__layer *l, const yk__run *r, const float *y, float *row, size_t n,
-                     uint64_t first)
+static void drop(const yk__layer *l, const yk__pass *ctx)
 {
-    (void)l, (void)r, (void)y, (void)row, (void)n, (void)first;
+    each_row(l, ctx, false, ctx->training ? drop_row : NULL);
 }
 
-static void drop(const yk__layer *l, const yk__run *r)
+static void drop_back(const yk__layer *l, const yk__pass *ctx)
 {
-    if (r->training || l->in != l->out)
-        each_row(l, r, false, r->training ? drop_row : keep_row);
+    each_row(l, ctx, true, drop_row);
 }
 
-static void drop_back(const yk__layer *l, const yk__run *r)
+static void flatten(const yk__layer *l, const yk__pass *ctx)
 {
-    if (!l->first)
-        each_row(l, r, true, drop_row);
+    each_row(l, ctx, false, NULL);
 }
 
-static void flatten(const yk__layer *l, const yk__run *r)
+static void flatten_back(const yk__layer *l, const yk__pass *ctx)
 {
-    if (l->in != l->out)
-        each_row(l, r, false, keep_row);
+    each_row(l, ctx, true, NULL);
 }
 
-static void flatten_back(const yk__layer *l, const yk__run *r)
-{
-    if (l->in != l->out && !l->first)
-        each_row(l, r, true, keep_row);
-}
-
-/* Where relu outputs 0 the gradient is 0, so overwriting the value loses nothing. tanh keeps the sign, which is what
+/* Where relu outputs 0 the gradient is 0, so that overwriting the value loses nothing. tanh preserves the sign, which is what
  * relu reads; so does dropout where the gradient is not 0. */
 const yk__layer_ops yk__relu_ops = {.name = "relu",
-                                    .usage = "relu",
-                                    .parse = parse_relu,
-                                    .shape = same_shape,
+                                    .parse = no_args,
+                                    .shape = yk__same_shape,
                                     .forward = forward,
                                     .backward = backward,
                                     .backward_reads = YK__SIGNS,
                                     .elementwise = true,
-                                    .preserves = YK__ALL_VALUES};
+                                    .preserves = YK__ALL_VALUES,
+                                    .activation = YK_RELU};
 const yk__layer_ops yk__tanh_ops = {.name = "tanh",
-                                    .usage = "tanh",
-                                    .parse = parse_tanh,
-                                    .shape = same_shape,
+                                    .parse = no_args,
+                                    .shape = yk__same_shape,
                                     .forward = forward,
                                     .backward = backward,
                                     .backward_reads = YK__ALL_VALUES,
                                     .elementwise = true,
-                                    .preserves = YK__SIGNS};
+                                    .preserves = YK__SIGNS,
+                                    .activation = YK_TANH};
 const yk__layer_ops yk__sigmoid_ops = {.name = "sigmoid",
-                                       .usage = "sigmoid",
-                                       .parse = parse_sigmoid,
-                                       .shape = same_shape,
+                                       .parse = no_args,
+                                       .shape = yk__same_shape,
                                        .forward = forward,
                                        .backward = backward,
                                        .backward_reads = YK__ALL_VALUES,
                                        .elementwise = true,
-                                       .preserves = YK__NO_VALUES};
+                                       .activation = YK_SIGMOID};
 const yk__layer_ops yk__dropout_ops = {.name = "dropout",
-                                       .usage = "dropout [RATE]",
                                        .parse = parse_dropout,
-                                       .shape = same_shape,
+                                       .shape = yk__same_shape,
                                        .forward = drop,
                                        .backward = drop_back,
                                        .elementwise = true,
                                        .preserves = YK__SIGNS};
 const yk__layer_ops yk__flatten_ops = {.name = "flatten",
-                                       .usage = "flatten",
-                                       .parse = no_words,
-                                       .shape = same_shape,
+                                       .parse = no_args,
+                                       .shape = yk__same_shape,
                                        .forward = flatten,
                                        .backward = flatten_back,
                                        .elementwise = true,

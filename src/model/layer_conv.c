@@ -1,47 +1,44 @@
 /* Convolution: y(o, p) = b(o) + sum over i, r, c of w(o, i, r, c) x(i, s p + (r, c) - pad).
  *
- * Forward it is a product of the filters with the input, moved (block.h). The gradient by the input is the same product the
- * other way round: dx(i, q) collects w(o, i, r, c) dy(o, (q + pad - (r, c)) / s) wherever that divides. Taps (r, c) that do
- * not reach a pixel, because of the stride or because they lie beyond the edge, are left out: pixels are computed in groups
- * that have the same terms (conv_groups.h). The gradient by a filter is a sum over pixels.
+ * Forward, this is a product of the filters with the shifted input (block.h). The gradient by the input is the transposed
+ * product: dx(i, q) is the sum of w(o, i, r, c) dy(o, (q + pad - (r, c)) / s) where the division has no remainder. Taps (r, c)
+ * that do not contribute to a pixel, because of the stride or because they are beyond the edge, are left out: pixels are
+ * computed in groups with the same terms (conv_groups.h). The gradient by a filter is a sum over pixels.
  * Weights [out][in][kernel_h][kernel_w], as in PyTorch.
  */
 #include "model/net.h"
 
 #include "base/mem.h"
 #include "model/conv_groups.h"
-#include "model/layer_words.h"
+#include "model/layer_args.h"
 #include <string.h>
 
 typedef struct {
-    yk__conv_groups forward, back;
-    /* for the gradient by the filters: terms of a filter, and pixels of its output */
-    size_t terms, pixels;
-    int32_t *x_k, *x_p; /* in the input */
-    int32_t *y_p;       /* in the gradient of the output */
+    yk__conv_groups forward, input_gradient, weight_gradient;
 } tables;
 
-static const char *parse(yk__layer *l, int n, char **word)
+static const char *parse(yk__layer *l, int n, char **arg)
 {
-    if (n < 2 || !yk__word_number(word[0], 1, YK__MOST_OUTPUTS, &l->count))
+    if (n < 2 || !yk__arg_count(arg[0], 1, YK__MAX_OUTPUTS, &l->count))
         return "conv needs the number of filters and their size, as in: conv 6 5x5";
-    if (!yk__word_size(word[1], YK__MOST_KERNEL, &l->kernel_h, &l->kernel_w))
+    if (!yk__arg_size(arg[1], YK__MAX_KERNEL, &l->kernel_h, &l->kernel_w))
         return "the size of a filter is HEIGHTxWIDTH, as in 5x5, 64 at most";
     l->stride = 1;
     l->padding = YK__VALID;
     for (int i = 2; i < n; i++) {
-        if (yk__word_stride(word[i], YK__MOST_STRIDE, &l->stride)) {
+        if (yk__arg_stride(arg[i], YK__MAX_STRIDE, &l->stride)) {
             continue;
-        } else if (strcmp(word[i], "same") == 0) {
+        } else if (strcmp(arg[i], "same") == 0) {
             l->padding = YK__SAME;
-        } else if (strcmp(word[i], "valid") == 0) {
+        } else if (strcmp(arg[i], "valid") == 0) {
             l->padding = YK__VALID;
-        } else if (strcmp(word[i], "pad") == 0 && i + 1 < n &&
-                   yk__word_number(word[i + 1], 0, YK__MOST_PAD, &l->pad)) {
+        } else if (strcmp(arg[i], "pad") == 0 && i + 1 < n &&
+                   yk__arg_count(arg[i + 1], 0, YK__MAX_PAD, &l->pad)) {
             l->padding = YK__PADDED;
             i++;
         } else {
-            return "after the filters come /STRIDE (1 to 64), same, valid or pad N (0 to 255)";
+            return "expected /STRIDE (1 to 64), same, valid or pad N (0 to 255) after the size of the "
+                   "filters";
         }
     }
     return NULL;
@@ -51,12 +48,12 @@ static yk_status shape(yk__layer *l, yk__edge *in, yk__edge *out)
 {
     if (l->padding == YK__SAME) {
         if (l->kernel_h != l->kernel_w || l->kernel_h % 2 == 0)
-            return yk_fail(YK_EUSAGE, "'same' needs square filters of odd size; %zux%zu is not: say pad N",
+            return yk_fail(YK_EUSAGE, "'same' needs square filters of odd size; for %zux%zu use pad N",
                            l->kernel_h, l->kernel_w);
         l->pad = l->kernel_h / 2;
     }
     if (in->height + 2 * l->pad < l->kernel_h || in->width + 2 * l->pad < l->kernel_w)
-        return yk_fail(YK_EUSAGE, "filters of %zux%zu do not fit what arrives there, %zu x %zu x %zu",
+        return yk_fail(YK_EUSAGE, "filters of %zux%zu are larger than their input of %zu x %zu x %zu",
                        l->kernel_h, l->kernel_w, in->channels, in->height, in->width);
     *out = (yk__edge){.channels = l->count,
                       .height = (in->height + 2 * l->pad - l->kernel_h) / l->stride + 1,
@@ -72,172 +69,131 @@ static yk_status shape(yk__layer *l, yk__edge *in, yk__edge *out)
     l->fan_out = l->count * taps;
     l->flops = 2.0 * (double)l->weights * (double)(out->height * out->width);
     if (l->weights >= INT32_MAX)
-        return yk_fail(YK_EUSAGE,
-                       "%zu filters of %zux%zu for what arrives there, %zu x %zu x %zu, would have %zu "
-                       "weights; at most %d",
-                       l->count, l->kernel_h, l->kernel_w, in->channels, in->height, in->width, l->weights,
-                       INT32_MAX);
+        return yk_fail(
+            YK_EUSAGE,
+            "%zu filters of %zux%zu for an input of %zu x %zu x %zu would have %zu weights; at most %d",
+            l->count, l->kernel_h, l->kernel_w, in->channels, in->height, in->width, l->weights, INT32_MAX);
     return YK_OK;
 }
 
 static void free_layer(yk__layer *l)
 {
-    tables *t = l->plan;
+    tables *t = l->tables;
     if (!t)
         return;
     yk__conv_groups_free(&t->forward);
-    yk__conv_groups_free(&t->back);
-    yk_free(t->x_k);
-    yk_free(t->x_p);
-    yk_free(t->y_p);
+    yk__conv_groups_free(&t->input_gradient);
+    yk__conv_groups_free(&t->weight_gradient);
     yk_free(t);
-    l->plan = NULL;
+    l->tables = NULL;
 }
 
-static yk_status plan_filters(const yk__layer *l, tables *t)
-{
-    const yk__edge *in = &l->in_edge, *out = &l->out_edge;
-    const yk__strides x = yk__strides_of(in, in->border), dy = yk__strides_of(out, out->grad_border);
-    const size_t taps = l->kernel_h * l->kernel_w;
-    t->terms = in->channels * taps;
-    t->pixels = out->height * out->width;
-    t->x_k = yk_alloc(t->terms, sizeof *t->x_k, "a layer's tables");
-    t->x_p = yk_alloc(t->pixels, sizeof *t->x_p, "a layer's tables");
-    t->y_p = yk_alloc(t->pixels, sizeof *t->y_p, "a layer's tables");
-    if (!t->x_k || !t->x_p || !t->y_p)
-        return YK_ESYSTEM;
-    for (size_t k = 0; k < t->terms; k++)
-        t->x_k[k] =
-            (int32_t)(k / taps * x.channel + k % taps / l->kernel_w * x.row + k % l->kernel_w * YK_LANES);
-    for (size_t p = 0; p < t->pixels; p++) {
-        const int64_t py = (int64_t)(p / out->width), px = (int64_t)(p % out->width);
-        t->x_p[p] = yk__offset(&x, 0, py * (int64_t)l->stride - (int64_t)l->pad,
-                               px * (int64_t)l->stride - (int64_t)l->pad);
-        t->y_p[p] = yk__offset(&dy, 0, py, px);
-    }
-    return YK_OK;
-}
-
-static yk_status plan(yk__layer *l, size_t max_blocks)
+static yk_status prepare(yk__layer *l, size_t max_blocks)
 {
     (void)max_blocks;
-    /* offsets within a block are 32 bits wide */
-    const yk__edge *edge[] = {&l->in_edge, &l->out_edge};
-    for (int i = 0; i < 2; i++)
-        if (yk__strides_of(edge[i], edge[i]->border).block > INT32_MAX ||
-            yk__strides_of(edge[i], edge[i]->grad_border).block > INT32_MAX)
-            return yk_fail(YK_EUSAGE, "layer %d, %s: %zu x %zu x %zu numbers per image are too many",
-                           l->number, l->text, edge[i]->channels, edge[i]->height, edge[i]->width);
-    tables *t = yk_alloc(1, sizeof *t, "a layer's tables");
+    tables *t = l->tables = yk_alloc(1, sizeof *t, "a layer's tables");
     if (!t)
         return YK_ESYSTEM;
-    l->plan = t;
-    yk_status st = plan_filters(l, t);
+    yk_status st = yk__conv_groups_make(l, YK__CONV_FORWARD, &t->forward);
     if (!st)
-        st = yk__conv_groups_make(l, false, &t->forward);
-    return st || l->first ? st : yk__conv_groups_make(l, true, &t->back);
+        st = yk__conv_groups_make(l, YK__CONV_WEIGHT_GRADIENT, &t->weight_gradient);
+    return st || l->no_input_gradient ? st
+                                      : yk__conv_groups_make(l, YK__CONV_INPUT_GRADIENT, &t->input_gradient);
 }
 
-/* Runs a product over all blocks, this thread's part of the work. */
-static void products(const yk__run *r, const yk__conv_groups *g, yk_block_mul *w, size_t m, size_t b_block,
+/* Computes the share of this thread of a product over all blocks. */
+static void products(const yk__pass *ctx, const yk__conv_groups *g, yk_block_mul *w, size_t m, size_t b_block,
                      size_t c_block)
 {
     const float *b = w->b;
     float *c = w->c;
     size_t begin, end, at = 0;
-    yk__part(r, r->blocks * g->work, 1, &begin, &end);
-    for (size_t block = 0; block < r->blocks; block++)
+    yk__thread_range(ctx, ctx->blocks * g->work, 1, &begin, &end);
+    for (size_t block = 0; block < ctx->blocks; block++)
         for (size_t i = 0; i < g->n; i++) {
-            const yk__conv_group *of = &g->of[i];
-            const size_t first = yk__conv_group_pixel(of, at, begin),
-                         last = yk__conv_group_pixel(of, at, end);
-            at += of->work;
+            const yk__conv_group *group = &g->group[i];
+            const size_t first = yk__conv_group_pixel(group, at, begin),
+                         last = yk__conv_group_pixel(group, at, end);
+            at += group->work;
             if (first == last)
                 continue;
-            w->k = of->terms;
-            w->a_k = of->a_k;
+            w->k = group->terms;
+            w->a_k = group->a_k;
             w->b = b + block * b_block;
-            w->b_p = of->b_p;
-            w->b_k = of->b_k;
+            w->b_p = group->b_p;
+            w->b_k = group->b_k;
             w->c = c + block * c_block;
-            w->c_p = of->c_p;
-            r->block->mul(w, 0, m, first, last);
+            w->c_p = group->c_p;
+            ctx->block->mul(w, 0, m, first, last);
         }
 }
 
-static void forward(const yk__layer *l, const yk__run *r)
+static void forward(const yk__layer *l, const yk__pass *ctx)
 {
-    const tables *t = l->plan;
-    const yk__strides x = yk__strides_of(&l->in_edge, l->in_edge.border),
-                      y = yk__strides_of(&l->out_edge, l->out_edge.border);
-    yk_block_mul w = {.a = r->params + l->weights_at,
-                      .a_m = (int64_t)t->terms,
-                      .b = r->x[l->in],
-                      .c = r->x[l->out],
-                      .c_m = (int64_t)y.channel,
-                      .bias = r->params + l->biases_at};
-    products(r, &t->forward, &w, l->count, x.block, y.block);
+    const tables *t = l->tables;
+    yk_block_mul w = {.a = ctx->params + l->weights_offset,
+                      .a_m = (int64_t)l->fan_in,
+                      .b = ctx->x[l->in],
+                      .c = ctx->x[l->out],
+                      .c_m = (int64_t)l->y.channel,
+                      .bias = ctx->params + l->biases_offset};
+    products(ctx, &t->forward, &w, l->count, l->x.block, l->y.block);
 }
 
-static void weight_gradient(const yk__layer *l, const yk__run *r)
+static void weight_gradient(const yk__layer *l, const yk__pass *ctx)
 {
-    const tables *t = l->plan;
-    const yk__strides x = yk__strides_of(&l->in_edge, l->in_edge.border),
-                      dy = yk__strides_of(&l->out_edge, l->out_edge.grad_border);
-    /* By filters, as the layer after this one had channels: what it left is in the cache of who needs it. */
-    const size_t terms = t->terms;
+    const yk__conv_group *g = ((const tables *)l->tables)->weight_gradient.group;
+    /* Divided by filters, as the next layer divided its channels: dy is then in the cache of this thread. */
     size_t begin, end;
-    yk__part(r, l->count, l->count < 8 * (size_t)r->threads ? 1 : 4, &begin, &end);
-    if (r->fresh) {
-        memset(r->grad + l->weights_at + begin * terms, 0, (end - begin) * terms * sizeof *r->grad);
-        memset(r->grad + l->biases_at + begin, 0, (end - begin) * sizeof *r->grad);
+    yk__thread_range(ctx, l->count, l->count < 8 * (size_t)ctx->threads ? 1 : 4, &begin, &end);
+    if (ctx->first_chunk) {
+        memset(ctx->grad + l->weights_offset + begin * g->terms, 0,
+               (end - begin) * g->terms * sizeof *ctx->grad);
+        memset(ctx->grad + l->biases_offset + begin, 0, (end - begin) * sizeof *ctx->grad);
     }
-    for (size_t b = 0; b < r->blocks; b++) {
-        yk_block_outer w = {.p = t->pixels,
-                            .y = r->dx[l->out] + b * dy.block,
-                            .y_m = (int64_t)dy.channel,
-                            .y_p = t->y_p,
-                            .x = r->x[l->in] + b * x.block,
-                            .x_p = t->x_p,
-                            .x_k = t->x_k,
-                            .d = r->grad + l->weights_at,
-                            .d_m = (int64_t)terms};
-        r->block->outer(&w, begin, end, 0, terms);
-        r->block->sum(&w, begin, end, r->grad + l->biases_at);
+    for (size_t b = 0; b < ctx->blocks; b++) {
+        yk_block_outer w = {.p = g->pixels,
+                            .y = ctx->dx[l->out] + b * l->dy.block,
+                            .y_m = (int64_t)l->dy.channel,
+                            .y_p = g->c_p,
+                            .x = ctx->x[l->in] + b * l->x.block,
+                            .x_p = g->b_p,
+                            .x_k = g->b_k,
+                            .d = ctx->grad + l->weights_offset,
+                            .d_m = (int64_t)g->terms};
+        ctx->block->outer(&w, begin, end, 0, g->terms);
+        ctx->block->sum(&w, begin, end, ctx->grad + l->biases_offset);
     }
 }
 
-static void input_gradient(const yk__layer *l, const yk__run *r)
+static void input_gradient(const yk__layer *l, const yk__pass *ctx)
 {
-    const tables *t = l->plan;
-    const yk__strides dx = yk__strides_of(&l->in_edge, l->in_edge.grad_border),
-                      dy = yk__strides_of(&l->out_edge, l->out_edge.grad_border);
-    yk_block_mul w = {.a = r->params + l->weights_at,
+    const tables *t = l->tables;
+    yk_block_mul w = {.a = ctx->params + l->weights_offset,
                       .a_m = (int64_t)(l->kernel_h * l->kernel_w),
-                      .b = r->dx[l->out],
-                      .c = r->dx[l->in],
-                      .c_m = (int64_t)dx.channel};
-    products(r, &t->back, &w, l->in_edge.channels, dy.block, dx.block);
+                      .b = ctx->dx[l->out],
+                      .c = ctx->dx[l->in],
+                      .c_m = (int64_t)l->dx.channel};
+    products(ctx, &t->input_gradient, &w, l->in_edge.channels, l->dy.block, l->dx.block);
 }
 
-enum { WEIGHTS, INPUTS, PARTS };
+enum { WEIGHTS, WEIGHT_PARTS };
 
-static void backward(const yk__layer *l, const yk__run *r)
+static void backward(const yk__layer *l, const yk__pass *ctx)
 {
-    if (r->part == WEIGHTS)
-        weight_gradient(l, r);
+    if (ctx->part == WEIGHTS)
+        weight_gradient(l, ctx);
     else
-        input_gradient(l, r);
+        input_gradient(l, ctx);
 }
 
 const yk__layer_ops yk__conv_ops = {.name = "conv",
-                                    .usage = "conv FILTERS HxW [/STRIDE] [same | valid | pad N]",
                                     .parse = parse,
                                     .shape = shape,
-                                    .plan = plan,
+                                    .prepare = prepare,
                                     .forward = forward,
                                     .backward = backward,
                                     .free = free_layer,
-                                    .parts = PARTS,
+                                    .weight_parts = WEIGHT_PARTS,
                                     .output_border = true,
                                     .weight_rank = 4};

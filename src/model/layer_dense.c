@@ -1,39 +1,40 @@
-/* Dense: y(o) = b(o) + sum over i of w(o, i) x(i), x flattened in the order channel, row, column (as PyTorch's Flatten).
+/* Dense: y(o) = b(o) + sum over i of w(o, i) x(i), x flattened in the order channel, row, column (as by PyTorch's Flatten).
  *
- * All three products run through block.h. Going forward lanes are images, as everywhere. Gradients are made with inputs in
- * the lanes, so that weights and their gradients are vectors and are gone through once: x and dy are turned round first
- * (xt, dxt: a row per image; dyt: images side by side).
+ * All three products use block.h. Forward, the lanes are images, as everywhere. For the gradients the lanes are inputs, so that
+ * weights and their gradients are vectors and are read once: x and dy are transposed first (xt, dxt: a row per image; dyt: images
+ * side by side).
  *
  *     dw(o, i)  = sum over images n of dy(o, n) xt(n, i)
- *     dxt(n, i) = sum over outputs o of dyt(o, n) w(o, i)          whole vectors; the last few inputs with images in the lanes
+ *     dxt(n, i) = sum over outputs o of dyt(o, n) w(o, i)          whole vectors; for the last few inputs, the lanes are images
  *
  * Weights [out][in].
  */
 #include "model/net.h"
 
 #include "base/mem.h"
-#include "model/layer_words.h"
+#include "model/layer_args.h"
 #include <string.h>
 
-enum { FAR = 1 << 18 }; /* more weights than a cache has room for */
+enum { LARGE = 1 << 18 }; /* weights; more do not fit into a cache */
 
 typedef struct {
-    size_t inputs, padded;            /* padded: to a whole vector */
+    size_t inputs, padded;            /* padded: rounded up to whole vectors */
+    int32_t *memory;                  /* owned; holds the tables: */
     int32_t *in_k, *dx_k, *w_k;       /* [inputs] of x; of dx; 0, 1, 2 ... */
     int32_t *out_k, *wo_k;            /* [outputs] of dy; o * inputs */
     int32_t *x_p, *y_p, *dx_p, *dy_p; /* [blocks] */
     int32_t *n_dy, *n_xt;             /* [images] */
     int32_t *v_p;                     /* [padded / 16] */
     int32_t *dyt_k;                   /* [outputs] */
-    size_t images;                    /* that fit */
+    size_t images;                    /* of a chunk */
     float *xt;                        /* [images][padded]; also dxt */
     float *dyt;                       /* [outputs][images] */
     float *tail;                      /* [outputs][16]: the last, partial vector of a row of dw */
 } tables;
 
-static const char *parse(yk__layer *l, int n, char **word)
+static const char *parse(yk__layer *l, int n, char **arg)
 {
-    if (n != 1 || !yk__word_number(word[0], 1, YK__MOST_OUTPUTS, &l->count))
+    if (n != 1 || !yk__arg_count(arg[0], 1, YK__MAX_OUTPUTS, &l->count))
         return "dense needs the number of outputs, as in: dense 120";
     return NULL;
 }
@@ -56,147 +57,155 @@ static yk_status shape(yk__layer *l, yk__edge *in, yk__edge *out)
 
 static void free_layer(yk__layer *l)
 {
-    tables *t = l->plan;
-    if (!t)
-        return;
-    void *all[] = {t->in_k, t->w_k,  t->out_k, t->wo_k, t->x_p,   t->y_p, t->dx_p,
-                   t->dy_p, t->n_dy, t->n_xt,  t->v_p,  t->dyt_k, t->dx_k};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        yk_free(all[i]);
+    tables *t = l->tables;
+    if (t)
+        yk_free(t->memory);
     yk_free(t);
-    l->plan = NULL;
+    l->tables = NULL;
 }
 
-static yk_status plan(yk__layer *l, size_t max_blocks)
+/* Allocates all tables in one block. */
+static yk_status make_tables(tables *t, size_t outputs, size_t blocks)
 {
-    const yk__edge *in = &l->in_edge, *out = &l->out_edge;
-    const yk__strides x = yk__strides_of(in, in->border), dx = yk__strides_of(in, in->grad_border),
-                      y = yk__strides_of(out, out->border), dy = yk__strides_of(out, out->grad_border);
-    const size_t images = max_blocks * YK_LANES, n = yk__edge_size(in);
-    /* offsets are 32 bits wide */
-    const size_t most = INT32_MAX / (max_blocks ? max_blocks : 1);
-    if (x.block > most || dx.block > most || y.block > most || dy.block > most ||
-        YK_ROUND_UP(n, YK_LANES) * YK_LANES > most)
-        return yk_fail(
-            YK_EUSAGE,
-            "layer %d, %s: %zu inputs are too many for batches of this size: say a smaller --batch",
-            l->number, l->text, n);
-    tables *t = yk_alloc(1, sizeof *t, "a layer's tables");
-    if (!t)
+    const size_t n = t->inputs, vectors = t->padded / YK_LANES;
+    t->memory = yk_alloc(3 * n + 3 * outputs + 4 * blocks + 2 * t->images + vectors, sizeof *t->memory,
+                         "a layer's tables");
+    if (!t->memory)
         return YK_ESYSTEM;
-    l->plan = t;
-    t->inputs = n;
-    t->padded = YK_ROUND_UP(n, YK_LANES);
-    struct {
-        int32_t **to;
-        size_t n;
-    } want[] = {
-        {&t->in_k, n},         {&t->w_k, n},          {&t->out_k, l->count},           {&t->wo_k, l->count},
-        {&t->x_p, max_blocks}, {&t->y_p, max_blocks}, {&t->dx_p, max_blocks},          {&t->dy_p, max_blocks},
-        {&t->n_dy, images},    {&t->n_xt, images},    {&t->v_p, t->padded / YK_LANES}, {&t->dyt_k, l->count},
-        {&t->dx_k, n}};
-    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
-        if (!(*want[i].to = yk_alloc(want[i].n, sizeof(int32_t), "a layer's tables")))
-            return YK_ESYSTEM;
-    t->images = images;
-    t->xt = l->workspace;
-    t->dyt = t->xt + images * t->padded;
-    t->tail = t->dyt + images * l->count;
-    for (size_t i = 0; i < n; i++) {
-        const size_t plane = in->height * in->width;
-        t->in_k[i] = yk__offset(&x, i / plane, (int64_t)(i % plane / in->width), (int64_t)(i % in->width));
-        t->dx_k[i] = yk__offset(&dx, i / plane, (int64_t)(i % plane / in->width), (int64_t)(i % in->width));
+    t->in_k = t->memory;
+    t->dx_k = t->in_k + n;
+    t->w_k = t->dx_k + n;
+    t->out_k = t->w_k + n;
+    t->wo_k = t->out_k + outputs;
+    t->dyt_k = t->wo_k + outputs;
+    t->x_p = t->dyt_k + outputs;
+    t->y_p = t->x_p + blocks;
+    t->dx_p = t->y_p + blocks;
+    t->dy_p = t->dx_p + blocks;
+    t->n_dy = t->dy_p + blocks;
+    t->n_xt = t->n_dy + t->images;
+    t->v_p = t->n_xt + t->images;
+    return YK_OK;
+}
+
+static void fill_tables(const yk__layer *l, tables *t, size_t blocks)
+{
+    const yk__edge *in = &l->in_edge;
+    const size_t plane = in->height * in->width;
+    for (size_t i = 0; i < t->inputs; i++) {
+        const int64_t y = (int64_t)(i % plane / in->width), x = (int64_t)(i % in->width);
+        t->in_k[i] = yk__offset(&l->x, i / plane, y, x);
+        t->dx_k[i] = yk__offset(&l->dx, i / plane, y, x);
         t->w_k[i] = (int32_t)i;
     }
     for (size_t o = 0; o < l->count; o++) {
-        t->out_k[o] = yk__offset(&dy, o, 0, 0);
-        t->wo_k[o] = (int32_t)(o * n);
-        t->dyt_k[o] = (int32_t)(o * images);
+        t->out_k[o] = yk__offset(&l->dy, o, 0, 0);
+        t->wo_k[o] = (int32_t)(o * t->inputs);
+        t->dyt_k[o] = (int32_t)(o * t->images);
     }
-    for (size_t b = 0; b < max_blocks; b++) {
-        t->x_p[b] = (int32_t)(b * x.block);
-        t->y_p[b] = (int32_t)(b * y.block + y.origin);
-        t->dx_p[b] = (int32_t)(b * dx.block);
-        t->dy_p[b] = (int32_t)(b * dy.block);
+    for (size_t b = 0; b < blocks; b++) {
+        t->x_p[b] = (int32_t)(b * l->x.block);
+        t->y_p[b] = (int32_t)(b * l->y.block + l->y.origin);
+        t->dx_p[b] = (int32_t)(b * l->dx.block);
+        t->dy_p[b] = (int32_t)(b * l->dy.block);
     }
-    for (size_t i = 0; i < images; i++) {
-        t->n_dy[i] = (int32_t)(i / YK_LANES * dy.block + dy.origin + i % YK_LANES);
+    for (size_t i = 0; i < t->images; i++) {
+        t->n_dy[i] = (int32_t)(i / YK_LANES * l->dy.block + l->dy.origin + i % YK_LANES);
         t->n_xt[i] = (int32_t)(i * t->padded);
     }
     for (size_t v = 0; v < t->padded / YK_LANES; v++)
         t->v_p[v] = (int32_t)(v * YK_LANES);
-    return YK_OK;
 }
 
-static void forward(const yk__layer *l, const yk__run *r)
+static yk_status prepare(yk__layer *l, size_t max_blocks)
 {
-    const tables *t = l->plan;
-    const yk__strides y = yk__strides_of(&l->out_edge, l->out_edge.border);
+    const size_t n = l->fan_in, padded = YK_ROUND_UP(n, YK_LANES), images = max_blocks * YK_LANES;
+    /* offsets are 32 bits wide */
+    const size_t most = INT32_MAX / (max_blocks ? max_blocks : 1);
+    if (l->x.block > most || l->dx.block > most || l->y.block > most || l->dy.block > most ||
+        padded * YK_LANES > most)
+        return yk_fail(YK_EUSAGE,
+                       "layer %d, %s: %zu inputs are too many for this batch size: use a smaller --batch",
+                       l->number, l->text, n);
+    tables *t = l->tables = yk_alloc(1, sizeof *t, "a layer's tables");
+    if (!t)
+        return YK_ESYSTEM;
+    *t = (tables){.inputs = n, .padded = padded, .images = images, .xt = l->workspace};
+    t->dyt = t->xt + images * padded;
+    t->tail = t->dyt + images * l->count;
+    yk_status st = make_tables(t, l->count, max_blocks);
+    if (!st)
+        fill_tables(l, t, max_blocks);
+    return st;
+}
+
+static void forward(const yk__layer *l, const yk__pass *ctx)
+{
+    const tables *t = l->tables;
     yk_block_mul w = {.k = t->inputs,
-                      .a = r->params + l->weights_at,
+                      .a = ctx->params + l->weights_offset,
                       .a_m = (int64_t)t->inputs,
                       .a_k = t->w_k,
-                      .b = r->x[l->in],
+                      .b = ctx->x[l->in],
                       .b_p = t->x_p,
                       .b_k = t->in_k,
-                      .c = r->x[l->out],
-                      .c_m = (int64_t)y.channel,
+                      .c = ctx->x[l->out],
+                      .c_m = (int64_t)l->y.channel,
                       .c_p = t->y_p,
-                      .bias = r->params + l->biases_at};
+                      .bias = ctx->params + l->biases_offset};
     size_t begin, end;
-    yk__part(r, l->count, 6, &begin, &end);
+    yk__thread_range(ctx, l->count, 6, &begin, &end);
     if (begin < end)
-        r->block->mul(&w, begin, end, 0, r->blocks);
+        ctx->block->mul(&w, begin, end, 0, ctx->blocks);
 }
 
-/* xt(n, i) from x, and dyt(o, n) from dy; this thread's inputs and outputs. */
-static void turn(const yk__layer *l, const yk__run *r)
+/* xt from x and dyt from dy, for the inputs and outputs of this thread. */
+static void transpose(const yk__layer *l, const yk__pass *ctx)
 {
-    const tables *t = l->plan;
+    const tables *t = l->tables;
     size_t begin, end;
-    yk__part(r, t->inputs, YK_LANES, &begin, &end);
-    for (size_t b = 0; b < r->blocks; b++) {
-        const float *x = r->x[l->in] + t->x_p[b];
+    yk__thread_range(ctx, t->inputs, YK_LANES, &begin, &end);
+    for (size_t b = 0; b < ctx->blocks; b++) {
+        const float *x = ctx->x[l->in] + t->x_p[b];
         float *to = t->xt + b * YK_LANES * t->padded;
         for (size_t i = begin; i < end; i++)
             for (size_t lane = 0; lane < YK_LANES; lane++)
                 to[lane * t->padded + i] = x[t->in_k[i] + (int32_t)lane];
     }
-    if (l->first)
+    if (l->no_input_gradient)
         return;
-    yk__part(r, l->count, 1, &begin, &end);
+    yk__thread_range(ctx, l->count, 1, &begin, &end);
     for (size_t o = begin; o < end; o++)
-        for (size_t b = 0; b < r->blocks; b++)
-            memcpy(t->dyt + t->dyt_k[o] + b * YK_LANES, r->dx[l->out] + t->dy_p[b] + t->out_k[o],
+        for (size_t b = 0; b < ctx->blocks; b++)
+            memcpy(t->dyt + t->dyt_k[o] + b * YK_LANES, ctx->dx[l->out] + t->dy_p[b] + t->out_k[o],
                    YK_LANES * sizeof(float));
 }
 
-static void add_to(const yk__run *r, size_t parameter, float value)
+static void add_gradient(const yk__pass *ctx, size_t parameter, float value)
 {
-    r->grad[parameter] = r->fresh ? value : r->grad[parameter] + value;
+    ctx->grad[parameter] = ctx->first_chunk ? value : ctx->grad[parameter] + value;
 }
 
-static void weight_gradient(const yk__layer *l, const yk__run *r)
+static void weight_gradient(const yk__layer *l, const yk__pass *ctx)
 {
-    const tables *t = l->plan;
-    const yk__strides dy = yk__strides_of(&l->out_edge, l->out_edge.grad_border);
+    const tables *t = l->tables;
     const size_t whole = t->inputs / YK_LANES, rest = t->inputs % YK_LANES;
-    yk_block_mul w = {.k = r->blocks * YK_LANES,
-                      .a = r->dx[l->out],
-                      .a_m = (int64_t)dy.channel,
+    yk_block_mul w = {.k = ctx->blocks * YK_LANES,
+                      .a = ctx->dx[l->out],
+                      .a_m = (int64_t)l->dy.channel,
                       .a_k = t->n_dy,
                       .b = t->xt,
                       .b_p = t->v_p,
                       .b_k = t->n_xt,
-                      .c = r->grad + l->weights_at,
+                      .c = ctx->grad + l->weights_offset,
                       .c_m = (int64_t)t->inputs,
                       .c_p = t->v_p,
-                      .add = !r->fresh};
+                      .add = !ctx->first_chunk};
     size_t begin, end;
-    yk__part(r, l->count, 6, &begin, &end);
+    yk__thread_range(ctx, l->count, 6, &begin, &end);
     if (begin >= end)
         return;
-    r->block->mul(&w, begin, end, 0, whole);
+    ctx->block->mul(&w, begin, end, 0, whole);
     if (rest) {
         static const int32_t here[1] = {0};
         w.b_p = t->v_p + whole;
@@ -204,85 +213,85 @@ static void weight_gradient(const yk__layer *l, const yk__run *r)
         w.c_m = YK_LANES;
         w.c_p = here;
         w.add = false;
-        r->block->mul(&w, begin, end, 0, 1);
+        ctx->block->mul(&w, begin, end, 0, 1);
         for (size_t o = begin; o < end; o++)
             for (size_t i = 0; i < rest; i++)
-                add_to(r, l->weights_at + o * t->inputs + whole * YK_LANES + i, t->tail[o * YK_LANES + i]);
+                add_gradient(ctx, l->weights_offset + o * t->inputs + whole * YK_LANES + i,
+                             t->tail[o * YK_LANES + i]);
     }
-    if (r->fresh)
-        memset(r->grad + l->biases_at + begin, 0, (end - begin) * sizeof *r->grad);
+    if (ctx->first_chunk)
+        memset(ctx->grad + l->biases_offset + begin, 0, (end - begin) * sizeof *ctx->grad);
     const yk_block_outer y = {
-        .p = r->blocks, .y = r->dx[l->out] + dy.origin, .y_m = (int64_t)dy.channel, .y_p = t->dy_p};
-    r->block->sum(&y, begin, end, r->grad + l->biases_at);
+        .p = ctx->blocks, .y = ctx->dx[l->out] + l->dy.origin, .y_m = (int64_t)l->dy.channel, .y_p = t->dy_p};
+    ctx->block->sum(&y, begin, end, ctx->grad + l->biases_offset);
 }
 
-/* dxt of this thread's inputs, and from it dx. */
-static void input_gradient(const yk__layer *l, const yk__run *r)
+/* dxt, and from it dx, for the inputs of this thread. */
+static void input_gradient(const yk__layer *l, const yk__pass *ctx)
 {
-    const tables *t = l->plan;
+    const tables *t = l->tables;
     const yk_block_mul w = {.k = l->count,
                             .a = t->dyt,
                             .a_m = 1,
                             .a_k = t->dyt_k,
-                            .b = r->params + l->weights_at,
+                            .b = ctx->params + l->weights_offset,
                             .b_p = t->v_p,
                             .b_k = t->wo_k,
                             .c = t->xt,
                             .c_m = (int64_t)t->padded,
                             .c_p = t->v_p,
-                            .far = l->weights > FAR};
+                            .uncached = l->weights > LARGE};
     size_t begin, end;
-    yk__part(r, t->inputs / YK_LANES, 4, &begin, &end);
-    r->block->mul(&w, 0, r->blocks * YK_LANES, begin, end);
-    for (size_t b = 0; b < r->blocks; b++) {
+    yk__thread_range(ctx, t->inputs / YK_LANES, 4, &begin, &end);
+    ctx->block->mul(&w, 0, ctx->blocks * YK_LANES, begin, end);
+    for (size_t b = 0; b < ctx->blocks; b++) {
         const float *from = t->xt + b * YK_LANES * t->padded;
-        float *dx = r->dx[l->in] + t->dx_p[b];
+        float *dx = ctx->dx[l->in] + t->dx_p[b];
         for (size_t i = begin * YK_LANES; i < end * YK_LANES; i++)
             for (size_t lane = 0; lane < YK_LANES; lane++)
                 dx[t->dx_k[i] + (int32_t)lane] = from[lane * t->padded + i];
     }
 }
 
-/* The inputs that are no whole vector. */
-static void last_input_gradient(const yk__layer *l, const yk__run *r)
+/* The same for the last inputs, which do not fill a vector. */
+static void last_input_gradient(const yk__layer *l, const yk__pass *ctx)
 {
-    const tables *t = l->plan;
+    const tables *t = l->tables;
     static const int32_t here[1] = {0};
-    for (size_t i = t->inputs / YK_LANES * YK_LANES; i < t->inputs && r->thread == 0; i++)
-        for (size_t b = 0; b < r->blocks; b++) {
+    for (size_t i = t->inputs / YK_LANES * YK_LANES; i < t->inputs && ctx->thread == 0; i++)
+        for (size_t b = 0; b < ctx->blocks; b++) {
             const yk_block_mul w = {.k = l->count,
-                                    .a = r->params + l->weights_at + i,
+                                    .a = ctx->params + l->weights_offset + i,
                                     .a_k = t->wo_k,
-                                    .b = r->dx[l->out] + t->dy_p[b],
+                                    .b = ctx->dx[l->out] + t->dy_p[b],
                                     .b_p = here,
                                     .b_k = t->out_k,
-                                    .c = r->dx[l->in] + t->dx_p[b] + t->dx_k[i],
+                                    .c = ctx->dx[l->in] + t->dx_p[b] + t->dx_k[i],
                                     .c_p = here};
-            r->block->mul(&w, 0, 1, 0, 1);
+            ctx->block->mul(&w, 0, 1, 0, 1);
         }
 }
 
-enum { TURN, WEIGHTS, INPUTS, PARTS };
+enum { TRANSPOSE, WEIGHTS, WEIGHT_PARTS };
 
-static void backward(const yk__layer *l, const yk__run *r)
+static void backward(const yk__layer *l, const yk__pass *ctx)
 {
-    if (r->part == TURN)
-        turn(l, r);
-    else if (r->part == WEIGHTS)
-        weight_gradient(l, r);
-    else { /* xt becomes dxt */
-        input_gradient(l, r);
-        last_input_gradient(l, r);
+    if (ctx->part == TRANSPOSE)
+        transpose(l, ctx);
+    else if (ctx->part == WEIGHTS)
+        weight_gradient(l, ctx);
+    else { /* dxt overwrites xt */
+        input_gradient(l, ctx);
+        last_input_gradient(l, ctx);
     }
 }
 
 const yk__layer_ops yk__dense_ops = {.name = "dense",
-                                     .usage = "dense OUTPUTS",
                                      .parse = parse,
                                      .shape = shape,
-                                     .plan = plan,
+                                     .prepare = prepare,
                                      .forward = forward,
                                      .backward = backward,
                                      .free = free_layer,
-                                     .parts = PARTS,
+                                     .weight_parts = WEIGHT_PARTS,
                                      .weight_rank = 2};

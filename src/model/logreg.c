@@ -2,8 +2,8 @@
  *
  *     z_i = b + w . x_i;   loss = sum_i log(1 + exp(-z_i)) for y = 1, log(1 + exp(z_i)) for y = 0;   dloss/dz_i = sigmoid(z_i) - y_i
  *
- * Parameters: [dim] weights, then the bias if there is one. On sparse rows the gradient is the batch's rows, each times
- * its dloss/dz; on dense rows (few columns) it is a dense vector. PyTorch: 0.weight [1][dim], 0.bias [1].
+ * Parameters: [dim] weights, then the bias, if any. For sparse rows the gradient is the rows of the batch, each with its
+ * dloss/dz as a factor; for dense rows it is a dense vector. PyTorch: 0.weight [1][dim], 0.bias [1].
  */
 #include "model/model.h"
 
@@ -25,7 +25,7 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
 {
     (void)text;
     if (shape->classes > 2)
-        return yk_fail(YK_EDATA, "logreg tells two classes apart; the data has %u: use --model softmax",
+        return yk_fail(YK_EDATA, "logreg is for two classes; the data has %u: use --model softmax",
                        shape->classes);
     if (shape->dim >= INT32_MAX)
         return yk_fail(YK_EUSAGE, "%zu features are too many: at most %d", shape->dim, INT32_MAX - 1);
@@ -42,12 +42,12 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     m->outputs = 1;
     m->ntensors = 1 + shape->bias;
     m->tensor[0] = (yk_model_tensor){"0.weight", 2, {1, shape->dim}, shape->dim};
-    m->tensor[1] = (yk_model_tensor){"0.bias", 1, {1}, 1};
+    m->tensor[1] = (yk_model_tensor){"0.bias", 1, {1}, 1, .offset = shape->dim, .bias = true};
     *out = m;
     return YK_OK;
 }
 
-static void work_free(yk_work *w)
+static void workspace_free(yk_work *w)
 {
     yk_free(w->z);
     yk_free(w->err);
@@ -56,28 +56,28 @@ static void work_free(yk_work *w)
     yk_free(w);
 }
 
-static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
+static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_work **out)
 {
-    yk_work *w = yk_alloc(1, sizeof *w, "a worker");
+    yk_work *w = yk_alloc(1, sizeof *w, "the workspace of a worker");
     if (!w)
         return YK_ESYSTEM;
     w->kern = yk_linear();
-    w->z = yk_alloc(max_batch, sizeof *w->z, "a batch's margins");
-    w->err = yk_alloc(max_batch, sizeof *w->err, "a batch's errors");
+    w->z = yk_alloc(max_batch, sizeof *w->z, "the margins of a batch");
+    w->err = yk_alloc(max_batch, sizeof *w->err, "the errors of a batch");
     yk_status st = w->z && w->err ? YK_OK : YK_ESYSTEM;
     if (!st)
         st = yk__packed_init(&w->packed, m->shape.kind, m->shape.dim, max_batch);
     if (!st && !m->sparse && !(w->grad = yk_alloc(m->nparams, sizeof *w->grad, "a gradient")))
         st = YK_ESYSTEM;
     if (st) {
-        work_free(w);
+        workspace_free(w);
         return st;
     }
     *out = w;
     return YK_OK;
 }
 
-/* Where the bias is; UINT32_MAX: there is none. */
+/* Key of the bias; UINT32_MAX: none. */
 static uint32_t bias_of(const yk_model *m, const yk_batch *b)
 {
     return m->bias_key != UINT32_MAX && b->renamed ? b->bias : m->bias_key;
@@ -115,7 +115,7 @@ static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch
 
 static void burst(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float lr, float *loss)
 {
-    w->kern->descend(v, b, m->bias_key, lr, loss);
+    w->kern->sgd_steps(v, b, m->bias_key, lr, loss);
 }
 
 static void predict(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float *p,
@@ -123,40 +123,13 @@ static void predict(const yk_model *m, yk_work *w, const yk_view *v, const yk_ba
 {
     *loss += margins_and_errors(m, w, v, b);
     for (size_t i = 0; i < b->n; i++)
-        p[i] = 1.0f / (1.0f + expf(-w->z[i])); /* err + label would lose the digits of a small one */
-}
-
-static float *tensor_within(const yk_model *m, int t, float *params)
-{
-    return t ? params + m->shape.dim : params;
-}
-
-static void export_tensor(const yk_model *m, int t, const float *params, float *out)
-{
-    memcpy(out, t ? params + m->shape.dim : params, m->tensor[t].size * sizeof *out);
-}
-
-static void import_tensor(const yk_model *m, int t, const float *in, float *params)
-{
-    memcpy(tensor_within(m, t, params), in, m->tensor[t].size * sizeof *in);
-}
-
-static int biases(const yk_model *m, yk_range *out, int most)
-{
-    if (most < 1 || m->sparse || m->bias_key == UINT32_MAX)
-        return 0;
-    *out = (yk_range){m->bias_key, (size_t)m->bias_key + 1};
-    return 1;
+        p[i] = 1.0f / (1.0f + expf(-w->z[i])); /* err + label would lose the digits of a small p */
 }
 
 const yk_model_ops yk_logreg_ops = {.name = "logreg",
                                     .create = create,
-                                    .work = work,
-                                    .work_free = work_free,
+                                    .workspace_create = workspace_create,
+                                    .workspace_free = workspace_free,
                                     .grad = grad,
                                     .predict = predict,
-                                    .tensor_within = tensor_within,
-                                    .export_tensor = export_tensor,
-                                    .import_tensor = import_tensor,
-                                    .burst = burst,
-                                    .biases = biases};
+                                    .burst = burst};

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A new model is a file with its verbs and a row here; everything else is a network's name or layer list. */
+/* A new model is a file with its functions and an entry here. Any other name is that of a network, or a list of layers. */
 static const yk_model_ops *const models[] = {&yk_softmax_ops, &yk_logreg_ops};
 
 yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out)
@@ -15,8 +15,7 @@ yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_mode
             if (shape->net.asked)
                 return yk_fail(YK_EUSAGE,
                                "--init, --init-bias, --standardize, --augment and --profile are for "
-                               "networks; --model %s "
-                               "has none of them",
+                               "networks; --model %s is not one",
                                name);
             return models[i]->create(name, shape, out);
         }
@@ -47,6 +46,33 @@ size_t yk_model_group_at(const yk_model *m, int group)
     return at;
 }
 
+void yk_model_export(const yk_model *m, int t, const float *params, float *out)
+{
+    const yk_model_tensor *tensor = &m->tensor[t];
+    params += tensor->offset;
+    if (!tensor->transposed) {
+        memcpy(out, params, tensor->size * sizeof *out);
+        return;
+    }
+    for (size_t r = 0; r < tensor->shape[0]; r++)
+        for (size_t c = 0; c < tensor->shape[1]; c++)
+            out[r * tensor->shape[1] + c] = params[c * tensor->transposed + r];
+}
+
+void yk_model_import(const yk_model *m, int t, const void *in, float *params)
+{
+    const yk_model_tensor *tensor = &m->tensor[t];
+    const char *from = in;
+    params += tensor->offset;
+    if (!tensor->transposed) {
+        memcpy(params, in, tensor->size * sizeof *params);
+        return;
+    }
+    for (size_t r = 0; r < tensor->shape[0]; r++)
+        for (size_t c = 0; c < tensor->shape[1]; c++, from += sizeof *params)
+            memcpy(params + c * tensor->transposed + r, from, sizeof *params);
+}
+
 void yk_model_free(yk_model *m)
 {
     if (m && m->ops->free)
@@ -57,19 +83,19 @@ void yk_model_free(yk_model *m)
 
 yk_status yk_model_work(const yk_model *m, size_t max_batch, yk_work **out)
 {
-    return m->ops->work(m, max_batch, out);
+    return m->ops->workspace_create(m, max_batch, out);
 }
 
-/* A linear model is one dense layer. */
-static int describe_linear(const yk_model *m, size_t max_batch, yk_layer_line *out, int most)
+/* A linear model has one layer. */
+static int describe_linear(const yk_model *m, size_t max_batch, yk_layer_line *out, int max)
 {
-    if (most < 1)
+    if (max < 1)
         return 0;
     *out = (yk_layer_line){.rank = 1, .shape = {m->outputs}, .bytes = max_batch * m->outputs * sizeof(float)};
     snprintf(out->text, sizeof out->text, "%s", m->ops->name);
     for (int t = 0; t < m->ntensors; t++)
         out->params += m->tensor[t].size;
-    if (m->shape.kind != YK_ROWS_SPARSE) /* of a sparse row it is two per entry, and rows differ */
+    if (m->shape.kind != YK_ROWS_SPARSE) /* sparse: two per entry, and rows differ */
         out->flops = out->flops_back = 2.0 * (double)m->tensor[0].size;
     return 1;
 }
@@ -80,16 +106,16 @@ void yk_model_on_ready(const yk_model *m, yk_work *w, yk_ready_hook *hook, void 
         m->ops->on_ready(w, hook, context);
 }
 
-int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int most)
+int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int max)
 {
-    return m->ops->describe ? m->ops->describe(m, max_batch, out, most)
-                            : describe_linear(m, max_batch, out, most);
+    return m->ops->describe ? m->ops->describe(m, max_batch, out, max)
+                            : describe_linear(m, max_batch, out, max);
 }
 
 void yk_work_free(const yk_model *m, yk_work *w)
 {
     if (w)
-        m->ops->work_free(w);
+        m->ops->workspace_free(w);
 }
 
 bool yk_model_bursts(const yk_model *m)

@@ -1,5 +1,5 @@
-/* A network as a model: made from its layers, with all memory planned beforehand. The passes are in net_pass.c. */
-#include "model/net_work.h"
+/* A network as a model: creation and workspace. The passes are in net_pass.c. */
+#include "model/net_workspace.h"
 
 #include "base/mem.h"
 #include <math.h>
@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Chunks of a batch go through the layers together; small networks in chunks that stay in a core's cache, large ones all
- * at once, because then it is the weights that must not be read too often. */
+/* A batch is processed in chunks. For networks with up to SMALL parameters, a chunk fits into the cache of a core; for larger
+ * ones it is as large as possible, because reading the weights is what costs. */
 enum { SMALL = 1 << 21, CACHE_BYTES = 3 << 19 };
 
 /* ---- creation ---- */
@@ -21,17 +21,17 @@ static void free_net(yk_model *m)
     yk_free(net);
 }
 
-/* Layers whose input nobody needs the gradient of: up to and with the first that has parameters. */
-static void mark_first(yk__net *net)
+/* Nothing needs the gradient of the input of the first layer with parameters, or of any layer before it. */
+static void mark_no_input_gradient(yk__net *net)
 {
     for (int i = 0; i < net->nlayers; i++) {
-        net->layer[i].first = true;
+        net->layer[i].no_input_gradient = true;
         if (net->layer[i].weights)
             return;
     }
 }
 
-/* Where a layer needs equal borders, a border that grows on one side of it must grow on the other. */
+/* Makes the borders of layers with equal_borders equal. Repeated, since that changes the borders of neighbouring layers. */
 static void choose_borders(yk__net *net)
 {
     for (int round = 0; round < net->nlayers; round++)
@@ -47,39 +47,38 @@ static void choose_borders(yk__net *net)
         }
 }
 
-static yk_status lay_out(yk__net *net)
+static yk_status add_tensors(yk__net *net)
 {
     yk_model *m = &net->model;
-    size_t at = 0;
+    size_t offset = 0;
     choose_borders(net);
-    mark_first(net);
+    mark_no_input_gradient(net);
     for (int i = 0; i < net->nlayers; i++) {
         yk__layer *l = &net->layer[i];
-        l->in_edge = net->edge[l->in];
-        l->out_edge = net->edge[l->out];
+        yk__layer_set_edges(l, &net->edge[l->in], &net->edge[l->out]);
         if (!l->weights)
             continue;
         if (m->ntensors + 2 > YK_MAX_TENSORS)
-            return yk_fail(YK_EUSAGE, "too many layers with weights");
-        l->weights_at = at;
-        l->biases_at = at + l->weights;
-        at += l->weights + l->biases;
+            return yk_fail(YK_EUSAGE, "too many layers with weights: at most %d", YK_MAX_TENSORS / 2);
+        l->weights_offset = offset;
+        l->biases_offset = offset + l->weights;
+        offset += l->weights + l->biases;
         yk_model_tensor *w = &m->tensor[m->ntensors++], *b = &m->tensor[m->ntensors++];
-        if (l->ops->weight_rank == 4)
-            *w = (yk_model_tensor){.rank = 4,
-                                   .shape = {l->count, l->in_edge.channels, l->kernel_h, l->kernel_w}};
-        else
-            *w = (yk_model_tensor){.rank = 2, .shape = {l->count, l->fan_in}};
-        *b = (yk_model_tensor){.rank = 1, .shape = {l->count}, .size = l->biases};
-        w->size = l->weights;
+        const size_t inputs = l->ops->weight_rank == 4 ? l->in_edge.channels : l->fan_in;
+        *w = (yk_model_tensor){.rank = l->ops->weight_rank,
+                               .shape = {l->count, inputs, l->kernel_h, l->kernel_w},
+                               .size = l->weights,
+                               .offset = l->weights_offset};
+        *b = (yk_model_tensor){
+            .rank = 1, .shape = {l->count}, .size = l->biases, .offset = l->biases_offset, .bias = true};
         snprintf(w->name, sizeof w->name, "%d.weight", i);
         snprintf(b->name, sizeof b->name, "%d.bias", i);
     }
-    yk_model_add_group(m, (yk_group){.name = "network", .keys = at});
+    yk_model_add_group(m, (yk_group){.name = "network", .keys = offset});
     return YK_OK;
 }
 
-/* Whether what is asked of the input goes with the data's shape. */
+/* Checks the options against the shape of the data. */
 static yk_status check_options(const yk__net *net)
 {
     const yk_net_options *o = &net->model.shape.net;
@@ -92,7 +91,7 @@ static yk_status check_options(const yk__net *net)
     if ((o->flip || o->crop) && in->height == 1)
         return yk_fail(YK_EUSAGE, "--augment is for images; the data has rows of %zu numbers", in->width);
     if (o->crop && (o->crop >= in->height || o->crop >= in->width))
-        return yk_fail(YK_EUSAGE, "--augment crop:%zu would move images of %zux%zu out of sight", o->crop,
+        return yk_fail(YK_EUSAGE, "--augment crop:%zu is too large for images of %zux%zu", o->crop,
                        in->height, in->width);
     return YK_OK;
 }
@@ -105,7 +104,7 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     net->model.ops = &yk_net_ops;
     net->model.shape = *shape;
     yk_model_shape *s = &net->model.shape;
-    if (!s->channels) { /* rows without a shape: one long row */
+    if (!s->channels) { /* not images: one row of values */
         s->channels = s->height = 1;
         s->width = s->dim;
     }
@@ -118,9 +117,9 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     if (!st)
         st = check_options(net);
     if (!st)
-        st = lay_out(net);
+        st = add_tensors(net);
     if (!st && net->model.nparams == 0)
-        st = yk_fail(YK_EUSAGE, "this network has nothing to learn: it needs a conv or dense layer");
+        st = yk_fail(YK_EUSAGE, "the network has no parameters: add a conv or dense layer");
     if (st) {
         free_net(&net->model);
         return st;
@@ -129,71 +128,83 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     return YK_OK;
 }
 
-/* ---- memory ---- */
+/* ---- workspace ---- */
 
-static void work_free(yk_work *w)
+static void workspace_free(yk_work *w)
 {
-    yk__stop_helpers(w);
+    yk__stop_threads(w);
     for (int i = 0; i < w->net->nlayers; i++)
         if (w->layer[i].ops->free)
             w->layer[i].ops->free(&w->layer[i]);
     yk_free(w->memory);
     yk_free(w->profile);
     yk_team_free(w->team);
-    free(w->helpers);
+    free(w->others);
     yk_free(w);
 }
 
-static size_t chunk_of(const yk__net *net, size_t blocks)
+/* Blocks per chunk. It does not depend on the number of threads, since it changes the order of additions. */
+static size_t chunk_of(const yk__net *net, size_t max_batch)
 {
+    const size_t blocks = (max_batch + YK_LANES - 1) / YK_LANES;
     size_t bytes = 0;
     for (int e = 0; e < net->nedges; e++)
-        bytes += (yk__strides_of(&net->edge[e], net->edge[e].border).block +
-                  yk__strides_of(&net->edge[e], net->edge[e].grad_border).block) *
-                 sizeof(float);
-    size_t chunk = net->model.nparams > SMALL
-                       ? YK__MOST_BLOCKS
-                       : (size_t)CACHE_BYTES / bytes; /* not by threads: they must not change results */
-    chunk = chunk < 1 ? 1 : chunk > YK__MOST_BLOCKS ? YK__MOST_BLOCKS : chunk;
+        bytes += yk__edge_bytes(&net->edge[e], 1);
+    size_t chunk = net->model.nparams > SMALL ? YK__MAX_BLOCKS : (size_t)CACHE_BYTES / bytes;
+    chunk = chunk < 1 ? 1 : chunk > YK__MAX_BLOCKS ? YK__MAX_BLOCKS : chunk;
     return chunk < blocks ? chunk : blocks;
 }
 
-/* The next so many bytes of w's memory, if it has any; counts them in any case. */
-static void *cut(char *memory, size_t *used, size_t bytes)
+/* Reserves the next bytes of `memory`; if that is NULL, only counts them. */
+static void *reserve(char *memory, size_t *used, size_t bytes)
 {
     void *piece = memory ? memory + *used : NULL;
     *used += YK_ROUND_UP(bytes, YK_ALIGN);
     return piece;
 }
 
-/* Everything that passes write to, one behind the other in w's memory; returns how much it is. */
+/* Sets the pointers of the workspace into `memory`, and returns its size in bytes. */
 static size_t lay_out_workspace(yk_work *w, char *memory)
 {
     const yk__net *net = w->net;
     size_t used = 0;
-    w->grad = cut(memory, &used, net->model.nparams * sizeof(float));
+    w->grad = reserve(memory, &used, net->model.nparams * sizeof(float));
     for (int e = 0; e < net->nedges; e++) {
         const yk__edge *edge = &net->edge[e];
-        w->x[e] = cut(memory, &used, w->chunk * yk__strides_of(edge, edge->border).block * sizeof(float));
+        w->x[e] = reserve(memory, &used, w->chunk * yk__strides_of(edge, edge->border).block * sizeof(float));
         w->dx[e] =
-            cut(memory, &used, w->chunk * yk__strides_of(edge, edge->grad_border).block * sizeof(float));
+            reserve(memory, &used, w->chunk * yk__strides_of(edge, edge->grad_border).block * sizeof(float));
     }
     for (int i = 0; i < net->nlayers; i++) {
         yk__layer *l = &w->layer[i];
         l->workspace =
-            cut(memory, &used, (l->workspace_block * w->chunk + l->workspace_more) * sizeof(float));
+            reserve(memory, &used, (l->workspace_block * w->chunk + l->workspace_more) * sizeof(float));
     }
     if (net->model.shape.net.standardize == YK_STANDARDIZE_IMAGE)
-        w->of_image = cut(memory, &used, w->chunk * YK_LANES * sizeof *w->of_image);
+        w->image_stats = reserve(memory, &used, w->chunk * YK_LANES * sizeof *w->image_stats);
     return used;
 }
 
-/* What is done after the loss, the last layer first. */
+/* Offsets within a block are 32 bits wide. */
+static yk_status check_sizes(const yk__net *net)
+{
+    for (int i = 0; i < net->nlayers; i++) {
+        const yk__layer *l = &net->layer[i];
+        const bool in = l->x.block > INT32_MAX || l->dx.block > INT32_MAX;
+        const yk__edge *e = in ? &l->in_edge : &l->out_edge;
+        if (in || l->y.block > INT32_MAX || l->dy.block > INT32_MAX)
+            return yk_fail(YK_EUSAGE, "layer %d, %s: %zu x %zu x %zu values per image are too many", i,
+                           l->text, e->channels, e->height, e->width);
+    }
+    return YK_OK;
+}
+
+/* The stages after the loss, from the last layer to the first. */
 static void plan_backward(yk_work *w)
 {
     for (int i = w->net->nlayers - 1; i >= 0; i--) {
         const yk__layer *l = &w->layer[i];
-        const int parts = l->ops->parts ? l->ops->parts - l->first : 1;
+        const int parts = l->ops->weight_parts + !l->no_input_gradient;
         for (int part = 0; part < parts; part++) {
             w->back[w->nback].layer = i;
             w->back[w->nback].part = part;
@@ -202,36 +213,37 @@ static void plan_backward(yk_work *w)
     }
 }
 
-static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
+static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_work **out)
 {
-    yk_work *w = yk_alloc(1, sizeof *w, "a worker");
+    yk_work *w = yk_alloc(1, sizeof *w, "the workspace of a worker");
     if (!w)
         return YK_ESYSTEM;
     w->net = (const yk__net *)m;
     w->threads = m->shape.threads > 1 ? m->shape.threads : 1;
-    w->chunk = chunk_of(w->net, (max_batch + YK_LANES - 1) / YK_LANES);
+    w->chunk = chunk_of(w->net, max_batch);
     memcpy(w->layer, w->net->layer, sizeof w->layer);
     plan_backward(w);
-    w->memory = yk_alloc(1, lay_out_workspace(w, NULL), "activations and gradients");
-    yk_status st = w->memory ? YK_OK : YK_ESYSTEM;
+    yk_status st = check_sizes(w->net);
+    if (!st && !(w->memory = yk_alloc(1, lay_out_workspace(w, NULL), "activations and gradients")))
+        st = YK_ESYSTEM;
     if (!st)
         lay_out_workspace(w, w->memory);
     if (!st && m->shape.net.profile && !(w->profile = yk_alloc(1, sizeof *w->profile, "a profile")))
         st = YK_ESYSTEM;
     for (int i = 0; !st && i < w->net->nlayers; i++)
-        if (w->layer[i].ops->plan)
-            st = w->layer[i].ops->plan(&w->layer[i], w->chunk);
+        if (w->layer[i].ops->prepare)
+            st = w->layer[i].ops->prepare(&w->layer[i], w->chunk);
     if (!st && w->threads > 1)
-        st = yk__start_helpers(w);
+        st = yk__start_threads(w);
     if (st) {
-        work_free(w);
+        workspace_free(w);
         return st;
     }
     *out = w;
     return YK_OK;
 }
 
-/* ---- a model's verbs ---- */
+/* ---- functions of the model ---- */
 
 static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out)
 {
@@ -239,14 +251,14 @@ static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch
     w->params = v->w;
     w->p = NULL;
     w->training = true;
-    /* what dropout drops follows from the batch, so that a resumed run drops the same */
+    /* a function of the batch, so that a resumed run has the same dropout */
     uint64_t noise = yk_mix64(b->noise + b->n);
     for (size_t i = 0; i < b->n; i++)
         noise = yk_mix64(noise + b->pick[i]);
     w->noise = noise;
-    if (b->n == 0) /* otherwise the first chunk writes it */
+    if (b->n == 0) /* otherwise the first chunk overwrites it */
         memset(w->grad, 0, m->nparams * sizeof *w->grad);
-    yk__pass(w);
+    yk__net_pass(w);
     *out = (yk_grad){.examples = b->n,
                      .loss = w->loss,
                      .group = {{.dense = w->grad}},
@@ -261,31 +273,14 @@ static void predict(const yk_model *m, yk_work *w, const yk_view *v, const yk_ba
     w->params = v->w;
     w->p = p;
     w->training = false;
-    yk__pass(w);
+    yk__net_pass(w);
     *loss += w->loss;
 }
 
-static float *tensor_within(const yk_model *m, int t, float *params)
-{
-    for (int i = 0; i < t; i++)
-        params += m->tensor[i].size;
-    return params;
-}
-
-static void export_tensor(const yk_model *m, int t, const float *params, float *out)
-{
-    memcpy(out, tensor_within(m, t, (float *)params), m->tensor[t].size * sizeof *out);
-}
-
-static void import_tensor(const yk_model *m, int t, const float *in, float *params)
-{
-    memcpy(tensor_within(m, t, params), in, m->tensor[t].size * sizeof *in);
-}
-
-static int describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int most)
+static int describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int max)
 {
     const yk__net *net = (const yk__net *)m;
-    return yk__net_lines(net, chunk_of(net, (max_batch + YK_LANES - 1) / YK_LANES), out, most);
+    return yk__net_describe(net, chunk_of(net, max_batch), out, max);
 }
 
 static void on_ready(yk_work *w, yk_ready_hook *hook, void *context)
@@ -294,9 +289,9 @@ static void on_ready(yk_work *w, yk_ready_hook *hook, void *context)
     w->ready_context = context;
 }
 
-static int profile_lines(const yk_work *w, yk_profile_line *out, int most)
+static int profile_lines(const yk_work *w, yk_profile_line *out, int max)
 {
-    return w->profile ? yk__profile_lines(w->profile, w->net, out, most) : 0;
+    return w->profile ? yk__profile_lines(w->profile, w->net, out, max) : 0;
 }
 
 static void passes(const yk_work *w, double *forward_out, double *backward_out)
@@ -311,31 +306,17 @@ static void timeline(yk_work *w, struct yk_trace_track *track)
         yk__profile_trace(w->profile, w->net, track);
 }
 
-static int biases(const yk_model *m, yk_range *out, int most)
-{
-    const yk__net *net = (const yk__net *)m;
-    int n = 0;
-    for (int i = 0; i < net->nlayers && n < most; i++)
-        if (net->layer[i].biases)
-            out[n++] = (yk_range){net->layer[i].biases_at, net->layer[i].biases_at + net->layer[i].biases};
-    return n;
-}
-
 const yk_model_ops yk_net_ops = {.name = "network",
                                  .create = create,
                                  .free = free_net,
-                                 .work = work,
-                                 .work_free = work_free,
+                                 .workspace_create = workspace_create,
+                                 .workspace_free = workspace_free,
                                  .grad = grad,
                                  .init = yk__net_init,
                                  .predict = predict,
                                  .on_ready = on_ready,
-                                 .tensor_within = tensor_within,
-                                 .export_tensor = export_tensor,
-                                 .import_tensor = import_tensor,
                                  .describe = describe,
                                  .profile = profile_lines,
                                  .peak = yk__net_peak,
                                  .passes = passes,
-                                 .timeline = timeline,
-                                 .biases = biases};
+                                 .timeline = timeline};

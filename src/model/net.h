@@ -1,13 +1,20 @@
-/* Inside of a network: a list of layers, each a file with the same verbs.
+/* Internals of networks. A network is a list of layers; each kind of layer is a file with the same functions.
  *
  *     input -> [edge 0] -> conv -> [edge 1] -> relu -> [edge 1] -> maxpool -> [edge 2] -> ... -> dense -> [edge n] -> softmax
  *
- * An edge is what flows between two layers: activations going forward, and gradients of the loss by them coming back. Layers
+ * An edge holds what flows between two layers: activations forward, and the gradients of the loss by them backward. Layers
  * that work in place (relu, dropout) have the same edge on both sides. An edge is stored as [block][channel][row][column][16
- * images], with a border of zeros as wide as the convolutions beside it need (they then have no special case at the border).
+ * images], with a border of zeros as wide as its convolutions need, so that they have no special case at the border.
  *
- * A pass over a batch goes in chunks of a few blocks that fit into the cache; in a chunk, layer by layer, all threads of the
- * worker share each layer and meet after it. What a thread does never changes the result.
+ * A pass processes a batch in chunks of a few blocks that fit into the cache. Within a chunk, the threads of the worker share
+ * each layer, with a barrier after it. The number of threads does not change the result.
+ *
+ * A network is read-only after its creation. The workspace of a worker (net_workspace.h) has its own copy of the layers, with
+ * tables for its chunk size.
+ *
+ * Example:
+ *     yk__strides s = yk__strides_of(&edge, edge.border);
+ *     float *pixel = x + block * s.block + yk__offset(&s, channel, row, column);   // pixel[0 .. 16): one float per image
  */
 #ifndef YK_MODEL_NET_H
 #define YK_MODEL_NET_H
@@ -18,11 +25,11 @@
 #include "kern/lanes.h"
 #include "model/model.h"
 
-enum { YK__MOST_LAYERS = 64 };
+enum { YK__MAX_LAYERS = 64 };
 
 typedef struct {
     size_t channels, height, width;
-    size_t border, grad_border; /* zeros around activations, and around gradients */
+    size_t border, grad_border; /* width of the zeros around activations, and around gradients */
 } yk__edge;
 
 static inline size_t yk__edge_size(const yk__edge *e)
@@ -30,7 +37,7 @@ static inline size_t yk__edge_size(const yk__edge *e)
     return e->channels * e->height * e->width;
 }
 
-/* Floats between rows, channels and blocks, and where pixel (0, 0) of channel 0 lies; with this border. */
+/* Distances in floats between rows, channels and blocks; origin: offset of pixel (0, 0) of channel 0. */
 typedef struct {
     size_t row, channel, block, origin;
 } yk__strides;
@@ -41,6 +48,13 @@ static inline yk__strides yk__strides_of(const yk__edge *e, size_t border)
     return (yk__strides){row, channel, channel * e->channels, border * row + border * YK_LANES};
 }
 
+/* Memory for the activations and gradients of an edge. */
+static inline size_t yk__edge_bytes(const yk__edge *e, size_t blocks)
+{
+    return blocks * (yk__strides_of(e, e->border).block + yk__strides_of(e, e->grad_border).block) *
+           sizeof(float);
+}
+
 static inline int32_t yk__offset(const yk__strides *s, size_t c, int64_t y, int64_t x)
 {
     return (int32_t)((int64_t)(c * s->channel + s->origin) + y * (int64_t)s->row + x * YK_LANES);
@@ -49,39 +63,41 @@ static inline int32_t yk__offset(const yk__strides *s, size_t c, int64_t y, int6
 typedef struct yk__layer yk__layer;
 typedef struct yk__net yk__net;
 typedef struct yk__profile yk__profile;
-typedef struct yk__run yk__run;
+typedef struct yk__pass yk__pass;
 
-/* What a layer's backward pass reads of its own output, and what a layer that overwrites it in place preserves of it. */
+/* What the backward pass of a layer reads of its output; what an in-place layer preserves of the values it overwrites. */
 typedef enum { YK__NO_VALUES, YK__SIGNS, YK__ALL_VALUES } yk__values;
 
-/* A kind of layer: what it does, and the traits by which other code treats kinds differently. That code never compares
- * pointers to ops. */
+/* A kind of layer: its functions, and the traits by which other code distinguishes kinds. That code never compares pointers to
+ * ops. */
 typedef struct {
     const char *name;
-    const char *usage; /* "conv FILTERS HxW [/STRIDE] [same|valid|pad N]" */
 
-    /* Reads the words after the name into l; returns what is wrong, or NULL. */
-    const char *(*parse)(yk__layer *l, int nwords, char **word);
+    /* Parses the arguments after the name into l. Returns an error message, or NULL. */
+    const char *(*parse)(yk__layer *l, int nargs, char **arg);
 
-    /* l->in is known: sets l->out, the borders it needs of in and out, and the sizes of its parameters. YK_EUSAGE with a
-     * reason in words. */
+    /* Sets the shape of `out`, the borders that the layer needs on both edges, and the sizes of its parameters. YK_EUSAGE
+     * where the input does not fit. */
     yk_status (*shape)(yk__layer *l, yk__edge *in, yk__edge *out);
 
-    yk_status (*plan)(yk__layer *l, size_t max_blocks); /* borders are final: makes its tables. May be NULL */
-    void (*forward)(const yk__layer *l, const yk__run *r);
-    void (*backward)(const yk__layer *l,
-                     const yk__run *r); /* first its own gradient, then that of its input */
-    void (*free)(yk__layer *l);         /* may be NULL */
+    /* Makes the tables of a layer for chunks of max_blocks. May be NULL. */
+    yk_status (*prepare)(yk__layer *l, size_t max_blocks);
 
-    int parts; /* of backward, one call each: all threads meet in between. The last is for its input, and left out where
-                  nobody needs that. 0: one call, which sees to it itself */
+    void (*forward)(const yk__layer *l, const yk__pass *ctx);
+    void (*backward)(const yk__layer *l, const yk__pass *ctx);
+    void (*free)(yk__layer *l); /* may be NULL */
+
+    /* backward is called once per part, with a barrier after each: first weight_parts parts for the gradient of the weights,
+     * then one for the gradient of the input, unless no_input_gradient. ctx->part is the number of the part. */
+    int weight_parts;
 
     yk__values backward_reads; /* of its own output */
-    bool elementwise;          /* computes each value on its own: it may work in place, */
-    yk__values preserves;      /* if it preserves what the backward pass of the previous layer reads */
-    bool equal_borders;        /* its input and output must have the same border */
-    bool output_border;        /* its output may have a border */
-    bool flat_output;          /* its output is described as one dimension */
+    bool elementwise;          /* may work in place, if `preserves` includes what the backward pass of the */
+    yk__values preserves;      /* previous layer reads */
+    bool equal_borders;        /* input and output must have the same border */
+    bool output_border;        /* the output may have a border */
+    bool flat_output;          /* described with one dimension */
+    yk_activation activation;  /* of relu, tanh and sigmoid */
     int weight_rank; /* 4: [count][channels][kernel_h][kernel_w]; 2: [count][fan_in]; 0: no weights */
 } yk__layer_ops;
 
@@ -89,82 +105,100 @@ struct yk__layer {
     const yk__layer_ops *ops;
     char text[64]; /* as written */
     int number;
-    int in, out;                  /* edges; equal for layers that work in place */
-    bool first;                   /* nobody needs the gradient of its input */
-    size_t weights, biases;       /* how many parameters */
-    size_t weights_at, biases_at; /* where they are in the flat vector */
+    int in, out;                          /* edges; equal for layers that work in place */
+    bool no_input_gradient;               /* no layer before this one has parameters */
+    size_t weights, biases;               /* numbers of parameters */
+    size_t weights_offset, biases_offset; /* in the parameter vector of the network */
     size_t fan_in, fan_out;
-    /* what was asked for: each kind uses some */
+    /* arguments; each kind uses some of them */
     size_t count, kernel_h, kernel_w, stride, pad;
     enum { YK__VALID, YK__SAME, YK__PADDED } padding;
-    yk_activation activation;
     float rate, alpha, beta, bias;
     yk__edge in_edge, out_edge; /* copies of the final ones */
-    void *plan;                 /* tables; owned by the kind */
-    size_t workspace_block,
-        workspace_more; /* floats to work with, beside its edges: for each block of a chunk, and once */
+    yk__strides x, y, dx, dy;   /* of the input, the output, and their gradients */
+    void *tables;               /* owned; made by prepare(), freed by free() */
+    /* workspace_block floats per block of a chunk and workspace_more once, in addition to the edges; borrowed */
+    size_t workspace_block, workspace_more;
     float *workspace;
-    double flops; /* multiplications and additions of one image going forward */
+    double flops; /* multiplications and additions per image, forward */
 };
 
 struct yk__net {
-    yk_model model; /* first: a network is a model */
+    yk_model model; /* must be first */
     int nlayers, nedges;
-    yk__layer layer[YK__MOST_LAYERS];
-    yk__edge edge[YK__MOST_LAYERS + 1];
+    yk__layer layer[YK__MAX_LAYERS];
+    yk__edge edge[YK__MAX_LAYERS + 1];
     char *text;
 };
 
-/* What a layer sees in a pass. */
-struct yk__run {
+/* What a layer needs in a pass; one per thread. */
+struct yk__pass {
     const yk__net *net;
     const yk_block_ops *block;
     const yk_lanes_ops *lanes;
     const float *params;
-    float *grad;     /* [nparams], added to by all chunks of a batch but the first: */
-    bool fresh;      /* its gradient is written, whatever was there */
-    float **x, **dx; /* by edge */
-    size_t blocks;   /* in this chunk */
+    float *grad;      /* [nparams] */
+    bool first_chunk; /* of the batch: its gradients overwrite `grad`; those of the others are added */
+    float **x, **dx;  /* [edge] activations and gradients */
+    size_t blocks;    /* in this chunk */
     bool training;
     uint64_t noise;
-    int part; /* of a layer's backward */
+    int part; /* of backward */
     int thread, threads;
-    yk_team *team; /* of the threads; NULL when there is one */
+    yk_team *team; /* NULL: one thread */
 };
 
-/* Part `thread` of n things, in multiples of `grain`. */
-static inline void yk__part(const yk__run *r, size_t n, size_t grain, size_t *begin, size_t *end)
+/* The range of n items for this thread, in multiples of `grain`. */
+static inline void yk__thread_range(const yk__pass *ctx, size_t n, size_t grain, size_t *begin, size_t *end)
 {
-    const size_t grains = (n + grain - 1) / grain, t = (size_t)r->thread, all = (size_t)r->threads;
+    const size_t grains = (n + grain - 1) / grain, t = (size_t)ctx->thread, all = (size_t)ctx->threads;
     *begin = grains * t / all * grain;
     *end = grains * (t + 1) / all * grain;
     *end = *end < n ? *end : n;
     *begin = *begin < *end ? *begin : *end;
 }
 
-static inline void yk__meet(const yk__run *r)
+static inline void yk__pass_barrier(const yk__pass *ctx)
 {
-    if (r->team)
-        yk_team_meet(r->team, r->thread);
+    if (ctx->team)
+        yk_team_meet(ctx->team, ctx->thread);
+}
+
+/* shape() of layers whose output has the shape of their input. */
+static inline yk_status yk__same_shape(yk__layer *l, yk__edge *in, yk__edge *out)
+{
+    (void)l;
+    *out = (yk__edge){.channels = in->channels, .height = in->height, .width = in->width};
+    return YK_OK;
+}
+
+/* Called when the borders are final. */
+static inline void yk__layer_set_edges(yk__layer *l, const yk__edge *in, const yk__edge *out)
+{
+    l->in_edge = *in;
+    l->out_edge = *out;
+    l->x = yk__strides_of(in, in->border);
+    l->dx = yk__strides_of(in, in->grad_border);
+    l->y = yk__strides_of(out, out->border);
+    l->dy = yk__strides_of(out, out->grad_border);
 }
 
 extern const yk__layer_ops yk__conv_ops, yk__dense_ops, yk__maxpool_ops, yk__avgpool_ops, yk__relu_ops,
     yk__tanh_ops, yk__sigmoid_ops, yk__dropout_ops, yk__lrn_ops, yk__flatten_ops;
 
-/* net_input.c: images that are standardised, flipped or moved on their way into edge 0. of_image: [16 * blocks] room for the
- * mean and the reciprocal deviation of each. */
-bool yk__input_changes(const yk__net *net, bool training);
-void yk__input_take(const yk__run *r, const yk_batch *batch, size_t first, uint64_t noise,
-                    float (*of_image)[2]);
+/* net_input.c: copies images first .. first + 16 * blocks of the batch to edge 0, standardised and augmented.
+ * image_stats: [16 * blocks] workspace for the mean and the reciprocal deviation of each image. */
+void yk__load_images(const yk__pass *ctx, const yk_batch *batch, size_t first, uint64_t noise,
+                     float (*image_stats)[2]);
 
-/* net_profile.c: the time of each layer and pass, as thread 0 of a worker sees it; NULL where nobody asked. Slots are the
- * input, the layers forward, the loss, the layers backward. */
+/* net_describe.c: the time of each layer and pass, measured by thread 0 of a worker. Slots: the input, the layers forward, the
+ * loss, the layers backward. */
 struct yk__profile {
     struct {
         uint64_t calls, blocks, ns;
-    } slot[2 * YK__MOST_LAYERS + 2];
+    } slot[2 * YK__MAX_LAYERS + 2];
     struct yk_trace_track *track; /* NULL: no timeline */
-    char name[2 * YK__MOST_LAYERS + 2][80];
+    char name[2 * YK__MAX_LAYERS + 2][80];
 };
 
 static inline int yk__slot_forward(int layer)
@@ -182,22 +216,19 @@ static inline int yk__slot_backward(const yk__net *net, int layer)
     return 2 + net->nlayers + layer;
 }
 
-/* What was done since `since` was this slot's; returns the time now. All of it is done for so many blocks. */
-uint64_t yk__profile_add(yk__profile *p, int slot, uint64_t since);
-void yk__profile_count(yk__profile *p, int slot, size_t blocks);
+/* Adds the time since `since` and one call with `blocks` blocks to a slot. Returns the current time. */
+uint64_t yk__profile_add(yk__profile *p, int slot, uint64_t since, size_t blocks);
 void yk__profile_trace(yk__profile *p, const yk__net *net, struct yk_trace_track *track);
-int yk__profile_lines(const yk__profile *p, const yk__net *net, yk_profile_line *out, int most);
+int yk__profile_lines(const yk__profile *p, const yk__net *net, yk_profile_line *out, int max);
 double yk__net_peak(void);
 
-/* net_describe.c: memory of edge e for so many blocks, and the layers for people. */
-size_t yk__edge_bytes(const yk__net *net, int e, size_t blocks);
-int yk__net_lines(const yk__net *net, size_t blocks, yk_layer_line *out, int most);
-double yk__flops_back(const yk__layer *l);
+/* Fills out[0 .. max) and returns the number of lines. */
+int yk__net_describe(const yk__net *net, size_t blocks, yk_layer_line *out, int max);
 
-/* net_init.c: the weights to begin with, as model.shape.net says. */
+/* net_init.c: initial weights, as model.shape.net says. */
 void yk__net_init(const yk_model *m, int group, float *params, uint64_t seed);
 
-/* "conv 6 5x5 same, relu, ..." or a known name; errors point at the place in the string. */
+/* net_parse.c: "conv 6 5x5 same, relu, ..." or the name of a network; errors point into the string. */
 yk_status yk__net_parse(const char *text, const yk_model_shape *shape, yk__net *net);
 
 #endif

@@ -1,50 +1,175 @@
-/* A network for people: its layers, what comes out of them, and what they cost. */
+/* Descriptions of a network: its layers with their costs (--dry-run); the time of each layer, forward and backward, and the peak
+ * performance of the processor for comparison (--profile).
+ *
+ * Thread 0 of a worker reads the clock after the barrier that follows each layer, so that the time of a layer includes waiting
+ * for the slowest thread. Only training passes are measured, not evaluations.
+ */
 #include "model/net.h"
 
+#include "base/clock.h"
+#include "base/mem.h"
+#include "watch/trace.h"
 #include <stdio.h>
-#include <string.h>
 
-size_t yk__edge_bytes(const yk__net *net, int e, size_t blocks)
+/* ---- layers ---- */
+
+static int rank_of(const yk__edge *e)
 {
-    const yk__edge *edge = &net->edge[e];
-    return blocks * sizeof(float) *
-           (yk__strides_of(edge, edge->border).block + yk__strides_of(edge, edge->grad_border).block);
+    return e->height == 1 && e->width == 1 ? 1 : 3;
 }
 
-/* The gradients of weights and of the input are a product as large as the one forward each. */
-double yk__flops_back(const yk__layer *l)
+/* The gradients of the weights and of the input each cost as much as the forward product. */
+static double flops_back(const yk__layer *l)
 {
-    return l->first ? l->flops : 2.0 * l->flops;
+    return l->no_input_gradient ? l->flops : 2.0 * l->flops;
 }
 
-static void set_shape(yk_layer_line *line, const yk__edge *e)
+static yk_layer_line line_of(const yk__edge *e, const char *text, size_t bytes)
 {
-    const bool flat = e->height == 1 && e->width == 1;
-    line->rank = flat ? 1 : 3;
-    line->shape[0] = e->channels;
-    line->shape[1] = e->height;
-    line->shape[2] = e->width;
+    yk_layer_line line = {.rank = rank_of(e), .shape = {e->channels, e->height, e->width}, .bytes = bytes};
+    snprintf(line.text, sizeof line.text, "%s", text);
+    return line;
 }
 
-int yk__net_lines(const yk__net *net, size_t blocks, yk_layer_line *out, int most)
+int yk__net_describe(const yk__net *net, size_t blocks, yk_layer_line *out, int max)
 {
     int n = 0;
-    if (most < 1)
+    if (max < 1)
         return 0;
-    out[n] = (yk_layer_line){.text = "input", .bytes = yk__edge_bytes(net, 0, blocks)};
-    set_shape(&out[n++], &net->edge[0]);
-    for (int i = 0; i < net->nlayers && n < most; i++, n++) {
+    out[n++] = line_of(&net->edge[0], "input", yk__edge_bytes(&net->edge[0], blocks));
+    for (int i = 0; i < net->nlayers && n < max; i++, n++) {
         const yk__layer *l = &net->layer[i];
-        out[n] = (yk_layer_line){.params = l->weights + l->biases,
-                                 .flops = l->flops,
-                                 .flops_back = yk__flops_back(l),
-                                 .bytes = l->in == l->out ? 0 : yk__edge_bytes(net, l->out, blocks)};
-        snprintf(out[n].text, sizeof out[n].text, "%s", l->text);
-        set_shape(&out[n], &l->out_edge);
-        if (l->ops->flat_output) { /* in memory it is the same; people expect one dimension */
+        out[n] = line_of(&l->out_edge, l->text, l->in == l->out ? 0 : yk__edge_bytes(&l->out_edge, blocks));
+        out[n].params = l->weights + l->biases;
+        out[n].flops = l->flops;
+        out[n].flops_back = flops_back(l);
+        if (l->ops->flat_output) { /* the layout is the same, but users expect one dimension */
             out[n].rank = 1;
             out[n].shape[0] = yk__edge_size(&l->out_edge);
         }
     }
     return n;
+}
+
+/* ---- time ---- */
+
+uint64_t yk__profile_add(yk__profile *p, int slot, uint64_t since, size_t blocks)
+{
+    const uint64_t now = yk_now_ns();
+    p->slot[slot].ns += now - since;
+    p->slot[slot].calls++;
+    p->slot[slot].blocks += blocks;
+    yk_trace_slice(p->track, p->name[slot], since, now - since);
+    return now;
+}
+
+void yk__profile_trace(yk__profile *p, const yk__net *net, struct yk_trace_track *track)
+{
+    p->track = track;
+    snprintf(p->name[0], sizeof p->name[0], "images in"); /* "input" is the phase of waiting for data */
+    snprintf(p->name[yk__slot_loss(net)], sizeof p->name[0], "softmax, loss");
+    for (int i = 0; i < net->nlayers; i++) {
+        snprintf(p->name[yk__slot_forward(i)], sizeof p->name[0], "%.60s", net->layer[i].text);
+        snprintf(p->name[yk__slot_backward(net, i)], sizeof p->name[0], "%.60s, backward",
+                 net->layer[i].text);
+    }
+}
+
+/* Bytes that a layer reads and writes: per image, and once per call. */
+static void bytes_of(const yk__layer *l, bool back, double *image, double *call)
+{
+    const double in = 4.0 * (double)yk__edge_size(&l->in_edge),
+                 out = 4.0 * (double)yk__edge_size(&l->out_edge);
+    const double weights = 4.0 * (double)(l->weights + l->biases);
+    *image =
+        back ? in + out + (l->no_input_gradient ? 0.0 : in) : in + out; /* back: reads x and dy, writes dx */
+    *call = back ? 3.0 * weights : weights; /* back: reads weights, reads and writes their gradient */
+}
+
+static void fill(const yk__profile *p, int slot, const char *text, const char *pass, const yk__edge *e,
+                 double flops, double image, double call, yk_profile_line *out)
+{
+    const double images = (double)p->slot[slot].blocks * YK_LANES, calls = (double)p->slot[slot].calls;
+    *out = (yk_profile_line){.pass = pass,
+                             .rank = rank_of(e),
+                             .shape = {e->channels, e->height, e->width},
+                             .calls = p->slot[slot].calls,
+                             .seconds = (double)p->slot[slot].ns * 1e-9,
+                             .flops = flops * images,
+                             .bytes = image * images + call * calls};
+    snprintf(out->text, sizeof out->text, "%s", text);
+}
+
+int yk__profile_lines(const yk__profile *p, const yk__net *net, yk_profile_line *out, int max)
+{
+    const yk__edge *first = &net->edge[0], *last = &net->edge[net->nedges - 1];
+    int n = 0;
+    if (max < 2 + 2 * net->nlayers)
+        return 0;
+    fill(p, 0, "input", "forward", first, 0.0, 5.0 * (double)yk__edge_size(first), 0.0, &out[n++]);
+    fill(p, yk__slot_loss(net), "softmax, loss", "forward", last, 0.0, 8.0 * (double)yk__edge_size(last), 0.0,
+         &out[n++]);
+    for (int i = 0; i < net->nlayers; i++) {
+        const yk__layer *l = &net->layer[i];
+        double image, call;
+        bytes_of(l, false, &image, &call);
+        fill(p, yk__slot_forward(i), l->text, "forward", &l->out_edge, l->flops, image, call, &out[n++]);
+        bytes_of(l, true, &image, &call);
+        fill(p, yk__slot_backward(net, i), l->text, "backward", &l->out_edge, flops_back(l), image, call,
+             &out[n++]);
+    }
+    return n;
+}
+
+/* Peak FLOP/s of one thread, on products that fit into the L1 cache: the best of a few shapes, a few milliseconds each. */
+enum { PEAK_M = 96, PEAK_K = 256, PEAK_P = 48, PEAK_NS = 8000000 };
+
+static double rate_of(const yk_block_ops *ops, yk_block_mul *w, size_t k, size_t p)
+{
+    double best = 0.0;
+    w->k = k;
+    for (uint64_t begin = yk_now_ns(), now = begin; now - begin < PEAK_NS;) {
+        const uint64_t from = now;
+        for (int i = 0; i < 4; i++)
+            ops->mul(w, 0, PEAK_M, 0, p);
+        now = yk_now_ns();
+        const double rate = 4.0 * 2.0 * (double)(PEAK_M * k * p * YK_LANES) / ((double)(now - from) * 1e-9);
+        best = rate > best ? rate : best;
+    }
+    return best;
+}
+
+double yk__net_peak(void)
+{
+    static const struct {
+        size_t k, p;
+    } shapes[] = {{32, 12}, {64, 12}, {128, 12}, {64, 48}, {256, 24}, {256, 48}};
+    float *a = yk_alloc(PEAK_M * PEAK_K, sizeof *a, "measuring peak FLOP/s"),
+          *b = yk_alloc(PEAK_K * PEAK_P * YK_LANES, sizeof *b, "measuring peak FLOP/s"),
+          *c = yk_alloc(PEAK_M * PEAK_P * YK_LANES, sizeof *c, "measuring peak FLOP/s");
+    int32_t a_k[PEAK_K], b_k[PEAK_K], p[PEAK_P];
+    double best = 0.0;
+    for (int32_t i = 0; i < PEAK_K; i++) {
+        a_k[i] = i;
+        b_k[i] = i * PEAK_P * YK_LANES;
+    }
+    for (int32_t i = 0; i < PEAK_P; i++)
+        p[i] = i * YK_LANES;
+    yk_block_mul w = {.a = a,
+                      .a_m = PEAK_K,
+                      .a_k = a_k,
+                      .b = b,
+                      .b_p = p,
+                      .b_k = b_k,
+                      .c = c,
+                      .c_m = PEAK_P * YK_LANES,
+                      .c_p = p};
+    for (size_t i = 0; a && b && c && i < sizeof shapes / sizeof *shapes; i++) {
+        const double rate = rate_of(yk_block(), &w, shapes[i].k, shapes[i].p);
+        best = rate > best ? rate : best;
+    }
+    yk_free(a);
+    yk_free(b);
+    yk_free(c);
+    return best; /* 0: unknown (out of memory) */
 }

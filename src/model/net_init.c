@@ -1,39 +1,39 @@
-/* The weights that a network begins with (net_options.h). Each layer draws from a stream of its own, so that changing one layer
- * leaves the others' weights as they were. */
+/* Initial weights of a network (net_options.h). Each layer has its own random stream, so that changing one layer does not
+ * change the weights of the others. */
 #include "model/net.h"
 
 #include <math.h>
 
 typedef struct {
-    double sigma, limit; /* normal, or uniform where there is no sigma */
-} spread;
+    double sigma, limit; /* normal; uniform if sigma is 0 */
+} distribution;
 
-static spread spread_of(const yk_net_options *o, const yk__layer *l)
+static distribution distribution_of(const yk_net_options *o, const yk__layer *l)
 {
     const double in = (double)l->fan_in, out = (double)l->fan_out;
     switch (o->init) {
     case YK_INIT_GLOROT:
-        return (spread){.limit = sqrt(6.0 / (in + out))};
+        return (distribution){.limit = sqrt(6.0 / (in + out))};
     case YK_INIT_TORCH:
-        return (spread){.limit = 1.0 / sqrt(in)};
+        return (distribution){.limit = 1.0 / sqrt(in)};
     case YK_INIT_NORMAL:
-        return (spread){.sigma = o->init_size};
+        return (distribution){.sigma = o->init_size};
     case YK_INIT_UNIFORM:
-        return (spread){.limit = o->init_size};
+        return (distribution){.limit = o->init_size};
     default:
-        return (spread){.sigma = sqrt(2.0 / in)};
+        return (distribution){.sigma = sqrt(2.0 / in)};
     }
 }
 
-static float draw(const spread *s, yk_rng *rng)
+static float draw(const distribution *d, yk_rng *rng)
 {
-    return (float)(s->sigma > 0.0 ? s->sigma * yk_rng_normal(rng)
-                                  : s->limit * (2.0 * yk_rng_unit(rng) - 1.0));
+    return (float)(d->sigma > 0.0 ? d->sigma * yk_rng_normal(rng)
+                                  : d->limit * (2.0 * yk_rng_unit(rng) - 1.0));
 }
 
 void yk__net_init(const yk_model *m, int group, float *params, uint64_t seed)
 {
-    (void)group; /* it has one */
+    (void)group; /* there is only one */
     const yk__net *net = (const yk__net *)m;
     const yk_net_options *o = &m->shape.net;
     for (int i = 0; i < net->nlayers; i++) {
@@ -41,11 +41,11 @@ void yk__net_init(const yk_model *m, int group, float *params, uint64_t seed)
         if (!l->weights)
             continue;
         yk_rng rng = yk_rng_seed(seed, 0x696e6974u + (uint64_t)i);
-        const spread s = spread_of(o, l);
-        const bool drawn = o->init == YK_INIT_TORCH && !o->bias_given;
+        const distribution d = distribution_of(o, l);
+        const bool random_bias = o->init == YK_INIT_TORCH && !o->bias_given;
         for (size_t k = 0; k < l->weights; k++)
-            params[l->weights_at + k] = draw(&s, &rng);
+            params[l->weights_offset + k] = draw(&d, &rng);
         for (size_t k = 0; k < l->biases; k++)
-            params[l->biases_at + k] = drawn ? draw(&s, &rng) : o->init_bias;
+            params[l->biases_offset + k] = random_bias ? draw(&d, &rng) : o->init_bias;
     }
 }

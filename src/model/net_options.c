@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A number and nothing else, above 0. */
+/* Parses a number above 0. */
 static bool positive(const char *text, double *out)
 {
     const char *end = yk_decimal(text, out);
@@ -35,8 +35,8 @@ yk_status yk_net_options_init(yk_net_options *o, const char *text)
             "normal:0.01",
             text);
     if (!positive(strchr(text, ':') + 1, &o->init_size))
-        return yk_fail(YK_EUSAGE, "--init %s: what follows the colon must be a number above 0, as in %s:0.01",
-                       text, normal ? "normal" : "uniform");
+        return yk_fail(YK_EUSAGE, "--init %s: expected a number above 0 after the colon, as in %s:0.01", text,
+                       normal ? "normal" : "uniform");
     o->init = normal ? YK_INIT_NORMAL : YK_INIT_UNIFORM;
     return YK_OK;
 }
@@ -53,7 +53,7 @@ static yk_status parse_channels(yk_net_options *o, const char *text)
         if (!end || (*end && *end != ',') || !isfinite((float)mean) || !isfinite((float)deviation) ||
             !((float)deviation > 0.0f))
             return yk_fail(YK_EUSAGE,
-                           "--standardize channel:%s: it must be MEAN/DEVIATION of each channel, as in "
+                           "--standardize channel:%s: expected MEAN/DEVIATION for each channel, as in "
                            "channel:0.49/0.23,0.46/0.22,0.41/0.23",
                            text);
         o->mean[o->channels] = (float)mean;
@@ -107,12 +107,14 @@ yk_status yk_net_options_augment(yk_net_options *o, const char *text)
         } else if (length > 5 && strncmp(p, "crop:", 5) == 0) {
             uint64_t pixels = 0;
             if (yk_digits(p + 5, YK_MOST_CROP, &pixels) != p + length || !pixels)
-                return yk_fail(YK_EUSAGE, "--augment %s: crop:PIXELS moves by 1 to %d pixels, as in crop:4",
+                return yk_fail(YK_EUSAGE, "--augment %s: crop:PIXELS takes 1 to %d pixels, as in crop:4",
                                text, YK_MOST_CROP);
             o->crop = pixels;
         } else {
-            return yk_fail(YK_EUSAGE,
-                           "--augment %s: there are flip and crop:PIXELS, as in --augment flip,crop:4", text);
+            return yk_fail(
+                YK_EUSAGE,
+                "--augment %s is not known; choose flip, crop:PIXELS or both, as in --augment flip,crop:4",
+                text);
         }
         if (!p[length])
             return YK_OK;

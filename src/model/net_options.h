@@ -1,27 +1,29 @@
-/* What a user may ask of a network beyond its layers: how its weights begin, and how an image becomes its input.
+/* The options of a network besides its layers: initial weights, and preprocessing of images.
  *
- *     yk_net_options o = {0};                               // He's weights, pixels 0 to 1, nothing changed
+ * Example:
+ *     yk_net_options o = {0};                               // the defaults
  *     st = yk_net_options_init(&o, "normal:0.01");          // --init
  *     st = yk_net_options_standardize(&o, "channel:0.49/0.23,0.46/0.22,0.41/0.23");
  *     st = yk_net_options_augment(&o, "flip,crop:4");
  *
- * Weights begin as (fan-in and fan-out: the numbers that go into an output, and that an input goes to)
+ * Initial weights (fan-in: inputs per output; fan-out: outputs per input):
  *
  *     he              normal, variance 2 / fan-in                          (He et al. 2015)
- *     glorot          uniform, up to +-sqrt(6 / (fan-in + fan-out))        (Glorot, Bengio 2010; Keras's default)
- *     torch, uniform  uniform, up to +-1 / sqrt(fan-in), biases too        (PyTorch's default)
- *     normal:SIGMA    normal, that standard deviation
+ *     glorot          uniform, up to +-sqrt(6 / (fan-in + fan-out))        (Glorot, Bengio 2010; default of Keras)
+ *     torch, uniform  uniform, up to +-1 / sqrt(fan-in), also the biases   (default of PyTorch)
+ *     normal:SIGMA    normal, with this standard deviation
  *     uniform:LIMIT   uniform, up to +-LIMIT
  *
- * and biases as 0, or as --init-bias says. Pixels x become
+ * Initial biases are 0, or the value of --init-bias. Standardisation of a pixel x:
  *
  *     none            x (bytes: / 255)
- *     image           (x - m) / s, of this image; s at least 1 / sqrt(pixels), in the data's own units, so that a blank image
- *                     stays finite (as TensorFlow's per_image_standardization)
- *     channel         (x - m) / s, of the channel, over a sample of the training set; or as given: channel:m/s,m/s,m/s
+ *     image           (x - m) / s, with mean and deviation of the image; s is at least 1 / sqrt(pixels) in the units of the
+ *                     data, so that a blank image stays finite (like TensorFlow's per_image_standardization)
+ *     channel         (x - m) / s, with mean and deviation of the channel, from a sample of the training set or as given:
+ *                     channel:m/s,m/s,m/s
  *
- * Augmentation is for training alone and comes first: what a crop takes from outside of the image is black (0).
- * Plain data; functions are pure. Texts are read, not kept.
+ * Augmentation is for training only and precedes standardisation; pixels outside the image are black (0).
+ * Plain data; the functions are pure and borrow their arguments.
  */
 #ifndef YK_MODEL_NET_OPTIONS_H
 #define YK_MODEL_NET_OPTIONS_H
@@ -42,22 +44,22 @@ typedef struct {
     float init_bias;
 
     yk_standardize standardize;
-    size_t channels; /* channel: of how many mean and deviation are known; 0: they are still to be measured */
+    size_t channels; /* with known mean and deviation; 0: not measured yet */
     float mean[YK_MOST_CHANNELS], deviation[YK_MOST_CHANNELS];
 
-    bool flip;   /* half of the images, left to right */
-    size_t crop; /* moved by up to so many pixels in each direction */
+    bool flip;   /* mirrors half of the images left to right */
+    size_t crop; /* shifts by up to this many pixels in each direction */
 
-    bool profile; /* the time of each layer is measured */
-    bool asked;   /* for anything but the defaults: a linear model then says that it cannot */
+    bool profile; /* measures the time of each layer */
+    bool asked;   /* something other than the defaults, which a linear model rejects */
 } yk_net_options;
 
-/* Each reads one option's text; NULL leaves the default. */
+/* Each parses the value of one option; NULL leaves the default. */
 yk_status yk_net_options_init(yk_net_options *o, const char *text);
 yk_status yk_net_options_standardize(yk_net_options *o, const char *text);
 yk_status yk_net_options_augment(yk_net_options *o, const char *text);
 
-/* What yk_net_options_standardize() reads back to the bit. */
+/* The inverse of yk_net_options_standardize(), exact to the bit. */
 void yk_net_options_standardize_text(const yk_net_options *o, char out[static YK_STANDARDIZE_TEXT]);
 
 #endif

@@ -1,9 +1,9 @@
-/* From "conv 6 5x5 same, relu, ..." to layers with shapes. Errors point at the place:
+/* Parses "conv 6 5x5 same, relu, ..." to layers with shapes. Errors point into the list:
  *
- *     in the layer list, here:
+ *     error in the layer list:
  *       conv 6 5x5, maxpol 2, dense 10
  *                   ^
- *     there is no layer "maxpol"; there are: conv, ...
+ *     unknown layer "maxpol"; choose one of: conv, ...
  */
 #include "model/net.h"
 
@@ -15,28 +15,28 @@ static const yk__layer_ops *const kinds[] = {
     &yk__conv_ops, &yk__maxpool_ops, &yk__avgpool_ops, &yk__dense_ops, &yk__relu_ops,
     &yk__tanh_ops, &yk__sigmoid_ops, &yk__dropout_ops, &yk__lrn_ops,   &yk__flatten_ops};
 
-/* Networks with names; %u is the number of classes. */
+/* Networks with a name. The number of classes is appended to each list. */
 static const struct {
     const char *name, *layers;
-} known[] = {
+} named[] = {
     {"lenet5", "conv 6 5x5 same, relu, maxpool 2, conv 16 5x5, relu, maxpool 2, dense 120, relu, dense 84, "
-               "relu, dense %u"},
-    {"lenet-caffe", "conv 20 5x5 same, maxpool 2, conv 50 5x5 same, maxpool 2, dense 500, relu, dense %u"},
+               "relu, dense"},
+    {"lenet-caffe", "conv 20 5x5 same, maxpool 2, conv 50 5x5 same, maxpool 2, dense 500, relu, dense"},
     {"alexnet", "conv 64 11x11 /4 valid, relu, maxpool 3 /2, conv 192 5x5 same, relu, maxpool 3 /2, conv 384 "
                 "3x3 same, relu, "
                 "conv 256 3x3 same, relu, conv 256 3x3 same, relu, maxpool 3 /2, dropout 0.5, dense 4096, "
                 "relu, dropout 0.5, "
-                "dense 4096, relu, dense %u"},
+                "dense 4096, relu, dense"},
 };
 
-/* Shows the list around the place, on one line, with a caret below it. A list may be longer than an error text. */
+/* Quotes the part of the list around position `at` on one line, with a caret below it. The whole list may be too long. */
 static yk_status fail_at(const char *text, size_t at, const char *why)
 {
     enum { BEFORE = 60, AFTER = 40 };
     char shown[BEFORE + AFTER + 16];
     size_t begin = at > BEFORE ? at - BEFORE : 0, n = strnlen(text + begin, at - begin + AFTER), column = 0;
     const bool cut = text[begin + n];
-    while (begin && begin < at && (text[begin] & 0xc0) == 0x80) /* not in the middle of a letter of UTF-8 */
+    while (begin && begin < at && (text[begin] & 0xc0) == 0x80) /* do not begin inside a UTF-8 character */
         begin++, n--;
     while (cut && n > at - begin && (text[begin + n] & 0xc0) == 0x80)
         n--;
@@ -46,30 +46,27 @@ static yk_status fail_at(const char *text, size_t at, const char *why)
             *c = ' ';
     for (const char *c = text + begin; c < text + at; c++)
         column += (*c & 0xc0) != 0x80;
-    return yk_fail(YK_EUSAGE, "in the layer list, here:\n  %s\n  %*s^\n%s", shown,
+    return yk_fail(YK_EUSAGE, "error in the layer list:\n  %s\n  %*s^\n%s", shown,
                    (int)(column + (begin ? 3 : 0)), "", why);
 }
 
-static bool is_name(const char *text)
+/* The layer list of a named network, or NULL. */
+static const char *layers_of(const char *name)
 {
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(text, known[i].name) == 0)
-            return true;
-    return false;
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (strcmp(name, named[i].name) == 0)
+            return named[i].layers;
+    return NULL;
 }
 
-/* The layer list of a name, or the text itself. Caller frees. */
+/* The layer list of a named network, or the text itself. The caller frees it. */
 static char *expand(const char *text, uint32_t classes)
 {
+    const char *layers = layers_of(text);
     char *list = NULL;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(text, known[i].name) == 0) {
-            const char *mark = strstr(known[i].layers, "%u");
-            if (asprintf(&list, "%.*s%u", (int)(mark - known[i].layers), known[i].layers, classes) < 0)
-                return NULL;
-            return list;
-        }
-    return strdup(text);
+    if (!layers)
+        return strdup(text);
+    return asprintf(&list, "%s %u", layers, classes) < 0 ? NULL : list;
 }
 
 static bool one_word(const char *text)
@@ -80,22 +77,22 @@ static bool one_word(const char *text)
 static yk_status unknown_layer(const char *text, size_t at, const char *name)
 {
     char why[512];
-    if (one_word(text)) { /* somebody meant a model's name */
+    if (one_word(text)) { /* meant as the name of a model */
         size_t n =
-            (size_t)snprintf(why, sizeof why, "--model %.60s is not known; there are: softmax, logreg", text);
-        for (size_t i = 0; i < sizeof known / sizeof *known && n < sizeof why; i++)
-            n += (size_t)snprintf(why + n, sizeof why - n, ", %s", known[i].name);
+            (size_t)snprintf(why, sizeof why, "unknown --model %.60s; choose one of: softmax, logreg", text);
+        for (size_t i = 0; i < sizeof named / sizeof *named && n < sizeof why; i++)
+            n += (size_t)snprintf(why + n, sizeof why - n, ", %s", named[i].name);
         return yk_fail(
             YK_EUSAGE,
             "%s, or a list of layers in quotes, as in \"conv 6 5x5 same, relu, maxpool 2, dense 10\"", why);
     }
-    size_t n = (size_t)snprintf(why, sizeof why, "there is no layer \"%.60s\"; there are:", name);
+    size_t n = (size_t)snprintf(why, sizeof why, "unknown layer \"%.60s\"; choose one of:", name);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && n < sizeof why; i++)
         n += (size_t)snprintf(why + n, sizeof why - n, "%s %s", i ? "," : "", kinds[i]->name);
     return fail_at(text, at, why);
 }
 
-/* Whether a layer works in place: not if that destroys output of an earlier layer that its backward pass reads. */
+/* Whether a layer works in place: not if that destroys values that the backward pass of an earlier layer reads. */
 static bool in_place(const yk__net *net, const yk__layer *l)
 {
     if (!l->ops->elementwise)
@@ -106,33 +103,32 @@ static bool in_place(const yk__net *net, const yk__layer *l)
     return true;
 }
 
-/* One layer: its words, then its shape from what arrives. */
+/* Adds one layer: parses its arguments, then computes its shape from that of its input. */
 static yk_status add_layer(yk__net *net, const char *text, size_t at, char *piece)
 {
-    enum { MOST_WORDS = 8 };
-    char *word[MOST_WORDS], *rest = NULL;
+    enum { MAX_WORDS = 8 };
+    char *word[MAX_WORDS], *rest = NULL;
     int n = 0;
-    if (net->nlayers == YK__MOST_LAYERS)
+    if (net->nlayers == YK__MAX_LAYERS)
         return fail_at(text, at, "too many layers");
     yk__layer *l = &net->layer[net->nlayers];
     *l = (yk__layer){.number = net->nlayers, .in = net->nedges - 1};
     snprintf(l->text, sizeof l->text, "%s", piece);
     for (char *w = strtok_r(piece, " \t\n", &rest); w; w = strtok_r(NULL, " \t\n", &rest)) {
-        if (n == MOST_WORDS)
-            return fail_at(text, at, "too many words in this layer");
+        if (n == MAX_WORDS)
+            return fail_at(text, at, "too many arguments");
         word[n++] = w;
     }
     if (n == 0)
-        return fail_at(text, at,
-                       "a layer is missing: two commas follow each other, or the list ends with one");
+        return fail_at(text, at, "empty layer: two commas in a row, or a comma at the end");
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(word[0], kinds[i]->name) == 0)
             l->ops = kinds[i];
     if (!l->ops)
         return unknown_layer(text, at, word[0]);
-    const char *wrong = l->ops->parse(l, n - 1, word + 1);
-    if (wrong)
-        return fail_at(text, at, wrong);
+    const char *error = l->ops->parse(l, n - 1, word + 1);
+    if (error)
+        return fail_at(text, at, error);
     yk__edge *in = &net->edge[l->in], out = {0};
     yk_status st = l->ops->shape(l, in, &out);
     if (st) {
@@ -147,8 +143,8 @@ static yk_status add_layer(yk__net *net, const char *text, size_t at, char *piec
     return YK_OK;
 }
 
-/* Softmax needs contiguous input, without a border. */
-static yk_status end_without_border(yk__net *net)
+/* Softmax needs input without a border: appends a flatten layer where the last layer may have one. */
+static yk_status remove_last_border(yk__net *net)
 {
     const int last = net->nedges - 1;
     bool border = false;
@@ -156,7 +152,7 @@ static yk_status end_without_border(yk__net *net)
         border |= net->layer[i].out == last && net->layer[i].ops->output_border;
     if (!border)
         return YK_OK;
-    if (net->nlayers == YK__MOST_LAYERS)
+    if (net->nlayers == YK__MAX_LAYERS)
         return fail_at(net->text, strlen(net->text), "too many layers");
     yk__layer *l = &net->layer[net->nlayers];
     *l = (yk__layer){
@@ -164,7 +160,7 @@ static yk_status end_without_border(yk__net *net)
     return l->ops->shape(l, &net->edge[last], &net->edge[net->nedges++]);
 }
 
-/* All layers, for pictures of this shape. */
+/* Adds all layers, for images of this shape. */
 static yk_status add_layers(yk__net *net, const char *list, yk__edge input)
 {
     net->edge[0] = input;
@@ -187,19 +183,19 @@ static yk_status add_layers(yk__net *net, const char *list, yk__edge input)
     return st;
 }
 
-/* Whoever wrote a name has not written the list that an error would point into: says what pictures the network needs. */
-static yk_status explain_name(yk__net *net, const char *name, yk__edge input)
+/* The user who gave a name did not write the list that the error points into: says which images the network needs instead. */
+static yk_status fail_named(yk__net *net, const char *name, yk__edge input)
 {
-    enum { MOST = 1024 };
+    enum { MAX = 1024 };
     yk__edge square = input;
-    for (square.height = square.width = 1; add_layers(net, net->text, square) && square.width < MOST;)
+    for (square.height = square.width = 1; add_layers(net, net->text, square) && square.width < MAX;)
         square.height = ++square.width;
     if (input.height >= square.height && input.width >= square.width)
-        return add_layers(net, net->text, input); /* it is something else */
+        return add_layers(net, net->text, input); /* some other error */
     return yk_fail(
         YK_EUSAGE,
-        "--model %s needs pictures of at least %zux%zu pixels, but these have %zux%zu; take larger "
-        "ones (encoded pictures: add ?size=%zu or more to --data), or a smaller network",
+        "--model %s needs images of at least %zux%zu pixels, but the data has %zux%zu; use larger images "
+        "(encoded images: add ?size=%zu or more to --data), or a smaller network",
         name, square.height, square.width, input.height, input.width, square.height);
 }
 
@@ -210,21 +206,21 @@ yk_status yk__net_parse(const char *text, const yk_model_shape *shape, yk__net *
     if (!list)
         return yk_fail_memory(strlen(text), "a layer list");
     net->text = list;
-    if (shape->kind == YK_ROWS_SPARSE && !one_word(list)) /* else it is a word that nobody knows, see below */
-        return yk_fail(YK_EUSAGE,
-                       "networks take dense data (images); for sparse data there is --model logreg");
+    if (shape->kind == YK_ROWS_SPARSE &&
+        !one_word(list)) /* one word: probably an unknown model, see unknown_layer() */
+        return yk_fail(YK_EUSAGE, "networks need dense data (images); for sparse data use --model logreg");
     yk_status st = add_layers(net, list, input);
-    if (st == YK_EUSAGE && is_name(text))
-        st = explain_name(net, text, input);
+    if (st == YK_EUSAGE && layers_of(text))
+        st = fail_named(net, text, input);
     const yk__edge *last = &net->edge[net->nedges - 1];
     if (!st && yk__edge_size(last) != shape->classes) {
         char why[256];
         snprintf(why, sizeof why,
-                 "the last layer gives %zu numbers (%zu x %zu x %zu), but the data has %u classes: end with "
+                 "the last layer has %zu outputs (%zu x %zu x %zu), but the data has %u classes: end with "
                  "dense %u",
                  yk__edge_size(last), last->channels, last->height, last->width, shape->classes,
                  shape->classes);
         st = fail_at(list, strlen(list), why);
     }
-    return st ? st : end_without_border(net);
+    return st ? st : remove_last_border(net);
 }

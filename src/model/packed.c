@@ -17,7 +17,7 @@ yk_status yk__packed_init(yk__packed *p, yk_rows_kind kind, size_t dim, size_t m
     p->rows.value = malloc(entries * sizeof *p->rows.value);
     if (!p->pick || !p->rows.start || !p->rows.label || !p->rows.index || !p->rows.value) {
         yk__packed_fini(p);
-        return yk_fail_memory(entries * 8, "a batch");
+        return yk_fail_memory(entries * 8, "a batch of sparse rows");
     }
     for (size_t i = 0; i < max_batch; i++)
         p->pick[i] = (uint32_t)i;
@@ -28,7 +28,7 @@ void yk__packed_fini(yk__packed *p)
 {
     yk_rows_fini(&p->rows);
     free(p->pick);
-    p->pick = NULL; /* a failed init has called this already */
+    p->pick = NULL; /* a failed init has freed it already */
 }
 
 yk_batch yk__packed_batch(yk__packed *p, const yk_batch *b)

@@ -2,8 +2,8 @@
  *
  *     logits_i = b + W^T x_i;   loss = sum_i -log softmax(logits_i)[y_i];   dloss/dlogits_i = softmax(logits_i) - onehot(y_i)
  *
- * Parameters: [1 + dim][ld], first the bias, then one row of ld = classes rounded up to 4 per column; padding is 0
- * and stays 0, since its gradient is. PyTorch's nn.Linear has it transposed: 0.weight [classes][dim], 0.bias [classes].
+ * Parameters: [1 + dim][ld]: a row for the bias, then one per feature; ld is `classes` rounded up to 4. The padding is 0, and
+ * so is its gradient. The weights of PyTorch's nn.Linear are transposed: 0.weight [classes][dim], 0.bias [classes].
  */
 #include "model/model.h"
 
@@ -20,16 +20,16 @@ static size_t leading(const yk_model *m)
     return YK_ROUND_UP((size_t)m->shape.classes, YK_CLASS_PAD);
 }
 
-/* From so many pictures on it pays to turn the weights round (pixels.h). */
+/* The batch size from which transposing the weights pays off (pixels.h). */
 enum { MANY = 24 };
 
 struct yk_work {
     const yk_matrix_ops *kern;
     const yk_lanes_ops *lanes;
     const yk_pixels_ops *pixels;
-    float *logits; /* [max_batch][ld], or [blocks][classes][16] */
-    float *grad;   /* [nparams] */
-    float *turned; /* the weights, [classes][padded]; NULL where batches are small or sparse */
+    float *logits;     /* [max_batch][ld], or [blocks][classes][16] */
+    float *grad;       /* [nparams] */
+    float *transposed; /* weights, [classes][padded]; NULL: batches are small, or rows not bytes */
     int32_t *label;
     yk_spans spans;
     yk__packed packed;
@@ -50,77 +50,83 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     m->outputs = shape->classes;
     m->bias_key = UINT32_MAX;
     m->ntensors = 2;
-    m->tensor[0] =
-        (yk_model_tensor){"0.weight", 2, {shape->classes, shape->dim}, shape->classes * shape->dim};
-    m->tensor[1] = (yk_model_tensor){"0.bias", 1, {shape->classes}, shape->classes};
+    m->tensor[0] = (yk_model_tensor){"0.weight",
+                                     2,
+                                     {shape->classes, shape->dim},
+                                     shape->classes * shape->dim,
+                                     .offset = leading(m),
+                                     .transposed = leading(m)};
+    m->tensor[1] = (yk_model_tensor){"0.bias", 1, {shape->classes}, shape->classes, .bias = true};
     if (m->nparams > (size_t)1 << 28) {
         yk_free(m);
         return yk_fail(
             YK_EUSAGE,
-            "softmax over %zu columns and %u classes would have a dense gradient of %zu numbers; sparse data "
-            "with two classes is what --model logreg is for",
+            "softmax over %zu columns and %u classes would have a dense gradient of %zu numbers; for sparse "
+            "data with two classes use --model logreg",
             shape->dim, shape->classes, (1 + shape->dim) * (size_t)shape->classes);
     }
     *out = m;
     return YK_OK;
 }
 
-static void work_free(yk_work *w)
+static void workspace_free(yk_work *w)
 {
     yk_free(w->logits);
     yk_free(w->grad);
-    yk_free(w->turned);
+    yk_free(w->transposed);
     yk_free(w->label);
     yk_free(w->spans.bytes);
-    yk_free(w->spans.place);
+    yk_free(w->spans.offset);
     yk_free(w->spans.end);
     yk__packed_fini(&w->packed);
     yk_free(w);
 }
 
-static yk_status work_for_many(const yk_model *m, yk_work *w, size_t max_batch)
+static yk_status allocate_for_pixels(const yk_model *m, yk_work *w, size_t max_batch)
 {
     const size_t spans = YK_PIXELS_SPANS(m->shape.dim);
-    w->turned = yk_alloc(m->shape.classes * spans * YK_SPAN, sizeof *w->turned, "the weights");
-    w->label = yk_alloc(max_batch, sizeof *w->label, "a batch's labels");
-    w->spans.most = max_batch;
-    w->spans.bytes = yk_alloc(spans * max_batch, YK_SPAN, "a batch's pixels");
-    w->spans.place = yk_alloc(spans * max_batch, sizeof *w->spans.place, "a batch's pixels");
-    w->spans.end = yk_alloc(spans, sizeof *w->spans.end, "a batch's pixels");
-    return w->turned && w->label && w->spans.bytes && w->spans.place && w->spans.end ? YK_OK : YK_ESYSTEM;
+    w->transposed =
+        yk_alloc(m->shape.classes * spans * YK_SPAN, sizeof *w->transposed, "the transposed weights");
+    w->label = yk_alloc(max_batch, sizeof *w->label, "the labels of a batch");
+    w->spans.max = max_batch;
+    w->spans.bytes = yk_alloc(spans * max_batch, YK_SPAN, "the pixels of a batch");
+    w->spans.offset = yk_alloc(spans * max_batch, sizeof *w->spans.offset, "the pixels of a batch");
+    w->spans.end = yk_alloc(spans, sizeof *w->spans.end, "the pixels of a batch");
+    return w->transposed && w->label && w->spans.bytes && w->spans.offset && w->spans.end ? YK_OK
+                                                                                          : YK_ESYSTEM;
 }
 
-static yk_status work(const yk_model *m, size_t max_batch, yk_work **out)
+static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_work **out)
 {
-    yk_work *w = yk_alloc(1, sizeof *w, "a worker");
+    yk_work *w = yk_alloc(1, sizeof *w, "the workspace of a worker");
     if (!w)
         return YK_ESYSTEM;
     w->kern = yk_matrix();
     w->lanes = yk_lanes();
     w->pixels = yk_pixels();
     w->logits =
-        yk_alloc(YK_ROUND_UP(max_batch, YK_LANES) * leading(m), sizeof *w->logits, "a batch's logits");
+        yk_alloc(YK_ROUND_UP(max_batch, YK_LANES) * leading(m), sizeof *w->logits, "the logits of a batch");
     w->grad = yk_alloc(m->nparams, sizeof *w->grad, "a gradient");
     yk_status st = yk__packed_init(&w->packed, m->shape.kind, m->shape.dim, max_batch);
     if (m->shape.kind == YK_ROWS_U8 && max_batch >= MANY && !st)
-        st = work_for_many(m, w, max_batch);
+        st = allocate_for_pixels(m, w, max_batch);
     if (st || !w->logits || !w->grad) {
-        work_free(w);
+        workspace_free(w);
         return YK_ESYSTEM;
     }
     *out = w;
     return YK_OK;
 }
 
-/* The same, of many pictures. */
-static void grad_of_many(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out)
+/* grad() of a large batch of images. */
+static void grad_of_pixels(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out)
 {
     const size_t ld = leading(m), classes = m->shape.classes, block = classes * YK_LANES;
     double loss = 0.0;
     for (size_t i = 0; i < b->n; i++)
         w->label[i] = b->rows->label[b->pick[i]];
-    w->pixels->turn(v->w + ld, m->shape.dim, ld, classes, w->turned);
-    w->pixels->logits(w->turned, v->w, classes, b, &w->spans, w->logits);
+    w->pixels->transpose(v->w + ld, m->shape.dim, ld, classes, w->transposed);
+    w->pixels->logits(w->transposed, v->w, classes, b, &w->spans, w->logits);
     memset(w->grad, 0, ld * sizeof *w->grad);
     for (size_t i = 0; i < b->n; i += YK_LANES) {
         float *z = w->logits + i / YK_LANES * block;
@@ -137,8 +143,8 @@ static void grad_of_many(const yk_model *m, yk_work *w, const yk_view *v, const 
 static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out)
 {
     const size_t ld = leading(m);
-    if (w->turned && b->n >= MANY) {
-        grad_of_many(m, w, v, b, out);
+    if (w->transposed && b->n >= MANY) {
+        grad_of_pixels(m, w, v, b, out);
         return;
     }
     const yk_batch rows = yk__packed_batch(&w->packed, b);
@@ -167,7 +173,7 @@ static void predict(const yk_model *m, yk_work *w, const yk_view *v, const yk_ba
         size_t best = y == 0;
         for (size_t c = 0; c < classes; c++)
             best = c != y && delta[c] > delta[best] ? c : best;
-        /* The kernel took 1 from the label's probability, and with it the digits of a small one. */
+        /* The kernel subtracted 1 from the probability of the label, which loses the digits of a small one. */
         float of_label = delta[y] + 1.0f;
         if (of_label < 0.5f)
             of_label = delta[best] * expf(row[y] - row[best]);
@@ -176,44 +182,9 @@ static void predict(const yk_model *m, yk_work *w, const yk_view *v, const yk_ba
     }
 }
 
-static void export_tensor(const yk_model *m, int t, const float *params, float *out)
-{
-    const size_t ld = leading(m);
-    if (t == 1) {
-        memcpy(out, params, m->shape.classes * sizeof *out);
-        return;
-    }
-    for (size_t c = 0; c < m->shape.classes; c++)
-        for (size_t d = 0; d < m->shape.dim; d++)
-            out[c * m->shape.dim + d] = params[(1 + d) * ld + c];
-}
-
-static void import_tensor(const yk_model *m, int t, const float *in, float *params)
-{
-    const size_t ld = leading(m);
-    if (t == 1) {
-        memcpy(params, in, m->shape.classes * sizeof *in);
-        return;
-    }
-    for (size_t c = 0; c < m->shape.classes; c++)
-        for (size_t d = 0; d < m->shape.dim; d++)
-            params[(1 + d) * ld + c] = in[c * m->shape.dim + d];
-}
-
-static int biases(const yk_model *m, yk_range *out, int most)
-{
-    if (most < 1)
-        return 0;
-    *out = (yk_range){0, leading(m)};
-    return 1;
-}
-
 const yk_model_ops yk_softmax_ops = {.name = "softmax",
                                      .create = create,
-                                     .work = work,
-                                     .work_free = work_free,
+                                     .workspace_create = workspace_create,
+                                     .workspace_free = workspace_free,
                                      .grad = grad,
-                                     .predict = predict,
-                                     .export_tensor = export_tensor,
-                                     .import_tensor = import_tensor,
-                                     .biases = biases};
+                                     .predict = predict};

@@ -84,11 +84,11 @@ yk_status yk__bias_groups(yk__trainer *t)
             YK_EUSAGE,
             "--lr %g times --bias-lr %g times --l2 %g is 1 or more: every step would flip the biases' signs",
             t->optim.lr, lr, t->optim.l2);
-    yk_range range[YK__MOST_RANGES];
-    const int n = t->model->ops->biases ? t->model->ops->biases(t->model, range, YK__MOST_RANGES) : 0;
-    for (int i = 0; i < n; i++)
-        t->range[i] = (yk_optim_range){range[i].begin, range[i].end, lr, decay ? 1.0 : 0.0};
-    t->nranges = (size_t)n;
+    for (int i = 0; i < t->model->ntensors; i++) {
+        const yk_model_tensor *b = &t->model->tensor[i];
+        if (b->bias)
+            t->range[t->nranges++] = (yk_optim_range){b->offset, b->offset + b->size, lr, decay ? 1.0 : 0.0};
+    }
     return YK_OK;
 }
 

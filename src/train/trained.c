@@ -24,13 +24,13 @@ yk_status yk__model_write(const char *dir, const char *file, const char *name, c
     for (int i = 0; !st && i < m->ntensors; i++) {
         const yk_model_tensor *from = &m->tensor[i];
         float *own = params[from->group];
-        const float *at = m->ops->tensor_within ? m->ops->tensor_within(m, i, own) : NULL;
-        if (!at) {
+        const float *at = own + from->offset;
+        if (from->transposed) {
             if (!(data[i] = yk_alloc(from->size, sizeof(float), "a checkpoint"))) {
                 st = YK_ESYSTEM;
                 break;
             }
-            m->ops->export_tensor(m, i, own, data[i]);
+            yk_model_export(m, i, own, data[i]);
             at = data[i];
         }
         t[i] = (yk_tensor){.name = from->name, .dtype = YK_DTYPE_F32, .rank = (size_t)from->rank, .data = at};
@@ -86,7 +86,6 @@ yk_status yk__model_read(const yk_safetensors *s, const yk_model *m, float *cons
 {
     for (int i = 0; i < m->ntensors; i++) {
         const yk_model_tensor *want = &m->tensor[i];
-        float *own = params[want->group];
         uint64_t shape[YK_MAX_RANK];
         for (int r = 0; r < want->rank; r++)
             shape[r] = want->shape[r];
@@ -94,17 +93,7 @@ yk_status yk__model_read(const yk_safetensors *s, const yk_model *m, float *cons
         yk_status st = yk_safetensors_need(s, want->name, YK_DTYPE_F32, (size_t)want->rank, shape, &t);
         if (st)
             return st;
-        float *within = m->ops->tensor_within ? m->ops->tensor_within(m, i, own) : NULL;
-        if (within) {
-            memcpy(within, t->data, want->size * sizeof *own);
-            continue;
-        }
-        float *aligned = yk_alloc(want->size, sizeof *aligned, "a checkpoint");
-        if (!aligned)
-            return YK_ESYSTEM;
-        memcpy(aligned, t->data, want->size * sizeof *aligned);
-        m->ops->import_tensor(m, i, aligned, own);
-        yk_free(aligned);
+        yk_model_import(m, i, t->data, params[want->group]);
     }
     return YK_OK;
 }

@@ -1,0 +1,56 @@
+/* The workspace of one worker that trains a network: layers with their tables, activations, gradients and threads. net.c
+ * creates and frees it; net_pass.c uses it. Only its worker and the worker's own threads use a workspace.
+ */
+#ifndef YK_MODEL_NET_WORKSPACE_H
+#define YK_MODEL_NET_WORKSPACE_H
+
+#include "base/mem.h"
+#include "base/sync.h"
+#include "model/net.h"
+
+enum { YK__MAX_BLOCKS = 64, YK__MAX_PARTS = 3 }; /* blocks of a chunk; parts of backward */
+
+typedef struct {
+    yk_work *work;
+    int me;
+    yk_thread thread;
+} yk__net_thread;
+
+struct yk_work {
+    const yk__net *net;
+    yk__layer layer[YK__MAX_LAYERS]; /* with tables for this chunk size */
+    size_t chunk;                    /* blocks */
+    struct {
+        int layer, part;
+        bool last;                          /* part of the layer; then its gradients are complete */
+    } back[YK__MAX_LAYERS * YK__MAX_PARTS]; /* the stages after the loss, in order */
+    int nback;
+    void *memory; /* owned; holds the arrays up to image_stats and the workspaces of the layers */
+    float *x[YK__MAX_LAYERS + 1], *dx[YK__MAX_LAYERS + 1];
+    float *grad;
+    float (*image_stats)[2];                   /* [16 * chunk] for yk__load_images(); NULL: not needed */
+    yk__profile *profile;                      /* NULL: not measured */
+    uint64_t npasses, forward_ns, backward_ns; /* of one training pass in eight */
+    int threads;
+    yk_team *team;
+    yk__net_thread *others; /* owned; 1 .. threads; the worker itself is thread 0 */
+    int started;
+    yk_crew crew;                                /* lends the threads to others (base/grad.h) */
+    void (*job)(void *context, int me, int all); /* NULL: a pass */
+    void *job_context;
+    /* the current pass */
+    const yk_batch *batch;
+    const float *params;
+    float *p; /* output: probabilities; may be NULL */
+    bool training, quit;
+    uint64_t noise;
+    double loss, block_loss[YK__MAX_BLOCKS];
+    yk_ready_hook *ready; /* may be NULL */
+    void *ready_context;
+};
+
+yk_status yk__start_threads(yk_work *w); /* starts w->threads - 1 threads */
+void yk__stop_threads(yk_work *w);
+void yk__net_pass(yk_work *w); /* over w->batch */
+
+#endif

@@ -1,0 +1,8 @@
+#include "kern/lanes.h"
+
+extern float *W, *G, *Z, *bias, *transposed;
+extern size_t ld, classes;
+extern yk_rows rows;
+extern yk_batch batch;
+extern yk_spans spans;
+extern int32_t *label;

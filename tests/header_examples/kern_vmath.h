@@ -1,0 +1,2 @@
+extern float *x;
+extern size_t n;

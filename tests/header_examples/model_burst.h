@@ -1,0 +1,9 @@
+#include "store/burst.h"
+
+extern yk_model *m;
+extern yk_work *work;
+extern yk_local *s;
+extern int me;
+extern yk_view view;
+extern yk_batch batch;
+extern float lr, *loss;

@@ -1,0 +1,3 @@
+extern char **arg;
+extern size_t count;
+extern const char *error;
