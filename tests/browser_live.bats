@@ -13,7 +13,7 @@ setup() {
         --out run >served 2>err 3>&- &
     run=$!
     for _ in $(seq 100); do
-        url=$(sed -n 's/^look at it on //p' err)
+        url=$(sed -n 's/^live page: //p' err)
         [ -z "$url" ] || break
         sleep 0.1
     done
@@ -42,7 +42,7 @@ import re
 dom = open("dom", encoding="utf-8").read()
 plots = re.findall(r'<h2>([^<]+)</h2><svg[^>]*aria-label="[^"]*"[^>]*>(.*?)</svg>', dom, re.S)
 names = [name for name, _ in plots]
-assert names == ["Loss", "Test accuracy", "Examples per second", "CPU, cores", "Memory", "Network", "Disk"], names
+assert names == ["Loss", "Test accuracy", "Examples per second", "CPU cores", "Memory", "Network (host)", "Disk"], names
 for name, svg in plots:
     points = [p for line in re.findall(r'<polyline[^>]*points="([^"]*)"', svg) for p in line.split()]
     assert len(points) >= 2 or "<circle" in svg, (name, svg[:300])
@@ -57,7 +57,7 @@ assert dom.count('<td class="bar">') == 2
 END
 }
 
-@test "screenshots, on a desk and on a phone" {
+@test "screenshots, on a desktop and on a phone" {
     browse --window-size=1200,1200 --screenshot=desk.png
     browse --window-size=500,2200 --screenshot=phone.png
     for name in desk phone; do

@@ -44,7 +44,7 @@ clicks_file() { # EXAMPLES
     holds "[e for e in $(field bottleneck)['estimates'] if e['change'] == 'asynchronous'][0]['speedup'] > 1.2"
 }
 
-@test "a tiny batch in step is synchronisation" {
+@test "a tiny synchronous batch is synchronisation" {
     [ "$(cores)" -ge 2 ] || skip "one core"
     local turn
     for turn in 1 2 3; do # such steps take some us: what fetching examples takes is not far from what waiting takes
@@ -155,13 +155,22 @@ END
     holds "$(stat -c %s run/trace.json) < 8000000"
 }
 
-@test "each worker has a folder for TensorBoard" {
+@test "each worker has a directory for TensorBoard, with tags that have a group" {
     digits --workers 3 --epochs 2 --out run
     expect 0
+    for tag in train/loss train/mean_loss train/learning_rate test/loss test/accuracy speed/global_step_per_second \
+        rank0/cpu rank0/memory rank0/disk_read rank0/disk_written rank0/host_cpu rank0/host_sent; do
+        grep -aq "$tag" run/worker-0/events.out.tfevents.*
+    done
     for i in 0 1 2; do
-        ls run/worker-$i/events.out.tfevents.*
+        for tag in speed/examples_per_second phases/compute; do
+            grep -aq "$tag" run/worker-$i/events.out.tfevents.*
+        done
     done
     [ ! -e run/worker-3 ]
+    digits --workers 2 --mode async --epochs 2 --out async
+    expect 0
+    grep -aq train/staleness async/worker-0/events.out.tfevents.*
 }
 
 @test "a resumed run drops what lies beyond its checkpoint" {
@@ -186,7 +195,7 @@ serve() { # OPTION...
         >served 2>err 3>&- &
     run=$!
     for _ in $(seq 100); do
-        url=$(sed -n 's/^look at it on //p' err)
+        url=$(sed -n 's/^live page: //p' err)
         [ -z "$url" ] || return 0
         sleep 0.1
     done
@@ -280,7 +289,9 @@ for e in events:
 assert set(ends) == {0, 1}, set(ends)
 assert abs(max(ends[0]) - max(ends[1])) < 0.5e6 and abs(min(ends[0]) - min(ends[1])) < 0.5e6, ends
 END
-    ls run/worker-1/events.out.tfevents.*
+    for tag in rank1/cpu rank1/sent rank1/received; do
+        grep -aq "$tag" run/worker-1/events.out.tfevents.*
+    done
 }
 
 @test "a run that is watched in turns counts the examples of each, and computes the same" {

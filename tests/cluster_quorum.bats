@@ -106,9 +106,9 @@ END
 
 @test "the live page says that it is synchronous" {
     begin train --model softmax --data "$digits" --batch 10 --launch 4 --servers 1 --quorum 2 --steps 1000000 --http 0 --out none
-    until_said "look at it on"
+    until_said "live page:"
     remember_job
-    python3 - "$(sed -n 's/.*look at it on //p' err)" <<'END'
+    python3 - "$(sed -n 's/.*live page: //p' err)" <<'END'
 import json, sys, urllib.request
 url = sys.argv[1]
 assert json.loads(urllib.request.urlopen(url + "status.json", timeout=20).read())["mode"] == "synchronous"

@@ -10,9 +10,9 @@ one="train --model softmax --data synth:digits?examples=1003 --deadline 4 --json
 # In the background, with a live page, whose address is in $url.
 serve() { # OPTION...
     begin $one --http 0 "$@"
-    until_said "look at it on"
+    until_said "live page:"
     remember_job
-    url=$(sed -n 's/.*look at it on //p' err)
+    url=$(sed -n 's/.*live page: //p' err)
 }
 
 # The page's numbers as `s`, asked for until the expression holds; they stay in the file status.

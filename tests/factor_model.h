@@ -77,7 +77,7 @@ static inline double forward(const yk_view *v, const yk_rows *rows, size_t row, 
 static inline void factor_grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b,
                                yk_grad *out)
 {
-    const uint32_t bias = b->renamed ? 0 : m->bias_key;
+    const uint32_t bias = b->remapped ? 0 : m->bias_key;
     *out = (yk_grad){.examples = b->n};
     memset(w->dense, 0, sizeof w->dense);
     if (yk_merger_reserve(&w->pairs, b->n * NNZ + 1))

@@ -175,7 +175,7 @@ static void an_order_has_each_number_once(void **state)
         for (unsigned i = 0; i < n; i++) {
             uint64_t at = yk_perm_at(&p, i);
             if (at >= n || seen[at] == n)
-                fail_msg("n = %u: place %u has %llu, which is not new", n, i, (unsigned long long)at);
+                fail_msg("n = %u: element %u is %llu, which occurred before", n, i, (unsigned long long)at);
             seen[at] = (uint16_t)n;
         }
     }
@@ -232,16 +232,16 @@ static void an_order_is_shuffled_well(void **state)
     assert_true(same < 10);                 /* 1 is expected of two independent orders */
     assert_true(abs(ups - N / 2) < 6 * 29); /* their standard deviation is sqrt(N / 12) */
     assert_true(most < 12);                 /* no step between neighbours is common */
-    int place[10] = {0};
+    int count[10] = {0};
     for (uint64_t seed = 0; seed < 5000; seed++) {
         yk_perm small = yk_perm_make(10, seed);
-        place[yk_perm_at(&small, 3)]++;
+        count[yk_perm_at(&small, 3)]++;
     }
     for (int i = 0; i < 10; i++)
-        assert_true(abs(place[i] - 500) < 6 * 21);
+        assert_true(abs(count[i] - 500) < 6 * 21);
 }
 
-/* Computed apart from the code. If these change, a seed means another run, and a checkpoint another place in it. */
+/* Computed independently. If these change, a seed gives a different run, and a checkpoint a different position in it. */
 static void orders_are_the_same_everywhere(void **state)
 {
     (void)state;

@@ -93,7 +93,7 @@ static void test_folders(void **state)
     put(path, "", 0);
     snprintf(deep, sizeof deep, "%s/below", path);
     assert_int_equal(yk_dir_make(deep), YK_ESYSTEM);
-    assert_says("cannot create the folder");
+    assert_says("cannot create the directory");
     assert_int_equal(yk_dir_sync(deep), YK_ESYSTEM);
 }
 

@@ -88,7 +88,7 @@ static void test_as_a_file_system(void **state)
     assert_int_equal(write_file("below/more/b", 'y', OLD), YK_OK);
     assert_int_equal(holds("a", 'x'), OLD);
     assert_int_equal(holds("below/more/b", 'y'), OLD);
-    assert_int_equal(write_file("a", 'z', NEW), YK_OK); /* in its place */
+    assert_int_equal(write_file("a", 'z', NEW), YK_OK); /* replaces it */
     assert_int_equal(holds("a", 'z'), NEW);
     assert_int_equal(entries_of_run(), 2);
     assert_int_equal(yk_remove_in("run", "below/more/b"), YK_OK);

@@ -1,4 +1,4 @@
-/* The live page's server: what it answers, and that nobody can stop it by not listening. */
+/* The server of the live page: its replies, and that a client that does not read cannot block it. */
 #include "scratch.h"
 
 #include "base/clock.h"
@@ -37,7 +37,7 @@ typedef struct {
 static void start(server *s)
 {
     atomic_store(&size_of_status, 5);
-    yk_http_config c = {.where = "0", .make = make, .context = &s->made};
+    yk_http_config c = {.address = "0", .make = make, .context = &s->made};
     assert_int_equal(yk_http_start(&c, &s->http), YK_OK);
     assert_int_equal(sscanf(yk_http_url(s->http), "http://127.0.0.1:%u/", &s->port), 1);
     assert_true(s->port > 0 && s->port < 65536);
@@ -146,7 +146,7 @@ static void browsers_that_never_read(void **state)
         close(fd[i]);
 }
 
-static void places(void **state)
+static void addresses(void **state)
 {
     (void)state;
     static const char *const good[] = {"0",          "8080",       "0.0.0.0:0", "127.0.0.1:65535",
@@ -163,9 +163,9 @@ static void places(void **state)
     char where[32];
     snprintf(where, sizeof where, "127.0.0.1:%u", s.port);
     yk_http *second;
-    yk_http_config c = {.where = where, .make = make, .context = &s.made};
+    yk_http_config c = {.address = where, .make = make, .context = &s.made};
     assert_error(yk_http_start(&c, &second), YK_ESYSTEM, "cannot listen"); /* the port is taken */
-    c.where = "203.0.113.7:0";                                             /* not this machine's */
+    c.address = "203.0.113.7:0";                                           /* not this machine's */
     assert_error(yk_http_start(&c, &second), YK_ESYSTEM, "203.0.113.7");
     yk_http_stop(s.http);
     yk_http_stop(NULL);
@@ -195,7 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_answers),
         cmocka_unit_test(browsers_that_never_read),
-        cmocka_unit_test(places),
+        cmocka_unit_test(addresses),
         cmocka_unit_test(text_for_prometheus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

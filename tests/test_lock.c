@@ -85,7 +85,7 @@ static void another_process(void **state)
     assert_error(yk_lock_take(folder, 0.0, &lock), YK_EUSAGE, words);
     assert_error(yk_lock_check(folder), YK_EUSAGE, words);
     assert_true(yk_now() - began < 5.0); /* it lives, so there is nothing to wait for */
-    /* right after it was killed: nobody has reaped it, and it may still be ending */
+    /* just killed: it is not reaped, and may still be ending */
     kill(child, SIGKILL);
     assert_int_equal(yk_lock_take(folder, 0.0, &lock), YK_OK);
     yk_lock_release(lock);
@@ -225,7 +225,7 @@ static int without_locks(void)
     put_owner(getppid(), host, boot, 0); /* it lives */
     if (!refused("in use by process"))
         return 15;
-    put_owner(1, "elsewhere", "other-boot", 5); /* nobody knows */
+    put_owner(1, "elsewhere", "other-boot", 5); /* unknown */
     if (!refused("on host elsewhere since 2026-07-31T12:00:00Z"))
         return 16;
     return 0;

@@ -185,13 +185,13 @@ static yk_status check_chief(yk_observer *o, const yk_rank_report *report, int n
     yk_metrics_end end;
     WANT(n == 2 && w->nprocesses == 2 && w->nmeasured == 2);
     WANT(strcmp(report[0].process.role, "chief") == 0 && strcmp(report[1].process.role, "worker") == 0);
-    WANT(report[1].process.look.steps == STEPS && report[1].process.look.examples == STEPS * BATCH);
+    WANT(report[1].process.phases.steps == STEPS && report[1].process.phases.examples == STEPS * BATCH);
     WANT(report[1].process.bytes_sent > 0 && report[1].process.round_trip > 0.0);
-    WANT(fabs(w->process[1].look.seconds - STEPS * 0.02) < 0.1);
+    WANT(fabs(w->process[1].phases.seconds - STEPS * 0.02) < 0.1);
     int others;
-    yk__telemetry *heard = yk__telemetry_copy(o, &others); /* the last message came, too */
-    WANT(others == 1 && heard[0].last && heard[0].report.process.look.steps == STEPS);
-    free(heard);
+    yk__telemetry *received = yk__telemetry_copy(o, &others); /* the last message came, too */
+    WANT(others == 1 && received[0].last && received[0].report.process.phases.steps == STEPS);
+    free(received);
     char *page = yk__live_document(o, YK_HTTP_STATUS);
     WANT(page && strstr(page, "\"rank 1\""));
     free(page);

@@ -30,20 +30,20 @@ static yk_phases *make(void)
 }
 
 /* Within 2 %, and a tenth of a millisecond. */
-static void assert_adds_up(const yk_phases_sample *look, double wall)
+static void assert_adds_up(const yk_phases_sample *sample, double wall)
 {
     double sum = 0.0;
     for (int i = 0; i < YK_PHASES; i++) {
-        assert_true(look->phase[i] >= 0.0);
-        sum += look->phase[i];
+        assert_true(sample->phase[i] >= 0.0);
+        sum += sample->phase[i];
     }
-    if (fabs(sum - wall) > 0.02 * wall + 1e-4 || fabs(look->seconds - sum) > 1e-9)
+    if (fabs(sum - wall) > 0.02 * wall + 1e-4 || fabs(sample->seconds - sum) > 1e-9)
         fail_msg("the phases add up to %g s, the wall time was %g s", sum, wall);
 }
 
-static void assert_share(const yk_phases_sample *look, yk_phase phase, double least, double most)
+static void assert_share(const yk_phases_sample *sample, yk_phase phase, double least, double most)
 {
-    const double share = look->phase[phase] / look->seconds;
+    const double share = sample->phase[phase] / sample->seconds;
     if (!(share >= least && share <= most))
         fail_msg("%s has %.3f of the time, not %.3f to %.3f", yk_phase_name(phase), share, least, most);
 }
@@ -61,7 +61,7 @@ static void long_steps_are_all_timed(void **state)
 {
     (void)state;
     yk_phases *p = make();
-    yk_phases_sample look;
+    yk_phases_sample sample;
     const double begin = yk_now();
     double input = 0.0, compute = 0.0, workers = 0.0;
     yk_phases_begin(p, 1);
@@ -79,17 +79,17 @@ static void long_steps_are_all_timed(void **state)
     yk_phases_step(p);
     yk_phases_end(p);
     const double wall = yk_now() - begin;
-    yk_phases_read(p, &look);
-    assert_adds_up(&look, wall);
-    assert_share(&look, YK_PHASE_INPUT, input / wall - 0.05, input / wall + 0.05);
-    assert_share(&look, YK_PHASE_COMPUTE, compute / wall - 0.05, compute / wall + 0.05);
-    assert_share(&look, YK_PHASE_WORKERS, workers / wall - 0.05, workers / wall + 0.05);
-    assert_int_equal(look.timed, 40);
-    assert_int_equal(look.steps, 40);
-    assert_int_equal(look.examples, 40 * 64);
-    assert_int_equal(look.barriers, 40);
-    assert_int_equal(look.last, 10);
-    assert_true(look.step_mean >= 0.005 && look.step_slowest >= look.step_mean);
+    yk_phases_read(p, &sample);
+    assert_adds_up(&sample, wall);
+    assert_share(&sample, YK_PHASE_INPUT, input / wall - 0.05, input / wall + 0.05);
+    assert_share(&sample, YK_PHASE_COMPUTE, compute / wall - 0.05, compute / wall + 0.05);
+    assert_share(&sample, YK_PHASE_WORKERS, workers / wall - 0.05, workers / wall + 0.05);
+    assert_int_equal(sample.timed, 40);
+    assert_int_equal(sample.steps, 40);
+    assert_int_equal(sample.examples, 40 * 64);
+    assert_int_equal(sample.barriers, 40);
+    assert_int_equal(sample.last, 10);
+    assert_true(sample.step_mean >= 0.005 && sample.step_slowest >= sample.step_mean);
     yk_free(p);
 }
 
@@ -99,7 +99,7 @@ static void tiny_steps_are_sampled(void **state)
     (void)state;
     enum { STEPS = 60000 };
     yk_phases *p = make();
-    yk_phases_sample look;
+    yk_phases_sample sample;
     const double begin = yk_now();
     yk_phases_begin(p, 1);
     for (int i = 0; i < STEPS; i++) {
@@ -113,13 +113,13 @@ static void tiny_steps_are_sampled(void **state)
     }
     yk_phases_end(p);
     const double wall = yk_now() - begin;
-    yk_phases_read(p, &look);
-    assert_adds_up(&look, wall);
-    assert_share(&look, YK_PHASE_INPUT, 0.08, 0.35);
-    assert_share(&look, YK_PHASE_COMPUTE, 0.45, 0.80);
-    assert_share(&look, YK_PHASE_APPLY, 0.08, 0.35);
-    assert_true(look.timed > 20 && look.timed < STEPS / 4);
-    assert_int_equal(look.examples, 10 * STEPS);
+    yk_phases_read(p, &sample);
+    assert_adds_up(&sample, wall);
+    assert_share(&sample, YK_PHASE_INPUT, 0.08, 0.35);
+    assert_share(&sample, YK_PHASE_COMPUTE, 0.45, 0.80);
+    assert_share(&sample, YK_PHASE_APPLY, 0.08, 0.35);
+    assert_true(sample.timed > 20 && sample.timed < STEPS / 4);
+    assert_int_equal(sample.examples, 10 * STEPS);
     yk_free(p);
 }
 
@@ -128,7 +128,7 @@ static void what_is_rare_stays_apart(void **state)
 {
     (void)state;
     yk_phases *p = make();
-    yk_phases_sample look;
+    yk_phases_sample sample;
     const double begin = yk_now();
     double tested = 0.0, waited = 0.0;
     yk_phases_begin(p, 1);
@@ -154,12 +154,12 @@ static void what_is_rare_stays_apart(void **state)
     }
     yk_phases_end(p);
     const double wall = yk_now() - begin;
-    yk_phases_read(p, &look);
-    assert_adds_up(&look, wall);
+    yk_phases_read(p, &sample);
+    assert_adds_up(&sample, wall);
     /* a machine that is busy takes its time between two clocks, here and there */
-    assert_true(fabs(look.phase[YK_PHASE_EVAL] - tested) < 0.05 * tested + 0.02 * wall);
-    assert_true(look.phase[YK_PHASE_INPUT] >= 0.99 * waited);
-    assert_true(look.phase[YK_PHASE_INPUT] < waited + 0.4 * (wall - waited - tested));
+    assert_true(fabs(sample.phase[YK_PHASE_EVAL] - tested) < 0.05 * tested + 0.02 * wall);
+    assert_true(sample.phase[YK_PHASE_INPUT] >= 0.99 * waited);
+    assert_true(sample.phase[YK_PHASE_INPUT] < waited + 0.4 * (wall - waited - tested));
     yk_free(p);
 }
 
@@ -169,7 +169,7 @@ static void a_part_of_a_wait_was_for_others(void **state)
     (void)state;
     for (int long_steps = 0; long_steps < 2; long_steps++) {
         yk_phases *p = make();
-        yk_phases_sample look;
+        yk_phases_sample sample;
         double others = 0.0;
         yk_phases_begin(p, 1);
         const double begin = yk_now();
@@ -185,10 +185,10 @@ static void a_part_of_a_wait_was_for_others(void **state)
             spin(2e-6);
         }
         yk_phases_end(p);
-        yk_phases_read(p, &look);
-        assert_adds_up(&look, yk_now() - begin);
-        assert_true(fabs(look.phase[YK_PHASE_WORKERS] - others) < 0.02 * others);
-        assert_true(!long_steps || look.phase[YK_PHASE_PARAMETERS] >= 0.2 * others);
+        yk_phases_read(p, &sample);
+        assert_adds_up(&sample, yk_now() - begin);
+        assert_true(fabs(sample.phase[YK_PHASE_WORKERS] - others) < 0.02 * others);
+        assert_true(!long_steps || sample.phase[YK_PHASE_PARAMETERS] >= 0.2 * others);
         yk_free(p);
     }
 }
@@ -204,10 +204,10 @@ static void null_is_fine(void **state)
     yk_phases_done(NULL, 1, 1);
     yk_phases_met(NULL, true);
     yk_phases_end(NULL);
-    yk_phases *p = make(); /* and one that never began has nothing to tell */
-    yk_phases_sample look;
-    yk_phases_read(p, &look);
-    assert_true(look.seconds == 0.0 && look.steps == 0);
+    yk_phases *p = make(); /* one that never began is empty */
+    yk_phases_sample sample;
+    yk_phases_read(p, &sample);
+    assert_true(sample.seconds == 0.0 && sample.steps == 0);
     yk_free(p);
 }
 
@@ -215,20 +215,20 @@ typedef struct {
     yk_phases *p;
     atomic_bool stop;
     double began;
-    int looks, bad;
+    int reads, bad;
 } reader;
 
 static void *read_on(void *arg)
 {
     reader *r = arg;
     while (!atomic_load(&r->stop)) {
-        yk_phases_sample look;
+        yk_phases_sample sample;
         const double before = yk_now() - r->began;
-        yk_phases_read(r->p, &look);
+        yk_phases_read(r->p, &sample);
         const double after = yk_now() - r->began;
-        r->looks++;
+        r->reads++;
         /* one moment, between two others */
-        r->bad += look.seconds < before * 0.98 - 1e-3 || look.seconds > after * 1.02 + 1e-3;
+        r->bad += sample.seconds < before * 0.98 - 1e-3 || sample.seconds > after * 1.02 + 1e-3;
         nap(0.0005);
     }
     return NULL;
@@ -254,8 +254,8 @@ static void another_thread_reads(void **state)
     atomic_store(&r.stop, true);
     pthread_join(thread, NULL);
     yk_phases_end(p);
-    assert_true(r.looks > 10);
-    assert_true(r.bad <= r.looks / 50); /* a reader that loses its core between its clocks proves nothing */
+    assert_true(r.reads > 10);
+    assert_true(r.bad <= r.reads / 50); /* a reader that loses its core between its clocks proves nothing */
     yk_free(p);
 }
 

@@ -63,7 +63,7 @@ static void version_2_of_cgroups(void **state)
     assert_true(limits().cores == 4.0);
 }
 
-/* The process's own group has room, the group around it has less, the machine has most. */
+/* The limit of the own cgroup is not reached, its parent has less left, the host has most. */
 static void memory_that_is_left(void **state)
 {
     (void)state;
@@ -244,7 +244,7 @@ static void against_proc_itself(void **state)
         .every = 0.1, .dir = folder, .name = "resources.jsonl", .rank = 3, .role = "chief"};
     const double cpu = stat_seconds(), began = yk_now();
     assert_int_equal(yk_resources_start(&c, &r), YK_OK);
-    char *block = malloc(40 << 20); /* memory that a look must see */
+    char *block = malloc(40 << 20); /* memory that a sample must show */
     assert_non_null(block);
     memset(block, 1, 40 << 20);
     burn(0.5);
@@ -279,7 +279,7 @@ static void against_proc_itself(void **state)
             before = at;
             samples++;
             assert_true(real_of(o, "rss") > 1e6 && real_of(o, "rss_peak") >= real_of(o, "rss") * 0.9);
-            assert_null(json_object_get(o, "sent")); /* nobody said how much: so not 0 */
+            assert_null(json_object_get(o, "sent")); /* not known, so not 0 */
         }
         json_decref(o);
     }
@@ -300,7 +300,7 @@ static void *plant_on(void *arg)
         snprintf(text, sizeof text, "cpu  %.0f 0 0 9 0 0 0 0 0 0\ncpu0 1\ncpu1 1\n",
                  8.0 * s * 100.0); /* four times as much as there is: enough even if this thread is late */
         snprintf(path, sizeof path, "%s/proc/stat", folder);
-        FILE *f = fopen(path, "r+"); /* in place: the sampler keeps it open */
+        FILE *f = fopen(path, "r+"); /* in place, as in /proc */
         if (f) {
             fputs(text, f);
             fclose(f);
@@ -370,7 +370,7 @@ static void phases_and_bytes_are_in_the_samples(void **state)
     yk_phases_done(&p[1], 4, 40);
     yk_phase_to(&p[0], YK_PHASE_COMPUTE);
     yk_phase_to(&p[1], YK_PHASE_EVAL);
-    int looks = 0;
+    int samples = 0;
     yk_resources *r;
     yk_usage u;
     yk_resources_config c = {.every = 0.05,
@@ -380,13 +380,13 @@ static void phases_and_bytes_are_in_the_samples(void **state)
                              .workers = 2,
                              .bytes = some_bytes,
                              .each = count_looks,
-                             .context = &looks};
+                             .context = &samples};
     assert_int_equal(yk_resources_start(&c, &r), YK_OK);
     nap(0.2);
     yk_resources_usage(r, &u);
     assert_true(u.samples >= 2);
     assert_int_equal(yk_resources_stop(r, YK_OK, &u), YK_OK);
-    assert_int_equal(looks, u.samples);
+    assert_int_equal(samples, u.samples);
     FILE *f = fopen(in_folder("resources.jsonl"), "r");
     assert_non_null(f);
     double computed = -1.0, tested = -1.0;

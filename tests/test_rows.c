@@ -58,7 +58,7 @@ static void rows_become_sorted_and_merged(void **state)
     uint32_t *index;
     float *value;
     assert_int_equal(yk_rows_sparse(&rows, 50, &index, &value),
-                     YK_OK); /* room that is not used adds nothing */
+                     YK_OK); /* a reserved row that is not committed adds nothing */
     assert_int_equal(rows.n, 3);
     add_row(&rows, ROW(4, 1, 4), NULL,
             1); /* 4 twice: a value of 2 appears, and with it those of all rows before */
@@ -218,12 +218,12 @@ static void fields_stay_in_step(void **state)
     for (size_t i = 0; i < rows.start[N]; i++)
         assert_int_equal(rows.field[i], rows.index[i] % 97);
     assert_int_equal(yk_keymap_make(&rows, NULL, 3000, UINT32_MAX, 64, &map), YK_OK);
-    uint32_t outside[3000];
+    uint32_t key_of[3000];
     for (uint32_t k = 0; k < 3000; k++)
-        outside[yk_keymap_in(&map, k)] = k;
+        key_of[yk_keymap_in(&map, k)] = k;
     assert_int_equal(yk_keymap_rows(&map, &rows), YK_OK);
     for (size_t i = 0; i < rows.start[N]; i++)
-        assert_int_equal(rows.field[i], outside[rows.index[i]] % 97);
+        assert_int_equal(rows.field[i], key_of[rows.index[i]] % 97);
     yk_keymap_fini(&map);
     yk_rows_fini(&rows);
 }
@@ -456,7 +456,7 @@ static void hot_keys_come_first(void **state)
     for (int with = 0; with < 16; with++) { /* values, a bias, how many may be hot */
         const bool values = with & 1, bias = with & 2;
         const uint32_t limit = most[with / 4], nkeys = FEATURES + bias;
-        yk_rows rows, renamed;
+        yk_rows rows, remapped;
         yk_keymap map;
         power_law_rows(&rows, values, (uint64_t)with);
         assert_true((rows.value != NULL) == values);
@@ -483,7 +483,7 @@ static void hot_keys_come_first(void **state)
             assert_true(values || weight[outside_of[i]] > 1); /* once is noise */
         }
         for (uint32_t i = map.hot; map.hot && i < nkeys;
-             i++) /* nobody outside is hotter than the last inside */
+             i++) /* no key without a hot id is hotter than the last hot one */
             assert_true(weight[outside_of[i]] <= weight[outside_of[map.hot - 1]] + 1e-3);
         if (bias && limit >= 100)
             assert_true(yk_keymap_in(&map, FEATURES) < map.hot);
@@ -494,14 +494,14 @@ static void hot_keys_come_first(void **state)
         assert_int_equal(yk_keymap_apply(&map, in, 1), YK_OK);
         for (uint32_t k = 0; k < nkeys; k++)
             assert_true(in[yk_keymap_in(&map, k)] == w[k]);
-        yk_rows_init(&renamed, YK_ROWS_SPARSE, 0);
-        assert_int_equal(yk_rows_append(&renamed, &rows, 0, rows.n), YK_OK);
-        assert_int_equal(yk_keymap_rows(&map, &renamed), YK_OK);
+        yk_rows_init(&remapped, YK_ROWS_SPARSE, 0);
+        assert_int_equal(yk_rows_append(&remapped, &rows, 0, rows.n), YK_OK);
+        assert_int_equal(yk_keymap_rows(&map, &remapped), YK_OK);
         for (uint64_t e = 0; e < rows.start[rows.n]; e++)
-            assert_true(in[renamed.index[e]] == w[rows.index[e]]);
+            assert_true(in[remapped.index[e]] == w[rows.index[e]]);
         assert_int_equal(yk_keymap_restore(&map, in, 1), YK_OK);
         assert_memory_equal(in, w, nkeys * sizeof *w);
-        yk_rows_fini(&renamed);
+        yk_rows_fini(&remapped);
         yk_rows_fini(&rows);
         yk_keymap_fini(&map);
     }

@@ -345,7 +345,7 @@ static void test_nowhere_to_write(void **state)
     snprintf(file, sizeof file, "%s/none/model.safetensors", folder);
     assert_int_equal(yk_safetensors_write(NULL, file, samples, 1, NULL, 0), YK_ESYSTEM);
     assert_says(file);
-    assert_says("create its folder");
+    assert_says("create its directory");
     assert_int_equal(yk_safetensors_write(NULL, folder, samples, 1, NULL, 0), YK_ESYSTEM);
     assert_int_equal(entries(), 0);
 }

@@ -28,7 +28,7 @@ static void run_with(ring *r, int workers, yk_status (*work)(void *, int), yk_st
     yk_team_free(r->team);
 }
 
-/* ---- who runs */
+/* ---- running */
 
 static yk_status say_who(void *context, int me)
 {
@@ -54,7 +54,7 @@ static void each_worker_runs_once(void **state)
 
 /* ---- barriers */
 
-/* Writes its cell, meets, reads everybody's, meets. Without a barrier some cell would be of another round. */
+/* Writes its cell, waits, reads all cells, waits. Without a barrier some cell would be of another round. */
 static yk_status write_and_read(void *context, int me)
 {
     ring *r = context;
@@ -123,7 +123,7 @@ static void an_error_releases_the_others(void **state)
             ring r = {.bad = bad, .bad_round = bad * 7};
             run_with(&r, workers[i], fail_once, YK_EDATA);
             snprintf(text, sizeof text, "worker %d found something in round %d", bad, bad * 7);
-            assert_string_equal(yk_error(), text); /* on this thread, whoever had it */
+            assert_string_equal(yk_error(), text); /* on this thread, whichever thread failed */
             assert_int_equal(r.released, workers[i] - 1);
         }
     assert_true(yk_now() - begin < 60); /* and at once, not when the patience of a barrier ends */
@@ -246,7 +246,7 @@ static void waiting_by_hand_lets_others_run(void **state)
     run_with(&r, MOST, pause_until_all_ran, YK_OK);
 }
 
-/* ---- who was waited for */
+/* ---- the last worker at a barrier */
 
 static yk_status come_late(void *context, int me)
 {
@@ -270,7 +270,7 @@ static void the_last_one_is_known(void **state)
     ring r = {.team = NULL};
     run_with(&r, 3, come_late, YK_OK);
     for (int i = 0; i < 3; i++) {
-        assert_true(r.cell[i] >= 2); /* a machine that is busy may keep somebody else once */
+        assert_true(r.cell[i] >= 2); /* on a busy host another worker may be last once */
         assert_true(r.cell[MOST - 1 - i] >= 2);
     }
 }

@@ -25,18 +25,18 @@ static trial begin(int workers)
                .e = {.synchronous = true, .workers = workers, .threads = 1, .batch = 64, .seconds = 10.0}};
     for (int i = 0; i < workers; i++)
         t.measured[i] = (yk_worker_evidence){.worker = i,
-                                             .look = {.seconds = 10.0,
-                                                      .steps = 1000,
-                                                      .examples = 64000,
-                                                      .barriers = 1000,
-                                                      .last = 1000 / (uint64_t)workers}};
+                                             .phases = {.seconds = 10.0,
+                                                        .steps = 1000,
+                                                        .examples = 64000,
+                                                        .barriers = 1000,
+                                                        .last = 1000 / (uint64_t)workers}};
     return t;
 }
 
 /* The rest of each worker's time is computing. */
 static void give(trial *t, int worker, yk_phase phase, double share)
 {
-    t->measured[worker].look.phase[phase] = 10.0 * share;
+    t->measured[worker].phases.phase[phase] = 10.0 * share;
 }
 
 static void give_all(trial *t, yk_phase phase, double share)
@@ -48,7 +48,7 @@ static void give_all(trial *t, yk_phase phase, double share)
 static const yk_verdict *judge(trial *t)
 {
     for (int i = 0; i < t->e.workers; i++) {
-        double *phase = t->measured[i].look.phase, rest = 10.0;
+        double *phase = t->measured[i].phases.phase, rest = 10.0;
         for (int k = 0; k < YK_PHASES; k++)
             rest -= k == YK_PHASE_COMPUTE ? 0.0 : phase[k];
         phase[YK_PHASE_COMPUTE] = rest;
@@ -110,7 +110,7 @@ static void a_worker_that_computes(void **state)
     t.usage.cpu_host.mean = 1.0;
     v = judge(&t);
     assert_kind(v, YK_VERDICT_CPU, 0.97);
-    assert_words(v->advice, "every core works");
+    assert_words(v->advice, "all cores are busy");
     assert_true(estimated(v, "one more worker") < 1.05);
 }
 
@@ -121,7 +121,7 @@ static void testing_is_work_too(void **state)
     give_all(&t, YK_PHASE_EVAL, 0.7);
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_CPU, 1.0);
-    assert_words(v->text, "testing takes 70 %");
+    assert_words(v->text, "evaluation takes 70 %");
     assert_words(v->advice, "--eval-every");
 }
 
@@ -146,15 +146,15 @@ static void somebody_else_uses_the_processor(void **state)
     t.usage.cpu.mean = 1.1;
     t.usage.cpu_host.mean = 2.0;
     t.usage.delayed.mean = 0.9;
-    give_all(&t, YK_PHASE_WORKERS, 0.3); /* who has no core keeps the other waiting */
+    give_all(&t, YK_PHASE_WORKERS, 0.3); /* a worker without a core makes the other one wait */
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_CPU, 0.45);
     assert_words(v->text, "other programs use 0.9 of 2 cores");
-    assert_words(v->advice, "does not compare");
+    assert_words(v->advice, "do not compare");
 }
 
-/* Eight of our own processes on two cores have none for most of the time, whoever else is there: only what others take from all
- * of them together is theirs. */
+/* Eight processes of this run on two cores have no core for most of the time anyway: only what other programs take from all
+ * of them together is competition. */
 static void too_many_of_our_own(void **state)
 {
     (void)state;
@@ -167,10 +167,10 @@ static void too_many_of_our_own(void **state)
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_CPU, 0.15); /* 0.3 of the 2 cores that we would have */
     assert_words(v->text, "other programs use 0.3 of 2 cores and take 15 %");
-    t.usage.cpu.mean = 1.0; /* half of the machine is somebody else's */
+    t.usage.cpu.mean = 1.0; /* other programs use half of the host */
     t.usage.delayed.mean = 7.0;
     assert_kind(judge(&t), YK_VERDICT_CPU, 0.5);
-    t.usage.cpu.mean = 1.85; /* nobody to speak of */
+    t.usage.cpu.mean = 1.85; /* hardly any other programs */
     t.usage.delayed.mean = 6.15;
     v = judge(&t);
     assert_kind(v, YK_VERDICT_CPU, 1.0);
@@ -187,8 +187,8 @@ static void slower_than_competition_makes_it(void **state)
     t.usage.cpu_host.mean = 2.0;
     t.usage.delayed.mean = 0.4;
     give(&t, 0, YK_PHASE_WORKERS, 0.97);
-    t.measured[0].look.last = 10;
-    t.measured[1].look.last = 990;
+    t.measured[0].phases.last = 10;
+    t.measured[1].phases.last = 990;
     assert_kind(judge(&t), YK_VERDICT_STRAGGLER, 0.485);
     give(&t, 0, YK_PHASE_WORKERS, 0.3); /* 1.4 times as long: that may well be the others */
     t.usage.cpu.mean = 1.2;
@@ -233,7 +233,7 @@ static void tiny_steps_in_step(void **state)
     (void)state;
     trial t = begin(2);
     for (int i = 0; i < 2; i++)
-        t.measured[i].look.steps = 1000000; /* 10 us each */
+        t.measured[i].phases.steps = 1000000; /* 10 us each */
     t.e.batch = 1;
     give_all(&t, YK_PHASE_WORKERS, 0.6);
     const yk_verdict *v = judge(&t);
@@ -246,9 +246,9 @@ static void tiny_steps_in_step(void **state)
     give_all(&t, YK_PHASE_APPLY, 0.5);
     v = judge(&t);
     assert_kind(v, YK_VERDICT_SYNC, 0.65);
-    assert_words(v->text, "getting together takes 65 %");
+    assert_words(v->text, "synchronization takes 65 %");
     for (int i = 0; i < 2; i++)
-        t.measured[i].look.steps = 1000; /* the same with long steps: then it is work */
+        t.measured[i].phases.steps = 1000; /* the same with long steps: then it is work */
     assert_kind(judge(&t), YK_VERDICT_CPU, 0.85);
 }
 
@@ -258,13 +258,13 @@ static void one_is_slow(void **state)
     trial t = begin(3);
     give(&t, 0, YK_PHASE_WORKERS, 0.65);
     give(&t, 2, YK_PHASE_WORKERS, 0.6);
-    t.measured[0].look.last = 10;
-    t.measured[2].look.last = 20;
-    t.measured[1].look.last = 970;
+    t.measured[0].phases.last = 10;
+    t.measured[2].phases.last = 20;
+    t.measured[1].phases.last = 970;
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_STRAGGLER, (0.65 + 0.6) / 3.0);
-    assert_words(v->text, "worker 1 needs 2.7 times as long");
-    assert_words(v->text, "came last 97 %");
+    assert_words(v->text, "worker 1 takes 2.7 times as long");
+    assert_words(v->text, "was last at 97 %");
     assert_true(numbered(v, "slowest_worker") == 1.0);
     assert_true(estimated(v, "asynchronous") > 1.5);
 
@@ -273,8 +273,7 @@ static void one_is_slow(void **state)
         t.measured[i].rank = i + 4, t.measured[i].worker = -1;
     v = judge(&t);
     assert_kind(v, YK_VERDICT_STRAGGLER, (0.65 + 0.6) / 3.0);
-    give_all(&t, YK_PHASE_SENDING,
-             0.02); /* a little that no link explains does not make it everybody's fault */
+    give_all(&t, YK_PHASE_SENDING, 0.02); /* a small unexplained share does not make it synchronisation */
     t.e.link_rate = 1e9;
     t.e.round_trip = 1e-5;
     t.e.round_trips = 1.0;
@@ -285,7 +284,7 @@ static void one_is_slow(void **state)
     assert_words(v->advice, "--quorum");
 }
 
-/* Everybody is late in turn: that is nobody's fault. */
+/* All workers are late alike: no straggler. */
 static void nobody_in_particular(void **state)
 {
     (void)state;
@@ -313,7 +312,7 @@ static void a_thin_link(void **state)
     assert_true(estimated(v, "twice the batch") > 1.6);
     assert_true(estimated(v, "one more worker") < 1.05);
 
-    t.usage.cpu_host.mean = 8.0; /* that the machine is busy, too, matters little to those who wait */
+    t.usage.cpu_host.mean = 8.0; /* a busy host matters little to workers that wait */
     t.usage.delayed.mean = 1.6;
     assert_kind(judge(&t), YK_VERDICT_BANDWIDTH, 0.9);
 
@@ -323,12 +322,12 @@ static void a_thin_link(void **state)
     assert_kind(v, YK_VERDICT_LATENCY, 0.9);
     assert_words(v->text, "2.0 round trips of 4 ms");
 
-    t.e.bytes_per_step = 2e3; /* the link is neither thin nor long: whoever should answer has no core */
+    t.e.bytes_per_step = 2e3; /* neither bandwidth nor latency: the process that should answer has no core */
     t.e.link_rate = 1e8;
     t.e.round_trip = 5e-6;
     t.usage.cpu.mean = 0.4;
     assert_kind(judge(&t), YK_VERDICT_CPU, 0.8);
-    t.usage.cpu_host.mean = 7.5; /* nobody else is there: these processes themselves are too many */
+    t.usage.cpu_host.mean = 7.5; /* no other programs: the run itself has too many processes */
     t.usage.cpu.mean = 7.5;
     t.usage.delayed.mean = 0.0;
     t.e.ranks = 16;
@@ -348,7 +347,7 @@ static void memory_that_comes_from_disk(void **state)
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_MEMORY, 0.5);
     assert_words(v->text, "1 of 16 GB");
-    t.usage.memory_stall.mean = (double)NAN; /* a kernel that does not tell: page faults do */
+    t.usage.memory_stall.mean = (double)NAN; /* a kernel without pressure information: page faults show it */
     t.usage.major_faults.mean = 4000;
     assert_kind(judge(&t), YK_VERDICT_MEMORY, 0.4);
 }
@@ -357,7 +356,7 @@ static void what_is_not_known_is_not_said(void **state)
 {
     (void)state;
     trial t = begin(1);
-    t.measured[0].look.steps = 2;
+    t.measured[0].phases.steps = 2;
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_NONE, 0.0);
     assert_words(v->text, "too short");

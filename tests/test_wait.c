@@ -18,9 +18,9 @@ static void a_deadline_passes(void **state)
         while (yk_wait_turn(&w))
             assert_true(yk_now() - began < 10.0);
         assert_true(yk_now() - began >= 0.02);
-        assert_true(yk_wait_over(&w));
+        assert_true(yk_wait_expired(&w));
         yk_wait_again(&w); /* as if new */
-        assert_false(yk_wait_over(&w));
+        assert_false(yk_wait_expired(&w));
         assert_true(yk_wait_turn(&w));
         assert_int_equal(w.turn, 1);
     }
@@ -31,10 +31,10 @@ static void it_is_busy_and_then_sleeps(void **state)
     (void)state;
     yk_wait w = yk_wait_begin(YK_WAIT_THREADS, HUGE_VAL);
     unsigned turns = 0;
-    for (; yk_wait_busy(&w); turns++)
+    for (; yk_wait_spin(&w); turns++)
         assert_true((turns < w.spins) == (w.began == 0));
     assert_int_equal(turns, w.spins + w.yields);
-    assert_false(yk_wait_over(&w));
+    assert_false(yk_wait_expired(&w));
     for (int i = 0; i < 300; i++)
         assert_true(yk_wait_turn(&w)); /* no deadline */
 }

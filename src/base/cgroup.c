@@ -1,24 +1,21 @@
 #include "base/cgroup.h"
 
+#include "base/file.h"
 #include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Version 1 reports "no limit" as 2^63 rounded to pages, so anything above this is no limit. */
-static const double most_memory = 1e17;
+/* Version 1 reports "no limit" as 2^63 rounded down to pages, so anything above this means no limit. */
+static const double largest_limit = 1e17;
 
-/* Reads up to two numbers from the start of the file; returns how many there are. */
+/* Reads up to two numbers from the start of a file. Returns how many it found. */
 static int read_numbers(const char *folder, const char *file, double *first, double *second)
 {
-    char path[PATH_MAX];
-    FILE *f =
-        (size_t)snprintf(path, sizeof path, "%s/%s", folder, file) < sizeof path ? fopen(path, "re") : NULL;
-    const int n = f ? fscanf(f, "%lf %lf", first, second) : 0;
-    if (f)
-        fclose(f);
-    return n;
+    char text[64];
+    return yk_file_text(text, sizeof text, "%s/%s", folder, file) ? sscanf(text, "%lf %lf", first, second)
+                                                                  : 0;
 }
 
 static void lower(double *to, double limit)
@@ -27,8 +24,8 @@ static void lower(double *to, double limit)
         *to = limit;
 }
 
-/* Reads one folder of either version; only the file names differ. */
-static void take_limits(const char *folder, yk_limits *out)
+/* Reads the limits in one directory. The versions differ only in the file names. */
+static void read_limits(const char *folder, yk_limits *out)
 {
     static const char *const memory[][2] = {{"memory.max", "memory.current"},
                                             {"memory.limit_in_bytes", "memory.usage_in_bytes"}};
@@ -39,7 +36,7 @@ static void take_limits(const char *folder, yk_limits *out)
         quota > 0.0 && period > 0.0)
         lower(&out->cores, quota / period);
     for (int i = 0; i < 2; i++) {
-        if (read_numbers(folder, memory[i][0], &bytes, &none) < 1 || !(bytes < most_memory))
+        if (read_numbers(folder, memory[i][0], &bytes, &none) < 1 || !(bytes < largest_limit))
             continue;
         lower(&out->memory, bytes);
         if (read_numbers(folder, memory[i][1], &used, &none) == 1)
@@ -47,8 +44,8 @@ static void take_limits(const char *folder, yk_limits *out)
     }
 }
 
-/* Looks in SYS/fs/cgroup/CONTROLLER/PATH, its parent, and so on up to SYS/fs/cgroup/CONTROLLER. */
-static void walk(const char *sys, const char *controller, const char *path, yk_limits *out)
+/* Reads SYS/fs/cgroup/CONTROLLER/PATH, its parent, and so on up to SYS/fs/cgroup/CONTROLLER. */
+static void read_path(const char *sys, const char *controller, const char *path, yk_limits *out)
 {
     char folder[PATH_MAX];
     const size_t base = (size_t)snprintf(folder, sizeof folder, "%s/fs/cgroup%s", sys, controller);
@@ -59,7 +56,7 @@ static void walk(const char *sys, const char *controller, const char *path, yk_l
         while (n > base && folder[n - 1] == '/')
             n--;
         folder[n] = '\0';
-        take_limits(folder, out);
+        read_limits(folder, out);
         if (n <= base)
             return;
         while (folder[n - 1] != '/')
@@ -67,7 +64,8 @@ static void walk(const char *sys, const char *controller, const char *path, yk_l
     }
 }
 
-static bool names(const char *list, const char *controller)
+/* Whether a comma-separated list has the controller. */
+static bool has_controller(const char *list, const char *controller)
 {
     const size_t n = strlen(controller);
     for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
@@ -78,42 +76,35 @@ static bool names(const char *list, const char *controller)
 
 void yk_cgroup_limits(const char *proc, const char *sys, yk_limits *out)
 {
-    char line[PATH_MAX];
+    char text[4 * PATH_MAX], *rest;
     *out = (yk_limits){.memory_left = HUGE_VAL};
-    FILE *f =
-        (size_t)snprintf(line, sizeof line, "%s/self/cgroup", proc) < sizeof line ? fopen(line, "re") : NULL;
-    while (f && fgets(line, sizeof line, f)) {
+    yk_file_text(text, sizeof text, "%s/self/cgroup", proc);
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
         if (!path)
             continue;
         *path++ = '\0';
         controllers++;
-        path[strcspn(path, "\n")] = '\0';
         if (*path != '/' || strstr(path, "/.."))
             path[0] = '\0'; /* not visible in this namespace */
         if (!*controllers)
-            walk(sys, "", path, out);
-        if (names(controllers, "cpu"))
-            walk(sys, "/cpu", path, out);
-        if (names(controllers, "memory"))
-            walk(sys, "/memory", path, out);
+            read_path(sys, "", path, out);
+        if (has_controller(controllers, "cpu"))
+            read_path(sys, "/cpu", path, out);
+        if (has_controller(controllers, "memory"))
+            read_path(sys, "/memory", path, out);
     }
-    if (f)
-        fclose(f);
 }
 
 double yk_memory_available(const char *proc, const char *sys)
 {
     yk_limits limits;
-    char line[PATH_MAX];
+    char text[8192];
     double kib;
     yk_cgroup_limits(proc, sys, &limits);
-    FILE *f =
-        (size_t)snprintf(line, sizeof line, "%s/meminfo", proc) < sizeof line ? fopen(line, "re") : NULL;
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %lf", &kib) == 1)
-            limits.memory_left = fmin(limits.memory_left, kib * 1024.0);
-    if (f)
-        fclose(f);
+    yk_file_text(text, sizeof text, "%s/meminfo", proc);
+    const char *available = strstr(text, "MemAvailable:");
+    if (available && sscanf(available, "MemAvailable: %lf", &kib) == 1)
+        limits.memory_left = fmin(limits.memory_left, kib * 1024.0);
     return limits.memory_left;
 }

@@ -1,11 +1,13 @@
 /* The cgroup limits of this process: CPU time and memory, for cgroup versions 1 and 2.
  *
+ * Example:
  *     yk_limits l;
  *     yk_cgroup_limits("/proc", "/sys", &l);
- *     if (l.cores > 0) ...                           // 0: no limit
+ *     if (l.cores > 0) // 0: no limit
+ *         threads = (int)l.cores;
  *
- * PROC/self/cgroup names this process's groups; the effective limit is the smallest one from there up to the root. In a
- * container the path may be one of the host that is not visible: then only the files of the root are read.
+ * PROC/self/cgroup names the cgroups of this process. The effective limit is the smallest one from there up to the root.
+ * In a container the path may be one of the host that is not visible: then only the files of the root are read.
  *
  *     0::/user/run            version 2    SYS/fs/cgroup/user/run/cpu.max            "150000 100000" or "max 100000"
  *                                          SYS/fs/cgroup/user/run/memory.max         bytes or "max"
@@ -26,7 +28,7 @@ typedef struct {
 
 void yk_cgroup_limits(const char *proc, const char *sys, yk_limits *out);
 
-/* Bytes that this process can still allocate: what is available on the machine, or less if a cgroup allows less. */
+/* Bytes that this process can still allocate: the memory available on the host, or less if a cgroup allows less. */
 double yk_memory_available(const char *proc, const char *sys);
 
 #endif

@@ -1,11 +1,14 @@
-/* Time: a monotonic clock in seconds and in nanoseconds, and sleeping on it.
+/* Time: a monotonic clock in seconds and in nanoseconds, and sleeping.
  *
+ * Example:
  *     const double began = yk_now();
- *     yk_sleep_ns(1000000);                // a millisecond
- *     yk_yield();                          // one turn of a wait: lets another thread run
+ *     yk_sleep_ns(1000000); // a millisecond
+ *     yk_yield();           // lets another thread run
+ *     const double elapsed = yk_now() - began;
  *
- * Simulations (comm/sim.h) can replace the clock of a thread with yk_clock_set(). Then that clock alone decides how time
- * passes, when a sleep ends, and which thread runs (base/sync.h). Checking for it costs a load and a branch.
+ * Any thread may call these. Simulations (comm/sim.h) can replace the clock of a thread with yk_clock_set(). The simulated
+ * clock then decides how time passes, when a sleep ends and which thread runs (base/sync.h). Checking for it costs a load
+ * and a branch.
  */
 #ifndef YK_BASE_CLOCK_H
 #define YK_BASE_CLOCK_H
@@ -24,12 +27,12 @@ typedef struct {
     /* Threads (base/sync.h); start() fills in t->task, or returns an errno value. */
     int (*start)(void *self, struct yk_thread *t);
     void (*join)(void *self, void *task);
-    void (*block)(void *self, const void *on, uint64_t until); /* until wake() of it, or until then */
-    void (*wake)(void *self, const void *on);                  /* all that block on it */
+    void (*block)(void *self, const void *on, uint64_t until); /* until wake(on), or until that time */
+    void (*wake)(void *self, const void *on);                  /* all threads that block on it */
     void *self;
 } yk_clock;
 
-/* NULL: the system's. Set it with yk_clock_set(). */
+/* NULL: the system clock. Set it with yk_clock_set(). */
 extern _Thread_local const yk_clock *yk__thread_clock __attribute__((tls_model("initial-exec")));
 
 /* Sets the clock of this thread (borrowed); NULL: the system clock. */

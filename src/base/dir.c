@@ -21,17 +21,17 @@ static const char *remedy(int error)
     case EDQUOT:
         return "the disk is full; free space or choose another --out";
     case EFBIG:
-        return "the file would pass the size limit (ulimit -f); raise it or choose another --out";
+        return "the file would exceed the size limit (ulimit -f); raise the limit or choose another --out";
     case EROFS:
     case EACCES:
     case EPERM:
         return "change its permissions or choose another --out";
     case ENOENT:
-        return "create its folder first or choose another --out";
+        return "create its directory first or choose another --out";
     case ENOTDIR:
     case EISDIR:
     case EEXIST:
-        return "a file or folder is in the way; move it or choose another --out";
+        return "a file or directory is in the way; move it or choose another --out";
     case ELOOP:
         return "yoke does not write through links inside a run directory; remove the link or choose another "
                "--out";
@@ -41,9 +41,9 @@ static const char *remedy(int error)
     case ENAMETOOLONG:
         return "choose a shorter name";
     case EIO:
-        return "the device failed; look into the system's log (dmesg)";
+        return "the device failed; check the system log (dmesg)";
     case EPIPE:
-        return "the reader has gone";
+        return "the reader closed the pipe";
     default:
         return "check the path, or choose another --out";
     }
@@ -69,7 +69,7 @@ int yk_dir_open_at(int parent, const char *part)
     struct stat there;
     const int fd = yk_fs_open(parent, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
     int error = errno;
-    /* the system reports ENOTDIR for a link as well */
+    /* for a link, the system reports ENOTDIR as well */
     if (fd < 0 && error == ENOTDIR && !yk_fs_stat(parent, part, &there, AT_SYMLINK_NOFOLLOW) &&
         S_ISLNK(there.st_mode))
         error = ELOOP;
@@ -77,7 +77,17 @@ int yk_dir_open_at(int parent, const char *part)
     return fd;
 }
 
-/* Opens the directory that holds the last component of `name`, and creates missing parents. */
+/* Returns `fd`, closes `parent`, and keeps errno. */
+static int opened(int parent, int fd)
+{
+    const int error = errno;
+    if (parent >= 0)
+        yk_fs_close(parent);
+    errno = error;
+    return fd;
+}
+
+/* Opens the directory that contains the last component of `name`. `make`: creates missing parents. */
 static int open_parent(const char *dir, const char *name, bool make, const char **last_out)
 {
     int at = yk_fs_open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
@@ -90,10 +100,7 @@ static int open_parent(const char *dir, const char *name, bool make, const char 
             errno = ENAMETOOLONG;
         else if (!make || !yk_fs_make_dir(at, part, 0777) || errno == EEXIST)
             next = yk_dir_open_at(at, part);
-        const int error = errno;
-        yk_fs_close(at);
-        errno = error;
-        at = next;
+        at = opened(at, next);
     }
     *last_out = name;
     return at;
@@ -110,26 +117,24 @@ int yk_dir_open(const char *dir, const char *name)
     if (!name)
         return yk_fs_open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     const int parent = open_parent(dir, name, false, &last);
-    const int fd = parent < 0 ? -1 : yk_dir_open_at(parent, last), error = errno;
-    if (parent >= 0)
-        yk_fs_close(parent);
-    errno = error;
-    return fd;
+    return opened(parent, parent < 0 ? -1 : yk_dir_open_at(parent, last));
 }
 
 int yk_open_in(const char *dir, const char *name, int flags)
 {
     const char *last;
     const int parent = open_parent(dir, name, false, &last);
-    if (parent < 0)
-        return -1;
-    const int fd = yk_fs_open(parent, last, flags | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0666), error = errno;
-    yk_fs_close(parent);
-    errno = error;
-    return fd;
+    flags |= O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
+    return opened(parent, parent < 0 ? -1 : yk_fs_open(parent, last, flags, 0666));
 }
 
 /* ---- making */
+
+static bool is_dir(const char *path)
+{
+    struct stat there;
+    return !yk_fs_stat(AT_FDCWD, path, &there, 0) && S_ISDIR(there.st_mode);
+}
 
 yk_status yk_dir_make(const char *path)
 {
@@ -137,21 +142,17 @@ yk_status yk_dir_make(const char *path)
     if (!at)
         return yk_fail_memory(strlen(path) + 1, "a path");
     yk_status st = YK_OK;
-    size_t length = strlen(at);
-    for (size_t i = 1; i <= length; i++) {
+    const size_t length = strlen(at);
+    for (size_t i = 1; !st && i <= length; i++) {
         if (at[i] != '/' && at[i] != '\0')
             continue;
-        char cut = at[i];
+        const char cut = at[i];
         at[i] = '\0';
-        struct stat there;
         /* Check first: a parent that is read-only or owned by someone else cannot be created, but may exist. Check
          * again afterwards: another process may have created it in between. */
-        if (yk_fs_stat(AT_FDCWD, at, &there, 0) || !S_ISDIR(there.st_mode)) {
-            int error = yk_fs_make_dir(AT_FDCWD, at, 0777) ? errno : 0;
-            if (error && (yk_fs_stat(AT_FDCWD, at, &there, 0) || !S_ISDIR(there.st_mode))) {
-                st = yk_fail_path(at, "cannot create the folder", error);
-                break;
-            }
+        if (!is_dir(at) && yk_fs_make_dir(AT_FDCWD, at, 0777)) {
+            const int error = errno;
+            st = is_dir(at) ? YK_OK : yk_fail_path(at, "cannot create the directory", error);
         }
         at[i] = cut;
     }
@@ -166,11 +167,8 @@ yk_status yk_dir_make_in(const char *dir, const char *name)
     int fd = -1;
     if (parent >= 0 && (!yk_fs_make_dir(parent, last, 0777) || errno == EEXIST))
         fd = yk_dir_open_at(parent, last);
-    const int error = errno;
-    if (parent >= 0)
-        yk_fs_close(parent);
-    if (fd < 0)
-        return yk_fail_in(dir, name, "cannot create the folder", error);
+    if (opened(parent, fd) < 0)
+        return yk_fail_in(dir, name, "cannot create the directory", errno);
     yk_fs_close(fd);
     return YK_OK;
 }
@@ -179,11 +177,11 @@ yk_status yk_dir_sync(const char *path)
 {
     int fd = yk_fs_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0)
-        return yk_fail_path(path, "cannot open the folder", errno);
+        return yk_fail_path(path, "cannot open the directory", errno);
     yk_status st = YK_OK;
-    /* Some network file systems cannot sync a folder and return EINVAL, which is not an error here. */
+    /* Some network file systems cannot sync a directory and return EINVAL, which is not an error here. */
     if (yk_fs_sync(fd) && errno != EINVAL && errno != ENOTSUP && errno != EBADF)
-        st = yk_fail_path(path, "cannot sync the folder", errno);
+        st = yk_fail_path(path, "cannot sync the directory", errno);
     yk_fs_close(fd);
     return st;
 }
@@ -216,8 +214,8 @@ yk_status yk_remove_in(const char *dir, const char *name)
     return error && error != ENOENT ? yk_fail_in(dir, name, "cannot remove", error) : YK_OK;
 }
 
-/* Whether the entry NAME of directory `prefix` ("", or ending with a slash) matches; `tail` is what may follow a
- * pattern: "", "/" or the suffix of a temporary file (base/file.h). */
+/* Whether the entry NAME of directory `prefix` ("", or ending with a slash) matches a pattern followed by `tail`: "", "/"
+ * or the suffix of a temporary file (base/file.h). */
 static bool matches(const char *const *patterns, const char *prefix, const char *name, const char *tail)
 {
     char path[PATH_MAX], pattern[PATH_MAX];

@@ -1,7 +1,8 @@
 /* Directories, and files below a directory that yoke owns.
  *
- *     st = yk_dir_make_in("runs/a", "checkpoints/.saving");
- *     int fd = yk_open_in("runs/a", "metrics.jsonl", O_RDONLY);        // -1: errno; ELOOP: it is a link
+ * Example:
+ *     yk_status st = yk_dir_make_in("runs/a", "checkpoints/.saving");
+ *     int fd = yk_open_in("runs/a", "metrics.jsonl", O_RDONLY); // -1: errno; ELOOP: a symbolic link
  *
  * `dir` is a path as the user gave it: symbolic links in it are followed. `name` is below `dir` and may have several
  * components ("checkpoints/step-7/DONE"). No component of it may be a link. Each component is opened relative to its
@@ -20,12 +21,12 @@
 yk_status yk_dir_make(const char *path);
 yk_status yk_dir_make_in(const char *dir, const char *name);
 
-/* Syncs a directory, so that files created or renamed in it survive a power failure. */
+/* Syncs a directory, so that files that were created or renamed in it survive a power failure. */
 yk_status yk_dir_sync(const char *path);
-yk_status yk_dir_sync_of(const char *file); /* the directory that the file is in */
+yk_status yk_dir_sync_of(const char *file); /* the directory that contains the file */
 
-/* The directory DIR/NAME (NULL: DIR itself); the directory that holds the last component of NAME; one component of an
- * open directory. */
+/* Opens the directory DIR/NAME (NULL: DIR itself); the directory that contains the last component of NAME; one component
+ * below an open directory. */
 int yk_dir_open(const char *dir, const char *name);
 int yk_dir_open_parent(const char *dir, const char *name, const char **last_out);
 int yk_dir_open_at(int parent, const char *part);
@@ -45,7 +46,7 @@ yk_status yk_remove_in(const char *dir, const char *name);
  */
 size_t yk_dir_clear(int fd, const char *const *patterns);
 
-/* YK_ESYSTEM: "PATH: DOING: strerror; what to do about it". `doing` is a phrase such as "cannot write". */
+/* YK_ESYSTEM: "PATH: DOING: strerror; what to do". `doing` is a phrase such as "cannot write". */
 yk_status yk_fail_path(const char *path, const char *doing, int error) __attribute__((cold));
 yk_status yk_fail_in(const char *dir, const char *name, const char *doing, int error) __attribute__((cold));
 

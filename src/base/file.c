@@ -3,6 +3,7 @@
 #include "base/fs.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,12 +17,12 @@
 
 struct yk_file {
     int fd;
-    int folder; /* holds `name` and `temp`; AT_FDCWD if the user gave the path */
+    int folder; /* contains `name` and `temp`; AT_FDCWD if the user gave the path */
     char *path; /* for messages */
     const char *name;
-    char *temp; /* what is really open, until the rename; NULL where the path itself is */
+    char *temp; /* the file that is open until the rename; NULL: the path itself is */
     yk_status status;
-    int error; /* errno of the first failure, to say it again */
+    int error; /* errno of the first failure, to report it again */
     const char *doing;
     uint64_t written;
     size_t filled;
@@ -91,19 +92,7 @@ int yk_file_temp(int folder, const char *name, char **temp_out)
     return -1;
 }
 
-/* Finishes opening: frees the file on failure. */
-static yk_status opened(yk_file *f, const char *doing, yk_file **out)
-{
-    if (f->fd < 0) {
-        yk_status st = yk_fail_path(f->path, doing, errno);
-        file_free(f);
-        return st;
-    }
-    *out = f;
-    return YK_OK;
-}
-
-/* A file that yoke writes must be a regular file or missing; otherwise sets errno. */
+/* A file in a directory that yoke owns must be a regular file or missing; otherwise sets errno. */
 static bool is_regular(const yk_file *f)
 {
     struct stat there;
@@ -113,57 +102,56 @@ static bool is_regular(const yk_file *f)
     return false;
 }
 
-yk_status yk_file_create(const char *path, yk_file **out)
+/* Whether the user gave the path of something that cannot be replaced, such as a pipe. */
+static bool is_special(const yk_file *f)
 {
+    struct stat there;
+    return f->folder == AT_FDCWD && !yk_fs_stat(AT_FDCWD, f->name, &there, 0) && !S_ISREG(there.st_mode);
+}
+
+static yk_status open_file(const char *dir, const char *name, bool append, yk_file **out)
+{
+    const int common = O_WRONLY | O_CLOEXEC | O_NOCTTY;
     yk_file *f;
     *out = NULL;
-    yk_status st = file_new(NULL, path, &f);
+    yk_status st = file_new(dir, name, &f);
     if (st)
         return st;
-    struct stat there;
-    if (!yk_fs_stat(AT_FDCWD, path, &there, 0) && !S_ISREG(there.st_mode))
-        f->fd = yk_fs_open(AT_FDCWD, path, O_WRONLY | O_CLOEXEC | O_NOCTTY, 0);
+    if (dir && !is_regular(f))
+        f->fd = -1;
+    else if (append)
+        f->fd = yk_fs_open(f->folder, f->name, common | O_CREAT | O_APPEND | (dir ? O_NOFOLLOW : 0), 0666);
+    else if (is_special(f))
+        f->fd = yk_fs_open(f->folder, f->name, common, 0);
     else
         f->fd = yk_file_temp(f->folder, f->name, &f->temp);
-    return opened(f, "cannot create", out);
+    if (f->fd < 0) {
+        st = yk_fail_path(f->path, append ? "cannot open for writing" : "cannot create", errno);
+        file_free(f);
+        return st;
+    }
+    *out = f;
+    return YK_OK;
+}
+
+yk_status yk_file_create(const char *path, yk_file **out)
+{
+    return open_file(NULL, path, false, out);
 }
 
 yk_status yk_file_create_in(const char *dir, const char *name, yk_file **out)
 {
-    yk_file *f;
-    *out = NULL;
-    if (!dir)
-        return yk_file_create(name, out);
-    yk_status st = file_new(dir, name, &f);
-    if (st)
-        return st;
-    if (is_regular(f))
-        f->fd = yk_file_temp(f->folder, f->name, &f->temp);
-    return opened(f, "cannot create", out);
+    return open_file(dir, name, false, out);
 }
 
 yk_status yk_file_append(const char *path, yk_file **out)
 {
-    yk_file *f;
-    *out = NULL;
-    yk_status st = file_new(NULL, path, &f);
-    if (st)
-        return st;
-    f->fd = yk_fs_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
-    return opened(f, "cannot open for writing", out);
+    return open_file(NULL, path, true, out);
 }
 
 yk_status yk_file_append_in(const char *dir, const char *name, yk_file **out)
 {
-    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
-    yk_file *f;
-    *out = NULL;
-    yk_status st = file_new(dir, name, &f);
-    if (st)
-        return st;
-    if (is_regular(f))
-        f->fd = yk_fs_open(f->folder, f->name, flags, 0666);
-    return opened(f, "cannot open for writing", out);
+    return open_file(dir, name, true, out);
 }
 
 /* ---- writing */
@@ -175,7 +163,7 @@ static yk_status fail(yk_file *f, const char *doing)
     return f->status = yk_fail_path(f->path, doing, f->error);
 }
 
-/* The text of the first error may have been overwritten since: it is said again. */
+/* The text of the first error may have been overwritten since. */
 static yk_status fail_again(const yk_file *f)
 {
     return yk_fail_path(f->path, f->doing, f->error);
@@ -252,7 +240,7 @@ uint64_t yk_file_written(const yk_file *f)
 
 /* ---- closing */
 
-/* Everything that can still fail, in the order that keeps the old file until the new one is on the disk. */
+/* Keeps the old file until the new one is on the disk. */
 static yk_status finish(yk_file *f)
 {
     yk_status st = yk_file_flush(f);
@@ -279,7 +267,7 @@ yk_status yk_file_close(yk_file *f, yk_status so_far)
         return so_far;
     yk_status st = so_far ? so_far : finish(f);
     if (f->fd >= 0) {
-        /* A log keeps what it got before the error; a temporary file is thrown away. so_far's text stays. */
+        /* A log keeps what was written before the error; a temporary file is removed. The text of so_far stays. */
         for (size_t done = 0; !f->temp && !f->status && done < f->filled;) {
             ssize_t n = yk_fs_write(f->fd, f->buffer + done, f->filled - done);
             if (n <= 0)
@@ -308,7 +296,8 @@ yk_status yk_file_open_plain(const char *path, uint64_t most, int *fd_out)
     yk_status st = YK_OK;
     if (fd < 0 || fstat(fd, &s) || !S_ISREG(s.st_mode))
         st = yk_fail(YK_EDATA,
-                     "%s: not a regular file (a link, a FIFO, a device or a folder); replace it with one",
+                     "%s: not a regular file (a link, a FIFO, a device or a directory); replace it with a "
+                     "regular file",
                      path);
     else if ((uint64_t)s.st_size > most)
         st = yk_fail(YK_EDATA, "%s: too large: %lld bytes (at most %llu)", path, (long long)s.st_size,
@@ -318,4 +307,23 @@ yk_status yk_file_open_plain(const char *path, uint64_t most, int *fd_out)
     else if (!st)
         *fd_out = fd;
     return st;
+}
+
+/* ---- small files */
+
+bool yk_file_text(char *out, size_t size, const char *path_format, ...)
+{
+    char path[PATH_MAX];
+    va_list args;
+    va_start(args, path_format);
+    const int length = vsnprintf(path, sizeof path, path_format, args);
+    va_end(args);
+    const int fd = (size_t)length < sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    size_t filled = 0;
+    for (ssize_t n = 1; fd >= 0 && n > 0 && filled + 1 < size; filled += n > 0 ? (size_t)n : 0)
+        n = read(fd, out + filled, size - 1 - filled);
+    out[filled] = '\0';
+    if (fd >= 0)
+        close(fd);
+    return filled > 0;
 }

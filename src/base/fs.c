@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static _Thread_local const yk_fs *own; /* NULL: the system's */
+static _Thread_local const yk_fs *own; /* NULL: the system calls */
 
 void yk_fs_set(const yk_fs *fs)
 {
@@ -89,7 +89,7 @@ void yk_fs_list_free(char **names)
     free(names);
 }
 
-static char **list_really(int dir)
+static char **list_system(int dir)
 {
     const int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* closedir() takes it */
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -120,5 +120,5 @@ static char **list_really(int dir)
 
 char **yk_fs_list(int dir)
 {
-    return own ? own->list(own->self, dir) : list_really(dir);
+    return own ? own->list(own->self, dir) : list_system(dir);
 }

@@ -1,6 +1,7 @@
-/* The part of the file system API that checkpoints need: the system calls that write and read run directories.
+/* The part of the file system API that checkpoints need: the system calls that read and write run directories.
  *
- *     const int fd = yk_fs_open(AT_FDCWD, "a", O_WRONLY | O_CREAT, 0666);     // as openat(): -1 and errno
+ * Example:
+ *     const int fd = yk_fs_open(AT_FDCWD, "a", O_WRONLY | O_CREAT, 0666); // like openat(): -1 and errno
  *     yk_fs_write(fd, data, n);
  *     yk_fs_close(fd);
  *
@@ -27,7 +28,7 @@ typedef struct {
     int (*make_dir)(void *self, int dir, const char *path, mode_t mode);                   /* mkdirat() */
     int (*rename)(void *self, int from_dir, const char *from, int to_dir, const char *to); /* renameat() */
     int (*remove)(void *self, int dir, const char *path, int flags);                       /* unlinkat() */
-    void *(*map)(void *self, int fd, size_t size); /* mmap() of all of a file, to read it; NULL: errno */
+    void *(*map)(void *self, int fd, size_t size); /* mmap() of a whole file, read-only; NULL: errno */
     void (*unmap)(void *self, void *at, size_t size);
     /* The names in an open directory except . and .., in any order, terminated by NULL. */
     char **(*list)(void *self, int dir);

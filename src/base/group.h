@@ -1,16 +1,16 @@
-/* Parameter groups: what a model's parameters are made of. Plain data, declared by the model and read by the store,
- * which knows nothing else about a model.
+/* Parameter groups: the parts that the parameters of a model consist of. Plain data, declared by the model and read by the
+ * store, which knows nothing else about a model.
  *
- *     dense   all of it is needed in every step: the weights of a network
- *     keyed   a step needs the keys of its batch: one float per key (a linear model on sparse data), or `width` floats
- *             per key (an embedding), which lie next to each other
+ *     dense   every step needs all of it: the weights of a network
+ *     keyed   a step needs the keys of its batch: one float per key (a linear model on sparse data), or `width` adjacent
+ *             floats per key (an embedding)
  *
  *     group "linear"      keyed, width 1     | w0 | w1 | w2 | ...
  *     group "embedding"   keyed, width 4     | . . . . | . . . . | . . . . | ...
  *     group "network"     dense              | w0 w1 w2 ...                              |
  *
- * All keyed groups of a model have the same keys: the columns of the data, and one more if there is a bias. A model has
- * at most one dense group. Each group has its own optimizer and staleness bound (store/local.h).
+ * All keyed groups of a model have the same keys: the columns of the data, plus one for a bias. A model has at most one
+ * dense group. Each group has its own optimizer and staleness bound (store/local.h).
  */
 #ifndef YK_BASE_GROUP_H
 #define YK_BASE_GROUP_H
@@ -25,7 +25,7 @@ typedef struct {
     char name[24];
     bool keyed;
     uint32_t width; /* floats per key; dense: 1 */
-    uint64_t keys;  /* dense: floats */
+    uint64_t keys;  /* dense: number of floats */
 } yk_group;
 
 static inline size_t yk_group_floats(const yk_group *g)

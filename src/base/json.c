@@ -118,56 +118,54 @@ void yk_json_end(yk_json *j)
     add(j, j->array & bit ? "]" : "}");
 }
 
+static void value(yk_json *j, const char *name, const char *text)
+{
+    begin(j, name);
+    add(j, text);
+}
+
 void yk_json_null(yk_json *j, const char *name)
 {
-    begin(j, name);
-    add(j, "null");
+    value(j, name, "null");
 }
 
-void yk_json_text(yk_json *j, const char *name, const char *value)
+void yk_json_text(yk_json *j, const char *name, const char *text)
 {
-    if (!value) {
+    if (!text) {
         yk_json_null(j, name);
         return;
     }
     begin(j, name);
-    quoted(j, value);
+    quoted(j, text);
 }
 
-void yk_json_real(yk_json *j, const char *name, double value)
+void yk_json_real(yk_json *j, const char *name, double x)
 {
-    if (!isfinite(value)) {
-        yk_json_null(j, name);
-        return;
+    char number[40] = "null";
+    if (isfinite(x)) {
+        const int n = snprintf(number, sizeof number, "%.*g", j->digits ? j->digits : 9, x);
+        if (!strpbrk(number, ".e"))
+            strcpy(number + n, ".0");
     }
-    char number[40];
-    snprintf(number, sizeof number, "%.*g", j->digits ? j->digits : 9, value);
-    begin(j, name);
-    add(j, number);
-    if (!strpbrk(number, ".e"))
-        add(j, ".0");
+    value(j, name, number);
 }
 
-void yk_json_fixed(yk_json *j, const char *name, double value, int decimals)
+void yk_json_fixed(yk_json *j, const char *name, double x, int decimals)
 {
-    if (!isfinite(value)) {
-        yk_json_null(j, name);
-        return;
-    }
-    begin(j, name);
-    yk_text_print(&j->out, "%.*f", decimals, value);
+    value(j, name, isfinite(x) ? "" : "null");
+    if (isfinite(x))
+        yk_text_print(&j->out, "%.*f", decimals, x);
 }
 
-void yk_json_whole(yk_json *j, const char *name, int64_t value)
+void yk_json_whole(yk_json *j, const char *name, int64_t n)
 {
     begin(j, name);
-    yk_text_print(&j->out, "%" PRId64, value);
+    yk_text_print(&j->out, "%" PRId64, n);
 }
 
-void yk_json_bool(yk_json *j, const char *name, bool value)
+void yk_json_bool(yk_json *j, const char *name, bool is)
 {
-    begin(j, name);
-    add(j, value ? "true" : "false");
+    value(j, name, is ? "true" : "false");
 }
 
 void yk_json_known(yk_json *j, const char *name, bool known, int64_t value)
@@ -196,7 +194,7 @@ void yk__json_wholes(yk_json *j, const yk__json_whole *v)
         yk_json_whole(j, v->name, v->value);
 }
 
-/* ---- all of it */
+/* ---- the document */
 
 char *yk_json_take(yk_json *j)
 {

@@ -1,18 +1,19 @@
-/* Writing JSON: results, logs of JSON lines, the live page, timelines. (jansson reads JSON.)
+/* Writing JSON: results, JSON lines, the live page, timelines. (jansson reads JSON.)
  *
+ * Example:
  *     yk_json j = {.digits = 9};
- *     yk_json_object(&j, NULL);                      // the whole document has no name
+ *     yk_json_object(&j, NULL); // the document itself has no name
  *     yk_json_text(&j, "model", "lenet5");
  *     yk_json_array(&j, "counts");
- *     yk_json_whole(&j, NULL, 7);                    // array elements have no name either
+ *     yk_json_whole(&j, NULL, 7); // array elements have no name either
  *     yk_json_end(&j);
  *     yk_json_real(&j, "loss", NAN);
  *     yk_json_end(&j);
- *     char *text = yk_json_take(&j);                 // {"model":"lenet5","counts":[7],"loss":null}; the caller frees
+ *     char *text = yk_json_take(&j); // {"model":"lenet5","counts":[7],"loss":null}; the caller frees it
  *
  * Numbers that are not finite and NULL texts become null; bytes that are not UTF-8 become U+FFFD. Real numbers always
  * have a decimal point or an exponent. The only possible error is running out of memory: later calls then do nothing,
- * and yk_json_take() and yk_json_write() report it. A writer is plain data of one thread.
+ * and yk_json_take() and yk_json_write() report it. A writer is plain data for one thread.
  */
 #ifndef YK_BASE_JSON_H
 #define YK_BASE_JSON_H
@@ -30,15 +31,15 @@ typedef struct {
     bool indent;         /* one value per line */
     bool html;           /* safe inside <script> */
     const char *between; /* separates top-level values; NULL: nothing */
-    /* inside: */
+    /* private: */
     yk_text out;
     unsigned depth;
-    uint32_t array, filled; /* one bit per depth: is an array; is not empty */
+    uint32_t array, filled; /* one bit per depth: it is an array; it is not empty */
 } yk_json;
 
 void yk_json_object(yk_json *j, const char *name);
 void yk_json_array(yk_json *j, const char *name);
-void yk_json_end(yk_json *j); /* of the innermost object or array */
+void yk_json_end(yk_json *j); /* ends the innermost object or array */
 
 void yk_json_text(yk_json *j, const char *name, const char *value);
 void yk_json_real(yk_json *j, const char *name, double value);
@@ -46,7 +47,7 @@ void yk_json_fixed(yk_json *j, const char *name, double value, int decimals);
 void yk_json_whole(yk_json *j, const char *name, int64_t value);
 void yk_json_bool(yk_json *j, const char *name, bool value);
 void yk_json_null(yk_json *j, const char *name);
-void yk_json_known(yk_json *j, const char *name, bool known, int64_t value); /* whole, or null */
+void yk_json_known(yk_json *j, const char *name, bool known, int64_t value); /* null unless known */
 
 /* Several at once: YK_JSON_REALS(&j, {"mean", mean}, {"peak", peak}); */
 #define YK_JSON_TEXTS(j, ...)  yk__json_texts(j, (const yk__json_text[]){__VA_ARGS__, {NULL, NULL}})

@@ -2,9 +2,12 @@
 
 #include "base/keys.h"
 #include "base/mem.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+static const char what[] = "the key remap";
 
 typedef struct {
     uint32_t key;
@@ -19,8 +22,8 @@ static int by_falling_weight(const void *a, const void *b)
     return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* The keys of the sample by falling weight; of plain ones (value 1) those seen more than once, since a key that was seen
- * once is noise. Takes memory of the sample's size, whatever the number of keys. */
+/* Lists the keys of the sample by falling weight. If all values are 1, a key that occurs only once is noise and is left out.
+ * The memory depends on the size of the sample, not on the number of keys. */
 static yk_status count_keys(const yk_rows *sample, uint32_t extra_key, counted **list_out, size_t *n_out)
 {
     size_t entries = sample->n ? (size_t)sample->start[sample->n] : 0, n = 0;
@@ -51,49 +54,49 @@ free_merger:
     return st;
 }
 
-enum { MOST_ORDERED = 1 << 22 }; /* keys that are renamed at the most */
+enum { MOST_ORDERED = 1 << 22 }; /* keys that are moved, at most */
 
-static void put(yk_keymap *map, uint32_t outside, uint32_t inside)
+static void put(yk_keymap *map, uint32_t key, uint32_t id)
 {
-    size_t mask = map->slots - 1, at = yk_keymap_slot_of(map, outside);
-    while (map->slot[at].from != UINT32_MAX)
+    size_t mask = map->slots - 1, at = yk_keymap_slot_of(map, key);
+    while (map->slot[at].key != UINT32_MAX)
         at = (at + 1) & mask;
-    map->slot[at] = (struct yk_keymap_slot){outside, inside};
-    map->outside[map->nmoves] = outside;
-    map->inside[map->nmoves++] = inside;
+    map->slot[at] = (struct yk_keymap_slot){key, id};
+    map->key[map->nmoves] = key;
+    map->id[map->nmoves++] = id;
 }
 
-/* Key number i of the list takes place i. A key below n that is not in the list must leave: it gets one of the places that
- * the others left behind at or above n; there are exactly as many of those. */
-static yk_status place_keys(yk_keymap *map, const counted *list, uint32_t n)
+/* The i-th key of the list gets id i. A key below n that is not in the list gets one of the ids that keys of the list freed
+ * at or above n; there are exactly as many of them. */
+static yk_status assign_ids(yk_keymap *map, const counted *list, uint32_t n)
 {
     uint8_t *stays = calloc(n ? n : 1, 1); /* keys below n that are in the list */
     if (!stays)
-        return yk_fail_memory(n, "the order of the keys");
+        return yk_fail_memory(n, what);
     for (uint32_t i = 0; i < n; i++) {
         if (list[i].key < n)
             stays[list[i].key] = 1;
         if (list[i].key != i)
             put(map, list[i].key, i);
     }
-    uint32_t left = 0;
+    uint32_t displaced = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (list[i].key < n)
             continue;
-        while (stays[left])
-            left++;
-        put(map, left++, list[i].key);
+        while (stays[displaced])
+            displaced++;
+        put(map, displaced++, list[i].key);
     }
     free(stays);
     return YK_OK;
 }
 
-/* Appends the keys that occur in `all` and are not in the list, as they come. */
-static yk_status add_the_rest(const yk_rows *all, size_t nkeys, counted **list, size_t *n)
+/* Appends the keys that occur in `all` and are not in the list, in their order there. */
+static yk_status add_other_keys(const yk_rows *all, size_t nkeys, counted **list, size_t *n)
 {
     const size_t entries = all->n ? (size_t)all->start[all->n] : 0;
     size_t cap = *n;
-    uint64_t *seen = yk_alloc(nkeys / 64 + 1, sizeof *seen, "the order of the keys");
+    uint64_t *seen = yk_alloc(nkeys / 64 + 1, sizeof *seen, what);
     if (!seen)
         return YK_ESYSTEM;
     for (size_t i = 0; i < *n; i++)
@@ -103,7 +106,7 @@ static yk_status add_the_rest(const yk_rows *all, size_t nkeys, counted **list, 
         const uint32_t key = all->index[e];
         if (key >= nkeys || seen[key / 64] >> key % 64 & 1)
             continue;
-        if ((st = YK_RESERVE(*list, cap, *n + 1, "the order of the keys")))
+        if ((st = YK_RESERVE(*list, cap, *n + 1, what)))
             break;
         (*list)[(*n)++] = (counted){key, 0.0f};
         seen[key / 64] |= UINT64_C(1) << key % 64;
@@ -126,23 +129,23 @@ yk_status yk_keymap_make(const yk_rows *sample, const yk_rows *all, size_t nkeys
     out->hot = hot;
     found = all ? found : hot;
     found = found < MOST_ORDERED ? found : MOST_ORDERED;
-    if (all && (st = add_the_rest(all, nkeys, &list, &found)))
+    if (all && (st = add_other_keys(all, nkeys, &list, &found)))
         goto free_list;
     for (size_t e = 0; sample->n && e < sample->start[sample->n]; e++)
         out->norm += (sample->value ? sample->value[e] * sample->value[e] : 1.0f) / (float)sample->n;
     out->slots = 64;
     while (out->slots < 4 * found)
         out->slots *= 2;
-    out->freq = yk_alloc(hot + 1, sizeof *out->freq, "the order of the keys");
-    out->slot = yk_alloc(out->slots, sizeof *out->slot, "the order of the keys");
-    out->outside = yk_alloc(2 * found + 1, sizeof *out->outside, "the order of the keys");
-    out->inside = yk_alloc(2 * found + 1, sizeof *out->inside, "the order of the keys");
+    out->freq = yk_alloc(hot + 1, sizeof *out->freq, what);
+    out->slot = yk_alloc(out->slots, sizeof *out->slot, what);
+    out->key = yk_alloc(2 * found + 1, sizeof *out->key, what);
+    out->id = yk_alloc(2 * found + 1, sizeof *out->id, what);
     st = YK_ESYSTEM;
-    if (out->freq && out->slot && out->outside && out->inside) {
+    if (out->freq && out->slot && out->key && out->id) {
         memset(out->slot, 0xff, out->slots * sizeof *out->slot);
         for (uint32_t i = 0; i < hot; i++)
             out->freq[i] = list[i].weight / (float)sample->n;
-        st = place_keys(out, list, (uint32_t)found);
+        st = assign_ids(out, list, (uint32_t)found);
     }
 free_list:
     free(list);
@@ -155,8 +158,8 @@ void yk_keymap_fini(yk_keymap *map)
 {
     yk_free(map->freq);
     yk_free(map->slot);
-    yk_free(map->outside);
-    yk_free(map->inside);
+    yk_free(map->key);
+    yk_free(map->id);
     *map = (yk_keymap){0};
 }
 
@@ -167,7 +170,7 @@ yk_status yk_keymap_rows(const yk_keymap *map, yk_rows *rows)
     size_t entries = (size_t)rows->start[rows->n];
     if (rows->map &&
         mprotect(rows->map, rows->map_size, PROT_READ | PROT_WRITE)) /* private: pages are copied */
-        return yk_fail(YK_ESYSTEM, "cannot make the cached rows writable");
+        return yk_fail(YK_ESYSTEM, "cannot make the mapped data cache writable: %s", strerror(errno));
     enum { AHEAD = 16 };
     for (size_t e = 0; e < entries; e++) {
         if (e + AHEAD < entries)
@@ -177,12 +180,12 @@ yk_status yk_keymap_rows(const yk_keymap *map, yk_rows *rows)
     return YK_OK;
 }
 
-/* array[to[i]] = old array[from[i]] for all moves: every place that is written is also read. */
+/* array[to[i]] = old array[from[i]] for all moves. Every element that is written is also read. */
 static yk_status move(float *array, size_t width, const uint32_t *from, const uint32_t *to, size_t n)
 {
     float *old = malloc((n * width + 1) * sizeof *old);
     if (!old)
-        return yk_fail_memory(n * width * sizeof *old, "the order of the keys");
+        return yk_fail_memory(n * width * sizeof *old, what);
     for (size_t i = 0; i < n; i++)
         memcpy(old + i * width, array + from[i] * width, width * sizeof *old);
     for (size_t i = 0; i < n; i++)
@@ -193,10 +196,10 @@ static yk_status move(float *array, size_t width, const uint32_t *from, const ui
 
 yk_status yk_keymap_restore(const yk_keymap *map, float *array, size_t width)
 {
-    return move(array, width, map->inside, map->outside, map->nmoves);
+    return move(array, width, map->id, map->key, map->nmoves);
 }
 
 yk_status yk_keymap_apply(const yk_keymap *map, float *array, size_t width)
 {
-    return move(array, width, map->outside, map->inside, map->nmoves);
+    return move(array, width, map->key, map->id, map->nmoves);
 }

@@ -59,7 +59,7 @@ yk_status yk_merger_more(yk_merger *m, size_t keys)
 void yk_merger_clear(yk_merger *m)
 {
     m->n = 0;
-    if (++m->stamp == 0) { /* after 2^32 rounds old stamps would look new */
+    if (++m->stamp == 0) { /* after 2^32 clears old stamps would look current */
         memset(m->slot, 0, m->slots * sizeof *m->slot);
         m->stamp = 1;
     }

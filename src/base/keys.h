@@ -1,12 +1,14 @@
-/* Keys: the parameters that a batch touches, each once, with the gradient of each.
+/* Merges (key, value) pairs: the keys that a batch touches, each once, with the sum of their values.
  *
+ * Example:
  *     yk_merger m;
- *     st = yk_merger_init(&m, 4096);                    // room for so many different keys; grows
- *     yk_merger_clear(&m);
- *     yk_merger_add(&m, key, 0.5f);                     // equal keys add up
- *     m.n, m.key[i], m.value[i]                         // in the order in which keys were first seen
+ *     yk_status st = yk_merger_init(&m, 4096); // space for 4096 different keys
+ *     yk_merger_add(&m, key, 0.5f);            // values of equal keys are added
+ *     for (size_t i = 0; i < m.n; i++)         // keys in the order in which they were first added
+ *         sum += m.value[i];
+ *     yk_merger_fini(&m);
  *
- * One thread each. Growing is the only allocation, and stops once a batch as large as any to come was seen.
+ * One thread at a time. Memory grows with the largest batch so far.
  */
 #ifndef YK_BASE_KEYS_H
 #define YK_BASE_KEYS_H
@@ -20,9 +22,9 @@ typedef struct {
     uint32_t width; /* floats per key */
     uint32_t *key;
     float *value; /* [n][width] */
-    /* open addressing: slot -> place in key[]; a slot is free unless it carries this round's stamp */
+    /* open addressing: slot -> index in key[]; a slot is free unless it has the current stamp */
     struct yk_merger_slot {
-        uint32_t stamp, place;
+        uint32_t stamp, index;
     } * slot;
     size_t cap, slots;
     uint32_t stamp;
@@ -32,11 +34,11 @@ yk_status yk_merger_init(yk_merger *m, size_t keys); /* one float per key */
 yk_status yk_merger_init_wide(yk_merger *m, size_t keys, uint32_t width);
 void yk_merger_fini(yk_merger *m);
 
-yk_status yk_merger_reserve(yk_merger *m, size_t keys); /* so that `keys` more can be added; empties it */
-yk_status yk_merger_more(yk_merger *m, size_t keys);    /* the same, but keeps what is in it */
+yk_status yk_merger_reserve(yk_merger *m, size_t keys); /* clears it; then `keys` keys can be added */
+yk_status yk_merger_more(yk_merger *m, size_t keys);    /* keeps its contents; `keys` more can be added */
 void yk_merger_clear(yk_merger *m);
 
-/* The place of a key in key[], which is added if it is new, with `width` zeros. Needs room: see reserve. */
+/* The index of a key in key[]. A new key is added with `width` zeros; reserve space first. */
 static inline uint32_t yk_merger_slot_wide(yk_merger *m, uint32_t key, uint32_t width)
 {
     size_t mask = m->slots - 1;
@@ -50,18 +52,18 @@ static inline uint32_t yk_merger_slot_wide(yk_merger *m, uint32_t key, uint32_t 
                 m->value[m->n * width + j] = 0.0f;
             return (uint32_t)m->n++;
         }
-        if (m->key[s->place] == key)
-            return s->place;
+        if (m->key[s->index] == key)
+            return s->index;
     }
 }
 
-/* The same where there is one float per key. */
+/* The same for one float per key. */
 static inline uint32_t yk_merger_slot(yk_merger *m, uint32_t key)
 {
     return yk_merger_slot_wide(m, key, 1);
 }
 
-/* One float per key. Needs room: see reserve. */
+/* One float per key; reserve space first. */
 static inline void yk_merger_add(yk_merger *m, uint32_t key, float value)
 {
     m->value[yk_merger_slot(m, key)] += value;

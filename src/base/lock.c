@@ -1,7 +1,7 @@
 #include "base/lock.h"
 
 #include "base/clock.h"
-#include "base/dir.h"
+#include "base/file.h"
 #include "base/wait.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -43,30 +43,13 @@ typedef struct {
 /* From /proc/PID/stat, see proc(5); the name in parentheses may contain anything. */
 static bool read_process(long pid, process *out)
 {
-    char path[32], text[1024];
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
+    char text[1024];
+    yk_file_text(text, sizeof text, "/proc/%ld/stat", pid);
     const char *at = strrchr(text, ')');
     return at && sscanf(at,
                         ") %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu "
                         "%*u %*d %*u %*u %*u %*u %*u %*u %lu",
                         &out->state, &out->flags, &out->start, &out->pending) == 4;
-}
-
-static void read_boot(char *out, size_t size)
-{
-    char line[64] = "";
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (f && !fgets(line, sizeof line, f))
-        *line = '\0';
-    if (f)
-        fclose(f);
-    line[strcspn(line, "\n")] = '\0';
-    snprintf(out, size, "%s", *line ? line : "unknown");
 }
 
 static void read_self(owner *out)
@@ -79,12 +62,14 @@ static void read_self(owner *out)
         strcpy(out->host, "localhost");
     gmtime_r(&now, &tm);
     strftime(out->since, sizeof out->since, "%Y-%m-%dT%H:%M:%SZ", &tm);
-    read_boot(out->boot, sizeof out->boot);
+    if (!yk_file_text(out->boot, sizeof out->boot, "/proc/sys/kernel/random/boot_id"))
+        strcpy(out->boot, "unknown");
+    out->boot[strcspn(out->boot, "\n")] = '\0';
     if (read_process(out->pid, &self))
         out->start = self.start;
 }
 
-static condition look_at(const owner *o)
+static condition condition_of(const owner *o)
 {
     enum { EXITING = 4 }; /* PF_EXITING of the kernel */
     owner self;
@@ -93,7 +78,7 @@ static condition look_at(const owner *o)
     if (!o->pid || strcmp(o->host, self.host))
         return UNKNOWN;
     if (strcmp(o->boot, self.boot))
-        return GONE; /* the host was rebooted since */
+        return GONE; /* the host was rebooted */
     if (!read_process(o->pid, &p))
         return kill((pid_t)o->pid, 0) && errno == ESRCH ? GONE : UNKNOWN;
     if (o->start && p.start != o->start)
@@ -144,7 +129,7 @@ static yk_status fail_owned(const char *dir, const owner *o, bool has_locks)
 /* ---- the lock */
 
 /* 0: free, or taken by this call; EAGAIN: held by another owner; ENOTSUP: no locks on this file system; else the error. */
-static int ask(int fd, bool take)
+static int try_lock(int fd, bool take)
 {
     struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     int got;
@@ -176,21 +161,21 @@ static bool claim(int fd)
     return last.pid == self.pid && last.start == self.start && strcmp(last.host, self.host) == 0;
 }
 
-/* Waits until the lock is free or time is up. *has_locks_out: whether this file system has locks. */
+/* Waits until the lock is free or the time is over. *has_locks_out: whether this file system has locks. */
 static yk_status wait_for(int fd, const char *dir, double seconds, bool take, bool *has_locks_out)
 {
     const double began = yk_now();
     seconds = seconds > least_seconds ? seconds : least_seconds;
     for (;;) {
         owner o;
-        const int error = ask(fd, take);
+        const int error = try_lock(fd, take);
         *has_locks_out = error != ENOTSUP;
         if (error == 0)
             return YK_OK;
         if (error != EAGAIN && error != ENOTSUP)
             return yk_fail_in(dir, name, "cannot lock", error);
         read_owner(fd, &o);
-        const condition is = look_at(&o);
+        const condition is = condition_of(&o);
         if (error == ENOTSUP && (!o.pid || is == GONE))
             return YK_OK;
         const double waited = yk_now() - began;
@@ -245,7 +230,7 @@ void yk_lock_release(yk_lock *lock)
 {
     if (!lock)
         return;
-    if (ftruncate(lock->fd, 0)) /* then it names an owner that has ended, which is harmless */
+    if (ftruncate(lock->fd, 0)) /* on failure the file names an owner that has ended, which is harmless */
         errno = 0;
     close(lock->fd);
     free(lock);

@@ -1,9 +1,11 @@
 /* A lock on a directory: at most one process, or one training run in a process, writes there.
  *
+ * Example:
  *     yk_lock *lock;
- *     if ((st = yk_lock_take("runs/a", 0.0, &lock)))     // YK_EUSAGE: "runs/a: in use by process 4711 on host b ..."
+ *     yk_status st = yk_lock_take("runs/a", 0.0, &lock); // YK_EUSAGE: "runs/a: in use by process 4711 on host b ..."
+ *     if (st)
  *         return st;
- *     ...                                                // write
+ *     write_files("runs/a");
  *     yk_lock_release(lock);
  *
  * The lock is an fcntl() lock of an open file description (F_OFD_SETLK) on DIR/lock. It belongs to the yk_lock, not to the
@@ -32,7 +34,7 @@
 
 typedef struct yk_lock yk_lock;
 
-/* Tries for `seconds`. In any case it waits some seconds for an owner that is just ending (it was killed a moment ago). */
+/* Tries for `seconds`. In any case it waits some seconds for an owner that is about to end because it was killed. */
 yk_status yk_lock_take(const char *dir, double seconds, yk_lock **out);
 
 /* Checks the lock without taking it and without writing: YK_OK if it is free or the directory does not exist. */

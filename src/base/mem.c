@@ -7,9 +7,9 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* A block begins with its own header line, so that yk_free() knows how it was had. */
+/* A block begins with a header of one cache line, so that yk_free() knows how it was allocated. */
 typedef struct {
-    size_t mapped; /* length of the mapping, 0 where it came from malloc */
+    size_t mapped; /* length of the mapping; 0: from aligned_alloc() */
 } header;
 
 void *yk_alloc(size_t count, size_t size, const char *what)
@@ -89,5 +89,5 @@ void yk_collapse(void *p, size_t bytes)
     uintptr_t begin = YK_ROUND_UP((uintptr_t)p, HUGE_PAGE),
               end = ((uintptr_t)p + bytes) / HUGE_PAGE * HUGE_PAGE;
     if (p && begin < end)
-        madvise((void *)begin, end - begin, MADV_COLLAPSE); /* a wish: older kernels refuse it */
+        madvise((void *)begin, end - begin, MADV_COLLAPSE); /* older kernels refuse; that is fine */
 }

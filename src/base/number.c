@@ -27,7 +27,7 @@ static inline bool is_digit(char c)
     return (unsigned char)(c - '0') < 10;
 }
 
-/* Digits that are to be appended to a number; leading zeros count as none. */
+/* Appends digits to a number. Leading zeros do not count as digits. */
 static inline const char *take_digits(const char *p, const char *end, uint64_t *number, ptrdiff_t *digits)
 {
     uint64_t n = *number;
@@ -42,7 +42,7 @@ static inline const char *take_digits(const char *p, const char *end, uint64_t *
     return p;
 }
 
-/* What strtod() is for: many digits, large exponents. */
+/* Many digits or a large exponent: strtod(). */
 static const char *parse_long(const char *text, const char *end, double *out)
 {
     char copy[512];
@@ -55,7 +55,7 @@ static const char *parse_long(const char *text, const char *end, double *out)
     return end;
 }
 
-/* With at most 15 digits and a small power of ten both are exact doubles, and so their product or quotient is correctly
+/* A number of at most 15 digits and a small power of ten are exact doubles, so their product or quotient is correctly
  * rounded (Clinger 1990). */
 const char *yk_decimal_before(const char *text, const char *end, double *out)
 {
@@ -73,7 +73,7 @@ const char *yk_decimal_before(const char *text, const char *end, double *out)
         const char *fraction = p + 1;
         p = take_digits(fraction, end, &mantissa, &digits);
         scale = fraction - p;
-        first++; /* a point alone is no number */
+        first++; /* a point alone is not a number */
     }
     if (p == first)
         return NULL;

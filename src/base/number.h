@@ -1,10 +1,12 @@
 /* Numbers in text: options, files that people edit, environment variables.
  *
+ * Example:
  *     int64_t batch;
- *     if ((st = yk_number_whole("100k", 1, 1 << 24, &batch)))
- *         return yk_fail(st, "--batch %s: %s", text, yk_error());    // "--batch 1x: not a whole number"
- *
- *     const char *rest = yk_digits("5x3", 64, &height);              // "x3"
+ *     yk_status st = yk_number_whole(text, 1, 1 << 24, &batch); // "100k": 100000
+ *     if (st)
+ *         return yk_fail(st, "--batch %s: %s", text, yk_error()); // "--batch 1x: not a whole number"
+ *     uint64_t height;
+ *     const char *rest = yk_digits("5x3", 64, &height); // height 5, rest "x3"
  *
  * Only decimal numbers are accepted: no leading blanks, no hexadecimal numbers, no "inf" and no "nan". Any thread may
  * call these.
@@ -15,13 +17,13 @@
 #include "base/status.h"
 #include <stdint.h>
 
-/* Reads the number at the start of the text. Returns what follows it; NULL: there is no number, or it is larger than
- * `most` (not finite). *out changes only on success. */
+/* Reads the number at the start of the text. Returns the text after it; NULL: there is no number, or it is larger than
+ * `most` or not finite. *out changes only on success. */
 const char *yk_digits(const char *text, uint64_t most, uint64_t *out);
 const char *yk_decimal(const char *text, double *out);
 
-/* The same for a text that ends at `end`, which need not be readable. Fast: for files with millions of numbers. What is too
- * large for a double is infinite. */
+/* The same for a text that ends at `end`, which need not be readable. Fast: for files with millions of numbers. A number
+ * that is too large for a double is infinite. */
 const char *yk_decimal_before(const char *text, const char *end, double *out);
 
 /* Reads a text that must be one number from `least` to `most`; 1e6, 100k and 2m are accepted. Otherwise YK_EUSAGE: "not

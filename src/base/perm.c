@@ -16,7 +16,7 @@ yk_perm yk_perm_make(uint64_t n, uint64_t seed)
     return p;
 }
 
-/* The round function: two multiplications suffice for mixing what a few bits of the index say; a value in [0, n). */
+/* The round function, with a value in [0, n). Two multiplications mix the few bits of an index well enough. */
 static inline uint32_t mixed(uint32_t x, uint64_t key, uint32_t n)
 {
     uint64_t hash = (x + key) * 0x9e3779b97f4a7c15u;

@@ -1,12 +1,13 @@
-/* A random order of 0..n-1 that costs no memory: element i is computed, not looked up.
+/* A random permutation of 0..n-1 that needs no memory: element i is computed.
  *
+ * Example:
  *     yk_perm p = yk_perm_make(n, yk_mix64(seed) + epoch);
  *     for (uint64_t i = 0; i < n; i++)
- *         use(yk_perm_at(&p, i));                // each of 0..n-1 exactly once
+ *         use(yk_perm_at(&p, i)); // each of 0..n-1 exactly once
  *
- * So a worker can start anywhere in an epoch (its share, a resumed run) without walking there, and sixteen
- * workers do not wait for one shuffle. It is a Feistel network over a x b >= n (Black and Rogaway 2002, "Ciphers
- * with arbitrary finite domains", method 3), walking on where a result falls outside of n.
+ * So a worker can start anywhere in an epoch (its share of the data, a resumed run), and workers do not wait for a shuffle.
+ * It is a Feistel network over a x b >= n (Black and Rogaway 2002, "Ciphers with arbitrary finite domains", method 3) that
+ * is applied again while a result is not below n (cycle walking). A permutation is plain data; any thread may read it.
  */
 #ifndef YK_BASE_PERM_H
 #define YK_BASE_PERM_H

@@ -25,12 +25,12 @@ typedef struct {
     /* synchronization */
     uint64_t staleness; /* the bound; YK_ASYNC: none */
     bool synchronous;   /* a bound of 0, with or without a quorum */
-    bool
-        lockstep; /* synchronous without a quorum: all workers make the same steps, on fixed shares of the data */
-    int quorum; /* gradients per step, each of a process; 0: those of all workers */
-    uint64_t
-        copy_lifetime; /* asynchronous, keyed parameters on shards: batches that a worker trains on a copy; 0: none */
-    int copies;           /* that a worker has under way */
+    bool lockstep;      /* without a quorum: all workers make the same steps, on fixed shares of the data */
+    int quorum;         /* processes whose gradients make a step; 0: all workers */
+    /* Asynchronous, keyed parameters on shards: the batches that a worker trains on one copy, 0: no copies; how many copies
+     * it has at a time. */
+    uint64_t copy_lifetime;
+    int copies;
     uint64_t local_steps; /* local SGD: steps between two averages; 0: every gradient is shared */
 
     /* processes and threads */
@@ -44,18 +44,17 @@ typedef struct {
     bool joinable;           /* workers may join the running job */
 
     /* steps */
-    uint64_t batch; /* examples per worker and step */
-    uint64_t
-        global_batch; /* one batch of every worker, or of the quorum; an asynchronous step has one batch */
-    uint64_t gradients_per_step;           /* asynchronous: 1 */
-    uint64_t steps, epochs;                /* UINT64_MAX: no limit; at least one of them is limited */
+    uint64_t batch;              /* examples per worker and step */
+    uint64_t global_batch;       /* per step: of all workers, or of the quorum; asynchronous: one batch */
+    uint64_t gradients_per_step; /* asynchronous: 1 */
+    uint64_t steps, epochs;      /* UINT64_MAX: no limit; at least one of them is limited */
     uint64_t eval_every, checkpoint_every; /* steps; 0: at the end of each epoch; by time */
 
     /* timeouts in seconds, all derived from --deadline */
     double heartbeat_timeout; /* a peer without a heartbeat for this long is lost */
     double worker_timeout;    /* the same, for servers that wait for a worker */
     double
-        server_timeout; /* the same, for workers that wait for a server; longer, since the server can name the missing worker */
+        server_timeout; /* the same, for workers that wait for a server, which can name the missing worker: longer */
     double heartbeat_every;    /* interval of heartbeats during a long computation */
     double start_limit;        /* heartbeat timeout before training begins */
     double first_step_timeout; /* for a worker that has not completed its first step */

@@ -1,11 +1,12 @@
 /* Random numbers that are the same on every platform: integer arithmetic only, and exact conversions.
  *
- *     yk_rng r = yk_rng_seed(seed, stream);      // streams of one seed are independent
+ * Example:
+ *     yk_rng r = yk_rng_seed(seed, stream); // streams of one seed are independent
  *     uint64_t u = yk_rng_u64(&r);
- *     uint32_t k = yk_rng_below(&r, 10);         // 0..9, without bias
+ *     uint32_t k = yk_rng_below(&r, 10); // 0..9, without bias
  *
- * The generator is SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): its
- * state is a counter, so that element number n of a stream can be had without the ones before it.
+ * The generator is SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). Its state is a
+ * counter, so element n of a stream can be computed without the ones before it. A generator is plain data for one thread.
  */
 #ifndef YK_BASE_RNG_H
 #define YK_BASE_RNG_H
@@ -16,7 +17,7 @@ typedef struct {
     uint64_t state;
 } yk_rng;
 
-/* The finaliser of SplitMix64: a good hash of 64 bits. */
+/* The finalizer of SplitMix64: a good hash of 64 bits. */
 static inline uint64_t yk_mix64(uint64_t z)
 {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

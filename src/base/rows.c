@@ -5,55 +5,50 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* ---- the arrays, so that what holds for all of them is written once */
+/* ---- the arrays of a block, so that code for all of them is written once */
+
+enum { U8 = 1 << YK_ROWS_U8, F32 = 1 << YK_ROWS_F32, SPARSE = 1 << YK_ROWS_SPARSE, ANY = U8 | F32 | SPARSE };
 
 static const struct {
-    size_t at; /* of the pointer in yk_rows */
+    size_t offset; /* of the pointer in yk_rows */
     size_t width;
+    int kinds; /* of blocks that have the array */
+    bool optional;
     const char *what;
 } array[YK_ROWS_ARRAYS] = {
-    [YK_ROWS_START] = {offsetof(yk_rows, start), sizeof(uint64_t), "row starts"},
-    [YK_ROWS_INDEX] = {offsetof(yk_rows, index), sizeof(uint32_t), "indices"},
-    [YK_ROWS_VALUE] = {offsetof(yk_rows, value), sizeof(float), "values"},
-    [YK_ROWS_FIELD] = {offsetof(yk_rows, field), sizeof(uint16_t), "field numbers"},
-    [YK_ROWS_LABEL] = {offsetof(yk_rows, label), sizeof(int32_t), "labels"},
-    [YK_ROWS_TRUTH] = {offsetof(yk_rows, truth), sizeof(float), "true probabilities"},
-    [YK_ROWS_PIXELS] = {offsetof(yk_rows, u8), sizeof(uint8_t), "pixels"},
-    [YK_ROWS_FLOATS] = {offsetof(yk_rows, f32), sizeof(float), "values"},
+    [YK_ROWS_START] = {offsetof(yk_rows, start), sizeof(uint64_t), SPARSE, false, "row starts"},
+    [YK_ROWS_INDEX] = {offsetof(yk_rows, index), sizeof(uint32_t), SPARSE, false, "indices"},
+    [YK_ROWS_VALUE] = {offsetof(yk_rows, value), sizeof(float), SPARSE, true, "values"},
+    [YK_ROWS_FIELD] = {offsetof(yk_rows, field), sizeof(uint16_t), SPARSE, true, "field numbers"},
+    [YK_ROWS_LABEL] = {offsetof(yk_rows, label), sizeof(int32_t), ANY, false, "labels"},
+    [YK_ROWS_TRUTH] = {offsetof(yk_rows, truth), sizeof(float), ANY, true, "true probabilities"},
+    [YK_ROWS_PIXELS] = {offsetof(yk_rows, u8), sizeof(uint8_t), U8, false, "pixels"},
+    [YK_ROWS_FLOATS] = {offsetof(yk_rows, f32), sizeof(float), F32, false, "values"},
 };
 
 static inline void *get(const yk_rows *rows, int a)
 {
     void *p;
-    memcpy(&p, (const char *)rows + array[a].at, sizeof p);
+    memcpy(&p, (const char *)rows + array[a].offset, sizeof p);
     return p;
 }
 
 static inline void set(yk_rows *rows, int a, void *p)
 {
-    memcpy((char *)rows + array[a].at, &p, sizeof p);
+    memcpy((char *)rows + array[a].offset, &p, sizeof p);
 }
 
 static inline yk_status grow(yk_rows *rows, int a, size_t need)
 {
-    return yk__reserve((char *)rows + array[a].at, &rows->cap[a], need, array[a].width, array[a].what);
+    return yk__reserve((char *)rows + array[a].offset, &rows->cap[a], need, array[a].width, array[a].what);
 }
 
-static bool optional(int a)
-{
-    return a == YK_ROWS_VALUE || a == YK_ROWS_FIELD || a == YK_ROWS_TRUTH;
-}
-
-/* Whether blocks of this kind may have the array. */
 static bool belongs(yk_rows_kind kind, int a)
 {
-    return a == YK_ROWS_LABEL || a == YK_ROWS_TRUTH ||
-           (a == YK_ROWS_PIXELS   ? kind == YK_ROWS_U8
-            : a == YK_ROWS_FLOATS ? kind == YK_ROWS_F32
-                                  : kind == YK_ROWS_SPARSE);
+    return array[a].kinds >> kind & 1;
 }
 
-/* Elements of an array in n rows with so many entries. */
+/* The length of array a of n rows. */
 static uint64_t count_of(int a, uint64_t n, uint64_t dim, uint64_t entries)
 {
     switch (a) {
@@ -80,7 +75,7 @@ static size_t bytes_of(const yk_rows *rows, int a)
     return (size_t)count_of(a, rows->n, rows->dim, entries_so_far(rows)) * array[a].width;
 }
 
-/* What entries have that never got a value or a field: 1 and 0. */
+/* The default value of an entry is 1, its default field 0. */
 static void fill_default(yk_rows *rows, int a, size_t from, size_t to)
 {
     if (a == YK_ROWS_VALUE)
@@ -165,7 +160,7 @@ yk_status yk_rows_dense_f32(yk_rows *rows, float **out)
 
 /* ---- sorting a row */
 
-/* The entries of a row; field is NULL where there are none. Each is a number that orders them, and its value. */
+/* The entries of a row; field is NULL if there are none. Entries are sorted by (index, field) as one number. */
 typedef struct {
     uint32_t *index;
     float *value;
@@ -212,7 +207,7 @@ static int compare(const void *a, const void *b)
     return x->slot < y->slot ? -1 : 1;
 }
 
-/* The same for long rows, where insertion would take quadratic time. */
+/* The same for long rows, for which insertion would take quadratic time. */
 static yk_status sort_long(const row_entries *e, size_t n)
 {
     sorted *s = malloc(n * sizeof *s);
@@ -227,7 +222,7 @@ static yk_status sort_long(const row_entries *e, size_t n)
     return YK_OK;
 }
 
-/* Adds up equal entries of a sorted row. Returns how many are left. */
+/* Adds the values of equal entries of a sorted row. Returns the number of remaining entries. */
 static size_t merge_equal(const row_entries *e, size_t n)
 {
     size_t out = 0;
@@ -298,7 +293,7 @@ yk_status yk_rows_commit_truth(yk_rows *rows, size_t entries, int32_t label, flo
 
 /* ---- whole blocks */
 
-/* One array of rows `first` .. `first + n` of `from`, behind those of `rows`. */
+/* Appends one array of rows `first` .. `first + n` of `from`. */
 static yk_status append_array(yk_rows *rows, const yk_rows *from, int a, size_t first, size_t n)
 {
     const bool sparse = rows->kind == YK_ROWS_SPARSE, had = get(rows, a), has = get(from, a);
@@ -325,7 +320,7 @@ yk_status yk_rows_append(yk_rows *rows, const yk_rows *from, size_t first, size_
     if (n == 0)
         return YK_OK;
     const bool truth = from->truth && (rows->truth || rows->n == 0);
-    if (!truth) { /* not known of all: then of none */
+    if (!truth) { /* known for some rows only */
         free(rows->truth);
         rows->truth = NULL;
         rows->cap[YK_ROWS_TRUTH] = 0;
@@ -359,7 +354,7 @@ yk_status yk__rows_like(const yk_rows *like, yk_rows *out)
     return YK_OK;
 }
 
-static bool repeats_an_index(const yk_rows *rows)
+static bool has_repeated_index(const yk_rows *rows)
 {
     bool found = false;
     for (size_t r = 0; r < rows->n && !found; r++)
@@ -376,7 +371,7 @@ yk_status yk_rows_drop_fields(yk_rows *rows)
         free(rows->field);
     rows->field = NULL;
     rows->cap[YK_ROWS_FIELD] = 0;
-    if (!repeats_an_index(rows))
+    if (!has_repeated_index(rows))
         return YK_OK;
     yk_rows merged;
     yk_rows_init(&merged, YK_ROWS_SPARSE, 0);
@@ -404,7 +399,7 @@ size_t yk_rows_bytes(const yk_rows *rows)
 {
     size_t bytes = 0;
     for (int a = 0; a < YK_ROWS_ARRAYS; a++)
-        if (belongs(rows->kind, a) && (get(rows, a) || !optional(a)))
+        if (belongs(rows->kind, a) && (get(rows, a) || !array[a].optional))
             bytes += bytes_of(rows, a);
     return bytes;
 }
@@ -416,11 +411,11 @@ void yk_rows_finish(yk_rows *rows)
             yk_collapse(get(rows, a), bytes_of(rows, a));
 }
 
-/* ---- as bytes: | packed | the arrays that are there, in order, each padded to 8 bytes | */
+/* ---- packing: | packed | the arrays, in order, each padded to 8 bytes | */
 
 typedef struct {
     uint64_t kind, n, dim, entries;
-    uint64_t has; /* bit a: array a is there */
+    uint64_t has; /* bit a: array a is present */
     double scale;
 } packed;
 
@@ -439,7 +434,7 @@ yk_status yk_rows_pack(const yk_rows *rows, char **out, size_t *bytes_out)
     }
     char *at = *out = calloc(1, total);
     if (!at)
-        return yk_fail_memory(total, "rows for other processes");
+        return yk_fail_memory(total, "rows to send to other processes");
     memcpy(at, &head, sizeof head);
     at += sizeof head;
     for (int a = 0; a < YK_ROWS_ARRAYS; a++) {
@@ -456,11 +451,11 @@ yk_status yk_rows_unpack(const char *from, size_t bytes, yk_rows *out)
     packed head;
     size_t total = sizeof head;
     if (bytes < sizeof head)
-        return yk_fail(YK_EDATA, "rows of another process make no sense: %zu bytes", bytes);
+        return yk_fail(YK_EDATA, "invalid rows received from another process: only %zu bytes", bytes);
     memcpy(&head, from, sizeof head);
     if (head.kind > YK_ROWS_SPARSE || head.n > bytes || head.entries > bytes ||
         (head.n && head.dim > UINT32_MAX))
-        return yk_fail(YK_EDATA, "rows of another process make no sense");
+        return yk_fail(YK_EDATA, "invalid rows received from another process");
     yk_rows_init(out, (yk_rows_kind)head.kind, head.dim);
     for (int a = 0; a < YK_ROWS_ARRAYS; a++) {
         if (packed_bytes(&head, a))
@@ -468,8 +463,8 @@ yk_status yk_rows_unpack(const char *from, size_t bytes, yk_rows *out)
         total += packed_bytes(&head, a);
     }
     if (total != bytes)
-        return yk_fail(YK_EDATA, "rows of another process make no sense: %zu bytes instead of %zu", bytes,
-                       total);
+        return yk_fail(YK_EDATA, "invalid rows received from another process: %zu bytes instead of %zu",
+                       bytes, total);
     out->n = head.n;
     out->scale = (float)head.scale;
     return YK_OK;

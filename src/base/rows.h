@@ -1,24 +1,28 @@
 /* Examples as plain data: a growable block of rows, and a batch that points into one.
  *
- * Dense rows are [n][dim] of u8 (pixels stay bytes; x = byte * scale) or of f32. Sparse rows are CSR: row r has
- * the entries start[r] .. start[r+1] of index[], value[] and field[]. value is NULL while every value so far is 1, field
- * while no row has field numbers. Within a row entries ascend by (index, field), and no such pair occurs twice. Labels
- * are class numbers from 0; for two classes 0 is "no", 1 is "yes".
+ * Dense rows are [n][dim] of u8 (pixels stay bytes; x = byte * scale) or of f32. Sparse rows are CSR: row r has the entries
+ * start[r] .. start[r+1] of index[], value[] and field[]. value is NULL while every value so far is 1; field is NULL while
+ * no row has field numbers. The entries of a row ascend by (index, field), and no such pair occurs twice. Labels are
+ * class numbers from 0; with two classes 0 is negative, 1 is positive.
  *
  *     start  | 0 | 3 | 5 | ...         n + 1 entries
  *     index  | 7 19 402 | 7 33 | ...   u32, below dim
  *     value  | 1.  .5 2. | 1. 1. | ... f32, or NULL
  *     field  | 0   0   3 | 1  2  | ... u16, or NULL
  *
+ * Example:
  *     yk_rows rows;
+ *     uint32_t *index;
+ *     float *value;
  *     yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
- *     uint32_t *index; float *value;
- *     st = yk_rows_sparse(&rows, 39, &index, &value);   // room for a row of at most 39 entries
- *     ... fill in the entries ...
- *     yk_rows_commit(&rows, 38, label);                 // it had 38; nothing is added without a commit
+ *     yk_status st = yk_rows_sparse(&rows, 39, &index, &value); // reserves a row of at most 39 entries
+ *     index[0] = 7;
+ *     value[0] = 0.5f;
+ *     if (!st)
+ *         st = yk_rows_commit(&rows, 1, label); // adds it with one entry
  *     yk_rows_fini(&rows);
  *
- * Not thread-safe while it grows; read by any number of threads afterwards.
+ * One thread at a time may add rows; afterwards any number of threads may read them.
  */
 #ifndef YK_BASE_ROWS_H
 #define YK_BASE_ROWS_H
@@ -35,8 +39,8 @@ typedef uint64_t yk_key;
 
 /* How keys become internal ids. */
 typedef struct {
-    uint64_t features; /* ids are below it; 0: as many as the format allows. With `hash` never 0 */
-    bool hash;         /* any key is hashed; else a key is its own id, and a large one an error */
+    uint64_t features; /* ids are below it; 0: as many as the format allows. Not 0 with `hash` */
+    bool hash;         /* keys are hashed; otherwise a key is its own id, and a larger key is an error */
 } yk_key_space;
 
 /* The id of a hash (yk_mix64() of a key), below `features` <= 2^32. */
@@ -70,51 +74,52 @@ typedef struct {
     float *value;    /* [start[n]] or NULL: all are 1 */
     uint16_t *field; /* [start[n]] or NULL: one field */
     int32_t *label;  /* [n] */
-    float *truth;    /* [n] or NULL: the probability of class 1 that a generator drew the label with */
-    /* how it is held */
-    size_t cap[YK_ROWS_ARRAYS]; /* elements that there is memory for */
-    float *spare;               /* where values of the row being filled in go while value is NULL */
+    float *truth;    /* [n] or NULL: the probability of class 1 that a generator drew the label from */
+    /* memory */
+    size_t cap[YK_ROWS_ARRAYS]; /* allocated elements */
+    float *spare;               /* values of the reserved row while value is NULL */
     size_t spare_cap;
-    void *map; /* the mapping that the arrays lie in (binary cache), NULL where they are malloc memory */
+    void *
+        map; /* the mapping that contains the arrays (binary cache); NULL: they were allocated with malloc() */
     size_t map_size;
 } yk_rows;
 
 void yk_rows_init(yk_rows *rows, yk_rows_kind kind, size_t dense_dim);
 void yk_rows_fini(yk_rows *rows);
-void yk_rows_clear(yk_rows *rows); /* no rows; keeps the memory and the kind */
+void yk_rows_clear(yk_rows *rows); /* removes all rows; keeps the memory and the kind */
 
-/* Room for one more row. Pointers are valid until the next call on `rows`. value_out comes filled with 1. After
- * yk_rows_sparse(), yk_rows_fields() makes room for the row's field numbers, filled with 0. */
+/* Reserves a row. Pointers are valid until the next call on `rows`. Values are set to 1. After yk_rows_sparse(),
+ * yk_rows_fields() reserves the field numbers of the row and sets them to 0. */
 yk_status yk_rows_sparse(yk_rows *rows, size_t max_entries, uint32_t **index_out, float **value_out);
 yk_status yk_rows_fields(yk_rows *rows, size_t max_entries, uint16_t **field_out);
 yk_status yk_rows_dense_u8(yk_rows *rows, uint8_t **out);
 yk_status yk_rows_dense_f32(yk_rows *rows, float **out);
 
-/* Adds the row that the last call made room for. Sparse: with its first `entries` entries; entries with the same index and
- * field are merged (their values added), an unsorted row is sorted. Dense: `entries` is ignored. */
+/* Adds the reserved row. Sparse: with its first `entries` entries. An unsorted row is sorted; values of entries with the same
+ * index and field are added. Dense: `entries` is ignored. */
 yk_status yk_rows_commit(yk_rows *rows, size_t entries, int32_t label);
 yk_status yk_rows_commit_truth(yk_rows *rows, size_t entries, int32_t label, float truth);
 
-/* Appends rows `first` .. `first + n` of `from`, which is of the same kind. */
+/* Appends rows `first` .. `first + n` of `from`, which has the same kind. */
 yk_status yk_rows_append(yk_rows *rows, const yk_rows *from, size_t first, size_t n);
 
-/* All rows as bytes, for another process: free() them. And a block that borrows its arrays from such bytes, which are aligned to
- * 8; YK_EDATA where they make no sense. */
+/* Packs all rows into bytes, for another process; the caller frees them with free(). Unpacking makes a block that borrows its
+ * arrays from the bytes, which must be aligned to 8; YK_EDATA if they are not valid. */
 yk_status yk_rows_pack(const yk_rows *rows, char **out, size_t *bytes_out);
 yk_status yk_rows_unpack(const char *from, size_t bytes, yk_rows *borrowed_out);
 
-/* Drops the field numbers, for a model without fields: entries that differed only in them are merged. Not for rows whose
- * keys were renamed (keymap.h). */
+/* Removes the field numbers, for a model without fields. Values of entries that differ only in their field are added. Not for
+ * rows whose keys were remapped (keymap.h). */
 yk_status yk_rows_drop_fields(yk_rows *rows);
 
-/* Puts sparse rows into a random order, by as many threads as there are cores; the same order for the same seed. Takes the
- * memory twice while it works. */
+/* Shuffles sparse rows, with as many threads as there are cores. The same seed gives the same order. Needs the memory of the
+ * rows twice. */
 yk_status yk_rows_mix(yk_rows *rows, uint64_t seed);
 
-size_t yk_rows_bytes(const yk_rows *rows); /* memory that the rows take */
-void yk_rows_finish(yk_rows *rows);        /* no more will come: makes random reading cheap (huge pages) */
+size_t yk_rows_bytes(const yk_rows *rows); /* memory of the rows */
+void yk_rows_finish(yk_rows *rows);        /* after the last row: makes random reads cheap (huge pages) */
 
-/* Inside base: an empty block of the same kind with room for all that `like` holds. */
+/* Private to base: an empty block of the same kind and capacity. */
 yk_status yk__rows_like(const yk_rows *like, yk_rows *out);
 
 static inline size_t yk_rows_entries(const yk_rows *rows, size_t r)
@@ -122,17 +127,16 @@ static inline size_t yk_rows_entries(const yk_rows *rows, size_t r)
     return (size_t)(rows->start[r + 1] - rows->start[r]);
 }
 
-/* Some rows of a block: pick[0..n) are their numbers, and pick[n .. n + ahead) those that will probably come next
- * (for prefetching). All borrowed. */
+/* Some rows of a block: pick[0..n) are their numbers; pick[n .. n + ahead) will probably be used next, for prefetching. All
+ * borrowed. */
 typedef struct {
     const yk_rows *rows;
     const uint32_t *pick;
     size_t n;
     size_t ahead;
-    uint64_t
-        noise; /* a number that no other batch of the run has: what dropout drops follows from it, also after a resume */
-    bool renamed;  /* its keys are places in a table of its own, by a store */
-    uint32_t bias; /* renamed: the place of a bias */
+    uint64_t noise; /* unique within the run: the random seed of dropout, the same after a resume */
+    bool remapped;  /* by a store: its keys are indices into a table of this batch */
+    uint32_t bias;  /* remapped: the index of the bias */
 } yk_batch;
 
 #endif

@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+_Thread_local const yk_clock *yk__thread_clock;
+
 /* ---- threads ---- */
 
 void *yk__thread_main(void *thread)
@@ -106,7 +108,7 @@ void yk_cond_broadcast(yk_cond *c)
         yk__thread_clock->wake(yk__thread_clock->self, c);
 }
 
-/* ---- sleeping on a number ---- */
+/* ---- futexes ---- */
 
 void yk_park(atomic_uint *word, unsigned value, uint64_t ns)
 {

@@ -12,8 +12,8 @@ void yk_text_fini(yk_text *t)
     *t = (yk_text){0};
 }
 
-/* Room for n more bytes and the zero byte. */
-static char *room(yk_text *t, size_t n)
+/* Reserves n more bytes and the zero byte. */
+static char *reserve(yk_text *t, size_t n)
 {
     if (t->status)
         return NULL;
@@ -24,7 +24,7 @@ static char *room(yk_text *t, size_t n)
 
 void yk_text_put(yk_text *t, const void *bytes, size_t n)
 {
-    char *to = room(t, n);
+    char *to = reserve(t, n);
     if (!to)
         return;
     if (n)
@@ -43,11 +43,11 @@ void yk_text_print(yk_text *t, const char *format, ...)
     va_list list, again;
     va_start(list, format);
     va_copy(again, list);
-    char *to = room(t, 120);
+    char *to = reserve(t, 120);
     int n = to ? vsnprintf(to, 121, format, list) : 0;
     if (to && n < 0)
-        t->status = yk_fail(YK_ESYSTEM, "the text '%s' could not be formatted", format);
-    else if (n > 120 && (to = room(t, (size_t)n)))
+        t->status = yk_fail(YK_ESYSTEM, "cannot format the text '%s'", format);
+    else if (n > 120 && (to = reserve(t, (size_t)n)))
         n = vsnprintf(to, (size_t)n + 1, format, again);
     if (!t->status && n > 0)
         t->n += (size_t)n;

@@ -1,12 +1,13 @@
 /* A text that grows: pages, tables, JSON, protobuf messages.
  *
+ * Example:
  *     yk_text t = {0};
  *     yk_text_print(&t, "<td>%d", 7);
  *     yk_text_add(&t, "</td>");
- *     char *s = yk_text_take(&t);               // the caller frees it; NULL: out of memory
+ *     char *s = yk_text_take(&t); // the caller frees it; NULL: out of memory
  *
- * The first error sticks: later calls do nothing, so only the end has to be checked (yk_text_take or .status). What is in
- * it is owned by it and ends with a zero byte that n does not count. One thread at a time.
+ * The first error is kept: later calls do nothing, so only the end has to be checked (yk_text_take or .status). The text is
+ * owned, and ends with a zero byte that n does not count. One thread at a time.
  */
 #ifndef YK_BASE_TEXT_H
 #define YK_BASE_TEXT_H
@@ -15,7 +16,7 @@
 #include <stddef.h>
 
 typedef struct {
-    char *s; /* NULL while nothing was written */
+    char *s; /* NULL: nothing was written yet */
     size_t n, cap;
     yk_status status;
 } yk_text;
@@ -26,6 +27,6 @@ void yk_text_put(yk_text *t, const void *bytes, size_t n);
 void yk_text_add(yk_text *t, const char *s);
 void yk_text_print(yk_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-char *yk_text_take(yk_text *t); /* and begins anew */
+char *yk_text_take(yk_text *t); /* also resets t */
 
 #endif

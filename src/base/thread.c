@@ -13,10 +13,11 @@
 #include <unistd.h>
 
 typedef struct {
-    _Alignas(YK_ALIGN) atomic_uint arrived; /* the round this worker has arrived at: tells who is missing */
-    bool last;                              /* of its last barrier, its own: */
+    _Alignas(YK_ALIGN) atomic_uint arrived; /* rounds so far, to name missing workers */
+    /* its last barrier, for its own thread: */
+    bool last;
     uint64_t waited;
-} place;
+} worker;
 
 struct yk_team {
     int n;
@@ -24,12 +25,12 @@ struct yk_team {
     double seconds; /* how long to wait for a worker */
     _Alignas(YK_ALIGN) atomic_uint round;
     _Alignas(YK_ALIGN) atomic_uint waiting;
-    _Alignas(YK_ALIGN) atomic_int sleeping; /* in the kernel: only then waking is worth a system call */
+    _Alignas(YK_ALIGN) atomic_int sleeping; /* workers in the kernel; 0: waking needs no system call */
     _Alignas(YK_ALIGN) atomic_bool stopped;
-    place *places;
+    worker *worker; /* [n] */
     yk_status (*work)(void *, int);
     void *context;
-    yk_mutex lock; /* of the two below */
+    yk_mutex lock; /* protects the rest */
     yk_status status;
     char error[2048];
 };
@@ -51,16 +52,16 @@ int yk_cores(void)
 yk_status yk_team_create(int workers, yk_team **out)
 {
     yk_team *team = yk_alloc(1, sizeof *team, "the workers");
-    place *places = yk_alloc((size_t)workers, sizeof *places, "the workers");
-    if (!team || !places) {
+    worker *list = yk_alloc((size_t)workers, sizeof *list, "the workers");
+    if (!team || !list) {
         yk_free(team);
-        yk_free(places);
+        yk_free(list);
         return YK_ESYSTEM;
     }
     team->n = workers;
-    team->kind = workers <= yk_cores() ? YK_WAIT_THREADS : YK_WAIT_CROWD;
+    team->kind = workers <= yk_cores() ? YK_WAIT_THREADS : YK_WAIT_OVERSUBSCRIBED;
     team->seconds = YK_MEET_SECONDS;
-    team->places = places;
+    team->worker = list;
     yk_mutex_init(&team->lock);
     *out = team;
     return YK_OK;
@@ -76,14 +77,14 @@ void yk_team_free(yk_team *team)
     if (!team)
         return;
     yk_mutex_destroy(&team->lock);
-    yk_free(team->places);
+    yk_free(team->worker);
     yk_free(team);
 }
 
 static void wake_all(yk_team *team)
 {
     if (atomic_load(&team->sleeping) == 0)
-        return; /* whoever is about to sleep sees the new round first */
+        return; /* a worker that is about to sleep sees the new round first */
     yk_unpark(&team->round);
 }
 
@@ -107,9 +108,9 @@ static yk_status missing(const yk_team *team, unsigned round)
 {
     char names[256] = "";
     for (int i = 0; i < team->n; i++)
-        if (atomic_load(&team->places[i].arrived) != round + 1 && strlen(names) < sizeof names - 16)
+        if (atomic_load(&team->worker[i].arrived) != round + 1 && strlen(names) < sizeof names - 16)
             snprintf(names + strlen(names), sizeof names - strlen(names), " %d", i);
-    return yk_fail(YK_ELOST, "worker%s did not arrive within %d s", names, YK_MEET_SECONDS);
+    return yk_fail(YK_ELOST, "no answer from worker%s within %d s", names, YK_MEET_SECONDS);
 }
 
 yk_status yk_team_meet(yk_team *team, int me)
@@ -117,7 +118,7 @@ yk_status yk_team_meet(yk_team *team, int me)
     if (team->n == 1)
         return yk_team_stopped(team) ? yk_fail(YK_ESTOP, "the run was stopped") : YK_OK;
     unsigned round = atomic_load_explicit(&team->round, memory_order_relaxed);
-    place *own = &team->places[me];
+    worker *own = &team->worker[me];
     atomic_store_explicit(&own->arrived, round + 1, memory_order_relaxed);
     own->waited = 0;
     own->last = atomic_fetch_add(&team->waiting, 1) + 1 == (unsigned)team->n;
@@ -130,12 +131,12 @@ yk_status yk_team_meet(yk_team *team, int me)
     while (atomic_load_explicit(&team->round, memory_order_acquire) == round) {
         if (atomic_load(&team->stopped))
             return yk_fail(YK_ESTOP, "another worker stopped the run");
-        if (yk_wait_busy(&w))
+        if (yk_wait_spin(&w))
             continue;
-        if (yk_wait_over(&w))
+        if (yk_wait_expired(&w))
             return missing(team, round);
         atomic_fetch_add(&team->sleeping, 1);
-        yk_park(&team->round, round, 100000000); /* then look again whether to stop */
+        yk_park(&team->round, round, 100000000); /* then checks whether to stop */
         atomic_fetch_sub(&team->sleeping, 1);
     }
     if (w.began)
@@ -145,16 +146,16 @@ yk_status yk_team_meet(yk_team *team, int me)
 
 bool yk_team_was_last(const yk_team *team, int me)
 {
-    return team->places[me].last;
+    return team->worker[me].last;
 }
 
 uint64_t yk_team_waited(const yk_team *team, int me)
 {
-    return team->places[me].waited;
+    return team->worker[me].waited;
 }
 
-/* This thread's error, which becomes that of all unless a real one was there before; everybody stops. */
-static void note_error(yk_team *team, yk_status st)
+/* Makes this thread's error the error of the team, unless there already is one, and stops the team. */
+static void set_error(yk_team *team, yk_status st)
 {
     yk_mutex_lock(&team->lock);
     if (!team->status || (team->status == YK_ESTOP && st != YK_ESTOP)) {
@@ -169,7 +170,7 @@ static void run_one(yk_team *team, int me)
 {
     yk_status st = team->work(team->context, me);
     if (st)
-        note_error(team, st);
+        set_error(team, st);
 }
 
 typedef struct {
@@ -202,9 +203,8 @@ yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), v
         r->me = started;
         int e = yk_thread_start(&r->thread, run_thread, r);
         if (e) {
-            note_error(team,
-                       yk_fail(YK_ESYSTEM, "worker %d of %d could not be started: %s; use fewer --workers",
-                               started, team->n, strerror(e)));
+            set_error(team, yk_fail(YK_ESYSTEM, "cannot start worker %d of %d: %s; use fewer --workers",
+                                    started, team->n, strerror(e)));
             break;
         }
     }

@@ -1,23 +1,23 @@
-/* Where a worker reads and writes parameters: one table, of which a worker may have its own copy of the first part.
+/* Where a worker finds parameters: in the shared table, or in its own copy of the hottest keys.
  *
  *     shared table   w[0] ............ w[hot] ........................ w[n-1]
- *     worker 2's     w[shift + 0] .. w[shift + hot - 1]      a copy of the hottest keys, elsewhere in the same block
+ *     worker 2       w[shift + 0] .. w[shift + hot - 1]      its copy, elsewhere in the same block
  *
- * Key k lies at w[yk_view_at(v, k)]. Choosing the address takes no branch: on power-law data "is this key hot" is a
- * coin toss, and a mispredicted branch per entry costs four times the work itself. State arrays of the optimizer
- * (s0, s1) have the same layout, so that one address serves all. Plain data, borrowed from the store.
+ * Key k is at w[yk_view_at(v, k)]. Choosing the address takes no branch: on power-law data the test "is this key hot" is
+ * unpredictable, and a mispredicted branch per entry costs four times the work itself. The state arrays of the optimizer
+ * have the same layout, so that one address serves all. Plain data, borrowed from the store.
  */
 #ifndef YK_BASE_VIEW_H
 #define YK_BASE_VIEW_H
 
 #include <stdint.h>
 
-#define YK_MAX_SLOTS 2 /* state floats per parameter that an optimizer may have */
+#define YK_MAX_SLOTS 2 /* optimizer state floats per parameter, at most */
 
 typedef struct {
     float *w;
     float *s[YK_MAX_SLOTS];
-    uint32_t hot;  /* keys below this have a copy of this worker's own; 0: none */
+    uint32_t hot;  /* this worker has its own copy of the keys below; 0: none */
     int32_t shift; /* distance from the shared value to the copy, in floats */
 } yk_view;
 

@@ -9,13 +9,13 @@ yk_wait yk_wait_begin(yk_wait_kind kind, double seconds)
     static const struct {
         unsigned spins, yields;
     } turns[] = {[YK_WAIT_THREADS] = {400, 4000},
-                 [YK_WAIT_CROWD] = {0, 40},
+                 [YK_WAIT_OVERSUBSCRIBED] = {0, 40},
                  [YK_WAIT_RANKS] = {0, 2000},
                  [YK_WAIT_MEMORY] = {200, 20000}};
     return (yk_wait){.spins = turns[kind].spins, .yields = turns[kind].yields, .seconds = seconds};
 }
 
-bool yk_wait_busy(yk_wait *w)
+bool yk_wait_spin(yk_wait *w)
 {
     const bool real = yk_clock_is_real();
     w->turn += real ? 1 : 256; /* a simulated turn takes longer */
@@ -35,20 +35,20 @@ bool yk_wait_busy(yk_wait *w)
     return true;
 }
 
-bool yk_wait_over(const yk_wait *w)
+bool yk_wait_expired(const yk_wait *w)
 {
     return w->began && (double)(yk_now_ns() - w->began) * 1e-9 > w->seconds;
 }
 
 bool yk_wait_turn(yk_wait *w)
 {
-    if (!yk_wait_busy(w)) {
+    if (!yk_wait_spin(w)) {
         if (yk_clock_is_real())
             yk_nap(nap_seconds);
         else
             yk_yield(); /* for as long as the simulation chooses */
     }
-    return !yk_wait_polls(w) || !yk_wait_over(w);
+    return !yk_wait_polls(w) || !yk_wait_expired(w);
 }
 
 void yk_nap(double seconds)

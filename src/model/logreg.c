@@ -80,7 +80,7 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_work *
 /* Key of the bias; UINT32_MAX: none. */
 static uint32_t bias_of(const yk_model *m, const yk_batch *b)
 {
-    return m->bias_key != UINT32_MAX && b->renamed ? b->bias : m->bias_key;
+    return m->bias_key != UINT32_MAX && b->remapped ? b->bias : m->bias_key;
 }
 
 static YK_RACY double margins_and_errors(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b)

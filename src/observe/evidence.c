@@ -1,4 +1,4 @@
-/* From the measurements of all processes to one verdict, during training and at its end. */
+/* One verdict from the measurements of all processes, during training and at the end. */
 #include "observe/observer_internal.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@ static yk_evidence evidence_of(const yk_observer *o, const yk_worker_evidence *w
     const yk_plan *plan = o->c.plan;
     double seconds = 0.0;
     for (int i = 0; i < n; i++)
-        seconds = fmax(seconds, w[i].look.seconds);
+        seconds = fmax(seconds, w[i].phases.seconds);
     return (yk_evidence){.synchronous = plan->staleness == 0,
                          .network = o->c.model->ops->profile != NULL,
                          .streamed = o->c.streamed,
@@ -41,23 +41,23 @@ void yk__usage_of_host(const yk_process *p, int n, int i, yk_usage *out, int *wo
     }
 }
 
-/* The workers that are there: threads of one process, or the ranks that train. */
+/* Lists the workers that are not lost: the threads of one process, or the ranks that train. */
 static int list_workers(const yk_observer *o, const yk_process *p, int n, yk_worker_evidence *out)
 {
     int found = 0;
     for (int i = 0; o->alone && i < o->c.workers; i++) {
         out[found] = (yk_worker_evidence){.worker = i};
-        yk_phases_read(&o->c.phases[i], &out[found++].look);
+        yk_phases_read(&o->c.phases[i], &out[found++].phases);
     }
     for (int i = 0; !o->alone && i < n; i++)
         if (p[i].workers > 0 && !p[i].lost)
-            out[found++] = (yk_worker_evidence){.rank = p[i].rank, .worker = -1, .look = p[i].look};
+            out[found++] = (yk_worker_evidence){.rank = p[i].rank, .worker = -1, .phases = p[i].phases};
     return found;
 }
 
-/* From the measurements of n processes and their workers. */
-static void judge(const yk_observer *o, const yk_process *p, int n, const yk_worker_evidence *w, int measured,
-                  yk_verdict *out)
+/* The verdict from the measurements of n processes and their workers. */
+static void find_verdict(const yk_observer *o, const yk_process *p, int n, const yk_worker_evidence *w,
+                         int measured, yk_verdict *out)
 {
     yk_usage u, worst = {0};
     double rate = HUGE_VAL, trip = 0.0, bytes = 0.0, steps = 0.0;
@@ -73,7 +73,7 @@ static void judge(const yk_observer *o, const yk_process *p, int n, const yk_wor
         trip = fmax(trip, p[i].round_trip);
         if (p[i].workers > 0) {
             bytes += (double)p[i].bytes_sent + (double)p[i].bytes_received;
-            steps += (double)p[i].look.steps;
+            steps += (double)p[i].phases.steps;
         }
     }
     yk_evidence e = evidence_of(o, w, measured, &worst);
@@ -84,8 +84,7 @@ static void judge(const yk_observer *o, const yk_process *p, int n, const yk_wor
     yk_verdict_find(&e, out);
 }
 
-/* This process while it runs, as the sampling thread can see it. */
-static yk_process self_so_far(const yk_observer *o, const yk_usage *usage)
+yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage)
 {
     yk_process self = {.workers = o->c.server ? 0 : o->c.workers,
                        .usage = *usage,
@@ -93,70 +92,61 @@ static yk_process self_so_far(const yk_observer *o, const yk_usage *usage)
                        .round_trip = o->self.round_trip,
                        .bytes_sent = atomic_load_explicit(&o->sent, memory_order_relaxed),
                        .bytes_received = atomic_load_explicit(&o->received, memory_order_relaxed)};
-    yk__observer_phases(o, &self.look);
+    yk_phases_read_all(o->c.phases, o->c.workers, &self.phases);
     return self;
 }
 
-bool yk__judge_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out)
+/* Completes the observations from the processes in `w`. */
+static yk_status conclude(const yk_observer *o, yk_observation *w)
 {
-    int heard;
-    yk__telemetry *others = yk__telemetry_copy(o, &heard);
-    yk_process *p = calloc((size_t)heard + 1, sizeof *p);
-    yk_worker_evidence *w = calloc((size_t)(heard + o->c.workers), sizeof *w);
-    *out = (yk_verdict){0};
-    yk_resources_usage(o->resources, usage_out);
-    int measured = 0;
-    if (p && w) {
-        p[0] = self_so_far(o, usage_out);
-        for (int i = 0; i < heard; i++)
-            p[i + 1] = others[i].report.process;
-        if ((measured = list_workers(o, p, heard + 1, w)) > 0)
-            judge(o, p, heard + 1, w, measured, out);
-    }
-    free(others);
-    free(p);
-    free(w);
-    return measured > 0;
-}
-
-/* ---- at the end ---- */
-
-static yk_status list_processes(const yk_observer *o, const yk_rank_report *reports, int n, yk_observation *w)
-{
-    n = reports ? n : 1;
-    w->process = calloc((size_t)n, sizeof *w->process);
-    if (!w->process)
-        return yk_fail_memory((size_t)n * sizeof *w->process, "the results");
-    for (int i = 0; i < n; i++)
-        w->process[i] = reports ? reports[i].process : o->self;
-    w->nprocesses = n;
-    return YK_OK;
-}
-
-static yk_status conclude(const yk_observer *o, const yk_rank_report *reports, int n, yk_observation *w)
-{
-    yk_status st = list_processes(o, reports, n, w);
-    if (st)
-        return st;
     const int most = w->nprocesses + o->c.workers;
-    w->measured = calloc((size_t)most, sizeof *w->measured);
-    if (!w->measured)
-        return yk_fail_memory((size_t)most * sizeof *w->measured, "the results");
+    w->measured = w->process ? calloc((size_t)most, sizeof *w->measured) : NULL;
+    if (!w->measured) {
+        w->nprocesses = 0;
+        return yk_fail_memory((size_t)most * (sizeof *w->measured + sizeof *w->process), "the measurements");
+    }
     w->nmeasured = list_workers(o, w->process, w->nprocesses, w->measured);
     for (int i = 0; i < w->nprocesses; i++) {
         w->forward += w->process[i].forward;
         w->backward += w->process[i].backward;
     }
     yk_verdict_shares(w->measured, w->nmeasured, w->phase);
-    judge(o, w->process, w->nprocesses, w->measured, w->nmeasured, &w->verdict);
+    find_verdict(o, w->process, w->nprocesses, w->measured, w->nmeasured, &w->verdict);
     return YK_OK;
+}
+
+bool yk__judge_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out)
+{
+    int received;
+    yk__telemetry *others = yk__telemetry_copy(o, &received);
+    yk_observation w = {.nprocesses = received + 1};
+    w.process = calloc((size_t)w.nprocesses, sizeof *w.process);
+    yk_resources_usage(o->resources, usage_out);
+    for (int i = 0; w.process && i < w.nprocesses; i++)
+        w.process[i] = i ? others[i - 1].report.process : yk__self_so_far(o, usage_out);
+    const bool known = !conclude(o, &w) && w.nmeasured > 0;
+    *out = w.verdict;
+    yk_observation_fini(&w);
+    free(others);
+    return known;
+}
+
+/* ---- at the end ---- */
+
+static yk_status conclude_run(const yk_observer *o, const yk_rank_report *reports, int n, yk_observation *w)
+{
+    w->nprocesses = reports ? n : 1;
+    w->process = calloc((size_t)w->nprocesses, sizeof *w->process);
+    for (int i = 0; w->process && i < w->nprocesses; i++)
+        w->process[i] = reports ? reports[i].process : o->self;
+    return conclude(o, w);
 }
 
 yk_status yk_observer_conclude(yk_observer *o, const yk_rank_report *reports, int n, bool lost,
                                yk_observation *out)
 {
     yk_status st = yk__timeline_save(o, o->alone || lost);
-    return st || o->c.rank ? st : conclude(o, reports, n, out);
+    return st || o->c.rank ? st : conclude_run(o, reports, n, out);
 }
 
 yk_status yk_observer_conclude_failed(yk_observer *o, const yk_rank_report *reports, int n,
@@ -165,5 +155,5 @@ yk_status yk_observer_conclude_failed(yk_observer *o, const yk_rank_report *repo
     if (!o || !o->started)
         return YK_OK;
     yk_status st = o->c.rank ? YK_OK : yk__timeline_save(o, true);
-    return st ? st : conclude(o, reports, n, out);
+    return st ? st : conclude_run(o, reports, n, out);
 }

@@ -1,8 +1,8 @@
-/* The end of a job: the reports of all ranks, to the chief.
+/* The end of a job: the chief gathers the reports of all ranks.
  *
  *     rank r    last telemetry         | report ->             <- is a rank lost?
  *     rank 0    receives all of them   | <- reports of all     ->
- *               one list: the ranks, lost ones by their last telemetry, then the workers that joined
+ *               one list: the ranks (a lost rank by its last telemetry), then the workers that joined
  */
 #include "observe/observer_internal.h"
 
@@ -12,6 +12,17 @@
 
 enum { TAG_REPORT = 13 };
 static const double timeout = 30.0;
+
+yk_bytes yk__bytes_total(const yk_comm *c)
+{
+    const yk_traffic *traffic = yk_comm_traffic(c);
+    yk_bytes all = {0};
+    for (int p = 0; p < YK_PURPOSES; p++) {
+        all.sent += traffic[p].sent;
+        all.received += traffic[p].received;
+    }
+    return all;
+}
 
 void yk__report_make(const yk_observer *o, const yk_process *self, yk_rank_report *out)
 {
@@ -23,11 +34,9 @@ void yk__report_make(const yk_observer *o, const yk_process *self, yk_rank_repor
                                 (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec * 1e-6,
                             .peak_rss = (double)usage.ru_maxrss * 1024.0};
     memcpy(out->traffic, yk_comm_traffic(o->c.comm), sizeof out->traffic);
-    out->process.bytes_sent = out->process.bytes_received = 0;
-    for (int p = 0; p < YK_PURPOSES; p++) {
-        out->process.bytes_sent += out->traffic[p].sent;
-        out->process.bytes_received += out->traffic[p].received;
-    }
+    const yk_bytes all = yk__bytes_total(o->c.comm);
+    out->process.bytes_sent = all.sent;
+    out->process.bytes_received = all.received;
 }
 
 static bool is_lost(const yk_observer *o, int rank)
@@ -36,12 +45,12 @@ static bool is_lost(const yk_observer *o, int rank)
     return p && p->status.lost;
 }
 
-static bool is_there(const yk_rank_report *r)
+static bool is_received(const yk_rank_report *r)
 {
     return r->process.role[0];
 }
 
-/* The chief: from all that are still there; then back to them, whether somebody is lost. */
+/* The chief receives the reports of all ranks that are not lost, then tells them whether a rank is lost. */
 static yk_status receive_reports(yk_observer *o, char lost, yk_op *op, yk_rank_report *report)
 {
     yk_comm *c = o->c.comm;
@@ -52,9 +61,9 @@ static yk_status receive_reports(yk_observer *o, char lost, yk_op *op, yk_rank_r
     if (!st)
         st = yk_comm_wait(c, op, o->c.ranks, timeout, "the reports of the ranks");
     for (int i = 1; !st && i < o->c.ranks; i++)
-        if (is_there(&report[i]))
+        if (is_received(&report[i]))
             st = yk_comm_send(c, i, TAG_REPORT, YK_FOR_CONTROL, &lost, 1, &op[i]);
-    return st ? st : yk_comm_wait(c, op, o->c.ranks, timeout, "the answer to the reports");
+    return st ? st : yk_comm_wait(c, op, o->c.ranks, timeout, "the replies to the reports");
 }
 
 static yk_status send_report(yk_observer *o, const yk_rank_report *mine, char *lost)
@@ -67,10 +76,10 @@ static yk_status send_report(yk_observer *o, const yk_rank_report *mine, char *l
         st = yk_comm_wait(c, &op, 1, timeout, "the report of this rank to be received");
     if (!st)
         st = yk_comm_recv(c, 0, TAG_REPORT, YK_FOR_CONTROL, lost, 1, &op);
-    return st ? st : yk_comm_wait(c, &op, 1, timeout, "the answer to the report of this rank");
+    return st ? st : yk_comm_wait(c, &op, 1, timeout, "the reply to the report of this rank");
 }
 
-/* The last telemetry of lost ranks; behind the ranks, the workers that joined. */
+/* Adds the last telemetry of lost ranks and, after the ranks, of the workers that joined. */
 static void add_telemetry(yk_observer *o, yk_rank_report *report, int *n)
 {
     for (int i = 0; i < o->telemetry.npeers; i++) {
@@ -78,10 +87,10 @@ static void add_telemetry(yk_observer *o, yk_rank_report *report, int *n)
         const int peer = p->peer;
         if (peer >= o->c.ranks && p->known)
             report[(*n)++] = p->newest.report;
-        else if (peer < o->c.ranks && !is_there(&report[peer]) && p->known)
+        else if (peer < o->c.ranks && !is_received(&report[peer]) && p->known)
             report[peer] = p->newest.report;
         else if (peer < o->c.ranks)
-            yk__telemetry_blame(o, peer, &report[peer].process.look);
+            yk__telemetry_count_last(o, peer, &report[peer].process.phases);
         if (peer < o->c.ranks)
             report[peer].process.lost = p->status.lost;
     }

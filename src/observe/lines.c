@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What follows `"key":`; NULL: missing. */
+/* The text after `"key":`; NULL: missing. */
 static const char *value_of(const char *line, const char *key)
 {
     char name[48];
@@ -38,7 +38,7 @@ void yk_line_text(const char *line, const char *key, char *out, size_t size)
 }
 
 typedef struct {
-    char *data; /* NULL: nothing in it */
+    char *data; /* NULL: empty */
     size_t size;
 } contents;
 
@@ -85,7 +85,7 @@ static yk_status copy_lines(const contents *in, const char *key, double most, yk
     char *line = NULL;
     size_t cap = 0;
     yk_status st = YK_OK;
-    /* the last line may be incomplete, if the process was killed: it is dropped */
+    /* drops an incomplete last line, of a process that was killed */
     for (const char *at = in->data, *end; !st && (end = memchr(at, '\n', in->size - (size_t)(at - in->data)));
          at = end + 1) {
         const size_t n = (size_t)(end - at);

@@ -1,13 +1,13 @@
-/* Files of JSON lines that grow: metrics.jsonl, resources.jsonl. The readers expect lines that yoke wrote: a key never occurs
- * inside of a text. */
+/* Files of JSON lines that are appended to: metrics.jsonl, resources.jsonl. The readers expect lines that yoke wrote, in
+ * which a key never occurs inside a string. Any thread may call these. */
 #ifndef YK_OBSERVE_LINES_H
 #define YK_OBSERVE_LINES_H
 
 #include "base/status.h"
 #include <stddef.h>
 
-/* Removes the lines whose number `key` is above `most`: a resumed run repeats what came after its checkpoint. A missing file is
- * not an error. */
+/* Removes the lines whose number `key` is above `most`: a resumed run repeats the steps after its checkpoint. A missing file
+ * is not an error. */
 yk_status yk_lines_cut(const char *run_dir, const char *name, const char *key, double most);
 
 /* The last complete line with `key`; "": none. */

@@ -1,4 +1,4 @@
-/* Before the first step: where the run directory is, and how far away the chief. */
+/* Before the first step: the run directory, and the latency and bandwidth to the chief. */
 #include "observe/observer_internal.h"
 
 #include "base/clock.h"
@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TAG_PROBE = 14, PROBES = 8, PROBE_BYTES = 256 << 10, MOST_FOLDERS = 10000 };
+enum { TAG_PROBE = 14, PROBES = 8, PROBE_BYTES = 256 << 10, MOST_NUMBERS = 10000 };
 
-/* Rank 0 answers rank `other`, which measures: small messages, and a large one. */
+/* Rank `other` measures the round trip of small messages and of large ones; rank 0 replies. */
 static yk_status probe(yk_observer *o, int other, char *buf)
 {
     yk_comm *c = o->c.comm;
@@ -28,11 +28,11 @@ static yk_status probe(yk_observer *o, int other, char *buf)
         yk_op op[2];
         memset(op, 0, sizeof op);
         const uint64_t began = yk_now_ns();
-        if (asks) { /* there: all of it; back: the time there */
+        if (asks) { /* sends `bytes`; receives the clock of rank 0 */
             uint64_t theirs = 0;
             if (!(st = yk_comm_recv(c, peer, TAG_PROBE, YK_FOR_CONTROL, &theirs, sizeof theirs, &op[0])) &&
                 !(st = yk_comm_send(c, peer, TAG_PROBE, YK_FOR_CONTROL, buf, bytes, &op[1])))
-                st = yk_comm_wait(c, op, 2, 60.0, "the answer to a probe");
+                st = yk_comm_wait(c, op, 2, 60.0, "the reply to a probe");
             const uint64_t ended = yk_now_ns();
             const double took = (double)(ended - began) * 1e-9;
             if (i < PROBES && took < best) {
@@ -46,7 +46,7 @@ static yk_status probe(yk_observer *o, int other, char *buf)
                 st = yk_comm_wait(c, op, 1, 60.0, "a probe");
             uint64_t now = yk_now_ns();
             if (!st && !(st = yk_comm_send(c, peer, TAG_PROBE, YK_FOR_CONTROL, &now, sizeof now, &op[1])))
-                st = yk_comm_wait(c, op + 1, 1, 60.0, "the answer to a probe");
+                st = yk_comm_wait(c, op + 1, 1, 60.0, "the reply to a probe");
         }
     }
     if (asks && !st) {
@@ -57,9 +57,9 @@ static yk_status probe(yk_observer *o, int other, char *buf)
     return st;
 }
 
-/* A process that joins can read the run directory before it is connected. It takes a free folder there; without one it does
- * without. The chief's last line tells how long the run has lasted. */
-static yk_status take_folder(yk_observer *o)
+/* A process that joins creates the first free worker-N in the run directory, if it can write there. The last line of
+ * metrics.jsonl says how long the run has lasted. */
+static yk_status take_number(yk_observer *o)
 {
     char path[4096], folder[4096 + 32], line[1024];
     if (!realpath(o->c.config->join, path) || access(path, W_OK))
@@ -67,7 +67,7 @@ static yk_status take_folder(yk_observer *o)
     yk_lines_last(path, "metrics.jsonl", "seconds", line, sizeof line);
     const double seconds = yk_line_number(line, "seconds");
     o->earlier_seconds = seconds > 0.0 ? seconds : 0.0;
-    for (o->number = 1; o->number < MOST_FOLDERS; o->number++) {
+    for (o->number = 1; o->number < MOST_NUMBERS; o->number++) {
         snprintf(folder, sizeof folder, "%s/worker-%d", path, o->number);
         if (yk_fs_make_dir(AT_FDCWD, folder, 0777) == 0)
             return (o->shared_dir = strdup(path)) ? YK_OK : yk_fail_memory(strlen(path), "a path");
@@ -85,7 +85,7 @@ yk_status yk__link_open(yk_observer *o)
     if (o->alone)
         return YK_OK;
     if (c->joined)
-        return take_folder(o);
+        return take_number(o);
     if (c->rank == 0 && c->run_dir && !realpath(c->run_dir, path))
         path[0] = '\0';
     yk_status st = yk_comm_broadcast(c->comm, path, sizeof path, seconds, "the run directory");
@@ -102,7 +102,7 @@ yk_status yk__link_open(yk_observer *o)
     free(buf);
     uint64_t zero = yk_now_ns();
     if (!st)
-        st = yk_comm_broadcast(c->comm, &zero, sizeof zero, seconds, "the others' probes");
+        st = yk_comm_broadcast(c->comm, &zero, sizeof zero, seconds, "the probes of the other ranks");
     o->clock_zero = zero;
     return st;
 }

@@ -1,11 +1,11 @@
-/* What a run writes about itself: metrics.jsonl, one JSON object per line, and the progress line on a terminal.
+/* The metrics of a run: metrics.jsonl, one JSON object per line, and the progress line on a terminal.
  *
  *     {"kind":"train","step":400,"examples":25600,"epoch":0.43,"seconds":1.02,"loss":0.41,"examples_per_second":25098,
  *      "steps_per_second":392,"learning_rate":0.1,"bottleneck":"cpu","share":0.97}
  *     {"kind":"eval","step":938,...,"train_loss":0.40,"test_loss":0.33,"test_accuracy":0.907,"majority_accuracy":0.1135}
  *
- * A run that is resumed drops the lines of steps beyond the checkpoint: those steps are made again. If the step of the
- * checkpoint was already evaluated, that is not written again.
+ * A resumed run removes the lines of steps after its checkpoint, since it repeats these steps. If the step of the checkpoint
+ * was already evaluated, the evaluation is not written again.
  */
 #include "observe/observer_internal.h"
 
@@ -29,6 +29,7 @@ struct yk__metrics {
     yk_json line;
     uint64_t calls, next_call;
     double shown, written; /* times; 0: not yet */
+    double accuracy;       /* of the last test; NaN: none yet */
     double loss_sum;       /* since the last line */
     uint64_t loss_count;
     uint64_t shown_examples, shown_step;
@@ -36,7 +37,8 @@ struct yk__metrics {
 
 /* ---- opening ---- */
 
-/* An evaluation ends a period: a checkpoint that was written at the same time may still have its sums. */
+/* The training loss is the mean since the last evaluation. A checkpoint of the same step may still have the sums from before
+ * the evaluation. */
 static void find_evaluation(yk_observer *o)
 {
     char line[1024];
@@ -62,6 +64,7 @@ yk_status yk__metrics_open(yk_observer *o)
     o->metrics = m;
     m->shown_examples = o->c.earlier_examples;
     m->shown_step = o->c.resumed_from;
+    m->accuracy = (double)NAN;
     if (!dir)
         return YK_OK;
     yk_status st = o->c.config->resume ? yk_lines_cut(dir, name, "step", (double)o->c.resumed_from) : YK_OK;
@@ -74,7 +77,7 @@ yk_status yk__metrics_open(yk_observer *o)
 
 /* ---- lines ---- */
 
-/* Epochs as a fraction, including the current one. Examples of late gradients count as used. */
+/* Epochs, including the fraction of the current one. Examples of late gradients count. */
 static double epochs_done(const yk_run_position *at, uint64_t examples)
 {
     return at->epoch_examples ? (double)(examples + at->late_examples) / (double)at->epoch_examples : 0.0;
@@ -97,8 +100,8 @@ static yk_status write_line(yk__metrics *m)
     return st ? st : flushed;
 }
 
-/* What part of the run is done at a step and an example, 0: not known. */
-static double part_done(const yk_observer *o, const yk_run_position *at, uint64_t step, uint64_t examples)
+/* The fraction of the run that is done; 0: not known. */
+static double fraction_done(const yk_observer *o, const yk_run_position *at, uint64_t step, uint64_t examples)
 {
     const yk_plan *plan = o->c.plan;
     if (plan->steps != UINT64_MAX)
@@ -109,9 +112,9 @@ static double part_done(const yk_observer *o, const yk_run_position *at, uint64_
 /* At the rate of this process. */
 static double seconds_left(const yk_observer *o, const yk_run_position *at)
 {
-    const double part = part_done(o, at, at->step, at->examples),
-                 before = part_done(o, at, o->c.resumed_from, o->c.earlier_examples);
-    return part > before ? (yk_now() - o->began) * fmax(1.0 - part, 0.0) / (part - before) : (double)NAN;
+    const double done = fraction_done(o, at, at->step, at->examples),
+                 before = fraction_done(o, at, o->c.resumed_from, o->c.earlier_examples);
+    return done > before ? (yk_now() - o->began) * fmax(1.0 - done, 0.0) / (done - before) : (double)NAN;
 }
 
 /* "436 k" */
@@ -128,12 +131,12 @@ static void shorten(double rate, char out[24])
 }
 
 /* Short enough for 80 columns, unless the bottleneck has a long name. */
-static void show(yk_observer *o, const yk_run_position *at, const yk__progress *p)
+static void show(yk_observer *o, const yk__progress *p)
 {
     if (!yk_progress_wanted() && !o->c.progress)
         return;
     char test[40] = "", by[80] = "", left[40] = "", rate[24], text[256];
-    const double accuracy = atomic_load_explicit(&o->accuracy, memory_order_relaxed);
+    const double accuracy = o->metrics->accuracy;
     yk_verdict verdict;
     shorten(p->rate, rate);
     if (isfinite(accuracy))
@@ -142,12 +145,12 @@ static void show(yk_observer *o, const yk_run_position *at, const yk__progress *
         snprintf(by, sizeof by, "  %s", verdict.brief);
     if (isfinite(p->seconds_left))
         snprintf(left, sizeof left, "  %d:%02d left", (int)p->seconds_left / 60, (int)p->seconds_left % 60);
-    snprintf(text, sizeof text, "step %llu  epoch %.2f  loss %.3f%s  %s/s%s%s", (unsigned long long)at->step,
+    snprintf(text, sizeof text, "step %llu  epoch %.2f  loss %.3f%s  %s/s%s%s", (unsigned long long)p->step,
              p->epoch, p->loss, test, rate, left, by);
     yk_progress("%s", text);
     if (o->c.progress)
-        o->c.progress(o->c.context, &(yk_progress_report){.step = at->step,
-                                                          .examples = at->examples,
+        o->c.progress(o->c.context, &(yk_progress_report){.step = p->step,
+                                                          .examples = p->examples,
                                                           .epoch = p->epoch,
                                                           .loss = p->loss,
                                                           .examples_per_second = p->rate,
@@ -163,21 +166,23 @@ static void write_progress(yk_observer *o, const yk_run_position *at, const yk__
     begin_line(o, "train", at);
     YK_JSON_REALS(&m->line, {"loss", p->loss}, {"examples_per_second", p->rate},
                   {"steps_per_second", p->step_rate}, {"learning_rate", p->lr});
-    if (yk__observer_verdict(o, &v)) { /* so that it is known even if the run is killed */
+    if (yk__observer_verdict(o, &v)) { /* in case the run is killed */
         yk_json_text(&m->line, "bottleneck", yk_verdict_name(v.kind));
         yk_json_real(&m->line, "share", v.share);
     }
     write_line(m); /* the first error is kept and reported at the end */
-    yk__tensorboard_progress(o, at->step, p);
+    yk__tensorboard_progress(o, p);
 }
 
-/* What happened in the last `since` seconds. */
-static void sum_up(yk_observer *o, double now, double since)
+/* Reports the progress of the last `since` seconds. */
+static void report_progress(yk_observer *o, double now, double since)
 {
     yk__metrics *m = o->metrics;
     yk_run_position at;
     o->c.position(o->c.context, &at);
-    const yk__progress p = {.loss = m->loss_sum / (double)m->loss_count,
+    const yk__progress p = {.step = at.step,
+                            .examples = at.examples,
+                            .loss = m->loss_sum / (double)m->loss_count,
                             .rate = (double)(at.examples - m->shown_examples) / since,
                             .step_rate = (double)(at.step - m->shown_step) / since,
                             .epoch = epochs_done(&at, at.examples),
@@ -185,10 +190,10 @@ static void sum_up(yk_observer *o, double now, double since)
                             .lr = (double)yk_optim_at(o->c.optim, at.step).lr};
     const bool write = now - m->written >= write_every;
     m->written = write ? now : m->written;
-    yk__observer_progress(o, at.step, at.examples, &p);
+    yk__observer_progress(o, &p);
     if (write && m->file)
         write_progress(o, &at, &p);
-    show(o, &at, &p);
+    show(o, &p);
     m->shown = now;
     m->shown_examples = at.examples;
     m->shown_step = at.step;
@@ -199,7 +204,7 @@ static void sum_up(yk_observer *o, double now, double since)
 void yk_observer_progress(yk_observer *o, double loss)
 {
     yk__metrics *m = o->metrics;
-    if (!m || o->paused) /* only the chief writes them */
+    if (!m || o->paused) /* only the chief has metrics */
         return;
     if (o->first_step == 0.0)
         o->first_step = yk_now();
@@ -208,11 +213,11 @@ void yk_observer_progress(yk_observer *o, double loss)
     if (++m->calls < m->next_call)
         return;
     double now = yk_now(), since = now - (m->shown > 0.0 ? m->shown : o->began);
-    /* read the clock again after about 20 ms */
+    /* reads the clock again after about 20 ms */
     uint64_t gap = m->shown > 0.0 && since > 0.0 ? (uint64_t)((double)m->calls / (now - o->began) * 0.02) : 1;
     m->next_call = m->calls + (gap < 1 ? 1 : gap);
     if (since >= show_every)
-        sum_up(o, now, since);
+        report_progress(o, now, since);
 }
 
 double yk_observer_first_step(const yk_observer *o)
@@ -225,8 +230,8 @@ yk_status yk__metrics_close(yk_observer *o)
     yk__metrics *m = o->metrics;
     if (!m)
         return YK_OK;
-    if (m->file && m->written == 0.0 && m->loss_count) /* a short run: its only line */
-        sum_up(o, yk_now(), yk_now() - o->began);
+    if (m->file && m->written == 0.0 && m->loss_count) /* the only line of a short run */
+        report_progress(o, yk_now(), yk_now() - o->began);
     yk_progress_end();
     yk_status st = yk__tensorboard_close(o, yk_file_close(m->file, YK_OK));
     yk_json_fini(&m->line);
@@ -259,6 +264,7 @@ yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
     yk__metrics *m = o->metrics;
     print_evaluation(e);
     yk__observer_test(o, e);
+    m->accuracy = e->tested ? e->accuracy : m->accuracy;
     if (!m->file || (m->evaluated && e->at.step == o->c.resumed_from))
         return YK_OK;
     begin_line(o, "eval", &e->at);
@@ -272,7 +278,7 @@ yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
 
 /* ---- reading ---- */
 
-/* Only what the line has of it. */
+/* The part of a verdict that a line has. */
 static void read_verdict(const char *line, yk_verdict *v)
 {
     char kind[64];

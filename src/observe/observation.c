@@ -13,17 +13,8 @@ void yk_observation_fini(yk_observation *w)
     *w = (yk_observation){0};
 }
 
-static void bottleneck(yk_json *j, const char *name, const yk_verdict *v)
+void yk__estimates_json(yk_json *j, const yk_verdict *v)
 {
-    yk_json_object(j, name);
-    yk_json_text(j, "kind", yk_verdict_name(v->kind));
-    yk_json_real(j, "share", v->share);
-    yk_json_text(j, "text", v->text);
-    yk_json_text(j, "advice", v->advice[0] ? v->advice : NULL);
-    yk_json_object(j, "numbers");
-    for (int i = 0; i < v->nnumbers; i++)
-        yk_json_real(j, v->number[i].name, v->number[i].value);
-    yk_json_end(j);
     yk_json_array(j, "estimates");
     for (int i = 0; i < v->nestimates; i++) {
         yk_json_object(j, NULL);
@@ -32,19 +23,33 @@ static void bottleneck(yk_json *j, const char *name, const yk_verdict *v)
         yk_json_end(j);
     }
     yk_json_end(j);
+}
+
+static void bottleneck(yk_json *j, const yk_verdict *v)
+{
+    yk_json_object(j, "bottleneck");
+    yk_json_text(j, "kind", yk_verdict_name(v->kind));
+    yk_json_real(j, "share", v->share);
+    yk_json_text(j, "text", v->text);
+    yk_json_text(j, "advice", v->advice[0] ? v->advice : NULL);
+    yk_json_object(j, "numbers");
+    for (int i = 0; i < v->nnumbers; i++)
+        yk_json_real(j, v->number[i].name, v->number[i].value);
+    yk_json_end(j);
+    yk__estimates_json(j, v);
     yk_json_end(j);
 }
 
-static void mean_peak(yk_json *j, const char *name, double mean, double peak, double of)
+static void mean_peak(yk_json *j, const char *name, yk_mean_peak m, double of)
 {
     yk_json_object(j, name);
-    YK_JSON_REALS(j, {"mean", mean}, {"peak", peak});
+    YK_JSON_REALS(j, {"mean", m.mean}, {"peak", m.peak});
     if (of > 0.0)
         yk_json_real(j, "of", of);
     yk_json_end(j);
 }
 
-/* Is this the first process on its host? What is measured per host counts once. */
+/* Whether this is the first process on its host. Measurements of a host count once. */
 static bool first_of_host(const yk_observation *w, int i)
 {
     for (int k = 0; k < i; k++)
@@ -53,7 +58,7 @@ static bool first_of_host(const yk_observation *w, int i)
     return true;
 }
 
-static void resources(yk_json *j, const char *name, const yk_observation *w)
+static void resources(yk_json *j, const yk_observation *w)
 {
     enum { CPU, MEMORY, NET_IN, NET_OUT, READ, WRITTEN, FIELDS };
     static const char *const names[FIELDS] = {"cpu",     "memory",    "net_in",
@@ -75,27 +80,27 @@ static void resources(yk_json *j, const char *name, const yk_observation *w)
         of[NET_IN] += first ? u->link_rate : 0.0;
         of[NET_OUT] += first ? u->link_rate : 0.0;
     }
-    yk_json_object(j, name);
+    yk_json_object(j, "resources");
     for (int k = 0; k < FIELDS; k++)
-        mean_peak(j, names[k], sum[k].mean, sum[k].peak, of[k]);
+        mean_peak(j, names[k], sum[k], of[k]);
     yk_json_end(j);
 }
 
-static void workers_of(yk_json *j, const char *name, const yk_observation *w, const yk_process *p)
+static void workers_of(yk_json *j, const yk_observation *w, const yk_process *p)
 {
-    yk_json_array(j, name);
+    yk_json_array(j, "workers");
     for (int i = 0; i < w->nmeasured; i++) {
         const yk_worker_evidence *one = &w->measured[i];
         if (one->rank != p->rank || one->worker < 0)
             continue;
         yk_json_object(j, NULL);
-        YK_JSON_WHOLES(j, {"worker", one->worker}, {"steps", one->look.steps},
-                       {"examples", one->look.examples});
-        yk_json_real(j, "step_seconds", one->look.step_mean);
-        yk_json_real(j, "step_deviation", one->look.step_deviation);
-        yk_json_whole(j, "meetings", (int64_t)one->look.barriers);
-        yk_json_whole(j, "came_last", (int64_t)one->look.last);
-        yk_phases_json(j, one->look.phase, one->look.seconds);
+        YK_JSON_WHOLES(j, {"worker", one->worker}, {"steps", one->phases.steps},
+                       {"examples", one->phases.examples});
+        yk_json_real(j, "step_seconds", one->phases.step_mean);
+        yk_json_real(j, "step_deviation", one->phases.step_deviation);
+        yk_json_whole(j, "barriers", (int64_t)one->phases.barriers);
+        yk_json_whole(j, "came_last", (int64_t)one->phases.last);
+        yk_phases_json(j, one->phases.phase, one->phases.seconds);
         yk_json_end(j);
     }
     yk_json_end(j);
@@ -113,9 +118,9 @@ void yk_traffic_json(yk_json *j, const char *name, const yk_traffic *t)
     yk_json_end(j);
 }
 
-static void processes(yk_json *j, const char *name, const yk_observation *w, const yk_rank_report *reports)
+static void processes(yk_json *j, const yk_observation *w, const yk_rank_report *reports)
 {
-    yk_json_array(j, name);
+    yk_json_array(j, "processes");
     for (int i = 0; i < w->nprocesses; i++) {
         const yk_process *p = &w->process[i];
         yk_json_object(j, NULL);
@@ -124,25 +129,22 @@ static void processes(yk_json *j, const char *name, const yk_observation *w, con
         yk_json_bool(j, "joined", p->joined);
         yk_json_bool(j, "lost", p->lost);
         yk_json_text(j, "host", p->usage.host);
-        YK_JSON_WHOLES(j, {"steps", p->look.steps}, {"examples", p->look.examples},
+        YK_JSON_WHOLES(j, {"steps", p->phases.steps}, {"examples", p->phases.examples},
                        {"bytes_sent", p->bytes_sent}, {"bytes_received", p->bytes_received});
         if (reports)
             yk_traffic_json(j, "traffic", reports[i].traffic); /* in the same order */
         YK_JSON_REALS(j, {"cpu_mean", p->usage.cpu.mean}, {"cpu_peak", p->usage.cpu.peak},
                       {"rss_peak", p->usage.memory.peak});
-        if (p->workers > 0)
-            yk_phases_json(j, p->look.phase, p->look.seconds);
-        else
-            yk_json_null(j, "phases");
-        workers_of(j, "workers", w, p);
+        p->workers > 0 ? yk_phases_json(j, p->phases.phase, p->phases.seconds) : yk_json_null(j, "phases");
+        workers_of(j, w, p);
         yk_json_end(j);
     }
     yk_json_end(j);
 }
 
-static void alerts(yk_json *j, const char *name, const yk_observation *w)
+static void alerts(yk_json *j, const yk_observation *w)
 {
-    yk_json_array(j, name);
+    yk_json_array(j, "alerts");
     for (int i = 0; i < w->nprocesses; i++)
         for (int k = 0; k < w->process[i].usage.nalerts; k++) {
             const yk_alert *a = &w->process[i].usage.alert[k];
@@ -155,46 +157,32 @@ static void alerts(yk_json *j, const char *name, const yk_observation *w)
     yk_json_end(j);
 }
 
-static void warnings(yk_json *j, const char *name, const yk_observation *w)
+static void warnings(yk_json *j, const yk_observation *w)
 {
-    yk_json_array(j, name);
+    yk_json_array(j, "guards");
     for (int i = 0; i < w->nwarnings; i++)
         yk_json_text(j, NULL, w->warning[i]);
     yk_json_end(j);
 }
 
-static void passes(yk_json *j, const char *name, double forward, double backward)
+static void passes(yk_json *j, double forward, double backward)
 {
-    yk_json_object(j, name);
+    yk_json_object(j, "passes");
     yk_json_real(j, "forward", forward / (forward + backward));
     yk_json_real(j, "backward", backward / (forward + backward));
     yk_json_end(j);
 }
 
+/* What was not measured is null. */
 void yk_observation_json(yk_json *j, const yk_observation *w, const yk_rank_report *reports)
 {
-    const bool seen = w->nprocesses > 0, judged = w->verdict.text[0];
+    const bool seen = w->nprocesses > 0, judged = w->verdict.text[0], timed = w->forward + w->backward > 0.0;
     yk_json_text(j, "verdict", judged ? w->verdict.text : NULL);
-    if (judged)
-        bottleneck(j, "bottleneck", &w->verdict);
-    else
-        yk_json_null(j, "bottleneck");
-    if (seen)
-        yk_phases_json(j, w->phase, 1.0);
-    else
-        yk_json_null(j, "phases");
-    if (w->forward + w->backward > 0.0)
-        passes(j, "passes", w->forward, w->backward);
-    else
-        yk_json_null(j, "passes");
-    if (seen)
-        resources(j, "resources", w);
-    else
-        yk_json_null(j, "resources");
-    if (seen)
-        processes(j, "processes", w, reports);
-    else
-        yk_json_null(j, "processes");
-    alerts(j, "alerts", w);
-    warnings(j, "guards", w);
+    judged ? bottleneck(j, &w->verdict) : yk_json_null(j, "bottleneck");
+    seen ? yk_phases_json(j, w->phase, 1.0) : yk_json_null(j, "phases");
+    timed ? passes(j, w->forward, w->backward) : yk_json_null(j, "passes");
+    seen ? resources(j, w) : yk_json_null(j, "resources");
+    seen ? processes(j, w, reports) : yk_json_null(j, "processes");
+    alerts(j, w);
+    warnings(j, w);
 }

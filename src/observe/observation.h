@@ -1,4 +1,4 @@
-/* What was observed of a run: plain data, a part of its results and of summary.json. */
+/* The observations of a run: plain data, a part of its results and of summary.json. Sent between ranks as bytes. */
 #ifndef YK_OBSERVE_OBSERVATION_H
 #define YK_OBSERVE_OBSERVATION_H
 
@@ -6,40 +6,43 @@
 #include "comm/comm.h"
 #include "watch/verdict.h"
 
-/* A process of the run: its own measurements of itself. */
+/* A process of the run, as it measured itself. */
 typedef struct {
-    int rank, workers; /* workers: 0 for a server. A process that joined has a number above the ranks */
+    int rank, workers; /* rank: of a process that joined, a number above the ranks; workers: 0 for a server */
     bool joined, lost;
     char role[16]; /* "chief", "worker" or "server" */
     yk_usage usage;
-    yk_phases_sample look;        /* seconds: mean over its workers; counts: sums */
-    double forward, backward;     /* seconds of both passes, in some of the steps; 0: not known */
+    yk_phases_sample phases;      /* seconds: means over its workers; counts: sums */
+    double forward, backward;     /* seconds of both passes, in the timed steps; 0: not known */
     double link_rate, round_trip; /* to the chief, measured before the first step; 0: not known */
     uint64_t bytes_sent, bytes_received;
 } yk_process;
 
-/* The report of a process to the chief. It is sent as bytes. */
+/* The report of a process to the chief. */
 typedef struct {
     yk_process process;
     yk_traffic traffic[YK_PURPOSES];
     double cpu_seconds, peak_rss;
 } yk_rank_report;
 
-/* nprocesses is 0 if the run ended before anything was measured. */
+/* nprocesses is 0 if the run ended before the first measurement. */
 typedef struct {
     yk_verdict verdict;
     double phase[YK_PHASES]; /* shares of the workers' time */
     double forward, backward;
     int nprocesses, nmeasured, nwarnings;
-    yk_process *process; /* owned, like the next two */
+    yk_process *process; /* owned, like the next two; [nprocesses] */
     yk_worker_evidence *measured;
     char **warning; /* as printed */
 } yk_observation;
 
 void yk_observation_fini(yk_observation *w);
 
-/* The keys of summary.json from "verdict" to "guards". reports: those of the processes, or NULL. */
+/* Writes the keys of summary.json from "verdict" to "guards". reports: of the processes, in the same order, or NULL. */
 void yk_observation_json(yk_json *j, const yk_observation *w, const yk_rank_report *reports);
+
+/* "estimates" of a verdict. */
+void yk__estimates_json(yk_json *j, const yk_verdict *v);
 
 /* Bytes and messages by purpose. */
 void yk_traffic_json(yk_json *j, const char *name, const yk_traffic *traffic);

@@ -1,27 +1,35 @@
 /* Observation of a run: telemetry from the ranks to the chief, metrics.jsonl and the progress line, TensorBoard, the live
  * page, the trace, the verdict and the warnings.
  *
+ * Example:
  *     yk_observer *o;
- *     st = yk_observer_create(&config, &o);        every process
- *     st = yk_observer_open(o);                    all ranks together: run directory, link to the chief; files of the chief
- *     st = yk_observer_start(o, yk_now());         before the first step: sampling thread, trace, live page
- *     each step:
- *         yk_observer_progress(o, loss);           worker 0
- *         yk_observer_traffic(o);                  the thread that may use MPI
- *     yk_observer_evaluated(o, &evaluation);       worker 0, after an evaluation
- *     st = yk_observer_stop(o, steps, false, st);  after the loop: this process's own measurements are complete
- *     st = yk_observer_gather(o, &lost, &reports, &n);         all ranks together: their reports to the chief
- *     st = yk_observer_conclude(o, reports, n, lost, &observation);    the trace of all ranks; on the chief, the verdict
- *     st = yk_observer_close(o);                   the last lines of metrics.jsonl and TensorBoard
+ *     yk_status st = yk_observer_create(&config, &o); // every process
+ *     if (!st)
+ *         st = yk_observer_open(o); // collective: run directory, link to the chief; files of the chief
+ *     if (!st)
+ *         st = yk_observer_start(o, yk_now()); // before the first step: sampling thread, trace, live page
+ *     for (uint64_t i = 0; !st && i < steps; i++) {
+ *         yk_observer_progress(o, loss); // worker 0
+ *         yk_observer_traffic(o);        // the thread that may use MPI
+ *     }
+ *     if (!st)
+ *         st = yk_observer_evaluated(o, &evaluation); // worker 0, after an evaluation
+ *     st = yk_observer_stop(o, steps, false, st);     // after the loop: completes the measurements of this process
+ *     if (!st)
+ *         st = yk_observer_gather(o, &lost, &reports, &n); // collective: sends the reports to the chief
+ *     if (!st)
+ *         st = yk_observer_conclude(o, reports, n, lost, &observation); // trace of all ranks; on the chief, the verdict
+ *     if (!st)
+ *         st = yk_observer_close(o); // last lines of metrics.jsonl and TensorBoard
  *     yk_observation_warn(&outcome, &observation);
  *     yk_observer_free(o);
  *
  * After a failure, yk_observer_reports() and yk_observer_conclude_failed() replace gather and conclude; they do not
- * communicate. What is called after a failure also accepts a NULL observer, and one that was not opened or started.
+ * communicate. Functions that are called after a failure also accept a NULL observer, and one that was not opened or started.
  *
- * Threads: training never waits for observation. Worker 0 leaves numbers in atomics. The sampling thread reads them and
- * keeps the history and the verdict under a lock. The thread of the live page copies these under the same lock. Worker 0
- * takes the lock only after an evaluation; otherwise it tries to, and does without if the lock is taken.
+ * Threads: training never waits for observation. The sampling thread keeps the history and the verdict under a lock, and the
+ * thread of the live page copies them under the same lock. Worker 0 waits for the lock only after an evaluation; for its
+ * progress it tries the lock, and skips the update if the lock is taken.
  */
 #ifndef YK_OBSERVE_OBSERVE_H
 #define YK_OBSERVE_OBSERVE_H
@@ -34,11 +42,10 @@
 
 typedef struct yk_observer yk_observer;
 
-/* How far the run is, with what was done before a resume. */
+/* The position of the run, including what was done before a resume. */
 typedef struct {
     uint64_t step, examples;
-    uint64_t
-        late_examples; /* of gradients that were dropped: not in `examples`, but used up in their epoch */
+    uint64_t late_examples;  /* of dropped gradients: not in `examples`, but part of their epoch */
     uint64_t epoch_examples; /* examples of one epoch; 0: not known yet */
 } yk_run_position;
 
@@ -49,7 +56,7 @@ typedef struct {
     const char *text; /* the progress line */
 } yk_progress_report;
 
-/* How many updates of other workers came between the pull and the push of a gradient. */
+/* The staleness of gradients: updates of other workers between the pull and the push. */
 enum { YK_STALENESS_POWERS = 64 };
 typedef struct {
     uint64_t observed;                   /* gradients */
@@ -61,7 +68,7 @@ typedef struct {
 typedef struct {
     int peer;
     bool lost;
-    uint64_t steps, came_last; /* came_last: synchronous steps in which the others waited for it */
+    uint64_t steps, came_last; /* came_last: synchronous steps in which it was the last one */
 } yk_worker_status;
 
 /* Everything is borrowed and must stay valid until the observer is freed. */
@@ -76,36 +83,36 @@ typedef struct {
     bool server;                             /* this process is a parameter server */
     bool joined;                             /* it joined a running job (config->join) */
     bool streamed;                           /* the data is read again in each epoch */
-    int workers;                             /* of this process: threads that train, or the one of a server */
+    int workers;                             /* of this process: threads that train; 1 for a server */
     yk_phases *phases;                       /* [workers] */
-    const char *run_dir;                     /* the chief's; NULL: nothing is written */
+    const char *run_dir;                     /* of the chief; NULL: nothing is written */
     uint64_t resumed_from, earlier_examples; /* the step and the examples of the checkpoint; 0: no resume */
     double earlier_seconds;
 
-    /* Questions to the training loop, and reports to it. */
+    /* Callbacks to the training loop. */
     void *context;
     void (*progress)(void *context,
                      const yk_progress_report *p); /* a few times a second, by worker 0; may be NULL */
     void (*position)(void *context, yk_run_position *out); /* called by yk_observer_progress() */
     yk_work *(*work)(void *context, int worker);           /* of this process; any thread */
-    /* Of one worker of this process, or of all (worker 0); called by yk_observer_evaluated(). */
+    /* Of one worker of this process; worker 0: of all workers. Called by yk_observer_evaluated(). */
     void (*staleness)(void *context, int worker, yk_staleness_histogram *out);
     /* The workers of parameter servers, at most `most`; returns how many. Called by yk_observer_traffic() and
      * yk_observer_gather(). NULL: this process is not the chief of parameter servers. */
     int (*worker_status)(void *context, yk_worker_status *out, int most);
 } yk_observer_config;
 
-/* ---- life ---- */
+/* ---- beginning and end ---- */
 
 yk_status yk_observer_create(const yk_observer_config *config, yk_observer **out);
 yk_status yk_observer_open(yk_observer *o);
 yk_status yk_observer_start(yk_observer *o, double began); /* began: when training began (base/clock.h) */
-/* `steps`: of the run. `unchanged`: the run was already complete when it was resumed, so its files stay as they are. */
+/* `steps`: of the run. `unchanged`: the run was already complete when it was resumed, so its files do not change. */
 yk_status yk_observer_stop(yk_observer *o, uint64_t steps, bool unchanged, yk_status so_far);
 yk_status yk_observer_close(yk_observer *o);
 void yk_observer_free(yk_observer *o);
 
-/* The run directory as this process can write to it; NULL: there is none, or it is out of reach. Valid after open. */
+/* The run directory, if this process can write to it; else NULL. Valid after open. */
 const char *yk_observer_run_dir(const yk_observer *o);
 
 /* Whether metrics.jsonl already has the evaluation of the step that the run was resumed from, and its training loss. */
@@ -113,13 +120,14 @@ bool yk_observer_resumed_loss(const yk_observer *o, double *train_loss_out);
 
 /* ---- during training ---- */
 
-/* Worker 0, after each step: the mean loss of its examples. Cheap: reads the clock about every 20 ms. Only the chief's
- * calls count. */
+/* Worker 0, after each step: the mean loss of its examples. Cheap: reads the clock about every 20 ms. Does nothing except on
+ * the chief. */
 void yk_observer_progress(yk_observer *o, double loss);
-double
-yk_observer_first_step(const yk_observer *o); /* when progress was first called (base/clock.h); 0: never */
 
-/* The thread that may use MPI, after each step: counts bytes; now and then sends telemetry, or receives it (chief). */
+/* The time of the first call of progress (base/clock.h); 0: none yet. */
+double yk_observer_first_step(const yk_observer *o);
+
+/* The thread that may use MPI, after each step: counts bytes; about once a second sends telemetry, or receives it (chief). */
 void yk_observer_traffic(yk_observer *o);
 
 typedef struct {
@@ -130,10 +138,10 @@ typedef struct {
     double auc; /* NaN unless both of two classes occur */
 } yk_evaluation;
 
-/* The chief: a line on stderr and in metrics.jsonl, TensorBoard, the live page. */
+/* On the chief: writes a line to stderr and to metrics.jsonl, and updates TensorBoard and the live page. */
 yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e);
 
-/* No samples and no progress for a while: to measure what observation costs. */
+/* Suspends sampling and progress, to measure the cost of observation. */
 void yk_observer_pause(yk_observer *o, bool pause);
 
 /* ---- the end ---- */
@@ -142,7 +150,7 @@ void yk_observer_pause(yk_observer *o, bool pause);
  * its last telemetry. Free them with yk_free(). Elsewhere *reports_out is NULL. `lost`: whether a rank is lost, as the
  * chief knows it; set on the others. */
 yk_status yk_observer_gather(yk_observer *o, bool *lost, yk_rank_report **reports_out, int *n_out);
-/* The same of a failed job, without communication: this process's own report, then the last telemetry of the others. */
+/* For a failed job, without communication: the report of this process, then the last telemetry of the others. */
 yk_status yk_observer_reports(yk_observer *o, yk_rank_report **reports_out, int *n_out);
 
 /* reports: NULL in one process. Communicates, unless `lost`. */
@@ -159,12 +167,12 @@ typedef struct {
     uint64_t bad_records;
 } yk_outcome;
 
-/* Warns about conclusions that would be wrong; prints the warnings and adds them to `w`. */
+/* Warns about wrong conclusions: prints the warnings and adds them to `w`. */
 void yk_observation_warn(const yk_outcome *outcome, yk_observation *w);
 
-/* ---- another process's metrics ---- */
+/* ---- the metrics of another process ---- */
 
-/* How far a run was by the last lines of its metrics.jsonl, and its bottleneck then; zeros: not known. */
+/* The position and the bottleneck of a run in the last lines of its metrics.jsonl; zeros: not known. */
 typedef struct {
     uint64_t steps, examples, epochs;
     double seconds;

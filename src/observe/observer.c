@@ -14,43 +14,47 @@ static const double judge_every = 1.0, write_every = 0.5, send_every = 1.0; /* s
 
 /* ---- history, on the sampling thread ---- */
 
-static void remember(yk__history *h, const yk_observer *o, const yk_sample *s)
+/* Drops every other point of a full array. */
+static void thin(void *points, size_t width, int *n)
+{
+    *n /= 2;
+    for (int i = 0; i < *n; i++)
+        memcpy((char *)points + (size_t)i * width, (const char *)points + 2 * (size_t)i * width, width);
+}
+
+static void remember(yk__history *h, const yk_sample *s)
 {
     h->sample = *s;
     if (h->seen++ % h->every)
         return;
     if (h->npoints == YK__POINTS) {
-        for (int i = 0; i < YK__POINTS / 2; i++)
-            memcpy(h->point[i], h->point[2 * i], sizeof h->point[0]);
-        h->npoints /= 2;
+        thin(h->point, sizeof *h->point, &h->npoints);
         h->every *= 2;
     }
-    double *p = h->point[h->npoints++];
-    p[YK__AT_SECONDS] = s->seconds;
-    p[YK__AT_STEP] = (double)atomic_load_explicit(&o->step, memory_order_relaxed);
-    p[YK__AT_LOSS] = atomic_load_explicit(&o->loss, memory_order_relaxed);
-    p[YK__AT_RATE] = atomic_load_explicit(&o->rate, memory_order_relaxed);
-    p[YK__AT_CPU] = s->cpu_user + s->cpu_system;
-    p[YK__AT_CPU_HOST] = s->cpu_host;
-    p[YK__AT_RSS] = s->rss;
-    p[YK__AT_NET_IN] = s->net_in;
-    p[YK__AT_NET_OUT] = s->net_out;
-    p[YK__AT_DISK_READ] = s->disk_read;
-    p[YK__AT_DISK_WRITTEN] = s->disk_written;
+    h->point[h->npoints++] = (yk__point){.seconds = s->seconds,
+                                         .step = (double)h->progress.step,
+                                         .loss = h->progress.loss,
+                                         .examples_per_second = h->progress.rate,
+                                         .cpu = s->cpu,
+                                         .cpu_host = s->cpu_host,
+                                         .rss = s->rss,
+                                         .net_in = s->net_in,
+                                         .net_out = s->net_out,
+                                         .disk_read = s->disk_read,
+                                         .disk_written = s->disk_written};
 }
 
-/* A rank that is not the chief writes the curves of its own folder. */
-static void write_own_folder(yk_observer *o, const yk_sample *s)
+/* A rank that is not the chief writes TensorBoard events to its own directory. */
+static void write_own_events(yk_observer *o, const yk_sample *s)
 {
-    const double nan = (double)NAN;
-    const yk__progress p = {nan, nan, nan, nan, nan, nan};
     if (o->c.rank == 0 || s->seconds - o->written_at < write_every)
         return;
     o->written_at = s->seconds;
-    yk__tensorboard_progress(o, s->steps, &p);
+    const yk__progress p = yk__progress_unknown(s->steps);
+    yk__tensorboard_progress(o, &p);
 }
 
-/* The chief receives telemetry as often as it can; the others send it now and then. */
+/* The chief receives telemetry as often as it can; the others send it once a second. */
 static void set_due(yk_observer *o, double now)
 {
     if (o->c.rank != 0 && now - o->sent_at < send_every)
@@ -66,49 +70,47 @@ static void each_sample(void *context, const yk_sample *s)
     yk_usage u;
     const double now = yk_now();
     bool judged = o->c.rank == 0 && now - o->judged_at >= judge_every;
-    yk__timeline_sample(o, s);
     set_due(o, now);
     if (judged) {
         judged = yk__judge_so_far(o, &u, &v);
         o->judged_at = now;
     }
     yk_mutex_lock(&o->lock);
-    remember(&o->history, o, s);
+    remember(&o->history, s);
+    const yk__progress p = o->history.progress;
     if (judged) {
         o->history.verdict = v;
         o->history.usage = u;
         o->history.judged = true;
     }
     yk_mutex_unlock(&o->lock);
-    write_own_folder(o, s);
+    yk__timeline_sample(o, s, &p);
+    write_own_events(o, s);
 }
 
-/* ---- what worker 0 leaves ---- */
+/* ---- progress, written by worker 0 ---- */
 
-void yk__observer_progress(yk_observer *o, uint64_t step, uint64_t examples, const yk__progress *p)
+yk__progress yk__progress_unknown(uint64_t step)
 {
-    atomic_store_explicit(&o->step, step, memory_order_relaxed);
-    atomic_store_explicit(&o->examples, examples, memory_order_relaxed);
-    atomic_store_explicit(&o->loss, p->loss, memory_order_relaxed);
-    atomic_store_explicit(&o->rate, p->rate, memory_order_relaxed);
-    atomic_store_explicit(&o->step_rate, p->step_rate, memory_order_relaxed);
-    atomic_store_explicit(&o->epoch, p->epoch, memory_order_relaxed);
-    atomic_store_explicit(&o->seconds_left, p->seconds_left, memory_order_relaxed);
-    atomic_store_explicit(&o->lr, p->lr, memory_order_relaxed);
+    const double nan = (double)NAN;
+    return (yk__progress){step, 0, nan, nan, nan, nan, nan, nan};
+}
+
+void yk__observer_progress(yk_observer *o, const yk__progress *p)
+{
+    if (!yk_mutex_try(&o->lock)) /* the next update follows soon */
+        return;
+    o->history.progress = *p;
+    yk_mutex_unlock(&o->lock);
 }
 
 void yk_observer_traffic(yk_observer *o)
 {
     if (!o->c.comm)
         return;
-    const yk_traffic *traffic = yk_comm_traffic(o->c.comm);
-    uint64_t sent = 0, received = 0;
-    for (int p = 0; p < YK_PURPOSES; p++) {
-        sent += traffic[p].sent;
-        received += traffic[p].received;
-    }
-    atomic_store_explicit(&o->sent, sent, memory_order_relaxed);
-    atomic_store_explicit(&o->received, received, memory_order_relaxed);
+    const yk_bytes all = yk__bytes_total(o->c.comm);
+    atomic_store_explicit(&o->sent, all.sent, memory_order_relaxed);
+    atomic_store_explicit(&o->received, all.received, memory_order_relaxed);
     if (!atomic_load_explicit(&o->telemetry.due, memory_order_relaxed) || o->alone)
         return;
     atomic_store_explicit(&o->telemetry.due, false, memory_order_relaxed);
@@ -134,15 +136,12 @@ void yk__observer_test(yk_observer *o, const yk_evaluation *e)
 {
     if (!e->tested)
         return;
-    atomic_store_explicit(&o->accuracy, e->accuracy, memory_order_relaxed);
-    atomic_store_explicit(&o->test_loss, e->test_loss, memory_order_relaxed);
     yk_mutex_lock(&o->lock);
     yk__history *h = &o->history;
-    if (h->ntests == YK__TESTS) {
-        for (int i = 0; i < YK__TESTS / 2; i++)
-            h->test[i] = h->test[2 * i];
-        h->ntests /= 2;
-    }
+    h->accuracy = e->accuracy;
+    h->test_loss = e->test_loss;
+    if (h->ntests == YK__TESTS)
+        thin(h->test, sizeof *h->test, &h->ntests);
     h->test[h->ntests++] =
         (yk__test_point){yk__observer_seconds(o), (double)e->at.step, e->test_loss, e->accuracy};
     yk_mutex_unlock(&o->lock);
@@ -174,7 +173,7 @@ bool yk__observer_sample(yk_observer *o, yk_sample *out)
 void yk_observer_pause(yk_observer *o, bool pause)
 {
     o->paused = pause;
-    yk_resources_rest(o->resources, pause);
+    yk_resources_pause(o->resources, pause);
 }
 
 /* ---- beginning ---- */
@@ -188,18 +187,15 @@ yk_status yk_observer_create(const yk_observer_config *config, yk_observer **out
 {
     yk_observer *o = calloc(1, sizeof *o);
     if (!o)
-        return yk_fail_memory(sizeof *o, "measuring");
+        return yk_fail_memory(sizeof *o, "the observer");
     o->c = *config;
     o->alone = config->plan->placement == YK_PLACEMENT_LOCAL;
     o->number = config->rank;
     o->earlier_seconds = config->earlier_seconds;
     o->history.every = 1;
-    atomic_store(&o->step, config->resumed_from);
-    atomic_store(&o->examples, config->earlier_examples);
-    _Atomic double *const unknown[] = {&o->loss,         &o->rate, &o->step_rate, &o->epoch,
-                                       &o->seconds_left, &o->lr,   &o->accuracy,  &o->test_loss};
-    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
-        atomic_store(unknown[i], (double)NAN);
+    o->history.progress = yk__progress_unknown(config->resumed_from);
+    o->history.progress.examples = config->earlier_examples;
+    o->history.test_loss = o->history.accuracy = (double)NAN;
     yk_mutex_init(&o->lock);
     *out = o;
     return YK_OK;
@@ -216,8 +212,8 @@ const char *yk_observer_run_dir(const yk_observer *o)
     return !o ? NULL : o->c.rank == 0 ? o->c.run_dir : o->shared_dir;
 }
 
-/* Makes this process's folder in the run directory; *run_dir_out is NULL if there is none. */
-static yk_status make_folder(const yk_observer *o, const char **run_dir_out)
+/* Creates the directory of this process in the run directory; *run_dir_out is NULL if there is none. */
+static yk_status make_own_dir(const yk_observer *o, const char **run_dir_out)
 {
     char name[32];
     *run_dir_out = yk_observer_run_dir(o);
@@ -230,7 +226,7 @@ static yk_status start_sampler(yk_observer *o)
     const yk_observer_config *c = &o->c;
     const char *dir;
     char name[64];
-    yk_status st = make_folder(o, &dir);
+    yk_status st = make_own_dir(o, &dir);
     snprintf(name, sizeof name, "worker-%d/resources.jsonl", o->number);
     if (!st && dir && c->config->sample_every > 0.0 && c->config->resume)
         st = yk_lines_cut(dir, name, "seconds", o->earlier_seconds);
@@ -250,26 +246,26 @@ static yk_status start_sampler(yk_observer *o)
 
 static yk_status start_page(yk_observer *o)
 {
-    const char *where = o->c.config->http;
-    if (!where || o->c.rank)
+    const char *address = o->c.config->http;
+    if (!address || o->c.rank)
         return YK_OK;
-    const yk_http_config c = {.where = where, .make = yk__live_document, .context = o};
+    const yk_http_config c = {.address = address, .make = yk__live_document, .context = o};
     yk_status st = yk_http_start(&c, &o->http);
     if (!st)
-        yk_note("look at it on %s", yk_http_url(o->http));
+        yk_note("live page: %s", yk_http_url(o->http));
     return st;
 }
 
-/* A rank that cannot write to the run directory does without: its numbers reach the chief anyway. */
-static void open_own_folder(yk_observer *o)
+/* If a rank cannot write to the run directory, the chief still gets its telemetry. */
+static void open_own_events(yk_observer *o)
 {
     const char *dir;
-    yk_status st = make_folder(o, &dir);
+    yk_status st = make_own_dir(o, &dir);
     if (!st)
         st = yk__tensorboard_open(o, o->shared_dir);
     if (!st)
         return;
-    yk_warn("no curves of rank %d: %s", o->number, yk_error());
+    yk_warn("rank %d writes no TensorBoard events: %s", o->number, yk_error());
     yk__tensorboard_close(o, YK_OK);
     free(o->shared_dir);
     o->shared_dir = NULL;
@@ -286,7 +282,7 @@ yk_status yk_observer_start(yk_observer *o, double began)
     if (!st)
         st = yk__timeline_start(o);
     if (!st && o->c.rank > 0)
-        open_own_folder(o);
+        open_own_events(o);
     if (!st)
         st = start_sampler(o);
     return st ? st : start_page(o);
@@ -294,37 +290,16 @@ yk_status yk_observer_start(yk_observer *o, double began)
 
 /* ---- end ---- */
 
-void yk__observer_phases(const yk_observer *o, yk_phases_sample *out)
-{
-    const int n = o->c.workers;
-    *out = (yk_phases_sample){0};
-    for (int i = 0; i < n; i++) {
-        yk_phases_sample l;
-        yk_phases_read(&o->c.phases[i], &l);
-        for (int k = 0; k < YK_PHASES; k++)
-            out->phase[k] += l.phase[k] / n;
-        out->seconds += l.seconds / n;
-        out->steps += l.steps;
-        out->examples += l.examples;
-        out->timed += l.timed;
-        out->step_mean += l.step_mean / n;
-        out->step_deviation += l.step_deviation / n;
-        out->step_slowest = fmax(out->step_slowest, l.step_slowest);
-        out->barriers += l.barriers;
-        out->last += l.last;
-    }
-}
-
 void yk__observer_self(yk_observer *o, yk_process *out)
 {
     const yk_observer_config *c = &o->c;
-    *out = o->self; /* with the rate of its link */
+    *out = o->self; /* has the rate of its link */
     out->rank = o->number;
     out->workers = c->server ? 0 : c->workers;
     snprintf(out->role, sizeof out->role, "%s", yk__observer_role(o));
     if (o->resources)
         yk_resources_usage(o->resources, &out->usage);
-    yk__observer_phases(o, &out->look);
+    yk_phases_read_all(c->phases, c->workers, &out->phases);
     out->forward = out->backward = 0.0;
     for (int i = 0; c->model->ops->passes && i < c->workers; i++) {
         double forward, backward;

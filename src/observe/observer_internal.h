@@ -1,14 +1,14 @@
-/* The parts of src/observe. Who calls what:
+/* The observer, private to src/observe, and its parts:
  *
- *     observer.c     life of an observer, its sampling thread, numbers that worker 0 leaves
- *     link.c         before the first step: where the run directory is, how far away the chief
- *     telemetry.c    ranks to the chief, during training; gather.c: at the end
+ *     observer.c     create, start, stop and free; the sampling thread; the progress of worker 0
+ *     link.c         before the first step: the run directory; latency and bandwidth to the chief
+ *     telemetry.c    from the ranks to the chief during training; gather.c: at the end
  *     metrics.c      metrics.jsonl, the progress line
- *     tensorboard.c  TensorBoard, a folder per worker
- *     live.c         documents of the live page
+ *     tensorboard.c  TensorBoard, a directory per worker
+ *     live.c         the documents of the live page
  *     timeline.c     the trace
- *     evidence.c     measurements of all processes to one verdict
- *     observation.c  what was observed as a part of summary.json
+ *     evidence.c     one verdict from the measurements of all processes
+ *     observation.c  the results as a part of summary.json
  *     warnings.c     warnings about conclusions
  *     lines.c        files of JSON lines
  */
@@ -25,37 +25,31 @@
 typedef struct yk__metrics yk__metrics;
 typedef struct yk__tensorboard yk__tensorboard;
 
-/* Worker 0's numbers of the moment; NaN: not known. */
+/* The progress of training, as worker 0 knows it; NaN: not known. */
 typedef struct {
+    uint64_t step, examples;
     double loss, rate, step_rate, epoch, seconds_left, lr;
 } yk__progress;
 
 enum { YK__POINTS = 400, YK__TESTS = 200 };
 
-typedef enum {
-    YK__AT_SECONDS,
-    YK__AT_STEP,
-    YK__AT_LOSS,
-    YK__AT_RATE,
-    YK__AT_CPU,
-    YK__AT_CPU_HOST,
-    YK__AT_RSS,
-    YK__AT_NET_IN,
-    YK__AT_NET_OUT,
-    YK__AT_DISK_READ,
-    YK__AT_DISK_WRITTEN,
-    YK__COLUMNS
-} yk__column;
+/* Points of the curves of the live page. live.c lists the columns in the same order. */
+typedef struct {
+    double seconds, step, loss, examples_per_second, cpu, cpu_host, rss, net_in, net_out, disk_read,
+        disk_written;
+} yk__point;
 
 typedef struct {
-    double seconds, step, loss, accuracy;
+    double seconds, step, test_loss, test_accuracy;
 } yk__test_point;
 
 /* What the live page shows. Bounded: when it is full, every other point is dropped. */
 typedef struct {
+    yk__progress progress;
+    double test_loss, accuracy; /* of the last test; NaN: none yet */
     int npoints, ntests;
     uint64_t seen, every; /* samples; which of them are kept */
-    double point[YK__POINTS][YK__COLUMNS];
+    yk__point point[YK__POINTS];
     yk__test_point test[YK__TESTS];
     yk_sample sample;
     yk_usage usage;
@@ -65,15 +59,15 @@ typedef struct {
 
 struct yk_observer {
     yk_observer_config c;
-    bool alone;             /* one process */
+    bool alone;             /* the run has one process */
     bool started;           /* yk_observer_start() was called */
-    bool unchanged;         /* the files of the run stay as they are */
+    bool unchanged;         /* the files of the run do not change */
     uint64_t steps;         /* of the run, when it ended */
-    double began;           /* training */
-    double first_step;      /* when the first step was over; 0: not yet */
-    double earlier_seconds; /* of the run, before this process was there */
+    double began;           /* when training began */
+    double first_step;      /* when the first step was complete; 0: not yet */
+    double earlier_seconds; /* of the run, before this process started */
     char *shared_dir;       /* the chief's run directory; NULL: none, or not reachable from here */
-    int number;             /* of this process's folder there: its rank, or a free one if it joined */
+    int number;             /* N of its directory worker-N there: its rank, or a free number if it joined */
     yk_process self;        /* this process; complete after stop */
     int64_t clock_offset;   /* ns to add to this process's clock to get the chief's */
     uint64_t clock_zero;    /* the chief's clock at the start; 0: not known */
@@ -86,32 +80,31 @@ struct yk_observer {
     uint64_t began_ns;
     bool paused;
 
-    /* left by worker 0 */
-    atomic_uint_fast64_t step, examples, sent, received;
-    _Atomic double loss, rate, step_rate, epoch, seconds_left, lr, accuracy, test_loss; /* NaN: not known */
+    atomic_uint_fast64_t sent, received; /* bytes so far, written by the thread that may use MPI */
 
     yk__telemetry_state telemetry;
 
-    yk_mutex lock; /* of the rest, and of telemetry.peer */
+    yk_mutex lock; /* protects the rest, and telemetry.peer */
     yk__history history;
-    double judged_at, written_at, sent_at; /* the sampling thread's */
+    double judged_at, written_at, sent_at; /* used by the sampling thread */
 };
 
 /* observer.c */
 const char *yk__observer_role(const yk_observer *o);
-bool yk__observer_verdict(yk_observer *o, yk_verdict *out); /* so far; false: none, or the lock is taken */
-bool yk__observer_sample(yk_observer *o, yk_sample *out);   /* the newest; likewise */
-void yk__observer_progress(yk_observer *o, uint64_t step, uint64_t examples, const yk__progress *p);
+bool yk__observer_verdict(yk_observer *o, yk_verdict *out); /* so far; false: none, or locked */
+bool yk__observer_sample(yk_observer *o, yk_sample *out);   /* the latest; false: none, or locked */
+void yk__observer_progress(yk_observer *o, const yk__progress *p);
+yk__progress yk__progress_unknown(uint64_t step);
 void yk__observer_test(yk_observer *o, const yk_evaluation *e);
-void yk__observer_phases(const yk_observer *o,
-                         yk_phases_sample *out); /* of all workers: means of seconds, sums of counts */
-void yk__observer_self(yk_observer *o, yk_process *out); /* the thread that trains: this process so far */
-double yk__observer_seconds(const yk_observer *o);       /* of the run, with those before a resume */
+void yk__observer_self(yk_observer *o,
+                       yk_process *out);           /* this process so far; called by the thread that trains */
+double yk__observer_seconds(const yk_observer *o); /* of the run, including those before a resume */
 
 /* link.c: collective */
 yk_status yk__link_open(yk_observer *o);
 
-/* gather.c: `self` as a report */
+/* gather.c: `self` as a report; the bytes of all purposes */
+yk_bytes yk__bytes_total(const yk_comm *c);
 void yk__report_make(const yk_observer *o, const yk_process *self, yk_rank_report *out);
 
 /* metrics.c, on the chief */
@@ -120,7 +113,7 @@ yk_status yk__metrics_close(yk_observer *o);
 
 /* tensorboard.c; all called by one thread */
 yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir); /* NULL: does nothing */
-void yk__tensorboard_progress(yk_observer *o, uint64_t step, const yk__progress *p);
+void yk__tensorboard_progress(yk_observer *o, const yk__progress *p);
 yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e);
 yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far);
 
@@ -129,14 +122,16 @@ char *yk__live_document(void *observer, yk_http_document which);
 
 /* timeline.c */
 yk_status yk__timeline_start(yk_observer *o);
-void yk__timeline_sample(yk_observer *o, const yk_sample *s);
+void yk__timeline_sample(yk_observer *o, const yk_sample *s, const yk__progress *p);
 /* Collective unless `alone`. */
 yk_status yk__timeline_save(yk_observer *o, bool alone);
 
-/* evidence.c: a verdict during training, from this process and the telemetry so far; false: of nobody yet */
+/* evidence.c: the verdict during training, from this process and the telemetry so far; false: no worker was measured */
 bool yk__judge_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out);
-/* What all processes of the run on the host of process i use together, and how many workers they have. A process that was there
- * for a part of the time counts for that part. */
+/* This process during training, as far as any thread can read it. */
+yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage);
+/* The usage of all processes of the run on the host of process i, and the number of their workers. A process that ran for a
+ * part of the time counts for that part. */
 void yk__usage_of_host(const yk_process *p, int n, int i, yk_usage *out, int *workers_out);
 
 #endif

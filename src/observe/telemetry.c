@@ -38,7 +38,7 @@ void yk__telemetry_send(yk_observer *o)
         compose(o, &self);
         st = send_message(o);
     }
-    t->mute = st != YK_OK; /* training itself notices that the chief is gone */
+    t->mute = st != YK_OK; /* training reports the loss of the chief */
 }
 
 void yk__telemetry_send_last(yk_observer *o)
@@ -95,23 +95,23 @@ yk__peer *yk__telemetry_peer(const yk_observer *o, int peer)
     return NULL;
 }
 
-/* What the servers know of the workers, who may be new or lost. Under the lock. */
+/* Updates the status of the workers from the servers: some may be new or lost. Call it under the lock. */
 static void read_worker_status(yk_observer *o)
 {
     yk_worker_status *w = o->c.worker_status ? malloc(MOST_WORKERS * sizeof *w) : NULL;
     const int n = w ? o->c.worker_status(o->c.context, w, MOST_WORKERS) : 0;
     for (int i = 0; i < n; i++) {
-        if (w[i].peer == o->c.rank) /* the chief itself trains, too */
+        if (w[i].peer == o->c.rank) /* the chief itself, if it trains */
             continue;
         yk__peer *p = yk__telemetry_peer(o, w[i].peer);
         if (!p && add_peer(&o->telemetry, w[i].peer, &p))
-            break; /* no memory: nothing is received from it */
+            break; /* out of memory: receives nothing from it */
         p->status = w[i];
     }
     free(w);
 }
 
-/* Everything that has come from this one. */
+/* Receives all messages of a peer that have arrived. */
 static void receive_from(yk_comm *c, yk__peer *p)
 {
     while (!p->over && !p->fresh) {
@@ -139,7 +139,7 @@ static void receive_from(yk_comm *c, yk__peer *p)
     }
 }
 
-/* The number of a process in the results: its rank; if it joined, that of its folder, if nobody else has that. */
+/* The number of a process in the results: its rank; if it joined, that of its directory unless another process has it. */
 static int number_of(const yk_observer *o, const yk__peer *p)
 {
     const yk__telemetry_state *t = &o->telemetry;
@@ -156,16 +156,16 @@ static int number_of(const yk_observer *o, const yk__peer *p)
     return number;
 }
 
-void yk__telemetry_blame(const yk_observer *o, int peer, yk_phases_sample *look)
+void yk__telemetry_count_last(const yk_observer *o, int peer, yk_phases_sample *phases)
 {
     const yk__peer *p = yk__telemetry_peer(o, peer);
     if (!p || !o->c.worker_status || o->c.plan->staleness)
         return;
-    look->barriers = look->steps;
-    look->last = p->status.came_last < look->steps ? p->status.came_last : look->steps;
+    phases->barriers = phases->steps;
+    phases->last = p->status.came_last < phases->steps ? p->status.came_last : phases->steps;
 }
 
-/* Under the lock. */
+/* Call it under the lock. */
 static void publish(const yk_observer *o, yk__peer *p)
 {
     yk_process *process = &p->newest.report.process;
@@ -178,7 +178,7 @@ static void publish(const yk_observer *o, yk__peer *p)
         process->joined = p->peer >= o->c.ranks;
     }
     process->lost = p->status.lost;
-    yk__telemetry_blame(o, p->peer, &process->look);
+    yk__telemetry_count_last(o, p->peer, &process->phases);
 }
 
 static void receive_all(yk_observer *o)
@@ -192,14 +192,14 @@ static void receive_all(yk_observer *o)
 
 void yk__telemetry_receive(yk_observer *o)
 {
-    if (!yk_mutex_try(&o->lock)) /* next time */
+    if (!yk_mutex_try(&o->lock)) /* receives it next time */
         return;
     receive_all(o);
     yk_mutex_unlock(&o->lock);
 }
 
-/* Will this one send more? Of the processes that tried to join, those that were refused never send anything. */
-static bool awaited(const yk_observer *o, const yk__peer *p)
+/* Whether to wait for the last message of a peer. Processes that were refused when they tried to join never send one. */
+static bool is_awaited(const yk_observer *o, const yk__peer *p)
 {
     return !p->over && !p->status.lost && (p->peer < o->c.ranks || p->known || p->status.steps > 0);
 }
@@ -212,7 +212,7 @@ void yk__telemetry_receive_last(yk_observer *o)
         yk_mutex_lock(&o->lock);
         receive_all(o);
         for (int i = 0; i < o->telemetry.npeers; i++)
-            more |= awaited(o, o->telemetry.peer[i]);
+            more |= is_awaited(o, o->telemetry.peer[i]);
         yk_mutex_unlock(&o->lock);
         more = more && yk_wait_turn(&w);
     }

@@ -1,12 +1,18 @@
-/* TensorBoard: a folder per worker, under the names that people know from TensorFlow.
+/* TensorBoard: a directory per worker of a process, or per process of a job.
  *
- *     worker-0/   loss, accuracy, global_step/sec, examples/sec, learning_rate, cpu/, memory/, network/, disk/, phases/,
- *                 staleness (a histogram), test/, the graph of the model's layers
- *     worker-1/   examples/sec, phases/, staleness of this worker
+ *     train/loss, train/learning_rate                       chief
+ *     train/mean_loss                                       chief, at evaluations: since the evaluation before
+ *     test/loss, test/accuracy, test/majority_accuracy, test/auc                                      chief, at evaluations
+ *     train/staleness                                       a histogram, at evaluations
+ *     speed/examples_per_second                             chief: of all workers; else of this worker
+ *     speed/global_step_per_second                          chief
+ *     rankN/cpu, rankN/memory, rankN/disk_read, rankN/disk_written      process of rank N: cores; bytes; bytes per second
+ *     rankN/sent, rankN/received                            messages of the process, bytes per second
+ *     rankN/host_cpu, rankN/host_memory, rankN/host_sent, rankN/host_received               its host, all programs
+ *     phases/input, phases/compute, ...                     shares of the worker's time since the last event; their sum is 1
  *
- * In a cluster each rank writes its own folder, with the resources of its process, where it can reach the run directory.
- *
- * phases/ are shares of the time since the last event, so that they add up to 1 in each.
+ * Worker 0 also has the graph of the layers. The ranks of a job write to their own directories, if they can reach the run
+ * directory.
  */
 #include "observe/observer_internal.h"
 
@@ -19,18 +25,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SCALARS = 32, MOST_FOLDERS = 64 };
+enum { MOST_SCALARS = 32, MOST_DIRECTORIES = 64 };
 
 struct yk__tensorboard {
-    int n;                    /* folders: of more workers than these, the rest is left out */
-    bool used;                /* there is more in them than the graph */
+    int n;                    /* directories, for the first workers */
+    bool used;                /* they have more than the graph */
     yk_events **events;       /* [n] */
-    yk_phases_sample *before; /* [n] as of the last event */
+    yk_phases_sample *before; /* [n] at the last event */
+    yk_bytes bytes;           /* sent and received at the last event, */
+    double seconds;           /* and its time */
 };
 
 /* ---- the graph of the layers ---- */
 
-/* "conv 6 5x5 same" is called conv_1: names are for addressing, and the text says all. */
+/* "conv 6 5x5 same" is named conv_1; the whole text is an attribute of the node. */
 static void name_node(const yk_layer_line *line, int number, char name[48], char op[24])
 {
     size_t n = 0;
@@ -44,41 +52,35 @@ static void name_node(const yk_layer_line *line, int number, char name[48], char
 
 static yk_status write_graph(yk_observer *o, yk_events *e)
 {
-    yk_layer_line *line = calloc(YK_MAX_LINES, sizeof *line);
-    yk_graph_node *node = calloc(YK_MAX_LINES + 2, sizeof *node);
-    char(*name)[48] = calloc(YK_MAX_LINES, sizeof *name), (*op)[24] = calloc(YK_MAX_LINES, sizeof *op);
-    yk_status st = YK_OK;
-    if (!line || !node || !name || !op) {
-        st = yk_fail_memory(YK_MAX_LINES * sizeof *node, "the model's graph");
-        goto free_all;
-    }
+    struct graph {
+        yk_layer_line line[YK_MAX_LINES];
+        yk_graph_node node[YK_MAX_LINES + 2];
+        char name[YK_MAX_LINES][48], op[YK_MAX_LINES][24];
+    } *g = calloc(1, sizeof *g);
+    if (!g)
+        return yk_fail_memory(sizeof *g, "the model's graph");
     const yk_model_shape *s = &o->c.model->shape;
-    int n = yk_model_describe(o->c.model, o->c.plan->batch, line, YK_MAX_LINES), first = 0;
-    if (n > 0 && strcmp(line[0].text, "input") == 0) /* a network lists it as its first layer */
-        first = 1;
-    node[0] = (yk_graph_node){.name = "input", .op = "input", .rank = 1, .shape = {s->dim}};
+    const int all = yk_model_describe(o->c.model, o->c.plan->batch, g->line, YK_MAX_LINES);
+    const int first = all > 0 && strcmp(g->line[0].text, "input") == 0; /* a network lists its input */
+    const int n = all - first;
+    g->node[0] = (yk_graph_node){.name = "input", .op = "input", .rank = 1, .shape = {s->dim}};
     if (s->height && s->width)
-        node[0] = (yk_graph_node){
+        g->node[0] = (yk_graph_node){
             .name = "input", .op = "input", .rank = 3, .shape = {s->channels, s->height, s->width}};
-    n -= first;
     for (int i = 0; i < n; i++) {
-        const yk_layer_line *l = &line[i + first];
-        name_node(l, i + 1, name[i], op[i]);
-        node[i + 1] = (yk_graph_node){.name = name[i],
-                                      .op = op[i],
-                                      .text = l->text,
-                                      .input = node[i].name,
-                                      .rank = l->rank,
-                                      .shape = {l->shape[0], l->shape[1], l->shape[2]},
-                                      .params = l->params};
+        const yk_layer_line *l = &g->line[i + first];
+        name_node(l, i + 1, g->name[i], g->op[i]);
+        g->node[i + 1] = (yk_graph_node){.name = g->name[i],
+                                         .op = g->op[i],
+                                         .text = l->text,
+                                         .input = g->node[i].name,
+                                         .rank = l->rank,
+                                         .shape = {l->shape[0], l->shape[1], l->shape[2]},
+                                         .params = l->params};
     }
-    node[n + 1] = (yk_graph_node){.name = "loss", .op = "loss", .input = node[n].name};
-    st = yk_events_graph(e, 0, node, (size_t)n + 2);
-free_all:
-    free(line);
-    free(node);
-    free(name);
-    free(op);
+    g->node[n + 1] = (yk_graph_node){.name = "loss", .op = "loss", .input = g->node[n].name};
+    const yk_status st = yk_events_graph(e, 0, g->node, (size_t)n + 2);
+    free(g);
     return st;
 }
 
@@ -90,13 +92,14 @@ yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir)
         return YK_OK;
     yk__tensorboard *b = calloc(1, sizeof *b);
     if (!b)
-        return yk_fail_memory(sizeof *b, "TensorBoard's logs");
+        return yk_fail_memory(sizeof *b, "the TensorBoard events");
     o->tensorboard = b;
-    const int n = o->c.workers < MOST_FOLDERS ? o->c.workers : MOST_FOLDERS;
+    b->seconds = o->earlier_seconds;
+    const int n = o->c.workers < MOST_DIRECTORIES ? o->c.workers : MOST_DIRECTORIES;
     b->events = calloc((size_t)n, sizeof *b->events);
     b->before = calloc((size_t)n, sizeof *b->before);
     if (!b->events || !b->before)
-        return yk_fail_memory((size_t)n * sizeof *b->before, "TensorBoard's logs");
+        return yk_fail_memory((size_t)n * sizeof *b->before, "the TensorBoard events");
     yk_status st = YK_OK;
     for (; !st && b->n < n; b->n += !st) {
         char name[32];
@@ -111,15 +114,14 @@ yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir)
 
 yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far)
 {
-    const double nan = (double)NAN;
     yk__tensorboard *b = o->tensorboard;
     yk_status st = so_far;
     if (!b)
         return st;
-    /* what came since the last event; of a short run it is all there is */
+    /* the time since the last event; of a short run, all of it */
+    const yk__progress end = yk__progress_unknown(o->c.rank ? o->self.phases.steps : o->steps);
     if (!o->unchanged)
-        yk__tensorboard_progress(o, o->c.rank ? o->self.look.steps : o->steps,
-                                 &(yk__progress){nan, nan, nan, nan, nan, nan});
+        yk__tensorboard_progress(o, &end);
     for (int i = 0; i < b->n; i++) {
         if (o->unchanged && !b->used)
             yk_fs_remove(AT_FDCWD, yk_events_path(b->events[i]), 0);
@@ -132,10 +134,11 @@ yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far)
     return st;
 }
 
-/* ---- while it goes on ---- */
+/* ---- during training ---- */
 
 typedef struct {
     yk_scalar scalar[MOST_SCALARS];
+    char tag[MOST_SCALARS][40];
     size_t n;
 } scalars;
 
@@ -145,23 +148,43 @@ static void add(scalars *s, const char *tag, double value)
         s->scalar[s->n++] = (yk_scalar){tag, (float)value};
 }
 
+static void add_resource(scalars *s, int rank, const char *name, double value)
+{
+    if (s->n == MOST_SCALARS)
+        return;
+    char *tag = s->tag[s->n];
+    snprintf(tag, sizeof *s->tag, "rank%d/%s", rank, name);
+    add(s, tag, value);
+}
+
 static void add_resources(yk_observer *o, scalars *s)
 {
+    yk__tensorboard *b = o->tensorboard;
     yk_sample now;
     if (!yk__observer_sample(o, &now))
         return;
-    add(s, "cpu/process", now.cpu_user + now.cpu_system);
-    add(s, "cpu/host", now.cpu_host);
-    add(s, "memory/resident", now.rss);
-    add(s, "memory/host", now.host_memory);
-    add(s, "network/in", now.net_in);
-    add(s, "network/out", now.net_out);
-    add(s, "disk/read", now.disk_read);
-    add(s, "disk/written", now.disk_written);
+    const double seconds = now.seconds - b->seconds;
+    const struct {
+        const char *name;
+        double value;
+    } list[] = {{"cpu", now.cpu},
+                {"memory", now.rss},
+                {"sent", (double)(now.bytes.sent - b->bytes.sent) / seconds},
+                {"received", (double)(now.bytes.received - b->bytes.received) / seconds},
+                {"disk_read", now.disk_read},
+                {"disk_written", now.disk_written},
+                {"host_cpu", now.cpu_host},
+                {"host_memory", now.host_memory},
+                {"host_sent", now.net_out},
+                {"host_received", now.net_in}};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        add_resource(s, o->number, list[i].name, list[i].value);
+    b->bytes = now.bytes;
+    b->seconds = now.seconds;
 }
 
-/* A worker's rate and phases since its last event. */
-static void add_worker(yk_observer *o, int worker, scalars *s)
+/* The phases of a worker since its last event, and its rate, unless the rate of all workers is given. */
+static void add_worker(yk_observer *o, int worker, double rate, scalars *s)
 {
     static const char *const tags[YK_PHASES] = {
 #define TAG(name, text) "phases/" text,
@@ -173,41 +196,38 @@ static void add_worker(yk_observer *o, int worker, scalars *s)
     double part[YK_PHASES], sum = 0.0;
     for (int k = 0; k < YK_PHASES; k++) {
         part[k] =
-            fmax(now.phase[k] - before->phase[k], 0.0); /* the open phase is an estimate and may shrink */
+            fmax(now.phase[k] - before->phase[k], 0.0); /* the current phase is an estimate and may shrink */
         sum += part[k];
     }
     if (!(sum > 0.0))
         return;
-    add(s, "examples/sec", (double)(now.examples - before->examples) / sum);
+    add(s, "speed/examples_per_second",
+        isfinite(rate) ? rate : (double)(now.examples - before->examples) / sum);
     for (int k = 0; k < YK_PHASES; k++)
         add(s, tags[k], part[k] / sum);
     *before = now;
 }
 
-void yk__tensorboard_progress(yk_observer *o, uint64_t step, const yk__progress *p)
+void yk__tensorboard_progress(yk_observer *o, const yk__progress *p)
 {
     yk__tensorboard *b = o->tensorboard;
     for (int i = 0; b && i < b->n; i++) {
         scalars s = {.n = 0};
         if (i == 0) {
-            add(&s, "loss", p->loss);
-            add(&s, "global_step/sec", p->step_rate);
-            add(&s, "learning_rate", p->lr);
+            add(&s, "train/loss", p->loss);
+            add(&s, "train/learning_rate", p->lr);
+            add(&s, "speed/global_step_per_second", p->step_rate);
             add_resources(o, &s);
         }
-        add_worker(o, i, &s);
-        if (i == 0) /* the chief's is that of all together */
-            for (size_t k = 0; k < s.n; k++)
-                if (strcmp(s.scalar[k].tag, "examples/sec") == 0 && isfinite(p->rate))
-                    s.scalar[k].value = (float)p->rate;
+        add_worker(o, i, i ? (double)NAN : p->rate, &s);
         if (s.n)
-            yk_events_scalars(b->events[i], 0, (int64_t)step, s.scalar, s.n);
+            yk_events_scalars(b->events[i], 0, (int64_t)p->step, s.scalar, s.n);
         b->used = true;
-        yk_events_flush(b->events[i]); /* the first error is kept and told at the end */
+        yk_events_flush(b->events[i]); /* the first error is kept and reported at the end */
     }
 }
 
-/* TensorBoard wants buckets by their upper limits. */
+/* TensorBoard defines buckets by their upper limits. */
 static yk_status write_staleness(yk_events *e, uint64_t step, const yk_staleness_histogram *s)
 {
     double limit[YK_STALENESS_POWERS], count[YK_STALENESS_POWERS], squares = 0.0;
@@ -229,7 +249,7 @@ static yk_status write_staleness(yk_events *e, uint64_t step, const yk_staleness
                             .n = n,
                             .limit = limit,
                             .count = count};
-    return yk_events_histogram(e, 0, (int64_t)step, "staleness", &h);
+    return yk_events_histogram(e, 0, (int64_t)step, "train/staleness", &h);
 }
 
 yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e)
@@ -239,10 +259,10 @@ yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e)
     yk_status st = YK_OK;
     if (!b)
         return YK_OK;
-    add(&s, "train_loss", e->train_loss);
+    add(&s, "train/mean_loss", e->train_loss);
     if (e->tested) {
-        add(&s, "accuracy", e->accuracy);
         add(&s, "test/loss", e->test_loss);
+        add(&s, "test/accuracy", e->accuracy);
         add(&s, "test/majority_accuracy", e->majority_accuracy);
         add(&s, "test/auc", e->auc);
     }

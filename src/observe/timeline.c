@@ -32,13 +32,13 @@ yk_status yk__timeline_start(yk_observer *o)
     return st;
 }
 
-void yk__timeline_sample(yk_observer *o, const yk_sample *s)
+void yk__timeline_sample(yk_observer *o, const yk_sample *s, const yk__progress *p)
 {
     const uint64_t now = yk_now_ns();
-    yk_trace_counter(o->counters, "cpu cores", now, s->cpu_user + s->cpu_system);
+    yk_trace_counter(o->counters, "CPU cores", now, s->cpu);
     yk_trace_counter(o->counters, "resident MB", now, s->rss * 1e-6);
-    yk_trace_counter(o->counters, "loss", now, atomic_load_explicit(&o->loss, memory_order_relaxed));
-    yk_trace_counter(o->counters, "examples/s", now, atomic_load_explicit(&o->rate, memory_order_relaxed));
+    yk_trace_counter(o->counters, "loss", now, p->loss);
+    yk_trace_counter(o->counters, "examples/s", now, p->rate);
     yk_trace_counter(o->counters, "network MB/s", now, (s->net_in + s->net_out) * 1e-6);
     yk_trace_counter(o->counters, "disk MB/s", now, (s->disk_read + s->disk_written) * 1e-6);
 }
@@ -55,8 +55,8 @@ yk_status yk__timeline_save(yk_observer *o, bool alone)
     if (st)
         return st;
     if (!alone)
-        st = yk_comm_gatherv(o->c.comm, text, strlen(text) + 1, &all, seconds, "the timelines");
-    if (o->c.rank != 0) /* the chief may have done without them, because a rank is lost: no reason to fail */
+        st = yk_comm_gatherv(o->c.comm, text, strlen(text) + 1, &all, seconds, "the traces of the ranks");
+    if (o->c.rank != 0) /* if a rank is lost, the chief does not gather; that is not an error */
         st = YK_OK;
     if (!st && o->c.rank == 0 && !o->unchanged) {
         if (all.n > 0)

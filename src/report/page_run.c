@@ -233,7 +233,8 @@ static void workers(const yk_page *p, size_t i, yk_text *out)
     {
         json_array_foreach(json_object_get(process, "workers"), w, one)
         {
-            double seconds = field(one, "step_seconds"), barriers = field(one, "meetings");
+            const bool old = !json_object_get(one, "barriers"); /* version 0.1.0 */
+            double seconds = field(one, "step_seconds"), barriers = field(one, old ? "meetings" : "barriers");
             if (t.rows == 256)
                 break;
             yk_table_row(&t, -1);

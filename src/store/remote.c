@@ -485,9 +485,9 @@ yk_batch yk_remote_batch(const yk_remote_answer *answer, size_t i)
                           .pick = a->pick + begin,
                           .n = a->end[i] - begin,
                           .ahead = a->end[a->batches - 1] - a->end[i],
-                          .renamed = true,
+                          .remapped = true,
                           .bias = a->chunk->bias};
     if (!a->rows.start) /* there are no keys: it was not copied */
         return a->dense;
-    return (yk_batch){.rows = &a->rows, .pick = a->pick + begin, .n = a->end[i] - begin, .renamed = true};
+    return (yk_batch){.rows = &a->rows, .pick = a->pick + begin, .n = a->end[i] - begin, .remapped = true};
 }

@@ -10,7 +10,7 @@ static yk_status check_exchange(const yk__trainer *t)
         uint64_t bytes = 0;
         for (int p = 0; p < YK_FOR_CONTROL; p++)
             bytes += r->traffic[p].sent;
-        const uint64_t examples = r->process.look.examples;
+        const uint64_t examples = r->process.phases.examples;
         if (!bytes && t->step > t->result->resumed_from && examples)
             return yk_fail(YK_ELOST,
                            "rank %d trained on %llu examples and sent nothing: this was not one training", i,

@@ -13,11 +13,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Made of page.html when the program is built. */
+/* Generated from page.html by the build. */
 extern const unsigned char yk_embedded_watch_page_html[];
 extern const unsigned long yk_embedded_watch_page_html_size;
 
-enum { MOST_CONNECTIONS = 64, SILENT_SECONDS = 10, MOST_BYTES = 32 << 10 };
+enum { MOST_CONNECTIONS = 64, IDLE_SECONDS = 10, MOST_BYTES = 32 << 10 };
 
 struct yk_http {
     yk_http_config config;
@@ -25,45 +25,45 @@ struct yk_http {
     char url[128];
 };
 
-/* ---- where to listen */
+/* ---- the address */
 
 typedef struct {
-    char host[80]; /* "" : this machine */
+    char host[80]; /* "": loopback */
     char port[8];
-} place;
+} endpoint;
 
-static yk_status parse(const char *where, place *out)
+static yk_status parse(const char *address, endpoint *out)
 {
-    *out = (place){.host = ""};
-    const char *colon = strrchr(where, ':'), *port = colon ? colon + 1 : where;
-    size_t n = colon ? (size_t)(colon - where) : 0;
-    if (n >= 2 && where[0] == '[' && where[n - 1] == ']') { /* an IPv6 address stands in brackets */
-        where++;
+    *out = (endpoint){.host = ""};
+    const char *colon = strrchr(address, ':'), *port = colon ? colon + 1 : address;
+    size_t n = colon ? (size_t)(colon - address) : 0;
+    if (n >= 2 && address[0] == '[' && address[n - 1] == ']') { /* an IPv6 address */
+        address++;
         n -= 2;
-    } else if (n && memchr(where, ':', n)) {
-        return yk_fail(YK_EUSAGE, "--http %s: write an IPv6 address in brackets, as in [::1]:8080", where);
+    } else if (n && memchr(address, ':', n)) {
+        return yk_fail(YK_EUSAGE, "--http %s: put an IPv6 address in brackets, as in [::1]:8080", address);
     }
     uint64_t number;
     const char *end = yk_digits(port, 65535, &number);
     if (!end || *end || n >= sizeof out->host || (colon && n == 0))
         return yk_fail(YK_EUSAGE,
-                       "--http %s: it is [ADDR:]PORT, as in 8080, 0.0.0.0:8080 or [::1]:8080; port 0 "
-                       "takes any that is free",
-                       where);
-    memcpy(out->host, where, n);
+                       "--http %s: expected [ADDR:]PORT, as in 8080, 0.0.0.0:8080 or [::1]:8080; port 0 "
+                       "chooses a free port",
+                       address);
+    memcpy(out->host, address, n);
     snprintf(out->port, sizeof out->port, "%u", (unsigned)number);
     return YK_OK;
 }
 
-yk_status yk_http_check(const char *where)
+yk_status yk_http_check(const char *address)
 {
-    place p;
-    return parse(where, &p);
+    endpoint p;
+    return parse(address, &p);
 }
 
 /* ---- answering */
 
-/* `taken`: with free(). */
+/* `taken`: free()d after use. */
 static enum MHD_Result reply(struct MHD_Connection *c, unsigned code, const char *type, const char *text,
                              size_t n, bool taken)
 {
@@ -77,7 +77,7 @@ static enum MHD_Result reply(struct MHD_Connection *c, unsigned code, const char
     MHD_add_response_header(r, "Content-Type", type);
     MHD_add_response_header(r, "Cache-Control", "no-store");
     MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
-    /* the page is complete in itself and talks to nobody else */
+    /* the page is self-contained and connects only to this server */
     MHD_add_response_header(r, "Content-Security-Policy",
                             "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
                             "connect-src 'self'; img-src data:");
@@ -100,7 +100,7 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *c, const cha
     yk_http *h = context;
     (void)version, (void)upload;
     if (strcmp(method, "GET") && strcmp(method, "HEAD")) {
-        if (*upload_size) { /* taken and thrown away */
+        if (*upload_size) { /* discarded */
             *upload_size = 0;
             return MHD_YES;
         }
@@ -108,9 +108,9 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *c, const cha
             *state = &seen;
             return MHD_YES;
         }
-        return refuse(c, MHD_HTTP_METHOD_NOT_ALLOWED, "this only shows a run: GET\n");
+        return refuse(c, MHD_HTTP_METHOD_NOT_ALLOWED, "method not allowed: use GET\n");
     }
-    if (!*state) { /* the first call has the headers only; to answer now would close the connection */
+    if (!*state) { /* the first call has only the headers; a reply now would close the connection */
         *state = &seen;
         return MHD_YES;
     }
@@ -119,7 +119,7 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *c, const cha
                      yk_embedded_watch_page_html_size, false);
     const bool status = strcmp(url, "/status.json") == 0;
     if (!status && strcmp(url, "/metrics"))
-        return refuse(c, MHD_HTTP_NOT_FOUND, "there are: / /status.json /metrics\n");
+        return refuse(c, MHD_HTTP_NOT_FOUND, "not found; available: / /status.json /metrics\n");
     char *text = h->config.make(h->config.context, status ? YK_HTTP_STATUS : YK_HTTP_METRICS);
     if (!text)
         return refuse(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory\n");
@@ -130,7 +130,7 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *c, const cha
 
 /* ---- starting */
 
-static void name_url(yk_http *h, const struct addrinfo *at)
+static void set_url(yk_http *h, const struct addrinfo *at)
 {
     char host[80] = "127.0.0.1";
     getnameinfo(at->ai_addr, at->ai_addrlen, host, sizeof host, NULL, 0, NI_NUMERICHOST);
@@ -139,35 +139,35 @@ static void name_url(yk_http *h, const struct addrinfo *at)
              port ? (unsigned)port->port : 0u);
 }
 
-/* Its thread takes no signals: those are for the threads that were there before. */
+/* The server thread blocks all signals; other threads receive them. */
 static void start_daemon(yk_http *h, const struct addrinfo *at)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    yk_loopback_waive(true); /* the user chose the address */
+    yk_loopback_suspend(true); /* the user chose the address */
     h->daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | (at->ai_family == AF_INET6 ? MHD_USE_IPv6 : 0), 0,
         NULL, NULL, answer, h, MHD_OPTION_SOCK_ADDR, at->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_SECONDS,
+        (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MOST_BYTES, MHD_OPTION_END);
     const int error = errno;
-    yk_loopback_waive(false);
+    yk_loopback_suspend(false);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = error;
 }
 
 yk_status yk_http_start(const yk_http_config *config, yk_http **out)
 {
-    place p;
+    endpoint p;
     *out = NULL;
-    yk_status st = parse(config->where, &p);
+    yk_status st = parse(config->address, &p);
     if (st)
         return st;
     struct addrinfo want = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *at;
     int e = getaddrinfo(p.host[0] ? p.host : "127.0.0.1", p.port, &want, &at);
     if (e)
-        return yk_fail(YK_EUSAGE, "--http %s: %s: %s; give an address of this machine", config->where,
+        return yk_fail(YK_EUSAGE, "--http %s: %s: %s; use an address of this host", config->address,
                        p.host[0] ? p.host : "127.0.0.1", gai_strerror(e));
     yk_http *h = calloc(1, sizeof *h);
     if (!h) {
@@ -178,12 +178,11 @@ yk_status yk_http_start(const yk_http_config *config, yk_http **out)
     errno = 0;
     start_daemon(h, at);
     if (h->daemon) {
-        name_url(h, at);
+        set_url(h, at);
         *out = h;
     } else {
-        st = yk_fail(YK_ESYSTEM,
-                     "--http %s: cannot listen there: %s; choose another port (0: any that is free)",
-                     config->where, errno ? strerror(errno) : "the system refused");
+        st = yk_fail(YK_ESYSTEM, "--http %s: cannot listen: %s; choose another port (0: any free port)",
+                     config->address, errno ? strerror(errno) : "unknown error");
         free(h);
     }
     freeaddrinfo(at);

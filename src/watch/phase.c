@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-static const double budget = 0.001;    /* of the time, for timing */
-static const double fading = 0.9;      /* what a timed step leaves of the shares before it */
-static const double per_switch = 8e-9; /* seconds of a switch beside the clock */
+static const double budget = 0.001;    /* share of the time to spend on timing */
+static const double decay = 0.9;       /* of the profile, per timed step */
+static const double per_switch = 8e-9; /* seconds of a switch, without the clock */
 
 const char *yk_phase_name(yk_phase phase)
 {
@@ -29,7 +29,7 @@ void yk_phases_json(yk_json *j, const double *phase, double of)
     yk_json_end(j);
 }
 
-/* ---- the sequence lock: there is one writer, so a load and a store make an addition */
+/* ---- the sequence lock */
 
 static void write_begin(yk_phases *p)
 {
@@ -44,11 +44,6 @@ static void write_end(yk_phases *p)
                           memory_order_release);
 }
 
-static void add(atomic_uint_fast64_t *to, uint64_t n)
-{
-    atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + n, memory_order_relaxed);
-}
-
 static void set(atomic_uint_fast64_t *to, uint64_t n)
 {
     atomic_store_explicit(to, n, memory_order_relaxed);
@@ -59,20 +54,20 @@ static uint64_t get(const atomic_uint_fast64_t *from)
     return atomic_load_explicit(from, memory_order_relaxed);
 }
 
-/* ---- what looking at the clock costs here: 20 ns with a fast clock, a microsecond where it is a system call */
+/* ---- the cost of reading the clock: 20 ns, or a microsecond if it is a system call */
 
 static double clock_seconds(void)
 {
-    enum { LOOKS = 64, TRIES = 8 };
+    enum { READS = 64, TRIES = 8 };
     uint64_t best = UINT64_MAX;
     for (int i = 0; i < TRIES; i++) {
         const uint64_t from = yk_now_ns();
         uint64_t to = from;
-        for (int k = 0; k < LOOKS; k++)
+        for (int k = 0; k < READS; k++)
             to = yk_now_ns();
         best = to - from < best ? to - from : best;
     }
-    return (double)best * 1e-9 / LOOKS;
+    return (double)best * 1e-9 / READS;
 }
 
 void yk_phases_begin(yk_phases *p, int workers)
@@ -81,7 +76,7 @@ void yk_phases_begin(yk_phases *p, int workers)
         return;
     if (!(p->budget > 0.0)) /* it may begin again after an end */
         p->budget = budget / (workers > 1 ? workers : 1) / (clock_seconds() + per_switch);
-    p->random = yk_mix64(yk_now_ns()) | 1; /* not the address: a simulated run can be repeated */
+    p->random = yk_mix64(yk_now_ns()) | 1; /* not from an address: simulated runs are reproducible */
     p->running = p->detail = true;
     p->phase = YK_PHASE_OTHER;
     p->step_at = yk_now_ns();
@@ -99,7 +94,7 @@ static void turn_to(yk_phases *p, yk_phase to, uint64_t now)
 {
     const uint64_t from = get(&p->mark), took = now > from ? now - from : 0;
     write_begin(p);
-    add(&p->ns[p->phase], took);
+    yk__phases_add(&p->ns[p->phase], took);
     set(&p->mark, from + took);
     atomic_store_explicit(&p->open, to, memory_order_relaxed);
     write_end(p);
@@ -115,22 +110,22 @@ void yk__phase_switch(yk_phases *p, yk_phase to)
         turn_to(p, to, yk_now_ns());
 }
 
-/* Blocked time counts as it is: in detail it is in its phase already, otherwise it is taken out of what will be divided. */
+/* Blocked time is counted exactly: in detail it is already in its phase, otherwise it is not part of the time to divide. */
 void yk__phase_waited(yk_phases *p, yk_phase phase, uint64_t ns)
 {
     if (p->detail) {
         const yk_phase open = (yk_phase)p->phase;
-        if (phase != open) { /* it was a part of that one, which ends here and begins again */
+        if (phase != open) { /* split the open phase */
             turn_to(p, open, yk_now_ns());
             yk_phase_move(p, open, phase, ns);
         }
-        p->step[phase] -= (double)ns; /* of the phase that is open, the whole is added when it closes */
+        p->step[phase] -= (double)ns; /* closing the phase adds all of its time */
         p->step_blocked += (double)ns;
         return;
     }
     write_begin(p);
-    add(&p->ns[phase], ns);
-    add(&p->blocked, ns);
+    yk__phases_add(&p->ns[phase], ns);
+    yk__phases_add(&p->blocked, ns);
     write_end(p);
 }
 
@@ -143,13 +138,13 @@ void yk_phase_move(yk_phases *p, yk_phase from, yk_phase to, uint64_t ns)
     p->step[to] += (double)n;
     write_begin(p);
     set(&p->ns[from], get(&p->ns[from]) - n);
-    add(&p->ns[to], n);
+    yk__phases_add(&p->ns[to], n);
     write_end(p);
 }
 
-/* ---- in between */
+/* ---- between timed steps */
 
-/* Divides ns as the timed steps were divided, to the nanosecond. */
+/* Divides ns in the proportions of the timed steps, without losing a nanosecond. */
 static void divide(yk_phases *p, uint64_t ns)
 {
     uint64_t given = 0;
@@ -158,15 +153,15 @@ static void divide(yk_phases *p, uint64_t ns)
         const uint64_t part =
             p->profile_sum > 0.0 ? (uint64_t)((double)ns * (p->profile[i] / p->profile_sum)) : 0;
         const uint64_t most_left = ns - given, take = part < most_left ? part : most_left;
-        add(&p->ns[i], take);
+        yk__phases_add(&p->ns[i], take);
         given += take;
         if (p->profile[i] > p->profile[most])
             most = i;
     }
-    add(&p->ns[most], ns - given);
+    yk__phases_add(&p->ns[most], ns - given);
 }
 
-/* The stretch of untimed steps is over; from here on in detail. */
+/* Ends a sequence of untimed steps; from here on in detail. */
 static void close_gap(yk_phases *p, yk_phase to, uint64_t now)
 {
     const uint64_t from = get(&p->mark), blocked = get(&p->blocked);
@@ -178,30 +173,30 @@ static void close_gap(yk_phases *p, yk_phase to, uint64_t now)
     atomic_store_explicit(&p->open, to, memory_order_relaxed);
     write_end(p);
     if (p->track && took)
-        yk_trace_slice(p->track, "steps that are not timed one by one", from, took);
+        yk_trace_slice(p->track, "steps not timed individually", from, took);
     p->detail = true;
     p->phase = to;
     p->step_at = from + took;
 }
 
-/* A timed step becomes part of what is usual. */
+/* Adds a timed step to the profile. */
 static void learn(yk_phases *p, uint64_t now)
 {
     const uint64_t took = now > p->step_at ? now - p->step_at : 0;
     double sum = 0.0;
     for (int i = 0; i < YK_PHASES; i++) {
         const double part = p->step[i] > 0.0 ? p->step[i] : 0.0;
-        p->profile[i] = p->profile[i] * fading + part;
+        p->profile[i] = p->profile[i] * decay + part;
         sum += p->profile[i];
     }
     p->profile_sum = sum;
     const double usual = (double)took > p->step_blocked ? (double)took - p->step_blocked : 0.0;
-    /* one that was interrupted says little: it may at most double the estimate */
+    /* a step that was interrupted may at most double the estimate */
     const double most = p->step_ns > 0.0 ? 2.0 * p->step_ns : usual;
     p->step_ns = p->step_ns > 0.0 ? 0.75 * p->step_ns + 0.25 * fmin(usual, most) : usual;
     write_begin(p);
-    add(&p->timed, 1);
-    add(&p->timed_ns, took);
+    yk__phases_add(&p->timed, 1);
+    yk__phases_add(&p->timed_ns, took);
     if (took > get(&p->slowest_ns))
         set(&p->slowest_ns, took);
     atomic_store_explicit(&p->timed_squares,
@@ -219,13 +214,13 @@ static uint64_t draw(yk_phases *p)
     return p->random >> 11;
 }
 
-/* How many steps from one timed step to the next. */
-static int64_t steps_apart(yk_phases *p)
+/* The number of steps from one timed step to the next. */
+static int64_t timing_interval(yk_phases *p)
 {
-    enum { LOOKS_PER_STEP = 7, FIRST = 4, MOST = 1 << 20 };
+    enum { READS_PER_STEP = 7, FIRST = 4, MOST = 1 << 20 };
     if (get(&p->timed) < FIRST || (p->track && yk_trace_wants_all(p->track)))
         return 1;
-    const double mean = LOOKS_PER_STEP / (p->budget * p->step_ns * 1e-9);
+    const double mean = READS_PER_STEP / (p->budget * p->step_ns * 1e-9);
     if (!(mean > 1.0))
         return 1;
     if (mean > MOST)
@@ -247,7 +242,7 @@ void yk__phases_decide(yk_phases *p)
     turn_to(p, YK_PHASE_INPUT, now);
     if (p->stepping && !p->rare) {
         learn(p, now);
-        p->left = steps_apart(p) - 1;
+        p->left = timing_interval(p) - 1;
     }
     memset(p->step, 0, sizeof p->step);
     p->step_blocked = 0.0;
@@ -282,22 +277,22 @@ void yk_phases_end(yk_phases *p)
     atomic_store_explicit(&p->open, YK__PHASE_ENDED, memory_order_relaxed);
 }
 
-/* ---- reading, from any thread */
+/* ---- reading by any thread */
 
-/* What happened since `mark` is not accounted for yet. */
-static void add_rest(yk_phases_sample *look, int open, double rest)
+/* Adds the time since `mark`, which is not accounted for yet. */
+static void add_rest(yk_phases_sample *out, int open, double rest)
 {
     if (open >= 0) {
-        look->phase[open] += rest;
+        out->phase[open] += rest;
         return;
     }
     double usual[YK_PHASES], sum = 0.0;
     for (int i = 0; i < YK_PHASES; i++) {
-        usual[i] = i == YK_PHASE_EVAL || i == YK_PHASE_CHECKPOINT ? 0.0 : look->phase[i];
+        usual[i] = i == YK_PHASE_EVAL || i == YK_PHASE_CHECKPOINT ? 0.0 : out->phase[i];
         sum += usual[i];
     }
     for (int i = 0; sum > 0.0 && i < YK_PHASES; i++)
-        look->phase[i] += rest * usual[i] / sum;
+        out->phase[i] += rest * usual[i] / sum;
 }
 
 void yk_phases_read(const yk_phases *p, yk_phases_sample *out)
@@ -305,11 +300,11 @@ void yk_phases_read(const yk_phases *p, yk_phases_sample *out)
     uint64_t turn, began, mark, blocked, timed_ns, slowest;
     double squares;
     int open;
-    yk_wait w = yk_wait_begin(YK_WAIT_CROWD, HUGE_VAL);
+    yk_wait w = yk_wait_begin(YK_WAIT_OVERSUBSCRIBED, HUGE_VAL);
     do {
         *out = (yk_phases_sample){0};
         while ((turn = atomic_load_explicit(&p->turn, memory_order_acquire)) & 1)
-            yk_wait_turn(&w); /* the worker may have lost its core right there */
+            yk_wait_turn(&w); /* the worker may have lost its core while writing */
         began = get(&p->began);
         mark = get(&p->mark);
         blocked = get(&p->blocked);
@@ -337,4 +332,24 @@ void yk_phases_read(const yk_phases *p, yk_phases_sample *out)
         add_rest(out, open, (double)(now - mark - blocked) * 1e-9);
     for (int i = 0; i < YK_PHASES; i++)
         out->seconds += out->phase[i];
+}
+
+void yk_phases_read_all(const yk_phases *p, int workers, yk_phases_sample *out)
+{
+    *out = (yk_phases_sample){0};
+    for (int i = 0; i < workers; i++) {
+        yk_phases_sample one;
+        yk_phases_read(&p[i], &one);
+        for (int k = 0; k < YK_PHASES; k++)
+            out->phase[k] += one.phase[k] / workers;
+        out->seconds += one.seconds / workers;
+        out->steps += one.steps;
+        out->examples += one.examples;
+        out->timed += one.timed;
+        out->step_mean += one.step_mean / workers;
+        out->step_deviation += one.step_deviation / workers;
+        out->step_slowest = fmax(out->step_slowest, one.step_slowest);
+        out->barriers += one.barriers;
+        out->last += one.last;
+    }
 }

@@ -1,28 +1,31 @@
 /* Where the time of a worker goes: each moment belongs to one phase, and the phases add up to the wall time.
  *
- *     yk_phases *p = yk_alloc(workers, sizeof *p, "the phases");       // zeroed; one of them each
- *     yk_phases_begin(p, workers);              // the clock starts
- *     each step:  yk_phases_step(p);            // ends the step before; the new one begins by waiting for input
- *                 yk_phase_to(p, YK_PHASE_COMPUTE);
- *                 yk_phase_to(p, YK_PHASE_APPLY);
- *     yk_phases_now(p);                         // before something rare and long: from here on in detail
+ * Example:
+ *     yk_phases *p = yk_alloc(workers, sizeof *p, "the phases"); // zeroed; one per worker
+ *     yk_phases_begin(p, workers);                               // starts the clock
+ *     for (int i = 0; i < steps; i++) {
+ *         yk_phases_step(p); // begins a step, in the phase "input"
+ *         yk_phase_to(p, YK_PHASE_COMPUTE);
+ *         yk_phase_to(p, YK_PHASE_APPLY);
+ *     }
+ *     yk_phases_now(p); // before something rare and long: time it in detail
  *     yk_phase_to(p, YK_PHASE_EVAL);
  *     yk_phases_end(p);
  *
- * Looking at the clock takes some 30 ns, a step of a small model a few thousand: to look seven times in each of them would cost
- * more than it tells. So steps are timed in detail as often as a budget of 0.1 % of the time allows: all of them where they
- * are long, one in k (k drawn at random around the right mean, so that nothing periodic hides) where they are tiny.
- * The time in between is known as a whole and is divided as the steps that were timed lately divide:
+ * Reading the clock takes about 30 ns, a step of a small model a few thousand. Reading it seven times in each step would
+ * cost too much. So steps are timed in detail as often as a budget of 0.1 % of the time allows: all of them if they are long,
+ * one in k if they are short. k is drawn at random around the right mean, so that periodic effects do not bias the result.
+ * The time between timed steps is measured as a whole and divided in the same proportions as recent timed steps:
  *
  *     | step | step   step   step   step | step | step   step ...
  *     | i c a|                           | i c a|
  *      timed    one reading of the clock   timed
  *
- * What blocks for long (a feed that has to wait for its reader, a barrier beyond its short spin) is always timed, by
- * whoever waits, and reported with yk_phase_waited(): it is counted as it is and left out of those shares.
+ * Long waits (for a reader of data, at a barrier after spinning) are always timed by the code that waits and reported with
+ * yk_phase_waited(). They are counted exactly and are not part of those proportions.
  *
- * A yk_phases belongs to one worker, whose thread makes all of the calls above; NULL is fine and does nothing. Any other
- * thread may call yk_phases_read() at any time and sees numbers of one moment (a sequence lock; all fields are atomic).
+ * A yk_phases belongs to one worker. Its thread makes all of the calls above; NULL does nothing. Any other thread may call
+ * yk_phases_read() at any time and gets consistent numbers (a sequence lock; all fields are atomic).
  */
 #ifndef YK_WATCH_PHASE_H
 #define YK_WATCH_PHASE_H
@@ -38,7 +41,7 @@
     X(INPUT, "input")           /* waiting for the feed */                                                   \
     X(COMPUTE, "compute")       /* gradients */                                                              \
     X(PARAMETERS, "parameters") /* waiting for parameters */                                                 \
-    X(SENDING, "sending")       /* handing gradients over */                                                 \
+    X(SENDING, "sending")       /* sending gradients */                                                      \
     X(WORKERS, "workers")       /* waiting for other workers */                                              \
     X(APPLY, "apply")           /* the update rule, and merging */                                           \
     X(EVAL, "eval")                                                                                          \
@@ -52,28 +55,28 @@ typedef enum {
         YK_PHASES
 } yk_phase;
 
-enum { YK__PHASE_MANY = -1, YK__PHASE_ENDED = -2 }; /* steps that are not timed; nothing is open any more */
+enum { YK__PHASE_MANY = -1, YK__PHASE_ENDED = -2 }; /* in steps that are not timed; after the end */
 
 struct yk_trace_track;
 
 typedef struct {
-    /* the worker's own */
+    /* private to the worker */
     _Alignas(YK_ALIGN) bool detail; /* this step is timed */
-    bool running, stepping, rare;   /* stepping: a step was begun; rare: it held what no other step does */
-    int phase;                      /* the one that is open, in detail */
+    bool running, stepping, rare;   /* stepping: a step has begun; rare: it includes a rare event */
+    int phase;                      /* the current one, in detail */
     int64_t left;                   /* steps until the next decision */
     double budget;
     uint64_t random;
     uint64_t step_at;                              /* when the timed step began */
-    double profile[YK_PHASES], profile_sum;        /* of timed steps, older ones fading */
-    double step[YK_PHASES], step_blocked, step_ns; /* of this one; the usual length of one */
-    struct yk_trace_track *track; /* NULL: no timeline (watch/trace.h). Borrowed, set before begin */
+    double profile[YK_PHASES], profile_sum;        /* of timed steps; older ones decay */
+    double step[YK_PHASES], step_blocked, step_ns; /* of this step; the usual duration of a step */
+    struct yk_trace_track *track; /* borrowed, set before begin; NULL: no timeline (watch/trace.h) */
 
-    /* what others read */
+    /* read by other threads */
     _Alignas(YK_ALIGN) atomic_uint_fast64_t turn; /* odd while the worker writes */
-    atomic_uint_fast64_t began, mark;             /* mark: up to where time is accounted for */
-    atomic_uint_fast64_t blocked;                 /* ns since `mark` that are accounted for already */
-    atomic_int open;                              /* the phase since then; or: */
+    atomic_uint_fast64_t began, mark;             /* mark: time is accounted for up to here */
+    atomic_uint_fast64_t blocked;                 /* ns since `mark` that are already accounted for */
+    atomic_int open;                              /* the current phase, or YK__PHASE_MANY, YK__PHASE_ENDED */
     atomic_uint_fast64_t ns[YK_PHASES];
     atomic_uint_fast64_t steps, examples;
     atomic_uint_fast64_t timed, timed_ns, slowest_ns; /* steps in detail */
@@ -81,23 +84,26 @@ typedef struct {
     atomic_uint_fast64_t barriers, last;              /* barriers, and how often this worker came last */
 } yk_phases;
 
-/* A moment's look at one. */
+/* The values at one moment. */
 typedef struct {
     double seconds; /* wall time since begin: the sum of all phases */
     double phase[YK_PHASES];
     uint64_t steps, examples;
-    uint64_t timed;                                 /* steps in detail */
-    double step_mean, step_deviation, step_slowest; /* seconds, of those */
+    uint64_t timed;                                 /* timed steps */
+    double step_mean, step_deviation, step_slowest; /* seconds, of the timed steps */
     uint64_t barriers, last;
 } yk_phases_sample;
 
 const char *yk_phase_name(yk_phase phase);
 void yk_phases_json(yk_json *j, const double *phase, double of); /* "phases": each as a share of `of` */
 
-void yk_phases_begin(yk_phases *p,
-                     int workers); /* workers: how many share a step, and so pay for its timing */
+/* workers: the workers of a synchronous step all wait for the one that is timed. */
+void yk_phases_begin(yk_phases *p, int workers);
 void yk_phases_end(yk_phases *p);
-void yk_phases_read(const yk_phases *p, yk_phases_sample *out); /* from any thread */
+
+/* From any thread: one worker; all of them, with means of seconds and sums of counts. */
+void yk_phases_read(const yk_phases *p, yk_phases_sample *out);
+void yk_phases_read_all(const yk_phases *p, int workers, yk_phases_sample *out);
 
 void yk__phases_decide(yk_phases *p);
 void yk__phase_switch(yk_phases *p, yk_phase to);
@@ -115,40 +121,41 @@ static inline void yk_phase_to(yk_phases *p, yk_phase to)
         yk__phase_switch(p, to);
 }
 
-/* From here to the next step in detail, whatever was decided: something comes that is no part of a usual step. */
+/* Times everything up to the next step in detail: before something that is not part of a usual step. */
 void yk_phases_now(yk_phases *p);
 
-/* So long was blocked within `phase`, as measured by the caller; until now, where another one is open. */
+/* The worker was blocked for `ns` until now, as measured by the caller: counts as `phase`, even if another phase is open. */
 static inline void yk_phase_waited(yk_phases *p, yk_phase phase, uint64_t ns)
 {
     if (p && ns)
         yk__phase_waited(p, phase, ns);
 }
 
-/* So many of the nanoseconds of a phase that has just ended were really the other's. Untimed steps are left as they are. */
+/* Moves `ns` of a phase that has just ended to another one. Does nothing in untimed steps. */
 void yk_phase_move(yk_phases *p, yk_phase from, yk_phase to, uint64_t ns);
 
-/* What was done since the last call. */
+/* There is one writer, so a load and a store make an addition. */
+static inline void yk__phases_add(atomic_uint_fast64_t *to, uint64_t n)
+{
+    atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+/* Adds what was done since the last call. */
 static inline void yk_phases_done(yk_phases *p, uint64_t steps, uint64_t examples)
 {
     if (!p)
         return;
-    atomic_store_explicit(&p->steps, atomic_load_explicit(&p->steps, memory_order_relaxed) + steps,
-                          memory_order_relaxed);
-    atomic_store_explicit(&p->examples, atomic_load_explicit(&p->examples, memory_order_relaxed) + examples,
-                          memory_order_relaxed);
+    yk__phases_add(&p->steps, steps);
+    yk__phases_add(&p->examples, examples);
 }
 
-/* A barrier where everybody waits for the last: was it this worker? */
+/* Counts a barrier, and whether this worker arrived last. */
 static inline void yk_phases_met(yk_phases *p, bool last)
 {
     if (!p)
         return;
-    atomic_store_explicit(&p->barriers, atomic_load_explicit(&p->barriers, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
-    if (last)
-        atomic_store_explicit(&p->last, atomic_load_explicit(&p->last, memory_order_relaxed) + 1,
-                              memory_order_relaxed);
+    yk__phases_add(&p->barriers, 1);
+    yk__phases_add(&p->last, last);
 }
 
 #endif

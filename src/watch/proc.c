@@ -1,8 +1,8 @@
 #include "watch/proc.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include <dirent.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdbool.h>
@@ -13,18 +13,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { STAT, MEMINFO, STATM, IO, NET, DISKS, PRESSURE, FILES };
-
-static const char *const names[FILES] = {"stat",    "meminfo",   "self/statm",     "self/io",
-                                         "net/dev", "diskstats", "pressure/memory"};
-
-/* Files stay open and are read again from their beginning: half of the cost. */
 struct yk_proc {
-    char *proc, *sys;
-    int fd[FILES]; /* -1: not there */
-    char *text;    /* of the file that was read last */
-    size_t cap;
-    yk_nic nic[YK_MAX_NICS]; /* whose link rate was looked up */
+    const char *proc, *sys;
+    char text[64 << 10];     /* the start of the file that was read last, which has all that is needed */
+    yk_nic nic[YK_MAX_NICS]; /* link rates that were read */
     int nnics;
 };
 
@@ -32,65 +24,25 @@ yk_status yk_proc_open(const char *proc, const char *sys, yk_proc **out)
 {
     yk_proc *p = calloc(1, sizeof *p);
     if (!p)
-        return yk_fail_memory(sizeof *p, "measuring");
-    p->cap = 16 << 10;
-    p->proc = strdup(proc);
-    p->sys = strdup(sys);
-    p->text = malloc(p->cap);
-    for (int i = 0; i < FILES; i++)
-        p->fd[i] = -1;
-    if (!p->proc || !p->sys || !p->text) {
-        yk_proc_close(p);
-        return yk_fail_memory(16 << 10, "measuring");
-    }
-    for (int i = 0; i < FILES; i++) {
-        char path[PATH_MAX];
-        if ((size_t)snprintf(path, sizeof path, "%s/%s", proc, names[i]) < sizeof path)
-            p->fd[i] = open(path, O_RDONLY | O_CLOEXEC);
-    }
+        return yk_fail_memory(sizeof *p, "sampling /proc");
+    p->proc = proc;
+    p->sys = sys;
     *out = p;
     return YK_OK;
 }
 
 void yk_proc_close(yk_proc *p)
 {
-    if (!p)
-        return;
-    for (int i = 0; i < FILES; i++)
-        if (p->fd[i] >= 0)
-            close(p->fd[i]);
-    free(p->proc);
-    free(p->sys);
-    free(p->text);
     free(p);
 }
 
-/* The whole of a file; NULL where it cannot be read. */
-static const char *contents(yk_proc *p, int fd)
+/* Reads PROC/NAME; NULL: it cannot be read. */
+static const char *contents(yk_proc *p, const char *name)
 {
-    if (fd < 0)
-        return NULL;
-    size_t n = 0;
-    for (;;) {
-        if (p->cap - n < 2) {
-            char *grown = realloc(p->text, p->cap * 2);
-            if (!grown)
-                return NULL;
-            p->text = grown;
-            p->cap *= 2;
-        }
-        ssize_t got = pread(fd, p->text + n, p->cap - n - 1, (off_t)n);
-        if (got < 0)
-            return NULL;
-        if (got == 0)
-            break;
-        n += (size_t)got;
-    }
-    p->text[n] = '\0';
-    return p->text;
+    return yk_file_text(p->text, sizeof p->text, "%s/%s", p->proc, name) ? p->text : NULL;
 }
 
-/* The number after a name at the beginning of a line; NaN where it is missing. */
+/* The number after a name at the beginning of a line; NaN: missing. */
 static double after(const char *text, const char *name)
 {
     const size_t n = strlen(name);
@@ -114,18 +66,18 @@ static void read_self(yk_proc *p, yk_proc_sample *out)
         out->major_faults = (double)u.ru_majflt;
     }
     double pages, resident;
-    const char *text = contents(p, p->fd[STATM]);
+    const char *text = contents(p, "self/statm");
     if (text && sscanf(text, "%lf %lf", &pages, &resident) == 2)
         out->rss = resident * (double)sysconf(_SC_PAGESIZE);
-    if (out->rss > out->rss_peak) /* the system counts its peak only now and then */
+    if (out->rss > out->rss_peak) /* the system updates its peak only now and then */
         out->rss_peak = out->rss;
-    if ((text = contents(p, p->fd[IO]))) {
+    if ((text = contents(p, "self/io"))) {
         out->read = after(text, "read_bytes:");
         out->written = after(text, "write_bytes:") - after(text, "cancelled_write_bytes:");
     }
 }
 
-/* How long threads waited for a core, the second number of each one's schedstat. */
+/* Seconds that threads waited for a core: the second number of each thread's schedstat. */
 static double delayed(yk_proc *p)
 {
     char path[PATH_MAX];
@@ -137,19 +89,13 @@ static double delayed(yk_proc *p)
     if (!d)
         return (double)NAN;
     for (struct dirent *e; (e = readdir(d));) {
-        char name[300];
+        char text[128];
         double ran, waited;
-        if (e->d_name[0] == '.')
-            continue;
-        snprintf(name, sizeof name, "%s/schedstat", e->d_name);
-        int fd = openat(dirfd(d), name, O_RDONLY | O_CLOEXEC);
-        const char *text = contents(p, fd);
-        if (text && sscanf(text, "%lf %lf", &ran, &waited) == 2) {
+        if (e->d_name[0] != '.' && yk_file_text(text, sizeof text, "%s/%s/schedstat", path, e->d_name) &&
+            sscanf(text, "%lf %lf", &ran, &waited) == 2) {
             sum += waited * 1e-9;
             any = true;
         }
-        if (fd >= 0)
-            close(fd);
     }
     closedir(d);
     return any ? sum : (double)NAN;
@@ -157,8 +103,8 @@ static double delayed(yk_proc *p)
 
 /* ---- the host */
 
-/* cpu  user nice system idle iowait irq softirq steal guest guest_nice, in hundredths; guest is in user already. Steal is
- * time that another machine had: busy, but with nothing of ours. */
+/* cpu  user nice system idle iowait irq softirq steal guest guest_nice, in hundredths of a second; user includes guest.
+ * Steal is time that another virtual machine used: it counts as busy. */
 static void read_cpus(const char *text, yk_proc_sample *out)
 {
     double t[8] = {0};
@@ -183,7 +129,7 @@ static void read_memory(const char *text, yk_proc_sample *out)
     out->host_used = total - available;
 }
 
-/* Major, minor, name, and then 11 numbers or more, of which the tenth is the milliseconds with work to do. */
+/* Major, minor, name, then at least 11 numbers. The tenth is the milliseconds with I/O in progress. */
 static void read_disks(const char *text, yk_proc_sample *out)
 {
     for (const char *at = text; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
@@ -198,26 +144,20 @@ static void read_disks(const char *text, yk_proc_sample *out)
     }
 }
 
-/* Megabits per second in SYS/class/net/NAME/speed, -1 or nothing where the driver does not know. */
+/* From SYS/class/net/NAME/speed in megabits per second; -1 or missing if the driver does not know. */
 static double link_rate(yk_proc *p, const char *name)
 {
     for (int i = 0; i < p->nnics; i++)
         if (strcmp(p->nic[i].name, name) == 0)
             return p->nic[i].rate;
-    char path[PATH_MAX];
-    double megabits = 0.0;
-    snprintf(path, sizeof path, "%s/class/net/%s/speed", p->sys, name);
-    FILE *f = fopen(path, "re");
-    if (f) {
-        if (fscanf(f, "%lf", &megabits) != 1 || megabits < 0.0)
-            megabits = 0.0;
-        fclose(f);
-    }
+    char text[32];
+    yk_file_text(text, sizeof text, "%s/class/net/%s/speed", p->sys, name);
+    const double rate = fmax(strtod(text, NULL), 0.0) * 125000.0;
     if (p->nnics < YK_MAX_NICS) {
         snprintf(p->nic[p->nnics].name, sizeof p->nic[0].name, "%s", name);
-        p->nic[p->nnics++].rate = megabits * 125000.0;
+        p->nic[p->nnics++].rate = rate;
     }
-    return megabits * 125000.0;
+    return rate;
 }
 
 /* "  eth0: IN packets errors drop fifo frame compressed multicast OUT ..." */
@@ -231,7 +171,7 @@ static void read_net(yk_proc *p, const char *text, yk_proc_sample *out)
         if (strcmp(name, "lo") == 0) {
             out->lo_in = in;
             out->lo_out = sent;
-        } else if (out->nnics < YK_MAX_NICS && (in > 0.0 || sent > 0.0)) { /* the rest is not in use */
+        } else if (out->nnics < YK_MAX_NICS && (in > 0.0 || sent > 0.0)) { /* others are unused */
             yk_nic *n = &out->nic[out->nnics++];
             snprintf(n->name, sizeof n->name, "%.15s", name);
             n->in = in;
@@ -249,15 +189,15 @@ void yk_proc_read(yk_proc *p, yk_proc_sample *out)
     out->at = yk_now();
     read_self(p, out);
     out->delayed = delayed(p);
-    const char *text = contents(p, p->fd[STAT]);
+    const char *text = contents(p, "stat");
     if (text)
         read_cpus(text, out);
-    if ((text = contents(p, p->fd[MEMINFO])))
+    if ((text = contents(p, "meminfo")))
         read_memory(text, out);
-    if ((text = contents(p, p->fd[NET])))
+    if ((text = contents(p, "net/dev")))
         read_net(p, text, out);
-    if ((text = contents(p, p->fd[DISKS])))
+    if ((text = contents(p, "diskstats")))
         read_disks(text, out);
-    if ((text = contents(p, p->fd[PRESSURE])) && (text = strstr(text, "total=")))
+    if ((text = contents(p, "pressure/memory")) && (text = strstr(text, "total=")))
         out->memory_stall = strtod(text + 6, NULL) * 1e-6;
 }

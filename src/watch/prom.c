@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* In a label's value, a backslash, a quote and a new line are written with a backslash; in a help, all but the quote. */
+/* Backslashes and newlines are escaped, and double quotes in the values of labels. */
 static void escaped(yk_prom *p, const char *text, bool label)
 {
     for (; *text; text++)

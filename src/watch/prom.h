@@ -1,15 +1,16 @@
-/* Text that Prometheus takes (text/plain; version=0.0.4): a family of samples is announced once, then its samples follow.
+/* The text format of Prometheus (text/plain; version=0.0.4): each metric family is declared once, followed by its samples.
  *
+ * Example:
  *     yk_prom p = {0};
  *     yk_prom_family(&p, "yoke_steps_total", "counter", "Steps so far.");
  *     yk_prom_sample(&p, (const char *[]){"worker", "0", NULL}, 42.0);
- *     char *text = yk_prom_take(&p);                  // the caller frees it; NULL: no memory
+ *     char *text = yk_prom_take(&p); // the caller frees it; NULL: out of memory
  *
  *     # HELP yoke_steps_total Steps so far.
  *     # TYPE yoke_steps_total counter
  *     yoke_steps_total{worker="0"} 42
  *
- * Values that are no numbers are written as NaN, +Inf and -Inf, as the format wants them. One thread at a time.
+ * Values that are not finite are written as NaN, +Inf and -Inf. One thread at a time.
  */
 #ifndef YK_WATCH_PROM_H
 #define YK_WATCH_PROM_H
@@ -22,8 +23,8 @@ typedef struct {
 } yk_prom;
 
 void yk_prom_family(yk_prom *p, const char *name, const char *type, const char *help);
-void yk_prom_sample(yk_prom *p, const char *const *labels,
-                    double value); /* name, value, ..., NULL; or NULL */
+/* labels: name, value, ..., NULL; NULL: none */
+void yk_prom_sample(yk_prom *p, const char *const *labels, double value);
 char *yk_prom_take(yk_prom *p);
 
 #endif

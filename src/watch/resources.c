@@ -16,7 +16,7 @@
 
 static const double alert_level = 0.9, alert_seconds = 1.0;
 
-/* A resource that is above the level: since when, and how much of it. */
+/* A period in which a resource was above the alert level. */
 typedef struct {
     bool on;
     double begin, end, sum, weight;
@@ -32,9 +32,9 @@ struct yk_resources {
     watch watched[YK_ALERTS];
     yk_thread thread;
     bool started;
-    yk_mutex lock; /* of the rest */
+    yk_mutex lock; /* protects the rest */
     yk_cond wake;
-    bool quit, rest;
+    bool quit, paused;
     yk_usage usage;
     double memory_seconds; /* sum of rss x seconds */
 };
@@ -45,9 +45,9 @@ const char *yk_alert_name(yk_alert_kind what)
     return names[what];
 }
 
-/* ---- from two looks to a sample */
+/* ---- rates from two samples */
 
-/* Counters of threads that have ended go backwards: then nothing is known to have happened. */
+/* Counters go backwards when threads end: the rate is 0 then. */
 static double rate(double now, double before, double seconds)
 {
     const double d = now - before;
@@ -69,7 +69,7 @@ static void net_rates(const yk_proc_sample *now, const yk_proc_sample *before, d
         out->net_in += in;
         out->net_out += sent;
         if (n->rate > 0.0)
-            out->net_busy = fmax(out->net_busy, fmax(in, sent) / n->rate); /* fmax leaves NaN out */
+            out->net_busy = fmax(out->net_busy, fmax(in, sent) / n->rate); /* fmax ignores NaN */
     }
 }
 
@@ -85,14 +85,12 @@ static double disk_rate(const yk_proc_sample *now, const yk_proc_sample *before,
 
 static void read_phases(const yk_resources *r, yk_sample *out)
 {
-    for (int i = 0; r->config.phases && i < r->config.workers; i++) {
-        yk_phases_sample look;
-        yk_phases_read(&r->config.phases[i], &look);
-        out->steps += look.steps;
-        out->examples += look.examples;
-        for (int k = 0; k < YK_PHASES; k++)
-            out->phase[k] += look.phase[k] / r->config.workers;
-    }
+    yk_phases_sample all = {0};
+    if (r->config.phases)
+        yk_phases_read_all(r->config.phases, r->config.workers, &all);
+    out->steps = all.steps;
+    out->examples = all.examples;
+    memcpy(out->phase, all.phase, sizeof out->phase);
 }
 
 static yk_sample sample_of(const yk_resources *r, const yk_proc_sample *now, const yk_proc_sample *before)
@@ -104,7 +102,7 @@ static yk_sample sample_of(const yk_resources *r, const yk_proc_sample *now, con
         .cpu_user = rate(now->user, before->user, s),
         .cpu_system = rate(now->system, before->system, s),
         .cpu = rate(now->user, before->user, s) + rate(now->system, before->system, s),
-        /* counted in hundredths of a second: of a short while, more than there are may seem busy */
+        /* counted in hundredths of a second: in a short interval the rate may exceed the number of cores */
         .cpu_host = fmin(rate(now->host_busy, before->host_busy, s), now->host_cores),
         .rss = now->rss,
         .rss_peak = now->rss_peak,
@@ -260,7 +258,7 @@ static void peak(yk_mean_peak *m, double value)
         m->peak = value;
 }
 
-/* What has a mean and a peak, but for memory. */
+/* The fields of yk_usage with a mean and a peak, except memory. */
 static const struct {
     size_t usage, sample;
 } measured[] = {
@@ -268,15 +266,14 @@ static const struct {
     {                                                                                                        \
         offsetof(yk_usage, name), offsetof(yk_sample, name)                                                  \
     }
-    MEASURED(cpu),         MEASURED(cpu_host), MEASURED(net_in),    MEASURED(net_out),
-    MEASURED(lo_in),       MEASURED(lo_out),   MEASURED(disk_read), MEASURED(disk_written),
-    MEASURED(disk_busy),   MEASURED(net_busy), MEASURED(delayed),   MEASURED(memory_stall),
-    MEASURED(major_faults)
+    MEASURED(cpu),       MEASURED(cpu_host),     MEASURED(net_in),      MEASURED(net_out),
+    MEASURED(disk_read), MEASURED(disk_written), MEASURED(disk_busy),   MEASURED(net_busy),
+    MEASURED(delayed),   MEASURED(memory_stall), MEASURED(major_faults)
 #undef MEASURED
 };
 
-/* The peaks of a sample; the means of all since the first look. */
-static void take(yk_usage *u, const yk_sample *s, bool mean)
+/* Updates the means from the rates since the first sample, or the peaks from those of the last interval. */
+static void update_usage(yk_usage *u, const yk_sample *s, bool mean)
 {
     for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
         yk_mean_peak *m = (yk_mean_peak *)((char *)u + measured[i].usage);
@@ -288,14 +285,14 @@ static void take(yk_usage *u, const yk_sample *s, bool mean)
     }
 }
 
-/* One look; the last one of a run may come soon after the one before, and then says little about peaks. */
-static void look(yk_resources *r, bool last)
+/* The last sample may follow the one before at once: then its rates mean little. */
+static void take_sample(yk_resources *r, bool last)
 {
     yk_proc_sample now;
     yk_proc_read(r->proc, &now);
     yk_sample s = sample_of(r, &now, &r->last), all = sample_of(r, &now, &r->first);
     const bool brief = last && r->usage.samples > 0 && s.interval < r->config.every / 10.0;
-    if (!(s.interval > 0.0) || brief) /* of so short a while, rates say nothing */
+    if (!(s.interval > 0.0) || brief)
         return;
     read_phases(r, &s);
     if (r->config.bytes)
@@ -303,16 +300,13 @@ static void look(yk_resources *r, bool last)
     write_sample(r, &s);
     yk_mutex_lock(&r->lock);
     yk_usage *u = &r->usage;
-    take(u, &all, true);
-    u->forced = all.switches_forced;
+    update_usage(u, &all, true);
     u->seconds = all.interval;
     u->samples++;
     r->memory_seconds += now.rss * s.interval;
     u->memory.mean = r->memory_seconds / (now.at - r->first.at);
-    if (now.host_used / now.host_memory > u->host_memory)
-        u->host_memory = now.host_used / now.host_memory;
     if (!last || s.interval > r->config.every / 2.0 || u->samples == 1)
-        take(u, &s, false);
+        update_usage(u, &s, false);
     peak(&u->memory, now.rss_peak);
     watch_all(r, &s, &now);
     yk_mutex_unlock(&r->lock);
@@ -323,7 +317,7 @@ static void look(yk_resources *r, bool last)
 
 /* ---- the thread */
 
-static void *sample_on(void *arg)
+static void *sampling_thread(void *arg)
 {
     yk_resources *r = arg;
     const uint64_t every = (uint64_t)(r->config.every * 1e9);
@@ -335,12 +329,12 @@ static void *sample_on(void *arg)
             ;
         if (r->quit)
             break;
-        if (r->rest)
+        if (r->paused)
             continue;
         yk_mutex_unlock(&r->lock);
-        look(r, false);
+        take_sample(r, false);
         const uint64_t now = yk_now_ns();
-        if (now > next + every / 2) /* no looks to make up for: they would be of a moment each */
+        if (now > next + every / 2) /* late: skips samples instead of taking several at once */
             next = now;
         yk_mutex_lock(&r->lock);
     }
@@ -350,15 +344,14 @@ static void *sample_on(void *arg)
 
 static yk_status start_thread(yk_resources *r)
 {
-    int e = yk_thread_start(&r->thread, sample_on, r);
+    int e = yk_thread_start(&r->thread, sampling_thread, r);
     if (e)
-        return yk_fail(YK_ESYSTEM, "the thread that measures could not be started: %s; use --sample-every 0",
-                       strerror(e));
+        return yk_fail(YK_ESYSTEM, "cannot start the sampling thread: %s; use --sample-every 0", strerror(e));
     r->started = true;
     return YK_OK;
 }
 
-static void what_there_is(yk_resources *r, const char *proc, const char *sys)
+static void read_capacity(yk_resources *r, const char *proc, const char *sys)
 {
     yk_usage *u = &r->usage;
     yk_limits limits;
@@ -393,7 +386,7 @@ yk_status yk_resources_start(const yk_resources_config *config, yk_resources **o
     *out = NULL;
     yk_resources *r = calloc(1, sizeof *r);
     if (!r)
-        return yk_fail_memory(sizeof *r, "measuring");
+        return yk_fail_memory(sizeof *r, "sampling");
     r->config = *config;
     yk_cond_init(&r->wake);
     yk_mutex_init(&r->lock);
@@ -404,7 +397,7 @@ yk_status yk_resources_start(const yk_resources_config *config, yk_resources **o
         yk_proc_read(r->proc, &r->first);
         r->last = r->first;
         r->began = r->first.at;
-        what_there_is(r, proc, sys);
+        read_capacity(r, proc, sys);
         write_host(r);
     }
     if (!st && config->every > 0.0)
@@ -425,10 +418,10 @@ void yk_resources_usage(yk_resources *r, yk_usage *out)
     yk_mutex_unlock(&r->lock);
 }
 
-void yk_resources_rest(yk_resources *r, bool rest)
+void yk_resources_pause(yk_resources *r, bool pause)
 {
     yk_mutex_lock(&r->lock);
-    r->rest = rest;
+    r->paused = pause;
     yk_mutex_unlock(&r->lock);
 }
 
@@ -443,7 +436,7 @@ yk_status yk_resources_stop(yk_resources *r, yk_status so_far, yk_usage *out)
         yk_mutex_unlock(&r->lock);
         yk_thread_join(&r->thread);
     }
-    look(r, true);
+    take_sample(r, true);
     for (int i = 0; i < YK_ALERTS; i++)
         end_alert(r, (yk_alert_kind)i);
     *out = r->usage;

@@ -20,14 +20,14 @@ typedef struct {
     };
 } event;
 
-/* The first `half` events, then a ring of as many; counters lie apart and are thinned. */
+/* The first `half` events, then a ring of as many. Counters are separate, and are thinned. */
 struct yk_trace_track {
     char name[64];
-    size_t half, room_of_counters;
-    event *first, *recent, *counter;
-    uint64_t seen; /* slices and messages */
+    size_t half, counter_capacity;
+    event *first, *recent, *counter; /* in one block */
+    uint64_t seen;                   /* slices and messages */
     size_t counters;
-    uint64_t times, last_at, every; /* of counters: how many came, the last, and which of them are kept */
+    uint64_t times, last_at, every; /* of counters: points in time so far, the last one, and which are kept */
 };
 
 struct yk_trace {
@@ -50,27 +50,19 @@ yk_status yk_trace_create(int rank, const char *role, yk_trace **out)
     return YK_OK;
 }
 
-static void free_track(yk_trace_track *w)
-{
-    if (!w)
-        return;
-    yk_free(w->first);
-    yk_free(w->recent);
-    yk_free(w->counter);
-    free(w);
-}
-
 void yk_trace_free(yk_trace *t)
 {
     if (!t)
         return;
-    for (size_t i = 0; i < t->n; i++)
-        free_track(t->track[i]);
+    for (size_t i = 0; i < t->n; i++) {
+        yk_free(t->track[i]->first);
+        free(t->track[i]);
+    }
     free(t->track);
     free(t);
 }
 
-yk_trace_track *yk_trace_add(yk_trace *t, const char *name, size_t room)
+yk_trace_track *yk_trace_add(yk_trace *t, const char *name, size_t capacity)
 {
     if (!t || t->n >= MOST_TRACKS)
         return NULL;
@@ -80,16 +72,16 @@ yk_trace_track *yk_trace_add(yk_trace *t, const char *name, size_t room)
     if (!w)
         return NULL;
     snprintf(w->name, sizeof w->name, "%s", name);
-    w->half = room / 2 > 1 ? room / 2 : 1;
-    w->room_of_counters = w->half > 16 ? w->half : 16;
+    w->half = capacity / 2 > 1 ? capacity / 2 : 1;
+    w->counter_capacity = w->half > 16 ? w->half : 16;
     w->every = 1;
-    w->first = yk_alloc(w->half, sizeof *w->first, "the timeline");
-    w->recent = yk_alloc(w->half, sizeof *w->recent, "the timeline");
-    w->counter = yk_alloc(w->room_of_counters, sizeof *w->counter, "the timeline");
-    if (!w->first || !w->recent || !w->counter) {
-        free_track(w);
+    w->first = yk_alloc(2 * w->half + w->counter_capacity, sizeof *w->first, "the timeline");
+    if (!w->first) {
+        free(w);
         return NULL;
     }
+    w->recent = w->first + w->half;
+    w->counter = w->recent + w->half;
     t->track[t->n++] = w;
     return w;
 }
@@ -122,7 +114,7 @@ void yk_trace_message(yk_trace_track *w, const char *name, int peer, uint64_t by
                         .bytes = bytes});
 }
 
-/* Every other time goes. */
+/* Drops every other point in time. */
 static void thin(yk_trace_track *w)
 {
     size_t n = 0, time = 0;
@@ -135,7 +127,7 @@ static void thin(yk_trace_track *w)
     w->every *= 2;
 }
 
-/* Several names share a track: points of one time come together, and go together. */
+/* Counters of several names share a track. Those of one point in time are kept or dropped together. */
 void yk_trace_counter(yk_trace_track *w, const char *name, uint64_t at, double value)
 {
     if (!w || !isfinite(value))
@@ -145,9 +137,9 @@ void yk_trace_counter(yk_trace_track *w, const char *name, uint64_t at, double v
     w->last_at = at;
     if ((w->times - 1) % w->every)
         return;
-    if (w->counters == w->room_of_counters)
+    if (w->counters == w->counter_capacity)
         thin(w);
-    if (w->counters < w->room_of_counters && (w->times - 1) % w->every == 0)
+    if (w->counters < w->counter_capacity && (w->times - 1) % w->every == 0)
         w->counter[w->counters++] = (event){.name = name, .begin = at, .peer = COUNTER, .value = value};
 }
 
@@ -177,7 +169,7 @@ void yk_trace_clock(yk_trace *t, int64_t offset, uint64_t zero)
 
 /* ---- as JSON */
 
-static void named(yk_json *j, const char *what, int rank, size_t tid, const char *name)
+static void put_name(yk_json *j, const char *what, int rank, size_t tid, const char *name)
 {
     yk_json_object(j, NULL);
     YK_JSON_TEXTS(j, {"name", what}, {"ph", "M"});
@@ -188,7 +180,7 @@ static void named(yk_json *j, const char *what, int rank, size_t tid, const char
     yk_json_end(j);
 }
 
-static void one(yk_json *j, const yk_trace *t, size_t tid, const event *e)
+static void put_event(yk_json *j, const yk_trace *t, size_t tid, const event *e)
 {
     const bool counter = e->peer == COUNTER;
     yk_json_object(j, NULL);
@@ -214,28 +206,28 @@ static void one(yk_json *j, const yk_trace *t, size_t tid, const event *e)
     yk_json_end(j);
 }
 
-static void all_of(yk_json *x, const yk_trace *t, size_t tid, const yk_trace_track *w)
+static void put_track(yk_json *x, const yk_trace *t, size_t tid, const yk_trace_track *w)
 {
-    named(x, "thread_name", t->rank, tid, w->name);
+    put_name(x, "thread_name", t->rank, tid, w->name);
     const uint64_t first = w->seen < w->half ? w->seen : w->half;
     for (uint64_t i = 0; i < first; i++)
-        one(x, t, tid, &w->first[i]);
+        put_event(x, t, tid, &w->first[i]);
     const uint64_t later = w->seen - first, kept = later < w->half ? later : w->half;
     if (dropped(w)) {
         const event *from = &w->first[first - 1], *to = &w->recent[later % w->half];
         char name[96];
         snprintf(name, sizeof name, "%llu events dropped", (unsigned long long)dropped(w));
         const uint64_t begin = from->begin + from->took;
-        one(x, t, tid,
-            &(event){.name = name,
-                     .begin = begin,
-                     .took = to->begin > begin ? to->begin - begin : 0,
-                     .peer = NO_PEER});
+        put_event(x, t, tid,
+                  &(event){.name = name,
+                           .begin = begin,
+                           .took = to->begin > begin ? to->begin - begin : 0,
+                           .peer = NO_PEER});
     }
     for (uint64_t i = 0; i < kept; i++)
-        one(x, t, tid, &w->recent[(later - kept + i) % w->half]);
+        put_event(x, t, tid, &w->recent[(later - kept + i) % w->half]);
     for (uint64_t i = 0; i < w->counters; i++)
-        one(x, t, tid, &w->counter[i]);
+        put_event(x, t, tid, &w->counter[i]);
 }
 
 yk_status yk_trace_text(const yk_trace *t, char **out)
@@ -243,7 +235,7 @@ yk_status yk_trace_text(const yk_trace *t, char **out)
     yk_json j = {.between = ",\n"};
     char name[64];
     snprintf(name, sizeof name, "rank %d (%s)", t->rank, t->role);
-    named(&j, "process_name", t->rank, 0, name);
+    put_name(&j, "process_name", t->rank, 0, name);
     yk_json_object(&j, NULL);
     YK_JSON_TEXTS(&j, {"name", "yoke"}, {"ph", "M"});
     yk_json_whole(&j, "pid", t->rank);
@@ -252,12 +244,12 @@ yk_status yk_trace_text(const yk_trace *t, char **out)
     yk_json_end(&j);
     yk_json_end(&j);
     for (size_t i = 0; i < t->n; i++)
-        all_of(&j, t, i + 1, t->track[i]);
+        put_track(&j, t, i + 1, t->track[i]);
     *out = yk_json_take(&j);
     return *out ? YK_OK : YK_ESYSTEM;
 }
 
-yk_status yk_trace_save(const char *dir, const char *name, char *const *piece, size_t n)
+yk_status yk_trace_save(const char *dir, const char *name, char *const *part, size_t n)
 {
     yk_file *f;
     yk_status st = yk_file_create_in(dir, name, &f);
@@ -266,12 +258,12 @@ yk_status yk_trace_save(const char *dir, const char *name, char *const *piece, s
     st = yk_file_print(f, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
     bool any = false;
     for (size_t i = 0; !st && i < n; i++) {
-        if (!piece[i])
+        if (!part[i])
             continue;
         if (any)
             st = yk_file_write(f, ",\n", 2);
         if (!st)
-            st = yk_file_write(f, piece[i], strlen(piece[i]));
+            st = yk_file_write(f, part[i], strlen(part[i]));
         any = true;
     }
     if (!st)

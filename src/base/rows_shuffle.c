@@ -9,13 +9,13 @@ typedef struct {
     yk_rows *to;
     yk_perm order;
     int workers;
-} mixing;
+} shuffle;
 
-/* Rows of this worker's part of the new order. */
+/* Copies this thread's part of the new order. */
 static yk_status copy_part(void *context, int me)
 {
     enum { AHEAD = 8 };
-    const mixing *m = context;
+    const shuffle *m = context;
     const yk_rows *from = m->from;
     yk_rows *to = m->to;
     const size_t begin = from->n * (size_t)me / (size_t)m->workers,
@@ -48,7 +48,7 @@ yk_status yk_rows_mix(yk_rows *rows, uint64_t seed)
     const int cores = yk_cores();
     yk_rows to;
     yk_team *team = NULL;
-    mixing m = {.from = rows, .to = &to, .order = yk_perm_make(n, seed)};
+    shuffle m = {.from = rows, .to = &to, .order = yk_perm_make(n, seed)};
     m.workers = n < 4096 ? 1 : cores < 16 ? cores : 16;
     yk_status st = yk__rows_like(rows, &to);
     if (!st)

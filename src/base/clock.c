@@ -1,3 +1,0 @@
-#include "base/clock.h"
-
-_Thread_local const yk_clock *yk__thread_clock;

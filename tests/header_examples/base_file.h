@@ -1,0 +1,2 @@
+extern const char *data;
+extern size_t size;

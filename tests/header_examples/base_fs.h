@@ -1,0 +1,3 @@
+#include <fcntl.h>
+extern const char *data;
+extern size_t n;

@@ -1,0 +1,2 @@
+extern uint32_t key;
+extern float sum;

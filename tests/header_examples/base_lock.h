@@ -1,0 +1,1 @@
+extern void write_files(const char *dir);

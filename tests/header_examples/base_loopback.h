@@ -1,0 +1,4 @@
+#include <sys/socket.h>
+extern int fd;
+extern const struct sockaddr *address;
+extern socklen_t size;

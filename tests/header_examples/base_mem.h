@@ -1,0 +1,1 @@
+extern size_t parameters;

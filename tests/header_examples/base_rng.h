@@ -1,0 +1,1 @@
+extern uint64_t seed, stream;

@@ -1,0 +1,1 @@
+extern int32_t label;

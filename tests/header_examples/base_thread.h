@@ -1,0 +1,2 @@
+extern yk_status work(void *context, int me);
+extern void *context;

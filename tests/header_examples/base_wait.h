@@ -1,0 +1,3 @@
+#include "base/status.h"
+#include <stdatomic.h>
+extern atomic_bool arrived;

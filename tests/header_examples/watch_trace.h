@@ -1,0 +1,2 @@
+extern int rank;
+extern uint64_t begin_ns, took_ns, now_ns;
