@@ -50,26 +50,26 @@ static void report(const yk_run *runs, size_t n)
 {
     yk_facts facts[RUNS];
     yk_compare c;
-    yk_guards g;
+    yk_warnings w;
     yk_figures fs;
     for (size_t i = 0; i < n; i++)
         yk_facts_of(&runs[i], &facts[i]);
     if (yk_compare_make(runs, facts, n, &c))
         return;
-    if (!yk_guards_make(&c, &g)) {
+    if (!yk_warnings_make(&c, &w)) {
         if (!yk_figures_make(&c, &fs)) {
             yk_text page = {0}, csv = {0};
             for (size_t i = 0; i < fs.n; i++)
                 yk_figure_csv(&fs.figure[i], &csv);
             yk_figures_thin(&fs, 100000);
-            yk_page_write(&(yk_page){NULL, &c, &g, &fs}, &page);
+            yk_page_write(&(yk_page){NULL, &c, &w, &fs}, &page);
             if (!page.status && strlen(page.s) != page.n)
                 abort();
             yk_text_fini(&page);
             yk_text_fini(&csv);
             yk_figures_fini(&fs);
         }
-        yk_guards_fini(&g);
+        yk_warnings_fini(&w);
     }
     yk_compare_fini(&c);
 }

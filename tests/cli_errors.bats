@@ -28,12 +28,13 @@ train() { # SPEC OPTION...
     expect 0
 }
 
-@test "guards: a learning rate that makes things worse, a model that is no better than guessing" {
-    digits --lr 50 --out none
-    expect 0 "warning: the training loss" "that of a model that knows nothing: the learning rate 50 is too large; try --lr 5"
+@test "warnings: a learning rate that makes things worse, a model that is no better than guessing" {
+    digits --lr 50 --json --out none
+    holds "[w['kind'] for w in $(field warnings)] == ['loss_rose']"
+    expect 0 "warning: the training loss" "the loss of a uniform guess: the learning rate 50 is too large; try --lr 5"
     seq 400 | awk '{ print ($1 % 4 == 0), ($1 % 9 + 1) ":1" }' >noise.libsvm
     train libsvm:noise.libsvm --test libsvm:noise.libsvm
-    expect 0 "warning: 75.00 % accuracy is no better than always guessing the commonest class, which is 75.00 %"
+    expect 0 "warning: accuracy 75.00 % is no better than always predicting the majority class (75.00 %)"
 }
 
 @test "2: what is wrong with the command line is said" {

@@ -29,7 +29,7 @@ failed() { # STATUS WORDS
     python3 - "$2" <<'END'
 import html, re, sys
 page = open("page.html", encoding="utf-8").read()
-verdict = html.unescape(re.sub(r"<[^>]*>", " ", page[page.index('id="verdict"'):page.index('id="guards"')]))
+verdict = html.unescape(re.sub(r"<[^>]*>", " ", page[page.index('id="verdict"'):page.index('id="warnings"')]))
 assert verdict.index("Failed at step") < verdict.lower().index(sys.argv[1].lower()), verdict[:500]
 END
 }
@@ -107,8 +107,8 @@ diverge() { # OPTION...
     [ ! -e run/summary.json ]
     try report run -o page.html
     expect 0
-    grep -q 'Not ended' page.html
-    grep -q 'ended without a summary (there is no summary.json): it was killed' page.html
+    grep -q 'Incomplete run' page.html
+    grep -q 'has no summary.json: it was killed' page.html
 }
 
 @test "runs that failed do not win a comparison" {

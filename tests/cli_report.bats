@@ -81,19 +81,19 @@ trained() { # FOLDER OPTION...
     fi
     mkdir bin
     PATH=$PWD/bin try report runs/a -o page.html --png none
-    expect 4 "librsvg2-bin" "--svg needs nothing"
+    expect 4 "librsvg2-bin" "Use --svg instead"
     [ -s page.html ]
 }
 
 @test "what is no run: an error with a remedy" {
     mkdir empty
     try report empty
-    expect 2 "empty: holds no run" "--out of yoke train"
+    expect 2 "empty: no run directory here or below" "--out of yoke train"
     try report nowhere
     expect 2 "nowhere: No such file"
     trained runs/a
     try report runs/a/config.ini
-    expect 2 "is not a folder"
+    expect 2 "not a directory"
     try report runs/a -o nowhere/page.html
     expect 4 "nowhere/page.html"
 }
@@ -104,7 +104,7 @@ trained() { # FOLDER OPTION...
     printf '{"kind":"train","step":99' >>runs/a/metrics.jsonl
     try report runs/a
     expect 0
-    grep -q "Not ended" runs/a/report.html
+    grep -q "Incomplete run" runs/a/report.html
     : >runs/a/metrics.jsonl
     try report runs/a
     expect 0

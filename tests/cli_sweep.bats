@@ -59,7 +59,7 @@ alive() { # PID: it runs; one that has ended and waits for its parent does not
         "run 4 of 4: mode=async workers=2 seed=2: "
     grep -q "^mode   workers  runs  steps  *seconds  examples/s " out
     grep -q "^sync  *1  *2  *16 .* ± " out
-    grep -q "^always guessing the commonest class: " out
+    grep -q "^majority class: " out
     [ "$(wc -l <out)" -eq 4 ]
     for run in mode-sync_workers-1_seed-1 mode-sync_workers-1_seed-2 mode-async_workers-2_seed-1 mode-async_workers-2_seed-2; do
         ls sweep/$run/config.ini sweep/$run/summary.json sweep/$run/metrics.jsonl sweep/$run/log.txt \
@@ -140,7 +140,7 @@ END
     expect 2 "one file at a time"
     printf '[train]\nmodel = softmax\nbach = 3\n' >a.ini
     try sweep a.ini
-    expect 2 "a.ini:3: there is no option bach; yoke train --help lists them"
+    expect 2 "a.ini:3: unknown option bach; yoke train --help lists all options"
     small "mode, workers = sync 1 | async"
     try sweep my.ini
     expect 2 "my.ini:9: 'async' has 1 value for 2 options"
@@ -150,10 +150,10 @@ staleness = 0 3"
     expect 2 "my.ini: the run mode=sync staleness=3 seed=1: --mode sync means --staleness 0"
     small
     try sweep my.ini --set resume=true
-    expect 2 "--set 'resume=true': resume cannot be given here"
+    expect 2 "--set 'resume=true': resume cannot be set here"
     printf '[train]\nmodel = softmax\ndata = synth:digits\n' >a.ini
     try sweep a.ini --quick
-    expect 2 "a.ini: it has no section [quick]"
+    expect 2 "a.ini: no section [quick]"
     [ ! -e runs ]
     silent out
 }
@@ -233,16 +233,16 @@ staleness = 0 3"
     expect 0 "4 of 4 runs are there already"
     sed -i 's/^batch = .*/batch = 10 100/' my.ini
     try sweep my.ini --out sweep --no-report
-    expect 2 "my.ini: it is not what sweep was begun with" "run 2 is 'batch-50_seed-1'" "another --out" "--force"
+    expect 2 "my.ini: the sweep in sweep was started with different runs" "run 2 is 'batch-50_seed-1'" "another --out" "--force"
     try sweep my.ini --out sweep --no-report --quick
-    expect 2 "it is not what sweep was begun with"
+    expect 2 "the sweep in sweep was started with different runs"
     [ "$before" = "$(find sweep -name model.safetensors -exec sha256sum {} + | sort)" ]
     try sweep my.ini --out sweep --no-report --force
     expect 0 "2 of 4 runs are there already" "run 2 of 4: batch=100 seed=1: "
     cmp my.ini sweep/sweep.ini
     # the same folders, other options: made anew, and only when told so
     try sweep my.ini --out sweep --no-report --set lr=0.2
-    expect 2 "it is not what sweep was begun with"
+    expect 2 "the sweep in sweep was started with different runs"
     sed -i 's/batch = 10$/batch = 11/' sweep/batch-10_seed-1/config.ini
     try sweep my.ini --out sweep --no-report
     expect 2 "sweep/batch-10_seed-1: the run there has other options than the plan; --force makes it anew"
@@ -251,7 +251,7 @@ staleness = 0 3"
     mkdir other
     touch other/precious
     try sweep my.ini --out other --no-report
-    expect 2 "other holds other things, no sweep: choose another --out"
+    expect 2 "other: the directory is not empty, and has no sweep; choose another --out"
     [ "$(ls -A other)" = precious ]
 }
 

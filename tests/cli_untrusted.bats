@@ -240,7 +240,7 @@ sweep_refused() { # OPTION
     rm r/metrics.jsonl
     mkfifo r/metrics.jsonl
     in_time 10 report r -o r.html
-    expect 2 "holds no run"
+    expect 2 "no run directory here or below"
 }
 
 @test "report: text from a run directory is escaped" {

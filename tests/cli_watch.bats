@@ -67,7 +67,7 @@ clicks_file() { # EXAMPLES
     kill "${spinners[@]}"
     expect 0 "other programs used"
     holds "$(field verdict).startswith('cpu: other programs use')"
-    holds "any('do not compare' in g for g in $(field guards))"
+    holds "any(w['kind'] == 'busy_host' and 'do not compare' in w['text'] for w in $(field warnings))"
 }
 
 @test "one worker that computes is the cpu" {
@@ -117,7 +117,7 @@ assert list(kept) == list(said), set(kept) ^ set(said)
 for key in said:
     if key not in ("cpu_seconds", "peak_rss_bytes"):
         assert kept[key] == said[key], key
-for key in ("verdict", "bottleneck", "phases", "resources", "processes", "traffic", "alerts", "guards"):
+for key in ("verdict", "bottleneck", "phases", "resources", "processes", "traffic", "alerts", "warnings"):
     assert key in said, key
 (process,) = said["processes"]
 assert process["examples"] == said["examples"] and len(process["workers"]) == 1, process

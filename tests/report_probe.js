@@ -12,7 +12,7 @@
   for (const id in data.figures) check(all(`svg[data-f="${id}"]`).length > 0, `${id} is not drawn`);
 
   // every plot has its points, and says them
-  const look = (svg) => {
+  const inspect = (svg) => {
     const f = data.figures[svg.dataset.f], lines = all(".line", svg), box = svg.getBoundingClientRect();
     check(lines.length === f.series.length, `${svg.dataset.f}: ${lines.length} lines of ${f.series.length}`);
     lines.forEach((line, i) => {
@@ -33,9 +33,9 @@
     document.getElementById("x" + axis).click();
     const now = all(".choice svg").filter(shown);
     check(now.length > 0 && now.every((s) => +s.dataset.x === axis), `the axis ${axis} does not show its plots`);
-    now.forEach(look);
+    now.forEach(inspect);
   }
-  all("svg[data-xs]").filter((s) => !s.closest(".choice")).forEach(look);
+  all("svg[data-xs]").filter((s) => !s.closest(".choice")).forEach(inspect);
   all("svg .bar").forEach((bar) => {
     const b = bar.getBoundingClientRect();
     at(bar, "pointermove", b.left, b.top);

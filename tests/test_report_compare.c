@@ -1,7 +1,7 @@
 /* What a report says of several runs: tables, sentences, warnings. */
 #include "run_maker.h"
 
-#include "report/guard.h"
+#include "report/warning.h"
 
 enum { MOST = 16 };
 
@@ -10,7 +10,7 @@ typedef struct {
     yk_facts facts[MOST];
     size_t n;
     yk_compare c;
-    yk_guards g;
+    yk_warnings w;
 } compared;
 
 static compared *compare(const char *const *names, size_t n)
@@ -23,13 +23,13 @@ static compared *compare(const char *const *names, size_t n)
         yk_facts_of(&k->run[i], &k->facts[i]);
     }
     assert_int_equal(yk_compare_make(k->run, k->facts, n, &k->c), YK_OK);
-    assert_int_equal(yk_guards_make(&k->c, &k->g), YK_OK);
+    assert_int_equal(yk_warnings_make(&k->c, &k->w), YK_OK);
     return k;
 }
 
 static void done(compared *k)
 {
-    yk_guards_fini(&k->g);
+    yk_warnings_fini(&k->w);
     yk_compare_fini(&k->c);
     for (size_t i = 0; i < k->n; i++)
         yk_run_fini(&k->run[i]);
@@ -52,11 +52,11 @@ static const yk_cell *cell(const yk_table *t, size_t row, const char *title)
     return &t->cell[row * t->columns + c];
 }
 
-static const yk_guard *guard(const compared *k, yk_guard_kind kind)
+static const yk_warning_group *warning(const compared *k, yk_warning_kind kind)
 {
-    for (size_t i = 0; i < k->g.n; i++)
-        if (k->g.guard[i].kind == kind)
-            return &k->g.guard[i];
+    for (size_t i = 0; i < k->w.n; i++)
+        if (k->w.group[i].kind == kind)
+            return &k->w.group[i];
     return NULL;
 }
 
@@ -88,7 +88,7 @@ static void batch_sizes_make_a_table(void **state)
     assert_null(table(k, "workers"));
     assert_null(table(k, "modes"));
     /* and they made 5 to 20 times fewer updates from the same examples */
-    const yk_guard *g = guard(k, YK_GUARD_FEWER);
+    const yk_warning_group *g = warning(k, YK_WARNING_FEWER_UPDATES);
     assert_non_null(g);
     assert_int_equal(g->items, 1);
     assert_int_equal(g->item[0].run, 0);
@@ -133,14 +133,15 @@ static void workers_make_a_table_with_speed_up(void **state)
     t = table(k, "modes");
     assert_non_null(t);
     assert_int_equal(t->rows, 2);
-    assert_float_equal(cell(t, 0, "faster")->number, 8.0 / 6.0, 1e-4);
-    assert_float_equal(cell(t, 0, "points")->number, 0.0, 1e-6);
+    assert_float_equal(cell(t, 0, "relative speed")->number, 8.0 / 6.0, 1e-4);
+    assert_float_equal(cell(t, 0, "accuracy gain")->number, 0.0, 1e-6);
     assert_true(cell(t, 1, "staleness")->number == 1.5);
     bool speed = false, modes = false;
-    for (size_t i = 0; i < k->c.says; i++) {
-        speed |= !strcmp(k->c.say[i].title, "Best speed-up") && !strcmp(k->c.say[i].value, "4.00 \u00d7");
-        modes |=
-            !strcmp(k->c.say[i].title, "Async against sync") && !strcmp(k->c.say[i].value, "1.33 \u00d7");
+    for (size_t i = 0; i < k->c.highlights; i++) {
+        speed |= !strcmp(k->c.highlight[i].title, "Best speed-up") &&
+                 !strcmp(k->c.highlight[i].value, "4.00 \u00d7");
+        modes |= !strcmp(k->c.highlight[i].title, "Async compared with sync") &&
+                 !strcmp(k->c.highlight[i].value, "1.33 \u00d7");
     }
     assert_true(speed && modes);
     done(k);
@@ -178,17 +179,17 @@ static void a_healthy_pair_has_no_warning(void **state)
         make_run(&m);
     }
     compared *k = compare(names, 2);
-    for (size_t i = 0; i < k->g.n; i++)
-        fail_msg("warned: %s: %s", k->g.guard[i].title, k->g.guard[i].item[0].text);
+    for (size_t i = 0; i < k->w.n; i++)
+        fail_msg("warned: %s: %s", k->w.group[i].title, k->w.group[i].item[0].text);
     done(k);
 }
 
 /* One run that is made wrong in one way, and the warning that it must bring. */
-static void expect_guard(const made *m, yk_guard_kind kind, const char *words)
+static void expect_warning(const made *m, yk_warning_kind kind, const char *words)
 {
     make_run(m);
     compared *k = compare(&m->name, 1);
-    const yk_guard *g = guard(k, kind);
+    const yk_warning_group *g = warning(k, kind);
     if (!g)
         fail_msg("%s: no such warning", m->name);
     if (!strstr(g->item[0].text, words))
@@ -203,39 +204,43 @@ static void each_trap_is_seen(void **state)
     made m = made_run("majority");
     m.majority = 0.75;
     m.top = 0.751;
-    expect_guard(&m, YK_GUARD_MAJORITY, "commonest class gives 75.00 %");
+    expect_warning(&m, YK_WARNING_MAJORITY, "majority class alone gives 75.00 %");
 
     m = made_run("rising");
     m.start_loss = 0.5;
     m.end_loss = 0.9;
-    expect_guard(&m, YK_GUARD_ROSE, "at first");
+    expect_warning(&m, YK_WARNING_LOSS_ROSE, "at the beginning");
 
     m = made_run("silent");
     m.ranks = m.workers = 3;
     m.more_summary = ",\"processes\":[{\"rank\":0,\"bytes_sent\":5,\"bytes_received\":5,\"steps\":4},"
                      "{\"rank\":1,\"bytes_sent\":0,\"bytes_received\":0,\"steps\":4},"
                      "{\"rank\":2,\"bytes_sent\":5,\"bytes_received\":5,\"steps\":0}]";
-    expect_guard(&m, YK_GUARD_SILENT, "rank 1 sent and received 0 bytes");
+    expect_warning(&m, YK_WARNING_NO_TRAFFIC, "rank 1 sent and received 0 bytes");
 
     m = made_run("busy");
     m.host_busy = 1.6;
-    expect_guard(&m, YK_GUARD_BUSY, "other programs used 1.6 of 4 cores");
+    expect_warning(&m, YK_WARNING_BUSY_HOST, "other programs used 1.6 of 4 cores");
 
     m = made_run("short");
     m.seconds = 0.4;
-    expect_guard(&m, YK_GUARD_SHORT, "took 0.40 s");
+    expect_warning(&m, YK_WARNING_TOO_SHORT, "took 0.40 s");
 
     m = made_run("killed");
     m.no_summary = true;
-    expect_guard(&m, YK_GUARD_UNENDED, "no summary.json");
+    expect_warning(&m, YK_WARNING_INCOMPLETE, "no summary.json");
 
     m = made_run("failed");
     m.more_summary = ",\"state\":\"failed\",\"error\":\"rank 2 has died\",\"exit_code\":1";
-    expect_guard(&m, YK_GUARD_FAILED, ": rank 2 has died");
+    expect_warning(&m, YK_WARNING_FAILED, ": rank 2 has died");
 
-    m = made_run("said");
-    m.more_summary = ",\"guards\":[\"something odd happened\",7]";
-    expect_guard(&m, YK_GUARD_SAID, "something odd");
+    m = made_run("unknown");
+    m.more_summary = ",\"warnings\":[7,{\"kind\":\"odd\",\"text\":\"something odd happened\"}]";
+    expect_warning(&m, YK_WARNING_OTHER, "something odd");
+
+    m = made_run("old"); /* yoke 0.1.0 */
+    m.more_summary = ",\"guards\":[7,\"other programs used something odd\"]";
+    expect_warning(&m, YK_WARNING_OTHER, "something odd");
 }
 
 static void processes_that_share_a_host_are_not_strangers(void **state)
@@ -245,8 +250,8 @@ static void processes_that_share_a_host_are_not_strangers(void **state)
     m.ranks = m.workers = 3; /* 0.9 cores each, and the host is busy with 2.7 */
     make_run(&m);
     compared *k = compare(&m.name, 1);
-    assert_null(guard(k, YK_GUARD_BUSY));
-    assert_null(guard(k, YK_GUARD_SILENT));
+    assert_null(warning(k, YK_WARNING_BUSY_HOST));
+    assert_null(warning(k, YK_WARNING_NO_TRAFFIC));
     done(k);
 }
 
@@ -261,29 +266,29 @@ static void a_loss_that_is_no_number_means_diverged(void **state)
                 i < 10 ? "1" : "null");
     fclose(f);
     compared *k = compare(&m.name, 1);
-    assert_non_null(guard(k, YK_GUARD_DIVERGED));
-    assert_null(guard(k, YK_GUARD_ROSE));
+    assert_non_null(warning(k, YK_WARNING_DIVERGED));
+    assert_null(warning(k, YK_WARNING_LOSS_ROSE));
     done(k);
 }
 
-static void a_run_s_own_word_is_not_said_twice(void **state)
+static void warnings_of_a_run_are_not_repeated(void **state)
 {
     (void)state;
     made m = made_run("twice");
     m.majority = 0.75;
     m.top = 0.751;
-    m.more_summary = ",\"guards\":[\"75.1 % accuracy is no better than always guessing the commonest class\","
-                     "\"other programs used 1.5 of the 2 cores of vm\"]";
+    m.more_summary = ",\"warnings\":[{\"kind\":\"majority_accuracy\",\"text\":\"x\"},"
+                     "{\"kind\":\"busy_host\",\"text\":\"1.5 of 2 cores\"}]";
     make_run(&m);
     compared *k = compare(&m.name, 1);
-    const yk_guard *g = guard(k, YK_GUARD_MAJORITY);
+    const yk_warning_group *g = warning(k, YK_WARNING_MAJORITY);
     assert_non_null(g);
     assert_int_equal(g->items, 1);
-    assert_non_null(strstr(g->item[0].text, "75.00 %")); /* in the words of the report */
-    g = guard(k, YK_GUARD_BUSY);                         /* the report saw no such thing; the run did */
+    assert_non_null(strstr(g->item[0].text, "75.00 %")); /* the text of the report */
+    g = warning(k, YK_WARNING_BUSY_HOST);                /* only the run found it */
     assert_non_null(g);
-    assert_string_equal(g->item[0].text, "other programs used 1.5 of the 2 cores of vm");
-    assert_null(guard(k, YK_GUARD_SAID));
+    assert_string_equal(g->item[0].text, "1.5 of 2 cores");
+    assert_null(warning(k, YK_WARNING_OTHER));
     done(k);
 }
 
@@ -298,12 +303,12 @@ static void different_data_is_said_and_not_compared(void **state)
         make_run(&m);
     }
     compared *k = compare(names, 2);
-    assert_non_null(guard(k, YK_GUARD_UNLIKE));
-    assert_null(guard(k, YK_GUARD_FEWER));
+    assert_non_null(warning(k, YK_WARNING_DIFFERENT_DATA));
+    assert_null(warning(k, YK_WARNING_FEWER_UPDATES));
     assert_null(table(k, "batch"));
     assert_true(isnan(k->c.target));
-    for (size_t i = 0; i < k->c.says; i++)
-        assert_null(strstr(k->c.say[i].title, "accuracy"));
+    for (size_t i = 0; i < k->c.highlights; i++)
+        assert_null(strstr(k->c.highlight[i].title, "accuracy"));
     done(k);
 }
 
@@ -317,7 +322,7 @@ int main(void)
         cmocka_unit_test(each_trap_is_seen),
         cmocka_unit_test(processes_that_share_a_host_are_not_strangers),
         cmocka_unit_test(a_loss_that_is_no_number_means_diverged),
-        cmocka_unit_test(a_run_s_own_word_is_not_said_twice),
+        cmocka_unit_test(warnings_of_a_run_are_not_repeated),
         cmocka_unit_test(different_data_is_said_and_not_compared),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

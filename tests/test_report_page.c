@@ -208,7 +208,8 @@ static void names_and_values_cannot_break_the_page(void **state)
     (void)state;
     made m = made_run("evil/<img onerror=alert(1)>&\"'</script>"); /* its '/' makes one more folder */
     m.more_options = "model2 = '\"><script>alert(1)</script>\n";
-    m.more_summary = ",\"verdict\":\"</script><script>alert(2)</script>\",\"guards\":[\"<b>x</b>\"]";
+    m.more_summary = ",\"verdict\":\"</script><script>alert(2)</"
+                     "script>\",\"warnings\":[{\"kind\":\"other\",\"text\":\"<b>x</b>\"}]";
     make_run(&m);
     char path[300];
     snprintf(path, sizeof path, "%s", in_folder("evil"));

@@ -8,22 +8,20 @@ static void thinning_keeps_the_ends_and_every_spike(void **state)
 {
     (void)state;
     enum { N = 10000, POINTS = 200 };
-    static double x[N], y[N];
-    static size_t keep[N];
-    for (size_t i = 0; i < N; i++) {
-        x[i] = (double)i;
-        y[i] = sin((double)i / 700.0);
-    }
-    y[1234] = 50.0;
-    y[7777] = -50.0;
-    size_t n = yk_thin(x, y, N, POINTS, keep);
+    static yk_point all[N], point[N];
+    for (size_t i = 0; i < N; i++)
+        all[i] = (yk_point){{(double)i}, sin((double)i / 700.0)};
+    all[1234].y = 50.0;
+    all[7777].y = -50.0;
+    memcpy(point, all, sizeof point);
+    size_t n = yk_thin(point, N, YK_X_STEP, POINTS);
     assert_true(n <= POINTS && n > POINTS / 2);
-    assert_true(keep[0] == 0 && keep[n - 1] == N - 1);
+    assert_true(point[0].x[0] == 0.0 && point[n - 1].x[0] == N - 1);
     bool up = false, down = false;
     for (size_t i = 0; i < n; i++) {
-        up |= keep[i] == 1234;
-        down |= keep[i] == 7777;
-        assert_true(i == 0 || keep[i] > keep[i - 1]);
+        up |= point[i].x[0] == 1234.0 && point[i].y == 50.0;
+        down |= point[i].x[0] == 7777.0 && point[i].y == -50.0;
+        assert_true(i == 0 || point[i].x[0] > point[i - 1].x[0]);
     }
     assert_true(up && down);
     /* in every column of x the drawn range is the true one */
@@ -33,12 +31,12 @@ static void thinning_keeps_the_ends_and_every_spike(void **state)
                to = (double)(N - 1) / 99.0 * (double)(column + 1);
         double low = INFINITY, high = -INFINITY, drawn_low = INFINITY, drawn_high = -INFINITY;
         for (size_t i = (size_t)ceil(from); i < N && (double)i < to; i++) {
-            low = fmin(low, y[i]);
-            high = fmax(high, y[i]);
+            low = fmin(low, all[i].y);
+            high = fmax(high, all[i].y);
         }
-        for (; at < n && x[keep[at]] < to; at++) {
-            drawn_low = fmin(drawn_low, y[keep[at]]);
-            drawn_high = fmax(drawn_high, y[keep[at]]);
+        for (; at < n && point[at].x[0] < to; at++) {
+            drawn_low = fmin(drawn_low, point[at].y);
+            drawn_high = fmax(drawn_high, point[at].y);
         }
         assert_true(drawn_low == low && drawn_high == high);
     }
@@ -47,20 +45,23 @@ static void thinning_keeps_the_ends_and_every_spike(void **state)
 static void thinning_little_or_odd_data_is_safe(void **state)
 {
     (void)state;
-    double x[] = {1, 1, 1, 1, 1, 1, 1, 1}, y[] = {1, 2, 3, 4, 5, 6, 7, 8};
-    size_t keep[8];
-    assert_int_equal(yk_thin(x, y, 0, 4, keep), 0);
-    assert_int_equal(yk_thin(x, y, 1, 4, keep), 1);
-    assert_int_equal(yk_thin(x, y, 3, 4, keep), 3);
-    size_t n = yk_thin(x, y, 8, 4, keep); /* all at the same x */
-    assert_true(n >= 2 && n <= 4 && keep[0] == 0 && keep[n - 1] == 7);
-    n = yk_thin(x, y, 8, 0, keep);
-    assert_true(n >= 2 && keep[n - 1] == 7);
+    yk_point point[8];
+    for (size_t i = 0; i < 8; i++)
+        point[i] = (yk_point){{1.0}, (double)i};
+    assert_int_equal(yk_thin(point, 0, YK_X_STEP, 4), 0);
+    assert_int_equal(yk_thin(point, 1, YK_X_STEP, 4), 1);
+    assert_int_equal(yk_thin(point, 3, YK_X_STEP, 4), 3);
+    size_t n = yk_thin(point, 8, YK_X_STEP, 4); /* all at the same x */
+    assert_true(n >= 2 && n <= 4 && point[0].y == 0.0 && point[n - 1].y == 7.0);
+    for (size_t i = 0; i < 8; i++)
+        point[i] = (yk_point){{1.0}, (double)i};
+    n = yk_thin(point, 8, YK_X_STEP, 0);
+    assert_true(n >= 2 && point[n - 1].y == 7.0);
 }
 
 static void check_unit(yk_unit unit, double x, const char *want)
 {
-    char s[YK_UNIT_ROOM];
+    char s[YK_UNIT_SIZE];
     yk_unit_text(unit, x, s);
     assert_string_equal(s, want);
 }
@@ -91,7 +92,7 @@ static void check_axis(const yk_axis *a, double low, double high)
 {
     assert_true(a->low <= low && a->high >= high && a->low < a->high);
     assert_true(a->ticks >= 2 && a->ticks <= YK_AXIS_TICKS);
-    char before[YK_UNIT_ROOM] = "", s[YK_UNIT_ROOM];
+    char before[YK_UNIT_SIZE] = "", s[YK_UNIT_SIZE];
     for (int i = 0; i < a->ticks; i++) {
         double at = yk_axis_at(a, a->tick[i]);
         assert_true(at > -1e-9 && at < 1.0 + 1e-9);
@@ -211,7 +212,7 @@ static void relative_steps_end_where_the_last_point_is(void **state)
                      4);
     assert_float_equal(x, left + width, 0.11); /* no rounding piles up over a thousand steps */
     yk_axis axis = yk_figure_y_axis(f);
-    assert_float_equal(y, top + height * (1.0 - yk_axis_at(&axis, s->y[1000])), 0.11);
+    assert_float_equal(y, top + height * (1.0 - yk_axis_at(&axis, s->point[1000].y)), 0.11);
     yk_text_fini(&t);
     yk_figures_fini(&fs);
 }
@@ -230,7 +231,7 @@ static void figures_are_thinned_to_a_budget(void **state)
     size_t points = 0;
     for (size_t k = 0; k < f->n; k++) {
         points += f->series[k].n;
-        assert_true(f->series[k].x[YK_X_EPOCH][f->series[k].n - 1] == 2999.0);
+        assert_true(f->series[k].point[f->series[k].n - 1].x[YK_X_EPOCH] == 2999.0);
     }
     yk_text t = {0};
     f->steps_or_time = true;
@@ -245,7 +246,7 @@ static void texts_are_made_harmless(void **state)
 {
     (void)state;
     yk_text t = {0};
-    yk_text_html(&t, "<a href='x'>\"&\xff\xc3\xa9\x01");
+    yk_html(&t, "%s", "<a href='x'>\"&\xff\xc3\xa9\x01");
     assert_string_equal(t.s, "&lt;a href=&#39;x&#39;&gt;&quot;&amp;\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd");
     yk_text_fini(&t);
     yk_text_csv(&t, "a,\"b\"");

@@ -96,8 +96,8 @@ static void a_whole_run_is_read(void **state)
     assert_true(r.eval.row[9].test_accuracy > 0.9 && isnan(r.eval.row[9].test_auc));
     assert_string_equal(yk_run_get(&r, "batch"), "20");
     assert_null(yk_run_get(&r, "momentum"));
-    assert_int_equal(r.workers, 2);
-    const yk_run_worker *w = &r.worker[0];
+    assert_int_equal(r.logs, 2);
+    const yk_process_log *w = &r.log[0];
     assert_string_equal(w->role, "chief");
     assert_string_equal(w->host, "node");
     assert_true(w->cores == 4.0 && w->memory == 8e9 && w->link == 250e6);
@@ -108,7 +108,7 @@ static void a_whole_run_is_read(void **state)
     assert_true(isnan(w->last.phase[YK_PHASE_APPLY]));
     assert_int_equal(w->alerts, 1);
     assert_true(w->alert[0].begin == 2.0 && w->alert[0].seconds == 1.5);
-    assert_int_equal(r.worker[1].rank, 1);
+    assert_int_equal(r.log[1].rank, 1);
     assert_int_equal(r.bad_lines, 0);
     yk_run_fini(&r);
 }
@@ -123,7 +123,7 @@ static void what_is_missing_is_not_known(void **state)
     yk_run r = load_made("bare");
     yk_facts f;
     yk_facts_of(&r, &f);
-    assert_true(r.train.n == 0 && r.eval.n == 0 && r.options == 0 && r.workers == 0 && !r.summary);
+    assert_true(r.train.n == 0 && r.eval.n == 0 && r.options == 0 && r.logs == 0 && !r.summary);
     assert_true(isnan(f.test_accuracy) && isnan(f.seconds) && isnan(f.cpu) && isnan(f.phase[0]) && !f.ended &&
                 !f.verdict);
     yk_run_fini(&r);
@@ -165,8 +165,8 @@ static void half_a_line_and_other_rubbish_are_left_out(void **state)
     assert_true(isnan(r.eval.row[0].test_loss) && r.eval.row[0].test_accuracy == 0.5);
     assert_int_equal(r.bad_lines, 2); /* but not the last one */
     assert_null(r.summary);
-    assert_int_equal(r.worker[0].sample.n, 1);
-    assert_true(r.worker[0].mean.rss == 5.0 && isnan(r.worker[0].mean.cpu));
+    assert_int_equal(r.log[0].sample.n, 1);
+    assert_true(r.log[0].mean.rss == 5.0 && isnan(r.log[0].mean.cpu));
     yk_run_fini(&r);
 }
 
@@ -215,8 +215,8 @@ static void a_huge_log_keeps_its_extremes_and_its_means(void **state)
             assert_true(r.train.row[i].step > r.train.row[i - 1].step);
     }
     assert_true(high && low);
-    assert_true(r.worker[0].sample.n <= YK_RUN_ROWS);
-    assert_float_equal(r.worker[0].mean.cpu, 0.5, 1e-5);
+    assert_true(r.log[0].sample.n <= YK_RUN_ROWS);
+    assert_float_equal(r.log[0].mean.cpu, 0.5, 1e-5);
     yk_run_fini(&r);
 }
 
@@ -261,12 +261,12 @@ static void runs_are_found_and_named(void **state)
     yk_run_list_fini(&l);
 
     char *none[] = {empty};
-    assert_error(yk_runs_find(none, 1, &l), YK_EUSAGE, "holds no run");
+    assert_error(yk_runs_find(none, 1, &l), YK_EUSAGE, "no run directory here or below");
     snprintf(other, sizeof other, "%s", in_folder("nowhere"));
     char *missing[] = {other};
     assert_error(yk_runs_find(missing, 1, &l), YK_EUSAGE, "No such file");
     snprintf(other, sizeof other, "%s/sweep/batch=5/metrics.jsonl", folder);
-    assert_error(yk_runs_find(missing, 1, &l), YK_EUSAGE, "is not a folder");
+    assert_error(yk_runs_find(missing, 1, &l), YK_EUSAGE, "not a directory");
 }
 
 static void flatness_needs_enough_tests_and_forgives_noise(void **state)
@@ -274,7 +274,7 @@ static void flatness_needs_enough_tests_and_forgives_noise(void **state)
     (void)state;
     yk_metric row[50];
     yk_metrics e = {row, 50, 50};
-    yk_flat flat;
+    yk_plateau plateau;
     for (int i = 0; i < 50; i++)
         row[i] = (yk_metric){.step = i,
                              .epoch = i + 1,
@@ -283,24 +283,24 @@ static void flatness_needs_enough_tests_and_forgives_noise(void **state)
                              .train_loss = NAN,
                              .test_loss = NAN,
                              .test_accuracy = i < 36 ? 0.5 + 0.01 * i : 0.87 + 0.0004 * (i % 3)};
-    yk_flat_find(&e, &flat);
-    assert_true(flat.known && flat.flat);
-    assert_string_equal(flat.what, "test accuracy");
-    assert_true(flat.epoch == 37.0);
-    assert_float_equal(flat.rest, 0.26, 1e-9);
+    yk_plateau_find(&e, &plateau);
+    assert_true(plateau.what && plateau.reached);
+    assert_string_equal(plateau.what, "test accuracy");
+    assert_true(plateau.epoch == 37.0);
+    assert_float_equal(plateau.rest, 0.26, 1e-9);
     for (int i = 36; i < 50; i++) /* it still gets better: nothing to say */
         row[i].test_accuracy = 0.86 + 0.004 * (i - 36);
-    yk_flat_find(&e, &flat);
-    assert_true(flat.known && !flat.flat);
+    yk_plateau_find(&e, &plateau);
+    assert_true(plateau.what && !plateau.reached);
     e.n = 3;
-    yk_flat_find(&e, &flat);
-    assert_true(!flat.known);
+    yk_plateau_find(&e, &plateau);
+    assert_true(!plateau.what);
     e.n = 50;
     for (int i = 0; i < 50; i++) /* overfitting */
         row[i].test_loss = i < 20 ? 2.0 - 0.08 * i : 0.48 + 0.01 * (i - 20);
-    yk_flat_find(&e, &flat);
-    assert_true(flat.worse && flat.low_epoch == 20.0);
-    assert_float_equal(flat.last, 0.77, 1e-9);
+    yk_plateau_find(&e, &plateau);
+    assert_true(plateau.worse && plateau.low_epoch == 20.0);
+    assert_float_equal(plateau.last, 0.77, 1e-9);
 }
 
 int main(void)

@@ -57,18 +57,18 @@ static void lines_are_cut(void **state)
     (void)state;
     char *part[8], *word[8];
     char line[] = "sync 1 | \"a | b ; c\" 2";
-    assert_int_equal(yk__cut_choices(line, 8, part), 2);
-    assert_int_equal(yk__cut_words(part[1], false, 8, word), 2);
+    assert_int_equal(yk__split_choices(line, 8, part), 2);
+    assert_int_equal(yk__split_words(part[1], false, 8, word), 2);
     assert_string_equal(word[0], "a | b ; c");
     assert_string_equal(word[1], "2");
     assert_string_equal(yk_trim(part[0]), "sync 1");
     char numbers[] = " 5,10 , 50,", quoted[] = "\"x y\"", half[] = "\"x\" \"y\"";
-    assert_int_equal(yk__cut_words(numbers, true, 2, word), 3); /* counts beyond what is kept */
+    assert_int_equal(yk__split_words(numbers, true, 2, word), 3); /* counts beyond what is kept */
     assert_string_equal(word[1], "10");
     assert_string_equal(yk__unquote(quoted), "x y");
     assert_string_equal(yk__unquote(half), "\"x\" \"y\"");
     char many[] = "1|2|3";
-    assert_int_equal(yk__cut_choices(many, 2, part), 0);
+    assert_int_equal(yk__split_choices(many, 2, part), 0);
 }
 
 /* ---- plans */
@@ -184,7 +184,7 @@ static void processes_count_as_workers(void **state)
     yk_sweep_plan_fini(&p);
     static const char *const hosts[] = {"hosts=a,b:2", "mpi-options=\"--mca a b\""};
     assert_error(plan_with("[sweep]\nexamples = 12k\n" HEAD, false, hosts, 2, &p), YK_EUSAGE,
-                 "give launch too");
+                 "set launch too");
     yk_sweep_plan_fini(&p);
     assert_int_equal(plan_with("[sweep]\nepochs = 2\n" HEAD, false, hosts, 2, &p), YK_OK);
     assert_argument(&p.run[0], "--hosts=a,b:2");
@@ -195,7 +195,7 @@ static void processes_count_as_workers(void **state)
 static void files_do_not_start_programs(void **state)
 {
     (void)state;
-    expect_refusal(HEAD "hosts = a\n", false, "a file cannot set hosts; give --set 'hosts=VALUE'");
+    expect_refusal(HEAD "hosts = a\n", false, "a file cannot set hosts; use --set 'hosts=VALUE'");
     expect_refusal(HEAD "[grid]\nbatch, agent = 1 a | 2 b\n", false, "a file cannot set agent");
     expect_refusal(HEAD "[quick]\nhttp = 80\n", true, "a file cannot set http");
     expect_refusal(HEAD "network = any\n", false, "a file cannot set network");
@@ -274,42 +274,44 @@ static void mistakes_are_named_with_their_line(void **state)
         const char *text, *words;
     } bad[] = {
         {"model = softmax\n", ":1: a line before the first section"},
-        {"[trian]\n", ":1: there is no section [trian]"},
+        {"[trian]\n", ":1: unknown section [trian]"},
         {"[train]\nmodel\n", ":2: not a line of the form name = value"},
-        {"[train]\nbach = 3\n", ":2: there is no option bach"},
+        {"[train]\nbach = 3\n", ":2: unknown option bach"},
         {"[train]\nbatch = many\n", ":2: --batch many: not a whole number"},
-        {"[train]\nout = x\n", ":2: out cannot be given here"},
-        {"[train]\nmodel = \"softmax\n", ":2: a double quote is missing"},
-        {"[train]\nmode, workers = sync 1\n", ":2: options are tied in [grid]"},
-        {HEAD "[grid]\nmodel = softmax\n", ":5: model was given in line 2 already"},
+        {"[train]\nout = x\n", ":2: out cannot be set here"},
+        {"[train]\nmodel = \"softmax\n", ":2: missing double quote"},
+        {"[train]\nmode, workers = sync 1\n", ":2: options can be tied only in [grid]"},
+        {HEAD "[grid]\nmodel = softmax\n", ":5: model is already set in line 2"},
         {HEAD "[grid]\nbatch = 5 x\n", ":5: --batch x: not a whole number"},
         {HEAD "[grid]\nbatch = 0\n", ":5: --batch 0: must be between 1 and"},
-        {HEAD "[grid]\nbatch =\n", ":5: batch: there are no values"},
+        {HEAD "[grid]\nbatch =\n", ":5: batch: expected 1 to 512 values"},
         {HEAD "[grid]\nbatch = 5 6 | 7\n", ":5: '5 6': separate values by blanks or by |, not by both"},
         {HEAD "[grid]\nmode, workers = sync 1 | async\n", ":5: 'async' has 1 value for 2 options"},
-        {HEAD "[grid]\nmode, mode = sync 1\n", ":5: mode is named twice"},
-        {HEAD "[grid]\nbatch = 5 5\n", "the run batch=5 is asked for twice"},
+        {HEAD "[grid]\nmode, mode = sync 1\n", ":5: mode occurs twice"},
+        {HEAD "[grid]\nbatch = 5 5\n", "the run batch=5 occurs twice"},
         {HEAD "[grid]\nmode = sync both\n", "the run mode=both: --mode both is not known"},
         {HEAD "[grid]\nmode = sync async\nstaleness = 0 4\n",
          "the run mode=sync staleness=4: --mode sync means --staleness 0"},
         {HEAD "[grid]\noptimizer = sgd newton\n", "the run optimizer=newton: "},
         {"[train]\nmodel = softmax\n", "--data is missing"},
-        {"[sweep]\nbatch = 3\n", ":2: [sweep] has no batch"},
+        {"[sweep]\nbatch = 3\n", ":2: unknown setting batch"},
         {"[sweep]\nrepeats = 0\n", ":2: repeats = 0: must be between 1 and"},
         {"[sweep]\nepochs = 1.5\n", ":2: epochs = 1.5: not a whole number"},
         {"[sweep]\nname = a/b\n", ":2: name = a/b"},
-        {"[sweep]\nmodels = all\n", ":2: models = all: it is keep or drop"},
-        {"[sweep]\nepochs = 1\nsteps = 2\n", ":3: examples, epochs and steps: only one"},
-        {"[sweep]\nepochs = 1\n" HEAD "steps = 3\n", ":6: steps is given here, but [sweep] fixes it"},
-        {"[sweep]\neval-examples = 10\n" HEAD "eval-every = 3\n", ":6: eval-every and the sweep's"},
-        {"[sweep]\nrepeats = 2\n" HEAD "[grid]\nseed = 1 2\n", ":7: seeds come from repeats = 2"},
+        {"[sweep]\nmodels = all\n", ":2: models = all: expected keep or drop"},
+        {"[sweep]\nepochs = 1\nsteps = 2\n", ":3: only one of examples, epochs and steps"},
+        {"[sweep]\nepochs = 1\n" HEAD "steps = 3\n", ":6: steps is set here, but [sweep] fixes it"},
+        {"[sweep]\neval-examples = 10\n" HEAD "eval-every = 3\n",
+         ":6: eval-every is set here, and eval-examples"},
+        {"[sweep]\nrepeats = 2\n" HEAD "[grid]\nseed = 1 2\n",
+         ":7: with repeats = 2, set only the first seed"},
         {"[sweep]\nrepeats = 1000\n" HEAD
          "[grid]\nbatch = 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21\n",
-         "that is more than 20000 runs"},
+         "more than 20000 runs"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         expect_refusal(bad[i].text, false, bad[i].words);
-    expect_refusal(HEAD, true, "it has no section [quick]");
+    expect_refusal(HEAD, true, "no section [quick]");
     expect_refusal(HEAD "[grid]\nmode, workers = sync 1 | sync 2\n[quick]\nworkers = 1\n", true,
                    ":7: workers is tied to mode in line 5");
     expect_refusal(HEAD "[quick]\nbatch = 1\nbatch = x\n", true, ":6: --batch x");
@@ -446,7 +448,7 @@ static void mean_and_spread_over_repeats(void **state)
                                "      50.00       1.50         50\n"
                                "   10  async            0      -            -           -                -   "
                                "          -          -          -\n"
-                               "always guessing the commonest class: 12.50 %\n");
+                               "majority class: 12.50 %\n");
     free(table);
 
     assert_int_equal(yk_sweep_table_save(&p, r, folder), YK_OK);
@@ -506,10 +508,10 @@ static void resources_of_a_cluster(void **state)
     yk_sweep_table_print(&p, &r, f);
     fclose(f);
     assert_string_equal(table, "runs  steps  seconds  examples/s  test loss  accuracy %     AUC  CPU cores  "
-                               "memory MB  sent MB  held back by\n"
+                               "memory MB  sent MB  bottleneck\n"
                                "   1     10     10.0         100     0.2500       50.00  0.7890       1.75  "
                                "       75      3.2  network bandwidth 83 %\n"
-                               "always guessing the commonest class: 12.50 %\n");
+                               "majority class: 12.50 %\n");
     free(table);
     yk_sweep_result_fini(&r);
     yk_sweep_plan_fini(&p);

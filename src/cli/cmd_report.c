@@ -98,7 +98,7 @@ int yk_cmd_report(int argc, char **argv)
     yk_status st = yk_report_make(&a.report, &result);
     if (!st) {
         yk_note("%zu %s, %zu figures, %zu %s, %.1f MB", result.runs, result.runs == 1 ? "run" : "runs",
-                result.figures, result.guards, result.guards == 1 ? "warning" : "warnings",
+                result.figures, result.warnings, result.warnings == 1 ? "warning" : "warnings",
                 (double)result.bytes / 1e6);
         if (printf("%s\n", result.out) < 0 || fflush(stdout))
             st = yk_fail(YK_ESYSTEM, "the name of the page could not be written to stdout: %s",

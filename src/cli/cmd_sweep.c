@@ -190,18 +190,18 @@ static void tell_how_to_go_on(const yk_sweep *s, const arguments *a, size_t done
 /* The exit status. The table comes in any case, also of what there is when something went wrong. */
 static int end(const yk_sweep *s, const arguments *a, yk_status st)
 {
-    size_t done = 0, failed = 0, guarded = 0;
+    size_t done = 0, failed = 0, warned = 0;
     if (st)
         yk_cli_exit(st);
     for (size_t i = 0; i < s->plan.nruns; i++) {
-        guarded += json_array_size(json_object_get(s->result[i].summary, "guards")) > 0;
+        warned += json_array_size(json_object_get(s->result[i].summary, "warnings")) > 0;
         done += s->result[i].state == YK_SWEEP_DONE;
         failed += s->result[i].state == YK_SWEEP_FAILED;
     }
     yk_status printed = done || a->json ? print_results(s, a->json) : YK_OK;
-    if (!printed && guarded)
-        yk_note("%zu run%s warnings of %s own: see log.txt in the folder of each, or the report", guarded,
-                guarded == 1 ? " has" : "s have", guarded == 1 ? "its" : "their");
+    if (!printed && warned)
+        yk_note("%zu run%s warnings of %s own: see log.txt in the folder of each, or the report", warned,
+                warned == 1 ? " has" : "s have", warned == 1 ? "its" : "their");
     if (!printed && done && !yk_cli_stop && !a->no_report)
         printed = write_report(s, done);
     if (printed)

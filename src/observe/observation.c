@@ -8,7 +8,7 @@ void yk_observation_fini(yk_observation *w)
     free(w->process);
     free(w->measured);
     for (int i = 0; i < w->nwarnings; i++)
-        free(w->warning[i]);
+        free(w->warning[i].text);
     free(w->warning);
     *w = (yk_observation){0};
 }
@@ -159,9 +159,12 @@ static void alerts(yk_json *j, const yk_observation *w)
 
 static void warnings(yk_json *j, const yk_observation *w)
 {
-    yk_json_array(j, "guards");
-    for (int i = 0; i < w->nwarnings; i++)
-        yk_json_text(j, NULL, w->warning[i]);
+    yk_json_array(j, "warnings");
+    for (int i = 0; i < w->nwarnings; i++) {
+        yk_json_object(j, NULL);
+        YK_JSON_TEXTS(j, {"kind", yk_warning_name(w->warning[i].kind)}, {"text", w->warning[i].text});
+        yk_json_end(j);
+    }
     yk_json_end(j);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "comm/comm.h"
+#include "observe/warnings.h"
 #include "watch/verdict.h"
 
 /* A process of the run, as it measured itself. */
@@ -33,12 +34,12 @@ typedef struct {
     int nprocesses, nmeasured, nwarnings;
     yk_process *process; /* owned, like the next two; [nprocesses] */
     yk_worker_evidence *measured;
-    char **warning; /* as printed */
+    yk_warning *warning;
 } yk_observation;
 
 void yk_observation_fini(yk_observation *w);
 
-/* Writes the keys of summary.json from "verdict" to "guards". reports: of the processes, in the same order, or NULL. */
+/* Writes the keys of summary.json from "verdict" to "warnings". reports: of the processes, in the same order, or NULL. */
 void yk_observation_json(yk_json *j, const yk_observation *w, const yk_rank_report *reports);
 
 /* "estimates" of a verdict. */

@@ -1,6 +1,5 @@
 #include "report/compare.h"
 
-#include "base/mem.h"
 #include "base/number.h"
 #include <math.h>
 #include <stdio.h>
@@ -12,8 +11,8 @@
 void yk_compare_fini(yk_compare *c)
 {
     for (size_t g = 0; g < c->groups; g++)
-        for (int k = 0; k < YK_ALIKE_KINDS; k++)
-            free(c->group[g].alike[k]);
+        for (int k = 0; k < YK_KEYS; k++)
+            free(c->group[g].key[k]);
     free(c->group);
     free(c->members);
     for (size_t t = 0; t < c->tables; t++)
@@ -21,7 +20,16 @@ void yk_compare_fini(yk_compare *c)
     *c = (yk_compare){0};
 }
 
-/* Columns for the options that vary, but for those named. */
+const yk_table *yk_compare_table(const yk_compare *c, const char *id)
+{
+    for (size_t i = 0; i < c->tables; i++)
+        if (!strcmp(c->table[i].id, id))
+            return &c->table[i];
+    return NULL;
+}
+
+/* ---- columns of options that vary ---- */
+
 typedef struct {
     const char *name[24];
     bool number[24];
@@ -31,32 +39,32 @@ typedef struct {
 static option_columns add_options(const yk_compare *c, yk_table *t, const char *const *except)
 {
     option_columns o = {.n = 0};
-    const char *names[24];
+    const char *names[25];
     size_t n = yk_compare_varying(c, names, 24);
     for (size_t k = 0; k < n; k++) {
         bool number = true;
         if (yk_is_listed(names[k], except))
             continue;
         for (size_t i = 0; i < c->n && number; i++) {
-            char text[YK_OPTION_ROOM];
+            char text[YK_OPTION_SIZE];
             double x;
             yk_option_text(c, i, names[k], text);
             number = !*text || !yk_number_real(text, -HUGE_VAL, HUGE_VAL, &x);
         }
-        if (number)
-            yk_table_column(t, names[k], YK_UNIT_SHORT, NULL);
-        else
-            yk_table_words(t, names[k], NULL);
+        yk_column column = {"", NULL, YK_UNIT_SHORT, .words = !number};
+        snprintf(column.title, sizeof column.title, "%s", names[k]);
+        yk_table_column(t, &column);
         o.number[o.n] = number;
         o.name[o.n++] = names[k];
     }
+    t->lead = o.n;
     return o;
 }
 
 static void put_options(const yk_compare *c, yk_table *t, const option_columns *o, size_t run)
 {
     for (size_t k = 0; k < o->n; k++) {
-        char text[YK_OPTION_ROOM];
+        char text[YK_OPTION_SIZE];
         double x = NAN;
         yk_option_text(c, run, o->name[k], text);
         if (o->number[k]) {
@@ -67,78 +75,151 @@ static void put_options(const yk_compare *c, yk_table *t, const option_columns *
     }
 }
 
-/* ---- the results, common to several tables ---- */
+/* ---- columns of results ---- */
 
-typedef struct {
-    const char *title, *hint;
-    yk_unit unit;
+enum { RUNS = 1, BATCH = 2, WORKERS = 4, SAME = 7, MODES = 8, ALL = 15 };
+
+/* Values that are not facts. */
+enum { REPEATS = sizeof(yk_facts), SPEED_UP, EFFICIENCY, FASTER, GAIN, PLATEAU, BOTTLENECK, EPOCHS };
+
+/* The table of modes has a column for sync and one for the other mode if other tables have the result too. */
+static const struct {
+    yk_column column;
     size_t offset;
-    int best;
-} result;
-
-enum { SPEED, LEARNT, USED, REST };
-
-static const result results[4][5] = {
-    {{"time", "of the whole run", YK_UNIT_SECONDS, FACT(seconds), -1},
-     {"examples/s", "while training", YK_UNIT_COUNT, FACT(examples_per_second), 1}},
-    {{"accuracy", "on the test data, at the end", YK_UNIT_SHARE, FACT(test_accuracy), 1},
-     {"AUC", "area under the ROC curve, at the end", YK_UNIT_PLAIN, FACT(test_auc), 1},
-     {"test loss", NULL, YK_UNIT_PLAIN, FACT(test_loss), -1}},
-    {{"CPU", "cores busy on average, of all processes together", YK_UNIT_CORES, FACT(cpu), 0},
-     {"memory", "resident at the peak, of all processes together", YK_UNIT_BYTES, FACT(memory_peak), 0},
-     {"network", "bytes per second that the program itself sent and received", YK_UNIT_RATE, FACT(network),
-      0},
-     {"disk", "bytes per second read and written", YK_UNIT_RATE, FACT(disk), 0}},
-    {{"train loss", NULL, YK_UNIT_PLAIN, FACT(train_loss), 0},
-     {"steps made", "updates of the model", YK_UNIT_WHOLE, FACT(steps), 0}},
+    unsigned tables; /* that have it */
+} results[] = {
+    {{"batch", "examples per worker and step", YK_UNIT_WHOLE}, FACT(batch), BATCH},
+    {{"workers", NULL, YK_UNIT_WHOLE}, FACT(workers), WORKERS},
+    {{"global batch", "examples per step, of all workers together", YK_UNIT_WHOLE},
+     FACT(global_batch),
+     BATCH | WORKERS},
+    {{"repeats", "runs that differ only in the seed", YK_UNIT_WHOLE}, REPEATS, BATCH | WORKERS},
+    {{"time", "of the whole run", YK_UNIT_SECONDS, .best = -1}, FACT(seconds), ALL},
+    {{"examples/s", "while training", YK_UNIT_COUNT, .best = 1}, FACT(examples_per_second), ALL},
+    {{"speed-up", NULL, YK_UNIT_TIMES}, SPEED_UP, WORKERS},
+    {{"efficiency", NULL, YK_UNIT_SHARE}, EFFICIENCY, WORKERS},
+    {{"relative speed", "examples per second, compared with sync", YK_UNIT_TIMES}, FASTER, MODES},
+    {{"accuracy", "on the test data, at the end", YK_UNIT_SHARE, .best = 1}, FACT(test_accuracy), ALL},
+    {{"accuracy gain", "compared with sync, in percentage points", YK_UNIT_POINTS}, GAIN, MODES},
+    {{"AUC", "area under the ROC curve, at the end", YK_UNIT_PLAIN, .best = 1}, FACT(test_auc), ALL},
+    {{"test loss", NULL, YK_UNIT_PLAIN, .best = -1}, FACT(test_loss), ALL},
+    {{"to", "time until an evaluation reached this accuracy", YK_UNIT_SECONDS, .best = -1},
+     YK_TO_TARGET,
+     ALL},
+    {{"staleness", "mean number of updates by other workers between read and write", YK_UNIT_CORES},
+     FACT(stale_mean),
+     MODES},
+    {{"last improvement", "epoch after which the test results did not improve", YK_UNIT_SHORT},
+     PLATEAU,
+     RUNS},
+    {{"CPU", "mean number of busy cores, of all processes together", YK_UNIT_CORES}, FACT(cpu), SAME},
+    {{"memory", "peak resident memory, of all processes together", YK_UNIT_BYTES}, FACT(memory_peak), SAME},
+    {{"network", "bytes per second that the run sent and received", YK_UNIT_RATE}, FACT(network), SAME},
+    {{"disk", "bytes per second read and written", YK_UNIT_RATE}, FACT(disk), SAME},
+    {{"bottleneck", .words = true}, BOTTLENECK, RUNS},
+    {{"train loss", NULL, YK_UNIT_PLAIN}, FACT(train_loss), RUNS | BATCH},
+    {{"steps done", "updates of the model", YK_UNIT_WHOLE}, FACT(steps), RUNS | BATCH},
+    {{"epochs done", "passes over the training data", YK_UNIT_SHORT}, EPOCHS, RUNS},
 };
 
-static void add_results(yk_table *t, int which)
+enum { RESULTS = sizeof results / sizeof *results };
+
+static bool has_result(const yk_compare *c, unsigned table, size_t i)
 {
-    for (const result *r = results[which]; r->title; r++) {
-        yk_table_column(t, r->title, r->unit, r->hint);
-        if (t->columns)
-            t->column[t->columns - 1].best = r->best;
+    return results[i].tables & table && (results[i].offset != YK_TO_TARGET || isfinite(c->target));
+}
+
+static void add_results(const yk_compare *c, yk_table *t, unsigned table)
+{
+    for (size_t i = 0; i < RESULTS; i++) {
+        yk_column column = results[i].column;
+        char title[24];
+        if (!has_result(c, table, i))
+            continue;
+        if (results[i].offset == YK_TO_TARGET)
+            snprintf(column.title, sizeof column.title, "to %.4g %%", c->target * 100.0);
+        if (table == MODES && results[i].tables != MODES) {
+            column.best = 0;
+            snprintf(title, sizeof title, "%.23s", column.title);
+            snprintf(column.title, sizeof column.title, "%s: sync", title);
+            yk_table_column(t, &column);
+            snprintf(column.title, sizeof column.title, "%s: other", title);
+        }
+        yk_table_column(t, &column);
     }
 }
 
-static void put_results(const yk_compare *c, yk_table *t, int which, const yk_config_group *g)
+static void put_bottleneck(const yk_facts *f, yk_table *t)
 {
-    for (const result *r = results[which]; r->title; r++) {
-        double spread, mean = yk_group_mean(c, g, r->offset, &spread);
-        yk_table_number(t, mean, spread);
+    char text[64] = "";
+    if (f->bottleneck && f->share > 0.0)
+        snprintf(text, sizeof text, "%.40s %.0f %%", f->bottleneck, 100.0 * f->share);
+    else if (f->bottleneck)
+        snprintf(text, sizeof text, "%.40s", f->bottleneck);
+    yk_table_text(t, text);
+}
+
+static double rounded(double x)
+{
+    return round(x * 100.0) / 100.0;
+}
+
+static double value_of(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out)
+{
+    const yk_facts *f = &c->facts[g->run[0]];
+    *spread_out = NAN;
+    switch (offset) {
+    case FACT(batch):
+    case FACT(workers):
+    case FACT(global_batch):
+        return yk_double_at(f, offset);
+    case REPEATS:
+        return c->groups < c->n ? (double)g->n : NAN;
+    case PLATEAU:
+        return f->plateau.reached ? rounded(f->plateau.epoch) : NAN;
+    case EPOCHS:
+        return c->epochs_differ ? rounded(f->epochs) : NAN;
+    default:
+        return yk_group_mean(c, g, offset, spread_out);
     }
 }
 
-static void add_target(const yk_compare *c, yk_table *t, int which)
+/* A row of a group. `sync` is for the table of modes; special[k] is the value of SPEED_UP + k. */
+static void put_results(const yk_compare *c, yk_table *t, unsigned table, const yk_config_group *g,
+                        const yk_config_group *sync, const double *special)
 {
-    if (!isfinite(c->target))
-        return;
-    yk_table_column(t, c->to_target[which], YK_UNIT_SECONDS, "time until a test showed this accuracy");
-    t->column[t->columns - 1].best = which == 0 ? -1 : 0;
-}
-
-static void put_target(const yk_compare *c, yk_table *t, const yk_config_group *g)
-{
-    if (isfinite(c->target)) {
-        double spread, mean = yk__group_reaches(c, g, &spread);
-        yk_table_number(t, mean, spread);
+    for (size_t i = 0; i < RESULTS; i++) {
+        const size_t offset = results[i].offset;
+        double spread;
+        if (!has_result(c, table, i))
+            continue;
+        if (offset == BOTTLENECK) {
+            put_bottleneck(&c->facts[g->run[0]], t);
+        } else if (offset >= SPEED_UP && offset <= GAIN) {
+            yk_table_number(t, special[offset - SPEED_UP], NAN);
+        } else {
+            if (table == MODES && results[i].tables != MODES) {
+                const double x = value_of(c, sync, offset, &spread);
+                yk_table_number(t, x, spread);
+            }
+            const double x = value_of(c, g, offset, &spread);
+            yk_table_number(t, x, spread);
+        }
     }
 }
 
-/* The best accuracy that three quarters of the runs reach, rounded down to half a point. */
+/* The highest accuracy that three quarters of the runs reach, rounded down to half a point; NAN if they use different
+ * data. */
 static double find_target(const yk_compare *c)
 {
     double best[512];
     size_t n = 0;
     for (size_t i = 0; i < c->n && n < 512; i++) {
         double top = NAN;
-        const char *data = c->facts[i].data, *other = c->facts[0].data;
-        if (strcmp(data ? data : "", other ? other : ""))
-            return NAN; /* an accuracy on one set says nothing about another */
+        if (!yk_same_data(c))
+            return NAN;
         for (size_t k = 0; k < c->run[i].eval.n; k++)
-            if (!(top >= c->run[i].eval.row[k].test_accuracy))
-                top = c->run[i].eval.row[k].test_accuracy;
+            top = fmax(top, c->run[i].eval.row[k].test_accuracy);
         if (!isfinite(top))
             continue;
         size_t at = n++;
@@ -151,65 +232,46 @@ static double find_target(const yk_compare *c)
 
 /* ---- the tables ---- */
 
-static void table_of_runs(const yk_compare *c, yk_table *t)
-{
-    static const char *const except[] = {NULL};
-    bool epochs = false;
-    for (size_t i = 1; i < c->n; i++)
-        epochs |= fabs(c->facts[i].epochs - c->facts[0].epochs) > 0.005;
-    *t = (yk_table){.id = "runs", .title = "All runs"};
-    yk_table_words(t, "run", NULL);
-    option_columns o = add_options(c, t, except);
-    yk_table_words(t, "ended", "by a failure, a signal, or without a word");
-    add_results(t, SPEED);
-    add_results(t, LEARNT);
-    add_target(c, t, 0);
-    yk_table_column(t, "no better after", YK_UNIT_SHORT,
-                    "epoch after which the test results did not improve");
-    add_results(t, USED);
-    yk_table_words(t, "held back by", NULL);
-    add_results(t, REST);
-    yk_table_column(t, "epochs made", YK_UNIT_SHORT, "passes over the training data");
-    for (size_t i = 0; i < c->n; i++) {
-        const yk_facts *f = &c->facts[i];
-        yk_config_group one = {.run = &i, .n = 1};
-        char held[64] = "";
-        if (f->bottleneck && f->share > 0.0)
-            snprintf(held, sizeof held, "%.40s %.0f %%", f->bottleneck, 100.0 * f->share);
-        else if (f->bottleneck)
-            snprintf(held, sizeof held, "%.40s", f->bottleneck);
-        yk_table_row(t, (int)i);
-        yk_table_text(t, c->run[i].name);
-        put_options(c, t, &o, i);
-        yk_table_text(t, f->failed ? "failed" : f->interrupted ? "stopped" : f->ended ? "" : "no summary");
-        put_results(c, t, SPEED, &one);
-        put_results(c, t, LEARNT, &one);
-        put_target(c, t, &one);
-        yk_table_number(t, f->flat.flat ? round(f->flat.epoch * 100.0) / 100.0 : NAN, NAN);
-        put_results(c, t, USED, &one);
-        yk_table_text(t, held);
-        put_results(c, t, REST, &one);
-        yk_table_number(t, epochs ? round(f->epochs * 100.0) / 100.0 : NAN, NAN);
-    }
-}
-
-/* By what is alike (in the order of first appearance, so by group number of the first), then by a fact. */
+/* The position of a group in a table: by class (groups with the same key), then by the fact that is compared. */
 typedef struct {
     size_t class, group;
     double by;
-} place;
+} position;
 
-static int by_place(const void *a, const void *b)
+static void table_of_runs(const yk_compare *c, yk_table *t, position *unused)
 {
-    const place *p = a, *q = b;
+    static const char *const except[] = {NULL};
+    (void)unused;
+    *t = (yk_table){.id = "runs", .title = "All runs"};
+    yk_table_column(t, &(yk_column){"run", .words = true});
+    option_columns o = add_options(c, t, except);
+    t->lead = 0;
+    yk_table_column(t, &(yk_column){"status", "empty: the run is complete", .words = true});
+    add_results(c, t, RUNS);
+    for (size_t i = 0; i < c->n; i++) {
+        const yk_facts *f = &c->facts[i];
+        yk_table_row(t, (int)i);
+        yk_table_text(t, c->run[i].name);
+        put_options(c, t, &o, i);
+        yk_table_text(t, f->failed        ? "failed"
+                         : f->interrupted ? "interrupted"
+                         : f->ended       ? ""
+                                          : "no summary");
+        put_results(c, t, RUNS, &(yk_config_group){.run = &i, .n = 1}, NULL, NULL);
+    }
+}
+
+static int by_position(const void *a, const void *b)
+{
+    const position *p = a, *q = b;
     if (p->class != q->class)
         return p->class < q->class ? -1 : 1;
     return p->by < q->by ? -1 : p->by > q->by ? 1 : p->group < q->group ? -1 : p->group > q->group;
 }
 
-/* The groups that have a partner which is alike but for `paired` and differs in the fact, sorted by what is alike but for
- * `which`, then by the fact. Returns how many. */
-static size_t partners(const yk_compare *c, int which, int paired, size_t offset, place *out)
+/* Finds the groups that have a partner: another group with the same key[paired], but a different fact. Groups with the
+ * same key[which] are in the same class. Returns how many. */
+static size_t find_partners(const yk_compare *c, int which, int paired, size_t offset, position *out)
 {
     size_t n = 0;
     for (size_t g = 0; g < c->groups; g++) {
@@ -217,227 +279,133 @@ static size_t partners(const yk_compare *c, int which, int paired, size_t offset
         size_t class = g;
         bool has = false;
         for (size_t k = 0; k < c->groups; k++) {
-            if (!strcmp(c->group[g].alike[which], c->group[k].alike[which]))
+            if (!strcmp(c->group[g].key[which], c->group[k].key[which]))
                 class = k < class ? k : class;
-            has |= !strcmp(c->group[g].alike[paired], c->group[k].alike[paired]) &&
+            has |= !strcmp(c->group[g].key[paired], c->group[k].key[paired]) &&
                    yk_double_at(&c->facts[c->group[k].run[0]], offset) != mine;
         }
         if (has && isfinite(mine))
-            out[n++] = (place){class, g, mine};
+            out[n++] = (position){class, g, mine};
     }
-    qsort(out, n, sizeof *out, by_place);
+    qsort(out, n, sizeof *out, by_position);
     return n;
 }
 
-static void table_of_batches(const yk_compare *c, yk_table *t, place *at)
+static void table_of_batches(const yk_compare *c, yk_table *t, position *at)
 {
     static const char *const except[] = {"batch", "seed", "epochs", "steps", NULL};
     *t = (yk_table){.id = "batch",
                     .title = "Batch size",
-                    .note = "Runs that are alike but for the batch size (and the learning rate)."};
-    size_t n = partners(c, YK_BUT_BATCH, YK_BUT_BATCH, FACT(batch), at);
-    if (!n)
-        return;
+                    .note = "Runs that differ only in the batch size (and the learning rate)."};
+    size_t n = find_partners(c, YK_KEY_EXCEPT_BATCH, YK_KEY_EXCEPT_BATCH, FACT(batch), at);
     option_columns o = add_options(c, t, except);
-    t->lead = o.n;
-    yk_table_column(t, "batch", YK_UNIT_WHOLE, "examples per worker and step");
-    yk_table_column(t, "global batch", YK_UNIT_WHOLE, "examples per step of all workers together");
-    yk_table_column(t, "repeats", YK_UNIT_WHOLE, "runs that differ in the seed only");
-    add_results(t, SPEED);
-    add_results(t, LEARNT);
-    add_target(c, t, 0);
-    add_results(t, USED);
-    add_results(t, REST);
+    add_results(c, t, BATCH);
     for (size_t i = 0; i < n; i++) {
         const yk_config_group *g = &c->group[at[i].group];
-        const yk_facts *f = &c->facts[g->run[0]];
         yk_table_row(t, (int)g->run[0]);
         put_options(c, t, &o, g->run[0]);
-        yk_table_number(t, f->batch, NAN);
-        yk_table_number(t, f->global_batch, NAN);
-        yk_table_number(t, (double)g->n, NAN);
-        put_results(c, t, SPEED, g);
-        put_results(c, t, LEARNT, g);
-        put_target(c, t, g);
-        put_results(c, t, USED, g);
-        put_results(c, t, REST, g);
+        put_results(c, t, BATCH, g, NULL, NULL);
     }
 }
 
-static void table_of_workers(const yk_compare *c, yk_table *t, place *at)
+static void table_of_workers(const yk_compare *c, yk_table *t, position *at)
 {
     static const char *const except[] = {"workers", "ranks", "seed", "epochs", "steps", NULL};
     *t = (yk_table){
         .id = "workers",
         .title = "Workers",
-        .note = "Speed-up is in examples per second, against one worker in either mode, or else against "
-                "the fewest workers of the same kind. Efficiency is speed-up per worker."};
-    size_t n = partners(c, YK_BUT_WORKERS, YK_BUT_BOTH, FACT(workers), at);
-    if (!n)
-        return;
+        .note = "Speed-up compares examples per second with one worker in either mode, or else with the "
+                "fewest workers of the same configuration. Efficiency is the speed-up per worker."};
+    size_t n = find_partners(c, YK_KEY_EXCEPT_WORKERS, YK_KEY_EXCEPT_WORKERS_MODE, FACT(workers), at);
     option_columns o = add_options(c, t, except);
-    t->lead = o.n;
-    yk_table_column(t, "workers", YK_UNIT_WHOLE, NULL);
-    yk_table_column(t, "global batch", YK_UNIT_WHOLE, "examples per step of all workers together");
-    yk_table_column(t, "repeats", YK_UNIT_WHOLE, "runs that differ in the seed only");
-    add_results(t, SPEED);
-    yk_table_column(t, "speed-up", YK_UNIT_TIMES, NULL);
-    yk_table_column(t, "efficiency", YK_UNIT_SHARE, NULL);
-    add_results(t, LEARNT);
-    add_target(c, t, 0);
-    add_results(t, USED);
+    add_results(c, t, WORKERS);
     double base = NAN, base_workers = NAN;
     for (size_t i = 0; i < n; i++) {
         const yk_config_group *g = &c->group[at[i].group];
-        const yk_facts *f = &c->facts[g->run[0]];
-        double rate = yk_group_mean(c, g, FACT(examples_per_second), NULL);
+        const double workers = c->facts[g->run[0]].workers,
+                     rate = yk_group_mean(c, g, FACT(examples_per_second), NULL);
         if (i == 0 || at[i].class != at[i - 1].class) {
-            base = rate, base_workers = f->workers;
+            base = rate, base_workers = workers;
             for (size_t k = 0; base_workers > 1.0 && k < c->groups; k++)
                 if (c->facts[c->group[k].run[0]].workers == 1.0 &&
-                    !strcmp(c->group[k].alike[YK_BUT_BOTH], g->alike[YK_BUT_BOTH])) {
+                    !strcmp(c->group[k].key[YK_KEY_EXCEPT_WORKERS_MODE],
+                            g->key[YK_KEY_EXCEPT_WORKERS_MODE])) {
                     base = yk_group_mean(c, &c->group[k], FACT(examples_per_second), NULL);
                     base_workers = 1.0;
                 }
         }
-        double times = rate / base;
         yk_table_row(t, (int)g->run[0]);
         put_options(c, t, &o, g->run[0]);
-        yk_table_number(t, f->workers, NAN);
-        yk_table_number(t, f->global_batch, NAN);
-        yk_table_number(t, (double)g->n, NAN);
-        put_results(c, t, SPEED, g);
-        yk_table_number(t, times, NAN);
-        yk_table_number(t, times * base_workers / f->workers, NAN);
-        put_results(c, t, LEARNT, g);
-        put_target(c, t, g);
-        put_results(c, t, USED, g);
+        const double speed[] = {rate / base, rate / base * base_workers / workers};
+        put_results(c, t, WORKERS, g, NULL, speed);
     }
 }
 
-static bool is_sync(const yk_compare *c, const yk_config_group *g)
-{
-    char mode[32];
-    yk_mode_text(&c->facts[g->run[0]], mode);
-    return !strcmp(mode, "sync");
-}
-
-static void table_of_modes(const yk_compare *c, yk_table *t)
+static void table_of_modes(const yk_compare *c, yk_table *t, position *unused)
 {
     static const char *const except[] = {"mode", "seed", "epochs", "steps", NULL};
-    static const struct {
-        const char *sync, *other;
-        yk_unit unit;
-        size_t offset;
-    } pair[] = {{"time: sync", "time: other", YK_UNIT_SECONDS, FACT(seconds)},
-                {"examples/s: sync", "examples/s: other", YK_UNIT_COUNT, FACT(examples_per_second)},
-                {"accuracy: sync", "accuracy: other", YK_UNIT_SHARE, FACT(test_accuracy)},
-                {"AUC: sync", "AUC: other", YK_UNIT_PLAIN, FACT(test_auc)},
-                {"test loss: sync", "test loss: other", YK_UNIT_PLAIN, FACT(test_loss)}};
+    (void)unused;
     *t = (yk_table){
         .id = "modes",
-        .title = "Synchronous against asynchronous",
-        .note = "Runs that are alike but for the mode. A synchronous step uses the batches of all workers, "
-                "an asynchronous one that of one worker: at equal examples it makes more of them."};
+        .title = "Synchronous and asynchronous training",
+        .note = "Runs that differ only in the mode. A synchronous step uses a batch of every worker, an "
+                "asynchronous step a batch of one worker: for the same examples, it makes more steps."};
     option_columns o = add_options(c, t, except);
-    yk_table_words(t, "other", "the mode that sync is compared with");
-    for (size_t p = 0; p < 5; p++) {
-        yk_table_column(t, pair[p].sync, pair[p].unit, NULL);
-        yk_table_column(t, pair[p].other, pair[p].unit, NULL);
-        if (pair[p].offset == FACT(examples_per_second))
-            yk_table_column(t, "faster", YK_UNIT_TIMES, "examples per second, against sync");
-        if (pair[p].offset == FACT(test_accuracy))
-            yk_table_column(t, "points", YK_UNIT_POINTS, "difference of the accuracies in percentage points");
-    }
-    add_target(c, t, 1);
-    add_target(c, t, 2);
-    yk_table_column(t, "staleness", YK_UNIT_CORES,
-                    "mean number of updates by others between reading and writing");
+    t->lead = 0;
+    yk_table_column(t, &(yk_column){"other", "the mode that is compared with sync", .words = true});
+    add_results(c, t, MODES);
     for (size_t g = 0; g < c->groups; g++)
-        for (size_t k = 0; is_sync(c, &c->group[g]) && k < c->groups; k++) {
+        for (size_t k = 0; k < c->groups; k++) {
             const yk_config_group *sync = &c->group[g], *other = &c->group[k];
-            if (is_sync(c, other) || strcmp(sync->alike[YK_BUT_MODE], other->alike[YK_BUT_MODE]))
-                continue;
-            char mode[32];
+            char mode[32], base[32];
+            yk_mode_text(&c->facts[sync->run[0]], base);
             yk_mode_text(&c->facts[other->run[0]], mode);
+            if (strcmp(base, "sync") || !strcmp(mode, "sync") ||
+                strcmp(sync->key[YK_KEY_EXCEPT_MODE], other->key[YK_KEY_EXCEPT_MODE]))
+                continue;
+            const size_t speed = FACT(examples_per_second), accuracy = FACT(test_accuracy);
+            const double special[] = {[FASTER - SPEED_UP] = yk_group_mean(c, other, speed, NULL) /
+                                                            yk_group_mean(c, sync, speed, NULL),
+                                      [GAIN - SPEED_UP] = yk_group_mean(c, other, accuracy, NULL) -
+                                                          yk_group_mean(c, sync, accuracy, NULL)};
             yk_table_row(t, (int)other->run[0]);
             put_options(c, t, &o, other->run[0]);
             yk_table_text(t, mode);
-            for (size_t p = 0; p < 5; p++) {
-                double a_spread, b_spread;
-                double a = yk_group_mean(c, sync, pair[p].offset, &a_spread);
-                double b = yk_group_mean(c, other, pair[p].offset, &b_spread);
-                yk_table_number(t, a, a_spread);
-                yk_table_number(t, b, b_spread);
-                if (pair[p].offset == FACT(examples_per_second))
-                    yk_table_number(t, b / a, NAN);
-                if (pair[p].offset == FACT(test_accuracy))
-                    yk_table_number(t, b - a, NAN);
-            }
-            put_target(c, t, sync);
-            put_target(c, t, other);
-            yk_table_number(t, yk_group_mean(c, other, FACT(stale_mean), NULL), NAN);
+            put_results(c, t, MODES, other, sync, special);
         }
-}
-
-static void keep(yk_compare *c, yk_table *t, size_t least)
-{
-    if (t->rows < least && !t->status) {
-        yk_table_fini(t);
-        return;
-    }
-    bool *failed = calloc(c->n + 1, sizeof *failed);
-    for (size_t i = 0; failed && i < c->n; i++)
-        failed[i] = c->facts[i].failed;
-    yk_table_squeeze(t);
-    if (failed)
-        yk_table_mark(t, failed);
-    else
-        t->status = yk_fail_memory(c->n, "a table");
-    free(failed);
-    c->tables++;
-}
-
-/* A column of repeats says something only where there are some. */
-static void drop_repeats(yk_table *t)
-{
-    size_t at = yk_table_find(t, "repeats");
-    bool any = false;
-    for (size_t r = 0; at < t->columns && r < t->rows; r++)
-        any |= t->cell[r * t->columns + at].number > 1.0;
-    for (size_t r = 0; at < t->columns && !any && r < t->rows; r++)
-        t->cell[r * t->columns + at].number = NAN;
 }
 
 yk_status yk_compare_make(const yk_run *runs, const yk_facts *facts, size_t n, yk_compare *out)
 {
+    static const struct {
+        void (*make)(const yk_compare *c, yk_table *t, position *at);
+        size_t least; /* rows */
+    } tables[] = {{table_of_runs, 0}, {table_of_batches, 2}, {table_of_workers, 2}, {table_of_modes, 1}};
     yk_compare *c = out;
-    *c = (yk_compare){.run = runs, .facts = facts, .n = n, .target = NAN};
-    yk_status st = yk__groups_make(c);
-    place *at = calloc(n ? n : 1, sizeof *at);
-    if (!st && !at)
-        st = yk_fail_memory(n * sizeof *at, "a comparison of runs");
-    if (!st) {
-        static const char *const whose[] = {"", ": sync", ": other"};
-        c->target = find_target(c);
-        for (int k = 0; k < 3; k++)
-            snprintf(c->to_target[k], sizeof c->to_target[k], "to %.4g %%%s", c->target * 100.0, whose[k]);
-        table_of_runs(c, &c->table[c->tables]);
-        keep(c, &c->table[c->tables], 0);
-        table_of_batches(c, &c->table[c->tables], at);
-        drop_repeats(&c->table[c->tables]);
-        keep(c, &c->table[c->tables], 2);
-        table_of_workers(c, &c->table[c->tables], at);
-        drop_repeats(&c->table[c->tables]);
-        keep(c, &c->table[c->tables], 2);
-        table_of_modes(c, &c->table[c->tables]);
-        keep(c, &c->table[c->tables], 1);
-        for (size_t t = 0; !st && t < c->tables; t++)
-            st = c->table[t].status;
+    *c = (yk_compare){.run = runs, .facts = facts, .n = n};
+    c->target = find_target(c);
+    position *at = calloc(n + 1, sizeof *at);
+    bool *failed = calloc(n + 1, sizeof *failed);
+    yk_status st = at && failed ? yk__groups_make(c) : yk_fail_memory(n * sizeof *at, "a comparison of runs");
+    for (size_t i = 0; !st && i < n; i++) {
+        failed[i] = facts[i].failed;
+        c->epochs_differ |= fabs(facts[i].epochs - facts[0].epochs) > 0.005;
+    }
+    for (size_t k = 0; !st && k < sizeof tables / sizeof *tables; k++) {
+        yk_table *t = &c->table[c->tables++];
+        tables[k].make(c, t, at);
+        if (t->rows < tables[k].least && !t->status)
+            yk_table_fini(&c->table[--c->tables]);
+    }
+    for (size_t k = 0; !st && k < c->tables; k++) {
+        yk_table_squeeze(&c->table[k]);
+        yk_table_mark(&c->table[k], failed);
+        st = c->table[k].status;
     }
     if (!st && n > 1)
-        yk__compare_say(c);
+        yk__compare_highlights(c);
     free(at);
+    free(failed);
     if (st)
         yk_compare_fini(c);
     return st;

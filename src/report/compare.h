@@ -1,20 +1,24 @@
-/* Several runs side by side: the tables that people make by hand, and what can be said of them in a sentence.
+/* Several runs compared: the tables that people make by hand, and the main results.
  *
+ * Runs that differ only in the seed are repeats: they are one row, with mean and standard deviation. There is a table if
+ * runs differ in what it compares, and are otherwise the same:
+ *
+ *     runs       all runs
+ *     batch      batch size: time, accuracy, CPU, memory, network
+ *     workers    number of workers: speed-up and efficiency, compared with one worker or the fewest
+ *     modes      synchronous and asynchronous (or bounded staleness)
+ *
+ * Speed is examples per second. A speed-up says nothing about the time to an accuracy; that has its own column.
+ *
+ * Example:
  *     yk_compare c;
- *     st = yk_compare_make(runs, facts, n, &c);     // borrows runs and facts
- *     c.table[i]                                    // some of: runs, batch, workers, modes
- *     c.say[i].title, .value, .text                 // "Highest accuracy", "91.74 %", "sync-1; lowest ..."
- *     yk_compare_fini(&c);
+ *     yk_status st = yk_compare_make(runs, facts, n, &c);      // borrows runs and facts
+ *     for (size_t i = 0; !st && i < c.highlights; i++)         // "Highest accuracy", "91.74 %", "sync-1; lowest ..."
+ *         printf("%s: %s\n", c.highlight[i].title, c.highlight[i].value);
+ *     if (!st)
+ *         yk_compare_fini(&c);
  *
- * Runs that were told the same but for the seed are repeats: they are one row, with mean and deviation. A table is made
- * where what it compares differs between runs that are otherwise alike:
- *
- *     batch      batch size x time x accuracy x CPU x memory x network
- *     workers    workers x speed-up x efficiency; against one worker, or the fewest of the same kind
- *     modes      synchronous against asynchronous (and against bounded staleness)
- *
- * Speed is examples per second; a speed-up says nothing about how soon a loss is reached, which has a column of its own
- * (seconds to an accuracy that most of the runs reach).
+ * One thread.
  */
 #ifndef YK_REPORT_COMPARE_H
 #define YK_REPORT_COMPARE_H
@@ -22,50 +26,61 @@
 #include "report/facts.h"
 #include "report/table.h"
 
-/* Alike in everything; but for the batch; but for the number of workers; but for the mode; but for both of these. */
-enum { YK_ALIKE, YK_BUT_BATCH, YK_BUT_WORKERS, YK_BUT_MODE, YK_BUT_BOTH, YK_ALIKE_KINDS };
+/* Runs with equal keys have the same options, except for the seed and those named here. */
+enum {
+    YK_KEY_ALL,
+    YK_KEY_EXCEPT_BATCH,
+    YK_KEY_EXCEPT_WORKERS,
+    YK_KEY_EXCEPT_MODE,
+    YK_KEY_EXCEPT_WORKERS_MODE,
+    YK_KEYS
+};
 
-/* Runs that were told the same. */
+/* Runs with the same options: repeats. */
 typedef struct {
     size_t *run; /* [n], owned by the comparison */
     size_t n;
-    char *alike[YK_ALIKE_KINDS]; /* keys (yk_run_key) */
+    char *key[YK_KEYS]; /* yk_run_key() */
 } yk_config_group;
 
 typedef struct {
     const yk_run *run;     /* [n] */
     const yk_facts *facts; /* [n] */
     size_t n;
-    yk_config_group *group; /* by first run */
+    yk_config_group *group; /* in the order of their first runs */
     size_t groups;
     size_t *members;
-    double target;         /* accuracy that most of the runs reach, or NAN */
-    char to_target[3][32]; /* titles that the tables borrow: a comparison is not copied */
+    bool epochs_differ;
+    double target; /* an accuracy that most runs reach, or NAN */
     yk_table table[4];
     size_t tables;
     struct {
-        const char *title;
-        char value[64], text[256];
-    } say[6];
-    size_t says;
-    char soonest[32]; /* a title among them */
+        char title[64], value[64], text[256];
+    } highlight[6];
+    size_t highlights;
 } yk_compare;
 
 yk_status yk_compare_make(const yk_run *runs, const yk_facts *facts, size_t n, yk_compare *out);
 void yk_compare_fini(yk_compare *c);
 
-/* Mean and deviation of a fact over a group; the deviation is NAN for one run. */
+const yk_table *yk_compare_table(const yk_compare *c, const char *id); /* NULL: none */
+bool yk_same_data(const yk_compare *c);                                /* all runs use the same data */
+
+/* The mean and, if spread_out is not NULL, the standard deviation of a fact over the runs of a group, by its offset in
+ * yk_facts; YK_TO_TARGET: the seconds to c->target. The deviation of one run is NAN. Failed runs do not count, unless all
+ * failed. */
+#define YK_TO_TARGET (sizeof(yk_facts) + 64)
 double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out);
 
-/* Options in which the runs differ, those that people vary most first; names are borrowed. At most `room`. */
-size_t yk_compare_varying(const yk_compare *c, const char **names_out, size_t room);
+/* The names of at most `max` options in which the runs differ, those that people vary most first, and then NULL.
+ * Returns how many. The names are borrowed. */
+size_t yk_compare_varying(const yk_compare *c, const char **names_out /* [max + 1] */, size_t max);
 
-/* How run i was told this option (as in config.ini; of what is known as a fact, that), into out; "" where it was not. */
-void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out);
+/* The value of an option of run i: of its facts, or else of its config.ini; "": not set. */
+void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out /* [YK_OPTION_SIZE] */);
 
-/* Inside. */
+/* Internal. */
 yk_status yk__groups_make(yk_compare *c);
-double yk__group_reaches(const yk_compare *c, const yk_config_group *g, double *spread_out);
-void yk__compare_say(yk_compare *c);
+void yk__compare_highlights(yk_compare *c);
 
 #endif

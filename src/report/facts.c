@@ -27,40 +27,56 @@ const json_t *yk_summary_at(const json_t *from, const char *path)
 
 double yk_summary_number(const yk_run *r, const char *path)
 {
-    const json_t *j = r->summary ? yk_summary_at(r->summary, path) : NULL;
+    const json_t *j = yk_summary_at(r->summary, path);
     return json_is_number(j) ? json_number_value(j) : json_is_true(j) ? 1.0 : json_is_false(j) ? 0.0 : NAN;
 }
 
 const char *yk_summary_text(const yk_run *r, const char *path)
 {
-    const json_t *j = r->summary ? yk_summary_at(r->summary, path) : NULL;
-    const char *s = json_string_value(j);
+    const char *s = json_string_value(yk_summary_at(r->summary, path));
     return s && *s ? s : NULL;
 }
 
-/* ---- from several places ---- */
+/* ---- processes ---- */
 
-static double option(const yk_run *r, const char *name, double otherwise)
+static const json_t *processes(const yk_run *r)
 {
-    const char *s = yk_run_get(r, name);
-    double x = s ? NAN : otherwise;
-    if (s)
-        yk_number_real(s, -HUGE_VAL, HUGE_VAL, &x);
-    return x;
+    return yk_summary_at(r->summary, "processes");
 }
+
+size_t yk_run_processes(const yk_run *r)
+{
+    const size_t n = json_array_size(processes(r));
+    return n ? n : r->logs;
+}
+
+yk_run_process yk_run_process_at(const yk_run *r, size_t i)
+{
+    yk_run_process p = {.summary = json_array_get(processes(r), i)};
+    const json_t *rank = json_object_get(p.summary, "rank");
+    p.rank = json_is_integer(rank) ? (int)json_integer_value(rank) : p.summary ? (int)i : r->log[i].rank;
+    for (size_t k = 0; k < r->logs; k++)
+        p.log = r->log[k].rank == p.rank ? &r->log[k] : p.log;
+    p.role = json_string_value(json_object_get(p.summary, "role"));
+    p.host = json_string_value(json_object_get(p.summary, "host"));
+    p.role = p.role ? p.role : p.log ? p.log->role : "";
+    p.host = p.host ? p.host : p.log ? p.log->host : "";
+    return p;
+}
+
+/* ---- facts that several files may have ---- */
 
 static double either(double a, double b)
 {
     return isfinite(a) ? a : b;
 }
 
-/* Over the processes of the run: sums of means or peaks. */
+/* The sum over all processes of a mean, or of a peak. */
 static double sum(const yk_run *r, size_t offset, bool peak)
 {
     double total = NAN;
-    for (size_t i = 0; i < r->workers; i++) {
-        const yk_run_sample *s = peak ? &r->worker[i].peak : &r->worker[i].mean;
-        double x = yk_double_at(s, offset);
+    for (size_t i = 0; i < r->logs; i++) {
+        double x = yk_double_at(peak ? &r->log[i].peak : &r->log[i].mean, offset);
         if (isfinite(x))
             total = either(total, 0.0) + x;
     }
@@ -70,132 +86,129 @@ static double sum(const yk_run *r, size_t offset, bool peak)
 #define MEAN(r, field) sum(r, offsetof(yk_run_sample, field), false)
 #define PEAK(r, field) sum(r, offsetof(yk_run_sample, field), true)
 
-/* Of all hosts, each once. */
+/* Of all hosts; several processes may be on the same one. */
 static double all_cores(const yk_run *r)
 {
     double total = NAN;
-    for (size_t i = 0; i < r->workers; i++) {
+    for (size_t i = 0; i < r->logs; i++) {
         bool seen = false;
         for (size_t k = 0; k < i; k++)
-            seen |= !strcmp(r->worker[i].host, r->worker[k].host);
-        if (!seen && isfinite(r->worker[i].cores))
-            total = either(total, 0.0) + r->worker[i].cores;
+            seen |= !strcmp(r->log[i].host, r->log[k].host);
+        if (!seen && isfinite(r->log[i].cores))
+            total = either(total, 0.0) + r->log[i].cores;
     }
     return total;
 }
 
-static void last_of(const yk_run *r, yk_facts *f)
+#define METRIC(field) offsetof(yk_metric, field)
+
+/* From the summary, or else from the last lines of the log. */
+static void results_of(const yk_run *r, yk_facts *f)
 {
     const yk_metric *t = r->train.n ? &r->train.row[r->train.n - 1] : NULL;
     const yk_metric *e = r->eval.n ? &r->eval.row[r->eval.n - 1] : NULL;
     const yk_metric *end = !t || (e && e->step >= t->step) ? e : t;
+    const struct {
+        double *fact;
+        const char *name;
+        const yk_metric *from;
+        size_t offset;
+    } results[] = {{&f->epochs, "epochs", end, METRIC(epoch)},
+                   {&f->steps, "steps", end, METRIC(step)},
+                   {&f->examples, "examples", end, METRIC(examples)},
+                   {&f->seconds, "seconds", end, METRIC(seconds)},
+                   {&f->steps_per_second, "steps_per_second", NULL, 0},
+                   {&f->examples_per_second, "examples_per_second", NULL, 0},
+                   {&f->train_loss, "train_loss", e ? e : t, e ? METRIC(train_loss) : METRIC(loss)},
+                   {&f->test_loss, "test_loss", e, METRIC(test_loss)},
+                   {&f->test_accuracy, "test_accuracy", e, METRIC(test_accuracy)},
+                   {&f->test_auc, "test_auc", e, METRIC(test_auc)},
+                   {&f->majority, "majority_accuracy", e, METRIC(majority_accuracy)},
+                   {&f->best_loss, "best_loss", NULL, 0},
+                   {&f->best_auc, "best_auc", NULL, 0}};
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+        *results[i].fact = yk_summary_number(r, results[i].name);
+        if (!isfinite(*results[i].fact) && results[i].from)
+            *results[i].fact = yk_double_at(results[i].from, results[i].offset);
+    }
     if (end) {
-        f->epochs = end->epoch; /* a fraction, where the summary has whole ones only */
-        f->steps = either(f->steps, end->step);
-        f->examples = either(f->examples, end->examples);
-        f->seconds = either(f->seconds, end->seconds);
-        f->steps_per_second =
-            either(f->steps_per_second, end->seconds > 0.0 ? end->step / end->seconds : NAN);
-        f->examples_per_second =
-            either(f->examples_per_second, end->seconds > 0.0 ? end->examples / end->seconds : NAN);
+        f->epochs = end->epoch; /* a fraction; the summary has whole ones only */
+        const double seconds = end->seconds > 0.0 ? end->seconds : NAN;
+        f->steps_per_second = either(f->steps_per_second, end->step / seconds);
+        f->examples_per_second = either(f->examples_per_second, end->examples / seconds);
     }
-    if (e) {
-        f->train_loss = either(f->train_loss, e->train_loss);
-        f->test_loss = either(f->test_loss, e->test_loss);
-        f->test_accuracy = either(f->test_accuracy, e->test_accuracy);
-        f->test_auc = either(f->test_auc, e->test_auc);
-        f->majority = either(f->majority, e->majority_accuracy);
-    } else if (t) {
-        f->train_loss = either(f->train_loss, t->loss);
-    }
-    /* A loss that is not a number is written as null: a run whose last lines have none has diverged. */
+    /* A loss that is not a number is logged as null: the run diverged if its last lines have no loss. */
     f->diverged = (t && isnan(t->loss)) || (e && isnan(e->train_loss) && isnan(e->test_loss));
 }
 
 static void phases_of(const yk_run *r, yk_facts *f)
 {
     double total = 0.0;
-    bool said = r->summary && json_is_object(yk_summary_at(r->summary, "phases"));
+    const json_t *phases = yk_summary_at(r->summary, "phases");
     for (int p = 0; p < YK_PHASES; p++) {
-        char path[64];
-        snprintf(path, sizeof path, "phases.%s", yk_phase_name((yk_phase)p));
-        f->phase[p] = said ? either(yk_summary_number(r, path), 0.0) : 0.0;
-        for (size_t i = 0; !said && i < r->workers; i++)
-            f->phase[p] += either(r->worker[i].last.phase[p], 0.0);
+        f->phase[p] = json_number_value(json_object_get(phases, yk_phase_name((yk_phase)p)));
+        for (size_t i = 0; !json_is_object(phases) && i < r->logs; i++)
+            f->phase[p] += either(r->log[i].last.phase[p], 0.0);
         total += f->phase[p];
     }
     for (int p = 0; p < YK_PHASES; p++)
         f->phase[p] = total > 0.0 ? f->phase[p] / total : NAN;
 }
 
-/* A mean that is written as a number, or as an object with one. */
-static double resource(const yk_run *r, const char *name, const char *of)
-{
-    char path[64];
-    snprintf(path, sizeof path, "resources.%s.%s", name, of);
-    double x = yk_summary_number(r, path);
-    snprintf(path, sizeof path, "resources.%s", name);
-    return isfinite(x) || strcmp(of, "mean") ? x : yk_summary_number(r, path);
-}
-
 static void resources_of(const yk_run *r, yk_facts *f)
 {
     double cpu_seconds = yk_summary_number(r, "cpu_seconds");
-    f->cpu = either(either(MEAN(r, cpu), resource(r, "cpu", "mean")), cpu_seconds / f->seconds);
-    f->cpu_peak = either(PEAK(r, cpu), resource(r, "cpu", "peak"));
-    f->cores = either(all_cores(r), resource(r, "cpu", "of"));
-    f->memory = either(MEAN(r, rss), resource(r, "memory", "mean"));
-    f->memory_peak = either(either(PEAK(r, rss_peak), PEAK(r, rss)),
-                            either(resource(r, "memory", "peak"), yk_summary_number(r, "peak_rss_bytes")));
+    f->cpu =
+        either(either(MEAN(r, cpu), yk_summary_number(r, "resources.cpu.mean")), cpu_seconds / f->seconds);
+    f->cores = either(all_cores(r), yk_summary_number(r, "resources.cpu.of"));
+    f->memory_peak =
+        either(either(PEAK(r, rss_peak), PEAK(r, rss)),
+               either(yk_summary_number(r, "resources.memory.peak"), yk_summary_number(r, "peak_rss_bytes")));
     f->sent = yk_summary_number(r, "bytes_sent");
     f->received = yk_summary_number(r, "bytes_received");
-    double own = (f->sent + f->received) / f->seconds;
-    f->network = either(own, either(MEAN(r, net_in) + MEAN(r, net_out),
-                                    resource(r, "net_in", "mean") + resource(r, "net_out", "mean")));
+    f->network = either((f->sent + f->received) / f->seconds, MEAN(r, net_in) + MEAN(r, net_out));
     f->disk = either(MEAN(r, disk_read) + MEAN(r, disk_written),
-                     resource(r, "disk_read", "mean") + resource(r, "disk_written", "mean"));
+                     yk_summary_number(r, "resources.disk_read.mean") +
+                         yk_summary_number(r, "resources.disk_written.mean"));
+}
+
+/* From the summary, or else from config.ini, or else the default. */
+static const char *text_of(const yk_run *r, const char *name, const char *otherwise)
+{
+    const char *s = yk_summary_text(r, name);
+    s = s ? s : yk_run_get(r, name);
+    return s ? s : otherwise;
+}
+
+static double number_of(const yk_run *r, const char *name, double otherwise)
+{
+    const char *s = yk_run_get(r, name);
+    double x = s ? NAN : otherwise;
+    if (s)
+        yk_number_real(s, -HUGE_VAL, HUGE_VAL, &x);
+    return either(yk_summary_number(r, name), x);
 }
 
 void yk_facts_of(const yk_run *r, yk_facts *out)
 {
     *out = (yk_facts){0};
     yk_facts *f = out;
-    const char *said;
-    f->model = (said = yk_summary_text(r, "model")) ? said : yk_run_get(r, "model");
-    f->data = (said = yk_summary_text(r, "data")) ? said : yk_run_get(r, "data");
-    f->optimizer = (said = yk_summary_text(r, "optimizer")) ? said : yk_run_get(r, "optimizer");
-    if (!f->optimizer)
-        f->optimizer = "sgd"; /* as yoke train does */
-    f->mode = (said = yk_summary_text(r, "mode")) ? said : yk_run_get(r, "mode");
-    if (!f->mode)
-        f->mode = option(r, "staleness", 0) > 0.0 ? "async" : "sync";
-    f->staleness = either(yk_summary_number(r, "staleness"), option(r, "staleness", NAN));
+    f->model = text_of(r, "model", NULL);
+    f->data = text_of(r, "data", NULL);
+    f->optimizer = text_of(r, "optimizer", "sgd");
+    f->staleness = number_of(r, "staleness", NAN);
+    f->mode = text_of(r, "mode", f->staleness > 0.0 ? "async" : "sync");
     if (f->staleness < 0.0)
         f->staleness = NAN; /* no bound */
-    f->workers = either(yk_summary_number(r, "workers"), option(r, "workers", 1));
-    f->ranks = either(yk_summary_number(r, "ranks"), r->workers ? (double)r->workers : 1.0);
-    f->servers = either(yk_summary_number(r, "servers"), option(r, "servers", 0));
-    f->threads = either(yk_summary_number(r, "threads"), option(r, "threads", 1));
-    f->batch = either(yk_summary_number(r, "batch"), option(r, "batch", NAN));
+    f->workers = number_of(r, "workers", 1);
+    f->ranks = number_of(r, "ranks", r->logs ? (double)r->logs : 1.0);
+    f->servers = number_of(r, "servers", 0);
+    f->threads = number_of(r, "threads", 1);
+    f->batch = number_of(r, "batch", NAN);
     f->global_batch = either(yk_summary_number(r, "global_batch"), f->batch * f->workers);
-    f->lr = either(yk_summary_number(r, "lr"), option(r, "lr", NAN));
-    if (isnan(f->lr) && r->train.n)
-        f->lr = r->train.row[0].learning_rate;
-    f->seed = either(yk_summary_number(r, "seed"), option(r, "seed", r->options ? 1.0 : NAN));
-    f->epochs = yk_summary_number(r, "epochs");
-    f->steps = yk_summary_number(r, "steps");
-    f->examples = yk_summary_number(r, "examples");
-    f->seconds = yk_summary_number(r, "seconds");
-    f->steps_per_second = yk_summary_number(r, "steps_per_second");
-    f->examples_per_second = yk_summary_number(r, "examples_per_second");
-    f->train_loss = yk_summary_number(r, "train_loss");
-    f->test_loss = yk_summary_number(r, "test_loss");
-    f->test_accuracy = yk_summary_number(r, "test_accuracy");
-    f->test_auc = yk_summary_number(r, "test_auc");
-    f->best_loss = yk_summary_number(r, "best_loss");
-    f->best_auc = yk_summary_number(r, "best_auc");
-    f->majority = yk_summary_number(r, "majority_accuracy");
-    last_of(r, f);
+    f->lr = number_of(r, "lr", r->train.n ? r->train.row[0].learning_rate : NAN);
+    f->seed = number_of(r, "seed", r->options ? 1.0 : NAN);
+    results_of(r, f);
     resources_of(r, f);
     phases_of(r, f);
     f->stale_mean = yk_summary_number(r, "observed_staleness.mean");
@@ -205,10 +218,11 @@ void yk_facts_of(const yk_run *r, yk_facts *out)
     f->share = yk_summary_number(r, "bottleneck.share");
     f->ended = r->summary != NULL;
     f->interrupted = yk_summary_number(r, "interrupted") > 0.0;
-    f->failed = (said = yk_summary_text(r, "state")) && !strcmp(said, "failed");
+    const char *state = yk_summary_text(r, "state");
+    f->failed = state && !strcmp(state, "failed");
     f->error = f->failed ? yk_summary_text(r, "error") : NULL;
     if (!f->diverged)
-        yk_flat_find(&r->eval, &f->flat);
+        yk_plateau_find(&r->eval, &f->plateau);
 }
 
 bool yk__changes_results(const char *option)
@@ -219,39 +233,37 @@ bool yk__changes_results(const char *option)
 
 bool yk_facts_option(const yk_facts *f, const char *name, int digits, char *out)
 {
+    char mode[32];
+    yk_mode_text(f, mode);
     const struct {
         const char *name, *text;
         double number;
-    } known[] = {{"model", f->model, NAN},  {"data", f->data, NAN},           {"workers", NULL, f->workers},
-                 {"ranks", NULL, f->ranks}, {"servers", NULL, f->servers},    {"threads", NULL, f->threads},
-                 {"batch", NULL, f->batch}, {"optimizer", f->optimizer, NAN}, {"lr", NULL, f->lr},
-                 {"seed", NULL, f->seed}};
+    } known[] = {{"model", f->model, NAN},      {"data", f->data, NAN},    {"mode", mode, NAN},
+                 {"workers", NULL, f->workers}, {"ranks", NULL, f->ranks}, {"servers", NULL, f->servers},
+                 {"threads", NULL, f->threads}, {"batch", NULL, f->batch}, {"optimizer", f->optimizer, NAN},
+                 {"lr", NULL, f->lr},           {"seed", NULL, f->seed}};
     *out = 0;
-    if (!strcmp(name, "mode")) {
-        yk_mode_text(f, out);
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+        if (strcmp(name, known[k].name))
+            continue;
+        if (known[k].text)
+            snprintf(out, YK_OPTION_SIZE, "%s", known[k].text);
+        else if (isfinite(known[k].number))
+            snprintf(out, YK_OPTION_SIZE, "%.*g", digits, known[k].number);
         return true;
     }
-    size_t k = 0;
-    while (k < sizeof known / sizeof *known && strcmp(name, known[k].name))
-        k++;
-    if (k == sizeof known / sizeof *known)
-        return false;
-    if (known[k].text)
-        snprintf(out, YK_OPTION_ROOM, "%s", known[k].text);
-    else if (isfinite(known[k].number))
-        snprintf(out, YK_OPTION_ROOM, "%.*g", digits, known[k].number);
-    return true;
+    return false;
 }
 
 void yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except, yk_text *out)
 {
     static const char *const facts[] = {"model",   "data",  "mode",      "workers", "ranks", "servers",
                                         "threads", "batch", "optimizer", "lr",      NULL};
-    static const char *const repeats[] = {"seed", "steps", "epochs", NULL}; /* in which repeats may differ */
-    char text[YK_OPTION_ROOM];
-    for (int i = 0; facts[i]; i++)
-        if (!yk_is_listed(facts[i], except) && yk_facts_option(f, facts[i], 9, text))
-            yk_text_print(out, "%s=%s\n", facts[i], text);
+    static const char *const repeats[] = {"seed", "steps", "epochs", NULL}; /* may differ between repeats */
+    char text[YK_OPTION_SIZE];
+    for (const char *const *name = facts; *name; name++)
+        if (!yk_is_listed(*name, except) && yk_facts_option(f, *name, 9, text))
+            yk_text_print(out, "%s=%s\n", *name, text);
     for (size_t o = 0; o < r->options; o++) {
         const char *name = r->option[o].name;
         if (yk__changes_results(name) && !yk_is_listed(name, facts) && !yk_is_listed(name, repeats) &&
@@ -262,16 +274,14 @@ void yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except, y
 
 void yk_mode_text(const yk_facts *f, char *out)
 {
-    if (f->mode && strcmp(f->mode, "sync") && f->staleness > 0.0)
+    const bool sync = !strcmp(f->mode, "sync") || f->staleness == 0.0;
+    if (!sync && f->staleness > 0.0)
         snprintf(out, 32, "stale %.0f", f->staleness);
     else
-        snprintf(out, 32, "%.31s",
-                 f->mode && strcmp(f->mode, "sync") && f->staleness == 0.0 ? "sync"
-                 : f->mode                                                 ? f->mode
-                                                                           : "sync");
+        snprintf(out, 32, "%.31s", sync ? "sync" : f->mode);
 }
 
-double yk_run_reaches(const yk_run *r, double accuracy)
+double yk_run_seconds_to(const yk_run *r, double accuracy)
 {
     for (size_t i = 0; i < r->eval.n; i++)
         if (r->eval.row[i].test_accuracy >= accuracy)

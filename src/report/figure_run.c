@@ -1,4 +1,4 @@
-/* The figures of one run: what each of its processes used over time, and where their time went. */
+/* The figures of one run: resources of each process over time, and the phases of its time. */
 #include "report/figure.h"
 
 #include "base/mem.h"
@@ -6,101 +6,90 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ONE_X = 1 << YK_X_STEP, MOST_LINES = 12, MOST_BARS = 64, MOST_BANDS = 64 };
+enum { MAX_LINES = 12, MAX_BARS = 64, MAX_BANDS = 64 };
 
-typedef struct {
-    const char *id, *title;
-    const char *alert; /* what of its alerts is shaded */
-    yk_unit unit;
-    bool so_far; /* a count: what is drawn is how fast it grows */
-    struct {
-        const char *name;
-        size_t offset;
-    } part[2];
-} resource;
+typedef enum { CPU, MEMORY, TRAFFIC, NETWORK, LOOPBACK, DISK } resource_kind;
 
 #define AT(field) offsetof(yk_run_sample, field)
 
-static const resource resources[] = {
-    {"cpu", "CPU", "cpu", YK_UNIT_CORES, false, {{NULL, AT(cpu)}}},
-    {"memory", "Memory", "memory", YK_UNIT_BYTES, false, {{NULL, AT(rss)}}},
-    {"traffic",
-     "Sent and received by the program",
-     NULL,
-     YK_UNIT_RATE,
-     true,
-     {{"sent", AT(sent)}, {"received", AT(received)}}},
-    {"network",
-     "Network interfaces",
-     "network",
-     YK_UNIT_RATE,
-     false,
-     {{"in", AT(net_in)}, {"out", AT(net_out)}}},
-    {"loopback",
-     "Network within the machine",
-     NULL,
-     YK_UNIT_RATE,
-     false,
-     {{"in", AT(lo_in)}, {"out", AT(lo_out)}}},
-    {"disk", "Disk", "disk", YK_UNIT_RATE, false, {{"read", AT(disk_read)}, {"written", AT(disk_written)}}},
+/* The id is also the name of its alerts. */
+static const struct resource {
+    const char *id, *title, *limit; /* limit: the label of the capacity */
+    yk_unit unit;
+    size_t offset[2];
+    const char *part[2]; /* names of the two lines */
+} resources[] = {
+    /* in the order of resource_kind */
+    {"cpu", "CPU", "all cores", YK_UNIT_CORES, {AT(cpu)}, {NULL}},
+    {"memory", "Memory", "all memory", YK_UNIT_BYTES, {AT(rss)}, {NULL}},
+    {"traffic", "Traffic of the run", NULL, YK_UNIT_RATE, {AT(sent), AT(received)}, {"sent", "received"}},
+    {"network", "Network interfaces", "link speed", YK_UNIT_RATE, {AT(net_in), AT(net_out)}, {"in", "out"}},
+    {"loopback", "Loopback interface", NULL, YK_UNIT_RATE, {AT(lo_in), AT(lo_out)}, {"in", "out"}},
+    {"disk", "Disk", NULL, YK_UNIT_RATE, {AT(disk_read), AT(disk_written)}, {"read", "written"}},
 };
 
-/* Sample m of a process: itself, or, of a count, its growth since the one before. */
-static double drawn(const yk_run_worker *w, size_t m, const resource *q, int part)
+static yk_figure *add_figure(const yk_compare *c, size_t i, const char *id, const char *title, yk_figures *fs)
+{
+    yk_figure *f =
+        c->n > 1 ? yk__figure_add(fs, title, "run-%zu-%s", i + 1, id) : yk__figure_add(fs, title, "%s", id);
+    f->run = (int)i;
+    return f;
+}
+
+/* The value of sample m; for TRAFFIC, which counts bytes, the rate since the previous sample. */
+static double value_at(const yk_process_log *w, size_t m, resource_kind kind, size_t offset)
 {
     const yk_run_sample *s = &w->sample.row[m];
-    double now = yk_double_at(s, q->part[part].offset);
-    if (!q->so_far)
+    double now = yk_double_at(s, offset);
+    if (kind != TRAFFIC)
         return now;
-    double before = m ? yk_double_at(s - 1, q->part[part].offset) : 0.0,
-           since = s->seconds - (m ? (s - 1)->seconds : 0.0);
-    return since > 0.0 && now >= before ? (now - before) / since : NAN; /* a resumed run counts anew */
+    double before = m ? yk_double_at(s - 1, offset) : 0.0, since = s->seconds - (m ? (s - 1)->seconds : 0.0);
+    return since > 0.0 && now >= before ? (now - before) / since
+                                        : NAN; /* a resumed run counts from 0 again */
 }
 
-static void name_process(const yk_run *r, const yk_run_worker *w, const char *part, char *out, size_t room)
+static bool share_host(const yk_run *r)
 {
-    const char *role = w->role[0] ? w->role : "worker";
-    if (r->workers == 1)
-        snprintf(out, room, "%s", part ? part : "this run");
-    else
-        snprintf(out, room, "%s %d%s%s", role, w->rank, part ? ", " : "", part ? part : "");
+    bool share = r->logs > 0;
+    for (size_t i = 1; i < r->logs; i++)
+        share &= !strcmp(r->log[i].host, r->log[0].host);
+    return share;
 }
 
-/* What there is on the host of the processes, where they share one; NAN where not. */
-static double there_is(const yk_run *r, const char *id)
+/* What the host of the processes has; NAN if they are on several hosts, or disagree. */
+static double capacity(const yk_run *r, resource_kind kind)
 {
-    double most = NAN;
-    for (size_t i = 0; i < r->workers; i++) {
-        double x = !strcmp(id, "cpu")      ? r->worker[i].cores
-                   : !strcmp(id, "memory") ? r->worker[i].memory
-                                           : r->worker[i].link;
-        if (strcmp(r->worker[i].host, r->worker[0].host) || (i && x != most))
+    double all = NAN;
+    for (size_t i = 0; i < r->logs && share_host(r); i++) {
+        const yk_process_log *w = &r->log[i];
+        double x = kind == CPU ? w->cores : kind == MEMORY ? w->memory : w->link;
+        if (i && x != all)
             return NAN;
-        most = x;
+        all = x;
     }
-    return most;
+    return all;
 }
 
-/* Alerts of several processes at the same time are one band. */
-static void add_bands(yk_figure *f, const yk_run_worker *w, const char *what)
+/* Merges alerts that overlap, of all processes, into one band. */
+static void add_bands(yk_figure *f, const yk_process_log *w, const char *what)
 {
-    for (size_t i = 0; what && i < w->alerts; i++) {
+    for (size_t i = 0; i < w->alerts; i++) {
         const yk_run_alert *a = &w->alert[i];
         if (strcmp(a->what, what) || !(a->seconds > 0.0) || !isfinite(a->begin))
             continue;
         double begin = a->begin, end = a->begin + a->seconds;
         for (size_t k = 0; k < f->bands;)
-            if (f->band[k].begin <= end && begin <= f->band[k].end) { /* grows by it, and takes its place */
+            if (f->band[k].begin <= end && begin <= f->band[k].end) {
                 begin = fmin(begin, f->band[k].begin);
                 end = fmax(end, f->band[k].end);
                 f->band[k] = f->band[--f->bands];
             } else {
                 k++;
             }
-        if (f->bands == MOST_BANDS)
+        if (f->bands == MAX_BANDS)
             continue;
         if (YK_RESERVE(f->band, f->band_cap, f->bands + 1, "a figure")) {
-            f->lost.failed = true;
+            f->spare.failed = true;
             return;
         }
         f->band[f->bands].begin = begin;
@@ -108,139 +97,121 @@ static void add_bands(yk_figure *f, const yk_run_worker *w, const char *what)
     }
 }
 
-/* What all programs on the host use, ours among them: where the processes share one. */
+/* The CPU use of all programs on the host, if the processes share one. */
 static void add_host(yk_figure *f, const yk_run *r, int run)
 {
-    for (size_t i = 1; i < r->workers; i++)
-        if (strcmp(r->worker[i].host, r->worker[0].host))
-            return;
-    if (!r->workers || !isfinite(r->worker[0].mean.cpu_host))
+    if (!share_host(r) || !isfinite(r->log[0].mean.cpu_host))
         return;
-    yk_series *s = yk__series_add(f, "all programs", run, ONE_X);
+    yk_series *s = yk__series_add(f, "all programs on the host", run, YK__ONE_X);
     s->colour = -1;
-    for (size_t m = 0; m < r->worker[0].sample.n; m++)
-        yk__series_point(
-            s, r->worker[0].sample.row[m].seconds, NAN, NAN,
-            fmin(r->worker[0].sample.row[m].cpu_host, r->worker[0].cores)); /* but for rounding */
+    for (size_t m = 0; m < r->log[0].sample.n; m++) {
+        const yk_run_sample *at = &r->log[0].sample.row[m];
+        yk__series_point(s, at->seconds, NAN, NAN, fmin(at->cpu_host, r->log[0].cores)); /* rounding */
+    }
 }
 
-static void make_resource(const yk_compare *c, size_t i, const resource *q, yk_figures *fs)
+static void make_resource(const yk_compare *c, size_t i, resource_kind kind, yk_figures *fs)
 {
     const yk_run *r = &c->run[i];
-    yk_figure *f = c->n > 1 ? yk__figure_add(fs, q->title, "run-%zu-%s", i + 1, q->id)
-                            : yk__figure_add(fs, q->title, "%s", q->id);
-    if (!f)
-        return;
-    f->run = (int)i;
+    const struct resource *q = &resources[kind];
+    yk_figure *f = add_figure(c, i, q->id, q->title, fs);
     f->x_unit = YK_UNIT_SECONDS;
     f->y_unit = q->unit;
     f->from_zero = true;
     double most = 0.0;
-    int parts = q->part[1].offset ? 2 : 1;
-    for (size_t w = 0; w < r->workers && w < MOST_LINES; w++) {
-        const yk_run_worker *p = &r->worker[w];
+    const int parts = q->part[1] ? 2 : 1;
+    const bool alone = r->logs == 1;
+    for (size_t w = 0; w < r->logs && w < MAX_LINES; w++) {
+        const yk_process_log *p = &r->log[w];
         for (int k = 0; k < parts; k++) {
+            const char *part = q->part[k];
             char name[96];
-            name_process(r, p, q->part[k].name, name, sizeof name);
-            yk_series *s = yk__series_add(f, name, (int)i, ONE_X);
-            /* one run, one colour, where there are several; else a worker has one, or, of one worker, a line */
-            s->colour = c->n > 1 ? (int)i : r->workers == 1 ? k : (int)w;
-            s->dash = c->n > 1 ? (int)w * parts + k : r->workers == 1 ? 0 : k;
+            if (alone)
+                snprintf(name, sizeof name, "%s", part ? part : "this run");
+            else
+                snprintf(name, sizeof name, "%s %d%s%s", p->role[0] ? p->role : "worker", p->rank,
+                         part ? ", " : "", part ? part : "");
+            yk_series *s = yk__series_add(f, name, (int)i, YK__ONE_X);
+            /* several runs: one colour per run; else one per process; else, of one process, one per part */
+            s->colour = c->n > 1 ? (int)i : alone ? k : (int)w;
+            s->dash = c->n > 1 ? (int)w * parts + k : alone ? 0 : k;
             for (size_t m = 0; m < p->sample.n; m++) {
-                double x = p->sample.row[m].seconds, y = drawn(p, m, q, k);
-                yk__series_point(s, x, NAN, NAN, y);
+                double y = value_at(p, m, kind, q->offset[k]);
+                yk__series_point(s, p->sample.row[m].seconds, NAN, NAN, y);
                 most = y > most ? y : most;
             }
         }
-        add_bands(f, p, q->alert);
+        add_bands(f, p, q->id);
     }
-    if (!strcmp(q->id, "cpu"))
+    if (kind == CPU)
         add_host(f, r, (int)i);
-    /* what one process has no use for; what is only the noise of others */
-    bool local = !strcmp(q->id, "loopback"), own = !strcmp(q->id, "traffic");
-    if (((local && (r->workers < 2 || most < 10e3)) || (own && most <= 0.0)))
+    /* without traffic of its own, or with the loopback traffic of other programs only */
+    if ((kind == LOOPBACK && (r->logs < 2 || most < 10e3)) || (kind == TRAFFIC && most <= 0.0))
         for (size_t k = 0; k < f->n; k++)
             f->series[k].n = 0;
-    if (strcmp(q->id, "disk") && !local && !own) {
-        f->limit = there_is(r, q->id);
-        f->limit_text = !strcmp(q->id, "cpu")      ? "cores there are"
-                        : !strcmp(q->id, "memory") ? "memory there is"
-                                                   : "link";
-    }
-    if (!strcmp(q->id, "cpu") && isfinite(f->limit) && f->limit <= 4.0 * most)
+    f->limit_text = q->limit;
+    if (q->limit)
+        f->limit = capacity(r, kind);
+    if (kind == CPU && f->limit <= 4.0 * most)
         f->at_least = f->limit;
     yk__figure_end(fs);
 }
 
-/* A bar: the phases in an object of the summary, or of a sample; none where nothing is known. */
-static void add_bar(yk_figure *f, const char *name, int run, const json_t *from, const yk_run_sample *or_else)
+/* A bar of the phases in an object of the summary, or else in a sample. */
+static void add_bar(yk_figure *f, const char *name, const json_t *from, const double *or_else)
 {
     double phase[YK_PHASES], sum = 0.0;
     for (int k = 0; k < YK_PHASES; k++) {
-        const json_t *x = json_object_get(from, yk_phase_name((yk_phase)k));
-        phase[k] = json_is_number(x) ? json_number_value(x) : 0.0;
-        if (!json_is_object(from) && or_else && isfinite(or_else->phase[k]))
-            phase[k] = or_else->phase[k];
-        sum += phase[k] > 0.0 ? phase[k] : 0.0;
+        double x = json_number_value(json_object_get(from, yk_phase_name((yk_phase)k)));
+        if (!json_is_object(from) && or_else)
+            x = or_else[k];
+        phase[k] = x > 0.0 ? x : 0.0;
+        sum += phase[k];
     }
-    if (!(sum > 0.0) || f->n >= MOST_BARS)
+    if (!(sum > 0.0) || f->n >= MAX_BARS)
         return;
-    yk_series *s = yk__series_add(f, name, run, ONE_X);
-    for (int k = 0; k < YK_PHASES; k++) {
-        const double part = phase[yk_stacked[k].phase];
-        yk__series_point(s, k, NAN, NAN, part > 0.0 ? part / sum : 0.0);
-    }
+    yk_series *s = yk__series_add(f, name, f->run, YK__ONE_X);
+    for (int k = 0; k < YK_PHASES; k++)
+        yk__series_point(s, k, NAN, NAN, phase[yk_stacked[k].phase] / sum);
 }
 
-/* A bar for each worker that the summary knows; else for each process; else by the last samples; else the mean of all. */
+/* One bar per worker if the summary has them; else one per process, of the summary or of its last sample; else the
+ * mean of all. */
 static void make_phases(const yk_compare *c, size_t i, yk_figures *fs)
 {
     const yk_run *r = &c->run[i];
-    const json_t *list = r->summary ? yk_summary_at(r->summary, "processes") : NULL;
-    yk_figure *f = c->n > 1 ? yk__figure_add(fs, "Phases of each worker\u2019s time", "run-%zu-phases", i + 1)
-                            : yk__figure_add(fs, "Phases of each worker\u2019s time", "phases");
-    if (!f)
-        return;
-    f->run = (int)i;
+    yk_figure *f = add_figure(c, i, "phases", "Time of each worker by phase", fs);
     f->kind = YK_BARS;
     f->y_unit = YK_UNIT_SHARE;
-    size_t processes = json_array_size(list) ? json_array_size(list) : r->workers;
-    for (size_t w = 0; w < processes; w++) {
-        const json_t *p = json_array_get(list, w), *workers = json_object_get(p, "workers"), *one;
-        const yk_run_worker *sampled = NULL;
-        const json_t *rank = json_object_get(p, "rank");
-        int number = json_is_integer(rank) ? (int)json_integer_value(rank) : p ? (int)w : r->worker[w].rank;
-        for (size_t k = 0; k < r->workers; k++)
-            sampled = r->worker[k].rank == number ? &r->worker[k] : sampled;
-        const char *role = json_string_value(json_object_get(p, "role"));
-        role = role ? role : sampled && sampled->role[0] ? sampled->role : "worker";
+    const size_t processes = yk_run_processes(r);
+    for (size_t k = 0; k < processes; k++) {
+        const yk_run_process p = yk_run_process_at(r, k);
+        const json_t *workers = json_object_get(p.summary, "workers"), *one;
+        const size_t n = json_array_size(workers);
         char name[96];
-        size_t k;
-        json_array_foreach(workers, k, one)
-        {
-            if (processes > 1)
-                snprintf(name, sizeof name, "rank %d worker %zu", number, k);
-            else
-                snprintf(name, sizeof name, "worker %zu", k);
-            if (json_array_size(workers) > 1)
-                add_bar(f, name, (int)i, json_object_get(one, "phases"), NULL);
-        }
-        snprintf(name, sizeof name, "%.80s %d", role, number);
-        if (json_array_size(workers) < 2)
-            add_bar(f, processes == 1 ? "this run" : name, (int)i, yk_summary_at(p, "phases"),
-                    sampled ? &sampled->last : NULL);
+        size_t w;
+        if (n > 1)
+            json_array_foreach(workers, w, one)
+            {
+                if (processes > 1)
+                    snprintf(name, sizeof name, "rank %d worker %zu", p.rank, w);
+                else
+                    snprintf(name, sizeof name, "worker %zu", w);
+                add_bar(f, name, json_object_get(one, "phases"), NULL);
+            }
+        snprintf(name, sizeof name, "%.80s %d", *p.role ? p.role : "worker", p.rank);
+        if (n < 2)
+            add_bar(f, processes == 1 ? "this run" : name, yk_summary_at(p.summary, "phases"),
+                    p.log ? p.log->last.phase : NULL);
     }
-    if (!f->n) {
-        yk_run_sample mean = {.seconds = 0.0};
-        memcpy(mean.phase, c->facts[i].phase, sizeof mean.phase);
-        add_bar(f, "all workers", (int)i, NULL, &mean);
-    }
+    if (!f->n)
+        add_bar(f, "all workers", NULL, c->facts[i].phase);
     yk__figure_end(fs);
 }
 
 void yk__figures_of_run(const yk_compare *c, size_t i, yk_figures *fs)
 {
     make_phases(c, i, fs);
-    for (size_t k = 0; k < sizeof resources / sizeof *resources; k++)
-        make_resource(c, i, &resources[k], fs);
+    for (resource_kind k = CPU; k <= DISK; k++)
+        make_resource(c, i, k, fs);
 }

@@ -1,4 +1,4 @@
-/* Which folders are runs, and what to call them. */
+/* Finds run directories and names them. */
 #include "report/run.h"
 
 #include "base/file.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { DEPTH = 8 }; /* folders below the one that was given */
+enum { DEPTH = 8 }; /* directories below a path */
 
 void yk_run_list_fini(yk_run_list *l)
 {
@@ -34,7 +34,7 @@ static bool is_run(const char *path)
     return there;
 }
 
-/* Takes a path that realpath() gave; one that is there already is left out. */
+/* Adds a path from realpath(), unless it is in the list. */
 static yk_status add(yk_run_list *l, const char *path)
 {
     for (size_t i = 0; i < l->n; i++)
@@ -52,20 +52,22 @@ static yk_status add(yk_run_list *l, const char *path)
 
 static int wanted(const struct dirent *e)
 {
-    /* a run's own folders, and hidden ones, hold no runs */
+    /* checkpoints and hidden directories have no runs */
     return e->d_name[0] != '.' && strcmp(e->d_name, "checkpoints");
 }
 
-static yk_status walk(yk_run_list *l, const char *path, int depth)
+static yk_status walk(yk_run_list *l, const char *path, int depth, bool *found_out)
 {
     struct dirent **entry;
-    if (is_run(path))
+    if (is_run(path)) {
+        *found_out = true;
         return add(l, path);
+    }
     if (depth == 0)
         return YK_OK;
     int n = scandir(path, &entry, wanted, versionsort);
     if (n < 0)
-        return errno == ENOTDIR ? YK_OK : yk_fail_path(path, "cannot read the folder", errno);
+        return errno == ENOTDIR ? YK_OK : yk_fail_path(path, "cannot read the directory", errno);
     yk_status st = YK_OK;
     for (int i = 0; i < n; i++) {
         char *below = NULL;
@@ -75,7 +77,7 @@ static yk_status walk(yk_run_list *l, const char *path, int depth)
             st = yk_fail_memory(strlen(path), "a path");
         }
         if (!st && lstat(below, &s) == 0 && S_ISDIR(s.st_mode))
-            st = walk(l, below, depth - 1);
+            st = walk(l, below, depth - 1, found_out);
         free(below);
         free(entry[i]);
     }
@@ -83,7 +85,7 @@ static yk_status walk(yk_run_list *l, const char *path, int depth)
     return st;
 }
 
-/* The last `parts` parts of a path. */
+/* The last components of a path. */
 static const char *tail(const char *path, int parts)
 {
     const char *s = path + strlen(path);
@@ -93,7 +95,7 @@ static const char *tail(const char *path, int parts)
     return s;
 }
 
-/* As many parts of each path as it takes for no two to be called the same, the same number for all. */
+/* Names all runs by the last components of their paths, as many as necessary to be unique. */
 static yk_status name_all(yk_run_list *l)
 {
     int parts = 1;
@@ -116,23 +118,20 @@ yk_status yk_runs_find(char *const *paths, size_t n, yk_run_list *out)
     for (size_t i = 0; !st && i < n; i++) {
         char *path = realpath(paths[i], NULL);
         struct stat s;
-        size_t before = out->n;
         if (!path || stat(path, &s)) {
-            st = yk_fail(YK_EUSAGE, "%s: %s; name the folder of a run, the --out of yoke train", paths[i],
+            st = yk_fail(YK_EUSAGE, "%s: %s; give a run directory (the --out of yoke train)", paths[i],
                          strerror(errno));
         } else if (!S_ISDIR(s.st_mode)) {
-            st = yk_fail(YK_EUSAGE, "%s: is not a folder; name the folder of a run, the --out of yoke train",
+            st = yk_fail(YK_EUSAGE, "%s: not a directory; give a run directory (the --out of yoke train)",
                          paths[i]);
-        } else if (!(st = walk(out, path, DEPTH)) && out->n == before) {
-            bool twice = false;
-            for (size_t k = 0; k < out->n; k++)
-                twice |= !strncmp(out->run[k].path, path, strlen(path));
-            if (!twice)
-                st = yk_fail(
-                    YK_EUSAGE,
-                    "%s: holds no run (no metrics.jsonl in it or below); name the --out of yoke train, or a "
-                    "folder above some",
-                    paths[i]);
+        } else {
+            bool found = false;
+            st = walk(out, path, DEPTH, &found);
+            if (!st && !found)
+                st = yk_fail(YK_EUSAGE,
+                             "%s: no run directory here or below (no metrics.jsonl); give the --out of yoke "
+                             "train, or a directory above it",
+                             paths[i]);
         }
         free(path);
     }

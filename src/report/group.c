@@ -1,4 +1,4 @@
-/* Which runs were told the same, and in what the others differ. */
+/* Groups of runs with the same options, and the options in which runs differ. */
 #include "report/compare.h"
 
 #include <math.h>
@@ -9,12 +9,12 @@
 
 static char *key_of(const yk_compare *c, size_t run, int which)
 {
-    /* the learning rate often goes with the batch: it does not make another experiment of it */
-    static const char *const except[YK_ALIKE_KINDS][5] = {{NULL},
-                                                          {"batch", "lr", NULL},
-                                                          {"workers", "ranks", "lr", NULL},
-                                                          {"mode", NULL},
-                                                          {"workers", "ranks", "lr", "mode", NULL}};
+    /* people often change the learning rate together with the batch */
+    static const char *const except[YK_KEYS][5] = {{NULL},
+                                                   {"batch", "lr", NULL},
+                                                   {"workers", "ranks", "lr", NULL},
+                                                   {"mode", NULL},
+                                                   {"workers", "ranks", "lr", "mode", NULL}};
     yk_text t = {0};
     yk_run_key(&c->run[run], &c->facts[run], except[which], &t);
     if (t.status)
@@ -30,13 +30,13 @@ yk_status yk__groups_make(yk_compare *c)
     yk_status st =
         of && c->group && c->members ? YK_OK : yk_fail_memory(c->n * sizeof *c->group, "groups of runs");
     for (size_t i = 0; !st && i < c->n; i++) {
-        char *key = key_of(c, i, YK_ALIKE);
+        char *key = key_of(c, i, YK_KEY_ALL);
         size_t g = 0;
         if (!key) {
             st = YK_ESYSTEM;
             break;
         }
-        while (g < c->groups && strcmp(c->group[g].alike[YK_ALIKE], key))
+        while (g < c->groups && strcmp(c->group[g].key[YK_KEY_ALL], key))
             g++;
         of[i] = g;
         c->group[g].n++;
@@ -45,9 +45,9 @@ yk_status yk__groups_make(yk_compare *c)
             continue;
         }
         c->groups++;
-        c->group[g].alike[YK_ALIKE] = key;
-        for (int k = 1; !st && k < YK_ALIKE_KINDS; k++)
-            if (!(c->group[g].alike[k] = key_of(c, i, k)))
+        c->group[g].key[YK_KEY_ALL] = key;
+        for (int k = 1; !st && k < YK_KEYS; k++)
+            if (!(c->group[g].key[k] = key_of(c, i, k)))
                 st = YK_ESYSTEM;
     }
     size_t at = 0;
@@ -61,27 +61,30 @@ yk_status yk__groups_make(yk_compare *c)
     return st;
 }
 
-/* Does the i-th count in the mean? One that failed does only where all of them did. */
-static bool counts(const yk_compare *c, const yk_config_group *g, size_t i)
+/* The fact of the i-th run of a group; NAN: it does not count. */
+static double fact_of(const yk_compare *c, const yk_config_group *g, size_t i, size_t offset)
 {
     bool all_failed = true;
     for (size_t k = 0; k < g->n; k++)
         all_failed &= c->facts[g->run[k]].failed;
-    return all_failed || !c->facts[g->run[i]].failed;
+    if (c->facts[g->run[i]].failed && !all_failed)
+        return NAN;
+    return offset == YK_TO_TARGET ? yk_run_seconds_to(&c->run[g->run[i]], c->target)
+                                  : yk_double_at(&c->facts[g->run[i]], offset);
 }
 
 double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out)
 {
     double sum = 0.0, squares = 0.0, n = 0.0;
     for (size_t i = 0; i < g->n; i++) {
-        double x = yk_double_at(&c->facts[g->run[i]], offset);
-        if (isfinite(x) && counts(c, g, i))
+        double x = fact_of(c, g, i, offset);
+        if (isfinite(x))
             sum += x, n++;
     }
     double mean = n > 0.0 ? sum / n : NAN;
     for (size_t i = 0; i < g->n; i++) {
-        double x = yk_double_at(&c->facts[g->run[i]], offset) - mean;
-        if (isfinite(x) && counts(c, g, i))
+        double x = fact_of(c, g, i, offset) - mean;
+        if (isfinite(x))
             squares += x * x;
     }
     if (spread_out)
@@ -89,16 +92,12 @@ double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offse
     return mean;
 }
 
-double yk__group_reaches(const yk_compare *c, const yk_config_group *g, double *spread_out)
+bool yk_same_data(const yk_compare *c)
 {
-    double sum = 0.0, squares = 0.0, n = 0.0;
-    for (size_t i = 0; i < g->n; i++) {
-        double x = yk_run_reaches(&c->run[g->run[i]], c->target);
-        if (isfinite(x))
-            sum += x, squares += x * x, n++;
-    }
-    *spread_out = n > 1.0 ? sqrt(fmax(0.0, (squares - sum * sum / n) / (n - 1.0))) : NAN;
-    return n > 0.0 ? sum / n : NAN;
+    bool same = true;
+    for (size_t i = 1; i < c->n; i++)
+        same &= !strcmp(c->facts[i].data ? c->facts[i].data : "", c->facts[0].data ? c->facts[0].data : "");
+    return same;
 }
 
 /* ---- options ---- */
@@ -108,12 +107,12 @@ void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out)
     if (yk_facts_option(&c->facts[i], name, 6, out))
         return;
     const char *s = yk_run_get(&c->run[i], name);
-    snprintf(out, YK_OPTION_ROOM, "%s", s ? s : "");
+    snprintf(out, YK_OPTION_SIZE, "%s", s ? s : "");
 }
 
 static bool varies(const yk_compare *c, const char *name)
 {
-    char first[YK_OPTION_ROOM], other[YK_OPTION_ROOM];
+    char first[YK_OPTION_SIZE], other[YK_OPTION_SIZE];
     yk_option_text(c, 0, name, first);
     for (size_t i = 1; i < c->n; i++) {
         yk_option_text(c, i, name, other);
@@ -123,23 +122,23 @@ static bool varies(const yk_compare *c, const char *name)
     return false;
 }
 
-size_t yk_compare_varying(const yk_compare *c, const char **names_out, size_t room)
+size_t yk_compare_varying(const yk_compare *c, const char **names_out, size_t max)
 {
     static const char *const usual[] = {"model",   "data",    "mode",  "workers",   "ranks",
                                         "servers", "threads", "batch", "optimizer", "lr",
                                         "epochs",  "steps",   "seed",  NULL};
     size_t n = 0;
     for (size_t k = 0; usual[k]; k++)
-        if (n < room && varies(c, usual[k]))
+        if (n < max && varies(c, usual[k]))
             names_out[n++] = usual[k];
     for (size_t i = 0; i < c->n; i++)
-        for (size_t o = 0; o < c->run[i].options && n < room; o++) {
+        for (size_t o = 0; o < c->run[i].options && n < max; o++) {
             const char *name = c->run[i].option[o].name;
-            bool skip = !yk__changes_results(name) || yk_is_listed(name, usual);
-            for (size_t k = 0; k < n; k++)
-                skip |= !strcmp(name, names_out[k]);
-            if (!skip && varies(c, name))
+            names_out[n] = NULL;
+            if (yk__changes_results(name) && !yk_is_listed(name, usual) && !yk_is_listed(name, names_out) &&
+                varies(c, name))
                 names_out[n++] = name;
         }
+    names_out[n] = NULL;
     return n;
 }

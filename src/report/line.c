@@ -18,7 +18,7 @@ static bool take(yk_line *l, char c)
     return true;
 }
 
-/* What is between the quotes; at is behind the first one. */
+/* A string, up to its closing quote; l->at is after the opening one. */
 static bool quoted(yk_line *l, const char **text_out, size_t *size_out)
 {
     *text_out = l->at;
@@ -34,7 +34,7 @@ static bool quoted(yk_line *l, const char **text_out, size_t *size_out)
     return false;
 }
 
-/* The object or array that begins here, to its closing bracket. */
+/* An object or array, up to its closing bracket. */
 static bool bracketed(yk_line *l, const char **text_out, size_t *size_out)
 {
     const char *ignored;
@@ -54,13 +54,19 @@ static bool bracketed(yk_line *l, const char **text_out, size_t *size_out)
     return false;
 }
 
-/* Stricter than others: JSON has no "+1", no ".5" and no "1.". */
+static bool is_digit(const yk_line *l, const char *at)
+{
+    return at < l->end && *at >= '0' && *at <= '9';
+}
+
+/* JSON does not allow "+1", ".5" and "1.". */
 static bool number(yk_line *l, double *out)
 {
-    const char *first = l->at + (*l->at == '-'), *end = yk_decimal_before(l->at, l->end, out);
-    const char *point = end ? memchr(first, '.', (size_t)(end - first)) : NULL;
-    if (!end || *first < '0' || *first > '9' ||
-        (point && (point + 1 == end || point[1] < '0' || point[1] > '9')))
+    const char *first = l->at + (*l->at == '-'), *at = first, *end;
+    while (is_digit(l, at))
+        at++;
+    if (at == first || (at < l->end && *at == '.' && !is_digit(l, at + 1)) ||
+        !(end = yk_decimal_before(l->at, l->end, out)))
         return false;
     l->at = end;
     return true;

@@ -1,16 +1,20 @@
-/* A line of a .jsonl file, field by field, without building a tree of it.
+/* Reads a line of a .jsonl file field by field, without building a tree.
  *
+ * Logs have hundreds of thousands of lines with the same few numbers: a JSON library, which allocates each of them, takes
+ * ten times as long. Values that are objects or arrays are returned as text, to be opened with yk_line_open(). Escapes in
+ * keys and texts are not decoded.
+ *
+ * Example:
  *     yk_line l;
  *     yk_field f;
+ *     double loss = 0.0;
  *     int more = yk_line_open(text, size, &l) ? 1 : -1;
  *     while (more > 0 && (more = yk_line_next(&l, &f)) > 0)
  *         if (f.kind == YK_FIELD_NUMBER && yk_field_is(&f, "loss"))
  *             loss = f.number;
- *     // more: 0 the whole line was an object, -1 it was not (half a line of a run that was killed, say)
+ *     bool ok = more == 0;      // -1: not an object, for example half a line of a killed run
  *
- * Logs have hundreds of thousands of lines with the same few numbers; a JSON library that allocates each of them takes
- * ten times as long as this. What is inside of an object or array is handed out as text: open it with yk_line_open.
- * Everything is borrowed from the line. A key or a text with an escape in it is handed out as it is written.
+ * Everything is borrowed from the line. Any thread.
  */
 #ifndef YK_REPORT_LINE_H
 #define YK_REPORT_LINE_H
@@ -25,7 +29,7 @@ typedef struct {
     const char *key;
     size_t key_size;
     yk_field_kind kind; /* NONE: null, true or false */
-    double number;      /* true is 1, null is not a number */
+    double number;      /* true is 1, false 0, null NAN */
     const char *text;   /* TEXT: between its quotes; OBJECT, ARRAY: with its brackets */
     size_t size;
 } yk_field;
@@ -35,9 +39,9 @@ typedef struct {
     bool begun;
 } yk_line;
 
-bool yk_line_open(const char *text, size_t size, yk_line *out); /* is it an object? */
+bool yk_line_open(const char *text, size_t size, yk_line *out); /* whether it begins an object */
 
-/* 1: a field; 0: that was all, and nothing but blanks follows; -1: this is not an object. */
+/* 1: a field; 0: the object has ended, and only blanks follow; -1: it is not a valid object. */
 int yk_line_next(yk_line *l, yk_field *out);
 
 static inline bool yk_field_is(const yk_field *f, const char *name)
@@ -45,7 +49,7 @@ static inline bool yk_field_is(const yk_field *f, const char *name)
     return strlen(name) == f->key_size && memcmp(f->key, name, f->key_size) == 0;
 }
 
-static inline bool yk_field_says(const yk_field *f, const char *text)
+static inline bool yk_field_equals(const yk_field *f, const char *text)
 {
     return strlen(text) == f->size && memcmp(f->text, text, f->size) == 0;
 }

@@ -1,12 +1,12 @@
-// What a report can do beyond being read: values under the mouse, runs that are hidden or stand out, sorted tables, CSV, the theme.
-// The page is complete without it. Plots say in attributes how numbers became places; the numbers are in #data.
+// Optional features of a report: tooltips, hiding and highlighting runs, sorting tables, CSV, the theme. The page is complete without
+// them. Attributes of the plots describe their axes; the points are in #data.
 "use strict";
 (() => {
   const root = document.documentElement, all = (s, from = document) => [...from.querySelectorAll(s)];
   root.classList.add("js");
   const data = JSON.parse(document.getElementById("data").textContent);
 
-  // ---- theme: as the system says, until the button is used
+  // ---- theme: that of the system, until the button is used
   const theme = document.getElementById("theme"), names = { "": "Theme: system", light: "Theme: light", dark: "Theme: dark" };
   const keep = (v) => { try { return v === undefined ? localStorage.getItem("yoke-theme") || "" : localStorage.setItem("yoke-theme", v); } catch { return ""; } };
   const show = (v) => { if (v) root.dataset.theme = v; else delete root.dataset.theme; theme.textContent = names[v]; };
@@ -16,7 +16,7 @@
     keep(next); show(next);
   };
 
-  // ---- numbers as the program writes them
+  // ---- numbers, formatted as in scale.c
   const three = (x) => { const a = Math.abs(x); return x.toFixed(a >= 99.95 ? 0 : a >= 9.995 ? 1 : 2); };
   const scaled = (x, words) => { let k = 0; while (Math.abs(x) >= 999.5 && k + 1 < words.length) { x /= 1000; k++; } return (k === 0 && Number.isInteger(x) ? String(x) : three(x)) + words[k]; };
   const two = (n) => String(n).padStart(2, "0");
@@ -34,7 +34,7 @@
     times: (x) => three(x) + " \u00d7",
   };
 
-  // ---- values under the mouse
+  // ---- tooltips
   const tip = document.getElementById("tip"), hidden = new Set();
   const place = (px, py) => {
     tip.style.display = "block";
@@ -66,7 +66,7 @@
     let group = null, now = null;
     const series = f.series.map((s) => ({ ...s, xs: s.x[axis] || s.x.find((v) => v) }));
     const clear = () => { if (group) group.remove(); group = null; tip.style.display = "none"; };
-    const mark = (s, i) => { // point i of a series, and what the others are there
+    const mark = (s, i) => { // shows point i of a series, and the other series at the same x
       clear();
       now = { s, i };
       const x = s.xs[i], rect = svg.getBoundingClientRect(), size = svg.viewBox.baseVal;
@@ -76,7 +76,7 @@
       for (const o of series) {
         if (hidden.has(o.r) || !o.xs.length) continue;
         const k = o === s ? i : nearest(o.xs, x);
-        if (o !== s && Math.abs(X(o.xs[k]) - X(x)) > width / 12) continue; // it does not reach so far
+        if (o !== s && Math.abs(X(o.xs[k]) - X(x)) > width / 12) continue; // it ends before
         rows.push({ o, k, far: Math.abs(Y(o.y[k]) - Y(s.y[i])) });
       }
       rows.sort((a, b) => a.far - b.far);
@@ -104,7 +104,7 @@
         const k = nearest(s.xs, x);
         for (const i of [k - 1, k, k + 1]) {
           if (i < 0 || i >= s.xs.length) continue;
-          const d = Math.hypot((X(s.xs[i]) - ux) * 2, Y(s.y[i]) - uy); // rather the one above or below
+          const d = Math.hypot((X(s.xs[i]) - ux) * 2, Y(s.y[i]) - uy); // prefers points above or below the mouse
           if (!best || d < best.d) best = { d, s, i };
         }
       }
@@ -115,7 +115,7 @@
     svg.addEventListener("pointerleave", clear);
     svg.addEventListener("blur", clear);
     svg.tabIndex = 0;
-    svg.addEventListener("keydown", (e) => { // arrows: along a line, and from line to line
+    svg.addEventListener("keydown", (e) => { // arrows move along a line, and to another line
       const shown = series.filter((s) => !hidden.has(s.r) && s.xs.length);
       if (!shown.length || !e.key.startsWith("Arrow")) return;
       e.preventDefault();
@@ -128,7 +128,7 @@
   };
   all("svg[data-xs]").forEach(plot);
 
-  // Bars and rings carry their text as a title: shown at once, and only once.
+  // Bars and rings: their titles become tooltips without a delay.
   all("svg title").forEach((t) => {
     const e = t.parentNode, text = t.textContent;
     e.setAttribute("aria-label", text);
@@ -138,7 +138,7 @@
     e.addEventListener("pointerleave", () => { tip.style.display = "none"; });
   });
 
-  // ---- the legend: a click hides a run, the mouse on it lets it stand out
+  // ---- legend: a click hides a run, hovering highlights it
   all(".legend [data-r]").forEach((b) => {
     const mine = () => all(`svg .s[data-r="${b.dataset.r}"]`);
     b.addEventListener("click", () => {
@@ -154,7 +154,7 @@
     b.addEventListener("blur", lit(false));
   });
 
-  // ---- tables: a click on a column sorts by it, what is not known last
+  // ---- tables: a click on a heading sorts; unknown values are last
   all("th.o").forEach((th) => {
     th.tabIndex = 0;
     const sort = () => {
@@ -190,7 +190,7 @@
     }
   }));
 
-  // ---- links to a run open it; print shows the details of a few runs, of many it would be a book
+  // ---- links to a run open its details; printing opens them if there are few runs
   const open = () => { const e = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1))); if (e && e.tagName === "DETAILS") e.open = true; };
   addEventListener("hashchange", open);
   open();

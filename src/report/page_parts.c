@@ -1,4 +1,4 @@
-/* Pieces of the page: tables, figures, legends, and the data behind them. */
+/* Parts of the page: tables, figures, legends, and the data of the figures. */
 #include "report/page.h"
 
 #include "base/json.h"
@@ -16,35 +16,30 @@ void yk__page_key(const yk_compare *c, int run, yk_text *out)
 
 static void cell(const yk_column *col, const yk_cell *v, yk_text *out)
 {
-    char s[YK_UNIT_ROOM];
+    char s[YK_UNIT_SIZE], mean[YK_UNIT_SIZE];
     if (v->text || col->words) {
-        yk_text_add(out, "<td class=\"w\"");
-        if (v->text && strlen(v->text) > 36) {
-            yk_text_add(out, " title=\"");
-            yk_text_html(out, v->text);
-            yk_text_add(out, "\"");
-        }
-        yk_text_add(out, ">");
+        if (v->text && strlen(v->text) > 36)
+            yk_html(out, "<td class=\"w\" title=\"%s\">", v->text);
+        else
+            yk_text_add(out, "<td class=\"w\">");
         return;
     }
-    yk_unit_text(col->unit, v->number, s);
+    yk_unit_text(col->unit, v->number, mean);
     yk_text_print(out, "<td%s data-v=\"",
                   v->mark               ? " class=\"best\""
                   : isfinite(v->number) ? ""
                                         : " class=\"no\"");
     yk_text_number(out, v->number, 9, "");
-    yk_text_print(out, "\">%s", s);
-    if (isfinite(v->spread)) {
-        yk_unit_text(col->unit, v->spread, s);
-        char mean[YK_UNIT_ROOM];
-        yk_unit_text(col->unit, v->number, mean);
-        const char *point = strchr(mean, '.');
-        if (col->unit == YK_UNIT_PLAIN && point) /* with as many decimals */
-            snprintf(s, sizeof s, "%.*f", (int)strspn(point + 1, "0123456789"), v->spread);
-        if (col->unit == YK_UNIT_SHARE) /* the sign of percent is there already */
-            s[strcspn(s, " ")] = 0;
-        yk_text_print(out, " <span class=\"pm\">\u00b1 %s</span>", s);
-    }
+    yk_text_print(out, "\">%s", mean);
+    if (!isfinite(v->spread))
+        return;
+    yk_unit_text(col->unit, v->spread, s);
+    const char *point = strchr(mean, '.');
+    if (col->unit == YK_UNIT_PLAIN && point) /* with as many decimals */
+        snprintf(s, sizeof s, "%.*f", (int)strspn(point + 1, "0123456789"), v->spread);
+    if (col->unit == YK_UNIT_SHARE) /* without a second percent sign */
+        s[strcspn(s, " ")] = 0;
+    yk_text_print(out, " <span class=\"pm\">\u00b1 %s</span>", s);
 }
 
 void yk__page_table(const yk_table *t, const yk_compare *c, yk_text *out)
@@ -52,39 +47,32 @@ void yk__page_table(const yk_table *t, const yk_compare *c, yk_text *out)
     yk_text_print(out, "<div class=\"scroll\"><table id=\"table-%s\"><thead><tr>", t->id);
     for (size_t k = 0; k < t->columns; k++) {
         yk_text_print(out, "<th class=\"o%s\" scope=\"col\"", t->column[k].words ? " w" : "");
-        if (t->column[k].hint) {
-            yk_text_add(out, " title=\"");
-            yk_text_html(out, t->column[k].hint);
-            yk_text_add(out, "\"");
-        }
-        yk_text_add(out, ">");
-        yk_text_html(out, t->column[k].title);
-        yk_text_add(out, "</th>");
+        if (t->column[k].hint)
+            yk_html(out, " title=\"%s\"", t->column[k].hint);
+        yk_html(out, ">%s</th>", t->column[k].title);
     }
     yk_text_add(out, "</tr></thead><tbody>\n");
     bool by_run = !strcmp(t->id, "runs");
     for (size_t r = 0; r < t->rows; r++) {
-        yk_text_add(out, r && t->lead && !yk_table_together(t, r) ? "<tr class=\"g\">" : "<tr>");
+        yk_text_add(out, r && t->lead && !yk_table_same_group(t, r) ? "<tr class=\"g\">" : "<tr>");
         for (size_t k = 0; k < t->columns; k++) {
             const yk_cell *v = &t->cell[r * t->columns + k];
             cell(&t->column[k], v, out);
-            if (k == 0 && by_run)
+            const bool link = k == 0 && by_run && c->n > 1;
+            if (link) {
                 yk__page_key(c, t->run[r], out);
-            if (k == 0 && by_run && c->n > 1)
                 yk_text_print(out, "<a href=\"#run-%d\" style=\"color:inherit;text-decoration:none\">",
                               t->run[r] + 1);
-            if (v->text)
-                yk_text_html(out, v->text);
-            yk_text_add(out, k == 0 && by_run && c->n > 1 ? "</a></td>" : "</td>");
+            }
+            yk_html(out, "%s", v->text ? v->text : "");
+            yk_text_add(out, link ? "</a></td>" : "</td>");
         }
         yk_text_add(out, "</tr>\n");
     }
-    yk_text_add(out, "</tbody></table></div>");
-    yk_text_add(out, "<div class=\"foot\"><p class=\"note\">");
-    if (t->note)
-        yk_text_html(out, t->note);
-    yk_text_print(out, "</p><button class=\"csv\" type=\"button\" data-t=\"table-%s\">CSV</button></div>\n",
-                  t->id);
+    yk_html(out,
+            "</tbody></table></div><div class=\"foot\"><p class=\"note\">%s</p><button class=\"csv\" "
+            "type=\"button\" data-t=\"table-%s\">CSV</button></div>\n",
+            t->note ? t->note : "", t->id);
 }
 
 void yk__page_legend(const yk_compare *c, yk_text *out)
@@ -95,13 +83,12 @@ void yk__page_legend(const yk_compare *c, yk_text *out)
     for (size_t i = 0; i < c->n; i++) {
         yk_text_print(out, "<li><button type=\"button\" data-r=\"%zu\" aria-pressed=\"true\">", i);
         yk__page_key(c, (int)i, out);
-        yk_text_html(out, c->run[i].name);
-        yk_text_add(out, "</button></li>");
+        yk_html(out, "%s</button></li>", c->run[i].name);
     }
     yk_text_add(out, "</ul>\n");
 }
 
-/* What the lines of one figure are, where the legend of the runs does not say it. */
+/* The legend of a figure whose lines are not runs. */
 static void own_legend(const yk_figure *f, const yk_compare *c, yk_text *out)
 {
     bool bars = f->kind == YK_BARS, of_runs = f->run < 0 && !f->x_title;
@@ -112,7 +99,7 @@ static void own_legend(const yk_figure *f, const yk_compare *c, yk_text *out)
     for (size_t i = 0; i < (bars ? (size_t)YK_PHASES : f->n); i++) {
         bool any = !bars;
         for (size_t k = 0; bars && k < f->n; k++)
-            any |= i < f->series[k].n && f->series[k].y[i] >= 0.0005;
+            any |= i < f->series[k].n && f->series[k].point[i].y >= 0.0005;
         if (!any)
             continue;
         char class[16];
@@ -122,9 +109,8 @@ static void own_legend(const yk_figure *f, const yk_compare *c, yk_text *out)
             snprintf(class, sizeof class, "b f%d", f->series[i].colour % YK_COLOURS);
         else
             yk_series_class(&f->series[i], class);
-        yk_text_print(out, "<li><i class=\"k %s\"></i>", class);
-        yk_text_html(out, bars ? yk_stacked[i].text : f->series[i].name);
-        yk_text_add(out, "</li>");
+        yk_html(out, "<li><i class=\"k %s\"></i>%s</li>", class,
+                bars ? yk_stacked[i].text : f->series[i].name);
     }
     yk_text_add(out, "</ul>");
 }
@@ -132,31 +118,34 @@ static void own_legend(const yk_figure *f, const yk_compare *c, yk_text *out)
 void yk__page_figure(const yk_figure *f, const yk_compare *c, yk_text *out)
 {
     yk_x axes[YK_X_COUNT];
-    int n = f->steps_or_time ? yk_figure_axes(f, axes) : 1;
-    yk_text_print(out, "<figure id=\"figure-%s\"><figcaption><h3>", f->id);
-    yk_text_html(out, f->title);
-    yk_text_add(out, "</h3>");
-    yk_text_print(out, "<button class=\"csv\" type=\"button\" data-f=\"%s\">CSV</button>", f->id);
+    int n = yk_figure_axes(f, axes);
+    yk_html(out,
+            "<figure id=\"figure-%s\"><figcaption><h3>%s</h3><button class=\"csv\" type=\"button\" "
+            "data-f=\"%s\">CSV</button>",
+            f->id, f->title, f->id);
     own_legend(f, c, out);
     yk_text_add(out, "</figcaption>");
     for (int a = 0; a < n; a++)
-        yk_figure_draw(f, f->steps_or_time ? axes[a] : YK_X_STEP, YK_DRAW_PAGE, out);
+        yk_figure_draw(f, axes[a], YK_DRAW_PAGE, out);
     yk_text_add(out, "</figure>\n");
 }
 
-static void numbers(yk_json *j, const char *name, const double *v, size_t n, int digits)
+/* The x of all points on an axis, or with axis -1 their y. */
+static void numbers(yk_json *j, const char *name, const yk_series *s, int axis, int digits)
 {
-    if (!v) {
+    if (axis >= 0 && !(s->axes >> axis & 1)) {
         yk_json_null(j, name);
         return;
     }
     j->digits = digits;
     yk_json_array(j, name);
-    for (size_t i = 0; i < n; i++)
-        if (v[i] == floor(v[i]) && fabs(v[i]) < 1e15) /* shorter, and there are many */
-            yk_json_whole(j, NULL, (int64_t)v[i]);
+    for (size_t i = 0; i < s->n; i++) {
+        const double v = axis < 0 ? s->point[i].y : s->point[i].x[axis];
+        if (v == floor(v) && fabs(v) < 1e15) /* shorter than a real number, and there are many */
+            yk_json_whole(j, NULL, (int64_t)v);
         else
-            yk_json_real(j, NULL, v[i]);
+            yk_json_real(j, NULL, v);
+    }
     yk_json_end(j);
 }
 
@@ -169,11 +158,10 @@ static void one_series(yk_json *j, const yk_series *s, int digits)
     yk_json_whole(j, "r", s->run);
     yk_json_text(j, "c", class);
     yk_json_array(j, "x");
-    numbers(j, NULL, s->x[0], s->n, digits);
-    numbers(j, NULL, s->x[1], s->n, 5);
-    numbers(j, NULL, s->x[2], s->n, 5);
+    for (int a = 0; a < YK_X_COUNT; a++)
+        numbers(j, NULL, s, a, a == YK_X_STEP ? digits : 5);
     yk_json_end(j);
-    numbers(j, "y", s->y, s->n, 5);
+    numbers(j, "y", s, -1, 5);
     yk_json_end(j);
 }
 

@@ -1,4 +1,4 @@
-/* One run on the page: verdict, processes, alerts, configuration, and how to run it again. */
+/* One run on the page: verdict, processes, alerts, options, and the command to run it again. */
 #include "report/page.h"
 
 #include <ctype.h>
@@ -6,87 +6,70 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A sentence begins with a capital; a verdict begins with the name of the bottleneck. */
-static void sentence(const char *s, yk_text *out)
+/* Prints a paragraph with a capital at its beginning; a verdict begins with the name of the bottleneck. */
+static void paragraph(const char *class, const char *s, yk_text *out)
 {
     bool cpu = !strncmp(s, "cpu", 3);
-    if (!*s)
-        return;
     char first[4] = {(char)toupper((unsigned char)*s), 0};
-    yk_text_html(out, cpu ? "CPU" : first);
-    yk_text_html(out, s + (cpu ? 3 : 1));
+    yk_text_print(out, "<p%s>", class);
+    yk_html(out, "%s%s</p>", cpu ? "CPU" : first, s + (cpu ? 3 : *s != 0));
 }
 
 void yk__page_verdict(const yk_run *r, const yk_facts *f, yk_text *out)
 {
-    const json_t *estimates = r->summary ? yk_summary_at(r->summary, "bottleneck.estimates") : NULL, *e;
+    const json_t *e;
     size_t i, n = 0;
     if (f->failed) {
-        yk_text_print(out, "<p class=\"kind bad\">Failed at step %.0f", isfinite(f->steps) ? f->steps : 0.0);
-        yk_text_add(out, "</p><p class=\"say\">");
-        sentence(f->error ? f->error : "it did not say why", out);
-        yk_text_add(out, "</p>");
+        yk_html(out, "<p class=\"kind bad\">Failed at step %.0f</p>", isfinite(f->steps) ? f->steps : 0.0);
+        paragraph(" class=\"text\"", f->error ? f->error : "unknown reason", out);
     }
     if (f->bottleneck) {
         bool none = !strcmp(f->bottleneck, "none");
-        yk_text_print(out, "<p class=\"kind\">%s", none ? "Nothing held it back" : "Held back by ");
-        if (!none)
-            yk_text_html(out, f->bottleneck);
+        yk_html(out, "<p class=\"kind\">%s%s",
+                none ? "No bottleneck" : "Bottleneck: ", none ? "" : f->bottleneck);
         if (!none && f->share > 0.0)
             yk_text_print(out, " \u00b7 %.0f %% of the time", 100.0 * f->share);
         yk_text_add(out, "</p>");
     }
-    if (f->verdict) {
-        yk_text_add(out, "<p class=\"say\">");
-        sentence(f->verdict, out);
-        yk_text_add(out, "</p>");
-    }
-    if (f->advice && !(f->verdict && strstr(f->verdict, f->advice))) {
-        yk_text_add(out, "<p>");
-        sentence(f->advice, out);
-        yk_text_add(out, "</p>");
-    }
-    json_array_foreach(estimates, i, e)
+    if (f->verdict)
+        paragraph(" class=\"text\"", f->verdict, out);
+    if (f->advice && !(f->verdict && strstr(f->verdict, f->advice)))
+        paragraph("", f->advice, out);
+    json_array_foreach(yk_summary_at(r->summary, "bottleneck.estimates"), i, e)
     {
         const char *change = json_string_value(json_object_get(e, "change"));
         const json_t *times = json_object_get(e, "speedup");
         if (!change || !json_is_number(times))
             continue;
-        yk_text_add(out, n++ ? "<li>" : "<ul class=\"estimates\"><li>");
-        yk_text_html(out, change);
-        yk_text_print(out, ": about <b>%.2f \u00d7</b> as fast</li>", json_number_value(times));
+        yk_text_add(out, n++ ? "" : "<ul class=\"estimates\">");
+        yk_html(out, "<li>%s: about <b>%.2f \u00d7</b> as fast</li>", change, json_number_value(times));
     }
     yk_text_add(out, n ? "</ul>\n" : "\n");
 }
 
-/* ---- how to run it again ---- */
+/* ---- the command to run it again ---- */
 
 static void shell_word(const char *s, yk_text *out)
 {
     bool safe = *s != 0;
     for (const char *c = s; *c; c++)
         safe &= isalnum((unsigned char)*c) || strchr("-_./:,=+@%", *c);
-    if (safe) {
-        yk_text_html(out, s);
-        return;
-    }
-    yk_text quoted = {0};
-    yk_text_add(&quoted, "'");
+    yk_text word = {0};
+    yk_text_add(&word, safe ? "" : "'");
     for (; *s; s++) {
-        if (*s == '\'')
-            yk_text_add(&quoted, "'\\'");
-        yk_text_put(&quoted, s, 1);
+        yk_text_add(&word, *s == '\'' ? "'\\'" : "");
+        yk_text_put(&word, s, 1);
     }
-    yk_text_add(&quoted, "'");
-    if (quoted.status && !out->status)
-        out->status = quoted.status;
+    yk_text_add(&word, safe ? "" : "'");
+    if (word.status && !out->status)
+        out->status = word.status;
     else
-        yk_text_html(out, quoted.s);
-    yk_text_fini(&quoted);
+        yk_html(out, "%s", word.s);
+    yk_text_fini(&word);
 }
 
-/* Users copy these commands, and config.ini is untrusted: values are quoted, and anything that is not an option name is
- * left out. */
+/* People copy this command, and config.ini is untrusted: values are quoted, and lines that are not options are left
+ * out. */
 static void command(const yk_run *r, yk_text *out)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
@@ -96,16 +79,14 @@ static void command(const yk_run *r, yk_text *out)
         bool flag = !strcmp(value, "true");
         if (!*name || name[strspn(name, letters)])
             continue;
-        yk_text_add(out, " <span>--"); /* breaks between options, not within one */
-        yk_text_html(out, name);
-        if (!flag) {
-            yk_text_add(out, " ");
+        yk_html(out, " <span>--%s%s", name, flag ? "" : " "); /* breaks between options, not within one */
+        if (!flag)
             shell_word(value, out);
-        }
         yk_text_add(out, "</span>");
     }
-    yk_text_add(out, " <span>--out ANOTHER_DIR</span></pre>");
-    yk_text_add(out, "<p class=\"note\">or, where its folder is: <code>yoke train --config ");
+    yk_text_add(out,
+                " <span>--out ANOTHER_DIR</span></pre><p class=\"note\">or, if you have the run directory: "
+                "<code>yoke train --config ");
     shell_word(r->path, out);
     yk_text_add(out, "/config.ini --out ANOTHER_DIR</code></p>");
 }
@@ -113,26 +94,19 @@ static void command(const yk_run *r, yk_text *out)
 static void configuration(const yk_page *p, size_t i, yk_text *out)
 {
     const yk_run *r = &p->compare->run[i];
-    const char *varying[48];
-    size_t n = p->compare->n > 1 ? yk_compare_varying(p->compare, varying, 48) : 0;
+    const char *varying[49];
     if (!r->options)
         return;
+    yk_compare_varying(p->compare, varying, 48);
     yk_text_add(out, "<div class=\"cols\"><div>");
     command(r, out);
     yk_text_add(out, "</div><div><h3>Options</h3><dl class=\"options\">");
     for (size_t o = 0; o < r->options; o++) {
-        bool differs = false;
-        for (size_t k = 0; k < n; k++)
-            differs |= !strcmp(varying[k], r->option[o].name);
-        yk_text_add(out, "<dt>");
-        yk_text_html(out, r->option[o].name);
-        yk_text_print(out, "</dt><dd%s>", differs ? " class=\"differs\"" : "");
-        yk_text_html(out, r->option[o].value);
-        yk_text_add(out, "</dd>");
+        const bool differs = yk_is_listed(r->option[o].name, varying);
+        yk_html(out, differs ? "<dt>%s</dt><dd class=\"differs\">%s</dd>" : "<dt>%s</dt><dd>%s</dd>",
+                r->option[o].name, r->option[o].value);
     }
-    yk_text_add(out, "<dt>folder</dt><dd>");
-    yk_text_html(out, r->path);
-    yk_text_add(out, "</dd></dl></div></div>\n");
+    yk_html(out, "<dt>run directory</dt><dd>%s</dd></dl></div></div>\n", r->path);
 }
 
 /* ---- processes, traffic, alerts ---- */
@@ -143,12 +117,22 @@ static double field(const json_t *o, const char *name)
     return json_is_number(x) ? json_number_value(x) : NAN;
 }
 
-static void table(yk_table *t, const yk_compare *c, const char *title, yk_text *out)
+static double field_or(const json_t *o, const char *name, double otherwise)
 {
+    const double x = field(o, name);
+    return isfinite(x) ? x : otherwise;
+}
+
+/* Prints the table of run i if it has at least `least` rows, and frees it. */
+static void show(yk_table *t, size_t i, size_t least, const char *title, const yk_compare *c, yk_text *out)
+{
+    char id[32];
+    snprintf(id, sizeof id, "%s-%zu", t->id, i + 1);
+    t->id = id;
     yk_table_squeeze(t);
     if (t->status && !out->status)
         out->status = t->status;
-    if (t->rows && !t->status) {
+    if (t->rows >= least && !t->status) {
         yk_text_print(out, "<div><h3>%s</h3>", title);
         yk__page_table(t, c, out);
         yk_text_add(out, "</div>");
@@ -156,192 +140,156 @@ static void table(yk_table *t, const yk_compare *c, const char *title, yk_text *
     yk_table_fini(t);
 }
 
-static void processes(const yk_page *p, size_t i, yk_text *out)
+static void processes(const yk_compare *c, size_t i, yk_text *out)
 {
-    const yk_run *r = &p->compare->run[i];
-    const json_t *list = r->summary ? yk_summary_at(r->summary, "processes") : NULL;
-    size_t n = json_array_size(list) ? json_array_size(list) : r->workers;
-    char id[32];
-    snprintf(id, sizeof id, "processes-%zu", i + 1);
-    yk_table t = {.id = id};
-    yk_table_column(&t, "rank", YK_UNIT_WHOLE, NULL);
-    yk_table_words(&t, "role", NULL);
-    yk_table_words(&t, "host", NULL);
-    yk_table_column(&t, "steps", YK_UNIT_WHOLE, NULL);
-    yk_table_column(&t, "examples", YK_UNIT_WHOLE, NULL);
-    yk_table_column(&t, "CPU", YK_UNIT_CORES, "cores busy on average");
-    yk_table_column(&t, "CPU peak", YK_UNIT_CORES, NULL);
-    yk_table_column(&t, "memory peak", YK_UNIT_BYTES, NULL);
-    yk_table_column(&t, "sent", YK_UNIT_BYTES, "by the program itself");
-    yk_table_column(&t, "received", YK_UNIT_BYTES, "by the program itself");
-    yk_table_column(&t, "switches/s", YK_UNIT_COUNT, "context switches per second");
-    yk_table_column(&t, "forced/s", YK_UNIT_COUNT,
-                    "context switches per second that the process did not ask for");
-    for (size_t k = 0; n > 1 && k < n; k++) {
-        const json_t *o = json_array_get(list, k), *rank = json_object_get(o, "rank");
-        int number = json_is_integer(rank) ? (int)json_integer_value(rank) : o ? (int)k : r->worker[k].rank;
-        const yk_run_worker *w = NULL;
-        for (size_t m = 0; m < r->workers; m++)
-            w = r->worker[m].rank == number ? &r->worker[m] : w;
-        const char *said = json_string_value(json_object_get(o, "role")),
-                   *host = json_string_value(json_object_get(o, "host"));
+    static const yk_column columns[] = {
+        {"rank", NULL, YK_UNIT_WHOLE},
+        {"role", .words = true},
+        {"host", .words = true},
+        {"steps", NULL, YK_UNIT_WHOLE},
+        {"examples", NULL, YK_UNIT_WHOLE},
+        {"CPU", "mean number of busy cores", YK_UNIT_CORES},
+        {"CPU peak", NULL, YK_UNIT_CORES},
+        {"memory peak", NULL, YK_UNIT_BYTES},
+        {"sent", "bytes of messages", YK_UNIT_BYTES},
+        {"received", "bytes of messages", YK_UNIT_BYTES},
+        {"switches/s", "context switches per second", YK_UNIT_COUNT},
+        {"involuntary/s", "involuntary context switches per second", YK_UNIT_COUNT}};
+    const yk_run *r = &c->run[i];
+    yk_process_log unknown;
+    yk__process_log_init(0, &unknown);
+    yk_table t = {.id = "processes"};
+    YK_TABLE_COLUMNS(&t, columns);
+    for (size_t k = 0; k < yk_run_processes(r); k++) {
+        const yk_run_process p = yk_run_process_at(r, k);
+        const yk_process_log *w = p.log ? p.log : &unknown;
+        const json_t *o = p.summary;
         char role[48];
-        snprintf(role, sizeof role, "%.16s%s%s",
-                 said ? said
-                 : w  ? w->role
-                      : "",
+        snprintf(role, sizeof role, "%.16s%s%s", p.role,
                  json_is_true(json_object_get(o, "joined")) ? ", joined" : "",
                  json_is_true(json_object_get(o, "lost")) ? ", lost" : "");
-        double cpu = field(o, "cpu_mean"), peak = field(o, "cpu_peak"), rss = field(o, "rss_peak"),
-               sent = field(o, "bytes_sent"), received = field(o, "bytes_received"),
-               steps = field(o, "steps");
         yk_table_row(&t, -1);
-        yk_table_number(&t, number, NAN);
+        yk_table_number(&t, p.rank, NAN);
         yk_table_text(&t, role);
-        yk_table_text(&t, host ? host : w ? w->host : "");
-        yk_table_number(&t, w && !isfinite(steps) ? w->last.steps : steps, NAN);
-        yk_table_number(&t, field(o, "examples"), NAN);
-        yk_table_number(&t, w && !isfinite(cpu) ? w->mean.cpu : cpu, NAN);
-        yk_table_number(&t, w && !isfinite(peak) ? w->peak.cpu : peak, NAN);
-        yk_table_number(&t, w && !isfinite(rss) ? fmax(w->peak.rss, w->peak.rss_peak) : rss, NAN);
-        yk_table_number(&t, w && !isfinite(sent) ? w->last.sent : sent, NAN);
-        yk_table_number(&t, w && !isfinite(received) ? w->last.received : received, NAN);
-        yk_table_number(&t, w ? w->mean.switches : NAN, NAN);
-        yk_table_number(&t, w ? w->mean.switches_forced : NAN, NAN);
+        yk_table_text(&t, p.host);
+        YK_TABLE_NUMBERS(&t, field_or(o, "steps", w->last.steps), field(o, "examples"),
+                         field_or(o, "cpu_mean", w->mean.cpu), field_or(o, "cpu_peak", w->peak.cpu),
+                         field_or(o, "rss_peak", fmax(w->peak.rss, w->peak.rss_peak)),
+                         field_or(o, "bytes_sent", w->last.sent),
+                         field_or(o, "bytes_received", w->last.received), w->mean.switches,
+                         w->mean.switches_forced);
     }
-    table(&t, p->compare, "Processes", out);
+    show(&t, i, 2, "Processes", c, out);
 }
 
-/* Who was slow: workers that the others wait for come last to the barriers. */
-static void workers(const yk_page *p, size_t i, yk_text *out)
+/* In a synchronous run, a slow worker is the last one at the barriers. */
+static void workers(const yk_compare *c, size_t i, yk_text *out)
 {
-    const yk_run *r = &p->compare->run[i];
-    const json_t *list = r->summary ? yk_summary_at(r->summary, "processes") : NULL, *process, *one;
-    char id[32];
+    static const yk_column columns[] = {
+        {"rank", NULL, YK_UNIT_WHOLE},
+        {"worker", NULL, YK_UNIT_WHOLE},
+        {"steps", NULL, YK_UNIT_WHOLE},
+        {"examples", NULL, YK_UNIT_WHOLE},
+        {"steps/s", "1 / mean time per step", YK_UNIT_COUNT},
+        {"\u03bcs per step", "mean and standard deviation", YK_UNIT_COUNT},
+        {"was last", "share of the barriers at which the other workers waited for it", YK_UNIT_SHARE}};
+    const json_t *list = yk_summary_at(c->run[i].summary, "processes"), *process, *one;
+    const bool several = json_array_size(list) > 1;
     size_t k, w;
-    snprintf(id, sizeof id, "workers-%zu", i + 1);
-    yk_table t = {.id = id};
-    if (json_array_size(list) > 1)
-        yk_table_column(&t, "rank", YK_UNIT_WHOLE, NULL);
-    yk_table_column(&t, "worker", YK_UNIT_WHOLE, NULL);
-    yk_table_column(&t, "steps", YK_UNIT_WHOLE, NULL);
-    yk_table_column(&t, "examples", YK_UNIT_WHOLE, NULL);
-    yk_table_column(&t, "steps/s", YK_UNIT_COUNT, "one by the mean time of a step");
-    yk_table_column(&t, "\u03bcs per step", YK_UNIT_COUNT, "mean and deviation");
-    yk_table_column(&t, "came last", YK_UNIT_SHARE, "part of the barriers at which the others waited for it");
+    yk_table t = {.id = "workers"};
+    YK_TABLE_COLUMNS(&t, columns);
     json_array_foreach(list, k, process)
     {
         json_array_foreach(json_object_get(process, "workers"), w, one)
         {
             const bool old = !json_object_get(one, "barriers"); /* version 0.1.0 */
-            double seconds = field(one, "step_seconds"), barriers = field(one, old ? "meetings" : "barriers");
+            const double seconds = field(one, "step_seconds"),
+                         barriers = field(one, old ? "meetings" : "barriers");
             if (t.rows == 256)
                 break;
             yk_table_row(&t, -1);
-            if (json_array_size(list) > 1)
-                yk_table_number(&t, field(process, "rank"), NAN);
-            yk_table_number(&t, field(one, "worker"), NAN);
-            yk_table_number(&t, field(one, "steps"), NAN);
-            yk_table_number(&t, field(one, "examples"), NAN);
-            yk_table_number(&t, seconds > 0.0 ? 1.0 / seconds : NAN, NAN);
+            YK_TABLE_NUMBERS(&t, several ? field(process, "rank") : NAN, field(one, "worker"),
+                             field(one, "steps"), field(one, "examples"),
+                             seconds > 0.0 ? 1.0 / seconds : NAN);
             yk_table_number(&t, seconds * 1e6, field(one, "step_deviation") * 1e6);
             yk_table_number(&t, barriers > 0.0 ? field(one, "came_last") / barriers : NAN, NAN);
         }
     }
-    if (t.rows < 2)
-        yk_table_fini(&t);
-    table(&t, p->compare, "Workers", out);
+    show(&t, i, 2, "Workers", c, out);
 }
 
-/* Where computing is measured in two halves. */
 static void passes(const yk_run *r, yk_text *out)
 {
     double forward = yk_summary_number(r, "passes.forward"),
            backward = yk_summary_number(r, "passes.backward");
     if (forward + backward > 0.0)
-        yk_text_print(out,
-                      "<p class=\"note\">Of the computing, %.0f %% was forward and %.0f %% backward.</p>",
+        yk_text_print(out, "<p class=\"note\">Computing: %.0f %% forward pass, %.0f %% backward pass.</p>",
                       100.0 * forward / (forward + backward), 100.0 * backward / (forward + backward));
 }
 
-static void traffic(const yk_page *p, size_t i, yk_text *out)
+static void traffic(const yk_compare *c, size_t i, yk_text *out)
 {
-    const json_t *all =
-        p->compare->run[i].summary ? yk_summary_at(p->compare->run[i].summary, "traffic") : NULL;
-    char id[32];
-    snprintf(id, sizeof id, "traffic-%zu", i + 1);
-    yk_table t = {.id = id};
-    yk_table_words(&t, "messages of", NULL);
-    yk_table_column(&t, "sent", YK_UNIT_BYTES, NULL);
-    yk_table_column(&t, "received", YK_UNIT_BYTES, NULL);
-    yk_table_column(&t, "messages", YK_UNIT_WHOLE, NULL);
+    static const yk_column columns[] = {{"purpose", .words = true},
+                                        {"sent", NULL, YK_UNIT_BYTES},
+                                        {"received", NULL, YK_UNIT_BYTES},
+                                        {"messages", NULL, YK_UNIT_WHOLE}};
     const char *name;
-    json_t *o;
-    json_object_foreach((json_t *)all, name, o)
-    { /* it is only read */
+    json_t *o, *all = (json_t *)yk_summary_at(c->run[i].summary, "traffic"); /* it is only read */
+    yk_table t = {.id = "traffic"};
+    YK_TABLE_COLUMNS(&t, columns);
+    json_object_foreach(all, name, o)
+    {
         if (!json_is_object(o) || !(field(o, "sent") + field(o, "received") > 0.0))
             continue;
         yk_table_row(&t, -1);
         yk_table_text(&t, name);
-        yk_table_number(&t, field(o, "sent"), NAN);
-        yk_table_number(&t, field(o, "received"), NAN);
-        yk_table_number(&t, field(o, "messages"), NAN);
+        YK_TABLE_NUMBERS(&t, field(o, "sent"), field(o, "received"), field(o, "messages"));
     }
-    table(&t, p->compare, "Traffic", out);
+    show(&t, i, 1, "Traffic", c, out);
 }
 
-static void alerts(const yk_page *p, size_t i, yk_text *out)
+static void alerts(const yk_compare *c, size_t i, yk_text *out)
 {
-    const yk_run *r = &p->compare->run[i];
-    char id[32];
-    snprintf(id, sizeof id, "alerts-%zu", i + 1);
-    yk_table t = {.id = id,
+    static const yk_column columns[] = {{"resource", .words = true},
+                                        {"rank", NULL, YK_UNIT_WHOLE},
+                                        {"start", NULL, YK_UNIT_SECONDS},
+                                        {"duration", NULL, YK_UNIT_SECONDS},
+                                        {"level", "share of the capacity", YK_UNIT_SHARE}};
+    const yk_run *r = &c->run[i];
+    yk_table t = {.id = "alerts",
                   .note =
-                      "Times at which a resource stayed above 90 % of what there is; shaded in the plots."};
-    yk_table_words(&t, "resource", NULL);
-    yk_table_column(&t, "rank", YK_UNIT_WHOLE, NULL);
-    yk_table_column(&t, "from", YK_UNIT_SECONDS, NULL);
-    yk_table_column(&t, "for", YK_UNIT_SECONDS, NULL);
-    yk_table_column(&t, "level", YK_UNIT_SHARE, "of what there is");
-    for (size_t w = 0; w < r->workers; w++)
-        for (size_t k = 0; k < r->worker[w].alerts && t.rows < 40; k++) {
-            const yk_run_alert *a = &r->worker[w].alert[k];
+                      "Times at which a resource stayed above 90 % of its capacity; shaded in the plots."};
+    YK_TABLE_COLUMNS(&t, columns);
+    for (size_t w = 0; w < r->logs; w++)
+        for (size_t k = 0; k < r->log[w].alerts && t.rows < 40; k++) {
+            const yk_run_alert *a = &r->log[w].alert[k];
             yk_table_row(&t, -1);
             yk_table_text(&t, a->what);
-            yk_table_number(&t, r->worker[w].rank, NAN);
-            yk_table_number(&t, a->begin, NAN);
-            yk_table_number(&t, a->seconds, NAN);
-            yk_table_number(&t, a->level, NAN);
+            YK_TABLE_NUMBERS(&t, r->log[w].rank, a->begin, a->seconds, a->level);
         }
-    table(&t, p->compare, "Alerts", out);
+    show(&t, i, 1, "Alerts", c, out);
 }
 
 static void summary_line(const yk_facts *f, yk_text *out)
 {
-    char s[YK_UNIT_ROOM];
+    char accuracy[YK_UNIT_SIZE], seconds[YK_UNIT_SIZE], speed[YK_UNIT_SIZE];
+    yk_unit_text(YK_UNIT_SHARE, f->test_accuracy, accuracy);
+    yk_unit_text(YK_UNIT_SECONDS, f->seconds, seconds);
+    yk_unit_text(YK_UNIT_COUNT, f->examples_per_second, speed);
+    const struct {
+        bool known;
+        const char *text, *unit;
+    } parts[] = {{f->failed, "failed", ""},
+                 {isfinite(f->test_accuracy), accuracy, ""},
+                 {isfinite(f->seconds), seconds, ""},
+                 {isfinite(f->examples_per_second), speed, " examples/s"},
+                 {f->bottleneck, f->bottleneck, ""}};
     const char *between = "";
-    if (f->failed) {
-        yk_text_add(out, "failed");
-        between = " \u00b7 ";
-    }
-    if (isfinite(f->test_accuracy)) {
-        yk_unit_text(YK_UNIT_SHARE, f->test_accuracy, s);
-        yk_text_print(out, "%s%s", between, s);
-        between = " \u00b7 ";
-    }
-    if (isfinite(f->seconds)) {
-        yk_unit_text(YK_UNIT_SECONDS, f->seconds, s);
-        yk_text_print(out, "%s%s", between, s);
-        between = " \u00b7 ";
-    }
-    if (isfinite(f->examples_per_second)) {
-        yk_unit_text(YK_UNIT_COUNT, f->examples_per_second, s);
-        yk_text_print(out, "%s%s examples/s", between, s);
-    }
-    if (f->bottleneck) {
-        yk_text_add(out, " \u00b7 ");
-        yk_text_html(out, f->bottleneck);
-    }
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].known) {
+            yk_html(out, "%s%s%s", between, parts[i].text, parts[i].unit);
+            between = " \u00b7 ";
+        }
 }
 
 void yk__page_run(const yk_page *p, size_t i, yk_text *out)
@@ -351,15 +299,13 @@ void yk__page_run(const yk_page *p, size_t i, yk_text *out)
     if (!only) {
         yk_text_print(out, "<details class=\"run\" id=\"run-%zu\"><summary>", i + 1);
         yk__page_key(c, (int)i, out);
-        yk_text_add(out, "<b>");
-        yk_text_html(out, c->run[i].name);
-        yk_text_add(out, "</b><span>");
+        yk_html(out, "<b>%s</b><span>", c->run[i].name);
         summary_line(&c->facts[i], out);
         yk_text_add(out, "</span></summary><div class=\"body\"><div class=\"verdict\">");
         yk__page_verdict(&c->run[i], &c->facts[i], out);
         yk_text_add(out, "</div>");
     } else {
-        yk_text_add(out, "<section id=\"resources\"><h2>What it used</h2><div class=\"body\">");
+        yk_text_add(out, "<section id=\"resources\"><h2>Resources</h2><div class=\"body\">");
     }
     size_t shown = 0;
     for (size_t k = 0; k < p->figures->n; k++)
@@ -368,17 +314,18 @@ void yk__page_run(const yk_page *p, size_t i, yk_text *out)
                 yk_text_add(out, "<div class=\"figures\">");
             yk__page_figure(&p->figures->figure[k], c, out);
         }
-    yk_text_add(out,
-                shown ? "</div>\n"
-                      : "<p class=\"note\">This run did not record its CPU, memory, network and disk.</p>\n");
-    if (c->run[i].workers > 12)
+    yk_text_add(
+        out,
+        shown ? "</div>\n"
+              : "<p class=\"note\">This run did not record its use of CPU, memory, network and disk.</p>\n");
+    if (c->run[i].logs > 12)
         yk_text_print(out, "<p class=\"note\">The plots show the first 12 of %zu processes.</p>",
-                      c->run[i].workers);
+                      c->run[i].logs);
     passes(&c->run[i], out);
-    workers(p, i, out);
-    processes(p, i, out);
-    traffic(p, i, out);
-    alerts(p, i, out);
+    workers(c, i, out);
+    processes(c, i, out);
+    traffic(c, i, out);
+    alerts(c, i, out);
     if (only)
         yk_text_add(out, "</div></section>\n<section id=\"configuration\"><h2>Configuration</h2>");
     configuration(p, i, out);

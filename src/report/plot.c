@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Colours of a file; those of the page are in page.css. Apart also for the colour-blind, and in grey by their dashes. */
+/* The colours of a file; those of the page are in page.css. They can be told apart by colour-blind readers, and in grey by
+ * their dashes. */
 static const char file_style[] =
     "svg{background:#fff}text{font:12px "
     "system-ui,sans-serif;fill:#555}.title{font-size:14px;font-weight:600;fill:#111}"
@@ -30,10 +31,11 @@ static const char *const axis_names[YK_X_COUNT] = {"step", "epoch", "seconds"};
 int yk_figure_axes(const yk_figure *f, yk_x axes_out[YK_X_COUNT])
 {
     int n = 0;
+    axes_out[0] = YK_X_STEP;
     for (yk_x a = YK_X_STEP; a < YK_X_COUNT; a++)
-        if (f->n && f->series[0].x[a])
+        if (f->steps_or_time && f->n && f->series[0].axes >> a & 1)
             axes_out[n++] = a;
-    return n;
+    return n ? n : 1;
 }
 
 void yk_series_class(const yk_series *s, char *out)
@@ -44,34 +46,9 @@ void yk_series_class(const yk_series *s, char *out)
         snprintf(out, 16, "c%d d%d", s->colour % YK_COLOURS, (s->colour / YK_COLOURS + s->dash) % YK_DASHES);
 }
 
-/* ---- what all kinds share ---- */
+/* ---- shared by all kinds ---- */
 
-void yk__draw_open(const yk_figure *f, const char *data, double height, yk_draw how, yk_text *out)
-{
-    if (how == YK_DRAW_PAGE) {
-        yk_text_print(out, "<svg viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"", YK__WIDTH, height);
-        yk_text_html(out, f->title);
-        yk_text_print(out, "\" data-f=\"%s\"%s>", f->id, data);
-        return;
-    }
-    double all = height + 26.0 + yk__legend_height(f);
-    yk_text_print(
-        out,
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" "
-        "height=\"%.0f\" viewBox=\"0 -26 %d %.0f\">\n<style>%s</style>\n<rect y=\"-26\" width=\"%d\" "
-        "height=\"%.0f\" fill=\"#fff\"/>\n<text class=\"title\" x=\"%d\" y=\"-8\">",
-        YK__WIDTH, all, YK__WIDTH, all, file_style, YK__WIDTH, all, YK__LEFT);
-    yk_text_html(out, f->title);
-    yk_text_add(out, "</text>\n");
-    yk__draw_legend(f, height, out);
-}
-
-void yk__draw_close(yk_draw how, yk_text *out)
-{
-    yk_text_add(out, how == YK_DRAW_PAGE ? "</svg>" : "</svg>\n");
-}
-
-/* About as wide as the text will be: there is no way to ask without a font, so by a wide one. */
+/* An estimate for a wide font: the real width is unknown without the font. */
 static double text_width(const char *s)
 {
     double n = 0.0;
@@ -80,9 +57,10 @@ static double text_width(const char *s)
     return 7.4 * n;
 }
 
+/* Entries of the legend. */
 static size_t entries(const yk_figure *f)
 {
-    return f->kind == YK_BARS ? YK_PHASES : f->n;
+    return f->kind == YK_BARS ? YK_PHASES : f->n > 1 ? f->n : 0;
 }
 
 static const char *entry_name(const yk_figure *f, size_t i)
@@ -90,12 +68,14 @@ static const char *entry_name(const yk_figure *f, size_t i)
     return f->kind == YK_BARS ? yk_stacked[i].text : f->series[i].name;
 }
 
-/* Where entry i of the legend goes, in columns as wide as the longest; returns the height of all. */
+/* The position of an entry of the legend, in columns as wide as the longest entry; returns the height of the legend. */
 static double place_legend(const yk_figure *f, size_t entry, double *x_out, double *y_out)
 {
     enum { MARGIN = 10 };
     double widest = 0.0;
-    size_t n = entries(f);
+    const size_t n = entries(f);
+    if (!n)
+        return 0.0;
     for (size_t i = 0; i < n; i++)
         widest = fmax(widest, 38.0 + text_width(entry_name(f, i)));
     size_t columns = (size_t)((YK__WIDTH - MARGIN) / widest);
@@ -105,21 +85,9 @@ static double place_legend(const yk_figure *f, size_t entry, double *x_out, doub
     return 24.0 + 17.0 * (double)((n - 1) / columns);
 }
 
-static bool has_legend(const yk_figure *f)
+static void draw_legend(const yk_figure *f, double top, yk_text *out)
 {
-    return f->kind == YK_BARS || f->n > 1;
-}
-
-double yk__legend_height(const yk_figure *f)
-{
-    double x, y;
-    return has_legend(f) ? place_legend(f, 0, &x, &y) : 0.0;
-}
-
-void yk__draw_legend(const yk_figure *f, double top, yk_text *out)
-{
-    size_t n = has_legend(f) ? entries(f) : 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < entries(f); i++) {
         double x = 0.0, y = 0.0;
         char class[16];
         place_legend(f, i, &x, &y);
@@ -134,15 +102,36 @@ void yk__draw_legend(const yk_figure *f, double top, yk_text *out)
             yk_series_class(&f->series[i], class);
             yk_text_print(out, "<path class=\"key %s\" d=\"M%.1f %.1fh16\"/>", class, x, y - 4.0);
         }
-        yk_text_print(out, "<text x=\"%.1f\" y=\"%.1f\">", x + 20.0, y);
-        yk_text_html(out, entry_name(f, i));
-        yk_text_add(out, "</text>\n");
+        yk_html(out, "<text x=\"%.1f\" y=\"%.1f\">%s</text>\n", x + 20.0, y, entry_name(f, i));
     }
+}
+
+void yk__draw_open(const yk_figure *f, const char *data, double height, yk_draw how, yk_text *out)
+{
+    if (how == YK_DRAW_PAGE) {
+        yk_html(out, "<svg viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"%s\" data-f=\"%s\"", YK__WIDTH,
+                height, f->title, f->id);
+        yk_text_print(out, "%s>", data);
+        return;
+    }
+    double x, y, all = height + 26.0 + place_legend(f, 0, &x, &y);
+    yk_html(out,
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" "
+            "width=\"%d\" height=\"%.0f\" viewBox=\"0 -26 %d %.0f\">\n<style>%s</style>\n<rect y=\"-26\" "
+            "width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n<text class=\"title\" x=\"%d\" "
+            "y=\"-8\">%s</text>\n",
+            YK__WIDTH, all, YK__WIDTH, all, file_style, YK__WIDTH, all, YK__LEFT, f->title);
+    draw_legend(f, height, out);
+}
+
+void yk__draw_close(yk_draw how, yk_text *out)
+{
+    yk_text_add(out, how == YK_DRAW_PAGE ? "</svg>" : "</svg>\n");
 }
 
 void yk__draw_y(const yk_axis *y, const yk__box *b, yk_text *out)
 {
-    char s[YK_UNIT_ROOM];
+    char s[YK_UNIT_SIZE];
     for (int i = 0; i < y->ticks; i++) {
         double at = b->top + b->height * (1.0 - yk_axis_at(y, y->tick[i]));
         yk_axis_text(y, y->tick[i], s);
@@ -161,10 +150,11 @@ static void range(const yk_figure *f, int axis, double *low_out, double *high_ou
 {
     double low = INFINITY, high = -INFINITY;
     for (size_t i = 0; i < f->n; i++) {
-        const double *v = axis < 0 ? f->series[i].y : f->series[i].x[axis];
-        for (size_t k = 0; v && k < f->series[i].n; k++) {
-            low = v[k] < low ? v[k] : low;
-            high = v[k] > high ? v[k] : high;
+        const yk_series *s = &f->series[i];
+        for (size_t k = 0; (axis < 0 || s->axes >> axis & 1) && k < s->n; k++) {
+            double v = axis < 0 ? s->point[k].y : s->point[k].x[axis];
+            low = v < low ? v : low;
+            high = v > high ? v : high;
         }
     }
     *low_out = low;
@@ -181,10 +171,10 @@ yk_axis yk_figure_y_axis(const yk_figure *f)
         low = 0.0;
     if (f->from_zero && high <= 0.0)
         high = f->y_unit == YK_UNIT_RATE || f->y_unit == YK_UNIT_BYTES ? 1000.0 : 1.0;
-    /* a loss that fell by more than that would be a corner along the axes */
+    /* a loss that falls by more would look like a corner */
     if (f->y_unit == YK_UNIT_PLAIN && !f->from_zero && low > 0.0 && high > 30.0 * low)
         return yk_axis_log(f->y_unit, low, high);
-    /* noise around a constant is not to fill the plot */
+    /* noise around a constant must not fill the plot */
     double least = f->y_unit == YK_UNIT_SHARE ? 0.004 : 0.004 * fabs(high);
     if (high - low < least) {
         double middle = (low + high) / 2.0;
@@ -196,14 +186,14 @@ yk_axis yk_figure_y_axis(const yk_figure *f)
     return yk_axis_make(f->y_unit, low, high, 5, false);
 }
 
-/* A tick for each x that there is, where they are few: batch sizes are 5 and 20, not powers. */
+/* One tick per x if there are few: batch sizes are 5 and 20, not powers. */
 static void at_points(const yk_figure *f, yk_axis *x)
 {
     double tick[YK_AXIS_TICKS];
     int n = 0;
     for (size_t i = 0; i < f->n; i++)
         for (size_t k = 0; k < f->series[i].n; k++) {
-            double v = f->series[i].x[0][k];
+            double v = f->series[i].point[k].x[0];
             int at = 0;
             while (at < n && tick[at] < v)
                 at++;
@@ -229,7 +219,7 @@ static yk_axis x_axis(const yk_figure *f, int axis)
         at_points(f, &x);
         return x;
     }
-    bool counted = f->x_title != NULL; /* workers: begin at the fewest */
+    bool counted = f->x_title != NULL; /* workers: begin with the fewest */
     return yk_axis_make(f->steps_or_time ? units[axis] : f->x_unit,
                         counted     ? low - 0.2
                         : low > 0.0 ? 0.0
@@ -251,7 +241,7 @@ static const char *x_words(const yk_figure *f, int axis, const yk_axis *x, char 
 
 static void draw_x(const yk_axis *x, const yk__box *b, const char *words, yk_text *out)
 {
-    char s[YK_UNIT_ROOM];
+    char s[YK_UNIT_SIZE];
     double bottom = b->top + b->height, last = -1e9;
     yk_text_print(out, "<path class=\"axis\" d=\"M%.0f %.1fh%.0f\"/>", b->left, bottom, b->width);
     for (int i = 0; i < x->ticks; i++) {
@@ -261,19 +251,18 @@ static void draw_x(const yk_axis *x, const yk__box *b, const char *words, yk_tex
         if (at - half < last + 6.0)
             continue;
         last = at + half;
-        /* what would stick out on the right ends at the edge */
+        /* a label that would exceed the right edge ends there */
         bool edge = at + half > YK__WIDTH - 1.0;
         yk_text_print(
             out,
             "<path class=\"axis\" d=\"M%.1f %.1fv4\"/><text class=\"%s\" x=\"%.1f\" y=\"%.0f\">%s</text>", at,
             bottom, edge ? "e" : "m", edge ? YK__WIDTH - 1.0 : at, bottom + 17.0, s);
     }
-    yk_text_print(out, "<text class=\"m\" x=\"%.0f\" y=\"%.0f\">", b->left + b->width / 2.0, bottom + 34.0);
-    yk_text_html(out, words);
-    yk_text_add(out, "</text>");
+    yk_html(out, "<text class=\"m\" x=\"%.0f\" y=\"%.0f\">%s</text>", b->left + b->width / 2.0, bottom + 34.0,
+            words);
 }
 
-/* A number of tenths as short as SVG allows. */
+/* Writes n tenths, as short as SVG allows. */
 static int tenths(int n, bool first, char *out)
 {
     char *s = out;
@@ -293,71 +282,74 @@ static int tenths(int n, bool first, char *out)
     return (int)(s - out);
 }
 
-/* Tenths of a unit, clipped to a little beyond the box: axes may leave something out. */
-static int place(double at, double origin, double size)
+/* A plot of lines: axes and box map points to positions. */
+typedef struct {
+    int axis;
+    yk_axis x, y;
+    yk__box box;
+} frame;
+
+/* In tenths of a unit, clipped a little outside of the box: an axis may not cover all values. */
+static int position(double at, double origin, double size)
 {
     at = at < -0.05 ? -0.05 : at > 1.05 ? 1.05 : at;
     return (int)lround((origin + size * at) * 10.0);
 }
 
-static void draw_path(const yk_series *s, int axis, const yk_axis *x, const yk_axis *y, const yk__box *b,
-                      yk_text *out)
+static void locate(const frame *p, const yk_point *at, int *x_out, int *y_out)
+{
+    *x_out = position(yk_axis_at(&p->x, at->x[p->axis]), p->box.left, p->box.width);
+    *y_out = position(1.0 - yk_axis_at(&p->y, at->y), p->box.top, p->box.height);
+}
+
+static void draw_path(const frame *p, const yk_series *s, yk_text *out)
 {
     char step[64];
-    int px = 0, py = 0;
+    int x, y, last_x = 0, last_y = 0;
     for (size_t i = 0; i < s->n; i++) {
-        int ax = place(yk_axis_at(x, s->x[axis][i]), b->left, b->width);
-        int ay = place(1.0 - yk_axis_at(y, s->y[i]), b->top, b->height);
         int n = 0;
+        locate(p, &s->point[i], &x, &y);
         step[n++] = i ? 'l' : 'M';
-        n += tenths(i ? ax - px : ax, true, step + n);
-        n += tenths(i ? ay - py : ay, false, step + n);
+        n += tenths(x - last_x, true, step + n);
+        n += tenths(y - last_y, false, step + n);
         yk_text_put(out, step, (size_t)n);
-        px = ax;
-        py = ay;
+        last_x = x;
+        last_y = y;
     }
     if (s->n == 1)
         yk_text_add(out, "h0");
 }
 
-static void draw_dots(const yk_series *s, int axis, const yk_axis *x, const yk_axis *y, const yk__box *b,
-                      yk_text *out)
-{
-    for (size_t i = 0; i < s->n; i++)
-        yk_text_print(out, "M%.1f %.1fh0", place(yk_axis_at(x, s->x[axis][i]), b->left, b->width) / 10.0,
-                      place(1.0 - yk_axis_at(y, s->y[i]), b->top, b->height) / 10.0);
-}
-
-static void draw_series(const yk_series *s, int axis, const yk_axis *x, const yk_axis *y, const yk__box *b,
-                        yk_text *out)
+static void draw_series(const frame *p, const yk_series *s, yk_text *out)
 {
     char class[16];
+    int x, y;
     yk_series_class(s, class);
-    yk_text_print(out, "<g class=\"s\" data-r=\"%d\">", s->run);
-    yk_text_print(out, "<path class=\"line %s\" d=\"", class);
-    draw_path(s, axis, x, y, b, out);
+    yk_text_print(out, "<g class=\"s\" data-r=\"%d\"><path class=\"line %s\" d=\"", s->run, class);
+    draw_path(p, s, out);
     yk_text_add(out, "\"/>");
-    if (s->dots) {
+    if (s->dots)
         yk_text_print(out, "<path class=\"dot %.2s\" d=\"", class);
-        draw_dots(s, axis, x, y, b, out);
-        yk_text_add(out, "\"/>");
+    for (size_t i = 0; s->dots && i < s->n; i++) {
+        locate(p, &s->point[i], &x, &y);
+        yk_text_print(out, "M%.1f %.1fh0", x / 10.0, y / 10.0);
     }
+    yk_text_add(out, s->dots ? "\"/>" : "");
     if (s->marked) {
-        yk_text_print(out, "<circle class=\"ring %.2s\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\"><title>", class,
-                      place(yk_axis_at(x, s->mark_x[axis]), b->left, b->width) / 10.0,
-                      place(1.0 - yk_axis_at(y, s->mark_y), b->top, b->height) / 10.0);
-        yk_text_html(out, s->mark_text);
-        yk_text_add(out, "</title></circle>");
+        locate(p, &s->mark, &x, &y);
+        class[2] = 0; /* the colour only */
+        yk_html(out, "<circle class=\"ring %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\"><title>%s</title></circle>",
+                class, x / 10.0, y / 10.0, s->mark_text);
     }
     yk_text_add(out, "</g>");
 }
 
 static void draw_lines(const yk_figure *f, yk_x x_wanted, yk_draw how, yk_text *out)
 {
-    const yk__box b = {YK__LEFT, YK__TOP, YK__WIDTH - YK__LEFT - YK__RIGHT,
-                       YK__HEIGHT - YK__TOP - YK__BOTTOM};
-    int axis = f->steps_or_time ? (int)x_wanted : 0;
-    yk_axis x = x_axis(f, axis), y = yk_figure_y_axis(f);
+    const int axis = f->steps_or_time ? (int)x_wanted : 0;
+    const frame p = {axis, x_axis(f, axis), yk_figure_y_axis(f), YK__BOX};
+    const yk_axis x = p.x, y = p.y;
+    const yk__box b = p.box;
     char data[320], words[64];
     snprintf(data, sizeof data,
              " data-x=\"%d\" data-box=\"%g %g %g %g\" data-xs=\"%.9g %.9g %d\" data-ys=\"%.9g %.9g %d\"",
@@ -382,8 +374,7 @@ static void draw_lines(const yk_figure *f, yk_x x_wanted, yk_draw how, yk_text *
             b.left, at, b.width, b.left + b.width - 4.0, below ? at + 14.0 : at - 5.0, f->limit_text);
     }
     for (size_t i = 0; i < f->n; i++)
-        if (f->series[i].x[axis])
-            draw_series(&f->series[i], axis, &x, &y, &b, out);
+        draw_series(&p, &f->series[i], out);
     yk__draw_close(how, out);
 }
 

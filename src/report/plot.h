@@ -1,52 +1,57 @@
-/* A figure drawn as SVG, by hand: no library, no font file, no script.
+/* Draws a figure as SVG, without a library.
  *
- *     yk_figure_draw(&figure, YK_X_EPOCH, YK_DRAW_PAGE, &text);   // one <svg>, for the page
- *     yk_figure_draw(&figure, YK_X_EPOCH, YK_DRAW_FILE, &text);   // a whole SVG file, with title, legend and colours
- *
- * In a page the colours come from its style sheet (so that they follow light and dark) and the title and the legend are
- * HTML beside it; a file brings its own, in light colours.
+ * In a page, colours come from its style sheet (light or dark), and title and legend are HTML. A file has its own title,
+ * legend and light colours.
  *
  *     user units      0 ............................................... 520
  *                 0   unit of y
  *                     | lines                                          |
- *               300   '---- ticks of x, title of x --------------------'     bars: as high as they are many
+ *               300   '---- ticks of x, title of x --------------------'     bars: the height depends on their number
  *
- * Every plot says in attributes how its numbers became places, so that a script can find the number under the mouse:
- * data-box="left top width height", data-xs and data-ys="low high log".
+ * Attributes tell page.js how to find the number under the mouse: data-box="left top width height", data-xs and
+ * data-ys="low high log".
+ *
+ * Example:
+ *     yk_figure_draw(&figure, YK_X_EPOCH, YK_DRAW_PAGE, &text);   // an <svg> element
+ *     yk_figure_draw(&figure, YK_X_EPOCH, YK_DRAW_FILE, &text);   // a whole SVG file
+ *
+ * One thread per text.
  */
 #ifndef YK_REPORT_PLOT_H
 #define YK_REPORT_PLOT_H
 
 #include "report/figure.h"
 
-#define YK_COLOURS 8 /* then the same ones again, dashed */
+#define YK_COLOURS 8 /* then again, dashed */
 #define YK_DASHES  5
 
 typedef enum { YK_DRAW_PAGE, YK_DRAW_FILE } yk_draw;
 
-/* `x` counts where the figure has a choice (f->steps_or_time). */
+/* `x` is used if the figure has a choice of axes (f->steps_or_time). */
 void yk_figure_draw(const yk_figure *f, yk_x x, yk_draw how, yk_text *out);
 
-/* Which axes there are data for: the number of them, their numbers in axes_out. */
+/* The axes by which the figure can be drawn. Returns how many; at least 1. */
 int yk_figure_axes(const yk_figure *f, yk_x axes_out[YK_X_COUNT]);
 
-/* The class names of a line: colour and dash. */
+/* The CSS classes of a line: colour and dash. */
 void yk_series_class(const yk_series *s, char *out /* [16] */);
 
-/* The unit of y in a word, "" for plain numbers: as on the axis. */
 yk_axis yk_figure_y_axis(const yk_figure *f);
 
-/* Inside: what kinds of plots share. */
+/* Internal: shared by all kinds of plots. */
 enum { YK__WIDTH = 520, YK__HEIGHT = 300, YK__LEFT = 54, YK__RIGHT = 12, YK__TOP = 26, YK__BOTTOM = 40 };
 
 typedef struct {
     double left, top, width, height;
 } yk__box;
 
+#define YK__BOX                                                                                              \
+    {                                                                                                        \
+        YK__LEFT, YK__TOP, YK__WIDTH - YK__LEFT - YK__RIGHT, YK__HEIGHT - YK__TOP - YK__BOTTOM               \
+    }
+
 void yk__draw_open(const yk_figure *f, const char *data, double height, yk_draw how, yk_text *out);
 void yk__draw_close(yk_draw how, yk_text *out);
-void yk__draw_legend(const yk_figure *f, double top, yk_text *out);
-double yk__legend_height(const yk_figure *f);
 void yk__draw_y(const yk_axis *y, const yk__box *b, yk_text *out);
 void yk__draw_bars(const yk_figure *f, yk_draw how, yk_text *out);
 void yk__draw_histogram(const yk_figure *f, yk_draw how, yk_text *out);

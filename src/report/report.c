@@ -11,27 +11,27 @@
 static yk_status write_all(const yk_report *r, const yk_compare *c, yk_figures *fs, const char *path,
                            yk_report_result *out)
 {
-    yk_guards guards;
-    yk_status st = yk_guards_make(c, &guards);
+    yk_warnings warnings;
+    yk_status st = yk_warnings_make(c, &warnings);
     if (st)
         return st;
     out->figures = fs->n;
-    out->guards = guards.n;
+    out->warnings = warnings.n;
     if (r->csv)
-        st = yk_export_csv(fs, c, r->csv); /* all points: before they are thinned for drawing */
+        st = yk_export_csv(fs, c, r->csv); /* before thinning: all points */
     yk_figures_thin(fs, YK_REPORT_BYTES);
     if (!st && r->svg)
         st = yk_export_svg(fs, r->svg);
     if (!st) {
         yk_text page = {0};
-        yk_page_write(&(yk_page){r->title, c, &guards, fs}, &page);
+        yk_page_write(&(yk_page){r->title, c, &warnings, fs}, &page);
         st = r->out ? yk_text_save(&page, NULL, path) : yk_text_save(&page, r->paths[0], "report.html");
         out->bytes = page.n;
         yk_text_fini(&page);
     }
-    if (!st && r->png) /* last: it needs another program, and all the rest is there if that fails */
+    if (!st && r->png) /* last: it needs another program, which may fail */
         st = yk_export_png(fs, r->png);
-    yk_guards_fini(&guards);
+    yk_warnings_fini(&warnings);
     return st;
 }
 
@@ -58,11 +58,10 @@ static yk_status of_runs(const yk_report *r, const yk_run *runs, size_t n, const
     return st;
 }
 
-/* Reading is most of the time of a large report, and each run is read by itself. */
+/* Reading takes most of the time of a large report: several threads read runs. */
 typedef struct {
     const yk_run_list *list;
     yk_run *runs;
-    bool *loaded;
     int threads;
 } loading;
 
@@ -73,7 +72,6 @@ static yk_status load_some(void *context, int me)
         yk_status st = yk_run_load(l->list->run[i].path, l->list->run[i].name, &l->runs[i]);
         if (st)
             return st;
-        l->loaded[i] = true;
     }
     return YK_OK;
 }
@@ -103,19 +101,16 @@ yk_status yk_report_make(const yk_report *r, yk_report_result *out)
         path = NULL;
         st = yk_fail_memory(64, "a path");
     }
-    loading l = {
-        .list = &list, .runs = calloc(list.n, sizeof *l.runs), .loaded = calloc(list.n, sizeof *l.loaded)};
-    if (!st && (!l.runs || !l.loaded))
+    loading l = {.list = &list, .runs = calloc(list.n, sizeof *l.runs)};
+    if (!st && !l.runs)
         st = yk_fail_memory(list.n * sizeof *l.runs, "the runs");
     if (!st)
         st = load_all(&l);
     if (!st)
         st = of_runs(r, l.runs, list.n, path, out);
-    for (size_t i = 0; l.runs && l.loaded && i < list.n; i++)
-        if (l.loaded[i])
-            yk_run_fini(&l.runs[i]);
+    for (size_t i = 0; l.runs && i < list.n; i++)
+        yk_run_fini(&l.runs[i]);
     free(l.runs);
-    free(l.loaded);
     out->runs = list.n;
     yk_run_list_fini(&list);
     if (st)

@@ -1,11 +1,14 @@
-/* Run directories to a page, and to files beside it: what `yoke report` does.
+/* Run directories to a page, and to files: `yoke report`.
  *
- *     yk_report r = {.paths = argv, .n = argc, .out = "report.html"};
+ * A path is a run directory, or a directory with some below it (run.h).
+ *
+ * Example:
+ *     yk_report report = {.paths = argv, .n = 2, .out = "report.html"};
  *     yk_report_result result;
- *     st = yk_report_make(&r, &result);
+ *     yk_status st = yk_report_make(&report, &result);
+ *     free(result.out);
  *
- * A path is a run directory, or a folder with some below it (run.h). Runs are read by several threads; the rest is done by
- * the calling one.
+ * One thread calls; several threads read the runs.
  */
 #ifndef YK_REPORT_REPORT_H
 #define YK_REPORT_REPORT_H
@@ -13,20 +16,20 @@
 #include "base/status.h"
 #include <stddef.h>
 
-/* What the drawings and their data may take together; the rest of a page (tables, style, script) is small. */
+/* The size of all drawings and their data; the rest of a page (tables, style, script) is small. */
 #define YK_REPORT_BYTES 3200000
 
 typedef struct {
     char *const *paths;
     size_t n;
     const char *out;             /* the page; NULL: report.html in the first path */
-    const char *csv, *svg, *png; /* folders; NULL: none */
-    const char *title;           /* NULL: by the runs */
+    const char *csv, *svg, *png; /* directories; NULL: none */
+    const char *title;           /* NULL: from the runs (page.h) */
 } yk_report;
 
 typedef struct {
     char *out; /* owned by the caller: free() */
-    size_t runs, figures, guards, bytes;
+    size_t runs, figures, warnings, bytes;
 } yk_report_result;
 
 yk_status yk_report_make(const yk_report *r, yk_report_result *out);

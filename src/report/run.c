@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_OF_CONFIG = 1 << 20, MOST_OF_SUMMARY = 64 << 20 }; /* bytes */
+enum { MAX_CONFIG = 1 << 20, MAX_SUMMARY = 64 << 20 }; /* bytes */
 
 const yk_stacked_phase yk_stacked[YK_PHASES] = {
     {YK_PHASE_COMPUTE, "computing"},
@@ -20,8 +20,8 @@ const yk_stacked_phase yk_stacked[YK_PHASES] = {
     {YK_PHASE_PARAMETERS, "waiting for parameters"},
     {YK_PHASE_SENDING, "sending"},
     {YK_PHASE_WORKERS, "waiting for other workers"},
-    {YK_PHASE_EVAL, "testing"},
-    {YK_PHASE_CHECKPOINT, "saving"},
+    {YK_PHASE_EVAL, "evaluating"},
+    {YK_PHASE_CHECKPOINT, "saving checkpoints"},
     {YK_PHASE_OTHER, "other"},
 };
 
@@ -31,16 +31,16 @@ void yk_run_fini(yk_run *r)
         free(r->option[i].name);
         free(r->option[i].value);
     }
-    for (size_t i = 0; i < r->workers; i++) {
-        free(r->worker[i].sample.row);
-        free(r->worker[i].alert);
+    for (size_t i = 0; i < r->logs; i++) {
+        free(r->log[i].sample.row);
+        free(r->log[i].alert);
     }
     free(r->path);
     free(r->name);
     free(r->option);
     free(r->train.row);
     free(r->eval.row);
-    free(r->worker);
+    free(r->log);
     json_decref(r->summary);
     *r = (yk_run){0};
 }
@@ -73,7 +73,7 @@ static yk_status read_config(yk_run *r)
     yk_ini in;
     if (asprintf(&path, "%s/config.ini", r->path) < 0)
         return yk_fail_memory(64, "a path");
-    yk_status st = yk_ini_open_plain(path, MOST_OF_CONFIG, YK_INI_LENIENT, &in);
+    yk_status st = yk_ini_open_plain(path, MAX_CONFIG, YK_INI_LENIENT, &in);
     while (yk_ini_next(&in, &st))
         if (in.name)
             st = add_option(r, in.name, in.value);
@@ -84,14 +84,14 @@ static yk_status read_config(yk_run *r)
 
 /* ---- summary.json ---- */
 
-/* Invalid JSON counts as missing: the run was killed while writing, or another program wrote there. */
+/* Invalid JSON counts as missing: the run was killed while writing, or another program wrote the file. */
 static yk_status read_summary(yk_run *r)
 {
     char *path;
     if (asprintf(&path, "%s/summary.json", r->path) < 0)
         return yk_fail_memory(64, "a path");
     int fd;
-    yk_status st = yk_file_open_plain(path, MOST_OF_SUMMARY, &fd);
+    yk_status st = yk_file_open_plain(path, MAX_SUMMARY, &fd);
     if (fd >= 0) {
         r->summary = json_loadfd(fd, 0, NULL);
         close(fd);
@@ -108,14 +108,14 @@ static yk_status read_summary(yk_run *r)
 
 static int by_rank(const void *a, const void *b)
 {
-    return ((const yk_run_worker *)a)->rank - ((const yk_run_worker *)b)->rank;
+    return ((const yk_process_log *)a)->rank - ((const yk_process_log *)b)->rank;
 }
 
-static yk_status read_workers(yk_run *r)
+static yk_status read_logs(yk_run *r)
 {
     DIR *d = opendir(r->path);
     if (!d)
-        return yk_fail_path(r->path, "cannot open the folder", errno);
+        return yk_fail_path(r->path, "cannot open the directory", errno);
     yk_status st = YK_OK;
     const struct dirent *e;
     while (!st && (e = readdir(d))) {
@@ -123,21 +123,21 @@ static yk_status read_workers(yk_run *r)
         const char *end = strncmp(e->d_name, "worker-", 7) ? NULL : yk_digits(e->d_name + 7, 9999999, &rank);
         if (!end || *end)
             continue;
-        if ((st = YK_RESERVE(r->worker, r->worker_cap, r->workers + 1, "the workers of a run")))
+        if ((st = YK_RESERVE(r->log, r->log_cap, r->logs + 1, "the logs of a run")))
             break;
-        yk_run_worker *w = &r->worker[r->workers++];
-        *w = (yk_run_worker){.rank = (int)rank};
-        st = yk__run_resources(r, w);
+        yk_process_log *w = &r->log[r->logs++];
+        yk__process_log_init((int)rank, w);
+        st = yk__process_log_read(r, w);
     }
     closedir(d);
-    if (r->workers)
-        qsort(r->worker, r->workers, sizeof *r->worker, by_rank);
-    /* A folder with TensorBoard's events only says nothing here. */
+    if (r->logs)
+        qsort(r->log, r->logs, sizeof *r->log, by_rank);
+    /* skip directories that only have TensorBoard events */
     size_t kept = 0;
-    for (size_t i = 0; i < r->workers; i++)
-        if (r->worker[i].sample.n || r->worker[i].alerts || r->worker[i].host[0])
-            r->worker[kept++] = r->worker[i];
-    r->workers = kept;
+    for (size_t i = 0; i < r->logs; i++)
+        if (r->log[i].sample.n || r->log[i].alerts || r->log[i].host[0])
+            r->log[kept++] = r->log[i];
+    r->logs = kept;
     return st;
 }
 
@@ -154,7 +154,7 @@ yk_status yk_run_load(const char *path, const char *name, yk_run *out)
     if (!st)
         st = yk__run_metrics(out);
     if (!st)
-        st = read_workers(out);
+        st = read_logs(out);
     if (st)
         yk_run_fini(out);
     return st;

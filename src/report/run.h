@@ -1,26 +1,26 @@
-/* A run directory, read: what a run was told, what it measured, how it ended.
- *
- *     yk_run r;
- *     if ((st = yk_run_load("runs/sync", "sync", &r)))    // memory or a file that cannot be read; else YK_OK
- *         return st;
- *     for (size_t i = 0; i < r.eval.n; i++)
- *         printf("%g %g\n", r.eval.row[i].epoch, r.eval.row[i].test_accuracy);
- *     yk_run_fini(&r);
+/* A run directory, read into memory: options, measurements, results.
  *
  *     RUN/config.ini                 -> r.option[]     name, value
  *     RUN/metrics.jsonl              -> r.train, r.eval
- *     RUN/summary.json               -> r.summary      NULL for a run that did not end, or an old one
- *     RUN/worker-R/resources.jsonl   -> r.worker[]     by rank
+ *     RUN/summary.json               -> r.summary      NULL for a run that did not end, or of an old version
+ *     RUN/worker-R/resources.jsonl   -> r.log[]        by rank
  *
- * Reading forgives: what is missing is NULL, 0 rows or not a number (NAN); a line that is no JSON object is counted in
- * bad_lines and left out (the last one of a run that was killed is often cut in half); a step that comes again, as after
- * a kill and --resume, replaces what was there from that step on. However long a log is, at most YK_RUN_ROWS rows of a
- * kind are kept: when it is full, of every four neighbours the two with the lowest and the highest loss (of samples:
- * CPU) stay. Means and peaks of samples are of all of them.
+ * Missing data is not an error: it is NULL, 0 rows or NAN. A line that is not a JSON object is counted in bad_lines and
+ * skipped (the last line of a killed run is often incomplete). If a step is logged again, after a kill and --resume, it
+ * replaces all rows from that step on. At most YK_RUN_ROWS rows of a kind are kept: of a longer log, the lowest and the
+ * highest loss (of samples: CPU) of every four rows, again and again. Means and peaks are those of all samples.
  *
- * A run directory is untrusted: its files are read only if they are regular files of bounded size (base/file.h).
+ * A run directory is untrusted: only regular files of bounded size are read (base/file.h).
  *
- * All is owned by the run. Read-only once loaded, by any number of threads.
+ * Example:
+ *     yk_run r;
+ *     yk_status st = yk_run_load("runs/sync", "sync", &r);      // fails if out of memory, or if a file is unreadable
+ *     for (size_t i = 0; !st && i < r.eval.n; i++)
+ *         printf("%g %g\n", r.eval.row[i].epoch, r.eval.row[i].test_accuracy);
+ *     if (!st)
+ *         yk_run_fini(&r);
+ *
+ * The run owns everything. After loading, any number of threads may read it.
  */
 #ifndef YK_REPORT_RUN_H
 #define YK_REPORT_RUN_H
@@ -34,33 +34,33 @@
 #define YK_RUN_ROWS    65536 /* divisible by 4 */
 #define YK_RUN_OPTIONS 256   /* lines of a config.ini */
 
-/* A line of metrics.jsonl; every field a double, which run_log.c relies on. */
+/* A line of metrics.jsonl. Every field is a double: run_log.c relies on it. */
 typedef struct {
     double step, examples, epoch, seconds;
     double loss, examples_per_second, steps_per_second, learning_rate;        /* train */
     double train_loss, test_loss, test_accuracy, test_auc, majority_accuracy; /* eval */
 } yk_metric;
 
-/* The phases in the order in which a bar stacks them. */
+/* The phases in the order of a stacked bar. */
 typedef struct {
     yk_phase phase;
-    const char *text; /* for people */
+    const char *text;
 } yk_stacked_phase;
 
 extern const yk_stacked_phase yk_stacked[YK_PHASES];
 
-/* A sample of resources.jsonl: rates per second, memory in bytes, CPU in cores; every field a double. */
+/* A sample of resources.jsonl: rates per second, memory in bytes, CPU in cores. Every field is a double. */
 typedef struct {
     double seconds;
     double cpu_user, cpu_system, cpu_host;
     double rss, rss_peak, host_memory;
     double net_in, net_out, lo_in, lo_out;
-    double sent, received; /* bytes so far, by the program itself */
+    double sent, received; /* bytes since the start, by the program itself */
     double disk_read, disk_written;
     double switches, switches_forced;
     double steps;
-    double cpu;              /* user + system: filled in when read */
-    double phase[YK_PHASES]; /* seconds so far */
+    double cpu;              /* user + system, computed */
+    double phase[YK_PHASES]; /* seconds since the start */
 } yk_run_sample;
 
 typedef struct {
@@ -68,18 +68,19 @@ typedef struct {
     double begin, seconds, level;
 } yk_run_alert;
 
+/* The resources.jsonl of a process. */
 typedef struct {
     int rank;
     char role[16], host[64];
-    double cores, memory, link; /* link: bytes per second of all interfaces */
+    double cores, memory, link; /* of its host; link: bytes per second of all interfaces */
     struct {
         yk_run_sample *row;
         size_t n, cap;
     } sample;
-    yk_run_sample mean, peak, last; /* of all samples; NAN where there are none */
+    yk_run_sample mean, peak, last; /* of all samples; NAN: none */
     yk_run_alert *alert;
     size_t alerts, alert_cap;
-} yk_run_worker;
+} yk_process_log;
 
 typedef struct {
     char *name, *value;
@@ -96,19 +97,19 @@ typedef struct {
     size_t options, option_cap;
     yk_metrics train, eval;
     json_t *summary; /* or NULL */
-    yk_run_worker *worker;
-    size_t workers, worker_cap;
-    size_t bad_lines; /* but for half a last line */
-    bool thinned;     /* a log was too long to keep every line of it */
+    yk_process_log *log;
+    size_t logs, log_cap;
+    size_t bad_lines; /* except for an incomplete last line */
+    bool thinned;     /* a log was too long to keep every line */
 } yk_run;
 
 yk_status yk_run_load(const char *path, const char *name, yk_run *out);
 void yk_run_fini(yk_run *r);
 
-const char *yk_run_get(const yk_run *r, const char *option); /* NULL: not in config.ini */
+const char *yk_run_get(const yk_run *r, const char *option); /* the value in config.ini; NULL: not set */
 
-/* The folders of the runs at the paths: a path that holds metrics.jsonl is one; below any other, every folder that does,
- * sorted by name (numbers in names count as numbers). Names are as short as they can be while they differ. */
+/* The run directories at the paths: a directory with metrics.jsonl is one; below any other, all that have it, in
+ * natural order (run-2 before run-10). Names are the shortest ends of the paths that are unique. */
 typedef struct {
     struct {
         char *path, *name;
@@ -119,8 +120,9 @@ typedef struct {
 yk_status yk_runs_find(char *const *paths, size_t n, yk_run_list *out);
 void yk_run_list_fini(yk_run_list *l);
 
-/* Inside: the two logs. */
+/* Internal: the two logs. */
+void yk__process_log_init(int rank, yk_process_log *out);
 yk_status yk__run_metrics(yk_run *r);
-yk_status yk__run_resources(yk_run *r, yk_run_worker *w);
+yk_status yk__process_log_read(yk_run *r, yk_process_log *w);
 
 #endif

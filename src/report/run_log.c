@@ -41,17 +41,17 @@ _Static_assert(offsetof(yk_run_sample, cpu) == SAMPLES * sizeof(double),
 
 /* ---- files ---- */
 
-static const uint64_t MOST_OF_LOG = (uint64_t)4 << 30; /* bytes */
+static const uint64_t MAX_LOG = (uint64_t)4 << 30; /* bytes */
 
-/* Calls `take` for each line of a log; `whole` is false for a last line without an end. No file: no lines. The log of a run
- * that goes on may grow meanwhile; what was there at first is read. */
+/* Calls `take` for each line of a log; `whole` is false for a last line without an end. No file: no lines. The log of a
+ * run that is still running may grow: lines that are added meanwhile are not read. */
 static yk_status each_line(const char *path,
                            yk_status (*take)(void *context, const char *text, size_t size, bool whole),
                            void *context)
 {
     int fd;
     struct stat s;
-    yk_status st = yk_file_open_plain(path, MOST_OF_LOG, &fd);
+    yk_status st = yk_file_open_plain(path, MAX_LOG, &fd);
     if (fd < 0)
         return st;
     char *data = NULL;
@@ -83,7 +83,7 @@ static bool blank(const char *s, size_t n)
 
 /* ---- fields ---- */
 
-/* The lines of a log have their keys in the same order nearly always: the one after the last is tried first. */
+/* Keys are nearly always in the same order: tries the one after the last key first. */
 static int find(const yk_field *f, const char *const *names, int n, int *hint)
 {
     for (int k = 0; k < n; k++) {
@@ -104,7 +104,7 @@ static void unknown(void *row, size_t size)
         v[i] = NAN;
 }
 
-/* Of every four rows the lowest and the highest by the double at `offset`, in their order; the first row always. */
+/* Keeps the lowest and the highest of every four rows, by the double at `offset`, and the first row. */
 static size_t halve(void *rows, size_t n, size_t size, size_t offset)
 {
     char *p = rows;
@@ -120,7 +120,7 @@ static size_t halve(void *rows, size_t n, size_t size, size_t offset)
             if (x > highest || (isnan(highest) && !isnan(x)))
                 high = k;
         }
-        if (low == high) /* all the same */
+        if (low == high) /* all are the same */
             high = i + (low == i ? 3 : 0);
         size_t first = i == 0 ? 0 : low < high ? low : high, second = low < high ? high : low;
         memmove(p + kept++ * size, p + first * size, size);
@@ -132,8 +132,8 @@ static size_t halve(void *rows, size_t n, size_t size, size_t offset)
 
 /* ---- metrics.jsonl ---- */
 
-/* Appends a row. What comes again, by its first double, begins a new version of everything from there on. When there are too
- * many, half of them go, by the double at `offset`. */
+/* Appends a row. Rows are sorted by their first double: a row that is not above the last one replaces all rows from there
+ * on. If there are too many, keeps half of them, by the double at `offset`. */
 static yk_status add_row(yk_run *r, void *rows, size_t *n, size_t *cap, const void *row, size_t size,
                          size_t offset)
 {
@@ -172,8 +172,8 @@ static yk_status read_metric(void *context, const char *text, size_t size, bool 
         if (f.kind == YK_FIELD_NUMBER && (k = find(&f, metric_names, METRICS, &reader->hint)) >= 0)
             ((double *)&m)[k] = f.number;
         else if (f.kind == YK_FIELD_TEXT && yk_field_is(&f, "kind")) {
-            train = yk_field_says(&f, "train");
-            eval = yk_field_says(&f, "eval");
+            train = yk_field_equals(&f, "train");
+            eval = yk_field_equals(&f, "eval");
         }
     if (more < 0)
         r->bad_lines += whole && !blank(text, size);
@@ -200,19 +200,11 @@ yk_status yk__run_metrics(yk_run *r)
 
 typedef struct {
     yk_run *run;
-    yk_run_worker *worker;
+    yk_process_log *log;
     int hint;
     double sum[SAMPLE_DOUBLES], peak[SAMPLE_DOUBLES];
     size_t count[SAMPLE_DOUBLES];
 } sample_reader;
-
-static void copy_text(const yk_field *f, char *to, size_t room)
-{
-    size_t n = f->size < room ? f->size : room - 1;
-    if (n) /* a field that was not there has no text */
-        memcpy(to, f->text, n);
-    to[n] = 0;
-}
 
 static void read_phases(const yk_field *f, yk_run_sample *s)
 {
@@ -227,7 +219,7 @@ static void read_phases(const yk_field *f, yk_run_sample *s)
 
 static yk_status add_sample(sample_reader *t, yk_run_sample *s)
 {
-    yk_run_worker *w = t->worker;
+    yk_process_log *w = t->log;
     if (!isfinite(s->seconds))
         return YK_OK;
     if (isfinite(s->cpu_user) || isfinite(s->cpu_system))
@@ -245,95 +237,91 @@ static yk_status add_sample(sample_reader *t, yk_run_sample *s)
                    offsetof(yk_run_sample, cpu));
 }
 
-static yk_status add_alert(yk_run_worker *w, const yk_run_alert *a)
+static double number(const json_t *o, const char *name)
 {
+    const json_t *x = json_object_get(o, name);
+    return json_is_number(x) ? json_number_value(x) : NAN;
+}
+
+static void copy_text(const json_t *o, const char *name, char *out, size_t size)
+{
+    const char *s = json_string_value(json_object_get(o, name));
+    snprintf(out, size, "%s", s ? s : "");
+}
+
+static void read_host(const json_t *line, yk_process_log *w)
+{
+    const char *name;
+    json_t *rate;
+    double link = 0.0;
+    copy_text(line, "host", w->host, sizeof w->host);
+    copy_text(line, "role", w->role, sizeof w->role);
+    w->cores = number(line, "cores");
+    w->memory = number(line, "memory_bytes");
+    json_object_foreach(json_object_get(line, "nic"), name, rate) link += fmax(0.0, json_number_value(rate));
+    w->link = link > 0.0 ? link : w->link;
+}
+
+static yk_status read_alert(const json_t *line, yk_process_log *w)
+{
+    yk_run_alert a = {"", number(line, "begin"), number(line, "seconds"), number(line, "level")};
+    copy_text(line, "what", a.what, sizeof a.what);
     if (w->alerts >= YK_RUN_ROWS)
         return YK_OK;
     if (YK_RESERVE(w->alert, w->alert_cap, w->alerts + 1, "the alerts of a run"))
         return YK_ESYSTEM;
-    w->alert[w->alerts++] = *a;
+    w->alert[w->alerts++] = a;
     return YK_OK;
 }
 
-static void read_links(const yk_field *f, yk_run_worker *w)
-{
-    yk_line line;
-    yk_field g;
-    double sum = 0.0;
-    if (f->size && yk_line_open(f->text, f->size, &line))
-        while (yk_line_next(&line, &g) > 0)
-            if (g.kind == YK_FIELD_NUMBER && g.number > 0.0)
-                sum += g.number;
-    if (sum > 0.0)
-        w->link = sum;
-}
-
-static yk_status read_line(void *context, const char *text, size_t size, bool whole)
+static yk_status read_resource(void *context, const char *text, size_t size, bool whole)
 {
     sample_reader *t = context;
-    yk_run_worker *w = t->worker;
     yk_line line;
-    yk_field f, nic = {0}, host = {0}, role = {0};
+    yk_field f;
     yk_run_sample s;
-    yk_run_alert alert = {"", NAN, NAN, NAN};
+    bool sample = false;
     int k;
-    enum { OTHER, HOST, SAMPLE_LINE, ALERT } kind = OTHER;
-    double cores = NAN, memory = NAN;
     unknown(&s, sizeof s);
     int more = yk_line_open(text, size, &line) ? 1 : -1;
-    while (more > 0 && (more = yk_line_next(&line, &f)) > 0) {
+    while (more > 0 && (more = yk_line_next(&line, &f)) > 0)
         if (f.kind == YK_FIELD_NUMBER && (k = find(&f, sample_names, SAMPLES, &t->hint)) >= 0)
             ((double *)&s)[k] = f.number;
         else if (f.kind == YK_FIELD_OBJECT && yk_field_is(&f, "phases"))
             read_phases(&f, &s);
-        else if (f.kind == YK_FIELD_OBJECT && yk_field_is(&f, "nic"))
-            nic = f;
         else if (f.kind == YK_FIELD_TEXT && yk_field_is(&f, "kind"))
-            kind = yk_field_says(&f, "sample")  ? SAMPLE_LINE
-                   : yk_field_says(&f, "host")  ? HOST
-                   : yk_field_says(&f, "alert") ? ALERT
-                                                : OTHER;
-        else if (f.kind == YK_FIELD_TEXT && yk_field_is(&f, "host"))
-            host = f;
-        else if (f.kind == YK_FIELD_TEXT && yk_field_is(&f, "role"))
-            role = f;
-        else if (f.kind == YK_FIELD_TEXT && yk_field_is(&f, "what"))
-            copy_text(&f, alert.what, sizeof alert.what);
-        else if (f.kind == YK_FIELD_NUMBER && yk_field_is(&f, "cores"))
-            cores = f.number;
-        else if (f.kind == YK_FIELD_NUMBER && yk_field_is(&f, "memory_bytes"))
-            memory = f.number;
-        else if (f.kind == YK_FIELD_NUMBER && yk_field_is(&f, "begin"))
-            alert.begin = f.number;
-        else if (f.kind == YK_FIELD_NUMBER && yk_field_is(&f, "level"))
-            alert.level = f.number;
-    }
-    if (more < 0) {
+            sample = yk_field_equals(&f, "sample");
+    if (more >= 0 && sample)
+        return add_sample(t, &s);
+    /* other lines are few */
+    yk_status st = YK_OK;
+    json_t *o = more < 0 ? NULL : json_loadb(text, size, 0, NULL);
+    const char *kind = json_string_value(json_object_get(o, "kind"));
+    if (!o)
         t->run->bad_lines += whole && !blank(text, size);
-        return YK_OK;
-    }
-    if (kind == HOST) {
-        copy_text(&host, w->host, sizeof w->host);
-        copy_text(&role, w->role, sizeof w->role);
-        w->cores = cores;
-        w->memory = memory;
-        read_links(&nic, w);
-    }
-    alert.seconds = s.seconds;
-    return kind == SAMPLE_LINE ? add_sample(t, &s) : kind == ALERT ? add_alert(w, &alert) : YK_OK;
+    else if (kind && !strcmp(kind, "host"))
+        read_host(o, t->log);
+    else if (kind && !strcmp(kind, "alert"))
+        st = read_alert(o, t->log);
+    json_decref(o);
+    return st;
 }
 
-yk_status yk__run_resources(yk_run *r, yk_run_worker *w)
+void yk__process_log_init(int rank, yk_process_log *out)
+{
+    *out = (yk_process_log){.rank = rank, .cores = NAN, .memory = NAN, .link = NAN};
+    unknown(&out->mean, sizeof out->mean);
+    unknown(&out->peak, sizeof out->peak);
+    unknown(&out->last, sizeof out->last);
+}
+
+yk_status yk__process_log_read(yk_run *r, yk_process_log *w)
 {
     char *path;
-    sample_reader t = {.run = r, .worker = w};
+    sample_reader t = {.run = r, .log = w};
     if (asprintf(&path, "%s/worker-%d/resources.jsonl", r->path, w->rank) < 0)
         return yk_fail_memory(64, "a path");
-    w->cores = w->memory = w->link = NAN;
-    unknown(&w->mean, sizeof w->mean);
-    unknown(&w->peak, sizeof w->peak);
-    unknown(&w->last, sizeof w->last);
-    yk_status st = each_line(path, read_line, &t);
+    yk_status st = each_line(path, read_resource, &t);
     free(path);
     for (int i = 0; i < SAMPLE_DOUBLES; i++)
         if (t.count[i]) {

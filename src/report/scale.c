@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Three significant digits, but never an exponent for what is a usual size. */
+/* Three significant digits without an exponent. */
 static void three(double x, char *out, const char *word)
 {
     double size = fabs(x);
     int decimals = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
-    snprintf(out, YK_UNIT_ROOM, "%.*f%s", decimals, x, word);
+    snprintf(out, YK_UNIT_SIZE, "%.*f%s", decimals, x, word);
 }
 
 static void scaled(double x, char *out, const char *const *words, const char *tail)
@@ -20,16 +20,16 @@ static void scaled(double x, char *out, const char *const *words, const char *ta
     char word[16];
     snprintf(word, sizeof word, "%s%s", words[k], tail);
     if (k == 0 && x == floor(x))
-        snprintf(out, YK_UNIT_ROOM, "%.0f%s", x, word);
+        snprintf(out, YK_UNIT_SIZE, "%.0f%s", x, word);
     else
         three(x, out, word);
 }
 
 static void with_commas(double x, char *out)
 {
-    char digits[YK_UNIT_ROOM];
+    char digits[YK_UNIT_SIZE];
     if (fabs(x) >= 1e15) {
-        snprintf(out, YK_UNIT_ROOM, "%.3g", x);
+        snprintf(out, YK_UNIT_SIZE, "%.3g", x);
         return;
     }
     int n = snprintf(digits, sizeof digits, "%.0f", fabs(x)), k = 0;
@@ -47,21 +47,21 @@ static void plain(double x, char *out)
 {
     double size = fabs(x);
     if (size != 0.0 && (size < 1e-4 || size >= 1e6))
-        snprintf(out, YK_UNIT_ROOM, "%.3g", x);
+        snprintf(out, YK_UNIT_SIZE, "%.3g", x);
     else
-        snprintf(out, YK_UNIT_ROOM, "%.*f", size >= 100.0 ? 1 : size >= 10.0 ? 2 : size >= 1.0 ? 3 : 4, x);
+        snprintf(out, YK_UNIT_SIZE, "%.*f", size >= 100.0 ? 1 : size >= 10.0 ? 2 : size >= 1.0 ? 3 : 4, x);
 }
 
 static void duration(double x, char *out)
 {
     if (x < 0.0995)
-        snprintf(out, YK_UNIT_ROOM, "%.0f ms", x * 1e3);
+        snprintf(out, YK_UNIT_SIZE, "%.0f ms", x * 1e3);
     else if (x < 99.95)
         three(x, out, " s");
     else if (x < 3599.5)
-        snprintf(out, YK_UNIT_ROOM, "%d:%02d min", (int)(x + 0.5) / 60, (int)(x + 0.5) % 60);
+        snprintf(out, YK_UNIT_SIZE, "%d:%02d min", (int)(x + 0.5) / 60, (int)(x + 0.5) % 60);
     else
-        snprintf(out, YK_UNIT_ROOM, "%.0f:%02d h", floor((x + 30.0) / 3600.0),
+        snprintf(out, YK_UNIT_SIZE, "%.0f:%02d h", floor((x + 30.0) / 3600.0),
                  (int)(fmod(x + 30.0, 3600.0) / 60.0));
 }
 
@@ -78,7 +78,7 @@ void yk_unit_text(yk_unit unit, double x, char *out)
         plain(x, out);
         break;
     case YK_UNIT_SHORT:
-        snprintf(out, YK_UNIT_ROOM, "%.6g", x);
+        snprintf(out, YK_UNIT_SIZE, "%.6g", x);
         break;
     case YK_UNIT_COUNT:
         scaled(x, out, si, "");
@@ -87,7 +87,7 @@ void yk_unit_text(yk_unit unit, double x, char *out)
         with_commas(x, out);
         break;
     case YK_UNIT_SHARE:
-        snprintf(out, YK_UNIT_ROOM, "%.2f %%", x * 100.0);
+        snprintf(out, YK_UNIT_SIZE, "%.2f %%", x * 100.0);
         break;
     case YK_UNIT_SECONDS:
         duration(x, out);
@@ -99,20 +99,20 @@ void yk_unit_text(yk_unit unit, double x, char *out)
         scaled(floor(x + 0.5), out, bytes, "/s");
         break;
     case YK_UNIT_CORES:
-        snprintf(out, YK_UNIT_ROOM, "%.2f", x);
+        snprintf(out, YK_UNIT_SIZE, "%.2f", x);
         break;
     case YK_UNIT_TIMES:
         three(x, out, " \u00d7");
         break;
     case YK_UNIT_POINTS:
-        snprintf(out, YK_UNIT_ROOM, "%+.2f", x * 100.0);
+        snprintf(out, YK_UNIT_SIZE, "%+.2f", x * 100.0);
         break;
     }
 }
 
 /* ---- axes ---- */
 
-/* What the ticks of an axis that reaches to `high` are counted in. */
+/* The unit of the ticks of an axis up to `high`, and the factor to it. */
 static double in_words(yk_unit unit, double high, const char **word_out)
 {
     *word_out = "";
@@ -149,7 +149,7 @@ static double in_words(yk_unit unit, double high, const char **word_out)
     }
 }
 
-/* 1, 2 or 5 times a power of ten, at least x. */
+/* The smallest 1, 2 or 5 times a power of ten that is at least x. */
 static double round_step(double x)
 {
     double power = pow(10.0, floor(log10(x)));
@@ -162,10 +162,10 @@ yk_axis yk_axis_make(yk_unit unit, double low, double high, int want, bool snug)
     yk_axis a = {.factor = 1.0, .word = ""};
     if (!(isfinite(low) && isfinite(high)) || low > high)
         low = 0.0, high = 1.0;
-    if (high - low <= fabs(high) * 1e-12) { /* one value: some room around it */
-        double room = high != 0.0 ? fabs(high) * 0.5 : 1.0;
-        high += room;
-        low = low >= 0.0 && low - room < 0.0 ? 0.0 : low - room;
+    if (high - low <= fabs(high) * 1e-12) { /* one value: add a margin */
+        double margin = high != 0.0 ? fabs(high) * 0.5 : 1.0;
+        high += margin;
+        low = low >= 0.0 && low - margin < 0.0 ? 0.0 : low - margin;
     }
     a.factor = in_words(unit, fabs(high) > fabs(low) ? fabs(high) : fabs(low), &a.word);
     double l = low * a.factor, h = high * a.factor;
@@ -195,12 +195,12 @@ yk_axis yk_axis_log(yk_unit unit, double low, double high)
         return yk_axis_make(unit, low, high, 5, false);
     if (low == high)
         a.low /= 2.0, a.high *= 2.0;
-    /* a few doublings (workers, batch sizes) have a tick each; more than that, powers of ten */
+    /* powers of two for workers and batch sizes, powers of ten for larger ranges */
     double base = log2(a.high / a.low) <= 13.0 && unit == YK_UNIT_WHOLE ? 2.0 : 10.0;
     if (base == 10.0 && unit == YK_UNIT_SHARE)
         a.factor = 100.0, a.word = "%";
     double from = floor(log(a.low) / log(base) + 1e-9), to = ceil(log(a.high) / log(base) - 1e-9);
-    if (base == 10.0) { /* ends at the nearest of 1, 2, 5 times a power */
+    if (base == 10.0) { /* extended to 1, 2 or 5 times a power */
         static const double part[] = {1.0, 2.0, 5.0, 10.0};
         double floor_power = pow(10.0, floor(log10(a.low))), top_power = pow(10.0, floor(log10(a.high)));
         for (int i = 0; i < 4; i++)
@@ -239,18 +239,18 @@ double yk_axis_at(const yk_axis *a, double x)
 void yk_axis_text(const yk_axis *a, double x, char *out)
 {
     static const char *const si[] = {"", "k", "M", "G", "T", NULL};
-    x = x == 0.0 ? 0.0 : x * a->factor; /* there is a minus zero */
+    x = x == 0.0 ? 0.0 : x * a->factor; /* not -0 */
     double size = fabs(x), large = a->decimals >= 0 ? 1e5 : 1e4;
     if (size >= large && size < 1e14)
         scaled(x, out, si, "");
     else if (size >= large || a->decimals > 6 || (a->decimals < 0 && size < 1e-3))
-        snprintf(out, YK_UNIT_ROOM, "%.3g", x);
+        snprintf(out, YK_UNIT_SIZE, "%.3g", x);
     else if (a->decimals < 0)
-        snprintf(out, YK_UNIT_ROOM, "%.4g", x);
+        snprintf(out, YK_UNIT_SIZE, "%.4g", x);
     else if (a->decimals == 0)
         with_commas(floor(x + 0.5), out);
     else
-        snprintf(out, YK_UNIT_ROOM, "%.*f", a->decimals, x);
+        snprintf(out, YK_UNIT_SIZE, "%.*f", a->decimals, x);
     if (!strcmp(out, "-0"))
         strcpy(out, "0");
 }

@@ -1,13 +1,14 @@
-/* Numbers as people read them, and axes with round ticks.
+/* Numbers with units, and axes with round ticks.
  *
- *     char s[YK_UNIT_ROOM];
- *     yk_unit_text(YK_UNIT_BYTES, 123456789, s);             // "123 MB"
- *     yk_axis a = yk_axis_make(YK_UNIT_SECONDS, 0, 4000, 6, false);
- *     a.word                                                  // "minutes"
- *     a.tick[1], yk_axis_text(&a, a.tick[1], s)               // 600, "10"
+ * An axis shows its unit once, as a word beside it; its ticks are short numbers with the same number of decimals.
  *
- * An axis says its unit once, in a word beside it, and its ticks are short numbers with equally many decimals. Plain
- * data, no errors.
+ * Example:
+ *     char s[YK_UNIT_SIZE];
+ *     yk_unit_text(YK_UNIT_BYTES, 123456789, s);                     // "123 MB"
+ *     yk_axis a = yk_axis_make(YK_UNIT_SECONDS, 0, 4000, 6, false);  // a.word is "minutes"
+ *     yk_axis_text(&a, a.tick[1], s);                                // a.tick[1] is 600: "10"
+ *
+ * Plain data, no errors. Any thread.
  */
 #ifndef YK_REPORT_SCALE_H
 #define YK_REPORT_SCALE_H
@@ -16,7 +17,7 @@
 
 typedef enum {
     YK_UNIT_PLAIN,   /* 0.3045 */
-    YK_UNIT_SHORT,   /* 0.1, as somebody typed it */
+    YK_UNIT_SHORT,   /* 0.1, as typed */
     YK_UNIT_COUNT,   /* 12.5 k */
     YK_UNIT_WHOLE,   /* 12,500 */
     YK_UNIT_SHARE,   /* 0.9174 is 91.74 % */
@@ -28,29 +29,29 @@ typedef enum {
     YK_UNIT_POINTS,  /* a difference of shares: +0.25 points */
 } yk_unit;
 
-#define YK_UNIT_ROOM 40
+#define YK_UNIT_SIZE 40
 
-/* What is not a number is a dash. */
-void yk_unit_text(yk_unit unit, double x, char *out);
+/* A number with its unit; a dash if it is not finite. */
+void yk_unit_text(yk_unit unit, double x, char *out /* [YK_UNIT_SIZE] */);
 
 #define YK_AXIS_TICKS 16
 
 typedef struct {
     double low, high;
-    bool log; /* positions by logarithm; low > 0 */
+    bool log; /* logarithmic; low > 0 */
     int ticks;
     double tick[YK_AXIS_TICKS];
-    double factor;    /* a tick's text is of tick * factor */
-    int decimals;     /* of it; -1: as many as it needs */
+    double factor;    /* a tick is labelled tick * factor */
+    int decimals;     /* of the labels; -1: as many as necessary */
     const char *word; /* "" for a plain number */
 } yk_axis;
 
-/* From low to high, or a little beyond to end at ticks (`snug`: at the values themselves); about `want` ticks. */
+/* From low to high, extended to the next ticks unless `snug`; with about `want` ticks. */
 yk_axis yk_axis_make(yk_unit unit, double low, double high, int want, bool snug);
 yk_axis yk_axis_log(yk_unit unit, double low,
                     double high); /* powers of ten, or of two for small whole numbers */
 
 double yk_axis_at(const yk_axis *a, double x); /* 0 at low, 1 at high */
-void yk_axis_text(const yk_axis *a, double x, char *out /* YK_UNIT_ROOM */);
+void yk_axis_text(const yk_axis *a, double x, char *out /* [YK_UNIT_SIZE] */);
 
 #endif

@@ -16,24 +16,14 @@ void yk_table_fini(yk_table *t)
     *t = (yk_table){0};
 }
 
-static void column(yk_table *t, const yk_column *c)
+void yk_table_column(yk_table *t, const yk_column *column)
 {
-    if (t->columns < COLUMNS) /* more than that nobody reads; the cells stay in step below */
-        t->column[t->columns++] = *c;
+    if (t->columns < COLUMNS)
+        t->column[t->columns++] = *column;
     else if (!t->status)
         t->status =
             yk_fail(YK_EUSAGE, "the table %s has more than %d columns; report fewer kinds of runs at once",
                     t->title, COLUMNS);
-}
-
-void yk_table_column(yk_table *t, const char *title, yk_unit unit, const char *hint)
-{
-    column(t, &(yk_column){.title = title, .unit = unit, .hint = hint});
-}
-
-void yk_table_words(yk_table *t, const char *title, const char *hint)
-{
-    column(t, &(yk_column){.title = title, .words = true, .hint = hint});
 }
 
 void yk_table_row(yk_table *t, int run)
@@ -59,11 +49,17 @@ void yk_table_number(yk_table *t, double x, double spread)
     add(t, (yk_cell){.number = x, .spread = spread});
 }
 
+void yk__table_numbers(yk_table *t, const double *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        yk_table_number(t, x[i], NAN);
+}
+
 void yk_table_text(yk_table *t, const char *s)
 {
     char *copy = strdup(s ? s : "");
     if (!copy && !t->status)
-        t->status = yk_fail_memory(strlen(s), "a table");
+        t->status = yk_fail_memory(strlen(s ? s : ""), "a table");
     add(t, (yk_cell){.text = copy, .number = NAN, .spread = NAN});
 }
 
@@ -75,7 +71,7 @@ size_t yk_table_find(const yk_table *t, const char *title)
     return k;
 }
 
-bool yk_table_together(const yk_table *t, size_t r)
+bool yk_table_same_group(const yk_table *t, size_t r)
 {
     const yk_cell *here = &t->cell[r * t->columns], *before = here - t->columns;
     for (size_t k = 0; k < t->lead; k++) {
@@ -87,7 +83,7 @@ bool yk_table_together(const yk_table *t, size_t r)
     return true;
 }
 
-/* How good the cell is; NAN: it does not count. */
+/* Higher is better; NAN: the cell does not count. */
 static double goodness(const yk_table *t, size_t r, size_t c, const bool *left_out)
 {
     if (!t->column[c].best || (t->run[r] >= 0 && left_out[t->run[r]]))
@@ -99,9 +95,9 @@ static double goodness(const yk_table *t, size_t r, size_t c, const bool *left_o
 void yk_table_mark(yk_table *t, const bool *left_out)
 {
     for (size_t c = 0; !t->status && c < t->columns; c++) {
-        double best = NAN, worst = NAN; /* where all are the same none is the best */
+        double best = NAN, worst = NAN; /* if all are the same, none is the best */
         for (size_t r = 0; r < t->rows; r++) {
-            best = fmax(best, goodness(t, r, c, left_out)); /* these pass NAN over */
+            best = fmax(best, goodness(t, r, c, left_out)); /* these ignore NAN */
             worst = fmin(worst, goodness(t, r, c, left_out));
         }
         for (size_t r = 0; best > worst && r < t->rows; r++)

@@ -1,13 +1,17 @@
-/* A table: columns with a unit, rows of numbers and texts. The page and the CSV files are both made of it.
+/* A table: columns with a unit, rows of numbers and texts. The page and the CSV files are both made from it.
  *
+ * Example:
+ *     static const yk_column columns[] = {{"batch", "examples per worker and step", YK_UNIT_WHOLE},
+ *                                         {"accuracy", NULL, YK_UNIT_SHARE, .best = 1}};
  *     yk_table t = {.id = "batch", .title = "Batch size"};
- *     yk_table_column(&t, "batch", YK_UNIT_WHOLE, "examples per worker and step");
- *     yk_table_column(&t, "accuracy", YK_UNIT_SHARE, NULL);
- *     yk_table_row(&t, run);                      // the number of a run whose colour it gets, or -1
- *     yk_table_number(&t, 64, NAN);               // then a cell for each column
+ *     YK_TABLE_COLUMNS(&t, columns);
+ *     yk_table_row(&t, 0);                        // the number of a run, for its colour, or -1
+ *     yk_table_number(&t, 64, NAN);               // then one cell per column
  *     yk_table_number(&t, 0.912, 0.003);          // mean and deviation
- *     st = t.status;                              // the first error sticks
+ *     yk_status st = t.status;                    // the first error
  *     yk_table_fini(&t);
+ *
+ * Cells are owned by the table, its texts are borrowed. One thread.
  */
 #ifndef YK_REPORT_TABLE_H
 #define YK_REPORT_TABLE_H
@@ -18,16 +22,16 @@
 #include <stddef.h>
 
 typedef struct {
-    const char *title; /* borrowed */
+    char title[40];
+    const char *hint; /* borrowed; NULL: none */
     yk_unit unit;
-    bool words;       /* texts: to the left */
-    const char *hint; /* borrowed, NULL: none */
-    int best;         /* 1: the highest is marked, -1: the lowest, 0: none */
+    bool words; /* texts, aligned left */
+    int best;   /* 1: marks the highest, -1: the lowest, 0: none */
 } yk_column;
 
 typedef struct {
     char *text;            /* owned; NULL: a number */
-    double number, spread; /* NAN: not known; no spread */
+    double number, spread; /* NAN: unknown; no spread */
     bool mark;
 } yk_cell;
 
@@ -35,7 +39,7 @@ typedef struct {
     const char *id, *title, *note; /* borrowed */
     yk_column column[48];
     size_t columns;
-    size_t lead;   /* rows whose first so many columns are equal belong together */
+    size_t lead;   /* rows in which this many first columns are equal form a group */
     yk_cell *cell; /* [rows][columns] */
     size_t cells, cap;
     int *run; /* [rows] */
@@ -43,23 +47,32 @@ typedef struct {
     yk_status status;
 } yk_table;
 
-void yk_table_column(yk_table *t, const char *title, yk_unit unit, const char *hint);
-void yk_table_words(yk_table *t, const char *title, const char *hint);
+void yk_table_column(yk_table *t, const yk_column *column);
+#define YK_TABLE_COLUMNS(t, columns)                                                                         \
+    for (size_t k_ = 0; k_ < sizeof(columns) / sizeof *(columns); k_++)                                      \
+    yk_table_column(t, &(columns)[k_])
+
 void yk_table_row(yk_table *t, int run);
 void yk_table_number(yk_table *t, double x, double spread);
-void yk_table_text(yk_table *t, const char *s);
+void yk_table_text(yk_table *t, const char *s); /* NULL: "" */
+
+/* Several numbers without a spread. */
+#define YK_TABLE_NUMBERS(t, ...)                                                                             \
+    yk__table_numbers(t, (const double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}) / sizeof(double))
+void yk__table_numbers(yk_table *t, const double *x, size_t n);
+
 void yk_table_fini(yk_table *t);
 
-size_t yk_table_find(const yk_table *t, const char *title); /* its number; t->columns: there is none */
+size_t yk_table_find(const yk_table *t, const char *title); /* the index of a column; t->columns: none */
 
-/* Is row r (not the first) of the same group as the one before it? By the leading columns, but for the learning rate, which
- * often goes with what is compared. */
-bool yk_table_together(const yk_table *t, size_t r);
+/* Whether row r (not the first) is in the same group as the row before it: their leading columns are equal. The learning
+ * rate does not count, since it is often changed together with the batch. */
+bool yk_table_same_group(const yk_table *t, size_t r);
 
-/* Marks the best cell of each column that has one; among rows whose run is not left_out[run]. */
+/* Marks the best cell of each column that has one, except for rows of runs with left_out[run]. */
 void yk_table_mark(yk_table *t, const bool *left_out);
 
-/* Leaves out the columns in which every cell is empty, and what they hold. */
+/* Removes the columns in which every cell is empty. */
 void yk_table_squeeze(yk_table *t);
 
 void yk_table_csv(const yk_table *t, yk_text *out);

@@ -3,11 +3,12 @@
 #include "base/file.h"
 #include "base/json.h"
 #include <math.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Adds s with some characters replaced; control characters and what is no UTF-8 become U+FFFD. */
+/* Adds s with some characters replaced; control characters and invalid UTF-8 become U+FFFD. */
 static void escaped(yk_text *t, const char *s, const char *(*replace)(char c))
 {
     while (*s) {
@@ -25,34 +26,49 @@ static void escaped(yk_text *t, const char *s, const char *(*replace)(char c))
 
 static const char *in_html(char c)
 {
-    switch (c) {
-    case '&':
-        return "&amp;";
-    case '<':
-        return "&lt;";
-    case '>':
-        return "&gt;";
-    case '"':
-        return "&quot;";
-    case '\'':
-        return "&#39;";
-    case '\n':
-        return "\n";
-    case '\t':
-        return "\t";
-    default:
-        return NULL;
+    static const char chars[] = "&<>\"'\n\t";
+    static const char *const with[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;", "\n", "\t"};
+    const char *at = strchr(chars, c);
+    return at ? with[at - chars] : NULL; /* c is not 0 */
+}
+
+void yk_html(yk_text *t, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    while (*format) {
+        size_t n = strcspn(format, "%");
+        yk_text_put(t, format, n);
+        format += n;
+        if (!*format)
+            break;
+        char one[16];
+        n = 2 + strcspn(format + 1, "sdufg%");
+        snprintf(one, sizeof one, "%.*s", (int)n, format);
+        format += n;
+        switch (format[-1]) {
+        case 's':
+            escaped(t, va_arg(args, const char *), in_html);
+            break;
+        case 'd':
+            yk_text_print(t, one, va_arg(args, int));
+            break;
+        case 'u':
+            yk_text_print(t, one, va_arg(args, size_t));
+            break;
+        case '%':
+            yk_text_add(t, "%");
+            break;
+        default:
+            yk_text_print(t, one, va_arg(args, double));
+        }
     }
+    va_end(args);
 }
 
 static const char *in_csv(char c)
 {
     return c == '"' ? "\"\"" : c == '\n' ? "\n" : c == '\t' ? "\t" : NULL;
-}
-
-void yk_text_html(yk_text *t, const char *s)
-{
-    escaped(t, s, in_html);
 }
 
 void yk_text_csv(yk_text *t, const char *s)

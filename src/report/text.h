@@ -1,21 +1,27 @@
-/* Texts of pages, pictures and tables (base/text.h): escaped, and into a file at the end.
+/* Texts of pages, drawings and tables (base/text.h), with escapes.
  *
- *     yk_text_html(&t, name);                          // & < > " ' made harmless, bad UTF-8 replaced
- *     st = yk_text_save(&t, "run", "report.html");     // the first error of all these calls, or YK_OK
+ * Example:
+ *     yk_html(&text, "<td title=\"%s\">%zu", name, count);          // the name is escaped
+ *     yk_status st = yk_text_save(&text, "run", "report.html");      // the first error of all these calls
+ *
+ * Use yk_html() for everything that is not a constant: names and values come from untrusted files. One thread per text.
  */
 #ifndef YK_REPORT_TEXT_H
 #define YK_REPORT_TEXT_H
 
 #include "base/text.h"
 
-void yk_text_html(yk_text *t, const char *s); /* for elements and for attributes in quotes */
-void yk_text_csv(yk_text *t, const char *s);  /* one field, in quotes where it has to be (RFC 4180) */
+/* Like yk_text_print(), but arguments of %s are escaped, for elements and for attributes in quotes; invalid UTF-8 is
+ * replaced. Conversions: s, d, zu, f, g, % with a width or precision in digits. */
+void yk_html(yk_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* At most `digits` significant ones, no zeros at the end, no "e" between 1e-4 and 1e15; what is not a number is
- * `none`. */
+void yk_text_csv(yk_text *t, const char *s); /* one field, in quotes if necessary (RFC 4180) */
+
+/* With at most `digits` significant digits, without trailing zeros, without an exponent between 1e-4 and 1e15; `none` if
+ * it is not finite. */
 void yk_text_number(yk_text *t, double x, int digits, const char *none);
 
-/* Writes it to a file, whole or not at all, as yk_file_create_in(). */
+/* Writes the text to a file as a whole (yk_file_create_in()). */
 yk_status yk_text_save(const yk_text *t, const char *dir, const char *name);
 
 #endif

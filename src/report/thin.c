@@ -2,88 +2,63 @@
 #include "report/figure.h"
 
 #include <math.h>
-#include <stdlib.h>
 
-/* A line through the lowest and the highest point of every pixel column looks the same as one through all of them:
- * spikes stay, whatever lies between them. */
-size_t yk_thin(const double *x, const double *y, size_t n, size_t points, size_t *keep_out)
+/* A line through the lowest and the highest point of each pixel column looks like one through all points: it keeps all
+ * spikes. */
+size_t yk_thin(yk_point *point, size_t n, yk_x axis, size_t most)
 {
-    size_t kept = 0, columns = points < 4 ? 1 : (points - 2) / 2;
-    if (n <= points || n < 3) {
-        for (size_t i = 0; i < n; i++)
-            keep_out[i] = i;
+    if (n <= most || n < 3)
         return n;
-    }
-    double width = (x[n - 1] - x[0]) / (double)columns;
-    keep_out[kept++] = 0;
+    const size_t columns = most < 4 ? 1 : (most - 2) / 2;
+    const double first = point[0].x[axis], width = (point[n - 1].x[axis] - first) / (double)columns;
+    size_t kept = 1;
     for (size_t i = 1; i < n - 1;) {
-        /* by number where x does not say anything */
-        double column =
-            width > 0.0 ? floor((x[i] - x[0]) / width) : floor((double)i * (double)columns / (double)n);
+        double column = 0.0;
         size_t low = i, high = i;
-        for (; i < n - 1; i++) {
-            double here =
-                width > 0.0 ? floor((x[i] - x[0]) / width) : floor((double)i * (double)columns / (double)n);
-            if (here > column)
+        for (size_t begin = i; i < n - 1; i++) {
+            /* by number if all x are the same */
+            double here = width > 0.0 ? floor((point[i].x[axis] - first) / width)
+                                      : floor((double)i * (double)columns / (double)n);
+            if (i == begin)
+                column = here;
+            else if (here > column)
                 break;
-            low = y[i] < y[low] ? i : low;
-            high = y[i] > y[high] ? i : high;
+            low = point[i].y < point[low].y ? i : low;
+            high = point[i].y > point[high].y ? i : high;
         }
-        keep_out[kept++] = low < high ? low : high;
+        const yk_point a = point[low < high ? low : high], b = point[low < high ? high : low];
+        point[kept++] = a;
         if (low != high)
-            keep_out[kept++] = low < high ? high : low;
+            point[kept++] = b;
     }
-    keep_out[kept++] = n - 1;
+    point[kept++] = point[n - 1];
     return kept;
 }
 
-/* Bytes of a point: its place in each drawing of it, and its numbers for the hover. */
+/* Bytes per point: its position in the drawing for each axis, and its numbers for the tooltip. */
 static double weight(const yk_figure *f, const yk_series *s)
 {
-    double axes = 0.0;
-    for (int k = 0; k < YK_X_COUNT; k++)
-        axes += s->x[k] != NULL;
+    double axes = (s->axes & 1) + (s->axes >> 1 & 1) + (s->axes >> 2 & 1);
     return (f->kind == YK_LINES ? 8.0 * axes : 0.0) + 7.0 * axes + 7.0;
-}
-
-static size_t first_axis(const yk_series *s)
-{
-    size_t k = 0;
-    while (k < YK_X_COUNT - 1 && !s->x[k])
-        k++;
-    return k;
 }
 
 void yk_figures_thin(yk_figures *fs, size_t bytes)
 {
-    enum { MOST = 1200, FEWEST = 24 };
-    size_t points = MOST, longest = 0;
-    for (;; points -= points / 8 > 0 ? points / 8 : 1) { /* few series: all the detail; many: less of each */
+    enum { MAX = 1200, MIN = 24 };
+    size_t points = MAX;
+    for (;; points -= points / 8) { /* the more series, the fewer points of each */
         double sum = 0.0;
         for (size_t i = 0; i < fs->n; i++)
             for (size_t k = 0; k < fs->figure[i].n; k++) {
                 const yk_series *s = &fs->figure[i].series[k];
-                longest = s->n > longest ? s->n : longest;
                 sum += (double)(s->n < points ? s->n : points) * weight(&fs->figure[i], s) + 300.0;
             }
-        if (sum <= (double)bytes || points <= FEWEST)
+        if (sum <= (double)bytes || points <= MIN)
             break;
     }
-    size_t *keep = malloc((longest ? longest : 1) * sizeof *keep);
-    if (!keep)
-        return; /* it only gets larger */
     for (size_t i = 0; i < fs->n; i++)
-        for (size_t k = 0; k < fs->figure[i].n; k++) {
+        for (size_t k = 0; k < fs->figure[i].n && fs->figure[i].kind == YK_LINES; k++) {
             yk_series *s = &fs->figure[i].series[k];
-            if (fs->figure[i].kind != YK_LINES || s->n <= points)
-                continue;
-            s->n = yk_thin(s->x[first_axis(s)], s->y, s->n, points, keep);
-            for (size_t p = 0; p < s->n; p++) {
-                s->y[p] = s->y[keep[p]];
-                for (int a = 0; a < YK_X_COUNT; a++)
-                    if (s->x[a])
-                        s->x[a][p] = s->x[a][keep[p]];
-            }
+            s->n = yk_thin(s->point, s->n, YK_X_STEP, points);
         }
-    free(keep);
 }

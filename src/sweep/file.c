@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CHOICES = 512, MOST_TIED = 8, MOST_REPEATS = 1000 };
+enum { MAX_CHOICES = 512, MAX_TIED = 8, MAX_REPEATS = 1000 };
 
 typedef enum { NOWHERE, SWEEP, TRAIN, GRID, QUICK, SET } section;
 
@@ -31,16 +31,23 @@ static void axis_fini(yk_sweep_axis *a)
     *a = (yk_sweep_axis){0};
 }
 
+static bool has_name(const yk_sweep_axis *a, const char *name)
+{
+    for (size_t i = 0; i < a->nnames; i++)
+        if (strcmp(a->name[i], name) == 0)
+            return true;
+    return false;
+}
+
 const yk_sweep_axis *yk_sweep_axis_of(const yk_sweep_file *f, const char *option)
 {
     for (size_t i = 0; i < f->naxes; i++)
-        for (size_t k = 0; k < f->axis[i].nnames; k++)
-            if (strcmp(f->axis[i].name[k], option) == 0)
-                return &f->axis[i];
+        if (has_name(&f->axis[i], option))
+            return &f->axis[i];
     return NULL;
 }
 
-/* Names and values are copied from the arrays that the line was cut into; "-" in a grid leaves the option out. */
+/* Copies names and values; "-" in a grid leaves the option out. */
 static yk_status axis_make(section where, int line, char **name, size_t nnames, char **value, size_t nchoices,
                            yk_sweep_axis *out)
 {
@@ -60,31 +67,22 @@ static yk_status axis_make(section where, int line, char **name, size_t nnames, 
     return yk_fail_memory(nnames * nchoices * sizeof(char *), "the grid");
 }
 
-static bool names(const yk_sweep_axis *a, const char *name)
-{
-    for (size_t i = 0; i < a->nnames; i++)
-        if (strcmp(a->name[i], name) == 0)
-            return true;
-    return false;
-}
-
 /* Whether the new axis may replace an older one that shares an option with it. */
 static yk_status may_replace(const yk_sweep_axis *old, const yk_sweep_axis *new, section where)
 {
     const char *shared = NULL, *other = NULL;
     for (size_t i = 0; i < old->nnames; i++)
-        *(names(new, old->name[i]) ? &shared : &other) = old->name[i];
+        *(has_name(new, old->name[i]) ? &shared : &other) = old->name[i];
     if (!shared)
         return YK_OK;
     if (where != QUICK && where != SET)
-        return yk_fail(YK_EUSAGE, "%s was given in line %d already", shared, old->line);
+        return yk_fail(YK_EUSAGE, "%s is already set in line %d", shared, old->line);
     if (other)
-        return yk_fail(YK_EUSAGE, "%s is tied to %s in line %d: give both here too", shared, other,
-                       old->line);
+        return yk_fail(YK_EUSAGE, "%s is tied to %s in line %d: set both here", shared, other, old->line);
     return YK_OK;
 }
 
-/* Puts it into the place of those that it replaces, or to the end. a is taken. */
+/* Adds an axis at the position of those that it replaces, or at the end. Takes `a`. */
 static yk_status axis_put(yk_sweep_file *f, yk_sweep_axis *a, section where)
 {
     for (size_t i = 0; i < f->naxes; i++) {
@@ -96,7 +94,7 @@ static yk_status axis_put(yk_sweep_file *f, yk_sweep_axis *a, section where)
     }
     size_t at = f->naxes, kept = 0;
     for (size_t i = 0; i < f->naxes; i++) {
-        if (names(a, f->axis[i].name[0])) { /* then all of its options are named */
+        if (has_name(a, f->axis[i].name[0])) { /* then it has all of its options */
             at = kept < at ? kept : at;
             a->grid |= f->axis[i].grid;
             axis_fini(&f->axis[i]);
@@ -106,19 +104,17 @@ static yk_status axis_put(yk_sweep_file *f, yk_sweep_axis *a, section where)
     }
     at = at < kept ? at : kept;
     f->naxes = kept;
-    yk_sweep_axis *grown = yk_grow(f->axis, &f->cap, kept + 1, sizeof *f->axis, "the grid");
-    if (!grown) {
+    if (YK_RESERVE(f->axis, f->cap, kept + 1, "the grid")) {
         axis_fini(a);
         return YK_ESYSTEM;
     }
-    f->axis = grown;
     memmove(&f->axis[at + 1], &f->axis[at], (kept - at) * sizeof *f->axis);
     f->axis[at] = *a;
     f->naxes = kept + 1;
     return YK_OK;
 }
 
-/* Forgets what gives this option and nothing else. */
+/* Removes the axis of this option alone. */
 static void drop_axis(yk_sweep_file *f, const char *option)
 {
     for (size_t i = 0; i < f->naxes; i++)
@@ -136,57 +132,57 @@ static yk_status option_of(section where, const char *name, const yk_option **ou
 {
     *out = yk_option_find(name);
     if (!*out)
-        return yk_fail(YK_EUSAGE, "there is no option %s; yoke train --help lists them", name);
+        return yk_fail(YK_EUSAGE, "unknown option %s; yoke train --help lists all options", name);
     if (!((*out)->flags & YK_OPT_IN_SWEEPS))
-        return yk_fail(YK_EUSAGE, "%s cannot be given here: the sweep sets it for each run", name);
+        return yk_fail(YK_EUSAGE, "%s cannot be set here: the sweep sets it for each run", name);
     if ((*out)->flags & YK_OPT_COMMAND_LINE_ONLY && where != SET)
-        return yk_fail(YK_EUSAGE, "a file cannot set %s; give --set '%s=VALUE' on the command line", name,
+        return yk_fail(YK_EUSAGE, "a file cannot set %s; use --set '%s=VALUE' on the command line", name,
                        name);
     return YK_OK;
 }
 
-/* Of these options a value may hold blanks: a list of layers, paths. */
-static bool holds_blanks(const yk_option *o)
+/* Whether values of the option may have blanks: a list of layers, paths. */
+static bool has_blanks(const yk_option *o)
 {
     return strcmp(o->name, "model") == 0 || strcmp(o->name, "data") == 0 || strcmp(o->name, "test") == 0;
 }
 
-/* "a, b = 1 x | 2 y": one word for each option in each choice. */
-static yk_status cut_tied(char **choice, size_t nchoices, size_t nnames, char **value)
+/* "a, b = 1 x | 2 y": one word per option in each choice. */
+static yk_status split_tied(char **choice, size_t nchoices, size_t nnames, char **value)
 {
     for (size_t i = 0; i < nchoices; i++) {
         char copy[64];
         snprintf(copy, sizeof copy, "%s", yk_trim(choice[i]));
-        size_t n = yk__cut_words(choice[i], false, nnames, value + i * nnames);
+        size_t n = yk__split_words(choice[i], false, nnames, value + i * nnames);
         if (n != nnames)
-            return yk_fail(
-                YK_EUSAGE,
-                "'%s' has %zu value%s for %zu options; write them as 'sync 1 | sync 2', and what holds "
-                "blanks in double quotes",
-                copy, n, n == 1 ? "" : "s", nnames);
+            return yk_fail(YK_EUSAGE,
+                           "'%s' has %zu value%s for %zu options; separate choices by |, as in 'sync 1 | "
+                           "sync 2', and put "
+                           "values with blanks in double quotes",
+                           copy, n, n == 1 ? "" : "s", nnames);
     }
     return YK_OK;
 }
 
 /* "5 10 50", "5 | 10 | 50" or "lenet5 | conv 8 3x3, relu, dense 10". */
-static yk_status cut_list(const yk_option *o, char **choice, size_t *nchoices, char **value)
+static yk_status split_list(const yk_option *o, char **choice, size_t *nchoices, char **value)
 {
     size_t n = *nchoices;
-    if (n == 1 && !holds_blanks(o)) {
-        n = yk__cut_words(choice[0], yk_option_is_number(o), MOST_CHOICES, value);
-        *nchoices = n <= MOST_CHOICES ? n : 0;
+    if (n == 1 && !has_blanks(o)) {
+        n = yk__split_words(choice[0], yk_option_is_number(o), MAX_CHOICES, value);
+        *nchoices = n <= MAX_CHOICES ? n : 0;
         return YK_OK;
     }
     for (size_t i = 0; i < n; i++) {
         value[i] = yk_trim(choice[i]);
-        if (!holds_blanks(o) && *value[i] != '"' && strpbrk(value[i], YK_BLANKS))
+        if (!has_blanks(o) && *value[i] != '"' && strpbrk(value[i], YK_BLANKS))
             return yk_fail(YK_EUSAGE, "'%s': separate values by blanks or by |, not by both", value[i]);
         value[i] = yk__unquote(value[i]);
     }
     return YK_OK;
 }
 
-/* Each value by itself; what does not go together is found when the runs are made (sweep/plan.c). */
+/* Checks each value alone; combinations are checked in plan.c. */
 static yk_status check_values(const yk_sweep_axis *a)
 {
     yk_config c;
@@ -201,35 +197,36 @@ static yk_status check_values(const yk_sweep_axis *a)
 
 static yk_status options_line(yk_sweep_file *f, section where, int line, char *left, char *right)
 {
-    char *name[MOST_TIED], *choice[MOST_CHOICES];
-    const yk_option *option[MOST_TIED];
+    char *name[MAX_TIED], *choice[MAX_CHOICES];
+    const yk_option *option[MAX_TIED];
     size_t nnames = 0, nchoices = 1;
     yk_status st = YK_OK;
     for (char *rest = left, *part; (part = strsep(&rest, ","));) {
-        if (nnames == MOST_TIED)
-            return yk_fail(YK_EUSAGE, "more than %d options are tied", MOST_TIED);
+        if (nnames == MAX_TIED)
+            return yk_fail(YK_EUSAGE, "more than %d options are tied; use several lines", MAX_TIED);
         name[nnames] = yk_trim(part);
         if ((st = option_of(where, name[nnames], &option[nnames])))
             return st;
         for (size_t i = 0; i < nnames; i++)
             if (strcmp(name[i], name[nnames]) == 0)
-                return yk_fail(YK_EUSAGE, "%s is named twice", name[i]);
+                return yk_fail(YK_EUSAGE, "%s occurs twice in this line", name[i]);
         nnames++;
     }
-    char **value = calloc((size_t)MOST_CHOICES * MOST_TIED, sizeof *value);
+    char **value = calloc((size_t)MAX_CHOICES * MAX_TIED, sizeof *value);
     if (!value)
-        return yk_fail_memory((size_t)MOST_CHOICES * MOST_TIED * sizeof *value, "the grid");
+        return yk_fail_memory((size_t)MAX_CHOICES * MAX_TIED * sizeof *value, "the grid");
     if (where == TRAIN) {
         value[0] = yk__unquote(right);
         if (nnames > 1)
-            st = yk_fail(YK_EUSAGE, "options are tied in [grid]; in [train] each has a line of its own");
+            st = yk_fail(YK_EUSAGE,
+                         "options can be tied only in [grid]; in [train], write one option per line");
     } else {
-        nchoices = yk__cut_choices(right, MOST_CHOICES, choice);
+        nchoices = yk__split_choices(right, MAX_CHOICES, choice);
         if (nchoices)
-            st = nnames > 1 ? cut_tied(choice, nchoices, nnames, value)
-                            : cut_list(option[0], choice, &nchoices, value);
+            st = nnames > 1 ? split_tied(choice, nchoices, nnames, value)
+                            : split_list(option[0], choice, &nchoices, value);
         if (!st && !nchoices)
-            st = yk_fail(YK_EUSAGE, "%s: there are no values, or more than %d", name[0], MOST_CHOICES);
+            st = yk_fail(YK_EUSAGE, "%s: expected 1 to %d values", name[0], MAX_CHOICES);
     }
     yk_sweep_axis a;
     if (!st && !(st = axis_make(where, line, name, nnames, value, nchoices, &a))) {
@@ -248,7 +245,7 @@ static yk_status options_line(yk_sweep_file *f, section where, int line, char *l
 static yk_status set_name(yk_sweep_file *f, const char *name)
 {
     if (!*name || strpbrk(name, "/" YK_BLANKS) || *name == '.')
-        return yk_fail(YK_EUSAGE, "name = %s: it becomes a folder: no blanks, no / and no dot in front",
+        return yk_fail(YK_EUSAGE, "name = %s: it names a directory: no blanks, no /, no dot at the beginning",
                        name);
     char *copy = strdup(name);
     if (!copy)
@@ -258,46 +255,43 @@ static yk_status set_name(yk_sweep_file *f, const char *name)
     return YK_OK;
 }
 
-/* `found_out`: whether this name means something here. */
+/* `found_out`: whether the sweep itself has a setting of this name. */
 static yk_status sweep_line(yk_sweep_file *f, section where, const char *name, char *value, bool *found_out)
 {
-    static const struct {
-        const char *name;
-        yk_sweep_fixed fixed;
-    } kinds[] = {{"examples", YK_SWEEP_EXAMPLES}, {"epochs", YK_SWEEP_EPOCHS}, {"steps", YK_SWEEP_STEPS}};
-    static const char *const own[] = {"name",     "models", "repeats", "eval-examples",
-                                      "examples", "epochs", "steps"};
-    *found_out = false;
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        *found_out |= strcmp(name, own[i]) == 0;
-    if (!*found_out) /* its quotes stay */
+    enum { NAME, MODELS, REPEATS, EVAL_EXAMPLES, EXAMPLES, EPOCHS, STEPS, SETTINGS };
+    static const char *const settings[] = {"name",     "models", "repeats", "eval-examples",
+                                           "examples", "epochs", "steps"};
+    static const yk_sweep_fixed fixed[] = {
+        [EXAMPLES] = YK_SWEEP_EXAMPLES, [EPOCHS] = YK_SWEEP_EPOCHS, [STEPS] = YK_SWEEP_STEPS};
+    int k = 0;
+    while (k < SETTINGS && strcmp(name, settings[k]))
+        k++;
+    *found_out = k < SETTINGS;
+    if (!*found_out)
         return YK_OK;
     value = yk__unquote(value);
-    if (strcmp(name, "name") == 0)
+    switch (k) {
+    case NAME:
         return set_name(f, value);
-    if (strcmp(name, "models") == 0) {
+    case MODELS:
         f->drop_models = strcmp(value, "drop") == 0;
         return f->drop_models || strcmp(value, "keep") == 0
                    ? YK_OK
-                   : yk_fail(YK_EUSAGE, "models = %s: it is keep or drop", value);
-    }
-    if (strcmp(name, "repeats") == 0)
-        return number_of(name, value, 1, MOST_REPEATS, &f->repeats);
-    if (strcmp(name, "eval-examples") == 0)
+                   : yk_fail(YK_EUSAGE, "models = %s: expected keep or drop", value);
+    case REPEATS:
+        return number_of(name, value, 1, MAX_REPEATS, &f->repeats);
+    case EVAL_EXAMPLES:
         return number_of(name, value, 0, 9e15, &f->eval_examples);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (strcmp(name, kinds[i].name))
-            continue;
+    default:
         if (where == SWEEP && f->fixed != YK_SWEEP_AS_TRAIN)
-            return yk_fail(YK_EUSAGE, "examples, epochs and steps: only one of them can be fixed");
-        f->fixed = kinds[i].fixed;
-        if (where != SWEEP) { /* it takes the place of what [train] may have said */
+            return yk_fail(YK_EUSAGE, "only one of examples, epochs and steps can be fixed");
+        f->fixed = fixed[k];
+        if (where != SWEEP) { /* replaces the values of [train] */
             drop_axis(f, "epochs");
             drop_axis(f, "steps");
         }
         return number_of(name, value, 1, 9e15, &f->amount);
     }
-    return YK_OK;
 }
 
 static yk_status take_line(yk_sweep_file *f, section where, int line, char *left, char *right)
@@ -307,18 +301,18 @@ static yk_status take_line(yk_sweep_file *f, section where, int line, char *left
     for (const char *p = right; *p; p++)
         quoted ^= *p == '"';
     if (quoted)
-        return yk_fail(YK_EUSAGE, "a double quote is missing");
-    /* epochs and steps are options too: where they are an axis already, that is what a later line replaces */
+        return yk_fail(YK_EUSAGE, "missing double quote");
+    /* epochs and steps are options too: if one is an axis, a later line replaces it */
     if (where == SWEEP || ((where == QUICK || where == SET) && !yk_sweep_axis_of(f, left)))
         st = sweep_line(f, where, left, right, &found);
     if (st || found)
         return st;
     if (where == SWEEP)
-        return yk_fail(
-            YK_EUSAGE,
-            "[sweep] has no %s, but name, repeats, examples, epochs, steps, eval-examples and models; "
-            "options of yoke train belong to [train] or [grid]",
-            left);
+        return yk_fail(YK_EUSAGE,
+                       "unknown setting %s: [sweep] has name, repeats, examples, epochs, steps, "
+                       "eval-examples and models; "
+                       "options of yoke train belong in [train] or [grid]",
+                       left);
     return options_line(f, where, line, left, right);
 }
 
@@ -330,12 +324,12 @@ static yk_status section_of(const char *text, section *out)
             *out = s;
             return YK_OK;
         }
-    return yk_fail(YK_EUSAGE, "there is no section %s, but [sweep], [train], [grid] and [quick]", text);
+    return yk_fail(YK_EUSAGE, "unknown section %s; expected [sweep], [train], [grid] or [quick]", text);
 }
 
 /* ---- the file */
 
-/* One pass over the lines: all sections but [quick], or only that one. */
+/* Reads all sections except [quick], or only that one. */
 static yk_status pass(yk_sweep_file *f, bool quick, bool *seen_out)
 {
     section where = NOWHERE;
@@ -366,28 +360,29 @@ static yk_status take_set(yk_sweep_file *f, const char *set)
     return st ? yk_fail(st, "--set '%s': %s", set, yk_error()) : YK_OK;
 }
 
-/* What is fixed by the sweep cannot vary too. */
+/* A value that the sweep fixes cannot vary. */
 static yk_status check_whole(const yk_sweep_file *f)
 {
     static const char *const amounts[] = {"epochs", "steps"};
     for (size_t i = 0; i < 2; i++) {
         const yk_sweep_axis *a = yk_sweep_axis_of(f, amounts[i]);
         if (a && f->fixed != YK_SWEEP_AS_TRAIN)
-            return yk_fail(YK_EUSAGE, "%s:%d: %s is given here, but [sweep] fixes it: remove one of them",
+            return yk_fail(YK_EUSAGE, "%s:%d: %s is set here, but [sweep] fixes it: remove one of them",
                            f->path, a->line, amounts[i]);
     }
     const yk_sweep_axis *a = yk_sweep_axis_of(f, "eval-every");
     if (a && f->eval_examples)
-        return yk_fail(YK_EUSAGE, "%s:%d: eval-every and the sweep's eval-examples: choose one of them",
+        return yk_fail(YK_EUSAGE,
+                       "%s:%d: eval-every is set here, and eval-examples in [sweep]: remove one of them",
                        f->path, a->line);
     a = yk_sweep_axis_of(f, "seed");
     if (a && a->nchoices > 1 && f->repeats > 1)
-        return yk_fail(YK_EUSAGE, "%s:%d: seeds come from repeats = %lld: give one seed here, the first",
-                       f->path, a->line, (long long)f->repeats);
+        return yk_fail(YK_EUSAGE, "%s:%d: with repeats = %lld, set only the first seed here", f->path,
+                       a->line, (long long)f->repeats);
     return YK_OK;
 }
 
-/* "experiments/softmax.ini" is called softmax unless it says otherwise. */
+/* The default name of "experiments/softmax.ini" is softmax. */
 static yk_status name_by_path(yk_sweep_file *f)
 {
     if (f->name)
@@ -409,7 +404,7 @@ yk_status yk_sweep_file_load(const char *path, bool quick, const char *const *se
     bool has_quick = false;
     yk_status st = pass(out, false, &has_quick);
     if (!st && quick && !has_quick)
-        st = yk_fail(YK_EUSAGE, "%s: it has no section [quick]; leave --quick out", path);
+        st = yk_fail(YK_EUSAGE, "%s: no section [quick]; omit --quick", path);
     if (!st && quick)
         st = pass(out, true, &has_quick);
     for (size_t i = 0; !st && i < nsets; i++)

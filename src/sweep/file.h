@@ -1,32 +1,34 @@
-/* The file of `yoke sweep`: what is tried, and what is held fixed.
+/* The file of `yoke sweep`: the options to try, and those that stay fixed.
  *
- *     ; comments begin a line, or stand at its end after a blank and a semicolon
+ *     ; a comment is a line of its own, or follows a blank and a semicolon
  *     [sweep]
- *     name = softmax-batch                  ; of the folder; else that of the file
+ *     name = softmax-batch                  ; of the directory; default: the name of the file
  *     repeats = 3                           ; seeds: seed, seed + 1, seed + 2
- *     examples = 600k                       ; fixed in every run; or epochs = or steps = (or neither: [train] says)
- *     eval-examples = 60k                   ; test every so many examples
- *     models = drop                         ; remove the checkpoints of a run that is done (else: keep)
+ *     examples = 600k                       ; the same for all runs; or epochs = or steps = (default: as in [train])
+ *     eval-examples = 60k                   ; examples between evaluations
+ *     models = drop                         ; removes the checkpoints of complete runs (default: keep)
  *     [train]
  *     model = softmax                       ; options of yoke train, one value each, to the end of the line
  *     data = synth:digits
  *     [grid]
  *     batch = 5 10 50                       ; every combination of these lines is a run
  *     mode, workers = sync 1 | sync 3 | async 3            ; tied: these three, not all six
- *     model = lenet5 | "conv 8 3x3, relu, dense 10"        ; model, data and test may hold blanks: only | separates
+ *     model = lenet5 | "conv 8 3x3, relu, dense 10"        ; model, data and test may have blanks: only | separates them
  *     [quick]
- *     examples = 20k                        ; with --quick these lines replace those above that have the same names
+ *     examples = 20k                        ; with --quick, these lines replace those above with the same names
  *     batch = 10 100
  *
- * A lone - in [grid] leaves the option out. A value in double quotes may hold everything. Lines of [train] and [grid]
- * become the same thing, an axis; one of [train] has a single choice.
+ * In [grid], - leaves the option out. A value in double quotes may contain anything. Each line of [train] and [grid]
+ * becomes an axis; those of [train] have a single choice.
  *
+ * Example:
  *     yk_sweep_file f;
- *     st = yk_sweep_file_load("softmax.ini", false, NULL, 0, &f);   // names and values are checked, errors name the line
- *     f.axis[0].value[choice * f.axis[0].nnames + i]                // of option f.axis[0].name[i]; NULL: left out
- *     yk_sweep_file_fini(&f);                                       // in any case
+ *     yk_status st = yk_sweep_file_load("softmax.ini", false, NULL, 0, &f);   // errors name the line
+ *     for (size_t i = 0; !st && i < f.axis[0].nnames; i++)                    // value NULL: left out
+ *         printf("%s: %s\n", f.axis[0].name[i], f.axis[0].value[0 * f.axis[0].nnames + i]);
+ *     yk_sweep_file_fini(&f);                                                 // also after a failure
  *
- * Everything in it is owned by it. Any thread.
+ * The file owns everything. Any thread.
  */
 #ifndef YK_SWEEP_FILE_H
 #define YK_SWEEP_FILE_H
@@ -36,8 +38,8 @@
 typedef enum { YK_SWEEP_AS_TRAIN, YK_SWEEP_EXAMPLES, YK_SWEEP_EPOCHS, YK_SWEEP_STEPS } yk_sweep_fixed;
 
 typedef struct {
-    int line;  /* where it stands; 0: on the command line */
-    bool grid; /* it is shown: in labels, folders and tables */
+    int line;  /* in the file; 0: on the command line */
+    bool grid; /* its values are part of labels, directory names and tables */
     size_t nnames, nchoices;
     char **name;  /* [nnames] */
     char **value; /* [nchoices][nnames] */
@@ -48,18 +50,18 @@ typedef struct {
     int64_t repeats;
     bool drop_models;
     yk_sweep_fixed fixed;
-    int64_t amount;        /* of what is fixed */
-    int64_t eval_examples; /* 0: as --eval-every says */
+    int64_t amount;        /* the number of examples, epochs or steps that is fixed */
+    int64_t eval_examples; /* 0: use --eval-every */
     yk_sweep_axis *axis;
     size_t naxes, cap;
 } yk_sweep_file;
 
-/* `sets` are "name=value" of --set; they replace lines as [quick] does, after it. */
+/* `sets`: "name=value" of --set. They replace lines, after [quick]. On failure, call yk_sweep_file_fini() too. */
 yk_status yk_sweep_file_load(const char *path, bool quick, const char *const *sets, size_t nsets,
                              yk_sweep_file *out);
 void yk_sweep_file_fini(yk_sweep_file *f);
 
-/* The axis that gives this option; NULL: none does. */
+/* The axis that has this option; NULL: none. */
 const yk_sweep_axis *yk_sweep_axis_of(const yk_sweep_file *f, const char *option);
 
 #endif

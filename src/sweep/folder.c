@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/text.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -30,31 +31,19 @@ char *yk_sweep_folder_path(const char *path, const yk_sweep_run *run, const char
     return file;
 }
 
-/* All of a text file; the caller frees. NULL in *out: there is none. */
-static yk_status read_text(const char *path, char **out, size_t *size_out)
+/* Reads a text file; *found_out: whether there is one. */
+static yk_status read_text(const char *path, yk_text *out, bool *found_out)
 {
-    *out = NULL;
     FILE *f = fopen(path, "re");
+    *found_out = f != NULL;
     if (!f)
         return errno == ENOENT ? YK_OK : yk_fail_path(path, "cannot read", errno);
-    char *text = NULL, part[4096];
-    FILE *memory = open_memstream(&text, size_out);
-    if (!memory) {
-        fclose(f);
-        return yk_fail_memory(sizeof part, "a file");
-    }
+    char part[4096];
     for (size_t n; (n = fread(part, 1, sizeof part, f)) > 0;)
-        fwrite(part, 1, n, memory);
-    bool bad = ferror(f);
-    yk_status st = bad ? yk_fail_path(path, "cannot read", errno) : YK_OK;
-    bad = ferror(memory);
-    if ((fclose(memory) || bad) && !st)
-        st = yk_fail_memory(sizeof part, "a file");
+        yk_text_put(out, part, n);
+    yk_text_add(out, "");
+    yk_status st = ferror(f) ? yk_fail_path(path, "cannot read", errno) : out->status;
     fclose(f);
-    if (st)
-        free(text);
-    else
-        *out = text;
     return st;
 }
 
@@ -65,9 +54,9 @@ static yk_status write_text(const char *folder, const char *name, const char *te
     return st ? st : yk_file_close(f, yk_file_write(f, text, size));
 }
 
-/* ---- the plan that is kept */
+/* ---- the saved plan */
 
-/* Where two plans part, as a line number, with the line of the one that was begun. */
+/* The number of the first line in which two plans differ, and that line of the old plan. */
 static int first_difference(const char *was, const char *is, int *length_out, const char **line_out)
 {
     int number = 1;
@@ -88,19 +77,19 @@ static yk_status compare_plan(const yk_sweep_plan *plan, const char *folder, con
     const char *line;
     int length, number = first_difference(was, is, &length, &line);
     if (force) {
-        yk_note("%s was begun with other runs (from %.*s on); what is the same is kept", folder, length,
-                line);
+        yk_note("%s was started with different runs (from %.*s on); runs that did not change are kept",
+                folder, length, line);
         return YK_OK;
     }
     return yk_fail(
         YK_EUSAGE,
-        "%s: it is not what %s was begun with (there, run %d is '%.*s' with other options, or there "
-        "are fewer). Choose another --out; or --force: what is the same is kept, the other runs "
-        "are made anew; the old file is %s/sweep.ini",
+        "%s: the sweep in %s was started with different runs (its run %d is '%.*s', with other options or "
+        "at another position). Choose another --out, or use --force: it keeps runs that did not change, and "
+        "repeats the others. The old file is %s/sweep.ini",
         plan->file.path, folder, number, length, line, folder);
 }
 
-/* Neither empty nor of a sweep. */
+/* Whether the directory has files, but no sweep. */
 static bool is_foreign(const char *path)
 {
     DIR *d = opendir(path);
@@ -115,28 +104,26 @@ static bool is_foreign(const char *path)
     return !empty && !ours;
 }
 
-static yk_status keep_plan(const char *folder, const yk_sweep_plan *plan, bool force)
+static yk_status save_plan(const char *folder, const yk_sweep_plan *plan, bool force)
 {
-    char *path = join(folder, "plan.txt"), *was = NULL, *file = NULL;
-    char *is = yk_sweep_plan_text(plan);
-    size_t size, file_size;
-    yk_status st = !path ? YK_ESYSTEM : is ? YK_OK : yk_fail_memory(4096, "the plan");
-    if (!st)
-        st = read_text(path, &was, &size);
-    if (!st && was)
-        st = compare_plan(plan, folder, was, is, force);
-    if (!st && !(was && strcmp(was, is) == 0)) {
-        /* written first: without it the folder is not a sweep's */
+    char *path = join(folder, "plan.txt"), *is = yk_sweep_plan_text(plan);
+    yk_text was = {0}, file = {0};
+    bool found;
+    yk_status st = path && is ? read_text(path, &was, &found) : YK_ESYSTEM;
+    if (!st && found)
+        st = compare_plan(plan, folder, was.s, is, force);
+    if (!st && !(found && strcmp(was.s, is) == 0)) {
+        /* first: without it, the directory has no sweep */
         st = write_text(folder, "plan.txt", is, strlen(is));
         if (!st)
-            st = read_text(plan->file.path, &file, &file_size);
-        if (!st && file)
-            st = write_text(folder, "sweep.ini", file, file_size);
+            st = read_text(plan->file.path, &file, &found);
+        if (!st && found)
+            st = write_text(folder, "sweep.ini", file.s, file.n);
     }
     free(path);
-    free(was);
     free(is);
-    free(file);
+    yk_text_fini(&was);
+    yk_text_fini(&file);
     return st;
 }
 
@@ -145,10 +132,11 @@ yk_status yk_sweep_folder_open(const char *path, const yk_sweep_plan *plan, bool
     *out = (yk_sweep_folder){.path = path};
     yk_status st = yk_dir_make(path);
     if (!st && is_foreign(path))
-        st = yk_fail(YK_EUSAGE, "%s holds other things, no sweep: choose another --out", path);
+        st = yk_fail(YK_EUSAGE, "%s: the directory is not empty, and has no sweep; choose another --out",
+                     path);
     if (!st)
         st = yk_lock_take(path, 0.0, &out->lock);
-    return st ? st : keep_plan(path, plan, force);
+    return st ? st : save_plan(path, plan, force);
 }
 
 void yk_sweep_folder_close(yk_sweep_folder *f)
@@ -159,7 +147,7 @@ void yk_sweep_folder_close(yk_sweep_folder *f)
 
 /* ---- runs */
 
-/* Whether there is a run, and whether it has the options of the plan. One that cannot be read has not. */
+/* Whether there is a run, and whether it is readable and has the options of the plan. */
 static yk_status compare_options(const char *path, const yk_sweep_run *run, bool *there_out, bool *same_out)
 {
     char *file = yk_sweep_folder_path(path, run, "config.ini"), *ignored = NULL;

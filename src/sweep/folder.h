@@ -1,16 +1,21 @@
-/* The folder of a sweep: it has all that is needed to go on after an interruption.
+/* The directory of a sweep. It has everything that is necessary to continue after an interruption.
  *
  *     runs/softmax/plan.txt         the runs of the sweep; a sweep with other runs is refused
- *                  sweep.ini        the file of the sweep when it began
+ *                  sweep.ini        the file of the sweep when it was started
  *                  lock             held while a sweep runs
- *                  batch-5_seed-1/  a run directory of yoke train, with summary.json when it is done, and log.txt, its
+ *                  batch-5_seed-1/  a run directory of yoke train, with summary.json if it has ended, and log.txt, its
  *                                   stderr
  *                  sweep.csv, runs.csv, sweep.json, report.html
  *
+ * Example:
  *     yk_sweep_folder f;
- *     st = yk_sweep_folder_open("runs/softmax", &plan, false, &f);
- *     st = yk_sweep_folder_find(f.path, &plan.run[i], &state, &summary);   // done, begun, ...
- *     yk_sweep_folder_close(&f);                                           // in any case
+ *     yk_sweep_run_state state;
+ *     json_t *summary = NULL;
+ *     yk_status st = yk_sweep_folder_open("runs/softmax", &plan, false, &f);
+ *     if (!st)
+ *         st = yk_sweep_folder_find(f.path, &plan.run[0], &state, &summary);
+ *     json_decref(summary);
+ *     yk_sweep_folder_close(&f);
  *
  * One thread.
  */
@@ -28,20 +33,21 @@ typedef struct {
 
 typedef enum {
     YK_SWEEP_RUN_ABSENT,
-    YK_SWEEP_RUN_BEGUN, /* it was stopped, or failed; it can be resumed if it has a checkpoint */
+    YK_SWEEP_RUN_BEGUN, /* interrupted or failed; can be resumed if it has a checkpoint */
     YK_SWEEP_RUN_COMPLETE,
     YK_SWEEP_RUN_OTHER, /* the run there has other options */
 } yk_sweep_run_state;
 
-/* Creates the folder, or opens the one of an earlier sweep with the same plan; `force`: with any plan. Takes the lock. */
+/* Creates the directory, or opens that of an earlier sweep with the same plan (`force`: any plan). Takes the lock. On
+ * failure, call yk_sweep_folder_close() too. */
 yk_status yk_sweep_folder_open(const char *path, const yk_sweep_plan *plan, bool force, yk_sweep_folder *out);
 void yk_sweep_folder_close(yk_sweep_folder *f);
 
-/* What there is of a run. *summary_out: that of a complete run, a new reference; else NULL. */
+/* The state of a run. *summary_out: the summary of a complete run, a new reference; else NULL. */
 yk_status yk_sweep_folder_find(const char *path, const yk_sweep_run *run, yk_sweep_run_state *state_out,
                                json_t **summary_out);
 
-/* PATH/RUN/NAME, PATH/RUN with NULL as the name; the caller frees it. NULL: out of memory, described. */
+/* PATH/RUN/NAME, or PATH/RUN if the name is NULL; the caller frees it. NULL: out of memory. */
 char *yk_sweep_folder_path(const char *path, const yk_sweep_run *run, const char *name);
 
 #endif

@@ -1,5 +1,6 @@
 #include "sweep/plan.h"
 
+#include "base/text.h"
 #include "optim/optim.h"
 #include <ctype.h>
 #include <math.h>
@@ -7,16 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_RUNS = 20000, MOST_IN_NAME = 24, LONGEST_FOLDER = 200 };
-
-static const char *or_dash(const char *value)
-{
-    return value ? value : "-";
-}
+enum { MAX_RUNS = 20000, MAX_IN_NAME = 24, MAX_FOLDER = 200 };
 
 /* ---- one run */
 
-/* "--batch=100"; a flag has no value, and one that is false is left out. */
+/* "--batch=100"; a flag has no value, and is left out if it is false. */
 static yk_status add_argument(yk_sweep_run *r, size_t *n, const char *name, const char *value)
 {
     yk_status st = yk_config_set(&r->config, name, value);
@@ -43,17 +39,10 @@ static yk_status add_number(yk_sweep_run *r, size_t *n, const char *name, int64_
     return add_argument(r, n, name, text);
 }
 
-/* Whether the number of processes is unknown: it is that of the hosts. */
-static bool is_elsewhere(const yk_config *c)
+/* 0: unknown, it is the number of hosts. */
+static int processes_of(const yk_config *c)
 {
-    return (c->hosts || c->hostfile) && !c->launch;
-}
-
-/* The processes of the run; 0: unknown. */
-static int processes_of(const yk_sweep_run *r)
-{
-    const yk_config *c = &r->config;
-    return is_elsewhere(c) ? 0 : c->launch ? (int)c->launch : 1;
+    return c->launch ? (int)c->launch : c->hosts || c->hostfile ? 0 : 1;
 }
 
 double yk_sweep_examples_per_step(const yk_sweep_run *r)
@@ -61,7 +50,7 @@ double yk_sweep_examples_per_step(const yk_sweep_run *r)
     return (double)r->plan.batch * (double)r->plan.gradients_per_step;
 }
 
-/* So many examples in whole steps, one at least. */
+/* The number of steps for this many examples, at least 1. */
 static int64_t steps_of(const yk_sweep_run *r, int64_t examples)
 {
     double steps = round((double)examples / yk_sweep_examples_per_step(r));
@@ -71,10 +60,10 @@ static int64_t steps_of(const yk_sweep_run *r, int64_t examples)
 static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
 {
     const yk_config *c = &r->config;
-    const int processes = processes_of(r);
+    const int processes = processes_of(c);
     yk_status st = YK_OK;
     if (!processes && (f->fixed == YK_SWEEP_EXAMPLES || f->eval_examples))
-        return yk_fail(YK_EUSAGE, "how many examples a step has is not known from hosts: give launch too");
+        return yk_fail(YK_EUSAGE, "with hosts, the number of examples per step is unknown: set launch too");
     yk_plan_describe(c, processes, &r->plan);
     if (f->fixed == YK_SWEEP_EXAMPLES)
         st = add_number(r, n, "steps", steps_of(r, f->amount));
@@ -93,23 +82,22 @@ static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
 static yk_status plan_run(yk_sweep_run *r)
 {
     const yk_config *c = &r->config;
-    const int processes = processes_of(r);
     yk_optim_kind kind;
     yk_status st = yk_config_check(c);
     if (!st && c->optimizer)
         st = yk_optim_find(c->optimizer, &kind);
-    return st ? st : yk_plan_make(c, processes, &r->plan);
+    return st ? st : yk_plan_make(c, processes_of(c), &r->plan);
 }
 
-/* A value as a part of a folder's name. What letters do not keep apart, the number of the choice does. */
+/* A value as part of a directory name. If characters are replaced, the number of the choice makes it unique. */
 static void name_value(char *out, size_t size, const char *value, size_t choice)
 {
     size_t n = 0;
     bool whole = true;
     for (const char *p = value ? value : "none"; *p; p++) {
         bool plain = isalnum((unsigned char)*p) || *p == '.' || *p == '+' || *p == '-';
-        whole &= plain && n < MOST_IN_NAME;
-        if (n < MOST_IN_NAME && (plain || (n > 0 && out[n - 1] != '-')))
+        whole &= plain && n < MAX_IN_NAME;
+        if (n < MAX_IN_NAME && (plain || (n > 0 && out[n - 1] != '-')))
             out[n++] = plain ? *p : '-';
     }
     out[n] = '\0';
@@ -119,39 +107,33 @@ static void name_value(char *out, size_t size, const char *value, size_t choice)
 
 static yk_status name_run(const yk_sweep_plan *p, const size_t *choice, yk_sweep_run *r)
 {
-    char *folder = NULL, *label = NULL;
-    size_t folder_size, label_size, k = 0;
-    FILE *f = open_memstream(&folder, &folder_size), *l = open_memstream(&label, &label_size);
-    if (f && l) {
-        for (size_t i = 0; i < p->file.naxes; i++) {
-            const yk_sweep_axis *a = &p->file.axis[i];
-            for (size_t j = 0; a->grid && j < a->nnames; j++, k++) {
-                const char *value = a->value[choice[i] * a->nnames + j];
-                char part[MOST_IN_NAME + 24];
-                name_value(part, sizeof part, value, choice[i]);
-                fprintf(f, "%s%s-%s", k ? "_" : "", a->name[j], part);
-                fprintf(l, "%s%s=%s", k ? " " : "", a->name[j], or_dash(value));
-                r->shown[k] = or_dash(value);
-            }
-        }
-        if (p->file.repeats > 1 || !k) {
-            fprintf(f, "%sseed-%lld", k ? "_" : "", (long long)r->config.seed);
-            fprintf(l, "%sseed=%lld", k ? " " : "", (long long)r->config.seed);
+    yk_text folder = {0}, label = {0};
+    size_t k = 0;
+    for (size_t i = 0; i < p->file.naxes; i++) {
+        const yk_sweep_axis *a = &p->file.axis[i];
+        for (size_t j = 0; a->grid && j < a->nnames; j++, k++) {
+            const char *value = a->value[choice[i] * a->nnames + j];
+            char part[MAX_IN_NAME + 24];
+            name_value(part, sizeof part, value, choice[i]);
+            r->shown[k] = value ? value : "-";
+            yk_text_print(&folder, "%s%s-%s", k ? "_" : "", a->name[j], part);
+            yk_text_print(&label, "%s%s=%s", k ? " " : "", a->name[j], r->shown[k]);
         }
     }
-    bool ok = f && l && !ferror(f) && !ferror(l);
-    ok &= !f || fclose(f) == 0;
-    ok &= !l || fclose(l) == 0;
-    r->folder = folder;
-    r->label = label;
-    if (!ok || !folder || !label)
-        return yk_fail_memory(256, "a run's name");
-    if (strlen(folder) > LONGEST_FOLDER)
-        snprintf(folder, LONGEST_FOLDER, "point-%zu_seed-%lld", r->point + 1, (long long)r->config.seed);
-    return YK_OK;
+    if (p->file.repeats > 1 || !k) {
+        yk_text_print(&folder, "%sseed-%lld", k ? "_" : "", (long long)r->config.seed);
+        yk_text_print(&label, "%sseed=%lld", k ? " " : "", (long long)r->config.seed);
+    }
+    if (folder.n > MAX_FOLDER) {
+        yk_text_fini(&folder);
+        yk_text_print(&folder, "point-%zu_seed-%lld", r->point + 1, (long long)r->config.seed);
+    }
+    r->folder = yk_text_take(&folder);
+    r->label = yk_text_take(&label);
+    return r->folder && r->label ? YK_OK : YK_ESYSTEM;
 }
 
-/* choice[i]: of axis i. */
+/* choice[i]: the choice of axis i. */
 static yk_status make_run(const yk_sweep_plan *p, const size_t *choice, yk_sweep_run *r)
 {
     const yk_sweep_file *f = &p->file;
@@ -168,7 +150,8 @@ static yk_status make_run(const yk_sweep_plan *p, const size_t *choice, yk_sweep
         const yk_sweep_axis *a = &f->axis[i];
         for (size_t j = 0; !st && j < a->nnames; j++) {
             const char *value = a->value[choice[i] * a->nnames + j];
-            bool seed = f->repeats > 1 && strcmp(a->name[j], "seed") == 0; /* comes last, counted up */
+            bool seed = f->repeats > 1 &&
+                        strcmp(a->name[j], "seed") == 0; /* added last, plus the number of the repeat */
             if (value)
                 st = seed ? yk_config_set(&r->config, "seed", value) : add_argument(r, &n, a->name[j], value);
         }
@@ -182,7 +165,7 @@ static yk_status make_run(const yk_sweep_plan *p, const size_t *choice, yk_sweep
     return st;
 }
 
-/* ---- all of them */
+/* ---- all runs */
 
 static int by_folder(const void *a, const void *b)
 {
@@ -200,7 +183,7 @@ static yk_status check_folders(const yk_sweep_plan *p)
     qsort(sorted, p->nruns, sizeof *sorted, by_folder);
     for (size_t i = 1; !st && i < p->nruns; i++)
         if (strcmp(sorted[i - 1]->folder, sorted[i]->folder) == 0)
-            st = yk_fail(YK_EUSAGE, "%s: the run %s is asked for twice: a value is repeated in [grid]",
+            st = yk_fail(YK_EUSAGE, "%s: the run %s occurs twice: a value is repeated in [grid]",
                          p->file.path, sorted[i]->label);
     free(sorted);
     return st;
@@ -211,9 +194,9 @@ static yk_status count_runs(yk_sweep_plan *p)
     p->npoints = 1;
     for (size_t i = 0; i < p->file.naxes; i++) {
         p->npoints *= p->file.axis[i].nchoices;
-        if (p->npoints * (size_t)p->file.repeats > MOST_RUNS)
-            return yk_fail(YK_EUSAGE, "%s: that is more than %d runs; make it several sweeps", p->file.path,
-                           MOST_RUNS);
+        if (p->npoints * (size_t)p->file.repeats > MAX_RUNS)
+            return yk_fail(YK_EUSAGE, "%s: more than %d runs; split it into several sweeps", p->file.path,
+                           MAX_RUNS);
         for (size_t j = 0; p->file.axis[i].grid && j < p->file.axis[i].nnames; j++)
             p->nshown++;
     }
@@ -273,23 +256,14 @@ void yk_sweep_plan_fini(yk_sweep_plan *p)
 
 char *yk_sweep_plan_text(const yk_sweep_plan *p)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    if (!f)
-        return NULL;
+    yk_text text = {0};
     for (size_t i = 0; i < p->nruns; i++) {
-        fprintf(f, "%s:", p->run[i].folder);
+        yk_text_print(&text, "%s:", p->run[i].folder);
         for (char **a = p->run[i].argument; *a; a++)
-            fprintf(f, strpbrk(*a, " \t") ? " \"%s\"" : " %s", *a);
-        fputc('\n', f);
+            yk_text_print(&text, strpbrk(*a, " \t") ? " \"%s\"" : " %s", *a);
+        yk_text_add(&text, "\n");
     }
-    bool ok = !ferror(f);
-    if (fclose(f) || !ok) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return yk_text_take(&text);
 }
 
 int64_t yk_sweep_run_steps(const yk_sweep_run *r, uint64_t examples)

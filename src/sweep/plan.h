@@ -1,19 +1,20 @@
-/* The runs of a sweep: every combination of the file's axes, for every seed, as arguments of yoke train.
+/* The runs of a sweep: every combination of the axes of its file, for every seed, as arguments of yoke train.
  *
- *     yk_sweep_plan p;
- *     st = yk_sweep_plan_make("softmax.ini", false, NULL, 0, &p);   // options and combinations are checked
- *     for (size_t i = 0; i < p.nruns; i++)
- *         p.run[i].argument                                         // {"--model=softmax", "--batch=5", ..., NULL}
- *     yk_sweep_plan_fini(&p);                                       // in any case
- *
- * A point is a combination; its repeats differ in their seeds. All points come once with the first seed, then all with
- * the second: what is there early is a whole picture, and a machine that gets slower on the way does so for all.
+ * A point is a combination; its repeats differ in their seeds. The runs are ordered by seed: all points with the first
+ * seed, then all with the second. So early results cover all points, and a host that slows down affects all of them.
  *
  * A fixed number of examples is converted to steps. With E examples, batch b and N workers, a run makes E / (N b)
  * synchronous steps, E / (M b) steps with a quorum of M (M gradients per step), or E / b asynchronous steps (one
  * gradient per step).
  *
- * Everything in it is owned by it. Any thread.
+ * Example:
+ *     yk_sweep_plan p;
+ *     yk_status st = yk_sweep_plan_make("softmax.ini", false, NULL, 0, &p);   // checks options and combinations
+ *     for (size_t i = 0; !st && i < p.nruns; i++)
+ *         printf("%s %s\n", p.run[i].folder, p.run[i].argument[0]);          // "--model=softmax"
+ *     yk_sweep_plan_fini(&p);                                                 // also after a failure
+ *
+ * The plan owns everything. Any thread.
  */
 #ifndef YK_SWEEP_PLAN_H
 #define YK_SWEEP_PLAN_H
@@ -22,11 +23,11 @@
 #include "sweep/file.h"
 
 typedef struct {
-    char *folder;       /* its run directory below that of the sweep: "batch-100_mode-sync_seed-1" */
-    char *label;        /* for people: "batch=100 mode=sync seed=1" */
-    char **argument;    /* of yoke train, without --out and what concerns output; NULL at the end */
+    char *folder;       /* run directory, below that of the sweep: "batch-100_mode-sync_seed-1" */
+    char *label;        /* for messages: "batch=100 mode=sync seed=1" */
+    char **argument;    /* of yoke train, without --out and options about output; ends with NULL */
     const char **shown; /* [nshown] values of the options that vary; "-": left out. Borrowed from the file */
-    yk_config config;   /* what the arguments say */
+    yk_config config;   /* of the arguments */
     size_t point;
     int64_t repeat;        /* from 0 */
     int64_t epochs, steps; /* one of them is 0 */
@@ -44,8 +45,8 @@ yk_status yk_sweep_plan_make(const char *path, bool quick, const char *const *se
                              yk_sweep_plan *out);
 void yk_sweep_plan_fini(yk_sweep_plan *p);
 
-/* The runs as text, "FOLDER: ARGUMENTS" each, for the sweep's folder: two plans are the same where their texts are.
- * The caller frees it; NULL: out of memory. */
+/* One line per run, "FOLDER: ARGUMENTS": two plans are the same if their texts are. The caller frees it; NULL: out of
+ * memory. */
 char *yk_sweep_plan_text(const yk_sweep_plan *p);
 
 /* Examples per step. */

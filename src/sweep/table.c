@@ -27,43 +27,44 @@ double yk_sweep_result_number(const yk_sweep_result *r, const char *name)
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
-/* Of training alone. A run that was stopped and resumed knows only the time of its last part: then the whole at that
- * part's rate. */
+/* The time of training alone. A resumed run knows only the time since it was resumed: the time of the whole run follows
+ * from that rate. */
 static double train_seconds_of(const yk_sweep_result *r)
 {
     double seconds = yk_sweep_result_number(r, "examples") / yk_sweep_result_number(r, "examples_per_second");
     return isfinite(seconds) ? seconds : yk_sweep_result_number(r, "train_seconds");
 }
 
-/* Cores in use on average: by the samples where there are any, else by the CPU time of the process. */
+static double resource(const yk_sweep_result *r, const char *name, const char *of)
+{
+    const json_t *resources = json_object_get(r->summary, "resources");
+    const json_t *x = json_object_get(json_object_get(resources, name), of);
+    return json_is_number(x) ? json_number_value(x) : (double)NAN;
+}
+
+/* Cores in use on average: of the samples, or else the CPU time of the process. */
 static double cpu_of(const yk_sweep_result *r)
 {
-    const json_t *mean =
-        json_object_get(json_object_get(json_object_get(r->summary, "resources"), "cpu"), "mean");
-    if (json_is_number(mean))
-        return json_number_value(mean);
-    double loading = yk_sweep_result_number(r, "load_seconds");
-    return yk_sweep_result_number(r, "cpu_seconds") /
-           (yk_sweep_result_number(r, "seconds") + (isfinite(loading) ? loading : 0.0));
+    const double mean = resource(r, "cpu", "mean"), loading = yk_sweep_result_number(r, "load_seconds");
+    return isfinite(mean) ? mean
+                          : yk_sweep_result_number(r, "cpu_seconds") /
+                                (yk_sweep_result_number(r, "seconds") + (isfinite(loading) ? loading : 0.0));
 }
 
-/* Of all processes together where it was sampled; a short peak between two samples counts as well. */
+/* Of all processes together if it was sampled, but not below a short peak between two samples. */
 static double memory_of(const yk_sweep_result *r)
 {
-    const json_t *peak =
-        json_object_get(json_object_get(json_object_get(r->summary, "resources"), "memory"), "peak");
-    return fmax(json_is_number(peak) ? json_number_value(peak) : (double)NAN,
-                yk_sweep_result_number(r, "peak_rss_bytes")); /* fmax() passes NaN over */
+    return fmax(resource(r, "memory", "peak"), yk_sweep_result_number(r, "peak_rss_bytes")); /* ignores NaN */
 }
 
-/* ---- measures: what is averaged, and how it is shown */
+/* ---- measures: results that are averaged, and their format */
 
 typedef enum { PLAIN, SECONDS, RATE, LOSS, PERCENT, AREA, CORES, MEGABYTES } unit;
 
 static const struct {
-    const char *name, *heading; /* in files; for people, NULL: not shown */
+    const char *name, *heading; /* in files; in the printed table, NULL: not shown */
     unit unit;
-    bool spread; /* shown with it */
+    bool spread; /* is printed too */
 } measures[] = {
     {"steps", "steps", PLAIN, false},
     {"examples", NULL, PLAIN, false},
@@ -94,7 +95,7 @@ static double measure(const yk_sweep_result *r, size_t m)
 
 typedef struct {
     size_t done, failed, known;
-    double mean, spread; /* NaN: not known */
+    double mean, spread; /* NaN: unknown */
 } figure;
 
 static figure figure_of(const yk_sweep_plan *p, const yk_sweep_result *r, size_t point, size_t m)
@@ -116,7 +117,7 @@ static figure figure_of(const yk_sweep_plan *p, const yk_sweep_result *r, size_t
     return f;
 }
 
-/* ---- for people */
+/* ---- the printed table */
 
 enum { CELL = 48, WIDEST_VALUE = 28 };
 
@@ -143,7 +144,7 @@ static void show_figure(char *cell, const figure *f, size_t m, bool spread)
         snprintf(cell, CELL, "%.*f", digits, x);
 }
 
-/* Columns on a terminal: bytes that do not continue a character. */
+/* Columns on a terminal: one per UTF-8 character. */
 static int width_of(const char *text)
 {
     int n = 0;
@@ -174,8 +175,8 @@ static void print_grid(const grid *g, FILE *f)
     }
 }
 
-/* A column is of use where a run has a number for it (and something was sent). */
-static bool is_of_use(const yk_sweep_plan *p, const yk_sweep_result *r, size_t m)
+/* Whether any run has the measure; bytes sent: whether it is not 0. */
+static bool is_shown(const yk_sweep_plan *p, const yk_sweep_result *r, size_t m)
 {
     bool bytes = strcmp(measures[m].name, "bytes_sent") == 0;
     for (size_t i = 0; measures[m].heading && i < p->nruns; i++) {
@@ -186,7 +187,7 @@ static bool is_of_use(const yk_sweep_plan *p, const yk_sweep_result *r, size_t m
     return false;
 }
 
-/* "cpu 77 %": what held the first run of a point back, by its own verdict; false: none says. */
+/* "cpu 77 %": the bottleneck of the first run of a point that has one; false: none has. */
 static bool show_bottleneck(const yk_sweep_plan *p, const yk_sweep_result *r, size_t point, char *cell)
 {
     snprintf(cell, CELL, "-");
@@ -205,28 +206,22 @@ static bool show_bottleneck(const yk_sweep_plan *p, const yk_sweep_result *r, si
     return false;
 }
 
-static bool any_bottleneck(const yk_sweep_plan *p, const yk_sweep_result *r)
-{
-    char cell[CELL];
-    for (size_t i = 0; i < p->npoints; i++)
-        if (show_bottleneck(p, r, i, cell))
-            return true;
-    return false;
-}
-
 void yk_sweep_table_print(const yk_sweep_plan *p, const yk_sweep_result *r, FILE *f)
 {
     grid g = {.rows = p->npoints + 1};
     const size_t shown = p->nshown < 64 ? p->nshown : 63;
     size_t column[MEASURES], ncolumns = 0;
     for (size_t m = 0; m < MEASURES; m++)
-        if (is_of_use(p, r, m))
+        if (is_shown(p, r, m))
             column[ncolumns++] = m;
-    const bool verdicts = any_bottleneck(p, r);
+    char cell[CELL];
+    bool verdicts = false;
+    for (size_t i = 0; i < p->npoints; i++)
+        verdicts |= show_bottleneck(p, r, i, cell);
     g.columns = shown + 1 + ncolumns + verdicts;
     g.cell = calloc(g.rows * g.columns, sizeof *g.cell);
     if (!g.cell)
-        return; /* the files say the same */
+        return; /* the files have the same numbers */
     for (size_t k = 0; k < shown; k++) {
         g.left[k] = !yk_option_is_number(yk_option_find(p->shown[k]));
         snprintf(g.cell[k], CELL, "%s", p->shown[k]);
@@ -253,7 +248,7 @@ void yk_sweep_table_print(const yk_sweep_plan *p, const yk_sweep_result *r, FILE
     if (verdicts) {
         const size_t k = g.columns - 1;
         g.left[k] = true;
-        snprintf(g.cell[k], CELL, "held back by");
+        snprintf(g.cell[k], CELL, "bottleneck");
         for (size_t i = 0; i < p->npoints; i++)
             show_bottleneck(p, r, i, g.cell[(i + 1) * g.columns + k]);
     }
@@ -261,8 +256,8 @@ void yk_sweep_table_print(const yk_sweep_plan *p, const yk_sweep_result *r, FILE
     free(g.cell);
     for (size_t i = 0; i < p->nruns; i++) {
         double majority = yk_sweep_result_number(&r[i], "majority_accuracy");
-        if (isfinite(majority)) { /* without it, an accuracy says little */
-            fprintf(f, "always guessing the commonest class: %.2f %%\n", 100.0 * majority);
+        if (isfinite(majority)) { /* the baseline for accuracies */
+            fprintf(f, "majority class: %.2f %%\n", 100.0 * majority);
             break;
         }
     }
@@ -270,96 +265,80 @@ void yk_sweep_table_print(const yk_sweep_plan *p, const yk_sweep_result *r, FILE
 
 /* ---- CSV */
 
-static void csv_text(yk_file *f, const char *text)
-{
-    if (!strpbrk(text, ",\"\r\n")) {
-        yk_file_print(f, "%s", text);
-        return;
-    }
-    yk_file_print(f, "\"");
-    for (; *text; text++)
-        yk_file_print(f, *text == '"' ? "\"\"" : "%c", *text);
-    yk_file_print(f, "\"");
-}
-
-static void csv_number(yk_file *f, double x)
-{
-    if (isfinite(x))
-        yk_file_print(f, ",%.9g", x);
-    else
-        yk_file_print(f, ",");
-}
-
-static void csv_options(yk_file *f, const yk_sweep_plan *p, const char *const *text)
-{
-    for (size_t k = 0; k < p->nshown; k++) {
-        csv_text(f, text[k]);
-        yk_file_print(f, ",");
-    }
-}
-
-static yk_status save_points(const yk_sweep_plan *p, const yk_sweep_result *r, const char *folder,
-                             const char *name)
-{
-    yk_file *f;
-    yk_status st = yk_file_create_in(folder, name, &f);
-    if (st)
-        return st;
-    csv_options(f, p, p->shown);
-    yk_file_print(f, "done,failed");
-    for (size_t m = 0; m < MEASURES; m++)
-        yk_file_print(f, ",%s,%s_spread", measures[m].name, measures[m].name);
-    for (size_t i = 0; i < p->npoints; i++) {
-        figure all = figure_of(p, r, i, 0);
-        yk_file_print(f, "\n");
-        csv_options(f, p, p->run[i].shown);
-        yk_file_print(f, "%zu,%zu", all.done, all.failed);
-        for (size_t m = 0; m < MEASURES; m++) {
-            figure x = figure_of(p, r, i, m);
-            csv_number(f, x.mean);
-            csv_number(f, x.spread);
-        }
-    }
-    st = yk_file_print(f, "\n");
-    return yk_file_close(f, st);
-}
-
 static const char *const states[] = {"not run", "done", "failed", "stopped"};
 
-static yk_status save_runs(const yk_sweep_plan *p, const yk_sweep_result *r, const char *folder,
-                           const char *name)
+/* A field with its separator, in quotes if necessary. */
+static void csv_text(yk_text *out, const char *text, const char *after)
 {
-    yk_file *f;
-    yk_status st = yk_file_create_in(folder, name, &f);
-    if (st)
-        return st;
-    csv_options(f, p, p->shown);
-    yk_file_print(f, "seed,folder,state");
+    if (strpbrk(text, ",\"\r\n")) {
+        yk_text_add(out, "\"");
+        for (; *text; text++)
+            yk_text_print(out, *text == '"' ? "\"\"" : "%c", *text);
+        yk_text_add(out, "\"");
+    } else {
+        yk_text_add(out, text);
+    }
+    yk_text_add(out, after);
+}
+
+static void csv_number(yk_text *out, double x)
+{
+    yk_text_print(out, isfinite(x) ? ",%.9g" : ",", x);
+}
+
+static char *points_csv(const yk_sweep_plan *p, const yk_sweep_result *r)
+{
+    yk_text out = {0};
+    for (size_t k = 0; k < p->nshown; k++)
+        csv_text(&out, p->shown[k], ",");
+    yk_text_add(&out, "done,failed");
     for (size_t m = 0; m < MEASURES; m++)
-        yk_file_print(f, ",%s", measures[m].name);
-    yk_file_print(f, ",verdict,error");
+        yk_text_print(&out, ",%s,%s_spread", measures[m].name, measures[m].name);
+    for (size_t i = 0; i < p->npoints; i++) {
+        figure all = figure_of(p, r, i, 0);
+        yk_text_add(&out, "\n");
+        for (size_t k = 0; k < p->nshown; k++)
+            csv_text(&out, p->run[i].shown[k], ",");
+        yk_text_print(&out, "%zu,%zu", all.done, all.failed);
+        for (size_t m = 0; m < MEASURES; m++) {
+            figure x = figure_of(p, r, i, m);
+            csv_number(&out, x.mean);
+            csv_number(&out, x.spread);
+        }
+    }
+    return yk_text_take(&out);
+}
+
+static char *runs_csv(const yk_sweep_plan *p, const yk_sweep_result *r)
+{
+    yk_text out = {0};
+    for (size_t k = 0; k < p->nshown; k++)
+        csv_text(&out, p->shown[k], ",");
+    yk_text_add(&out, "seed,folder,state");
+    for (size_t m = 0; m < MEASURES; m++)
+        yk_text_print(&out, ",%s", measures[m].name);
+    yk_text_add(&out, ",verdict,error");
     for (size_t i = 0; i < p->nruns; i++) {
         const yk_sweep_run *run = &p->run[i];
         const char *verdict = json_string_value(json_object_get(r[i].summary, "verdict"));
-        yk_file_print(f, "\n");
-        csv_options(f, p, run->shown);
-        yk_file_print(f, "%lld,", (long long)run->config.seed);
-        csv_text(f, run->folder);
-        yk_file_print(f, ",%s", states[r[i].state]);
+        yk_text_add(&out, "\n");
+        for (size_t k = 0; k < p->nshown; k++)
+            csv_text(&out, run->shown[k], ",");
+        yk_text_print(&out, "%lld,", (long long)run->config.seed);
+        csv_text(&out, run->folder, ",");
+        yk_text_add(&out, states[r[i].state]);
         for (size_t m = 0; m < MEASURES; m++)
-            csv_number(f, measure(&r[i], m));
-        yk_file_print(f, ",");
-        csv_text(f, verdict ? verdict : "");
-        yk_file_print(f, ",");
-        csv_text(f, r[i].problem ? r[i].problem : "");
+            csv_number(&out, measure(&r[i], m));
+        yk_text_add(&out, ",");
+        csv_text(&out, verdict ? verdict : "", ",");
+        csv_text(&out, r[i].problem ? r[i].problem : "", "");
     }
-    st = yk_file_print(f, "\n");
-    return yk_file_close(f, st);
+    return yk_text_take(&out);
 }
 
 /* ---- JSON */
 
-/* Copies a JSON value that was read from a file; null if it is nested deeper than any summary. */
+/* Copies a JSON value that was read from a file; null if it is nested too deeply. */
 static void copy(yk_json *j, const char *name, const json_t *from)
 {
     const char *key;
@@ -453,35 +432,30 @@ char *yk_sweep_table_json(const yk_sweep_plan *p, const yk_sweep_result *r, bool
         put_run(j, p, r, i);
     yk_json_end(j);
     yk_json_end(j);
-    char *text = yk_json_take(j);
-    if (!text)
-        yk_fail_memory(p->nruns * 2048, "the results of the sweep");
-    return text;
+    return yk_json_take(j);
 }
 
-static yk_status save_json(const yk_sweep_plan *p, const yk_sweep_result *r, const char *folder,
-                           const char *name)
+static char *indented_json(const yk_sweep_plan *p, const yk_sweep_result *r)
 {
-    yk_file *f;
-    char *text = yk_sweep_table_json(p, r, true);
-    yk_status st = text ? yk_file_create_in(folder, name, &f) : YK_ESYSTEM;
-    if (!st) {
-        yk_file_write(f, text, strlen(text));
-        st = yk_file_close(f, yk_file_print(f, "\n"));
-    }
-    free(text);
-    return st;
+    return yk_sweep_table_json(p, r, true);
 }
 
 yk_status yk_sweep_table_save(const yk_sweep_plan *p, const yk_sweep_result *r, const char *folder)
 {
     static const struct {
         const char *name;
-        yk_status (*save)(const yk_sweep_plan *p, const yk_sweep_result *r, const char *folder,
-                          const char *name);
-    } files[] = {{"sweep.csv", save_points}, {"runs.csv", save_runs}, {"sweep.json", save_json}};
+        char *(*text)(const yk_sweep_plan *p, const yk_sweep_result *r);
+    } files[] = {{"sweep.csv", points_csv}, {"runs.csv", runs_csv}, {"sweep.json", indented_json}};
     yk_status st = YK_OK;
-    for (size_t i = 0; !st && i < sizeof files / sizeof *files; i++)
-        st = files[i].save(p, r, folder, files[i].name);
+    for (size_t i = 0; !st && i < sizeof files / sizeof *files; i++) {
+        char *text = files[i].text(p, r);
+        yk_file *f;
+        st = text ? yk_file_create_in(folder, files[i].name, &f) : YK_ESYSTEM;
+        if (!st) {
+            yk_file_write(f, text, strlen(text));
+            st = yk_file_close(f, yk_file_print(f, "\n"));
+        }
+        free(text);
+    }
     return st;
 }

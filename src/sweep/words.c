@@ -12,7 +12,7 @@ char *yk__unquote(char *text)
     return text + 1;
 }
 
-size_t yk__cut_choices(char *text, size_t most, char **choice)
+size_t yk__split_choices(char *text, size_t max, char **choice)
 {
     size_t n = 0;
     bool quoted = false;
@@ -22,14 +22,14 @@ size_t yk__cut_choices(char *text, size_t most, char **choice)
         if (*p != '|' || quoted)
             continue;
         *p = '\0';
-        if (n == most)
+        if (n == max)
             return 0;
         choice[n++] = p + 1;
     }
     return n;
 }
 
-size_t yk__cut_words(char *text, bool commas, size_t most, char **word)
+size_t yk__split_words(char *text, bool commas, size_t max, char **word)
 {
     const char *between = commas ? YK_BLANKS "," : YK_BLANKS;
     size_t n = 0;
@@ -40,7 +40,7 @@ size_t yk__cut_words(char *text, bool commas, size_t most, char **word)
             quoted ^= *p == '"';
         if (*p)
             *p++ = '\0';
-        if (n < most)
+        if (n < max)
             word[n] = yk__unquote(begin);
         n++;
     }

@@ -1,10 +1,11 @@
-/* Lines of a sweep's file cut into words, in place: parts of the text become strings of their own.
+/* Splits lines of a sweep file into words, in place.
  *
+ * Example:
  *     char *part[8], line[] = "sync 1 | \"a | b\" 2";
- *     n = yk__cut_choices(line, 8, part);              // 2: {"sync 1 ", " \"a | b\" 2"}
- *     n = yk__cut_words(part[1], false, 8, part);      // 2: {"a | b", "2"}
+ *     size_t n = yk__split_choices(line, 8, part);        // 2: {"sync 1 ", " \"a | b\" 2"}
+ *     n = yk__split_words(part[1], false, 8, part);       // 2: {"a | b", "2"}
  *
- * Double quotes hold together what is between them. What is pointed to is borrowed from the text.
+ * Text in double quotes stays together. The parts are borrowed from the text. Any thread.
  */
 #ifndef YK_SWEEP_WORDS_H
 #define YK_SWEEP_WORDS_H
@@ -12,14 +13,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* "text" without its quotes, where they are around all of it. */
+/* Removes the double quotes around a text. */
 char *yk__unquote(char *text);
 
-/* Cuts at each | outside of quotes, into `most` parts at most; 0: there are more. */
-size_t yk__cut_choices(char *text, size_t most, char **choice);
+/* Splits at each | outside of quotes. Returns the number of parts; 0: more than `max`. */
+size_t yk__split_choices(char *text, size_t max, char **choice);
 
-/* Cuts at blanks outside of quotes and, if asked to, at commas; words lose their quotes. Returns how many there are, of
- * which the first `most` are kept. */
-size_t yk__cut_words(char *text, bool commas, size_t most, char **word);
+/* Splits at blanks outside of quotes, and optionally at commas, and removes quotes. Returns the number of words, of which
+ * it stores the first `max`. */
+size_t yk__split_words(char *text, bool commas, size_t max, char **word);
 
 #endif

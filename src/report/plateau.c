@@ -1,7 +1,7 @@
-/* "No better after epoch 37": where a curve stops getting better.
+/* Where a curve stops improving.
  *
- * The best value is that of a noisy curve, so the first test that comes within a hundredth of the whole improvement
- * (accuracy: or a tenth of a point) of it counts as equally good. */
+ * Curves are noisy: the first evaluation within 1 % of the whole improvement (accuracy and AUC: or within 0.001) of the
+ * best value counts as equally good. */
 #include "report/facts.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static size_t count(const yk_metrics *e, size_t offset)
     return n;
 }
 
-void yk_flat_find(const yk_metrics *e, yk_flat *out)
+void yk_plateau_find(const yk_metrics *e, yk_plateau *out)
 {
     enum { ENOUGH = 4 };
     static const struct {
@@ -26,7 +26,7 @@ void yk_flat_find(const yk_metrics *e, yk_flat *out)
                  {offsetof(yk_metric, test_accuracy), "test accuracy", true},
                  {offsetof(yk_metric, test_loss), "test loss", false},
                  {offsetof(yk_metric, train_loss), "training loss", false}};
-    *out = (yk_flat){0};
+    *out = (yk_plateau){0};
     size_t k = 0;
     while (k < 4 && count(e, kinds[k].offset) < ENOUGH)
         k++;
@@ -48,16 +48,13 @@ void yk_flat_find(const yk_metrics *e, yk_flat *out)
     while (!(sign * yk_double_at(&e->row[i], offset) >= best - noise))
         i++;
     const yk_metric *m = &e->row[i], *end = &e->row[e->n - 1];
-    *out = (yk_flat){.known = true,
-                     .what = kinds[k].what,
-                     .share = kinds[k].up,
-                     .best = sign * best,
-                     .at = i,
-                     .epoch = m->epoch,
-                     .step = m->step,
-                     .seconds = m->seconds,
-                     .rest = end->seconds > 0.0 ? 1.0 - m->seconds / end->seconds : 0.0};
-    out->flat = e->n - 1 - i >= 3 && out->rest >= 0.15;
+    *out = (yk_plateau){.what = kinds[k].what,
+                        .offset = offset,
+                        .best = sign * best,
+                        .epoch = m->epoch,
+                        .step = m->step,
+                        .rest = end->seconds > 0.0 ? 1.0 - m->seconds / end->seconds : 0.0};
+    out->reached = e->n - 1 - i >= 3 && out->rest >= 0.15;
     if (count(e, offsetof(yk_metric, test_loss)) < ENOUGH)
         return;
     size_t low = 0;

@@ -1,0 +1,305 @@
+#include "report/warning.h"
+
+#include "base/mem.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *title, *advice;
+} about[YK_WARNING_KINDS] = {
+    [YK_WARNING_FAILED] = {"Failed run", "Its numbers are those up to the failure. Do not compare them with "
+                                         "those of complete runs."},
+    [YK_WARNING_DIVERGED] = {"Training diverged",
+                             "The loss is no longer a number, so the results are useless. Lower the learning "
+                             "rate."},
+    [YK_WARNING_MAJORITY] = {"Accuracy no better than the majority class",
+                             "A model that always predicts the same class gets this accuracy. Judge by the "
+                             "AUC or the loss, train longer, or change the learning rate."},
+    [YK_WARNING_NO_TRAFFIC] = {"Processes that exchanged nothing",
+                               "They did not train together. Check that they were started as one run."},
+    [YK_WARNING_LOSS_ROSE] = {"Rising loss", "Lower the learning rate, or stop earlier."},
+    [YK_WARNING_FEWER_UPDATES] = {"Fewer updates because of a larger batch",
+                                  "At a fixed number of epochs, a larger batch means fewer steps. This alone "
+                                  "changes loss and accuracy. Compare runs with equal steps, or raise the "
+                                  "learning rate with the batch."},
+    [YK_WARNING_BUSY_HOST] = {"Host busy with other programs",
+                              "The run would be faster on an idle host. Measure again."},
+    [YK_WARNING_TOO_SHORT] = {"Too short to compare",
+                              "Startup and warm-up take much of the time. Compare speeds of runs that take "
+                              "at least a few seconds, and accuracies after at least one epoch."},
+    [YK_WARNING_DIFFERENT_DATA] = {"Different data",
+                                   "Losses and accuracies on different data cannot be compared."},
+    [YK_WARNING_INCOMPLETE] = {"Incomplete run",
+                               "Its numbers are those of the last line of its log. Continue an interrupted "
+                               "run with --resume."},
+    [YK_WARNING_OVERFITTING] = {"Overfitting",
+                                "The test loss was lower earlier in the run. Stop there, or use weight "
+                                "decay."},
+    [YK_WARNING_BAD_RECORDS] = {"Bad records in the data", "They were skipped."},
+    [YK_WARNING_BAD_LINES] = {"Unreadable lines in the logs", "They are ignored."},
+    [YK_WARNING_OTHER] = {"Other warnings", ""},
+};
+
+void yk_warnings_fini(yk_warnings *w)
+{
+    for (size_t i = 0; i < YK_WARNING_KINDS; i++) {
+        for (size_t k = 0; k < w->group[i].items; k++)
+            free(w->group[i].item[k].text);
+        free(w->group[i].item);
+    }
+    *w = (yk_warnings){0};
+}
+
+/* Until all are found, group[kind] is the group of a kind. */
+static void add(yk_warnings *w, yk_warning_kind kind, int run, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void add(yk_warnings *w, yk_warning_kind kind, int run, const char *format, ...)
+{
+    yk_warning_group *to = &w->group[kind];
+    if (w->status || (w->status = YK_RESERVE(to->item, to->cap, to->items + 1, "warnings")))
+        return;
+    va_list list;
+    va_start(list, format);
+    int n = vasprintf(&to->item[to->items].text, format, list);
+    va_end(list);
+    if (n < 0)
+        w->status = yk_fail_memory(256, "a warning");
+    else
+        to->item[to->items++].run = run;
+}
+
+/* ---- one run ---- */
+
+static void check_accuracy(yk_warnings *w, const yk_facts *f, int run)
+{
+    /* half a point, or a fortieth of the possible gain: for clicks, small differences matter */
+    double margin = fmin(0.005, (1.0 - f->majority) / 40.0);
+    if (!isfinite(f->test_accuracy) || !(f->test_accuracy <= f->majority + margin))
+        return;
+    char auc[64] = "";
+    if (isfinite(f->test_auc))
+        snprintf(auc, sizeof auc, "; the AUC is %.4f (0.5 is chance)", f->test_auc);
+    add(w, YK_WARNING_MAJORITY, run, "accuracy %.2f %%; the majority class alone gives %.2f %%%s",
+        100.0 * f->test_accuracy, 100.0 * f->majority, auc);
+}
+
+static void check_traffic(yk_warnings *w, const yk_run *r, const yk_facts *f, int run)
+{
+    const json_t *processes = yk_summary_at(r->summary, "processes"), *p;
+    size_t i;
+    if (f->ranks > 1.0 && f->sent + f->received == 0.0)
+        add(w, YK_WARNING_NO_TRAFFIC, run, "%.0f processes sent and received 0 bytes", f->ranks);
+    else if (json_array_size(processes) > 1)
+        json_array_foreach(processes, i, p)
+        {
+            const json_t *sent = json_object_get(p, "bytes_sent"),
+                         *received = json_object_get(p, "bytes_received"),
+                         *steps = json_object_get(p, "steps");
+            const char *role = json_string_value(json_object_get(p, "role"));
+            if (json_is_number(sent) && json_is_number(received) &&
+                json_number_value(sent) + json_number_value(received) == 0.0)
+                add(w, YK_WARNING_NO_TRAFFIC, run, "rank %zu sent and received 0 bytes", i);
+            else if ((!role || strcmp(role, "server")) && json_is_number(steps) &&
+                     json_number_value(steps) == 0.0)
+                add(w, YK_WARNING_NO_TRAFFIC, run, "rank %zu made no step", i);
+        }
+}
+
+/* The mean loss of a tenth of the rows, beginning at the fraction `from`; NAN if there are too few rows. */
+static double mean_loss(const yk_metrics *m, double from)
+{
+    size_t n = m->n / 10, first = (size_t)(from * (double)m->n);
+    double sum = 0.0, k = 0.0;
+    for (size_t i = first; i < first + n && i < m->n; i++)
+        if (isfinite(m->row[i].loss))
+            sum += m->row[i].loss, k++;
+    return k > 0.0 ? sum / k : NAN;
+}
+
+static void check_losses(yk_warnings *w, const yk_run *r, const yk_facts *f, int run)
+{
+    double first = mean_loss(&r->train, 0.0), last = mean_loss(&r->train, 0.9), lowest = first;
+    for (double at = 0.1; at < 0.85; at += 0.1)
+        lowest = fmin(lowest, mean_loss(&r->train, at));
+    if (isnan(first) && r->eval.n > 1) { /* a short run: use its evaluations */
+        lowest = first = r->eval.row[0].train_loss;
+        last = r->eval.row[r->eval.n - 1].train_loss;
+        for (size_t i = 0; i < r->eval.n; i++)
+            lowest = fmin(lowest, r->eval.row[i].train_loss);
+    }
+    if (f->diverged)
+        add(w, YK_WARNING_DIVERGED, run, "the last losses are not numbers");
+    else if (last > first * 1.02)
+        add(w, YK_WARNING_LOSS_ROSE, run, "the training loss rose from %.4f at the beginning to %.4f", first,
+            last);
+    else if (last > lowest + 0.2 * (first - lowest) && last > lowest * 1.1)
+        add(w, YK_WARNING_LOSS_ROSE, run, "the training loss fell to %.4f and rose again to %.4f", lowest,
+            last);
+    else if (f->plateau.worse)
+        add(w, YK_WARNING_OVERFITTING, run, "the test loss was %.4f after epoch %.4g and is %.4f at the end",
+            f->plateau.low, f->plateau.low_epoch, f->plateau.last);
+}
+
+/* Compares the CPU use of each host with that of all processes of the run on it. */
+static void check_hosts(yk_warnings *w, const yk_run *r, int run)
+{
+    for (size_t i = 0; i < r->logs; i++) {
+        const yk_process_log *p = &r->log[i];
+        double ours = 0.0;
+        bool seen = false;
+        for (size_t k = 0; k < r->logs; k++)
+            if (!strcmp(r->log[k].host, p->host)) {
+                seen |= k < i;
+                ours += isfinite(r->log[k].mean.cpu) ? r->log[k].mean.cpu : 0.0;
+            }
+        double others = p->mean.cpu_host - ours;
+        if (seen || p->sample.n < 4 || !(others > fmax(0.3, 0.15 * p->cores)))
+            continue;
+        char of[48] = "";
+        if (isfinite(p->cores))
+            snprintf(of, sizeof of, " of %.0f", p->cores);
+        bool named = r->logs > 1 && p->host[0];
+        add(w, YK_WARNING_BUSY_HOST, run, "other programs used %.1f%s cores%s%s on average", others, of,
+            named ? " of " : "", named ? p->host : "");
+    }
+}
+
+static void check_length(yk_warnings *w, const yk_compare *c, size_t i)
+{
+    const yk_facts *f = &c->facts[i];
+    char time[YK_UNIT_SIZE];
+    if (f->seconds < (c->n > 1 ? 2.0 : 1.0)) {
+        yk_unit_text(YK_UNIT_SECONDS, f->seconds, time);
+        add(w, YK_WARNING_TOO_SHORT, (int)i, "took %s", time);
+    } else if (f->epochs < 0.995 && f->epochs > 0.0)
+        add(w, YK_WARNING_TOO_SHORT, (int)i, "trained on only %.0f %% of the training data",
+            100.0 * f->epochs);
+}
+
+static void check_run(yk_warnings *w, const yk_compare *c, size_t i)
+{
+    const yk_run *r = &c->run[i];
+    const yk_facts *f = &c->facts[i];
+    check_accuracy(w, f, (int)i);
+    check_traffic(w, r, f, (int)i);
+    check_losses(w, r, f, (int)i);
+    check_hosts(w, r, (int)i);
+    check_length(w, c, i);
+    if (f->failed)
+        add(w, YK_WARNING_FAILED, (int)i, "at step %.0f: %s", isfinite(f->steps) ? f->steps : 0.0,
+            f->error ? f->error : "unknown reason");
+    else if (!f->ended)
+        add(w, YK_WARNING_INCOMPLETE, (int)i,
+            "has no summary.json: it was killed, is still running, or was written by an old version");
+    else if (f->interrupted)
+        add(w, YK_WARNING_INCOMPLETE, (int)i, "was interrupted after %.4g epochs", f->epochs);
+    if (r->bad_lines)
+        add(w, YK_WARNING_BAD_LINES, (int)i, "%zu %s", r->bad_lines, r->bad_lines == 1 ? "line" : "lines");
+}
+
+/* ---- several runs ---- */
+
+/* Among runs that differ only in the batch or the workers, and trained on as many examples: the most and the fewest
+ * updates. */
+static void check_updates(yk_warnings *w, const yk_compare *c, int which)
+{
+    for (size_t a = 0; a < c->groups; a++) {
+        const yk_config_group *group = &c->group[a];
+        bool first = true;
+        size_t most = group->run[0], fewest = group->run[0];
+        for (size_t b = 0; b < c->groups; b++) {
+            if (strcmp(group->key[which], c->group[b].key[which]))
+                continue;
+            first &= b >= a;
+            size_t run = c->group[b].run[0];
+            if (!(fabs(c->facts[run].examples - c->facts[group->run[0]].examples) <=
+                  0.05 * c->facts[run].examples))
+                continue;
+            most = c->facts[run].steps > c->facts[most].steps ? run : most;
+            fewest = c->facts[run].steps < c->facts[fewest].steps ? run : fewest;
+        }
+        const yk_facts *m = &c->facts[most], *f = &c->facts[fewest];
+        if (first && m->steps >= 1.5 * f->steps && f->global_batch > m->global_batch) {
+            char many[YK_UNIT_SIZE], few[YK_UNIT_SIZE];
+            yk_unit_text(YK_UNIT_WHOLE, m->steps, many);
+            yk_unit_text(YK_UNIT_WHOLE, f->steps, few);
+            add(w, YK_WARNING_FEWER_UPDATES, (int)fewest,
+                "%s updates of %.0f examples; %s made %s updates of %.0f examples%s", few,
+                f->examples / f->steps, c->run[most].name, many, m->examples / m->steps,
+                m->lr == f->lr ? " at the same learning rate" : "");
+        }
+    }
+}
+
+/* People compare different models on the same data; results on different data do not compare. */
+static void check_data(yk_warnings *w, const yk_compare *c)
+{
+    bool models = false;
+    for (size_t i = 1; i < c->n; i++)
+        models |= strcmp(c->facts[0].model ? c->facts[0].model : "",
+                         c->facts[i].model ? c->facts[i].model : "") != 0;
+    if (!yk_same_data(c))
+        add(w, YK_WARNING_DIFFERENT_DATA, -1, "the runs use different data%s",
+            models ? " and different models" : "");
+}
+
+/* ---- warnings that a run wrote ---- */
+
+static void add_own(yk_warnings *w, const yk_run *r, int run)
+{
+    const json_t *one;
+    size_t i;
+    json_array_foreach(yk_summary_at(r->summary, "warnings"), i, one)
+    {
+        const char *kind = json_string_value(json_object_get(one, "kind")),
+                   *text = json_string_value(json_object_get(one, "text"));
+        yk_warning_kind k = kind ? yk_warning_find(kind) : YK_WARNING_OTHER;
+        bool found = !text;
+        for (size_t n = 0; k != YK_WARNING_OTHER && n < w->group[k].items; n++)
+            found |= w->group[k].item[n].run == run;
+        if (!found)
+            add(w, k, run, "%s", text);
+    }
+    json_array_foreach(yk_summary_at(r->summary, "guards"), i, one) /* yoke 0.1.0 */
+    {
+        if (json_is_string(one))
+            add(w, YK_WARNING_OTHER, run, "%s", json_string_value(one));
+    }
+}
+
+yk_status yk_warnings_make(const yk_compare *c, yk_warnings *out)
+{
+    yk_warnings *w = out;
+    *w = (yk_warnings){0};
+    for (size_t i = 0; i < c->n; i++)
+        check_run(w, c, i);
+    if (c->n > 1) {
+        check_data(w, c);
+        check_updates(w, c, YK_KEY_EXCEPT_BATCH);
+        if (!w->group[YK_WARNING_FEWER_UPDATES].items)
+            check_updates(w, c, YK_KEY_EXCEPT_WORKERS);
+    }
+    for (size_t i = 0; i < c->n; i++)
+        add_own(w, &c->run[i], (int)i);
+    if (w->status) {
+        yk_status st = w->status;
+        yk_warnings_fini(w);
+        return st;
+    }
+    for (size_t kind = 0; kind < YK_WARNING_KINDS;
+         kind++) { /* moves the groups that are not empty to the front */
+        yk_warning_group group = w->group[kind];
+        if (!group.items)
+            continue;
+        group.kind = (yk_warning_kind)kind;
+        group.title = about[kind].title;
+        group.advice = about[kind].advice;
+        w->group[kind] = (yk_warning_group){0};
+        w->group[w->n++] = group;
+    }
+    return YK_OK;
+}

@@ -1,0 +1,42 @@
+/* The warnings on top of a report: reasons why its numbers mean something else than a reader may think.
+ *
+ * There is one group per kind of warning (observe/warnings.h), with an item for each run that it is about. The report
+ * finds most of them itself, so that it also warns about runs that ended without a summary. Warnings that a run wrote
+ * about itself are added to the group of their kind, unless the report found the same kind in that run. Runs of yoke
+ * 0.1.0 wrote plain texts without a kind ("guards" in summary.json): these are in the group YK_WARNING_OTHER.
+ *
+ * Example:
+ *     yk_warnings w;
+ *     yk_status st = yk_warnings_make(&compare, &w);
+ *     for (size_t i = 0; !st && i < w.n; i++)
+ *         printf("%s: %s\n", w.group[i].title, w.group[i].item[0].text);
+ *     yk_warnings_fini(&w);
+ *
+ * The warnings own their texts; the comparison is borrowed only during the call. One thread.
+ */
+#ifndef YK_REPORT_WARNING_H
+#define YK_REPORT_WARNING_H
+
+#include "observe/warnings.h"
+#include "report/compare.h"
+
+typedef struct {
+    yk_warning_kind kind;
+    const char *title, *advice;
+    struct {
+        int run; /* -1: all runs */
+        char *text;
+    } * item;
+    size_t items, cap;
+} yk_warning_group;
+
+typedef struct {
+    yk_warning_group group[YK_WARNING_KINDS]; /* [n] are not empty, in the order of their kinds */
+    size_t n;
+    yk_status status; /* the first error */
+} yk_warnings;
+
+yk_status yk_warnings_make(const yk_compare *c, yk_warnings *out);
+void yk_warnings_fini(yk_warnings *w);
+
+#endif

@@ -1,0 +1,4 @@
+#include <stdio.h>
+extern yk_run runs[];
+extern yk_facts facts[];
+extern size_t n;

@@ -1,0 +1,2 @@
+extern yk_compare compare;
+extern yk_figures figures;

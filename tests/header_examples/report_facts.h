@@ -1,0 +1,2 @@
+extern yk_run run;
+extern yk_text text;

@@ -1,0 +1,2 @@
+extern const char *text;
+extern size_t size;

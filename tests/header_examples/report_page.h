@@ -1,0 +1,3 @@
+extern yk_compare compare;
+extern yk_warnings warnings;
+extern yk_figures figures;

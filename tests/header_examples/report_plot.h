@@ -1,0 +1,2 @@
+extern yk_figure figure;
+extern yk_text text;

@@ -1,0 +1,2 @@
+#include <stdlib.h>
+extern char **argv;

@@ -1,0 +1,3 @@
+extern yk_text text;
+extern const char *name;
+extern size_t count;

@@ -1,0 +1,2 @@
+#include <stdio.h>
+extern yk_compare compare;

@@ -1,0 +1,3 @@
+#include <stdlib.h>
+extern yk_sweep_plan plan;
+extern json_t *summary;
