@@ -1,5 +1,6 @@
 /* libyoke: train linear models and convolutional networks by stochastic gradient descent, and use them.
  *
+ * Example:
  *     yoke_error error;
  *     yoke_options *options = yoke_options_create();
  *     yoke_options_set(options, "model", "softmax", &error);

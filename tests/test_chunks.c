@@ -121,7 +121,7 @@ static void batches_stay_in_their_chunk_and_come_once(void **state)
                        .kind = YK_ROWS_SPARSE,
                        .examples = ROWS,
                        .classes = 2,
-                       .mixed = true};
+                       .shuffled = true};
     office o;
     yk_assignment_init(&o.assignment, ROWS, EPOCHS, UINT64_MAX, BATCH, 2, UNIT);
     const yk_feed_plan plan = {.workers = 2,

@@ -241,11 +241,11 @@ static void example_refuses_bad_content(void **state)
         f = usual(1);
         list = w_ints(packed, 2, three);
         w_entry(&f, "index", 3, &list);
-        refuse(&rows, &f, 0, "ragged: 2 indices but 3 values");
+        refuse(&rows, &f, 0, "2 indices but 3 values");
         f = usual(1);
         list = w_floats(packed, 2, values);
         w_entry(&f, "value", 2, &list);
-        refuse(&rows, &f, 0, "ragged: 3 indices but 2 values");
+        refuse(&rows, &f, 0, "3 indices but 2 values");
         f = usual(1);
         list = w_floats(packed, 3, (const float[3]){1, 2, NAN});
         w_entry(&f, "value", 2, &list);

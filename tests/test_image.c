@@ -218,7 +218,7 @@ static void pictures_are_brought_to_size(void **state)
         assert_int_equal(planes[10000 + 87 * 100 + x], 0);
     }
     assert_int_equal(decode(n, 100, 100, 3, YK_FIT_EXACT), YK_EUSAGE);
-    assert_says("a picture of 375 x 500 pixels among pictures of 100 x 100: say to what size");
+    assert_says("an image of 375 x 500 pixels among images of 100 x 100: choose one size");
     /* upright ones, and extremes */
     n = encode_png(10, 400, &(png_kind){PNG_COLOR_TYPE_RGB, 8, false}, bytes, sizeof bytes);
     for (yk_fit fit = YK_FIT_CROP; fit <= YK_FIT_RESIZE; fit++) {
@@ -272,7 +272,7 @@ static void truncated_pictures_are_refused(void **state)
         assert_int_equal(decode(n, 40, 40, 3, YK_FIT_CROP), YK_OK); /* the decoder is as good as new */
     }
     assert_int_equal(decode(0, 40, 40, 3, YK_FIT_CROP), YK_EDATA);
-    assert_says("an empty picture");
+    assert_says("an empty image");
     memcpy(bytes, "GIF89a, of all things", 21);
     assert_int_equal(decode(21, 40, 40, 3, YK_FIT_CROP), YK_EDATA);
     assert_says("neither a JPEG nor a PNG");

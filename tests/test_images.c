@@ -52,7 +52,7 @@ static void cifar_directory_has_two_halves(void **state)
     make_directory("cifar");
     char spec[300];
     snprintf(spec, sizeof spec, "cifar10:%s", in_folder("cifar"));
-    refuse(spec, YK_SPLIT_TRAIN, YK_EDATA, "has no data_batch_1.bin");
+    refuse(spec, YK_SPLIT_TRAIN, YK_EDATA, "no data_batch_1.bin");
     put_cifar(in_folder("cifar/data_batch_1.bin"), 700, 0); /* more than a block */
     put_cifar(in_folder("cifar/plain"), 3, 700);
     put_cifar(in_folder("cifar/data_batch_2.bin"), 3, 700);
@@ -80,13 +80,13 @@ static void cifar_directory_has_two_halves(void **state)
         }
         yk_rows_fini(&rows);
     }
-    refuse(spec, YK_SPLIT_TEST, YK_EDATA, "has no test_batch.bin");
+    refuse(spec, YK_SPLIT_TEST, YK_EDATA, "no test_batch.bin");
     put_cifar(in_folder("cifar/test_batch.bin"), 5, 0);
     yk_source *s = open_well(spec, YK_SPLIT_TEST);
     assert_int_equal(s->examples, 5);
     assert_true(yk_source_has_test_split(s));
     yk_source_free(s);
-    refuse("cifar10:x?size=3", YK_SPLIT_TRAIN, YK_EUSAGE, "no option is called size");
+    refuse("cifar10:x?size=3", YK_SPLIT_TRAIN, YK_EUSAGE, "unknown option size");
 }
 
 static void cifar_damage_is_told(void **state)
@@ -100,7 +100,7 @@ static void cifar_damage_is_told(void **state)
     put_cifar(path, 6, 0);
     patch(path, 2 * RECORD, 0x08); /* 2 becomes 10 */
     assert_error(read_all(spec, NULL, 4, &rows, NULL), YK_EDATA,
-                 "record 3 at byte 6146: the label 10 is not one of");
+                 "record 3 at byte 6146: the label 10 is not a class");
     yk_rows_fini(&rows);
     assert_int_equal(truncate(path, 5 * RECORD + 100), 0);
     assert_int_equal(read_all(spec, &(yk_source_options){.skip_bad = 2}, 4, &rows, &bad), YK_OK);
@@ -108,9 +108,8 @@ static void cifar_damage_is_told(void **state)
     assert_int_equal(rows.n, 4);
     assert_int_equal(rows.label[2], 3);
     yk_rows_fini(&rows);
-    assert_error(
-        read_all(spec, &(yk_source_options){.skip_bad = 1}, 4, &rows, &bad), YK_EDATA,
-        "record 6 at byte 15365: truncated: a record of CIFAR-10 has 3073 bytes, the file ends after 100");
+    assert_error(read_all(spec, &(yk_source_options){.skip_bad = 1}, 4, &rows, &bad), YK_EDATA,
+                 "record 6 at byte 15365: truncated: a record has 3073 bytes, but the file ends after 100");
     yk_rows_fini(&rows);
     put_cifar(path, 6, 0);
     const char *packed = new_path(".gz");
@@ -146,7 +145,7 @@ static void folders_are_classes(void **state)
     refuse(in_folder("pets"), YK_SPLIT_TRAIN, YK_EDATA, "pets");
     char spec[300], name[64];
     snprintf(spec, sizeof spec, "images:%s", in_folder("pets"));
-    refuse(spec, YK_SPLIT_TRAIN, YK_EDATA, "there are no pictures");
+    refuse(spec, YK_SPLIT_TRAIN, YK_EDATA, "has no images");
     for (int i = 0; i < 70; i++) {
         snprintf(name, sizeof name, "pets/%s/%d.%s", i % 7 ? "dog" : "Cat", i, i % 2 ? "PNG" : "png");
         put_png(name, 8, 6);
@@ -180,7 +179,7 @@ static void folders_are_classes(void **state)
     /* another size has to be asked for */
     put_jpeg("pets/dog/large.jpeg", 100, 50);
     assert_error(read_all(spec, NULL, 9, &rows, NULL), YK_EUSAGE,
-                 "large.jpeg: a picture of 50 x 100 pixels among");
+                 "large.jpeg: an image of 50 x 100 pixels among");
     yk_rows_fini(&rows);
     snprintf(spec, sizeof spec, "images:%s?size=12x10&fit=pad&channels=1", in_folder("pets"));
     assert_int_equal(read_all(spec, NULL, 9, &rows, NULL), YK_OK);
@@ -191,16 +190,20 @@ static void folders_are_classes(void **state)
     check_shape(s, 12, 10, 1);
     yk_source_free(s);
     static const char *const wrong[][2] = {
-        {"size=0", "size=0: write size=224"},      {"size=4x", "size=4x: write"},
-        {"size=9999", "size=9999: write"},         {"size=3x4x5", "size=3x4x5: write"},
-        {"size=9&fit=squeeze", "crop, pad or"},    {"fit=pad", "to what size?"},
-        {"channels=2", "1 (grey) or 3 (colours)"}, {"classes=3", "no option is called classes"},
+        {"size=0", "size=0: must be size=224"},
+        {"size=4x", "size=4x: must be"},
+        {"size=9999", "size=9999: must be"},
+        {"size=3x4x5", "size=3x4x5: must be"},
+        {"size=9&fit=squeeze", "fit=squeeze: must be one of: crop pad resize"},
+        {"fit=pad", "fit=pad needs a size"},
+        {"channels=2", "channels=2: must be one of: 1 3"},
+        {"classes=3", "unknown option classes"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         snprintf(spec, sizeof spec, "images:%s?%s", in_folder("pets"), wrong[i][0]);
         refuse(spec, YK_SPLIT_TRAIN, YK_EUSAGE, wrong[i][1]);
     }
-    refuse("images:", YK_SPLIT_TRAIN, YK_EUSAGE, "names no directory");
+    refuse("images:", YK_SPLIT_TRAIN, YK_EUSAGE, "the directory is missing");
 }
 
 static void folders_have_two_halves(void **state)
@@ -234,7 +237,7 @@ static void folders_have_two_halves(void **state)
         yk_source_free(s);
     }
     make_directory("two/val/d");
-    refuse(spec, YK_SPLIT_TEST, YK_EDATA, "val/d: the training half has no class of that name");
+    refuse(spec, YK_SPLIT_TEST, YK_EDATA, "val/d: the training split has no class of that name");
     make_directory("one");
     make_directory("one/train");
     snprintf(spec, sizeof spec, "images:%s", in_folder("one"));
@@ -385,15 +388,15 @@ static void records_of_pictures_read(void **state)
     yk_rows_fini(&cut);
     /* the form is seen, or said; without a size all have to have that of the first */
     assert_error(read_all(path, NULL, 7, &whole, NULL), YK_EUSAGE,
-                 "a picture of 20 x 31 pixels among pictures of 20 x 30");
+                 "an image of 20 x 31 pixels among images of 20 x 30");
     yk_rows_fini(&whole);
     snprintf(spec, sizeof spec, "tfrecord:%s?form=sparse", path);
     assert_error(read_all(spec, NULL, 7, &whole, NULL), YK_EDATA, "the feature 'index' is missing");
     yk_rows_fini(&whole);
     snprintf(spec, sizeof spec, "tfrecord:%s?features=4&size=3", path);
-    refuse(spec, YK_SPLIT_TRAIN, YK_EUSAGE, "do not go together");
+    refuse(spec, YK_SPLIT_TRAIN, YK_EUSAGE, "cannot be combined");
     snprintf(spec, sizeof spec, "tfrecord:%s?form=video", path);
-    refuse(spec, YK_SPLIT_TRAIN, YK_EUSAGE, "image or sparse is expected");
+    refuse(spec, YK_SPLIT_TRAIN, YK_EUSAGE, "must be one of: image sparse");
 }
 
 static void bad_records_of_pictures_are_told(void **state)
@@ -406,7 +409,7 @@ static void bad_records_of_pictures_are_told(void **state)
     uint64_t bad;
     snprintf(spec, sizeof spec, "tfrecord:%s?size=16&base=1&classes=5", path);
     assert_error(read_all(spec, NULL, 7, &rows, NULL), YK_EDATA, "record 4 at byte ");
-    assert_says("of its picture: ");
+    assert_says("of the image: ");
     assert_says("remature end of");
     yk_rows_fini(&rows);
     assert_error(read_all(spec, &(yk_source_options){.skip_bad = 1}, 7, &rows, NULL), YK_EDATA,
@@ -431,7 +434,7 @@ static void bad_records_of_pictures_are_told(void **state)
                  "record 2 at byte 42: the feature 'image/encoded' is missing");
     yk_rows_fini(&rows);
     snprintf(spec, sizeof spec, "tfrecord:%s?form=image", path);
-    refuse(spec, YK_SPLIT_TRAIN, YK_EDATA, "none of its first records holds a good picture");
+    refuse(spec, YK_SPLIT_TRAIN, YK_EDATA, "none of the first 16 records has a good image");
 }
 
 int main(void)

@@ -251,7 +251,7 @@ static void ones_are_seen(void **state)
     assert_int_equal(i.class_count[1], 0);
     yk_inspection_fini(&i);
     put(path, "# nothing but this\n", 19);
-    assert_error(inspect(spec, NULL, 9, &i), YK_EDATA, "there are no examples");
+    assert_error(inspect(spec, NULL, 9, &i), YK_EDATA, "has no examples");
 }
 
 /* Generated clicks: the figures are those that the generator was asked for, and survive the way through a cache. */

@@ -74,7 +74,7 @@ static void test_round_trip(void **state)
         assert_int_equal(t->dtype, samples[i].dtype);
         assert_int_equal(t->rank, samples[i].rank);
         assert_memory_equal(t->shape, samples[i].shape, sizeof t->shape);
-        assert_true(yk_tensor_aligned(t));
+        assert_int_equal((uintptr_t)t->data % yk_dtype_bytes(t->dtype), 0);
         if (samples[i].data)
             assert_memory_equal(t->data, samples[i].data, t->bytes);
     }
@@ -205,10 +205,12 @@ static void test_broken_rules(void **state)
          "too large"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "no data_offsets"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "no data_offsets"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "lies at [4, 0)"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", 4, "lies at [-4, 0)"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 4, "lies at [0, 8) of 4"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "8 bytes by its shape and 4"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "data_offsets [4, 0)"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", 4, "data_offsets [-4, 0)"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 4,
+         "data_offsets [0, 8), but there are 4"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4,
+         "8 bytes by its shape, but 4"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
          "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}",
          3, "gap or an overlap"},
@@ -244,10 +246,10 @@ static void test_broken_lengths(void **state)
     }
     yk_safetensors *s;
     assert_int_equal(yk_safetensors_open(folder, &s), YK_EDATA);
-    assert_says("not a regular file");
+    assert_says("is a directory");
     unlink(path);
     assert_int_equal(yk_safetensors_open(path, &s), YK_EDATA);
-    assert_says("cannot open");
+    assert_says("cannot read");
 }
 
 static void test_padding_and_order(void **state)

@@ -21,25 +21,33 @@ static void spec_is_taken_apart(void **state)
 {
     (void)state;
     yk_spec s;
-    uint64_t u;
-    double x;
-    assert_int_equal(yk_spec_parse("synth:ctr?features=1000&skew=1.5&name=a=b", &s), YK_OK);
+    assert_int_equal(yk_spec_parse("synth:ctr?features=1000&skew=1.5&name=a=b&fit=pad", &s), YK_OK);
     assert_string_equal(s.format, "synth");
     assert_string_equal(s.where, "ctr");
-    assert_int_equal(yk_spec_u64(&s, "features", 7, 1, 1000, &u), YK_OK);
-    assert_int_equal(u, 1000);
-    assert_int_equal(yk_spec_u64(&s, "seed", 7, 1, 1000, &u), YK_OK);
-    assert_int_equal(u, 7);
-    assert_int_equal(yk_spec_real(&s, "skew", 0, 0, 2, &x), YK_OK);
-    assert_true(x == 1.5);
+    assert_int_equal(yk_spec_u64(&s, "features", 7, 1, 1000), 1000);
+    assert_int_equal(yk_spec_u64(&s, "seed", 7, 1, 1000), 7);
+    assert_true(yk_spec_real(&s, "skew", 0, 0, 2) == 1.5);
+    assert_int_equal(yk_spec_choice(&s, "fit", "crop pad resize", 2), 1);
+    assert_int_equal(yk_spec_choice(&s, "form", "image sparse", 2), 2);
+    assert_int_equal(s.status, YK_OK);
     assert_string_equal(yk_spec_text(&s, "name", ""), "a=b");
-    assert_int_equal(yk_spec_check(&s, "skew features name"), YK_OK);
+    assert_int_equal(yk_spec_check(&s, "skew features name fit"), YK_OK);
     assert_int_equal(yk_spec_check(&s, "skew featuresx name"), YK_EUSAGE);
-    assert_says("no option is called features");
-    assert_int_equal(yk_spec_u64(&s, "features", 7, 1, 999, &u), YK_EUSAGE);
-    assert_says("features=1000: must be between 1 and 999");
-    assert_int_equal(yk_spec_u64(&s, "skew", 7, 1, 999, &u), YK_EUSAGE);
-    assert_int_equal(yk_spec_real(&s, "name", 0, 0, 2, &x), YK_EUSAGE);
+    assert_says("unknown option features");
+    assert_int_equal(yk_spec_u64(&s, "features", 7, 1, 999), 7);
+    assert_int_equal(s.status, YK_EUSAGE);
+    assert_int_equal(yk_spec_u64(&s, "skew", 7, 1, 999), 7);
+    assert_says("features=1000: must be between 1 and 999"); /* the first error stays */
+    s.status = YK_OK;
+    yk_spec_u64(&s, "skew", 7, 1, 999);
+    assert_int_equal(s.status, YK_EUSAGE);
+    s.status = YK_OK;
+    yk_spec_real(&s, "name", 0, 0, 2);
+    assert_int_equal(s.status, YK_EUSAGE);
+    s.status = YK_OK;
+    yk_spec_choice(&s, "fit", "crop padding", 0);
+    assert_int_equal(s.status, YK_EUSAGE);
+    assert_says("fit=pad: must be one of: crop padding");
     yk_spec_fini(&s);
 
     static const struct {
@@ -89,7 +97,7 @@ static void files_are_found_and_cut(void **state)
         assert_string_equal(f.path[0], in_folder("files/part-1"));
         assert_int_equal(f.size[1], 10);
         assert_int_equal(f.bytes, 15);
-        assert_int_equal(yk_files_blocks(&f, 4, true), YK_OK);
+        assert_int_equal(yk_files_blocks(&f, 4), YK_OK);
         static const uint64_t begins[] = {0, 4, 0, 4, 8}, ends[] = {4, 5, 4, 8, 10};
         assert_int_equal(f.nblocks, 5);
         for (size_t i = 0; i < 5; i++) {
@@ -97,15 +105,13 @@ static void files_are_found_and_cut(void **state)
             assert_int_equal(f.block[i].end, ends[i]);
             assert_ptr_equal(f.block[i].path, f.path[i / 2 < 2 ? i / 2 : 1]);
         }
-        assert_int_equal(yk_files_blocks(&f, 4, false), YK_OK);
-        assert_int_equal(f.nblocks, 2);
         yk_files_fini(&f);
     }
     put(in_folder("files/part-3"), "", 0);
     assert_int_equal(yk_files_find(in_folder("files/part-*"), &f), YK_EDATA);
     assert_says("part-3: is empty");
     assert_int_equal(yk_files_find(in_folder("files/nothing-*"), &f), YK_EDATA);
-    assert_says("nothing matches");
+    assert_says("no file matches");
     assert_int_equal(yk_files_find(in_folder("files/part-directory"), &f), YK_EDATA);
     assert_says("no data files");
     assert_int_equal(yk_files_find("", &f), YK_EUSAGE);
@@ -178,7 +184,7 @@ static void idx_directory_has_two_halves(void **state)
     }
     yk_source *s;
     assert_int_equal(yk_source_open(spec, YK_SPLIT_TEST, NULL, &s), YK_EDATA);
-    assert_says("has no t10k-images-idx3-ubyte");
+    assert_says("no t10k-images-idx3-ubyte[.gz] in this directory");
     put_images(in_folder("idx/t10k-images-idx3-ubyte"), 8, 5, 2, 3, pixels);
     put_labels(in_folder("idx/t10k-labels-idx1-ubyte"), 5);
     assert_int_equal(yk_source_open(spec, YK_SPLIT_TEST, NULL, &s), YK_OK);
@@ -213,14 +219,14 @@ static void idx_bad_sets_are_refused(void **state)
     assert_int_equal(rows.label[1], 2);
     yk_rows_fini(&rows);
     put_images(images, 8, 0, 1, 2, turned);
-    refuse_open(spec, YK_EDATA, "holds no images");
+    refuse_open(spec, YK_EDATA, "has no images");
     put_images(labels, 8, 3, 1, 1, turned);
     put_images(images, 8, 3, 1, 2, turned);
-    refuse_open(spec, YK_EDATA, "labels must be one row of bytes");
+    refuse_open(spec, YK_EDATA, "labels must be bytes");
     snprintf(spec, sizeof spec, "idx:%s", labels);
-    refuse_open(spec, YK_EUSAGE, "where are the labels?");
+    refuse_open(spec, YK_EUSAGE, "no labels file");
     snprintf(spec, sizeof spec, "idx:%s?colour=red", labels);
-    refuse_open(spec, YK_EUSAGE, "no option is called colour");
+    refuse_open(spec, YK_EUSAGE, "unknown option colour");
 }
 
 /* ---- opening */
@@ -252,12 +258,12 @@ static void formats_are_recognised(void **state)
     yk_source_free(s);
 
     refuse_open("parquet:x", YK_EUSAGE,
-                "no data format is called parquet; there are: idx:DIRECTORY, tfrecord:FILES");
+                "unknown data format parquet; use one of: idx:DIRECTORY, tfrecord:FILES");
     refuse_open(in_folder("nowhere"), YK_EDATA, "nowhere: no such file");
-    refuse_open("tfrecord:", YK_EUSAGE, "names no file");
+    refuse_open("tfrecord:", YK_EUSAGE, "has no file");
     path = new_path(".bin");
     put(path, "what is this\n", 13);
-    refuse_open(path, YK_EDATA, "its content is of no known format");
+    refuse_open(path, YK_EDATA, "cannot detect the format");
     put(path, "", 0);
     refuse_open(path, YK_EDATA, "is empty");
     /* A record of 376 bytes begins like a zlib file: 78 01. */
@@ -269,7 +275,7 @@ static void formats_are_recognised(void **state)
     assert_int_equal(yk_tfr_write(f, record, sizeof record), YK_OK);
     assert_int_equal(yk_file_close(f, YK_OK), YK_OK);
     assert_int_equal(read_all(path, NULL, 1, &rows, NULL), YK_EDATA);
-    assert_says("record 1 at byte 0: this is no well-formed");
+    assert_says("record 1 at byte 0: not a well-formed");
     yk_rows_fini(&rows);
 }
 

@@ -214,7 +214,7 @@ static void libsvm_names_faults(void **state)
         {"-2 1:1\n", "record 1 at byte 0", "'-2' is not a class"},
         {"99999999 1:1\n", "record 1 at byte 0", "is not a class"},
         {"nan 1:1\n", "record 1 at byte 0", "label 'nan' is not a number"},
-        {"1 0:1\n", "record 1 at byte 2", "use ?base=0"},
+        {"1 0:1\n", "record 1 at byte 2", "add ?base=0"},
         {"1 3:1 a:1\n", "record 1 at byte 6", "index in 'a:1' is not a number"},
         {"1 -3:1\n", "record 1 at byte 2", "is not a number"},
         {"1 3:1 4\n", "record 1 at byte 7", "no ':' after the index in '4'"},
@@ -231,8 +231,8 @@ static void libsvm_names_faults(void **state)
         {"1 4294967296:1\n", "record 1 at byte 2", "--hash-bits"},
         {"1 18446744073709551615:1\n", "record 1 at byte 2", "--hash-bits"},
         {"1 18446744073709551616:1\n", "record 1 at byte 2", "is 2^64 or more"},
-        {"0 1:1\n-1 1:1\n", "record 2 at byte 6", "does not go with the others"},
-        {"-1 1:1\n2 1:1\n", "record 2 at byte 7", "does not go with the others"},
+        {"0 1:1\n-1 1:1\n", "record 2 at byte 6", "does not match the others"},
+        {"-1 1:1\n2 1:1\n", "record 2 at byte 7", "does not match the others"},
     };
     for (size_t i = 0; i < sizeof fault / sizeof *fault; i++) {
         put(fault[i].text);
@@ -576,7 +576,7 @@ static void criteo_names_faults(void **state)
         {"2\t" INTS "\t" CATS "\n", "record 1 at byte 0", "label '2' is not 0 or 1"},
         {"\t" INTS "\t" CATS "\n", "record 1 at byte 0", "label '' is not 0 or 1"},
         {"01\t" INTS "\t" CATS "\n", "record 1 at byte 0", "label '01'"},
-        {"0\t" INTS "\n", "record 1 at byte 0", "14 columns, 40 are expected"},
+        {"0\t" INTS "\n", "record 1 at byte 0", "14 columns instead of 40"},
         {"0\t" INTS "\t" CATS "\t\n", "record 1 at byte 0", "41 columns"},
         {"0\t" INTS "\t" CATS "\n\n", "record 2 at byte", "0 columns"},
         {"0", "record 1 at byte 0", "1 columns"},

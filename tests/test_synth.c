@@ -3,8 +3,7 @@
 #include "base/rng.h"
 #include "data/exact.h"
 #include "data/source.h"
-#include "data/synth_ctr.h"
-#include "data/synth_digits.h"
+#include "data/synth.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -55,7 +54,7 @@ static void digits_golden(void **state)
 {
     (void)state;
     uint64_t h = 0;
-    uint8_t pixels[YK_DIGIT_PIXELS];
+    uint8_t pixels[YK_SYNTH_DIGIT_PIXELS];
     for (uint64_t i = 0; i < 500; i++) {
         int digit = yk_synth_digit(1, i, pixels);
         h = yk_mix64(h + hash_bytes(pixels, sizeof pixels) + (uint64_t)digit);
@@ -69,20 +68,21 @@ static void digits_one_by_one(void **state)
     yk_rows rows, again;
     read_all("synth:digits?examples=2500&seed=9", YK_SPLIT_TRAIN, &rows);
     assert_int_equal(rows.n, 2500);
-    uint8_t pixels[YK_DIGIT_PIXELS];
+    uint8_t pixels[YK_SYNTH_DIGIT_PIXELS];
     for (uint64_t i = 2500; i-- > 0;) {
         assert_int_equal(yk_synth_digit(9, i, pixels), rows.label[i]);
-        assert_memory_equal(pixels, rows.u8 + i * YK_DIGIT_PIXELS, YK_DIGIT_PIXELS);
+        assert_memory_equal(pixels, rows.u8 + i * YK_SYNTH_DIGIT_PIXELS, YK_SYNTH_DIGIT_PIXELS);
     }
     read_all("synth:digits?examples=2500&seed=9", YK_SPLIT_TEST, &again);
     assert_int_equal(again.n, 2500);
     size_t same = 0;
     for (size_t i = 0; i < 2500; i++)
-        same += !memcmp(rows.u8 + i * YK_DIGIT_PIXELS, again.u8 + i * YK_DIGIT_PIXELS, YK_DIGIT_PIXELS);
+        same += !memcmp(rows.u8 + i * YK_SYNTH_DIGIT_PIXELS, again.u8 + i * YK_SYNTH_DIGIT_PIXELS,
+                        YK_SYNTH_DIGIT_PIXELS);
     assert_int_equal(same, 0); /* the test half is other examples */
     yk_rows_fini(&again);
     read_all("synth:digits?examples=20&seed=10", YK_SPLIT_TRAIN, &again);
-    assert_true(memcmp(rows.u8, again.u8, 20 * YK_DIGIT_PIXELS) != 0);
+    assert_true(memcmp(rows.u8, again.u8, 20 * YK_SYNTH_DIGIT_PIXELS) != 0);
     yk_rows_fini(&again);
     yk_rows_fini(&rows);
 }
@@ -118,19 +118,19 @@ static void digits_look(void **state)
     yk_rows rows;
     read_all("synth:digits?examples=5000", YK_SPLIT_TRAIN, &rows);
     size_t count[10] = {0};
-    static double mean[10][YK_DIGIT_PIXELS];
+    static double mean[10][YK_SYNTH_DIGIT_PIXELS];
     memset(mean, 0, sizeof mean);
     double ink = 0.0;
     for (size_t i = 0; i < N; i++) {
         count[rows.label[i]]++;
-        for (size_t k = 0; k < YK_DIGIT_PIXELS; k++) {
-            ink += rows.u8[i * YK_DIGIT_PIXELS + k] > 127;
-            mean[rows.label[i]][k] += rows.u8[i * YK_DIGIT_PIXELS + k];
+        for (size_t k = 0; k < YK_SYNTH_DIGIT_PIXELS; k++) {
+            ink += rows.u8[i * YK_SYNTH_DIGIT_PIXELS + k] > 127;
+            mean[rows.label[i]][k] += rows.u8[i * YK_SYNTH_DIGIT_PIXELS + k];
         }
     }
     for (int c = 0; c < 10; c++)
         assert_in_range(count[c], 420, 580);
-    ink /= (double)N * YK_DIGIT_PIXELS;
+    ink /= (double)N * YK_SYNTH_DIGIT_PIXELS;
     assert_true(ink > 0.05 && ink < 0.25);
     /* the nearest mean is a poor classifier, but a far better one than chance; perfect would mean too easy */
     size_t right = 0;
@@ -139,8 +139,8 @@ static void digits_look(void **state)
         double least = INFINITY;
         for (int c = 0; c < 10; c++) {
             double d = 0.0;
-            for (size_t k = 0; k < YK_DIGIT_PIXELS; k++) {
-                double e = rows.u8[i * YK_DIGIT_PIXELS + k] - mean[c][k] / (double)count[c];
+            for (size_t k = 0; k < YK_SYNTH_DIGIT_PIXELS; k++) {
+                double e = rows.u8[i * YK_SYNTH_DIGIT_PIXELS + k] - mean[c][k] / (double)count[c];
                 d += e * e;
             }
             if (d < least) {
@@ -182,13 +182,13 @@ static void clicks_one_by_one(void **state)
     (void)state;
     yk_rows rows;
     read_all("synth:ctr?examples=9000&features=5000&nnz=7&seed=4&positives=0.4", YK_SPLIT_TRAIN, &rows);
-    yk_ctr_shape shape = {.features = 5000, .nnz = 7, .positives = 0.4, .seed = 4};
-    yk_ctr *c = yk_ctr_create(&shape);
+    yk_synth_ctr_shape shape = {.features = 5000, .nnz = 7, .positives = 0.4, .seed = 4};
+    yk_synth_ctr *c = yk_synth_ctr_create(&shape);
     assert_non_null(c);
     for (uint64_t i = 9000; i-- > 0;) {
         uint32_t index[7];
         float p;
-        assert_int_equal(yk_ctr_example(c, i, index, &p), rows.label[i]);
+        assert_int_equal(yk_synth_ctr_draw(c, i, index, &p), rows.label[i]);
         assert_memory_equal(index, rows.index + 7 * i, sizeof index);
         assert_true(p == rows.truth[i]);
     }

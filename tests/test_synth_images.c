@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "data/synth_images.h"
+#include "data/synth.h"
 
 static void refuse(const char *spec, const char *part)
 {
@@ -33,7 +33,7 @@ static void pictures_golden(void **state)
 {
     (void)state;
     static const struct {
-        yk_pictures_shape shape;
+        yk_synth_images_shape shape;
         uint64_t hash;
     } cases[] = {
         {{.size = 32, .channels = 3, .classes = 10, .seed = 1}, UINT64_C(0xa0f4dc2866bb60e)},
@@ -43,11 +43,11 @@ static void pictures_golden(void **state)
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         size_t dim = cases[k].shape.size * cases[k].shape.size * cases[k].shape.channels;
         uint8_t *pixels = malloc(dim); /* exactly: nothing may be written behind it */
-        yk_pictures *p = yk_pictures_create(&cases[k].shape);
+        yk_synth_images *p = yk_synth_images_create(&cases[k].shape);
         assert_true(p && pixels);
         uint64_t h = 0;
         for (uint64_t i = 0; i < 50; i++) {
-            int class = yk_pictures_make(p, i, pixels);
+            int class = yk_synth_images_draw(p, i, pixels);
             assert_in_range(class, 0, cases[k].shape.classes - 1);
             h = yk_mix64(h + hash_bytes(pixels, dim) + (uint64_t) class);
         }
@@ -74,13 +74,13 @@ static void pictures_as_a_source(void **state)
     yk_rows rows;
     assert_int_equal(read_all("synth:images?examples=3000&seed=4&size=20", NULL, 99, &rows, NULL), YK_OK);
     assert_int_equal(rows.n, 3000);
-    yk_pictures *p =
-        yk_pictures_create(&(yk_pictures_shape){.size = 20, .channels = 3, .classes = 10, .seed = 4});
+    yk_synth_images *p =
+        yk_synth_images_create(&(yk_synth_images_shape){.size = 20, .channels = 3, .classes = 10, .seed = 4});
     assert_non_null(p);
     size_t count[10] = {0};
     for (size_t i = 3000; i-- > 0;) {
         uint8_t pixels[1200];
-        assert_int_equal(yk_pictures_make(p, i, pixels), rows.label[i]);
+        assert_int_equal(yk_synth_images_draw(p, i, pixels), rows.label[i]);
         assert_memory_equal(pixels, rows.u8 + i * 1200, 1200);
         count[rows.label[i]]++;
     }
@@ -90,7 +90,7 @@ static void pictures_as_a_source(void **state)
     yk_rows_fini(&rows);
     refuse("synth:images?size=8", "size=8: must be between 16");
     refuse("synth:images?channels=2", "channels=2");
-    refuse("synth:images?colours=2", "no option is called colours");
+    refuse("synth:images?colours=2", "unknown option colours");
 }
 
 /* The mean pictures of the classes tell something, but not much: objects move, and no class is brighter. */

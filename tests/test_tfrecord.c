@@ -142,8 +142,8 @@ static void tfrecord_damage_is_named_and_skipped(void **state)
         yk_rows_fini(&rows);
 
         assert_int_equal(read_all(spec, &(yk_source_options){.skip_bad = 2}, 33, &rows, &bad), YK_EDATA);
-        snprintf(expected, sizeof expected, "%s: record 200 at byte %llu: truncated: the record needs",
-                 t.path, (unsigned long long)t.offset[199]);
+        snprintf(expected, sizeof expected, "%s: record 200 at byte %llu: truncated: the record has", t.path,
+                 (unsigned long long)t.offset[199]);
         assert_says(expected);
         assert_says("--skip-bad 2");
         yk_rows_fini(&rows);
@@ -201,7 +201,7 @@ static void tfrecord_content_is_checked(void **state)
     uint64_t bad;
     assert_int_equal(read_all(path, &(yk_source_options){.skip_bad = 1}, 33, &rows, &bad), YK_EDATA);
     assert_says("record 4 at byte ");
-    assert_says("no well-formed tf.train.Example");
+    assert_says("not a well-formed tf.train.Example");
     yk_rows_fini(&rows);
     assert_int_equal(read_all(path, &(yk_source_options){.skip_bad = 2}, 33, &rows, &bad), YK_OK);
     assert_int_equal(rows.n, 2);

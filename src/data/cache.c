@@ -1,5 +1,4 @@
-/* cache:FILE, the binary cache (format/cache.h) as a source: all rows are there at once, mapped
- * (yk_source.cached). Reading it in blocks, as any other source is read, copies them out of the mapping. */
+/* cache:FILE, the binary cache (format/cache.h): all rows are mapped (yk_source.cached). Readers copy blocks of them. */
 #include "format/cache.h"
 #include "data/formats.h"
 #include <stdlib.h>
@@ -22,31 +21,27 @@ static yk_status cache_verify(const yk_source *source)
     return yk_cache_verify(((const cache *)source)->path);
 }
 
-/* --features may make room for more columns than the cache has, not for fewer. */
-static yk_status fit_features(cache *s, const yk_spec *spec, const yk_source_options *o)
+/* --features may add columns, but not remove any. */
+static yk_status fit_features(cache *s, yk_spec *spec, const yk_source_options *o)
 {
-    uint64_t features;
-    yk_status st = yk_spec_u64(spec, "features", o->features, 1, UINT32_MAX, &features);
-    if (st || features == 0 || s->rows.kind != YK_ROWS_SPARSE)
-        return st;
+    uint64_t features = yk_spec_u64(spec, "features", o->features, 1, UINT32_MAX);
+    if (spec->status || features == 0 || s->rows.kind != YK_ROWS_SPARSE)
+        return spec->status;
     if (features < s->rows.dim)
-        return yk_fail(YK_EDATA, "%s: index %zu does not fit %llu features; raise --features to %zu at least",
+        return yk_fail(YK_EDATA, "%s: index %zu does not fit %llu features; raise --features to at least %zu",
                        spec->where, s->rows.dim - 1, (unsigned long long)features, s->rows.dim);
     s->rows.dim = s->base.dim = (size_t)features;
     return YK_OK;
 }
 
-static yk_status cache_open(yk_source *source, const yk_spec *spec, yk_split split,
-                            const yk_source_options *o)
+static yk_status cache_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
     (void)split;
     cache *s = (cache *)source;
     yk_cache_shape shape;
-    yk_status st = yk_spec_check(spec, "features");
-    if (!st && !(s->path = strdup(spec->where)))
-        st = yk_fail_memory(strlen(spec->where), "a path");
-    if (!st)
-        st = yk_cache_map(spec->where, &s->rows, &shape);
+    if (!(s->path = strdup(spec->where)))
+        return yk_fail_memory(strlen(spec->where), "a path");
+    yk_status st = yk_cache_map(spec->where, &s->rows, &shape);
     if (st)
         return st;
     source->kind = shape.kind;
@@ -67,6 +62,7 @@ static yk_status cache_open(yk_source *source, const yk_spec *spec, yk_split spl
 
 const yk_source_ops yk__cache_source = {
     .name = "cache",
+    .options = "features",
     .usage = "cache:FILE",
     .source_size = sizeof(cache),
     .reader_size = sizeof(yk__cached_reader),

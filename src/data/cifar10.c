@@ -1,19 +1,17 @@
 /* `cifar10:DIRECTORY`, `cifar10:FILE`: CIFAR-10 in its binary version, plain or compressed.
  *
- *     data_batch_1.bin .. data_batch_5.bin     the training half, 10,000 records each
- *     test_batch.bin                           the test half
+ *     data_batch_1.bin .. data_batch_5.bin     the training split, 10,000 records each
+ *     test_batch.bin                           the test split
  *
  *     record   | label u8, 0..9 | 1024 red | 1024 green | 1024 blue |     3073 bytes, planes of 32 x 32, row by row
  *
- * A name with .gz behind it is found as well. A file or pattern of one's own is taken as it is, for either half. Blocks
- * are whole records of a plain file, about a megabyte, or a compressed file.
+ * The names may end in .gz. A file or a pattern is used as given, for either split. A block is about a megabyte of whole
+ * records of a plain file, or a compressed file.
  */
 #include "data/formats.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define SIDE    32
 #define PIXELS  (3 * SIDE * SIDE)
@@ -29,64 +27,47 @@ typedef struct {
 
 /* ---- which files */
 
-/* DIRECTORY/NAME.bin, perhaps with .gz behind. *path_out is NULL where there is none, else owned. */
-static yk_status find_file(const char *directory, const char *name, char **path_out)
-{
-    *path_out = NULL;
-    for (int gz = 0; gz < 2; gz++) {
-        char *path;
-        if (asprintf(&path, "%s/%s.bin%s", directory, name, gz ? ".gz" : "") < 0)
-            return yk_fail_memory(strlen(directory), "a file's name");
-        if (access(path, F_OK) == 0) {
-            *path_out = path;
-            return YK_OK;
-        }
-        free(path);
-    }
-    return YK_OK;
-}
-
 static bool has_file(const char *directory, const char *name)
 {
     char *path = NULL;
-    bool there = !find_file(directory, name, &path) && path;
+    bool there = !yk__find_plain_or_gz(directory, name, &path) && path;
     free(path);
     return there;
 }
 
-bool yk_cifar10_in(const char *directory)
+bool yk__has_cifar10(const char *directory)
 {
-    return has_file(directory, "data_batch_1") || has_file(directory, "test_batch");
+    return has_file(directory, "data_batch_1.bin") || has_file(directory, "test_batch.bin");
 }
 
-/* Adds the file of that name to the list, if there is one. */
+/* Adds the file to the list if it exists. */
 static yk_status add_file(yk_files *files, const char *directory, const char *name)
 {
     char *path;
-    yk_status st = find_file(directory, name, &path);
+    yk_status st = yk__find_plain_or_gz(directory, name, &path);
     if (!st && path)
         st = yk_files_add(files, path);
     free(path);
     return st;
 }
 
-static yk_status find_half(const char *directory, yk_split split, yk_files *files)
+static yk_status find_split(const char *directory, yk_split split, yk_files *files)
 {
-    yk_status st = split == YK_SPLIT_TEST ? add_file(files, directory, "test_batch") : YK_OK;
+    yk_status st = split == YK_SPLIT_TEST ? add_file(files, directory, "test_batch.bin") : YK_OK;
     for (int i = 1; i <= BATCHES && split != YK_SPLIT_TEST && !st; i++) {
         char name[32];
-        snprintf(name, sizeof name, "data_batch_%d", i);
+        snprintf(name, sizeof name, "data_batch_%d.bin", i);
         st = add_file(files, directory, name);
     }
     if (!st && !files->n)
-        st = yk_fail(YK_EDATA, "%s: the directory has no %s, plain or with .gz", directory,
+        st = yk_fail(YK_EDATA, "%s: no %s[.gz] in this directory", directory,
                      split == YK_SPLIT_TEST ? "test_batch.bin" : "data_batch_1.bin to data_batch_5.bin");
     return st;
 }
 
 /* ---- reading */
 
-/* The file ends inside of a record, or its compression is damaged: no record follows. */
+/* The file ends within a record, or its compressed data is damaged: there are no more records. */
 static yk_status broken(cifar_reader *r, yk_status st, uint64_t at, size_t have)
 {
     yk_source *s = r->base.base.source;
@@ -96,11 +77,10 @@ static yk_status broken(cifar_reader *r, yk_status st, uint64_t at, size_t have)
                              yk_input_reason(r->base.in));
     if (st)
         return st;
-    return yk_source_bad(
-        s, r->base.block->path, at / RECORD + 1, at,
-        "truncated: a record of CIFAR-10 has %d bytes, the file ends after %zu (is this CIFAR-10's "
-        "binary version?)",
-        RECORD, have);
+    return yk_source_bad(s, r->base.block->path, at / RECORD + 1, at,
+                         "truncated: a record has %d bytes, but the file ends after %zu (only CIFAR-10's "
+                         "binary version can be read)",
+                         RECORD, have);
 }
 
 static yk_status cifar_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
@@ -123,7 +103,7 @@ static yk_status cifar_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
         }
         if (p[0] >= CLASSES) {
             st = yk_source_bad(reader->source, r->base.block->path, at / RECORD + 1, at,
-                               "the label %u is not one of the ten classes 0 to 9", p[0]);
+                               "the label %u is not a class from 0 to 9", p[0]);
         } else {
             uint8_t *pixels;
             if ((st = yk_rows_dense_u8(rows, &pixels)))
@@ -139,7 +119,7 @@ static yk_status cifar_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
     return st;
 }
 
-/* How many there are is known where every file is plain and complete. */
+/* 0: not known, because a file is compressed or incomplete. */
 static uint64_t count_examples(const yk_files *f)
 {
     uint64_t n = 0;
@@ -152,17 +132,13 @@ static uint64_t count_examples(const yk_files *f)
     return n;
 }
 
-static yk_status cifar_open(yk_source *source, const yk_spec *spec, yk_split split,
-                            const yk_source_options *o)
+static yk_status cifar_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
     (void)o;
     yk__file_source *s = (yk__file_source *)source;
-    struct stat at;
-    yk_status st = yk_spec_check(spec, "");
-    if (st)
-        return st;
-    bool directory = *spec->where && stat(spec->where, &at) == 0 && S_ISDIR(at.st_mode);
-    st = directory ? find_half(spec->where, split, &s->files) : yk_files_find(spec->where, &s->files);
+    bool directory = yk__is_folder(spec->where);
+    yk_status st =
+        directory ? find_split(spec->where, split, &s->files) : yk_files_find(spec->where, &s->files);
     if (st || (st = yk__file_blocks(s, BLOCK)))
         return st;
     source->kind = YK_ROWS_U8;
@@ -171,13 +147,14 @@ static yk_status cifar_open(yk_source *source, const yk_spec *spec, yk_split spl
     source->classes = CLASSES;
     source->height = source->width = SIDE;
     source->channels = 3;
-    source->has_test = directory && has_file(spec->where, "test_batch");
+    source->has_test = directory && has_file(spec->where, "test_batch.bin");
     return YK_OK;
 }
 
 const yk_source_ops yk__cifar10_source = {
     .name = "cifar10",
     .usage = "cifar10:DIRECTORY",
+    .options = "",
     .source_size = sizeof(yk__file_source),
     .reader_size = sizeof(cifar_reader),
     .open = cifar_open,

@@ -1,18 +1,16 @@
-/* criteo:GLOB, click logs as text, plain or compressed: 40 columns, separated by tabs, an empty one is a
- * missing value.
+/* criteo:GLOB, click logs as text, plain or compressed: 40 columns, separated by tabs. An empty column is a missing value.
  *
  *     label  13 integers            26 categories, hashes in hex
  *     0 \t   1 \t 1 \t 5 \t ... \t  68fd1e64 \t 80e26c9b \t ... \t a73ee510
  *
- * The hashing trick (Weinberger and others 2009): a present field is one feature of value 1, whose number is
- * a hash of (column, value), below N. N is 2^B by --hash-bits B or `?bits=B`, or any number by --features or
- * `?features=N`; 2^24 where nothing is said. A missing field is no feature. Where two fields of a row fall
- * together they are one. Field numbers, where they are asked for (or `?fields=1`), are the columns behind the label,
- * 0 to 38; then two features fall together only within a column.
+ * The hashing trick (Weinberger et al. 2009): each value is one feature with value 1, whose index is a hash of (column,
+ * value) below N. N is 2^B with --hash-bits B or `?bits=B`, or any number with --features N or `?features=N`; by default
+ * 2^24. A missing value is no feature. Two values of a row with the same hash become one feature. If field numbers are
+ * requested (by the model or with `?fields=1`), they are the columns after the label, 0 to 38; then only values of one
+ * column can collide.
  *
- * Integers are counts with long tails, so they are put into buckets first, as is usual for this data: v up to
- * 2 by itself, above floor(ln(v)^2). The bounds of the buckets come from a table made with exact arithmetic:
- * the same features on every platform.
+ * Integers are counts with long tails. As is common for this data they are put into buckets: v itself up to 2, above that
+ * floor(ln(v)^2). The bounds of the buckets are computed with exact arithmetic: the same features on every platform.
  */
 #include "base/rng.h"
 #include "base/rows.h"
@@ -24,19 +22,19 @@
 #define INTEGERS   13
 #define CATEGORIES 26
 #define FIELDS     (INTEGERS + CATEGORIES)
-#define DIGITS     18   /* of an integer, at most: it fits 64 bits */
+#define DIGITS     18   /* of an integer, at most: fits 64 bits */
 #define BUCKETS    1720 /* ln(10^18)^2 = 1717.8 */
-#define USUAL      4096 /* integers below this are looked up at once */
+#define SMALL      4096 /* integers below this have a lookup table */
 #define BYTES(b)   ((b) * (uint64_t)0x0101010101010101)
 
 typedef struct {
     yk_text_source text;
     uint64_t features;
     bool fields;                 /* rows carry the column as field number */
-    uint64_t column[FIELDS];     /* what tells the columns apart in the hash */
+    uint64_t column[FIELDS];     /* salts of the hash, one per column */
     uint64_t least[BUCKETS];     /* least[k]: the smallest v with ln(v)^2 >= k */
-    uint16_t begin[64 * 16 + 1]; /* by the leading one and four bits after it: the first bucket to look at */
-    uint16_t usual[USUAL];
+    uint16_t begin[64 * 16 + 1]; /* by the leading one and the next four bits: the first possible bucket */
+    uint16_t small[SMALL];
 } criteo;
 
 /* ---- integers to buckets */
@@ -48,7 +46,7 @@ static size_t leading(uint64_t v)
     return top * 16 + (next & 15);
 }
 
-/* What is hashed for an integer: small ones as they are, the others by their bucket, apart from the small ones. */
+/* What is hashed for an integer: itself up to 2, above that 16 + its bucket. */
 static uint64_t find_code(const criteo *s, int64_t v)
 {
     if (v <= 2)
@@ -75,16 +73,16 @@ static void make_buckets(criteo *s)
             s->begin[top * 16 + next] = k;
         }
     }
-    for (int64_t v = 0; v < USUAL; v++)
-        s->usual[v] = (uint16_t)find_code(s, v);
+    for (int64_t v = 0; v < SMALL; v++)
+        s->small[v] = (uint16_t)find_code(s, v);
 }
 
 static inline uint64_t code_of(const criteo *s, int64_t v)
 {
-    return (uint64_t)v < USUAL ? s->usual[v] : find_code(s, v);
+    return (uint64_t)v < SMALL ? s->small[v] : find_code(s, v);
 }
 
-/* ---- the fields of a line: each returns what follows the field, or NULL where it is bad */
+/* ---- the columns of a line. The parsers return what follows the value, or NULL if it is bad. */
 
 static const char *parse_long_integer(const char *p, int64_t *out)
 {
@@ -100,25 +98,24 @@ static const char *parse_long_integer(const char *p, int64_t *out)
     return p;
 }
 
-/* Up to seven digits without a branch on their number, which nobody could predict. */
+/* Up to seven digits without a branch on their number, which would be unpredictable. */
 static inline const char *parse_integer(const char *p, int64_t *out)
 {
     uint64_t x;
     memcpy(&x, p, sizeof x);
     x ^= BYTES('0');
-    uint64_t ends =
-        (x | (x + BYTES(0x80 - 10))) & BYTES(0x80); /* bytes that are no digits; exact up to the first */
+    uint64_t ends = (x | (x + BYTES(0x80 - 10))) & BYTES(0x80); /* not digits; exact up to the first */
     unsigned bits = ends ? (unsigned)__builtin_ctzll(ends) - 7 : 0;
     if (bits == 0)
-        return parse_long_integer(p, out); /* eight and more, a sign, or no number */
-    x <<= 64 - bits;                       /* leading zeros: digits end at the last byte */
+        return parse_long_integer(p, out); /* eight or more digits, a sign, or not a number */
+    x <<= 64 - bits;                       /* shifts in leading zeros: the digits end at the last byte */
     x = x * 10 + (x >> 8);                 /* pairs, in bytes 0, 2, 4, 6 */
     uint64_t even = x & 0x000000ff000000ffu, odd = (x >> 16) & 0x000000ff000000ffu;
     *out = (int64_t)((even * (100 + ((uint64_t)1000000 << 32)) + odd * (1 + ((uint64_t)10000 << 32))) >> 32);
     return p + bits / 8;
 }
 
-/* Eight hex digits at once, one in each byte; *out tells any two strings apart, upper and lower case not. */
+/* Eight hex digits at once, one nibble in each byte of *out. Upper and lower case are equal. */
 static bool parse_hex8(const char *p, uint64_t *out)
 {
     uint64_t x;
@@ -143,7 +140,7 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Other lengths, up to 16 digits: rare. The length is part of the value, above the nibbles of the fast way. */
+/* The rare case: other lengths, up to 16 digits. The length is part of the hash. */
 static const char *parse_hex(const char *p, uint64_t *out)
 {
     uint64_t v = 0;
@@ -158,8 +155,8 @@ static const char *parse_hex(const char *p, uint64_t *out)
 
 /* ---- a row */
 
-/* Sorts 39 numbers that are spread evenly, each by its place in 64 buckets, and drops equal ones: an
- * insertion sort from scratch would take longer than all the rest of the line. Returns how many are left. */
+/* Sorts up to 39 uniform hashes as indices, and drops duplicates; returns how many are left. A bucket sort comes first: an
+ * insertion sort alone would take longer than parsing the line. */
 static size_t sort_fields(const uint64_t *hash, size_t n, uint64_t features, uint32_t *out)
 {
     union {
@@ -170,7 +167,7 @@ static size_t sort_fields(const uint64_t *hash, size_t n, uint64_t features, uin
         at.count[hash[i] >> 58]++;
     uint64_t sum = 0;
     for (int w = 0; w < 8; w++) {
-        uint64_t upto = at.word[w] * BYTES(1); /* byte k: the sum of bytes 0 .. k; the last is the word's */
+        uint64_t upto = at.word[w] * BYTES(1); /* byte k: the sum of bytes 0 .. k */
         at.word[w] = (upto << 8) + sum * BYTES(1);
         sum += upto >> 56;
     }
@@ -194,26 +191,18 @@ static size_t sort_fields(const uint64_t *hash, size_t n, uint64_t features, uin
     return left;
 }
 
-static yk_status ragged(yk_text_reader *r, const char *line, const char *end)
-{
-    int columns = 1;
-    for (const char *p = line; p != end; p++)
-        columns += *p == '\t';
-    return yk__text_bad(r, line, "%d columns, 40 are expected", line == end ? 0 : columns);
-}
-
-/* What is wrong with column `column` (0 is the label) at p. */
+/* Reports what is wrong at p, in column `column` (0 is the label). */
 static yk_status bad_field(yk_text_reader *r, const char *line, const char *end, const char *p, int column)
 {
     int tabs = 0;
     for (const char *q = line; q != end; q++)
         tabs += *q == '\t';
-    char word[48];
+    char token[48];
     if (tabs != FIELDS)
-        return ragged(r, line, end);
+        return yk__text_bad(r, line, "%d columns instead of 40", line == end ? 0 : tabs + 1);
     if (column == 0)
-        return yk__text_bad(r, p, "the label '%s' is not 0 or 1", yk__text_word(p, word));
-    return yk__text_bad(r, p, "column %d, '%s', is not %s", column + 1, yk__text_word(p, word),
+        return yk__text_bad(r, p, "the label '%s' is not 0 or 1", yk__text_token(p, token));
+    return yk__text_bad(r, p, "column %d, '%s', is not %s", column + 1, yk__text_token(p, token),
                         column <= INTEGERS ? "an integer of at most 18 digits"
                                            : "a hash of at most 16 hex digits");
 }
@@ -251,7 +240,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
         hash[n++] = yk_mix64(key ^ s->column[i]);
     }
     if (p != end)
-        return ragged(r, line, end);
+        return bad_field(r, line, end, p, FIELDS);
 
     uint32_t *index;
     float *value;
@@ -264,30 +253,22 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     } else if (!st) {
         n = sort_fields(hash, n, s->features, index);
     }
-    if (st || (st = yk_rows_commit(rows, n, line[0] - '0')))
-        return st;
-    *added_out = true;
-    return YK_OK;
+    if (!st)
+        st = yk_rows_commit(rows, n, line[0] - '0');
+    *added_out = !st;
+    return st;
 }
 
-static yk_status criteo_open(yk_source *source, const yk_spec *spec, yk_split split,
-                             const yk_source_options *o)
+static yk_status criteo_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
     (void)split;
     criteo *s = (criteo *)source;
-    yk_key_space keys;
-    uint64_t fields;
-    yk_status st = yk_spec_check(spec, "bits features fields");
-    if (!st)
-        st = yk__spec_keys(spec, o, 24, UINT32_MAX, &keys);
-    if (!st)
-        st = yk_spec_u64(spec, "fields", o->fields == YK_FIELDS_ALL, 0, 1, &fields);
-    if (st)
-        return st;
+    s->features = yk__spec_keys(spec, o, 24, UINT32_MAX).features;
+    s->fields = yk_spec_u64(spec, "fields", o->fields == YK_FIELDS_ALL, 0, 1);
+    if (spec->status)
+        return spec->status;
     s->text.parse = parse_line;
-    s->features = keys.features;
-    s->fields = fields;
-    source->dim = (size_t)keys.features;
+    source->dim = (size_t)s->features;
     source->classes = 2;
     for (uint64_t i = 0; i < FIELDS; i++)
         s->column[i] = yk_mix64(i + 1);
@@ -295,4 +276,5 @@ static yk_status criteo_open(yk_source *source, const yk_spec *spec, yk_split sp
     return yk__text_open(&s->text, spec->where);
 }
 
-const yk_source_ops yk__criteo_source = YK__TEXT_SOURCE("criteo", criteo, criteo_open);
+const yk_source_ops yk__criteo_source =
+    YK__TEXT_SOURCE("criteo", "bits features fields", criteo, criteo_open);

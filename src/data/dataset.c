@@ -6,13 +6,14 @@
 #include "base/perm.h"
 #include "base/sync.h"
 #include "base/thread.h"
+#include "data/formats.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { READ_AT_A_TIME = 4096 };
 
-/* Memory that all rows would take, guessed from the files' size; compressed text grows about six-fold. */
+/* Memory for all rows, estimated from the size of the files: compressed text grows about sixfold. */
 static uint64_t estimate(const yk_source *s)
 {
     if (s->examples)
@@ -20,37 +21,42 @@ static uint64_t estimate(const yk_source *s)
     return s->bytes * 6;
 }
 
-/* ---- loading: threads read blocks, each waits for its turn to append ---- */
+/* ---- loading: threads read blocks in parallel, and append them in order */
 
 typedef struct {
     yk_source *source;
-    yk_rows *rows; /* NULL: only count */
+    yk_rows *rows; /* NULL: only counts */
     yk_mutex lock;
     yk_cond turn;
     size_t next_block, next_append;
     yk_status status;
     char error[2048];
-    double began, told;
-    size_t dim, end; /* end: of the blocks to be read */
+    double began, reported;
+    size_t dim, end; /* end: of the range of blocks */
     int32_t most_label;
     uint64_t examples;
 } loader;
 
-/* Appends, or in a counting pass only looks at, what one block holds. The lock is held. */
-static yk_status take(loader *l, const yk_rows *part)
+static void count_labels(loader *l, const yk_rows *rows)
 {
-    for (size_t i = 0; i < part->n; i++)
-        l->most_label = part->label[i] > l->most_label ? part->label[i] : l->most_label;
+    for (size_t i = 0; i < rows->n; i++)
+        l->most_label = rows->label[i] > l->most_label ? rows->label[i] : l->most_label;
+}
+
+/* Counts the rows of a block, and appends them. The lock is held. */
+static yk_status append(loader *l, const yk_rows *part)
+{
+    count_labels(l, part);
     l->dim = part->dim > l->dim ? part->dim : l->dim;
     l->examples += part->n;
     return l->rows ? yk_rows_append(l->rows, part, 0, part->n) : YK_OK;
 }
 
-static void tell(loader *l)
+static void report_progress(loader *l)
 {
     double now = yk_now();
-    if (now - l->began > 1.0 && now - l->told > 0.2) {
-        l->told = now;
+    if (now - l->began > 1.0 && now - l->reported > 0.2) {
+        l->reported = now;
         yk_progress("reading %s: %llu examples, %.0f %%", l->source->spec, (unsigned long long)l->examples,
                     100.0 * (double)l->next_append / (double)l->source->nblocks);
     }
@@ -67,13 +73,13 @@ static yk_status read_block(loader *l, size_t block, yk_rows *part)
         size_t got;
         if ((st = yk_reader_next(r, part, READ_AT_A_TIME, &got)) || got == 0)
             break;
-        /* a compressed file is one block however large it is: hand over what there is when it is our turn anyway */
+        /* A compressed file is one block, however large: if it is next in order, append what was read so far. */
         if (part->n >= 16 * READ_AT_A_TIME) {
             yk_mutex_lock(&l->lock);
             if (l->next_append == block) {
-                st = take(l, part);
+                st = append(l, part);
                 yk_rows_clear(part);
-                tell(l);
+                report_progress(l);
             }
             yk_mutex_unlock(&l->lock);
             if (st)
@@ -98,13 +104,13 @@ static void *load_thread(void *arg)
         while (!l->status && l->next_append != block)
             yk_cond_wait(&l->turn, &l->lock);
         if (!st && !l->status)
-            st = take(l, &part);
+            st = append(l, &part);
         if (st && !l->status) {
             l->status = st;
             snprintf(l->error, sizeof l->error, "%s", yk_error());
         }
         l->next_append = block + 1;
-        tell(l);
+        report_progress(l);
         yk_cond_broadcast(&l->turn);
     }
     yk_mutex_unlock(&l->lock);
@@ -112,36 +118,34 @@ static void *load_thread(void *arg)
     return NULL;
 }
 
-static _Thread_local yk_dataset_party party; /* simulated ranks have one each */
+static _Thread_local yk_dataset_party party; /* per thread, because simulated ranks are threads */
 
 void yk_dataset_with(const yk_dataset_party *others)
 {
     party = others ? *others : (yk_dataset_party){0};
 }
 
-/* Whether this process reads a part only; what is generated is not worth sending. */
-static bool shared(const yk_source *s, yk_split split)
+/* Whether this process reads only a part. Generated data is cheaper to generate than to send. */
+static bool is_partitioned(const yk_source *s, yk_split split)
 {
     return party.parts > 1 && split == YK_SPLIT_TRAIN && s->bytes > 0;
 }
 
-/* What the others have read. */
 static yk_status gather_parts(loader *l)
 {
     yk_status st = party.gather(party.context, l->rows);
     l->dim = l->rows->dim;
     l->examples = l->rows->n;
-    for (size_t i = 0; !st && i < l->rows->n; i++)
-        l->most_label = l->rows->label[i] > l->most_label ? l->rows->label[i] : l->most_label;
+    if (!st)
+        count_labels(l, l->rows);
     return st;
 }
 
 static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
 {
     enum { MOST = 16 };
-    const bool part = rows && shared(d->source, split);
-    loader l = {
-        .source = d->source, .rows = rows, .began = yk_now(), .most_label = 0, .end = d->source->nblocks};
+    const bool part = rows && is_partitioned(d->source, split);
+    loader l = {.source = d->source, .rows = rows, .began = yk_now(), .end = d->source->nblocks};
     if (part) {
         l.next_block = l.next_append = d->source->nblocks * (size_t)party.part / (size_t)party.parts;
         l.end = d->source->nblocks * ((size_t)party.part + 1) / (size_t)party.parts;
@@ -172,16 +176,15 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
     return YK_OK;
 }
 
-/* Puts sparse rows into a random order, once, so that an epoch may visit them in groups of neighbours (feed_memory.c), which
- * the memory delivers a third faster than one by one. It takes the memory twice for a moment: where that is not to be had,
- * they stay as they are. */
-static yk_status mix(yk_dataset *d)
+/* Shuffles sparse rows once, so that epochs can visit them in groups of neighbours (feed_memory.c): reading them is a third
+ * faster than one by one. This needs a second copy for a moment; without enough memory for it the rows stay in order. */
+static yk_status shuffle(yk_dataset *d)
 {
     if (d->kind != YK_ROWS_SPARSE ||
         (double)yk_rows_bytes(&d->loaded) > yk_memory_available("/proc", "/sys") / 2.0)
         return YK_OK;
     yk_status st = yk_rows_mix(&d->loaded, 0x6d6978);
-    d->mixed = !st;
+    d->shuffled = !st;
     return st;
 }
 
@@ -204,10 +207,10 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
     d->dim = s->dim;
     d->classes = s->classes;
     d->examples = s->examples;
-    const double room =
+    const double limit =
         0.4 * yk_memory_available("/proc", "/sys") / (double)(party.here > 1 ? party.here : 1);
     bool streamed = stream == YK_STREAM_ALWAYS || stream == YK_STREAM_SHAPE ||
-                    (stream == YK_STREAM_AUTO && (double)estimate(s) > room);
+                    (stream == YK_STREAM_AUTO && (double)estimate(s) > limit);
     if (s->cached) {
         d->rows = s->cached;
     } else if (!streamed) {
@@ -215,21 +218,22 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
         d->rows = &d->loaded;
         st = load(d, split, &d->loaded);
         if (!st && split == YK_SPLIT_TRAIN)
-            st = mix(d);
+            st = shuffle(d);
         yk_rows_finish(&d->loaded);
     } else if (stream == YK_STREAM_SHAPE) {
         return YK_OK;
     } else if (!d->dim) {
-        yk_note("%s: reading it once to find the number of features; --features N saves this pass", spec);
+        yk_note("%s: reading all data once to find the number of features; --features N avoids this pass",
+                spec);
         st = load(d, split, NULL);
     } else if (!d->classes && s->kind != YK_ROWS_SPARSE) {
-        yk_note("%s: reading it once to find the number of classes; ?classes=N saves this pass", spec);
+        yk_note("%s: reading all data once to find the number of classes; ?classes=N avoids this pass", spec);
         st = load(d, split, NULL);
     }
     if (d->classes < 2)
         d->classes = 2;
     if (!st && d->rows && d->rows->n == 0)
-        st = yk_fail(YK_EDATA, "%s: there are no examples in it", spec);
+        st = yk__fail_empty(s);
     if (!st && d->rows && d->rows->n >= UINT32_MAX)
         st = yk_fail(YK_EUSAGE, "%s: %zu examples are too many to hold in memory; use --stream always", spec,
                      d->rows->n);
@@ -290,11 +294,12 @@ yk_status yk_dataset_check(const yk_dataset *d, const yk_rows *rows)
         if ((uint32_t)rows->label[i] >= d->classes)
             return yk_fail(
                 YK_EDATA,
-                "%s: there is an example of class %d, but the data was taken to have %u classes; without "
-                "--features, or with --stream never, they are counted first",
+                "%s: an example has class %d, but %u classes are expected; remove --features or use "
+                "--stream never, so that classes are counted first",
                 d->source->spec, rows->label[i], d->classes);
     if (rows->dim > d->dim)
-        return yk_fail(YK_EDATA, "%s: index %zu does not fit %zu features; was the file changed in between?",
-                       d->source->spec, rows->dim - 1, d->dim);
+        return yk_fail(
+            YK_EDATA, "%s: index %zu does not fit %zu features: the file has changed since it was first read",
+            d->source->spec, rows->dim - 1, d->dim);
     return YK_OK;
 }

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "data/formats.h"
 #include "format/cache.h"
 #include "format/example.h"
 #include "format/tfrecord.h"
@@ -10,18 +11,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- the sums that all formats want */
+/* ---- totals, for all formats */
 
 typedef struct {
     uint64_t examples, entries, dim;
-    int32_t label_most;
+    int32_t largest_label;
     bool value, field, no_truth;
     float scale;
-} census;
+} totals;
 
 static yk_status count_rows(void *context, const yk_rows *rows)
 {
-    census *c = context;
+    totals *c = context;
     c->examples += rows->n;
     c->entries += rows->kind == YK_ROWS_SPARSE ? rows->start[rows->n] : (uint64_t)rows->n * rows->dim;
     c->dim = rows->dim > c->dim ? rows->dim : c->dim;
@@ -29,30 +30,25 @@ static yk_status count_rows(void *context, const yk_rows *rows)
     c->no_truth |= !rows->truth;
     c->field |= rows->field != NULL;
     for (size_t i = 0; i < rows->n; i++)
-        c->label_most = rows->label[i] > c->label_most ? rows->label[i] : c->label_most;
+        c->largest_label = rows->label[i] > c->largest_label ? rows->label[i] : c->largest_label;
     for (uint64_t i = 0; rows->value && !c->value && i < rows->start[rows->n]; i++)
         c->value = rows->value[i] != 1.0f;
     return YK_OK;
 }
 
-static void fill_stats(const yk_source *s, const census *c, yk_export_stats *out)
+static void fill_stats(const yk_source *s, const totals *c, yk_export_stats *out)
 {
-    uint32_t seen = c->label_most < 1 ? 2 : (uint32_t)c->label_most + 1;
+    uint32_t seen = c->largest_label < 1 ? 2 : (uint32_t)c->largest_label + 1;
     out->examples = c->examples;
     out->dim = s->dim > c->dim ? s->dim : c->dim;
     out->classes = s->classes > seen ? s->classes : seen;
 }
 
-static yk_status fail_empty(const yk_source *s)
-{
-    return yk_fail(YK_EDATA, "%s: there are no examples in it", s->spec ? s->spec : "the data");
-}
-
-/* ---- rows as index:value lists, for the formats that know no others */
+/* ---- rows as index:value lists, for tfrecord, libsvm and libffm */
 
 typedef struct {
     yk_file *file;
-    uint32_t *index; /* dense rows: what is not zero */
+    uint32_t *index; /* dense rows: nonzero columns */
     float *value;
     bool ffm;            /* libffm: a field number before each index, indices from 0 */
     char pixel[256][24]; /* ":0.498039216": libsvm's text of a byte */
@@ -60,7 +56,7 @@ typedef struct {
     size_t example_cap;
     char *line; /* libsvm */
     size_t line_cap;
-    census census;
+    totals totals;
     uint64_t entries;
 } writer;
 
@@ -68,7 +64,7 @@ typedef struct {
     const uint32_t *index;
     const float *value;    /* NULL: all ones */
     const uint16_t *field; /* NULL: 0 */
-    const uint8_t *bytes;  /* of a dense row of pixels, by column; NULL otherwise */
+    const uint8_t *bytes;  /* a dense row of pixels, by column; NULL otherwise */
     size_t n;
 } entries;
 
@@ -92,7 +88,7 @@ static entries entries_of(writer *w, const yk_rows *rows, size_t r)
     return (entries){w->index, w->value, NULL, bytes, n};
 }
 
-static char *print_whole(char *p, uint64_t v)
+static char *print_u64(char *p, uint64_t v)
 {
     char digits[20];
     int n = 0;
@@ -104,26 +100,26 @@ static char *print_whole(char *p, uint64_t v)
     return p;
 }
 
-/* Nine digits tell any two floats apart. */
+/* Nine digits distinguish any two floats. */
 static yk_status write_text(void *context, const yk_rows *rows)
 {
     writer *w = context;
-    if (w->census.examples == 0)
+    if (w->totals.examples == 0)
         for (int i = 0; i < 256; i++)
             snprintf(w->pixel[i], sizeof w->pixel[i], ":%.9g", (double)((float)i * rows->scale));
-    yk_status st = count_rows(&w->census, rows);
+    yk_status st = count_rows(&w->totals, rows);
     for (size_t r = 0; r < rows->n && !st; r++) {
         entries e = entries_of(w, rows, r);
         if (YK_RESERVE(w->line, w->line_cap, 16 + e.n * 40, "a line of text"))
             return YK_ESYSTEM;
-        char *p = print_whole(w->line, (uint64_t)rows->label[r]);
+        char *p = print_u64(w->line, (uint64_t)rows->label[r]);
         for (size_t i = 0; i < e.n; i++) {
             *p++ = ' ';
             if (w->ffm) {
-                p = print_whole(p, e.field ? e.field[i] : 0);
+                p = print_u64(p, e.field ? e.field[i] : 0);
                 *p++ = ':';
             }
-            p = print_whole(p, (uint64_t)e.index[i] + !w->ffm);
+            p = print_u64(p, (uint64_t)e.index[i] + !w->ffm);
             if (e.bytes)
                 p = stpcpy(p, w->pixel[e.bytes[e.index[i]]]);
             else if (!e.value || e.value[i] == 1.0f)
@@ -141,7 +137,7 @@ static yk_status write_text(void *context, const yk_rows *rows)
 static yk_status write_tfrecord(void *context, const yk_rows *rows)
 {
     writer *w = context;
-    yk_status st = count_rows(&w->census, rows);
+    yk_status st = count_rows(&w->totals, rows);
     for (size_t r = 0; r < rows->n && !st; r++) {
         entries e = entries_of(w, rows, r);
         size_t size;
@@ -171,10 +167,10 @@ static yk_status export_rows(yk_source *s, const char *path, yk_visitor *visit, 
         st = yk_file_create(path, &w->file);
     if (!st)
         st = yk_source_each(s, visit, w);
-    if (!st && w->census.examples == 0)
-        st = fail_empty(s);
+    if (!st && w->totals.examples == 0)
+        st = yk__fail_empty(s);
     if (!st) {
-        fill_stats(s, &w->census, out);
+        fill_stats(s, &w->totals, out);
         out->entries = w->entries;
         out->bytes = yk_file_written(w->file);
     }
@@ -187,7 +183,7 @@ static yk_status export_rows(yk_source *s, const char *path, yk_visitor *visit, 
     return st;
 }
 
-/* ---- the cache: a first reading for its shape, a second one for the rows */
+/* ---- the cache: the first pass finds its shape, the second writes the rows */
 
 static yk_status add_rows(void *context, const yk_rows *rows)
 {
@@ -196,10 +192,10 @@ static yk_status add_rows(void *context, const yk_rows *rows)
 
 static yk_status export_cache(yk_source *s, const char *path, yk_export_stats *out)
 {
-    census c = {0};
+    totals c = {0};
     yk_status st = yk_source_each(s, count_rows, &c);
     if (!st && c.examples == 0)
-        st = fail_empty(s);
+        st = yk__fail_empty(s);
     if (st)
         return st;
     fill_stats(s, &c, out);
@@ -226,8 +222,6 @@ static yk_status export_cache(yk_source *s, const char *path, yk_export_stats *o
     return YK_OK;
 }
 
-/* ---- */
-
 static const struct {
     const char *name;
     yk_visitor *write; /* NULL: the cache */
@@ -249,5 +243,5 @@ yk_status yk_export(yk_source *s, const char *format, const char *path, yk_expor
         if (!strcmp(formats[i].name, format))
             return formats[i].write ? export_rows(s, path, formats[i].write, formats[i].ffm, out)
                                     : export_cache(s, path, out);
-    return yk_fail(YK_EUSAGE, "'%s' cannot be written; the formats are %s", format, yk_export_formats());
+    return yk_fail(YK_EUSAGE, "cannot write format '%s'; use one of: %s", format, yk_export_formats());
 }

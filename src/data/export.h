@@ -1,20 +1,22 @@
-/* Writes any source to a file of another format: `yoke data gen` and `yoke data convert`.
+/* Writes a source to a file of another format: `yoke data gen` and `yoke data convert`.
  *
+ * Example:
  *     yk_export_stats stats;
  *     st = yk_export(source, "cache", "clicks.cache", &stats);
+ *
+ * The formats:
  *
  *     tfrecord   tf.train.Example records with label, index, value (format/example.h); read back by tfrecord:FILE
  *     libsvm     a text line for each example, indices from 1; read back by libsvm:FILE
  *     libffm     the same with a field number before each index, indices from 0; read back by libffm:FILE
  *     cache      the binary cache (format/cache.h); keeps everything: images, fields, known probabilities; cache:FILE
  *
- * Examples keep their order and their class numbers. Dense rows are written to tfrecord, libsvm and libffm as the
- * columns that are not zero, pixels as byte/255. Memory does not grow with the data; a cache of sparse rows
- * is written in two readings of the source. The file appears under its name when it is complete and on the
- * disk, or not at all.
+ * Examples keep their order and class numbers. To tfrecord, libsvm and libffm dense rows are written as their nonzero
+ * columns, pixels as byte/255. Memory does not grow with the data. Writing a cache reads the source twice. The file appears
+ * under its name when it is complete and on disk, or not at all.
  *
- * Bad records of the source count as in any reading (--skip-bad). A source without examples is YK_EDATA, a
- * format that is not in the list YK_EUSAGE, a refusal of the system YK_ESYSTEM with the path and the remedy.
+ * Bad records are skipped as in any reading (--skip-bad). A source without examples is YK_EDATA, an unknown format
+ * YK_EUSAGE, a failed system call YK_ESYSTEM. One thread.
  */
 #ifndef YK_DATA_EXPORT_H
 #define YK_DATA_EXPORT_H
@@ -23,10 +25,10 @@
 
 typedef struct {
     uint64_t examples;
-    uint64_t entries; /* that were written; dense to cache: all of them */
+    uint64_t entries; /* written */
     uint64_t bytes;   /* of the file */
-    uint64_t dim;     /* 1 + the largest index, or the source's columns where they are known */
-    uint32_t classes; /* 1 + the largest label, 2 at least, or the source's */
+    uint64_t dim;     /* 1 + the largest index, or the source's columns if they are known */
+    uint32_t classes; /* 1 + the largest label, at least 2, or the source's */
 } yk_export_stats;
 
 yk_status yk_export(yk_source *s, const char *format, const char *path, yk_export_stats *out);

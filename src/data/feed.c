@@ -24,8 +24,8 @@ void yk_feed_free(yk_feed *f)
     f->ops->free(f);
 }
 
-/* Steps are granted to workers in small lots, so that exactly plan.steps are made whoever is fast. How many of those
- * that this worker wants it may make; 0: all have been made. */
+/* How many of the steps that a worker wants it may make; 0: plan.steps are used up. Workers get steps in small lots, so that
+ * all of them together make exactly plan.steps, whatever their speed. */
 static size_t granted(yk_feed *f, int me, size_t want)
 {
     uint64_t *left = &f->grant[me].left;

@@ -1,25 +1,30 @@
-/* The feed: each worker's share of a data set, shuffled and cut into batches, every example exactly once per epoch.
+/* The feed: divides a data set among workers, shuffles it and cuts it into batches. Every example occurs exactly once per
+ * epoch.
  *
+ * Example:
  *     yk_feed *f;
+ *     yk_batch batch;
  *     st = yk_feed_create(&dataset, &plan, &f);
- *     each worker:  st = yk_feed_next(f, me, &batch);      // batch.n == 0: its epoch is over (synchronous), or all is (else)
- *                   yk_feed_epoch(f, me, epoch);           // synchronous: on to this epoch
+ *     while (!(st = yk_feed_next(f, worker, &batch)) && batch.n)     // in the thread of each worker
+ *         train_on(&batch);
+ *     yk_feed_epoch(f, worker, 1);                                   // synchronous: starts the next epoch
  *     yk_feed_free(f);
  *
- * In memory the order of an epoch is a permutation of (seed, epoch); of sparse rows, which are mixed once when they are
- * loaded, one of groups of 16. In step (synchronous training), global batch
- * number s is positions s N b .. (s + 1) N b of that order and worker w has the w-th b of it, so that N workers see what
- * one worker with an N-fold batch sees. Otherwise workers take runs of positions as they get to them, and a slow worker
- * takes fewer: nobody waits at the end of an epoch.
+ * Data in memory: the order of an epoch is a permutation that follows from (seed, epoch). Sparse rows are shuffled once when
+ * they are loaded; their epochs permute groups of 16 neighbouring rows. In synchronous training, global batch number s of N
+ * workers with batch size b is positions s N b .. (s + 1) N b of that order, and worker w has the w-th b positions of it. So
+ * N workers see what one worker with an N times larger batch sees. In asynchronous training, workers lease ranges of
+ * positions as they need them. A slow worker leases fewer, and no worker waits at the end of an epoch.
  *
- *     order of an epoch   | w0 w1 w2 | w0 w1 w2 | w0 w1 |          in step, n not divisible: the last batch is short
- *                         | run: w0 | run: w2 | run: w0 | run: w1  otherwise
+ *     order of an epoch   | w0 w1 w2 | w0 w1 w2 | w0 w1 |                    synchronous: the last batch may be short
+ *                         | lease: w0 | lease: w2 | lease: w0 | lease: w1    asynchronous
  *
- * A streamed set is dealt out by blocks: block number j of the epoch's random order of blocks goes to worker j mod N. Where
- * there are too few blocks, run j of 64 examples goes to worker (j + epoch) mod N, so that nobody goes without for good.
- * A thread per worker reads ahead into windows of bounded size and shuffles each window.
+ * Streamed data: block number j of the epoch's random order of blocks belongs to worker j mod N. If there are too few
+ * blocks, every worker reads all of them, and stripe j of 64 examples belongs to worker (j + epoch) mod N. A thread per
+ * worker reads ahead into windows of bounded size and shuffles each window.
  *
- * Positions are saved in a checkpoint and restored from it (yk_feed_cursor). next() is for the worker's own thread.
+ * The feed borrows the data set and owns its threads. Each worker calls yk_feed_next() and yk_feed_epoch() from its own
+ * thread. Cursors are saved and restored while no worker is inside of them.
  */
 #ifndef YK_DATA_FEED_H
 #define YK_DATA_FEED_H
@@ -32,20 +37,21 @@ typedef struct {
     int workers;
     size_t batch;
     uint64_t seed;
-    uint64_t epochs;     /* UINT64_MAX: no end */
-    uint64_t steps;      /* not in step: so many batches of all workers together; UINT64_MAX: no limit */
-    bool synchronous;    /* synchronous */
+    uint64_t epochs; /* UINT64_MAX: no limit */
+    uint64_t steps;  /* asynchronous: batches of all workers together; UINT64_MAX: no limit */
+    bool synchronous;
     size_t window_bytes; /* streams: memory for shuffling, of all workers together */
-    /* In memory, not in step: where runs of positions come from; NULL: from this feed. An empty run: none, or none now (then
-     * next() may be called again). For workers of several processes, who share one assignment. */
+    /* Asynchronous, data in memory: leases a range of positions for a worker; NULL: the feed assigns them itself. Used where
+     * workers of several processes share one assignment. An empty range: none, or none now (then next() may be called
+     * again). */
     yk_status (*lease)(void *context, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end);
     void *lease_context;
-    size_t
-        unit; /* in memory, leased, mixed rows: neighbours that always come together, in whole batches; 0: as
-                    many as is best for the cache. A checkpoint that was written with another unit keeps it */
-    const yk_keymap *keymap; /* streams: keys are renamed as they are read; NULL: they are not */
-    yk_phases *phases;       /* streams: who waits for its reader says so; NULL: nobody. Borrowed */
-    int first;               /* phases are those of the workers from this one on: the others are elsewhere */
+    /* With `lease` and shuffled rows in memory: how many neighbouring rows stay together, a multiple of `batch`; 0: as many
+     * as is best for the cache. A checkpoint keeps the unit that it was written with. */
+    size_t unit;
+    const yk_keymap *keymap; /* streams: remaps keys as they are read; NULL: no remap */
+    yk_phases *phases;       /* streams: for the time that workers wait for their reader; borrowed, or NULL */
+    int first;               /* phases[0] is that of this worker; workers before it are in other processes */
 } yk_feed_plan;
 
 typedef struct yk_feed yk_feed;
@@ -53,26 +59,31 @@ typedef struct yk_feed yk_feed;
 yk_status yk_feed_create(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 void yk_feed_free(yk_feed *f); /* NULL is fine */
 
+/* The next batch of a worker. batch.n is 0 at the end of its epoch (synchronous) or of the training (asynchronous). */
 yk_status yk_feed_next(yk_feed *f, int me, yk_batch *out);
-size_t yk_feed_unit(const yk_feed *f); /* see yk_feed_plan; 0: of a stream */
-/* Where leases come from elsewhere: goes on with the unit of a saved cursor. */
-void yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n);
 
-/* Up to `most` batches in one, which the caller uses one after the other: fewer where an epoch, a run of positions or a
- * window ends, none where next() would give none. At least one is asked for. */
+/* Up to `most` batches (at least 1) as one, for a caller that uses them one after the other. Fewer at the end of an epoch, a
+ * lease or a window; none where next() would return none. */
 yk_status yk_feed_next_few(yk_feed *f, int me, size_t most, yk_batch *out);
+
 void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch);
 
-/* Where it stands, as numbers to be saved while no worker is inside next(), and put back before the first next().
- * Saved with one number of workers, a cursor in memory can be restored with another; that of a stream needs the same
- * workers and windows. A cursor says of which kind it is, and the other kind refuses it. */
-/* In memory, with runs that are dealt by others: what is left of this worker's run is not its own any more. */
+size_t yk_feed_unit(const yk_feed *f); /* see yk_feed_plan; 0 for a stream */
+
+/* Where leases come from another process: takes over the unit of a saved cursor. */
+void yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n);
+
+/* Drops the rest of a worker's lease: it was assigned to another worker. */
 void yk_feed_forget(yk_feed *f, int me);
 
-/* Of a stream: the five numbers of one worker in it; otherwise nothing. */
-void yk_feed_cursor_of(const yk_feed *f, int me, uint64_t out[5]);
+/* The cursor: where all workers are, as numbers for a checkpoint. Restore it before the first next(). A cursor of data in
+ * memory fits any number of workers; that of a stream is exact only for the same workers and windows. The cursor of a
+ * stream cannot be restored for data in memory, nor the reverse. */
 size_t yk_feed_cursor_size(const yk_feed *f);
 void yk_feed_cursor_save(const yk_feed *f, uint64_t *out);
 yk_status yk_feed_cursor_restore(yk_feed *f, const uint64_t *cursor, size_t n, uint64_t steps_done);
+
+/* The five numbers of one worker in the cursor of a stream; does nothing for data in memory. */
+void yk_feed_cursor_of(const yk_feed *f, int me, uint64_t out[5]);
 
 #endif

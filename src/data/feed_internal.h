@@ -1,4 +1,4 @@
-/* Inside of the feed: feed.c is the front, feed_memory.c and feed_stream.c the two kinds. */
+/* Internal to the feed: feed.c is the interface, feed_memory.c and feed_stream.c are the implementations. */
 #ifndef YK_DATA_FEED_INTERNAL_H
 #define YK_DATA_FEED_INTERNAL_H
 
@@ -7,7 +7,8 @@
 #include <stdatomic.h>
 
 typedef struct {
-    yk_status (*next)(yk_feed *f, int me, size_t batches, yk_batch *out); /* so many at most, as one */
+    /* At most `batches` batches, as one. */
+    yk_status (*next)(yk_feed *f, int me, size_t batches, yk_batch *out);
     void (*epoch)(yk_feed *f, int me, uint64_t epoch);
     size_t (*cursor_size)(const yk_feed *f);
     void (*cursor_save)(const yk_feed *f, uint64_t *out);
@@ -25,27 +26,32 @@ struct yk_feed {
     size_t unit;
     atomic_uint_fast64_t steps_granted; /* of plan.steps */
     struct yk__grant {
-        _Alignas(64) uint64_t left;
-    } * grant; /* [workers] */
+        _Alignas(64) uint64_t left; /* steps that a worker may still make */
+    } * grant;                      /* [workers] */
 };
 
 yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 
-/* A saved cursor begins with what kind it is; that of YK__CURSOR_ASYNC has the unit, if it is not the usual one, above it. */
+/* The first number of a cursor is its kind; with YK__CURSOR_ASYNC the unit, if not the default, is in the bits above. */
 enum { YK__CURSOR_SYNC = 1, YK__CURSOR_ASYNC, YK__CURSOR_STREAM };
 enum { YK__CURSOR_UNIT_SHIFT = 8 };
 
-/* The order of an epoch over n things. */
+enum { YK__AHEAD = 32 }; /* rows after a batch that are announced for prefetching */
+
+/* The seed of the order of an epoch. */
 static inline uint64_t yk__epoch_seed(const yk_feed_plan *plan, uint64_t epoch)
 {
     return plan->seed * 0x9e3779b97f4a7c15u + epoch;
 }
 
-/* See yk_batch: from the position of its first example in the epoch. */
-static inline uint64_t yk__batch_noise(const yk_feed_plan *plan, uint64_t epoch, uint64_t position)
+/* `n` rows from pick[0] on as a batch, of the `have` that are known; `position` of the first one in the epoch sets the batch's
+ * noise. */
+static inline yk_batch yk__batch_at(const yk_feed_plan *plan, const yk_rows *rows, const uint32_t *pick,
+                                    size_t n, size_t have, uint64_t epoch, uint64_t position)
 {
-    return yk_mix64(yk_mix64(yk__epoch_seed(plan, epoch)) + position);
+    return (yk_batch){rows, pick, n, have - n < YK__AHEAD ? have - n : YK__AHEAD,
+                      yk_mix64(yk_mix64(yk__epoch_seed(plan, epoch)) + position)};
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* The feed of a data set in memory: positions in a computed permutation, no copies, no thread. */
+/* The feed of a data set in memory: positions in a computed permutation. No copies, no threads. */
 #include "data/feed_internal.h"
 
 #include "base/mem.h"
@@ -7,99 +7,98 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AHEAD = 32, RUN = 2048 };
+enum { LEASE = 2048 }; /* positions, at most */
 
-/* Rows that were mixed when they were loaded are visited in groups of neighbours: the groups in random order, a group from
- * its first row to its last. (GROUP_FROM: with fewer rows they are all in a cache.) */
+/* Rows that were shuffled when they were loaded are visited in groups of neighbours: the groups in random order, the rows of
+ * a group from first to last. Fewer rows than GROUP_FROM are in a cache anyway. */
 enum { GROUP = 16, GROUP_FROM = 1 << 14 };
 
 typedef struct {
-    uint64_t epoch, at, end; /* positions still to be had of a run */
-} run;
+    uint64_t epoch, at, end; /* positions that are not used yet */
+} lease;
 
 typedef struct {
-    _Alignas(YK_ALIGN) uint64_t epoch; /* the epoch that perm is of */
+    _Alignas(YK_ALIGN) uint64_t epoch; /* of perm */
     yk_perm perm;
-    uint64_t group, group_row, turn; /* the group looked up last, its first row, and the one it begins with */
-    uint32_t *pick;                  /* rows of the positions to come, computed some at a time */
+    uint64_t unit_begin, unit_end; /* positions of the current unit of rows */
+    uint64_t first_row, rotation;  /* its first row, and the number of the row that it starts with */
+    uint32_t *pick;                /* rows of the next positions, computed ahead: pick[first..filled) */
     size_t first, filled, cap;
-    uint64_t base;    /* in step: positions of the epoch that were used before a restart */
-    uint64_t ordinal; /* in step: batches handed out since then */
-    run left;         /* else: this worker's run; positions of pick[first..filled) are left.at .. */
-} share;
+    uint64_t base;    /* synchronous: positions of the epoch that were used before a restart */
+    uint64_t ordinal; /* synchronous: batches since then */
+    lease lease;      /* asynchronous: pick[first] is position lease.at */
+} worker_state;
 
 typedef struct {
     yk_feed feed;
     size_t n;
-    share *worker;
-    yk_mutex lock; /* of what follows */
+    worker_state *worker;
+    yk_mutex lock; /* protects the rest */
     uint64_t next_epoch, next_at;
-    run *returned; /* runs that a checkpoint had half used */
+    lease *returned; /* unused parts of leases, from a checkpoint */
     size_t nreturned;
 } memory_feed;
 
-/* In step: the position of this worker's q-th example of the epoch. */
+/* Synchronous: the position of this worker's q-th example of the epoch. */
 static uint64_t position(const memory_feed *f, int me, uint64_t q)
 {
     size_t b = f->feed.plan.batch;
     return f->worker[me].base + ((q / b) * (uint64_t)f->feed.plan.workers + (uint64_t)me) * b + q % b;
 }
 
-static void set_epoch(memory_feed *f, share *s, uint64_t epoch)
+static void set_epoch(memory_feed *f, worker_state *s, uint64_t epoch)
 {
     if (s->perm.n && s->epoch == epoch)
         return;
     s->epoch = epoch;
-    s->group = UINT64_MAX;
+    s->unit_end = 0; /* none */
     s->perm = yk_perm_make(f->n / f->feed.unit, yk__epoch_seed(&f->feed.plan, epoch));
 }
 
-/* Of a long unit: it begins at another of its rows in each epoch, so that its batches are others. */
-static uint32_t row_in_unit(const memory_feed *f, share *s, uint64_t at)
+/* The row at a position of the epoch's order. Rows that do not fill a unit are last. A unit other than GROUP starts at a
+ * different row in each epoch, so that its batches differ. */
+static inline uint32_t row_at(const memory_feed *f, worker_state *s, uint64_t at)
 {
-    const uint64_t unit = f->feed.unit, group = at / unit;
-    if (group >= s->perm.n)
-        return (uint32_t)at;
-    if (group != s->group) {
-        s->group = group;
-        s->group_row = yk_perm_at(&s->perm, group) * unit;
-        s->turn = yk_mix64(yk__epoch_seed(&f->feed.plan, s->epoch) + group) % unit;
-    }
-    const uint64_t turned = at % unit + s->turn;
-    return (uint32_t)(s->group_row + (turned < unit ? turned : turned - unit));
-}
-
-/* The row at a position of the epoch's order. What is left over from whole groups comes last. */
-static inline uint32_t row_at(const memory_feed *f, share *s, uint64_t at)
-{
-    if (f->feed.unit == 1)
+    const uint64_t unit = f->feed.unit;
+    if (unit == 1)
         return (uint32_t)yk_perm_at(&s->perm, at);
-    if (f->feed.unit != GROUP)
-        return row_in_unit(f, s, at);
-    const uint64_t group = at / GROUP;
-    if (group >= s->perm.n)
-        return (uint32_t)at;
-    if (group != s->group) {
-        s->group = group;
-        s->group_row = yk_perm_at(&s->perm, group) * GROUP;
+    if (at < s->unit_begin || at >= s->unit_end) {
+        const uint64_t number = at / unit;
+        const bool whole = number < s->perm.n;
+        s->unit_begin = number * unit;
+        s->unit_end = s->unit_begin + unit;
+        s->first_row = whole ? yk_perm_at(&s->perm, number) * unit : s->unit_begin;
+        s->rotation =
+            whole && unit != GROUP ? yk_mix64(yk__epoch_seed(&f->feed.plan, s->epoch) + number) % unit : 0;
     }
-    return (uint32_t)(s->group_row + at % GROUP);
+    const uint64_t rotated = at - s->unit_begin + s->rotation;
+    return (uint32_t)(s->first_row + (rotated < unit ? rotated : rotated - unit));
 }
 
-/* Keeps what is left of pick and computes more, so that a batch and the look-ahead are there if the epoch has them. */
-static void make_room(share *s)
+static void compact_picks(worker_state *s)
 {
     memmove(s->pick, s->pick + s->first, (s->filled - s->first) * sizeof *s->pick);
     s->filled -= s->first;
     s->first = 0;
 }
 
+/* Up to `batches` batches of the picks, the first of which is at `position`. */
+static size_t take_picks(const memory_feed *f, worker_state *s, size_t batches, uint64_t position,
+                         yk_batch *out)
+{
+    size_t have = s->filled - s->first, n = batches * f->feed.plan.batch;
+    n = have < n ? have : n;
+    *out = yk__batch_at(&f->feed.plan, f->feed.data->rows, s->pick + s->first, n, have, s->epoch, position);
+    s->first += n;
+    return n;
+}
+
 static void next_sync(memory_feed *f, int me, size_t batches, yk_batch *out)
 {
-    share *s = &f->worker[me];
+    worker_state *s = &f->worker[me];
     const size_t b = f->feed.plan.batch;
-    if (s->filled - s->first < batches * b + AHEAD) {
-        make_room(s);
+    if (s->filled - s->first < batches * b + YK__AHEAD) {
+        compact_picks(s);
         for (uint64_t q = s->ordinal * b + s->filled; s->filled < s->cap; q++) {
             uint64_t at = position(f, me, q);
             if (at >= f->n)
@@ -107,83 +106,76 @@ static void next_sync(memory_feed *f, int me, size_t batches, yk_batch *out)
             s->pick[s->filled++] = row_at(f, s, at);
         }
     }
-    size_t have = s->filled - s->first, n = have < batches * b ? have : batches * b;
-    *out = (yk_batch){f->feed.data->rows, s->pick + s->first, n, have - n < AHEAD ? have - n : AHEAD,
-                      yk__batch_noise(&f->feed.plan, s->epoch, position(f, me, s->ordinal * b))};
-    s->first += n;
+    size_t n = take_picks(f, s, batches, position(f, me, s->ordinal * b), out);
     s->ordinal += n ? (n + b - 1) / b : 1;
 }
 
-/* Another run of positions for this worker; an empty one when there are no more. */
-static run claim(memory_feed *f)
+/* Leases positions to a worker; an empty lease: there are no more. */
+static lease claim(memory_feed *f)
 {
     const yk_feed_plan *p = &f->feed.plan;
-    run r = {0};
+    lease l = {0};
     yk_mutex_lock(&f->lock);
     if (f->nreturned) {
-        r = f->returned[--f->nreturned];
+        l = f->returned[--f->nreturned];
     } else if (f->next_epoch < p->epochs) {
-        /* whole batches, and runs short enough that the last ones of an epoch do not make others wait */
-        uint64_t size = RUN, fair = f->n / (8 * (uint64_t)p->workers);
+        /* whole batches; short enough that the last leases of an epoch do not keep other workers waiting */
+        uint64_t size = LEASE, fair = f->n / (8 * (uint64_t)p->workers);
         size = size > fair ? fair : size;
         size = YK_ROUND_UP(size < 1 ? 1 : size, p->batch);
-        r = (run){f->next_epoch, f->next_at, f->next_at + size};
-        if (r.end >= f->n) {
-            r.end = f->n;
+        l = (lease){f->next_epoch, f->next_at, f->next_at + size};
+        if (l.end >= f->n) {
+            l.end = f->n;
             f->next_epoch++;
             f->next_at = 0;
         } else {
-            f->next_at = r.end;
+            f->next_at = l.end;
         }
     }
     yk_mutex_unlock(&f->lock);
-    return r;
+    return l;
 }
 
 static yk_status next_async(memory_feed *f, int me, size_t batches, yk_batch *out)
 {
-    share *s = &f->worker[me];
-    const size_t b = f->feed.plan.batch;
-    if (s->left.at == s->left.end) {
-        const yk_feed_plan *p = &f->feed.plan;
+    const yk_feed_plan *p = &f->feed.plan;
+    worker_state *s = &f->worker[me];
+    if (s->lease.at == s->lease.end) {
         yk_status st = YK_OK;
         if (p->lease)
-            st = p->lease(p->lease_context, me, &s->left.epoch, &s->left.at, &s->left.end);
+            st = p->lease(p->lease_context, me, &s->lease.epoch, &s->lease.at, &s->lease.end);
         else
-            s->left = claim(f);
+            s->lease = claim(f);
         if (st)
             return st;
         s->first = s->filled = 0;
-        set_epoch(f, s, s->left.epoch);
+        set_epoch(f, s, s->lease.epoch);
     }
-    size_t rest = (size_t)(s->left.end - s->left.at);
-    if (s->filled - s->first < batches * b + AHEAD && s->filled - s->first < rest) {
-        make_room(s);
+    size_t rest = (size_t)(s->lease.end - s->lease.at), have = s->filled - s->first;
+    if (have < batches * p->batch + YK__AHEAD && have < rest) {
+        compact_picks(s);
         for (; s->filled < s->cap && s->filled < rest; s->filled++)
-            s->pick[s->filled] = row_at(f, s, s->left.at + s->filled);
+            s->pick[s->filled] = row_at(f, s, s->lease.at + s->filled);
     }
-    size_t have = s->filled - s->first, n = have < batches * b ? have : batches * b;
-    *out = (yk_batch){f->feed.data->rows, s->pick + s->first, n, have - n < AHEAD ? have - n : AHEAD,
-                      yk__batch_noise(&f->feed.plan, s->epoch, s->left.at)};
-    s->first += n;
-    s->left.at += n;
+    s->lease.at += take_picks(f, s, batches, s->lease.at, out);
     return YK_OK;
 }
 
 static yk_status next(yk_feed *feed, int me, size_t batches, yk_batch *out)
 {
     memory_feed *f = (memory_feed *)feed;
-    const size_t fit = (f->worker[me].cap - AHEAD) / feed->plan.batch; /* whole ones, and at least one */
+    const size_t fit = (f->worker[me].cap - YK__AHEAD) / feed->plan.batch; /* at least one */
     batches = batches < fit ? batches : fit;
-    if (feed->plan.synchronous)
-        next_sync(f, me, batches, out);
-    return feed->plan.synchronous ? YK_OK : next_async(f, me, batches, out);
+    if (!feed->plan.synchronous)
+        return next_async(f, me, batches, out);
+    next_sync(f, me, batches, out);
+    return YK_OK;
 }
 
 static void epoch_of(yk_feed *feed, int me, uint64_t epoch)
 {
     memory_feed *f = (memory_feed *)feed;
-    share *s = &f->worker[me];
+    worker_state *s = &f->worker[me];
     if (!feed->plan.synchronous)
         return;
     set_epoch(f, s, epoch);
@@ -191,12 +183,12 @@ static void epoch_of(yk_feed *feed, int me, uint64_t epoch)
     s->first = s->filled = 0;
 }
 
-static size_t usual_unit(const memory_feed *f)
+static size_t default_unit(const memory_feed *f)
 {
-    return f->feed.data->mixed && f->n >= GROUP_FROM ? GROUP : 1;
+    return f->feed.data->shuffled && f->n >= GROUP_FROM ? GROUP : 1;
 }
 
-/* In step: kind, epoch, positions used. Else: kind, next epoch, next position, then three numbers per run. */
+/* Synchronous: kind, epoch, positions used. Asynchronous: kind, next epoch, next position, then three numbers per lease. */
 enum { HEAD = 3 };
 
 static size_t cursor_size(const yk_feed *feed)
@@ -217,41 +209,41 @@ static void cursor_save(const yk_feed *feed, uint64_t *out)
         return;
     }
     out[0] = YK__CURSOR_ASYNC;
-    if (f->feed.unit != usual_unit(f))
+    if (f->feed.unit != default_unit(f))
         out[0] |= (uint64_t)f->feed.unit << YK__CURSOR_UNIT_SHIFT;
     out[1] = f->next_epoch;
     out[2] = f->next_at;
     for (size_t i = 0; i < workers + f->nreturned; i++) {
-        const run *r = i < workers ? &f->worker[i].left : &f->returned[i - workers];
-        memcpy(out + HEAD + 3 * i, (uint64_t[3]){r->epoch, r->at, r->end}, 3 * sizeof *out);
+        const lease *l = i < workers ? &f->worker[i].lease : &f->returned[i - workers];
+        memcpy(out + HEAD + 3 * i, (uint64_t[3]){l->epoch, l->at, l->end}, 3 * sizeof *out);
     }
 }
 
 static void unit_restore(yk_feed *feed, uint64_t unit)
 {
     memory_feed *f = (memory_feed *)feed;
-    feed->unit = unit ? (size_t)unit : usual_unit(f);
+    feed->unit = unit ? (size_t)unit : default_unit(f);
     for (int i = 0; i < feed->plan.workers; i++)
-        f->worker[i].perm.n = 0; /* it is made again */
+        f->worker[i].perm.n = 0; /* set_epoch() computes it again */
 }
 
 static yk_status cursor_restore(yk_feed *feed, const uint64_t *cursor, size_t n)
 {
     memory_feed *f = (memory_feed *)feed;
-    const size_t runs = n < HEAD ? 0 : (n - HEAD) / 3;
+    const size_t leases = n < HEAD ? 0 : (n - HEAD) / 3;
     const uint64_t kind = n < HEAD ? 0 : cursor[0] & ((1u << YK__CURSOR_UNIT_SHIFT) - 1),
                    unit = n < HEAD ? 0 : cursor[0] >> YK__CURSOR_UNIT_SHIFT;
     if (n >= HEAD && kind == YK__CURSOR_STREAM)
         return yk_fail(YK_EUSAGE,
-                       "the checkpoint was written while the data was streamed: go on with --stream always");
-    if (n < HEAD || n != HEAD + 3 * runs || kind > YK__CURSOR_ASYNC || unit > f->n || cursor[2] > f->n)
+                       "the checkpoint was written with streamed data: resume it with --stream always");
+    if (n < HEAD || n != HEAD + 3 * leases || kind > YK__CURSOR_ASYNC || unit > f->n || cursor[2] > f->n)
         return yk_fail(YK_EDATA, "the checkpoint's data cursor does not fit this data set of %zu examples",
                        f->n);
     if (feed->plan.synchronous) {
         if (kind != YK__CURSOR_SYNC)
             return yk_fail(
                 YK_EUSAGE,
-                "this checkpoint was written by asynchronous training: resume it with --mode async");
+                "the checkpoint was written by asynchronous training: resume it with --mode async");
         for (int i = 0; i < feed->plan.workers; i++) {
             set_epoch(f, &f->worker[i], cursor[1]);
             f->worker[i].base = cursor[2];
@@ -259,24 +251,24 @@ static yk_status cursor_restore(yk_feed *feed, const uint64_t *cursor, size_t n)
         return YK_OK;
     }
     unit_restore(feed, unit);
-    bool used_up = cursor[2] == f->n; /* in step, an epoch is left only when it was found to be over */
+    bool used_up = cursor[2] == f->n; /* a synchronous cursor can be at the end of an epoch */
     f->next_epoch = cursor[1] + used_up;
     f->next_at = used_up ? 0 : cursor[2];
     free(f->returned);
-    f->returned = calloc(runs + 1, sizeof *f->returned);
+    f->returned = calloc(leases + 1, sizeof *f->returned);
     if (!f->returned)
-        return yk_fail_memory(runs * sizeof *f->returned, "the data cursor");
+        return yk_fail_memory(leases * sizeof *f->returned, "the data cursor");
     f->nreturned = 0;
     for (const uint64_t *p = cursor + HEAD; p < cursor + n; p += 3)
         if (p[1] < p[2] && p[2] <= f->n)
-            f->returned[f->nreturned++] = (run){p[0], p[1], p[2]};
+            f->returned[f->nreturned++] = (lease){p[0], p[1], p[2]};
     return YK_OK;
 }
 
 static void forget(yk_feed *feed, int me)
 {
-    share *s = &((memory_feed *)feed)->worker[me];
-    s->left.at = s->left.end;
+    worker_state *s = &((memory_feed *)feed)->worker[me];
+    s->lease.at = s->lease.end;
     s->first = s->filled = 0;
 }
 
@@ -301,25 +293,22 @@ yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **
         return YK_ESYSTEM;
     f->feed = (yk_feed){.ops = &ops, .data = data, .plan = *plan};
     f->n = data->rows->n;
-    f->feed.unit = usual_unit(f);
-    if (plan->unit && data->mixed && !plan->synchronous)
+    f->feed.unit = default_unit(f);
+    if (plan->unit && data->shuffled && !plan->synchronous)
         f->feed.unit = plan->unit;
     yk_mutex_init(&f->lock);
     f->worker = yk_alloc((size_t)plan->workers, sizeof *f->worker, "the feed");
-    for (int i = 0; f->worker && i < plan->workers; i++) {
-        share *s = &f->worker[i];
-        s->cap = (plan->batch < 512 ? 1024 : 2 * plan->batch) + AHEAD;
+    bool failed = !f->worker;
+    for (int i = 0; !failed && i < plan->workers; i++) {
+        worker_state *s = &f->worker[i];
+        s->cap = (plan->batch < 512 ? 1024 : 2 * plan->batch) + YK__AHEAD;
         s->pick = yk_alloc(s->cap, sizeof *s->pick, "the feed");
-        if (!s->pick) {
-            free_feed(&f->feed);
-            return YK_ESYSTEM;
-        }
+        failed = !s->pick;
         set_epoch(f, s, 0);
     }
-    if (!f->worker) {
+    if (failed)
         free_feed(&f->feed);
-        return YK_ESYSTEM;
-    }
-    *out = &f->feed;
-    return YK_OK;
+    else
+        *out = &f->feed;
+    return failed ? YK_ESYSTEM : YK_OK;
 }

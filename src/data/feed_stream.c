@@ -1,10 +1,10 @@
-/* The feed of a data set that is streamed: per worker a thread that reads its blocks into windows and shuffles each.
+/* The feed of streamed data: a thread per worker reads blocks into windows and shuffles each window.
  *
- *     thread:   block, block, block | block ...      window 1 filled, permuted -> ready
- *     worker:                batch, batch, batch     of window 0
+ *     thread:   block, block, block | block ...      fills and shuffles window 1
+ *     worker:                batch, batch, batch     from window 0
  *
- * Two windows per worker, so that memory is bounded whatever the size of the data. A window belongs to one epoch. Its
- * examples follow from its first block and record, so that (epoch, block, record, used) is a cursor to come back to.
+ * Each worker has two windows, so memory is bounded whatever the size of the data. A window belongs to one epoch. Its
+ * examples follow from its first block and record, so (epoch, block, record, examples used) is a cursor.
  */
 #include "data/feed_internal.h"
 
@@ -14,16 +14,18 @@
 #include "base/perm.h"
 #include "base/rng.h"
 #include "base/sync.h"
+#include "data/formats.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { READ_AT_A_TIME = 256, STRIPE = 64, AHEAD = 32 };
+enum { READ_AT_A_TIME = 256, STRIPE = 64 };
 
-/* A worker may go without examples in some epochs of a tiny set; in so many, times the workers, there are none. */
-enum { MOST_BARREN = 64 };
+/* In a tiny data set a worker may have no examples in some epochs. After this many epochs, times the workers, the data set is
+ * empty. */
+enum { EMPTY_EPOCHS_MOST = 64 };
 
-/* Where reading stands: record number `record` of the worker's `ordinal`-th block of the epoch. */
+/* Record number `record` of the worker's `ordinal`-th block of the epoch. */
 typedef struct {
     uint64_t epoch, ordinal, record;
 } cursor;
@@ -32,9 +34,9 @@ typedef struct {
     yk_rows rows;
     uint32_t *pick;
     size_t pick_cap;
-    cursor begin, end; /* end: where the next window begins */
+    cursor begin, end; /* the next window begins at `end` */
     bool last;         /* of its epoch */
-    bool ready;        /* filled by the thread, not yet used up by the worker */
+    bool ready;        /* filled by the thread, not used up by the worker */
 } window;
 
 typedef struct stream_feed stream_feed;
@@ -46,17 +48,17 @@ typedef struct {
     bool started, quit;
     yk_mutex lock;
     yk_cond changed;
-    yk_status status; /* why the thread ended */
+    yk_status status; /* of the thread, with its text */
     char error[2048];
-    bool finished; /* no more windows will come */
+    bool finished; /* the thread fills no more windows */
     window window[2];
-    /* the worker's side */
+    /* used by the worker */
     int current;
-    cursor here;     /* where the current window begins */
-    size_t used;     /* examples of it that were handed out */
-    bool epoch_over; /* in step: waiting for yk_feed_epoch() */
-    uint64_t barren; /* windows that ended an epoch since the last example */
-    /* the thread's side */
+    cursor here;           /* where the current window begins */
+    size_t used;           /* examples of it that were returned */
+    bool epoch_over;       /* synchronous: waits for yk_feed_epoch() */
+    uint64_t empty_epochs; /* since the last example */
+    /* used by the thread */
     cursor at;
     yk_reader *reader;
     yk_rows part;
@@ -67,11 +69,11 @@ typedef struct {
 
 struct stream_feed {
     yk_feed feed;
-    bool by_block; /* blocks are dealt out; else runs of STRIPE examples of every block */
+    bool by_block; /* whole blocks are assigned to workers; else stripes of STRIPE examples */
     size_t window_bytes;
     stream *worker;
-    /* After a checkpoint of other workers or windows: blocks of this epoch that were used up then. */
-    uint64_t earlier_epoch, *earlier; /* [earlier_workers] blocks that each had behind it */
+    /* Resumed with other workers or windows: how many blocks of `earlier_epoch` each of the earlier workers had used up. */
+    uint64_t earlier_epoch, *earlier; /* [earlier_workers] */
     uint64_t earlier_workers;
 };
 
@@ -81,7 +83,7 @@ static uint64_t blocks_of(const stream_feed *f, int me)
     return f->by_block ? (n + workers - 1 - (uint64_t)me) / workers : n;
 }
 
-/* The number in the epoch's order of the block that the worker is at. */
+/* The current block of a worker, as its number in the order of the epoch. */
 static uint64_t block_number(const stream *s)
 {
     const stream_feed *f = s->owner;
@@ -136,7 +138,7 @@ static yk_status next_part(stream *s, bool *end_out)
     return YK_OK;
 }
 
-/* Walks to record number `record` of the block that was just opened. */
+/* Skips to record number `record` of the block that was just opened. */
 static yk_status skip_records(stream *s, uint64_t record)
 {
     bool end = false;
@@ -152,14 +154,32 @@ static yk_status skip_records(stream *s, uint64_t record)
     return YK_OK;
 }
 
-/* Who has the first run of a block changes from epoch to epoch, so that nobody goes without examples for good. */
-static bool mine(const stream *s, uint64_t record)
+/* The owner of the first stripe of a block changes from epoch to epoch, so that every worker gets examples. */
+static bool is_assigned(const stream *s, uint64_t record)
 {
-    uint64_t run = record / STRIPE + s->at.epoch;
-    return s->owner->by_block || (int)(run % (uint64_t)s->owner->feed.plan.workers) == s->me;
+    uint64_t stripe = record / STRIPE + s->at.epoch;
+    return s->owner->by_block || (int)(stripe % (uint64_t)s->owner->feed.plan.workers) == s->me;
 }
 
-/* A window's worth of examples from where reading stands. */
+/* Remaps the keys of a full window and shuffles its rows. */
+static yk_status prepare(const stream_feed *f, window *w)
+{
+    yk_status st = yk_dataset_check(f->feed.data, &w->rows);
+    if (!st && f->feed.plan.keymap)
+        st = yk_keymap_rows(f->feed.plan.keymap, &w->rows);
+    if (!st)
+        st = YK_RESERVE(w->pick, w->pick_cap, w->rows.n + 1, "the shuffle buffer");
+    if (st)
+        return st;
+    uint64_t seed = yk__epoch_seed(&f->feed.plan, w->begin.epoch) ^
+                    yk_mix64(w->begin.ordinal * 0x100000001b3u + w->begin.record);
+    yk_perm order = yk_perm_make(w->rows.n, seed);
+    for (size_t i = 0; i < w->rows.n; i++)
+        w->pick[i] = (uint32_t)yk_perm_at(&order, i);
+    return YK_OK;
+}
+
+/* Reads examples into a window, from the thread's cursor on. */
 static yk_status fill(stream *s, window *w)
 {
     stream_feed *f = s->owner;
@@ -183,13 +203,12 @@ static yk_status fill(stream *s, window *w)
             return st;
         if (end) {
             close_reader(s);
-            s->at.ordinal++;
-            s->at.record = 0;
+            s->at = (cursor){s->at.epoch, s->at.ordinal + 1, 0};
             continue;
         }
-        size_t n = 0; /* a run of records that are this worker's, or that are not */
-        bool take = mine(s, s->at.record);
-        while (s->part_used + n < s->part.n && mine(s, s->at.record + n) == take)
+        size_t n = 0; /* consecutive records that all belong to this worker, or all do not */
+        bool take = is_assigned(s, s->at.record);
+        while (s->part_used + n < s->part.n && is_assigned(s, s->at.record + n) == take)
             n++;
         if (take && (st = yk_rows_append(&w->rows, &s->part, s->part_used, n)))
             return st;
@@ -201,18 +220,7 @@ static yk_status fill(stream *s, window *w)
         if (quit)
             return YK_OK;
     }
-    if ((st = yk_dataset_check(f->feed.data, &w->rows)))
-        return st;
-    if (f->feed.plan.keymap && (st = yk_keymap_rows(f->feed.plan.keymap, &w->rows)))
-        return st;
-    if (YK_RESERVE(w->pick, w->pick_cap, w->rows.n + 1, "the shuffle buffer"))
-        return YK_ESYSTEM;
-    uint64_t seed = yk__epoch_seed(&f->feed.plan, w->begin.epoch) ^
-                    yk_mix64(w->begin.ordinal * 0x100000001b3u + w->begin.record);
-    yk_perm order = yk_perm_make(w->rows.n, seed);
-    for (size_t i = 0; i < w->rows.n; i++)
-        w->pick[i] = (uint32_t)yk_perm_at(&order, i);
-    return YK_OK;
+    return prepare(f, w);
 }
 
 static void *read_ahead(void *arg)
@@ -250,12 +258,12 @@ static yk_status start(stream *s)
 {
     int e = yk_thread_start(&s->thread, read_ahead, s);
     if (e)
-        return yk_fail(YK_ESYSTEM, "worker %d's reading thread could not be started: %s", s->me, strerror(e));
+        return yk_fail(YK_ESYSTEM, "cannot start the reader thread of worker %d: %s", s->me, strerror(e));
     s->started = true;
     return YK_OK;
 }
 
-/* Under the lock. Always timed: a wait is rare, or it is what the run is about. */
+/* The lock is held. Every wait is timed: either it is rare, or reading is the bottleneck. */
 static void wait_for_reader(stream *s, const window *w)
 {
     yk_phases *phases = s->owner->feed.plan.phases;
@@ -266,7 +274,7 @@ static void wait_for_reader(stream *s, const window *w)
         yk_phase_waited(&phases[s->me - s->owner->feed.plan.first], YK_PHASE_INPUT, yk_now_ns() - since);
 }
 
-/* The window that the next example is in; NULL at the end of the data (or, in step, of the epoch). */
+/* The window of the next example; NULL at the end of the data (synchronous: of the epoch). */
 static yk_status current_window(stream *s, window **out)
 {
     *out = NULL;
@@ -279,7 +287,7 @@ static yk_status current_window(stream *s, window **out)
             wait_for_reader(s, w);
         bool ready = w->ready;
         yk_status st = s->status;
-        if (ready && s->used >= w->rows.n) { /* used up: the thread may have it back */
+        if (ready && s->used >= w->rows.n) { /* used up: the thread may fill it again */
             bool last = w->last;
             s->here = w->end;
             w->ready = false;
@@ -288,10 +296,9 @@ static yk_status current_window(stream *s, window **out)
             s->current ^= 1;
             s->used = 0;
             s->epoch_over = last && s->owner->feed.plan.synchronous;
-            s->barren += last;
-            if (s->barren > MOST_BARREN * (uint64_t)s->owner->feed.plan.workers)
-                return yk_fail(YK_EDATA, "%s: there are no examples in it",
-                               s->owner->feed.data->source->spec);
+            s->empty_epochs += last;
+            if (s->empty_epochs > EMPTY_EPOCHS_MOST * (uint64_t)s->owner->feed.plan.workers)
+                return yk__fail_empty(s->owner->feed.data->source);
             continue;
         }
         yk_mutex_unlock(&s->lock);
@@ -311,22 +318,21 @@ static yk_status next(yk_feed *feed, int me, size_t batches, yk_batch *out)
         return st;
     const size_t want = batches * feed->plan.batch, have = w->rows.n - s->used, n = have < want ? have : want;
     const uint64_t window_number = s->here.ordinal * 0x100000001b3u + s->here.record;
-    *out = (yk_batch){
-        &w->rows, w->pick + s->used, n, have - n < AHEAD ? have - n : AHEAD,
-        yk__batch_noise(&feed->plan, s->here.epoch, yk_mix64(window_number + (uint64_t)me) + s->used)};
+    *out = yk__batch_at(&feed->plan, &w->rows, w->pick + s->used, n, have, s->here.epoch,
+                        yk_mix64(window_number + (uint64_t)me) + s->used);
     s->used += n;
-    s->barren = 0;
+    s->empty_epochs = 0;
     return YK_OK;
 }
 
 static void epoch_of(yk_feed *feed, int me, uint64_t epoch)
 {
     stream *s = &((stream_feed *)feed)->worker[me];
-    (void)epoch; /* the thread is there already */
+    (void)epoch; /* the thread has already begun it */
     s->epoch_over = false;
 }
 
-/* Kind and size of the windows; then per worker: epoch, ordinal, record, used, and whether it waits for the next epoch. */
+/* Kind, size of the windows; then for each worker: epoch, ordinal, record, used, and whether it waits for the next epoch. */
 enum { HEAD = 2, EACH = 5 };
 
 static size_t cursor_size(const yk_feed *feed)
@@ -350,8 +356,8 @@ static void cursor_save(const yk_feed *feed, uint64_t *out)
         cursor_of(feed, i, out + EACH * i);
 }
 
-/* Other workers, or other windows, than those that the cursor was saved with: blocks that were used up stay so, and the
- * examples of half-used windows are used again. */
+/* The cursor was saved with other workers or windows: blocks that were used up are skipped, and the examples of partly used
+ * windows are used again. */
 static yk_status restore_blocks(stream_feed *f, const uint64_t *saved, uint64_t workers)
 {
     uint64_t epoch = UINT64_MAX, least = UINT64_MAX;
@@ -360,7 +366,7 @@ static yk_status restore_blocks(stream_feed *f, const uint64_t *saved, uint64_t 
         return yk_fail_memory(workers * sizeof *f->earlier, "the data cursor");
     for (uint64_t i = 0; i < workers; i++) {
         const uint64_t *each = saved + EACH * i;
-        const uint64_t at = each[0] - (each[4] && each[0] > 0); /* it waits at the end of the epoch before */
+        const uint64_t at = each[0] - (each[4] && each[0] > 0); /* at the end of the previous epoch */
         epoch = at < epoch ? at : epoch;
     }
     for (uint64_t i = 0; i < workers; i++) {
@@ -370,7 +376,7 @@ static yk_status restore_blocks(stream_feed *f, const uint64_t *saved, uint64_t 
     }
     f->earlier_epoch = epoch;
     f->earlier_workers = workers;
-    if (!f->by_block) { /* everybody reads all blocks: those are used up that everybody is through with */
+    if (!f->by_block) { /* every worker reads all blocks: a block is used up if all workers have used it up */
         f->earlier_workers = 1;
         f->earlier[0] = least;
     }
@@ -379,9 +385,9 @@ static yk_status restore_blocks(stream_feed *f, const uint64_t *saved, uint64_t 
         f->worker[i].used = 0;
         f->worker[i].epoch_over = false;
     }
-    yk_note("the checkpoint was written with other workers or another --shuffle-mb: blocks of the data that "
-            "were used up stay "
-            "so, and what was shuffled in memory is used again");
+    yk_note("the checkpoint was written with a different number of workers or another --shuffle-mb: blocks "
+            "that were "
+            "used up are skipped, and examples that were in the shuffle buffer are used again");
     return YK_OK;
 }
 
@@ -390,9 +396,9 @@ static yk_status cursor_restore(yk_feed *feed, const uint64_t *saved, size_t n)
     stream_feed *f = (stream_feed *)feed;
     if (n < HEAD || saved[0] != YK__CURSOR_STREAM)
         return yk_fail(YK_EUSAGE,
-                       "the checkpoint was written with the data in memory: go on with --stream never");
+                       "the checkpoint was written with data in memory: resume it with --stream never");
     if (n < HEAD + EACH || (n - HEAD) % EACH)
-        return yk_fail(YK_EDATA, "the checkpoint's data cursor makes no sense");
+        return yk_fail(YK_EDATA, "the checkpoint's data cursor is damaged: it has %zu numbers", n);
     if (n != cursor_size(feed) || saved[1] != f->window_bytes)
         return restore_blocks(f, saved + HEAD, (n - HEAD) / EACH);
     for (int i = 0; i < feed->plan.workers; i++) {

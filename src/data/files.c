@@ -11,7 +11,95 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Takes `path` (malloc memory, NULL when that failed). */
+/* ---- directories */
+
+/* Byte order: the order of the data must not depend on the user's locale. */
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Follows links. Most file systems store the type in the directory, which saves a system call per file. */
+static bool is_of_type(DIR *d, const struct dirent *e, bool folder)
+{
+    struct stat s;
+    if (e->d_type != DT_UNKNOWN && e->d_type != DT_LNK)
+        return e->d_type == (folder ? DT_DIR : DT_REG);
+    return fstatat(dirfd(d), e->d_name, &s, 0) == 0 && (folder ? S_ISDIR(s.st_mode) : S_ISREG(s.st_mode));
+}
+
+static yk_status fail_list(const char *path)
+{
+    return yk_fail(errno == EMFILE || errno == ENFILE ? YK_ESYSTEM : YK_EDATA,
+                   "%s: cannot list the directory: %s", path, strerror(errno));
+}
+
+yk_status yk__names_list(const char *path, bool folders, bool (*wanted)(const char *name), size_t most,
+                         yk__names *out)
+{
+    *out = (yk__names){0};
+    DIR *d = opendir(path);
+    if (!d)
+        return fail_list(path);
+    yk_status st = YK_OK;
+    const struct dirent *e;
+    while (!st && out->n < most && (errno = 0, e = readdir(d))) {
+        if (e->d_name[0] == '.' || (wanted && !wanted(e->d_name)) || !is_of_type(d, e, folders))
+            continue;
+        st = YK_RESERVE(out->name, out->cap, out->n + 1, "file names");
+        if (!st && !(out->name[out->n++] = strdup(e->d_name)))
+            st = yk_fail_memory(strlen(e->d_name), "a file's name");
+    }
+    if (!st && out->n < most && errno)
+        st = fail_list(path);
+    closedir(d);
+    if (st)
+        yk__names_fini(out);
+    else if (out->n)
+        qsort(out->name, out->n, sizeof *out->name, compare_names);
+    return st;
+}
+
+void yk__names_fini(yk__names *names)
+{
+    for (size_t i = 0; i < names->n; i++)
+        free(names->name[i]);
+    free(names->name);
+    *names = (yk__names){0};
+}
+
+char *yk__path_join(const char *directory, const char *name)
+{
+    size_t n = strlen(directory);
+    char *path;
+    if (asprintf(&path, "%s%s%s", directory, n && directory[n - 1] == '/' ? "" : "/", name) >= 0)
+        return path;
+    yk_fail_memory(n + strlen(name), "a file's name");
+    return NULL;
+}
+
+bool yk__is_folder(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+yk_status yk__find_plain_or_gz(const char *directory, const char *name, char **path_out)
+{
+    for (int gz = 0; gz < 2; gz++) {
+        if (asprintf(path_out, "%s/%s%s", directory, name, gz ? ".gz" : "") < 0)
+            return yk_fail_memory(strlen(directory), "a file's name");
+        if (access(*path_out, F_OK) == 0)
+            return YK_OK;
+        free(*path_out);
+        *path_out = NULL;
+    }
+    return YK_OK;
+}
+
+/* ---- which files */
+
+/* Takes `path`; NULL: out of memory. */
 static yk_status add_path(yk_files *f, char *path)
 {
     if (!path)
@@ -24,33 +112,21 @@ static yk_status add_path(yk_files *f, char *path)
     return YK_OK;
 }
 
-/* Hidden files and those that begin with '_' (_SUCCESS and its like) are left by other programs; they are no data. */
+/* Other programs write files such as _SUCCESS, which are not data. */
+static bool is_data(const char *name)
+{
+    return name[0] != '_';
+}
+
 static yk_status find_in_directory(const char *directory, yk_files *f)
 {
-    DIR *d = opendir(directory);
-    if (!d)
-        return yk_fail(YK_EDATA, "%s: cannot be listed: %s", directory, strerror(errno));
-    yk_status st = YK_OK;
-    const struct dirent *e;
-    while (!st && (errno = 0, e = readdir(d))) {
-        if (e->d_name[0] == '.' || e->d_name[0] == '_')
-            continue;
-        char *path = NULL;
-        struct stat s;
-        size_t n = strlen(directory);
-        if (asprintf(&path, "%s%s%s", directory, n && directory[n - 1] == '/' ? "" : "/", e->d_name) < 0)
-            path = NULL;
-        if (path && (stat(path, &s) || !S_ISREG(s.st_mode))) {
-            free(path);
-            continue;
-        }
-        st = add_path(f, path);
-    }
-    if (!st && errno)
-        st = yk_fail(YK_EDATA, "%s: cannot be listed: %s", directory, strerror(errno));
-    closedir(d);
+    yk__names names;
+    yk_status st = yk__names_list(directory, false, is_data, SIZE_MAX, &names);
+    for (size_t i = 0; i < names.n && !st; i++)
+        st = add_path(f, yk__path_join(directory, names.name[i]));
+    yk__names_fini(&names);
     if (!st && f->n == 0)
-        st = yk_fail(YK_EDATA, "%s: the directory holds no data files", directory);
+        st = yk_fail(YK_EDATA, "%s: no data files in this directory", directory);
     return st;
 }
 
@@ -61,14 +137,12 @@ static yk_status find_by_glob(const char *pattern, yk_files *f)
     if (rc == GLOB_NOSPACE)
         return yk_fail_memory(0, "a list of files");
     if (rc)
-        return yk_fail(YK_EDATA, "%s: no such file%s", pattern,
-                       strpbrk(pattern, "*?[{") ? " (nothing matches the pattern)" : "");
+        return yk_fail(YK_EDATA, "%s: %s", pattern,
+                       strpbrk(pattern, "*?[{") ? "no file matches this pattern" : "no such file");
     yk_status st = YK_OK;
     for (size_t i = 0; i < g.gl_pathc && !st; i++) {
-        struct stat s;
-        if (stat(g.gl_pathv[i], &s) == 0 && S_ISDIR(s.st_mode))
-            continue;
-        st = add_path(f, strdup(g.gl_pathv[i]));
+        if (!yk__is_folder(g.gl_pathv[i]))
+            st = add_path(f, strdup(g.gl_pathv[i]));
     }
     globfree(&g);
     if (!st && f->n == 0)
@@ -76,13 +150,7 @@ static yk_status find_by_glob(const char *pattern, yk_files *f)
     return st;
 }
 
-/* By bytes and not by locale: the order of the data must not depend on the language of the user. */
-static int compare_paths(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Sizes from file `first` on. */
+/* Sets the sizes of the files from number `first` on. */
 static yk_status measure(yk_files *f, size_t first)
 {
     if (YK_RESERVE(f->size, f->size_cap, f->n, "file sizes"))
@@ -90,7 +158,7 @@ static yk_status measure(yk_files *f, size_t first)
     for (size_t i = first; i < f->n; i++) {
         struct stat s;
         if (stat(f->path[i], &s) || access(f->path[i], R_OK))
-            return yk_fail(YK_EDATA, "%s: cannot be read: %s", f->path[i], strerror(errno));
+            return yk_fail(YK_EDATA, "%s: cannot read: %s", f->path[i], strerror(errno));
         if (!S_ISREG(s.st_mode))
             return yk_fail(YK_EDATA, "%s: is not a regular file", f->path[i]);
         if (s.st_size == 0)
@@ -111,9 +179,8 @@ yk_status yk_files_find(const char *pattern, yk_files *out)
 {
     *out = (yk_files){0};
     if (!*pattern)
-        return yk_fail(
-            YK_EUSAGE,
-            "the data spec names no file: write format:FILE, format:DIRECTORY or format:'PATTERN*'");
+        return yk_fail(YK_EUSAGE,
+                       "the data spec has no file: write format:FILE, format:DIRECTORY or format:'PATTERN*'");
     struct stat s;
     yk_status st;
     if (stat(pattern, &s))
@@ -123,7 +190,7 @@ yk_status yk_files_find(const char *pattern, yk_files *out)
     else
         st = add_path(out, strdup(pattern));
     if (!st) {
-        qsort(out->path, out->n, sizeof *out->path, compare_paths);
+        qsort(out->path, out->n, sizeof *out->path, compare_names);
         st = measure(out, 0);
     }
     if (st)
@@ -131,24 +198,23 @@ yk_status yk_files_find(const char *pattern, yk_files *out)
     return st;
 }
 
-yk_status yk_files_blocks(yk_files *f, uint64_t block_bytes, bool splittable)
+yk_status yk_files_blocks(yk_files *f, uint64_t block_bytes)
 {
     f->nblocks = 0;
-    block_bytes = block_bytes ? block_bytes : YK_BLOCK_BYTES;
     for (size_t i = 0; i < f->n; i++) {
         bool compressed;
         yk_status st = yk_input_compressed(f->path[i], &compressed);
         if (st)
             return st;
         uint64_t size = f->size[i];
-        uint64_t step = compressed || !splittable ? size : block_bytes;
+        uint64_t step = compressed ? size : block_bytes;
         for (uint64_t begin = 0; begin < size; begin += step) {
             uint64_t end = compressed ? UINT64_MAX : size - begin > step ? begin + step : size;
             if ((st = YK_RESERVE(f->block, f->block_cap, f->nblocks + 1, "blocks of files")))
                 return st;
             f->block[f->nblocks++] = (yk_file_block){f->path[i], begin, end};
             if (size - begin <= step)
-                break; /* also where begin + step would not fit 64 bits */
+                break; /* before begin + step can overflow */
         }
     }
     return YK_OK;

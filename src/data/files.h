@@ -1,14 +1,16 @@
-/* Which files a spec means, and how they are cut into blocks that can be read on their own.
+/* The files of a spec, divided into blocks that can be read independently.
  *
+ * Example:
  *     yk_files f;
- *     st = yk_files_find("logs/part-*.gz", &f);            // a file, a directory's files, or a glob; sorted
- *     st = yk_files_blocks(&f, YK_BLOCK_BYTES, true);      // true: plain files may be cut anywhere
- *     f.block[3].path, .begin, .end                        // records that begin in [begin, end) belong to block 3
+ *     st = yk_files_find("logs/part-*.gz", &f);            // a file, the files of a directory, or a pattern; sorted
+ *     st = yk_files_blocks(&f, YK_BLOCK_BYTES);
+ *     yk_file_block b = f.block[3];                        // records that begin in [b.begin, b.end) of b.path
  *     yk_files_fini(&f);
  *
- * A record belongs to the block in which its first byte lies; the reader that starts in the middle of a file looks for
- * the first record that begins at or after `begin`. Compressed files are one block each. Nothing found, a directory
- * without files, an unreadable file: YK_EDATA with the pattern or the path.
+ * Plain files are divided at any byte. A record belongs to the block that holds its first byte; a reader that starts in the
+ * middle of a file searches for the first record that begins at or after `begin`. A compressed file is one block. A pattern
+ * without matches, a directory without files, an unreadable file: YK_EDATA. The list is owned by the caller; any thread may
+ * read it.
  */
 #ifndef YK_DATA_FILES_H
 #define YK_DATA_FILES_H
@@ -21,7 +23,7 @@
 #define YK_BLOCK_BYTES ((uint64_t)1 << 20)
 
 typedef struct {
-    const char *path;    /* borrowed from the list */
+    const char *path;    /* borrowed from yk_files */
     uint64_t begin, end; /* end is UINT64_MAX for a compressed file */
 } yk_file_block;
 
@@ -36,8 +38,27 @@ typedef struct {
 } yk_files;
 
 yk_status yk_files_find(const char *pattern, yk_files *out);
-yk_status yk_files_add(yk_files *f, const char *path); /* one more file, behind those that are there */
-yk_status yk_files_blocks(yk_files *f, uint64_t block_bytes, bool splittable);
+yk_status yk_files_add(yk_files *f, const char *path); /* appends one file */
+yk_status yk_files_blocks(yk_files *f, uint64_t block_bytes);
 void yk_files_fini(yk_files *f);
+
+/* ---- internal to data/ */
+
+typedef struct {
+    size_t n, cap;
+    char **name; /* owned */
+} yk__names;
+
+/* The folders, or else the regular files, of a directory that are not hidden and that `wanted` (NULL: all) accepts; at most
+ * `most`, sorted. */
+yk_status yk__names_list(const char *path, bool folders, bool (*wanted)(const char *name), size_t most,
+                         yk__names *out);
+void yk__names_fini(yk__names *names);
+
+char *yk__path_join(const char *directory, const char *name); /* the caller frees it; NULL: out of memory */
+bool yk__is_folder(const char *path);
+
+/* DIRECTORY/NAME or DIRECTORY/NAME.gz, whichever exists. The caller frees *path_out; NULL: neither exists. */
+yk_status yk__find_plain_or_gz(const char *directory, const char *name, char **path_out);
 
 #endif

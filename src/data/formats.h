@@ -1,7 +1,8 @@
-/* The formats that yk_source_open() knows, each in a file of its own; and what several of them share. A new source is a
- * file with a yk_source_ops and a row in source.c's table.
+/* Internal to data/: the formats that yk_source_open() knows, and what several of them share. To add a format, write a file
+ * with a yk_source_ops, declare it here and add it to the table in source.c.
  *
- * `where` is the spec without its "format:" and options; `spec` gives the options (yk_spec_u64(spec, "features", ...)).
+ * Functions named `open` get the spec: spec->where is the part without "format:" and options, and yk_spec_u64(spec, ...) and
+ * the like read the options. Readers run in the threads that use them.
  */
 #ifndef YK_DATA_FORMATS_H
 #define YK_DATA_FORMATS_H
@@ -13,10 +14,11 @@
 extern const yk_source_ops yk__idx_source, yk__tfrecord_source, yk__libsvm_source, yk__libffm_source,
     yk__criteo_source, yk__cifar10_source, yk__images_source, yk__cache_source, yk__synth_source;
 
-/* How a sparse format's keys become columns: `features` and `bits` of the spec, then --features and --hash-bits; a number of
- * features goes before bits. usual_bits: hashed into 2^usual_bits where nothing is said; 0: not hashed. */
-yk_status yk__spec_keys(const yk_spec *spec, const yk_source_options *o, unsigned usual_bits, uint64_t most,
-                        yk_key_space *out);
+/* How keys become columns: by the options `features` and `bits` of the spec, else by --features and --hash-bits. A number of
+ * features takes precedence over bits. default_bits: hashed into 2^default_bits by default; 0: not hashed. */
+yk_key_space yk__spec_keys(yk_spec *spec, const yk_source_options *o, unsigned default_bits, uint64_t most);
+
+yk_status yk__fail_empty(const yk_source *s); /* YK_EDATA: the source has no examples */
 
 /* ---- readers.c: sources of files in blocks */
 
@@ -31,28 +33,28 @@ typedef struct {
     const yk_file_block *block;
 } yk__file_reader;
 
-/* Cuts s->files into blocks. Before: yk_files_find() or the like. */
+/* Divides s->files, which the caller has found, into blocks. */
 yk_status yk__file_blocks(yk__file_source *s, uint64_t block_bytes);
 void yk__file_free(yk_source *s);
 yk_status yk__file_reader_open(yk_reader *r);
 void yk__file_reader_close(yk_reader *r);
 
-/* ---- and sources that have all rows in memory (yk_source.cached). A reader copies its block: all rows if there is one
- * block, else YK__CACHED_BLOCK rows. */
+/* ---- readers.c: sources that have all rows in memory (yk_source.cached). A reader copies its block: all rows if there is
+ * only one block, else YK__CACHED_BLOCK rows. */
 
 enum { YK__CACHED_BLOCK = 4096 };
 
 typedef struct {
     yk_reader base;
-    size_t at; /* rows of the block that were given */
+    size_t at; /* rows of the block that were returned */
 } yk__cached_reader;
 
 yk_status yk__cached_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out);
 
-/* Whether the directory holds the idx files of that half. */
-bool yk_idx_in(const char *directory, yk_split split);
+/* Whether the directory has the idx files of the split. */
+bool yk__has_idx(const char *directory, yk_split split);
 
-/* Whether the directory holds CIFAR-10's binary files of either half. */
-bool yk_cifar10_in(const char *directory);
+/* Whether the directory has CIFAR-10's binary files of either split. */
+bool yk__has_cifar10(const char *directory);
 
 #endif

@@ -1,7 +1,7 @@
-/* `idx:DIRECTORY` and `idx:IMAGES?labels=LABELS`: images with labels, as MNIST and Fashion-MNIST come.
+/* `idx:DIRECTORY` and `idx:IMAGES?labels=LABELS`: images with labels, the format of MNIST and Fashion-MNIST.
  *
- * Everything is in memory from the start (47 MB for MNIST's training half; bytes stay bytes), one block, and whoever
- * can use all rows at once finds them in source.cached without a copy.
+ * Opening loads everything (47 MB for MNIST's training split; pixels stay bytes). All rows are one block, and
+ * yk_source.cached has them without a copy.
  */
 #include "format/idx.h"
 #include "data/formats.h"
@@ -10,32 +10,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 typedef struct {
     yk_source base;
     yk_idx images;
-    yk_rows rows; /* u8 or f32 lies in `images`, label is malloc memory */
+    yk_rows rows; /* u8 or f32 points into `images`, label is malloc memory */
 } idx_source;
 
-/* PREFIX-WHAT-idxN-ubyte in `directory`, perhaps with '.' before idx and .gz behind. *path_out is NULL where there is
- * none, else owned. */
+/* PREFIX-WHAT-idxN-ubyte in `directory`, or with '.' in place of the second '-', plain or .gz. */
 static yk_status find_file(const char *directory, const char *prefix, const char *what, int dims,
                            char **path_out)
 {
-    for (int i = 0; i < 4; i++) {
-        char *path;
-        if (asprintf(&path, "%s/%s-%s%cidx%d-ubyte%s", directory, prefix, what, i < 2 ? '-' : '.', dims,
-                     i % 2 ? ".gz" : "") < 0)
-            return yk_fail_memory(strlen(directory), "a file's name");
-        if (access(path, F_OK) == 0) {
-            *path_out = path;
-            return YK_OK;
-        }
-        free(path);
-    }
+    yk_status st = YK_OK;
     *path_out = NULL;
-    return YK_OK;
+    for (const char *mark = "-."; *mark && !*path_out && !st; mark++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s-%s%cidx%d-ubyte", prefix, what, *mark, dims);
+        st = yk__find_plain_or_gz(directory, name, path_out);
+    }
+    return st;
 }
 
 static yk_status find_pair(const char *directory, yk_split split, char **images_out, char **labels_out)
@@ -46,7 +39,7 @@ static yk_status find_pair(const char *directory, yk_split split, char **images_
     return st ? st : find_file(directory, prefix, "labels", 1, labels_out);
 }
 
-bool yk_idx_in(const char *directory, yk_split split)
+bool yk__has_idx(const char *directory, yk_split split)
 {
     char *images = NULL, *labels = NULL;
     bool both = !find_pair(directory, split, &images, &labels) && images && labels;
@@ -55,7 +48,7 @@ bool yk_idx_in(const char *directory, yk_split split)
     return both;
 }
 
-/* x/train-images-idx3-ubyte has its labels in x/train-labels-idx1-ubyte. */
+/* The labels of x/train-images-idx3-ubyte are x/train-labels-idx1-ubyte. */
 static char *guess_labels(const char *images)
 {
     const char *slash = strrchr(images, '/');
@@ -73,17 +66,17 @@ static yk_status find_files(const yk_spec *spec, yk_split split, bool *directory
                             char **labels_out)
 {
     const char *where = spec->where, *labels = yk_spec_text(spec, "labels", NULL);
-    struct stat s;
     *images_out = *labels_out = NULL;
-    *directory_out = stat(where, &s) == 0 && S_ISDIR(s.st_mode);
+    *directory_out = yk__is_folder(where);
     if (!*where)
-        return yk_fail(YK_EUSAGE, "%s: names no directory: write idx:DIRECTORY or idx:IMAGES?labels=LABELS",
+        return yk_fail(YK_EUSAGE,
+                       "%s: the directory is missing: write idx:DIRECTORY or idx:IMAGES?labels=LABELS",
                        spec->text);
     if (*directory_out) {
         yk_status st = find_pair(where, split, images_out, labels_out);
         const char *prefix = split == YK_SPLIT_TRAIN ? "train" : "t10k";
         if (!st && (!*images_out || !*labels_out))
-            st = yk_fail(YK_EDATA, "%s: the directory has no %s-%s-ubyte, plain or with .gz", where, prefix,
+            st = yk_fail(YK_EDATA, "%s: no %s-%s-ubyte[.gz] in this directory", where, prefix,
                          *images_out ? "labels-idx1" : "images-idx3");
         return st;
     }
@@ -92,7 +85,7 @@ static yk_status find_files(const yk_spec *spec, yk_split split, bool *directory
     if (!*images_out)
         return yk_fail_memory(strlen(where), "a file's name");
     if (!*labels_out)
-        return yk_fail(YK_EUSAGE, "%s: where are the labels? write idx:IMAGES?labels=LABELS", spec->text);
+        return yk_fail(YK_EUSAGE, "%s: no labels file: write idx:IMAGES?labels=LABELS", spec->text);
     return YK_OK;
 }
 
@@ -104,10 +97,9 @@ static yk_status load_labels(idx_source *s, const char *path, const char *images
         return st;
     size_t n = s->images.dim[0];
     if (labels.type != YK_IDX_U8 || labels.ndims != 1)
-        st = yk_fail(
-            YK_EDATA,
-            "%s: at byte 2: labels must be one row of bytes (type 08, 1 dimension), not type %02x with %u",
-            path, labels.type, labels.ndims);
+        st = yk_fail(YK_EDATA,
+                     "%s: at byte 2: labels must be bytes (type 08) in 1 dimension, not type %02x in %u",
+                     path, labels.type, labels.ndims);
     else if (labels.dim[0] != n)
         st = yk_fail(YK_EDATA, "%s: at byte 4: %zu labels for the %zu images of %s", path, labels.dim[0], n,
                      images_path);
@@ -122,7 +114,7 @@ static yk_status load_labels(idx_source *s, const char *path, const char *images
     return st;
 }
 
-/* Images with a NaN or an infinity in them are bad records; where they may be skipped, the rest moves up. */
+/* An image with a NaN or an infinity is a bad record. If it is skipped, the next images take its place. */
 static yk_status drop_bad_images(idx_source *s, const char *path)
 {
     yk_rows *rows = &s->rows;
@@ -147,7 +139,7 @@ static yk_status drop_bad_images(idx_source *s, const char *path)
         kept++;
     }
     rows->n = kept;
-    return kept ? YK_OK : yk_fail(YK_EDATA, "%s: no image of it is good", path);
+    return kept ? YK_OK : yk_fail(YK_EDATA, "%s: has no good images", path);
 }
 
 static void count_file(yk_source *s, const char *path)
@@ -167,13 +159,13 @@ static yk_status load(idx_source *s, const char *images_path, const char *labels
     count_file(&s->base, labels_path);
     if (im->ndims < 2 || im->ndims > 3)
         return yk_fail(YK_EDATA,
-                       "%s: at byte 3: images have 3 dimensions (number, height, width) or 2, not %u",
+                       "%s: at byte 3: images must have 3 dimensions (number, height, width) or 2, not %u",
                        images_path, im->ndims);
     if (im->dim[0] == 0 || im->stride == 0)
-        return yk_fail(YK_EDATA, "%s: at byte 4: holds no images (%zu of %zu elements)", images_path,
+        return yk_fail(YK_EDATA, "%s: at byte 4: has no images (%zu of %zu elements)", images_path,
                        im->dim[0], im->stride);
     if (im->dim[0] > UINT32_MAX / 2)
-        return yk_fail(YK_EDATA, "%s: at byte 4: %zu images are too many", images_path, im->dim[0]);
+        return yk_fail(YK_EDATA, "%s: at byte 4: too many images: %zu", images_path, im->dim[0]);
     yk_rows_init(&s->rows, im->u8 ? YK_ROWS_U8 : YK_ROWS_F32, im->stride);
     if ((st = load_labels(s, labels_path, images_path)))
         return st;
@@ -197,15 +189,13 @@ static void idx_free(yk_source *source)
     yk_idx_fini(&s->images);
 }
 
-static yk_status idx_open(yk_source *source, const yk_spec *spec, yk_split split, const yk_source_options *o)
+static yk_status idx_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
     (void)o;
     idx_source *s = (idx_source *)source;
     char *images = NULL, *labels = NULL;
     bool directory;
-    yk_status st = yk_spec_check(spec, "labels");
-    if (!st)
-        st = find_files(spec, split, &directory, &images, &labels);
+    yk_status st = find_files(spec, split, &directory, &images, &labels);
     if (!st)
         st = load(s, images, labels);
     free(images);
@@ -217,7 +207,7 @@ static yk_status idx_open(yk_source *source, const yk_spec *spec, yk_split split
     source->bytes = yk_rows_bytes(&s->rows);
     source->examples = s->rows.n;
     source->dim = s->rows.dim;
-    source->has_test = directory && yk_idx_in(spec->where, YK_SPLIT_TEST);
+    source->has_test = directory && yk__has_idx(spec->where, YK_SPLIT_TEST);
     source->cached = &s->rows;
     return YK_OK;
 }
@@ -225,6 +215,7 @@ static yk_status idx_open(yk_source *source, const yk_spec *spec, yk_split split
 const yk_source_ops yk__idx_source = {
     .name = "idx",
     .usage = "idx:DIRECTORY",
+    .options = "labels",
     .source_size = sizeof(idx_source),
     .reader_size = sizeof(yk__cached_reader),
     .open = idx_open,

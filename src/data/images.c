@@ -1,14 +1,14 @@
-/* `images:DIRECTORY`: pictures, JPEG or PNG, in a folder for each class (folders.h), brought to one size (pictures.h).
+/* `images:DIRECTORY`: JPEG and PNG images in class folders (image_folder.h), scaled to one size (image_options.h).
  *
- * The list is in the order of the classes, and a stream is shuffled within windows only: so the source deals the files
- * out in a fixed random order, and every block of it is a sample of all classes. A reader opens one file at a time and
- * decodes it; whichever thread reads does the decoding.
+ * The files are listed class by class, and a stream is shuffled only within windows. So blocks take the files in a fixed
+ * random order: every block is a sample of all classes. A reader opens and decodes one file at a time, in the thread that
+ * reads.
  */
 #include "base/mem.h"
 #include "base/perm.h"
-#include "data/folders.h"
 #include "data/formats.h"
-#include "data/pictures.h"
+#include "data/image_folder.h"
+#include "data/image_options.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,7 +23,7 @@
 
 typedef struct {
     yk_source base;
-    yk_folders folders;
+    yk_image_folder folders;
     yk_perm order;
     yk_image_form form;
 } image_source;
@@ -31,8 +31,8 @@ typedef struct {
 typedef struct {
     yk_reader base;
     yk_image_decoder *decoder;
-    uint64_t at, end;         /* places in the order */
-    size_t file[BLOCK_FILES]; /* those of the last examples */
+    uint64_t at, end;         /* positions in the order */
+    size_t file[BLOCK_FILES]; /* of the last examples */
     uint8_t *bytes;           /* of one file */
     size_t cap;
 } image_reader;
@@ -44,7 +44,7 @@ static yk_status read_all(int fd, const char *path, uint8_t **bytes, size_t *cap
     if (fstat(fd, &s))
         return yk_fail(YK_EDATA, "%s", strerror(errno));
     if ((uint64_t)s.st_size > FILE_MOST)
-        return yk_fail(YK_EDATA, "a picture file of %llu bytes is too large", (unsigned long long)s.st_size);
+        return yk_fail(YK_EDATA, "the file is too large: %llu bytes", (unsigned long long)s.st_size);
     if (YK_RESERVE(*bytes, *cap, (size_t)s.st_size + 1, path))
         return YK_ESYSTEM;
     while (n < (size_t)s.st_size) {
@@ -61,13 +61,13 @@ static yk_status read_all(int fd, const char *path, uint8_t **bytes, size_t *cap
     return YK_OK;
 }
 
-/* A whole file; YK_EDATA: the text is the reason, without the path. */
+/* Reads a whole file. YK_EDATA: yk_error() is the reason, without the path. */
 static yk_status load_file(const char *path, uint8_t **bytes, size_t *cap, size_t *n_out)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return yk_fail(errno == EMFILE || errno == ENFILE || errno == ENOMEM ? YK_ESYSTEM : YK_EDATA,
-                       "cannot be read: %s", strerror(errno));
+                       "cannot read: %s", strerror(errno));
     yk_status st = read_all(fd, path, bytes, cap, n_out);
     close(fd);
     return st;
@@ -84,21 +84,21 @@ static yk_status image_reader_open(yk_reader *reader)
     return yk_image_decoder_create(&r->decoder);
 }
 
-/* Adds one picture. *added_out is false where it was bad and may be skipped. */
-static yk_status add_picture(image_reader *r, size_t file, yk_rows *rows, bool *added_out)
+/* Adds one image; *added_out is false if it is bad and was skipped. */
+static yk_status add_image(image_reader *r, size_t file, yk_rows *rows, bool *added_out)
 {
     image_source *s = (image_source *)r->base.source;
     char path[PATH_MAX];
-    size_t n, place = 0;
-    yk_folders_path(&s->folders, file, path, sizeof path);
+    size_t n, offset = 0;
+    yk_image_folder_path(&s->folders, file, path, sizeof path);
     yk_status st = load_file(path, &r->bytes, &r->cap, &n);
     if (!st) {
-        st = yk__pictures_add(r->decoder, r->bytes, n, &s->form, (int32_t)s->folders.of_class[file], rows);
-        place = yk_image_offset(r->decoder);
+        st = yk__image_add(r->decoder, r->bytes, n, &s->form, (int32_t)s->folders.file[file].class, rows);
+        offset = yk_image_offset(r->decoder);
     }
     *added_out = !st;
     if (st == YK_EDATA)
-        return yk_source_bad(&s->base, path, UINT64_MAX, place, "%s", yk_error());
+        return yk_source_bad(&s->base, path, UINT64_MAX, offset, "%s", yk_error());
     return st ? yk_fail(st, "%s: %s", path, yk_error()) : YK_OK;
 }
 
@@ -111,7 +111,7 @@ static yk_status image_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
     while (got < max && r->at < r->end && !st) {
         bool added;
         r->file[got] = (size_t)yk_perm_at(&s->order, r->at++);
-        st = add_picture(r, r->file[got], rows, &added);
+        st = add_image(r, r->file[got], rows, &added);
         got += added;
     }
     *got_out = got;
@@ -121,7 +121,7 @@ static yk_status image_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
 static void image_file(const yk_reader *reader, size_t i, char *path, size_t size)
 {
     const image_reader *r = (const image_reader *)reader;
-    yk_folders_path(&((const image_source *)reader->source)->folders, r->file[i], path, size);
+    yk_image_folder_path(&((const image_source *)reader->source)->folders, r->file[i], path, size);
 }
 
 static void image_reader_close(yk_reader *reader)
@@ -133,45 +133,42 @@ static void image_reader_close(yk_reader *reader)
 
 static void image_free(yk_source *source)
 {
-    yk_folders_fini(&((image_source *)source)->folders);
+    yk_image_folder_fini(&((image_source *)source)->folders);
 }
 
 /* ---- opening */
 
-/* The size of the first picture that has one; those before it are bad records and will be met again. */
-static yk_status like_the_first(image_source *s)
+/* Takes the size of the first good image. Reading the data will report the bad ones before it. */
+static yk_status find_size(image_source *s)
 {
     uint8_t *bytes = NULL;
     size_t cap = 0, n;
     char path[PATH_MAX];
     yk_status st = YK_EDATA;
     for (size_t i = 0; i < s->folders.files && st == YK_EDATA; i++) {
-        yk_folders_path(&s->folders, i, path, sizeof path);
+        yk_image_folder_path(&s->folders, i, path, sizeof path);
         if (!(st = load_file(path, &bytes, &cap, &n)))
-            st = yk__pictures_like(bytes, n, &s->form);
+            st = yk__image_form_like(bytes, n, &s->form);
     }
     free(bytes);
     return st ? yk_fail(st, "%s: %s", path, yk_error()) : YK_OK;
 }
 
-static yk_status image_open(yk_source *source, const yk_spec *spec, yk_split split,
-                            const yk_source_options *o)
+static yk_status image_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
     (void)o;
     image_source *s = (image_source *)source;
-    yk_status st = yk_spec_check(spec, YK__PICTURES_KEYS);
-    if (!st)
-        st = yk__pictures_options(spec, &s->form);
+    yk_status st = yk__image_options(spec, &s->form);
     if (!st && !*spec->where)
-        st = yk_fail(YK_EUSAGE, "%s: names no directory: write images:DIRECTORY", spec->text);
+        st = yk_fail(YK_EUSAGE, "%s: the directory is missing: write images:DIRECTORY", spec->text);
     if (!st)
-        st = yk_folders_list(spec->where, split, &s->folders);
+        st = yk_image_folder_list(spec->where, split, &s->folders);
     if (!st && !s->form.height)
-        st = like_the_first(s);
+        st = find_size(s);
     if (st)
         return st;
     s->order = yk_perm_make(s->folders.files, ORDER_SEED);
-    yk__pictures_shape(source, &s->form);
+    yk__image_set_shape(source, &s->form);
     source->examples = s->folders.files;
     source->nblocks = (s->folders.files + BLOCK_FILES - 1) / BLOCK_FILES;
     source->classes = (uint32_t)s->folders.classes;
@@ -182,6 +179,7 @@ static yk_status image_open(yk_source *source, const yk_spec *spec, yk_split spl
 const yk_source_ops yk__images_source = {
     .name = "images",
     .usage = "images:DIRECTORY",
+    .options = YK__IMAGE_KEYS,
     .source_size = sizeof(image_source),
     .reader_size = sizeof(image_reader),
     .open = image_open,

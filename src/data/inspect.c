@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "data/formats.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 
 const uint64_t yk_inspect_cut[YK_INSPECT_CUTS] = {10, 100, 1000, 10000};
 
-/* ---- spreads */
+/* ---- distributions */
 
 yk_status yk_distribution_init(yk_distribution *s, double width, bool below_zero)
 {
@@ -25,8 +26,8 @@ void yk_distribution_fini(yk_distribution *s)
     *s = (yk_distribution){0};
 }
 
-/* Bins 2k and 2k + 1 become bin k, counted from zero: all move towards it, so that in this order none is overwritten
- * before it was read. */
+/* Doubles the width: bins 2k and 2k + 1, counted from value 0, become bin k. All counts move towards 0, so this order
+ * overwrites none of them before it is read. */
 static void widen(yk_distribution *s)
 {
     size_t zero = (size_t)-s->low;
@@ -55,9 +56,9 @@ void yk_distribution_add(yk_distribution *s, double value)
     s->bin[(size_t)at]++;
 }
 
-static size_t quantile_bin(const yk_distribution *s, double share)
+static size_t quantile_bin(const yk_distribution *s, double fraction)
 {
-    uint64_t want = (uint64_t)ceil(share * (double)s->n), seen = 0;
+    uint64_t want = (uint64_t)ceil(fraction * (double)s->n), seen = 0;
     size_t i = 0;
     for (; i + 1 < YK_DISTRIBUTION_BINS; i++)
         if ((seen += s->bin[i]) && seen >= want)
@@ -65,13 +66,12 @@ static size_t quantile_bin(const yk_distribution *s, double share)
     return i;
 }
 
-double yk_distribution_quantile(const yk_distribution *s, double share)
+double yk_distribution_quantile(const yk_distribution *s, double fraction)
 {
-    return s->width * (double)(s->low + (int64_t)quantile_bin(s, share));
+    return s->width * (double)(s->low + (int64_t)quantile_bin(s, fraction));
 }
 
-/* Right for negative numbers, too. */
-static int64_t divide_down(int64_t a, int64_t b)
+static int64_t floor_divide(int64_t a, int64_t b)
 {
     return a / b - (a % b < 0);
 }
@@ -85,37 +85,37 @@ size_t yk_distribution_bars(const yk_distribution *s, size_t most, yk_bar *out)
         last--;
     int64_t from = s->low + (int64_t)quantile_bin(s, 0.0), to = s->low + (int64_t)last;
     int64_t usual = s->low + (int64_t)quantile_bin(s, 0.999), step = 1;
-    /* one bar is left for the tail where there is one */
-    while (divide_down(usual, step) - divide_down(from, step) + 1 >
-           (int64_t)most - (divide_down(to, step) > divide_down(usual, step)))
+    /* one bar is reserved for the tail, if there is one */
+    while (floor_divide(usual, step) - floor_divide(from, step) + 1 >
+           (int64_t)most - (floor_divide(to, step) > floor_divide(usual, step)))
         step *= 2;
-    int64_t first = divide_down(from, step), end = divide_down(usual, step);
-    if (divide_down(to, step) - first + 1 <= (int64_t)most)
-        end = divide_down(to, step); /* the tail is short enough to be shown as it is */
+    int64_t first = floor_divide(from, step), end = floor_divide(usual, step);
+    if (floor_divide(to, step) - first + 1 <= (int64_t)most)
+        end = floor_divide(to, step); /* the tail needs no bar of its own */
     size_t n = (size_t)(end - first + 1);
-    bool tail = divide_down(to, step) > end;
+    bool tail = floor_divide(to, step) > end;
     for (size_t i = 0; i < n; i++)
         out[i] = (yk_bar){.from = (double)((first + (int64_t)i) * step) * s->width,
                           .to = (double)((first + (int64_t)i + 1) * step) * s->width};
     if (tail)
         out[n] = (yk_bar){.from = out[n - 1].to, .to = INFINITY};
     for (int64_t b = from; b <= to; b++) {
-        size_t bar = (size_t)(divide_down(b, step) - first);
+        size_t bar = (size_t)(floor_divide(b, step) - first);
         out[bar < n ? bar : n].n += s->bin[b - s->low];
     }
     return n + tail;
 }
 
-/* ---- the reading */
+/* ---- the pass over the data */
 
 typedef struct {
     yk_inspection *out;
     yk_keycount keys;
     size_t first, class_cap;
     double sum, squares;
-} walk;
+} pass;
 
-static yk_status reserve_classes(walk *w, size_t classes)
+static yk_status reserve_classes(pass *w, size_t classes)
 {
     yk_inspection *i = w->out;
     if (classes <= i->classes)
@@ -127,13 +127,13 @@ static yk_status reserve_classes(walk *w, size_t classes)
     return YK_OK;
 }
 
-static yk_status count_labels(walk *w, const yk_rows *rows)
+static yk_status count_labels(pass *w, const yk_rows *rows)
 {
     int32_t most = 0;
     for (size_t r = 0; r < rows->n; r++) {
         int32_t label = rows->label[r];
         if (label < 0 || label >= CLASSES_MOST)
-            return yk_fail(YK_EDATA, "record %llu has class %d; classes are counted from 0 to %d",
+            return yk_fail(YK_EDATA, "record %llu: class %d is not from 0 to %d",
                            (unsigned long long)(w->out->examples + r + 1), label, CLASSES_MOST - 1);
         most = label > most ? label : most;
     }
@@ -149,7 +149,7 @@ static void widen_range(yk_inspection *i, double least, double most)
     i->most = most > i->most ? most : i->most;
 }
 
-static void count_bytes(walk *w, const uint8_t *x, size_t n)
+static void count_bytes(pass *w, const uint8_t *x, size_t n)
 {
     uint64_t sum = 0, squares = 0, zeros = 0;
     uint8_t least = UINT8_MAX, most = 0;
@@ -167,8 +167,8 @@ static void count_bytes(walk *w, const uint8_t *x, size_t n)
     yk_distribution_add(&w->out->histogram, (double)sum / (double)n);
 }
 
-/* Returns their mean. */
-static double count_floats(walk *w, const float *x, size_t n)
+/* Returns the mean. */
+static double count_floats(pass *w, const float *x, size_t n)
 {
     double sum = 0.0, squares = 0.0;
     float least = INFINITY, most = -INFINITY;
@@ -189,7 +189,7 @@ static double count_floats(walk *w, const float *x, size_t n)
     return n ? sum / (double)n : 0.0;
 }
 
-static yk_status count_dense(walk *w, const yk_rows *rows)
+static yk_status count_dense(pass *w, const yk_rows *rows)
 {
     for (size_t r = 0; r < rows->n; r++) {
         if (rows->kind == YK_ROWS_U8) {
@@ -198,7 +198,7 @@ static yk_status count_dense(walk *w, const yk_rows *rows)
         }
         double mean = count_floats(w, rows->f32 + r * rows->dim, rows->dim);
         if (!isfinite(mean))
-            return yk_fail(YK_EDATA, "record %llu holds a value that is not a number",
+            return yk_fail(YK_EDATA, "record %llu: a value is not finite",
                            (unsigned long long)(w->out->examples + r + 1));
         yk_distribution_add(&w->out->histogram, mean);
     }
@@ -206,7 +206,7 @@ static yk_status count_dense(walk *w, const yk_rows *rows)
     return YK_OK;
 }
 
-static yk_status count_sparse(walk *w, const yk_rows *rows)
+static yk_status count_sparse(pass *w, const yk_rows *rows)
 {
     yk_inspection *i = w->out;
     uint64_t entries = rows->start[rows->n];
@@ -238,7 +238,7 @@ static yk_status count_sparse(walk *w, const yk_rows *rows)
 
 static yk_status count_rows(void *context, const yk_rows *rows)
 {
-    walk *w = context;
+    pass *w = context;
     yk_inspection *i = w->out;
     yk_status st = count_labels(w, rows);
     if (!st)
@@ -253,7 +253,7 @@ static yk_status count_rows(void *context, const yk_rows *rows)
     return st;
 }
 
-static yk_status begin(walk *w, const yk_source *s)
+static yk_status begin(pass *w, const yk_source *s)
 {
     yk_inspection *i = w->out;
     bool sparse = s->kind == YK_ROWS_SPARSE;
@@ -273,16 +273,16 @@ static yk_status begin(walk *w, const yk_source *s)
     yk_rows_init(&i->first, s->kind, sparse ? 0 : s->dim);
     i->scale = s->cached ? s->cached->scale : i->first.scale;
     yk_status st = reserve_classes(w, s->classes > 2 && s->classes <= CLASSES_MOST ? s->classes : 2);
-    if (!st) /* numbers of entries are whole; means of bytes are below 256; of floats nothing is known */
+    if (!st) /* entries per row are integers; means of bytes are below 256; means of floats can be anything */
         st = yk_distribution_init(&i->histogram, sparse ? 1.0 : 0x1p-8, s->kind == YK_ROWS_F32);
     return st || !sparse ? st : yk_keycount_init(&w->keys);
 }
 
-static yk_status end(walk *w, const yk_source *s)
+static yk_status end(pass *w, const yk_source *s)
 {
     yk_inspection *i = w->out;
     if (i->examples == 0)
-        return yk_fail(YK_EDATA, "%s: there are no examples in it", s->spec);
+        return yk__fail_empty(s);
     i->bad = atomic_load(&s->bad);
     for (size_t c = 1; c < i->classes; c++)
         i->majority = i->class_count[c] > i->class_count[i->majority] ? c : i->majority;
@@ -304,7 +304,7 @@ yk_status yk_inspect(yk_source *s, yk_split split, size_t first, yk_inspection *
 {
     double begun = yk_now();
     *out = (yk_inspection){.split = split};
-    walk w = {.out = out, .first = first};
+    pass w = {.out = out, .first = first};
     yk_status st = begin(&w, s);
     if (!st && s->ops->verify) {
         st = s->ops->verify(s);

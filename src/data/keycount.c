@@ -5,7 +5,7 @@
 
 #define PAGES      ((size_t)1 << 16)
 #define PAGE       ((size_t)1 << 16)
-#define SLOTS_MOST ((size_t)1 << 33) /* no more keys than that, half full */
+#define SLOTS_MOST ((size_t)1 << 33) /* half full with 2^32 keys */
 
 yk_status yk_keycount_init(yk_keycount *k)
 {
@@ -27,7 +27,7 @@ void yk_keycount_fini(yk_keycount *k)
     *k = (yk_keycount){0};
 }
 
-/* The slot of the key, or the free one where it belongs. There is always a free one. */
+/* The slot of the key, or the free slot for it. There is always a free one. */
 static yk_key_count *find(yk_key_count *large, size_t slots, uint32_t key)
 {
     size_t at = (size_t)(key * 0x9e3779b1u) & (slots - 1);
@@ -51,7 +51,7 @@ static yk_status grow(yk_keycount *k)
     return YK_OK;
 }
 
-yk_status yk__keycount_add_rarely(yk_keycount *k, uint32_t key)
+yk_status yk__keycount_add_slow(yk_keycount *k, uint32_t key)
 {
     uint8_t **page = &k->page[key >> 16];
     if (!*page && !(*page = calloc(PAGE, 1)))
@@ -82,8 +82,9 @@ uint64_t yk_keycount_of(const yk_keycount *k, uint32_t key)
     return count < UINT8_MAX ? count : count + find(k->large, k->slots, key)->count;
 }
 
-/* Keys come in ascending order, so that of equal counts the smaller key stays ahead. */
-static void lead(yk_key_ranking *r, uint32_t key, uint64_t count)
+/* Inserts a key into the sorted leaders if it is frequent enough. Called with ascending keys, so that among equal counts
+ * the smaller key comes first. */
+static void add_leader(yk_key_ranking *r, uint32_t key, uint64_t count)
 {
     size_t at = r->nleaders;
     while (at && r->leader[at - 1].count < count)
@@ -95,13 +96,13 @@ static void lead(yk_key_ranking *r, uint32_t key, uint64_t count)
     r->leader[at] = (yk_key_count){key, count};
 }
 
-static int compare_falling(const void *a, const void *b)
+static int compare_descending(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* The counts that exceed a byte, falling; the others only have to be known by how many keys have each. */
+/* Total occurrences of the `cut` most frequent keys. large: counts above 255, descending; with[c]: keys that occur c times. */
 static uint64_t sum_of(uint64_t cut, const uint64_t *large, size_t nlarge, const uint64_t *with)
 {
     uint64_t sum = 0;
@@ -130,14 +131,14 @@ yk_status yk_keycount_rank(const yk_keycount *k, const uint64_t *cut, size_t ncu
             uint32_t key = (uint32_t)(p * PAGE + i);
             uint64_t count = yk_keycount_of(k, key);
             out->distinct++;
-            lead(out, key, count);
+            add_leader(out, key, count);
             if (count <= UINT8_MAX)
                 with[count]++;
             else
                 large[nlarge++] = count;
         }
     }
-    qsort(large, nlarge, sizeof *large, compare_falling);
+    qsort(large, nlarge, sizeof *large, compare_descending);
     for (size_t i = 0; i < ncuts && i < YK_KEYCOUNT_CUTS; i++)
         out->sum[i] = sum_of(cut[i], large, nlarge, with);
     free(large);

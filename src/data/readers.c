@@ -2,7 +2,7 @@
 
 yk_status yk__file_blocks(yk__file_source *s, uint64_t block_bytes)
 {
-    yk_status st = yk_files_blocks(&s->files, block_bytes, true);
+    yk_status st = yk_files_blocks(&s->files, block_bytes);
     s->base.nblocks = s->files.nblocks;
     s->base.bytes = s->base.disk_bytes = s->files.bytes;
     s->base.files = s->files.n;

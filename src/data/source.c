@@ -4,20 +4,22 @@
 #include "base/number.h"
 #include "base/rng.h"
 #include "data/files.h"
-#include "data/folders.h"
 #include "data/formats.h"
+#include "data/image_folder.h"
 #include "format/idx.h"
 #include "format/input.h"
 #include "format/tfrecord.h"
 #include <inttypes.h>
 #include <pthread.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define SNIFF_BYTES ((size_t)64 << 10)
-#define BAD_SHOWN   3 /* skipped records that are told one by one */
+#define BAD_SHOWN   3                   /* skipped records that get a message each */
+#define COUNT_MOST  ((uint64_t)4 << 30) /* beyond this offset, counting records for a message takes too long */
 
 static const yk_source_ops *const formats[] = {&yk__idx_source,    &yk__tfrecord_source, &yk__libsvm_source,
                                                &yk__libffm_source, &yk__criteo_source,   &yk__cifar10_source,
@@ -33,10 +35,10 @@ static const char *known_formats(char *text, size_t size)
     return text;
 }
 
-/* ---- a bare path: what is in it? */
+/* ---- detecting the format of a bare path */
 
 /* `1 7:0.5 9:1`: a number, then index:value; libffm has field:index:value. NULL: neither. */
-static const char *recognise_line(const char *line)
+static const char *detect_line(const char *line)
 {
     double x;
     uint64_t index;
@@ -50,7 +52,7 @@ static const char *recognise_line(const char *line)
 }
 
 /* The first line that is neither empty nor a comment decides. */
-static const char *recognise_text(char *text)
+static const char *detect_text(char *text)
 {
     for (char *save, *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         size_t tabs = 0;
@@ -58,7 +60,7 @@ static const char *recognise_text(char *text)
             tabs += *p == '\t';
         if (tabs == 39)
             return "criteo";
-        const char *name = recognise_line(line);
+        const char *name = detect_line(line);
         if (name)
             return name;
         if (line[strspn(line, " \t\r")] && *line != '#')
@@ -67,7 +69,7 @@ static const char *recognise_text(char *text)
     return NULL;
 }
 
-static const char *recognise_bytes(const uint8_t *p, size_t n)
+static const char *detect_bytes(const uint8_t *p, size_t n)
 {
     uint64_t length;
     if (n >= 8 && !memcmp(p, "YKCACHE1", 8))
@@ -80,12 +82,12 @@ static const char *recognise_bytes(const uint8_t *p, size_t n)
         return NULL;
     n = n < SNIFF_BYTES ? n : SNIFF_BYTES;
     char *text = strndup((const char *)p, n);
-    const char *name = text ? recognise_text(text) : NULL;
+    const char *name = text ? detect_text(text) : NULL;
     free(text);
     return name;
 }
 
-static yk_status recognise_file(const char *path, const char **name_out)
+static yk_status detect_file(const char *path, const char **name_out)
 {
     yk_input *in;
     const uint8_t *p;
@@ -95,51 +97,44 @@ static yk_status recognise_file(const char *path, const char **name_out)
         return st;
     if (!(st = yk_input_peek(in, SNIFF_BYTES, &p, &have))) {
         char known[256];
-        *name_out = recognise_bytes(p, have);
+        *name_out = detect_bytes(p, have);
         if (have == 0)
             st = yk_fail(YK_EDATA, "%s: is empty", path);
         else if (!*name_out)
-            st = yk_fail(YK_EDATA, "%s: its content is of no known format; if you know better, say so: %s",
-                         path, known_formats(known, sizeof known));
+            st = yk_fail(YK_EDATA, "%s: cannot detect the format from the content; specify it: %s", path,
+                         known_formats(known, sizeof known));
     }
     yk_input_free(in);
     return st;
 }
 
-static yk_status recognise(const char *where, const char **name_out)
+static yk_status detect(const char *where, const char **name_out)
 {
+    const bool idx = yk__has_idx(where, YK_SPLIT_TRAIN) || yk__has_idx(where, YK_SPLIT_TEST);
+    *name_out = idx                            ? "idx"
+                : yk__has_cifar10(where)       ? "cifar10"
+                : yk__has_image_folders(where) ? "images"
+                                               : NULL;
+    if (*name_out)
+        return YK_OK;
     yk_files files;
-    if (yk_idx_in(where, YK_SPLIT_TRAIN) || yk_idx_in(where, YK_SPLIT_TEST)) {
-        *name_out = "idx";
-        return YK_OK;
-    }
-    if (yk_cifar10_in(where)) {
-        *name_out = "cifar10";
-        return YK_OK;
-    }
-    if (yk_folders_in(where)) {
-        *name_out = "images";
-        return YK_OK;
-    }
     yk_status st = yk_files_find(where, &files);
     if (st)
         return st;
-    st = recognise_file(files.path[0], name_out);
+    st = detect_file(files.path[0], name_out);
     yk_files_fini(&files);
     return st;
 }
 
-/* ---- the verbs */
-
-static yk_status open_format(const yk_spec *spec, const char *name, yk_split split,
-                             const yk_source_options *o, yk_source **out)
+static yk_status open_format(yk_spec *spec, const char *name, yk_split split, const yk_source_options *o,
+                             yk_source **out)
 {
     size_t i = 0;
     while (i < NFORMATS && strcmp(formats[i]->name, name))
         i++;
     char known[256];
     if (i == NFORMATS)
-        return yk_fail(YK_EUSAGE, "%s: no data format is called %s; there are: %s", spec->text, name,
+        return yk_fail(YK_EUSAGE, "%s: unknown data format %s; use one of: %s", spec->text, name,
                        known_formats(known, sizeof known));
     yk_source *s = calloc(1, formats[i]->source_size);
     if (!s)
@@ -148,8 +143,11 @@ static yk_status open_format(const yk_spec *spec, const char *name, yk_split spl
     s->has_test = formats[i]->has_test;
     s->skip_bad = o->skip_bad;
     s->spec = strdup(spec->text);
-    yk_status st =
-        s->spec ? s->ops->open(s, spec, split, o) : yk_fail_memory(strlen(spec->text), "a data spec");
+    yk_status st = s->spec ? YK_OK : yk_fail_memory(strlen(spec->text), "a data spec");
+    if (!st && s->ops->options)
+        st = yk_spec_check(spec, s->ops->options);
+    if (!st)
+        st = s->ops->open(s, spec, split, o);
     if (st)
         yk_source_free(s);
     else
@@ -167,11 +165,16 @@ yk_status yk_source_open(const char *spec_text, yk_split split, const yk_source_
         return st;
     const char *name = spec.format;
     if (!*name)
-        st = recognise(spec.where, &name);
+        st = detect(spec.where, &name);
     if (!st)
         st = open_format(&spec, name, split, options ? options : &none, out);
     yk_spec_fini(&spec);
     return st;
+}
+
+static void free_nothing(void *id)
+{
+    (void)id;
 }
 
 void yk_source_free(yk_source *s)
@@ -181,7 +184,7 @@ void yk_source_free(yk_source *s)
     if (s->ops->free)
         s->ops->free(s);
     free(s->spec);
-    free(s->bad_seen);
+    tdestroy(s->bad_seen, free_nothing);
     free(s);
 }
 
@@ -214,7 +217,7 @@ void yk_reader_free(yk_reader *r)
     free(r);
 }
 
-/* What a block leaves in its rows (values that are not 1) must not show in the next: each has rows of its own. */
+/* Each block has its own rows, so that values other than 1 in one block do not make the next one store values. */
 static yk_status visit_block(yk_source *s, size_t block, yk_visitor *visit, void *context)
 {
     enum { ROWS_AT_A_TIME = 4096 };
@@ -256,56 +259,47 @@ bool yk_source_has_test_split(const yk_source *s)
     return s->has_test;
 }
 
-/* ---- bad records. Streamed data is read again in every epoch, and by several workers: a record is counted when it is
- * first met. What was met is a hash table of (file, offset), doubled when half full. */
-
-static uint64_t *bad_slot(uint64_t *seen, size_t cap, uint64_t id)
+yk_status yk__fail_empty(const yk_source *s)
 {
-    size_t at = (size_t)(id >> 8) & (cap - 1);
-    while (seen[at] && seen[at] != id)
-        at = (at + 1) & (cap - 1);
-    return &seen[at];
+    return yk_fail(YK_EDATA, "%s: has no examples", s->spec ? s->spec : "the data");
 }
 
-static yk_status grow_bad(yk_source *s)
+/* ---- bad records. Streamed data is read in every epoch and by several workers, but each bad record counts once. A search
+ * tree has the hashes of (file, offset) of those that were counted, in place of pointers. */
+
+static int compare_ids(const void *a, const void *b)
 {
-    size_t cap = s->bad_cap ? 2 * s->bad_cap : 64;
-    uint64_t *seen = calloc(cap, sizeof *seen);
-    if (!seen)
-        return yk_fail_memory(cap * sizeof *seen, "bad records");
-    for (size_t i = 0; i < s->bad_cap; i++)
-        if (s->bad_seen[i])
-            *bad_slot(seen, cap, s->bad_seen[i]) = s->bad_seen[i];
-    free(s->bad_seen);
-    s->bad_seen = seen;
-    s->bad_cap = cap;
-    return YK_OK;
+    return ((uintptr_t)a > (uintptr_t)b) - ((uintptr_t)a < (uintptr_t)b);
 }
 
-/* Counts it if it is new and --skip-bad allows one more; *before_out were counted before. */
+/* Counts a record if it is new and --skip-bad allows one more. *before_out: the count before. */
 static yk_status count_bad(yk_source *s, const char *file, uint64_t offset, uint64_t *before_out,
                            bool *known_out)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* rare: one serves all sources */
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* rarely used: one for all sources */
     uint64_t id = yk_mix64(offset + 1);
     for (const char *p = file; *p; p++)
         id = (id ^ (uint8_t)*p) * 0x100000001b3u;
-    id = yk_mix64(id) | 1; /* 0 is an empty slot */
+    void *const key = (void *)(uintptr_t)(yk_mix64(id) | 1); /* not NULL */
     pthread_mutex_lock(&lock);
     uint64_t n = atomic_load(&s->bad);
     *before_out = n;
-    *known_out = s->bad_cap && *bad_slot(s->bad_seen, s->bad_cap, id) == id;
+    *known_out = tfind(key, &s->bad_seen, compare_ids) != NULL;
     yk_status st = YK_OK;
     if (!*known_out && n < s->skip_bad) {
-        if (2 * (n + 1) > s->bad_cap)
-            st = grow_bad(s);
-        if (!st) {
-            *bad_slot(s->bad_seen, s->bad_cap, id) = id;
+        if (tsearch(key, &s->bad_seen, compare_ids))
             atomic_store(&s->bad, n + 1);
-        }
+        else
+            st = yk_fail_memory(64, "bad records");
     }
     pthread_mutex_unlock(&lock);
     return st;
+}
+
+bool yk_source_bad_numbered(const yk_source *s, uint64_t offset)
+{
+    const uint64_t skipped = atomic_load(&s->bad);
+    return offset <= COUNT_MOST && (skipped < BAD_SHOWN || skipped >= s->skip_bad);
 }
 
 yk_status yk_source_bad(yk_source *s, const char *file, uint64_t record, uint64_t offset, const char *reason,
@@ -326,7 +320,7 @@ yk_status yk_source_bad(yk_source *s, const char *file, uint64_t record, uint64_
     if (before < s->skip_bad) {
         if (before < BAD_SHOWN)
             yk_warn("%s: %sat byte %" PRIu64 ": %s; skipped%s", file, number, offset, why,
-                    before + 1 == BAD_SHOWN ? " (further ones are only counted)" : "");
+                    before + 1 == BAD_SHOWN ? " (more bad records are counted without a message)" : "");
         return YK_OK;
     }
     if (s->skip_bad == 0)

@@ -1,20 +1,23 @@
-/* A source yields the examples of one data set, block by block. Which format it is, is known only in here.
+/* A source yields the examples of a data set, block by block, independent of its format.
  *
+ * Example:
  *     yk_source *s;
  *     st = yk_source_open("tfrecord:clicks/part-*", YK_SPLIT_TRAIN, &options, &s);
  *     for (size_t b = 0; b < s->nblocks; b++) {
  *         yk_reader *r;
+ *         size_t got = 1;
  *         st = yk_source_read(s, b, &r);
- *         while (!(st = yk_reader_next(r, &rows, 4096, &got)) && got) ...   // appends up to 4096 examples
+ *         while (!st && got)
+ *             st = yk_reader_next(r, &rows, 4096, &got);            // appends up to 4096 examples
  *         yk_reader_free(r);
  *     }
  *     yk_source_free(s);
  *
- * A block is a part of the data that can be read on its own: about a megabyte of a plain file, a whole compressed
- * file, or a run of generated examples. The blocks in order hold every example exactly once. Several readers may be
- * at work at a time, each used by one thread.
+ * A block is a part of the data that can be read independently: about a megabyte of a plain file, a whole compressed file,
+ * or a range of generated examples. The blocks in order contain every example exactly once. Several readers of a source may
+ * work at the same time, each in one thread.
  *
- * A spec is `format:where?key=value&key=value`; a bare path is recognised by its content.
+ * A spec is `format:where?key=value&key=value`; the format of a bare path is detected from its content.
  */
 #ifndef YK_DATA_SOURCE_H
 #define YK_DATA_SOURCE_H
@@ -30,62 +33,58 @@
 typedef enum {
     YK_SPLIT_TRAIN,
     YK_SPLIT_TEST
-} yk_split; /* which half of a set that has two (idx, synth, cifar10) */
+} yk_split; /* of data sets that have two (idx, synth, cifar10, images) */
 
 typedef struct yk_source yk_source;
 typedef struct yk_reader yk_reader;
 
-/* Which field numbers the rows shall carry (base/rows.h). */
+/* Which field numbers the rows get (base/rows.h). */
 typedef enum {
-    YK_FIELDS_NONE,   /* none: the model has no use for them */
-    YK_FIELDS_STORED, /* those that the data has: libffm, the binary cache */
+    YK_FIELDS_NONE,   /* none: the model does not use them */
+    YK_FIELDS_STORED, /* those that are in the data: libffm, the binary cache */
     YK_FIELDS_ALL     /* also those that follow from the format: Criteo's columns */
 } yk_fields;
 
 typedef struct {
-    uint64_t skip_bad;  /* --skip-bad N: so many bad records may be skipped and counted */
-    unsigned hash_bits; /* --hash-bits: keys are hashed into 2^bits features; 0: the format's default */
-    uint64_t
-        features; /* --features N: columns of the model; 0: found from the data. With hash_bits: hashed into N */
+    uint64_t skip_bad;  /* --skip-bad N: skips up to N bad records */
+    unsigned hash_bits; /* --hash-bits B: hashes keys into 2^B features; 0: the default of the format */
+    uint64_t features;  /* --features N: columns, with hash_bits the range of the hash; 0: from the data */
     yk_fields fields;
 } yk_source_options;
 
-/* A format. A source of that format embeds yk_source as its first member, a reader yk_reader. Both begin as zeros, but for
- * those. Verbs marked with * may be NULL; free() and reader_close() come also after a failed open. */
+/* A format. Its sources embed yk_source as their first member, its readers yk_reader; the rest starts as zeros. Functions
+ * marked with * may be NULL. free() and reader_close() are also called after a failed open. */
 typedef struct {
     const char *name, *usage;        /* "tfrecord", "tfrecord:FILES" */
-    bool has_test;                   /* every set of this format has a test half */
+    const char *options;             /* * keys of a spec: "bits features"; NULL: open() checks them */
+    bool has_test;                   /* every data set of this format has a test split */
     size_t source_size, reader_size; /* bytes */
-    yk_status (*open)(yk_source *s, const yk_spec *spec, yk_split split, const yk_source_options *o);
-    void (*free)(yk_source *s);             /* * what the source holds, not the source itself */
+    yk_status (*open)(yk_source *s, yk_spec *spec, yk_split split, const yk_source_options *o);
+    void (*free)(yk_source *s);             /* * frees the members, not the source itself */
     yk_status (*reader_open)(yk_reader *r); /* * */
     void (*reader_close)(yk_reader *r);     /* * */
     yk_status (*next)(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
-    void (*file)(const yk_reader *r, size_t i, char *path,
-                 size_t size);               /* * sources with a file for each example */
-    yk_status (*verify)(const yk_source *s); /* * checks what opening leaves out: every checksum */
+    void (*file)(const yk_reader *r, size_t i, char *path, size_t size); /* * one file per example */
+    yk_status (*verify)(const yk_source *s); /* * checks every checksum, which open() does not */
 } yk_source_ops;
 
 struct yk_source {
     const yk_source_ops *ops;
-    char *
-        spec; /* as given, for messages and the run's configuration; set and freed by yk_source_open() and _free() */
+    char *spec; /* as given; owned by yk_source_open() and yk_source_free() */
     yk_rows_kind kind;
     size_t nblocks;
-    uint64_t bytes;                 /* to be read, 0 for generated data */
-    uint64_t files, disk_bytes;     /* that it is made of; 0: none, or not known */
+    uint64_t bytes;                 /* to read; 0 for generated data */
+    uint64_t files, disk_bytes;     /* 0: none, or not known */
     uint64_t examples;              /* 0: not known without reading */
     size_t dim;                     /* columns; 0: not known without reading (sparse files) */
     uint32_t classes;               /* 0: not known without reading */
     size_t height, width, channels; /* images; 0 otherwise */
-    yk_rows *cached; /* all rows at once where they are in memory (idx, binary cache); borrowed. Else NULL */
-    bool read_only;  /* the cached rows are somebody else's: they must not be modified */
-    bool has_test;   /* the set has a test half of its own */
+    yk_rows *cached; /* all rows, if they are in memory (idx, binary cache); borrowed. Else NULL */
+    bool read_only;  /* the cached rows belong to the caller and must not be modified */
+    bool has_test;   /* the data set has a test split */
     uint64_t skip_bad;
-    atomic_uint_fast64_t
-        bad;            /* different records skipped so far: another pass over the data counts none again */
-    uint64_t *bad_seen; /* [bad_cap] which ones: a hash table that yk_source_bad() keeps */
-    size_t bad_cap;
+    atomic_uint_fast64_t bad; /* distinct records skipped so far: another pass does not count them again */
+    void *bad_seen;           /* these, in a search tree of yk_source_bad() */
 };
 
 struct yk_reader {
@@ -98,24 +97,27 @@ void yk_source_free(yk_source *s); /* NULL is fine */
 
 yk_status yk_source_read(yk_source *s, size_t block, yk_reader **out);
 
-/* Appends up to `max` examples to `rows`, which is of the source's kind; *got_out is 0 at the block's end. */
+/* Appends up to `max` examples to `rows`, which must be of the source's kind; *got_out is 0 at the end of the block. */
 yk_status yk_reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
 void yk_reader_free(yk_reader *r); /* NULL is fine */
 
-/* All examples in order, some thousand at a time. */
+/* Visits all examples in order, some thousands at a time. */
 typedef yk_status yk_visitor(void *context, const yk_rows *rows);
 yk_status yk_source_each(yk_source *s, yk_visitor *visit, void *context);
 
-/* The file of example `i` of those that the last yk_reader_next() gave, cut off where `size` is too small; false: the format
- * has no file for each. */
+/* The file of example `i` of the last yk_reader_next(), truncated if `size` is too small; false: the format does not have
+ * one file per example. */
 bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size);
 
-/* Whether the set has a test half of its own (idx, cifar10, synth): then --test may be left out. */
+/* Whether the data set has a test split (idx, cifar10, images, synth), so that --test is not needed. */
 bool yk_source_has_test_split(const yk_source *s);
 
-/* For formats: a bad record was met. Counts it and returns YK_OK while --skip-bad allows it (the record is then
- * skipped); otherwise YK_EDATA with the text: file, record, byte offset and reason. Records of a file count from 1;
- * UINT64_MAX where the number is not known. */
+/* For formats: whether yk_source_bad() would print the number of a record at this offset, so that it is worth counting the
+ * records before it. */
+bool yk_source_bad_numbered(const yk_source *s, uint64_t offset);
+
+/* For formats: reports a bad record. Returns YK_OK if --skip-bad allows the caller to skip it; otherwise YK_EDATA with file,
+ * record, byte offset and reason. Records are numbered from 1 in each file; UINT64_MAX: not known. */
 yk_status yk_source_bad(yk_source *s, const char *file, uint64_t record, uint64_t offset, const char *reason,
                         ...) __attribute__((format(printf, 5, 6), cold));
 

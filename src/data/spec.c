@@ -17,7 +17,7 @@ static bool key_char(char c)
     return letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
-/* "features=10..." but not "/day=1": a '?' in a pattern may be followed by anything. */
+/* "features=10..." but not "/day=1": in a pattern anything may follow a '?'. */
 static bool begins_option(const char *s)
 {
     if (!letter(*s))
@@ -35,7 +35,7 @@ static char *find_options(char *where)
     return NULL;
 }
 
-/* The format is a word of letters and digits before the first ':', so that "./a:b" and "/x:y" stay paths. */
+/* A format consists of at least two letters and digits before the first ':', so that "./a:b" and "c:x" are paths. */
 static char *end_of_format(char *s)
 {
     if (!letter(*s))
@@ -72,10 +72,10 @@ yk_status yk_spec_parse(const char *text, yk_spec *out)
     *out = (yk_spec){0};
     if (!*text)
         return yk_fail(YK_EUSAGE,
-                       "the data spec is empty: write format:where, for instance synth:digits, or a path");
+                       "the data spec is empty: write FORMAT:WHERE, such as synth:digits, or a path");
     size_t n = strlen(text);
     out->text = strdup(text);
-    out->storage = malloc(n + 2); /* one more for an empty format */
+    out->storage = malloc(n + 2); /* another zero byte, for an empty format */
     if (!out->text || !out->storage) {
         yk_spec_fini(out);
         return yk_fail_memory(2 * n, "a data spec");
@@ -116,69 +116,64 @@ const char *yk_spec_text(const yk_spec *spec, const char *key, const char *fallb
     return fallback;
 }
 
-yk_status yk_spec_u64(const yk_spec *spec, const char *key, uint64_t fallback, uint64_t least, uint64_t most,
-                      uint64_t *out)
+uint64_t yk_spec_u64(yk_spec *spec, const char *key, uint64_t fallback, uint64_t least, uint64_t most)
 {
-    const char *s = yk_spec_text(spec, key, NULL);
-    *out = fallback;
-    if (!s)
-        return YK_OK;
-    const yk_status st = yk_number_u64(s, least, most, out);
-    return st ? yk_fail(st, "%s: %s=%s: %s", spec->text, key, s, yk_error()) : YK_OK;
+    const char *s = spec->status ? NULL : yk_spec_text(spec, key, NULL);
+    if (s && (spec->status = yk_number_u64(s, least, most, &fallback)))
+        yk_fail(spec->status, "%s: %s=%s: %s", spec->text, key, s, yk_error());
+    return fallback;
 }
 
-yk_status yk_spec_real(const yk_spec *spec, const char *key, double fallback, double least, double most,
-                       double *out)
+double yk_spec_real(yk_spec *spec, const char *key, double fallback, double least, double most)
 {
-    const char *s = yk_spec_text(spec, key, NULL);
-    *out = fallback;
-    if (!s)
-        return YK_OK;
-    const yk_status st = yk_number_real(s, least, most, out);
-    return st ? yk_fail(st, "%s: %s=%s: %s", spec->text, key, s, yk_error()) : YK_OK;
+    const char *s = spec->status ? NULL : yk_spec_text(spec, key, NULL);
+    if (s && (spec->status = yk_number_real(s, least, most, &fallback)))
+        yk_fail(spec->status, "%s: %s=%s: %s", spec->text, key, s, yk_error());
+    return fallback;
 }
 
-static bool listed(const char *keys, const char *key)
+/* The number of `word` in a list of words that are separated by spaces; -1: it is not in the list. */
+static int find_word(const char *list, const char *word)
 {
-    size_t n = strlen(key);
-    for (const char *p = keys; *p;) {
-        size_t m = strcspn(p, " ");
-        if (m == n && !memcmp(p, key, n))
-            return true;
-        p += m + strspn(p + m, " ");
+    const size_t n = strlen(word);
+    for (int i = 0; *list; i++) {
+        size_t m = strcspn(list, " ");
+        if (m == n && !memcmp(list, word, n))
+            return i;
+        list += m + strspn(list + m, " ");
     }
-    return false;
+    return -1;
+}
+
+int yk_spec_choice(yk_spec *spec, const char *key, const char *choices, int fallback)
+{
+    const char *s = spec->status ? NULL : yk_spec_text(spec, key, NULL);
+    int i = s ? find_word(choices, s) : fallback;
+    if (s && i < 0)
+        spec->status = yk_fail(YK_EUSAGE, "%s: %s=%s: must be one of: %s", spec->text, key, s, choices);
+    return i < 0 ? fallback : i;
 }
 
 yk_status yk_spec_check(const yk_spec *spec, const char *known_keys)
 {
     for (size_t i = 0; i < spec->noptions; i++)
-        if (!listed(known_keys, spec->option[i].key))
-            return yk_fail(YK_EUSAGE, "%s: no option is called %s here; there %s%s", spec->text,
-                           spec->option[i].key, *known_keys ? "are: " : "are none", known_keys);
+        if (find_word(known_keys, spec->option[i].key) < 0)
+            return yk_fail(YK_EUSAGE, "%s: unknown option %s; %s%s", spec->text, spec->option[i].key,
+                           *known_keys ? "the options are: " : "this format has none", known_keys);
     return YK_OK;
 }
 
-yk_status yk__spec_keys(const yk_spec *spec, const yk_source_options *o, unsigned usual_bits, uint64_t most,
-                        yk_key_space *out)
+yk_key_space yk__spec_keys(yk_spec *spec, const yk_source_options *o, unsigned default_bits, uint64_t most)
 {
-    uint64_t bits, features;
-    yk_status st = yk_spec_u64(spec, "bits", o->hash_bits ? o->hash_bits : usual_bits, 1, 31, &bits);
-    if (!st)
-        st = yk_spec_u64(spec, "features", 0, 1, most, &features);
-    if (st)
-        return st;
-    if (features && yk_spec_text(spec, "bits", NULL))
-        return yk_fail(YK_EUSAGE, "%s: give bits or features, not both", spec->text);
-    if (!features && !yk_spec_text(spec, "bits", NULL))
-        features = o->features;
-    if (!features && bits > 31)
-        return yk_fail(YK_EUSAGE, "--hash-bits %llu: from 1 to 31 are possible", (unsigned long long)bits);
-    if (!features && bits)
+    const bool bits_given = yk_spec_text(spec, "bits", NULL);
+    const uint64_t bits = yk_spec_u64(spec, "bits", o->hash_bits ? o->hash_bits : default_bits, 1, 31);
+    uint64_t features = yk_spec_u64(spec, "features", bits_given ? 0 : o->features, 1, most);
+    if (bits_given && features && !spec->status)
+        spec->status = yk_fail(YK_EUSAGE, "%s: bits and features cannot be combined", spec->text);
+    if (bits > 31 && !spec->status)
+        spec->status =
+            yk_fail(YK_EUSAGE, "--hash-bits %llu: must be between 1 and 31", (unsigned long long)bits);
+    if (!features && bits && !spec->status)
         features = (uint64_t)1 << bits;
-    if (features > UINT32_MAX)
-        return yk_fail(YK_EUSAGE, "--features %llu: at most %llu are possible", (unsigned long long)features,
-                       (unsigned long long)UINT32_MAX);
-    *out = (yk_key_space){.features = features, .hash = bits != 0};
-    return YK_OK;
+    return (yk_key_space){.features = features, .hash = bits != 0};
 }

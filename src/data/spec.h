@@ -1,13 +1,15 @@
-/* A data spec taken apart: `format:where?key=value&key=value`.
+/* Parses a data spec: `format:where?key=value&key=value`.
  *
+ * Example:
  *     yk_spec spec;
  *     st = yk_spec_parse("synth:ctr?features=1000&seed=1", &spec);
- *     st = yk_spec_u64(&spec, "features", 33762578, 1, UINT32_MAX, &features);   // default, least, most
- *     st = yk_spec_check(&spec, "features examples seed");                       // any other key is a usage error
+ *     st = yk_spec_check(&spec, "features examples seed");                             // any other key is an error
+ *     uint64_t features = yk_spec_u64(&spec, "features", 33762578, 1, UINT32_MAX);     // default, least, most
+ *     st = spec.status;                                                                // the first bad option
  *     yk_spec_fini(&spec);
  *
- * A bare path has an empty format; the path itself may hold a '?' only where a key=value list follows the last one.
- * Bad specs are YK_EUSAGE and say which option is wrong and what is accepted.
+ * A bare path has an empty format. A '?' in a path is part of the path unless key= follows it. Errors are YK_EUSAGE and say
+ * which option is wrong and what is accepted. The spec owns its strings. One thread at a time.
  */
 #ifndef YK_DATA_SPEC_H
 #define YK_DATA_SPEC_H
@@ -24,16 +26,18 @@ typedef struct {
     struct {
         char *key, *value;
     } option[16];
-    char *storage; /* format, where and options point in here */
+    char *storage;    /* format, where and options point into it */
+    yk_status status; /* of the first bad option, with its text in yk_error() */
 } yk_spec;
 
 yk_status yk_spec_parse(const char *text, yk_spec *out);
 void yk_spec_fini(yk_spec *spec);
 
-yk_status yk_spec_u64(const yk_spec *spec, const char *key, uint64_t fallback, uint64_t least, uint64_t most,
-                      uint64_t *out);
-yk_status yk_spec_real(const yk_spec *spec, const char *key, double fallback, double least, double most,
-                       double *out);
+/* An option's value; `fallback` if it is not given. After the first bad option the others are ignored. */
+uint64_t yk_spec_u64(yk_spec *spec, const char *key, uint64_t fallback, uint64_t least, uint64_t most);
+double yk_spec_real(yk_spec *spec, const char *key, double fallback, double least, double most);
+int yk_spec_choice(yk_spec *spec, const char *key, const char *choices,
+                   int fallback); /* "crop pad": 0 or 1 */
 const char *yk_spec_text(const yk_spec *spec, const char *key, const char *fallback);
 yk_status yk_spec_check(const yk_spec *spec, const char *known_keys);
 

@@ -1,9 +1,8 @@
 #include "data/synth.h"
 
-#include "base/mem.h"
 #include <string.h>
 
-/* The test half begins half-way through the 2^64 streams of a seed. */
+/* The streams of the test split: the upper half of the 2^64 streams of a seed. */
 #define TEST_STREAM ((uint64_t)1 << 63)
 
 typedef struct {
@@ -11,22 +10,16 @@ typedef struct {
     uint64_t at, end; /* numbers of examples */
 } synth_reader;
 
-yk_status yk__synth_common(yk_synth *s, const yk_spec *spec, yk_split split, uint64_t examples, uint64_t test)
+yk_status yk__synth_common(yk_synth *s, yk_spec *spec, yk_split split, uint64_t examples, uint64_t test)
 {
     const uint64_t most = (uint64_t)1 << 40;
-    uint64_t training;
-    yk_status st = yk_spec_u64(spec, "examples", examples, 1, most, &training);
-    if (!st)
-        st = yk_spec_u64(spec, "test", training < test ? training : test, 1, most, &test);
-    if (!st)
-        st = yk_spec_u64(spec, "seed", 1, 0, UINT64_MAX, &s->seed);
-    if (st)
-        return st;
+    examples = yk_spec_u64(spec, "examples", examples, 1, most);
+    test = yk_spec_u64(spec, "test", examples < test ? examples : test, 1, most);
+    s->seed = yk_spec_u64(spec, "seed", 1, 0, UINT64_MAX);
     s->stream = split == YK_SPLIT_TEST ? TEST_STREAM : 0;
-    s->base.examples = split == YK_SPLIT_TEST ? test : training;
+    s->base.examples = split == YK_SPLIT_TEST ? test : examples;
     s->base.nblocks = (size_t)((s->base.examples + s->block - 1) / s->block);
-    s->base.bytes = 0;
-    return YK_OK;
+    return spec->status;
 }
 
 static yk_status synth_reader_open(yk_reader *reader)
@@ -57,17 +50,21 @@ static void synth_free(yk_source *source)
     yk_free(((yk_synth *)source)->state);
 }
 
-static yk_status synth_open(yk_source *source, const yk_spec *spec, yk_split split,
-                            const yk_source_options *o)
+static const struct {
+    const char *name, *options;
+    yk_status (*open)(yk_synth *s, yk_spec *spec, yk_split split, const yk_source_options *o);
+} kinds[] = {{"digits", "examples test seed", yk__synth_digits},
+             {"ctr", "features nnz examples test seed positives", yk__synth_ctr},
+             {"images", "size classes channels examples test seed", yk__synth_images}};
+
+static yk_status synth_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
-    yk_synth *s = (yk_synth *)source;
-    if (!strcmp(spec->where, "digits"))
-        return yk__synth_digits(s, spec, split);
-    if (!strcmp(spec->where, "ctr"))
-        return yk__synth_ctr(s, spec, split, o);
-    if (!strcmp(spec->where, "images"))
-        return yk__synth_images(s, spec, split);
-    return yk_fail(YK_EUSAGE, "%s: no such generator: synth:digits, synth:ctr and synth:images are known",
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(spec->where, kinds[i].name)) {
+            yk_status st = yk_spec_check(spec, kinds[i].options);
+            return st ? st : kinds[i].open((yk_synth *)source, spec, split, o);
+        }
+    return yk_fail(YK_EUSAGE, "%s: no such generator; use synth:digits, synth:ctr or synth:images",
                    spec->text);
 }
 

@@ -1,6 +1,23 @@
-#include "data/synth_ctr.h"
-
-#include "base/mem.h"
+/* synth:ctr, clicks with known probabilities: sparse rows of `nnz` ones among `features` columns. The label is drawn with a
+ * probability that the rows carry (yk_rows.truth), so the best possible log loss and AUC are known.
+ *
+ *     synth:ctr?features=33762578&nnz=39&examples=1000000&test=100000&positives=0.25&seed=1
+ *
+ * Each of the nnz fields has a range of columns, its categories. The ranges grow geometrically, from about three categories
+ * to millions, in scrambled order. A row has exactly one category of each field:
+ *
+ *     columns | field 0 |f1|          field 2            |  field 3   | ...        row: one entry in each
+ *
+ * Within a field the categories follow a power law, with a different exponent for each field. Category ranks are grouped
+ * in octaves of 1, 2, 4, 8 ... ranks. An alias table selects the octave, and the rank within it is uniform: a stepwise Zipf
+ * distribution, in integer arithmetic. The columns of a field are a permutation of its ranks, so that the order of columns
+ * does not reveal the ranks.
+ *
+ * Every column has a planted weight: a hash of its number, about normal. Rare categories have smaller weights, because
+ * nothing could learn them. The label is 1 with probability sigmoid(bias + gain * sum of weights). Gain and bias are
+ * calibrated on a sample when the source is opened, so that the logits have the same spread, and the labels the requested
+ * fraction of positives, for every seed and shape.
+ */
 #include "base/perm.h"
 #include "base/rng.h"
 #include "data/exact.h"
@@ -10,25 +27,25 @@
 #include <string.h>
 
 #define OCTAVES      32
-#define SMALLEST     3.0 /* categories in the smallest field, where there is room */
+#define SMALLEST     3.0 /* categories in the smallest field, if there are enough columns */
 #define LOGIT_SPREAD 1.38
 #define SAMPLE       8192
-#define SAMPLE_AT    ((uint64_t)1 << 62) /* streams of the sample: neither training nor test */
+#define SAMPLE_AT    ((uint64_t)1 << 62) /* streams of the sample: in neither split */
 
 typedef struct {
     uint32_t first;      /* column */
     uint32_t categories; /* columns */
     uint32_t octaves;
-    uint32_t factor, shift; /* rank r lies in column first + (r * factor + shift) mod categories */
-    uint64_t reciprocal;    /* 2^64 / categories, rounded down: the modulo without a division */
-    uint32_t
-        below[OCTAVES]; /* the octaves' table (Walker's alias method): slot i stands for itself below this */
-    uint8_t other[OCTAVES];  /* ... and for that octave above it */
-    uint32_t size[OCTAVES];  /* ranks in the octave; they begin at 2^octave - 1 */
-    int32_t weight[OCTAVES]; /* the spread of the weights of these ranks */
+    uint32_t factor, shift; /* rank r is column first + (r * factor + shift) mod categories */
+    uint64_t reciprocal;    /* 2^64 / categories, rounded down: replaces the division of the modulo */
+    /* The alias table of the octaves (Walker): slot i means octave i below below[i], and octave other[i] from there on. */
+    uint32_t below[OCTAVES];
+    uint8_t other[OCTAVES];
+    uint32_t size[OCTAVES];  /* ranks in the octave; the first is 2^octave - 1 */
+    int32_t weight[OCTAVES]; /* standard deviation of the weights of these ranks */
 } field;
 
-struct yk_ctr {
+struct yk_synth_ctr {
     uint64_t weight_key, draw_key;
     double gain, bias;
     uint32_t nnz;
@@ -40,8 +57,8 @@ static double sigmoid(double z)
     return 1.0 / (1.0 + yk__exact_exp(-z));
 }
 
-/* Roughly normal in whole numbers: the sum of four 16-bit parts of a hash, less its mean. */
-static int32_t bell_of(uint64_t hash)
+/* An integer, about normal: the sum of the four 16-bit parts of a hash, minus its mean. */
+static int32_t normal_of(uint64_t hash)
 {
     hash = (hash & 0x0000ffff0000ffffu) + ((hash >> 16) & 0x0000ffff0000ffffu);
     return (int32_t)((hash & 0xffffffffu) + (hash >> 32)) - 2 * 65535;
@@ -49,7 +66,7 @@ static int32_t bell_of(uint64_t hash)
 
 /* ---- the fields */
 
-/* SMALLEST * (1 + ratio + ratio^2 + ...), nnz terms, held at something large */
+/* SMALLEST * (1 + ratio + ratio^2 + ...), nnz terms, but stops above 1e12. */
 static double geometric_sum(double ratio, uint32_t nnz)
 {
     double sum = 0.0, term = SMALLEST;
@@ -59,7 +76,7 @@ static double geometric_sum(double ratio, uint32_t nnz)
 }
 
 /* Sizes that add up to `features`: geometric from SMALLEST where they fit, otherwise nearly equal. */
-static void choose_sizes(const yk_ctr_shape *shape, uint32_t *size)
+static void choose_sizes(const yk_synth_ctr_shape *shape, uint32_t *size)
 {
     double total = (double)shape->features, low = 1.0, high = total;
     uint32_t n = shape->nnz;
@@ -74,7 +91,7 @@ static void choose_sizes(const yk_ctr_shape *shape, uint32_t *size)
         *(geometric_sum(mid, n) < total ? &low : &high) = mid;
     }
     for (uint32_t i = 0; i < n; i++, term *= low) {
-        uint64_t left = shape->features - sum - (n - 1 - i); /* one at least for each of the rest */
+        uint64_t left = shape->features - sum - (n - 1 - i); /* each remaining field needs at least one */
         size[i] = (uint32_t)(term < (double)left ? (uint64_t)term : left);
         sum += size[i];
     }
@@ -91,7 +108,7 @@ static uint32_t common_divisor(uint32_t a, uint32_t b)
     return a;
 }
 
-/* Vose's method: slots below the mean are filled up from those above it. */
+/* Vose's method: fills slots below the mean from those above it. */
 static void make_alias(field *f, const double *share)
 {
     double left[OCTAVES];
@@ -130,10 +147,10 @@ static void make_field(field *f, uint32_t first, uint32_t categories, yk_rng *r)
     while (common_divisor(f->factor, categories) != 1)
         f->factor++;
     f->shift = yk_rng_below(r, categories);
-    /* from one octave to the next: 2^(1 - exponent), exponents from 1.05 to 1.4 */
+    /* probability of an octave relative to the one before: 2^(1 - exponent), exponents from 1.05 to 1.4 */
     double ratio = 0.76 + 0.21 * yk_rng_unit(r);
     double share[OCTAVES], part = 1.0;
-    uint32_t importance = 128 + yk_rng_below(r, 128); /* some fields tell more than others */
+    uint32_t importance = 128 + yk_rng_below(r, 128); /* some fields are more predictive than others */
     for (uint64_t begin = 0; begin < categories; begin += begin + 1) {
         uint64_t whole = begin + 1, rest = categories - begin;
         uint32_t o = f->octaves++;
@@ -147,26 +164,25 @@ static void make_field(field *f, uint32_t first, uint32_t categories, yk_rng *r)
 
 /* ---- drawing */
 
-/* One category: which column, and its weight. */
-static uint32_t draw_category(const yk_ctr *c, const field *f, yk_rng *r, int64_t *weight)
+/* Draws a category; returns its column and adds its weight. */
+static uint32_t draw_category(const yk_synth_ctr *c, const field *f, yk_rng *r, int64_t *weight)
 {
     uint64_t u = yk_rng_u64(r);
     uint64_t slot = (u >> 32) * f->octaves;
     uint32_t o = (uint32_t)(slot >> 32);
-    uint32_t stay =
-        -(uint32_t)((uint32_t)slot < f->below[o]); /* a mask: as a branch it would be a coin toss */
+    uint32_t stay = -(uint32_t)((uint32_t)slot < f->below[o]); /* a mask: a branch would be unpredictable */
     o = (o & stay) | (f->other[o] & ~stay);
     uint64_t rank = ((uint64_t)1 << o) - 1 + ((uint64_t)(uint32_t)u * f->size[o] >> 32);
     uint64_t x = rank * f->factor + f->shift;
     uint64_t q = (uint64_t)((unsigned __int128)x * f->reciprocal >> 64); /* the quotient or one less */
-    uint64_t place = x - q * f->categories;
-    place -= place >= f->categories ? f->categories : 0;
-    uint32_t column = f->first + (uint32_t)place;
-    *weight += (int64_t)bell_of(yk_mix64(c->weight_key + column)) * f->weight[o];
+    uint64_t offset = x - q * f->categories;
+    offset -= offset >= f->categories ? f->categories : 0;
+    uint32_t column = f->first + (uint32_t)offset;
+    *weight += (int64_t)normal_of(yk_mix64(c->weight_key + column)) * f->weight[o];
     return column;
 }
 
-static int64_t draw_row(const yk_ctr *c, yk_rng *r, uint32_t *index)
+static int64_t draw_row(const yk_synth_ctr *c, yk_rng *r, uint32_t *index)
 {
     int64_t weight = 0;
     for (uint32_t i = 0; i < c->nnz; i++)
@@ -174,7 +190,7 @@ static int64_t draw_row(const yk_ctr *c, yk_rng *r, uint32_t *index)
     return weight;
 }
 
-bool yk_ctr_example(const yk_ctr *c, uint64_t stream, uint32_t *index_out, float *p_out)
+bool yk_synth_ctr_draw(const yk_synth_ctr *c, uint64_t stream, uint32_t *index_out, float *p_out)
 {
     yk_rng r = yk_rng_seed(c->draw_key, stream);
     double p = sigmoid((double)draw_row(c, &r, index_out) * c->gain + c->bias);
@@ -182,8 +198,8 @@ bool yk_ctr_example(const yk_ctr *c, uint64_t stream, uint32_t *index_out, float
     return yk_rng_unit(&r) < p;
 }
 
-/* Gain and bias: the spread of the logits and the share of positives, on a sample. */
-static yk_status calibrate(yk_ctr *c, double positives)
+/* Sets gain and bias so that a sample has the right spread of logits and the right fraction of positives. */
+static yk_status calibrate(yk_synth_ctr *c, double positives)
 {
     double *sum = yk_alloc(SAMPLE, sizeof *sum, "a sample");
     uint32_t *index = yk_alloc(c->nnz, sizeof *index, "a sample");
@@ -214,9 +230,9 @@ static yk_status calibrate(yk_ctr *c, double positives)
     return YK_OK;
 }
 
-yk_ctr *yk_ctr_create(const yk_ctr_shape *shape)
+yk_synth_ctr *yk_synth_ctr_create(const yk_synth_ctr_shape *shape)
 {
-    yk_ctr *c = yk_alloc(1, sizeof *c + shape->nnz * sizeof *c->f, "generated fields");
+    yk_synth_ctr *c = yk_alloc(1, sizeof *c + shape->nnz * sizeof *c->f, "generated fields");
     uint32_t *size = yk_alloc(shape->nnz, sizeof *size, "generated fields");
     if (!c || !size)
         goto fail;
@@ -224,7 +240,7 @@ yk_ctr *yk_ctr_create(const yk_ctr_shape *shape)
     c->weight_key = yk_mix64(shape->seed + 0x5bf03635u);
     c->draw_key = shape->seed;
     choose_sizes(shape, size);
-    /* Which field has which size does not depend on the seed: one shape, one layout of the columns. */
+    /* The layout of the columns depends on the shape, not on the seed. */
     yk_perm order = yk_perm_make(shape->nnz, 0x636c69636bu);
     yk_rng r = yk_rng_seed(0x636c69636bu, shape->nnz);
     uint32_t first = 0;
@@ -243,45 +259,35 @@ fail:
     return NULL;
 }
 
-/* ---- as a source */
-
 static yk_status make_click(const yk_synth *s, uint64_t number, yk_rows *rows)
 {
-    const yk_ctr *c = s->state;
+    const yk_synth_ctr *c = s->state;
     uint32_t *index;
     float *value, p;
     yk_status st = yk_rows_sparse(rows, c->nnz, &index, &value);
     if (st)
         return st;
-    bool click = yk_ctr_example(c, s->stream + number, index, &p);
+    bool click = yk_synth_ctr_draw(c, s->stream + number, index, &p);
     return yk_rows_commit_truth(rows, c->nnz, click, p);
 }
 
-yk_status yk__synth_ctr(yk_synth *s, const yk_spec *spec, yk_split split, const yk_source_options *o)
+yk_status yk__synth_ctr(yk_synth *s, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
-    uint64_t nnz, features;
-    double positives;
-    yk_status st = yk_spec_check(spec, "features nnz examples test seed positives");
-    if (!st)
-        st = yk_spec_u64(spec, "nnz", 39, 1, 4096, &nnz);
-    if (!st)
-        st = yk_spec_u64(spec, "features", o && o->features ? o->features : 33762578, 1, UINT32_MAX,
-                         &features);
-    if (!st)
-        st = yk_spec_real(spec, "positives", 0.25, 0.001, 0.999, &positives);
-    if (st)
-        return st;
-    if (features < nnz)
-        return yk_fail(YK_EUSAGE,
-                       "%s: %llu features are too few for nnz=%llu: each entry of a row needs one of its own",
-                       spec->text, (unsigned long long)features, (unsigned long long)nnz);
     s->block = 4096;
+    yk_status st = yk__synth_common(s, spec, split, 1000000, 100000);
+    const yk_synth_ctr_shape shape = {
+        .nnz = (uint32_t)yk_spec_u64(spec, "nnz", 39, 1, 4096),
+        .features = yk_spec_u64(spec, "features", o->features ? o->features : 33762578, 1, UINT32_MAX),
+        .positives = yk_spec_real(spec, "positives", 0.25, 0.001, 0.999),
+        .seed = s->seed};
+    if (st || (st = spec->status))
+        return st;
+    if (shape.features < shape.nnz)
+        return yk_fail(YK_EUSAGE, "%s: %llu features are too few for nnz=%u: each field needs at least one",
+                       spec->text, (unsigned long long)shape.features, shape.nnz);
     s->make = make_click;
     s->base.kind = YK_ROWS_SPARSE;
-    s->base.dim = (size_t)features;
+    s->base.dim = (size_t)shape.features;
     s->base.classes = 2;
-    if ((st = yk__synth_common(s, spec, split, 1000000, 100000)))
-        return st;
-    const yk_ctr_shape shape = {features, (uint32_t)nnz, positives, s->seed};
-    return (s->state = yk_ctr_create(&shape)) ? YK_OK : YK_ESYSTEM;
+    return (s->state = yk_synth_ctr_create(&shape)) ? YK_OK : YK_ESYSTEM;
 }

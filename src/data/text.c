@@ -4,10 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COUNT_MOST                                                                                           \
-    ((uint64_t)4 << 30) /* further into a file, counting its lines for a message takes too long */
-#define BAD_SHOWN 3     /* skipped records that are told one by one, as in source.c */
-
 yk_status yk__text_reader_open(yk_reader *reader)
 {
     yk_text_reader *r = (yk_text_reader *)reader;
@@ -16,14 +12,14 @@ yk_status yk__text_reader_open(yk_reader *reader)
     r->base.block = b;
     r->end = b->end;
     r->before = b->begin ? UINT64_MAX : 0;
-    /* One byte early: whether a line begins at `begin` is known from the byte before it. */
+    /* One byte before: it shows whether a line begins at `begin`. */
     yk_status st = yk_input_open(b->path, b->begin ? b->begin - 1 : 0, &r->base.in);
     if (!st)
         yk_input_expect(r->base.in, b->end);
     return st || !b->begin ? st : yk_input_line(r->base.in, &r->line, &length);
 }
 
-/* Blocks in the middle of a file do not know their line numbers. Nobody pays for that until a line is bad. */
+/* Lines before `end`. A block in the middle of a file has no line numbers until one is needed for a message. */
 static uint64_t count_lines(const char *path, uint64_t end)
 {
     yk_input *in;
@@ -45,14 +41,10 @@ static uint64_t count_lines(const char *path, uint64_t end)
     return lines;
 }
 
-/* The number of the line at hand; UINT64_MAX where it takes too long to find out or is not told anyway. */
+/* The number of the current line; UINT64_MAX if it takes too long to count or is not needed. */
 static uint64_t line_number(yk_text_reader *r)
 {
-    const yk_source *s = r->base.base.source;
-    uint64_t skipped = atomic_load(&s->bad);
-    if (r->before == UINT64_MAX && skipped >= BAD_SHOWN && skipped < s->skip_bad)
-        return UINT64_MAX;
-    if (r->before == UINT64_MAX && r->offset > COUNT_MOST)
+    if (r->before == UINT64_MAX && !yk_source_bad_numbered(r->base.base.source, r->offset))
         return UINT64_MAX;
     if (r->before == UINT64_MAX)
         r->before = count_lines(yk_input_path(r->base.in), r->offset) - (r->lines - 1);
@@ -66,11 +58,11 @@ yk_status yk__text_bad(yk_text_reader *r, const char *at, const char *reason, ..
     va_start(args, reason);
     vsnprintf(text, sizeof text, reason, args);
     va_end(args);
-    return yk_source_bad(r->base.base.source, yk_input_path(r->base.in), line_number(r),
-                         r->offset + (uint64_t)(at - r->line), "%s", text);
+    return r->status = yk_source_bad(r->base.base.source, yk_input_path(r->base.in), line_number(r),
+                                     r->offset + (uint64_t)(at - r->line), "%s", text);
 }
 
-/* A damaged compressed file, a line without end: a bad record and the end of the block. */
+/* A damaged compressed file or a line that is too long: a bad record, and the end of the block. */
 static yk_status input_failed(yk_text_reader *r, yk_status st)
 {
     if (st != YK_EDATA)
@@ -112,14 +104,14 @@ yk_status yk__text_open(yk_text_source *s, const char *where)
     return st ? st : yk__file_blocks(&s->base, YK_BLOCK_BYTES);
 }
 
-const char *yk__text_word(const char *at, char word_out[48])
+const char *yk__text_token(const char *at, char token_out[48])
 {
     size_t n = 0;
     for (; n < 40 && (unsigned char)at[n] > ' '; n++)
-        word_out[n] = at[n] < 127 && at[n] > ' ' ? at[n] : '?';
+        token_out[n] = at[n] < 127 && at[n] > ' ' ? at[n] : '?';
     if (n == 40 && (unsigned char)at[n] > ' ')
-        memcpy(word_out + n, "...", 4);
+        memcpy(token_out + n, "...", 4);
     else
-        word_out[n] = 0;
-    return word_out;
+        token_out[n] = 0;
+    return token_out;
 }

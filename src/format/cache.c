@@ -1,14 +1,11 @@
 #include "format/cache.h"
 
 #include "format/crc.h"
-#include <errno.h>
-#include <fcntl.h>
+#include "format/input.h"
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define ALIGNMENT 64
 #define SIZE_MOST ((uint64_t)1 << 62)
@@ -16,14 +13,14 @@
 static const char *const array_name[YK_CACHE_ARRAYS] = {"dense", "label", "start", "index",
                                                         "value", "truth", "field"};
 
-/* ---- where everything lies: the same arithmetic for writing and for checking */
+/* ---- the layout, for writing and for checking */
 
-/* 0: this shape has no such array. */
+/* *size_out is 0 if the shape has no such array. False: too large. */
 static bool array_size(const yk_cache_shape *s, int array, uint64_t *size_out)
 {
     const bool sparse = s->kind == YK_ROWS_SPARSE;
     const struct {
-        bool there;
+        bool exists;
         uint64_t count, width;
     } of[YK_CACHE_ARRAYS] = {[YK_CACHE_DENSE] = {!sparse, s->entries, s->kind == YK_ROWS_U8 ? 1 : 4},
                              [YK_CACHE_LABEL] = {true, s->n, 4},
@@ -33,7 +30,7 @@ static bool array_size(const yk_cache_shape *s, int array, uint64_t *size_out)
                              [YK_CACHE_TRUTH] = {s->has_truth, s->n, 4},
                              [YK_CACHE_FIELD] = {sparse && s->has_field, s->entries, 2}};
     *size_out = 0;
-    return !of[array].there ||
+    return !of[array].exists ||
            (s->n < SIZE_MOST && !__builtin_mul_overflow(of[array].count, of[array].width, size_out) &&
             *size_out < SIZE_MOST);
 }
@@ -56,7 +53,7 @@ yk_status yk__cache_layout(const char *path, const yk_cache_shape *s, yk_cache_h
     for (int i = 0; i < YK_CACHE_ARRAYS; i++) {
         uint64_t size;
         if (!array_size(s, i, &size) || at > SIZE_MOST - size)
-            return yk_fail(YK_EDATA, "%s: %llu rows of %llu columns are too many for a file", path,
+            return yk_fail(YK_EDATA, "%s: %llu rows of %llu columns are too large for a file", path,
                            (unsigned long long)s->n, (unsigned long long)s->dim);
         if (size == 0)
             continue;
@@ -76,31 +73,31 @@ static yk_status bad(const char *path, size_t offset, const char *reason)
     return yk_fail(YK_EDATA, "%s: at byte %zu: %s", path, offset, reason);
 }
 
-/* Every field against the file: what is not exactly as the writer would have it is refused. */
+/* Checks every field of the header: it must be exactly what the writer would write. */
 static yk_status check_header(const char *path, const yk_cache_header *h, uint64_t file_size,
                               yk_cache_shape *s)
 {
     if (memcmp(h->magic, YK_CACHE_MAGIC, sizeof h->magic))
         return bad(path, 0, "not a binary cache: the magic is not " YK_CACHE_MAGIC);
     if (h->version != 1 && h->version != 2)
-        return yk_fail(
-            YK_EDATA,
-            "%s: at byte 8: version %u of the cache, but this program reads versions 1 and 2; write it anew",
-            path, h->version);
+        return yk_fail(YK_EDATA,
+                       "%s: at byte 8: version %u of the cache, but only versions 1 and 2 can be read; "
+                       "convert the data again",
+                       path, h->version);
     if (h->crc != yk_crc32c(h, offsetof(yk_cache_header, crc)))
         return bad(path, offsetof(yk_cache_header, crc), "the header is damaged: its checksum is wrong");
     if (h->file_size != file_size)
-        return yk_fail(
-            YK_EDATA,
-            "%s: at byte %llu: the file has %llu bytes, its header says %llu: it was cut short or extended",
-            path, (unsigned long long)(file_size < h->file_size ? file_size : h->file_size),
-            (unsigned long long)file_size, (unsigned long long)h->file_size);
+        return yk_fail(YK_EDATA,
+                       "%s: at byte %llu: the file has %llu bytes, but its header says %llu: it was "
+                       "truncated or extended",
+                       path, (unsigned long long)(file_size < h->file_size ? file_size : h->file_size),
+                       (unsigned long long)file_size, (unsigned long long)h->file_size);
     if (h->kind > YK_ROWS_SPARSE)
-        return bad(path, offsetof(yk_cache_header, kind), "an unknown kind of rows");
+        return bad(path, offsetof(yk_cache_header, kind), "unknown kind of rows");
     if (h->n == 0 || h->dim == 0)
-        return bad(path, offsetof(yk_cache_header, n), "it holds no examples");
+        return bad(path, offsetof(yk_cache_header, n), "no examples");
     if (h->classes == 0 || h->classes > INT32_MAX)
-        return bad(path, offsetof(yk_cache_header, classes), "an impossible number of classes");
+        return bad(path, offsetof(yk_cache_header, classes), "invalid number of classes");
     uint64_t most = h->kind == YK_ROWS_SPARSE ? (uint64_t)UINT32_MAX + 1 : SIZE_MOST, product;
     if (h->dim > most)
         return bad(path, offsetof(yk_cache_header, dim), "too many columns");
@@ -108,8 +105,8 @@ static yk_status check_header(const char *path, const yk_cache_header *h, uint64
         (__builtin_mul_overflow(h->n, h->dim, &product) || product != h->entries))
         return bad(path, offsetof(yk_cache_header, entries), "entries are not rows times columns");
     if (!isfinite(h->scale))
-        return bad(path, offsetof(yk_cache_header, scale), "the scale is not a number");
-    /* products of 32-bit numbers: two fit 64 bits, the third is looked at by division */
+        return bad(path, offsetof(yk_cache_header, scale), "the scale is not finite");
+    /* the product of two 32-bit numbers fits 64 bits; the third is checked by division */
     uint64_t plane = (uint64_t)h->height * h->width;
     if ((h->height || h->width || h->channels) &&
         (!plane || !h->channels || h->dim % plane || h->dim / plane != h->channels))
@@ -134,34 +131,33 @@ static yk_status check_header(const char *path, const yk_cache_header *h, uint64
     for (int i = 0; i < YK_CACHE_ARRAYS; i++)
         if (yk__cache_array(h, i)->offset != yk__cache_array(&want, i)->offset ||
             yk__cache_array(h, i)->size != yk__cache_array(&want, i)->size)
-            return yk_fail(YK_EDATA, "%s: at byte %zu: the %s array is not where it has to be", path,
+            return yk_fail(YK_EDATA, "%s: at byte %zu: wrong offset or size of the %s array", path,
                            yk__cache_entry(i), array_name[i]);
     if (want.file_size != file_size)
         return bad(path, offsetof(yk_cache_header, file_size), "the arrays do not fill the file");
     return YK_OK;
 }
 
-/* What training relies on without looking again. Runs at the speed of memory. */
+/* Checks what training relies on. Runs at memory speed. */
 static yk_status check_rows(const char *path, const yk_cache_header *h, const yk_rows *rows)
 {
-    uint32_t worst = 0;
+    uint32_t largest = 0; /* negative labels become large */
     for (size_t i = 0; i < rows->n; i++)
-        worst = (uint32_t)rows->label[i] > worst ? (uint32_t)rows->label[i]
-                                                 : worst; /* negative ones become large */
-    if (worst >= h->classes)
+        largest = (uint32_t)rows->label[i] > largest ? (uint32_t)rows->label[i] : largest;
+    if (largest >= h->classes)
         return yk_fail(YK_EDATA, "%s: at byte %llu: a label is not below the %u classes: the file is damaged",
                        path, (unsigned long long)h->array[YK_CACHE_LABEL].offset, h->classes);
     if (rows->kind != YK_ROWS_SPARSE)
         return YK_OK;
-    bool falls = rows->start[0] != 0 || rows->start[rows->n] != h->entries;
+    bool descends = rows->start[0] != 0 || rows->start[rows->n] != h->entries;
     for (size_t i = 0; i < rows->n; i++)
-        falls |= rows->start[i] > rows->start[i + 1];
-    if (falls)
+        descends |= rows->start[i] > rows->start[i + 1];
+    if (descends)
         return yk_fail(
             YK_EDATA,
             "%s: at byte %llu: the starts of rows do not ascend from 0 to %llu: the file is damaged", path,
             (unsigned long long)h->array[YK_CACHE_START].offset, (unsigned long long)h->entries);
-    uint32_t largest = 0;
+    largest = 0;
     for (size_t i = 0; i < h->entries; i++)
         largest = rows->index[i] > largest ? rows->index[i] : largest;
     if (largest >= rows->dim && h->entries)
@@ -188,42 +184,19 @@ static void point_into(yk_rows *rows, const yk_cache_header *h, char *map)
     rows->field = at[YK_CACHE_FIELD];
 }
 
-static yk_status map_file(const char *path, char **map_out, size_t *size_out)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    if (fd < 0)
-        return yk_fail(YK_EDATA, "%s: cannot be read: %s", path, strerror(errno));
-    yk_status status = YK_OK;
-    void *map = MAP_FAILED;
-    if (fstat(fd, &st))
-        status = yk_fail(YK_EDATA, "%s: cannot be read: %s", path, strerror(errno));
-    else if (!S_ISREG(st.st_mode))
-        status = yk_fail(YK_EDATA, "%s: is not a regular file", path);
-    else if (st.st_size < YK_CACHE_HEADER)
-        status = yk_fail(YK_EDATA, "%s: at byte %lld: the file ends before its header does (256 bytes)", path,
-                         (long long)st.st_size);
-    else if ((map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
-        status = yk_fail(YK_ESYSTEM, "%s: cannot be mapped into memory: %s", path, strerror(errno));
-    close(fd);
-    if (status)
-        return status;
-    madvise(map, (size_t)st.st_size, MADV_WILLNEED);
-    *map_out = map;
-    *size_out = (size_t)st.st_size;
-    return YK_OK;
-}
-
 yk_status yk_cache_map(const char *path, yk_rows *rows, yk_cache_shape *shape)
 {
-    char *map = NULL;
+    void *map = NULL;
     size_t size = 0;
-    yk_status st = map_file(path, &map, &size);
+    yk_status st = yk_map_file(path, &map, &size);
     if (st)
         return st;
-    const yk_cache_header *h = (const yk_cache_header *)map;
-    if ((st = check_header(path, h, size, shape)))
+    const yk_cache_header *h = map;
+    if (size < YK_CACHE_HEADER)
+        st = bad(path, size, "the file ends within its header (256 bytes)");
+    if (st || (st = check_header(path, h, size, shape)))
         goto unmap;
+    madvise(map, size, MADV_WILLNEED);
     yk_rows_init(rows, shape->kind, (size_t)shape->dim);
     rows->n = (size_t)shape->n;
     rows->scale = shape->scale;
@@ -239,14 +212,14 @@ unmap:
     return st;
 }
 
-/* ---- everything that yk_cache_map() leaves out */
+/* ---- what yk_cache_map() does not check */
 
 static yk_status check_floats(const char *path, const yk_cache_header *h, int array, const float *v,
                               uint64_t n)
 {
     for (uint64_t i = 0; v && i < n; i++)
         if (!isfinite(v[i]))
-            return yk_fail(YK_EDATA, "%s: at byte %llu: %s %llu is not a number", path,
+            return yk_fail(YK_EDATA, "%s: at byte %llu: %s %llu is not finite", path,
                            (unsigned long long)(h->array[array].offset + i * sizeof *v), array_name[array],
                            (unsigned long long)i);
     return YK_OK;

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "format/tfrecord.h"
+#include "format/wire.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,55 +14,44 @@
 struct yk_events {
     yk_file *file;
     char *path;
-    yk_text message; /* that is being built */
+    yk_text message; /* under construction */
+    size_t begin[8]; /* [depth] where the open nested messages begin */
+    int depth;
 };
 
 /* ---- protobuf: a field is a varint (number << 3 | type), then its value */
-
-enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
-
-#define VARINT_MAX 10
 
 static void put(yk_events *e, const void *data, size_t size)
 {
     yk_text_put(&e->message, data, size);
 }
 
-static size_t encode(uint64_t value, uint8_t *to)
-{
-    size_t n = 0;
-    for (; value >= 0x80; value >>= 7)
-        to[n++] = (uint8_t)(value | 0x80);
-    to[n++] = (uint8_t)value;
-    return n;
-}
-
 static void put_varint(yk_events *e, uint64_t value)
 {
-    uint8_t code[VARINT_MAX];
-    put(e, code, encode(value, code));
+    uint8_t code[10];
+    put(e, code, (size_t)(yk__wire_put_varint(code, value) - code));
 }
 
 static void put_field(yk_events *e, unsigned number, unsigned type)
 {
-    put_varint(e, number << 3 | type);
+    put_varint(e, YK__TAG(number, type));
 }
 
 static void put_int(yk_events *e, unsigned number, int64_t value)
 {
-    put_field(e, number, VARINT);
-    put_varint(e, (uint64_t)value); /* a negative one takes ten bytes: so does int64 in protobuf */
+    put_field(e, number, YK__VARINT);
+    put_varint(e, (uint64_t)value); /* negative numbers take ten bytes, as in protobuf */
 }
 
 static void put_double(yk_events *e, unsigned number, double value)
 {
-    put_field(e, number, FIXED64);
+    put_field(e, number, YK__FIXED64);
     put(e, &value, sizeof value);
 }
 
 static void put_string(yk_events *e, unsigned number, const char *text)
 {
-    put_field(e, number, BYTES);
+    put_field(e, number, YK__LEN);
     put_varint(e, strlen(text));
     put(e, text, strlen(text));
 }
@@ -70,28 +60,31 @@ static void put_doubles(yk_events *e, unsigned number, const double *value, size
 {
     if (!n)
         return;
-    put_field(e, number, BYTES);
+    put_field(e, number, YK__LEN);
     put_varint(e, n * sizeof *value);
     put(e, value, n * sizeof *value);
 }
 
-/* A message in a message: its length goes before it and is known after it. */
-static size_t open_message(yk_events *e, unsigned number)
+/* A nested message: its length is stored before it, but is known only after it. */
+static void open_message(yk_events *e, unsigned number)
 {
-    put_field(e, number, BYTES);
-    return e->message.n;
+    put_field(e, number, YK__LEN);
+    e->begin[e->depth++] = e->message.n;
 }
 
-static void close_message(yk_events *e, size_t begin)
+static void close_messages(yk_events *e, int levels)
 {
-    uint8_t code[VARINT_MAX];
-    size_t length = e->message.n - begin, n = encode(length, code);
-    put(e, code, n); /* makes the room */
-    if (e->message.status)
-        return;
-    char *at = e->message.s + begin;
-    memmove(at + n, at, length);
-    memcpy(at, code, n);
+    while (levels-- > 0) {
+        uint8_t code[10];
+        const size_t begin = e->begin[--e->depth], length = e->message.n - begin;
+        const size_t n = (size_t)(yk__wire_put_varint(code, length) - code);
+        put(e, code, n); /* grows the buffer */
+        if (e->message.status)
+            continue;
+        char *at = e->message.s + begin;
+        memmove(at + n, at, length);
+        memcpy(at, code, n);
+    }
 }
 
 /* ---- events */
@@ -110,6 +103,7 @@ static void event_begin(yk_events *e, double wall_time)
 
 static yk_status event_send(yk_events *e)
 {
+    close_messages(e, e->depth);
     return e->message.status ? e->message.status : yk_tfr_write(e->file, e->message.s, e->message.n);
 }
 
@@ -117,15 +111,14 @@ yk_status yk_events_scalars(yk_events *e, double wall_time, int64_t step, const 
 {
     event_begin(e, wall_time);
     put_int(e, 2, step);
-    size_t summary = open_message(e, 5);
+    open_message(e, 5);
     for (size_t i = 0; i < n; i++) {
-        size_t value = open_message(e, 1);
+        open_message(e, 1);
         put_string(e, 1, scalar[i].tag);
-        put_field(e, 2, FIXED32);
+        put_field(e, 2, YK__FIXED32);
         put(e, &scalar[i].value, sizeof scalar[i].value);
-        close_message(e, value);
+        close_messages(e, 1);
     }
-    close_message(e, summary);
     return event_send(e);
 }
 
@@ -134,10 +127,10 @@ yk_status yk_events_histogram(yk_events *e, double wall_time, int64_t step, cons
 {
     event_begin(e, wall_time);
     put_int(e, 2, step);
-    size_t summary = open_message(e, 5);
-    size_t value = open_message(e, 1);
+    open_message(e, 5);
+    open_message(e, 1);
     put_string(e, 1, tag);
-    size_t histo = open_message(e, 5);
+    open_message(e, 5);
     put_double(e, 1, h->min);
     put_double(e, 2, h->max);
     put_double(e, 3, h->num);
@@ -145,84 +138,65 @@ yk_status yk_events_histogram(yk_events *e, double wall_time, int64_t step, cons
     put_double(e, 5, h->sum_squares);
     put_doubles(e, 6, h->limit, h->n);
     put_doubles(e, 7, h->count, h->n);
-    close_message(e, histo);
-    close_message(e, value);
-    close_message(e, summary);
     return event_send(e);
 }
 
 /* ---- a graph */
 
-static size_t open_attribute(yk_events *e, const char *key, size_t *value_out)
+/* Two levels of messages: the attribute, and its value. */
+static void open_attribute(yk_events *e, const char *key)
 {
-    size_t attribute = open_message(e, 5);
+    open_message(e, 5);
     put_string(e, 1, key);
-    *value_out = open_message(e, 2);
-    return attribute;
-}
-
-static void close_attribute(yk_events *e, size_t attribute, size_t value)
-{
-    close_message(e, value);
-    close_message(e, attribute);
+    open_message(e, 2);
 }
 
 static void put_dimension(yk_events *e, int64_t size)
 {
-    size_t dimension = open_message(e, 2);
+    open_message(e, 2);
     put_int(e, 1, size);
-    close_message(e, dimension);
-}
-
-/* Edges are labelled with these; -1 stands for as many as there are examples. */
-static void put_output_shape(yk_events *e, const yk_graph_node *node)
-{
-    size_t value, attribute = open_attribute(e, "_output_shapes", &value);
-    size_t list = open_message(e, 1), shape = open_message(e, 7);
-    put_dimension(e, -1);
-    for (int i = 0; i < node->rank; i++)
-        put_dimension(e, (int64_t)node->shape[i]);
-    close_message(e, shape);
-    close_message(e, list);
-    close_attribute(e, attribute, value);
+    close_messages(e, 1);
 }
 
 static void put_node(yk_events *e, const yk_graph_node *node)
 {
-    size_t value, attribute, message = open_message(e, 1);
+    open_message(e, 1);
     put_string(e, 1, node->name);
     put_string(e, 2, node->op);
     if (node->input)
         put_string(e, 3, node->input);
-    put_output_shape(e, node);
+    open_attribute(e, "_output_shapes"); /* TensorBoard labels edges with these */
+    open_message(e, 1);
+    open_message(e, 7);
+    put_dimension(e, -1); /* the number of examples */
+    for (int i = 0; i < node->rank; i++)
+        put_dimension(e, (int64_t)node->shape[i]);
+    close_messages(e, 4);
     if (node->text) {
-        attribute = open_attribute(e, "layer", &value);
+        open_attribute(e, "layer");
         put_string(e, 2, node->text);
-        close_attribute(e, attribute, value);
+        close_messages(e, 2);
     }
-    attribute = open_attribute(e, "parameters", &value);
+    open_attribute(e, "parameters");
     put_int(e, 3, (int64_t)node->params);
-    close_attribute(e, attribute, value);
-    close_message(e, message);
+    close_messages(e, 3);
 }
 
 yk_status yk_events_graph(yk_events *e, double wall_time, const yk_graph_node *node, size_t n)
 {
-    enum { PRODUCER = 21 }; /* the first version whose shapes are written as above */
+    enum { PRODUCER = 21 }; /* the first version with shapes in this form */
     event_begin(e, wall_time);
-    size_t graph = open_message(e, 4);
+    open_message(e, 4);
     for (size_t i = 0; i < n; i++)
         put_node(e, &node[i]);
-    size_t versions = open_message(e, 4);
+    open_message(e, 4);
     put_int(e, 1, PRODUCER);
-    close_message(e, versions);
-    close_message(e, graph);
     return event_send(e);
 }
 
 /* ---- the file */
 
-/* TensorBoard takes a host's files in the order of their names: the time first, then what tells writers apart. */
+/* TensorBoard reads the files of a host in the order of their names: the time comes first. */
 static char *make_name(const char *folder)
 {
     static atomic_uint files;
@@ -256,7 +230,7 @@ yk_status yk_events_create(const char *dir, const char *name, yk_events **out)
         put_string(e, 3, "brain.Event:2");
         st = event_send(e);
     }
-    /* At once: a file without its first event is an error to those who watch the folder. */
+    /* At once: TensorBoard reports an error for a file without its first event. */
     if (!st)
         st = yk_file_flush(e->file);
     if (st)

@@ -1,13 +1,14 @@
-/* TensorBoard event files: curves, histograms and graphs that `tensorboard --logdir RUN` draws while a run goes on.
+/* TensorBoard event files: scalars, histograms and graphs for `tensorboard --logdir RUN`, also while the run is going.
  *
+ * Example:
  *     yk_events *e;
- *     st = yk_events_create("run", "worker-0", &e);           // makes the folder and a file with a new name in it
+ *     st = yk_events_create("run", "worker-0", &e);           // creates run/worker-0/ and a new file in it
  *     yk_scalar s[] = {{"loss", 0.31f}, {"rate/examples", 4.1e6f}};
- *     st = yk_events_scalars(e, 0, step, s, 2);               // 0: the time is now
- *     st = yk_events_flush(e);                                // now and then, so that it shows up
- *     st = yk_events_close(e, st);                            // takes e, as yk_file_close() does
+ *     st = yk_events_scalars(e, 0, 1200, s, 2);               // at step 1200; wall time 0: now
+ *     st = yk_events_flush(e);                                // makes it visible to other processes
+ *     st = yk_events_close(e, st);                            // frees it, as yk_file_close() does
  *
- * A file is TFRecord frames (format/tfrecord.h), each a protobuf message `Event`; the first names the version:
+ * A file is TFRecord frames (format/tfrecord.h), each a protobuf message `Event`; the first has the version:
  *
  *     events.out.tfevents.1700000000.HOST.PID.N
  *     Event    1: wall_time double   2: step int64   3: file_version string   4: GraphDef (bytes)   5: Summary
@@ -17,7 +18,7 @@
  *     GraphDef 1: NodeDef, repeated   4: versions (1: producer)
  *     NodeDef  1: name   2: op   3: input, repeated   5: attr, a map: 1: key   2: AttrValue (1: list   2: bytes   3: int64)
  *
- * A write error is YK_ESYSTEM with the path; it sticks. One thread at a time per file; each worker has its own.
+ * A write error is YK_ESYSTEM with the path, and repeated by later calls. One thread at a time per file.
  */
 #ifndef YK_FORMAT_EVENTS_H
 #define YK_FORMAT_EVENTS_H
@@ -43,23 +44,23 @@ typedef struct {
 
 /* A layer in the graph of a model. All borrowed. */
 typedef struct {
-    const char *name;  /* letters, digits, _ . / - and of its own */
+    const char *name;  /* unique; letters, digits, _ . / - */
     const char *op;    /* "conv" */
-    const char *text;  /* all of it: "conv 6 5x5 same"; NULL: nothing more */
-    const char *input; /* the name of the node before it; NULL: none */
+    const char *text;  /* "conv 6 5x5 same"; NULL: none */
+    const char *input; /* the name of the previous node; NULL: none */
     int rank;
-    size_t shape[4]; /* of one example's output; how many examples is open */
+    size_t shape[4]; /* of the output for one example */
     uint64_t params;
 } yk_graph_node;
 
 yk_status yk_events_create(const char *dir, const char *name, yk_events **out);
 
-/* wall_time is in seconds since 1970; 0 stands for now. */
+/* wall_time is in seconds since 1970; 0: now. */
 yk_status yk_events_scalars(yk_events *e, double wall_time, int64_t step, const yk_scalar *scalar, size_t n);
 yk_status yk_events_histogram(yk_events *e, double wall_time, int64_t step, const char *tag,
                               const yk_histogram *histogram);
 
-/* What TensorBoard's page "Graphs" draws. Once per file. */
+/* For TensorBoard's page "Graphs". Once per file. */
 yk_status yk_events_graph(yk_events *e, double wall_time, const yk_graph_node *node, size_t n);
 
 yk_status yk_events_flush(yk_events *e);

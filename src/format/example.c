@@ -14,8 +14,8 @@ static uint64_t load64(const uint8_t *p)
     return v;
 }
 
-/* ---- the general decoder of one map entry: every form that the wire allows. Run once to check and count, and
- * where the entry is not of the usual form a second time to store. */
+/* ---- the general decoder of one map entry: every encoding that protobuf allows. It runs once to check and count, and for an
+ * entry that is not in canonical form again to store. */
 
 typedef struct {
     int kind; /* BYTES, FLOATS, INTS; 0: the Feature is empty */
@@ -23,13 +23,13 @@ typedef struct {
     int64_t last;         /* of INTS */
     const uint8_t *bytes; /* the last one of BYTES, [size] */
     size_t size;
-    bool outside;       /* an index was not below `limit` */
-    int64_t outside_is; /* the first such */
-    uint64_t limit;     /* for indices; 0: none */
-    uint64_t hash;      /* indices are hashed to ids below it; 0: not */
-    uint32_t *index;    /* where to store, or NULL */
+    bool outside;          /* an index was not below `limit` */
+    int64_t first_outside; /* the first such index */
+    uint64_t limit;        /* of indices; 0: none */
+    uint64_t hash;         /* hashes indices to ids below it; 0: no hashing */
+    uint32_t *index;       /* where to store, or NULL */
     float *value;
-    size_t room; /* a list that another kind replaces may be longer than the one that stays */
+    size_t cap; /* of index and value: a list that is later replaced by one of another kind may be longer */
 } sink;
 
 static void take_int(sink *s, uint64_t v)
@@ -37,16 +37,16 @@ static void take_int(sink *s, uint64_t v)
     s->last = (int64_t)v;
     if (s->limit && v >= s->limit && !s->outside) {
         s->outside = true;
-        s->outside_is = (int64_t)v;
+        s->first_outside = (int64_t)v;
     }
-    if (s->index && s->count < s->room)
+    if (s->index && s->count < s->cap)
         s->index[s->count] = s->hash ? yk_key_id(yk_mix64(v), s->hash) : (uint32_t)v;
     s->count++;
 }
 
 static void take_float(sink *s, const uint8_t *p)
 {
-    if (s->value && s->count < s->room)
+    if (s->value && s->count < s->cap)
         memcpy(s->value + s->count, p, sizeof(float));
     s->count++;
 }
@@ -68,7 +68,7 @@ static bool walk_packed(sink *s, const uint8_t *p, size_t n)
     return true;
 }
 
-/* One field `value` of a list, of whichever wire type; what does not belong there is passed over. */
+/* One field of a list: a value of any wire type, or an unknown field, which is skipped. */
 static const uint8_t *walk_value(sink *s, const uint8_t *p, const uint8_t *end, uint64_t tag)
 {
     const uint8_t *span;
@@ -116,7 +116,7 @@ static bool walk_feature(sink *s, const uint8_t *p, size_t n)
         if ((tag & 7) != YK__LEN || tag > YK__TAG(INTS, YK__LEN))
             continue;
         int kind = (int)(tag >> 3);
-        if (s->kind != kind) /* one of three: another kind replaces, the same kind goes on */
+        if (s->kind != kind) /* a oneof: another kind replaces the list, the same kind extends it */
             s->count = 0, s->outside = false, s->bytes = NULL, s->size = 0, s->last = 0;
         s->kind = kind;
         if (!walk_list(s, span, size))
@@ -140,7 +140,7 @@ static int name_of(text t)
                                       : OTHER;
 }
 
-/* A map entry: which feature it is may stand behind its value. */
+/* A map entry: the name may come after the value. */
 static bool walk_entry(sink *s, const uint8_t *p, size_t n, text *name_out)
 {
     const uint8_t *end = p + n;
@@ -158,7 +158,7 @@ static bool walk_entry(sink *s, const uint8_t *p, size_t n, text *name_out)
     return true;
 }
 
-/* Every entry of an Example to `take`. */
+/* Calls `take` for every entry of an Example. */
 static bool walk_example(const uint8_t *p, size_t n, bool (*take)(void *context, const uint8_t *p, size_t n),
                          void *context)
 {
@@ -179,26 +179,26 @@ static bool walk_example(const uint8_t *p, size_t n, bool (*take)(void *context,
     return true;
 }
 
-/* ---- the usual form, as every writer makes it: key, Feature, one list, packed. Only spans are noted. */
+/* ---- the canonical form, which all common writers produce: key, Feature, one packed list. Only spans are recorded. */
 
 typedef struct {
-    int kind;   /* 0: no such feature */
-    bool usual; /* p, n are the packed values; otherwise the entry */
+    int kind;       /* 0: no such feature */
+    bool canonical; /* p, n are the packed values */
     const uint8_t *p;
     size_t n;
     const uint8_t *entry;
     size_t entry_n;
-    size_t count; /* where not usual */
+    size_t count; /* if not canonical */
     int64_t last;
 } slot;
 
-/* The YK__LEN field with this tag that fills p..end to its end. */
+/* The YK__LEN field with this tag, if it fills all of p..end. */
 static bool only_field(const uint8_t *p, const uint8_t *end, unsigned tag, const uint8_t **span, size_t *n)
 {
     return p < end && *p == tag && yk__wire_span(p + 1, end, span, n) == end;
 }
 
-static bool usual_entry(const uint8_t *p, size_t n, slot *out, int *name_out)
+static bool canonical_entry(const uint8_t *p, size_t n, slot *out, int *name_out)
 {
     const uint8_t *end = p + n, *span;
     size_t size;
@@ -216,35 +216,35 @@ static bool usual_entry(const uint8_t *p, size_t n, slot *out, int *name_out)
 
 static yk_status malformed(void)
 {
-    return yk_fail(YK_EDATA, "this is no well-formed tf.train.Example");
+    return yk_fail(YK_EDATA, "not a well-formed tf.train.Example");
 }
 
 static bool take_entry(void *context, const uint8_t *p, size_t n)
 {
-    slot *slots = context, found = {.usual = true, .entry = p, .entry_n = n};
+    slot *slots = context, found = {.canonical = true, .entry = p, .entry_n = n};
     int name;
     text word;
-    if (!usual_entry(p, n, &found, &name)) {
+    if (!canonical_entry(p, n, &found, &name)) {
         sink s = {0};
         if (!walk_entry(&s, p, n, &word))
             return false;
-        found.usual = false;
+        found.canonical = false;
         found.kind = s.kind;
         found.count = s.count;
         found.last = s.last;
         if ((name = name_of(word)) == OTHER)
             return true;
     }
-    /* The values of a usual entry are checked while they are stored, those of a replaced one have to be now. */
+    /* The values of a canonical entry are checked when they are stored. Those of an entry that is replaced are checked now. */
     sink check = {0};
-    if (slots[name].usual && !walk_entry(&check, slots[name].entry, slots[name].entry_n, &word))
+    if (slots[name].canonical && !walk_entry(&check, slots[name].entry, slots[name].entry_n, &word))
         return false;
     slots[name] = found;
     return true;
 }
 
-/* ---- packed varints, fast. The ends of the varints in 64 bytes become one word of bits; then each varint is loaded
- * whole and squeezed without a branch, and none waits for the one before it. */
+/* ---- packed varints, fast. The ends of the varints in 64 bytes become a 64-bit mask. Then each varint is loaded as a whole
+ * and compacted without a branch, independently of the one before it. */
 
 static uint64_t ends_of(const uint8_t *p, size_t n)
 {
@@ -256,7 +256,7 @@ static uint64_t ends_of(const uint8_t *p, size_t n)
     return n < 64 ? bits & (((uint64_t)1 << n) - 1) : bits;
 }
 
-static inline uint64_t squeeze(uint64_t w)
+static inline uint64_t compact_varint(uint64_t w)
 {
     w = (w & 0x007f007f007f007fu) | (w >> 1 & 0x3f803f803f803f80u);
     w = (w & 0x00003fff00003fffu) | (w >> 2 & 0x0fffc0000fffc000u);
@@ -282,7 +282,7 @@ static inline __attribute__((always_inline)) decoded decode_packed(const uint8_t
             const uint8_t *last = p + at + __builtin_ctzll(bits);
             size_t length = (size_t)(last - start) + 1;
             if (__builtin_expect(length <= 5, 1))
-                v = squeeze(load64(start) & keep[length]);
+                v = compact_varint(load64(start) & keep[length]);
             else if (!yk__wire_varint(start, last + 1, &v))
                 return MALFORMED;
             largest = v > largest ? v : largest;
@@ -294,7 +294,7 @@ static inline __attribute__((always_inline)) decoded decode_packed(const uint8_t
     return start != end ? MALFORMED : !hash && largest >= limit ? OUTSIDE : DECODED;
 }
 
-/* ---- the three features put together */
+/* ---- the three features */
 
 static yk_status read_label(const slot *s, int32_t *out)
 {
@@ -303,7 +303,7 @@ static yk_status read_label(const slot *s, int32_t *out)
         return yk_fail(YK_EDATA, "the feature 'label' is missing");
     if (s->kind != INTS)
         return yk_fail(YK_EDATA, "the feature 'label' is not a list of int64");
-    if (s->usual) {
+    if (s->canonical) {
         got.kind = INTS;
         if (!walk_packed(&got, s->p, s->n))
             return malformed();
@@ -319,7 +319,7 @@ static yk_status read_label(const slot *s, int32_t *out)
 
 static size_t count_of(const slot *s)
 {
-    if (!s->usual)
+    if (!s->canonical)
         return s->count;
     if (s->kind == FLOATS)
         return s->n / 4;
@@ -329,23 +329,25 @@ static size_t count_of(const slot *s)
     return count;
 }
 
-static yk_status ragged(size_t indices, size_t values)
+static yk_status count_mismatch(size_t indices, size_t values)
 {
-    return yk_fail(YK_EDATA, "ragged: %zu indices but %zu values", indices, values);
+    return yk_fail(YK_EDATA, "%zu indices but %zu values", indices, values);
 }
 
 static yk_status outside(int64_t index, uint64_t features)
 {
     if (index < 0)
-        return yk_fail(YK_EDATA, "the index %lld is negative; --hash-bits B hashes any index",
+        return yk_fail(YK_EDATA, "the index %lld is negative; use --hash-bits B to hash indices",
                        (long long)index);
     if (features && features <= YK_EXAMPLE_INDICES)
-        return yk_fail(YK_EDATA,
-                       "index %lld does not fit %llu features (largest %llu); --hash-bits B hashes any index",
-                       (long long)index, (unsigned long long)features, (unsigned long long)features - 1);
-    return yk_fail(YK_EDATA,
-                   "index %lld is too large (largest %llu); --hash-bits B hashes any index into 2^B features",
-                   (long long)index, (unsigned long long)YK_EXAMPLE_INDICES - 1);
+        return yk_fail(
+            YK_EDATA,
+            "index %lld does not fit %llu features (largest %llu); use --hash-bits B to hash indices",
+            (long long)index, (unsigned long long)features, (unsigned long long)features - 1);
+    return yk_fail(
+        YK_EDATA,
+        "index %lld is too large (largest %llu); use --hash-bits B to hash indices into 2^B features",
+        (long long)index, (unsigned long long)YK_EXAMPLE_INDICES - 1);
 }
 
 static yk_status read_index(const slot *s, yk_key_space keys, uint32_t *out, size_t most)
@@ -353,43 +355,43 @@ static yk_status read_index(const slot *s, yk_key_space keys, uint32_t *out, siz
     const uint64_t features = keys.features;
     uint64_t limit = features && features < YK_EXAMPLE_INDICES ? features : YK_EXAMPLE_INDICES;
     size_t count = 0;
-    if (s->usual) {
+    if (s->canonical) {
         switch (keys.hash ? decode_packed(s->p, s->n, true, limit, out, most, &count)
                           : decode_packed(s->p, s->n, false, limit, out, most, &count)) {
         case DECODED:
-            return count == most ? YK_OK : ragged(count, most);
+            return count == most ? YK_OK : count_mismatch(count, most);
         case MALFORMED:
             return malformed();
         case TOO_MANY:
-            return ragged(count_of(s), most);
+            return count_mismatch(count_of(s), most);
         case OUTSIDE:
             break;
         }
     } else if (s->count != most) {
-        return ragged(s->count, most);
+        return count_mismatch(s->count, most);
     }
-    sink got = {.limit = keys.hash ? 0 : limit, .hash = keys.hash ? limit : 0, .index = out, .room = most};
+    sink got = {.limit = keys.hash ? 0 : limit, .hash = keys.hash ? limit : 0, .index = out, .cap = most};
     text name;
     walk_entry(&got, s->entry, s->entry_n, &name);
-    return got.outside ? outside(got.outside_is, features) : YK_OK;
+    return got.outside ? outside(got.first_outside, features) : YK_OK;
 }
 
 static yk_status read_value(const slot *s, float *out, size_t n)
 {
-    if (s->usual) {
+    if (s->canonical) {
         if (n)
             memcpy(out, s->p, s->n);
     } else {
-        sink got = {.value = out, .room = n};
+        sink got = {.value = out, .cap = n};
         text name;
         walk_entry(&got, s->entry, s->entry_n, &name);
     }
-    uint32_t bits, wild = 0;
+    uint32_t bits, not_finite = 0;
     for (size_t i = 0; i < n; i++) {
         memcpy(&bits, out + i, sizeof bits);
-        wild |= (bits & 0x7f800000u) == 0x7f800000u;
+        not_finite |= (bits & 0x7f800000u) == 0x7f800000u;
     }
-    if (!wild)
+    if (!not_finite)
         return YK_OK;
     for (size_t i = 0; i < n; i++)
         if (!__builtin_isfinite(out[i]))

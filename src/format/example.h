@@ -1,19 +1,27 @@
-/* tf.train.Example of the sparse form: `label` int64[1], `index` int64 list, `value` float list.
+/* The message tf.train.Example. Sparse rows have `label` int64[1], `index` int64 list, `value` float list. Other
+ * features can be found by name.
  *
- *     st = yk_example_decode(rec.data, rec.size, keys, &rows); // appends a row; YK_EDATA: yk_error() is the reason
- *     st = yk_example_encode(-1, index, value, n, &buffer, &cap, &size);
- *     free(buffer);                                           // owned by the caller, grows from call to call
+ * Example:
+ *     uint8_t *buffer = NULL;                                  // freed by the caller, reused from call to call
+ *     size_t cap = 0, size;
+ *     st = yk_example_encode(-1, indices, values, n, &buffer, &cap, &size);
+ *     st = yk_example_decode(buffer, size, keys, &rows);       // appends a row; YK_EDATA: yk_error() is the reason
+ *     free(buffer);
+ *     yk_feature f[2] = {{.name = "image/encoded"}, {.name = "image/class/label"}};
+ *     st = yk_example_find(record, n, f, 2);                   // YK_EDATA: malformed
+ *     if (f[0].kind == YK_FEATURE_BYTES && f[0].count == 1)
+ *         use(f[0].bytes, f[0].size);                          // borrowed from the record
  *
- * On the wire (protobuf; each message is its tag, its length, its bytes):
+ * The encoding (protobuf: each message is a tag, a length and bytes):
  *
  *     Example   { 1: Features { 1: entry, 1: entry, ... } }
  *     entry     { 1: key "label" | "index" | "value" | other,  2: Feature }
  *     Feature   { one of  1: bytes_list,  2: float_list,  3: int64_list;  each { 1: value, packed or one by one } }
  *
- * Map order is free, the last of equal keys wins, other features and unknown fields are skipped, but every byte is
- * checked to be well formed. Labels -1 and 0 are class 0, others their own class, below 65536. Without `value` all
- * values are 1. Bad: no label or index, an index below 0 or from 2^31 or not below `features` (unless they are hashed),
- * unequally many indices and values, NaN and infinity. Any thread may call these, on rows of its own.
+ * Entries may be in any order, and the last one of equal keys counts. Other features and unknown fields are skipped, but
+ * must be well formed. Labels -1 and 0 are class 0; other labels are class numbers below 65536. Without `value` all values
+ * are 1. Errors: no label or index; an index that is negative, 2^31 or more, or not below `features` (unless it is hashed);
+ * different numbers of indices and values; NaN and infinity. Any thread may call these functions, on its own rows.
  */
 #ifndef YK_FORMAT_EXAMPLE_H
 #define YK_FORMAT_EXAMPLE_H
@@ -25,17 +33,10 @@
 
 #define YK_EXAMPLE_INDICES ((uint64_t)1 << 31)
 
-/* p[0 .. n + 8) must be readable. keys: an index has to be below keys.features (0: below 2^31), or is a key of 64 bits that
- * is hashed. On failure `rows` has no new row. */
+/* p[0 .. n + 8) must be readable. An index must be below keys.features (0: below 2^31), or is hashed. On failure `rows` has no
+ * new row. */
 yk_status yk_example_decode(const uint8_t *p, size_t n, yk_key_space keys, yk_rows *rows);
 
-/* Any feature by its name: what pictures need, of which the sparse form knows nothing.
- *
- *     yk_feature f[2] = {{.name = "image/encoded"}, {.name = "image/class/label"}};
- *     st = yk_example_find(rec.data, rec.size, f, 2);         // YK_EDATA: malformed
- *     if (f[0].kind == YK_FEATURE_BYTES && f[0].count == 1)
- *         use(f[0].bytes, f[0].size);                         // borrowed from the record
- */
 typedef enum { YK_FEATURE_NONE, YK_FEATURE_BYTES, YK_FEATURE_FLOATS, YK_FEATURE_INTS } yk_feature_kind;
 
 typedef struct {
@@ -47,10 +48,10 @@ typedef struct {
     int64_t number; /* the last value of an int64 list */
 } yk_feature;
 
-/* Fills in everything but the names. Every byte is checked to be well formed. */
+/* Sets everything except the names. */
 yk_status yk_example_find(const uint8_t *p, size_t n, yk_feature *features, size_t nfeatures);
 
-/* value NULL: all ones, written out. *buffer is malloc memory of *cap bytes (NULL and 0 at first). */
+/* value NULL: writes ones. *buffer is malloc memory of *cap bytes (NULL and 0 at first), 8 more than the example. */
 yk_status yk_example_encode(int64_t label, const uint32_t *index, const float *value, size_t n,
                             uint8_t **buffer, size_t *cap, size_t *size_out);
 

@@ -1,24 +1,13 @@
-/* The other direction of example.c: the usual form only, in the order index, value, label. */
+/* The encoder of example.h: writes the canonical form, in the order index, value, label. */
 #include "format/example.h"
 
 #include "base/mem.h"
+#include "format/wire.h"
 #include <string.h>
-
-enum { FLOATS = 2, INTS = 3 }; /* fields of Feature */
-
-#define TAG_LEN(field) ((field) << 3 | 2)
 
 static size_t varint_size(uint64_t v)
 {
     return v < 0x80 ? 1 : (size_t)(70 - __builtin_clzll(v)) / 7;
-}
-
-static uint8_t *put_varint(uint8_t *p, uint64_t v)
-{
-    for (; v >= 0x80; v >>= 7)
-        *p++ = (uint8_t)(v | 0x80);
-    *p++ = (uint8_t)v;
-    return p;
 }
 
 /* Lengths from the inside out: packed values, list, Feature, map entry. */
@@ -42,8 +31,8 @@ static lengths measure(size_t packed)
 
 static uint8_t *put_open(uint8_t *p, unsigned field, size_t n)
 {
-    *p++ = (uint8_t)TAG_LEN(field);
-    return put_varint(p, n);
+    *p++ = (uint8_t)YK__TAG(field, YK__LEN);
+    return yk__wire_put_varint(p, n);
 }
 
 static uint8_t *put_entry(uint8_t *p, const lengths *l, const char *key, unsigned kind)
@@ -60,25 +49,25 @@ yk_status yk_example_encode(int64_t label, const uint32_t *index, const float *v
                             uint8_t **buffer, size_t *cap, size_t *size_out)
 {
     if (n > ((size_t)1 << 31) / 16)
-        return yk_fail(YK_EDATA, "a row of %zu entries is too long for a TFRecord", n);
+        return yk_fail(YK_EDATA, "a row of %zu entries is too large for a TFRecord", n);
     size_t index_bytes = 0;
     for (size_t i = 0; i < n; i++)
         index_bytes += varint_size(index[i]);
     lengths li = measure(index_bytes), lv = measure(4 * n), ll = measure(varint_size((uint64_t)label));
     size_t features = field_size(li.entry) + field_size(lv.entry) + field_size(ll.entry);
     *size_out = field_size(features);
-    if (YK_RESERVE(*buffer, *cap, *size_out, "an encoded example"))
+    if (YK_RESERVE(*buffer, *cap, *size_out + 8, "an encoded example"))
         return YK_ESYSTEM;
     uint8_t *p = put_open(*buffer, 1, features);
-    p = put_entry(p, &li, "index", INTS);
+    p = put_entry(p, &li, "index", YK_FEATURE_INTS);
     for (size_t i = 0; i < n; i++)
-        p = put_varint(p, index[i]);
-    p = put_entry(p, &lv, "value", FLOATS);
+        p = yk__wire_put_varint(p, index[i]);
+    p = put_entry(p, &lv, "value", YK_FEATURE_FLOATS);
     for (size_t i = 0; i < n; i++, p += 4) {
         float one = 1.0f;
         memcpy(p, value ? value + i : &one, 4);
     }
-    p = put_entry(p, &ll, "label", INTS);
-    put_varint(p, (uint64_t)label);
+    p = put_entry(p, &ll, "label", YK_FEATURE_INTS);
+    yk__wire_put_varint(p, (uint64_t)label);
     return YK_OK;
 }

@@ -3,14 +3,11 @@
 #include "base/mem.h"
 #include "format/input.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <libdeflate.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#define DEFLATE_MOST 1032 /* no byte of deflate makes more bytes than this */
+#define DEFLATE_MOST 1032 /* the largest compression ratio of deflate */
 
 bool yk_idx_magic(const uint8_t *p, size_t n)
 {
@@ -23,17 +20,7 @@ static size_t load_be32(const uint8_t *p)
     return (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
 }
 
-/* Private and writable: floats are turned in place, in copies of the pages that the kernel makes. */
-static yk_status map_file(const char *path, int fd, size_t size, uint8_t **out)
-{
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-    if (p == MAP_FAILED)
-        return yk_fail(YK_ESYSTEM, "%s: cannot be mapped: %s", path, strerror(errno));
-    *out = p;
-    return YK_OK;
-}
-
-/* The fast decompressor does not say where it met the damage; the slow one does, and this is the end anyway. */
+/* libdeflate does not report where the damage is. Decompresses the file again with zlib, which does. */
 static yk_status explain_damage(const char *path)
 {
     yk_input *in;
@@ -48,16 +35,16 @@ static yk_status explain_damage(const char *path)
     return st ? st : yk_fail(YK_EDATA, "%s: the gzip file is damaged", path);
 }
 
-/* All members of the gzip file one behind the other. Its last four bytes are the size of the last member, mostly the
- * only one; where that is not enough, room is doubled. */
+/* Decompresses all members of a gzip file. Its last four bytes are the size of the last member, usually the only one; if that
+ * is not enough, the buffer is doubled. */
 static yk_status inflate_members(struct libdeflate_decompressor *d, const char *path, const uint8_t *in,
                                  size_t n, uint8_t **out, size_t *size_out)
 {
     size_t most = n > SIZE_MAX / 4 / DEFLATE_MOST ? SIZE_MAX / 4 : n * DEFLATE_MOST;
     uint32_t last;
     memcpy(&last, in + n - 4, sizeof last);
-    size_t room = last < most ? last : most, made = 0, at = 0;
-    uint8_t *to = yk_alloc(room + 1, 1, "an idx file");
+    size_t cap = last < most ? last : most, made = 0, at = 0;
+    uint8_t *to = yk_alloc(cap + 1, 1, "an idx file");
     if (!to)
         return YK_ESYSTEM;
     while (at < n) {
@@ -67,9 +54,9 @@ static yk_status inflate_members(struct libdeflate_decompressor *d, const char *
             continue;
         }
         enum libdeflate_result r =
-            libdeflate_gzip_decompress_ex(d, in + at, n - at, to + made, room - made, &used, &got);
-        if (r == LIBDEFLATE_INSUFFICIENT_SPACE && room < most) {
-            size_t more = room < most / 2 ? 2 * room + 4096 : most;
+            libdeflate_gzip_decompress_ex(d, in + at, n - at, to + made, cap - made, &used, &got);
+        if (r == LIBDEFLATE_INSUFFICIENT_SPACE && cap < most) {
+            size_t more = cap < most / 2 ? 2 * cap + 4096 : most;
             uint8_t *grown = yk_alloc(more + 1, 1, "an idx file");
             if (!grown) {
                 yk_free(to);
@@ -78,7 +65,7 @@ static yk_status inflate_members(struct libdeflate_decompressor *d, const char *
             memcpy(grown, to, made);
             yk_free(to);
             to = grown;
-            room = more;
+            cap = more;
             continue;
         }
         if (r != LIBDEFLATE_SUCCESS) {
@@ -111,20 +98,22 @@ static yk_status bad(const char *path, size_t offset, const char *reason)
 static yk_status parse(const char *path, uint8_t *p, size_t n, yk_idx *out)
 {
     if (n == 0)
-        return yk_fail(YK_EDATA, "%s: is empty", path);
-    if (n < 4 || !yk_idx_magic(p, n))
-        return bad(path, 0, "wrong magic number: this is not an idx file");
+        return yk_fail(YK_EDATA, "%s: is empty", path); /* once decompressed */
+    if (!yk_idx_magic(p, n))
+        return bad(path, 0, "wrong magic number: not an idx file");
     out->type = p[2];
     out->ndims = p[3];
     if (out->type != YK_IDX_U8 && out->type != YK_IDX_F32)
-        return yk_fail(YK_EDATA,
-                       "%s: at byte 2: elements of type %02x; only bytes (08) and floats (0d) are read", path,
-                       out->type);
+        return yk_fail(
+            YK_EDATA,
+            "%s: at byte 2: unsupported element type %02x; only bytes (08) and floats (0d) can be read", path,
+            out->type);
     if (out->ndims > 4)
-        return yk_fail(YK_EDATA, "%s: at byte 3: %u dimensions are more than 4", path, out->ndims);
+        return yk_fail(YK_EDATA, "%s: at byte 3: %u dimensions, but at most 4 are supported", path,
+                       out->ndims);
     out->header = 4 + 4 * (size_t)out->ndims;
     if (n < out->header)
-        return bad(path, n, "truncated: the file ends inside of its header");
+        return bad(path, n, "truncated: the file ends within its header");
     out->stride = 1;
     bool too_large = false;
     for (unsigned i = 0; i < out->ndims; i++) {
@@ -136,11 +125,11 @@ static yk_status parse(const char *path, uint8_t *p, size_t n, yk_idx *out)
     too_large |= __builtin_mul_overflow(out->dim[0], out->stride, &bytes);
     too_large |= __builtin_mul_overflow(bytes, element, &bytes);
     if (too_large)
-        return bad(path, 4, "the dimensions are larger than any file");
+        return bad(path, 4, "the dimensions are too large for a file");
     if (bytes > n - out->header)
         return yk_fail(YK_EDATA,
-                       "%s: at byte %zu: truncated: the header promises %zu bytes of elements, %zu are there",
-                       path, n, bytes, n - out->header);
+                       "%s: at byte %zu: truncated: %zu bytes of elements expected, but only %zu found", path,
+                       n, bytes, n - out->header);
     if (bytes < n - out->header)
         return yk_fail(YK_EDATA, "%s: at byte %zu: %zu bytes more than the header says", path,
                        out->header + bytes, n - out->header - bytes);
@@ -151,7 +140,7 @@ static yk_status parse(const char *path, uint8_t *p, size_t n, yk_idx *out)
     return YK_OK;
 }
 
-static void turn_floats(yk_idx *idx)
+static void swap_floats(yk_idx *idx)
 {
     for (size_t i = 0; i < idx->dim[0] * idx->stride; i++) {
         uint32_t v;
@@ -164,46 +153,32 @@ static void turn_floats(yk_idx *idx)
 yk_status yk_idx_load(const char *path, yk_idx *out)
 {
     *out = (yk_idx){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat s;
-    if (fd < 0 || fstat(fd, &s)) {
-        yk_status st = yk_fail(YK_EDATA, "%s: cannot be read: %s", path, strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return st;
-    }
-    uint8_t *p = NULL;
-    size_t n = (size_t)s.st_size;
-    yk_status st = YK_OK;
-    if (!S_ISREG(s.st_mode))
-        st = yk_fail(YK_EDATA, "%s: is %s", path, S_ISDIR(s.st_mode) ? "a directory" : "not a regular file");
-    else if (n == 0)
-        st = yk_fail(YK_EDATA, "%s: is empty", path);
-    else
-        st = map_file(path, fd, n, &p);
-    close(fd);
+    void *map = NULL;
+    size_t n = 0;
+    yk_status st = yk_map_file(path, &map, &n);
     if (st)
         return st;
+    uint8_t *p = map;
     if (n >= 2 && p[0] == 0x1f && p[1] == 0x8b) {
-        uint8_t *whole = NULL;
         size_t size = 0;
-        st = inflate_file(path, p, n, &whole, &size);
-        munmap(p, n);
-        p = whole;
+        st = inflate_file(path, map, n, &p, &size);
+        munmap(map, n);
+        out->memory = st ? NULL : p;
         n = size;
     } else {
+        out->memory = map;
         out->mapped = n;
+        /* Floats are swapped in place: the kernel copies the pages, the file does not change. */
+        if (mprotect(map, n, PROT_READ | PROT_WRITE))
+            st = yk_fail(YK_ESYSTEM, "%s: cannot map %zu bytes: %s", path, n, strerror(errno));
     }
-    out->memory = p;
     if (!st)
         st = parse(path, p, n, out);
-    if (st) {
+    if (st)
         yk_idx_fini(out);
-        return st;
-    }
-    if (out->f32)
-        turn_floats(out);
-    return YK_OK;
+    else if (out->f32)
+        swap_floats(out);
+    return st;
 }
 
 void yk_idx_fini(yk_idx *idx)

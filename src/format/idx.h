@@ -3,13 +3,14 @@
  *     0    2      3       4                     4 + 4 * ndims
  *     | 00 | type | ndims | dim[0] ... u32 BE   | elements, row by row        type: 08 u8, 0d f32 (big endian)
  *
+ * Example:
  *     yk_idx images;
- *     st = yk_idx_load(path, &images);          // header checked against the size; a plain file is mapped
- *     images.u8[r * images.stride + c]          // images.dim[0] rows; .f32 where .type is YK_IDX_F32
+ *     st = yk_idx_load("train-images-idx3-ubyte.gz", &images);
+ *     uint8_t pixel = images.u8[7 * images.stride + 300];     // images.dim[0] rows; f32 if type is YK_IDX_F32
  *     yk_idx_fini(&images);
  *
- * Floats come in the byte order of the machine. What is wrong with a file is YK_EDATA with path, offset and reason.
- * Loaded by one thread, then read (or written, the file does not change) by any.
+ * A plain file is mapped. Floats are converted to the byte order of the machine. Errors are YK_EDATA with path, offset and
+ * reason. One thread loads the array; any thread may then read or write it, and the file does not change.
  */
 #ifndef YK_FORMAT_IDX_H
 #define YK_FORMAT_IDX_H
@@ -27,10 +28,10 @@ typedef struct {
     size_t dim[4];
     size_t stride; /* elements of a row: dim[1] * dim[2] * ... */
     uint8_t *u8;   /* [dim[0]][stride] or NULL */
-    float *f32;    /* the other */
+    float *f32;    /* the same, or NULL */
     size_t header; /* bytes before the elements */
     void *memory;  /* owned: the whole file */
-    size_t mapped; /* its length where it is a mapping, else 0 */
+    size_t mapped; /* its length if it is a mapping, else 0 */
 } yk_idx;
 
 yk_status yk_idx_load(const char *path, yk_idx *out);

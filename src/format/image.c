@@ -1,8 +1,6 @@
 #include "format/image.h"
 
-#include "format/jpeg.h"
-#include "format/picture.h"
-#include "format/png.h"
+#include "format/image_internal.h"
 #include "format/resample.h"
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +9,8 @@ struct yk_image_decoder {
     yk_jpeg *jpeg;
     yk_png png;
     yk_resampler resampler;
-    bool is_png; /* the last picture */
-    /* of the picture at hand */
+    bool is_png; /* the last image */
+    /* of the current image */
     const yk_image_form *form;
     uint8_t *planes;
 };
@@ -33,7 +31,7 @@ yk_status yk_image_decoder_create(yk_image_decoder **out)
 {
     yk_image_decoder *d = calloc(1, sizeof *d);
     if (!d)
-        return yk_fail_memory(sizeof *d, "a picture decoder");
+        return yk_fail_memory(sizeof *d, "an image decoder");
     if (!(d->jpeg = yk_jpeg_create())) {
         free(d);
         return YK_ESYSTEM;
@@ -48,7 +46,7 @@ void yk_image_decoder_free(yk_image_decoder *d)
         return;
     yk_jpeg_free(d->jpeg);
     yk_resampler_fini(&d->resampler);
-    free(d->png.whole);
+    free(d->png.rows);
     free(d);
 }
 
@@ -57,9 +55,9 @@ size_t yk_image_offset(const yk_image_decoder *d)
     return d->is_png ? d->png.offset : yk_jpeg_offset(d->jpeg);
 }
 
-/* ---- how the picture lies in the form */
+/* ---- fitting an image to the form */
 
-/* A side of `from` pixels by the ratio to / per, rounded, at least 1 and at most `most`. */
+/* from * to / per, rounded, at least 1 and at most `most`. */
 static size_t scaled(size_t from, size_t to, size_t per, size_t most)
 {
     size_t n = (2 * from * to + per) / (2 * per);
@@ -67,7 +65,7 @@ static size_t scaled(size_t from, size_t to, size_t per, size_t most)
     return n < most ? n : most;
 }
 
-static yk_frame frame_of(const yk_picture *p, const yk_image_form *form)
+static yk_frame frame_of(const yk_image_shape *p, const yk_image_form *form)
 {
     size_t w = form->width, h = form->height;
     yk_frame f = {.width = p->width,
@@ -97,8 +95,8 @@ static yk_frame frame_of(const yk_picture *p, const yk_image_form *form)
     return f;
 }
 
-/* The most that a JPEG may be shrunk while it is decoded without having to grow again. */
-static unsigned shrink_of(const yk_picture *p, const yk_image_form *form)
+/* How much a JPEG can be shrunk while it is decoded, without being enlarged afterwards. */
+static unsigned shrink_of(const yk_image_shape *p, const yk_image_form *form)
 {
     yk_frame f = frame_of(p, form);
     unsigned shrink = 8;
@@ -107,26 +105,27 @@ static unsigned shrink_of(const yk_picture *p, const yk_image_form *form)
     return shrink;
 }
 
-static yk_status check_shape(const yk_picture *p, const yk_image_form *form)
+static yk_status check_shape(const yk_image_shape *p, const yk_image_form *form)
 {
     if (p->width == 0 || p->height == 0)
-        return yk_fail(YK_EDATA, "a picture of %zu x %zu pixels", p->height, p->width);
+        return yk_fail(YK_EDATA, "an image of %zu x %zu pixels", p->height, p->width);
     if (p->width > YK_IMAGE_SIDE || p->height > YK_IMAGE_SIDE ||
         (uint64_t)p->width * p->height > YK_IMAGE_PIXELS)
-        return yk_fail(YK_EDATA, "a picture of %zu x %zu pixels is too large (%d a side, %llu in all)",
+        return yk_fail(YK_EDATA,
+                       "an image of %zu x %zu pixels is too large (at most %d per side, %llu in total)",
                        p->height, p->width, YK_IMAGE_SIDE, (unsigned long long)YK_IMAGE_PIXELS);
     if (form && form->fit == YK_FIT_EXACT && (p->width != form->width || p->height != form->height))
         return yk_fail(
             YK_EUSAGE,
-            "a picture of %zu x %zu pixels among pictures of %zu x %zu: say to what size they are to be "
-            "brought, for instance ?size=%zu",
+            "an image of %zu x %zu pixels among images of %zu x %zu: choose one size for all, for example "
+            "?size=%zu",
             p->height, p->width, form->height, form->width, form->height);
     return YK_OK;
 }
 
 /* ---- decoding */
 
-static yk_status take_shape(void *context, const yk_picture *shape)
+static yk_status take_shape(void *context, const yk_image_shape *shape)
 {
     yk_image_decoder *d = context;
     yk_frame f = frame_of(shape, d->form);
@@ -138,14 +137,14 @@ static void take_row(void *context, const uint8_t *row)
     yk_resampler_row(&((yk_image_decoder *)context)->resampler, row);
 }
 
-/* Reads the header; after YK_OK a PNG has to be closed. */
-static yk_status open_picture(yk_image_decoder *d, const uint8_t *p, size_t n, const yk_image_form *form,
-                              yk_picture *out)
+/* Reads the header; after YK_OK a PNG must be closed. */
+static yk_status open_image(yk_image_decoder *d, const uint8_t *p, size_t n, const yk_image_form *form,
+                            yk_image_shape *out)
 {
     if (!yk_image_magic(p, n)) {
         d->is_png = true; /* nothing was read */
         d->png.offset = 0;
-        return yk_fail(YK_EDATA, n ? "neither a JPEG nor a PNG picture" : "an empty picture");
+        return yk_fail(YK_EDATA, n ? "neither a JPEG nor a PNG image" : "an empty image");
     }
     d->is_png = !jpeg_magic(p, n);
     yk_status st = d->is_png ? yk_png_open(&d->png, p, n, out) : yk_jpeg_open(d->jpeg, p, n, out);
@@ -158,8 +157,8 @@ static yk_status open_picture(yk_image_decoder *d, const uint8_t *p, size_t n, c
 
 yk_status yk_image_measure(yk_image_decoder *d, const uint8_t *p, size_t n, yk_image_form *out)
 {
-    yk_picture shape;
-    yk_status st = open_picture(d, p, n, NULL, &shape);
+    yk_image_shape shape;
+    yk_status st = open_image(d, p, n, NULL, &shape);
     if (st)
         return st;
     if (d->is_png)
@@ -171,13 +170,13 @@ yk_status yk_image_measure(yk_image_decoder *d, const uint8_t *p, size_t n, yk_i
 yk_status yk_image_decode(yk_image_decoder *d, const uint8_t *p, size_t n, const yk_image_form *form,
                           uint8_t *planes)
 {
-    yk_picture shape;
-    yk_status st = open_picture(d, p, n, form, &shape);
+    yk_image_shape shape;
+    yk_status st = open_image(d, p, n, form, &shape);
     if (st)
         return st;
     d->form = form;
     d->planes = planes;
-    const yk_picture_sink sink = {take_shape, take_row, d};
+    const yk_image_sink sink = {take_shape, take_row, d};
     if (!d->is_png)
         return yk_jpeg_decode(d->jpeg, shrink_of(&shape, form), form->channels == 1, &sink);
     st = yk_png_decode(&d->png, &sink);

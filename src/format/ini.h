@@ -1,17 +1,20 @@
 /* Files of `name = value` lines: configurations, sweeps.
  *
+ * Example:
  *     yk_ini in;
- *     yk_status st = yk_ini_open("run.ini", 0, &in);
+ *     st = yk_ini_open("run.ini", 0, &in);
  *     while (yk_ini_next(&in, &st))
- *         st = in.name ? set(in.section, in.name, in.value) : YK_OK;     // name is NULL: in.section begins here
- *     return yk_ini_close(&in, st);                                      // an error gets "run.ini:7: " in front
+ *         st = in.name ? set(in.section, in.name, in.value) : YK_OK;     // name NULL: a section begins
+ *     st = yk_ini_close(&in, st);                                        // prefixes an error with "run.ini:7: "
  *
- *     ; a comment            # too
+ * The file:
+ *
+ *     ; a comment            # also a comment
  *     [train]
  *     data = synth:digits?examples=100       the value is the rest of the line, without surrounding blanks
  *
- * A UTF-8 byte order mark is skipped; lines may end with CR LF and have any length. (inih as built by Debian cuts lines
- * at 200 bytes and values at a ';', but paths may be long and may contain anything.)
+ * A UTF-8 byte order mark is skipped; lines may end with CR LF and have any length. (Debian's inih truncates lines at 200
+ * bytes and values at a ';', but paths may be long and contain anything.) One thread at a time.
  */
 #ifndef YK_FORMAT_INI_H
 #define YK_FORMAT_INI_H
@@ -32,7 +35,7 @@ typedef struct {
     const char *section;
     char *name, *value; /* of this line; all three are borrowed until the next call */
     int line;
-    /* inside: */
+    /* internal */
     const char *path; /* borrowed */
     FILE *file;
     char *text, *section_text;
@@ -53,7 +56,7 @@ yk_status yk_ini_close(yk_ini *in, yk_status st);
 /* Splits "name = value" in place. */
 yk_status yk_ini_split(char *text, char **name_out, char **value_out);
 
-/* Removes the blanks around a text, in place. */
+/* Removes leading and trailing blanks, in place. */
 char *yk_trim(char *text);
 
 #endif

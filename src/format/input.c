@@ -1,5 +1,6 @@
 #include "format/input.h"
 
+#include "base/fs.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/wait.h"
@@ -15,7 +16,7 @@
 #define BUFFER_BYTES ((size_t)256 << 10)
 #define RAW_BYTES    ((size_t)64 << 10)
 #define PIECE_BYTES  ((size_t)4 << 10) /* past the expected end */
-#define PAD_BYTES    64                /* zeros behind the data: readable, as the header promises */
+#define PAD_BYTES    64                /* readable zeros after the data */
 #define LINE_MOST    ((size_t)64 << 20)
 
 typedef enum { PLAIN, GZIP, ZLIB } coding;
@@ -24,21 +25,21 @@ struct yk_input {
     char *path;
     int fd;
     coding coding;
-    bool ended; /* no byte comes after those in the buffer */
+    bool ended; /* the buffer has the last bytes of the file */
     yk_status failed;
     char reason[256]; /* of `failed` */
-    uint8_t *buffer;  /* [cap + PAD_BYTES]: consumed, then `have` bytes at `at` */
+    uint8_t *buffer;  /* [cap + PAD_BYTES]: `at` consumed bytes, then `have` bytes */
     size_t cap, at, have;
     uint64_t offset;   /* of buffer[at] */
     uint64_t expected; /* see yk_input_expect */
     uint8_t *raw;      /* [RAW_BYTES] compressed bytes */
     z_stream z;
-    bool between; /* a member of the compressed stream has ended */
+    bool between; /* at the end of a member of the compressed stream */
     uint64_t raw_read;
-    double slow; /* YK_SLOW_READ: bytes per second; 0: as fast as it goes */
+    double slow; /* YK_SLOW_READ: bytes per second; 0: no limit */
 };
 
-/* Errors stay: whoever asks again for bytes that are not there gets the same answer. */
+/* The first error is kept, and returned again by later calls. */
 static yk_status fail_input(yk_input *in, yk_status st, const char *reason)
 {
     in->failed = st;
@@ -54,8 +55,8 @@ static yk_status report(const yk_input *in)
 
 static yk_status fail_path(const char *path, int error)
 {
-    bool ours = error == EMFILE || error == ENFILE || error == ENOMEM;
-    return yk_fail(ours ? YK_ESYSTEM : YK_EDATA, "%s: cannot be read: %s", path, strerror(error));
+    bool system = error == EMFILE || error == ENFILE || error == ENOMEM;
+    return yk_fail(system ? YK_ESYSTEM : YK_EDATA, "%s: cannot read: %s", path, strerror(error));
 }
 
 static ssize_t read_some(int fd, void *to, size_t n)
@@ -67,7 +68,7 @@ static ssize_t read_some(int fd, void *to, size_t n)
     return got;
 }
 
-/* The same, no faster than YK_SLOW_READ allows. */
+/* The same, at most at the rate of YK_SLOW_READ. */
 static ssize_t read_paced(const yk_input *in, void *to, size_t n)
 {
     if (in->slow <= 0.0)
@@ -79,7 +80,7 @@ static ssize_t read_paced(const yk_input *in, void *to, size_t n)
     return got;
 }
 
-/* A TFRecord of 376 bytes begins like zlib (78 01), so two bytes do not prove it: the stream must also inflate. */
+/* A TFRecord of 376 bytes starts like zlib (78 01), so the first bytes must also inflate. */
 static bool inflates(const uint8_t *p, size_t n)
 {
     uint8_t sink[1024];
@@ -96,7 +97,7 @@ static bool inflates(const uint8_t *p, size_t n)
     return rc == Z_OK || rc == Z_STREAM_END || rc == Z_BUF_ERROR;
 }
 
-static coding recognise(const uint8_t *p, size_t n)
+static coding detect(const uint8_t *p, size_t n)
 {
     if (n >= 4 && p[0] == 0x1f && p[1] == 0x8b && p[2] == 8 && !(p[3] & 0xe0))
         return GZIP;
@@ -125,8 +126,8 @@ static yk_status open_file(const char *path, int *fd_out, uint64_t *size_out)
     return YK_OK;
 }
 
-/* Looks at the file's first bytes, which then lie in the buffer. */
-static yk_status begin_coded(yk_input *in)
+/* Reads the first bytes of the file, detects its coding, and starts the decompressor. */
+static yk_status detect_coding(yk_input *in)
 {
     size_t n = 0;
     while (n < PIECE_BYTES) {
@@ -137,7 +138,7 @@ static yk_status begin_coded(yk_input *in)
             break;
         n += (size_t)got;
     }
-    in->coding = recognise(in->buffer, n);
+    in->coding = detect(in->buffer, n);
     in->raw_read = n;
     if (in->coding == PLAIN) {
         in->have = n;
@@ -174,7 +175,7 @@ yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out)
     in->expected = UINT64_MAX;
     in->offset = in->raw_read = begin;
     in->cap = BUFFER_BYTES;
-    /* Small files and ends of files need less; it grows where a file does. */
+    /* Small files and the ends of files need a smaller buffer. */
     if (begin <= size && size - begin < BUFFER_BYTES)
         in->cap = YK_ROUND_UP((size_t)(size - begin) + 1, PIECE_BYTES);
     in->path = strdup(path);
@@ -182,7 +183,7 @@ yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out)
     if (!in->path || !in->buffer)
         st = yk_fail_memory(in->cap, "a file's buffer");
     else if (begin == 0)
-        st = begin_coded(in);
+        st = detect_coding(in);
     else if (lseek(fd, (off_t)begin, SEEK_SET) < 0)
         st = fail_path(path, errno);
     if (st) {
@@ -209,14 +210,14 @@ void yk_input_free(yk_input *in)
 
 static yk_status fill_plain(yk_input *in, size_t want)
 {
-    size_t room = in->cap - in->have;
+    size_t space = in->cap - in->have;
     if (in->raw_read >= in->expected) {
         size_t piece = want - in->have > PIECE_BYTES ? want - in->have : PIECE_BYTES;
-        room = room < piece ? room : piece;
-    } else if (room > in->expected - in->raw_read) {
-        room = (size_t)(in->expected - in->raw_read);
+        space = space < piece ? space : piece;
+    } else if (space > in->expected - in->raw_read) {
+        space = (size_t)(in->expected - in->raw_read);
     }
-    ssize_t got = read_paced(in, in->buffer + in->have, room);
+    ssize_t got = read_paced(in, in->buffer + in->have, space);
     if (got < 0)
         return fail_input(in, YK_EDATA, strerror(errno));
     in->ended = got == 0;
@@ -236,7 +237,7 @@ static yk_status more_raw(yk_input *in)
     return YK_OK;
 }
 
-/* After a member: the end of the file, zeros up to it (tapes were padded so), or the next gzip member. */
+/* After a member: the end of the file, padding with zeros, or the next gzip member. */
 static yk_status next_member(yk_input *in)
 {
     for (;;) {
@@ -249,11 +250,10 @@ static yk_status next_member(yk_input *in)
         }
         if (*in->z.next_in) {
             if (in->coding != GZIP || *in->z.next_in != 0x1f)
-                return fail_input(in, YK_EDATA,
-                                  "bytes that are not compressed data follow the compressed stream");
+                return fail_input(in, YK_EDATA, "uncompressed bytes after the compressed stream");
             in->between = false;
             if (inflateReset(&in->z) != Z_OK)
-                return fail_input(in, YK_ESYSTEM, "the decompressor cannot start again");
+                return fail_input(in, YK_ESYSTEM, "cannot reset the decompressor");
             return YK_OK;
         }
         in->z.next_in++;
@@ -272,12 +272,12 @@ static yk_status fill_coded(yk_input *in)
         if (in->z.avail_in == 0)
             return fail_input(in, YK_EDATA, "the compressed file is truncated");
     }
-    size_t room = in->cap - in->have;
-    room = room < 1u << 30 ? room : 1u << 30; /* zlib counts in 32 bits */
+    size_t space = in->cap - in->have;
+    space = space < 1u << 30 ? space : 1u << 30; /* zlib counts in 32 bits */
     in->z.next_out = in->buffer + in->have;
-    in->z.avail_out = (uInt)room;
+    in->z.avail_out = (uInt)space;
     int rc = inflate(&in->z, Z_NO_FLUSH);
-    in->have += room - in->z.avail_out;
+    in->have += space - in->z.avail_out;
     if (rc == Z_STREAM_END)
         in->between = true;
     else if (rc == Z_MEM_ERROR)
@@ -287,7 +287,7 @@ static yk_status fill_coded(yk_input *in)
     return YK_OK;
 }
 
-/* Memory follows the bytes that have really come: a damaged length must not make us ask for exabytes. */
+/* The buffer grows with the bytes that were read: a damaged length must not allocate exabytes. */
 static yk_status fill(yk_input *in, size_t want)
 {
     if (in->at) {
@@ -304,7 +304,7 @@ static yk_status fill(yk_input *in, size_t want)
         }
         yk_status st = in->coding == PLAIN ? fill_plain(in, want) : fill_coded(in);
         if (st)
-            break; /* it is kept in `failed`, and told once what came before it is used up */
+            break; /* kept in `failed`, and reported when the bytes before it are used up */
     }
     memset(in->buffer + in->have, 0, PAD_BYTES);
     return in->have < want && in->failed ? report(in) : YK_OK;
@@ -369,13 +369,31 @@ yk_status yk_input_line(yk_input *in, const char **line_out, size_t *length_out)
         }
         seen = in->have;
         if (seen > LINE_MOST) {
-            fail_input(in, YK_EDATA, "a line of more than 64 MiB: is this a text file?");
+            fail_input(in, YK_EDATA, "a line is longer than 64 MiB: not a text file");
             return report(in);
         }
         yk_status st = fill(in, seen + 1);
         if (st)
             return st;
     }
+}
+
+yk_status yk_map_file(const char *path, void **map_out, size_t *size_out)
+{
+    struct stat s;
+    yk_status st = YK_OK;
+    const int fd = yk_fs_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0); /* no wait for a FIFO */
+    if (fd < 0 || yk_fs_stat(fd, "", &s, AT_EMPTY_PATH))
+        st = fail_path(path, errno);
+    else if (!S_ISREG(s.st_mode))
+        st = yk_fail(YK_EDATA, "%s: is %s", path, S_ISDIR(s.st_mode) ? "a directory" : "not a regular file");
+    else if (s.st_size == 0)
+        st = yk_fail(YK_EDATA, "%s: is empty", path);
+    else if (!(*map_out = yk_fs_map(fd, *size_out = (size_t)s.st_size)))
+        st = yk_fail(YK_ESYSTEM, "%s: cannot map %zu bytes: %s", path, *size_out, strerror(errno));
+    if (fd >= 0)
+        yk_fs_close(fd);
+    return st;
 }
 
 yk_status yk_input_compressed(const char *path, bool *compressed_out)
@@ -390,7 +408,7 @@ yk_status yk_input_compressed(const char *path, bool *compressed_out)
     if (got < 0)
         st = fail_path(path, errno);
     else
-        *compressed_out = recognise(head, (size_t)got) != PLAIN;
+        *compressed_out = detect(head, (size_t)got) != PLAIN;
     close(fd);
     return st;
 }

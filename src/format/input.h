@@ -1,16 +1,18 @@
-/* Bytes of a file in order, plain, gzip or zlib (recognised by content), through one buffer that grows as needed.
+/* Reads the bytes of a file in order; plain, gzip or zlib, detected from the content. One buffer grows as needed.
  *
+ * Example:
  *     yk_input *in;
- *     st = yk_input_open(path, begin, &in);            // begin: byte offset, plain files only
- *     const uint8_t *p; size_t have;
+ *     const uint8_t *p;
+ *     size_t have;
+ *     st = yk_input_open("part-1.gz", 0, &in);         // 0: byte offset, plain files only
  *     st = yk_input_peek(in, 12, &p, &have);           // at least 12 bytes at p, fewer only at the end of the file
- *     yk_input_skip(in, 12);                           // consumed; at most `have`
+ *     yk_input_skip(in, 12);                           // consumes at most `have` bytes
  *     yk_input_free(in);
  *
- * What p points at stays valid until the next peek. Offsets count decompressed bytes. One thread at a time. A read
- * error, a damaged or truncated compressed stream is YK_EDATA and names the file and the offset.
+ * p is valid until the next call. Offsets count decompressed bytes. A read error and a damaged or truncated compressed stream
+ * are YK_EDATA with file and offset. One thread at a time.
  *
- * For tests: with YK_SLOW_READ=BYTES in the environment, each file is read at no more than so many bytes per second.
+ * For tests: YK_SLOW_READ=BYTES in the environment limits the bytes per second that are read from each file.
  */
 #ifndef YK_FORMAT_INPUT_H
 #define YK_FORMAT_INPUT_H
@@ -27,21 +29,24 @@ void yk_input_free(yk_input *in); /* NULL is fine */
 
 yk_status yk_input_peek(yk_input *in, size_t want, const uint8_t **p_out, size_t *have_out);
 void yk_input_skip(yk_input *in, size_t n);
-uint64_t yk_input_offset(const yk_input *in); /* of the next byte that peek shows */
+uint64_t yk_input_offset(const yk_input *in); /* of the next byte */
 const char *yk_input_path(const yk_input *in);
 
-/* A promise for speed: bytes at and after `end` (of a plain file) will hardly be wanted, only the rest of a record that
- * began before it. Reading past it works, in small pieces. */
+/* A hint for speed: of a plain file, only the rest of a record that began before `end` will be read after `end`. Reading
+ * further works, in small pieces. */
 void yk_input_expect(yk_input *in, uint64_t end);
 
-/* Why the last call failed, without the path, for a message that has it already; "" when nothing failed. Borrowed. */
+/* Why the last call failed, without the path; "": nothing failed. Borrowed. */
 const char *yk_input_reason(const yk_input *in);
 
-/* The next line without its newline (and without a carriage return before it); *line_out is NULL at the end of the
- * file. The line is valid until the next call and is followed by at least 8 readable bytes. */
+/* The next line, without newline or CR LF; *line_out is NULL at the end of the file. The line is valid until the next call,
+ * and at least 8 bytes after it are readable. */
 yk_status yk_input_line(yk_input *in, const char **line_out, size_t *length_out);
 
-/* True when the file begins like a gzip or zlib stream. Unreadable: YK_EDATA. */
+/* Maps a whole file, read-only. It must be a regular file and not empty. The caller unmaps it with yk_fs_unmap(). */
+yk_status yk_map_file(const char *path, void **map_out, size_t *size_out);
+
+/* Whether the file starts like a gzip or zlib stream. */
 yk_status yk_input_compressed(const char *path, bool *compressed_out);
 
 #endif

@@ -1,21 +1,20 @@
-#include "format/jpeg.h"
+#include "format/image_internal.h"
 
 #include "base/mem.h"
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <jpeglib.h>
 
-#include <jerror.h> /* after the other: the numbers of errors depend on the version it is built as */
+#include <jerror.h> /* after jpeglib.h: the error numbers depend on its version */
 
-/* A few kilobytes can ask for thousands of passes over a large picture. Real progressive files have about ten. */
+/* A few kilobytes can require thousands of passes over a large image. Real progressive files have about ten. */
 #define SCANS_MOST 200
 #define WORK_MOST  ((uint64_t)1 << 31) /* pixels times scans */
-#define COEF_BYTES (1024L << 20)       /* for the coefficients of a progressive picture */
+#define COEF_BYTES (1024L << 20)       /* for the coefficients of a progressive image */
 
-/* libjpeg-turbo writes to an aligned row around the cache, and to any other through it. The row is read at once: through
- * the cache it costs a third less for the whole picture. */
+/* libjpeg-turbo writes aligned rows around the cache, and unaligned rows through it. The row is read immediately, so writing
+ * through the cache makes decoding a third faster. */
 #define OFF_ALIGNMENT 4
 
 struct yk_jpeg {
@@ -37,7 +36,7 @@ static _Noreturn void jump_out(j_common_ptr z)
     longjmp(j->out, 1);
 }
 
-static void take_message(j_common_ptr z, int level)
+static void handle_message(j_common_ptr z, int level)
 {
     if (level >= 0)
         return; /* tracing */
@@ -51,27 +50,27 @@ static void take_message(j_common_ptr z, int level)
     }
 }
 
-static void say_nothing(j_common_ptr z)
+static void print_nothing(j_common_ptr z)
 {
     (void)z;
 }
 
-static void watch_scans(j_common_ptr common)
+static void limit_scans(j_common_ptr common)
 {
     yk_jpeg *j = common->client_data;
     uint64_t scans = (uint64_t)j->z.input_scan_number;
     if (scans > SCANS_MOST || scans * j->z.image_width * j->z.image_height > WORK_MOST) {
-        snprintf(j->text, sizeof j->text, "a progressive JPEG of more than %llu scans at this size",
+        snprintf(j->text, sizeof j->text, "a progressive JPEG of this size with more than %llu scans",
                  (unsigned long long)scans - 1);
         longjmp(j->out, 1);
     }
 }
 
-/* What failed, and the library ready for the next picture. */
+/* Returns the error, and prepares the library for the next image. */
 static yk_status damaged(yk_jpeg *j)
 {
     if (j->errors.msg_code == JWRN_JPEG_EOF)
-        j->offset = j->size; /* libjpeg's own count is that of whole blocks of pixels */
+        j->offset = j->size; /* libjpeg counts whole blocks of pixels */
     else if (j->z.src)
         j->offset = j->size - j->z.src->bytes_in_buffer;
     bool memory = j->errors.msg_code == JERR_OUT_OF_MEMORY;
@@ -83,8 +82,8 @@ static bool start(yk_jpeg *j)
 {
     j->z.err = jpeg_std_error(&j->errors);
     j->errors.error_exit = jump_out;
-    j->errors.emit_message = take_message;
-    j->errors.output_message = say_nothing;
+    j->errors.emit_message = handle_message;
+    j->errors.output_message = print_nothing;
     j->z.client_data = j;
     if (setjmp(j->out)) {
         yk_fail(YK_ESYSTEM, "libjpeg: %s", j->text);
@@ -92,7 +91,7 @@ static bool start(yk_jpeg *j)
     }
     jpeg_create_decompress(&j->z); /* keeps err and client_data */
     j->z.mem->max_memory_to_use = COEF_BYTES;
-    j->progress.progress_monitor = watch_scans;
+    j->progress.progress_monitor = limit_scans;
     j->z.progress = &j->progress;
     return true;
 }
@@ -125,23 +124,23 @@ size_t yk_jpeg_offset(const yk_jpeg *j)
     return j->offset;
 }
 
-yk_status yk_jpeg_open(yk_jpeg *j, const uint8_t *p, size_t n, yk_picture *out)
+yk_status yk_jpeg_open(yk_jpeg *j, const uint8_t *p, size_t n, yk_image_shape *out)
 {
     j->bytes = p;
     j->size = n;
     j->offset = 0;
     j->errors.msg_code = 0;
-    jpeg_abort_decompress(&j->z); /* a picture whose header alone was read */
+    jpeg_abort_decompress(&j->z); /* of which only the header was read */
     if (setjmp(j->out))
         return damaged(j);
     jpeg_mem_src(&j->z, p, n);
     jpeg_read_header(&j->z, TRUE);
     j->offset = n - j->z.src->bytes_in_buffer;
-    *out = (yk_picture){j->z.image_width, j->z.image_height, j->z.num_components == 1 ? 1 : 3};
+    *out = (yk_image_shape){j->z.image_width, j->z.image_height, j->z.num_components == 1 ? 1 : 3};
     return YK_OK;
 }
 
-/* The colours to ask libjpeg for; it converts most of them itself. */
+/* Chooses the output colours; libjpeg converts most colour spaces. */
 static bool choose_colours(yk_jpeg *j, bool grey)
 {
     struct jpeg_decompress_struct *z = &j->z;
@@ -164,7 +163,7 @@ static bool choose_colours(yk_jpeg *j, bool grey)
     }
 }
 
-/* In place. Adobe's programs store the amounts of ink inverted, and mark the file as theirs. */
+/* In place. Adobe's programs store inverted values, and add a marker to the file. */
 static void cmyk_to_rgb(uint8_t *row, size_t width, bool inverted)
 {
     uint8_t flip = inverted ? 0 : 255;
@@ -176,24 +175,25 @@ static void cmyk_to_rgb(uint8_t *row, size_t width, bool inverted)
     }
 }
 
-yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool grey, const yk_picture_sink *sink)
+yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool grey, const yk_image_sink *sink)
 {
     struct jpeg_decompress_struct *z = &j->z;
     if (!choose_colours(j, grey)) {
         jpeg_abort_decompress(z);
-        return yk_fail(YK_EDATA, "a JPEG of %d colour components that are neither grey, RGB nor CMYK",
+        return yk_fail(YK_EDATA,
+                       "unsupported JPEG colour space with %d components: neither grey, RGB nor CMYK",
                        z->num_components);
     }
     if (setjmp(j->out))
         return damaged(j);
     z->scale_num = 1;
     z->scale_denom = shrink;
-    z->dct_method = JDCT_ISLOW; /* the one method with the same bits everywhere */
+    z->dct_method = JDCT_ISLOW; /* the only method with the same results on all platforms */
     jpeg_start_decompress(z);
     bool cmyk = z->out_color_space == JCS_CMYK;
-    yk_picture shape = {z->output_width, z->output_height, z->output_components == 1 ? 1 : 3};
+    yk_image_shape shape = {z->output_width, z->output_height, z->output_components == 1 ? 1 : 3};
     size_t need = (size_t)z->output_width * (size_t)z->output_components + OFF_ALIGNMENT;
-    yk_status st = YK_RESERVE(j->row, j->row_cap, need, "a row of a picture");
+    yk_status st = YK_RESERVE(j->row, j->row_cap, need, "a row of an image");
     if (st || (st = sink->begin(sink->context, &shape))) {
         jpeg_abort_decompress(z);
         return st;
@@ -206,6 +206,6 @@ yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool grey, const yk_pictur
         sink->row(sink->context, rows[0]);
     }
     j->offset = j->size - z->src->bytes_in_buffer;
-    jpeg_abort_decompress(z); /* what follows the last row is of no interest */
+    jpeg_abort_decompress(z); /* ignores what follows the last row */
     return YK_OK;
 }

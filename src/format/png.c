@@ -1,4 +1,4 @@
-#include "format/png.h"
+#include "format/image_internal.h"
 
 #include "base/mem.h"
 #include "format/image.h"
@@ -14,12 +14,12 @@ static _Noreturn void jump_out(png_structp read, png_const_charp text)
     longjmp(png->out, 1);
 }
 
-static void say_nothing(png_structp read, png_const_charp text)
+static void ignore_warning(png_structp read, png_const_charp text)
 {
     (void)read, (void)text;
 }
 
-static void give_bytes(png_structp read, png_bytep to, size_t n)
+static void read_bytes(png_structp read, png_bytep to, size_t n)
 {
     yk_png *png = png_get_io_ptr(read);
     if (n > png->size - png->offset) {
@@ -30,31 +30,31 @@ static void give_bytes(png_structp read, png_bytep to, size_t n)
     png->offset += n;
 }
 
-yk_status yk_png_open(yk_png *png, const uint8_t *p, size_t n, yk_picture *out)
+yk_status yk_png_open(yk_png *png, const uint8_t *p, size_t n, yk_image_shape *out)
 {
     png->bytes = p;
     png->size = n;
     png->offset = 0;
     png->info = NULL;
-    png->read = png_create_read_struct(PNG_LIBPNG_VER_STRING, png, jump_out, say_nothing);
+    png->read = png_create_read_struct(PNG_LIBPNG_VER_STRING, png, jump_out, ignore_warning);
     if (!png->read || !(png->info = png_create_info_struct(png->read)))
         return yk_fail_memory(1024, "a PNG decoder");
     if (setjmp(png->out))
         return yk_fail(YK_EDATA, "%s", png->text);
     png_structp read = png->read;
     png_infop info = png->info;
-    png_set_read_fn(read, png, give_bytes);
+    png_set_read_fn(read, png, read_bytes);
     png_set_user_limits(read, YK_IMAGE_SIDE, YK_IMAGE_SIDE);
     png_set_chunk_malloc_max(read,
-                             (png_alloc_size_t)1 << 20); /* texts and profiles, which are not wanted anyway */
+                             (png_alloc_size_t)1 << 20); /* limits texts and profiles, which are not used */
     png_read_info(read, info);
     int colour = png_get_color_type(read, info);
-    *out = (yk_picture){png_get_image_width(read, info), png_get_image_height(read, info),
-                        colour == PNG_COLOR_TYPE_GRAY || colour == PNG_COLOR_TYPE_GRAY_ALPHA ? 1 : 3};
+    *out = (yk_image_shape){png_get_image_width(read, info), png_get_image_height(read, info),
+                            colour == PNG_COLOR_TYPE_GRAY || colour == PNG_COLOR_TYPE_GRAY_ALPHA ? 1 : 3};
     return YK_OK;
 }
 
-yk_status yk_png_decode(yk_png *png, const yk_picture_sink *sink)
+yk_status yk_png_decode(yk_png *png, const yk_image_sink *sink)
 {
     png_structp read = png->read;
     png_infop info = png->info;
@@ -68,32 +68,32 @@ yk_status yk_png_decode(yk_png *png, const yk_picture_sink *sink)
         png_set_filler(read, 0xff, PNG_FILLER_AFTER);
     int passes = png_set_interlace_handling(read);
     png_read_update_info(read, info);
-    yk_picture shape = {png_get_image_width(read, info), png_get_image_height(read, info),
-                        lanes == 4 ? 3 : 1};
+    yk_image_shape shape = {png_get_image_width(read, info), png_get_image_height(read, info),
+                            lanes == 4 ? 3 : 1};
     size_t stride = png_get_rowbytes(read, info);
     if (stride != shape.width * lanes)
         return yk_fail(YK_EDATA, "a PNG of %d channels in rows of %zu bytes", png_get_channels(read, info),
                        stride);
     size_t rows = passes > 1 ? shape.height : 1;
-    if (YK_RESERVE(png->whole, png->whole_cap, rows * stride, "the rows of a PNG"))
+    if (YK_RESERVE(png->rows, png->rows_cap, rows * stride, "the rows of a PNG"))
         return YK_ESYSTEM;
     yk_status st = sink->begin(sink->context, &shape);
     if (st)
         return st;
     if (passes == 1) {
         for (size_t y = 0; y < shape.height; y++) {
-            png_read_row(read, png->whole, NULL);
-            sink->row(sink->context, png->whole);
+            png_read_row(read, png->rows, NULL);
+            sink->row(sink->context, png->rows);
         }
         return YK_OK;
     }
-    /* Every pass fills in more pixels of the same rows. */
-    memset(png->whole, 0, rows * stride);
+    /* Each pass sets more pixels of the same rows. */
+    memset(png->rows, 0, rows * stride);
     for (int pass = 0; pass < passes; pass++)
         for (size_t y = 0; y < shape.height; y++)
-            png_read_row(read, png->whole + y * stride, NULL);
+            png_read_row(read, png->rows + y * stride, NULL);
     for (size_t y = 0; y < shape.height; y++)
-        sink->row(sink->context, png->whole + y * stride);
+        sink->row(sink->context, png->rows + y * stride);
     return YK_OK;
 }
 

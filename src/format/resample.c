@@ -6,15 +6,15 @@
 
 typedef float f32x4 __attribute__((vector_size(16)));
 
-/* ---- which source pixels make up an output pixel, and with what weights */
+/* ---- the source pixels of each output pixel, and their weights */
 
-/* n output pixels show `extent` of the `size` source pixels, from `begin` on. */
+/* n output pixels cover `extent` of the `size` source pixels, from `begin` on. */
 static yk_status plan_axis(yk__axis *a, size_t n, size_t size, double begin, double extent)
 {
     double scale = extent / (double)n, support = scale < 1.0 ? 1.0 : scale;
     size_t most = 2 * (size_t)support + 3;
-    if (YK_RESERVE(a->taps, a->taps_cap, n, "resizing pictures") ||
-        YK_RESERVE(a->weight, a->weight_cap, n * most, "resizing pictures"))
+    if (YK_RESERVE(a->taps, a->taps_cap, n, "resizing images") ||
+        YK_RESERVE(a->weight, a->weight_cap, n * most, "resizing images"))
         return YK_ESYSTEM;
     a->n = n;
     for (size_t i = 0, at = 0; i < n; i++) {
@@ -28,13 +28,13 @@ static yk_status plan_axis(yk__axis *a, size_t n, size_t size, double begin, dou
             double d = ((double)k + 0.5 - centre) / support;
             double w = 1.0 - (d < 0.0 ? -d : d);
             if (w <= 0.0 && count == 0 && k + 1 < last) {
-                first = k + 1; /* the first one touches the triangle's foot only */
+                first = k + 1; /* weight 0 at the edge of the triangle */
                 continue;
             }
             weight[count++] = (float)(w > 0.0 ? w : 0.0);
             sum += w > 0.0 ? w : 0.0;
         }
-        if (sum <= 0.0) { /* a region beyond the picture's edge: its nearest pixel */
+        if (sum <= 0.0) { /* outside of the image: uses the nearest pixel */
             weight[0] = 1.0f;
             sum = 1.0;
             count = 1;
@@ -49,7 +49,7 @@ static yk_status plan_axis(yk__axis *a, size_t n, size_t size, double begin, dou
     return YK_OK;
 }
 
-/* The most output rows that one source row has a part in, with those before them that are not yet complete. */
+/* The largest number of output rows that are incomplete at the same time. */
 static size_t most_at_once(const yk__axis *a)
 {
     size_t most = 1, done = 0;
@@ -68,8 +68,8 @@ yk_status yk_resampler_begin(yk_resampler *r, const yk_frame *frame, uint8_t *pl
     r->planes = planes;
     r->lanes = f->channels == 1 ? 1 : 4;
     r->source_row = r->box_row = 0;
-    r->as_it_is = f->box_w == f->width && f->box_h == f->height && f->wide == (double)f->width &&
-                  f->high == (double)f->height;
+    r->same_size = f->box_w == f->width && f->box_h == f->height && f->wide == (double)f->width &&
+                   f->high == (double)f->height;
     yk_status st = plan_axis(&r->x, f->box_w, f->width, f->left, f->wide);
     if (!st)
         st = plan_axis(&r->y, f->box_h, f->height, f->top, f->high);
@@ -77,9 +77,9 @@ yk_status yk_resampler_begin(yk_resampler *r, const yk_frame *frame, uint8_t *pl
         return st;
     r->ring = most_at_once(&r->y);
     size_t line = f->box_w * r->lanes;
-    if (YK_RESERVE(r->line, r->line_cap, line, "resizing pictures") ||
-        YK_RESERVE(r->wide, r->wide_cap, f->width * r->lanes, "resizing pictures") ||
-        YK_RESERVE(r->sums, r->sums_cap, r->ring * line, "resizing pictures"))
+    if (YK_RESERVE(r->line, r->line_cap, line, "resizing images") ||
+        YK_RESERVE(r->wide, r->wide_cap, f->width * r->lanes, "resizing images") ||
+        YK_RESERVE(r->sums, r->sums_cap, r->ring * line, "resizing images"))
         return YK_ESYSTEM;
     memset(r->sums, 0, r->ring * line * sizeof *r->sums);
     if (f->box_w != f->out_width || f->box_h != f->out_height)
@@ -99,9 +99,9 @@ void yk_resampler_fini(yk_resampler *r)
     *r = (yk_resampler){0};
 }
 
-/* ---- the work */
+/* ---- resampling */
 
-/* Bytes to floats once, and not once for each tap. */
+/* Converts bytes to floats once, not once per tap. */
 static void widen(const uint8_t *restrict row, size_t n, float *restrict out)
 {
     for (size_t i = 0; i < n; i++)
@@ -132,7 +132,7 @@ static void across_colour(const yk__axis *a, const float *from, float *out)
     }
 }
 
-/* Weights add up to 1 but for rounding, so that nothing gets beyond 255.5. */
+/* The weights add up to 1 except for rounding, so v is below 255.5. */
 static inline uint8_t to_byte(float v)
 {
     return (uint8_t)(int)(v + 0.5f);
@@ -144,7 +144,7 @@ static inline uint8_t to_grey(const float *v)
     return to_byte(0.299f * v[0] + 0.587f * v[1] + 0.114f * v[2]);
 }
 
-/* [n][4] floats to three planes, by way of bytes: compilers know how to take those apart. */
+/* [n][4] floats to three planes, in two steps: compilers vectorise the deinterleaving of bytes. */
 static void split_colours(const float *restrict from, size_t n, uint8_t *restrict out, size_t plane)
 {
     enum { AT_A_TIME = 64 };
@@ -159,7 +159,7 @@ static void split_colours(const float *restrict from, size_t n, uint8_t *restric
     }
 }
 
-/* A finished row of the box, [box_w][lanes], into the planes. */
+/* Stores a complete row of the box, [box_w][lanes], into the planes. */
 static void put_row(const yk_resampler *r, const float *row, size_t box_row)
 {
     const yk_frame *f = &r->frame;
@@ -193,7 +193,7 @@ void yk_resampler_row(yk_resampler *r, const uint8_t *row)
     if (r->box_row == r->y.n || at < taps[r->box_row].first)
         return; /* above or below the region */
     widen(row, r->frame.width * r->lanes, r->wide);
-    if (r->as_it_is) {
+    if (r->same_size) {
         put_row(r, r->wide, r->box_row++);
         return;
     }

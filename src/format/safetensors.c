@@ -1,15 +1,13 @@
-/* The reader, and what both sides share. The writer is safetensors_write.c. */
+/* The reader, and the data types. The writer is safetensors_write.c. */
 #include "format/safetensors.h"
 
 #include "base/fs.h"
-#include <errno.h>
-#include <fcntl.h>
+#include "format/input.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#define HEADER_MAX 100000000u /* of the format: keeps a wrong file from being parsed for minutes */
+#define HEADER_MAX 100000000u /* set by the format, so that a wrong file is not parsed for minutes */
 
 static const struct {
     const char *name;
@@ -32,20 +30,15 @@ size_t yk_dtype_bytes(yk_dtype dtype)
     return dtypes[dtype].bytes;
 }
 
-bool yk_tensor_aligned(const yk_tensor *t)
-{
-    return (uintptr_t)t->data % dtypes[t->dtype].bytes == 0;
-}
-
 struct yk_safetensors {
     char *path;
     void *map;
     size_t size;
-    json_t *header; /* owns the strings that the tensors' names point at */
+    json_t *header; /* owns the names of the tensors */
     const uint8_t *data;
     uint64_t data_size;
     size_t n;
-    yk_tensor *tensor; /* [n], by the place of their data */
+    yk_tensor *tensor; /* [n], sorted by the offset of the data */
 };
 
 static yk_status bad(const yk_safetensors *s, const char *format, ...)
@@ -58,7 +51,7 @@ static yk_status bad(const yk_safetensors *s, const char *format, ...)
     va_start(args, format);
     vsnprintf(reason, sizeof reason, format, args);
     va_end(args);
-    return yk_fail(YK_EDATA, "%s: not a good safetensors file: %s", s->path, reason);
+    return yk_fail(YK_EDATA, "%s: not a valid safetensors file: %s", s->path, reason);
 }
 
 /* ---- the JSON header */
@@ -74,8 +67,9 @@ static yk_status parse_dtype(const yk_safetensors *s, const char *name, const js
             return YK_OK;
         }
     }
-    return bad(s, "tensor \"%s\" has dtype %.20s; F64, I64, U64, F32, I32, U32 and U8 can be read", name,
-               text);
+    return bad(s,
+               "tensor \"%s\" has unsupported dtype %.20s; F64, I64, U64, F32, I32, U32 and U8 are supported",
+               name, text);
 }
 
 static yk_status parse_shape(const yk_safetensors *s, const char *name, const json_t *entry, yk_tensor *t)
@@ -90,10 +84,10 @@ static yk_status parse_shape(const yk_safetensors *s, const char *name, const js
     for (size_t i = 0; i < t->rank; i++) {
         const json_t *side = json_array_get(shape, i);
         if (!json_is_integer(side) || json_integer_value(side) < 0)
-            return bad(s, "dimension %zu of tensor \"%s\" is not a number from 0", i, name);
+            return bad(s, "dimension %zu of tensor \"%s\" is not an integer from 0 on", i, name);
         t->shape[i] = (uint64_t)json_integer_value(side);
         if (__builtin_mul_overflow(t->bytes, t->shape[i], &t->bytes))
-            return bad(s, "the shape of tensor \"%s\" is too large for any file", name);
+            return bad(s, "the shape of tensor \"%s\" is too large for a file", name);
     }
     return YK_OK;
 }
@@ -106,10 +100,10 @@ static yk_status parse_range(const yk_safetensors *s, const char *name, const js
         return bad(s, "tensor \"%s\" has no data_offsets of two numbers", name);
     json_int_t begin = json_integer_value(first), end = json_integer_value(last);
     if (begin < 0 || end < begin || (uint64_t)end > s->data_size)
-        return bad(s, "tensor \"%s\" lies at [%lld, %lld) of %llu bytes of data", name, (long long)begin,
-                   (long long)end, (unsigned long long)s->data_size);
+        return bad(s, "tensor \"%s\" has data_offsets [%lld, %lld), but there are %llu bytes of data", name,
+                   (long long)begin, (long long)end, (unsigned long long)s->data_size);
     if ((uint64_t)(end - begin) != t->bytes)
-        return bad(s, "tensor \"%s\" takes %llu bytes by its shape and %llu by its data_offsets", name,
+        return bad(s, "tensor \"%s\" has %llu bytes by its shape, but %llu by its data_offsets", name,
                    (unsigned long long)t->bytes, (unsigned long long)(end - begin));
     t->data = s->data + begin;
     return YK_OK;
@@ -160,7 +154,7 @@ static yk_status parse_entries(yk_safetensors *s)
             (st = parse_range(s, name, entry, t)))
             return st;
     }
-    /* Each byte of the data belongs to one tensor: neither gaps to hide things in, nor overlaps. */
+    /* Every byte of the data belongs to exactly one tensor: no gaps, no overlaps. */
     qsort(s->tensor, s->n, sizeof *s->tensor, by_offset);
     const uint8_t *at = s->data;
     for (size_t i = 0; i < s->n; i++) {
@@ -179,11 +173,11 @@ static yk_status parse(yk_safetensors *s)
 {
     const uint8_t *bytes = s->map;
     if (s->size < 8)
-        return bad(s, "it has %zu bytes, fewer than the 8 of the header's length", s->size);
+        return bad(s, "it has %zu bytes, but the length of the header takes 8", s->size);
     uint64_t n;
     memcpy(&n, bytes, 8);
     if (n > HEADER_MAX || n > s->size - 8)
-        return bad(s, "a header of %llu bytes does not fit (the file has %zu; at most %u are allowed)",
+        return bad(s, "a header of %llu bytes does not fit (the file has %zu bytes; at most %u are allowed)",
                    (unsigned long long)n, s->size, HEADER_MAX);
     const char *text = (const char *)bytes + 8;
     size_t length = n;
@@ -204,30 +198,6 @@ static yk_status parse(yk_safetensors *s)
 
 /* ---- the file */
 
-static yk_status map_file(yk_safetensors *s)
-{
-    int fd = yk_fs_open(AT_FDCWD, s->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC,
-                        0); /* a FIFO is refused, not waited for */
-    if (fd < 0)
-        return yk_fail(YK_EDATA, "%s: cannot open: %s", s->path, strerror(errno));
-    yk_status st = YK_OK;
-    struct stat info;
-    if (yk_fs_stat(fd, "", &info, AT_EMPTY_PATH))
-        st = yk_fail(YK_EDATA, "%s: cannot read: %s", s->path, strerror(errno));
-    else if (!S_ISREG(info.st_mode))
-        st = yk_fail(YK_EDATA, "%s: not a regular file", s->path);
-    else if (info.st_size == 0)
-        st = bad(s, "it is empty");
-    if (!st) {
-        s->size = (size_t)info.st_size;
-        s->map = yk_fs_map(fd, s->size);
-        if (!s->map)
-            st = yk_fail(YK_ESYSTEM, "%s: cannot map %zu bytes: %s", s->path, s->size, strerror(errno));
-    }
-    yk_fs_close(fd);
-    return st;
-}
-
 yk_status yk_safetensors_open(const char *path, yk_safetensors **out)
 {
     *out = NULL;
@@ -236,7 +206,7 @@ yk_status yk_safetensors_open(const char *path, yk_safetensors **out)
         free(s);
         return yk_fail_memory(sizeof *s, "a safetensors reader");
     }
-    yk_status st = map_file(s);
+    yk_status st = yk_map_file(path, &s->map, &s->size);
     if (!st)
         st = parse(s);
     if (st)
@@ -257,7 +227,7 @@ void yk_safetensors_free(yk_safetensors *s)
     free(s);
 }
 
-/* ---- what is in it */
+/* ---- access */
 
 size_t yk_safetensors_count(const yk_safetensors *s)
 {
@@ -297,8 +267,8 @@ yk_status yk_safetensors_need(const yk_safetensors *s, const char *name, yk_dtyp
     *out = NULL;
     const yk_tensor *t = yk_safetensors_find(s, name);
     if (!t)
-        return yk_fail(YK_EDATA, "%s: holds no tensor \"%s\"; it belongs to another model or version",
-                       s->path, name);
+        return yk_fail(YK_EDATA, "%s: has no tensor \"%s\"; it belongs to another model or version", s->path,
+                       name);
     bool same = t->dtype == dtype && t->rank == rank;
     for (size_t i = 0; same && i < rank; i++)
         same = t->shape[i] == shape[i];
@@ -308,7 +278,7 @@ yk_status yk_safetensors_need(const yk_safetensors *s, const char *name, yk_dtyp
         char is[256], should[256];
         shape_text(t, is, sizeof is);
         shape_text(&want, should, sizeof should);
-        return yk_fail(YK_EDATA, "%s: tensor \"%s\" is %s where %s is needed; it belongs to another model",
+        return yk_fail(YK_EDATA, "%s: tensor \"%s\" is %s, but %s is needed; it belongs to another model",
                        s->path, name, is, should);
     }
     *out = t;

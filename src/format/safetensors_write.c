@@ -14,10 +14,10 @@
 typedef struct {
     const yk_tensor *tensor;
     uint64_t bytes;
-    size_t number; /* as given: keeps the order of equals, because qsort() need not */
+    size_t number; /* as given: makes the sort stable */
 } item;
 
-/* Larger elements first: then every tensor is aligned to its element without gaps, which the format forbids. */
+/* Larger elements first: this aligns every tensor to its element size without gaps, which the format forbids. */
 static int by_element(const void *a, const void *b)
 {
     const item *x = a, *y = b;
@@ -40,7 +40,7 @@ static yk_status measure(const char *path, const yk_tensor *tensor, size_t n, it
         for (size_t k = 0; k < t->rank; k++)
             fits = fits && t->shape[k] <= OFFSET_MAX && !__builtin_mul_overflow(bytes, t->shape[k], &bytes);
         if (!fits || __builtin_add_overflow(total, bytes, &total) || total > OFFSET_MAX)
-            return yk_fail(YK_EUSAGE, "%s: tensor \"%s\" is too large for any file", path, t->name);
+            return yk_fail(YK_EUSAGE, "%s: tensor \"%s\" is too large for a file", path, t->name);
         if (bytes && !t->data && !t->fill)
             return yk_fail(YK_EUSAGE, "%s: tensor \"%s\" has no data", path, t->name);
         items[i] = (item){t, bytes, i};
@@ -154,7 +154,7 @@ static yk_status write_data(yk_file *f, const item *items, size_t n)
         } else if (chunk || (chunk = malloc(FILL_CHUNK))) {
             st = write_filled(f, &items[i], chunk);
         } else {
-            st = yk_fail_memory(FILL_CHUNK, "a tensor's chunk");
+            st = yk_fail_memory(FILL_CHUNK, "a chunk of a tensor");
         }
     }
     free(chunk);

@@ -28,7 +28,7 @@ static void truncated(yk_tfr *rec, uint64_t needs, size_t have)
 {
     rec->kind = YK_TFR_TRUNCATED;
     snprintf(rec->reason, sizeof rec->reason,
-             "truncated: the record needs %llu bytes, the file ends after %zu", (unsigned long long)needs,
+             "truncated: the record has %llu bytes, but the file ends after %zu", (unsigned long long)needs,
              have);
 }
 
@@ -86,8 +86,8 @@ yk_status yk_tfr_next(yk_input *in, yk_tfr *rec)
     return YK_OK;
 }
 
-/* A length's checksum fits by chance at one place in 2^32. With a second checksum it does not happen. A record whose
- * data is damaged must still be found, or nobody would report it: then the header behind it confirms it. */
+/* By chance, one offset in 2^32 has a correct checksum of a length, so a second checksum confirms it. A record with damaged
+ * data must be found too, or it would not be reported: then the next header confirms it. */
 yk_status yk_tfr_here(yk_input *in, bool *here_out)
 {
     const uint8_t *p;
@@ -120,13 +120,13 @@ yk_status yk_tfr_resync(yk_input *in, uint64_t limit, bool *found_out)
         yk_status st = yk_input_peek(in, YK_TFR_HEADER, &p, &have);
         if (st || have < YK_TFR_HEADER)
             return st;
-        size_t places = have - YK_TFR_HEADER + 1;
-        if (places > limit - yk_input_offset(in))
-            places = (size_t)(limit - yk_input_offset(in));
-        while (i < places && !yk_tfr_header(p + i, &length))
+        size_t candidates = have - YK_TFR_HEADER + 1;
+        if (candidates > limit - yk_input_offset(in))
+            candidates = (size_t)(limit - yk_input_offset(in));
+        while (i < candidates && !yk_tfr_header(p + i, &length))
             i++;
         yk_input_skip(in, i);
-        if (i == places)
+        if (i == candidates)
             continue;
         if ((st = yk_tfr_here(in, found_out)) || *found_out)
             return st;

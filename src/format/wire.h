@@ -1,18 +1,18 @@
-/* Reading the protobuf wire by hand: fields one after the other, each a tag and what the tag says.
+/* The protobuf wire format: fields one after the other, each a tag and a value.
  *
  *     | tag = field << 3 | wire type | varint                    type 0
  *     | tag                          | 8 bytes                   type 1
  *     | tag                          | length varint | bytes     type 2
  *     | tag                          | 4 bytes                   type 5
  *
- *     while (p < end) {
- *         if (!(p = yk__wire_field(p, end, &tag, &span, &n)))
- *             return malformed();
- *         if (tag == YK__TAG(1, YK__LEN))
+ * Example:
+ *     while (p && p < end) {
+ *         p = yk__wire_field(p, end, &tag, &span, &n);          // NULL: malformed
+ *         if (p && tag == YK__TAG(1, YK__LEN))
  *             use(span, n);                                     // borrowed
  *     }
  *
- * Every function returns the place behind what it read, NULL where that is malformed. Pure; any thread.
+ * Every function returns a pointer to what follows, or NULL if the input is malformed. No state; any thread.
  */
 #ifndef YK_FORMAT_WIRE_H
 #define YK_FORMAT_WIRE_H
@@ -38,7 +38,7 @@ static inline const uint8_t *yk__wire_varint(const uint8_t *p, const uint8_t *en
     return NULL;
 }
 
-/* The span of a LEN field whose tag has been read. */
+/* The bytes of a LEN field, after its tag. */
 static inline const uint8_t *yk__wire_span(const uint8_t *p, const uint8_t *end, const uint8_t **span,
                                            size_t *n)
 {
@@ -61,7 +61,7 @@ static inline const uint8_t *yk__wire_tag(const uint8_t *p, const uint8_t *end, 
     return *tag > UINT32_MAX || *tag >> 3 == 0 ? NULL : p;
 }
 
-/* Groups (wire types 3 and 4) were given up before Example was invented: they count as malformed. */
+/* Groups (wire types 3 and 4) are older than Example, and count as malformed. */
 static inline const uint8_t *yk__wire_skip(const uint8_t *p, const uint8_t *end, uint64_t tag)
 {
     uint64_t v;
@@ -81,7 +81,7 @@ static inline const uint8_t *yk__wire_skip(const uint8_t *p, const uint8_t *end,
     }
 }
 
-/* A whole field: its tag, and the span of a LEN field; that of others is empty, their value is passed over. */
+/* A whole field: its tag, and the bytes of a LEN field. Values of other wire types are skipped, and *n is 0. */
 static inline const uint8_t *yk__wire_field(const uint8_t *p, const uint8_t *end, uint64_t *tag,
                                             const uint8_t **span, size_t *n)
 {
@@ -90,6 +90,15 @@ static inline const uint8_t *yk__wire_field(const uint8_t *p, const uint8_t *end
     if (!(p = yk__wire_tag(p, end, tag)))
         return NULL;
     return (*tag & 7) == YK__LEN ? yk__wire_span(p, end, span, n) : yk__wire_skip(p, end, *tag);
+}
+
+/* Writes a varint, at most 10 bytes. */
+static inline uint8_t *yk__wire_put_varint(uint8_t *p, uint64_t v)
+{
+    for (; v >= 0x80; v >>= 7)
+        *p++ = (uint8_t)(v | 0x80);
+    *p++ = (uint8_t)v;
+    return p;
 }
 
 #endif

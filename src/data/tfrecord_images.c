@@ -1,11 +1,11 @@
-#include "data/tfrecord_pictures.h"
+#include "data/tfrecord_images.h"
 
 #include "format/example.h"
 #include "format/tfrecord.h"
 #include <string.h>
 
 #define CLASSES_MOST 65536
-#define LOOKED_AT    16 /* records, before it is given up to find a good one */
+#define PROBED       16 /* records that are tried to find a good one */
 
 /* ---- one record */
 
@@ -35,7 +35,7 @@ static yk_status check_feature(const yk_feature *f, yk_feature_kind kind, const 
     return YK_OK;
 }
 
-static yk_status read_class(const yk__tfr_pictures *t, const yk_feature *f, int32_t *out)
+static yk_status read_class(const yk__tfr_images *t, const yk_feature *f, int32_t *out)
 {
     int64_t most = (t->classes ? t->classes : CLASSES_MOST) - 1;
     if (f->number < t->base || f->number - t->base > most)
@@ -46,49 +46,44 @@ static yk_status read_class(const yk__tfr_pictures *t, const yk_feature *f, int3
     return YK_OK;
 }
 
-yk_status yk__tfr_pictures_add(const yk__tfr_pictures *t, yk_image_decoder *d, const uint8_t *record,
-                               size_t n, yk_rows *rows)
+yk_status yk__tfr_images_add(const yk__tfr_images *t, yk_image_decoder *d, const uint8_t *record, size_t n,
+                             yk_rows *rows)
 {
     yk_feature f[NFEATURES];
-    const yk_feature *picture, *label;
+    const yk_feature *image, *label;
     int32_t class = 0;
-    yk_status st = find_features(record, n, &picture, &label, f);
-    if (st || (st = check_feature(picture, YK_FEATURE_BYTES, "image/encoded")) ||
+    yk_status st = find_features(record, n, &image, &label, f);
+    if (st || (st = check_feature(image, YK_FEATURE_BYTES, "image/encoded")) ||
         (st = check_feature(label, YK_FEATURE_INTS, "image/class/label")) ||
         (st = read_class(t, label, &class)))
         return st;
-    st = yk__pictures_add(d, picture->bytes, picture->size, &t->form, class, rows);
+    st = yk__image_add(d, image->bytes, image->size, &t->form, class, rows);
     if (st == YK_EDATA)
-        return yk_fail(st, "at byte %zu of its picture: %s", yk_image_offset(d), yk_error());
+        return yk_fail(st, "at byte %zu of the image: %s", yk_image_offset(d), yk_error());
     return st;
 }
 
-/* ---- what the set is */
+/* ---- opening */
 
-static bool looks_at_end(const yk_tfr *rec)
-{
-    return rec->kind != YK_TFR_RECORD && rec->kind != YK_TFR_BAD_DATA;
-}
-
-/* Looks for a picture in the first records: whether there is one, and if the form is open, its shape. Damage is no
- * error here: whoever reads the data meets it again and can say where it is. */
-static yk_status look(const yk_files *files, yk__tfr_pictures *out, bool *found_out)
+/* Searches the first records for an image, and takes its shape unless the options set it. Damaged records are skipped:
+ * reading the data will report them. */
+static yk_status probe(const yk_files *files, yk__tfr_images *out, bool *found_out)
 {
     yk_input *in;
     yk_status st = yk_input_open(files->path[0], 0, &in);
     *found_out = false;
     if (st)
         return st;
-    for (int i = 0; i < LOOKED_AT && !*found_out; i++) {
+    for (int i = 0; i < PROBED && !*found_out; i++) {
         yk_tfr rec;
         yk_feature f[NFEATURES];
-        const yk_feature *picture, *label;
-        if (yk_tfr_next(in, &rec) || looks_at_end(&rec))
+        const yk_feature *image, *label;
+        if (yk_tfr_next(in, &rec) || (rec.kind != YK_TFR_RECORD && rec.kind != YK_TFR_BAD_DATA))
             break;
-        if (rec.kind != YK_TFR_RECORD || find_features(rec.data, rec.size, &picture, &label, f) ||
-            picture->kind != YK_FEATURE_BYTES || picture->count != 1)
+        if (rec.kind != YK_TFR_RECORD || find_features(rec.data, rec.size, &image, &label, f) ||
+            image->kind != YK_FEATURE_BYTES || image->count != 1)
             continue;
-        st = out->form.height ? YK_OK : yk__pictures_like(picture->bytes, picture->size, &out->form);
+        st = out->form.height ? YK_OK : yk__image_form_like(image->bytes, image->size, &out->form);
         *found_out = !st || st == YK_EUSAGE;
         if (st == YK_ESYSTEM)
             break;
@@ -108,37 +103,32 @@ static bool has_any(const yk_spec *spec)
     return false;
 }
 
-yk_status yk__tfr_pictures_open(const yk_spec *spec, const yk_files *files, yk__tfr_pictures *out)
+yk_status yk__tfr_images_open(yk_spec *spec, const yk_files *files, yk__tfr_images *out)
 {
-    const char *form = yk_spec_text(spec, "form", NULL);
-    uint64_t base, classes;
-    bool found = true;
-    *out = (yk__tfr_pictures){0};
-    if (form && strcmp(form, "image") && strcmp(form, "sparse"))
-        return yk_fail(YK_EUSAGE, "%s: form=%s: image or sparse is expected", spec->text, form);
-    bool sparse = (form && *form == 's') || yk_spec_text(spec, "features", NULL);
-    if (sparse && (has_any(spec) || (form && *form == 'i')))
-        return yk_fail(YK_EUSAGE, "%s: options of pictures and of sparse records do not go together",
+    enum { FORM_IMAGE, FORM_SPARSE, FORM_AUTO };
+    *out = (yk__tfr_images){0};
+    const int form = yk_spec_choice(spec, "form", "image sparse", FORM_AUTO);
+    bool sparse = form == FORM_SPARSE || yk_spec_text(spec, "features", NULL), found = true;
+    if (spec->status)
+        return spec->status;
+    if (sparse && (has_any(spec) || form == FORM_IMAGE))
+        return yk_fail(YK_EUSAGE, "%s: options of images and of sparse records cannot be combined",
                        spec->text);
     if (sparse)
         return YK_OK;
-    yk_status st = yk__pictures_options(spec, &out->form);
-    if (!st)
-        st = yk_spec_u64(spec, "base", 0, 0, INT32_MAX, &base);
-    if (!st)
-        st = yk_spec_u64(spec, "classes", 0, 1, CLASSES_MOST, &classes);
+    out->base = (int64_t)yk_spec_u64(spec, "base", 0, 0, INT32_MAX);
+    out->classes = (uint32_t)yk_spec_u64(spec, "classes", 0, 1, CLASSES_MOST);
+    yk_status st = yk__image_options(spec, &out->form);
     if (st)
         return st;
-    bool told = form || has_any(spec);
-    if ((!told || !out->form.height) && (st = look(files, out, &found)))
+    bool chosen = form == FORM_IMAGE || has_any(spec);
+    if ((!chosen || !out->form.height) && (st = probe(files, out, &found)))
         return st;
-    if (!found && told)
+    if (!found && chosen)
         return yk_fail(YK_EDATA,
-                       "%s: none of its first records holds a good picture in 'image/encoded', so nothing "
-                       "tells the size: add size=224",
-                       files->path[0]);
+                       "%s: none of the first %d records has a good image in 'image/encoded', so the size is "
+                       "not known: add size=224",
+                       files->path[0], PROBED);
     out->on = found;
-    out->base = (int64_t)base;
-    out->classes = (uint32_t)classes;
     return YK_OK;
 }

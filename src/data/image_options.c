@@ -1,0 +1,77 @@
+#include "data/image_options.h"
+
+#include "base/number.h"
+
+#define SIDE_MOST 4096
+
+static yk_status read_size(const yk_spec *spec, yk_image_form *out)
+{
+    const char *text = yk_spec_text(spec, "size", NULL);
+    uint64_t height = 0, width;
+    out->height = out->width = 0;
+    if (!text)
+        return YK_OK;
+    const char *end = yk_digits(text, SIDE_MOST, &height);
+    width = height;
+    if (end && *end == 'x')
+        end = yk_digits(end + 1, SIDE_MOST, &width);
+    if (!end || *end || !height || !width)
+        return yk_fail(YK_EUSAGE, "%s: size=%s: must be size=224 or size=HEIGHTxWIDTH, each from 1 to %d",
+                       spec->text, text, SIDE_MOST);
+    out->height = height;
+    out->width = width;
+    return YK_OK;
+}
+
+yk_status yk__image_options(yk_spec *spec, yk_image_form *out)
+{
+    const char *fit = yk_spec_text(spec, "fit", NULL);
+    yk_status st = read_size(spec, out);
+    if (st)
+        return st;
+    if (fit && !out->height)
+        return yk_fail(YK_EUSAGE, "%s: fit=%s needs a size: add size=224 or size=HEIGHTxWIDTH", spec->text,
+                       fit);
+    const size_t channels[] = {1, 3, out->height ? 3 : 0};
+    out->channels = channels[yk_spec_choice(spec, "channels", "1 3", 2)];
+    out->fit = (yk_fit)yk_spec_choice(spec, "fit", YK_FIT_NAMES, YK_FIT_CROP);
+    return spec->status;
+}
+
+yk_status yk__image_form_like(const uint8_t *bytes, size_t n, yk_image_form *form)
+{
+    yk_image_decoder *d;
+    yk_image_form own;
+    yk_status st = yk_image_decoder_create(&d);
+    if (st)
+        return st;
+    st = yk_image_measure(d, bytes, n, &own);
+    yk_image_decoder_free(d);
+    if (st)
+        return st;
+    if (own.height > SIDE_MOST || own.width > SIDE_MOST)
+        return yk_fail(YK_EUSAGE, "the first image has %zu x %zu pixels, which is too large: add ?size=224",
+                       own.height, own.width);
+    own.channels = form->channels ? form->channels : own.channels;
+    *form = own;
+    return YK_OK;
+}
+
+void yk__image_set_shape(yk_source *s, const yk_image_form *form)
+{
+    s->kind = YK_ROWS_U8;
+    s->height = form->height;
+    s->width = form->width;
+    s->channels = form->channels;
+    s->dim = form->height * form->width * form->channels;
+}
+
+yk_status yk__image_add(yk_image_decoder *d, const uint8_t *bytes, size_t n, const yk_image_form *form,
+                        int32_t label, yk_rows *rows)
+{
+    uint8_t *planes;
+    yk_status st = yk_rows_dense_u8(rows, &planes);
+    if (!st)
+        st = yk_image_decode(d, bytes, n, form, planes);
+    return st ? st : yk_rows_commit(rows, 0, label);
+}

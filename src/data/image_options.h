@@ -1,0 +1,38 @@
+/* Options of the sources of encoded images (images:, tfrecord: with image/encoded).
+ *
+ *     size=224, size=HEIGHTxWIDTH   the size to which images are scaled; default: the size of the first image, and another
+ *                                   size is an error
+ *     fit=crop|pad|resize           how, see format/image.h; default: crop
+ *     channels=1|3                  default: 3; without `size`: those of the first image
+ *
+ * Example:
+ *     yk_image_form form;
+ *     st = yk__image_options(spec, &form);               // form.height is 0 if the first image decides
+ *     if (!st && !form.height)
+ *         st = yk__image_form_like(first, n, &form);
+ *     yk__image_set_shape(source, &form);
+ *
+ * No state; any thread.
+ */
+#ifndef YK_DATA_IMAGE_OPTIONS_H
+#define YK_DATA_IMAGE_OPTIONS_H
+
+#include "data/source.h"
+#include "data/spec.h"
+#include "format/image.h"
+
+#define YK__IMAGE_KEYS "size fit channels" /* for yk_spec_check() */
+
+yk_status yk__image_options(yk_spec *spec, yk_image_form *out);
+
+/* Takes the shape from an encoded image, unless the options set it. */
+yk_status yk__image_form_like(const uint8_t *bytes, size_t n, yk_image_form *form);
+
+/* Sets kind, dim, height, width and channels of the source. */
+void yk__image_set_shape(yk_source *s, const yk_image_form *form);
+
+/* Decodes an image into a new row. YK_EDATA: yk_error() is the reason, without file and record. */
+yk_status yk__image_add(yk_image_decoder *d, const uint8_t *bytes, size_t n, const yk_image_form *form,
+                        int32_t label, yk_rows *rows);
+
+#endif

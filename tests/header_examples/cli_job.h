@@ -1,0 +1,4 @@
+extern yoke_options *options;
+extern int argc;
+extern char **argv;
+int train(const yoke_options *options);

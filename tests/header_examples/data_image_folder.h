@@ -1,0 +1,3 @@
+#include <limits.h>
+extern yk_status st;
+void use(const char *path, uint32_t class);

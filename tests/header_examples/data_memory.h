@@ -1,0 +1,3 @@
+extern size_t n, dim;
+extern float *x;
+extern int32_t *labels;

@@ -1,0 +1,1 @@
+#include <assert.h>

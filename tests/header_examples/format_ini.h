@@ -1,0 +1,2 @@
+extern yk_status st;
+yk_status set(const char *section, const char *name, const char *value);

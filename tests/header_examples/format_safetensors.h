@@ -1,0 +1,3 @@
+#include <string.h>
+extern yk_status st;
+extern float *weight;
