@@ -50,13 +50,13 @@ all_examples() { # EPOCHS
     signal_rank STOP 3
     finish 60
     all_examples 40
-    expect 0 "rank 3 was silent"
+    expect 0 "rank 3 sent no heartbeat"
 }
 
 @test "async: a worker that is stopped and wakes up again is used again, or ends" {
     begin_async 9999 --launch 4
     signal_rank STOP 3
-    until_said "rank 3 was silent"
+    until_said "rank 3 sent no heartbeat"
     signal_rank CONT 3
     until_said "rank 3 is back"
     kill -INT "$BACKGROUND"
@@ -67,7 +67,7 @@ all_examples() { # EPOCHS
 @test "async: what was given away while a worker slept is not trained on twice" {
     begin_async 60 --launch 4
     signal_rank STOP 3
-    until_said "rank 3 was silent"
+    until_said "rank 3 sent no heartbeat"
     signal_rank CONT 3
     finish 60
     all_examples 60
@@ -102,7 +102,7 @@ joiner_pid() {
     kill -KILL "$(joiner_pid)"
     finish 60
     all_examples 100
-    expect 0 "was silent"
+    expect 0 "sent no heartbeat"
     # those of the job did not do all of it; those who joined are there, and which of them is lost
     tail -n 1 out | grep -o '"role":"worker","joined":false[^{}]*' | grep -o '"examples":[0-9]*' | tr -dc '0-9\n' |
         awk '{ n += $1 } END { exit !(n > 0 && n < 100300) }'
@@ -135,7 +135,7 @@ examples_of() { # RANK
 @test "bounded staleness: one that comes back is not waited for until it has made what it missed" {
     begin_async 9999 --launch 4 --staleness 8
     signal_rank STOP 3
-    until_said "rank 3 was silent"
+    until_said "rank 3 sent no heartbeat"
     until_step $(($(last_step) + 6000)) # 3,000 of each of the others
     signal_rank CONT 3
     until_said "rank 3 is back"

@@ -13,7 +13,7 @@
 
 /* ---- simulated ranks ---- */
 
-static yk_sim_rank ranks[YK_SIM_MOST_RANKS];
+static yk_sim_rank ranks[YK_SIM_MAX_RANKS];
 
 static inline void simulate(int n, uint64_t seed, yk_status (*rank_main)(void *, int), void *context)
 {
@@ -147,7 +147,6 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
                                .ngroups = GROUPS,
                                .lanes = 1,
                                .threads = j->threads,
-                               .depth = j->lockstep || j->local_steps ? 1 : 2,
                                .lockstep = j->lockstep,
                                .bias_key = j->model.bias_key,
                                .timeout = 20.0,
@@ -164,7 +163,7 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
                                .team = team,
                                .together = j->lockstep,
                                .lockstep = j->lockstep,
-                               .depth = config.depth,
+                               .depth = j->lockstep || j->local_steps ? 1 : 2,
                                .ngroups = GROUPS};
     memcpy(shards.group, config.group, sizeof shards.group);
     yk_local_sgd_config sgd = local_sgd_of(j, team);

@@ -32,7 +32,7 @@ static inline double real_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static yk_sim_rank ranks[YK_SIM_MOST_RANKS];
+static yk_sim_rank ranks[YK_SIM_MAX_RANKS];
 static const volatile sig_atomic_t no_signal;
 
 static inline void simulate_as(const yk_sim_config *config, yk_status (*rank_main)(void *, int),

@@ -1,68 +1,69 @@
-/* The assignment: whoever asks, is lost, comes back or is restored from a checkpoint, every position of an epoch is used once. */
+/* Example assignment: every position of an epoch is used once, even if workers are lost, return or are restored from a
+ * checkpoint. */
 #include "scratch.h"
 
 #include "base/rng.h"
 #include "store/assignment.h"
 
-enum { MOST = 5000, WORKERS = 5 };
+enum { MAX = 5000, WORKERS = 5 };
 
-/* What a worker got and has not used; what is used is counted by position. */
+/* The leases of a worker that it has not used; used examples are counted by position. */
 typedef struct {
-    yk_lease run[512];
+    yk_lease leases[512];
     size_t n;
-} hand;
+} worker_state;
 
 typedef struct {
     yk_assignment d;
-    hand hand[WORKERS];
-    uint8_t used[8][MOST]; /* [epoch][position] */
-    uint64_t steps;        /* that were used */
-} table;
+    worker_state worker_state[WORKERS];
+    uint8_t used[8][MAX]; /* [epoch][position] */
+    uint64_t steps;       /* that were used */
+} job;
 
-static table *sit_down(uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch, int workers)
+static job *start_job(uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch, int workers)
 {
-    table *t = calloc(1, sizeof *t);
+    job *t = calloc(1, sizeof *t);
     assert_non_null(t);
-    assert_true(examples <= MOST && epochs <= 8);
+    assert_true(examples <= MAX && epochs <= 8);
     yk_assignment_init(&t->d, examples, epochs, steps, batch, workers, 0);
     return t;
 }
 
-static void leave(table *t)
+static void end_job(job *t)
 {
     yk_assignment_fini(&t->d);
     free(t);
 }
 
-static uint64_t held(const hand *h)
+static uint64_t unused(const worker_state *h)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < h->n; i++)
-        n += h->run[i].end - h->run[i].begin;
+        n += h->leases[i].end - h->leases[i].begin;
     return n;
 }
 
-/* One more run for a worker; false: there is none. */
-static bool ask(table *t, int worker)
+/* Leases more examples to a worker; false: there are none. */
+static bool lease(job *t, int worker)
 {
     yk_lease r;
     assert_int_equal(yk_assignment_lease(&t->d, worker, &r), YK_OK);
     if (r.begin == r.end)
         return false;
     assert_true(r.begin < r.end && r.end <= t->d.examples && r.epoch < t->d.epochs);
-    hand *h = &t->hand[worker];
-    assert_true(h->n < sizeof h->run / sizeof *h->run);
-    h->run[h->n++] = r;
+    worker_state *h = &t->worker_state[worker];
+    assert_true(h->n < sizeof h->leases / sizeof *h->leases);
+    h->leases[h->n++] = r;
     return true;
 }
 
-/* A step of a worker: a batch of its oldest run, as the feed cuts it. */
-static bool train(table *t, int worker)
+/* A step of a worker: the next batch of its oldest lease. */
+static bool train(job *t, int worker)
 {
-    hand *h = &t->hand[worker];
+    worker_state *h = &t->worker_state[worker];
     if (!h->n)
         return false;
-    yk_lease *r = &h->run[0];
+    yk_lease *r = &h->leases[0];
     const uint64_t left = r->end - r->begin, n = left < t->d.batch ? left : t->d.batch;
     for (uint64_t i = 0; i < n; i++)
         t->used[r->epoch][r->begin++]++;
@@ -73,26 +74,26 @@ static bool train(table *t, int worker)
     return true;
 }
 
-/* It is gone, and what it had is dealt to others. */
-static void lose(table *t, int worker)
+/* The worker is lost: its leases go to others. */
+static void declare_lost(job *t, int worker)
 {
     uint64_t back;
     assert_int_equal(yk_assignment_return(&t->d, worker, &back), YK_OK);
-    assert_int_equal(back, held(&t->hand[worker]));
-    t->hand[worker].n = 0;
+    assert_int_equal(back, unused(&t->worker_state[worker]));
+    t->worker_state[worker].n = 0;
 }
 
-static void all_finish(table *t, int workers)
+static void all_finish(job *t, int workers)
 {
     for (bool busy = true; busy;) {
         busy = false;
         for (int w = 0; w < workers; w++)
-            busy |= train(t, w) || ask(t, w);
+            busy |= train(t, w) || lease(t, w);
     }
     assert_true(yk_assignment_done(&t->d));
 }
 
-static uint64_t count(const table *t, uint64_t epoch)
+static uint64_t count(const job *t, uint64_t epoch)
 {
     uint64_t n = 0;
     for (uint64_t i = 0; i < t->d.examples; i++) {
@@ -102,14 +103,14 @@ static uint64_t count(const table *t, uint64_t epoch)
     return n;
 }
 
-static void assert_each_once(const table *t)
+static void assert_each_once(const job *t)
 {
     for (uint64_t e = 0; e < t->d.epochs; e++)
         assert_int_equal(count(t, e), t->d.examples);
 }
 
-/* As a checkpoint does: only what was saved lives on. */
-static void save_and_restore(table *t, int workers, uint64_t steps_left)
+/* Like a checkpoint: only what was saved is kept. */
+static void save_and_restore(job *t, int workers, uint64_t steps_left)
 {
     const size_t n = yk_assignment_cursor_size(&t->d);
     uint64_t *cursor = calloc(n, sizeof *cursor);
@@ -120,7 +121,7 @@ static void save_and_restore(table *t, int workers, uint64_t steps_left)
     yk_assignment_fini(&t->d);
     yk_assignment_init(&t->d, examples, epochs, steps_left, batch, workers, 0);
     assert_int_equal(yk_assignment_cursor_restore(&t->d, cursor, n), YK_OK);
-    memset(t->hand, 0, sizeof t->hand);
+    memset(t->worker_state, 0, sizeof t->worker_state);
     free(cursor);
 }
 
@@ -135,19 +136,19 @@ static void every_position_once(void **state)
         for
             EACH(k, batches)
         for (int workers = 1; workers <= WORKERS; workers++) {
-            table *t = sit_down(sizes[i], 3, UINT64_MAX, batches[k], workers);
+            job *t = start_job(sizes[i], 3, UINT64_MAX, batches[k], workers);
             all_finish(t, workers);
             assert_each_once(t);
-            assert_false(ask(t, 0));
-            leave(t);
+            assert_false(lease(t, 0));
+            end_job(t);
         }
 }
 
-/* The order of an epoch is dealt from its beginning: nobody gets examples of the next one while some of this are left. */
+/* No worker gets examples of the next epoch while some of this one are left. */
 static void epochs_in_order(void **state)
 {
     (void)state;
-    table *t = sit_down(1000, 4, UINT64_MAX, 10, 3);
+    job *t = start_job(1000, 4, UINT64_MAX, 10, 3);
     yk_lease last = {0}, r;
     for (uint64_t at = 0;; at = r.end % 1000) {
         assert_int_equal(yk_assignment_lease(&t->d, 1, &r), YK_OK);
@@ -159,10 +160,10 @@ static void epochs_in_order(void **state)
     }
     assert_int_equal(last.epoch, 3);
     assert_int_equal(last.end, 1000);
-    leave(t);
+    end_job(t);
 }
 
-static void runs_are_whole_batches(void **state)
+static void leases_are_whole_batches(void **state)
 {
     (void)state;
     for
@@ -170,11 +171,11 @@ static void runs_are_whole_batches(void **state)
         for
             EACH(k, batches)
             {
-                table *t = sit_down(sizes[i], 1, UINT64_MAX, batches[k], 3);
+                job *t = start_job(sizes[i], 1, UINT64_MAX, batches[k], 3);
                 const uint64_t n = sizes[i], b = batches[k];
                 all_finish(t, 3);
                 assert_int_equal(t->steps, (n + b - 1) / b); /* no more small batches than one */
-                leave(t);
+                end_job(t);
             }
 }
 
@@ -185,43 +186,43 @@ static void steps_are_exact(void **state)
         for
             EACH(k, batches)
             {
-                table *t = sit_down(1000, 8, steps, batches[k], 3);
+                job *t = start_job(1000, 8, steps, batches[k], 3);
                 const uint64_t whole = (1000 + batches[k] - 1) / batches[k];
                 all_finish(t, 3);
                 assert_int_equal(t->steps, steps < 8 * whole ? steps : 8 * whole);
-                assert_false(ask(t, 2));
+                assert_false(lease(t, 2));
                 for (uint64_t e = 0; e < 8; e++)
                     count(t, e);
-                leave(t);
+                end_job(t);
             }
 }
 
-/* What was cut off by the limit is still unused: who goes on with a higher one gets it. */
+/* Examples beyond the limit are unused: a run that continues with a higher limit gets them. */
 static void more_steps_later(void **state)
 {
     (void)state;
     for (uint64_t steps = 1; steps < 120; steps++) {
-        table *t = sit_down(1000, 1, steps, 10, 3);
+        job *t = start_job(1000, 1, steps, 10, 3);
         all_finish(t, 3);
         save_and_restore(t, 3, UINT64_MAX);
         all_finish(t, 3);
         assert_each_once(t);
-        leave(t);
+        end_job(t);
     }
 }
 
-static void the_lost_give_back_what_is_unused(void **state)
+static void unused_examples_of_lost_workers_are_leased_again(void **state)
 {
     (void)state;
-    table *t = sit_down(5000, 1, UINT64_MAX, 64, 3);
-    assert_true(ask(t, 0));
-    assert_true(ask(t, 1));
-    assert_true(ask(t, 0)); /* a run ahead, as workers do */
+    job *t = start_job(5000, 1, UINT64_MAX, 64, 3);
+    assert_true(lease(t, 0));
+    assert_true(lease(t, 1));
+    assert_true(lease(t, 0)); /* one lease in advance, as workers do */
     assert_true(train(t, 0));
-    const uint64_t whole = held(&t->hand[0]);
-    assert_int_equal(whole, 2 * t->d.run - 64);
-    lose(t, 0);
-    lose(t, 2); /* it never had any */
+    const uint64_t whole = unused(&t->worker_state[0]);
+    assert_int_equal(whole, 2 * t->d.longest - 64);
+    declare_lost(t, 0);
+    declare_lost(t, 2); /* it had no lease */
     uint64_t back;
     assert_int_equal(yk_assignment_return(&t->d, 0, &back), YK_OK); /* not twice */
     assert_int_equal(back, 0);
@@ -230,31 +231,31 @@ static void the_lost_give_back_what_is_unused(void **state)
     assert_false(yk_assignment_done(&t->d));
     all_finish(t, 2);
     assert_each_once(t);
-    leave(t);
+    end_job(t);
 }
 
-/* Also at the very end, when the others have been told that nothing is left now. */
-static void the_last_run_comes_back(void **state)
+/* Also at the end, when other workers were told that no examples are left for now. */
+static void the_last_lease_is_returned(void **state)
 {
     (void)state;
     for (int limited = 0; limited < 2; limited++) {
-        table *t = sit_down(1000, 1, limited ? 50 : UINT64_MAX, 10, 2);
-        assert_true(ask(t, 0));
+        job *t = start_job(1000, 1, limited ? 50 : UINT64_MAX, 10, 2);
+        assert_true(lease(t, 0));
         assert_true(train(t, 0));
         for (bool busy = true; busy;)
-            busy = ask(t, 1) || train(t, 1);
+            busy = lease(t, 1) || train(t, 1);
         assert_false(yk_assignment_done(&t->d)); /* the other one has some */
-        lose(t, 0);
+        declare_lost(t, 0);
         assert_false(yk_assignment_done(&t->d));
         all_finish(t, 2);
         assert_int_equal(t->steps, limited ? 50 : 100);
         if (!limited)
             assert_each_once(t);
-        leave(t);
+        end_job(t);
     }
 }
 
-static void places_of_strangers_are_refused(void **state)
+static void cursors_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
     yk_assignment d;
@@ -267,7 +268,7 @@ static void places_of_strangers_are_refused(void **state)
     assert_int_equal(yk_assignment_cursor_restore(&d, of_a_stream, 3), YK_EDATA);
     assert_int_equal(yk_assignment_cursor_restore(&d, synchronous, 2), YK_EDATA);
     assert_int_equal(yk_assignment_cursor_restore(&d, synchronous, 0), YK_EDATA);
-    /* of a run in step, at the end of its first epoch: goes on with the second */
+    /* of a run in lockstep, at the end of its first epoch: continues with the second */
     assert_int_equal(yk_assignment_cursor_restore(&d, synchronous, 3), YK_OK);
     yk_lease r;
     assert_int_equal(yk_assignment_lease(&d, 0, &r), YK_OK);
@@ -275,35 +276,35 @@ static void places_of_strangers_are_refused(void **state)
     yk_assignment_fini(&d);
 }
 
-/* To somebody, at random; `left` steps are left. */
-static void something_happens(table *t, int workers, yk_rng *rng, uint64_t left)
+/* An event of a random worker; `left` steps are left. */
+static void random_event(job *t, int workers, yk_rng *rng, uint64_t left)
 {
     const int w = (int)yk_rng_below(rng, (uint32_t)workers);
     const uint32_t what = yk_rng_below(rng, 100);
-    if (what < 40 && t->hand[w].n < 3)
-        ask(t, w);
+    if (what < 40 && t->worker_state[w].n < 3)
+        lease(t, w);
     else if (what < 92)
         train(t, w);
     else if (what < 98)
-        lose(t, w);
+        declare_lost(t, w);
     else
         save_and_restore(t, workers, left);
 }
 
-/* Everything that may happen, in any order. */
+/* All events, in any order. */
 static void random_schedules(void **state)
 {
     (void)state;
     yk_rng rng = yk_rng_seed(4, 0);
     for (int round = 0; round < 300; round++) {
         const int workers = 1 + (int)yk_rng_below(&rng, WORKERS);
-        const uint64_t examples = 1 + yk_rng_below(&rng, MOST), batch = 1 + yk_rng_below(&rng, 130);
-        table *t = sit_down(examples, 1 + yk_rng_below(&rng, 3), UINT64_MAX, batch, workers);
+        const uint64_t examples = 1 + yk_rng_below(&rng, MAX), batch = 1 + yk_rng_below(&rng, 130);
+        job *t = start_job(examples, 1 + yk_rng_below(&rng, 3), UINT64_MAX, batch, workers);
         for (int i = 0; i < 400; i++)
-            something_happens(t, workers, &rng, UINT64_MAX);
+            random_event(t, workers, &rng, UINT64_MAX);
         all_finish(t, workers);
         assert_each_once(t);
-        leave(t);
+        end_job(t);
     }
 }
 
@@ -314,29 +315,34 @@ static void random_schedules_with_a_limit(void **state)
     yk_rng rng = yk_rng_seed(5, 0);
     for (int round = 0; round < 300; round++) {
         const int workers = 1 + (int)yk_rng_below(&rng, WORKERS);
-        const uint64_t examples = 200 + yk_rng_below(&rng, MOST - 200), batch = 1 + yk_rng_below(&rng, 130);
+        const uint64_t examples = 200 + yk_rng_below(&rng, MAX - 200), batch = 1 + yk_rng_below(&rng, 130);
         const uint64_t steps = 1 + yk_rng_below(&rng, (uint32_t)(8 * examples / batch));
-        table *t = sit_down(examples, 8, steps, batch, workers);
+        job *t = start_job(examples, 8, steps, batch, workers);
         for (int i = 0; i < 300; i++) {
-            something_happens(t, workers, &rng, steps - t->steps);
+            random_event(t, workers, &rng, steps - t->steps);
             assert_in_range(t->steps, 0, steps);
         }
         all_finish(t, workers);
         assert_int_equal(t->steps, steps);
         for (uint64_t e = 0; e < 8; e++)
             count(t, e);
-        leave(t);
+        end_job(t);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_position_once),     cmocka_unit_test(epochs_in_order),
-        cmocka_unit_test(runs_are_whole_batches),  cmocka_unit_test(steps_are_exact),
-        cmocka_unit_test(more_steps_later),        cmocka_unit_test(the_lost_give_back_what_is_unused),
-        cmocka_unit_test(the_last_run_comes_back), cmocka_unit_test(places_of_strangers_are_refused),
-        cmocka_unit_test(random_schedules),        cmocka_unit_test(random_schedules_with_a_limit),
+        cmocka_unit_test(every_position_once),
+        cmocka_unit_test(epochs_in_order),
+        cmocka_unit_test(leases_are_whole_batches),
+        cmocka_unit_test(steps_are_exact),
+        cmocka_unit_test(more_steps_later),
+        cmocka_unit_test(unused_examples_of_lost_workers_are_leased_again),
+        cmocka_unit_test(the_last_lease_is_returned),
+        cmocka_unit_test(cursors_that_do_not_fit_are_refused),
+        cmocka_unit_test(random_schedules),
+        cmocka_unit_test(random_schedules_with_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

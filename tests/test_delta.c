@@ -90,7 +90,7 @@ static void round_of(yk_local *table, yk_local **own, int workers, yk_optim_kind
         const size_t n = sparse ? draw(r, key) : PARAMS;
         yk_local *copy = store_of(kind, sparse, l2, n);
         copy_all(table, own[w]);
-        yk_delta_read(table, 0, sparse ? key : NULL, n, values);
+        yk_delta_read(table, 0, sparse ? key : NULL, n, arrays, values);
         memcpy(before, values, sizeof before);
         yk_delta_begin(copy, 0, n, values, began);
         yk_local_restore(copy, began);
@@ -114,7 +114,7 @@ static void round_of(yk_local *table, yk_local **own, int workers, yk_optim_kind
         yk_local_free(copy);
     }
     yk_delta_add(table, 0, sparse ? sums.keys.key : NULL, sparse ? sums.keys.n : PARAMS,
-                 sparse ? sums.group[0].sum : dense, sparse ? sums.room : PARAMS, workers, began + STEPS);
+                 sparse ? sums.group[0].sum : dense, sparse ? sums.capacity : PARAMS, workers, began + STEPS);
     yk_local_restore(table, began + STEPS);
     assert_int_equal(yk_local_steps(table), began + STEPS);
     yk_delta_sums_fini(&sums);

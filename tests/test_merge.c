@@ -14,7 +14,7 @@ typedef struct {
     yk_optim_merge merge[MOST_WORKERS];
 } team;
 
-/* Weights that some common training led to, everybody's copy fresh. */
+/* Weights after some training, with a fresh copy for every worker. */
 static void set_up(team *t, yk_isa isa, yk_optim_kind kind, int workers, float moves)
 {
     yk_optim_config c = config_of(kind, kind == YK_FTRL ? 3 : 0);

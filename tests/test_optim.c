@@ -82,7 +82,7 @@ static void dense_steps_are_by_the_book(void **state)
     }
 }
 
-/* The same keys as pairs, hot ones in the worker's copy: what is not in the list, and the shared place of a hot key,
+/* The same keys as pairs, hot ones in the worker's copy: keys that are not in the list, and the shared value of a hot key,
  * stays to the bit. */
 static void pairs_are_by_the_book(void **state)
 {

@@ -23,7 +23,7 @@ static yk_status two_ranks(void *context, int rank)
     TRY(yk_comm_start(YK_COMM_SINGLE, NULL, &c));
     WANT(yk_comm_rank(c) == rank && yk_comm_size(c) == 2);
     WANT(strcmp(yk_comm_library(c), "simulated") == 0);
-    WANT(!yk_comm_together(c) && yk_comm_state(c, 1 - rank) == 0);
+    WANT(!yk_comm_on_one_host(c) && yk_comm_state(c, 1 - rank) == 0);
     TRY(yk_comm_gather(c, &mine, sizeof mine, all, 8.0, "numbers"));
     WANT(rank != 0 || (all[0] == 40 && all[1] == 41));
     TRY(yk_comm_broadcast(c, &shared, sizeof shared, 8.0, "a number"));
@@ -177,14 +177,14 @@ static void test_heartbeats(void **state)
     late = 1000.0;
     simulate_as(&(yk_sim_config){.ranks = 2, .seed = 1}, starts_late, &late, &r);
     assert_int_equal(ranks[0].status, YK_ELOST);
-    assert_non_null(strstr(ranks[0].error, "nothing from rank 1"));
+    assert_non_null(strstr(ranks[0].error, "no message from rank 1"));
     assert_true(ranks[0].seconds > 60.0 && ranks[0].seconds < 62.0); /* the limit */
     assert_true(r.seconds > 1000.0);
     assert_true(real_seconds() - began <
                 30.0); /* some 100 ms; a busy machine under a sanitizer takes longer */
 }
 
-/* Rank 1 dies when all are about to begin. Rank 0 finds out, and nobody begins without it. */
+/* Rank 1 dies when all are about to start training. Rank 0 detects it, and no rank starts without it. */
 static yk_status dies_when_ready(void *context, int rank)
 {
     const yk_startup_config config = {.limit = 60.0, .stop = &no_signal};
@@ -234,7 +234,7 @@ static yk_status dies(void *context, int rank)
         yk_comm_stop(c, false);
         yk_sim_kill(1);
     }
-    if (rank == 0 && *twice) /* somebody else ends the job */
+    if (rank == 0 && *twice) /* another rank ends the job */
         yk_sleep_ns(1000000000);
     st = yk_comm_barrier(c, 8.0, "the other one");
     if (*twice && rank == 1) {
@@ -254,7 +254,7 @@ static void test_killed(void **state)
     assert_int_equal(ranks[1].end, YK_SIM_KILLED);
     assert_int_equal(ranks[0].end, YK_SIM_RETURNED);
     assert_int_equal(ranks[0].status, YK_ELOST);
-    assert_non_null(strstr(ranks[0].error, "waited 8 s for the other one: nothing from rank 1"));
+    assert_non_null(strstr(ranks[0].error, "waited 8 s for the other one: no message from rank 1"));
     assert_true(ranks[0].seconds > 8.0 && ranks[0].seconds < 9.0);
     twice = true;
     simulate_as(&(yk_sim_config){.ranks = 2, .seed = 3}, dies, &twice, &r);
@@ -264,7 +264,7 @@ static void test_killed(void **state)
 
 static yk_status sleeps(void *context, int rank)
 {
-    const bool *stop = context; /* nobody sets it */
+    const bool *stop = context; /* never set */
     (void)rank;
     while (!*stop)
         yk_sleep_ns(1000000000);
@@ -276,7 +276,7 @@ static void test_time_limit(void **state)
     yk_sim_result r;
     bool stop = false;
     (void)state;
-    simulate_as(&(yk_sim_config){.ranks = 2, .most_seconds = 100.0}, sleeps, &stop, &r);
+    simulate_as(&(yk_sim_config){.ranks = 2, .max_seconds = 100.0}, sleeps, &stop, &r);
     assert_int_equal(ranks[0].end, YK_SIM_KILLED);
     assert_int_equal(ranks[1].end, YK_SIM_KILLED);
     assert_true(r.seconds > 99.0 && r.seconds < 102.0);
@@ -324,7 +324,7 @@ static yk_status has_threads(void *context, int rank)
     yk_mutex_init(&c->lock);
     yk_cond_init(&c->changed);
     yk_mutex_lock(&c->lock);
-    WANT(!yk_cond_wait_until(&c->changed, &c->lock, yk_now_ns() + 3000000000u)); /* nobody wakes it */
+    WANT(!yk_cond_wait_until(&c->changed, &c->lock, yk_now_ns() + 3000000000u)); /* never signalled */
     yk_mutex_unlock(&c->lock);
     WANT(yk_now() - began >= 3.0 && yk_now() - began < 3.1);
     TRY(yk_team_create(THREADS, &c->team));
@@ -352,7 +352,7 @@ static void test_threads(void **state)
     }
 }
 
-/* Rank 0 waits for a condition that nobody changes; rank 1 joins a thread that does, too. */
+/* Rank 0 waits for a condition that never changes; rank 1 joins a thread that waits for it, too. */
 static void *waits_forever(void *context)
 {
     crew *c = context;

@@ -110,7 +110,7 @@ static yk_sim_result train_all(int n, uint64_t seed, job *j)
     return r;
 }
 
-/* ---- in step: the bits of one process ---- */
+/* ---- lockstep: the bits of one process ---- */
 
 static void assert_trains_as(int n, uint64_t seed, const char *options, const yk_result *alone)
 {
@@ -148,7 +148,7 @@ static void test_servers(void **state)
 
 /* Every process trains with two threads and owns a shard; the chief evaluates on the side; threads read ahead. Two
  * times two gradients are summed in another order than four. */
-static void test_in_step(void **state)
+static void test_lockstep(void **state)
 {
     static const char *const how[] = {"", "stream=always ", "eval-every=3 ", "stream=always eval-every=1 "};
     (void)state;
@@ -168,7 +168,7 @@ static void test_in_step(void **state)
     }
 }
 
-/* ---- freely: each example once ---- */
+/* ---- asynchronous: each example once ---- */
 
 enum { FEATURES = 150 };
 
@@ -191,7 +191,7 @@ static int once(char *options, size_t size, const char *how)
                     in_folder("own"), how);
 }
 
-static void test_freely(void **state)
+static void test_asynchronous(void **state)
 {
     static const char *const how[] = {"stream=never", "stream=always"};
     (void)state;
@@ -253,7 +253,7 @@ static void test_some_leave_early(void **state)
     for (uint64_t seed = 0; seed < 5; seed++) {
         job j = {.options = "model=softmax data=synth:digits?examples=128 batch=2 epochs=1 mode=async "
                             "stream=always servers=all workers=2 deadline=2",
-                 .network = {.least_delay = 0.04, .most_delay = 0.06}};
+                 .network = {.min_delay = 0.04, .max_delay = 0.06}};
         assert_true(train_all(3, seed, &j).seconds > 3.0);
         assert_int_equal(j.examples, 128);
         free_results(&j);
@@ -285,8 +285,8 @@ static void assert_names_victim(const job *j, int n, uint64_t seed)
                  ranks[first].error);
 }
 
-/* Workers that wait for examples, and for nothing else, find out that server 0 is gone. */
-static void test_dealer_is_killed(void **state)
+/* Workers that only wait for examples detect that server 0 is lost. */
+static void test_server_0_is_killed(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 12 / SLOWER; seed++) {
@@ -325,10 +325,10 @@ static void test_one_is_killed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replicas),         cmocka_unit_test(test_servers),
-        cmocka_unit_test(test_in_step),          cmocka_unit_test(test_freely),
-        cmocka_unit_test(test_same_seed),        cmocka_unit_test(test_some_leave_early),
-        cmocka_unit_test(test_dealer_is_killed), cmocka_unit_test(test_one_is_killed),
+        cmocka_unit_test(test_replicas),           cmocka_unit_test(test_servers),
+        cmocka_unit_test(test_lockstep),           cmocka_unit_test(test_asynchronous),
+        cmocka_unit_test(test_same_seed),          cmocka_unit_test(test_some_leave_early),
+        cmocka_unit_test(test_server_0_is_killed), cmocka_unit_test(test_one_is_killed),
     };
     const double began = real_seconds();
     const int failed = cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -1,4 +1,4 @@
-/* The store: that N workers in step are one worker with an N-fold batch, that the bound on staleness holds, and that
+/* The store: N synchronous workers equal one worker with an N-fold batch, the staleness bound holds, and
  * copies of hot weights lose nothing. A small training loop stands in for the real one. */
 #include "scratch.h"
 
@@ -142,7 +142,7 @@ static double difference(const float *a, const float *b, size_t n)
     return sqrt(apart / squares);
 }
 
-/* ---- in step */
+/* ---- synchronous */
 
 static const struct {
     const char *model, *data;
@@ -223,7 +223,7 @@ static void one_worker_has_no_mode(void **state)
             async.staleness = YK_ASYNC;
             bound.staleness = 3;
             size_t n;
-            /* freely an epoch is cut into runs of whole batches: the same order, the same batches */
+            /* in asynchronous mode, leases are whole batches: the same order, the same batches */
             float *a = train(&sync, &n), *b = train(&async, &n), *c = train(&bound, &n);
             assert_memory_equal(a, b, n * sizeof *a);
             assert_memory_equal(a, c, n * sizeof *a);
@@ -243,7 +243,7 @@ typedef struct {
     atomic_int finished;
     atomic_uint_fast64_t done[MOST_WORKERS]; /* steps that a worker is about to clock, or has */
     atomic_uint_fast64_t furthest;           /* ahead of the slowest at the start of a step */
-    bool meet_often;
+    bool frequent_barriers;
 } race;
 
 static void nap(long microseconds)
@@ -289,7 +289,7 @@ static yk_status run_ahead(void *context, int me)
         if ((st = yk_local_push(r->store, me, &g)))
             return st;
         atomic_store(&r->done[me], ++step);
-        if (me == 0 && r->meet_often && step % 3 == 0)
+        if (me == 0 && r->frequent_barriers && step % 3 == 0)
             atomic_store(&r->barrier_due, true);
         if ((st = yk_local_clock(r->store, me, &result)))
             return st;
@@ -308,12 +308,12 @@ static yk_status run_ahead(void *context, int me)
     return YK_OK;
 }
 
-static void nobody_runs_away(void **state)
+static void no_worker_exceeds_the_bound(void **state)
 {
     (void)state;
     static const uint64_t bounds[] = {1, 2, 3, 10, 100};
     for (size_t i = 0; i < 2 * sizeof bounds / sizeof *bounds; i++) {
-        race r = {.bound = bounds[i / 2], .steps = 110, .meet_often = i % 2};
+        race r = {.bound = bounds[i / 2], .steps = 110, .frequent_barriers = i % 2};
         assert_int_equal(yk_team_create(4, &r.team), YK_OK);
         yk_local_config c = {.ngroups = 1,
                              .group = {{.shape = {.width = 1, .keys = 4},
@@ -321,7 +321,7 @@ static void nobody_runs_away(void **state)
                                         .staleness = r.bound}},
                              .team = r.team,
                              .workers = 4,
-                             .batch = 4096, /* long steps: each one's staleness is looked at */
+                             .batch = 4096, /* long steps: the staleness of each is recorded */
                              .mean_square = 1.0f,
                              .interrupted = &r.barrier_due};
         assert_int_equal(yk_local_create(&c, &r.store), YK_OK);
@@ -470,7 +470,7 @@ static void copies_lose_nothing(void **state)
     nothing_is_lost(1); /* bursts */
 }
 
-/* Only where a step is w -= lr g and nobody waits. */
+/* Only if a step is w -= lr g and no worker waits. */
 static void bursts_where_they_may_be(void **state)
 {
     (void)state;
@@ -495,7 +495,7 @@ static void bursts_where_they_may_be(void **state)
 
 /* ---- all modes and rules on many threads: for the sanitizers, and that all of it ends */
 
-static void every_rule_runs_freely(void **state)
+static void every_rule_asynchronously(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
@@ -527,9 +527,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(workers_equal_a_larger_batch), cmocka_unit_test(a_missing_gradient_would_be_seen),
-        cmocka_unit_test(one_worker_has_no_mode),       cmocka_unit_test(nobody_runs_away),
+        cmocka_unit_test(one_worker_has_no_mode),       cmocka_unit_test(no_worker_exceeds_the_bound),
         cmocka_unit_test(bursts_where_they_may_be),     cmocka_unit_test(copies_lose_nothing),
-        cmocka_unit_test(every_rule_runs_freely),
+        cmocka_unit_test(every_rule_asynchronously),
     };
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }

@@ -69,4 +69,12 @@ static inline void yk_merger_add(yk_merger *m, uint32_t key, float value)
     m->value[yk_merger_slot(m, key)] += value;
 }
 
+/* `width` floats per key. */
+static inline void yk_merger_add_wide(yk_merger *m, uint32_t key, const float *value, uint32_t width)
+{
+    float *to = m->value + (size_t)yk_merger_slot_wide(m, key, width) * width;
+    for (uint32_t j = 0; j < width; j++)
+        to[j] += value[j];
+}
+
 #endif

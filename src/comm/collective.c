@@ -7,11 +7,8 @@
 yk_status yk_comm_gather(yk_comm *c, const void *mine, size_t bytes, void *all, double seconds,
                          const char *what)
 {
-    if (c->rank != 0) {
-        yk_op op;
-        yk_status st = yk_comm_send(c, 0, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, mine, bytes, &op);
-        return st ? st : yk_comm_wait(c, &op, 1, seconds, what);
-    }
+    if (c->rank != 0)
+        return yk_comm_send_wait(c, 0, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, mine, bytes, seconds, what);
     yk_op *op = calloc((size_t)c->size, sizeof *op);
     if (!op)
         return yk_fail_memory((size_t)c->size * sizeof *op, "messages");
@@ -38,7 +35,6 @@ void yk_comm_pieces_free(yk_comm_pieces *p)
 yk_status yk_comm_gatherv(yk_comm *c, const void *mine, size_t bytes, yk_comm_pieces *out, double seconds,
                           const char *what)
 {
-    yk_op op;
     *out = (yk_comm_pieces){0};
     if (c->rank == 0) {
         *out = (yk_comm_pieces){c->size, calloc((size_t)c->size, sizeof *out->data),
@@ -47,19 +43,17 @@ yk_status yk_comm_gatherv(yk_comm *c, const void *mine, size_t bytes, yk_comm_pi
             return yk_fail_memory((size_t)c->size * sizeof *out->data, "messages");
     }
     yk_status st = yk_comm_gather(c, &bytes, sizeof bytes, out->bytes, seconds, what);
-    if (c->rank != 0) {
-        if (!st)
-            st = yk_comm_send(c, 0, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, mine, bytes, &op);
-        return st ? st : yk_comm_wait(c, &op, 1, seconds, what);
-    }
+    if (c->rank != 0)
+        return st ? st
+                  : yk_comm_send_wait(c, 0, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, mine, bytes, seconds, what);
     for (int i = 0; !st && i < c->size; i++) {
         if (!(out->data[i] = malloc(out->bytes[i] + 1)))
             return yk_fail_memory(out->bytes[i], "messages");
         if (i == 0)
             memcpy(out->data[i], mine, bytes);
-        else if (!(st = yk_comm_recv(c, i, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, out->data[i], out->bytes[i],
-                                     &op)))
-            st = yk_comm_wait(c, &op, 1, seconds, what);
+        else
+            st = yk_comm_recv_wait(c, i, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, out->data[i], out->bytes[i],
+                                   seconds, what);
     }
     return st;
 }
@@ -67,17 +61,14 @@ yk_status yk_comm_gatherv(yk_comm *c, const void *mine, size_t bytes, yk_comm_pi
 yk_status yk_comm_broadcast_range(yk_comm *c, int root, int first, int count, void *buf, size_t bytes,
                                   double seconds, const char *what)
 {
-    const size_t most = (size_t)1 << 28;
-    for (; bytes > most; buf = (char *)buf + most, bytes -= most) {
-        yk_status st = yk_comm_broadcast_range(c, root, first, count, buf, most, seconds, what);
+    const size_t max = (size_t)1 << 28;
+    for (; bytes > max; buf = (char *)buf + max, bytes -= max) {
+        yk_status st = yk_comm_broadcast_range(c, root, first, count, buf, max, seconds, what);
         if (st)
             return st;
     }
-    if (c->rank != root) {
-        yk_op op;
-        yk_status st = yk_comm_recv(c, root, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, buf, bytes, &op);
-        return st ? st : yk_comm_wait(c, &op, 1, seconds, what);
-    }
+    if (c->rank != root)
+        return yk_comm_recv_wait(c, root, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, buf, bytes, seconds, what);
     yk_op *op = calloc((size_t)count, sizeof *op);
     if (!op)
         return yk_fail_memory((size_t)count * sizeof *op, "messages");

@@ -1,6 +1,7 @@
 #include "comm/comm_internal.h"
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/number.h"
 #include "base/wait.h"
 #include "comm/plugin.h"
@@ -15,7 +16,7 @@ const char *const yk_purpose_name[YK_PURPOSES] = {"pull", "push", "all-reduce", 
 
 /* ---- start and end ---- */
 
-/* The transport of this thread; ops NULL: MPI. */
+/* The transport of this thread. ops NULL: MPI. */
 static _Thread_local struct {
     yk_transport transport;
     int rank, size;
@@ -28,7 +29,7 @@ void yk_transport_set(const yk_transport *t, int rank, int size)
     own.size = size;
 }
 
-int yk__from_environment(const char *name)
+static int env_int(const char *name)
 {
     return (int)yk_env_number(name, 0);
 }
@@ -37,12 +38,11 @@ int yk_comm_expected(void)
 {
     if (own.transport.ops)
         return own.size;
-    int n = yk__from_environment("OMPI_COMM_WORLD_SIZE"); /* mpirun of Open MPI */
+    int n = env_int("OMPI_COMM_WORLD_SIZE"); /* mpirun of Open MPI */
     if (n <= 0)
-        n = yk__from_environment("PMI_SIZE");                  /* mpirun of MPICH; srun --mpi=pmi2 */
+        n = env_int("PMI_SIZE");                               /* mpirun of MPICH; srun --mpi=pmi2 */
     if (n <= 0 && (getenv("PMIX_RANK") || getenv("PMI_RANK"))) /* srun --mpi=pmix */
-        n = yk__from_environment("SLURM_STEP_NUM_TASKS") > 0 ? yk__from_environment("SLURM_STEP_NUM_TASKS")
-                                                             : 1;
+        n = env_int("SLURM_STEP_NUM_TASKS") > 0 ? env_int("SLURM_STEP_NUM_TASKS") : 1;
     return n > 0 ? n : 0;
 }
 
@@ -53,17 +53,17 @@ int yk_comm_expected_rank(void)
     if (own.transport.ops)
         return own.rank;
     for (size_t i = 0; i < sizeof names / sizeof *names && !rank; i++)
-        rank = yk__from_environment(names[i]);
+        rank = env_int(names[i]);
     return rank;
 }
 
 yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int peer)
 {
-    char text[512] = "?", whom[24] = "";
+    char text[512] = "?", rank[24] = "";
     c->ops->error_text(c->self, code, text, sizeof text);
     if (peer >= 0)
-        snprintf(whom, sizeof whom, " rank %d", peer);
-    return yk_fail(YK_ELOST, "%s: %s%s: %s", c->ops->mpi ? "MPI" : "transport", what, whom, text);
+        snprintf(rank, sizeof rank, " rank %d", peer);
+    return yk_fail(YK_ELOST, "%s: %s%s: %s", c->ops->mpi ? "MPI" : "transport", what, rank, text);
 }
 
 /* With a `startup`, another thread sends heartbeats while this one computes; they never call MPI at the same time. */
@@ -81,7 +81,7 @@ static yk_status start_transport(yk_comm *c, yk_threads wanted, yk_startup *star
     const int code = c->ops->start(c->self, wanted, &world);
     yk_startup_enter(startup, YK_STARTUP_WAITING, "");
     if (code)
-        return yk__transport_error(c, code, "it cannot be started", YK_ANY);
+        return yk__transport_error(c, code, "cannot start", YK_ANY);
     c->rank = world.rank;
     c->size = world.size;
     c->processes = world.processes;
@@ -111,8 +111,10 @@ yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out)
     if (expected > 1 && c->size == 1)
         return yk_fail(
             YK_EUSAGE,
-            "the launcher started %d processes, but each is alone in its world: it belongs to another "
-            "MPI than this program (%s); use that one's mpirun, srun --mpi=pmix, or yoke train --launch %d",
+            "the launcher started %d processes, but each is alone in its MPI world: the launcher belongs to "
+            "a "
+            "different MPI than this program (%s); use that MPI's mpirun, srun --mpi=pmix, or yoke train "
+            "--launch %d",
             expected, c->library, expected);
     if (c->allows < wanted)
         return yk_fail(
@@ -120,7 +122,7 @@ yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out)
             "%s does not allow calls from several threads, which heartbeats and workers that join need",
             c->library);
     st = startup ? yk__heartbeats_begin(c, startup) : YK_OK;
-    return st ? st : yk__meet_neighbours(c);
+    return st ? st : yk__exchange_addresses(c);
 }
 
 void yk_comm_stop(yk_comm *c, bool clean)
@@ -129,8 +131,8 @@ void yk_comm_stop(yk_comm *c, bool clean)
         return;
     if (clean)
         c->ops->stop(c->self);
-    free(c->neighbour);
-    free(c->heard);
+    free(c->address);
+    free(c->last_beat);
     free(c->beat_op);
     free(c);
 }
@@ -151,11 +153,10 @@ int yk_comm_size(const yk_comm *c)
 }
 int yk_comm_local_size(const yk_comm *c)
 {
-    const int n = yk__from_environment("OMPI_COMM_WORLD_LOCAL_SIZE");
-    return c ? n > 0                                         ? n
-               : yk__from_environment("MPI_LOCALNRANKS") > 0 ? yk__from_environment("MPI_LOCALNRANKS")
-                                                             : c->size
-             : 1;
+    int n = env_int("OMPI_COMM_WORLD_LOCAL_SIZE");
+    if (n <= 0)
+        n = env_int("MPI_LOCALNRANKS");
+    return !c ? 1 : n > 0 ? n : c->size;
 }
 
 const char *yk_comm_library(const yk_comm *c)
@@ -171,7 +172,8 @@ const yk_traffic *yk_comm_traffic(const yk_comm *c)
 
 static yk_status too_long(size_t bytes)
 {
-    return yk_fail(YK_EUSAGE, "a message of %zu bytes is longer than MPI can send at once", bytes);
+    return yk_fail(YK_EUSAGE, "a message of %zu bytes is too long for MPI, which sends at most 2 GB at once",
+                   bytes);
 }
 
 yk_status yk_comm_send(yk_comm *c, int peer, int tag, yk_purpose why, const void *buf, size_t bytes,
@@ -201,8 +203,8 @@ yk_status yk_comm_recv(yk_comm *c, int peer, int tag, yk_purpose why, void *buf,
     return YK_OK;
 }
 
-void yk_comm_recount(yk_comm *c, bool incoming, yk_purpose from, yk_purpose to, size_t bytes,
-                     unsigned messages)
+void yk_comm_change_purpose(yk_comm *c, bool incoming, yk_purpose from, yk_purpose to, size_t bytes,
+                            unsigned messages)
 {
     yk_traffic *a = &c->traffic[from], *b = &c->traffic[to];
     *(incoming ? &a->received : &a->sent) -= bytes;
@@ -211,7 +213,7 @@ void yk_comm_recount(yk_comm *c, bool incoming, yk_purpose from, yk_purpose to, 
     *(incoming ? &b->messages_received : &b->messages_sent) += messages;
 }
 
-void yk_comm_count(yk_comm *c, yk_purpose why, size_t bytes_in, size_t bytes_out, unsigned messages)
+void yk_comm_count_shared(yk_comm *c, yk_purpose why, size_t bytes_in, size_t bytes_out, unsigned messages)
 {
     yk_traffic *a = &c->traffic[why];
     a->received += bytes_in;
@@ -249,7 +251,7 @@ yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *pee
     const int code = c->ops->probe(c->self, peer, tag, found_out, &there);
     if (code) {
         *found_out = false;
-        return yk__transport_error(c, code, "cannot look for messages of", peer);
+        return yk__transport_error(c, code, "cannot probe for messages from", peer);
     }
     if (*found_out) {
         *peer_out = there.peer;
@@ -258,7 +260,7 @@ yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *pee
     return YK_OK;
 }
 
-static const double stopped_seconds = 8.0; /* a process stopped for longer is not expected back soon */
+static const double stopped_seconds = 8.0; /* a process that is stopped for longer counts as lost */
 
 /* Before training begins, the limit is on the time without a heartbeat, not on the duration of the wait. */
 static bool is_overdue(const yk_comm *c, const yk_op *op, double began, double now, double seconds)
@@ -273,38 +275,39 @@ static bool is_overdue(const yk_comm *c, const yk_op *op, double began, double n
 static yk_status check_overdue(const yk_comm *c, const yk_op *op, int n, double began, double now,
                                double seconds, const char *what)
 {
-    char who[256] = "";
-    for (int i = 0; i < n && strlen(who) < sizeof who - 16; i++)
+    char ranks[256] = "";
+    for (int i = 0; i < n && strlen(ranks) < sizeof ranks - 16; i++)
         if (op[i].active && is_overdue(c, &op[i], began, now, seconds))
-            snprintf(who + strlen(who), sizeof who - strlen(who), "%s%d", *who ? ", " : "", op[i].peer);
-    return !*who ? YK_OK
-                 : yk_fail(
-                       YK_ELOST,
-                       "waited %.0f s for %s: nothing from rank %s; it has died, hangs, or cannot be reached",
-                       now - began, what, who);
+            snprintf(ranks + strlen(ranks), sizeof ranks - strlen(ranks), "%s%d", *ranks ? ", " : "",
+                     op[i].peer);
+    return !*ranks ? YK_OK
+                   : yk_fail(YK_ELOST,
+                             "waited %.0f s for %s: no message from rank %s; it has died, hangs, or cannot "
+                             "be reached",
+                             now - began, what, ranks);
 }
 
-/* What a wait checks now and then. */
+/* The periodic checks of a wait. */
 static yk_status check_wait(yk_comm *c, const yk_op *op, int n, double seconds, const char *what,
-                            double *began, double *looked)
+                            double *began, double *checked)
 {
     const double now = yk_now();
     *began = *began > 0.0 ? *began : now;
-    *looked = *looked > 0.0 ? *looked : now;
+    *checked = *checked > 0.0 ? *checked : now;
     yk_status st = yk__heartbeat(c, now);
     if (!st)
         st = check_overdue(c, op, n, *began, now, seconds, what);
     if (!st && yk_startup_stopped(c->startup))
         st = yk_fail(YK_EINTERRUPTED, "stopped by a signal before training began");
-    if (st || now - *looked <= 0.5)
+    if (st || now - *checked <= 0.5)
         return st;
-    *looked = now;
+    *checked = now;
     return yk__find_dead(c, op, n, now - *began > stopped_seconds, what);
 }
 
 yk_status yk_comm_wait(yk_comm *c, yk_op *op, int n, double seconds, const char *what)
 {
-    double began = 0.0, looked = 0.0;
+    double began = 0.0, checked = 0.0;
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL); /* check_wait() has the deadlines */
     for (int first = 0;;) {
         while (first < n && !op[first].active)
@@ -320,8 +323,42 @@ yk_status yk_comm_wait(yk_comm *c, yk_op *op, int n, double seconds, const char 
         if (!op[first].active)
             continue;
         yk_wait_turn(&w);
-        yk_status st = yk_wait_polls(&w) ? check_wait(c, op, n, seconds, what, &began, &looked) : YK_OK;
+        yk_status st = yk_wait_polls(&w) ? check_wait(c, op, n, seconds, what, &began, &checked) : YK_OK;
         if (st)
             return st;
     }
+}
+
+yk_status yk_comm_send_wait(yk_comm *c, int peer, int tag, yk_purpose why, const void *buf, size_t bytes,
+                            double seconds, const char *what)
+{
+    yk_op op;
+    yk_status st = yk_comm_send(c, peer, tag, why, buf, bytes, &op);
+    return st ? st : yk_comm_wait(c, &op, 1, seconds, what);
+}
+
+yk_status yk_comm_recv_wait(yk_comm *c, int peer, int tag, yk_purpose why, void *buf, size_t bytes,
+                            double seconds, const char *what)
+{
+    yk_op op;
+    yk_status st = yk_comm_recv(c, peer, tag, why, buf, bytes, &op);
+    return st ? st : yk_comm_wait(c, &op, 1, seconds, what);
+}
+
+yk_status yk_inbox_receive(yk_comm *c, yk_inbox *in, int peer, int tag, yk_purpose why, bool *done_out)
+{
+    bool found;
+    int from;
+    size_t bytes = 0;
+    *done_out = false;
+    if (!in->op.active) {
+        yk_status st = yk_comm_probe(c, peer, tag, &found, &from, &bytes);
+        if (st || !found)
+            return st;
+        if (YK_RESERVE(in->data, in->cap, bytes + 1, "a message"))
+            return YK_ESYSTEM;
+        if ((st = yk_comm_recv(c, peer, tag, why, in->data, bytes, &in->op)))
+            return st;
+    }
+    return yk_comm_test(c, &in->op, done_out);
 }

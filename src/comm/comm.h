@@ -1,21 +1,26 @@
 /* Messages between the processes of a job, by MPI or another transport (transport.h).
  *
- *     if (yk_comm_expected() > 0)                        // a launcher started us
- *         st = yk_comm_start(YK_COMM_SINGLE, NULL, &c);
+ * Example:
+ *     yk_comm *c = NULL;
  *     yk_op op;
- *     st = yk_comm_send(c, 1, YK_TAG_STEP, YK_FOR_PUSH, buf, n, &op);    // never blocks; buf stays ours until done
- *     st = yk_comm_wait(c, &op, 1, 8.0, "the gradient"); // polls, yields the core, has a deadline, names who is missing
- *     st = yk_comm_barrier(c, 60.0, "the start");
- *     yk_comm_stop(c, true);
+ *     // if yk_comm_expected() > 0: a launcher started this process
+ *     yk_status st = yk_comm_start(YK_COMM_SINGLE, NULL, &c);
+ *     if (!st)
+ *         st = yk_comm_send(c, 1, tag, YK_FOR_PUSH, gradient, bytes, &op); // does not block; keep the buffer until done
+ *     if (!st)
+ *         st = yk_comm_wait(c, &op, 1, 8.0, "the gradient"); // polls with a deadline; the error names the missing rank
+ *     if (!st)
+ *         st = yk_comm_barrier(c, 60.0, "the start");
+ *     yk_comm_stop(c, st == YK_OK);
  *
- * Nothing here blocks inside MPI: a wait is Test and yk_wait_turn() until it is done or the deadline has passed. That
- * gives progress, fairness where there are more processes than cores, and the detection of hangs, all at once.
+ * Nothing blocks inside MPI. A wait calls the transport's test function and yk_wait_turn() until the operation is done or
+ * its deadline has passed. That makes progress, is fair when there are more processes than cores, and detects hangs.
  *
- * A *peer* is a process: 0 .. size - 1 are those of the job; those that join a running job later are numbered from size on
- * (yk_comm_adopt). Bytes and messages are counted by purpose when they are handed over and when they have arrived.
+ * A *peer* is a process. Peers 0 .. size - 1 are the ranks of the job. Workers that join a running job are numbered from
+ * size on (yk_comm_adopt). Bytes and messages are counted by purpose, when they are sent and when they have arrived.
  *
- * One thread of a rank calls these, except for yk_comm_accept() (YK_COMM_ACCEPTS), which has a thread of its own. Errors
- * of MPI are YK_ELOST with the rank.
+ * One thread of a process calls these functions, except for yk_comm_accept() (YK_COMM_ACCEPTS), which has a thread of its
+ * own. An error of MPI becomes YK_ELOST and names the rank.
  */
 #ifndef YK_COMM_COMM_H
 #define YK_COMM_COMM_H
@@ -38,40 +43,40 @@ typedef struct {
 
 typedef enum { YK_COMM_SINGLE, YK_COMM_ACCEPTS } yk_comm_kind;
 
-/* A message under way. Plain memory of the caller; not to be moved until it is done. */
+/* A message in flight. Owned by the caller, who must not move it until it is done. */
 typedef struct {
-    uint64_t request; /* of the transport */
+    uint64_t request; /* the transport's handle */
     int peer;
     yk_purpose purpose;
     bool active, incoming;
-    size_t bytes; /* incoming: as received, once done */
+    size_t bytes; /* incoming: the length, once it is done */
 } yk_op;
 
 enum { YK_ANY = -1 };
 
-/* How many processes the launcher's environment speaks of; 0: no launcher started us. */
+/* The number of processes according to the launcher's environment; 0: no launcher started this process. */
 int yk_comm_expected(void);
-int yk_comm_expected_rank(void); /* 0 without one, too */
+int yk_comm_expected_rank(void); /* 0 without a launcher */
 
-/* It is an error if the MPI world has one process but the environment says more: the launcher belongs to a different MPI.
+/* Fails if the MPI world has one process but the environment says more: the launcher belongs to a different MPI.
  *
  * With a `startup` (borrowed; may be NULL), and until yk_comm_ready(), processes send heartbeats to each other. A wait
  * then ends when its peer has sent no heartbeat for the limit, no matter how long the wait takes, or when a signal
  * arrived (YK_EINTERRUPTED). */
 yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out);
 
-/* Called by all processes when training begins. From then on, waits have the deadlines that they are given. */
+/* Called by all processes when training begins. From then on, the deadlines passed to waits apply. */
 yk_status yk_comm_ready(yk_comm *c);
 
-/* Not `clean`: somebody is gone, and a farewell to all would not end. */
-void yk_comm_stop(yk_comm *c, bool clean); /* NULL is fine */
+/* Not `clean`: a process is lost, so MPI_Finalize, which waits for all, is not called. NULL is fine. */
+void yk_comm_stop(yk_comm *c, bool clean);
 
 /* Ends all processes of the job. If it returns, the caller must exit. */
 void yk_comm_abort(yk_comm *c, int status);
 
 int yk_comm_rank(const yk_comm *c);
 int yk_comm_size(const yk_comm *c);
-int yk_comm_local_size(const yk_comm *c);            /* processes on this machine; NULL: 1 */
+int yk_comm_local_size(const yk_comm *c);            /* processes on this host; NULL: 1 */
 const char *yk_comm_library(const yk_comm *c);       /* "Open MPI v4.1.4 ..." */
 const yk_traffic *yk_comm_traffic(const yk_comm *c); /* [YK_PURPOSES] */
 
@@ -79,33 +84,49 @@ yk_status yk_comm_send(yk_comm *c, int peer, int tag, yk_purpose why, const void
                        yk_op *op);
 yk_status yk_comm_recv(yk_comm *c, int peer, int tag, yk_purpose why, void *buf, size_t cap, yk_op *op);
 
-/* So many bytes, of a message or of so many, were for another purpose than it was booked under. */
-void yk_comm_recount(yk_comm *c, bool incoming, yk_purpose from, yk_purpose to, size_t bytes,
-                     unsigned messages);
+/* Moves bytes and messages that were counted under one purpose to another. */
+void yk_comm_change_purpose(yk_comm *c, bool incoming, yk_purpose from, yk_purpose to, size_t bytes,
+                            unsigned messages);
 
-/* What went another way than as messages: through memory (memory.h). As many each way. */
-void yk_comm_count(yk_comm *c, yk_purpose why, size_t bytes_in, size_t bytes_out, unsigned messages);
+/* Counts traffic through shared memory (memory.h), with `messages` in each direction. */
+void yk_comm_count_shared(yk_comm *c, yk_purpose why, size_t bytes_in, size_t bytes_out, unsigned messages);
 
-/* Whether it is done; an op that was never started is. */
+/* Whether it is done. An operation that was never started is done. */
 yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out);
 
-/* Whether a message waits to be received, from `peer` or anybody of the job, and how long it is. */
+/* Whether a message from `peer` (YK_ANY: any rank of the job) can be received, and its length. */
 yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *peer_out, size_t *bytes_out);
 
-/* Whether all processes of the job are on this machine, and MPI was not told to use a network all the same. */
-bool yk_comm_together(const yk_comm *c);
-int64_t yk_comm_pid(const yk_comm *c, int peer); /* of the job, on its machine */
+/* Whether all processes of the job are on this host, unless the user told MPI to use the network anyway. */
+bool yk_comm_on_one_host(const yk_comm *c);
+int64_t yk_comm_pid(const yk_comm *c, int peer); /* of a rank of the job, on its host */
 
-/* Of the processes on this machine: 'X' it is dead, 'T' it was stopped by a signal, else it lives; 0: not known. */
+/* The state of a process on this host: 'X' dead, 'T' stopped by a signal, else alive. 0: not known. */
 char yk_comm_state(const yk_comm *c, int peer);
 bool yk_comm_dead(const yk_comm *c, int peer);
 
-/* To the text of a YK_ELOST, which says whom this process missed, adds who else is dead or stopped: "no worker is left
- * (rank 1 is gone)". They may all have waited for that one. */
+/* Appends the ranks that are dead or stopped to the text of a YK_ELOST: "no worker is left (rank 1 is dead)". The rank
+ * named in the error may only have waited for one of these. */
 yk_status yk_comm_explain(const yk_comm *c, yk_status st);
 
-/* All of them; `what` is for the error: "waited 8 s for WHAT from rank 2". */
+/* Waits for all of them. `what` is for the error: "waited 8 s for WHAT". */
 yk_status yk_comm_wait(yk_comm *c, yk_op *op, int n, double seconds, const char *what);
+
+/* One message, and a wait until it was sent or received. */
+yk_status yk_comm_send_wait(yk_comm *c, int peer, int tag, yk_purpose why, const void *buf, size_t bytes,
+                            double seconds, const char *what);
+yk_status yk_comm_recv_wait(yk_comm *c, int peer, int tag, yk_purpose why, void *buf, size_t bytes,
+                            double seconds, const char *what);
+
+/* Receives messages of any length from a peer, one at a time. Start with a zeroed struct; free(data) at the end. */
+typedef struct {
+    char *data;
+    size_t cap;
+    yk_op op; /* active: a message is being received; op.bytes: the length of the last one */
+} yk_inbox;
+
+/* Receives the next message, if there is one. *done_out: it is complete. */
+yk_status yk_inbox_receive(yk_comm *c, yk_inbox *in, int peer, int tag, yk_purpose why, bool *done_out);
 
 /* ---- all processes of the job ---- */
 
@@ -115,7 +136,7 @@ yk_status yk_comm_barrier(yk_comm *c, double seconds, const char *what);
 yk_status yk_comm_gather(yk_comm *c, const void *mine, size_t bytes, void *all, double seconds,
                          const char *what);
 
-/* The same where everybody has another length: on rank 0 yk_comm_pieces of them, to be freed with yk_comm_pieces_free(). */
+/* The same with a different length on each rank. Rank 0 frees the pieces with yk_comm_pieces_free(). */
 typedef struct {
     int n;
     char **data; /* [n] */
@@ -129,15 +150,15 @@ void yk_comm_pieces_free(yk_comm_pieces *p);
 /* From rank 0 to all. */
 yk_status yk_comm_broadcast(yk_comm *c, void *buf, size_t bytes, double seconds, const char *what);
 
-/* From `root` to `count` ranks from `first` on, of which it is one; only these call it. */
+/* From `root` to `count` ranks starting at `first`, which include the root. Only these call it. */
 yk_status yk_comm_broadcast_range(yk_comm *c, int root, int first, int count, void *buf, size_t bytes,
                                   double seconds, const char *what);
 
-/* ---- joining a running job: by name, through the name server that the launcher started ---- */
+/* ---- joining a running job, by name, through the name server that the launcher started ---- */
 
-/* Opens a port and makes its name known. */
+/* Opens a port and publishes it under this name. */
 yk_status yk_comm_open(yk_comm *c, const char *name, char **port_out); /* caller frees */
-/* Blocks until somebody comes; for a thread of its own. The handle is given to the serving thread, which adopts it. */
+/* Blocks until a worker connects: call it in a separate thread. The serving thread adopts the handle. */
 yk_status yk_comm_accept(yk_comm *c, const char *port, void **handle_out);
 yk_status yk_comm_adopt(yk_comm *c, void *handle, int *peer_out);
 yk_status yk_comm_connect(yk_comm *c, const char *name, int *peer_out);

@@ -1,10 +1,10 @@
-/* Heartbeats during start-up: until training begins, every rank sends heartbeats to rank 0, and rank 0 sends them to all.
+/* Heartbeats during start-up. Until training begins, every rank sends heartbeats to rank 0, and rank 0 to every rank.
  *
- * So a rank can wait as long as others load their data, and a rank that has died or hangs is still detected: rank 0
- * notices missing heartbeats of the others and ends the job; the others notice missing heartbeats of rank 0.
+ * So a rank can wait for as long as others load their data, and a rank that has died or hangs is still detected: rank 0
+ * notices the missing heartbeats of the others and ends the job; the others notice those of rank 0.
  *
- * The last heartbeat is marked as the last. Both sides wait for it, so that every byte sent is received and counted. Rank 0 sends
- * it when it has those of all others: nobody begins to train, and waits for a rank 0 that waits for somebody else. */
+ * The last heartbeat is marked. Both sides wait for it, so that every byte sent is received and counted. Rank 0 sends its
+ * last one when it has received those of all others: so no rank starts to train while rank 0 still waits for another. */
 #include "comm/comm_internal.h"
 
 #include "base/clock.h"
@@ -25,30 +25,30 @@ static yk_status take(yk_comm *c, double now)
 {
     for (;;) {
         yk_arrival there;
-        uint64_t word;
+        uint64_t beat;
         bool found = false;
         int code = c->ops->probe(c->self, YK_ANY, YK__TAG_HEARTBEAT, &found, &there);
         if (!code && !found)
             return YK_OK;
         if (!code)
-            code = c->ops->take(c->self, there.peer, YK__TAG_HEARTBEAT, &word, sizeof word);
+            code = c->ops->take(c->self, there.peer, YK__TAG_HEARTBEAT, &beat, sizeof beat);
         if (code)
             return yk__transport_error(c, code, "cannot receive a heartbeat", YK_ANY);
         yk_traffic *t = &c->traffic[YK_FOR_CONTROL];
-        t->received += sizeof word;
+        t->received += sizeof beat;
         t->messages_received++;
-        c->heard[there.peer] = word == LAST ? HUGE_VAL : now; /* it may be silent from then on */
-        c->lasts += word == LAST;
+        c->last_beat[there.peer] = beat == LAST ? HUGE_VAL : now; /* it sends no more */
+        c->lasts += beat == LAST;
     }
 }
 
-static yk_status send(yk_comm *c, uint64_t *word)
+static yk_status send(yk_comm *c, uint64_t *beat)
 {
     yk_status st = YK_OK;
     for (int i = 0; !st && i < c->size; i++) {
         bool done;
         if (exchanges(c, i) && !(st = yk_comm_test(c, &c->beat_op[i], &done)) && done)
-            st = yk_comm_send(c, i, YK__TAG_HEARTBEAT, YK_FOR_CONTROL, word, sizeof *word, &c->beat_op[i]);
+            st = yk_comm_send(c, i, YK__TAG_HEARTBEAT, YK_FOR_CONTROL, beat, sizeof *beat, &c->beat_op[i]);
     }
     return st;
 }
@@ -60,24 +60,26 @@ yk_status yk__heartbeat(yk_comm *c, double now)
     yk_status st = take(c, now);
     if (!st && now - c->beat_at > beat_every) {
         c->beat_at = now;
-        st = send(c, &c->word[ORDINARY]);
+        st = send(c, &c->beat[ORDINARY]);
     }
     return st;
 }
 
 double yk__last_heartbeat(const yk_comm *c, int peer, double began)
 {
-    const int whom = c->rank == 0 ? peer : 0;
-    return c->heard && peer < c->size && whom != c->rank && c->heard[whom] > began ? c->heard[whom] : began;
+    const int sender = c->rank == 0 ? peer : 0;
+    return c->last_beat && peer < c->size && sender != c->rank && c->last_beat[sender] > began
+               ? c->last_beat[sender]
+               : began;
 }
 
 yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup)
 {
-    c->heard = calloc((size_t)c->size, sizeof *c->heard);
+    c->last_beat = calloc((size_t)c->size, sizeof *c->last_beat);
     c->beat_op = calloc((size_t)c->size, sizeof *c->beat_op);
-    if (!c->heard || !c->beat_op)
+    if (!c->last_beat || !c->beat_op)
         return yk_fail_memory((size_t)c->size * sizeof *c->beat_op, "the heartbeats");
-    c->word[LAST] = LAST;
+    c->beat[LAST] = LAST;
     c->startup = startup;
     c->limit = yk_startup_limit(startup);
     c->beat_at = yk_now();
@@ -117,7 +119,7 @@ yk_status yk_comm_ready(yk_comm *c)
     c->beat_at = HUGE_VAL; /* no more ordinary heartbeats */
     if (!st)
         st = yk_comm_wait(c, c->beat_op, c->size, c->limit, "a heartbeat to be received");
-    if (!st && !(st = send(c, &c->word[LAST])) && !(st = wait_for_last(c, wanted)))
+    if (!st && !(st = send(c, &c->beat[LAST])) && !(st = wait_for_last(c, wanted)))
         st = yk_comm_wait(c, c->beat_op, c->size, c->limit, "the last heartbeat to be received");
     c->limit = 0.0;
     c->startup = NULL;

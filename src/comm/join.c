@@ -17,8 +17,8 @@ yk_status yk_comm_accept(yk_comm *c, const char *port, void **handle_out)
 
 yk_status yk_comm_adopt(yk_comm *c, void *handle, int *peer_out)
 {
-    if (c->njoined == YK_MOST_JOINED)
-        return yk_fail(YK_ELOST, "more than %d workers have joined", YK_MOST_JOINED);
+    if (c->njoined == YK_MAX_JOINED)
+        return yk_fail(YK_ELOST, "more than %d workers have joined", YK_MAX_JOINED);
     const int code = c->ops->adopt(c->self, handle, peer_out);
     c->njoined += code == 0;
     return code ? yk__transport_error(c, code, "a worker that wanted to join failed", YK_ANY) : YK_OK;

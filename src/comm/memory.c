@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Its place among this process's open files; < 0: it has none. */
-static int make_own(size_t bytes)
+/* A file descriptor; < 0: there is no such memory. */
+static int create_own(size_t bytes)
 {
     const int fd = memfd_create("yoke", MFD_CLOEXEC);
     if (fd >= 0 && (ftruncate(fd, (off_t)bytes) || posix_fallocate(fd, 0, (off_t)bytes))) {
@@ -23,52 +23,52 @@ static char *map(int fd, size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-static char *open_other(int64_t pid, int64_t number, size_t bytes)
+static char *open_other(int64_t pid, int64_t descriptor, size_t bytes)
 {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)pid, (long long)number);
-    const int fd = number < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)pid, (long long)descriptor);
+    const int fd = descriptor < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
     char *p = map(fd, bytes);
     if (fd >= 0)
         close(fd);
     return p;
 }
 
-/* Everybody's number to everybody. */
-static yk_status tell_all(yk_comm *comm, int64_t mine, int64_t *all, double seconds)
+/* Sends a number of each rank to all ranks. */
+static yk_status all_gather(yk_comm *comm, int64_t mine, int64_t *all, double seconds)
 {
-    yk_status st = yk_comm_gather(comm, &mine, sizeof mine, all, seconds, "memory in common");
+    yk_status st = yk_comm_gather(comm, &mine, sizeof mine, all, seconds, "shared memory");
     return st ? st
               : yk_comm_broadcast(comm, all, (size_t)yk_comm_size(comm) * sizeof *all, seconds + 1.0,
-                                  "memory in common");
+                                  "shared memory");
 }
 
 yk_status yk_memory_create(yk_comm *comm, size_t bytes, double seconds, yk_memory *out)
 {
     const int n = yk_comm_size(comm), me = yk_comm_rank(comm);
     *out = (yk_memory){.n = n, .bytes = bytes};
-    if (!yk_comm_together(comm))
+    if (!yk_comm_on_one_host(comm))
         return YK_OK;
     int64_t *all = calloc((size_t)n, sizeof *all);
     out->at = calloc((size_t)n, sizeof *out->at);
     if (!all || !out->at) {
         free(all);
         yk_memory_free(out);
-        return yk_fail_memory((size_t)n * sizeof *all, "memory in common");
+        return yk_fail_memory((size_t)n * sizeof *all, "shared memory");
     }
-    yk_status st = tell_all(comm, (int64_t)bytes, all, seconds);
+    yk_status st = all_gather(comm, (int64_t)bytes, all, seconds);
     bool ok = !st && bytes > 0;
     for (int r = 0; r < n; r++)
         ok &= all[r] == all[0];
-    const int fd = ok ? make_own(bytes) : -1;
+    const int fd = ok ? create_own(bytes) : -1;
     if (!st)
-        st = tell_all(comm, fd, all, seconds);
+        st = all_gather(comm, fd, all, seconds);
     ok &= !st;
     for (int r = 0; ok && r < n; r++)
         ok =
             (out->at[r] = r == me ? map(fd, bytes) : open_other(yk_comm_pid(comm, r), all[r], bytes)) != NULL;
     if (!st)
-        st = tell_all(comm, ok, all, seconds); /* and from here on nobody needs the number any more */
+        st = all_gather(comm, ok, all, seconds); /* then the descriptors can be closed */
     for (int r = 0; r < n; r++)
         ok &= all[r] == 1;
     if (fd >= 0)

@@ -1,16 +1,17 @@
-/* Memory that the processes of a job have in common, where all of them are on one machine.
+/* Memory shared by the processes of a job, if all of them are on one host.
  *
+ * Example:
  *     yk_memory m;
- *     st = yk_memory_create(comm, bytes, 30.0, &m);      // all ranks call it
- *     if (m.at)
- *         ... m.at[r] ...                                // so many bytes of rank r, zero at first
+ *     yk_status st = yk_memory_create(comm, bytes, 30.0, &m); // all ranks call it
+ *     if (!st && m.at)
+ *         memcpy(m.at[yk_comm_rank(comm)], gradient, bytes); // the bytes of rank r are at m.at[r], zero at first
  *     yk_memory_free(&m);
  *
- * There may be none (at is NULL), and that is no error: messages do the same. Then processes are on several machines, or in
- * several containers, or one may not look at another's files, or they did not all ask for as much.
+ * m.at is NULL, without an error, where memory cannot be shared: the processes are on several hosts or in several
+ * containers, may not open each other's files, or asked for different sizes. Use messages instead.
  *
- * It has no name anywhere: a rank opens the others' through /proc. It is gone with the last process that has it, however
- * they end.
+ * The memory has no name in the file system: a rank opens that of the others through /proc. The kernel frees it when the
+ * last process that maps it ends. One thread of each process calls these functions.
  */
 #ifndef YK_COMM_MEMORY_H
 #define YK_COMM_MEMORY_H
@@ -24,6 +25,6 @@ typedef struct {
 } yk_memory;
 
 yk_status yk_memory_create(yk_comm *comm, size_t bytes, double seconds, yk_memory *out);
-void yk_memory_free(yk_memory *m); /* one that was never made is fine */
+void yk_memory_free(yk_memory *m); /* a zeroed one is fine */
 
 #endif

@@ -14,7 +14,7 @@ _Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "a request fits into its
 
 static struct {
     int size, njoined;
-    MPI_Comm joined[YK_MOST_JOINED]; /* each with one process at the other end */
+    MPI_Comm joined[YK_MAX_JOINED]; /* each with one process at the other end */
 } world;
 
 /* ---- start and end ---- */
@@ -77,7 +77,7 @@ static MPI_Comm comm_of(int peer)
     return peer < world.size ? MPI_COMM_WORLD : world.joined[peer - world.size];
 }
 
-/* The rank of a peer in its communicator; a worker that joined has a communicator of its own. */
+/* The rank of a peer in its communicator; a worker that joined has its own communicator. */
 static int rank_of(int peer)
 {
     return peer < world.size ? peer : 0;
@@ -194,7 +194,7 @@ static int mpi_adopt(void *self, void *handle, int *peer_out)
     MPI_Comm other = *(MPI_Comm *)handle;
     (void)self;
     free(handle);
-    if (world.njoined == YK_MOST_JOINED)
+    if (world.njoined == YK_MAX_JOINED)
         return MPI_ERR_NO_MEM;
     MPI_Comm_set_errhandler(other, MPI_ERRORS_RETURN);
     world.joined[world.njoined] = other;

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- which processes are dead: the kernel knows those of this machine ---- */
+/* ---- which processes are dead: the kernel knows those on this host ---- */
 
-/* Identifies this machine together with its namespace of this kind. */
-static uint64_t this_machine(const char *space)
+/* Identifies this host together with one of its namespaces. */
+static uint64_t host_id(const char *name_space)
 {
     char text[256] = "";
     uint64_t hash = 14695981039346656037u;
@@ -16,56 +16,56 @@ static uint64_t this_machine(const char *space)
     size_t n = f ? fread(text, 1, 64, f) : 0;
     if (f)
         fclose(f);
-    ssize_t more = readlink(space, text + n, sizeof text - n);
+    ssize_t more = readlink(name_space, text + n, sizeof text - n);
     n += more > 0 ? (size_t)more : 0;
     for (size_t i = 0; i < n; i++)
         hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
     return hash;
 }
 
-/* A user who tells MPI not to use shared memory wants messages. */
+/* A user who excludes shared memory from MPI's transports wants messages. */
 static bool wants_messages(void)
 {
     const char *btl = getenv("OMPI_MCA_btl");
     return btl && *btl != '^' && !strstr(btl, "vader") && !strstr(btl, "sm");
 }
 
-yk_status yk__meet_neighbours(yk_comm *c)
+yk_status yk__exchange_addresses(yk_comm *c)
 {
-    yk__neighbour mine = {0}; /* stays 0 if the rank is not a process: the kernel cannot tell its state */
+    yk__address mine = {0}; /* 0 where ranks are not processes: the kernel does not know their state */
     if (c->processes)
-        mine = (yk__neighbour){getpid(), this_machine("/proc/self/ns/pid"),
-                               wants_messages() ? 0 : this_machine("/proc/self/ns/net")};
-    c->neighbour = calloc((size_t)c->size, sizeof *c->neighbour);
-    if (!c->neighbour)
-        return yk_fail_memory((size_t)c->size * sizeof *c->neighbour, "the processes");
-    yk_status st = yk_comm_gather(c, &mine, sizeof mine, c->neighbour, 30.0, "all processes to start");
+        mine = (yk__address){getpid(), host_id("/proc/self/ns/pid"),
+                             wants_messages() ? 0 : host_id("/proc/self/ns/net")};
+    c->address = calloc((size_t)c->size, sizeof *c->address);
+    if (!c->address)
+        return yk_fail_memory((size_t)c->size * sizeof *c->address, "the processes");
+    yk_status st = yk_comm_gather(c, &mine, sizeof mine, c->address, 30.0, "all processes to start");
     return st ? st
-              : yk_comm_broadcast(c, c->neighbour, (size_t)c->size * sizeof *c->neighbour, 31.0,
+              : yk_comm_broadcast(c, c->address, (size_t)c->size * sizeof *c->address, 31.0,
                                   "all processes to start");
 }
 
-bool yk_comm_together(const yk_comm *c)
+bool yk_comm_on_one_host(const yk_comm *c)
 {
-    const yk__neighbour *first = c->neighbour;
+    const yk__address *first = c->address;
     bool all = first->network != 0;
     for (int r = 1; r < c->size; r++)
-        all &= first[r].machine == first->machine && first[r].network == first->network;
+        all &= first[r].host == first->host && first[r].network == first->network;
     return all;
 }
 
 int64_t yk_comm_pid(const yk_comm *c, int peer)
 {
-    return c->neighbour[peer].pid;
+    return c->address[peer].pid;
 }
 
 char yk_comm_state(const yk_comm *c, int peer)
 {
     char path[64], text[512];
-    if (!c->neighbour || peer >= c->size || c->neighbour[peer].machine != c->neighbour[c->rank].machine ||
-        !c->neighbour[peer].pid) /* not exchanged yet */
+    if (!c->address || peer >= c->size || c->address[peer].host != c->address[c->rank].host ||
+        !c->address[peer].pid) /* not exchanged yet */
         return 0;
-    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)c->neighbour[peer].pid);
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)c->address[peer].pid);
     FILE *f = fopen(path, "re");
     if (!f)
         return 'X';
@@ -94,14 +94,14 @@ static bool mentions(const char *text, int rank)
 
 yk_status yk_comm_explain(const yk_comm *c, yk_status st)
 {
-    char who[256] = "";
-    for (int i = 0; st == YK_ELOST && i < c->size && strlen(who) < sizeof who - 32; i++) {
+    char ranks[256] = "";
+    for (int i = 0; st == YK_ELOST && i < c->size && strlen(ranks) < sizeof ranks - 32; i++) {
         const char state = yk_comm_state(c, i);
         if ((state == 'X' || state == 'T') && !mentions(yk_error(), i))
-            snprintf(who + strlen(who), sizeof who - strlen(who), "%srank %d is %s", *who ? ", " : "", i,
-                     state == 'X' ? "gone" : "stopped");
+            snprintf(ranks + strlen(ranks), sizeof ranks - strlen(ranks), "%srank %d is %s",
+                     *ranks ? ", " : "", i, state == 'X' ? "dead" : "stopped");
     }
-    return *who ? yk_fail(st, "%s (%s)", yk_error(), who) : st;
+    return *ranks ? yk_fail(st, "%s (%s)", yk_error(), ranks) : st;
 }
 
 yk_status yk__find_dead(const yk_comm *c, const yk_op *op, int n, bool stopped_too, const char *what)

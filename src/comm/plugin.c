@@ -28,11 +28,11 @@ static void own_folder(char *out, size_t size)
 static void find(yk_mpi_kind kind, char *out, size_t size)
 {
     static const char *const below[] = {"", "/../lib/yoke"};
-    const char *asked = getenv("YK_MPI_PLUGIN");
+    const char *user_path = getenv("YK_MPI_PLUGIN");
     char folder[PATH_MAX];
     own_folder(folder, sizeof folder);
-    if (asked) {
-        snprintf(out, size, "%s", access(asked, F_OK) ? "" : asked);
+    if (user_path) {
+        snprintf(out, size, "%s", access(user_path, F_OK) ? "" : user_path);
         return;
     }
     for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
@@ -51,13 +51,13 @@ bool yk_mpi_is_there(yk_mpi_kind kind)
 }
 
 /* `needs` says why MPI is needed; the error says what is missing. */
-static yk_status not_there(const char *needs, const char *file, const char *mpi)
+static yk_status not_found(const char *needs, const char *file, const char *mpi)
 {
-    const char *asked = getenv("YK_MPI_PLUGIN");
+    const char *user_path = getenv("YK_MPI_PLUGIN");
     char folder[PATH_MAX];
     own_folder(folder, sizeof folder);
-    if (asked)
-        return yk_fail(YK_ESYSTEM, "%s, but the file YK_MPI_PLUGIN=%s does not exist", needs, asked);
+    if (user_path)
+        return yk_fail(YK_ESYSTEM, "%s, but the file YK_MPI_PLUGIN=%s does not exist", needs, user_path);
     return yk_fail(
         YK_ESYSTEM,
         "%s, but %s is neither beside the program (in %s) nor in ../lib/yoke; build yoke where the "
@@ -73,7 +73,7 @@ typedef struct {
     bool either; /* it can start programs of both MPIs */
 } launcher;
 
-static launcher who_started_us(void)
+static launcher find_launcher(void)
 {
     if (getenv("OMPI_COMM_WORLD_SIZE"))
         return (launcher){"Open MPI's mpirun", YK_MPI_OPEN_MPI, YK_MPI_MPICH, false};
@@ -98,7 +98,7 @@ static yk_status load(const char *path, int flags, const char *needs, const char
 
 yk_status yk_mpi_load(const yk_transport_ops **out)
 {
-    const launcher by = who_started_us();
+    const launcher by = find_launcher();
     yk_mpi_kind kind = by.kind;
     char path[2 * PATH_MAX], needs[64];
     void *file;
@@ -107,7 +107,7 @@ yk_status yk_mpi_load(const yk_transport_ops **out)
         kind = by.other;
     find(kind, path, sizeof path);
     if (!*path)
-        return not_there(needs, yk_mpis[kind].file, yk_mpis[kind].name);
+        return not_found(needs, yk_mpis[kind].file, yk_mpis[kind].name);
     /* MPI's own components need its symbols: RTLD_GLOBAL */
     yk_status st = load(path, RTLD_NOW | RTLD_GLOBAL, needs, yk_mpis[kind].package, &file);
     if (st)
@@ -131,7 +131,7 @@ yk_status yk_mpi_check(yk_mpi_kind kind)
     void *file;
     find(kind, path, sizeof path);
     return *path ? load(path, RTLD_LAZY | RTLD_LOCAL, several, yk_mpis[kind].package, &file)
-                 : not_there(several, yk_mpis[kind].file, yk_mpis[kind].name);
+                 : not_found(several, yk_mpis[kind].file, yk_mpis[kind].name);
 }
 
 yk_status yk_mpi_check_any(void)
@@ -139,5 +139,5 @@ yk_status yk_mpi_check_any(void)
     for (int k = 0; k < YK_MPI_KINDS; k++)
         if (yk_mpi_is_there(k))
             return YK_OK;
-    return not_there(several, "its plug-in (yoke-mpi-openmpi.so or yoke-mpi-mpich.so)", "an MPI");
+    return not_found(several, "its plug-in (yoke-mpi-openmpi.so or yoke-mpi-mpich.so)", "an MPI");
 }

@@ -1,10 +1,11 @@
 /* MPI, loaded at run time: the program itself is not linked to MPI and runs on machines without it.
  *
+ * Example:
  *     const yk_transport_ops *mpi;
- *     st = yk_mpi_load(&mpi);          // the MPI whose launcher started this process
+ *     yk_status st = yk_mpi_load(&mpi); // the MPI whose launcher started this process
  *
  * Each MPI has its own ABI, so there is one plug-in per MPI (mpi_plugin.c, built once for each). The program looks for
- * it in its own folder, then in ../lib/yoke:
+ * it in its own folder, then in ../lib/yoke. Any thread may call these functions:
  *
  *     yoke-mpi-openmpi.so              Open MPI
  *     yoke-mpi-mpich.so                MPICH, and MPIs with its ABI

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK_NS = 20, MOST_WAKE_NS = 20000, LEAST_YIELD_NS = 1000, MOST_YIELD_NS = 50000000 };
+enum { CLOCK_NS = 20, MAX_WAKE_NS = 20000, MIN_YIELD_NS = 1000, MAX_YIELD_NS = 50000000 };
 static const uint64_t first_ns = 1000000000000u; /* no run begins at 0, which often means "never" */
 
 _Thread_local yk__task *yk__this_task;
@@ -17,7 +17,7 @@ static double seconds_at(uint64_t ns)
     return (double)(ns - first_ns) * 1e-9;
 }
 
-/* The task that runs first; among several, a random one. NULL: all have ended. */
+/* The task with the earliest time; a random one among equals. NULL: all have ended. */
 static yk__task *choose(yk__sim *s)
 {
     yk__task *best = NULL;
@@ -32,7 +32,7 @@ static yk__task *choose(yk__sim *s)
     return best;
 }
 
-/* Its tasks end at that time, or when they would run before that. */
+/* Its tasks end at that time, or earlier if they would run before. */
 static void kill_rank(yk__rank *r, uint64_t at)
 {
     r->killed = true;
@@ -47,8 +47,8 @@ static void kill_all(yk__sim *s, uint64_t at)
         kill_rank(&s->rank[i], at);
 }
 
-/* Only the task whose turn it is touches anything of the simulation, until it calls this. */
-static void hand_over(yk__sim *s)
+/* Passes control to the next task. Only the task in control accesses the simulation. */
+static void run_next(yk__sim *s)
 {
     yk__task *next = choose(s);
     if (next && next->at == UINT64_MAX) { /* all wait for each other */
@@ -56,7 +56,7 @@ static void hand_over(yk__sim *s)
         kill_all(s, next->now);
         next = choose(s);
     }
-    if (next && seconds_at(next->at) > s->config.most_seconds)
+    if (next && seconds_at(next->at) > s->config.max_seconds)
         kill_all(s, next->at);
     if (next)
         s->result->digest = yk_mix64(s->result->digest ^ next->at) + next->number;
@@ -68,7 +68,7 @@ static void wake(yk__sim *s, const void *on, uint64_t now)
     for (yk__task *t = s->first; t; t = t->next)
         if (t->on == on && !t->ended) {
             t->on = NULL;
-            t->at = (now > t->now ? now : t->now) + yk_rng_below(&s->rng, MOST_WAKE_NS);
+            t->at = (now > t->now ? now : t->now) + yk_rng_below(&s->rng, MAX_WAKE_NS);
         }
 }
 
@@ -77,7 +77,7 @@ void yk__sim_shorten_yields(yk__rank *r, uint64_t until, bool restart)
     for (yk__task *t = r->sim->first; t; t = t->next) {
         if (t->rank != r || t->ended)
             continue;
-        t->pause = restart ? LEAST_YIELD_NS : t->pause;
+        t->pause = restart ? MIN_YIELD_NS : t->pause;
         if (t->yields && t->at > until)
             t->at = until > t->now ? until : t->now;
     }
@@ -103,7 +103,7 @@ static void end_task(yk__task *t)
     if (!t->started)
         end_rank(t);
     wake(s, t, t->now);
-    hand_over(s);
+    run_next(s);
 }
 
 static void die(yk__task *t)
@@ -122,16 +122,16 @@ static void wait_for_turn(yk__task *t)
     t->now = t->at > t->now ? t->at : t->now;
     if (t->rank->killed)
         die(t);
-    if (!t->yields && !t->on) /* it has slept or was woken: others may see what it does now */
+    if (!t->yields && !t->on) /* it has slept or was woken: others may see effects of it now */
         yk__sim_shorten_yields(t->rank, t->now, true);
     t->on = NULL;
     t->yields = false;
 }
 
-/* Runs the other tasks that come before t->at. */
-static void pass(yk__task *t)
+/* Runs the other tasks until t->at. */
+static void run_others(yk__task *t)
 {
-    hand_over(t->rank->sim);
+    run_next(t->rank->sim);
     wait_for_turn(t);
 }
 
@@ -158,23 +158,23 @@ void yk__sim_abort(yk__rank *r)
 static uint64_t sim_now(void *self)
 {
     yk__task *t = self;
-    return t->now += LOOK_NS;
+    return t->now += CLOCK_NS;
 }
 
 static void sim_sleep(void *self, uint64_t ns)
 {
     yk__task *t = self;
     t->at = t->now + ns;
-    pass(t);
+    run_others(t);
 }
 
 static void sim_yield(void *self)
 {
     yk__task *t = self;
     t->at = yk__sim_next_arrival(t->rank, t->now, t->now + t->pause);
-    t->pause = t->pause * 4 < MOST_YIELD_NS ? t->pause * 4 : MOST_YIELD_NS;
+    t->pause = t->pause * 4 < MAX_YIELD_NS ? t->pause * 4 : MAX_YIELD_NS;
     t->yields = true;
-    pass(t);
+    run_others(t);
 }
 
 static void sim_block(void *self, const void *on, uint64_t until)
@@ -182,7 +182,7 @@ static void sim_block(void *self, const void *on, uint64_t until)
     yk__task *t = self;
     t->on = on;
     t->at = until;
-    pass(t);
+    run_others(t);
 }
 
 static void sim_wake(void *self, const void *on)
@@ -228,7 +228,7 @@ static int add_task(yk__rank *r, yk_thread *thread, uint64_t at, yk__task **out)
                     .started = thread,
                     .now = at,
                     .at = at,
-                    .pause = LEAST_YIELD_NS,
+                    .pause = MIN_YIELD_NS,
                     .clock = {sim_now, sim_sleep, sim_yield, sim_start, sim_join, sim_block, sim_wake, t}};
     sem_init(&t->go, 0, 0);
     const int e = pthread_create(&t->thread, NULL, run_task, t);
@@ -249,7 +249,7 @@ static int sim_start(void *self, yk_thread *thread)
     const yk__task *t = self;
     yk__sim *s = t->rank->sim;
     yk__task *task;
-    const int e = add_task(t->rank, thread, t->now + yk_rng_below(&s->rng, MOST_WAKE_NS), &task);
+    const int e = add_task(t->rank, thread, t->now + yk_rng_below(&s->rng, MAX_WAKE_NS), &task);
     thread->task = e ? NULL : task;
     return e;
 }
@@ -267,12 +267,12 @@ static void sim_join(void *self, void *task)
 
 static void set_defaults(yk_sim_config *c)
 {
-    if (c->least_delay == 0.0 && c->most_delay == 0.0) {
-        c->least_delay = 1e-5;
-        c->most_delay = 1e-3;
+    if (c->min_delay == 0.0 && c->max_delay == 0.0) {
+        c->min_delay = 1e-5;
+        c->max_delay = 1e-3;
     }
     c->eager = c->eager ? c->eager : 4096;
-    c->most_seconds = c->most_seconds > 0.0 ? c->most_seconds : 86400.0;
+    c->max_seconds = c->max_seconds > 0.0 ? c->max_seconds : 86400.0;
 }
 
 static void free_sim(yk__sim *s)
@@ -292,8 +292,8 @@ static void free_sim(yk__sim *s)
 yk_status yk_sim_run(const yk_sim_config *config, yk_status (*rank_main)(void *context, int rank),
                      void *context, yk_sim_rank *ranks, yk_sim_result *out)
 {
-    if (config->ranks < 1 || config->ranks > YK_SIM_MOST_RANKS)
-        return yk_fail(YK_EUSAGE, "a simulated job has 1 to %d ranks", YK_SIM_MOST_RANKS);
+    if (config->ranks < 1 || config->ranks > YK_SIM_MAX_RANKS)
+        return yk_fail(YK_EUSAGE, "a simulated job has 1 to %d ranks", YK_SIM_MAX_RANKS);
     yk__sim *s = calloc(1, sizeof *s);
     if (!s)
         return yk_fail_memory(sizeof *s, "a simulated job");
@@ -312,7 +312,7 @@ yk_status yk_sim_run(const yk_sim_config *config, yk_status (*rank_main)(void *c
     }
     if (e)
         kill_all(s, first_ns);
-    hand_over(s);
+    run_next(s);
     while (sem_wait(&s->all_ended))
         ;
     free_sim(s);

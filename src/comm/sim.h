@@ -1,14 +1,10 @@
 /* Simulates a job in one process: ranks exchange simulated messages in simulated time, controlled by a seed.
  *
- *     static yk_status rank_main(void *context, int rank)
- *     {
- *         yk_comm *c;
- *         yk_status st = yk_comm_start(YK_COMM_SINGLE, NULL, &c);      // as usual: comm.h does not notice the simulation
- *         ...
- *     }
+ * Example:
  *     yk_sim_rank ranks[2];
  *     yk_sim_result r;
- *     st = yk_sim_run(&(yk_sim_config){.ranks = 2, .seed = 7}, rank_main, context, ranks, &r);
+ *     // rank_main() calls yk_comm_start() as usual: code above transport.h runs unchanged
+ *     yk_status st = yk_sim_run(&(yk_sim_config){.ranks = 2, .seed = 7}, rank_main, context, ranks, &r);
  *
  * Each rank is a thread with a clock (base/clock.h) and a transport (comm/transport.h) of its own, and so are the threads that
  * it starts (base/sync.h). Only one of all these tasks runs at a time, the one with the earliest time, until it sleeps, yields,
@@ -26,8 +22,8 @@
  * - A send of up to `eager` bytes is done at once. A longer one is done when it is received, and is read from the sender's
  *   buffer only then.
  * - If all tasks wait for each other, all ranks end as YK_SIM_STUCK.
- * - The threads of a rank end with its main thread. A rank that was killed, or has ended, sends and receives nothing more. What it sent before arrives, except for what was
- *   still in its own buffers.
+ * - The threads of a rank end with its main thread. A rank that was killed, or has ended, sends and receives nothing more.
+ *   What it sent before arrives, except for what was still in its own buffers.
  *
  * Threads that a rank starts in another way use the real clock and must not send or receive. Workers cannot join such a job.
  */
@@ -39,14 +35,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { YK_SIM_MOST_RANKS = 64 };
+enum { YK_SIM_MAX_RANKS = 64 };
 
 typedef struct {
     int ranks;
     uint64_t seed;
-    double least_delay, most_delay; /* latency of a message in seconds; both 0: 10 us to 1 ms */
-    size_t eager;                   /* bytes; 0: 4096 */
-    double most_seconds;            /* simulated; ranks that still run then are killed; 0: a day */
+    double min_delay, max_delay; /* latency of a message in seconds; both 0: 10 us to 1 ms */
+    size_t eager;                /* bytes; 0: 4096 */
+    double max_seconds;          /* simulated; ranks that still run then are killed; 0: a day */
 } yk_sim_config;
 
 typedef enum { YK_SIM_RETURNED, YK_SIM_KILLED, YK_SIM_ABORTED, YK_SIM_STUCK } yk_sim_end;

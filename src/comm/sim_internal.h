@@ -48,7 +48,7 @@ struct yk__sim {
     yk_rng rng;
     bool aborted, stuck;
     yk_sim_result *result;
-    yk__rank rank[YK_SIM_MOST_RANKS];
+    yk__rank rank[YK_SIM_MAX_RANKS];
 };
 
 extern _Thread_local yk__task *yk__this_task;

@@ -28,12 +28,12 @@ struct yk__sim_message {
     request *sender; /* the data is in the buffer of this sender, which waits; NULL: it is a copy */
 };
 
-/* Drops messages to a rank that has ended, and messages from it that are still in its buffers. */
-static void drop(yk__rank *me, bool (*gone)(const message *m, const yk__rank *of), const yk__rank *of)
+/* Drops the messages in an inbox that rank `unsent` has not sent completely; -1: all messages. */
+static void drop(yk__rank *me, int unsent)
 {
     for (message **at = &me->inbox; *at;) {
         message *m = *at;
-        if (!gone(m, of)) {
+        if (unsent >= 0 && !(m->sender && m->source == unsent)) {
             at = &m->next;
             continue;
         }
@@ -44,22 +44,11 @@ static void drop(yk__rank *me, bool (*gone)(const message *m, const yk__rank *of
     }
 }
 
-static bool any(const message *m, const yk__rank *of)
-{
-    (void)m, (void)of;
-    return true;
-}
-
-static bool unsent(const message *m, const yk__rank *of)
-{
-    return m->sender && m->source == of->number;
-}
-
 void yk__sim_drop_messages(yk__rank *r)
 {
-    drop(r, any, r);
+    drop(r, -1);
     for (int i = 0; i < r->sim->config.ranks; i++)
-        drop(&r->sim->rank[i], unsent, r);
+        drop(&r->sim->rank[i], r->number);
     while (r->requests) {
         request *first = r->requests;
         r->requests = first->other;
@@ -122,7 +111,7 @@ static request *add_request(yk__rank *me, const request *values)
 static uint64_t delay_ns(yk__sim *s)
 {
     const yk_sim_config *c = &s->config;
-    return (uint64_t)(1e9 * (c->least_delay + yk_rng_unit(&s->rng) * (c->most_delay - c->least_delay)));
+    return (uint64_t)(1e9 * (c->min_delay + yk_rng_unit(&s->rng) * (c->max_delay - c->min_delay)));
 }
 
 static int sim_send(void *self, int peer, int tag, const void *buf, size_t bytes, uint64_t *request_out)

@@ -18,7 +18,7 @@ struct yk_startup {
     bool over;
 };
 
-static const double look_every = 0.05, tell_every = 1.0;
+static const double poll_every = 0.05, notify_every = 1.0;
 
 /* Whether this process must end now; only in states in which the main thread cannot do it. */
 static yk_status must_end(const yk_startup *s, double now)
@@ -36,15 +36,15 @@ static yk_status must_end(const yk_startup *s, double now)
     return YK_OK;
 }
 
-static void sleep_a_little(yk_startup *s)
+static void wait_for_poll(yk_startup *s)
 {
-    yk_cond_wait_until(&s->changed, &s->lock, yk_now_ns() + (uint64_t)(look_every * 1e9));
+    yk_cond_wait_until(&s->changed, &s->lock, yk_now_ns() + (uint64_t)(poll_every * 1e9));
 }
 
 static void *watch(void *context)
 {
     yk_startup *s = context;
-    double told = 0.0;
+    double notified = 0.0;
     yk_mutex_lock(&s->lock);
     while (!s->over) {
         const double now = yk_now();
@@ -53,11 +53,11 @@ static void *watch(void *context)
             s->config.end_process(st);
         if (s->state == YK_STARTUP_BUSY && s->comm)
             yk__heartbeat(s->comm, now); /* the main thread reports the error when it sends */
-        if (s->state != YK_STARTUP_BLOCKED && s->config.alive && now - told > tell_every) {
-            told = now;
+        if (s->state != YK_STARTUP_BLOCKED && s->config.alive && now - notified > notify_every) {
+            notified = now;
             s->config.alive(s->config.context);
         }
-        sleep_a_little(s);
+        wait_for_poll(s);
     }
     yk_mutex_unlock(&s->lock);
     return NULL;

@@ -1,25 +1,27 @@
 /* Supervises the start-up of a process in a job, from its start to its first step, with a time limit.
  *
  * During this time a process may be stuck inside MPI (MPI_Init waits for a peer that has died), or busy for minutes with
- * work of its own (loading data). In neither case does it answer its peers or see a signal. A thread does both for it:
+ * work of its own (loading data). In neither case does it answer its peers or handle a signal. A thread does both for it.
  *
+ * Example:
  *     yk_startup *s;
- *     st = yk_startup_begin(&config, &s);
- *     yk_startup_enter(s, YK_STARTUP_BLOCKED, "MPI_Init");    // a call that may never return: the limit applies
- *     MPI_Init_thread(...);
- *     yk_startup_enter(s, YK_STARTUP_BUSY, "loading data");   // the thread sends heartbeats; we do not call MPI
- *     ...
- *     yk_startup_enter(s, YK_STARTUP_WAITING, "");            // messages: yk_comm_wait() applies the limit
- *     yk_startup_end(s);                                      // training begins
+ *     yk_status st = yk_startup_begin(&config, &s);
+ *     yk_startup_enter(s, YK_STARTUP_BLOCKED, "MPI_Init"); // a call that may never return: the limit applies
+ *     start_mpi();
+ *     yk_startup_enter(s, YK_STARTUP_BUSY, "loading data"); // the thread sends heartbeats; do not call MPI
+ *     load_data();
+ *     yk_startup_enter(s, YK_STARTUP_WAITING, ""); // for messages: yk_comm_wait() applies the limit
+ *     yk_startup_end(s); // training begins
  *
  * What the thread does, by state:
  *
- *     state      a signal came        the limit has passed       otherwise
+ *     state      signal received      limit exceeded             otherwise
  *     BLOCKED    ends the process     ends the process           -
  *     BUSY       ends the process     -                          heartbeats to peers and launcher
  *     WAITING    - (waits return)     - (waits return)           heartbeats to the launcher
  *
- * Nothing has been trained or written yet, so there is nothing to save when the process ends.
+ * Nothing has been trained or written yet, so there is nothing to save when the process ends. The main thread calls these
+ * functions.
  */
 #ifndef YK_COMM_STARTUP_H
 #define YK_COMM_STARTUP_H
@@ -34,7 +36,7 @@ typedef enum { YK_STARTUP_WAITING, YK_STARTUP_BLOCKED, YK_STARTUP_BUSY } yk_star
 
 typedef struct {
     double limit;                      /* seconds */
-    const volatile sig_atomic_t *stop; /* non-zero: a signal came */
+    const volatile sig_atomic_t *stop; /* non-zero: a signal was received */
     void (*alive)(void *context);      /* called once a second to tell the launcher; NULL: no launcher */
     void *context;
     /* Ends the process and never returns; yk_error() has the reason. NULL: the limit is not enforced. */
@@ -47,7 +49,7 @@ yk_status yk_startup_begin(const yk_startup_config *config, yk_startup **out);
 void yk_startup_enter(yk_startup *s, yk_startup_state state, const char *what);
 void yk_startup_end(yk_startup *s); /* frees it */
 
-bool yk_startup_stopped(const yk_startup *s); /* whether a signal came */
+bool yk_startup_stopped(const yk_startup *s); /* whether a signal was received */
 double yk_startup_limit(const yk_startup *s); /* NULL: 0 */
 
 /* Set by comm.h: the communicator that sends heartbeats in the state BUSY. NULL: none. */

@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Which threads call it: one; several, but one at a time; several at the same time. */
+/* Which threads call the transport: one; several, one at a time; several at the same time. */
 typedef enum { YK_THREADS_FUNNELED, YK_THREADS_SERIALIZED, YK_THREADS_MULTIPLE } yk_threads;
 
 typedef struct {
@@ -29,7 +29,7 @@ typedef struct {
     char library[96];   /* "Open MPI v4.1.4" */
 } yk_world;
 
-enum { YK_MOST_JOINED = 256 };
+enum { YK_MAX_JOINED = 256 };
 
 typedef struct {
     int peer;
@@ -68,7 +68,7 @@ typedef struct {
     void *self;
 } yk_transport;
 
-/* From here on, yk_comm_start() of this thread uses `t` (copied), and yk_comm_expected() is `size`. NULL: MPI again. */
+/* From now on, yk_comm_start() in this thread uses `t` (copied), and yk_comm_expected() is `size`. NULL: MPI again. */
 void yk_transport_set(const yk_transport *t, int rank, int size);
 
 /* ---- the interface between a plug-in and its loader ---- */

@@ -45,12 +45,13 @@ yk_status yk_optim_check(const yk_optim_config *c)
         return yk_fail(YK_EUSAGE, "--l1 and --l2 must be 0 or more");
     if (c->kind != YK_FTRL && c->kind != YK_ADAGRAD && c->kind != YK_ADAM && c->lr * c->l2 >= 1.0)
         return yk_fail(YK_EUSAGE,
-                       "--lr %g times --l2 %g is 1 or more: every step would flip the weights' signs", c->lr,
-                       c->l2);
+                       "--lr %g times --l2 %g is 1 or more: every step would flip the signs of the weights; "
+                       "lower one of them",
+                       c->lr, c->l2);
     if (!(c->momentum >= 0.0 && c->momentum < 1.0))
-        return yk_fail(YK_EUSAGE, "--momentum %g must lie in 0 up to (not including) 1", c->momentum);
+        return yk_fail(YK_EUSAGE, "--momentum %g must be at least 0 and less than 1", c->momentum);
     if (c->schedule == YK_LR_STEP && !(c->lr_decay > 0.0 && c->lr_decay <= 1.0))
-        return yk_fail(YK_EUSAGE, "--lr-decay %g must lie above 0 and at most 1 for --lr-schedule step",
+        return yk_fail(YK_EUSAGE, "--lr-decay %g must be above 0 and at most 1 with --lr-schedule step",
                        c->lr_decay);
     if (c->schedule == YK_LR_STEP && c->lr_decay_every == 0)
         return yk_fail(YK_EUSAGE, "--lr-decay-every must be 1 or more steps");
@@ -84,22 +85,22 @@ yk_optim_step yk_optim_at(const yk_optim_config *c, uint64_t step)
     return o;
 }
 
-yk_optim_step yk_optim_in_range(const yk_optim_step *o, const yk_optim_range *group, size_t n, size_t at,
+yk_optim_step yk_optim_in_range(const yk_optim_step *o, const yk_optim_range *range, size_t n, size_t at,
                                 size_t *end_out)
 {
     yk_optim_step own = *o;
     *end_out = SIZE_MAX;
     for (size_t i = 0; i < n; i++) {
-        if (at >= group[i].end)
+        if (at >= range[i].end)
             continue;
-        if (at < group[i].begin) {
-            *end_out = group[i].begin;
+        if (at < range[i].begin) {
+            *end_out = range[i].begin;
             break;
         }
-        own.lr *= (float)group[i].lr;
-        own.l1 *= (float)group[i].decay;
-        own.l2 *= (float)group[i].decay;
-        *end_out = group[i].end;
+        own.lr *= (float)range[i].lr;
+        own.l1 *= (float)range[i].decay;
+        own.l2 *= (float)range[i].decay;
+        *end_out = range[i].end;
         break;
     }
     return own;
@@ -141,13 +142,11 @@ void yk_optim_reconcile(yk_optim_kind kind, const yk_optim_step *o, const yk_vie
     for (size_t i = 0; kind == YK_FTRL && i < n; i++)
         for (size_t j = 0; j < width; j++) {
             const size_t at = (key ? key[i] : i) * width + j;
-            const float w = v->w[at], z = v->s[0][at], limit = fminf(fmaxf(z, -o->l1), o->l1);
-            const float scale = (o->ftrl_beta + sqrtf(v->s[1][at])) / o->lr + o->l2;
-            v->s[0][at] = w == 0.0f ? limit : -(w * scale) - copysignf(o->l1, w);
+            v->s[0][at] = yk__ftrl_z(v->w[at], v->s[0][at], v->s[1][at], o);
         }
 }
 
-/* Of steps 0 .. n - 1; the inverse schedule by its integral, which is right to a step. */
+/* Of steps 0 .. n - 1. For the inverse schedule it is the integral, which is accurate to one step. */
 static double lr_sum_to(const yk_optim_config *c, uint64_t n)
 {
     if (c->schedule == YK_LR_STEP && c->lr_decay < 1.0) {

@@ -1,9 +1,10 @@
-/* Update rules: how a gradient changes the weights, and how workers' own copies of hot weights become one again.
+/* Update rules: how a gradient changes the weights, and how the workers' copies of hot weights are merged.
  *
- *     yk_optim_step o = yk_optim_at(&config, step);                 // learning rate and corrections of this step
+ * Example:
+ *     const yk_optim_step o = yk_optim_at(&config, step); // learning rate and bias corrections of this step
  *     const yk_optim_rule *rule = yk_optim_rule_of(config.kind);
- *     rule->dense(&view, 0, n, g, 1.0f / examples, &o);             // all weights; g sums over examples
- *     rule->pairs(&view, key, g, n, 1.0f / examples, &o);           // only those keys
+ *     rule->dense(&view, 0, n, g, 1.0f / examples, &o); // all weights; g is a sum over examples
+ *     rule->pairs(&view, key, g, n, 1.0f / examples, &o); // only these keys
  *
  * With G the mean gradient (plus l2 w), per weight:
  *
@@ -14,11 +15,11 @@
  *     ftrl      z += G - w (sqrt(n + G^2) - sqrt(n)) / lr;  n += G^2
  *               w = 0 where |z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt(n)) / lr + l2)  (McMahan et al. 2013)
  *
- * l1 of the others is a soft threshold of lr * l1 after the step. A sparse update touches the keys of the batch
- * alone, their momentum, decay and thresholds too, as is usual; only for sgd the store catches up on what an untouched
- * weight missed (store/decay.c), so that it converges to the optimum of the regularised loss.
+ * For all but ftrl, l1 is a soft threshold of lr * l1 after the step. A sparse update changes only the keys of the batch,
+ * including their momentum, decay and thresholds. For sgd, the store applies the decay that other weights have missed later
+ * (store/decay.c), so that they converge to the optimum of the regularised loss.
  *
- * Functions are pure; which memory they may touch while others do is the caller's business.
+ * The functions are pure. The caller decides which threads may work on the same memory.
  */
 #ifndef YK_OPTIM_OPTIM_H
 #define YK_OPTIM_OPTIM_H
@@ -37,36 +38,36 @@ typedef struct {
     double lr, l1, l2;
     yk_lr_schedule schedule;
     double lr_decay;         /* step: the factor; inverse: lr / (1 + lr_decay * step) */
-    uint64_t lr_decay_every; /* step: so many steps */
+    uint64_t lr_decay_every; /* step: the interval in steps */
     double momentum, beta1, beta2, epsilon, ftrl_beta;
 } yk_optim_config;
 
-/* Parameters begin .. end of a dense model that have rates of their own: biases. */
+/* Parameters begin .. end of a dense model with their own learning rate, e.g. biases. */
 typedef struct {
     size_t begin, end;
-    double lr; /* times the learning rate; 0 leaves them as they are (not with ftrl, which divides by it) */
-    double decay; /* times l1 and l2 */
+    double lr; /* factor of the learning rate; 0: they do not change (not with ftrl, which divides by it) */
+    double decay; /* factor of l1 and l2 */
 } yk_optim_range;
 
-/* The numbers of one step. */
+/* The hyperparameters of one step. */
 typedef struct {
     float lr, l1, l2, momentum, beta1, beta2, epsilon, ftrl_beta;
     float correct1, correct2; /* adam: 1 / (1 - beta^t) */
 } yk_optim_step;
 
-/* One worker's copy of hot weights goes back into the shared table, and becomes equal to it:
+/* Merges a worker's copy of hot weights with the shared table:
  *
  *     delta = mine - base;  shared += alpha delta;  mine = base = shared
  *
- * alpha = 1 / (1 + (T - 1) rho), rho = x / (1 + x), x = eta moves f: how far T workers move a weight on their own between
- * two merges. Where that is all the way to its optimum (rho near 1) their moves are averaged, or T of them would
- * overshoot T-fold; where it is a small step they are added. eta is the weight's own step size, which the rule knows.
- * The weights of an example move together: what limits a step is not a weight's own curvature, c f, but the sum of its
- * row of the Hessian (Gershgorin), at most c f |x|^2. With c f alone 8 workers diverged on clicks with 39 entries; with
- * the whole bound mini-batches lost a little; |x|^1.5 was best of what was tried (docs/performance.md). */
+ * alpha = 1 / (1 + (T - 1) rho), rho = x / (1 + x), x = eta moves f: how far each of T workers moves a weight between two
+ * merges. If each moves it all the way to its optimum (rho near 1), the moves are averaged, because their sum would overshoot
+ * T-fold. If each makes a small step, the moves are added. eta is the step size of the weight, which the rule knows. The
+ * weights of an example move together: a step is not limited by the curvature of a single weight, c f, but by the sum of its
+ * row of the Hessian (Gershgorin), at most c f |x|^2. With c f alone, 8 workers diverged on clicks with 39 entries; with the
+ * full bound, mini-batches lost a little; |x|^1.5 was the best that was tried (docs/performance.md). */
 typedef struct {
     const yk_view *mine;           /* a view with copies of keys below mine->hot */
-    float *base[1 + YK_MAX_SLOTS]; /* what the copies were after the last merge: w, s0, s1 */
+    float *base[1 + YK_MAX_SLOTS]; /* the copies after the last merge: w, s0, s1 */
     const float *freq; /* expected sum of squared values per example, by key; NULL: `flat` for all */
     float flat;
     float moves; /* steps since the last merge * curvature c * (mean |x|^2)^0.75 */
@@ -76,15 +77,15 @@ typedef struct {
 /* The curvature of the log-loss, p (1 - p), on average. */
 #define YK_CURVATURE 0.2
 
-/* The same where the shared table is elsewhere: how much of the change of a copy is sent there, to be added. */
+/* The same for a shared table in another process: the share of a copy's delta that is sent there and added. */
 typedef struct {
     const float *
-        squares; /* by key: sum of its squared values in the copy's examples; NULL: 1 / workers of all changes */
-    float one; /* the mean square of a value: what a key has that occurred once, perhaps in this copy alone */
+        squares; /* by key: sum of its squared values in the copy's examples; NULL: the share is 1 / workers */
+    float one;   /* mean square of a value: that of a key which occurred once, perhaps only in this copy */
     size_t width;  /* floats per key */
     float moves;   /* curvature c * (mean |x|^2)^0.75 / examples of a step */
     int workers;   /* T */
-    yk_view state; /* before the changes */
+    yk_view state; /* before the steps of the copy */
 } yk_optim_share;
 
 typedef struct {
@@ -108,21 +109,21 @@ yk_optim_config yk_optim_defaults(yk_optim_kind kind);
 const yk_optim_rule *yk_optim_rule_of(yk_optim_kind kind);
 yk_status yk_optim_find(const char *name, yk_optim_kind *out);
 
-/* What is wrong with it, in words; YK_OK if nothing. */
+/* YK_EUSAGE, with the reason, if a value is invalid. */
 yk_status yk_optim_check(const yk_optim_config *c);
 
-/* Step counts from 0. */
+/* Steps are counted from 0. */
 yk_optim_step yk_optim_at(const yk_optim_config *c, uint64_t step);
 
-/* The numbers for parameter `at`, which hold up to parameter *end_out; groups do not overlap and ascend. */
-yk_optim_step yk_optim_in_range(const yk_optim_step *o, const yk_optim_range *group, size_t n, size_t at,
+/* The hyperparameters of parameter `at`, which apply up to parameter *end_out. Ranges ascend and do not overlap. */
+yk_optim_step yk_optim_in_range(const yk_optim_step *o, const yk_optim_range *range, size_t n, size_t at,
                                 size_t *end_out);
 
-/* delta: changes of n weights, then those of their state, [1 + slots][n]. They become what is to be added. */
+/* delta: of n weights and of their state, [1 + slots][n]. Scales it to the share that is added. */
 void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_share *s, size_t n,
                     float *delta);
 
-/* After such changes were added to weights and state: makes the state fit the weights again (ftrl's z). key NULL: all of
+/* After such deltas were added to weights and state: makes the state consistent with the weights (ftrl's z). key NULL: keys
  * 0 .. n - 1. */
 void yk_optim_reconcile(yk_optim_kind kind, const yk_optim_step *o, const yk_view *v, const uint32_t *key,
                         size_t n, size_t width);

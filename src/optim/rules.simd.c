@@ -1,5 +1,5 @@
-/* The update rules of optim.h, compiled once per instruction set. One weight's update is written once, in update();
- * the loops around it are inlined with the kind as a constant, so that each becomes a loop of its own. */
+/* The update rules of optim.h, compiled once per instruction set. The update of a weight is written once, in update(). The
+ * loops around it are inlined with the kind as a constant, so that each kind gets its own loop. */
 #include "optim/optim.h"
 #include "optim/step_size.h"
 
@@ -13,7 +13,7 @@ INLINE float shrink(float w, float by)
     return magnitude > 0.0f ? copysignf(magnitude, w) : 0.0f;
 }
 
-/* The weight that ftrl's sums stand for. */
+/* The weight that follows from ftrl's sums. */
 INLINE float ftrl_weight(float z, float n, const yk_optim_step *o)
 {
     float magnitude = fabsf(z) - o->l1;
@@ -98,8 +98,8 @@ INLINE void pairs(yk_optim_kind kind, const yk_view *v, const uint32_t *key, con
     }
 }
 
-/* Sums (of squared gradients) are added in full: what T workers saw was seen. Moving means are averaged. ftrl's z follows
- * from the merged weight and n, so that the three keep fitting together; where the weight is zero z is merged like one. */
+/* Sums of squared gradients are added in full. Moving averages are averaged. ftrl's z follows from the merged weight and n,
+ * so that the three stay consistent. Where the weight is zero, z is merged like a weight. */
 INLINE void merge(yk_optim_kind kind, const yk_optim_merge *m, uint32_t first, uint32_t n,
                   const yk_optim_step *step)
 {
@@ -117,19 +117,15 @@ INLINE void merge(yk_optim_kind kind, const yk_optim_merge *m, uint32_t first, u
         float x = yk__step_size(kind, s[0], s[1], &o) * m->moves * (m->freq ? m->freq[k] : m->flat);
         float rho = x / (1.0f + x), alpha = 1.0f / (1.0f + others * rho);
         float merged = *w + alpha * (*mine - *base);
-        if (kind == YK_FTRL) {
-            float z = v->s[0][k] + alpha * (v->s[0][k + v->shift] - m->base[1][k]);
-            float limit = fminf(fmaxf(z, -o.l1), o.l1);
-            float scale = (o.ftrl_beta + sqrtf(s[1])) / o.lr + o.l2;
-            s[0] = merged == 0.0f ? limit : -(merged * scale) - copysignf(o.l1, merged);
-        }
+        if (kind == YK_FTRL)
+            s[0] = yk__ftrl_z(merged, v->s[0][k] + alpha * (v->s[0][k + v->shift] - m->base[1][k]), s[1], &o);
         *w = *mine = *base = merged;
         for (int j = 0; j < slots(kind); j++)
             v->s[j][k] = v->s[j][k + v->shift] = m->base[1 + j][k] = s[j];
     }
 }
 
-/* One function of each kind for the table. */
+/* The functions of one kind. */
 #define RULE(name, kind)                                                                                     \
     static YK_RACY void name##_dense(const yk_view *v, size_t first, size_t n, const float *g, float scale,  \
                                      const yk_optim_step *o)                                                 \

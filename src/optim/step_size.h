@@ -1,4 +1,4 @@
-/* How far a gradient of 1 moves a weight now: what merges of copies are scaled by. Inside of optim/. */
+/* How far a gradient of 1 currently moves a weight, which scales merges of copies. Internal to optim/. */
 #ifndef YK_OPTIM_STEP_SIZE_H
 #define YK_OPTIM_STEP_SIZE_H
 
@@ -20,6 +20,15 @@ static inline __attribute__((always_inline)) float yk__step_size(yk_optim_kind k
     default:
         return o->lr;
     }
+}
+
+/* ftrl's z for a merged weight and n. Where the weight is zero, z stays within the threshold. */
+static inline __attribute__((always_inline)) float yk__ftrl_z(float w, float z, float n,
+                                                              const yk_optim_step *o)
+{
+    const float limit = fminf(fmaxf(z, -o->l1), o->l1);
+    const float scale = (o->ftrl_beta + sqrtf(n)) / o->lr + o->l2;
+    return w == 0.0f ? limit : -(w * scale) - copysignf(o->l1, w);
 }
 
 #endif

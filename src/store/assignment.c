@@ -4,18 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUN = 2048, KIND_FREE = 2, UNIT_SHIFT = 8, HEAD = 3 };
+enum { LONGEST = 2048, KIND_ASYNC = 2, UNIT_SHIFT = 8, HEAD = 3 };
 
 void yk_assignment_init(yk_assignment *d, uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch,
                         int workers, uint64_t unit)
 {
-    uint64_t fair = examples / (8 * (uint64_t)workers), run = RUN;
-    run = run > fair ? fair : run; /* short enough that the last ones do not make others wait */
-    run = run < 1 ? 1 : run;
+    uint64_t fair = examples / (8 * (uint64_t)workers), n = LONGEST;
+    n = n > fair ? fair : n; /* short enough that others do not wait for the last leases */
+    n = n < 1 ? 1 : n;
     *d = (yk_assignment){.examples = examples, .epochs = epochs, .batch = batch, .steps_left = steps};
-    d->run = YK_ROUND_UP(run, batch);
-    if (unit) /* several at once: a request for a lease may have to wait behind parameters */
-        d->run = unit * (fair > 8 * unit ? 8 : fair > unit ? fair / unit : 1);
+    d->longest = YK_ROUND_UP(n, batch);
+    if (unit) /* several units: a request for a lease may queue behind parameters */
+        d->longest = unit * (fair > 8 * unit ? 8 : fair > unit ? fair / unit : 1);
     d->unit = unit;
 }
 
@@ -37,7 +37,7 @@ static yk_lease take(yk_assignment *d)
     if (d->nback)
         r = d->back[--d->nback];
     else if (d->next_epoch < d->epochs && d->examples) {
-        r = (yk_lease){d->next_epoch, d->next_at, d->next_at + d->run};
+        r = (yk_lease){d->next_epoch, d->next_at, d->next_at + d->longest};
         d->next_at = r.end;
         if (r.end >= d->examples) {
             r.end = d->examples;
@@ -50,26 +50,20 @@ static yk_lease take(yk_assignment *d)
 
 static yk_status put_back(yk_assignment *d, yk_lease r)
 {
-    yk_lease *grown =
-        yk_grow(d->back, &d->back_cap, d->nback + 1, sizeof *d->back, "examples that came back");
-    if (!grown)
+    if (YK_RESERVE(d->back, d->back_cap, d->nback + 1, "returned leases"))
         return YK_ESYSTEM;
-    d->back = grown;
     d->back[d->nback++] = r;
     return YK_OK;
 }
 
 yk_status yk_assignment_lease(yk_assignment *d, int worker, yk_lease *out)
 {
-    struct yk_leased *grown =
-        yk_grow(d->out, &d->out_cap, d->nout + 1, sizeof *d->out, "the examples that are out");
-    if (!grown)
+    if (YK_RESERVE(d->out, d->out_cap, d->nout + 1, "leases"))
         return YK_ESYSTEM;
-    d->out = grown;
     *out = (yk_lease){0};
     if (d->steps_left)
         *out = take(d);
-    if (steps_of(d, *out) > d->steps_left) { /* the rest is for whoever goes on with more steps */
+    if (steps_of(d, *out) > d->steps_left) { /* the rest is for a run that continues with more steps */
         const yk_lease rest = {out->epoch, out->begin + d->steps_left * d->batch, out->end};
         yk_status st = put_back(d, rest);
         if (st)
@@ -83,7 +77,7 @@ yk_status yk_assignment_lease(yk_assignment *d, int worker, yk_lease *out)
     return YK_OK;
 }
 
-static void forget(yk_assignment *d, size_t i)
+static void remove_lease(yk_assignment *d, size_t i)
 {
     memmove(d->out + i, d->out + i + 1, (d->nout - i - 1) * sizeof *d->out);
     d->nout--;
@@ -92,7 +86,7 @@ static void forget(yk_assignment *d, size_t i)
 void yk_assignment_used(yk_assignment *d, int worker, uint64_t examples)
 {
     for (size_t i = 0; examples && i < d->nout;) {
-        yk_lease *r = &d->out[i].run;
+        yk_lease *r = &d->out[i].lease;
         if (d->out[i].worker != worker) {
             i++;
             continue;
@@ -101,7 +95,7 @@ void yk_assignment_used(yk_assignment *d, int worker, uint64_t examples)
         r->begin += n;
         examples -= n;
         if (r->begin == r->end)
-            forget(d, i);
+            remove_lease(d, i);
     }
 }
 
@@ -113,13 +107,13 @@ yk_status yk_assignment_return(yk_assignment *d, int worker, uint64_t *examples_
             i++;
             continue;
         }
-        yk_status st = put_back(d, d->out[i].run);
+        yk_status st = put_back(d, d->out[i].lease);
         if (st)
             return st;
-        *examples_out += d->out[i].run.end - d->out[i].run.begin;
+        *examples_out += d->out[i].lease.end - d->out[i].lease.begin;
         if (d->steps_left != UINT64_MAX)
-            d->steps_left += steps_of(d, d->out[i].run);
-        forget(d, i);
+            d->steps_left += steps_of(d, d->out[i].lease);
+        remove_lease(d, i);
     }
     return YK_OK;
 }
@@ -136,30 +130,28 @@ size_t yk_assignment_cursor_size(const yk_assignment *d)
 
 void yk_assignment_cursor_save(const yk_assignment *d, uint64_t *out)
 {
-    memcpy(out, (uint64_t[HEAD]){KIND_FREE | d->unit << UNIT_SHIFT, d->next_epoch, d->next_at},
+    memcpy(out, (uint64_t[HEAD]){KIND_ASYNC | d->unit << UNIT_SHIFT, d->next_epoch, d->next_at},
            HEAD * sizeof *out);
     for (size_t i = 0; i < d->nback + d->nout; i++) {
-        const yk_lease *r = i < d->nback ? &d->back[i] : &d->out[i - d->nback].run;
+        const yk_lease *r = i < d->nback ? &d->back[i] : &d->out[i - d->nback].lease;
         memcpy(out + HEAD + 3 * i, (uint64_t[3]){r->epoch, r->begin, r->end}, 3 * sizeof *out);
     }
 }
 
 yk_status yk_assignment_cursor_restore(yk_assignment *d, const uint64_t *cursor, size_t n)
 {
-    const size_t runs = n < HEAD ? 0 : (n - HEAD) / 3;
+    const size_t leases = n < HEAD ? 0 : (n - HEAD) / 3;
     const uint64_t kind = n < HEAD ? 0 : cursor[0] & ((1u << UNIT_SHIFT) - 1);
-    if (n < HEAD || n != HEAD + 3 * runs || kind > KIND_FREE || cursor[2] > d->examples)
+    if (n < HEAD || n != HEAD + 3 * leases || kind > KIND_ASYNC || cursor[2] > d->examples)
         return yk_fail(YK_EDATA, "the checkpoint's data cursor does not fit this data set of %llu examples",
                        (unsigned long long)d->examples);
     const bool used_up =
-        cursor[2] == d->examples; /* in step, an epoch is left only when it was found to be over */
+        cursor[2] == d->examples; /* in lockstep, the next epoch begins only after a round without examples */
     d->next_epoch = cursor[1] + used_up;
     d->next_at = used_up ? 0 : cursor[2];
-    d->unit = cursor[0] >> UNIT_SHIFT; /* the order of that epoch goes on */
-    yk_lease *grown = yk_grow(d->back, &d->back_cap, runs + 1, sizeof *d->back, "the data cursor");
-    if (!grown)
+    d->unit = cursor[0] >> UNIT_SHIFT; /* continues the order of that epoch */
+    if (YK_RESERVE(d->back, d->back_cap, leases + 1, "the data cursor"))
         return YK_ESYSTEM;
-    d->back = grown;
     d->nback = d->nout = 0;
     for (const uint64_t *p = cursor + HEAD; p < cursor + n; p += 3)
         if (p[1] < p[2] && p[2] <= d->examples)

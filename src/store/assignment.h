@@ -1,13 +1,18 @@
-/* Who trains on which examples, where workers go at their own pace: runs of positions of an epoch's order, dealt out by one
- * process to whoever asks, every position once per epoch. A worker's run is known to be used as far as its
- * gradients have arrived; when it is lost, or goes, the rest is dealt to others.
+/* Example assignment: which worker trains on which examples in asynchronous mode. A lease is a range of positions in the order
+ * of an epoch. One process leases every position once per epoch, to the workers that request them. The examples of a lease
+ * count as used when their gradients arrive. When a worker is lost or leaves, the rest of its leases go to others.
  *
- *     yk_assignment_init(&d, examples, epochs, steps, batch, workers);
- *     got = yk_assignment_lease(&d, worker, &run);        // false: nothing is left
- *     yk_assignment_used(&d, worker, 100);               // a gradient of 100 examples arrived
- *     back = yk_assignment_return(&d, worker);           // it is gone: so many examples go back
+ * Example:
+ *     yk_assignment a;
+ *     yk_lease lease;
+ *     uint64_t returned;
+ *     yk_assignment_init(&a, examples, epochs, UINT64_MAX, batch, workers, 0);
+ *     yk_status st = yk_assignment_lease(&a, worker, &lease); // lease.begin == lease.end: no examples are left
+ *     yk_assignment_used(&a, worker, 100); // a gradient of 100 examples arrived
+ *     st = yk_assignment_return(&a, worker, &returned); // the worker is lost: its unused examples go to others
+ *     yk_assignment_fini(&a);
  *
- * Plain data and arithmetic; one thread.
+ * Plain data and arithmetic, for one thread.
  */
 #ifndef YK_STORE_ASSIGNMENT_H
 #define YK_STORE_ASSIGNMENT_H
@@ -22,31 +27,33 @@ typedef struct {
 } yk_lease;
 
 typedef struct {
-    uint64_t examples, epochs, batch, run; /* of an epoch; in all; of a step; of a run at most */
-    uint64_t unit;                         /* of the order of an epoch; 0: the usual one */
-    uint64_t steps_left;                   /* that may be dealt yet; UINT64_MAX: no limit */
+    uint64_t examples, epochs; /* examples per epoch */
+    uint64_t batch, longest;   /* examples of a step; of the longest lease */
+    uint64_t unit;             /* of the order of an epoch; 0: the default order */
+    uint64_t steps_left;       /* that may still be leased; UINT64_MAX: no limit */
     uint64_t next_epoch, next_at;
-    yk_lease *back; /* leases that were returned */
+    yk_lease *back; /* returned leases */
     size_t nback, back_cap;
     struct yk_leased {
         int worker;
-        yk_lease run;
-    } * out; /* with workers, in the order in which they were dealt */
+        yk_lease lease;
+    } * out; /* leases that workers hold, oldest first */
     size_t nout, out_cap;
 } yk_assignment;
 
-/* unit: examples that are always leased together (data/feed.h); 0: what is best for so many workers */
+/* unit: number of examples that are always leased together (data/feed.h); 0: chosen by the number of workers. steps: limit of
+ * all leases, UINT64_MAX: none. */
 void yk_assignment_init(yk_assignment *d, uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch,
                         int workers, uint64_t unit);
 void yk_assignment_fini(yk_assignment *d);
 
-yk_status yk_assignment_lease(yk_assignment *d, int worker,
-                              yk_lease *out); /* an empty lease: no examples are left */
+/* An empty lease: no examples are left. */
+yk_status yk_assignment_lease(yk_assignment *d, int worker, yk_lease *out);
 void yk_assignment_used(yk_assignment *d, int worker, uint64_t examples);
 yk_status yk_assignment_return(yk_assignment *d, int worker, uint64_t *examples_out);
-bool yk_assignment_done(const yk_assignment *d); /* all is dealt, and all that was dealt is used */
+bool yk_assignment_done(const yk_assignment *d); /* all examples are leased and used */
 
-/* As data/feed.h writes a cursor of workers that go freely: kind 2 | next epoch | next position | epoch, at, end ... */
+/* The cursor of asynchronous workers, as data/feed.h writes it: kind 2 | next epoch | next position | epoch, begin, end ... */
 size_t yk_assignment_cursor_size(const yk_assignment *d);
 void yk_assignment_cursor_save(const yk_assignment *d, uint64_t *out);
 yk_status yk_assignment_cursor_restore(yk_assignment *d, const uint64_t *cursor, size_t n);

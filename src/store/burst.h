@@ -1,12 +1,15 @@
-/* Many steps of one example each at once: the store's side of model/burst.h, in place of pull, push and clock.
+/* Many steps of one example each at once: the store's side of model/burst.h, instead of pull, push and clock.
  *
- *     size_t most = yk_local_burst_most(s, me);     // steps that may be made now without asking again
- *     yk_local_burst_begin(s, me, &view, &lr);      // the weights, and the rate of these steps
- *     ...                                           // n <= most steps of plain sgd on what the view shows
- *     yk_local_burst_end(s, me, n);                 // they are counted; copies of hot keys are merged when it is time
+ * Example:
+ *     yk_view view;
+ *     float lr;
+ *     size_t steps = yk_local_burst_most(s, me); // steps that may be made now
+ *     yk_local_burst_begin(s, me, &view, &lr);   // the weights, and the learning rate of these steps
+ *     train(&view, lr, steps);                   // plain sgd on the view
+ *     yk_local_burst_end(s, me, steps);          // counts them, and merges copies of hot keys if that is due
  *
- * Only where a step is nothing but w -= lr g: plain sgd at a constant rate, without decay to catch up on, on sparse rows one
- * at a time, and where nobody waits for this worker: it is alone, or the mode is asynchronous. Called by worker `me` on
+ * Only if a step is nothing but w -= lr g: plain sgd at a constant rate, without lazy decay, on one sparse row at a time, and
+ * if no other worker waits for this one: there is one worker, or the mode is asynchronous. Worker `me` calls these functions on
  * its own thread.
  */
 #ifndef YK_STORE_BURST_H
@@ -14,7 +17,7 @@
 
 #include "store/local.h"
 
-enum { YK_BURST = 64 }; /* steps: ten microseconds, after which others may want to meet */
+enum { YK_BURST = 64 }; /* steps: ten microseconds, after which a barrier may be due */
 
 bool yk_local_bursts(const yk_local *s);
 size_t yk_local_burst_most(const yk_local *s, int me); /* 1 .. YK_BURST */

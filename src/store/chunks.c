@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "store/messages.h"
 #include <stdlib.h>
+#include <string.h>
 
 struct yk_chunks {
     yk_rows *rows;
@@ -14,7 +15,7 @@ struct yk_chunks {
 
 yk_status yk_chunks_create(yk_rows *rows, size_t unit, int servers, uint32_t bias_key, yk_chunks **out)
 {
-    yk_chunks *c = yk_alloc(1, sizeof *c, "the chunks of the data");
+    yk_chunks *c = yk_alloc(1, sizeof *c, "the chunks");
     if (!c)
         return YK_ESYSTEM;
     *c = (yk_chunks){.rows = rows,
@@ -22,7 +23,7 @@ yk_status yk_chunks_create(yk_rows *rows, size_t unit, int servers, uint32_t bia
                      .n = (rows->n + unit - 1) / unit,
                      .servers = servers,
                      .bias_key = bias_key};
-    if (!(c->chunk = yk_alloc(c->n, sizeof *c->chunk, "the chunks of the data"))) {
+    if (!(c->chunk = yk_alloc(c->n, sizeof *c->chunk, "the chunks"))) {
         yk_free(c);
         return YK_ESYSTEM;
     }
@@ -35,12 +36,12 @@ void yk_chunks_free(yk_chunks *c)
     if (!c)
         return;
     for (size_t i = 0; i < c->n; i++)
-        free(c->chunk[i].row); /* one block */
+        free(c->chunk[i].begin);
     yk_free(c->chunk);
     yk_free(c);
 }
 
-/* Keys by first occurrence, and their squares, in `m`; the rows get the numbers of these. */
+/* Collects the keys, in the order of their first occurrence, and their squares in `m`. The rows get their slots. */
 static yk_status find_keys(yk_chunks *c, size_t first, size_t end, yk_merger *m)
 {
     yk_rows *r = c->rows;
@@ -48,62 +49,56 @@ static yk_status find_keys(yk_chunks *c, size_t first, size_t end, yk_merger *m)
     if (st)
         return st;
     for (uint64_t e = r->start[first]; e < r->start[end]; e++) {
-        const uint32_t place = yk_merger_slot(m, r->index[e]);
+        const uint32_t slot = yk_merger_slot(m, r->index[e]);
         const float x = r->value ? r->value[e] : 1.0f;
-        r->index[e] = place;
-        m->value[place] += x * x;
+        r->index[e] = slot;
+        m->value[slot] += x * x;
     }
     if (c->bias_key != UINT32_MAX)
         m->value[yk_merger_slot(m, c->bias_key)] += (float)(end - first);
     return YK_OK;
 }
 
-/* One block: row, squares, begin. */
-static yk_status make_lists(const yk_chunks *c, yk_chunk *chunk, size_t n)
+yk_status yk__chunk_sort(yk_chunk *c, yk_merger *m, int servers, uint32_t bias_key)
 {
-    const size_t servers = (size_t)c->servers;
-    uint32_t *block = malloc((2 * n + servers + 1) * sizeof *block);
-    if (!block)
-        return yk_fail_memory((2 * n + servers + 1) * sizeof *block, "the keys of a chunk");
-    chunk->nkeys = (uint32_t)n;
-    chunk->row = block;
-    chunk->squares = (float *)(void *)(block + n);
-    chunk->begin = block + 2 * n;
-    for (size_t k = 0; k <= servers; k++)
-        chunk->begin[k] = 0;
+    const size_t n = m->n, k = (size_t)servers;
+    uint32_t row;
+    if (YK_RESERVE(c->begin, c->cap, k + 1 + 2 * n, "the keys of a batch"))
+        return YK_ESYSTEM;
+    memset(c->begin, 0, (k + 1) * sizeof *c->begin);
+    c->row = c->begin + k + 1;
+    c->squares = (float *)(void *)(c->row + n);
+    c->nkeys = (uint32_t)n;
+    c->bias = UINT32_MAX;
+    c->squares_sum = 0.0;
+    for (size_t i = 0; i < n; i++)
+        c->begin[yk__server_of(m->key[i], (uint32_t)servers, &row) + 1]++;
+    for (size_t i = 0; i < k; i++)
+        c->begin[i + 1] += c->begin[i];
+    for (size_t i = 0; i < n;
+         i++) { /* begin[k] advances to the start of server k + 1; it is restored below */
+        const uint32_t to = c->begin[yk__server_of(m->key[i], (uint32_t)servers, &row)]++;
+        c->row[to] = row;
+        c->squares[to] = m->value[i];
+        c->squares_sum += (double)m->value[i];
+        if (m->key[i] == bias_key)
+            c->bias = to;
+        m->key[i] = to;
+    }
+    memmove(c->begin + 1, c->begin, k * sizeof *c->begin);
+    c->begin[0] = 0;
     return YK_OK;
 }
 
 static yk_status make(yk_chunks *c, yk_chunk *chunk, size_t first, size_t end, yk_merger *m)
 {
-    const uint32_t servers = (uint32_t)c->servers;
     yk_rows *r = c->rows;
     yk_status st = find_keys(c, first, end, m);
-    if (st || (st = make_lists(c, chunk, m->n)))
+    if (st || (st = yk__chunk_sort(chunk, m, c->servers, c->bias_key)))
         return st;
-    uint32_t row;
-    for (size_t i = 0; i < m->n; i++)
-        chunk->begin[yk__server_of(m->key[i], servers, &row) + 1]++;
-    for (uint32_t k = 0; k < servers; k++)
-        chunk->begin[k + 1] += chunk->begin[k];
-    chunk->bias = UINT32_MAX;
     chunk->entries = r->start[end] - r->start[first];
-    for (size_t i = 0; i < m->n;
-         i++) { /* begin[k] moves on to where server k + 1 begins, and is put back below */
-        const uint32_t to = chunk->begin[yk__server_of(m->key[i], servers, &row)]++;
-        chunk->row[to] = row;
-        chunk->squares[to] = m->value[i];
-        chunk->squares_sum += (double)m->value[i];
-        if (m->key[i] == c->bias_key)
-            chunk->bias = to;
-        m->key[i] = to; /* from here on: the final place */
-    }
-    for (uint32_t k = servers; k > 0; k--)
-        chunk->begin[k] = chunk->begin[k - 1];
-    chunk->begin[0] = 0;
     for (uint64_t e = r->start[first]; e < r->start[end]; e++)
         r->index[e] = m->key[r->index[e]];
-    chunk->known = true;
     return YK_OK;
 }
 
@@ -113,7 +108,7 @@ yk_status yk_chunks_get(yk_chunks *c, size_t row, yk_merger *scratch, const yk_c
                  end = first + c->unit < c->rows->n ? first + c->unit : c->rows->n;
     yk_chunk *chunk = &c->chunk[number];
     *out = chunk;
-    return chunk->known ? YK_OK : make(c, chunk, first, end, scratch);
+    return chunk->begin ? YK_OK : make(c, chunk, first, end, scratch);
 }
 
 yk_status yk_chunks_prepare(yk_chunks *c, int me, int all)

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A worker: a lane of its own. */
+/* A worker, with its own lane. */
 typedef struct {
     _Alignas(YK_ALIGN) yk_local *copy;
-    size_t room; /* keys that fit into it */
+    size_t capacity; /* of the copy, in keys */
     yk_remote_answer answer;
-    /* chunks: that of the batches which were added; a batch of the next one */
+    /* the chunk of the batches in the next request; a batch of the chunk after that */
     const yk_chunk *chunk;
     yk_merger scratch;
     bool held;
@@ -19,8 +19,8 @@ typedef struct {
     uint32_t *held_pick;
     size_t held_cap;
     uint64_t held_cursor[YK_CURSOR];
-    bool open, exhausted; /* it trains on a copy; there are no more batches, at least for now */
-    size_t at;            /* batch of the copy */
+    bool open, exhausted; /* it trains on a copy; there are no more batches, or none for now */
+    size_t at;            /* index of the next batch of the copy */
     yk_grad grad;
     uint64_t steps, examples; /* with this copy */
     double loss;
@@ -37,11 +37,6 @@ static copies *of(yk_store *s)
     return (copies *)(void *)s;
 }
 
-static yk_phases *phases_of(const copies *s, int me)
-{
-    return s->config.phases ? &s->config.phases[me] : NULL;
-}
-
 /* ---- announce, pull ---- */
 
 static size_t wants(const yk_store *store, int me)
@@ -49,14 +44,14 @@ static size_t wants(const yk_store *store, int me)
     const copies *s = (const copies *)(const void *)store;
     const worker *w = &s->worker[me];
     const yk_remote *r = s->config.remote;
-    const size_t added = yk_remote_added(r, me), most = (size_t)s->config.lifetime;
+    const size_t added = yk_remote_added(r, me), max = (size_t)s->config.lifetime;
     if (w->exhausted || (w->held && added > 0) ||
-        (w->open && w->at < w->answer.batches)) /* (the last batch of the copy was pulled) */
+        (w->open && w->at < w->answer.batches)) /* not before the last batch of the copy */
         return 0;
-    return yk_remote_under_way(r, me) < s->config.depth && added < most ? most - added : 0;
+    return yk_remote_outstanding(r, me) < s->config.depth && added < max ? max - added : 0;
 }
 
-/* Adds a batch to what will be asked for; one of another chunk is held back until that was. */
+/* Adds a batch to the next request. A batch of another chunk is held back until that request was sent. */
 static yk_status add_to_chunk(copies *s, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR])
 {
     worker *w = &s->worker[me];
@@ -65,22 +60,20 @@ static yk_status add_to_chunk(copies *s, int me, const yk_batch *batch, const ui
     if (st)
         return st;
     if (yk_remote_added(s->config.remote, me) > 0 && chunk != w->chunk) {
-        uint32_t *grown = yk_grow(w->held_pick, &w->held_cap, batch->n, sizeof *grown, "a batch");
-        if (!grown)
+        if (YK_RESERVE(w->held_pick, w->held_cap, batch->n, "a batch"))
             return YK_ESYSTEM;
-        w->held_pick = grown;
-        memcpy(grown, batch->pick, batch->n * sizeof *grown);
+        memcpy(w->held_pick, batch->pick, batch->n * sizeof *w->held_pick);
         w->held_batch = *batch;
-        w->held_batch.pick = grown;
+        w->held_batch.pick = w->held_pick;
         memcpy(w->held_cursor, cursor, sizeof w->held_cursor);
         w->held = true;
         return YK_OK;
     }
     w->chunk = chunk;
-    return yk_remote_add_chunk(s->config.remote, me, me, chunk, batch, cursor);
+    return yk_remote_add(s->config.remote, me, me, batch, chunk, cursor, &(size_t){0});
 }
 
-/* What was held back, once there is room for it. */
+/* Adds the batch that was held back, if the next request is empty. */
 static yk_status add_held(copies *s, int me)
 {
     worker *w = &s->worker[me];
@@ -95,17 +88,16 @@ static yk_status announce(yk_store *store, int me, const yk_batch *batch, const 
     copies *s = of(store);
     worker *w = &s->worker[me];
     yk_remote *r = s->config.remote;
-    size_t index;
     yk_status held = add_held(s, me);
     if (held)
         return held;
     w->exhausted = batch->n == 0;
     yk_status st = w->exhausted       ? YK_OK
                    : s->config.chunks ? add_to_chunk(s, me, batch, cursor)
-                                      : yk_remote_add(r, me, me, batch, cursor, &index);
+                                      : yk_remote_add(r, me, me, batch, NULL, cursor, &(size_t){0});
     const size_t added = yk_remote_added(r, me);
     const bool complete = added == s->config.lifetime || (added > 0 && (w->exhausted || w->held));
-    return !st && complete && !w->open ? yk_remote_ask(r, me) : st; /* else it goes with what has changed */
+    return !st && complete && !w->open ? yk_remote_pull(r, me) : st; /* otherwise it is sent with the delta */
 }
 
 static size_t keys_of(const worker *w, int group)
@@ -114,23 +106,23 @@ static size_t keys_of(const worker *w, int group)
     return g->keyed ? w->answer.keys : (size_t)g->keys;
 }
 
-/* The next copy, if there are batches for one. */
+/* Begins the next copy, if there are batches. */
 static yk_status begin(copies *s, int me)
 {
     worker *w = &s->worker[me];
     yk_remote *r = s->config.remote;
-    yk_status st = yk_remote_under_way(r, me) == 0 ? add_held(s, me) : YK_OK;
-    if (!st && yk_remote_under_way(r, me) == 0 && yk_remote_added(r, me) > 0)
-        st = yk_remote_ask(r, me);
-    if (st || yk_remote_under_way(r, me) == 0 || (st = yk_remote_await(r, me, &w->answer)) ||
-        w->answer.news.stop)
+    yk_status st = yk_remote_outstanding(r, me) == 0 ? add_held(s, me) : YK_OK;
+    if (!st && yk_remote_outstanding(r, me) == 0 && yk_remote_added(r, me) > 0)
+        st = yk_remote_pull(r, me);
+    if (st || yk_remote_outstanding(r, me) == 0 || (st = yk_remote_await(r, me, &w->answer)) ||
+        w->answer.status.stop)
         return st;
-    yk_phase_to(phases_of(s, me), YK_PHASE_APPLY);
-    if ((st = yk_delta_make_copy(&s->config.copy, w->answer.keys, &w->copy, &w->room)))
+    yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_APPLY);
+    if ((st = yk_delta_make_copy(&s->config.copy, w->answer.keys, &w->copy, &w->capacity)))
         return st;
     for (int g = 0; g < yk_local_groups(w->copy); g++)
-        yk_delta_begin(w->copy, g, keys_of(w, g), w->answer.value[g], w->answer.news.steps);
-    yk_local_restore(w->copy, w->answer.news.steps);
+        yk_delta_begin(w->copy, g, keys_of(w, g), w->answer.value[g], w->answer.status.steps);
+    yk_local_restore(w->copy, w->answer.status.steps);
     w->open = true;
     w->at = 0;
     w->steps = w->examples = 0;
@@ -162,20 +154,20 @@ static yk_status push(yk_store *store, int me, const yk_grad *g)
     return w->open ? yk_local_push(w->copy, 0, g) : YK_OK;
 }
 
-/* What is sent of the changes: see the header. The copy has the old state again. */
+/* Scales the delta to the share that is sent (copies.h). The copy has its old state again. */
 static void scale(const copies *s, worker *w, int group)
 {
     const yk_group *g = yk_local_group_of(w->copy, group);
-    /* of a chunk the sums are those of all of its examples, which a copy usually has */
-    const double norm = w->answer.squares_sum / fmax(1.0, (double)w->examples);
+    /* the sums of a chunk are over all of its examples, which are usually those of the copy */
+    const double norm = w->answer.chunk->squares_sum / fmax(1.0, (double)w->examples);
     const yk_optim_share share = {
-        .squares = g->keyed ? w->answer.squares : NULL,
-        .one = (float)(w->answer.squares_sum / fmax(1.0, (double)w->answer.entries)),
+        .squares = g->keyed ? w->answer.chunk->squares : NULL,
+        .one = (float)(w->answer.chunk->squares_sum / fmax(1.0, (double)w->answer.chunk->entries)),
         .width = g->width,
         .moves = (float)(YK_CURVATURE * pow(norm, 0.75) / (double)s->config.copy.batch),
-        .workers = s->config.all_workers * s->config.depth, /* copies that move at the same time */
+        .workers = s->config.all_workers * s->config.depth, /* copies in flight */
         .state = yk_local_raw(w->copy, group).live};
-    const yk_optim_step o = yk_optim_at(&s->config.copy.group[group].optim, w->answer.news.steps);
+    const yk_optim_step o = yk_optim_at(&s->config.copy.group[group].optim, w->answer.status.steps);
     yk_optim_scale(s->config.copy.group[group].optim.kind, &o, &share, keys_of(w, group) * g->width,
                    w->answer.value[group]);
 }
@@ -186,7 +178,7 @@ static yk_status end_copy(copies *s, int me)
     yk_remote_pushed p = {.steps = w->steps,
                           .examples = w->examples,
                           .loss = w->loss,
-                          .round = w->answer.news.round,
+                          .round = w->answer.status.round,
                           .share = &w->examples};
     for (int g = 0; g < yk_local_groups(w->copy); g++) {
         yk_delta_take(w->copy, g, NULL, keys_of(w, g), NULL, w->answer.value[g]);
@@ -194,7 +186,7 @@ static yk_status end_copy(copies *s, int me)
         p.value[g] = w->answer.value[g];
     }
     w->open = false;
-    yk_phase_to(phases_of(s, me), YK_PHASE_SENDING);
+    yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_SENDING);
     return yk_remote_push(s->config.remote, me, &p);
 }
 
@@ -211,31 +203,23 @@ static yk_status clock_step(yk_store *store, int me, yk_word word, yk_step_resul
                             .own = w->grad.examples};
     if (!st && !w->open) {
         w->exhausted = false;
-        yk_remote_rest(s->config.remote, me, me + 1, out);
+        yk_remote_out_of_examples(s->config.remote, me, me + 1, out);
     } else if (!st && w->at == w->answer.batches) {
         st = end_copy(s, me);
     }
-    out->word = w->answer.news.stop ? YK_WORD_STOP : YK_WORD_GO_ON;
-    out->over |= w->answer.news.stop || yk_remote_leaves(s->config.remote);
-    yk_remote_idle(s->config.remote, me, out->pending);
+    yk_remote_end_step(s->config.remote, me, me + 1, w->answer.status.stop, out);
     return st;
 }
 
 static yk_status finish(yk_store *store, int me)
 {
-    yk_remote *r = of(store)->config.remote;
-    yk_remote_answer unused;
-    yk_status st = YK_OK;
-    while (!st && yk_remote_under_way(r, me) > 0)
-        st = yk_remote_await(r, me, &unused);
-    return st ? st : yk_remote_leave(r, me);
+    return yk_remote_leave(of(store)->config.remote, me);
 }
 
 static yk_status ready(yk_store *store, int me, float *dense, size_t begin_at, size_t end)
 {
-    bool busy;
     (void)me, (void)dense, (void)begin_at, (void)end;
-    return yk_remote_compute(of(store)->config.remote, &busy);
+    return yk_remote_progress(of(store)->config.remote);
 }
 
 static void free_worker(worker *w)
@@ -273,7 +257,7 @@ yk_status yk_copies_create(const yk_copies_config *config, yk_store **out)
     for (int g = 0; g < config->copy.ngroups; g++) {
         yk_optim_config *o = &s->config.copy.group[g].optim;
         if (o->kind == YK_SGD && config->copy.group[g].shape.keyed)
-            o->l1 = o->l2 = 0.0; /* the owners see to that */
+            o->l1 = o->l2 = 0.0; /* the servers apply it */
     }
     s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");
     yk_status st = s->worker ? YK_OK : YK_ESYSTEM;

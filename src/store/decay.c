@@ -1,12 +1,12 @@
-/* Weight decay on sparse data. A step of sgd with l2 makes every weight smaller, those that no example of the batch
- * touched too; nobody can afford that for 33 million weights and a batch of one. So a weight remembers the step at which
- * it was last up to date, and when a batch asks for it, what it missed is made up for at once:
+/* Lazy weight decay on sparse data. A step of sgd with l2 shrinks every weight, including those that are not in the batch. With
+ * 33 million weights and a batch of one, that is too expensive. So each weight has the step up to which it was decayed, and
+ * when a batch needs the weight, the missed decay is applied at once:
  *
  *     w <- shrink(w * exp(-l2 * S), l1 * S),    S = sum of the learning rates of the steps since then
  *
- * (Langford, Li, Zhang 2009 for l1). Exact for l2 to the order of (lr l2)^2. Only for plain sgd on sparse rows: the other
- * rules decay what they touch. Synchronous workers agree on who brings which key up to date; asynchronous ones move
- * the weight's step forward, never back, by an atomic exchange, so that none is made up for twice.
+ * (Langford, Li, Zhang 2009 for l1). For l2 this is exact to the order of (lr l2)^2. Only for plain sgd on sparse rows: the
+ * other rules decay the weights that they update. In synchronous mode each key is decayed by one worker. In asynchronous mode
+ * a worker advances the weight's step by an atomic exchange, never back, so that no decay is applied twice.
  */
 #include "store/local_internal.h"
 
@@ -18,7 +18,7 @@ yk_status yk__decay_create(yk__table *t)
     const yk_optim_config *o = &t->config.optim;
     if (!t->config.shape.keyed || t->width != 1 || o->kind != YK_SGD || (o->l2 == 0.0 && o->l1 == 0.0))
         return YK_OK;
-    t->touched = yk_alloc(t->floats, sizeof *t->touched, "the weights' last steps");
+    t->touched = yk_alloc(t->floats, sizeof *t->touched, "the last steps of the weights");
     t->decayed = yk_alloc(t->floats, sizeof *t->decayed, "the decayed weights");
     return t->touched && t->decayed ? YK_OK : YK_ESYSTEM;
 }
@@ -42,7 +42,7 @@ uint32_t yk__decay_advance(yk__table *t, uint32_t key, uint32_t to)
     return then;
 }
 
-/* Brings the keys of this part up to date. */
+/* Decays the keys of this part. */
 static YK_RACY void catch_up(yk__table *t, uint32_t now, const uint32_t *key, size_t n, int part, int parts)
 {
     for (size_t i = 0; i < n; i++) {
@@ -59,16 +59,16 @@ yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch)
     yk__worker *w = &s->worker[me];
     yk_merger *pairs = &t->worker[me].pairs;
     const int workers = s->config.workers;
-    yk_group_grad keys = {.rows = *batch, .err = w->coef}; /* their values do not matter */
+    yk_group_grad keys = {.rows = *batch, .err = w->coef}; /* the values are not used */
     yk_status st = yk_grad_merge(&keys, pairs);
     if (st)
         return st;
     if (yk__global_step(s, w) >= UINT32_MAX)
-        return yk_fail(YK_EUSAGE,
-                       "sgd with --l1 or --l2 on sparse data counts up to %u steps; use a larger --batch, or "
-                       "--optimizer "
-                       "ftrl",
-                       UINT32_MAX);
+        return yk_fail(
+            YK_EUSAGE,
+            "sgd with --l1 or --l2 on sparse data is limited to %u steps; use a larger --batch, or "
+            "--optimizer ftrl",
+            UINT32_MAX);
     const uint32_t now = (uint32_t)yk__global_step(s, w);
     if (!t->together) {
         catch_up(t, now, pairs->key, pairs->n, 0, 1);

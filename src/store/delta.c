@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AHEAD = 32 }; /* keys whose values are prefetched */
+enum { AHEAD = 32 }; /* distance of prefetching, in keys */
 
 int yk_delta_arrays(const yk_local *s, int group)
 {
@@ -21,35 +21,37 @@ static inline size_t at(const uint32_t *key, size_t i)
     return key ? key[i] : i;
 }
 
-void yk_delta_read(yk_local *s, int group, const uint32_t *key, size_t n, float *out)
+void yk_delta_read(yk_local *s, int group, const uint32_t *key, size_t n, int arrays, float *out)
 {
     yk__table *t = &s->table[group];
     const size_t width = t->width;
     if (t->touched)
         yk__decay_read(t, key, n);
-    for (int a = 0; a < yk_delta_arrays(s, group); a++, out += n * width) {
+    for (int a = 0; a < arrays; a++, out += n * width) {
         const float *from = array_of(t, a);
-        for (size_t i = 0; width == 1 && i < n; i++) {
-            if (key && i + AHEAD < n)
+        if (!key)
+            memcpy(out, from, n * width * sizeof *out);
+        for (size_t i = 0; key && width == 1 && i < n; i++) {
+            if (i + AHEAD < n)
                 __builtin_prefetch(from + key[i + AHEAD]);
-            out[i] = from[at(key, i)];
+            out[i] = from[key[i]];
         }
-        for (size_t i = 0; width > 1 && i < n; i++)
-            memcpy(out + i * width, from + at(key, i) * width, width * sizeof *out);
+        for (size_t i = 0; key && width > 1 && i < n; i++)
+            memcpy(out + i * width, from + key[i] * width, width * sizeof *out);
     }
 }
 
-yk_status yk_delta_make_copy(const yk_local_config *config, size_t keys, yk_local **copy, size_t *room)
+yk_status yk_delta_make_copy(const yk_local_config *config, size_t keys, yk_local **copy, size_t *capacity)
 {
     yk_local_config c = *config;
-    if (*copy && keys <= *room)
+    if (*copy && keys <= *capacity)
         return YK_OK;
     yk_local_free(*copy);
     *copy = NULL;
-    *room = keys + keys / 2;
+    *capacity = keys + keys / 2;
     for (int g = 0; g < c.ngroups; g++)
         if (c.group[g].shape.keyed)
-            c.group[g].shape.keys = *room;
+            c.group[g].shape.keys = *capacity;
     return yk_local_create(&c, copy);
 }
 
@@ -62,7 +64,7 @@ void yk_delta_begin(yk_local *copy, int group, size_t n, const float *values, ui
         t->touched[i] = (uint32_t)steps;
 }
 
-/* new - old, and the old value is back in its place. */
+/* value becomes new - old; the array gets the old value. */
 static void take(float *array, const uint32_t *key, size_t n, size_t width, float *value)
 {
     for (size_t i = 0; i < n; i++)
@@ -156,27 +158,24 @@ yk_status yk_delta_sums_reserve(yk_delta_sums *d, size_t keys)
     yk_status st = yk_merger_reserve(&d->keys, keys);
     for (int g = 0; !st && g < d->ngroups; g++) {
         const size_t n = keys * (size_t)d->group[g].arrays * d->group[g].width;
-        float *grown =
-            yk_grow(d->group[g].sum, &d->group[g].cap, n + 1, sizeof *grown, "the deltas of all workers");
-        if (!grown)
+        if (YK_RESERVE(d->group[g].sum, d->group[g].cap, n + 1, "the deltas of all workers"))
             return YK_ESYSTEM;
-        d->group[g].sum = grown;
     }
-    d->room = keys;
+    d->capacity = keys;
     return st;
 }
 
 void yk_delta_sums_add(yk_delta_sums *d, const uint32_t *key, size_t n, const float *const *block)
 {
     for (size_t i = 0; i < n; i++) {
-        const size_t known = d->keys.n, place = yk_merger_slot(&d->keys, key[i]);
+        const size_t known = d->keys.n, slot = yk_merger_slot(&d->keys, key[i]);
         for (int g = 0; g < d->ngroups; g++) {
             const size_t width = d->group[g].width;
             for (size_t a = 0; a < (size_t)d->group[g].arrays; a++) {
-                float *sum = &d->group[g].sum[(a * d->room + place) * width];
+                float *sum = &d->group[g].sum[(a * d->capacity + slot) * width];
                 const float *from = &block[g][(a * n + i) * width];
                 for (size_t j = 0; j < width; j++)
-                    sum[j] = (place == known ? 0.0f : sum[j]) + from[j];
+                    sum[j] = (slot == known ? 0.0f : sum[j]) + from[j];
             }
         }
     }

@@ -1,29 +1,29 @@
-/* Deltas: what steps that were made elsewhere did to parameters and to their optimizer state.
+/* Deltas: how steps on a copy have changed parameters and their optimizer state.
  *
- * For local SGD: a worker trains on a copy of its own for some steps. What it sends to where the parameters are (a
- * server), or to all others (replicas), is how that copy has changed.
+ * In local SGD, a worker trains on its own copy for some steps. It then sends the delta of that copy to the owner of the
+ * parameters (a server), or to all other workers (replicas).
  *
- *     where the parameters are: a table               elsewhere: a copy of these parameters
- *     yk_delta_read(table, g, key, n, v)      ---->   yk_delta_begin(copy, g, n, v, steps)
- *                                                     pull, grad, push, clock;  pull, grad, push, clock; ...
- *     yk_delta_add(table, g, key, n, v, ..)   <----   yk_delta_take(copy, g, NULL, n, NULL, v)     v holds deltas now
+ *     owner of the parameters: a table                 worker: a copy of these parameters
+ *     yk_delta_read(table, g, key, n, .., v)   ---->   yk_delta_begin(copy, g, n, v, steps)
+ *                                                      pull, grad, push, clock;  pull, grad, push, clock; ...
+ *     yk_delta_add(table, g, key, n, v, ..)    <----   yk_delta_take(copy, g, NULL, n, NULL, v)     v now holds deltas
  *
- * Both are stores of one process (local.h); g is a parameter group. A copy of a keyed group has just the keys of these
- * steps, as numbers 0 .. n - 1. The optimizer's state travels too, so that the table is all there is to save.
+ * Both are stores of one process (local.h); g is a parameter group. A copy of a keyed group has just the keys of these steps,
+ * numbered 0 .. n - 1. The optimizer's state is sent too, so that the table is all there is to save.
  *
- * Values lie in blocks of a group's arrays, one after the other, each with `width` floats per key:
+ * Values are blocks of a group's arrays, one after the other, each with `width` floats per key:
  *
- *     | weights [n][width] | state 0 [n][width] | state 1 [n][width] |     as far as there is such state
+ *     | weights [n][width] | state 0 [n][width] | state 1 [n][width] |     as many as the optimizer has
  *
- * What is added of the deltas of N workers, to weights and state alike:
+ * How the deltas of N workers are added, to weights and state alike:
  *
- *     synchronous    their mean, once all are here: what replicas do, which have all parameters
- *     asynchronous   1/N of each as it comes. Why not all of it, as of a gradient (Downpour SGD, Dean et al. 2012)? In
- *                    some steps a worker goes a good part rho of the way to where its data pulls a weight, and N - 1
- *                    others go the same way from the same point meanwhile. The distance x then follows x <- x - rho x',
- *                    x' what it was N - 1 updates ago: with three workers that diverges from rho = 0.62 on; with
- *                    rho / N it never does. Moving means of the optimizer, which forget everything within some steps,
- *                    have rho = 1.
+ *     synchronous    their mean, once all have arrived
+ *     asynchronous   1/N of each as it arrives. Adding deltas in full, as Downpour SGD adds gradients (Dean et al. 2012),
+ *                    overshoots: in some steps a worker moves a weight by a fraction rho of the distance to the optimum of
+ *                    its data, and N - 1 others meanwhile make the same move from the same point. The distance x then
+ *                    follows x <- x - rho x', with x' its value N - 1 updates ago. With three workers that diverges from
+ *                    rho = 0.62 on; with rho / N it never does. Moving averages of the optimizer, which forget everything
+ *                    within some steps, have rho = 1.
  *
  * Test loss of 3 workers with sgd at one learning rate, the median of five seeds and their range (smaller rates, which
  * may tolerate full deltas, were not tried):
@@ -34,9 +34,10 @@
  *     logreg, synthetic clicks, lr 0.3  4    0.460                 0.456                   0.456
  *                                      64    1.7  (0.49 - 3.0)     0.457                   0.456
  *
- * Where a weight's decay is caught up on lazily (decay.c), a delta is the difference to what decay alone would have made
- * of the weight meanwhile, and it is added to what decay makes of it in the table: decay counts once, however many
- * workers touched the weight, or none.
+ * With lazy decay (decay.c), a delta is the difference to what decay alone would have made of the weight meanwhile, and it is
+ * added to the decayed weight in the table: decay counts once, no matter how many workers used the weight.
+ *
+ * One thread calls these functions, while no worker is in a call of the store.
  */
 #ifndef YK_STORE_DELTA_H
 #define YK_STORE_DELTA_H
@@ -44,28 +45,29 @@
 #include "base/keys.h"
 #include "store/local.h"
 
-int yk_delta_arrays(const yk_local *s, int group); /* weights, and the arrays of the optimizer's state */
+int yk_delta_arrays(const yk_local *s, int group); /* the weights, and the optimizer's state */
 
-/* Of keys, or of all of a dense group (key NULL, n floats): weights and state, up to date. */
-void yk_delta_read(yk_local *s, int group, const uint32_t *key, size_t n, float *out);
+/* The first `arrays` arrays of some keys, or of a dense group (key NULL, n floats), with their decay caught up. */
+void yk_delta_read(yk_local *s, int group, const uint32_t *key, size_t n, int arrays, float *out);
 
-/* Makes *copy anew if it is NULL, or has fewer than so many keys. config: of all parameters. */
-yk_status yk_delta_make_copy(const yk_local_config *config, size_t keys, yk_local **copy, size_t *room);
+/* Creates *copy again if it is NULL or has fewer keys. config: of all parameters. */
+yk_status yk_delta_make_copy(const yk_local_config *config, size_t keys, yk_local **copy, size_t *capacity);
 
-/* A copy: its keys 0 .. n - 1 are `values`, made by so many steps. After all groups: yk_local_restore(copy, steps). */
+/* Sets keys 0 .. n - 1 of a copy to `values`, which are the result of so many steps. After all groups, call
+ * yk_local_restore(copy, steps). */
 void yk_delta_begin(yk_local *copy, int group, size_t n, const float *values, uint64_t steps);
 
-/* `values` are what these keys were (NULL: keys 0 .. n - 1), and become their deltas; the store has the old values again.
- * since[i]: when key i was up to date with its old value; NULL: when the copy began. */
+/* Replaces the old values of these keys (NULL: keys 0 .. n - 1) by their deltas, and restores the old values in the store.
+ * since[i]: the step up to which the old value of key i was decayed; NULL: the first step of the copy. */
 void yk_delta_take(yk_local *s, int group, const uint32_t *key, size_t n, const uint32_t *since,
                    float *values);
 
-/* Adds their mean over so many workers to a store that will be at step `now`. `stride`: keys from one array of `deltas`
- * to the next. After all groups: yk_local_restore(s, now). */
+/* Adds the sum of the deltas of so many workers, divided by their number, to a store that will be at step `now`. `stride`:
+ * keys from one array of `deltas` to the next. After all groups, call yk_local_restore(s, now). */
 void yk_delta_add(yk_local *s, int group, const uint32_t *key, size_t n, const float *deltas, size_t stride,
                   int workers, uint64_t now);
 
-/* What copies sent was added in full (copies.h): makes the optimizer's state fit the weights. */
+/* After scaled deltas (copies.h) were added: makes the optimizer's state consistent with the weights. */
 void yk_delta_reconcile(yk_local *s, int group, const uint32_t *key, size_t n);
 
 /* ---- the sum of several deltas or gradients, each key once, in the order in which they are added ---- */
@@ -73,21 +75,22 @@ void yk_delta_reconcile(yk_local *s, int group, const uint32_t *key, size_t n);
 typedef struct {
     int ngroups;
     struct {
-        int arrays; /* 0: not a keyed group */
+        int arrays; /* 0: the group is not keyed */
         uint32_t width;
-        float *sum; /* [arrays][room][width] */
+        float *sum; /* [arrays][capacity][width] */
         size_t cap;
     } group[YK_MAX_GROUPS];
-    yk_merger keys; /* keys.n of them, keys.key */
-    size_t room;
+    yk_merger keys;
+    size_t capacity;
 } yk_delta_sums;
 
-/* The keyed groups of `s`: all arrays of each, or their weights only. */
+/* For the keyed groups of `s`: all arrays of each, or the weights only. */
 yk_status yk_delta_sums_init(yk_delta_sums *d, const yk_local *s, bool all_arrays);
 void yk_delta_sums_fini(yk_delta_sums *d);
-yk_status yk_delta_sums_reserve(yk_delta_sums *d, size_t keys); /* room for so many; empties it */
+yk_status yk_delta_sums_reserve(yk_delta_sums *d,
+                                size_t keys); /* empties it; reserves memory for so many keys */
 
-/* block[g]: of group g, [arrays][n][width]; NULL for other groups */
+/* block[g]: [arrays][n][width] of a keyed group; not used for others */
 void yk_delta_sums_add(yk_delta_sums *d, const uint32_t *key, size_t n, const float *const *block);
 
 #endif

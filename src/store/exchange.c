@@ -14,7 +14,7 @@ static size_t buckets_of(const yk_exchange *x, size_t n)
     return (n + x->bucket - 1) / x->bucket;
 }
 
-/* The keyed groups, and how many floats the dense one has. */
+/* Finds the keyed groups and the dense one. */
 static bool sort_groups(yk_exchange *x, const yk_group *group, int ngroups)
 {
     bool ok = true;
@@ -46,22 +46,23 @@ yk_status yk_exchange_create(yk_comm *comm, const yk_group *group, int ngroups, 
     x->bucket = quarter < LEAST ? LEAST : quarter > MOST ? MOST : quarter;
     x->final = x->nparams;
     x->head = yk_alloc(size, sizeof *x->head, "the exchange");
-    x->head_in = yk_alloc(4 * size, sizeof *x->head_in, "the exchange");
+    x->header_in = yk_alloc(4 * size, sizeof *x->header_in, "the exchange");
     x->in = yk_alloc(size, sizeof *x->in, "the exchange");
     x->in_cap = yk_alloc(size, sizeof *x->in_cap, "the exchange");
-    ok = ok && x->head && x->head_in && x->in && x->in_cap;
+    ok = ok && x->head && x->header_in && x->in && x->in_cap;
     if (ok) {
-        x->head_out = x->head_in + size;
-        x->pairs_in = x->head_in + 2 * size;
-        x->pairs_out = x->head_in + 3 * size;
+        x->header_out = x->header_in + size;
+        x->pairs_in = x->header_in + 2 * size;
+        x->pairs_out = x->header_in + 3 * size;
     }
-    const size_t piece = x->bucket / size + 1;
-    for (int i = 0; ok && i < YK__SLOTS && (size_t)i < buckets_of(x, x->nparams) + 1; i++) {
-        yk__slot *s = &x->slot[i];
-        ok = (s->lane = yk_alloc(size, sizeof *s->lane, "the exchange")) != NULL;
-        for (size_t r = 0; ok && r < size; r++)
-            if ((int)r != x->rank)
-                ok = (s->lane[r].in = yk_alloc(piece, sizeof(float), "the exchange")) != NULL;
+    const size_t piece = x->bucket / size + 1, buckets = buckets_of(x, x->nparams) + 1,
+                 slots = buckets < YK__SLOTS ? buckets : YK__SLOTS;
+    x->transfers = yk_alloc(slots * size, sizeof *x->transfers, "the exchange");
+    x->pieces = yk_alloc(slots * size * piece, sizeof *x->pieces, "the exchange");
+    ok = ok && x->transfers && x->pieces;
+    for (size_t i = 0; ok && i < slots * size; i++) {
+        x->slot[i / size].transfer = x->transfers + i / size * size;
+        x->transfers[i].in = x->pieces + i * piece;
     }
     if (ok && x->dense_group >= 0)
         ok = (x->zeros = yk_alloc(x->nparams, sizeof *x->zeros, "the exchange")) != NULL;
@@ -77,18 +78,15 @@ void yk_exchange_free(yk_exchange *x)
 {
     if (!x)
         return;
-    for (int i = 0; i < YK__SLOTS; i++) {
-        for (int r = 0; x->slot[i].lane && r < x->size; r++)
-            yk_free(x->slot[i].lane[r].in);
-        yk_free(x->slot[i].lane);
-    }
     for (int r = 0; x->in && r < x->size; r++)
         free(x->in[r]);
     yk_free(x->in);
     yk_free(x->in_cap);
     yk_free(x->head);
-    yk_free(x->head_in);
+    yk_free(x->header_in);
     yk_free(x->zeros);
+    yk_free(x->transfers);
+    yk_free(x->pieces);
     for (int g = 0; g < x->ngroups; g++) {
         yk_merger_fini(&x->own[g]);
         yk_merger_fini(&x->sum[g]);
@@ -128,21 +126,21 @@ static yk_status begin_bucket(yk_exchange *x, yk__slot *s, size_t number, size_t
     s->summed = false;
     s->tag = TAG_BUCKET + 2 * (int)(number % 4096);
     for (int r = 0; !st && r < x->size; r++) {
-        yk__lane *l = &s->lane[r];
+        yk__transfer *t = &s->transfer[r];
         if (r == x->rank)
             continue;
-        l->asked = false;
+        t->posted = false;
         st =
-            yk_comm_recv(x->comm, r, s->tag, YK_FOR_REDUCE, l->in, piece_bytes(x, s, x->rank), &l->gather_in);
+            yk_comm_recv(x->comm, r, s->tag, YK_FOR_REDUCE, t->in, piece_bytes(x, s, x->rank), &t->gather_in);
         if (!st)
             st = yk_comm_send(x->comm, r, s->tag, YK_FOR_REDUCE, x->dense + piece_begin(x, s, r),
-                              piece_bytes(x, s, r), &l->gather_out);
+                              piece_bytes(x, s, r), &t->gather_out);
     }
     return st;
 }
 
-/* My piece of everybody's: 0 + g0 + g1 + ... in rank order. */
-static void add_up(yk_exchange *x, yk__slot *s)
+/* Adds all copies of this rank's piece: 0 + g0 + g1 + ... in rank order. */
+static void sum_pieces(yk_exchange *x, yk__slot *s)
 {
     float *mine = x->dense + piece_begin(x, s, x->rank);
     const size_t n = piece_bytes(x, s, x->rank) / sizeof(float);
@@ -151,7 +149,7 @@ static void add_up(yk_exchange *x, yk__slot *s)
         const size_t count = n - at < 256 ? n - at : 256;
         memset(sum, 0, sizeof sum);
         for (int r = 0; r < x->size; r++) {
-            const float *g = (r == x->rank ? mine : s->lane[r].in) + at;
+            const float *g = (r == x->rank ? mine : s->transfer[r].in) + at;
             for (size_t k = 0; k < count; k++)
                 sum[k] += g[k];
         }
@@ -159,56 +157,50 @@ static void add_up(yk_exchange *x, yk__slot *s)
     }
 }
 
+static bool is_done(yk_exchange *x, yk_op *op, yk_status *st)
+{
+    bool done = false;
+    if (!*st)
+        *st = yk_comm_test(x->comm, op, &done);
+    return done;
+}
+
 static yk_status advance(yk_exchange *x, yk__slot *s)
 {
-    bool gathered = true, over = true, done;
-    yk_status st;
-    for (int r = 0; r < x->size; r++) {
-        yk__lane *l = &s->lane[r];
+    bool gathered = true, over = true;
+    yk_status st = YK_OK;
+    for (int r = 0; !st && r < x->size; r++) {
+        yk__transfer *t = &s->transfer[r];
         if (r == x->rank)
             continue;
-        if ((st = yk_comm_test(x->comm, &l->gather_in, &done)))
-            return st;
-        gathered &= done;
-        if ((st = yk_comm_test(x->comm, &l->gather_out, &done)))
-            return st;
-        if (done && !l->asked) {
-            l->asked = true;
-            if ((st = yk_comm_recv(x->comm, r, s->tag + 1, YK_FOR_REDUCE, x->dense + piece_begin(x, s, r),
-                                   piece_bytes(x, s, r), &l->spread_in)))
-                return st;
+        gathered &= is_done(x, &t->gather_in, &st);
+        if (is_done(x, &t->gather_out, &st) && !t->posted) {
+            t->posted = true;
+            st = yk_comm_recv(x->comm, r, s->tag + 1, YK_FOR_REDUCE, x->dense + piece_begin(x, s, r),
+                              piece_bytes(x, s, r), &t->spread_in);
         }
-        over &= l->asked;
+        over &= t->posted;
     }
-    if (gathered && !s->summed) {
-        add_up(x, s);
+    if (!st && gathered && !s->summed) {
+        sum_pieces(x, s);
         s->summed = true;
-        for (int r = 0; r < x->size; r++)
-            if (r != x->rank && (st = yk_comm_send(x->comm, r, s->tag + 1, YK_FOR_REDUCE,
-                                                   x->dense + piece_begin(x, s, x->rank),
-                                                   piece_bytes(x, s, x->rank), &s->lane[r].spread_out)))
-                return st;
+        for (int r = 0; !st && r < x->size; r++)
+            if (r != x->rank)
+                st =
+                    yk_comm_send(x->comm, r, s->tag + 1, YK_FOR_REDUCE, x->dense + piece_begin(x, s, x->rank),
+                                 piece_bytes(x, s, x->rank), &s->transfer[r].spread_out);
     }
     over &= s->summed;
-    for (int r = 0; over && r < x->size; r++) {
-        yk__lane *l = &s->lane[r];
-        if (r == x->rank)
-            continue;
-        if ((st = yk_comm_test(x->comm, &l->spread_in, &done)))
-            return st;
-        over &= done;
-        if ((st = yk_comm_test(x->comm, &l->spread_out, &done)))
-            return st;
-        over &= done;
-    }
-    if (over) {
+    for (int r = 0; !st && over && r < x->size; r++) /* its own transfer was never started, so it is done */
+        over = is_done(x, &s->transfer[r].spread_in, &st) && is_done(x, &s->transfer[r].spread_out, &st);
+    if (!st && over) {
         s->used = false;
         x->ended++;
     }
-    return YK_OK;
+    return st;
 }
 
-/* Begins what can begin, and moves on what is under way; of a vector of n floats. */
+/* Advances the buckets in flight, and starts others whose gradients are final; for an array of n floats. */
 static yk_status turn(yk_exchange *x, size_t n)
 {
     const size_t buckets = buckets_of(x, n);
@@ -217,27 +209,30 @@ static yk_status turn(yk_exchange *x, size_t n)
         yk__slot *s = &x->slot[i];
         if (s->used)
             st = advance(x, s);
-        if (!st && !s->used && s->lane && x->begun < buckets &&
+        if (!st && !s->used && s->transfer && x->begun < buckets &&
             (buckets - 1 - x->begun) * x->bucket >= x->final)
             st = begin_bucket(x, s, x->begun++, n);
     }
     return st;
 }
 
-static bool owes(const yk_exchange *x, int r)
+static bool is_missing(const yk_exchange *x, int r)
 {
-    bool it_does = x->head_in[r].active || x->pairs_in[r].active;
+    bool missing =
+        x->header_in[r].active || x->pairs_in[r].active || (x->shared && yk__shared_is_missing(x, r));
     for (int i = 0; i < YK__SLOTS; i++) {
-        const yk__lane *l = x->slot[i].used ? &x->slot[i].lane[r] : NULL;
-        it_does |=
-            l && (l->gather_in.active || l->gather_out.active || l->spread_in.active || l->spread_out.active);
+        const yk__transfer *t = x->slot[i].used ? &x->slot[i].transfer[r] : NULL;
+        missing |=
+            t && (t->gather_in.active || t->gather_out.active || t->spread_in.active || t->spread_out.active);
     }
-    return it_does && r != x->rank;
+    return missing && r != x->rank;
 }
 
-/* Who has not sent what it owes. One that was stopped keeps others from sending theirs: then it is that one. */
-yk_status yk__nobody_moves(const yk_exchange *x, const char *who, double seconds)
+/* Names the ranks that have not sent their part. A rank that was stopped keeps others from sending theirs, so it is
+ * named first. */
+yk_status yk__timed_out(const yk_exchange *x, double seconds)
 {
+    char ranks[256] = "";
     for (int r = 0; r < x->size; r++) {
         const char state = r == x->rank ? 0 : yk_comm_state(x->comm, r);
         if (state == 'X' || state == 'T')
@@ -245,21 +240,14 @@ yk_status yk__nobody_moves(const yk_exchange *x, const char *who, double seconds
                 YK_ELOST,
                 "rank %d did not send its gradient within %.0f s: its process %s (rank %d waited for it)", r,
                 seconds, state == 'X' ? "has died" : "was stopped by a signal", x->rank);
+        if (is_missing(x, r) && strlen(ranks) < sizeof ranks - 16)
+            snprintf(ranks + strlen(ranks), sizeof ranks - strlen(ranks), "%s%d", *ranks ? ", " : "", r);
     }
     return yk_fail(
         YK_ELOST,
         "rank %s did not send its gradient within %.0f s: it has died, hangs, or cannot be reached (rank %d "
         "waited for it)",
-        *who ? who : "?", seconds, x->rank);
-}
-
-static yk_status nobody_moves(const yk_exchange *x, double seconds)
-{
-    char who[256] = "";
-    for (int r = 0; r < x->size && strlen(who) < sizeof who - 16; r++)
-        if (owes(x, r))
-            snprintf(who + strlen(who), sizeof who - strlen(who), "%s%d", *who ? ", " : "", r);
-    return yk__nobody_moves(x, who, seconds);
+        *ranks ? ranks : "?", seconds, x->rank);
 }
 
 static yk_status finish(yk_exchange *x, size_t n, double seconds)
@@ -273,7 +261,7 @@ static yk_status finish(yk_exchange *x, size_t n, double seconds)
             ended = x->ended;
             yk_wait_again(&w);
         } else if (!yk_wait_turn(&w)) {
-            return nobody_moves(x, seconds);
+            return yk__timed_out(x, seconds);
         }
     }
     x->begun = x->ended = 0;
@@ -285,16 +273,16 @@ yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t e
 {
     if (x->size == 1)
         return YK_OK;
-    const bool more = end >= x->final && begin < x->final; /* it joins on to the part that is final already */
+    const bool more = end >= x->final && begin < x->final; /* it extends the part that is final */
     x->dense = dense;
     x->final = more ? begin : x->final;
-    return x->near ? YK_OK : turn(x, x->nparams);
+    return x->shared ? YK_OK : turn(x, x->nparams);
 }
 
 /* ---- a round ---- */
 
-/* With gradients: those that are dense move on meanwhile, and the others' pairs are received. */
-static yk_status wait_heads(yk_exchange *x, bool gradients, double seconds, yk_round *out)
+/* `gradients`: meanwhile dense buckets make progress, and the pairs of other ranks are received. */
+static yk_status wait_headers(yk_exchange *x, bool gradients, double seconds, yk_round *out)
 {
     const double arrived = yk_now();
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, seconds);
@@ -303,15 +291,16 @@ static yk_status wait_heads(yk_exchange *x, bool gradients, double seconds, yk_r
         const int before = missing;
         for (int r = 0; !st && r < x->size; r++) {
             bool done;
-            if (r == x->rank || !x->head_in[r].active)
+            if (r == x->rank || !x->header_in[r].active)
                 continue;
-            st = yk_comm_test(x->comm, &x->head_in[r], &done);
+            st = yk_comm_test(x->comm, &x->header_in[r], &done);
             if (st || !done)
                 continue;
             if (x->head[r].round != x->round)
                 st = yk_fail(YK_ELOST,
-                             "rank %d is in round %u, rank %d in round %u: they are not one training", r,
-                             x->head[r].round, x->rank, x->round);
+                             "rank %d is in round %u, but rank %d is in round %u: the ranks do not run the "
+                             "same training",
+                             r, x->head[r].round, x->rank, x->round);
             if (!st && gradients && x->keyed)
                 st = yk__pairs_take(x, r, yk__pairs_bytes(x, &x->head[r]));
             out->last = w.turn > 0 ? r : out->last;
@@ -320,13 +309,13 @@ static yk_status wait_heads(yk_exchange *x, bool gradients, double seconds, yk_r
         if (st)
             return st;
         if (missing == before && !yk_wait_turn(&w))
-            return nobody_moves(x, seconds);
+            return yk__timed_out(x, seconds);
     }
     out->last_wait = yk_now() - arrived;
-    return YK_OK;
+    return yk_comm_wait(x->comm, x->header_out, x->size, seconds, "a round");
 }
 
-static yk_status send_heads(yk_exchange *x, yk__head mine)
+static yk_status send_headers(yk_exchange *x, yk__header mine)
 {
     yk_status st = YK_OK;
     mine.round = ++x->round;
@@ -334,19 +323,19 @@ static yk_status send_heads(yk_exchange *x, yk__head mine)
     for (int r = 0; !st && r < x->size; r++) {
         if (r == x->rank)
             continue;
-        st =
-            yk_comm_recv(x->comm, r, TAG_ROUND, YK_FOR_REDUCE, &x->head[r], sizeof(yk__head), &x->head_in[r]);
+        st = yk_comm_recv(x->comm, r, TAG_ROUND, YK_FOR_REDUCE, &x->head[r], sizeof(yk__header),
+                          &x->header_in[r]);
         if (!st)
-            st = yk_comm_send(x->comm, r, TAG_ROUND, YK_FOR_REDUCE, &x->head[x->rank], sizeof(yk__head),
-                              &x->head_out[r]);
+            st = yk_comm_send(x->comm, r, TAG_ROUND, YK_FOR_REDUCE, &x->head[x->rank], sizeof(yk__header),
+                              &x->header_out[r]);
     }
     return st;
 }
 
-void yk__add_heads(const yk_exchange *x, yk_round *out)
+void yk__add_headers(const yk_exchange *x, yk_round *out)
 {
     for (int r = 0; r < x->size; r++) {
-        const yk__head *h = &x->head[r];
+        const yk__header *h = &x->head[r];
         out->examples += h->examples;
         out->loss += h->loss;
         out->word = h->word > out->word ? h->word : out->word;
@@ -354,42 +343,38 @@ void yk__add_heads(const yk_exchange *x, yk_round *out)
     }
 }
 
-yk_status yk_exchange_heads(yk_exchange *x, uint64_t examples, double loss, uint32_t word, uint64_t steps,
-                            double seconds, yk_round *out)
+yk_status yk_exchange_headers(yk_exchange *x, uint64_t examples, double loss, uint32_t word, uint64_t steps,
+                              double seconds, yk_round *out)
 {
     *out = (yk_round){.last = -1};
     yk_status st =
-        send_heads(x, (yk__head){.examples = examples, .steps = steps, .loss = loss, .word = word});
+        send_headers(x, (yk__header){.examples = examples, .steps = steps, .loss = loss, .word = word});
     if (!st)
-        st = wait_heads(x, false, seconds, out);
+        st = wait_headers(x, false, seconds, out);
     if (!st)
-        st = yk_comm_wait(x->comm, x->head_out, x->size, seconds, "a round");
-    if (!st)
-        yk__add_heads(x, out);
+        yk__add_headers(x, out);
     return st;
 }
 
-/* With messages. */
-static yk_status sum_afar(yk_exchange *x, yk_grad *g, const yk__head *mine, double seconds, yk_round *out)
+static yk_status sum_with_messages(yk_exchange *x, yk_grad *g, const yk__header *mine, double seconds,
+                                   yk_round *out)
 {
     float **dense = x->zeros ? &g->group[x->dense_group].dense : NULL;
     if (dense && !g->examples) {
         memset(x->zeros, 0, x->nparams * sizeof *x->zeros);
         *dense = x->zeros;
     }
-    yk_status st = send_heads(x, *mine);
+    yk_status st = send_headers(x, *mine);
     if (!st && x->keyed)
         st = yk__pairs_send(x);
     if (!st && dense)
         st = yk_exchange_ready(x, *dense, 0, x->final);
     if (!st)
-        st = wait_heads(x, true, seconds, out);
+        st = wait_headers(x, true, seconds, out);
     if (!st && x->size > 1 && x->keyed)
         st = yk_comm_wait(x->comm, x->pairs_in, 2 * x->size, seconds, "the gradients");
     if (!st && x->size > 1 && dense)
         st = finish(x, x->nparams, seconds);
-    if (!st)
-        st = yk_comm_wait(x->comm, x->head_out, x->size, seconds, "the gradients");
     return st || !x->keyed ? st : yk__pairs_add(x);
 }
 
@@ -398,14 +383,14 @@ yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t word, uint64_t st
 {
     const uint64_t began = x->track ? yk_now_ns() : 0;
     *out = (yk_round){.last = -1};
-    yk__head mine = {.examples = g->examples, .steps = steps, .loss = g->loss, .word = word};
+    yk__header mine = {.examples = g->examples, .steps = steps, .loss = g->loss, .word = word};
     yk_status st = x->keyed ? yk__pairs_merge(x, g, &mine) : YK_OK;
     if (st)
         return st;
-    st = x->near ? yk__near_sum(x, g, &mine, seconds, out) : sum_afar(x, g, &mine, seconds, out);
+    st = x->shared ? yk__shared_sum(x, g, &mine, seconds, out) : sum_with_messages(x, g, &mine, seconds, out);
     if (st)
         return st;
-    yk__add_heads(x, out);
+    yk__add_headers(x, out);
     size_t bytes = x->nparams * sizeof(float);
     for (int k = 0; k < x->ngroups; k++)
         if (x->group[k].keyed) {
@@ -423,18 +408,16 @@ yk_status yk_exchange_all(yk_exchange *x, const void *mine, size_t bytes, double
                           const char **data_out, size_t *bytes_out)
 {
     yk_round round = {.last = -1};
-    yk_status st = send_heads(x, (yk__head){.pairs = {bytes}});
+    yk_status st = send_headers(x, (yk__header){.pairs = {bytes}});
     if (!st)
-        st = wait_heads(x, false, seconds, &round);
+        st = wait_headers(x, false, seconds, &round);
     if (!st)
         st = yk__pairs_send_all(x, mine, bytes);
     for (int r = 0; !st && r < x->size; r++)
         if (r != x->rank)
             st = yk__pairs_take(x, r, (size_t)x->head[r].pairs[0]);
     if (!st)
-        st = yk_comm_wait(x->comm, x->pairs_in, 2 * x->size, seconds, "what all exchange");
-    if (!st)
-        st = yk_comm_wait(x->comm, x->head_out, x->size, seconds, "what all exchange");
+        st = yk_comm_wait(x->comm, x->pairs_in, 2 * x->size, seconds, "deltas");
     for (int r = 0; !st && r < x->size; r++) {
         data_out[r] = r == x->rank ? mine : x->in[r];
         bytes_out[r] = (size_t)x->head[r].pairs[0];

@@ -1,7 +1,7 @@
-/* Gradients of keyed groups between replicas: every rank sends its keys with their values to all others, and adds those of
- * all in rank order.
+/* Gradients of keyed groups between replicas: every rank sends its keys with their values to all others, and adds all of
+ * them in rank order.
  *
- *     a message, for each keyed group in turn:    | keys, u32 [n] | values, f32 [n][width] |
+ *     a message contains, for each keyed group:    | keys, u32 [n] | values, f32 [n][width] |
  */
 #include "store/exchange_internal.h"
 
@@ -10,7 +10,7 @@
 
 enum { TAG_PAIRS = 3 };
 
-size_t yk__pairs_bytes(const yk_exchange *x, const yk__head *h)
+size_t yk__pairs_bytes(const yk_exchange *x, const yk__header *h)
 {
     size_t bytes = 0;
     for (int g = 0; g < x->ngroups; g++)
@@ -19,7 +19,7 @@ size_t yk__pairs_bytes(const yk_exchange *x, const yk__head *h)
     return bytes;
 }
 
-/* The same bytes to all others. */
+/* Sends the same bytes to all other ranks. */
 yk_status yk__pairs_send_all(yk_exchange *x, const void *data, size_t bytes)
 {
     yk_status st = YK_OK;
@@ -31,30 +31,24 @@ yk_status yk__pairs_send_all(yk_exchange *x, const void *data, size_t bytes)
 
 yk_status yk__pairs_take(yk_exchange *x, int r, size_t bytes)
 {
-    char *grown = yk_grow(x->in[r], &x->in_cap[r], bytes + 1, 1, "a gradient");
-    if (!grown)
+    if (YK_RESERVE(x->in[r], x->in_cap[r], bytes + 1, "a gradient"))
         return YK_ESYSTEM;
-    x->in[r] = grown;
     return bytes ? yk_comm_recv(x->comm, r, TAG_PAIRS, YK_FOR_REDUCE, x->in[r], bytes, &x->pairs_in[r])
                  : YK_OK;
 }
 
-yk_status yk__pairs_merge(yk_exchange *x, const yk_grad *g, yk__head *head)
+yk_status yk__pairs_merge(yk_exchange *x, const yk_grad *g, yk__header *head)
 {
     yk_status st = YK_OK;
     for (int k = 0; !st && k < x->ngroups; k++) {
-        const yk_merger *pairs = g->group[k].pairs;
         if (!x->group[k].keyed)
             continue;
-        if (!pairs || !g->examples)
+        x->mine[k] = g->examples ? g->group[k].pairs : NULL;
+        if (!x->mine[k]) {
             st = yk_grad_merge(&g->group[k], &x->own[k]);
-        else if (!(st = yk_merger_reserve(&x->own[k], pairs->n + 1)))
-            for (size_t i = 0; i < pairs->n; i++)
-                memcpy(x->own[k].value +
-                           (size_t)yk_merger_slot_wide(&x->own[k], pairs->key[i], pairs->width) *
-                               pairs->width,
-                       pairs->value + i * pairs->width, pairs->width * sizeof(float));
-        head->pairs[k] = x->own[k].n;
+            x->mine[k] = &x->own[k];
+        }
+        head->pairs[k] = x->mine[k]->n;
     }
     return st;
 }
@@ -62,12 +56,11 @@ yk_status yk__pairs_merge(yk_exchange *x, const yk_grad *g, yk__head *head)
 yk_status yk__pairs_send(yk_exchange *x)
 {
     const size_t bytes = yk__pairs_bytes(x, &x->head[x->rank]);
-    char *at = yk_grow(x->out, &x->out_cap, bytes + 1, 1, "a gradient");
-    if (!at)
+    if (YK_RESERVE(x->out, x->out_cap, bytes + 1, "a gradient"))
         return YK_ESYSTEM;
-    x->out = at;
+    char *at = x->out;
     for (int g = 0; g < x->ngroups; g++) {
-        const yk_merger *own = &x->own[g];
+        const yk_merger *own = x->mine[g];
         if (!x->group[g].keyed || !own->n)
             continue;
         memcpy(at, own->key, 4 * own->n);
@@ -79,23 +72,19 @@ yk_status yk__pairs_send(yk_exchange *x)
 
 static void add(yk_merger *sum, const uint32_t *key, const float *value, size_t n)
 {
-    const uint32_t width = sum->width;
-    for (size_t i = 0; i < n; i++) {
-        float *to = sum->value + (size_t)yk_merger_slot_wide(sum, key[i], width) * width;
-        for (uint32_t j = 0; j < width; j++)
-            to[j] += value[i * width + j];
-    }
+    for (size_t i = 0; i < n; i++)
+        yk_merger_add_wide(sum, key[i], value + i * sum->width, sum->width);
 }
 
 yk_status yk__pairs_add(yk_exchange *x)
 {
     yk_status st = YK_OK;
     for (int g = 0; !st && g < x->ngroups; g++) {
-        size_t most = 1;
+        size_t max = 1;
         for (int r = 0; r < x->size; r++)
-            most += x->head[r].pairs[g];
+            max += x->head[r].pairs[g];
         if (x->group[g].keyed)
-            st = yk_merger_reserve(&x->sum[g], most);
+            st = yk_merger_reserve(&x->sum[g], max);
     }
     for (int r = 0; !st && r < x->size; r++) {
         const char *at = x->in[r];
@@ -104,7 +93,7 @@ yk_status yk__pairs_add(yk_exchange *x)
             if (!x->group[g].keyed)
                 continue;
             if (r == x->rank) {
-                add(&x->sum[g], x->own[g].key, x->own[g].value, n);
+                add(&x->sum[g], x->mine[g]->key, x->mine[g]->value, n);
                 continue;
             }
             const uint32_t *key = (const uint32_t *)(const void *)at;

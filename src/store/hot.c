@@ -1,15 +1,14 @@
-/* Copies of the hottest keys. On power-law data a few keys are in every example; if all workers write them in one array,
- * their cache lines travel between the cores all the time, and sixteen threads train slower than one. So each worker
- * has a copy of the H hottest keys, which it merges with the shared ones now and then; the rest is shared.
+/* Copies of the hottest keys. On power-law data, a few keys are in every example. If all workers write them in one array, their
+ * cache lines move between the cores all the time, and sixteen threads train slower than one. So each worker has a copy of the
+ * H hottest keys, which it periodically merges with the shared ones. All other keys are shared.
  *
  *     key           0 ..... 255 | 256 ............. H-1 | H ......................... n-1
  *                   hottest     | hot                 | shared, lock-free
- *     merged every  tier_every  | all_every examples  | at once
+ *     merged every  tier_every  | all_every examples  | immediately
  *
- * The sizes follow from the machine and the data: H is what half of a core's L2 cache holds and the keys that occurred
- * more than once in a sample; the intervals are such that merging costs a small share of the time, measured as we go.
- * How much of a worker's change is taken, yk_optim_merge tells. A short lock per 4,096 keys guards a merge; who finds one
- * taken waits for it.
+ * The sizes follow from the machine and the data: the copies fit into half of a core's L2 cache, and hot keys occurred more
+ * than once in a sample. The intervals are chosen so that merging takes a small share of the time, which is measured during
+ * training. yk_optim_merge says how much of a worker's delta is added. A merge holds a short lock for each 4,096 keys.
  *
  * A small dense model (softmax) is hot as a whole. A network is not: its steps take so long that sharing costs little, and
  * averaging momentum over copies cost LeNet half a point of accuracy (docs/performance.md).
@@ -21,16 +20,16 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double merge_share = 0.02; /* of the time, that merging may take */
+static const double merge_share = 0.02; /* of the time may be spent on merging */
 static const double least_tier = 512, least_all = 4096, most_all = 65536;
 
 static size_t level2_bytes(void)
 {
-    long size = sysconf(_SC_LEVEL2_CACHE_SIZE); /* 0 or -1 where the kernel does not tell (many arm64) */
+    long size = sysconf(_SC_LEVEL2_CACHE_SIZE); /* 0 or -1 if unknown (many arm64 machines) */
     return size > 0 ? (size_t)size : (size_t)1 << 20;
 }
 
-/* How many keys get copies; 0 where copies bring nothing. Floats, of a dense group. */
+/* The number of keys with copies (dense: floats); 0 if copies do not help. */
 static uint32_t choose_hot(const yk__table *t)
 {
     const yk_local_config *c = &t->store->config;
@@ -38,7 +37,7 @@ static uint32_t choose_hot(const yk__table *t)
     if (c->workers == 1 || bound == 0 || t->touched)
         return 0;
     if (bound != YK_ASYNC && bound < 64)
-        return 0; /* a copy is merged every K / 4 steps at least, below that it is not worth having */
+        return 0; /* a copy is merged at least every K / 4 steps: it would not pay off */
     size_t per_key = sizeof(float) * t->width * (size_t)(1 + t->rule->slots);
     size_t fits = level2_bytes() / 2 / per_key;
     if (!t->config.shape.keyed)
@@ -47,7 +46,7 @@ static uint32_t choose_hot(const yk__table *t)
     return (uint32_t)(known < fits ? known : fits);
 }
 
-/* Examples between merges, at most: a bound on staleness bounds how long a change may stay unseen. */
+/* The maximum number of examples between merges: a staleness bound limits how long an update may stay invisible. */
 static double longest(const yk__table *t)
 {
     const uint64_t k = t->config.staleness;
@@ -63,7 +62,7 @@ static yk_status make_copies(yk__table *t, int me)
     w->copies.shift = (int32_t)(((int64_t)me - c->workers) * (int64_t)t->hot_pad);
     if (t->config.shape.keyed) {
         w->view = w->copies;
-    } else { /* everything is hot: a plain table at another place */
+    } else { /* everything is hot: a separate table */
         w->view.w += w->copies.shift;
         for (int k = 0; k < t->rule->slots; k++)
             w->view.s[k] += w->copies.shift;
@@ -115,10 +114,10 @@ void yk__hot_free(yk__table *t)
     yk_free(t->hot_lock);
 }
 
-/* The number of workers counts even when others have finished: the last to work would otherwise end with the noise of a
- * single worker, which cost 0.01 of log-loss whenever the workers did not end at the same moment. */
+/* c->workers is the number of all workers, even if some have finished: otherwise the last active one would end with the noise
+ * of a single worker, which cost 0.01 of log-loss when the workers did not end at the same time. */
 
-/* Floats from .. to, which are locked. A range's step size is its own, and of a wide key the frequency is that of the key. */
+/* Merges floats from .. to, which are locked. Each range has its own step size, and all floats of a wide key its frequency. */
 static void merge_locked(yk__table *t, yk__table_worker *w, yk_optim_merge *m, size_t from, size_t to)
 {
     const float *freq = m->freq;
@@ -136,7 +135,7 @@ static void merge_locked(yk__table *t, yk__table_worker *w, yk_optim_merge *m, s
     m->freq = freq;
 }
 
-/* Merges keys first .. first + n that saw `examples` examples since their last merge. */
+/* Merges keys first .. first + n after `examples` examples. */
 static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examples)
 {
     const yk_local_config *c = &t->store->config;
@@ -161,11 +160,11 @@ static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examp
     }
 }
 
-/* An interval at which merging that takes `ns` costs merge_share of the time. */
-static double interval(const yk__table_worker *w, uint64_t ns, double least, double most)
+/* The interval at which a merge of `ns` takes merge_share of the time. */
+static double interval(const yk__table_worker *w, uint64_t ns, double min, double max)
 {
-    double every = w->ns_per_example > 0.0 ? (double)ns / (merge_share * w->ns_per_example) : least;
-    return every < least ? least : every > most ? most : every;
+    double every = w->ns_per_example > 0.0 ? (double)ns / (merge_share * w->ns_per_example) : min;
+    return every < min ? min : every > max ? max : every;
 }
 
 static void merge_all(yk__table *t, int me)
@@ -183,13 +182,13 @@ static void merge_all(yk__table *t, int me)
     w->merged_examples += (uint64_t)w->since_all;
     w->since_all = w->since_tier = w->timed_examples = 0.0;
     w->timed_from = end;
-    const double batch = (double)t->store->config.batch, most = longest(t);
+    const double batch = (double)t->store->config.batch, max = longest(t);
     if (t->config.shape.keyed) {
         double share = (double)tier / (double)t->hot;
-        w->all_every = interval(w, end - begin, least_all < most ? least_all : most, most);
+        w->all_every = interval(w, end - begin, least_all < max ? least_all : max, max);
         w->tier_every = interval(w, (uint64_t)((double)(end - begin) * share), least_tier, w->all_every);
     } else {
-        w->all_every = interval(w, end - begin, batch, 64 * batch < most ? 64 * batch : most);
+        w->all_every = interval(w, end - begin, batch, 64 * batch < max ? 64 * batch : max);
     }
 }
 
@@ -223,6 +222,6 @@ void yk__hot_refresh(yk__table *t, int me)
         memcpy(shared + w->copies.shift, shared, (size_t)t->hot * t->width * sizeof(float));
         memcpy(w->base[a], shared, (size_t)t->hot * t->width * sizeof(float));
     }
-    w->timed_from = yk_now_ns(); /* what was in between is not training */
+    w->timed_from = yk_now_ns(); /* the time in between was not spent on training */
     w->timed_examples = 0.0;
 }

@@ -56,7 +56,7 @@ void yk_local_free(yk_local *s)
     yk_free(s);
 }
 
-/* ---- the three verbs ---- */
+/* ---- pull, push, clock ---- */
 
 yk_status yk_local_pull(yk_local *s, int me, const yk_batch *batch, yk_view *out)
 {
@@ -74,18 +74,7 @@ yk_status yk_local_pull(yk_local *s, int me, const yk_batch *batch, yk_view *out
     return YK_OK;
 }
 
-void yk_local_read(yk_local *s, int group, const uint32_t *key, size_t n, float *out)
-{
-    yk__table *t = &s->table[group];
-    if (t->touched)
-        yk__decay_read(t, key, n);
-    for (size_t i = 0; t->width == 1 && i < n; i++)
-        out[i] = t->shared.w[key[i]];
-    for (size_t i = 0; t->width > 1 && i < n; i++)
-        memcpy(out + i * t->width, t->shared.w + (size_t)key[i] * t->width, t->width * sizeof *out);
-}
-
-/* The numbers of this step: they change with the step where the learning rate does. */
+/* The hyperparameters of this step, if they change from step to step. */
 static void prepare_step(yk_local *s, int me)
 {
     yk__worker *w = &s->worker[me];
@@ -121,15 +110,10 @@ yk_status yk_local_push(yk_local *s, int me, const yk_grad *g)
     return st;
 }
 
-static yk_phases *phases_of(const yk_local *s, int me)
+/* A barrier at the end of a step. `named`: counts which worker was last. */
+static yk_status barrier(yk_local *s, int me, bool named)
 {
-    return s->config.phases ? &s->config.phases[me] : NULL;
-}
-
-/* A barrier at the end of a step: who came last is written down. */
-static yk_status meet(yk_local *s, int me, bool named)
-{
-    yk_phases *p = phases_of(s, me);
+    yk_phases *p = yk_phases_of(s->config.phases, me);
     yk_phase_to(p, YK_PHASE_WORKERS);
     yk_status st = yk_team_meet(s->config.team, me);
     yk_phase_waited(p, YK_PHASE_WORKERS, yk_team_waited(s->config.team, me));
@@ -141,7 +125,7 @@ static yk_status meet(yk_local *s, int me, bool named)
 
 static yk_status clock_together(yk_local *s, int me, yk_step_result *out)
 {
-    yk_status st = meet(s, me, true);
+    yk_status st = barrier(s, me, true);
     if (st)
         return st;
     *out = (yk_step_result){0};
@@ -152,7 +136,7 @@ static yk_status clock_together(yk_local *s, int me, yk_step_result *out)
     for (int g = 0; !st && out->examples && g < s->ngroups; g++)
         if (s->table[g].together)
             st = yk__table_apply_part(&s->table[g], me, (size_t)out->examples);
-    return st ? st : meet(s, me, false); /* all have as much to apply: who is last here says nothing */
+    return st ? st : barrier(s, me, false); /* all apply equally much: the last one does not matter */
 }
 
 static bool bounded(const yk_local *s)
@@ -160,27 +144,27 @@ static bool bounded(const yk_local *s)
     return !s->lockstep && s->bound != YK_ASYNC;
 }
 
-/* With copies, what a worker did becomes visible up to K / 4 steps later: leave room for that. */
+/* With copies of hot keys, an update becomes visible up to K / 4 steps later, so the bound must be lower. */
 static uint64_t bound_of(const yk_local *s)
 {
     return s->hot ? s->bound / 2 : s->bound;
 }
 
 /* Waits until the slowest worker is at most K steps behind. */
-static yk_status wait_until_near(yk_local *s, int me)
+static yk_status wait_until_within_bound(yk_local *s, int me)
 {
     yk__worker *w = &s->worker[me];
     const uint64_t k = bound_of(s);
     yk_wait turns = yk_team_wait(s->config.team);
     while (w->own_steps > w->slowest_seen + k) {
         uint64_t slowest = UINT64_MAX;
-        int who = me;
+        int slowest_worker = me;
         for (int i = 0; i < s->config.workers; i++) {
             yk__worker *other = &s->worker[i];
             uint64_t there = atomic_load_explicit(&other->steps, memory_order_acquire);
             if (i != me && there < slowest && !atomic_load_explicit(&other->finished, memory_order_acquire)) {
                 slowest = there;
-                who = i;
+                slowest_worker = i;
             }
         }
         w->slowest_seen = slowest < UINT64_MAX - k ? slowest : UINT64_MAX - k;
@@ -189,9 +173,11 @@ static yk_status wait_until_near(yk_local *s, int me)
         if (yk_team_stopped(s->config.team))
             return yk_fail(YK_ESTOP, "another worker stopped the run");
         if (s->config.interrupted && atomic_load_explicit(s->config.interrupted, memory_order_relaxed))
-            break; /* all meet: waiting for a worker that waits for us would not end */
+            break; /* the slower worker may wait for this one at the barrier */
         if (!yk_wait_turn(&turns))
-            return yk_fail(YK_ELOST, "worker %d made no step for %d s", who, YK_MEET_SECONDS);
+            return yk_fail(YK_ELOST,
+                           "worker %d made no step for %d s: its thread hangs or is starved of CPU time",
+                           slowest_worker, YK_MEET_SECONDS);
     }
     return YK_OK;
 }
@@ -201,10 +187,10 @@ static yk_status wait_for_slowest(yk_local *s, int me)
     const yk__worker *w = &s->worker[me];
     if (w->own_steps <= w->slowest_seen + bound_of(s))
         return YK_OK;
-    yk_phase_to(phases_of(s, me), YK_PHASE_WORKERS);
+    yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_WORKERS);
     const uint64_t since = yk_now_ns();
-    yk_status st = wait_until_near(s, me);
-    yk_phase_waited(phases_of(s, me), YK_PHASE_WORKERS, yk_now_ns() - since);
+    yk_status st = wait_until_within_bound(s, me);
+    yk_phase_waited(yk_phases_of(s->config.phases, me), YK_PHASE_WORKERS, yk_now_ns() - since);
     return st;
 }
 
@@ -217,7 +203,7 @@ yk_status yk_local_clock(yk_local *s, int me, yk_step_result *out)
             return st;
     } else {
         *out = (yk_step_result){.examples = w->grad.examples, .loss = w->grad.loss};
-        if (out->examples == 0) /* the end of an epoch is no step, with one worker as with many */
+        if (out->examples == 0) /* the end of an epoch is not a step */
             return YK_OK;
         if (yk__sampled(s, w))
             yk__record_staleness(s, me);
@@ -242,7 +228,7 @@ bool yk_local_bursts(const yk_local *s)
            (c->workers == 1 || t->config.staleness == YK_ASYNC);
 }
 
-/* A step whose staleness is looked at is made alone: what is measured is a step, not a burst. */
+/* A step whose staleness is recorded is made alone, because staleness is measured per step. */
 size_t yk_local_burst_most(const yk_local *s, int me)
 {
     const yk__worker *w = &s->worker[me];
@@ -294,7 +280,7 @@ uint64_t yk_local_steps(const yk_local *s)
     return s->restored_steps + sum;
 }
 
-/* ---- looking at it ---- */
+/* ---- state ---- */
 
 yk_status yk_local_quiesce(yk_local *s, int me)
 {
@@ -326,7 +312,7 @@ yk_status yk_local_resume(yk_local *s, int me)
 {
     for (int g = 0; g < s->ngroups; g++)
         yk__hot_refresh(&s->table[g], me);
-    /* whoever stopped waiting because of the barrier is still ahead */
+    /* a worker that stopped waiting because of the barrier is still ahead */
     return bounded(s) && !atomic_load(&s->worker[me].finished) ? wait_for_slowest(s, me) : YK_OK;
 }
 
@@ -395,7 +381,7 @@ static yk_status push(yk_store *s, int me, const yk_grad *g)
     return yk_local_push(local_of(s), me, g);
 }
 
-/* Nobody is two rounds ahead of another. */
+/* Two entries are enough: no worker is two rounds ahead of another. */
 static yk_status clock_word(yk_store *store, int me, yk_word word, yk_step_result *out)
 {
     yk_local *s = local_of(store);

@@ -12,23 +12,18 @@ static bool is_remote(const yk__sgd *s)
     return s->config.remote != NULL;
 }
 
-static yk_phases *phases_of(const yk__sgd *s, int me)
-{
-    return s->config.phases ? &s->config.phases[me] : NULL;
-}
-
-static yk_status meet(yk__sgd *s, int me)
+static yk_status barrier(yk__sgd *s, int me)
 {
     return s->config.workers > 1 ? yk_team_meet(s->config.team, me) : YK_OK;
 }
 
-/* The first thread does it, the others wait until it is done. */
+/* Runs `what` in the first thread, while the others wait. */
 static yk_status once(yk__sgd *s, int me, yk_status (*what)(yk__sgd *s))
 {
-    yk_status st = meet(s, me);
+    yk_status st = barrier(s, me);
     if (!st && me == 0)
         st = what(s);
-    return st ? st : meet(s, me);
+    return st ? st : barrier(s, me);
 }
 
 static size_t wants(const yk_store *store, int me)
@@ -50,12 +45,12 @@ static yk_status announce(yk_store *store, int me, const yk_batch *batch, const 
 
 static yk_status begin_round(yk__sgd *s)
 {
-    s->made = (yk__made){0};
+    s->totals = (yk__round_totals){0};
     for (int i = 0; i < s->config.workers; i++)
         s->worker[i].calls = s->worker[i].examples = 0;
     yk_status st = is_remote(s) ? yk__sgd_shards_begin(s) : YK_OK;
     if (!is_remote(s))
-        s->most = yk__sgd_most(s, s->step);
+        s->max = yk__sgd_most(s, s->step);
     s->open = true;
     return st;
 }
@@ -70,10 +65,10 @@ static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *vie
     if (st)
         return st;
     *batch_out = is_remote(s) ? yk__sgd_shards_batch(s, me) : w->batch;
-    yk_phase_to(phases_of(s, me), YK_PHASE_APPLY); /* decay that the batch's weights have missed */
+    yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_APPLY); /* lazy decay of the batch's weights */
     if (!is_remote(s) && s->keyed && (st = once(s, me, yk__sgd_replicas_step)))
         return st;
-    if (!s->copy) { /* no thread of this process has a batch */
+    if (!s->copy) { /* no thread has a batch */
         memset(view_out, 0, (size_t)s->config.copy.ngroups * sizeof *view_out);
         return YK_OK;
     }
@@ -88,7 +83,7 @@ static yk_status push(yk_store *store, int me, const yk_grad *g)
     return s->copy ? yk_local_push(s->copy, me, g) : YK_OK;
 }
 
-/* The round is over: the copies of all become one. */
+/* Ends the round: merges the copies of all processes. */
 static yk_status end_round(yk__sgd *s)
 {
     s->open = false;
@@ -100,11 +95,11 @@ static yk_status end_round(yk__sgd *s)
     return st;
 }
 
-/* By the first thread, after a step of all threads. */
+/* After a step of all threads, in the first thread. */
 static yk_status count_step(yk__sgd *s)
 {
     s->result = (yk_step_result){.pending = true};
-    if (s->worker[0].calls < s->most && !(is_remote(s) && yk__sgd_shards_over(s)))
+    if (s->worker[0].calls < s->max && !(is_remote(s) && yk__sgd_shards_over(s)))
         return YK_OK;
     return end_round(s);
 }
@@ -116,12 +111,13 @@ static yk_status clock_step(yk_store *store, int me, yk_word word, yk_step_resul
     yk_step_result one = {0};
     yk_status st = s->copy ? yk_local_clock(s->copy, me, &one) : YK_OK;
     w->calls++;
-    w->announced &= is_remote(s); /* a batch of a replica is not copied: not before its gradient was used */
+    w->announced &=
+        is_remote(s); /* a replica does not copy its batch: the next one is announced after the step */
     if (!st && me == 0) {
-        s->made.steps += one.steps;
-        s->made.examples += one.examples;
-        s->made.loss += one.loss;
-        s->made.word = word > s->made.word ? word : s->made.word;
+        s->totals.steps += one.steps;
+        s->totals.examples += one.examples;
+        s->totals.loss += one.loss;
+        s->totals.word = word > s->totals.word ? word : s->totals.word;
     }
     const uint64_t own = w->examples;
     if (!st)
@@ -133,7 +129,7 @@ static yk_status clock_step(yk_store *store, int me, yk_word word, yk_step_resul
 
 static yk_status leave(yk__sgd *s)
 {
-    return is_remote(s) ? yk__sgd_shards_leave(s) : YK_OK;
+    return is_remote(s) ? yk_remote_leave(s->config.remote, 0) : YK_OK;
 }
 
 static yk_status finish(yk_store *store, int me)
@@ -143,9 +139,8 @@ static yk_status finish(yk_store *store, int me)
 
 static yk_status ready(yk_store *store, int me, float *dense, size_t begin, size_t end)
 {
-    bool busy;
     (void)me, (void)dense, (void)begin, (void)end;
-    return is_remote(of(store)) ? yk_remote_compute(of(store)->config.remote, &busy) : YK_OK;
+    return is_remote(of(store)) ? yk_remote_progress(of(store)->config.remote) : YK_OK;
 }
 
 static void free_all(yk_store *store)

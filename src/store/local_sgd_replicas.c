@@ -1,6 +1,6 @@
-/* Rounds of local SGD between replicas. Of a dense group the mean over all ranks is taken, of weights and optimizer state.
- * Of keyed groups only what somebody touched travels: everybody sends its keys and their deltas, and adds those of all in
- * rank order, so that all have the same bits.
+/* Rounds of local SGD between replicas. Of a dense group, the mean of weights and optimizer state over all ranks is taken. Of
+ * keyed groups, only keys that were used are sent: every rank sends its keys and their deltas to all, and adds all of them in
+ * rank order, so that all ranks have the same bits.
  *
  *     | keys, u32 [n] | deltas of group 0, f32 [arrays][n][width] | of group 1 | ... |          */
 #include "store/local_sgd_internal.h"
@@ -44,49 +44,46 @@ void yk__sgd_replicas_free(yk__sgd *s)
     yk_delta_sums_fini(&s->sums);
 }
 
-/* What keys are before they change for the first time since the last merge. */
+/* Saves the values of keys before they change for the first time since the last merge. */
 static yk_status remember(yk__sgd *s)
 {
     yk_local *local = s->config.local;
     yk__touched *t = &s->touched;
     const size_t n = t->keys.n;
-    uint32_t *since = yk_grow(t->since, &t->since_cap, n + 1, sizeof *since, "touched parameters");
-    if (!since)
+    if (YK_RESERVE(t->since, t->since_cap, n + 1, "parameters that changed"))
         return YK_ESYSTEM;
-    t->since = since;
     for (int g = 0; g < yk_local_groups(local); g++) {
         const yk_group *group = yk_local_group_of(local, g);
         const uint32_t *touched = yk_local_raw(local, g).touched;
         for (int a = 0; group->keyed && a < yk_delta_arrays(local, g); a++) {
-            float *grown = yk_grow(t->before[g][a], &t->before_cap[g][a], (n + 1) * group->width,
-                                   sizeof *grown, "touched parameters");
-            if (!grown)
+            if (YK_RESERVE(t->before[g][a], t->before_cap[g][a], (n + 1) * group->width,
+                           "parameters that changed"))
                 return YK_ESYSTEM;
-            t->before[g][a] = grown;
             for (size_t i = t->n; i < n; i++)
-                memcpy(grown + i * group->width, array_of(s, g, a) + (size_t)t->keys.key[i] * group->width,
-                       group->width * sizeof *grown);
+                memcpy(t->before[g][a] + i * group->width,
+                       array_of(s, g, a) + (size_t)t->keys.key[i] * group->width,
+                       group->width * sizeof(float));
         }
         for (size_t i = t->n; touched && i < n; i++)
-            since[i] = touched[t->keys.key[i]];
+            t->since[i] = touched[t->keys.key[i]];
     }
     t->n = n;
     return YK_OK;
 }
 
-/* The keys of the batches of all threads. */
+/* Adds the keys of the batches of all threads. */
 yk_status yk__sgd_replicas_step(yk__sgd *s)
 {
     yk_merger *keys = &s->touched.keys;
     const uint32_t bias = s->config.bias_key;
-    size_t most = 1, rows = 0;
+    size_t max = 1, rows = 0;
     for (int k = 0; k < s->config.workers; k++) {
         const yk_batch *b = &s->worker[k].batch;
         rows += b->n;
         for (size_t i = 0; i < b->n; i++)
-            most += yk_rows_entries(b->rows, b->pick[i]);
+            max += yk_rows_entries(b->rows, b->pick[i]);
     }
-    yk_status st = yk_merger_more(keys, most);
+    yk_status st = yk_merger_more(keys, max);
     if (st)
         return st;
     for (int k = 0; k < s->config.workers; k++) {
@@ -102,7 +99,7 @@ yk_status yk__sgd_replicas_step(yk__sgd *s)
 
 /* ---- merging ---- */
 
-/* This rank's keys and deltas into s->out; returns their bytes. The store has the values of the last merge again. */
+/* Writes this rank's keys and deltas to s->out, and returns their bytes. The store gets the values of the last merge again. */
 static size_t take_deltas(yk__sgd *s)
 {
     yk_local *local = s->config.local;
@@ -133,17 +130,15 @@ static yk_status merge_keyed(yk__sgd *s, uint64_t steps)
     for (int g = 0; g < yk_local_groups(local); g++)
         if (yk_local_group_of(local, g)->keyed)
             each += 4 * (size_t)yk_delta_arrays(local, g) * yk_local_group_of(local, g)->width;
-    char *grown = yk_grow(s->out, &s->out_cap, s->touched.n * each + 1, 1, "touched parameters");
-    if (!grown)
+    if (YK_RESERVE(s->out, s->out_cap, s->touched.n * each + 1, "parameters that changed"))
         return YK_ESYSTEM;
-    s->out = grown;
     const size_t bytes = s->touched.n ? take_deltas(s) : 0;
     yk_status st = yk_exchange_all(s->config.exchange, s->out, bytes, yk_round_timer_limit(&s->timer),
                                    s->data, s->bytes);
-    size_t most = 1;
+    size_t max = 1;
     for (int k = 0; !st && k < ranks; k++)
-        most += s->bytes[k] / each;
-    if (st || (st = yk_delta_sums_reserve(&s->sums, most)))
+        max += s->bytes[k] / each;
+    if (st || (st = yk_delta_sums_reserve(&s->sums, max)))
         return st;
     for (int k = 0; k < ranks; k++) {
         const uint32_t *key = (const uint32_t *)(const void *)s->data[k];
@@ -159,7 +154,7 @@ static yk_status merge_keyed(yk__sgd *s, uint64_t steps)
     }
     for (int g = 0; g < yk_local_groups(local); g++)
         if (yk_local_group_of(local, g)->keyed)
-            yk_delta_add(local, g, s->sums.keys.key, s->sums.keys.n, s->sums.group[g].sum, s->sums.room,
+            yk_delta_add(local, g, s->sums.keys.key, s->sums.keys.n, s->sums.group[g].sum, s->sums.capacity,
                          ranks, s->step + steps);
     return YK_OK;
 }
@@ -182,8 +177,8 @@ yk_status yk__sgd_replicas_end(yk__sgd *s)
     yk_phases *phases = s->config.phases;
     yk_round round;
     yk_phase_to(phases, YK_PHASE_SENDING);
-    yk_status st = yk_exchange_heads(s->config.exchange, s->made.examples, s->made.loss, s->made.word,
-                                     s->made.steps, yk_round_timer_limit(&s->timer), &round);
+    yk_status st = yk_exchange_headers(s->config.exchange, s->totals.examples, s->totals.loss, s->totals.word,
+                                       s->totals.steps, yk_round_timer_limit(&s->timer), &round);
     if (!st && round.examples)
         st = merge(s, round.steps);
     if (st)

@@ -1,6 +1,6 @@
-/* Rounds of local SGD on shards: the copy is a store like that of one process. Of a dense group it has all parameters, of
- * keyed ones those of the round's batches, which are announced before the round begins. Without keyed groups only the
- * first batch is, to know that there is one; the others are announced when it is their turn. */
+/* Rounds of local SGD on shards. The copy is a store of one process. It has all parameters of a dense group, and the keys of the
+ * round's batches of keyed groups; these batches are announced before the round begins. Without keyed groups, only the first
+ * batch is announced in advance, to know that there is one; each of the others is announced when it is needed. */
 #include "store/local_sgd_internal.h"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@ yk_status yk__sgd_shards_create(yk__sgd *s)
     const yk_local_config *c = &s->config.copy;
     for (int g = 0; g < c->ngroups; g++)
         s->keyed |= c->group[g].shape.keyed;
-    s->answer.news.steps = s->config.first_step;
-    return s->keyed ? YK_OK : yk_delta_make_copy(c, 1, &s->copy, &s->room);
+    s->answer.status.steps = s->config.first_step;
+    return s->keyed ? YK_OK : yk_delta_make_copy(c, 1, &s->copy, &s->capacity);
 }
 
 void yk__sgd_shards_free(yk__sgd *s)
@@ -28,16 +28,16 @@ void yk__sgd_shards_free(yk__sgd *s)
 
 /* ---- batches ---- */
 
-/* The job ends: nothing more is trained. In lockstep the end of a round says so. */
+/* The job ends: no more training. In lockstep, the end of a round reports it. */
 static bool is_stopped(const yk__sgd *s)
 {
-    return s->answer.news.stop && !s->config.lockstep;
+    return s->answer.status.stop && !s->config.lockstep;
 }
 
-/* Whether the step that is being made is the last of its round. */
+/* Whether this step is the last of its round. */
 static bool last_step(const yk__sgd *s, const yk__sgd_worker *w)
 {
-    return w->calls + 1 >= s->most;
+    return w->calls + 1 >= s->max;
 }
 
 size_t yk__sgd_shards_wants(const yk__sgd *s, int me)
@@ -49,10 +49,10 @@ size_t yk__sgd_shards_wants(const yk__sgd *s, int me)
         return !w->announced;
     if (s->open && !last_step(s, w))
         return 0;
-    /* whoever has batches left has made as many steps as anybody: the next round begins after these */
-    const uint64_t made = s->open ? s->made.steps + (w->now.n > w->calls) : 0;
-    const uint64_t most = yk__sgd_most(s, s->answer.news.steps + made);
-    return w->next.n < most ? (size_t)(most - w->next.n) : 0;
+    /* a process that has batches left is not behind the others: the next round begins after its steps */
+    const uint64_t totals = s->open ? s->totals.steps + (w->now.n > w->calls) : 0;
+    const uint64_t max = yk__sgd_most(s, s->answer.status.steps + totals);
+    return w->next.n < max ? (size_t)(max - w->next.n) : 0;
 }
 
 yk_status yk__sgd_shards_announce(yk__sgd *s, int me, const yk_batch *batch)
@@ -61,11 +61,9 @@ yk_status yk__sgd_shards_announce(yk__sgd *s, int me, const yk_batch *batch)
     w->exhausted = batch->n == 0;
     if (w->exhausted || !s->keyed)
         return YK_OK;
-    size_t *grown = yk_grow(w->next.index, &w->next.cap, w->next.n + 1, sizeof *grown, "announced batches");
-    if (!grown)
+    if (YK_RESERVE(w->next.index, w->next.cap, w->next.n + 1, "announced batches"))
         return YK_ESYSTEM;
-    w->next.index = grown;
-    return yk_remote_add(s->config.remote, 0, me, batch, w->cursor, &w->next.index[w->next.n++]);
+    return yk_remote_add(s->config.remote, 0, me, batch, NULL, w->cursor, &w->next.index[w->next.n++]);
 }
 
 yk_batch yk__sgd_shards_batch(yk__sgd *s, int me)
@@ -78,7 +76,7 @@ yk_batch yk__sgd_shards_batch(yk__sgd *s, int me)
     if (!w->announced || !w->has)
         return (yk_batch){0};
     w->announced = false;
-    yk_remote_share(s->config.remote, 0, me, w->cursor);
+    yk_remote_count_batch(s->config.remote, 0, me, w->cursor);
     return w->batch;
 }
 
@@ -94,26 +92,26 @@ bool yk__sgd_shards_over(const yk__sgd *s)
 
 /* ---- rounds ---- */
 
-/* Without keyed groups: the first batch of a round is what the parameters are asked for. */
-static yk_status ask_dense(yk__sgd *s)
+/* Without keyed groups: adds the first batch of the round to the request. */
+static yk_status add_dense(yk__sgd *s)
 {
     yk_status st = YK_OK;
-    size_t index;
     for (int i = 0; !st && !s->keyed && i < s->config.workers; i++)
         if (s->worker[i].announced && s->worker[i].has)
-            st = yk_remote_add(s->config.remote, 0, i, &s->worker[i].batch, s->worker[i].cursor, &index);
+            st = yk_remote_add(s->config.remote, 0, i, &s->worker[i].batch, NULL, s->worker[i].cursor,
+                               &(size_t){0});
     return st;
 }
 
 yk_status yk__sgd_shards_begin(yk__sgd *s)
 {
     yk_remote *r = s->config.remote;
-    const bool asks = s->answer.batches == 0 && yk_remote_under_way(r, 0) == 0;
-    yk_status st = asks ? ask_dense(s) : YK_OK;
-    if (!st && asks && yk_remote_added(r, 0) > 0)
-        st = yk_remote_ask(r, 0);
+    const bool pulls = s->answer.batches == 0 && yk_remote_outstanding(r, 0) == 0;
+    yk_status st = pulls ? add_dense(s) : YK_OK;
+    if (!st && pulls && yk_remote_added(r, 0) > 0)
+        st = yk_remote_pull(r, 0);
     yk_phase_to(s->config.phases, YK_PHASE_PARAMETERS);
-    if (!st && yk_remote_under_way(r, 0) > 0)
+    if (!st && yk_remote_outstanding(r, 0) > 0)
         st = yk_remote_await(r, 0, &s->answer);
     yk_phase_to(s->config.phases, YK_PHASE_APPLY);
     for (int i = 0; i < s->config.workers; i++) {
@@ -124,32 +122,32 @@ yk_status yk__sgd_shards_begin(yk__sgd *s)
         w->next.n = 0;
     }
     const bool stop = is_stopped(s), values = s->answer.batches > 0 && !st && !stop;
-    s->most = yk__sgd_most(s, s->answer.news.steps);
-    if (s->keyed) { /* announced for another step than it turned out to be: all of it is used */
+    s->max = yk__sgd_most(s, s->answer.status.steps);
+    if (s->keyed) { /* the first step may differ from the estimate: all announced batches are used */
         size_t longest = 0;
         for (int i = 0; i < s->config.workers; i++)
             longest = s->worker[i].now.n > longest ? s->worker[i].now.n : longest;
-        s->most = stop ? 0 : longest;
+        s->max = stop ? 0 : longest;
     }
-    if (!values || (st = yk_delta_make_copy(&s->config.copy, s->answer.keys, &s->copy, &s->room)))
+    if (!values || (st = yk_delta_make_copy(&s->config.copy, s->answer.keys, &s->copy, &s->capacity)))
         return st;
     for (int g = 0; g < yk_local_groups(s->copy); g++) {
         const yk_group *group = yk_local_group_of(s->copy, g);
         yk_delta_begin(s->copy, g, group->keyed ? s->answer.keys : (size_t)group->keys, s->answer.value[g],
-                       s->answer.news.steps);
+                       s->answer.status.steps);
     }
-    yk_local_restore(s->copy, s->answer.news.steps);
+    yk_local_restore(s->copy, s->answer.status.steps);
     return YK_OK;
 }
 
 yk_status yk__sgd_shards_end(yk__sgd *s)
 {
     yk_remote *r = s->config.remote;
-    yk__made *m = &s->made;
+    yk__round_totals *m = &s->totals;
     yk_status st = YK_OK;
     yk_phase_to(s->config.phases, YK_PHASE_APPLY);
-    const uint64_t most = yk__sgd_most(s, s->answer.news.steps);
-    m->steps = m->steps < most ? m->steps : most; /* do not skip an evaluation or checkpoint */
+    const uint64_t max = yk__sgd_most(s, s->answer.status.steps);
+    m->steps = m->steps < max ? m->steps : max; /* do not skip an evaluation or checkpoint */
     for (int g = 0; m->examples && g < yk_local_groups(s->copy); g++) {
         const yk_group *group = yk_local_group_of(s->copy, g);
         yk_delta_take(s->copy, g, NULL, group->keyed ? s->answer.keys : (size_t)group->keys, NULL,
@@ -158,40 +156,27 @@ yk_status yk__sgd_shards_end(yk__sgd *s)
     s->result = (yk_step_result){.examples = m->examples, .loss = m->loss, .steps = m->steps};
     yk_phase_to(s->config.phases, YK_PHASE_SENDING);
     if (!m->examples && !s->config.lockstep) {
-        yk_remote_rest(r, 0, s->config.workers, &s->result);
+        yk_remote_out_of_examples(r, 0, s->config.workers, &s->result);
     } else {
         yk_remote_pushed p = {.steps = m->steps,
                               .examples = m->examples,
                               .loss = m->loss,
-                              .round = s->answer.news.round,
+                              .round = s->answer.status.round,
                               .share = s->share};
         for (int g = 0; g < YK_MAX_GROUPS; g++)
             p.value[g] = s->answer.value[g];
-        if (!(st = ask_dense(s)))
+        if (!(st = add_dense(s)))
             st = yk_remote_push(r, 0, &p);
         s->answer.batches = 0;
         if (!st && s->config.lockstep) {
-            const uint64_t before = s->answer.news.steps;
+            const uint64_t before = s->answer.status.steps;
             yk_phase_to(s->config.phases, YK_PHASE_WORKERS);
             st = yk_remote_await(r, 0, &s->answer);
-            s->result.examples = s->answer.news.examples;
-            s->result.loss = s->answer.news.loss;
-            s->result.steps = s->answer.news.steps - before;
+            s->result.examples = s->answer.status.examples;
+            s->result.loss = s->answer.status.loss;
+            s->result.steps = s->answer.status.steps - before;
         }
     }
-    if (s->answer.news.stop)
-        s->result.word = YK_WORD_STOP;
-    s->result.over |= s->answer.news.stop || yk_remote_leaves(r);
-    for (int i = 0; i < s->config.workers; i++)
-        yk_remote_idle(r, i, s->result.pending);
+    yk_remote_end_step(r, 0, s->config.workers, s->answer.status.stop, &s->result);
     return st;
-}
-
-yk_status yk__sgd_shards_leave(yk__sgd *s)
-{
-    yk_remote_answer unused;
-    yk_status st = YK_OK;
-    while (!st && yk_remote_under_way(s->config.remote, 0) > 0)
-        st = yk_remote_await(s->config.remote, 0, &unused);
-    return st ? st : yk_remote_leave(s->config.remote, 0);
 }

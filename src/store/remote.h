@@ -1,20 +1,25 @@
-/* A client's side of parameter servers: what the threads of a process ask of them, by messages (messages.h). shards.c makes
- * a store of it.
+/* The client side of parameter servers: the requests of a process's threads, as messages (messages.h). shards.c, copies.c and
+ * local_sgd.c are stores on top of it.
  *
- *     st = yk_remote_create(&config, &r);
- *     st = yk_remote_add(r, lane, thread, &batch, cursor, &i);   // its keys will be asked for; a sparse batch is copied
- *     st = yk_remote_ask(r, lane);                               // now, without a push
- *     st = yk_remote_await(r, lane, &answer);                    // the oldest answer that this lane asked for
- *     batch = yk_remote_batch(&answer, i);                       // the i-th batch that was added
- *     st = yk_remote_push(r, lane, &push);                       // together with what was added since
+ * Example:
+ *     yk_remote *r;
+ *     yk_remote_answer answer;
+ *     size_t i;
+ *     yk_status st = yk_remote_create(&config, &r);
+ *     st = yk_remote_add(r, lane, thread, &batch, NULL, cursor, &i); // adds its keys to the next request
+ *     st = yk_remote_pull(r, lane);                            // sends the request, without a push
+ *     st = yk_remote_await(r, lane, &answer);                  // the answer to the oldest outstanding request
+ *     batch = yk_remote_batch(&answer, i);                     // the batch that was added, with remapped keys
+ *     compute(&batch, &answer, &gradient);
+ *     st = yk_remote_push(r, lane, &gradient);                 // together with the next request
+ *     yk_remote_free(r);
  *
- * The keys of a batch are remapped to indices into the distinct keys that were asked for (a bias has index 0). The
- * answer is a small table of just these parameters, which fits into a cache.
+ * The keys of a batch are remapped to indices into the distinct keys of the request. The answer is a small table of just these
+ * parameters, which fits into a cache.
  *
- * A lane belongs to one thread at a time. Messages are sent and received in yk_remote_pump(). With one thread that is
- * called while it waits. With several, or where the process is a server as well, `driven` is set: one thread calls
- * yk_remote_pump() all the time, and the others only leave messages and wait. Every wait has a deadline and names the
- * server.
+ * A lane belongs to one thread at a time. yk_remote_pump() sends and receives messages. With one thread, it is called while
+ * that thread waits. With several, or if the process is a server as well, `driven` is set: one thread calls yk_remote_pump()
+ * all the time, and the others only queue messages and wait. Every wait has a deadline, and its error names the server.
  */
 #ifndef YK_STORE_REMOTE_H
 #define YK_STORE_REMOTE_H
@@ -32,46 +37,41 @@ typedef struct yk_remote yk_remote;
 typedef struct {
     yk_comm *comm;
     int servers;
-    const int *peer; /* [servers] where they are; NULL: ranks 0 .. servers - 1. Borrowed */
+    const int *peer; /* [servers] NULL: ranks 0 .. servers - 1. Borrowed */
     int ngroups;
     yk_group group[YK_MAX_GROUPS];
-    int arrays[YK_MAX_GROUPS]; /* that travel: 1, or with local SGD the optimizer's state, too */
-    int lanes, threads;        /* of this process; lanes: 1 or as many */
-    int depth;                 /* answers that a lane may have under way */
+    int arrays[YK_MAX_GROUPS]; /* that are sent: 1, or with local SGD also the optimizer's state */
+    int lanes, threads;        /* of this process; lanes: 1, or one per thread */
     bool lockstep;             /* every push is answered */
     bool driven;
-    uint32_t bias_key; /* of keyed groups: the key of the bias; UINT32_MAX: none */
-    double timeout;    /* seconds without a word from a server after which it is lost */
+    uint32_t bias_key; /* the key of the bias of keyed groups; UINT32_MAX: none */
+    double timeout;    /* heartbeat timeout: seconds without a message after which a server is lost */
     double alive;      /* seconds between heartbeats to servers */
     yk_phases *phases; /* [threads] borrowed; NULL: not measured */
-    const volatile sig_atomic_t
-        *leave; /* of a worker that joined: non-zero when it shall leave; NULL: never */
+    const volatile sig_atomic_t *leave; /* non-zero: a worker that joined must leave; NULL: never */
 } yk_remote_config;
 
-/* What the servers said with an answer. */
+/* The state of the servers, sent with an answer. */
 typedef struct {
-    uint64_t round, steps; /* rounds that are over, or updates; steps so far, of all */
+    uint64_t round, steps; /* completed rounds, or updates; global steps so far */
     uint64_t examples;     /* lockstep: of the last round; 0: the epoch is over */
     double loss;
-    uint64_t kept; /* ns that our last gradient waited at server 0 for those of others */
+    uint64_t gradient_waited; /* ns that the last gradient waited at server 0 for those of others */
     bool stop;
-} yk_remote_news;
+} yk_remote_status;
 
 typedef struct {
-    const void *asked;
+    const void *request;
+    const yk_chunk *chunk; /* the keys of the request; NULL: no keyed groups */
     size_t keys, batches;
-    const float *squares;        /* [keys] sum of the squared values of each key in these batches */
-    double squares_sum;          /* of all */
-    uint64_t entries;            /* values that these are of */
-    float *value[YK_MAX_GROUPS]; /* [arrays][keys or floats]; the client's to change until its push */
-    yk_remote_news news;
+    float *value[YK_MAX_GROUPS]; /* [arrays][keys or floats]; the client may modify them until its push */
+    yk_remote_status status;
 } yk_remote_answer;
 
 typedef struct {
     uint64_t steps, examples;
     double loss;
-    const float
-        *value[YK_MAX_GROUPS]; /* as in the answer that it is for; not read where there are no examples */
+    const float *value[YK_MAX_GROUPS]; /* as in the answer; not read if there are no examples */
     uint64_t round;
     const uint64_t *share; /* [threads of the lane] examples of each */
 } yk_remote_pushed;
@@ -79,45 +79,42 @@ typedef struct {
 yk_status yk_remote_create(const yk_remote_config *config, yk_remote **out);
 void yk_remote_free(yk_remote *r); /* NULL is fine */
 
-/* Of one that joins a running job: what it is, before all else. */
+/* A worker that joins a running job calls this first. identity: a digest of program, options, data and model. */
 yk_status yk_remote_hello(yk_remote *r, uint64_t identity);
 
-yk_status yk_remote_add(yk_remote *r, int lane, int thread, const yk_batch *batch,
+/* Adds a batch to the next request. `chunk`: the chunk of its rows (chunks.h), the same for all batches of a request; NULL: a
+ * sparse batch is copied. */
+yk_status yk_remote_add(yk_remote *r, int lane, int thread, const yk_batch *batch, const yk_chunk *chunk,
                         const uint64_t cursor[YK_CURSOR], size_t *index_out);
-/* A batch whose keys are those of a chunk (chunks.h); all batches until the next request have the same one. */
-yk_status yk_remote_add_chunk(yk_remote *r, int lane, int thread, const yk_chunk *chunk,
-                              const yk_batch *batch, const uint64_t cursor[YK_CURSOR]);
-void yk_remote_drop(yk_remote *r, int lane); /* what was added and not asked for yet */
-/* Without keyed groups: one more batch of this thread is in what the lane computes with. */
-void yk_remote_share(yk_remote *r, int lane, int thread, const uint64_t cursor[YK_CURSOR]);
+/* Without keyed groups: counts one more batch of this thread in the current gradient of the lane. */
+void yk_remote_count_batch(yk_remote *r, int lane, int thread, const uint64_t cursor[YK_CURSOR]);
 size_t yk_remote_added(const yk_remote *r, int lane);
-yk_status yk_remote_ask(yk_remote *r, int lane);
-int yk_remote_under_way(const yk_remote *r, int lane); /* answers that were asked for and not awaited */
+yk_status yk_remote_pull(yk_remote *r, int lane);
+int yk_remote_outstanding(const yk_remote *r, int lane); /* requests that were not awaited */
 yk_status yk_remote_await(yk_remote *r, int lane, yk_remote_answer *out);
 yk_batch yk_remote_batch(const yk_remote_answer *a, size_t i);
 yk_status yk_remote_push(yk_remote *r, int lane, const yk_remote_pushed *p);
 
-/* Leases of examples from server 0, by thread; asked for ahead. An empty one: there are none, or none for now. */
-yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out,
-                          uint64_t *unit_out);          /* unit: assignment.h */
-bool yk_remote_revoked(const yk_remote *r, int thread); /* we were declared lost: the lease went to others */
-/* Threads first .. end - 1 have no examples: over, or none for now (after a short sleep). */
-void yk_remote_rest(yk_remote *r, int first, int end, yk_step_result *out);
-void yk_remote_idle(yk_remote *r, int thread,
-                    bool idle); /* it has nothing under way; servers do not wait for it */
+/* The next lease of examples for a thread, from server 0, requested in advance. Empty: there are no examples, or none for
+ * now. unit: assignment.h. */
+yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *unit_out);
+/* Whether this process was declared lost, so that the lease went to others. */
+bool yk_remote_revoked(const yk_remote *r, int thread);
+/* Threads first .. end - 1 have no examples. Sets `over`, or, after a short sleep, `pending`. */
+void yk_remote_out_of_examples(yk_remote *r, int first, int end, yk_step_result *out);
+/* Ends a step of threads first .. end - 1: whether to stop, and whether they are idle (`pending`). */
+void yk_remote_end_step(yk_remote *r, int first, int end, bool stop, yk_step_result *out);
 
-/* Sends and receives; for the thread that drives, or for long computations of the only one. */
+/* Sends and receives messages: in the thread that drives, or in the only thread. */
 yk_status yk_remote_pump(yk_remote *r, bool *busy_out);
-yk_status
-yk_remote_alive(yk_remote *r); /* the same thread: heartbeats, if it is time; are the servers alive? */
-yk_status yk_remote_compute(yk_remote *r,
-                            bool *busy_out); /* both, for the only thread, in a long computation */
-void yk_remote_fail(yk_remote *r);           /* those that wait return YK_ESTOP */
+/* The same thread: sends heartbeats that are due, and checks those of the servers. */
+yk_status yk_remote_alive(yk_remote *r);
+/* Both, if there is only one thread: call it during long computations. */
+yk_status yk_remote_progress(yk_remote *r);
+void yk_remote_fail(yk_remote *r); /* waiting threads return YK_ESTOP */
 
-/* Whether this worker was told to leave the job that it joined. */
-bool yk_remote_leaves(const yk_remote *r);
-
-/* A leave message: this lane sends nothing more, and its unused examples go to others. */
+/* Awaits outstanding answers, then sends a leave message: this lane sends nothing more, and its unused examples go to
+ * others. */
 yk_status yk_remote_leave(yk_remote *r, int lane);
 
 #endif

@@ -1,28 +1,26 @@
-/* What a client says to servers besides its steps: who it is, which examples are next, that it leaves. */
+/* The other messages of a client: it joins, leases examples, and leaves. */
 #include "store/remote_internal.h"
 
 #include "base/wait.h"
 
-static const double nap_seconds = 0.02; /* between two requests for examples that others may give back */
+static const double retry_seconds = 0.02; /* between two requests for examples that others may return */
 
 /* ---- joining ---- */
 
 yk_status yk_remote_hello(yk_remote *r, uint64_t identity)
 {
-    const yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_HELLO, .hello = identity};
+    const yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_JOIN, .identity = identity};
     yk_status st = YK_OK;
     for (int k = 0; !st && k < r->config.servers; k++) {
-        yk_op op;
         yk_wait w = yk_wait_begin(YK_WAIT_RANKS, r->config.timeout);
-        if ((st = yk_comm_send(r->config.comm, r->line[k].peer, YK__TAG_UP, YK_FOR_CONTROL, &up, sizeof up,
-                               &op)) ||
-            (st = yk_comm_wait(r->config.comm, &op, 1, r->config.timeout, "a greeting to be received")))
-            break;
-        for (r->greeted = 0; !st && !r->greeted;) {
+        st = yk_comm_send_wait(r->config.comm, r->server[k].peer, YK__TAG_UP, YK_FOR_CONTROL, &up, sizeof up,
+                               r->config.timeout, "a server to receive the join request");
+        for (r->join_replies = 0; !st && !r->join_replies;) {
             bool busy;
             st = yk_remote_pump(r, &busy);
-            if (!st && !r->greeted && !yk_wait_turn(&w))
-                st = yk_fail(YK_ELOST, "server %d did not answer within %.0f s", k, r->config.timeout);
+            if (!st && !r->join_replies && !yk_wait_turn(&w))
+                st = yk_fail(YK_ELOST, "server %d did not answer the join request within %.0f s", k,
+                             r->config.timeout);
         }
     }
     return st;
@@ -30,41 +28,35 @@ yk_status yk_remote_hello(yk_remote *r, uint64_t identity)
 
 /* ---- examples ---- */
 
-/* To all servers but the first, which is asked for examples: this thread has none, so nobody waits for it. */
-static yk_status say_idle(yk_remote *r, int lane, int thread)
+/* Sends a control message to servers first .. end - 1. */
+static yk_status send_control(yk_remote *r, int lane, int first, int end, const yk__up *message)
 {
     yk_status st = YK_OK;
-    for (int k = 1; !st && k < r->config.servers; k++) {
+    for (int k = first; !st && k < end; k++) {
         yk__up *up;
-        if ((st = yk__remote_letter(r, lane, k, sizeof *up, YK_FOR_CONTROL, &up)))
+        if ((st = yk__remote_message(r, lane, k, sizeof *up, YK_FOR_CONTROL, &up)))
             break;
-        *up =
-            (yk__up){.magic = YK__MAGIC, .kind = YK__UP_ALIVE, .flags = YK__IDLE, .thread = (uint32_t)thread};
-        st = yk__remote_post(r, lane, k);
+        *up = *message;
+        up->magic = YK__MAGIC;
+        st = yk__remote_queue(r, lane, k);
     }
     return st;
 }
 
-static yk_status ask_lease(yk_remote *r, int thread, bool idle)
+static yk_status request_lease(yk_remote *r, int thread, bool idle)
 {
     const int lane = r->config.lanes > 1 ? thread : 0;
     yk__leases *t = &r->leases[thread];
-    yk__up *up;
+    yk__up up = {.kind = YK__UP_LEASE, .flags = idle ? YK__IDLE : 0, .thread = (uint32_t)thread};
     yk_mutex_lock(&r->lane[lane].lock); /* the threads of a lane share its messages */
-    yk_status st = yk__remote_letter(r, lane, 0, sizeof *up, YK_FOR_CONTROL, &up);
-    if (!st) {
-        *up = (yk__up){.magic = YK__MAGIC,
-                       .kind = YK__UP_LEASE,
-                       .flags = idle ? YK__IDLE : 0,
-                       .thread = (uint32_t)thread};
-        t->here = false;
-        atomic_store(&t->pending, true);
-        if (atomic_fetch_add(&r->line[0].owes, 1) == 0 && !r->config.driven)
-            r->line[0].heard = 0.0; /* its time begins when somebody looks */
-        st = yk__remote_post(r, lane, 0);
-    }
+    t->ready = false;
+    atomic_store(&t->pending, true);
+    if (atomic_fetch_add(&r->server[0].owes, 1) == 0 && !r->config.driven)
+        r->server[0].last_message = 0.0; /* the timeout starts with the next check */
+    yk_status st = send_control(r, lane, 0, 1, &up);
+    up.kind = YK__UP_ALIVE; /* tells the other servers that this thread is idle */
     if (!st && idle)
-        st = say_idle(r, lane, thread);
+        st = send_control(r, lane, 1, r->config.servers, &up);
     yk_mutex_unlock(&r->lane[lane].lock);
     return st;
 }
@@ -75,40 +67,49 @@ yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *uni
     yk_status st = YK_OK;
     *out = (yk_lease){0};
     for (;;) {
-        if (!atomic_load(&t->pending) && !t->here)
-            st = ask_lease(r, thread, t->idle);
+        if (!atomic_load(&t->pending) && !t->ready)
+            st = request_lease(r, thread, t->idle);
         if (!st)
             st = yk__remote_wait(r, NULL, &t->pending, "examples");
         if (st)
             return st;
         if (t->lease.begin == t->lease.end)
             break;
-        t->here = false;
-        if (t->leased_by < atomic_load(&r->incarnation)) /* it was taken back meanwhile */
+        t->ready = false;
+        if (t->leased_by < atomic_load(&r->incarnation)) /* it was revoked meanwhile */
             continue;
         *out = t->lease;
         *unit_out = t->unit;
         t->used_by = t->leased_by;
-        return ask_lease(r, thread, false); /* one ahead */
+        return request_lease(r, thread, false); /* in advance */
     }
-    t->here = !t->later; /* the end stays the end */
+    t->ready = !t->later; /* no examples are left: do not ask again */
     return YK_OK;
 }
 
-void yk_remote_rest(yk_remote *r, int first, int end, yk_step_result *out)
+/* Whether this worker must leave the job that it joined. */
+static bool is_leaving(const yk_remote *r)
+{
+    return r->config.leave && *r->config.leave;
+}
+
+void yk_remote_out_of_examples(yk_remote *r, int first, int end, yk_step_result *out)
 {
     bool later = false;
     for (int i = first; i < end; i++)
         later |= r->leases[i].later;
-    later &= !yk_remote_leaves(r);
+    later &= !is_leaving(r);
     *out = (yk_step_result){.pending = later, .over = !later};
     if (later)
-        yk_nap(nap_seconds);
+        yk_nap(retry_seconds);
 }
 
-void yk_remote_idle(yk_remote *r, int thread, bool idle)
+void yk_remote_end_step(yk_remote *r, int first, int end, bool stop, yk_step_result *out)
 {
-    r->leases[thread].idle = idle;
+    out->word = stop ? YK_WORD_STOP : YK_WORD_GO_ON;
+    out->over |= stop || is_leaving(r);
+    for (int i = first; i < end; i++)
+        r->leases[i].idle = out->pending; /* servers do not wait for an idle thread */
 }
 
 bool yk_remote_revoked(const yk_remote *r, int thread)
@@ -116,21 +117,15 @@ bool yk_remote_revoked(const yk_remote *r, int thread)
     return atomic_load(&r->incarnation) > r->leases[thread].used_by;
 }
 
-bool yk_remote_leaves(const yk_remote *r)
-{
-    return r->config.leave && *r->config.leave;
-}
-
 yk_status yk_remote_leave(yk_remote *r, int lane)
 {
+    const yk__up up = {.kind = YK__UP_LEAVE, .thread = (uint32_t)lane};
+    yk_remote_answer unused;
     yk_status st = YK_OK;
-    for (int k = 0; !st && k < r->config.servers; k++) {
-        yk__up *up;
-        if ((st = yk__remote_letter(r, lane, k, sizeof *up, YK_FOR_CONTROL, &up)))
-            break;
-        *up = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_LEAVE, .thread = (uint32_t)lane};
-        st = yk__remote_post(r, lane, k);
-    }
+    while (!st && yk_remote_outstanding(r, lane) > 0)
+        st = yk_remote_await(r, lane, &unused);
+    if (!st)
+        st = send_control(r, lane, 0, r->config.servers, &up);
     for (int k = 0; !st && k < r->config.servers; k++)
         st = yk__remote_drain(r, lane, k);
     return st;

@@ -6,25 +6,25 @@
 
 enum { TIMES_LONGEST = 10 };
 
-/* ---- how long a round may take ---- */
+/* ---- time limits of rounds ---- */
 
 double yk_round_timer_limit(const yk_round_timer *t)
 {
     const double usual = TIMES_LONGEST * t->longest;
     if (t->rounds < 2)
-        return YK_BARRIER_SECONDS;
+        return YK_ROUND_SECONDS;
     return usual > t->heartbeat_timeout ? usual : t->heartbeat_timeout;
 }
 
 void yk_round_timer_over(yk_round_timer *t, const yk_round *round, yk_phases *phases)
 {
     const double now = yk_now();
-    t->longest *= 0.99; /* a round that took long once is forgotten after some hundred */
+    t->longest *= 0.99; /* a single long round is forgotten after some hundred */
     if (t->rounds++ > 0 && now - t->ended > t->longest)
         t->longest = now - t->ended;
     t->ended = now;
     yk_phases_met(phases, round->last < 0);
-    if (round->last >= 0) /* what it waited until all had come is no sending */
+    if (round->last >= 0) /* the wait for the last rank is not sending */
         yk_phase_move(phases, YK_PHASE_SENDING, YK_PHASE_WORKERS, (uint64_t)(round->last_wait * 1e9));
 }
 
@@ -33,11 +33,10 @@ void yk_round_timer_over(yk_round_timer *t, const yk_round *round, yk_phases *ph
 typedef struct {
     yk_store base;
     yk_replicas_config config;
-    yk_store *local;
     yk_grad *grad; /* [workers] of this step */
     yk_grad total;
-    float *sum; /* the dense group, of all threads; NULL: there is one thread, or no such group */
-    yk_merger pairs[YK_MAX_GROUPS]; /* keyed groups, of all threads */
+    float *sum; /* of the dense group, over the threads; NULL: one thread, or no dense group */
+    yk_merger pairs[YK_MAX_GROUPS]; /* of keyed groups, over the threads */
     yk_word word;                   /* of all ranks */
     yk_round_timer timer;
 } replicas;
@@ -45,21 +44,6 @@ typedef struct {
 static replicas *of(yk_store *s)
 {
     return (replicas *)(void *)s;
-}
-
-static size_t wants(const yk_store *s, int me)
-{
-    return yk_store_wants(((const replicas *)(const void *)s)->local, me);
-}
-
-static yk_status announce(yk_store *s, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR])
-{
-    return yk_store_announce(of(s)->local, me, batch, cursor);
-}
-
-static yk_status pull(yk_store *s, int me, yk_batch *batch_out, yk_view *view_out)
-{
-    return yk_store_pull(of(s)->local, me, batch_out, view_out);
 }
 
 static yk_status ready(yk_store *s, int me, float *dense, size_t begin, size_t end)
@@ -99,11 +83,8 @@ static yk_status add_pairs(replicas *r, int group)
         if (!r->grad[i].examples || (!g->pairs && (st = yk_grad_merge(g, &one))) ||
             (st = yk_merger_more(sum, pairs->n + 1)))
             continue;
-        for (size_t k = 0; k < pairs->n; k++) {
-            float *to = sum->value + (size_t)yk_merger_slot_wide(sum, pairs->key[k], sum->width) * sum->width;
-            for (uint32_t j = 0; j < sum->width; j++)
-                to[j] += pairs->value[k * sum->width + j];
-        }
+        for (size_t k = 0; k < pairs->n; k++)
+            yk_merger_add_wide(sum, pairs->key[k], pairs->value + k * sum->width, sum->width);
     }
     yk_merger_fini(&one);
     return st;
@@ -137,12 +118,10 @@ static yk_status add_threads(replicas *r, int me)
     return YK_OK;
 }
 
-/* ---- */
-
 static yk_status clock_all(yk_store *s, int me, yk_word word, yk_step_result *out)
 {
     replicas *r = of(s);
-    yk_phases *phases = r->config.phases ? &r->config.phases[me] : NULL;
+    yk_phases *phases = yk_phases_of(r->config.phases, me);
     const bool threads = r->config.workers > 1;
     const yk_grad none = {0};
     const uint64_t own = r->grad[me].examples;
@@ -158,16 +137,11 @@ static yk_status clock_all(yk_store *s, int me, yk_word word, yk_step_result *ou
         yk_phase_to(phases, YK_PHASE_APPLY);
     }
     if (!st)
-        st = yk_store_push(r->local, me, me == 0 ? &r->total : &none);
+        st = yk_store_push(s->inner, me, me == 0 ? &r->total : &none);
     if (!st)
-        st = yk_store_clock(r->local, me, me == 0 ? r->word : YK_WORD_GO_ON, out);
+        st = yk_store_clock(s->inner, me, me == 0 ? r->word : YK_WORD_GO_ON, out);
     out->own = own;
     return st;
-}
-
-static yk_status finish(yk_store *s, int me)
-{
-    return yk_store_finish(of(s)->local, me);
 }
 
 static void free_all(yk_store *s)
@@ -180,14 +154,7 @@ static void free_all(yk_store *s)
     yk_free(r);
 }
 
-static const yk_store_ops replicas_ops = {.wants = wants,
-                                          .announce = announce,
-                                          .pull = pull,
-                                          .push = push,
-                                          .clock = clock_all,
-                                          .finish = finish,
-                                          .ready = ready,
-                                          .free = free_all};
+static const yk_store_ops replicas_ops = {.push = push, .clock = clock_all, .ready = ready, .free = free_all};
 
 yk_status yk_replicas_create(const yk_replicas_config *config, yk_store **out)
 {
@@ -196,7 +163,7 @@ yk_status yk_replicas_create(const yk_replicas_config *config, yk_store **out)
         return YK_ESYSTEM;
     r->base.ops = &replicas_ops;
     r->config = *config;
-    r->local = yk_local_store(config->local);
+    r->base.inner = yk_local_store(config->local);
     r->timer = (yk_round_timer){.heartbeat_timeout = config->heartbeat_timeout, .ended = yk_now()};
     r->grad = yk_alloc((size_t)config->workers, sizeof *r->grad, "the gradients");
     yk_status st = r->grad ? YK_OK : YK_ESYSTEM;

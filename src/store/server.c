@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATIENCE = 10 }; /* a worker may be silent for so many times its longest step */
+enum { TIMEOUT_FACTOR = 10 }; /* the timeout is at least that many times the longest step */
 static const double tick_seconds = 0.02;
 const double yk__leave_seconds = 1.0;
 
@@ -24,29 +24,16 @@ static yk_status sender(yk_server *s, int peer, yk__client **out)
 
 yk_status yk__client_add(yk_server *s, int peer, yk__client **out)
 {
-    if (s->nclients == YK__MOST_WORKERS)
-        return yk_fail(YK_ELOST, "too many processes that train: at most %d", YK__MOST_WORKERS);
+    if (s->nclients == YK__MAX_WORKERS)
+        return yk_fail(YK_ELOST, "too many workers: at most %d processes can train", YK__MAX_WORKERS);
     yk__client *c = &s->client[s->nclients];
-    *c = (yk__client){.peer = peer, .here = true};
+    *c = (yk__client){.peer = peer, .active = true};
     c->thread = yk_alloc((size_t)s->config.threads, sizeof *c->thread, "a client");
     c->pull = yk_alloc((size_t)s->npulls, sizeof *c->pull, "a client");
     s->nclients++;
-    s->here++;
+    s->active++;
     *out = c;
     return c->thread && c->pull ? YK_OK : YK_ESYSTEM;
-}
-
-static void make_layout(yk_server *s)
-{
-    const yk_server_config *c = &s->config;
-    s->layout.ngroups = c->ngroups;
-    for (int g = 0; g < c->ngroups; g++) {
-        uint64_t begin;
-        const uint64_t n = yk__piece(&c->group[g], s->me, c->servers, &begin);
-        s->layout.group[g].keyed = c->group[g].keyed;
-        s->layout.group[g].each = c->group[g].keyed ? c->group[g].width : (size_t)n;
-        s->layout.group[g].arrays = c->local_steps ? yk_delta_arrays(c->table, g) : 1;
-    }
 }
 
 yk_status yk_server_create(const yk_server_config *config, yk_server **out)
@@ -58,8 +45,11 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
     s->me = yk_comm_rank(config->comm);
     s->chief = s->me == 0;
     s->npulls = config->lanes * YK__OUTSTANDING;
-    make_layout(s);
-    s->client = yk_alloc(YK__MOST_WORKERS, sizeof *s->client, "the workers");
+    int arrays[YK_MAX_GROUPS];
+    for (int g = 0; g < config->ngroups; g++)
+        arrays[g] = config->local_steps ? yk_delta_arrays(config->table, g) : 1;
+    s->layout = yk__layout_of(config->group, config->ngroups, arrays, s->me, config->servers);
+    s->client = yk_alloc(YK__MAX_WORKERS, sizeof *s->client, "the workers");
     yk_status st = s->client ? YK_OK : YK_ESYSTEM;
     for (int g = 0; !st && config->synchronous && g < config->ngroups; g++)
         if (!config->group[g].keyed &&
@@ -89,7 +79,7 @@ void yk_server_free(yk_server *s)
             free(c->pull[p].key);
             free(c->pull[p].out);
         }
-        free(c->in);
+        free(c->in.data);
         yk_free(c->pull);
         yk_free(c->thread);
     }
@@ -100,126 +90,96 @@ void yk_server_free(yk_server *s)
     yk_free(s);
 }
 
-/* ---- what comes in ---- */
+/* ---- receiving ---- */
 
-static yk_status begin_receiving(yk_server *s, yk__client *c, size_t bytes)
+/* Receives the next message of a worker, unless its gradient is still needed. */
+static yk_status receive(yk_server *s, yk__client *c, bool *busy)
 {
-    char *grown = yk_grow(c->in, &c->in_cap, bytes + 1, 1, "a worker's message");
-    if (!grown)
-        return YK_ESYSTEM;
-    c->in = grown;
-    c->receiving = true;
-    return yk_comm_recv(s->config.comm, c->peer, YK__TAG_UP, YK_FOR_PUSH, c->in, bytes, &c->in_op);
+    const bool receiving = c->in.op.active;
+    bool done;
+    if (c->pushed)
+        return YK_OK;
+    yk_status st = yk_inbox_receive(s->config.comm, &c->in, c->peer, YK__TAG_UP, YK_FOR_PUSH, &done);
+    *busy |= done || c->in.op.active != receiving;
+    if (!st && done)
+        st = yk__take_message(s, c);
+    if (!st && done && s->config.quorum) /* a step uses exactly that many gradients */
+        st = yk__close_round_if_all(s);
+    return st;
 }
 
-/* Whether a message of this worker may be taken now: not while its gradient is still needed. */
-static bool can_take(const yk__client *c)
+static yk_status receive_all(yk_server *s, bool *busy)
 {
-    return !c->receiving && !c->pushed;
-}
-
-static yk_status listen_to(yk_server *s, yk__client *c, bool *busy)
-{
-    bool found;
+    bool found = false;
     int peer;
     size_t bytes;
-    yk_status st =
-        can_take(c) ? yk_comm_probe(s->config.comm, c->peer, YK__TAG_UP, &found, &peer, &bytes) : YK_OK;
-    if (st || !can_take(c) || !found)
-        return st;
-    *busy = true;
-    return begin_receiving(s, c, bytes);
-}
-
-static yk_status listen_all(yk_server *s, bool *busy)
-{
-    bool found, each = false;
-    int peer;
-    size_t bytes;
-    yk__client *c = NULL;
+    yk__client *first = NULL;
     yk_status st = s->chief || s->decided
-                       ? YK_OK /* (act on a decision of server 0 before the next one) */
+                       ? YK_OK /* complete the round that server 0 decided first */
                        : yk_comm_probe(s->config.comm, 0, YK__TAG_CTRL, &found, &peer, &bytes);
-    if (!st && !s->chief && !s->decided && found)
+    if (!st && found)
         return yk__control_take(s, bytes);
     if (!st)
         st = yk_comm_probe(s->config.comm, YK_ANY, YK__TAG_UP, &found, &peer, &bytes);
-    if (st)
-        return st;
-    if (found) {
-        if ((st = sender(s, peer, &c)))
-            return st;
-        if (can_take(c)) {
-            *busy = true;
-            st = begin_receiving(s, c, bytes);
-        } else {
-            each = true; /* that one has to wait; there may be others behind it */
-        }
-    }
+    if (!st && found)
+        st = sender(s, peer, &first);
+    /* if this message cannot be received yet, there may be messages of others behind it */
+    const bool each = first && (first->pushed || first->in.op.active);
     for (int i = 0; !st && i < s->nclients; i++) {
-        c = &s->client[i];
-        if (each || c->joined)
-            st = listen_to(s, c, busy);
-        bool done;
-        if (!st && c->receiving && !(st = yk_comm_test(s->config.comm, &c->in_op, &done)) && done) {
-            c->receiving = false;
-            *busy = true;
-            st = yk__take_message(s, c);
-            if (!st && s->config.quorum) /* a step uses exactly that many gradients */
-                st = yk__close_round_if_all(s);
-        }
+        yk__client *c = &s->client[i];
+        if (each || c == first || c->joined || c->in.op.active)
+            st = receive(s, c, busy);
     }
     return st;
 }
 
-/* ---- who is still there ---- */
+/* ---- lost workers ---- */
 
-static yk_status lose(yk_server *s, yk__client *c, double silent)
+static yk_status declare_lost(yk_server *s, yk__client *c, double seconds)
 {
     uint64_t back = 0;
     if (!s->config.survives_loss)
-        return yk_fail(
-            YK_ELOST,
-            "worker of rank %d was silent for %.1f s: it has died, hangs, or cannot be reached; %s cannot go "
-            "on without it (--restarts starts again from the last checkpoint)",
-            c->peer, silent,
-            s->config.synchronous ? "synchronous training" : "training without dedicated servers");
-    c->here = false;
+        return yk_fail(YK_ELOST,
+                       "worker of rank %d sent no heartbeat for %.1f s: it has died, hangs, or cannot be "
+                       "reached; %s cannot "
+                       "continue without it (--restarts restarts from the last checkpoint)",
+                       c->peer, seconds,
+                       s->config.synchronous ? "synchronous training" : "training without dedicated servers");
+    c->active = false;
     c->lost = true;
     c->pushed = c->counts = false;
-    s->here--;
+    s->active--;
     yk_status st = yk__return_leases(s, c, &back);
     s->returned += back;
     if (s->chief)
-        yk_warn("the worker of rank %d was silent for %.1f s: declared lost; its %llu examples go to "
+        yk_warn("the worker of rank %d sent no heartbeat for %.1f s: declared lost; its %llu examples go to "
                 "the %d remaining workers",
-                c->peer, silent, (unsigned long long)back, s->here);
+                c->peer, seconds, (unsigned long long)back, s->active);
     return st;
 }
 
-static yk_status look_for_lost(yk_server *s, double now)
+static yk_status check_timeouts(yk_server *s, double now)
 {
     for (int i = 0; i < s->nclients; i++) {
         yk__client *c = &s->client[i];
-        bool owed = false;
-        for (int p = 0; p < s->npulls; p++)
-            owed |= c->pull[p].owed;
-        if (!c->here || c->pushed || owed) { /* one that waits for us may be silent */
-            c->heard = now;
+        if (!c->active || c->pushed ||
+            yk__is_owed(s, c)) { /* a worker that waits for this server sends nothing */
+            c->last_message = now;
             continue;
         }
-        double most = c->messages < 2 && !c->joined ? s->config.first_timeout : s->config.timeout;
-        if (PATIENCE * c->longest > most)
-            most = PATIENCE * c->longest;
-        const bool dead = now - c->heard > 0.5 && yk_comm_dead(s->config.comm, c->peer);
-        yk_status st = dead || now - c->heard > most ? lose(s, c, now - c->heard) : YK_OK;
+        double max = c->messages < 2 && !c->joined ? s->config.first_timeout : s->config.timeout;
+        if (TIMEOUT_FACTOR * c->longest > max)
+            max = TIMEOUT_FACTOR * c->longest;
+        const bool dead = now - c->last_message > 0.5 && yk_comm_dead(s->config.comm, c->peer);
+        yk_status st =
+            dead || now - c->last_message > max ? declare_lost(s, c, now - c->last_message) : YK_OK;
         if (st)
             return st;
     }
-    if (s->here == 0 && s->chief) {
+    if (s->active == 0 && s->chief) {
         bool all_bye = true;
         for (int i = 0; i < s->nclients; i++)
-            all_bye &= s->client[i].bye || s->client[i].joined;
+            all_bye &= s->client[i].left || s->client[i].joined;
         if (!all_bye && s->config.assignment && !yk_assignment_done(s->config.assignment))
             return yk_fail(YK_ELOST, "no worker is left");
     }
@@ -230,12 +190,12 @@ bool yk__all_have_left(const yk_server *s)
 {
     bool all = true;
     for (int i = 0; i < s->nclients; i++)
-        all &= !s->client[i].here || s->client[i].bye;
+        all &= !s->client[i].active || s->client[i].left;
     return all;
 }
 
-/* Server 0 may have heard all goodbyes before the others have: they listen a little longer, lest a message is lost; but
- * one that is lost will not say any. */
+/* Server 0 may receive all leave messages before the other servers do. These wait for them a little longer, so that no message
+ * is missed. A lost worker sends none. */
 static bool ended(const yk_server *s)
 {
     const bool all_gone = yk__all_have_left(s);
@@ -251,24 +211,24 @@ yk_status yk_server_run(yk_server *s)
     double ticked = yk_now();
     yk_status st = YK_OK;
     for (int i = 0; i < s->nclients; i++)
-        s->client[i].heard = ticked;
+        s->client[i].last_message = ticked;
     while (!st && !ended(s)) {
         bool busy = false;
         double now = 0.0;
-        st = listen_all(s, &busy);
+        st = receive_all(s, &busy);
         if (!st && h->turn)
             st = h->turn(h->context, &busy);
         if (!st && s->config.synchronous)
             st = yk__close_round_if_all(s);
         if (!st)
-            st = yk__snapshot_out(s);
+            st = yk__snapshot_send(s);
         if (!busy && (w.turn % 64 == 0 || w.turn > w.yields))
             now = yk_now();
         if (!st)
             st = yk__answer_all(s, now);
         if (!st && now - ticked > tick_seconds) {
             ticked = now;
-            st = look_for_lost(s, now);
+            st = check_timeouts(s, now);
             if (!st && s->listener)
                 st = yk__accept_join(s);
             if (!st && h->now_and_then)
@@ -290,14 +250,14 @@ yk_status yk_server_end(yk_server *s)
     return s->chief ? yk__control_end(s) : YK_OK;
 }
 
-/* ---- looking at it ---- */
+/* ---- state ---- */
 
 void yk_server_hook(yk_server *s, const yk_server_hooks *hooks)
 {
     s->config.hooks = *hooks;
 }
 
-/* Worker number i of all: a thread of a client. */
+/* Worker i of all: a thread of a client. */
 static yk__client_thread *worker_of(const yk_server *s, int i)
 {
     return &s->client[i / s->config.threads].thread[i % s->config.threads];
@@ -317,10 +277,10 @@ void yk_server_cursors(const yk_server *s, uint64_t *out, size_t window_bytes, u
 
 uint64_t yk_server_cursors_epoch(const yk_server *s)
 {
-    uint64_t least = UINT64_MAX;
+    uint64_t min = UINT64_MAX;
     for (int i = 0; i < s->config.clients * s->config.threads; i++)
-        least = worker_of(s, i)->cursor[0] < least ? worker_of(s, i)->cursor[0] : least;
-    return least;
+        min = worker_of(s, i)->cursor[0] < min ? worker_of(s, i)->cursor[0] : min;
+    return min;
 }
 
 void yk_server_cursors_set(yk_server *s, const uint64_t *cursors)
@@ -337,19 +297,19 @@ void yk_server_state_of(const yk_server *s, yk_server_state *out)
                              .late_examples = s->late_examples,
                              .stopped = s->stopping,
                              .returned = s->returned,
-                             .workers = s->here,
+                             .workers = s->active,
                              .staleness = s->staleness};
     for (int i = 0; i < s->nclients; i++) {
         out->lost += s->client[i].lost;
         out->joined += s->client[i].joined;
     }
     if (s->staleness.observed)
-        out->staleness.mean = s->stale_sum / (double)s->staleness.observed;
+        out->staleness.mean = s->staleness.sum / (double)s->staleness.observed;
 }
 
-int yk_server_workers(const yk_server *s, yk_server_worker *out, int most)
+int yk_server_workers(const yk_server *s, yk_server_worker *out, int max)
 {
-    const int n = s->nclients < most ? s->nclients : most;
+    const int n = s->nclients < max ? s->nclients : max;
     for (int i = 0; i < n; i++) {
         const yk__client *c = &s->client[i];
         out[i] = (yk_server_worker){c->peer,     c->joined, c->lost,      c->pushes,

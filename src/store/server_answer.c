@@ -1,4 +1,4 @@
-/* A server's answers: parameters to whoever asked for them, when it may have them. */
+/* The answers of a server: parameters, as soon as the staleness bound allows it. */
 #include "store/server_internal.h"
 
 #include <string.h>
@@ -7,17 +7,17 @@ static const double alive_seconds = 1.0;
 
 uint64_t yk__slowest(const yk_server *s)
 {
-    uint64_t least = UINT64_MAX;
+    uint64_t min = UINT64_MAX;
     for (int i = 0; i < s->nclients; i++) {
         const yk__client *c = &s->client[i];
-        for (int l = 0; c->here && l < s->config.lanes; l++) {
+        for (int l = 0; c->active && l < s->config.lanes; l++) {
             const yk__client_thread *t = &c->thread[l];
             const bool idle = s->config.lanes > 1 ? t->idle : yk__is_idle(s, c);
-            if (!idle && !t->left && c->skipped + t->pushes < least)
-                least = c->skipped + t->pushes;
+            if (!idle && !t->left && c->skipped + t->pushes < min)
+                min = c->skipped + t->pushes;
         }
     }
-    return least;
+    return min;
 }
 
 static bool may_answer(const yk_server *s, const yk__client *c, const yk__pull *p)
@@ -25,29 +25,23 @@ static bool may_answer(const yk_server *s, const yk__client *c, const yk__pull *
     const uint64_t k = s->config.staleness, h = s->config.local_steps;
     const uint32_t lanes = (uint32_t)s->config.lanes;
     if (s->config.synchronous)
-        return !(p->of_push && c->pushed); /* its gradient has become part of the parameters */
+        return !(p->of_push && c->pushed); /* after its gradient was applied */
     if (k == YK_ASYNC || s->stopping)
         return true;
-    /* the worker's clock in the last step that it makes with this answer: all have made those up to clock - K - 1 */
+    /* `clock`: the worker's clock in the last step with this answer. All updates up to clock - K - 1 must be included */
     const yk__client_thread *t = &c->thread[p->number % lanes];
-    const uint64_t least = yk__slowest(s), ahead = p->number / lanes + 1 - t->rounds,
+    const uint64_t min = yk__slowest(s), ahead = p->number / lanes + 1 - t->rounds,
                    clock = c->skipped + t->pushes + ahead * (h ? h : 1) - 1;
-    return least >= UINT64_MAX - k || least + k >= clock;
+    return min >= UINT64_MAX - k || min + k >= clock;
 }
 
-/* The values that were asked for: with local SGD the optimizer's state, too. */
+/* The values of a pull; with local SGD, also the optimizer's state. */
 static void fill(yk_server *s, const yk__pull *p, float *values)
 {
-    yk_local *table = s->config.table;
     for (int g = 0; g < s->layout.ngroups; g++) {
         const bool keyed = s->layout.group[g].keyed;
-        const size_t n = keyed ? p->n : s->layout.group[g].each;
-        if (s->config.local_steps)
-            yk_delta_read(table, g, keyed ? p->key : NULL, n, values);
-        else if (keyed)
-            yk_local_read(table, g, p->key, n, values);
-        else
-            memcpy(values, yk_local_raw(table, g).live.w, n * sizeof *values);
+        yk_delta_read(s->config.table, g, keyed ? p->key : NULL, keyed ? p->n : s->layout.group[g].each,
+                      s->layout.group[g].arrays, values);
         values += yk__layout_floats(&s->layout, g, p->n);
     }
 }
@@ -60,10 +54,8 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
     yk_status st = yk_comm_test(s->config.comm, &p->op, &sent);
     if (st || !sent)
         return st;
-    char *grown = yk_grow(p->out, &p->out_cap, bytes, 1, "an answer");
-    if (!grown)
+    if (YK_RESERVE(p->out, p->out_cap, bytes, "an answer"))
         return YK_ESYSTEM;
-    p->out = grown;
     yk__down *down = (yk__down *)(void *)p->out;
     *down = (yk__down){.magic = YK__MAGIC,
                        .incarnation = c->incarnation,
@@ -74,7 +66,7 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
                        .round = s->config.synchronous ? s->round : s->updates,
                        .examples = s->round_examples,
                        .loss = s->round_loss,
-                       .begin = p->of_push ? (uint64_t)(c->kept * 1e9) : 0,
+                       .begin = p->of_push ? (uint64_t)(c->gradient_waited * 1e9) : 0,
                        .end = yk_local_steps(s->config.table)};
     if (n)
         fill(s, p, (float *)(void *)(down + 1));
@@ -84,13 +76,11 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
     return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_PULL, p->out, bytes, &p->op);
 }
 
-/* To those who wait for us: we are alive. */
-static yk_status say_alive(yk_server *s, yk__client *c, double now)
+/* Sends a heartbeat to a client that waits for an answer. */
+static yk_status send_heartbeat(yk_server *s, yk__client *c, double now)
 {
-    bool owed = false, done;
-    for (int p = 0; p < s->npulls; p++)
-        owed |= c->pull[p].owed;
-    if (!c->here || !owed || now - c->alive_at < alive_seconds)
+    bool done;
+    if (!c->active || !yk__is_owed(s, c) || now - c->alive_at < alive_seconds)
         return YK_OK;
     yk_status st = yk_comm_test(s->config.comm, &c->alive_op, &done);
     if (st)
@@ -106,16 +96,16 @@ yk_status yk__answer_all(yk_server *s, double now)
 {
     const yk_server_hooks *h = &s->config.hooks;
     const bool held = s->chief && s->config.synchronous && h->hold &&
-                      h->hold(h->context); /* they are told that we are alive */
+                      h->hold(h->context); /* clients still get heartbeats */
     yk_status st = YK_OK;
     for (int i = 0; !held && i < s->nclients; i++) {
         yk__client *c = &s->client[i];
-        /* by number: a worker waits for the oldest */
-        for (yk__pull *p = c->pull; !st && c->here && p < c->pull + s->npulls; p++)
+        /* in the order of their numbers: a worker waits for the oldest */
+        for (yk__pull *p = c->pull; !st && c->active && p < c->pull + s->npulls; p++)
             if (p->owed && may_answer(s, c, p))
                 st = answer(s, c, p);
     }
     for (int i = 0; !st && now > 0.0 && i < s->nclients; i++)
-        st = say_alive(s, &s->client[i], now);
+        st = send_heartbeat(s, &s->client[i], now);
     return st;
 }

@@ -1,16 +1,15 @@
-/* Messages from server 0 to the other servers: send a snapshot, the job is over, and, with a quorum, which gradients a
- * round uses. Gradients arrive at each server in a different order: if each server took the first M, a step would use
- * the gradients of different workers on different servers. */
+/* Messages from server 0 to the other servers: they request a snapshot, end the job, or, with a quorum, list the gradients that
+ * a round uses. Gradients arrive at each server in a different order: if each server used the first M, a step would use the
+ * gradients of different workers on different servers. */
 #include "store/server_internal.h"
 
 #include "base/clock.h"
 
-static yk_status tell(yk_server *s, int server, const yk__control *message, const char *what)
+static yk_status send_to(yk_server *s, int server, const yk__control *message, const char *what)
 {
-    yk_op op;
     const size_t bytes = sizeof message->up + message->up.npush * sizeof *message->peer;
-    yk_status st = yk_comm_send(s->config.comm, server, YK__TAG_CTRL, YK_FOR_CONTROL, message, bytes, &op);
-    return st ? st : yk_comm_wait(s->config.comm, &op, 1, 10.0, what);
+    return yk_comm_send_wait(s->config.comm, server, YK__TAG_CTRL, YK_FOR_CONTROL, message, bytes, 10.0,
+                             what);
 }
 
 yk_status yk__control_end(yk_server *s)
@@ -19,7 +18,7 @@ yk_status yk__control_end(yk_server *s)
     message->up = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_END};
     yk_status st = YK_OK;
     for (int i = 1; !st && i < s->config.servers; i++)
-        st = tell(s, i, message, "a server to end");
+        st = send_to(s, i, message, "a server to receive the end of the job");
     return st;
 }
 
@@ -32,7 +31,7 @@ yk_status yk__control_round(yk_server *s)
             message->peer[message->up.npush++] = (uint32_t)s->client[i].peer;
     yk_status st = YK_OK;
     for (int i = 1; !st && i < s->config.servers; i++)
-        st = tell(s, i, message, "a server to take part in a round");
+        st = send_to(s, i, message, "a server to receive the workers of a round");
     return st;
 }
 
@@ -40,7 +39,7 @@ static yk_status take_round(yk_server *s)
 {
     const yk__control *message = &s->control;
     if (message->up.round != s->round)
-        return yk_fail(YK_ELOST, "server 0 closes round %llu, server %d is in round %llu",
+        return yk_fail(YK_ELOST, "server 0 closed round %llu, but server %d is in round %llu",
                        (unsigned long long)message->up.round, s->me, (unsigned long long)s->round);
     for (uint32_t k = 0; k < message->up.npush; k++)
         for (int i = 0; i < s->nclients; i++)
@@ -52,12 +51,10 @@ static yk_status take_round(yk_server *s)
 yk_status yk__control_take(yk_server *s, size_t bytes)
 {
     yk__control *message = &s->control;
-    yk_op op;
     if (bytes < sizeof message->up || bytes > sizeof *message)
         return yk_fail(YK_ELOST, "server 0 sent a malformed message of %zu bytes", bytes);
-    yk_status st = yk_comm_recv(s->config.comm, 0, YK__TAG_CTRL, YK_FOR_CONTROL, message, bytes, &op);
-    if (!st)
-        st = yk_comm_wait(s->config.comm, &op, 1, 10.0, "a message from server 0");
+    yk_status st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_CTRL, YK_FOR_CONTROL, message, bytes, 10.0,
+                                     "a message from server 0");
     if (st)
         return st;
     if (bytes != sizeof message->up + message->up.npush * sizeof *message->peer)

@@ -1,4 +1,4 @@
-/* Workers that join a running job: a thread accepts them, the serving thread takes them on. */
+/* Workers that join a running job: a thread accepts them, and the serving thread adopts them. */
 #include "store/server_internal.h"
 
 #include "base/clock.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Where others come in. It outlives the server: its thread waits inside MPI until the process ends. */
+/* Accepts connections. It outlives the server, because its thread waits inside MPI until the process ends. */
 struct yk__listener {
     yk_thread thread;
     pthread_mutex_t lock;
@@ -19,41 +19,41 @@ struct yk__listener {
     int n;
 };
 
-/* All of it runs in a thread: if the name server has died, MPI_Publish_name does not return, but the job can run
- * without workers that join. */
+/* Publishing the name is also done in this thread: if the name server has died, MPI_Publish_name does not return, but the job
+ * can run without workers that join. */
 static void *accept_all(void *context)
 {
-    struct yk__listener *d = context;
-    if (yk_comm_open(d->comm, d->name, &d->port)) {
-        yk_warn("%s; nobody can join this job", yk_error());
+    struct yk__listener *l = context;
+    if (yk_comm_open(l->comm, l->name, &l->port)) {
+        yk_warn("%s; workers cannot join this job", yk_error());
         return NULL;
     }
     for (;;) {
         void *handle;
-        if (yk_comm_accept(d->comm, d->port, &handle)) {
-            yk_warn("%s; nobody can join any more", yk_error());
+        if (yk_comm_accept(l->comm, l->port, &handle)) {
+            yk_warn("%s; no more workers can join", yk_error());
             return NULL;
         }
-        pthread_mutex_lock(&d->lock);
-        if (d->n < (int)(sizeof d->waiting / sizeof *d->waiting))
-            d->waiting[d->n++] = handle;
-        pthread_mutex_unlock(&d->lock);
+        pthread_mutex_lock(&l->lock);
+        if (l->n < (int)(sizeof l->waiting / sizeof *l->waiting))
+            l->waiting[l->n++] = handle;
+        pthread_mutex_unlock(&l->lock);
     }
 }
 
 yk_status yk_server_open(yk_server *s, uint64_t identity)
 {
-    struct yk__listener *d = calloc(1, sizeof *d);
-    if (!d)
-        return yk_fail_memory(sizeof *d, "the join listener");
-    pthread_mutex_init(&d->lock, NULL);
-    d->comm = s->config.comm;
-    d->identity = identity;
-    snprintf(d->name, sizeof d->name, "yoke-server-%d", s->me);
-    s->listener = d;
-    if (yk_thread_start(&d->thread, accept_all, d))
+    struct yk__listener *l = calloc(1, sizeof *l);
+    if (!l)
+        return yk_fail_memory(sizeof *l, "the join listener");
+    pthread_mutex_init(&l->lock, NULL);
+    l->comm = s->config.comm;
+    l->identity = identity;
+    snprintf(l->name, sizeof l->name, "yoke-server-%d", s->me);
+    s->listener = l;
+    if (yk_thread_start(&l->thread, accept_all, l))
         return yk_fail(YK_ESYSTEM, "cannot start a thread for workers that join");
-    pthread_detach(d->thread.thread);
+    pthread_detach(l->thread.thread);
     return YK_OK;
 }
 
@@ -70,27 +70,27 @@ yk_status yk__accept_join(yk_server *s)
     yk_status st = yk_comm_adopt(s->config.comm, handle, &peer);
     if (st)
         return st;
-    const uint64_t least = yk__slowest(s); /* of the others */
+    const uint64_t min = yk__slowest(s); /* before the new client counts */
     yk__client *c;
     if ((st = yk__client_add(s, peer, &c)))
         return st;
     c->joined = true;
-    c->heard = yk_now();
-    c->skipped = least == UINT64_MAX ? 0 : least;
+    c->last_message = yk_now();
+    c->skipped = min == UINT64_MAX ? 0 : min;
     return YK_OK;
 }
 
-/* The first word of one that joins. */
-yk_status yk__take_hello(yk_server *s, yk__client *c, const yk__up *up)
+/* The first message of a worker that joins. */
+yk_status yk__take_join(yk_server *s, yk__client *c, const yk__up *up)
 {
-    const bool fits = s->listener && up->hello == s->listener->identity;
+    const bool fits = s->listener && up->identity == s->listener->identity;
     c->alive = (yk__down){.magic = YK__MAGIC, .kind = fits ? YK__DOWN_ALIVE : YK__DOWN_REFUSED};
     if (fits && s->chief)
-        yk_note("a worker has joined: %d train now", s->here);
+        yk_note("a worker has joined: %d train now", s->active);
     if (!fits) {
-        c->here = false;
-        c->bye = true;
-        s->here--;
+        c->active = false;
+        c->left = true;
+        s->active--;
         if (s->chief)
             yk_warn("refused a worker that tried to join: its program, options, data or model differ from "
                     "those of the job");

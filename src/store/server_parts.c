@@ -1,4 +1,4 @@
-/* A server's parameters as a whole: which part of all it has, snapshots to server 0, and the way back. */
+/* The parts of the parameters on servers: snapshots to server 0, and restoring them. */
 #include "store/server_internal.h"
 
 #include "base/clock.h"
@@ -16,20 +16,19 @@ yk_group yk_server_piece(const yk_group *g, int server, int servers, size_t *beg
     return piece;
 }
 
-/* In synchronous mode server 0 may be the first to have all gradients of its round. Its snapshot must be of one round,
- * not of two. Likewise it may be the first to have heard that all clients leave, and their last gradients are still on the way
- * to this one. */
+/* In synchronous mode, server 0 may be ahead of this one by a round, but a snapshot must be of one round. Likewise, server 0 may
+ * have received all leave messages while the last gradients are still in flight to this server. */
 static bool snapshot_is_due(const yk_server *s)
 {
-    const double most = yk__leave_seconds < s->config.timeout / 2 ? yk__leave_seconds : s->config.timeout / 2;
+    const double max = yk__leave_seconds < s->config.timeout / 2 ? yk__leave_seconds : s->config.timeout / 2;
     if (!s->snapshot_wanted)
         return false;
-    if (s->snapshot_last && !yk__all_have_left(s) && yk_now() - s->snapshot_at < most)
+    if (s->snapshot_last && !yk__all_have_left(s) && yk_now() - s->snapshot_at < max)
         return false;
     return !s->config.synchronous || s->round >= s->snapshot_round;
 }
 
-/* The arrays of a store, by number, over all groups; false behind the last. Elements are of 4 bytes, `width` per key. */
+/* Array `number` of a store, counted over all groups; false: there are no more. Elements have 4 bytes, `width` per key. */
 typedef struct {
     uint32_t *data;
     int group;
@@ -53,14 +52,14 @@ static bool array_of(yk_local *t, int number, array *out)
     return false;
 }
 
-/* Elements of an array on a server. */
+/* The number of elements of an array on a server. */
 static size_t piece_of(const yk_server *s, int server, const array *a)
 {
     uint64_t begin;
     return (size_t)yk__piece(&s->config.group[a->group], server, s->config.servers, &begin) * a->width;
 }
 
-yk_status yk__snapshot_out(yk_server *s)
+yk_status yk__snapshot_send(yk_server *s)
 {
     enum { MOST = YK_MAX_GROUPS * (2 + YK_MAX_SLOTS) };
     if (!snapshot_is_due(s))
@@ -76,7 +75,7 @@ yk_status yk__snapshot_out(yk_server *s)
     return st ? st : yk_comm_wait(s->config.comm, op, n, 60.0, "a snapshot to be received");
 }
 
-/* A server's array into the whole one, or back. */
+/* Copies a server's array into the whole array, or back. */
 static void copy_range(const yk_server *s, int server, uint32_t *part, const array *whole, bool into_whole)
 {
     const yk_group *g = &s->config.group[whole->group];
@@ -102,29 +101,33 @@ static void copy_range(const yk_server *s, int server, uint32_t *part, const arr
     }
 }
 
-/* Room for the largest array of a server. */
-static uint32_t *make_room(const yk_server *s, yk_local *whole)
+/* Copies the parts of all servers into `whole`, or back. */
+static void copy_parts(const yk_server *s, yk_local *whole, bool into_whole)
 {
-    size_t most = 16;
+    uint32_t *at = s->parts;
     array a;
-    for (int i = 0; array_of(whole, i, &a); i++)
-        for (int k = 0; k < s->config.servers; k++)
-            most = piece_of(s, k, &a) > most ? piece_of(s, k, &a) : most;
-    uint32_t *room = malloc(4 * most);
-    if (!room)
-        yk_fail_memory(4 * most, "a server's part");
-    return room;
+    for (int k = 0; k < s->config.servers; k++)
+        for (int i = 0; array_of(whole, i, &a); i++) {
+            copy_range(s, k, at, &a, into_whole);
+            at += piece_of(s, k, &a);
+        }
 }
 
-static void place_own(yk_server *s, yk_local *whole)
+/* Copies the part of server 0 itself into s->parts, or back. Returns its number of elements. */
+static size_t copy_own(const yk_server *s, bool into_parts)
 {
-    array mine, all;
-    for (int i = 0; array_of(whole, i, &all) && array_of(s->config.table, i, &mine); i++)
-        copy_range(s, 0, mine.data, &all, false);
+    uint32_t *at = s->parts;
+    array a;
+    for (int i = 0; array_of(s->config.table, i, &a); i++) {
+        const size_t n = piece_of(s, 0, &a);
+        memcpy(into_parts ? at : a.data, into_parts ? a.data : at, 4 * n);
+        at += n;
+    }
+    return (size_t)(at - s->parts);
 }
 
-/* Room for the arrays of all servers, one server after the other. */
-static yk_status room_for_parts(yk_server *s, yk_local *whole)
+/* Allocates the arrays of all servers, one server after the other. */
+static yk_status allocate_parts(yk_server *s, yk_local *whole)
 {
     size_t elements = 0;
     array a;
@@ -136,7 +139,7 @@ static yk_status room_for_parts(yk_server *s, yk_local *whole)
     return YK_OK;
 }
 
-/* The request to a server, and its answer. Meanwhile this process sends heartbeats, and looks for servers that have died. */
+/* Waits for a request to be sent and for its answer. Meanwhile this process sends heartbeats and checks those of servers. */
 static yk_status wait_for_part(yk_server *s, yk_op op[2])
 {
     const yk_server_hooks *h = &s->config.hooks;
@@ -163,13 +166,9 @@ static yk_status wait_for_part(yk_server *s, yk_op op[2])
 
 yk_status yk_server_snapshot(yk_server *s, yk_local *whole)
 {
-    yk_status st = room_for_parts(s, whole);
-    uint32_t *at = s->parts;
+    yk_status st = allocate_parts(s, whole);
+    uint32_t *at = st ? NULL : s->parts + copy_own(s, true);
     array a;
-    for (int i = 0; !st && array_of(s->config.table, i, &a); i++) {
-        memcpy(at, a.data, 4 * piece_of(s, 0, &a));
-        at += piece_of(s, 0, &a);
-    }
     for (int k = 1; !st && k < s->config.servers; k++) {
         yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_SNAPSHOT, .round = s->round};
         up.flags = yk__all_have_left(s) ? YK__LAST : 0;
@@ -189,60 +188,46 @@ yk_status yk_server_snapshot(yk_server *s, yk_local *whole)
 
 void yk_server_assemble(const yk_server *s, yk_local *whole)
 {
-    uint32_t *at = s->parts;
-    array a;
-    for (int k = 0; k < s->config.servers; k++)
-        for (int i = 0; array_of(whole, i, &a); i++) {
-            copy_range(s, k, at, &a, true);
-            at += piece_of(s, k, &a);
-        }
+    copy_parts(s, whole, true);
     yk_local_restore(whole, s->parts_steps);
 }
 
-static yk_status give_part(yk_server *s, yk_local *whole, int k, uint32_t *part, uint64_t steps)
+static yk_status send_parts(yk_server *s, yk_local *whole, uint64_t steps)
 {
-    yk_op op;
-    array a;
-    yk_status st =
-        yk_comm_send(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, &steps, sizeof steps, &op);
-    if (!st)
-        st = yk_comm_wait(s->config.comm, &op, 1, 60.0, "a server's part");
-    for (int i = 0; !st && array_of(whole, i, &a); i++) {
-        copy_range(s, k, part, &a, false);
-        if (!(st = yk_comm_send(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, part,
-                                piece_of(s, k, &a) * 4, &op)))
-            st = yk_comm_wait(s->config.comm, &op, 1, 60.0, "a server's part");
+    yk_status st = allocate_parts(s, whole);
+    if (st)
+        return st;
+    copy_parts(s, whole, false);
+    uint32_t *at = s->parts + copy_own(s, false);
+    for (int k = 1; !st && k < s->config.servers; k++) {
+        array a;
+        st = yk_comm_send_wait(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, &steps, sizeof steps,
+                               60.0, "a server to receive its parameters");
+        for (int i = 0; !st && array_of(whole, i, &a); i++) {
+            const size_t n = piece_of(s, k, &a);
+            st = yk_comm_send_wait(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, at, 4 * n, 60.0,
+                                   "a server to receive its parameters");
+            at += n;
+        }
     }
     return st;
 }
 
-static yk_status take_part(yk_server *s, uint64_t *steps)
+static yk_status receive_part(yk_server *s, uint64_t *steps)
 {
-    yk_op op;
     array a;
-    yk_status st =
-        yk_comm_recv(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, steps, sizeof *steps, &op);
-    if (!st)
-        st = yk_comm_wait(s->config.comm, &op, 1, 120.0, "the parameters");
+    yk_status st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, steps,
+                                     sizeof *steps, 120.0, "the parameters");
     for (int i = 0; !st && array_of(s->config.table, i, &a); i++)
-        if (!(st = yk_comm_recv(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, a.data,
-                                piece_of(s, s->me, &a) * 4, &op)))
-            st = yk_comm_wait(s->config.comm, &op, 1, 120.0, "the parameters");
+        st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, a.data,
+                               piece_of(s, s->me, &a) * 4, 120.0, "the parameters");
     return st;
 }
 
 yk_status yk_server_scatter(yk_server *s, yk_local *whole)
 {
-    uint64_t steps = whole ? yk_local_steps(whole) : 0;
-    uint32_t *part = s->chief ? make_room(s, whole) : NULL;
-    yk_status st = s->chief && !part ? YK_ESYSTEM : YK_OK;
-    for (int k = 1; !st && k < s->config.servers && s->chief; k++)
-        st = give_part(s, whole, k, part, steps);
-    if (!st && s->chief)
-        place_own(s, whole);
-    else if (!st)
-        st = take_part(s, &steps);
-    free(part);
+    uint64_t steps = s->chief ? yk_local_steps(whole) : 0;
+    yk_status st = s->chief ? send_parts(s, whole, steps) : receive_part(s, &steps);
     if (!st)
         yk_local_restore(s->config.table, steps);
     return st;

@@ -1,14 +1,14 @@
-/* What clients send becomes part of the parameters: in lockstep the sum of a round, once; otherwise each as it comes.
- * Gradients, which the update rule is applied to here, or with local SGD deltas, which are added as they are (delta.h). */
+/* Applies what clients send: in synchronous mode the sum of a round, once; otherwise each message as it arrives. Clients send
+ * gradients, to which the update rule is applied, or, with local SGD, deltas, which are added (delta.h). */
 #include "store/server_internal.h"
 
 #include "base/clock.h"
 #include <string.h>
 
-/* The values of each group behind the shares of a message. */
+/* The values of each group in a message. */
 static void blocks_of(const yk_server *s, const yk__client *c, float **out)
 {
-    const yk__up *up = yk__head_of(c);
+    const yk__up *up = yk__header_of(c);
     const size_t keys = up->examples ? yk__pull_of(s, c, up->push_of)->n : 0;
     float *at = yk__values_of(c);
     for (int g = 0; g < s->layout.ngroups; g++) {
@@ -17,7 +17,7 @@ static void blocks_of(const yk_server *s, const yk__client *c, float **out)
     }
 }
 
-/* A gradient, as the store takes it. */
+/* Pushes a gradient to the store. */
 static yk_status push(yk_server *s, const yk__up *sum, const yk_merger *pairs, float *const *dense,
                       bool ends_step)
 {
@@ -33,16 +33,6 @@ static yk_status push(yk_server *s, const yk__up *sum, const yk_merger *pairs, f
     return st || !ends_step ? st : yk_local_clock(s->config.table, 0, &result);
 }
 
-static void count_staleness(yk_server *s, uint64_t own, const yk__pull *p)
-{
-    const uint64_t late = (s->updates - p->updates_then) - (own - p->own_then);
-    const int bucket = late == 0 ? 0 : 64 - __builtin_clzll(late);
-    s->staleness.bucket[bucket < YK_STALENESS_BUCKETS ? bucket : YK_STALENESS_BUCKETS - 1]++;
-    s->staleness.observed++;
-    s->staleness.max = (double)late > s->staleness.max ? (double)late : s->staleness.max;
-    s->stale_sum += (double)late;
-}
-
 static yk_status updated(yk_server *s, const yk__up *sum)
 {
     const yk_server_hooks *h = &s->config.hooks;
@@ -55,7 +45,7 @@ static yk_status updated(yk_server *s, const yk__up *sum)
     return st;
 }
 
-/* Its client has made these steps. */
+/* Counts the steps of a client. */
 static void count(yk_server *s, yk__client *c, const yk__up *up)
 {
     yk__count_shares(s, c);
@@ -64,10 +54,10 @@ static void count(yk_server *s, yk__client *c, const yk__up *up)
     c->examples += up->examples;
 }
 
-/* The gradient of one client: of groups that are updated `at_once`, or of all that are not. */
+/* Pushes the gradient of one client: of the groups that are updated on arrival, or of the others. */
 static yk_status push_one(yk_server *s, yk__client *c, bool at_once, bool ends_step)
 {
-    const yk__up *up = yk__head_of(c);
+    const yk__up *up = yk__header_of(c);
     const yk__pull *p = yk__pull_of(s, c, up->push_of);
     float *block[YK_MAX_GROUPS], *dense[YK_MAX_GROUPS] = {0};
     yk_merger pairs[YK_MAX_GROUPS] = {0};
@@ -91,12 +81,12 @@ yk_status yk__apply_at_once(yk_server *s, yk__client *c)
     return any ? push_one(s, c, true, false) : YK_OK;
 }
 
-/* Not in step: at once. */
 yk_status yk__take_push(yk_server *s, yk__client *c, const yk__up *up)
 {
     const yk__pull *p = yk__pull_of(s, c, up->push_of);
     yk_status st = YK_OK;
-    count_staleness(s, c->thread[up->thread].pushes, p);
+    yk__staleness_add(&s->staleness,
+                      s->updates - p->updates_then - (c->thread[up->thread].pushes - p->own_then));
     count(s, c, up);
     if (!s->config.local_steps) {
         st = push_one(s, c, false, true);
@@ -108,7 +98,7 @@ yk_status yk__take_push(yk_server *s, yk__client *c, const yk__up *up)
             const bool keyed = s->layout.group[g].keyed;
             const size_t n = keyed ? p->n : s->layout.group[g].each;
             yk_delta_add(s->config.table, g, keyed ? p->key : NULL, n, block[g], n,
-                         s->config.scaled ? 1 : s->here, now);
+                         s->config.scaled ? 1 : s->active, now);
             if (s->config.scaled)
                 yk_delta_reconcile(s->config.table, g, keyed ? p->key : NULL, n);
         }
@@ -117,8 +107,8 @@ yk_status yk__take_push(yk_server *s, yk__client *c, const yk__up *up)
     return st ? st : updated(s, up);
 }
 
-/* Who came last, and how long the others waited because of it. */
-static void blame_last(yk_server *s)
+/* Finds the worker that was last, and how long the others waited for it. */
+static void record_straggler(yk_server *s)
 {
     const double now = yk_now();
     yk__client *last = NULL;
@@ -127,7 +117,7 @@ static void blame_last(yk_server *s)
         yk__client *c = &s->client[i];
         if (c->pushed_at == 0.0)
             continue;
-        c->kept = now - c->pushed_at;
+        c->gradient_waited = now - c->pushed_at;
         if (!last || c->pushed_at > last->pushed_at) {
             before = last ? last->pushed_at : 0.0;
             last = c;
@@ -145,19 +135,19 @@ static void blame_last(yk_server *s)
 
 static yk_status begin_sum(yk_server *s)
 {
-    size_t most = 1;
+    size_t max = 1;
     for (int g = 0; g < s->layout.ngroups; g++)
         if (!s->layout.group[g].keyed)
             memset(s->sum, 0, yk__layout_floats(&s->layout, g, 0) * sizeof *s->sum);
     for (int i = 0; i < s->nclients; i++)
         if (s->client[i].pushed)
-            most += yk__pull_of(s, &s->client[i], yk__head_of(&s->client[i])->push_of)->n;
-    return yk_delta_sums_reserve(&s->sums, most);
+            max += yk__pull_of(s, &s->client[i], yk__header_of(&s->client[i])->push_of)->n;
+    return yk_delta_sums_reserve(&s->sums, max);
 }
 
 static void add_to_sum(yk_server *s, yk__client *c)
 {
-    const yk__pull *p = yk__pull_of(s, c, yk__head_of(c)->push_of);
+    const yk__pull *p = yk__pull_of(s, c, yk__header_of(c)->push_of);
     float *block[YK_MAX_GROUPS];
     blocks_of(s, c, block);
     for (int g = 0; g < s->layout.ngroups; g++) {
@@ -168,7 +158,7 @@ static void add_to_sum(yk_server *s, yk__client *c)
     yk_delta_sums_add(&s->sums, p->key, p->n, (const float *const *)block);
 }
 
-/* The sum of so many clients onto the parameters. */
+/* Applies the sum of so many clients to the parameters. */
 static yk_status apply_sum(yk_server *s, const yk__up *sum, int clients)
 {
     yk_delta_sums *d = &s->sums;
@@ -180,7 +170,7 @@ static yk_status apply_sum(yk_server *s, const yk__up *sum, int clients)
         if (s->config.local_steps) {
             const size_t n = keyed ? d->keys.n : s->layout.group[g].each;
             yk_delta_add(s->config.table, g, keyed ? d->keys.key : NULL, n, keyed ? d->group[g].sum : s->sum,
-                         keyed ? d->room : n, clients, now);
+                         keyed ? d->capacity : n, clients, now);
         } else if (s->config.at_once[g]) {
             continue;
         } else if (keyed) {
@@ -195,18 +185,18 @@ static yk_status apply_sum(yk_server *s, const yk__up *sum, int clients)
     return YK_OK;
 }
 
-/* In step: all that are here, in worker order, once. */
+/* Applies the gradients of a round, added in worker order. */
 static yk_status close_round(yk_server *s)
 {
-    yk__up sum = {0}; /* of all: as if one had sent it */
+    yk__up sum = {0}; /* the totals, as if one client had sent them */
     int workers = 0;
     yk_status st = begin_sum(s);
     if (st)
         return st;
     for (int i = 0; i < s->nclients; i++) {
         yk__client *c = &s->client[i];
-        const yk__up *up = yk__head_of(c);
-        if (!c->pushed || up->round > s->round) /* (server 0 may have closed the next one already) */
+        const yk__up *up = yk__header_of(c);
+        if (!c->pushed || up->round > s->round) /* it may already be in the next round */
             continue;
         c->pushed = false;
         if (!c->counts)
@@ -220,41 +210,41 @@ static yk_status close_round(yk_server *s)
         if (up->examples)
             add_to_sum(s, c);
     }
-    blame_last(s);
+    record_straggler(s);
     s->decided = false;
     s->round++;
     s->round_examples = sum.examples;
     s->round_loss = sum.loss;
     if (sum.examples)
         return (st = apply_sum(s, &sum, workers)) ? st : updated(s, &sum);
-    if (s->config.quorum) /* the examples of all that had arrived went to other workers */
+    if (s->config.quorum) /* the examples of all gradients went to other workers */
         return YK_OK;
-    const yk_server_hooks *h = &s->config.hooks; /* nobody had any: the end of an epoch is no step */
+    const yk_server_hooks *h = &s->config.hooks; /* no worker had examples: the end of an epoch, not a step */
     st = s->chief && h->epoch_over ? h->epoch_over(h->context) : YK_OK;
     if (!st && s->chief && h->stop && h->stop(h->context))
         s->stopping = true;
     return st;
 }
 
-/* With a quorum: server 0 has decided which workers' gradients the round uses, and they have arrived. */
-static bool decided_are_here(const yk_server *s)
+/* With a quorum: whether server 0 has decided on the gradients of the round, and they have arrived. */
+static bool decided_have_arrived(const yk_server *s)
 {
-    bool here = s->decided;
+    bool arrived = s->decided;
     for (int i = 0; i < s->nclients; i++) {
         const yk__client *c = &s->client[i];
-        here &= !c->counts || (c->pushed && yk__head_of(c)->round == s->round);
+        arrived &= !c->counts || (c->pushed && yk__header_of(c)->round == s->round);
     }
-    return here;
+    return arrived;
 }
 
 yk_status yk__close_round_if_all(yk_server *s)
 {
     if (s->config.quorum && !s->chief)
-        return decided_are_here(s) ? close_round(s) : YK_OK;
+        return decided_have_arrived(s) ? close_round(s) : YK_OK;
     int pushed = 0, expected = 0;
     for (int i = 0; i < s->nclients; i++) {
         pushed += s->client[i].pushed;
-        expected += s->client[i].here && !yk__is_idle(s, &s->client[i]);
+        expected += s->client[i].active && !yk__is_idle(s, &s->client[i]);
     }
     if (s->config.quorum && s->config.quorum < expected)
         expected = s->config.quorum;

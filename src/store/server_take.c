@@ -1,4 +1,4 @@
-/* What clients send to a server: steps, requests for examples, heartbeats, leave messages. */
+/* Handles the messages of clients: steps, requests for leases, heartbeats, leave messages. */
 #include "store/server_internal.h"
 
 #include "base/clock.h"
@@ -8,16 +8,16 @@
 static yk_status lease(yk_server *s, yk__client *c, const yk__up *up)
 {
     yk__client_thread *t = &c->thread[up->thread];
-    yk_lease run = {0};
+    yk_lease range = {0};
     bool done;
     yk_status st = s->stopping
                        ? YK_OK
-                       : yk_assignment_lease(s->config.assignment, yk__leaseholder(s, c, up->thread), &run);
+                       : yk_assignment_lease(s->config.assignment, yk__leaseholder(s, c, up->thread), &range);
     if (st || (st = yk_comm_test(s->config.comm, &t->lease_op, &done)))
         return st;
     if (!done)
-        return yk_fail(YK_ELOST, "rank %d asks for examples twice", c->peer);
-    const bool none = run.begin == run.end;
+        return yk_fail(YK_ELOST, "rank %d sent two requests for examples at the same time", c->peer);
+    const bool none = range.begin == range.end;
     const bool later = none && !s->stopping && !yk_assignment_done(s->config.assignment);
     t->idle = none && (up->flags & YK__IDLE);
     t->lease = (yk__down){.magic = YK__MAGIC,
@@ -26,16 +26,16 @@ static yk_status lease(yk_server *s, yk__client *c, const yk__up *up)
                           .flags = later ? YK__LATER : 0,
                           .pull = up->thread,
                           .n = (uint32_t)s->config.assignment->unit,
-                          .examples = run.epoch,
-                          .begin = run.begin,
-                          .end = run.end};
+                          .examples = range.epoch,
+                          .begin = range.begin,
+                          .end = range.end};
     return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_CONTROL, &t->lease, sizeof t->lease,
                         &t->lease_op);
 }
 
 void yk__count_shares(yk_server *s, yk__client *c)
 {
-    const yk__up *up = yk__head_of(c);
+    const yk__up *up = yk__header_of(c);
     const yk__share *share = yk__shares_of(c);
     for (uint32_t i = 0; i < up->nshares; i++) {
         yk__client_thread *t = &c->thread[up->thread + i];
@@ -48,11 +48,11 @@ void yk__count_shares(yk_server *s, yk__client *c)
     }
 }
 
-/* Whether its examples went to other workers meanwhile. If only some did, the client must give back the others, too: its
- * gradient is of all of them. */
+/* Whether its examples were leased to other workers meanwhile. If only some were, its other leases are returned as well,
+ * because its gradient is over all of them. */
 static yk_status leased_again(yk_server *s, yk__client *c, bool *again_out)
 {
-    const yk__up *up = yk__head_of(c);
+    const yk__up *up = yk__header_of(c);
     const yk__share *share = yk__shares_of(c);
     const uint32_t now = (uint32_t)c->incarnation;
     bool old = false, current = false;
@@ -80,17 +80,14 @@ static yk_status take_pull(yk_server *s, yk__client *c, const yk__up *up)
 {
     yk__pull *p = yk__pull_of(s, c, up->pull);
     if (p->owed)
-        return yk_fail(YK_ELOST, "rank %d asks for more than it was answered", c->peer);
+        return yk_fail(YK_ELOST, "rank %d sent a pull before the previous one was answered", c->peer);
     p->number = up->pull;
     p->n = up->npull;
     p->owed = true;
     p->of_push = (up->flags & YK__HAS_PUSH) != 0;
     p->wants = (up->flags & YK__WANTS) != 0;
-    uint32_t *grown =
-        yk_grow(p->key, &p->key_cap, (size_t)up->npull + 1, sizeof *p->key, "the keys of a worker");
-    if (!grown)
+    if (YK_RESERVE(p->key, p->key_cap, (size_t)up->npull + 1, "the keys of a worker"))
         return YK_ESYSTEM;
-    p->key = grown;
     memcpy(p->key, yk__values_of(c) + up->npush, up->npull * sizeof *p->key);
     return YK_OK;
 }
@@ -111,7 +108,7 @@ static yk_status take_step(yk_server *s, yk__client *c, const yk__up *up)
         s->config.synchronous && up->round < s->round; /* the worker gets the current parameters */
     s->late += again || late;
     c->late += again || late;
-    if (late && !again) { /* its examples count as used and are not used again in this epoch */
+    if (late && !again) { /* its examples count as used in this epoch */
         yk__count_shares(s, c);
         s->late_examples += up->examples;
     }
@@ -120,35 +117,35 @@ static yk_status take_step(yk_server *s, yk__client *c, const yk__up *up)
     if (!s->config.synchronous)
         return yk__take_push(s, c, up);
     c->pushed = true;
-    c->counts |= !again && (s->chief || !s->config.quorum); /* else server 0 decides, or has decided */
-    c->pushed_at = c->heard;
+    c->counts |= !again && (s->chief || !s->config.quorum); /* otherwise server 0 decides */
+    c->pushed_at = c->last_message;
     return up->examples && !again ? yk__apply_at_once(s, c) : YK_OK;
 }
 
-/* Does what it pushes fit what it pulled? */
-static bool makes_sense(const yk_server *s, const yk__client *c, const yk__up *up)
+/* Whether the push matches its pull. */
+static bool is_consistent(const yk_server *s, const yk__client *c, const yk__up *up)
 {
     const yk__pull *p = yk__pull_of(s, c, up->push_of);
-    const uint64_t most = s->config.local_steps ? s->config.local_steps : 1;
+    const uint64_t max = s->config.local_steps ? s->config.local_steps : 1;
     if (up->nshares > (uint32_t)s->config.threads ||
         up->thread > (uint32_t)s->config.threads - (up->nshares ? up->nshares : 1))
         return false;
     if (!(up->flags & YK__HAS_PUSH) || !up->examples)
         return up->npush == 0;
-    return up->npush == yk__layout_all(&s->layout, p->n) && up->steps >= 1 && up->steps <= most;
+    return up->npush == yk__layout_all(&s->layout, p->n) && up->steps >= 1 && up->steps <= max;
 }
 
 static yk_status check(const yk_server *s, const yk__client *c, size_t bytes)
 {
-    const yk__up *up = yk__head_of(c);
+    const yk__up *up = yk__header_of(c);
     if (bytes < sizeof *up || up->magic != YK__MAGIC ||
         bytes != sizeof *up + up->nshares * sizeof(yk__share) + ((size_t)up->npush + up->npull) * 4 ||
-        !makes_sense(s, c, up))
+        !is_consistent(s, c, up))
         return yk_fail(YK_ELOST, "rank %d sent a malformed message of %zu bytes", c->peer, bytes);
     return YK_OK;
 }
 
-/* A lane leaves; when all have, the client has. */
+/* A lane leaves. When all lanes have, the client has left. */
 static yk_status take_leave(yk_server *s, yk__client *c, const yk__up *up)
 {
     bool all = true;
@@ -162,44 +159,44 @@ static yk_status take_leave(yk_server *s, yk__client *c, const yk__up *up)
         st = yk_assignment_return(s->config.assignment, yk__leaseholder(s, c, (uint32_t)i), &(uint64_t){0});
     if (st || !all)
         return st;
-    c->bye = true;
-    c->here = false;
-    s->here--;
+    c->left = true;
+    c->active = false;
+    s->active--;
     if (c->joined && s->chief && !s->stopping && s->config.assignment &&
         !yk_assignment_done(s->config.assignment))
-        yk_note("a worker that had joined has left: %d train now", s->here);
+        yk_note("a worker that had joined has left: %d train now", s->active);
     return YK_OK;
 }
 
 static void note_message(yk_server *s, yk__client *c)
 {
     const double now = yk_now();
-    c->longest *= 0.99; /* a step that took long once is forgotten after some hundred */
-    if (c->messages++ > 0 && now - c->heard > c->longest && c->here)
-        c->longest = now - c->heard;
-    c->heard = c->alive_at = now;
-    if (!c->here && !c->bye && s->chief)
+    c->longest *= 0.99; /* a single long step is forgotten after some hundred */
+    if (c->messages++ > 0 && now - c->last_message > c->longest && c->active)
+        c->longest = now - c->last_message;
+    c->last_message = c->alive_at = now;
+    if (!c->active && !c->left && s->chief)
         yk_note("rank %d is back", c->peer);
-    if (!c->here && !c->bye)
+    if (!c->active && !c->left)
         yk__skip_missed(s, c);
-    s->here += !c->here && !c->bye;
-    c->here = !c->bye; /* one that has left may still send heartbeats */
+    s->active += !c->active && !c->left;
+    c->active = !c->left; /* a client that has left may still send heartbeats */
     c->lost = false;
 }
 
 yk_status yk__take_message(yk_server *s, yk__client *c)
 {
-    const yk__up *up = yk__head_of(c);
-    const size_t bytes = c->in_op.bytes;
+    const yk__up *up = yk__header_of(c);
+    const size_t bytes = c->in.op.bytes;
     yk_status st = check(s, c, bytes);
     if (st)
         return st;
     if (up->kind != YK__UP_STEP)
-        yk_comm_recount(s->config.comm, true, YK_FOR_PUSH, YK_FOR_CONTROL, bytes, 1);
+        yk_comm_change_purpose(s->config.comm, true, YK_FOR_PUSH, YK_FOR_CONTROL, bytes, 1);
     else if (up->flags & YK__HAS_PUSH)
-        yk_comm_recount(s->config.comm, true, YK_FOR_PUSH, YK_FOR_PULL, up->npull * 4u, 0);
+        yk_comm_change_purpose(s->config.comm, true, YK_FOR_PUSH, YK_FOR_PULL, up->npull * 4u, 0);
     else
-        yk_comm_recount(s->config.comm, true, YK_FOR_PUSH, YK_FOR_PULL, bytes, 1);
+        yk_comm_change_purpose(s->config.comm, true, YK_FOR_PUSH, YK_FOR_PULL, bytes, 1);
     note_message(s, c);
     switch (up->kind) {
     case YK__UP_STEP:
@@ -207,13 +204,15 @@ yk_status yk__take_message(yk_server *s, yk__client *c)
     case YK__UP_LEASE:
         return s->config.assignment
                    ? lease(s, c, up)
-                   : yk_fail(YK_ELOST, "rank %d asks server %d for examples", c->peer, s->me);
+                   : yk_fail(YK_ELOST,
+                             "rank %d requested examples from server %d, which does not assign them", c->peer,
+                             s->me);
     case YK__UP_ALIVE:
         if (up->flags & YK__IDLE)
             c->thread[up->thread].idle = true;
         return YK_OK;
-    case YK__UP_HELLO:
-        return yk__take_hello(s, c, up);
+    case YK__UP_JOIN:
+        return yk__take_join(s, c, up);
     case YK__UP_LEAVE:
         return take_leave(s, c, up);
     default:

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A lane's gradient, and what it was made with. */
+/* The gradient of a lane, and the answer that it was computed with. */
 typedef struct {
     yk_remote_answer answer;
     bool answered;             /* `answer` is for the next pull: clock() has waited for it */
@@ -18,7 +18,7 @@ typedef struct {
 typedef struct {
     _Alignas(YK_ALIGN) yk_batch batch; /* dense groups only: as it was announced */
     size_t index;                      /* of the announced batch in its answer */
-    bool announced, has, computing; /* a batch, or that there is none; there is one; between pull and push */
+    bool announced, has, computing;    /* announce() was called; with a batch; between pull and push */
     yk_grad grad;
 } worker;
 
@@ -41,12 +41,7 @@ static int lane_of(const shards *s, int me)
     return s->config.together ? 0 : me;
 }
 
-static yk_phases *phases_of(const shards *s, int me)
-{
-    return s->config.phases ? &s->config.phases[me] : NULL;
-}
-
-static yk_status meet(shards *s, int me)
+static yk_status barrier(shards *s, int me)
 {
     return s->config.together && s->config.workers > 1 ? yk_team_meet(s->config.team, me) : YK_OK;
 }
@@ -59,11 +54,11 @@ static size_t wants(const yk_store *store, int me)
     const worker *w = &s->worker[me];
     if (s->config.together)
         return !w->announced;
-    if (w->announced && !w->has) /* there are no more */
+    if (w->announced && !w->has) /* there are no more batches */
         return 0;
-    const int under_way =
-        yk_remote_under_way(s->config.remote, me) + (yk_remote_added(s->config.remote, me) > 0);
-    return under_way < s->config.depth ? (size_t)(s->config.depth - under_way) : 0;
+    const int outstanding =
+        yk_remote_outstanding(s->config.remote, me) + (yk_remote_added(s->config.remote, me) > 0);
+    return outstanding < s->config.depth ? (size_t)(s->config.depth - outstanding) : 0;
 }
 
 static yk_status announce(yk_store *store, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR])
@@ -75,25 +70,26 @@ static yk_status announce(yk_store *store, int me, const yk_batch *batch, const 
     if (!w->has)
         return YK_OK;
     w->batch = *batch;
-    yk_status st = yk_remote_add(s->config.remote, lane_of(s, me), me, batch, cursor, &w->index);
-    /* while it computes, it goes with the gradient */
-    return st || s->config.together || w->computing ? st : yk_remote_ask(s->config.remote, me);
+    yk_status st = yk_remote_add(s->config.remote, lane_of(s, me), me, batch, NULL, cursor, &w->index);
+    /* during a computation, the request is sent with the gradient */
+    return st || s->config.together || w->computing ? st : yk_remote_pull(s->config.remote, me);
 }
 
-/* The answer for the next batch; none if no thread has any. */
+/* Awaits the answer for the next batch, if any thread has one. */
 static yk_status await(shards *s, int lane_number)
 {
     lane *l = &s->lane[lane_number];
     yk_remote *r = s->config.remote;
     yk_status st = YK_OK;
-    const bool asks = yk_remote_under_way(r, lane_number) == 0 && yk_remote_added(r, lane_number) > 0;
+    const bool pulls = yk_remote_outstanding(r, lane_number) == 0 && yk_remote_added(r, lane_number) > 0;
     const bool answered = l->answered;
     l->answered = false;
-    if (answered && !asks) /* else: the last answer was that of an epoch that is over */
+    if (answered && !pulls) /* otherwise the last answer was the end of an epoch */
         return YK_OK;
-    if (asks)
-        st = yk_remote_ask(r, lane_number);
-    return st || yk_remote_under_way(r, lane_number) == 0 ? st : yk_remote_await(r, lane_number, &l->answer);
+    if (pulls)
+        st = yk_remote_pull(r, lane_number);
+    return st || yk_remote_outstanding(r, lane_number) == 0 ? st
+                                                            : yk_remote_await(r, lane_number, &l->answer);
 }
 
 static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *view_out)
@@ -101,17 +97,17 @@ static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *vie
     shards *s = of(store);
     worker *w = &s->worker[me];
     lane *l = &s->lane[lane_of(s, me)];
-    const bool under_way = !s->config.together && yk_remote_under_way(s->config.remote, me) > 0;
-    yk_phase_to(phases_of(s, me), YK_PHASE_PARAMETERS);
-    yk_status st = meet(s, me);
+    const bool outstanding = !s->config.together && yk_remote_outstanding(s->config.remote, me) > 0;
+    yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_PARAMETERS);
+    yk_status st = barrier(s, me);
     if (!st && (me == 0 || !s->config.together))
         st = await(s, lane_of(s, me));
-    if (st || (st = meet(s, me)))
+    if (st || (st = barrier(s, me)))
         return st;
     for (int g = 0; g < s->config.ngroups; g++)
         view_out[g] = (yk_view){.w = l->answer.value[g]};
-    const bool stop = l->answer.news.stop && !s->config.lockstep; /* in lockstep clock() says so */
-    const bool has = !stop && (s->config.together ? w->has : under_way);
+    const bool stop = l->answer.status.stop && !s->config.lockstep; /* in lockstep, clock() reports it */
+    const bool has = !stop && (s->config.together ? w->has : outstanding);
     *batch_out = !has       ? (yk_batch){0}
                  : s->keyed ? yk_remote_batch(&l->answer, s->config.together ? w->index : 0)
                             : w->batch;
@@ -129,7 +125,7 @@ static yk_status push(yk_store *store, int me, const yk_grad *g)
     return YK_OK;
 }
 
-static yk_status room_for(lane *l, int group, size_t floats)
+static yk_status reserve(lane *l, int group, size_t floats)
 {
     if (floats <= l->cap[group])
         return YK_OK;
@@ -139,7 +135,7 @@ static yk_status room_for(lane *l, int group, size_t floats)
     return l->sum[group] ? YK_OK : YK_ESYSTEM;
 }
 
-/* A gradient of renamed keys, place by place. */
+/* Adds a gradient of remapped keys. */
 static void add_keyed(const shards *s, float *sum, uint32_t width, const yk_group_grad *g)
 {
     if (!g->pairs) {
@@ -153,10 +149,10 @@ static void add_keyed(const shards *s, float *sum, uint32_t width, const yk_grou
             sum[g->pairs->key[i] * width + j] += g->pairs->value[i * width + j];
 }
 
-/* The gradients of threads first .. end - 1 as one: what to push. */
-static yk_status add_up(shards *s, lane *l, int first, int end, yk_remote_pushed *out)
+/* Sums the gradients of threads first .. end - 1. */
+static yk_status sum_threads(shards *s, lane *l, int first, int end, yk_remote_pushed *out)
 {
-    *out = (yk_remote_pushed){.round = l->answer.news.round, .share = l->share};
+    *out = (yk_remote_pushed){.round = l->answer.status.round, .share = l->share};
     for (int i = first; i < end; i++) {
         const yk_grad *g = &s->worker[i].grad;
         l->share[i - first] = g->examples;
@@ -171,7 +167,7 @@ static yk_status add_up(shards *s, lane *l, int first, int end, yk_remote_pushed
             out->value[k] = s->worker[first].grad.group[k].dense;
             continue;
         }
-        yk_status st = room_for(l, k, n + 16);
+        yk_status st = reserve(l, k, n + 16);
         if (st)
             return st;
         memset(l->sum[k], 0, n * sizeof(float));
@@ -189,30 +185,27 @@ static yk_status add_up(shards *s, lane *l, int first, int end, yk_remote_pushed
     return YK_OK;
 }
 
-/* One gradient of a lane, by one thread. */
+/* Pushes the gradient of a lane; called by one of its threads. */
 static yk_status clock_lane(shards *s, int number, int first, int end, yk_step_result *out)
 {
     lane *l = &s->lane[number];
     yk_remote_pushed p;
-    yk_phase_to(phases_of(s, first), YK_PHASE_SENDING);
-    yk_status st = add_up(s, l, first, end, &p);
+    yk_phase_to(yk_phases_of(s->config.phases, first), YK_PHASE_SENDING);
+    yk_status st = sum_threads(s, l, first, end, &p);
     if (st)
         return st;
     *out = (yk_step_result){.examples = p.examples, .loss = p.loss, .steps = p.steps};
     if (!p.examples && !s->config.lockstep) {
-        yk_remote_rest(s->config.remote, first, end, out);
+        yk_remote_out_of_examples(s->config.remote, first, end, out);
     } else if (!(st = yk_remote_push(s->config.remote, number, &p)) && s->config.lockstep) {
-        yk_phase_to(phases_of(s, first), YK_PHASE_PARAMETERS);
+        yk_phase_to(yk_phases_of(s->config.phases, first), YK_PHASE_PARAMETERS);
         st = yk_remote_await(s->config.remote, number, &l->answer);
         l->answered = true;
-        out->examples = l->answer.news.examples;
-        out->loss = l->answer.news.loss;
+        out->examples = l->answer.status.examples;
+        out->loss = l->answer.status.loss;
         out->steps = out->examples > 0;
     }
-    out->word = l->answer.news.stop ? YK_WORD_STOP : YK_WORD_GO_ON;
-    out->over |= l->answer.news.stop || (!s->config.lockstep && yk_remote_leaves(s->config.remote));
-    for (int i = first; i < end; i++)
-        yk_remote_idle(s->config.remote, i, out->pending);
+    yk_remote_end_step(s->config.remote, first, end, l->answer.status.stop, out);
     return st;
 }
 
@@ -221,14 +214,14 @@ static yk_status clock_step(yk_store *store, int me, yk_word word, yk_step_resul
     shards *s = of(store);
     worker *w = &s->worker[me];
     const int workers = s->config.workers;
-    yk_status st = meet(s, me);
+    yk_status st = barrier(s, me);
     (void)word; /* the chief decides */
     if (!st && !s->config.together)
         st = clock_lane(s, me, me, me + 1, out);
     else if (!st && me == 0)
         st = clock_lane(s, 0, 0, workers, &s->lane[0].result);
     if (!st)
-        st = meet(s, me);
+        st = barrier(s, me);
     if (s->config.together)
         *out = s->lane[0].result;
     out->own = w->grad.examples;
@@ -241,21 +234,14 @@ static yk_status clock_step(yk_store *store, int me, yk_word word, yk_step_resul
 static yk_status finish(yk_store *store, int me)
 {
     shards *s = of(store);
-    yk_remote *r = s->config.remote;
-    yk_remote_answer unused;
-    yk_status st = meet(s, me);
-    if (s->config.together && me)
-        return st;
-    while (!st && yk_remote_under_way(r, me) > 0)
-        st = yk_remote_await(r, me, &unused);
-    return st ? st : yk_remote_leave(r, me);
+    yk_status st = barrier(s, me);
+    return st || (s->config.together && me) ? st : yk_remote_leave(s->config.remote, me);
 }
 
 static yk_status ready(yk_store *store, int me, float *dense, size_t begin, size_t end)
 {
-    bool busy;
     (void)me, (void)dense, (void)begin, (void)end;
-    return yk_remote_compute(of(store)->config.remote, &busy);
+    return yk_remote_progress(of(store)->config.remote);
 }
 
 static void free_all(yk_store *store)

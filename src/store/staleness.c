@@ -1,5 +1,5 @@
-/* How stale the weights of a worker are: the steps of other workers between its pull and its clock, measured in sampled
- * steps. */
+/* The staleness of a worker's weights: the number of steps of other workers between its pull and its clock, measured in a
+ * sample of steps. */
 #include "store/local_internal.h"
 
 uint64_t yk__steps_of_others(const yk_local *s, int me)
@@ -11,15 +11,19 @@ uint64_t yk__steps_of_others(const yk_local *s, int me)
     return sum;
 }
 
+void yk__staleness_add(yk_staleness *s, uint64_t late)
+{
+    const int bucket = late == 0 ? 0 : 64 - __builtin_clzll(late);
+    s->bucket[bucket < YK_STALENESS_BUCKETS ? bucket : YK_STALENESS_BUCKETS - 1]++;
+    s->observed++;
+    s->sum += (double)late;
+    s->max = (double)late > s->max ? (double)late : s->max;
+}
+
 void yk__record_staleness(yk_local *s, int me)
 {
     yk__worker *w = &s->worker[me];
-    uint64_t late = yk__steps_of_others(s, me) - w->stale_at_pull;
-    int bucket = late == 0 ? 0 : 64 - __builtin_clzll(late);
-    w->stale_bucket[bucket < YK_STALENESS_BUCKETS ? bucket : YK_STALENESS_BUCKETS - 1]++;
-    w->stale_seen++;
-    w->stale_sum += (double)late;
-    w->stale_max = (double)late > w->stale_max ? (double)late : w->stale_max;
+    yk__staleness_add(&w->stale, yk__steps_of_others(s, me) - w->stale_at_pull);
     uint64_t every = 4096 / (s->config.batch < 4096 ? s->config.batch : 4096);
     w->next_sample = w->own_steps + (every < 1 ? 1 : every > 1024 ? 1024 : every);
 }
@@ -30,18 +34,18 @@ static void sum_staleness(const yk_local *s, int first, int end, yk_staleness *o
     for (int g = 1; g < s->ngroups; g++)
         copied = s->table[g].hot > copied->hot ? &s->table[g] : copied;
     *out = (yk_staleness){.hot = copied->hot};
-    double sum = 0.0, merged = 0.0;
+    double merged = 0.0;
     for (int i = first; i < end; i++) {
-        const yk__worker *w = &s->worker[i];
+        const yk_staleness *w = &s->worker[i].stale;
         for (int b = 0; b < YK_STALENESS_BUCKETS; b++)
-            out->bucket[b] += w->stale_bucket[b];
-        out->observed += w->stale_seen;
-        sum += w->stale_sum;
-        out->max = w->stale_max > out->max ? w->stale_max : out->max;
+            out->bucket[b] += w->bucket[b];
+        out->observed += w->observed;
+        out->sum += w->sum;
+        out->max = w->max > out->max ? w->max : out->max;
         out->merges += copied->worker[i].merges;
         merged += (double)copied->worker[i].merged_examples;
     }
-    out->mean = out->observed ? sum / (double)out->observed : 0.0;
+    out->mean = out->observed ? out->sum / (double)out->observed : 0.0;
     out->merge_every = out->merges ? merged / (double)out->merges : 0.0;
 }
 

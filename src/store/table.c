@@ -1,4 +1,4 @@
-/* Gradients into the table of a parameter group. */
+/* Applies gradients to the table of a parameter group. */
 #include "store/local_internal.h"
 
 #include <string.h>
@@ -51,7 +51,7 @@ static const yk_group_grad *grad_of(const yk__table *t, int worker)
 
 /* ---- dense ---- */
 
-/* The rule on parameters first .. first + n, each with the rates of its range. */
+/* Applies the rule to parameters first .. first + n, each with the learning rate of its range. */
 static void apply_dense(const yk__table *t, const yk_view *v, size_t first, size_t n, const float *g,
                         float scale, const yk_optim_step *o)
 {
@@ -62,18 +62,18 @@ static void apply_dense(const yk__table *t, const yk_view *v, size_t first, size
     }
 }
 
-/* Something for the threads of a worker to share, where there are enough parameters for it to be worth a barrier. */
-enum { WORTH_SHARING = 1 << 15 };
+/* Divides work among the threads of a worker, if there are enough parameters to be worth a barrier. */
+enum { MIN_PARALLEL = 1 << 15 };
 
-static void share(const yk_crew *crew, size_t n, void (*part)(void *, int, int), void *context)
+static void run_parts(const yk_crew *crew, size_t n, void (*part)(void *, int, int), void *context)
 {
-    if (crew && n >= WORTH_SHARING)
+    if (crew && n >= MIN_PARALLEL)
         crew->run(crew->threads, part, context);
     else
         part(context, 0, 1);
 }
 
-/* Part `me` of `all` of begin .. end, to whole cache lines. */
+/* Part `me` of `all` of begin .. end, rounded to cache lines. */
 static void part_of_range(size_t *begin, size_t *end, int me, int all)
 {
     const size_t piece = YK_ROUND_UP((*end - *begin + (size_t)all - 1) / (size_t)all, 16),
@@ -82,7 +82,7 @@ static void part_of_range(size_t *begin, size_t *end, int me, int all)
     *begin = from < *end ? from : *end;
 }
 
-/* What apply_own_part() and apply_sum_part() share out. */
+/* The arguments of apply_own_part() and apply_sum_part(). */
 typedef struct {
     yk__table *t;
     int me;
@@ -99,7 +99,7 @@ static YK_RACY void apply_own_part(void *update, int me, int all)
                 &w->optim);
 }
 
-/* Gradients added up in worker order, applied once. */
+/* Adds the gradients in worker order, and applies the sum once. */
 static void apply_sum_part(void *update, int me, int all)
 {
     enum { MOST = 1024 };
@@ -120,7 +120,7 @@ static void apply_sum_part(void *update, int me, int all)
 
 /* ---- keyed ---- */
 
-/* The rule on some keys. */
+/* Applies the rule to some keys. */
 static YK_RACY void apply_pairs(const yk__table *t, const yk_view *v, const yk_merger *pairs, float scale,
                                 const yk_optim_step *o)
 {
@@ -144,7 +144,7 @@ static void mark_touched(yk__table *t, int me, const yk_merger *pairs)
         yk__decay_advance(t, pairs->key[i], now + 1);
 }
 
-/* No optimizer state, one float per key: rows are added as they are. */
+/* sgd with one float per key: adds the rows directly. */
 static YK_RACY void add_rows(yk__table *t, int me, const yk_group_grad *g, float scale)
 {
     yk__table_worker *w = &t->worker[me];
@@ -164,14 +164,14 @@ YK_RACY yk_status yk__table_apply_own(yk__table *t, int me)
     const yk_grad *all = &t->store->worker[me].grad;
     const yk_group_grad *g = grad_of(t, me);
     const float scale = 1.0f / (float)all->examples;
-    if (!g->dense && !g->pairs && !g->rows.n) /* nothing for this group */
+    if (!g->dense && !g->pairs && !g->rows.n) /* no gradient for this group */
         return YK_OK;
     if (g->dense) {
         dense_update u = {t, me, 0, t->floats, scale};
-        share(all->crew, u.end, apply_own_part, &u);
+        run_parts(all->crew, u.end, apply_own_part, &u);
         return YK_OK;
     }
-    if (g->pairs) { /* merged already, by whoever gathered it from several processes */
+    if (g->pairs) { /* merged already, from several processes */
         if (t->touched)
             yk__decay_read(t, g->pairs->key, g->pairs->n);
         apply_pairs(t, &w->view, g->pairs, scale, &w->optim);
@@ -205,13 +205,9 @@ static void add_part(const yk__table *t, const yk_merger *pairs, int me, yk_merg
     for (size_t k = 0; width == 1 && k < pairs->n; k++)
         if (yk__part_of(pairs->key[k], workers) == me)
             yk_merger_add(sum, pairs->key[k], pairs->value[k]);
-    for (size_t k = 0; width > 1 && k < pairs->n; k++) {
-        if (yk__part_of(pairs->key[k], workers) != me)
-            continue;
-        float *to = sum->value + (size_t)yk_merger_slot_wide(sum, pairs->key[k], width) * width;
-        for (uint32_t j = 0; j < width; j++)
-            to[j] += pairs->value[k * width + j];
-    }
+    for (size_t k = 0; width > 1 && k < pairs->n; k++)
+        if (yk__part_of(pairs->key[k], workers) == me)
+            yk_merger_add_wide(sum, pairs->key[k], pairs->value + k * width, width);
 }
 
 yk_status yk__table_apply_part(yk__table *t, int me, size_t examples)
@@ -223,19 +219,19 @@ yk_status yk__table_apply_part(yk__table *t, int me, size_t examples)
     if (!t->config.shape.keyed) {
         dense_update u = {t, me, 0, t->floats, scale};
         part_of_range(&u.begin, &u.end, me, workers);
-        share(s->worker[me].grad.crew, u.end - u.begin, apply_sum_part, &u);
+        run_parts(s->worker[me].grad.crew, u.end - u.begin, apply_sum_part, &u);
         return YK_OK;
     }
-    size_t most = 0;
+    size_t max = 0;
     for (int i = 0; i < workers; i++)
-        most += s->worker[i].grad.examples ? pairs_of(t, i)->n : 0;
-    yk_status st = yk_merger_reserve(&w->part, most + 1);
+        max += s->worker[i].grad.examples ? pairs_of(t, i)->n : 0;
+    yk_status st = yk_merger_reserve(&w->part, max + 1);
     for (int i = 0; !st && i < workers; i++)
         if (s->worker[i].grad.examples)
             add_part(t, pairs_of(t, i), me, &w->part);
     if (st)
         return st;
-    if (t->touched) /* keys of other processes, which no worker here has pulled */
+    if (t->touched) /* keys of other processes, which were not pulled here */
         yk__decay_read(t, w->part.key, w->part.n);
     apply_pairs(t, &t->shared, &w->part, scale, &w->optim);
     mark_touched(t, me, &w->part);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double barrier_seconds = 2 * YK_BARRIER_SECONDS;
+static const double barrier_seconds = 2 * YK_ROUND_SECONDS;
 
 /* ---- replicas ---- */
 

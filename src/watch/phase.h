@@ -109,6 +109,12 @@ void yk__phases_decide(yk_phases *p);
 void yk__phase_switch(yk_phases *p, yk_phase to);
 void yk__phase_waited(yk_phases *p, yk_phase phase, uint64_t ns);
 
+/* Those of one worker; `all` may be NULL. */
+static inline yk_phases *yk_phases_of(yk_phases *all, int worker)
+{
+    return all ? &all[worker] : NULL;
+}
+
 static inline void yk_phases_step(yk_phases *p)
 {
     if (p && --p->left <= 0)

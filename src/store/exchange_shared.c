@@ -1,9 +1,9 @@
-/* Sums of dense gradients in memory that all ranks see.
+/* Sums of dense gradients in shared memory.
  *
- *     of each rank     | shared state | sum (that of rank 0 is used) | gradient |
+ *     memory of each rank     | shared state | sum (only that of rank 0 is used) | gradient |
  *
- *     1  my gradient and its head are there arrived = round
- *     2  all have arrived: I add up my piece     summed = round
+ *     1  a rank writes its gradient and its head    stage = 2 round - 1
+ *     2  all have arrived: it adds up its piece     stage = 2 round
  *     3  all have summed: the sum is complete
  *
  * No rank writes what another may still read. Gradients and heads are read until 2 and written again after 3. The sum
@@ -20,15 +20,14 @@
 
 /* The head and progress of a rank; only that rank writes it. */
 typedef struct {
-    _Alignas(YK_ALIGN) atomic_uint_fast64_t arrived; /* in this round */
-    _Alignas(YK_ALIGN) atomic_uint_fast64_t summed;
-    yk__head head;
-    bool has_examples; /* else its gradient is zero, and not written */
+    _Alignas(YK_ALIGN) atomic_uint_fast64_t stage; /* 2 round - 1: it has arrived; 2 round: it has summed */
+    _Alignas(YK_ALIGN) yk__header head;
+    bool has_examples; /* otherwise its gradient is zero, and not written */
 } shared_state;
 
 static shared_state *state_of(const yk_exchange *x, int rank)
 {
-    return (shared_state *)(void *)x->near[rank];
+    return (shared_state *)(void *)x->shared[rank];
 }
 
 static size_t sum_at(void)
@@ -43,12 +42,12 @@ static size_t gradient_at(size_t nparams)
 
 static float *sum_of(const yk_exchange *x)
 {
-    return (float *)(void *)(x->near[0] + sum_at());
+    return (float *)(void *)(x->shared[0] + sum_at());
 }
 
 static float *gradient_of(const yk_exchange *x, int rank)
 {
-    return (float *)(void *)(x->near[rank] + gradient_at(x->nparams));
+    return (float *)(void *)(x->shared[rank] + gradient_at(x->nparams));
 }
 
 size_t yk_exchange_near_bytes(size_t nparams)
@@ -58,38 +57,27 @@ size_t yk_exchange_near_bytes(size_t nparams)
 
 void yk_exchange_near(yk_exchange *x, char *const *at)
 {
-    x->near = at;
-    x->near_wait = yk_comm_local_size(x->comm) <= yk_cores() ? YK_WAIT_MEMORY : YK_WAIT_RANKS;
+    x->shared = at;
+    x->shared_wait = yk_comm_local_size(x->comm) <= yk_cores() ? YK_WAIT_MEMORY : YK_WAIT_RANKS;
 }
 
-/* ---- waiting ---- */
-
-static bool has(const yk_exchange *x, int rank, bool summed)
+bool yk__shared_is_missing(const yk_exchange *x, int rank)
 {
-    const shared_state *s = state_of(x, rank);
-    return atomic_load_explicit(summed ? &s->summed : &s->arrived, memory_order_acquire) >= x->near_round;
+    return atomic_load_explicit(&state_of(x, rank)->stage, memory_order_acquire) < x->shared_stage;
 }
 
-static yk_status too_long(const yk_exchange *x, bool summed, double seconds)
+/* This rank has arrived, or summed: waits until all have. *last_out: the last rank that this one waited for; -1: none,
+ * this one was last. */
+static yk_status wait_all(yk_exchange *x, double seconds, int *last_out)
 {
-    char who[256] = "";
-    for (int r = 0; r < x->size && strlen(who) < sizeof who - 16; r++)
-        if (r != x->rank && !has(x, r, summed))
-            snprintf(who + strlen(who), sizeof who - strlen(who), "%s%d", *who ? ", " : "", r);
-    return yk__nobody_moves(x, who, seconds);
-}
-
-/* Waits until all ranks have arrived, or summed. *last_out: the last rank that this one waited for; -1: none, this one
- * was last. */
-static yk_status wait_all(const yk_exchange *x, bool summed, double seconds, int *last_out)
-{
-    yk_wait w = yk_wait_begin(x->near_wait, seconds);
+    yk_wait w = yk_wait_begin(x->shared_wait, seconds);
+    atomic_store_explicit(&state_of(x, x->rank)->stage, ++x->shared_stage, memory_order_release);
     *last_out = -1;
     for (int r = 0; r < x->size; r++)
-        while (!has(x, r, summed)) {
+        while (yk__shared_is_missing(x, r)) {
             *last_out = r;
             if (!yk_wait_turn(&w))
-                return too_long(x, summed, seconds);
+                return yk__timed_out(x, seconds);
         }
     return YK_OK;
 }
@@ -103,7 +91,7 @@ static size_t piece_begin(const yk_exchange *x, int rank)
 }
 
 /* 0 + g0 + g1 + ... in rank order; block by block, so that the sum stays in the cache. */
-static void add_up(const yk_exchange *x)
+static void sum_pieces(const yk_exchange *x)
 {
     enum { BLOCK = 1024 };
     const size_t end = piece_begin(x, x->rank + 1);
@@ -119,16 +107,16 @@ static void add_up(const yk_exchange *x)
     }
 }
 
-/* As many bytes as messages would have: heads, my share of others' pieces, sums. */
+/* Counts the bytes that messages would have: headers, gradients of pieces, sums. */
 static void count(yk_exchange *x)
 {
     const size_t others = (size_t)x->size - 1;
     const size_t mine = piece_begin(x, x->rank + 1) - piece_begin(x, x->rank), theirs = x->nparams - mine;
-    const size_t each = others * sizeof(yk__head) + (theirs + others * mine) * sizeof(float);
-    yk_comm_count(x->comm, YK_FOR_REDUCE, each, each, 3 * (unsigned)others);
+    const size_t each = others * sizeof(yk__header) + (theirs + others * mine) * sizeof(float);
+    yk_comm_count_shared(x->comm, YK_FOR_REDUCE, each, each, 3 * (unsigned)others);
 }
 
-yk_status yk__near_sum(yk_exchange *x, yk_grad *g, const yk__head *mine, double seconds, yk_round *out)
+yk_status yk__shared_sum(yk_exchange *x, yk_grad *g, const yk__header *mine, double seconds, yk_round *out)
 {
     shared_state *own = state_of(x, x->rank);
     int last;
@@ -137,16 +125,14 @@ yk_status yk__near_sum(yk_exchange *x, yk_grad *g, const yk__head *mine, double 
     if (g->examples)
         memcpy(gradient_of(x, x->rank), g->group[x->dense_group].dense, x->nparams * sizeof(float));
     const double began = yk_now();
-    atomic_store_explicit(&own->arrived, ++x->near_round, memory_order_release);
-    yk_status st = wait_all(x, false, seconds, &out->last);
+    yk_status st = wait_all(x, seconds, &out->last);
     if (st)
         return st;
     out->last_wait = yk_now() - began;
     for (int r = 0; r < x->size; r++)
         x->head[r] = state_of(x, r)->head;
-    add_up(x);
-    atomic_store_explicit(&own->summed, x->near_round, memory_order_release);
-    if ((st = wait_all(x, true, seconds, &last)))
+    sum_pieces(x);
+    if ((st = wait_all(x, seconds, &last)))
         return st;
     count(x);
     x->final = x->nparams;

@@ -1,0 +1,2 @@
+yk_status rank_main(void *context, int rank);
+extern void *context;

@@ -1,0 +1,2 @@
+extern uint64_t examples, epochs, batch;
+extern int workers, worker;

@@ -1,0 +1,3 @@
+extern yk_local *s;
+extern int me;
+void train(const yk_view *view, float lr, size_t steps);
