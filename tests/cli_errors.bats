@@ -95,7 +95,7 @@ END
         try $command --checkpoint run
         expect 2 "--data is missing"
         try $command --checkpoint no-such-run --data synth:digits
-        expect 2 "no-such-run: there is no complete checkpoint"
+        expect 2 "no-such-run: no complete checkpoint"
         try $command --checkpoint x --data synth:digits --features many
         expect 2 "--features many"
     done
@@ -228,9 +228,9 @@ END
         try $command --checkpoint run --data libsvm:large.libsvm
         expect 3 "large.libsvm: record 2" "500:1" "9 features"
         try $command --checkpoint run --data libsvm:classes.libsvm
-        expect 3 "classes.libsvm" "is of class 2, but the model knows classes 0 to 1"
+        expect 3 "classes.libsvm" "has class 2, but the model has classes 0 to 1"
         try $command --checkpoint run --data 'synth:digits?examples=50'
-        expect 3 "it has dense rows, but the model was trained on sparse ones"
+        expect 3 "the rows are dense, but the model was trained on sparse rows"
     done
     try train --model logreg --data libsvm:small.libsvm --test libsvm:large.libsvm --features 9 --out none
     expect 3 "large.libsvm"
@@ -300,17 +300,17 @@ END
     expect 4 "disk/run/checkpoints/" "No space left on device; the disk is full"
 }
 
-@test "damaged checkpoints are passed over in words" {
+@test "damaged checkpoints are skipped with a warning" {
     clicks --steps 20 --checkpoint-every 10 --out run --quiet
     expect 0
     printf x | dd of=run/checkpoints/step-20/model.safetensors bs=1 seek=9000 conv=notrunc 2>/dev/null
     try eval --checkpoint run --data 'synth:ctr?features=5000&examples=5000'
-    expect 0 "warning: run/checkpoints/step-20: this checkpoint is passed over: its files are not what was saved"
+    expect 0 "warning: run/checkpoints/step-20: skipping this checkpoint: size or checksum"
     try train --out run --resume --steps 30
-    expect 0 "passed over" "going on from run/checkpoints/step-10"
+    expect 0 "skipping this checkpoint" "resuming from run/checkpoints/step-10"
     rm run/checkpoints/*/DONE
     try eval --checkpoint run --data 'synth:ctr?features=5000&examples=5000'
-    expect 2 "it has no DONE" "there is no complete checkpoint"
+    expect 2 "it has no DONE" "no complete checkpoint"
 }
 
 # Replaces text in the metadata of one file with text of the same length, and updates DONE.
@@ -356,5 +356,5 @@ END
     expect 3 "$at/state.safetensors: format version 7"
     edit_metadata $at state.safetensors '"format_version":"7"' '"farmot_version":"7"'
     try train --out run --resume --steps 30
-    expect 0 "going on from $at"
+    expect 0 "resuming from $at"
 }

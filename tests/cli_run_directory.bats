@@ -85,7 +85,7 @@ in_use() { # PID: the last command was refused because of it
     ln -s "$PWD/victim" run/checkpoints/step-7
     ln -s "$PWD/victim" run/checkpoints/step-1000
     resume
-    expect 0 "step-1000: this checkpoint is passed over" "going on from run/checkpoints/step-10 (step 10)"
+    expect 0 "step-1000: skipping this checkpoint" "resuming from run/checkpoints/step-10 (step 10)"
     safe
     diff -r elsewhere saved
     linked run/checkpoints/step-7 run/checkpoints/step-10 run/checkpoints/step-1000
@@ -161,7 +161,7 @@ in_use() { # PID: the last command was refused because of it
     echo mine >run/checkpoints/step-30/notes.txt
     ln -s "$PWD/victim" run/checkpoints/step-60
     resume
-    expect 0 "run/checkpoints/step-20 is in the way of a new checkpoint: renamed to step-20.old-1"
+    expect 0 "run/checkpoints/step-20 has the name of a new checkpoint: renamed to step-20.old-1"
     [ "$(cat run/checkpoints/step-20.old-1 run/checkpoints/step-30.old-1/notes.txt | xargs)" = "mine mine" ]
     linked run/checkpoints/step-60.old-1
     safe
@@ -252,7 +252,7 @@ in_use() { # PID: the last command was refused because of it
     live
     kill -KILL "$pid"
     try train --out run --resume --epochs 20 --checkpoint-every 1000
-    expect 0 "going on from run/checkpoints/step-"
+    expect 0 "resuming from run/checkpoints/step-"
 }
 
 @test "a stopped process keeps its lock" {

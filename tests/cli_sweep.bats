@@ -198,7 +198,7 @@ staleness = 0 3"
     grep -q "batch=5   (half done)" out
     try sweep long.ini --out sweep --no-report
     expect 0 "run 1 of 2: batch=5 was stopped; it goes on" "run 2 of 2: batch=10: "
-    grep -q "going on from sweep/batch-5/checkpoints/step-" sweep/batch-5/log.txt
+    grep -q "resuming from sweep/batch-5/checkpoints/step-" sweep/batch-5/log.txt
     for batch in 5 10; do
         cmp whole/batch-$batch/checkpoints/step-40000/model.safetensors sweep/batch-$batch/checkpoints/step-40000/model.safetensors
     done

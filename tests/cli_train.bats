@@ -173,7 +173,7 @@ END
     sed 1d second/config.ini >b
     diff a b
     try train --out first --resume --steps 9 --json
-    expect 0 "going on from first/checkpoints/step-5"
+    expect 0 "resuming from first/checkpoints/step-5"
     [ "$(field steps)" = 9 ]
 }
 
@@ -232,6 +232,6 @@ END
     [ "$(field examples)" = 5000 ]
     holds "$(field observed_staleness | sed 's/true/True/; s/null/None/')['observed'] > 0"
     clicks --staleness 5 --workers 3 --batch 100 --out none
-    expect 0 "at most 5 steps apart"
+    expect 0 "a staleness bound of 5"
     grep -q "^staleness " out
 }

@@ -207,11 +207,11 @@ equals_serial() { # BATCH OPTION...
     in_time 60 $one --quorum 2
     expect 2 "--quorum"
     by_mpirun -n 1 yoke $one --servers 1
-    expect 2 "this one is alone"
+    expect 2 "this job has one"
     by_mpirun -n 2 yoke $one --launch 3
-    expect 2 "--launch 3, but there are 2 processes"
+    expect 2 "--launch 3, but the job has 2 processes"
     by_mpirun -n 1 yoke $one --launch 4
-    expect 2 "--launch 4, but there is 1 process"
+    expect 2 "--launch 4, but the job has 1 process"
     by_mpirun -n 1 yoke $one : -n 1 yoke $one --lr 0.2
     expect 2 "rank 1 was given other options"
     by_mpirun -n 2 yoke $one --servers 1 : -n 1 yoke $one --servers 1 --seed 9

@@ -234,11 +234,11 @@ END
         begin_sync $way --restarts 3
         signal_rank KILL 1
         until_said "restart 1 of 3"
-        until_said "going on from"
+        until_said "resuming from"
         sleep 0.3
         signal_rank STOP 2
         until_said "restart 2 of 3"
-        until_said "going on from" 2
+        until_said "resuming from" 2
         sleep 0.3
         kill -INT "$BACKGROUND"
         finish 15
@@ -254,7 +254,7 @@ END
     begin_sync --launch 2 --restarts 1
     signal_rank KILL 1
     until_said "restart 1 of 1"
-    until_said "going on from"
+    until_said "resuming from"
     signal_rank KILL 1
     finish 20
     expect 1

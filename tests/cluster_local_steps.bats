@@ -193,7 +193,7 @@ async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode 
     remember_job
     signal_rank KILL 4
     until_said "restart 1 of 3"
-    until_said "going on from"
+    until_said "resuming from"
     sleep 0.3
     kill -INT "$BACKGROUND"
     finish 15

@@ -132,7 +132,7 @@ sync="--model softmax --data synth:digits?examples=1003 --batch 4 --eval-every 1
     link down 2
     sleep 4
     link up 2
-    until_said "going on from"
+    until_said "resuming from"
     sleep 1
     kill -TERM "$BACKGROUND"
     finish 20

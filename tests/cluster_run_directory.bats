@@ -54,7 +54,7 @@ in_use() { # the last command was refused because of rank 0
     until_step 400
     remember_job
     signal_rank KILL 0
-    until_said "going on from run/checkpoints/step-"
+    until_said "resuming from run/checkpoints/step-"
     until_step 800
     kill -TERM "$BACKGROUND"
     finish 20

@@ -179,7 +179,7 @@ END
     remember_job
     signal_rank KILL 1
     until_said "restart 1 of 1"
-    until_said "going on from"
+    until_said "resuming from"
     sleep 0.5
     [ ! -e run/summary.json ]
     signal_rank KILL 1

@@ -1,5 +1,5 @@
-/* Checkpoints under fire: runs in processes of their own are killed at random moments, files are damaged, writes fail. What
- * is left must be a checkpoint to go on from, and the end must be that of a run that nobody disturbed. */
+/* Robustness of checkpoints: child processes are killed at random moments, files are damaged, writes fail. The run must
+ * always be resumable, with the results of an undisturbed run. */
 #include "training.h"
 
 #include "base/rng.h"
@@ -17,7 +17,7 @@
 
 /* ---- processes */
 
-/* Trains in a child process; where max_bytes is not 0, no file may become larger. */
+/* Trains in a child process. max_bytes: the largest file that it can write; 0: no limit. */
 static pid_t spawn(const char *options, uint64_t max_bytes)
 {
     fflush(NULL);
@@ -35,7 +35,7 @@ static pid_t spawn(const char *options, uint64_t max_bytes)
     _exit((int)st);
 }
 
-/* Its yk_status, or minus the signal that ended it. */
+/* Its yk_status, or minus the signal that killed it. */
 static int reap(pid_t child)
 {
     int status;
@@ -43,9 +43,9 @@ static int reap(pid_t child)
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* kill -9 at random moments until a run gets through; returns how often it was killed. `seconds` is what it takes
- * undisturbed; the time that it is given grows, so that it ends on a busy machine too. */
-static int run_under_fire(const char *options, double seconds, yk_rng *rng)
+/* kill -9 at random moments until the run finishes; returns how often it was killed. `seconds`: its duration when it is not
+ * killed. The time until the next kill grows, so that the run also finishes on a busy host. */
+static int run_with_kills(const char *options, double seconds, yk_rng *rng)
 {
     int killed = 0;
     for (double most = 0.6 * seconds;; most *= 1.06) {
@@ -81,7 +81,7 @@ static void killed_at_any_moment(void **state)
         double began = yk_now();
         assert_int_equal(train_f(&whole, "%s out=whole", runs[i]), YK_OK);
         snprintf(options, sizeof options, "%s out=part", runs[i]);
-        killed += run_under_fire(options, yk_now() - began, &rng);
+        killed += run_with_kills(options, yk_now() - began, &rng);
         assert_int_equal(train("out=part resume=true", 0, &part), YK_OK);
         assert_int_equal(part.examples, whole.examples);
         assert_int_equal(part.steps, whole.steps);
@@ -91,10 +91,10 @@ static void killed_at_any_moment(void **state)
         remove_run("out=whole");
         remove_run("out=part");
     }
-    assert_true(killed >= 4); /* or this was no test */
+    assert_true(killed >= 4); /* otherwise nothing was tested */
 }
 
-/* Asynchronous ones cannot come to the same bits, but to the same number of examples. */
+/* Asynchronous runs do not have the same bits, but the same number of examples. */
 static void killed_asynchronously(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void killed_asynchronously(void **state)
     for (size_t i = 0; i < 2; i++) {
         char options[512];
         snprintf(options, sizeof options, "%s out=part", runs[i]);
-        run_under_fire(options, 0.1, &rng);
+        run_with_kills(options, 0.1, &rng);
         yk_result r;
         assert_int_equal(train("out=part resume=true", 0, &r), YK_OK);
         assert_int_equal(r.examples, 5 * 4000);
@@ -115,9 +115,9 @@ static void killed_asynchronously(void **state)
     }
 }
 
-/* ---- what lies in the folder */
+/* ---- the contents of the folder */
 
-/* The entries of RUN/checkpoints by falling name, joined by blanks. */
+/* The entries of RUN/checkpoints in descending order, separated by blanks. */
 static const char *listing(const char *run)
 {
     static char text[512];
@@ -143,7 +143,7 @@ static void two_are_kept(void **state)
     assert_int_equal(train(CLICKS " batch=40 steps=75 checkpoint-every=10 out=run", 0, &r), YK_OK);
     assert_string_equal(listing("run"), "step-75 step-70");
     yk_result_fini(&r);
-    /* what a killed run left behind goes when the next one saves */
+    /* the next save removes what a killed run left behind */
     assert_int_equal(mkdir(in_folder("run/checkpoints/.saving"), 0777), 0);
     put(in_folder("run/checkpoints/.saving/model.safetensors.1-0.tmp"), "half", 4);
     assert_int_equal(train("steps=82 out=run resume=true", 0, &r), YK_OK);
@@ -190,7 +190,7 @@ static void remove_state(const char *checkpoint)
     assert_int_equal(unlink(path), 0);
 }
 
-static void damaged_ones_are_passed_over(void **state)
+static void damaged_checkpoints_are_skipped(void **state)
 {
     (void)state;
     static damage *const ways[] = {flip_model, truncate_state, remove_done, cut_done, remove_state};
@@ -205,15 +205,14 @@ static void damaged_ones_are_passed_over(void **state)
         yk_result_fini(&r);
         char *found = NULL;
         int aside = divert_stderr();
-        assert_int_equal(yk_checkpoint_find(in_folder("run"), &found),
-                         YK_OK); /* as eval and predict look for it */
+        assert_int_equal(yk_checkpoint_find(in_folder("run"), &found), YK_OK); /* as eval and predict do */
         restore_stderr(aside);
         assert_string_equal(strrchr(found, '/'), "/step-40");
         free(found);
-        /* saves before the step of the damaged one: that one goes, two good ones stay */
+        /* saves before the step of the damaged one: it is removed, two good ones stay */
         assert_int_equal(train("steps=45 out=run resume=true", 0, &r), YK_OK);
         assert_int_equal(r.resumed_from, 40);
-        assert_true(warned("step-50: this checkpoint is passed over"));
+        assert_true(warned("step-50: skipping this checkpoint"));
         assert_string_equal(listing("run"), "step-45 step-40");
         yk_result_fini(&r);
         assert_int_equal(train("steps=60 out=run resume=true", 0, &r), YK_OK);
@@ -228,19 +227,19 @@ static void damaged_ones_are_passed_over(void **state)
 
 /* ---- writes that fail */
 
-static void a_failing_write_leaves_the_last_one(void **state)
+static void a_failed_write_keeps_the_last_checkpoint(void **state)
 {
     (void)state;
     yk_result whole, r;
     assert_int_equal(train(CLICKS " batch=40 steps=60 optimizer=adam out=whole", 0, &whole), YK_OK);
     assert_int_equal(train(CLICKS " batch=40 steps=20 optimizer=adam out=run", 0, &r), YK_OK);
     yk_result_fini(&r);
-    /* the model has 80 kB, the state 160: the one or the other is cut off, or neither gets anywhere */
+    /* the model has 80 kB, the state 160 kB: one or both of them are cut off */
     static const uint64_t limits[] = {1, 50000, 100000, 200000};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         int how = reap(spawn("steps=60 out=run resume=true checkpoint-every=10", limits[i]));
         if (i == 3) {
-            assert_int_equal(how, YK_OK); /* that much is enough: it was the limit that stopped the others */
+            assert_int_equal(how, YK_OK); /* enough: the other runs failed because of the limit */
             break;
         }
         assert_int_equal(how, YK_ESYSTEM);
@@ -258,7 +257,7 @@ static void a_failing_write_leaves_the_last_one(void **state)
 
 /* ---- refusals */
 
-static void what_does_not_fit_is_refused(void **state)
+static void checkpoints_of_other_runs_are_refused(void **state)
 {
     (void)state;
     yk_result r;
@@ -282,7 +281,7 @@ static void what_does_not_fit_is_refused(void **state)
     assert_memory_equal(before, after, n);
     free(before);
     free(after);
-    /* none of them spoiled it */
+    /* none of them changed it */
     assert_int_equal(train("steps=30 out=run resume=true", 0, &r), YK_OK);
     assert_int_equal(r.resumed_from, 20);
     yk_result_fini(&r);
@@ -339,7 +338,7 @@ static void a_newer_format_is_refused(void **state)
         assert_error(train("steps=30 out=run resume=true", 0, &r), YK_EDATA, "not a format version");
         yk_result_fini(&r);
         edit_metadata(checkpoint, files[i], "\"format_version\":\"p\"",
-                      "\"farmot_version\":\"1\""); /* version 0: has none */
+                      "\"farmot_version\":\"1\""); /* version 0 has no such field */
     }
     yk_trained *m;
     assert_int_equal(yk_trained_load(checkpoint, &m), YK_OK);
@@ -349,7 +348,7 @@ static void a_newer_format_is_refused(void **state)
     yk_result_fini(&r);
 }
 
-/* A checkpoint of a synchronous run goes on asynchronously, and with other workers. */
+/* A synchronous run is resumed asynchronously, and with another number of workers. */
 static void workers_and_mode_may_change(void **state)
 {
     (void)state;
@@ -375,9 +374,9 @@ int main(void)
         cmocka_unit_test_setup(killed_at_any_moment, clear_runs),
         cmocka_unit_test_setup(killed_asynchronously, clear_runs),
         cmocka_unit_test_setup(two_are_kept, clear_runs),
-        cmocka_unit_test_setup(damaged_ones_are_passed_over, clear_runs),
-        cmocka_unit_test_setup(a_failing_write_leaves_the_last_one, clear_runs),
-        cmocka_unit_test_setup(what_does_not_fit_is_refused, clear_runs),
+        cmocka_unit_test_setup(damaged_checkpoints_are_skipped, clear_runs),
+        cmocka_unit_test_setup(a_failed_write_keeps_the_last_checkpoint, clear_runs),
+        cmocka_unit_test_setup(checkpoints_of_other_runs_are_refused, clear_runs),
         cmocka_unit_test_setup(a_newer_format_is_refused, clear_runs),
         cmocka_unit_test_setup(workers_and_mode_may_change, clear_runs),
     };

@@ -1,5 +1,5 @@
-/* Whole runs with the options of networks: that biases have rates of their own in every mode, that a learning rate falls by
- * epochs, that a resumed run changes its images as one that was never stopped, and that a saved model knows its input. */
+/* Whole runs with options of networks: rates of biases in every mode, learning rate schedules by epochs, augmentation in
+ * resumed runs, and saved models with the shape of their input. */
 #include "training.h"
 
 #include "base/mem.h"
@@ -9,7 +9,7 @@
 #include "train/infer.h"
 #include <math.h>
 
-/* No blanks: options are words. */
+/* Without blanks, which separate options. */
 #define NET    "model=conv\t4\t5x5,relu,maxpool\t2,dropout\t0.2,dense\t10"
 #define DIGITS "data=synth:digits?examples=300 lr=0.05"
 
@@ -66,7 +66,7 @@ static void run_store(const yk_optim_config *optim, int workers, uint64_t stalen
     assert_int_equal(yk_local_create(&c, &l.store), YK_OK);
     for (int i = 0; i < PARAMS; i++) {
         yk_local_raw(l.store, 0).live.w[i] = (float)(i + 1);
-        l.grad[i] = 1.0f; /* of two examples together */
+        l.grad[i] = 1.0f; /* sum of two examples */
     }
     yk_local_restore(l.store, 0);
     assert_int_equal(yk_team_run(l.team, push_some, &l), YK_OK);
@@ -77,7 +77,7 @@ static void run_store(const yk_optim_config *optim, int workers, uint64_t stalen
 
 static const yk_optim_range groups[] = {{0, 3, 0.0, 1.0}, {7, 20, 2.0, 0.0}, {39, 40, 10.0, 1.0}};
 
-static void groups_have_rates_of_their_own(void **state)
+static void ranges_have_their_own_rates(void **state)
 {
     (void)state;
     yk_optim_config o = yk_optim_defaults(YK_SGD);
@@ -98,9 +98,9 @@ static void groups_have_rates_of_their_own(void **state)
     }
 }
 
-/* Groups that change nothing do not change a bit; one that does is that of a run with its rates throughout, also with copies
- * of all weights that are merged, for every rule. */
-static void groups_are_runs_with_those_rates(void **state)
+/* Ranges with the default rates change no bit. A range with other rates has the weights of a run with these rates for all
+ * weights. For every optimizer, also with merged copies of all weights. */
+static void ranges_equal_runs_with_their_rates(void **state)
 {
     (void)state;
     const yk_optim_range same[] = {{2, 5, 1.0, 1.0}, {5, 9, 1.0, 1.0}};
@@ -124,7 +124,7 @@ static void groups_are_runs_with_those_rates(void **state)
                 const float want = i >= 10 && i < 30 ? other[i] : plain[i];
                 if (mode < 2)
                     assert_true(fabsf(grouped[i] - want) < 1e-6f * fabsf(want) + 1e-7f);
-                else /* how workers take turns differs from run to run */
+                else /* the order of updates differs from run to run */
                     assert_true(fabsf(grouped[i] - want) < 0.05f * fabsf(want) + 0.05f);
             }
         }
@@ -151,7 +151,7 @@ static double largest(const yk_result *r, const char *name)
     return most;
 }
 
-static void biases_can_be_left_alone(void **state)
+static void biases_can_be_frozen(void **state)
 {
     (void)state;
     static const char *const modes[] = {"workers=1", "workers=2", "mode=async workers=2"};
@@ -172,8 +172,8 @@ static void biases_can_be_left_alone(void **state)
         }
 }
 
-/* With so much decay weights vanish; biases without decay stay. */
-static void biases_can_be_kept_from_decay(void **state)
+/* With this much decay the weights vanish; biases without decay stay. */
+static void biases_can_be_exempt_from_decay(void **state)
 {
     (void)state;
     double kept[2];
@@ -191,7 +191,7 @@ static void biases_can_be_kept_from_decay(void **state)
     assert_true(kept[0] < 0.698 && kept[1] > 0.6985);
 }
 
-static void what_biases_cannot_have_is_refused(void **state)
+static void invalid_bias_options_are_refused(void **state)
 {
     (void)state;
     yk_result r;
@@ -251,9 +251,9 @@ static void epochs_of_unknown_length_are_refused(void **state)
         YK_EUSAGE, "choose one");
 }
 
-/* ---- saved, resumed, used ---- */
+/* ---- saving, resuming, inference ---- */
 
-static void resumed_is_the_same_to_the_bit(void **state)
+static void resumed_run_is_bit_identical(void **state)
 {
     (void)state;
     static const char *const cases[] = {
@@ -269,7 +269,7 @@ static void resumed_is_the_same_to_the_bit(void **state)
     }
 }
 
-/* What a test says at the end of training, eval says of the checkpoint: it knows the image's shape and how it is standardised. */
+/* Inference with the checkpoint gives the scores of the last evaluation: it has the image shape and standardization. */
 static void saved_models_know_their_input(void **state)
 {
     (void)state;
@@ -295,7 +295,7 @@ static void saved_models_know_their_input(void **state)
     }
 }
 
-/* A channel's numbers are those of the training set. */
+/* Mean and deviation of a channel are those of the training set. */
 static void channels_are_measured(void **state)
 {
     (void)state;
@@ -323,7 +323,7 @@ static void channels_are_measured(void **state)
     yk_result_fini(&r);
 }
 
-/* A dry run tells and keeps nothing; a profile changes nothing. */
+/* A dry run describes the model and writes nothing; a profile does not change results. */
 static void runs_are_described_and_profiled(void **state)
 {
     (void)state;
@@ -361,14 +361,14 @@ static void runs_are_described_and_profiled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(groups_have_rates_of_their_own, clear_runs),
-        cmocka_unit_test_setup(groups_are_runs_with_those_rates, clear_runs),
-        cmocka_unit_test_setup(biases_can_be_left_alone, clear_runs),
-        cmocka_unit_test_setup(biases_can_be_kept_from_decay, clear_runs),
-        cmocka_unit_test_setup(what_biases_cannot_have_is_refused, clear_runs),
+        cmocka_unit_test_setup(ranges_have_their_own_rates, clear_runs),
+        cmocka_unit_test_setup(ranges_equal_runs_with_their_rates, clear_runs),
+        cmocka_unit_test_setup(biases_can_be_frozen, clear_runs),
+        cmocka_unit_test_setup(biases_can_be_exempt_from_decay, clear_runs),
+        cmocka_unit_test_setup(invalid_bias_options_are_refused, clear_runs),
         cmocka_unit_test_setup(rates_fall_by_epochs, clear_runs),
         cmocka_unit_test_setup(epochs_of_unknown_length_are_refused, clear_runs),
-        cmocka_unit_test_setup(resumed_is_the_same_to_the_bit, clear_runs),
+        cmocka_unit_test_setup(resumed_run_is_bit_identical, clear_runs),
         cmocka_unit_test_setup(saved_models_know_their_input, clear_runs),
         cmocka_unit_test_setup(channels_are_measured, clear_runs),
         cmocka_unit_test_setup(runs_are_described_and_profiled, clear_runs),

@@ -105,7 +105,7 @@ static void contradictions(void **state)
     assert_error(plan_of(DENSE "local-steps=5 staleness=4", 3, &p), YK_EUSAGE, "must be 5 or more");
 }
 
-/* --servers all: every process trains and owns a shard; nobody can be lost, and nobody can join. */
+/* --servers all: every process trains and owns a shard; no worker can be lost or join. */
 static void shards(void **state)
 {
     (void)state;

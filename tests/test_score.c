@@ -1,11 +1,11 @@
-/* How good predictions are, against what the words mean. */
+/* Scores of predictions, compared with their definitions. */
 #include "scratch.h"
 
 #include "base/rng.h"
 #include "train/score.h"
 #include <math.h>
 
-/* The chance that a random example of class 1 is scored above one of class 0: every pair is looked at. */
+/* The definition of the AUC, over all pairs. */
 static double auc_by_pairs(const float *p, const uint8_t *label, size_t n)
 {
     double won = 0, pairs = 0;
@@ -18,7 +18,37 @@ static double auc_by_pairs(const float *p, const uint8_t *label, size_t n)
     return pairs > 0 ? won / pairs : (double)NAN;
 }
 
-static void auc_is_what_the_pairs_say(void **state)
+static void labelled(yk_rows *rows, const int32_t *label, size_t n)
+{
+    yk_rows_init(rows, YK_ROWS_SPARSE, 0);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t *index;
+        float *value;
+        assert_int_equal(yk_rows_sparse(rows, 0, &index, &value), YK_OK);
+        assert_int_equal(yk_rows_commit(rows, 0, label[i]), YK_OK);
+    }
+}
+
+static double auc_of(const float *p, const uint8_t *label, size_t n)
+{
+    int32_t labels[300];
+    uint32_t pick[300];
+    yk_rows rows;
+    yk_tally t = {0};
+    yk_score s;
+    for (size_t i = 0; i < n; i++) {
+        labels[i] = label[i];
+        pick[i] = (uint32_t)i;
+    }
+    labelled(&rows, labels, n);
+    assert_int_equal(yk_tally_add(&t, p, 1, &(yk_batch){&rows, pick, n, 0}), YK_OK);
+    assert_int_equal(yk_score_make(&t, 1, &s), YK_OK);
+    yk_tally_fini(&t);
+    yk_rows_fini(&rows);
+    return s.auc;
+}
+
+static void auc_equals_its_definition(void **state)
 {
     (void)state;
     enum { MOST = 300 };
@@ -30,14 +60,13 @@ static void auc_is_what_the_pairs_say(void **state)
         uint32_t levels = round % 4 == 0   ? 1
                           : round % 4 == 1 ? 3
                           : round % 4 == 2 ? 40
-                                           : 1u << 31; /* ties or none */
+                                           : 1u << 31; /* with or without ties */
         double scale = round % 3 == 0 ? 1e-30 : 1;
         for (size_t i = 0; i < n; i++) {
             p[i] = (float)(scale * yk_rng_below(&r, levels) / levels);
             label[i] = yk_rng_unit(&r) < 0.2 + 0.6 * (double)p[i];
         }
-        double expected = auc_by_pairs(p, label, n), got;
-        assert_int_equal(yk_auc(p, label, n, &got), YK_OK);
+        double expected = auc_by_pairs(p, label, n), got = auc_of(p, label, n);
         if (isnan(expected))
             assert_true(isnan(got));
         else
@@ -65,24 +94,12 @@ static void auc_of_plain_cases(void **state)
         {{1, 0}, 2, 0.0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        double got;
-        assert_int_equal(yk_auc(p, cases[i].label, cases[i].n, &got), YK_OK);
+        const double got = auc_of(p, cases[i].label, cases[i].n);
         assert_true(isnan(cases[i].auc) ? isnan(got) : fabs(got - cases[i].auc) < 1e-15);
     }
 }
 
-static void labelled(yk_rows *rows, const int32_t *label, size_t n)
-{
-    yk_rows_init(rows, YK_ROWS_SPARSE, 0);
-    for (size_t i = 0; i < n; i++) {
-        uint32_t *index;
-        float *value;
-        assert_int_equal(yk_rows_sparse(rows, 0, &index, &value), YK_OK);
-        assert_int_equal(yk_rows_commit(rows, 0, label[i]), YK_OK);
-    }
-}
-
-/* Three workers' tallies, one of them empty, against all examples looked at together. */
+/* The tallies of three workers, one of them empty, and one tally of all examples. */
 static void tallies_of_workers_add_up(void **state)
 {
     (void)state;
@@ -112,11 +129,11 @@ static void tallies_of_workers_add_up(void **state)
         assert_int_equal(s.examples, 7);
         assert_true(fabs(s.loss - 0.5) < 1e-15);
         assert_true(fabs(s.accuracy - 4.0 / 7) <
-                    1e-15); /* 0.4 and 0.5 are no "yes", the second 0.7 is a wrong one */
+                    1e-15); /* 0.4 and 0.5 are class 0; the second 0.7 is wrong */
         assert_true(fabs(s.majority_accuracy - 5.0 / 7) < 1e-15);
         assert_true(fabs(s.auc - auc_by_pairs(p, bytes, 7)) < 1e-12);
 
-        t[2].loss = (double)NAN; /* then probabilities are not numbers either: nothing to rank */
+        t[2].loss = (double)NAN; /* probabilities are NaN, too, and have no order */
         assert_int_equal(yk_score_make(t, 3, &s), YK_OK);
         assert_true(isnan(s.auc) && isnan(s.loss));
 
@@ -187,7 +204,7 @@ static void truth_is_scored(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(auc_is_what_the_pairs_say), cmocka_unit_test(auc_of_plain_cases),
+        cmocka_unit_test(auc_equals_its_definition), cmocka_unit_test(auc_of_plain_cases),
         cmocka_unit_test(tallies_of_workers_add_up), cmocka_unit_test(many_classes_have_no_auc),
         cmocka_unit_test(truth_is_scored),
     };

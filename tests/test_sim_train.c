@@ -1,7 +1,7 @@
-/* Training runs on simulated ranks and threads: for every seed the results that they have without simulation. */
+/* Training on simulated ranks and threads. For every seed, the results equal those without simulation. */
 #include "simulation.h"
 
-/* Sanitizers make a schedule several times as long: fewer are enough to find races and leaks. */
+/* Sanitizers make a schedule several times slower; fewer schedules are enough to find races and leaks. */
 #ifdef __has_feature
 #if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
 #define SLOWER 4
@@ -22,12 +22,12 @@ enum { MOST = 4 };
 
 typedef struct {
     yk_sim_config network;
-    const char *options; /* those of test_train.c, but out=DIR is a folder of its own */
+    const char *options; /* as in test_train.c, but each job has its own out=DIR */
     yk_result result[MOST];
-    int victim;        /* a rank that is killed; -1: none */
+    int victim;        /* the rank that is killed; -1: none */
     double after;      /* simulated seconds */
     yk_thread thread;  /* that kills it */
-    uint64_t examples; /* trained on, by all that returned */
+    uint64_t examples; /* trained by all ranks that returned */
 } job;
 
 static void *kill_later(void *context)
@@ -146,8 +146,8 @@ static void test_servers(void **state)
 
 #define SMALL "model=softmax data=synth:digits?examples=128 batch=8 epochs=2 "
 
-/* Every process trains with two threads and owns a shard; the chief evaluates on the side; threads read ahead. Two
- * times two gradients are summed in another order than four. */
+/* Every process trains with two threads and owns a shard; the chief evaluates in the background; threads read
+ * ahead. Two times two gradients are summed in another order than four. */
 static void test_lockstep(void **state)
 {
     static const char *const how[] = {"", "stream=always ", "eval-every=3 ", "stream=always eval-every=1 "};
@@ -172,7 +172,7 @@ static void test_lockstep(void **state)
 
 enum { FEATURES = 150 };
 
-/* Each example has a feature of its own, so each weight tells how often its example was used. */
+/* Each example has its own feature, so that each weight shows how often its example was used. */
 static void write_own_features(const char *name)
 {
     FILE *f = fopen(in_folder(name), "w");
@@ -184,7 +184,7 @@ static void write_own_features(const char *name)
 
 #define ONCE "model=logreg no-bias=true optimizer=sgd lr=0.5 batch=1 epochs=1 mode=async eval-every=40 "
 
-/* Options to train on that file; returns their length. */
+/* Options for training on that file; returns their length. */
 static int once(char *options, size_t size, const char *how)
 {
     return snprintf(options, size, ONCE "data=libsvm:%s test=libsvm:%s %s", in_folder("own"),
@@ -208,7 +208,7 @@ static void test_asynchronous(void **state)
             train_all(2, seed, &j);
             assert_int_equal(j.result[0].examples, FEATURES);
             assert_int_equal(j.examples, FEATURES);
-            assert_true(j.result[0].test.loss == alone.test.loss); /* none was used twice, or not at all */
+            assert_true(j.result[0].test.loss == alone.test.loss); /* every example was used once */
             free_results(&j);
         }
         yk_result_fini(&alone);
@@ -246,7 +246,7 @@ static void test_same_seed(void **state)
     }
 }
 
-/* The first two of six workers have all examples. The others leave at once, and are not missed while those train. */
+/* Two of six workers have all examples. The others leave at once, and nothing waits for them. */
 static void test_some_leave_early(void **state)
 {
     (void)state;
@@ -262,7 +262,7 @@ static void test_some_leave_early(void **state)
 
 /* ---- a rank is killed ---- */
 
-/* The first that ends names the victim (yoke train then ends the job); others may find that one missing. */
+/* The first rank that fails names the victim (yoke train then ends the job); later ones may name that rank. */
 static void assert_names_victim(const job *j, int n, uint64_t seed)
 {
     char name[16];

@@ -1,5 +1,4 @@
-/* Training as a whole: what a run makes of its data in every mode, and that a run which was stopped and resumed is the
- * run that was not. */
+/* Whole training runs: results in every mode, and that a run that was stopped and resumed equals one that was not. */
 #include "training.h"
 
 #include <jansson.h>
@@ -12,7 +11,7 @@ static const char *const optimizers[] = {"sgd", "momentum", "adagrad", "adam", "
 
 /* ---- stopped and resumed */
 
-/* Two stops on the way, one of them in the second epoch, against none. Both runs save in the middle as well. */
+/* A run with two stops, one of them in the second epoch, and one without. Both also save in between. */
 static void compare(const char *options, uint64_t steps)
 {
     yk_result whole, part;
@@ -29,7 +28,7 @@ static void compare(const char *options, uint64_t steps)
     assert_same_runs(&whole, &part);
 }
 
-static void resumed_is_the_same_to_the_bit(void **state)
+static void resumed_run_is_bit_identical(void **state)
 {
     (void)state;
     char options[512];
@@ -45,7 +44,7 @@ static void resumed_is_the_same_to_the_bit(void **state)
                 }
 }
 
-static void schedules_and_thresholds_go_on(void **state)
+static void schedules_and_thresholds_are_resumed(void **state)
 {
     (void)state;
     compare(CLICKS " batch=30 lr-schedule=inverse lr-decay=0.01 l1=1e-4", 45);
@@ -55,8 +54,8 @@ static void schedules_and_thresholds_go_on(void **state)
     compare(CLICKS " batch=30 no-bias=true optimizer=ftrl l1=0.1", 45);
 }
 
-/* Steps of one example that are made many at once, cut by whatever is due and by the ends of epochs. */
-static void bursts_go_on(void **state)
+/* Bursts of steps with one example each end where something is due, and at the ends of epochs. */
+static void bursts_are_resumed(void **state)
 {
     (void)state;
     compare(CLICKS " batch=1 checkpoint-every=40 eval-every=70", 900);
@@ -64,13 +63,13 @@ static void bursts_go_on(void **state)
     compare(CLICKS " batch=1 stream=always checkpoint-every=333", 1000);
     yk_result r;
     assert_int_equal(train(CLICKS " batch=1 out=part", 1, &r), YK_OK);
-    assert_int_equal(r.steps, 1); /* it was told to stop before it began */
+    assert_int_equal(r.steps, 1); /* it was stopped before its first step */
     yk_result_fini(&r);
     remove_run("out=part");
 }
 
-/* A schedule that never gets to its first change keeps to single steps. A step more or less, or one twice, would be seen:
- * it changes these losses by 1e-5 and more; rounding (compilers may add up a vector in another order) by 1e-8. */
+/* A schedule of the learning rate turns bursts off, even if it never changes the rate. A missing or repeated step would
+ * change these losses by 1e-5 or more, rounding (compilers may sum a vector in another order) by 1e-8. */
 static void bursts_are_single_steps(void **state)
 {
     (void)state;
@@ -99,7 +98,7 @@ static void bursts_are_single_steps(void **state)
     }
 }
 
-/* Stopped after every single step, over the ends of epochs. */
+/* Stopped after every step, including the ends of epochs. */
 static void stopped_after_every_step(void **state)
 {
     (void)state;
@@ -136,7 +135,7 @@ static void stopped_after_every_step(void **state)
     }
 }
 
-/* Resumed at its end a run does nothing but test; given more to do, it is a run that had it from the start. */
+/* A finished run that is resumed only evaluates. With more steps, it equals a run that had them from the start. */
 static void a_finished_run_can_be_made_longer(void **state)
 {
     (void)state;
@@ -158,7 +157,8 @@ static void a_finished_run_can_be_made_longer(void **state)
         assert_int_equal(part.examples, 4 * 151);
         assert_same_model(&whole, &part);
         yk_result_fini(&part);
-        assert_int_equal(train("steps=3 epochs=0 out=part resume=true", 0, &part), YK_OK); /* long passed */
+        assert_int_equal(train("steps=3 epochs=0 out=part resume=true", 0, &part),
+                         YK_OK); /* passed long ago */
         assert_int_equal(part.trained_here, 0);
         yk_result_fini(&part);
         yk_result_fini(&whole);
@@ -169,7 +169,7 @@ static void a_finished_run_can_be_made_longer(void **state)
 
 /* ---- asynchronous */
 
-/* However often it is stopped, every example is used as often as there are epochs. */
+/* Every example is used once per epoch, no matter how often the run is stopped. */
 static void asynchronous_runs_lose_no_example(void **state)
 {
     (void)state;
@@ -213,7 +213,7 @@ static void asynchronous_runs_lose_no_example(void **state)
     }
 }
 
-/* More workers than runs of a tiny stream, unlimited epochs: this hung before each worker got its turn. */
+/* A tiny stream, more workers than it has blocks, unlimited epochs: this used to hang. */
 static void a_tiny_stream_ends(void **state)
 {
     (void)state;
@@ -241,8 +241,7 @@ static void a_tiny_stream_ends(void **state)
     yk_result_fini(&r);
 }
 
-/* All modes come to the same cursor. An asynchronous update is of one worker's batch alone, so that a synchronous one goes
- * three times as far. */
+/* All modes converge to the same result. An asynchronous update has the batch of one worker, a synchronous one three. */
 static void asynchronous_is_as_good(void **state)
 {
     (void)state;
@@ -263,8 +262,8 @@ static void asynchronous_is_as_good(void **state)
         bool good = false;
         assert_int_equal(train_f(&sync, "%s workers=3 %s", cases[i].both, cases[i].sync), YK_OK);
         assert_true(sync.test.accuracy > sync.test.majority_accuracy + 0.02);
-        /* Without a bound, a worker that a busy machine keeps off its core at the end of so short a run spoils it with
-         * what it made of old weights; that is luck and may be tried again, a little later. */
+        /* Without a bound, a worker that a busy host suspends at the end of such a short run adds a gradient of old
+         * weights, which spoils the result. Then the run is repeated a little later. */
         for (int turn = 0; turn < 8 && !good; turn++) {
             sleep((unsigned)turn);
             assert_int_equal(train_f(&async, "%s workers=3 %s", cases[i].both, cases[i].async), YK_OK);
@@ -299,7 +298,7 @@ static void a_bound_of_none_is_synchronous(void **state)
     }
 }
 
-/* ---- what goes wrong, and what is written */
+/* ---- failures and files */
 
 static void divergence_is_an_error(void **state)
 {
@@ -319,7 +318,7 @@ static void divergence_is_an_error(void **state)
     }
 }
 
-static void the_journal_is_json(void **state)
+static void metrics_are_json(void **state)
 {
     (void)state;
     yk_result r;
@@ -355,8 +354,8 @@ static void the_journal_is_json(void **state)
     remove_run("out=run");
 }
 
-/* Whatever may stand in a path comes back from the file. */
-static void configurations_come_back(void **state)
+/* Any character of a path survives saving and loading. */
+static void configurations_round_trip(void **state)
 {
     (void)state;
     static const char *const paths[] = {"a",
@@ -408,7 +407,7 @@ static void configurations_come_back(void **state)
     yk_config_fini(&c);
 }
 
-/* What runs programs, opens ports or chooses where to write comes from the command line only. */
+/* Options that run programs, open ports or choose what to write to are accepted on the command line only. */
 static void files_set_only_what_to_train(void **state)
 {
     (void)state;
@@ -444,7 +443,7 @@ static void files_set_only_what_to_train(void **state)
     assert_null(ignored);
     yk_config_fini(&c);
 
-    /* they are kept as comments, for people */
+    /* they are saved as comments */
     yk_config_init(&c);
     assert_int_equal(yk_config_set(&c, "hosts", "a,b:2"), YK_OK);
     assert_int_equal(yk_config_set(&c, "http", "80"), YK_OK);
@@ -463,9 +462,9 @@ static void files_set_only_what_to_train(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(resumed_is_the_same_to_the_bit, clear_runs),
-        cmocka_unit_test_setup(schedules_and_thresholds_go_on, clear_runs),
-        cmocka_unit_test_setup(bursts_go_on, clear_runs),
+        cmocka_unit_test_setup(resumed_run_is_bit_identical, clear_runs),
+        cmocka_unit_test_setup(schedules_and_thresholds_are_resumed, clear_runs),
+        cmocka_unit_test_setup(bursts_are_resumed, clear_runs),
         cmocka_unit_test_setup(bursts_are_single_steps, clear_runs),
         cmocka_unit_test_setup(stopped_after_every_step, clear_runs),
         cmocka_unit_test_setup(a_finished_run_can_be_made_longer, clear_runs),
@@ -474,8 +473,8 @@ int main(void)
         cmocka_unit_test_setup(asynchronous_is_as_good, clear_runs),
         cmocka_unit_test_setup(a_bound_of_none_is_synchronous, clear_runs),
         cmocka_unit_test_setup(divergence_is_an_error, clear_runs),
-        cmocka_unit_test_setup(the_journal_is_json, clear_runs),
-        cmocka_unit_test_setup(configurations_come_back, clear_runs),
+        cmocka_unit_test_setup(metrics_are_json, clear_runs),
+        cmocka_unit_test_setup(configurations_round_trip, clear_runs),
         cmocka_unit_test_setup(files_set_only_what_to_train, clear_runs),
     };
     return cmocka_run_group_tests_name("train", tests, make_folder, remove_folder);

@@ -16,7 +16,7 @@
 #include <math.h>
 #include <sys/stat.h>
 
-/* Where the option `out` of the string says, in the test's folder; NULL: nowhere. */
+/* The option `out` of the string, in the folder of the test; NULL: none. */
 static inline const char *run_folder(const char *options)
 {
     const char *at = strstr(options, "out=");
@@ -42,7 +42,7 @@ static inline void set_all(yk_config *c, const char *options)
     free(copy);
 }
 
-/* What a run says goes to a file: most warnings are meant for larger data, and some are looked for (warned). */
+/* Messages go to a file: most warnings are meant for larger data, and warned() searches it. */
 static inline int divert_stderr(void)
 {
     int aside = dup(STDERR_FILENO), fd = open(in_folder("said"), O_WRONLY | O_CREAT | O_TRUNC, 0666);
@@ -59,7 +59,7 @@ static inline void restore_stderr(int aside)
     close(aside);
 }
 
-/* As the command line does it: a resumed run's own configuration first. Without `out` nothing is kept. */
+/* As the command line does it: a resumed run first loads its configuration. Without `out` nothing is written. */
 static inline yk_status train(const char *options, int stop_signal, yk_result *out)
 {
     const volatile sig_atomic_t stop = stop_signal;
@@ -82,7 +82,7 @@ static inline yk_status train(const char *options, int stop_signal, yk_result *o
     yk_status st = yk_train(&c, &(yk_train_host){.stop = &stop, .started = yk_now()}, out);
     restore_stderr(aside);
     yk_config_fini(&c);
-    if (st) /* why is in yk_error() */
+    if (st) /* yk_error() has the reason */
         yk_result_fini(out);
     return st;
 }
@@ -97,7 +97,7 @@ __attribute__((format(printf, 2, 3))) static inline yk_status train_f(yk_result 
     return train(options, 0, out);
 }
 
-/* A file's bytes; the caller frees. */
+/* The bytes of a file; the caller frees them. */
 static inline uint8_t *bytes_of(const char *path, size_t *n_out)
 {
     FILE *f = fopen(path, "rb");
@@ -122,7 +122,7 @@ static inline bool same_files(const char *a, const char *b)
     return same;
 }
 
-/* The weights of two runs' last checkpoints, of the same step, to the bit. */
+/* The last checkpoints of two runs have the same step and bit-identical weights. */
 static inline void assert_same_model(const yk_result *a, const yk_result *b)
 {
     char pa[400], pb[400];
@@ -140,7 +140,7 @@ static inline void remove_run(const char *options)
     nftw(run_folder(options), remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Ends the comparison of two runs, in the folders whole and part: the same test loss and weights, to the bit. */
+/* Ends the comparison of two runs, in the folders whole and part: bit-identical test loss and weights. */
 static inline void assert_same_runs(yk_result *whole, yk_result *part)
 {
     assert_int_equal(part->examples, whole->examples);
@@ -152,7 +152,7 @@ static inline void assert_same_runs(yk_result *whole, yk_result *part)
     remove_run("out=part");
 }
 
-/* Whether the last run said so. */
+/* Whether the last run printed this. */
 static inline bool warned(const char *part)
 {
     size_t n;
@@ -163,7 +163,7 @@ static inline bool warned(const char *part)
     return found;
 }
 
-/* Before a test: nothing of the one before, which may have failed. */
+/* Before a test: removes the files of the previous one, which may have failed. */
 static inline int clear_runs(void **state)
 {
     return remove_folder(state) || mkdir(folder, 0700);

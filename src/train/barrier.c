@@ -1,6 +1,5 @@
-/* Evaluation and checkpoint barriers, where the parameters are in the processes that train: in one process, or in replicas.
- * All workers stop, the parameters are complete and still, each worker evaluates its share of the test set, and the chief
- * writes. */
+/* Evaluation and checkpoint barriers for processes that have all parameters: a single process, or replicas. All workers
+ * stop, the store is quiesced, each worker evaluates its share of the test set, and the chief reports and saves. */
 #include "train/trainer.h"
 
 #include "base/clock.h"
@@ -28,7 +27,8 @@ static yk_status compare(yk__trainer *t)
     const int n = t->cluster.ranks;
     struct {
         uint64_t step, hash;
-    } mine = {t->step, yk__parameter_hash(t)}, *all = yk_alloc((size_t)n, sizeof *all, "the comparison");
+    } mine = {t->step, yk__parameter_hash(t)},
+      *all = yk_alloc((size_t)n, sizeof *all, "the comparison of replicas");
     if (!all)
         return YK_ESYSTEM;
     yk_status st =
@@ -36,68 +36,60 @@ static yk_status compare(yk__trainer *t)
     for (int i = 1; !st && t->cluster.rank == 0 && i < n; i++)
         if (all[i].step != mine.step || all[i].hash != mine.hash)
             st = yk_fail(YK_ELOST,
-                         "rank %d is at step %llu with parameters %08llx, rank 0 at step %llu with %08llx: "
-                         "they are not "
-                         "one training",
+                         "the replicas differ: rank %d is at step %llu with parameter hash %08llx, rank 0 at "
+                         "step %llu with %08llx",
                          i, (unsigned long long)all[i].step, (unsigned long long)all[i].hash,
                          (unsigned long long)mine.step, (unsigned long long)mine.hash);
     yk_free(all);
     return st;
 }
 
-/* The shares of the test that the threads of all processes have evaluated, to the chief. */
+/* The results of the workers of all processes, to the chief. */
 static yk_status gather_tallies(yk__trainer *t)
 {
     const int own = t->plan->workers_per_process;
-    char *mine;
-    size_t bytes;
-    yk_comm_pieces all;
-    yk_status st = yk_tally_pack(&t->worker[0].tally, &mine, &bytes);
+    yk_status st = YK_OK;
     for (int k = 0; !st && k < own; k++) {
-        if (k && (free(mine), st = yk_tally_pack(&t->worker[k].tally, &mine, &bytes)))
-            return st;
-        st = yk_comm_gatherv(t->cluster.comm, mine, bytes, &all, barrier_seconds, "a share of the test");
+        char *mine;
+        size_t bytes;
+        yk_comm_pieces all;
+        if ((st = yk_tally_pack(&t->worker[k].tally, &mine, &bytes)))
+            break;
+        st = yk_comm_gatherv(t->cluster.comm, mine, bytes, &all, barrier_seconds,
+                             "its part of the evaluation");
         for (int i = 1; !st && i < all.n; i++)
             st = yk_tally_unpack(&t->worker[i * own + k].tally, all.data[i], all.bytes[i]);
         yk_comm_pieces_free(&all);
+        free(mine);
     }
-    free(mine);
     return st;
 }
 
 /* ---- a checkpoint ---- */
 
-/* Of a stream, the cursors of the workers of all processes. */
+/* The cursors of a stream, of the workers of all processes. */
 static yk_status gather_cursors(yk__trainer *t, uint64_t *cursors)
 {
     const size_t own = (size_t)t->plan->workers_per_process;
-    uint64_t *mine = yk_alloc(own * YK_CURSOR, sizeof *mine, "the cursor");
+    uint64_t *mine = yk_alloc(own * YK_CURSOR, sizeof *mine, "the data cursor");
     if (!mine)
         return YK_ESYSTEM;
     for (size_t i = 0; i < own; i++)
         yk_feed_cursor_of(t->feed, t->cluster.first_worker + (int)i, mine + YK_CURSOR * i);
     yk_status st = yk_comm_gather(t->cluster.comm, mine, own * YK_CURSOR * sizeof *mine, cursors,
-                                  barrier_seconds, "cursors");
+                                  barrier_seconds, "the data cursors");
     yk_free(mine);
     return st;
 }
 
 static yk_status save(yk__trainer *t)
 {
-    const bool streams = t->cluster.role == YK__REPLICA && t->cluster.cursor_kind == 3;
-    yk_progress_state p = {.step = t->step,
-                           .epoch = t->epoch,
-                           .examples = t->earlier_examples,
-                           .seconds = t->earlier_seconds + yk_now() - t->began,
-                           .ncursor = yk_feed_cursor_size(t->feed)};
-    if (t->cluster.rank != 0 && !streams) /* positions are the same for all */
+    const bool streams = t->cluster.role == YK__REPLICA && t->cluster.cursor_kind == YK__STREAM_CURSOR;
+    yk_progress_state p = yk__progress_now(t);
+    if (t->cluster.rank != 0 && !streams) /* the cursor is the same on all ranks */
         return YK_OK;
-    for (int i = 0; i < t->nevaluators; i++) {
-        p.examples += t->evaluator[i].examples;
-        p.period_loss += t->evaluator[i].period_loss;
-        p.period_examples += t->evaluator[i].period_examples;
-    }
-    p.cursor = yk_alloc(p.ncursor, sizeof *p.cursor, "the cursor");
+    p.ncursor = yk_feed_cursor_size(t->feed);
+    p.cursor = yk_alloc(p.ncursor, sizeof *p.cursor, "the data cursor");
     if (!p.cursor)
         return YK_ESYSTEM;
     yk_feed_cursor_save(t->feed, p.cursor);
@@ -110,13 +102,16 @@ static yk_status save(yk__trainer *t)
 
 /* ---- the barrier ---- */
 
-/* By the first worker of a process, while the others wait: what all have evaluated, and the checkpoint. */
-static yk_status conclude(yk__trainer *t, yk_phases *p, double began)
+/* Worker 0 of a process, while the others wait. */
+static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
 {
     const bool replica = t->cluster.role == YK__REPLICA;
     yk_status st = replica && t->due.eval && t->tested ? gather_tallies(t) : YK_OK;
-    if (!st && t->due.eval && t->cluster.rank == 0)
-        st = yk__conclude(t);
+    if (!st && t->due.eval && t->cluster.rank == 0) {
+        const yk_progress_state at = yk__progress_now(t);
+        yk__start_period(t);
+        st = yk__finish_evaluation(t, &at);
+    }
     if (t->due.eval)
         t->last_eval = t->step;
     const double evaluated = yk_now();
@@ -130,7 +125,7 @@ static yk_status conclude(yk__trainer *t, yk_phases *p, double began)
     }
     if (!st && replica) {
         yk_phase_to(p, YK_PHASE_WORKERS);
-        st = yk_comm_barrier(t->cluster.comm, barrier_seconds, "the end of a test or checkpoint");
+        st = yk_comm_barrier(t->cluster.comm, barrier_seconds, "the end of an evaluation or checkpoint");
     }
     atomic_store(&t->barrier_due, false);
     return st;
@@ -144,8 +139,8 @@ yk_status yk__barrier(yk__trainer *t, int me)
     yk_phase_to(p, YK_PHASE_WORKERS);
     yk_status st = yk_local_quiesce(t->local, me);
     const double began = yk_now();
-    yk_phase_to(p, t->due.eval ? YK_PHASE_EVAL
-                               : YK_PHASE_CHECKPOINT); /* with the waiting for those who need longer for it */
+    /* includes waiting for workers whose evaluation takes longer */
+    yk_phase_to(p, t->due.eval ? YK_PHASE_EVAL : YK_PHASE_CHECKPOINT);
     yk_local_tables(t->local, table);
     if (!st && me == 0 && t->cluster.role == YK__REPLICA)
         st = compare(t);
@@ -154,7 +149,7 @@ yk_status yk__barrier(yk__trainer *t, int me)
     if (!st)
         st = yk_team_meet(t->team, me);
     if (!st && me == 0)
-        st = conclude(t, p, began);
+        st = report_and_save(t, p, began);
     else if (t->due.save)
         yk_phase_to(p, YK_PHASE_CHECKPOINT);
     if (!st)

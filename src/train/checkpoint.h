@@ -1,15 +1,24 @@
-/* Checkpoints: everything that a run needs to go on as if it had never stopped.
+/* Checkpoints: everything that a run needs to continue as if it had never stopped.
  *
  *     RUN/checkpoints/step-1200/model.safetensors    the weights, named and shaped as in PyTorch; metadata: what model
  *                               state.safetensors    optimizer state, data cursor, counters
- *                               DONE                 written last: without it the folder is not a checkpoint;
- *                                                    holds size and CRC32C of the two files
+ *                               DONE                 written last, with size and CRC32C of the two files;
+ *                                                    without it the folder is not a checkpoint
  *
  * The format version is that of trained.h.
  *
- * A checkpoint is written beside its final name (checkpoints/.saving), synced to the disk, and renamed; a full disk or a
- * kill at any moment leaves the earlier ones as they were. The last two are kept; checkpoint_dir.h says what is removed and
- * what is not. Arrays here are indexed by the keys of the data, not by the store's inside names.
+ * Example:
+ *     char *path;
+ *     yk_progress_state progress = {0};
+ *     yk_status st = yk_checkpoint_find("runs/a", &path);
+ *     if (!st && path)
+ *         st = yk_checkpoint_load(path, model, store, keymap, &progress);
+ *     free(progress.cursor);
+ *     free(path);
+ *
+ * A checkpoint is written to checkpoints/.saving, synced to the disk, and renamed; a full disk or a kill at any moment
+ * leaves earlier checkpoints as they were. The last two are kept (checkpoint_dir.h). Arrays in the files are indexed by the
+ * keys of the data, not by the internal ids of the store. One thread at a time.
  */
 #ifndef YK_TRAIN_CHECKPOINT_H
 #define YK_TRAIN_CHECKPOINT_H
@@ -27,19 +36,19 @@ typedef struct {
     double period_loss, seconds; /* loss since the last evaluation; training time so far */
     uint64_t period_examples;
     uint64_t late, late_examples; /* --quorum: gradients that were dropped, and their examples */
-    uint64_t *cursor;             /* cursor of the feed; owned by the code that set it; load allocates it */
+    uint64_t *cursor;             /* of the feed; load() allocates it */
     size_t ncursor;
 } yk_progress_state;
 
-/* `keymap` renames the store's keys back; NULL: nothing to rename. The store is settled. */
+/* The store is quiesced. `keymap`: how its keys were remapped; NULL: they were not. *path_out is replaced. */
 yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const yk_model *m, yk_local *store,
                              const yk_keymap *keymap, const yk_progress_state *progress, char **path_out);
 
 /* The newest complete checkpoint below a run directory, or the folder itself if it is one; NULL if there is none.
- * A damaged one is passed over with a warning. Caller frees. */
+ * A damaged one is skipped with a warning. Caller frees. */
 yk_status yk_checkpoint_find(const char *dir, char **path_out);
 
-/* Fills the store's arrays, before its first step. The caller frees progress->cursor. */
+/* Fills the arrays of the store, before its first step. The caller frees progress->cursor. */
 yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap,
                              yk_progress_state *progress);
 

@@ -10,15 +10,29 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { KEPT = 2 };
+enum { KEEP = 2 };
 
 static const char top_name[] = "checkpoints", saving_name[] = ".saving";
 static const char *const files[] = {YK__MODEL_FILE, YK__STATE_FILE};
+
+char *yk__path(const char *format, ...)
+{
+    va_list args;
+    char *path;
+    va_start(args, format);
+    if (vasprintf(&path, format, args) < 0) {
+        path = NULL;
+        yk_fail_memory(strlen(format), "a path");
+    }
+    va_end(args);
+    return path;
+}
 
 /* ---- removing ---- */
 
@@ -36,7 +50,8 @@ static void remove_checkpoint(int top, const char *run_dir, const char *name)
         yk_warn("%s/%s/%s: kept, because it holds files that yoke did not write", run_dir, top_name, name);
 }
 
-/* Renames something that yoke did not make (a link, a file, a directory with foreign files) to make way for a checkpoint. */
+/* Renames an entry that yoke did not create (a link, a file, a directory with foreign files) and that has the name of a
+ * new checkpoint. */
 static void move_aside(int top, const char *run_dir, const char *name)
 {
     struct stat there;
@@ -48,20 +63,20 @@ static void move_aside(int top, const char *run_dir, const char *name)
         if (yk_fs_stat(top, other, &there, AT_SYMLINK_NOFOLLOW) == 0)
             continue;
         if (yk_fs_rename(top, name, top, other) == 0)
-            yk_warn("%s/%s/%s is in the way of a new checkpoint: renamed to %s", run_dir, top_name, name,
+            yk_warn("%s/%s/%s has the name of a new checkpoint: renamed to %s", run_dir, top_name, name,
                     other);
         return;
     }
 }
 
-static int by_falling_step(const void *a, const void *b)
+static int by_descending_step(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x > y ? -1 : x < y;
 }
 
-/* The steps of all entries step-N of an open directory, newest first; `own`: only of real directories, not of links. */
-static size_t list_steps(int top, bool own, uint64_t **out)
+/* The N of all entries step-N of an open directory, in descending order; `links`: also of symbolic links. */
+static size_t list_steps(int top, bool links, uint64_t **out)
 {
     size_t n = 0, cap = 0;
     uint64_t *step = NULL;
@@ -72,17 +87,14 @@ static size_t list_steps(int top, bool own, uint64_t **out)
         struct stat there;
         const char *end = strncmp(name, "step-", 5) ? NULL : yk_digits(name + 5, UINT64_MAX, &s);
         if (!end || *end ||
-            (own && (yk_fs_stat(top, name, &there, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(there.st_mode))))
+            (!links && (yk_fs_stat(top, name, &there, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(there.st_mode))))
             continue;
-        uint64_t *grown = yk_grow(step, &cap, n + 1, sizeof *step, "checkpoints");
-        if (!grown)
-            continue;
-        step = grown;
-        step[n++] = s;
+        if (!YK_RESERVE(step, cap, n + 1, "checkpoints"))
+            step[n++] = s;
     }
     yk_fs_list_free(names);
     if (n)
-        qsort(step, n, sizeof *step, by_falling_step);
+        qsort(step, n, sizeof *step, by_descending_step);
     *out = step;
     return n;
 }
@@ -91,10 +103,10 @@ static size_t list_steps(int top, bool own, uint64_t **out)
 static void remove_old(int top, const char *run_dir, uint64_t newest)
 {
     uint64_t *step;
-    size_t n = list_steps(top, true, &step), kept = 0;
+    size_t n = list_steps(top, false, &step), kept = 0;
     for (size_t i = 0; i < n; i++) {
         char name[32];
-        if (step[i] <= newest && kept++ < KEPT)
+        if (step[i] <= newest && kept++ < KEEP)
             continue;
         snprintf(name, sizeof name, "step-%" PRIu64, step[i]);
         remove_checkpoint(top, run_dir, name);
@@ -108,8 +120,7 @@ static void remove_old(int top, const char *run_dir, uint64_t newest)
 static yk_status measure(const char *path, uint64_t *size_out, uint32_t *crc_out)
 {
     struct stat info;
-    int fd = yk_fs_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC,
-                        0); /* a FIFO is refused, not waited for */
+    int fd = yk_fs_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0); /* does not block on a FIFO */
     if (fd < 0 || yk_fs_stat(fd, "", &info, AT_EMPTY_PATH) || !S_ISREG(info.st_mode)) {
         int e = fd < 0 ? errno : EINVAL;
         if (fd >= 0)
@@ -136,29 +147,25 @@ static yk_status write_done(const char *run_dir)
     for (int i = 0; !st && i < 2; i++) {
         uint64_t size;
         uint32_t crc;
-        char *path;
-        if (asprintf(&path, "%s/" YK__SAVING "/%s", run_dir, files[i]) < 0) {
-            st = yk_fail_memory(strlen(run_dir), "a path");
-            break;
-        }
-        if (!(st = measure(path, &size, &crc)))
+        char *path = yk__path("%s/" YK__SAVING "/%s", run_dir, files[i]);
+        if (!(st = path ? measure(path, &size, &crc) : YK_ESYSTEM))
             st = yk_file_print(f, "%s %" PRIu64 " %08x\n", files[i], size, crc);
         free(path);
     }
     return yk_file_close(f, st);
 }
 
-/* Whether the folder is a complete and undamaged checkpoint; NULL, or what is wrong with it. */
-static const char *complaint(const char *folder)
+/* NULL: the folder is a complete and undamaged checkpoint. Otherwise, what is wrong with it. */
+static const char *find_damage(const char *folder)
 {
-    char *path, name[64], text[1024];
-    if (asprintf(&path, "%s/DONE", folder) < 0)
+    char name[64], text[1024], *path = yk__path("%s/DONE", folder);
+    if (!path)
         return "out of memory";
     const int fd = yk_fs_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
     const ssize_t n = fd < 0 ? 0 : yk_fs_read(fd, text, sizeof text - 1);
     free(path);
     if (fd < 0)
-        return "it has no DONE, so it was not written to its end";
+        return "it has no DONE file: it is incomplete";
     yk_fs_close(fd);
     text[n > 0 ? n : 0] = '\0';
     bool ok = true;
@@ -167,15 +174,15 @@ static const char *complaint(const char *folder)
     unsigned crc;
     uint32_t found_crc;
     for (const char *at = text; ok && sscanf(at, "%63s %" SCNu64 " %x%n", name, &size, &crc, &length) == 3;) {
-        if (strchr(name, '/') || asprintf(&path, "%s/%s", folder, name) < 0)
+        if (strchr(name, '/') || !(path = yk__path("%s/%s", folder, name)))
             break;
         ok = !measure(path, &found_size, &found_crc) && found_size == size && found_crc == crc;
         free(path);
         lines++;
         at += length;
     }
-    return !ok          ? "its files are not what was saved (size or checksum differ)"
-           : lines != 2 ? "its DONE is damaged"
+    return !ok          ? "size or checksum of its files differ from those in DONE"
+           : lines != 2 ? "its DONE file is damaged"
                         : NULL;
 }
 
@@ -184,7 +191,7 @@ static const char *complaint(const char *folder)
 yk_status yk__checkpoint_begin(const char *run_dir)
 {
     int top = yk_dir_open(run_dir, top_name);
-    if (top < 0) { /* a new folder is on the disk only once its parent was synced */
+    if (top < 0) { /* a new folder survives a power failure once its parent is synced */
         yk_status st = yk_dir_make_in(run_dir, top_name);
         if (st || (st = yk_dir_sync(run_dir)))
             return st;
@@ -203,7 +210,7 @@ static yk_status rename_saved(int top, const char *run_dir, uint64_t step, const
     char name[32];
     snprintf(name, sizeof name, "step-%" PRIu64, step);
     if (yk_fs_rename(top, saving_name, top, name)) {
-        remove_checkpoint(top, run_dir, name); /* the same step, saved before: by a run that was resumed */
+        remove_checkpoint(top, run_dir, name); /* this step was saved before; then the run was resumed */
         move_aside(top, run_dir, name);
         if (yk_fs_rename(top, saving_name, top, name))
             return yk_fail_path(path, "cannot rename the new checkpoint to this path", errno);
@@ -215,13 +222,9 @@ static yk_status rename_saved(int top, const char *run_dir, uint64_t step, const
 
 yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, yk_status st, char **path_out)
 {
-    char *path = NULL;
+    char *path = yk__path("%s/%s/step-%" PRIu64, run_dir, top_name, step);
     if (!st)
-        st = write_done(run_dir);
-    if (asprintf(&path, "%s/%s/step-%" PRIu64, run_dir, top_name, step) < 0) {
-        path = NULL;
-        st = st ? st : yk_fail_memory(strlen(run_dir), "a path");
-    }
+        st = path ? write_done(run_dir) : YK_ESYSTEM;
     const int top = yk_dir_open(run_dir, top_name);
     if (!st && top < 0)
         st = yk_fail_in(run_dir, top_name, "cannot open the folder", errno);
@@ -247,25 +250,23 @@ yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, yk_status st, c
 yk_status yk_checkpoint_find(const char *dir, char **path_out)
 {
     *path_out = NULL;
-    char *path;
-    if (!complaint(dir)) {
-        *path_out = strdup(dir);
-        return *path_out ? YK_OK : yk_fail_memory(strlen(dir), "a path");
-    }
-    if (asprintf(&path, "%s/checkpoints", dir) < 0)
-        return yk_fail_memory(strlen(dir), "a path");
+    if (!find_damage(dir))
+        return (*path_out = yk__path("%s", dir)) ? YK_OK : YK_ESYSTEM;
+    char *path = yk__path("%s/%s", dir, top_name);
+    if (!path)
+        return YK_ESYSTEM;
     uint64_t *step;
     const int top = yk_dir_open(path, NULL);
-    size_t n = list_steps(top, false, &step);
+    size_t n = list_steps(top, true, &step);
     if (top >= 0)
         yk_fs_close(top);
     for (size_t i = 0; i < n && !*path_out; i++) {
-        char *folder;
-        if (asprintf(&folder, "%s/step-%" PRIu64, path, step[i]) < 0)
+        char *folder = yk__path("%s/step-%" PRIu64, path, step[i]);
+        if (!folder)
             break;
-        const char *wrong = complaint(folder);
+        const char *wrong = find_damage(folder);
         if (wrong) {
-            yk_warn("%s: this checkpoint is passed over: %s", folder, wrong);
+            yk_warn("%s: skipping this checkpoint: %s", folder, wrong);
             free(folder);
         } else {
             *path_out = folder;

@@ -1,12 +1,17 @@
-/* Inside of checkpoints: the directories that checkpoint.c writes its files into.
+/* Internals of checkpoints: the directories that checkpoint.c writes its files to.
  *
- *     if (!(st = yk__checkpoint_begin("runs/a")))                       // RUN/checkpoints/.saving, without leftovers
- *         st = yk_safetensors_write("runs/a", YK__SAVING "/" YK__MODEL_FILE, ...);
- *     st = yk__checkpoint_end("runs/a", 1200, st, &path);               // DONE; .saving becomes step-1200; older ones go
+ * Example:
+ *     char *path = NULL;
+ *     yk_status st = yk__checkpoint_begin("runs/a");              // an empty RUN/checkpoints/.saving
+ *     if (!st)
+ *         st = yk_safetensors_write("runs/a", YK__SAVING "/" YK__MODEL_FILE, tensors, n, NULL, 0);
+ *     st = yk__checkpoint_end("runs/a", 1200, st, &path);         // writes DONE, renames .saving to step-1200
+ *     free(path);
  *
- * Only files that yoke wrote are removed, and directories that are then empty: foreign files stay, and so does their
- * directory. No link is followed (base/dir.h). A link step-N is never removed and does not count as one of the two that
- * are kept. If something that is not yoke's has the name of a new checkpoint, it is renamed to step-N.old-1.
+ * end() also removes older checkpoints: only files that yoke wrote, and directories that are then empty. A directory with
+ * foreign files stays. No link is followed (base/dir.h). A link step-N is never removed and is not one of the two
+ * checkpoints that are kept. If something that yoke did not create has the name of a new checkpoint, it is renamed to
+ * step-N.old-1. One thread at a time.
  */
 #ifndef YK_TRAIN_CHECKPOINT_DIR_H
 #define YK_TRAIN_CHECKPOINT_DIR_H
@@ -19,6 +24,9 @@
 #define YK__STATE_FILE "state.safetensors"
 
 yk_status yk__checkpoint_begin(const char *run_dir);
+
+/* A formatted path; the caller frees it. NULL: out of memory, which is reported. */
+char *yk__path(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* If `st` is an error, only removes what was written so far. *path_out is replaced; path_out may be NULL. */
 yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, yk_status st, char **path_out);

@@ -1,12 +1,12 @@
-/* A process that owns a shard serves it, and if it trains as well, sends and receives for its workers meanwhile. The chief,
- * rank 0, also evaluates and saves on the side:
+/* A process that owns a shard serves it. If it trains as well, it sends and receives for its workers meanwhile. The chief,
+ * rank 0, also evaluates and saves snapshots in the background:
  *
- *     server loop    update  update [due: snapshot]  update  update  update [the look is over: metrics]  update ...
- *     a thread                           \ evaluate the snapshot, save it /
+ *     server loop          update  update [due: snapshot]  update  update  update [evaluated: metrics]  update ...
+ *     background thread                  \ evaluate the snapshot, save it /
  *
- * Workers do not stop for that. In lockstep, snapshots are taken after exactly the step that is due: if the previous
- * evaluation is still running, answers wait for it (and workers get heartbeats). Otherwise the next one starts when
- * the previous one ends.
+ * Workers do not stop for that. In lockstep, a snapshot is taken after exactly the step that it is due at: if the previous
+ * one is still being evaluated, the answers to workers wait for it (and workers get heartbeats). Otherwise the next
+ * snapshot is taken when the previous one is evaluated.
  */
 #include "train/trainer.h"
 
@@ -20,67 +20,80 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A look at a snapshot. */
+/* How a thread ended, for the thread that joins it. */
 typedef struct {
-    bool begun, eval, save;
-    atomic_bool over;
-    yk_thread thread;
-    yk_progress_state progress;
     yk_status st;
     char error[2048];
+} outcome;
+
+typedef struct {
+    bool taken; /* and not finished */
+    yk__due due;
+    atomic_bool over;
+    yk_thread thread;
+    yk_progress_state at;
+    outcome outcome;
     double eval_seconds, save_seconds;
-} look;
+} snapshot;
 
 typedef struct {
     yk__trainer *t;
-    look look;
-    yk__due due;   /* in lockstep: a look that has to wait for the one before */
-    uint64_t used; /* in step: positions of the epoch */
-    double looked; /* at the other servers */
+    snapshot snapshot;
+    yk__due due;            /* lockstep: of a snapshot that waits for the previous one */
+    uint64_t used;          /* lockstep: examples of the epoch */
+    double servers_checked; /* when */
     bool streams;
 
     /* the workers of this process */
-    bool started;
+    bool workers_started;
     yk_thread thread;
     atomic_bool workers_over;
-    yk_status workers;
-    char workers_error[2048];
+    outcome workers;
 } chief;
 
-/* ---- a look ---- */
+static void keep(outcome *o, yk_status st)
+{
+    o->st = st;
+    snprintf(o->error, sizeof o->error, "%s", st ? yk_error() : "");
+}
 
-static yk_status test_and_save(chief *c)
+static yk_status raise_error(const outcome *o)
+{
+    return o->st ? yk_fail(o->st, "%s", o->error) : YK_OK;
+}
+
+/* ---- snapshots ---- */
+
+static yk_status evaluate_and_save(chief *c)
 {
     yk__trainer *t = c->t;
-    look *l = &c->look;
+    snapshot *s = &c->snapshot;
     const double began = yk_now();
     yk_view table[YK_MAX_GROUPS];
     yk_server_assemble(t->cluster.server, t->cluster.whole);
     yk_status st = yk_local_quiesce(t->cluster.whole, 0);
     yk_local_tables(t->cluster.whole, table);
-    if (!st && l->eval && t->tested)
+    if (!st && s->due.eval && t->tested)
         st = yk__evaluate(t, t->evaluator, 0, 1, table);
-    l->eval_seconds = yk_now() - began;
-    if (!st && l->save)
-        st = yk__save(t, t->cluster.whole, &l->progress);
-    l->save_seconds = yk_now() - began - l->eval_seconds;
+    s->eval_seconds = yk_now() - began;
+    if (!st && s->due.save)
+        st = yk__save(t, t->cluster.whole, &s->at);
+    s->save_seconds = yk_now() - began - s->eval_seconds;
     return st;
 }
 
-static void *look_thread(void *context)
+static void *snapshot_thread(void *context)
 {
     chief *c = context;
-    c->look.st = test_and_save(c);
-    if (c->look.st)
-        snprintf(c->look.error, sizeof c->look.error, "%s", yk_error());
-    atomic_store(&c->look.over, true);
+    keep(&c->snapshot.outcome, evaluate_and_save(c));
+    atomic_store(&c->snapshot.over, true);
     return NULL;
 }
 
-static yk_status cursor_of(chief *c, yk_progress_state *p)
+static yk_status make_cursor(chief *c, yk_progress_state *p)
 {
     const yk__trainer *t = c->t;
-    p->ncursor = c->streams          ? 2 + 5 * (size_t)t->plan->workers
+    p->ncursor = c->streams          ? 2 + YK_CURSOR * (size_t)t->plan->workers
                  : t->plan->lockstep ? 3
                                      : yk_assignment_cursor_size(&t->cluster.assignment);
     if (!(p->cursor = yk_alloc(p->ncursor, sizeof *p->cursor, "the data cursor")))
@@ -89,113 +102,86 @@ static yk_status cursor_of(chief *c, yk_progress_state *p)
         yk_server_cursors(t->cluster.server, p->cursor, (size_t)t->config->shuffle_mb << 20,
                           t->plan->lockstep ? t->epoch : 0);
     else if (t->plan->lockstep)
-        memcpy(p->cursor,
-               (uint64_t[3]){1, t->epoch, c->used < t->train.examples ? c->used : t->train.examples},
+        memcpy(p->cursor, (uint64_t[3]){YK__LOCKSTEP_CURSOR, t->epoch, yk__min(c->used, t->train.examples)},
                3 * sizeof *p->cursor);
     else
         yk_assignment_cursor_save(&t->cluster.assignment, p->cursor);
     return YK_OK;
 }
 
-/* A look that has no thread: nobody may join it. */
-static void give_up(look *l)
+static void release(snapshot *s)
 {
-    l->begun = false;
-    yk_free(l->progress.cursor);
+    s->taken = false;
+    yk_free(s->at.cursor);
 }
 
-/* Takes the snapshot; the rest is for test_and_save(). */
-static yk_status take(chief *c, bool eval, bool save)
+static yk_status take(chief *c, yk__due due)
 {
     yk__trainer *t = c->t;
-    yk__worker_state *me = t->evaluator;
-    look *l = &c->look;
-    yk_server_state s;
-    yk_server_state_of(t->cluster.server, &s);
-    *l = (look){.begun = true, .eval = eval, .save = save && t->result->run_dir};
-    l->progress = (yk_progress_state){.step = t->step,
-                                      .late = t->earlier_late + s.late,
-                                      .late_examples = t->late_examples,
-                                      .epoch = t->epoch,
-                                      .examples = t->earlier_examples + me->examples,
-                                      .seconds = t->earlier_seconds + yk_now() - t->began,
-                                      .period_loss = me->period_loss,
-                                      .period_examples = me->period_examples};
-    yk_status st = l->save ? cursor_of(c, &l->progress) : YK_OK;
-    if (eval) {
-        me->period_loss = 0.0;
-        me->period_examples = 0;
+    snapshot *s = &c->snapshot;
+    yk_server_state state;
+    yk_server_state_of(t->cluster.server, &state);
+    *s = (snapshot){
+        .taken = true, .due = {due.eval, due.save && t->result->run_dir}, .at = yk__progress_now(t)};
+    s->at.late = t->earlier_late + state.late;
+    yk_status st = s->due.save ? make_cursor(c, &s->at) : YK_OK;
+    if (due.eval) {
+        yk__start_period(t);
         t->last_eval = t->step;
     }
-    if (save) {
+    if (due.save) {
         t->last_save = t->step;
         t->saved_at = yk_now();
     }
     if (!st)
         st = yk_server_snapshot(t->cluster.server, t->cluster.whole);
     if (st)
-        give_up(l);
+        release(s);
     return st;
 }
 
-/* The look is over: what it found, as of its own step. */
-static yk_status conclude(chief *c)
+/* The snapshot is evaluated and saved: reports it. */
+static yk_status finish(chief *c)
 {
     yk__trainer *t = c->t;
-    yk__worker_state *me = t->evaluator;
-    look *l = &c->look;
-    l->begun = false;
-    yk_free(l->progress.cursor);
-    t->result->eval_seconds += l->eval_seconds;
-    t->result->checkpoint_seconds += l->save_seconds;
-    if (l->st)
-        return yk_fail(l->st, "%s", l->error);
-    if (!l->eval)
-        return YK_OK;
-    const uint64_t step = t->step, examples = me->examples, period_examples = me->period_examples,
-                   late_examples = t->late_examples;
-    const double period_loss = me->period_loss;
-    t->step = l->progress.step;
-    t->late_examples = l->progress.late_examples;
-    me->examples = l->progress.examples - t->earlier_examples;
-    me->period_loss = l->progress.period_loss;
-    me->period_examples = l->progress.period_examples;
-    yk_status st = yk__conclude(t);
-    t->step = step;
-    t->late_examples = late_examples;
-    me->examples = examples;
-    me->period_loss = period_loss;
-    me->period_examples = period_examples;
-    return st;
+    snapshot *s = &c->snapshot;
+    release(s);
+    t->result->eval_seconds += s->eval_seconds;
+    t->result->checkpoint_seconds += s->save_seconds;
+    yk_status st = raise_error(&s->outcome);
+    return st || !s->due.eval ? st : yk__finish_evaluation(t, &s->at);
 }
 
-static yk_status begin(chief *c, bool eval, bool save)
+static yk_status start(chief *c)
 {
-    yk_status st = take(c, eval, save);
+    yk_status st = take(c, c->due);
+    c->due = (yk__due){0};
     if (st)
         return st;
-    int e = yk_thread_start(&c->look.thread, look_thread, c);
+    const int e = yk_thread_start(&c->snapshot.thread, snapshot_thread, c);
     if (e)
-        give_up(&c->look);
+        release(&c->snapshot);
     return e ? yk_fail(YK_ESYSTEM, "cannot start the evaluation thread: %s", strerror(e)) : YK_OK;
 }
 
-static yk_status look_after(chief *c, bool wait)
+static bool is_due(void *context)
 {
-    yk_status st = YK_OK;
-    if (c->look.begun && (wait || atomic_load(&c->look.over))) {
-        yk_thread_join(&c->look.thread);
-        st = conclude(c);
-    }
-    if (!st && !c->look.begun && (c->due.eval || c->due.save)) {
-        const yk__due due = c->due;
-        c->due = (yk__due){0};
-        st = begin(c, due.eval, due.save);
-    }
-    return st;
+    const chief *c = context;
+    return c->due.eval || c->due.save;
 }
 
-/* ---- what the server tells us ---- */
+/* Finishes the snapshot that was evaluated, and starts the one that is due. */
+static yk_status poll_snapshot(chief *c, bool wait)
+{
+    yk_status st = YK_OK;
+    if (c->snapshot.taken && (wait || atomic_load(&c->snapshot.over))) {
+        yk_thread_join(&c->snapshot.thread);
+        st = finish(c);
+    }
+    return !st && !c->snapshot.taken && is_due(c) ? start(c) : st;
+}
+
+/* ---- hooks of the server ---- */
 
 static bool stop(void *context)
 {
@@ -203,7 +189,7 @@ static bool stop(void *context)
     return yk__is_stopped(t) || yk__is_done(t, t->step, t->epoch);
 }
 
-static yk_status due_sync(chief *c, bool epoch_over)
+static yk_status check_sync(chief *c, bool epoch_over)
 {
     yk__trainer *t = c->t;
     if (stop(c)) /* the last step is always evaluated */
@@ -211,18 +197,16 @@ static yk_status due_sync(chief *c, bool epoch_over)
     const yk__due due = yk__due_sync(t, t->step, epoch_over, false, !epoch_over && yk__save_is_overdue(t));
     c->due.eval |= due.eval && t->step != t->last_eval;
     c->due.save |= due.save && t->step != t->last_save;
-    return look_after(c, false);
+    return poll_snapshot(c, false);
 }
 
-static yk_status due_async(chief *c)
+static yk_status check_async(chief *c)
 {
     yk__trainer *t = c->t;
-    if (c->look.begun || stop(c))
-        return YK_OK;
-    if (!yk__is_due_async(t, t->step))
+    if (c->snapshot.taken || stop(c) || !yk__is_due_async(t, t->step))
         return YK_OK;
     c->due = yk__due_async(t, t->step);
-    return look_after(c, false);
+    return poll_snapshot(c, false);
 }
 
 /* In asynchronous mode or with a quorum, an epoch ends when all of its examples were used. Each worker has its own
@@ -249,7 +233,7 @@ static yk_status updated(void *context, uint64_t steps, uint64_t examples, doubl
     chief *c = context;
     yk__trainer *t = c->t;
     yk__worker_state *me = t->evaluator;
-    if (!(loss <= yk__most_loss * (double)examples))
+    if (!(loss <= yk__max_loss * (double)examples))
         return yk__diverged(t, "the training loss", loss / (double)examples, steps);
     const uint64_t made = steps - t->step; /* more than one with local steps */
     t->step = steps;
@@ -260,13 +244,13 @@ static yk_status updated(void *context, uint64_t steps, uint64_t examples, doubl
     yk_phases_done(me->phases, made, examples);
     yk_observer_progress(t->observer, loss / (double)examples);
     if (t->plan->lockstep)
-        return due_sync(c, false);
+        return check_sync(c, false);
     const uint64_t epoch = t->epoch;
     count_epochs(c);
     if (!t->plan->synchronous)
-        return due_async(c);
-    yk_status st = due_sync(c, false);
-    return !st && t->epoch > epoch ? due_sync(c, true) : st;
+        return check_async(c);
+    yk_status st = check_sync(c, false);
+    return !st && t->epoch > epoch ? check_sync(c, true) : st;
 }
 
 static yk_status epoch_over(void *context)
@@ -277,16 +261,16 @@ static yk_status epoch_over(void *context)
         t->train.examples = t->earlier_examples + t->evaluator->examples;
     t->epoch++;
     c->used = 0;
-    return due_sync(c, true);
+    return check_sync(c, true);
 }
 
 /* Finds a dead server before the workers that wait for it time out. */
-static yk_status look_for_servers(chief *c, double now)
+static yk_status check_servers(chief *c, double now)
 {
     const yk__cluster *k = &c->t->cluster;
-    if (now - c->looked < 0.25)
+    if (now - c->servers_checked < 0.25)
         return YK_OK;
-    c->looked = now;
+    c->servers_checked = now;
     for (int i = 1; i < k->servers; i++)
         if (yk_comm_dead(k->comm, i))
             return yk_fail(YK_ELOST, "server %d (rank %d) has died", i, i);
@@ -294,25 +278,19 @@ static yk_status look_for_servers(chief *c, double now)
 }
 
 /* Telemetry and heartbeats, on all servers. */
-static yk_status tell(void *context)
+static yk_status send_telemetry(void *context)
 {
     yk__trainer *t = ((chief *)context)->t;
     yk_observer_traffic(t->observer);
     return t->cluster.remote ? yk_remote_alive(t->cluster.remote) : YK_OK;
 }
 
-static yk_status now_and_then(void *context)
+static yk_status on_tick(void *context)
 {
-    yk_status st = look_for_servers(context, yk_now());
+    yk_status st = check_servers(context, yk_now());
     if (!st)
-        st = tell(context);
-    return st ? st : look_after(context, false);
-}
-
-static bool hold(void *context)
-{
-    const chief *c = context;
-    return c->due.eval || c->due.save;
+        st = send_telemetry(context);
+    return st ? st : poll_snapshot(context, false);
 }
 
 /* ---- the workers of this process ---- */
@@ -320,48 +298,43 @@ static bool hold(void *context)
 static void *run_workers(void *context)
 {
     chief *c = context;
-    c->workers = yk_team_run(c->t->team, yk__train_worker, c->t);
-    if (c->workers)
-        snprintf(c->workers_error, sizeof c->workers_error, "%s", yk_error());
+    keep(&c->workers, yk_team_run(c->t->team, yk__train_worker, c->t));
     atomic_store(&c->workers_over, true);
     return NULL;
 }
 
-/* What they send and receive; an error of theirs. */
+/* Sends and receives for them. Returns their error, if they have ended with one. */
 static yk_status pump(void *context, bool *busy)
 {
     chief *c = context;
     yk_status st = yk_remote_pump(c->t->cluster.remote, busy);
-    return !st && atomic_load(&c->workers_over) && c->workers ? yk_fail(c->workers, "%s", c->workers_error)
-                                                              : st;
+    return !st && atomic_load(&c->workers_over) ? raise_error(&c->workers) : st;
 }
 
 static yk_status start_workers(chief *c)
 {
     int e = yk_thread_start(&c->thread, run_workers, c);
-    c->started = e == 0;
+    c->workers_started = e == 0;
     return e ? yk_fail(YK_ESYSTEM, "cannot start the worker threads: %s", strerror(e)) : YK_OK;
 }
 
 /* Returns the error of the server if there is one, else that of the workers. */
 static yk_status join_workers(chief *c, yk_status st)
 {
-    char error[2048];
-    if (!c->started)
+    outcome server;
+    if (!c->workers_started)
         return st;
-    snprintf(error, sizeof error, "%s", yk_error());
+    keep(&server, st);
     if (st) {
         yk_remote_fail(c->t->cluster.remote);
         yk_team_stop(c->t->team);
     }
     yk_thread_join(&c->thread);
-    if (!st && c->workers)
-        return yk_fail(c->workers, "%s", c->workers_error);
-    return st ? yk_fail(st, "%s", error) : YK_OK;
+    return raise_error(st ? &server : &c->workers);
 }
 
-/* A process of workers that owns nothing: until all of them have left. */
-static yk_status drive(chief *c)
+/* Until all workers of this process have left. */
+static yk_status drive_workers(chief *c)
 {
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
     yk_status st = YK_OK;
@@ -373,14 +346,14 @@ static yk_status drive(chief *c)
         else
             yk_wait_turn(&w);
         if (!st && yk_wait_polls(&w))
-            st = tell(c);
+            st = send_telemetry(c);
     }
     return st;
 }
 
 /* ---- serving ---- */
 
-/* After the last update: what is left to evaluate and to save. */
+/* After the last update: the last evaluation and checkpoint. */
 static yk_status end_chief(chief *c)
 {
     yk__trainer *t = c->t;
@@ -393,41 +366,38 @@ static yk_status end_chief(chief *c)
         t->epoch = t->plan->epochs;
     t->result->interrupted = yk__is_stopped(t) && state.stopped && !yk__is_done(t, t->step, t->epoch) &&
                              t->epoch < t->plan->epochs;
-    const bool eval = t->step != t->last_eval, save = t->step != t->last_save;
-    yk_status st = take(c, eval, save);
-    if (!st) {
-        c->look.st = test_and_save(c);
-        snprintf(c->look.error, sizeof c->look.error, "%s", yk_error());
-        st = conclude(c);
-    }
-    return st;
+    yk_status st = take(c, (yk__due){t->step != t->last_eval, t->step != t->last_save});
+    if (st)
+        return st;
+    keep(&c->snapshot.outcome, evaluate_and_save(c));
+    return finish(c);
 }
 
 static yk_status serve(chief *c)
 {
     yk__trainer *t = c->t;
     yk__cluster *k = &t->cluster;
-    yk_server_hooks hooks = {.context = c, .now_and_then = tell};
+    yk_server_hooks hooks = {.context = c, .now_and_then = send_telemetry};
     if (k->rank == 0)
         hooks = (yk_server_hooks){.context = c,
                                   .updated = updated,
                                   .epoch_over = epoch_over,
-                                  .now_and_then = now_and_then,
+                                  .now_and_then = on_tick,
                                   .stop = stop,
-                                  .hold = hold};
+                                  .hold = is_due};
     hooks.turn = k->remote ? pump : NULL;
     yk_server_hook(k->server, &hooks);
     yk_status st = yk_server_run(k->server);
-    if (!st && k->remote) /* their last messages are on their way */
-        st = drive(c);
+    if (!st && k->remote) /* their last messages are in transit */
+        st = drive_workers(c);
     if (k->rank != 0)
         return st;
-    t->trained = yk_now();
+    t->training_ended = yk_now();
     c->due = (yk__due){0};
     if (!st)
-        st = look_after(c, true);
-    else if (c->look.begun)
-        yk_thread_join(&c->look.thread);
+        st = poll_snapshot(c, true);
+    else if (c->snapshot.taken)
+        yk_thread_join(&c->snapshot.thread);
     if (!st)
         st = end_chief(c);
     return st ? st : yk_server_end(k->server);
@@ -436,9 +406,9 @@ static yk_status serve(chief *c)
 yk_status yk__serve(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
-    chief c = {.t = t, .streams = k->rank == 0 && k->cursor_kind == 3, .used = t->used};
+    chief c = {.t = t, .streams = k->rank == 0 && k->cursor_kind == YK__STREAM_CURSOR, .used = t->used};
     yk_status st = k->remote ? start_workers(&c) : YK_OK;
     if (!st)
-        st = k->server ? serve(&c) : drive(&c);
+        st = k->server ? serve(&c) : drive_workers(&c);
     return join_workers(&c, st);
 }

@@ -1,4 +1,4 @@
-/* A run of several processes: who does what, and how they become one training.
+/* A job of several processes: their roles, and the checks that they belong to the same training.
  *
  *     role       ranks                 does                                          its store
  *     replica    all, --servers 0      trains on all parameters, all-reduce          store/replicas.h
@@ -8,12 +8,12 @@
  *
  * Workers run the loop of loop.c. A process that owns a shard serves it in chief.c.
  *
- * Rank 0 is the chief: it tests, saves, and writes the run directory; the others write nothing but their own resources.
+ * Rank 0 is the chief: it evaluates, saves, and writes the run directory; the other ranks write only their worker-N/.
  *
- *     yk__cluster_start     MPI, if a launcher started us; roles
- *     yk__cluster_shape     all agree on the shape of the data
- *     yk__cluster_agree     the same options, data, program and parameters? else an error that names rank and difference
- *     yk__cluster_finish    counters of all ranks to the chief, which checks that they are those of one training
+ *     yk__cluster_start     starts MPI, if a launcher started this process; assigns roles
+ *     yk__cluster_shape     all ranks agree on the shape of the data
+ *     yk__cluster_agree     checks that options, data, program and parameters are the same; an error names the rank and
+ *                           the difference
  */
 #ifndef YK_TRAIN_CLUSTER_H
 #define YK_TRAIN_CLUSTER_H
@@ -26,35 +26,38 @@
 #include "store/server.h"
 #include "train/train.h"
 
-typedef enum { YK__ALONE, YK__REPLICA, YK__SERVER, YK__WORKER, YK__SHARD } yk__role;
+typedef enum { YK__SINGLE, YK__REPLICA, YK__SERVER, YK__WORKER, YK__SHARD } yk__role;
 
-static inline bool yk__serves(yk__role role)
+static inline bool yk__owns_shard(yk__role role)
 {
     return role == YK__SERVER || role == YK__SHARD;
 }
+
+/* The first number of a data cursor (data/feed.h). */
+typedef enum { YK__LOCKSTEP_CURSOR = 1, YK__LEASE_CURSOR, YK__STREAM_CURSOR } yk__cursor_kind;
 
 typedef struct {
     yk_comm *comm;       /* NULL: one process */
     yk_startup *startup; /* until training begins; NULL: one process */
     yk__role role;
     int rank, ranks;
-    int servers;        /* processes that own a shard: the first ones, or all */
-    int first, clients; /* processes that train: the first of them, how many */
-    int first_worker;   /* of this process, among the workers of all */
-    bool driven;        /* the main thread sends and receives for all others (store/remote.h) */
-    bool joined;        /* it came later, and is alone in its own world */
+    int servers;               /* processes that own a shard: the first ranks, or all */
+    int first_client, clients; /* ranks that train: the first one, and how many */
+    int first_worker;          /* of this process, in the job */
+    bool driven;               /* the main thread sends and receives for the others (store/remote.h) */
+    bool joined;               /* this process joined a running job; its MPI world is its own */
     int *server_peer;
     yk_exchange *exchange;
-    yk_memory memory; /* replicas on one machine: what they exchange */
+    yk_memory memory; /* replicas on one host: exchanges gradients */
     yk_remote *remote;
     yk_chunks *chunks; /* of the data; NULL: none */
     yk_server *server;
     yk_assignment assignment;
-    yk_optim_range range[YK_MAX_TENSORS]; /* of the server's part */
-    int cursor_kind;    /* of the data cursor: 1 in step, 2 freely, 3 of a stream (data/feed.h) */
-    yk_local *whole;    /* the chief of servers: a snapshot of all parameters */
-    bool lost_somebody; /* not all ranks are there any more: nothing can be done together */
-    bool no_finalize;   /* MPI's farewell to all would not end */
+    yk_optim_range range[YK_MAX_TENSORS]; /* of the shard */
+    yk__cursor_kind cursor_kind;
+    yk_local *whole;  /* the chief of servers: a snapshot of all parameters */
+    bool rank_lost;   /* no collective operation is possible any more */
+    bool no_finalize; /* MPI_Finalize would not return */
 } yk__cluster;
 
 #endif

@@ -1,5 +1,5 @@
-/* Are the processes of a job one training? The same program, options, data and first parameters, or an error that names the
- * rank and what differs. */
+/* Checks that all processes of a job have the same program, options, data and initial parameters. An error names the rank
+ * and the difference. */
 #include "train/trainer.h"
 
 #include "format/crc.h"
@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define PRIME 0x100000001b3u /* of the FNV hash */
 
 typedef struct {
     uint64_t options, program, data, parameters, nparams;
@@ -23,7 +25,7 @@ static uint64_t hash_options(const yk_config *c)
         uint32_t crc = o->kind == YK_OPT_TEXT   ? (text ? yk_crc32c(text, strlen(text)) : 1)
                        : o->kind == YK_OPT_FLAG ? yk_crc32c(field, sizeof(bool))
                                                 : yk_crc32c(field, 8);
-        hash = hash * 0x100000001b3u + crc;
+        hash = hash * PRIME + crc;
     }
     return hash;
 }
@@ -34,7 +36,7 @@ static uint64_t hash_program(void)
     uint64_t hash = 0;
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     for (ssize_t n; fd >= 0 && (n = read(fd, buf, sizeof buf)) > 0;)
-        hash = hash * 0x100000001b3u + yk_crc32c(buf, (size_t)n);
+        hash = hash * PRIME + yk_crc32c(buf, (size_t)n);
     if (fd >= 0)
         close(fd);
     return hash;
@@ -42,7 +44,7 @@ static uint64_t hash_program(void)
 
 static uint64_t hash_row(const yk_rows *rows, size_t r, uint64_t hash)
 {
-    hash = hash * 0x100000001b3u + (uint32_t)rows->label[r];
+    hash = hash * PRIME + (uint32_t)rows->label[r];
     if (rows->kind == YK_ROWS_SPARSE)
         return hash + yk_crc32c(rows->index + rows->start[r], yk_rows_entries(rows, r) * sizeof *rows->index);
     if (rows->kind == YK_ROWS_U8)
@@ -50,8 +52,8 @@ static uint64_t hash_row(const yk_rows *rows, size_t r, uint64_t hash)
     return hash + yk_crc32c(rows->f32 + r * rows->dim, rows->dim * sizeof *rows->f32);
 }
 
-/* Some rows of it. Of files also how long they are, and some rows from their beginning, middle and end as this process sees
- * them: rows in memory came from the others, too. */
+/* Hashes some rows. For files, also their size and some rows from the beginning, the middle and the end, read by this
+ * process: rows in memory may come from other processes. */
 static yk_status hash_data(yk__trainer *t, uint64_t *out)
 {
     enum { ROWS = 16 };
@@ -77,54 +79,64 @@ static yk_status hash_data(yk__trainer *t, uint64_t *out)
     return st;
 }
 
-static uint64_t identity_hash(const yk__trainer *t, uint64_t data)
+/* What a worker that joins must have in common with the job. */
+static uint64_t identity_hash(const identity *i, uint64_t data)
 {
-    return ((hash_program() * 0x100000001b3u + hash_options(t->config)) * 0x100000001b3u + data) *
-               0x100000001b3u +
-           t->model->nparams;
+    return ((i->program * PRIME + i->options) * PRIME + data) * PRIME + i->nparams;
+}
+
+/* NULL, or how rank `i` differs. *from_out: from which rank. */
+static const char *difference(const yk__cluster *k, const identity *all, int i, int *from_out)
+{
+    const identity *other = &all[i], *chief = &all[0];
+    *from_out = 0;
+    if (other->program != chief->program)
+        return "is another program (another version, or build)";
+    if (other->options != chief->options)
+        return "was given other options";
+    if (i >= k->first_client && other->data != all[k->first_client].data) {
+        *from_out = k->first_client;
+        return "has other data";
+    }
+    return other->nparams != chief->nparams         ? "has a model of another size"
+           : other->parameters != chief->parameters ? "begins with other parameters"
+                                                    : NULL;
 }
 
 yk_status yk__cluster_agree(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
-    if (k->role == YK__ALONE)
+    if (k->role == YK__SINGLE)
         return YK_OK;
-    uint64_t own_data = 0;
-    yk_status st = k->role == YK__SERVER ? YK_OK : hash_data(t, &own_data);
+    identity mine = {.options = hash_options(t->config),
+                     .program = hash_program(),
+                     .nparams = t->model->nparams,
+                     .parameters = k->role == YK__REPLICA ? yk__parameter_hash(t) : 0},
+             *all = NULL;
+    yk_status st = k->role == YK__SERVER ? YK_OK : hash_data(t, &mine.data);
     if (st)
         return st;
     if (k->joined)
-        return yk_remote_hello(k->remote, identity_hash(t, own_data));
-    identity mine = {.options = hash_options(t->config),
-                     .program = hash_program(),
-                     .nparams = t->model->nparams},
-             *all = NULL;
-    mine.data = own_data;
-    if (k->role == YK__REPLICA)
-        mine.parameters = yk__parameter_hash(t);
+        return yk_remote_hello(k->remote, identity_hash(&mine, mine.data));
     if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the comparison of processes")))
         return YK_ESYSTEM;
     st = yk_comm_gather(k->comm, &mine, sizeof mine, all, t->plan->start_limit, "all processes to be ready");
     for (int i = 1; !st && k->rank == 0 && i < k->ranks; i++) {
-        const identity *other = &all[i], *worker = &all[k->first];
-        const char *what = other->program != mine.program   ? "is another program (another version, or build)"
-                           : other->options != mine.options ? "was given other options"
-                           : i >= k->first && other->data != worker->data ? "has other data"
-                           : other->nparams != mine.nparams               ? "has a model of another size"
-                           : other->parameters != mine.parameters         ? "begins with other parameters"
-                                                                          : NULL;
+        int from;
+        const char *what = difference(k, all, i, &from);
         if (what)
-            st = yk_fail(YK_EUSAGE, "rank %d %s than rank %d: they would not be one training", i, what,
-                         i >= k->first && other->data != worker->data ? k->first : 0);
+            st = yk_fail(YK_EUSAGE, "rank %d %s than rank %d: all processes of a job must be the same", i,
+                         what, from);
     }
-    uint64_t data = all && !st ? all[k->first].data : 0;
+    uint64_t data = all && !st ? all[k->first_client].data : 0;
     yk_free(all);
     if (!st)
         st =
             yk_comm_broadcast(k->comm, &data, sizeof data, t->plan->start_limit, "all processes to be ready");
-    if (!st && k->role == YK__SERVER && k->cursor_kind == 2 && t->plan->joinable && getenv("YK_JOINABLE")) {
-        st = yk_server_open(k->server, identity_hash(t, data));
-        k->no_finalize = true; /* a thread waits in MPI for others: there is no way out of it but to end */
+    if (!st && k->role == YK__SERVER && k->cursor_kind == YK__LEASE_CURSOR && t->plan->joinable &&
+        getenv("YK_JOINABLE")) {
+        st = yk_server_open(k->server, identity_hash(&mine, data));
+        k->no_finalize = true; /* a thread blocks in MPI until workers join: only exiting ends it */
     }
     return st;
 }

@@ -1,13 +1,13 @@
-/* The data of a run: opening the training and the test set, and putting the keys of sparse data into order. */
+/* The data of a run: opens the training and the test set, and remaps the keys of sparse data. */
 #include "train/trainer.h"
 
 #include "base/log.h"
 #include <string.h>
 
-/* Keys beyond this many features are worth putting into order of frequency: below, the table fits into a cache. */
-enum { REMAP_FROM = 64, SAMPLE_ROWS = 1 << 15, MOST_HOT = 1 << 17 };
+/* MIN_KEYS: a smaller table fits into a cache, and remapping gains nothing. */
+enum { MIN_KEYS = 64, SAMPLE_ROWS = 1 << 15, MAX_HOT = 1 << 17 };
 
-/* From memory, or by its spec. */
+/* From memory, or by a data spec. */
 static yk_status open_set(const yk_memory_data *m, const char *spec, yk_split split,
                           const yk_source_options *o, yk_stream_choice stream, yk_dataset *out)
 {
@@ -24,19 +24,19 @@ static yk_status open_data(yk__trainer *t)
     const char *s = c->stream ? c->stream : "auto";
     const bool server = t->cluster.role == YK__SERVER;
     if (c->dry_run && *s == 'a')
-        s = "always"; /* its shape is all that is wanted */
+        s = "always"; /* only the shape is needed */
     yk_stream_choice stream = *s == 'n' ? YK_STREAM_NEVER : s[1] == 'l' ? YK_STREAM_ALWAYS : YK_STREAM_AUTO;
     yk_source_options o = {.skip_bad = (uint64_t)c->skip_bad,
                            .hash_bits = (unsigned)c->hash_bits,
                            .features = (uint64_t)c->features};
-    if (server) /* the workers tell what they find */
+    if (server) /* the workers read the data */
         stream = YK_STREAM_SHAPE;
-    yk__cluster_party(t);
+    yk__set_partition(t);
     yk_status st = open_set(t->host->data, c->data, YK_SPLIT_TRAIN, &o, stream, &t->train);
     if (st)
         return st;
     const yk__role role = t->cluster.role;
-    if (role != YK__ALONE && role != YK__REPLICA && t->cluster.rank != 0 &&
+    if (role != YK__SINGLE && role != YK__REPLICA && t->cluster.rank != 0 &&
         !t->cluster.joined) /* the chief evaluates */
         return YK_OK;
     bool none = c->test && strcmp(c->test, "none") == 0;
@@ -55,7 +55,7 @@ static yk_status open_data(yk__trainer *t)
         t->train.dim = d->dim;
     if ((d->kind == YK_ROWS_SPARSE) != (t->train.kind == YK_ROWS_SPARSE) ||
         (d->kind != YK_ROWS_SPARSE && d->dim != t->train.dim))
-        return yk_fail(YK_EDATA, "%s: its rows (%zu columns) do not fit those of %s (%zu columns)", test,
+        return yk_fail(YK_EDATA, "%s: the rows (%zu columns) do not match those of %s (%zu columns)", test,
                        d->dim, c->data, t->train.dim);
     if (d->classes > t->train.classes)
         t->train.classes = d->classes;
@@ -88,23 +88,22 @@ yk_status yk__columns_of(const yk__trainer *t, size_t *out)
     return YK_OK;
 }
 
-yk_status yk__order_keys(yk__trainer *t)
+yk_status yk__sort_keys(yk__trainer *t)
 {
-    const bool alone =
-        t->plan->lockstep ||
-        t->plan->workers == 1; /* no copies: remapping the keys of a stream costs more than it gains */
-    if (yk_model_keys(t->model) < REMAP_FROM || (alone && !t->train.rows) || t->cluster.role != YK__ALONE ||
+    /* without copies, remapping the keys of a stream costs more than it gains */
+    const bool copies = !t->plan->lockstep && t->plan->workers > 1;
+    if (yk_model_keys(t->model) < MIN_KEYS || (!copies && !t->train.rows) || t->cluster.role != YK__SINGLE ||
         t->train.source->read_only)
         return YK_OK;
     yk_rows sample;
     yk_status st = yk_dataset_sample(&t->train, SAMPLE_ROWS, &sample);
     if (!st)
-        st = yk_keymap_make(&sample, t->train.rows, yk_model_keys(t->model), t->model->bias_key, MOST_HOT,
+        st = yk_keymap_make(&sample, t->train.rows, yk_model_keys(t->model), t->model->bias_key, MAX_HOT,
                             &t->keymap);
     yk_rows_fini(&sample);
     if (st)
         return st;
-    t->names = &t->keymap;
+    t->remap = &t->keymap;
     if (t->model->bias_key != UINT32_MAX)
         t->model->bias_key = yk_keymap_in(&t->keymap, t->model->bias_key);
     st = yk_dataset_rename(&t->train, &t->keymap);

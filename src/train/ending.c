@@ -1,16 +1,17 @@
-/* The end of a run, and what is left of it in RUN/summary.json. Who writes that:
+/* The end of a run: reports and RUN/summary.json. Which process writes the summary:
  *
- *     it ended well          the chief, from the reports of all: "state" is "done", or "stopped" after a signal
- *     the chief failed       the chief, from what it saw of itself and has heard of the others: "failed", and why
- *     another rank failed    that rank, before it ends the job and the chief with it: what it saw of itself, and how far the run
- *                            was by the chief's last line; unless the chief was faster
+ *     success                the chief, from the reports of all ranks: "state" is "done", or "stopped" after a signal
+ *     the chief failed       the chief, from its own report and the telemetry of the others: "failed", with the error
+ *     another rank failed    that rank, before it ends the job: its own report, and the progress by the last line of the
+ *                            chief's metrics; unless the chief was faster
  *     a rank died            the launcher, if there is one (yk_summary_of_lost)
- *     all were killed        nobody: there is none
+ *     all were killed        none: there is no summary
  */
 #include "train/summary.h"
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "train/checkpoint_dir.h"
 #include "train/trainer.h"
 #include <math.h>
 #include <stdio.h>
@@ -18,16 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static char *path_in(const char *dir, const char *name)
-{
-    char *path;
-    if (asprintf(&path, "%s/%s", dir, name) >= 0)
-        return path;
-    yk_fail_memory(strlen(dir), "a path");
-    return NULL;
-}
-
-/* Steps that a worker has made since the job began. */
+/* Steps of the first worker of this process since it started. */
 static uint64_t steps_here(const yk__trainer *t)
 {
     yk_phases_sample l;
@@ -35,7 +27,8 @@ static uint64_t steps_here(const yk__trainer *t)
     return l.steps;
 }
 
-/* Whether the run was already done when it was resumed, so that its files stay unchanged. Each rank can tell by itself. */
+/* Whether the run was already done when it was resumed, so that its files stay unchanged. All ranks come to the same
+ * result. */
 static bool was_done(const yk__trainer *t)
 {
     const uint64_t steps = t->cluster.role == YK__WORKER ? t->step + steps_here(t)
@@ -48,29 +41,100 @@ static void summarise(yk__trainer *t)
 {
     yk_result *r = t->result;
     const double first_step = yk_observer_first_step(t->observer);
-    r->first_step_seconds = first_step > 0.0 ? first_step - t->started : 0.0;
-    r->seconds = t->began > 0.0 ? yk_now() - t->began : 0.0;
+    r->first_step_seconds = first_step > 0.0 ? first_step - t->process_started : 0.0;
+    r->seconds = t->training_started > 0.0 ? yk_now() - t->training_started : 0.0;
     r->train_seconds = r->seconds - r->eval_seconds - r->checkpoint_seconds;
-    if (t->trained > 0.0) /* the chief of servers evaluates and saves on the side, but for the last time */
-        r->train_seconds = t->trained - t->began;
+    if (t->training_ended > 0.0) /* the chief of servers evaluates in the background, except at the end */
+        r->train_seconds = t->training_ended - t->training_started;
     r->steps = t->step;
     r->epochs = t->epoch;
-    r->examples = t->earlier_examples;
-    for (int i = 0; i < t->nevaluators; i++)
-        r->examples += t->evaluator[i].examples;
+    r->examples = yk__progress_now(t).examples;
     r->trained_here = r->examples - t->earlier_examples;
     r->bad_records = t->train.source->bad;
-    if (t->cluster.role == YK__ALONE)
+    if (t->cluster.role == YK__SINGLE)
         yk_local_staleness(t->local, &r->observed);
 }
 
-static yk_status end_well(yk__trainer *t)
+/* ---- the reports of all ranks of a job ---- */
+
+/* Ranks that trained without sending anything were not part of the same training. */
+static yk_status check_exchange(const yk__trainer *t)
+{
+    const yk__cluster *k = &t->cluster;
+    for (int i = 0; i < k->ranks; i++) {
+        const yk_rank_report *r = &t->result->report[i];
+        uint64_t bytes = 0;
+        for (int p = 0; p < YK_FOR_CONTROL; p++)
+            bytes += r->traffic[p].sent;
+        const uint64_t examples = r->process.phases.examples;
+        if (!bytes && t->step > t->result->resumed_from && examples)
+            return yk_fail(YK_ELOST,
+                           "rank %d trained on %llu examples but sent no gradients: the ranks did not train "
+                           "the same model",
+                           i, (unsigned long long)examples);
+    }
+    return YK_OK;
+}
+
+static void sum_traffic(yk_result *r)
+{
+    for (int i = 0; i < r->nreports; i++) {
+        r->cpu_seconds += r->report[i].cpu_seconds;
+        for (int p = 0; p < YK_PURPOSES; p++) {
+            r->traffic[p].sent += r->report[i].traffic[p].sent;
+            r->traffic[p].received += r->report[i].traffic[p].received;
+            r->traffic[p].messages_sent += r->report[i].traffic[p].messages_sent;
+            r->traffic[p].messages_received += r->report[i].traffic[p].messages_received;
+        }
+    }
+}
+
+/* Of a job that failed: what is known without communication. */
+static void last_reports(yk__trainer *t)
+{
+    yk_result *r = t->result;
+    if (!r->report && !yk_observer_reports(t->observer, &r->report, &r->nreports) && r->report)
+        sum_traffic(r);
+}
+
+static void copy_server_counters(yk__trainer *t)
+{
+    yk_result *r = t->result;
+    yk_server_state s;
+    yk_server_state_of(t->cluster.server, &s);
+    r->observed = s.staleness;
+    r->late = t->earlier_late + s.late;
+    r->late_examples = t->earlier_late_examples + s.late_examples;
+    r->lost = s.lost;
+    r->joined = s.joined;
+    r->returned = s.returned;
+    t->cluster.rank_lost |= s.lost > 0;
+}
+
+static yk_status gather_reports(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    yk_result *r = t->result;
+    if (k->role == YK__SINGLE)
+        return YK_OK;
+    if (k->server && k->rank == 0)
+        copy_server_counters(t);
+    yk_status st = yk_observer_gather(t->observer, &k->rank_lost, &r->report, &r->nreports);
+    if (k->joined)
+        k->no_finalize = k->rank_lost = true; /* MPI_Finalize would wait for the job that it joined */
+    if (st || !r->report)
+        return st;
+    sum_traffic(r);
+    return r->lost ? YK_OK : check_exchange(t);
+}
+
+static yk_status end_success(yk__trainer *t)
 {
     const bool chief = t->cluster.rank == 0;
     yk_result *r = t->result;
     yk_status st = yk_observer_stop(t->observer, t->step, was_done(t), YK_OK);
     if (!st)
-        st = yk__cluster_finish(t);
+        st = gather_reports(t);
     if (!st && chief) {
         summarise(t);
         st = t->cluster.role == YK__SERVER ? YK_OK : yk__profile_take(t);
@@ -78,12 +142,12 @@ static yk_status end_well(yk__trainer *t)
     if (!st && chief && r->examples == 0 && !r->interrupted)
         st = yk_fail(YK_EDATA, "%s: there are no examples in it", t->config->data);
     if (!st)
-        st = yk_observer_conclude(t->observer, r->report, r->nreports, t->cluster.lost_somebody, &r->watched);
+        st = yk_observer_conclude(t->observer, r->report, r->nreports, t->cluster.rank_lost, &r->watched);
     if (!st)
         st = yk_observer_close(t->observer);
     if (st || !chief)
         return st;
-    yk__warn(t);
+    yk__add_warnings(t);
     if (was_done(t))
         yk_note("nothing left to do: the run already has %llu steps; raise --epochs or --steps to continue",
                 (unsigned long long)t->step);
@@ -94,13 +158,13 @@ static yk_status end_well(yk__trainer *t)
         yk_note("stopped at step %llu; with --out none nothing is saved", (unsigned long long)r->steps);
     if (!r->run_dir)
         return YK_OK;
-    return was_done(t) && t->done_summary ? yk_summary_keep(r->run_dir, t->done_summary)
+    return was_done(t) && t->done_summary ? yk_summary_restore(r->run_dir, t->done_summary)
                                           : yk_result_save(t->config, r, r->run_dir);
 }
 
-/* ---- what failed ---- */
+/* ---- failure ---- */
 
-/* How far the run is by the last line that the chief wrote, and its bottleneck then. */
+/* The progress and the bottleneck of the run by the last lines of the chief's metrics. */
 static void read_progress(const char *run_dir, yk_result *r)
 {
     yk_metrics_end end;
@@ -108,34 +172,34 @@ static void read_progress(const char *run_dir, yk_result *r)
     r->steps = end.steps;
     r->examples = r->trained_here = end.examples;
     r->epochs = end.epochs;
-    r->seconds = fmax(end.seconds, r->seconds); /* this process may have seen more */
+    r->seconds = fmax(end.seconds, r->seconds); /* this process may have run longer */
     r->train_seconds = r->seconds;
     if (end.verdict.kind != YK_VERDICT_NONE)
         r->watched.verdict = end.verdict;
 }
 
-/* The run is over, and this process knows why: it is the chief, or ends the job. */
-static bool has_the_last_word(const yk__trainer *t)
+/* Whether this failure ends the run: this process is the chief, or ends the job. */
+static bool writes_summary(const yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
     const yk_status st = t->result->status;
-    const bool goes_on =
+    const bool continues =
         k->role == YK__WORKER && t->plan->survives_loss && (st == YK_ELOST || st == YK_ESTOP);
     if (st == YK_EINTERRUPTED) /* nothing was trained */
         return false;
-    return k->rank == 0 ? t->is_run : yk_observer_run_dir(t->observer) && !k->joined && !goes_on;
+    return k->rank == 0 ? t->run_dir_claimed : yk_observer_run_dir(t->observer) && !k->joined && !continues;
 }
 
-/* Steps that this process knows of: since the last barrier, or the chief's last line, there were more. */
+/* Including the steps since the last barrier. */
 static uint64_t steps_so_far(const yk__trainer *t)
 {
     const yk__role role = t->cluster.role;
-    const uint64_t stored = t->local && !yk__serves(role) ? yk_local_steps(t->local) : 0;
+    const uint64_t stored = t->local && !yk__owns_shard(role) ? yk_local_steps(t->local) : 0;
     const uint64_t own = role == YK__WORKER && t->plan->lockstep ? t->step + steps_here(t) : t->step;
     return stored > own ? stored : own;
 }
 
-/* Nothing here matters as much as what went wrong before: errors are passed over. */
+/* Errors here are ignored: the failure itself is more important. */
 static void save_failure(yk__trainer *t)
 {
     yk_result *r = t->result;
@@ -145,13 +209,13 @@ static void save_failure(yk__trainer *t)
     if (!chief)
         read_progress(yk_observer_run_dir(t->observer), r);
     r->steps = steps > r->steps ? steps : r->steps;
-    yk__cluster_salvage(t);
+    last_reports(t);
     if (!r->watched.nprocesses)
         yk_observer_conclude_failed(t->observer, r->report, r->nreports, &r->watched);
-    yk_result_save_first(t->config, r, chief ? r->run_dir : yk_observer_run_dir(t->observer));
+    yk_result_save_if_missing(t->config, r, chief ? r->run_dir : yk_observer_run_dir(t->observer));
 }
 
-static void end_badly(yk__trainer *t, yk_status st)
+static void end_failure(yk__trainer *t, yk_status st)
 {
     yk_result *r = t->result;
     r->status = st;
@@ -160,44 +224,38 @@ static void end_badly(yk__trainer *t, yk_status st)
     r->error = strdup(*yk_error() ? yk_error() : yk_status_text(st));
     yk_observer_stop(t->observer, t->step, t->observer && was_done(t), st);
     yk_observer_close(t->observer);
-    if (has_the_last_word(t))
+    if (writes_summary(t))
         save_failure(t);
     if (r->error)
         yk_fail(st, "%s", r->error);
 }
 
-yk_status yk__end(yk__trainer *t, yk_status st)
+yk_status yk__end_run(yk__trainer *t, yk_status st)
 {
     if (!st)
-        st = end_well(t);
+        st = end_success(t);
     if (st)
-        end_badly(t, st);
+        end_failure(t, st);
     return st;
-}
-
-/* Has the directory been this run's since then? Else there is an older run in it, or none. */
-static bool is_its_run(const char *run_dir, time_t since)
-{
-    struct stat config;
-    char *path = path_in(run_dir, "config.ini");
-    const bool ours = path && stat(path, &config) == 0 && config.st_mtime >= since;
-    free(path);
-    return ours;
 }
 
 void yk_summary_of_lost(const yk_config *c, const yk_lost *lost)
 {
-    if (!is_its_run(lost->run_dir, lost->since))
+    struct stat config;
+    char *path = yk__path("%s/config.ini", lost->run_dir);
+    const bool ours = path && stat(path, &config) == 0 && config.st_mtime >= lost->since;
+    free(path);
+    if (!ours) /* the directory holds an older run, or none */
         return;
     yk_result r = {.status = YK_ELOST,
                    .exit_code = lost->exit_code,
-                   .error = (char *)lost->error, /* it is only read */
+                   .error = (char *)lost->error, /* not modified */
                    .run_dir = (char *)lost->run_dir,
-                   .secondhand = true,
+                   .from_launcher = true,
                    .lr = c->lr >= 0.0 ? c->lr : (double)NAN,
                    .train_loss = (double)NAN};
     yk_plan_describe(c, lost->ranks, &r.plan);
     r.plan.workers = lost->workers; /* 0: not known */
     read_progress(lost->run_dir, &r);
-    yk_result_save_first(c, &r, lost->run_dir);
+    yk_result_save_if_missing(c, &r, lost->run_dir);
 }

@@ -1,10 +1,12 @@
-/* Evaluation: each worker takes a share of the test set, on frozen parameters; the chief puts the shares together. */
+/* Evaluation: each worker evaluates a share of the test set, and the chief combines the results. Checkpoints. */
 #include "train/trainer.h"
 
+#include "base/clock.h"
+#include "train/infer.h"
 #include <math.h>
 
-/* Only diverging weights have a loss this high. Overflow to infinity may take many more steps. */
-const double yk__most_loss = 1e6;
+/* Training has diverged if the loss is higher. An overflow to infinity may take many more steps. */
+const double yk__max_loss = 1e6;
 
 yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uint64_t step)
 {
@@ -14,87 +16,76 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
                    (unsigned long long)step, what, value, t->result->lr, t->result->lr / 10.0);
 }
 
-static yk_status eval_rows(yk__trainer *t, yk__worker_state *w, const yk_view *v, const yk_rows *rows,
-                           size_t begin, size_t end)
+/* Rows of a test set that is streamed. */
+static yk_status prepare(void *trainer, yk_rows *rows)
 {
-    uint32_t pick[YK__EVAL_BATCH];
-    for (size_t at = begin; at < end; at += YK__EVAL_BATCH) {
-        size_t n = end - at < YK__EVAL_BATCH ? end - at : YK__EVAL_BATCH;
-        for (size_t i = 0; i < n; i++)
-            pick[i] = (uint32_t)(at + i);
-        yk_batch b = {.rows = rows, .pick = pick, .n = n};
-        t->model->ops->predict(t->model, w->work, v, &b, w->p, &w->tally.loss);
-        yk_status st = yk_tally_add(&w->tally, w->p, t->model->outputs, &b);
-        if (st)
-            return st;
-    }
-    return YK_OK;
-}
-
-/* A test set that is streamed: each worker reads its own blocks. */
-static yk_status eval_stream(yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v)
-{
-    yk_rows part;
-    yk_rows_init(&part, t->test.kind, t->test.dim);
-    yk_status st = YK_OK;
-    for (size_t b = (size_t)share; !st && b < t->test.source->nblocks; b += (size_t)of) {
-        yk_reader *r;
-        size_t got = 1;
-        if ((st = yk_source_read(t->test.source, b, &r)))
-            break;
-        while (!st && got) {
-            yk_rows_clear(&part);
-            if (!(st = yk_reader_next(r, &part, 4096, &got)) && !(st = yk_dataset_check(&t->test, &part)) &&
-                t->names)
-                st = yk_keymap_rows(t->names, &part);
-            if (!st)
-                st = eval_rows(t, w, v, &part, 0, part.n);
-        }
-        yk_reader_free(r);
-    }
-    yk_rows_fini(&part);
-    return st;
+    const yk__trainer *t = trainer;
+    yk_status st = yk_dataset_check(&t->test, rows);
+    return st || !t->remap ? st : yk_keymap_rows(t->remap, rows);
 }
 
 yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v)
 {
+    const yk__predictor o = {.model = t->model,
+                             .work = w->work,
+                             .view = v,
+                             .batch = YK__EVAL_BATCH,
+                             .p = w->p,
+                             .tally = &w->tally,
+                             .prepare = prepare,
+                             .context = t};
     yk_tally_clear(&w->tally);
     if (!t->test.rows)
-        return eval_stream(t, w, share, of, v);
+        return yk__predict_blocks(&o, t->test.source, (size_t)share, (size_t)of);
     const size_t n = t->test.rows->n;
-    return eval_rows(t, w, v, t->test.rows, n * (size_t)share / (size_t)of,
-                     n * ((size_t)share + 1) / (size_t)of);
+    return yk__predict_rows(&o, t->test.rows, n * (size_t)share / (size_t)of,
+                            n * ((size_t)share + 1) / (size_t)of, NULL);
 }
 
-yk_status yk__conclude(yk__trainer *t)
+yk_progress_state yk__progress_now(const yk__trainer *t)
 {
-    yk__worker_state *evaluator = t->evaluator;
+    yk_progress_state p = {.step = t->step,
+                           .epoch = t->epoch,
+                           .late_examples = t->late_examples,
+                           .examples = t->earlier_examples,
+                           .seconds = t->earlier_seconds + yk_now() - t->training_started};
+    for (int i = 0; i < t->nevaluators; i++) {
+        p.examples += t->evaluator[i].examples;
+        p.period_loss += t->evaluator[i].period_loss;
+        p.period_examples += t->evaluator[i].period_examples;
+    }
+    return p;
+}
+
+void yk__start_period(yk__trainer *t)
+{
+    for (int i = 0; i < t->nevaluators; i++) {
+        t->evaluator[i].period_loss = 0.0;
+        t->evaluator[i].period_examples = 0;
+    }
+}
+
+yk_status yk__finish_evaluation(yk__trainer *t, const yk_progress_state *at)
+{
+    yk_result *r = t->result;
     const int n = t->nevaluators;
-    double loss = 0.0;
-    uint64_t examples = 0;
     yk_tally *tallies = yk_alloc((size_t)n, sizeof *tallies, "an evaluation");
     if (!tallies)
         return YK_ESYSTEM;
-    for (int i = 0; i < n; i++) {
-        tallies[i] = evaluator[i].tally;
-        loss += evaluator[i].period_loss;
-        examples += evaluator[i].period_examples;
-        evaluator[i].period_loss = 0.0;
-        evaluator[i].period_examples = 0;
-    }
-    yk_status st = t->tested ? yk_score_make(tallies, n, &t->result->test) : YK_OK;
+    for (int i = 0; i < n; i++)
+        tallies[i] = t->evaluator[i].tally;
+    yk_status st = t->tested ? yk_score_make(tallies, n, &r->test) : YK_OK;
     yk_free(tallies);
     if (st)
         return st;
-    t->result->tested = t->tested;
-    if (examples)
-        t->result->train_loss = loss / (double)examples;
-    if (examples && t->result->train_loss < t->lowest_loss)
-        t->lowest_loss = t->result->train_loss;
-    t->last_eval = t->step;
-    if (t->tested && !(t->result->test.loss <= yk__most_loss))
-        return yk__diverged(t, "the test loss", t->result->test.loss, t->step);
-    return yk__evaluated(t);
+    r->tested = t->tested;
+    if (at->period_examples)
+        r->train_loss = at->period_loss / (double)at->period_examples;
+    if (at->period_examples && r->train_loss < t->lowest_loss)
+        t->lowest_loss = r->train_loss;
+    if (t->tested && !(r->test.loss <= yk__max_loss))
+        return yk__diverged(t, "the test loss", r->test.loss, at->step);
+    return yk__report_evaluation(t, at);
 }
 
 yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p)
@@ -105,12 +96,12 @@ yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state
         const float *w = yk_local_table(parameters, g).w;
         const size_t n = yk_group_floats(&t->model->group[g]);
         for (size_t i = 0; i < n; i++)
-            if (!isfinite(w[i])) /* to go on from such a checkpoint would be of no use */
+            if (!isfinite(w[i])) /* such a checkpoint could not be resumed */
                 return yk__diverged(t, "a weight", (double)w[i], p->step);
     }
-    yk__stage(t, YK_STAGE_SAVING);
-    yk_status st = yk_checkpoint_save(t->result->run_dir, t->config->model, t->model, parameters, t->names, p,
+    yk__report_stage(t, YK_STAGE_SAVING);
+    yk_status st = yk_checkpoint_save(t->result->run_dir, t->config->model, t->model, parameters, t->remap, p,
                                       &t->result->checkpoint);
-    yk__stage(t, YK_STAGE_SAVED);
+    yk__report_stage(t, YK_STAGE_SAVED);
     return st;
 }

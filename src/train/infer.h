@@ -1,10 +1,11 @@
 /* Using a trained model: evaluation and predictions.
  *
  * Example:
- *     st = yk_infer(model, source, NULL, NULL, &score);       // how good it is
- *     st = yk_infer(model, source, each, user, &score);       // calls each(user, &some) with probabilities as they come
+ *     yk_status st = yk_infer(model, source, NULL, NULL, &score);      // evaluation
+ *     st = yk_infer(model, source, each, user, &score);                // also calls each(user, &some) with probabilities
  *
- * The data is streamed, so that it may be larger than memory. An index that the model has no weight for is bad data.
+ * The data is streamed and may be larger than memory. A feature or class that the model does not have is an error
+ * (YK_EDATA). Several threads may use the same model, each with its own source.
  */
 #ifndef YK_TRAIN_INFER_H
 #define YK_TRAIN_INFER_H
@@ -17,7 +18,7 @@
 typedef struct {
     const float *p; /* [n][outputs] */
     size_t outputs, n;
-    const yk_reader *reader; /* yk_reader_file(reader, first + i) is the file of example i; NULL: has none */
+    const yk_reader *reader; /* yk_reader_file(reader, first + i) is the file of example i; NULL: none */
     size_t first;
 } yk_inferred;
 
@@ -25,5 +26,27 @@ typedef yk_status yk_infer_each(void *user, const yk_inferred *some);
 
 /* `each` may be NULL. */
 yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, void *user, yk_score *out);
+
+/* ---- internal to train: predictions of one thread, also for evaluations during training ---- */
+
+/* Everything is borrowed. */
+typedef struct {
+    const yk_model *model;
+    yk_work *work;
+    const yk_view *view;                                /* [groups] */
+    size_t batch;                                       /* examples at a time, at most 256 */
+    float *p;                                           /* [batch][outputs] */
+    yk_tally *tally;                                    /* gets all predictions */
+    yk_status (*prepare)(void *context, yk_rows *rows); /* checks and remaps rows that were just read */
+    void *context;
+    yk_infer_each *each; /* may be NULL */
+    void *user;
+} yk__predictor;
+
+/* `reader`: the one that read the rows, or NULL. */
+yk_status yk__predict_rows(const yk__predictor *o, const yk_rows *rows, size_t begin, size_t end,
+                           const yk_reader *reader);
+/* Every stride-th block of a source. */
+yk_status yk__predict_blocks(const yk__predictor *o, yk_source *s, size_t first, size_t stride);
 
 #endif

@@ -5,11 +5,11 @@
  * Where the parameters are in the processes that train (one process, or replicas), workers stop at a barrier to evaluate
  * and save (barrier.c):
  *
- *     lockstep       all workers make the same steps; a barrier is due after the same step for all of them
- *     asynchronous   a worker that finds one due sets `barrier`; each worker comes after its current step. A worker without
- *                    data waits for the next barrier; when all have none, that is the last one
+ *     lockstep       all workers make the same steps, so that a barrier is due after the same step for all of them
+ *     asynchronous   a worker that finds one due sets `barrier_due`; each worker comes after its current step. A worker
+ *                    without examples waits for the next barrier; the one after all examples is the last
  *
- * With servers, the chief evaluates snapshots on the side (chief.c), and the store says when it is over.
+ * With servers, the chief evaluates snapshots in the background (chief.c), and the store says when training is over.
  */
 #include "train/trainer.h"
 
@@ -22,16 +22,16 @@
 
 typedef struct {
     yk__trainer *t;
-    int me, number; /* of this process; of all */
+    int me, number; /* index in this process; in the job */
     yk__worker_state *state;
     yk_store *store;
-    bool many;            /* several steps at once (burst.h); then this process is the only one */
+    bool bursts;          /* several steps at once (burst.h); only in a single process */
     bool remote;          /* the parameters are on servers */
-    uint64_t done, epoch; /* lockstep: steps and epochs so far */
-    uint64_t seen;        /* examples of all, as far as this worker knows */
+    uint64_t done, epoch; /* steps and epochs so far; of this worker if asynchronous */
+    uint64_t seen;        /* lockstep: examples of all workers */
     unsigned round;
-    uint64_t look_at; /* asynchronous: own steps after which worker 0 looks whether something is due */
-    yk_status hook;   /* what went wrong while a gradient was being made */
+    uint64_t next_check; /* asynchronous: worker 0 checks what is due after this many of its steps */
+    yk_status ready;     /* of the store's ready() during a gradient */
 } loop;
 
 /* ---- one step ---- */
@@ -58,7 +58,7 @@ yk_status yk__lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin,
 static yk_status next_batch(loop *w, size_t most, yk_batch *out)
 {
     yk__trainer *t = w->t;
-    if (t->cluster.role != YK__ALONE)
+    if (t->cluster.role != YK__SINGLE)
         yk_phase_to(w->state->phases, YK_PHASE_INPUT);
     if (w->remote && yk_remote_revoked(t->cluster.remote, w->me))
         yk_feed_forget(t->feed, w->number);
@@ -81,11 +81,11 @@ static yk_status announce(loop *w)
     return YK_OK;
 }
 
-static void ready(void *context, float *dense, size_t begin, size_t end)
+static void on_ready(void *context, float *dense, size_t begin, size_t end)
 {
     loop *w = context;
-    if (!w->hook)
-        w->hook = w->store->ops->ready(w->store, w->me, dense, begin, end);
+    if (!w->ready)
+        w->ready = w->store->ops->ready(w->store, w->me, dense, begin, end);
 }
 
 /* YK_SLOW_WORKER, for tests: multiplies the time of a step, or adds seconds. */
@@ -109,13 +109,13 @@ static yk_status gradient(loop *w, const yk_view *view, const yk_batch *batch, y
     t->model->ops->grad(t->model, w->state->work, view, batch, out);
     if (began)
         slow_down(t, began);
-    if (!(out->loss <= yk__most_loss * (double)out->examples))
+    if (!(out->loss <= yk__max_loss * (double)out->examples))
         return yk__diverged(t, "the training loss", out->loss / (double)out->examples,
                             t->local ? yk_local_steps(t->local) : w->done);
-    return w->hook;
+    return w->ready;
 }
 
-static yk_status step(loop *w, yk_word word, yk_step_result *out)
+static yk_status step(loop *w, yk_word action, yk_step_result *out)
 {
     yk_phases *p = w->state->phases;
     yk_view view[YK_MAX_GROUPS];
@@ -129,10 +129,10 @@ static yk_status step(loop *w, yk_word word, yk_step_result *out)
     if ((st = gradient(w, view, &batch, &grad)) || (st = announce(w)))
         return st;
     yk_phase_to(p, YK_PHASE_APPLY);
-    if ((st = yk_store_push(w->store, w->me, &grad)) || (st = yk_store_clock(w->store, w->me, word, out)))
+    if ((st = yk_store_push(w->store, w->me, &grad)) || (st = yk_store_clock(w->store, w->me, action, out)))
         return st;
     yk_phase_to(p, YK_PHASE_OTHER);
-    if (w->t->cluster.role != YK__REPLICA) { /* replicas count what all did: note_round() */
+    if (w->t->cluster.role != YK__REPLICA) { /* replicas count the examples of all: record_round() */
         w->state->period_loss += grad.loss;
         w->state->period_examples += grad.examples;
         w->state->examples += grad.examples;
@@ -140,8 +140,8 @@ static yk_status step(loop *w, yk_word word, yk_step_result *out)
     return YK_OK;
 }
 
-/* As many steps as there are examples in a batch of up to `most`, one after the other. */
-static yk_status burst(loop *w, yk_word word, size_t most, yk_step_result *out)
+/* A batch of up to `most` examples, and one step for each of them. */
+static yk_status burst(loop *w, yk_word action, size_t most, yk_step_result *out)
 {
     yk__trainer *t = w->t;
     yk__worker_state *state = w->state;
@@ -154,10 +154,10 @@ static yk_status burst(loop *w, yk_word word, size_t most, yk_step_result *out)
     yk_phase_to(state->phases, YK_PHASE_COMPUTE);
     yk_local_burst_begin(t->local, w->me, &view, &lr);
     yk_model_burst(t->model, state->work, &view, &batch, lr, loss);
-    *out = (yk_step_result){.examples = batch.n, .steps = batch.n, .own = batch.n, .word = word};
+    *out = (yk_step_result){.examples = batch.n, .steps = batch.n, .own = batch.n, .word = action};
     out->over = batch.n == 0 && !t->plan->lockstep;
     for (size_t i = 0; i < batch.n; i++) {
-        if (!((double)loss[i] <= yk__most_loss))
+        if (!((double)loss[i] <= yk__max_loss))
             return yk__diverged(t, "the training loss", (double)loss[i], yk_local_steps(t->local) + i);
         state->period_loss += (double)loss[i];
         out->loss += (double)loss[i];
@@ -172,8 +172,8 @@ static yk_status burst(loop *w, yk_word word, size_t most, yk_step_result *out)
 
 /* ---- lockstep ---- */
 
-/* Worker 0's word for this round; it looks at the clock now and then only. */
-static yk_word word_of(const loop *w)
+/* What this worker wants all to do after this step. Worker 0 of the chief reads the clock every 256 steps. */
+static yk_word action_of(const loop *w)
 {
     if (yk__is_stopped(w->t))
         return YK_WORD_STOP;
@@ -182,8 +182,8 @@ static yk_word word_of(const loop *w)
                : YK_WORD_GO_ON;
 }
 
-/* What all have done, as worker 0 of each process notes it. Replicas count the examples of all, not their own. */
-static void note_round(loop *w, const yk_step_result *r, bool epoch_over)
+/* Worker 0 of each process records what all workers did. Replicas count the examples of all, not their own. */
+static void record_round(loop *w, const yk_step_result *r, bool epoch_over)
 {
     yk__trainer *t = w->t;
     if (t->cluster.role == YK__REPLICA) {
@@ -194,14 +194,14 @@ static void note_round(loop *w, const yk_step_result *r, bool epoch_over)
     t->step = w->done;
     t->epoch = w->epoch;
     w->seen += r->examples;
-    if (epoch_over && !t->train.examples) /* a stream: now it is known how long an epoch is */
+    if (epoch_over && !t->train.examples) /* a stream: now the size of an epoch is known */
         t->train.examples = w->seen;
     if (!epoch_over) {
         yk_observer_traffic(t->observer);
         yk_observer_progress(t->observer, r->loss / (double)r->examples);
     }
-    if (t->turns)
-        yk__turns_step(t, r->examples);
+    if (t->alternation)
+        yk__alternate_step(t, r->examples);
 }
 
 static yk_status barrier_sync(loop *w, yk__due due, bool end)
@@ -215,25 +215,25 @@ static yk_status barrier_sync(loop *w, yk__due due, bool end)
     return due.eval || due.save ? yk__barrier(t, w->me) : YK_OK;
 }
 
-/* After a round, which was the same for every worker. */
+/* All workers come to the same decisions here. */
 static yk_status after_round(loop *w, const yk_step_result *r, bool *end_out)
 {
     yk__trainer *t = w->t;
     const bool epoch_over = r->examples == 0;
     w->done += r->steps;
     w->epoch += epoch_over;
-    if (epoch_over) /* at the end too: a longer run may go on from here */
+    if (epoch_over) /* at the end, too: a longer run may resume from here */
         yk_feed_epoch(t->feed, w->number, w->epoch);
-    if (w->remote) { /* the chief says when it is over */
+    if (w->remote) { /* the chief decides when training is over */
         *end_out = r->over;
         return YK_OK;
     }
-    /* a stop is obeyed after a step: the state that is saved is then always that of a new step */
+    /* stops only after a step, so that the checkpoint is always one of a new step */
     const bool stop = !epoch_over && r->word == YK_WORD_STOP;
     const bool all = yk__is_done(t, w->done, w->epoch), end = stop || all;
     if (w->me == 0) {
         t->result->interrupted = stop && !all;
-        note_round(w, r, epoch_over);
+        record_round(w, r, epoch_over);
     }
     *end_out = end;
     return barrier_sync(w, yk__due_sync(t, w->done, epoch_over, end, !epoch_over && r->word == YK_WORD_SAVE),
@@ -242,14 +242,13 @@ static yk_status after_round(loop *w, const yk_step_result *r, bool *end_out)
 
 /* ---- asynchronous, in one process ---- */
 
-/* Worker 0 looks now and then whether a barrier is due. */
-static void look(yk__trainer *t)
+static void check_due(yk__trainer *t)
 {
     if (yk__is_due_async(t, yk_local_steps(t->local)) || yk__is_stopped(t))
         atomic_store(&t->barrier_due, true);
 }
 
-/* Everybody is here (or about to be); worker 0 decides what for. */
+/* All workers come; worker 0 decides what is done. */
 static yk_status barrier_async(loop *w)
 {
     yk__trainer *t = w->t;
@@ -260,9 +259,7 @@ static yk_status barrier_async(loop *w)
         return st;
     if (w->me == 0) {
         const bool all_done = atomic_load(&t->finished) == t->plan->workers;
-        uint64_t examples = t->earlier_examples;
-        for (int i = 0; i < t->plan->workers; i++)
-            examples += t->worker[i].examples;
+        const uint64_t examples = yk__progress_now(t).examples;
         t->step = yk_local_steps(t->local);
         t->epoch = t->train.examples ? examples / t->train.examples : 0;
         if (all_done && !yk__is_done(t, t->step, t->epoch)) /* no examples are left in any epoch */
@@ -276,8 +273,8 @@ static yk_status barrier_async(loop *w)
     return yk__barrier(t, w->me);
 }
 
-/* Comes to a barrier if there is one. A worker that has finished waits for it. *again_out: nothing else is to be done now. */
-static yk_status attend(loop *w, bool *again_out)
+/* Enters the barrier if one is due; a worker that has finished waits until then. *entered_out: it did, instead of a step. */
+static yk_status enter_barrier(loop *w, bool *entered_out)
 {
     yk__trainer *t = w->t;
     if (w->state->finished) {
@@ -288,16 +285,16 @@ static yk_status attend(loop *w, bool *again_out)
         if (yk_team_stopped(t->team))
             return yk_fail(YK_ESTOP, "another worker stopped the run");
         if (w->me == 0)
-            look(t);
+            check_due(t);
         yk_nap(200e-6);
     }
-    if (yk__is_stopped(t)) /* everybody looks: worker 0 may be waiting for a core */
+    if (yk__is_stopped(t)) /* every worker checks: worker 0 may be waiting for a core */
         atomic_store(&t->barrier_due, true);
-    *again_out = atomic_load_explicit(&t->barrier_due, memory_order_relaxed);
-    return *again_out ? barrier_async(w) : YK_OK;
+    *entered_out = atomic_load_explicit(&t->barrier_due, memory_order_relaxed);
+    return *entered_out ? barrier_async(w) : YK_OK;
 }
 
-/* Nothing is left for this worker. */
+/* No examples are left for this worker. */
 static yk_status finish_async(loop *w)
 {
     yk__trainer *t = w->t;
@@ -312,40 +309,40 @@ static void after_step(loop *w, const yk_step_result *r)
 {
     yk__trainer *t = w->t;
     w->done += r->steps;
-    if (w->me == 0 && !w->remote && w->done > w->look_at) {
-        w->look_at =
-            w->done + 256 / t->plan->batch; /* reading all workers' counters costs a cache miss each */
-        look(t);
+    if (w->me == 0 && !w->remote && w->done > w->next_check) {
+        /* reading the counters of all workers costs a cache miss each */
+        w->next_check = w->done + 256 / t->plan->batch;
+        check_due(t);
         yk_observer_progress(t->observer, r->loss / (double)r->examples);
     }
 }
 
 /* ---- the loop ---- */
 
-/* Steps that a burst may have without missing anything. */
-static size_t most_of_burst(const loop *w)
+/* Steps of a burst that does not skip an evaluation or a checkpoint. */
+static size_t burst_steps(const loop *w)
 {
     const yk__trainer *t = w->t;
     const size_t most = yk_local_burst_most(t->local, w->me);
-    if (t->plan->lockstep) /* when told to stop, one more step is made, as without bursts */
-        return yk__is_stopped(t) ? 1 : yk__least(most, yk__until_due(w->t, w->done));
-    return w->me == 0 ? yk__least(most, w->look_at + 1 - w->done) : most;
+    if (t->plan->lockstep) /* a stop takes effect after one more step, as without bursts */
+        return yk__is_stopped(t) ? 1 : yk__min(most, yk__until_due(w->t, w->done));
+    return w->me == 0 ? yk__min(most, w->next_check + 1 - w->done) : most;
 }
 
 static yk_status train(loop *w)
 {
     yk__trainer *t = w->t;
-    const bool lockstep = t->plan->lockstep, free_here = !lockstep && !w->remote;
+    const bool lockstep = t->plan->lockstep, local_async = !lockstep && !w->remote;
     for (;; w->round++) {
         yk_step_result r;
-        bool again = false, end = false;
-        yk_status st = free_here ? attend(w, &again) : YK_OK;
-        if (st || (again && t->end))
+        bool entered = false, end = false;
+        yk_status st = local_async ? enter_barrier(w, &entered) : YK_OK;
+        if (st || (entered && t->end))
             return st;
-        if (again)
+        if (entered)
             continue;
         yk_phases_step(w->state->phases);
-        st = w->many ? burst(w, word_of(w), most_of_burst(w), &r) : step(w, word_of(w), &r);
+        st = w->bursts ? burst(w, action_of(w), burst_steps(w), &r) : step(w, action_of(w), &r);
         if (st)
             return st;
         if (w->remote && !t->cluster.driven)
@@ -355,7 +352,7 @@ static yk_status train(loop *w)
         yk_phases_done(w->state->phases, r.own > 0 ? r.steps : 0, r.own);
         if (lockstep)
             st = after_round(w, &r, &end);
-        else if (r.over && free_here)
+        else if (r.over && local_async)
             st = finish_async(w);
         else if (r.over)
             end = true;
@@ -366,7 +363,7 @@ static yk_status train(loop *w)
     }
 }
 
-/* The run was resumed after its last step: it is only evaluated. Servers know by themselves. */
+/* The run was resumed after its last step: it is only evaluated. Servers do that without workers. */
 static yk_status train_nothing(loop *w)
 {
     return w->remote ? YK_OK : barrier_sync(w, (yk__due){true, true}, true);
@@ -380,7 +377,8 @@ yk_status yk__train_worker(void *trainer, int me)
               .number = t->cluster.first_worker + me,
               .state = &t->worker[me],
               .store = t->store,
-              .many = t->cluster.role == YK__ALONE && yk_model_bursts(t->model) && yk_local_bursts(t->local),
+              .bursts =
+                  t->cluster.role == YK__SINGLE && yk_model_bursts(t->model) && yk_local_bursts(t->local),
               .remote = t->cluster.remote != NULL,
               .done = t->step,
               .epoch = t->epoch,
@@ -388,7 +386,7 @@ yk_status yk__train_worker(void *trainer, int me)
     yk_phases_begin(w.state->phases, t->plan->lockstep ? t->plan->workers : 1);
     if (t->cluster.exchange && me == 0)
         yk_exchange_trace(t->cluster.exchange, w.state->phases ? w.state->phases->track : NULL);
-    yk_model_on_ready(t->model, w.state->work, w.store->ops->ready ? ready : NULL, &w);
+    yk_model_on_ready(t->model, w.state->work, w.store->ops->ready ? on_ready : NULL, &w);
     const bool nothing = yk__is_done(t, w.done, w.epoch) && (t->plan->lockstep || w.remote);
     yk_status st = nothing ? train_nothing(&w) : train(&w);
     if (!st && w.remote)

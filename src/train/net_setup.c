@@ -1,10 +1,10 @@
-/* What the options of networks and of biases need to know of the data and the model before a run can begin. */
+/* Options of networks, biases and learning rates that depend on the data and the model. */
 #include "train/trainer.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Images that the mean and deviation of channels are measured on. */
+/* Images in the sample for the mean and deviation of channels. */
 enum { CHANNEL_SAMPLE = 4096 };
 
 yk_status yk__net_options_of(const yk_config *c, yk_net_options *out)
@@ -20,7 +20,7 @@ yk_status yk__net_options_of(const yk_config *c, yk_net_options *out)
     return st ? st : yk_net_options_augment(out, c->augment);
 }
 
-/* Two passes over the sample: deviations of a channel that hardly changes would drown in its mean. */
+/* Two passes over the sample: with one, the deviation of an almost constant channel would be lost to rounding. */
 static void measure(const yk_rows *sample, size_t channels, size_t plane, yk_net_options *out)
 {
     const double n = (double)sample->n * (double)plane;
@@ -39,8 +39,7 @@ static void measure(const yk_rows *sample, size_t channels, size_t plane, yk_net
             *(round ? &variance : &mean) = sum / n;
         }
         out->mean[ch] = (float)mean;
-        out->deviation[ch] =
-            variance > 1e-12 ? (float)sqrt(variance) : 1.0f; /* always the same: nothing to divide by */
+        out->deviation[ch] = variance > 1e-12 ? (float)sqrt(variance) : 1.0f; /* 1: a constant channel */
     }
     out->channels = channels;
 }
@@ -52,7 +51,7 @@ yk_status yk__net_channels(yk__trainer *t, yk_net_options *o)
     const yk_source *s = t->train.source;
     const size_t channels = s->channels ? s->channels : 1;
     if (channels > YK_MOST_CHANNELS)
-        return yk_fail(YK_EUSAGE, "--standardize channel is for up to %d channels; %s has %zu",
+        return yk_fail(YK_EUSAGE, "--standardize channel supports up to %d channels; %s has %zu",
                        YK_MOST_CHANNELS, t->config->data, channels);
     yk_rows sample;
     yk_status st = yk_dataset_sample(&t->train, CHANNEL_SAMPLE, &sample);
@@ -64,7 +63,7 @@ yk_status yk__net_channels(yk__trainer *t, yk_net_options *o)
     return st;
 }
 
-yk_status yk__bias_groups(yk__trainer *t)
+yk_status yk__set_bias_rates(yk__trainer *t)
 {
     const yk_config *c = t->config;
     const bool decay = !c->bias_decay || strcmp(c->bias_decay, "yes") == 0;
@@ -74,25 +73,32 @@ yk_status yk__bias_groups(yk__trainer *t)
     if (t->model->sparse)
         return yk_fail(
             YK_EUSAGE,
-            "--bias-lr and --bias-decay are for models of dense data; on sparse data there is --no-bias");
-    if (lr == 0.0 && t->optim.kind == YK_FTRL)
-        return yk_fail(YK_EUSAGE,
-                       "--bias-lr 0 does not go with --optimizer ftrl, which divides by the learning rate");
-    const bool plain = t->optim.kind == YK_SGD || t->optim.kind == YK_MOMENTUM;
-    if (plain && decay && t->optim.lr * lr * t->optim.l2 >= 1.0)
-        return yk_fail(
-            YK_EUSAGE,
-            "--lr %g times --bias-lr %g times --l2 %g is 1 or more: every step would flip the biases' signs",
-            t->optim.lr, lr, t->optim.l2);
-    for (int i = 0; i < t->model->ntensors; i++) {
-        const yk_model_tensor *b = &t->model->tensor[i];
-        if (b->bias)
-            t->range[t->nranges++] = (yk_optim_range){b->offset, b->offset + b->size, lr, decay ? 1.0 : 0.0};
+            "--bias-lr and --bias-decay are for models of dense data; for sparse data, see --no-bias");
+    yk_optim_range *range = t->range;
+    for (int g = 0; g < t->model->ngroups; g++) {
+        yk_local_group *group = &t->group[g];
+        const yk_optim_config *o = &group->optim;
+        if (lr == 0.0 && o->kind == YK_FTRL)
+            return yk_fail(
+                YK_EUSAGE,
+                "--bias-lr 0 cannot be combined with --optimizer ftrl, which divides by the learning rate");
+        if ((o->kind == YK_SGD || o->kind == YK_MOMENTUM) && decay && o->lr * lr * o->l2 >= 1.0)
+            return yk_fail(YK_EUSAGE,
+                           "--lr %g times --bias-lr %g times --l2 %g is 1 or more: every step would flip "
+                           "the biases' signs",
+                           o->lr, lr, o->l2);
+        group->range = range;
+        for (int i = 0; i < t->model->ntensors; i++) {
+            const yk_model_tensor *b = &t->model->tensor[i];
+            if (b->bias && b->group == g)
+                *range++ = (yk_optim_range){b->offset, b->offset + b->size, lr, decay ? 1.0 : 0.0};
+        }
+        group->nranges = (size_t)(range - group->range);
     }
     return YK_OK;
 }
 
-yk_status yk__decay_by_epochs(yk__trainer *t)
+yk_status yk__set_decay_steps(yk__trainer *t)
 {
     const double epochs = t->config->lr_decay_epochs;
     if (epochs <= 0.0)
@@ -100,17 +106,17 @@ yk_status yk__decay_by_epochs(yk__trainer *t)
     if (!t->train.examples)
         return yk_fail(YK_EUSAGE,
                        "--lr-decay-epochs: the length of an epoch of %s is not known in advance; use "
-                       "--lr-decay-every STEPS, or "
-                       "--stream never",
+                       "--lr-decay-every STEPS, or --stream never",
                        t->config->data);
     if (t->plan->quorum)
         return yk_fail(YK_EUSAGE,
                        "--lr-decay-epochs: with --quorum the number of steps in an epoch is not known "
                        "in advance; use --lr-decay-every STEPS");
-    /* in step one step uses a batch of each worker; otherwise steps are counted over all of them */
-    const uint64_t together = t->plan->batch * (t->plan->lockstep ? (uint64_t)t->plan->workers : 1);
-    const double per_epoch = (double)((t->train.examples + together - 1) / together),
+    /* a lockstep step has a batch of each worker, an asynchronous one the batch of one worker */
+    const uint64_t per_step = t->plan->batch * (t->plan->lockstep ? (uint64_t)t->plan->workers : 1);
+    const double per_epoch = (double)((t->train.examples + per_step - 1) / per_step),
                  steps = floor(epochs * per_epoch + 0.5);
-    t->optim.lr_decay_every = steps < 1.0 ? 1 : (uint64_t)steps;
+    for (int g = 0; g < t->model->ngroups; g++)
+        t->group[g].optim.lr_decay_every = steps < 1.0 ? 1 : (uint64_t)steps;
     return YK_OK;
 }

@@ -1,17 +1,17 @@
-/* Connects the trainer to its observer (observe/observe.h): the observer's configuration, and answers to its questions. */
+/* Connects the trainer to its observer (observe/observe.h): the observer's configuration and callbacks. */
 #include "train/trainer.h"
 
 #include "base/clock.h"
 #include <math.h>
 #include <string.h>
 
-/* ---- answers ---- */
+/* ---- callbacks ---- */
 
-/* All examples that worker 0 can know of during training. Other threads count theirs without telling; in lockstep all do as
- * much as worker 0, otherwise the steps are known. */
+/* An estimate, for worker 0 during training: it does not read the counters of other threads. The number of steps is known,
+ * and all but the last step of an epoch have full batches. */
 static uint64_t examples_so_far(const yk__trainer *t)
 {
-    if (t->cluster.role != YK__ALONE)
+    if (t->cluster.role != YK__SINGLE)
         return t->earlier_examples + t->evaluator->examples;
     return t->earlier_examples + (yk_local_steps(t->local) - t->result->resumed_from) * t->plan->batch *
                                      (t->plan->lockstep ? (uint64_t)t->plan->workers : 1);
@@ -31,7 +31,7 @@ static yk_work *work(void *trainer, int worker)
     return ((const yk__trainer *)trainer)->worker[worker].work;
 }
 
-/* During an evaluation: nobody changes it. */
+/* Called during an evaluation, when no worker changes it. */
 static void staleness(void *trainer, int worker, yk_staleness_histogram *out)
 {
     const yk__trainer *t = trainer;
@@ -60,7 +60,7 @@ static void progress(void *trainer, const yk_progress_report *p)
 static int worker_status(void *trainer, yk_worker_status *out, int most)
 {
     const yk__trainer *t = trainer;
-    yk_server_worker *w = yk_alloc((size_t)most, sizeof *w, "the workers");
+    yk_server_worker *w = yk_alloc((size_t)most, sizeof *w, "the status of workers");
     const int n = w ? yk_server_workers(t->cluster.server, w, most) : 0;
     for (int i = 0; i < n; i++)
         out[i] = (yk_worker_status){
@@ -74,69 +74,64 @@ static int worker_status(void *trainer, yk_worker_status *out, int most)
 yk_status yk__observe(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
-    const yk_observer_config c = {
-        .config = t->config,
-        .plan = t->plan,
-        .model = t->model,
-        .optim = &t->optim,
-        .comm = k->comm,
-        .rank = k->rank,
-        .ranks = k->ranks,
-        .chief = k->server_peer ? k->server_peer[0] : 0,
-        .server = k->role == YK__SERVER,
-        .joined = k->joined,
-        .streamed = k->role == YK__SERVER ? k->cursor_kind == 3 : !t->train.rows, /* a server reads nothing */
-        .workers = t->here,
-        .phases = t->phases,
-        .run_dir = t->result->run_dir,
-        .resumed_from = t->result->resumed_from,
-        .earlier_examples = t->earlier_examples,
-        .earlier_seconds = t->earlier_seconds,
-        .context = t,
-        .progress = t->host->progress ? progress : NULL,
-        .position = position,
-        .work = work,
-        .staleness = staleness,
-        .worker_status = k->server ? worker_status : NULL};
+    const yk_observer_config c = {.config = t->config,
+                                  .plan = t->plan,
+                                  .model = t->model,
+                                  .optim = &t->group[0].optim,
+                                  .comm = k->comm,
+                                  .rank = k->rank,
+                                  .ranks = k->ranks,
+                                  .chief = k->server_peer ? k->server_peer[0] : 0,
+                                  .server = k->role == YK__SERVER,
+                                  .joined = k->joined,
+                                  .streamed = k->role == YK__SERVER
+                                                  ? k->cursor_kind == YK__STREAM_CURSOR
+                                                  : !t->train.rows, /* a server does not read the data */
+                                  .workers = t->local_workers,
+                                  .phases = t->phases,
+                                  .run_dir = t->result->run_dir,
+                                  .resumed_from = t->result->resumed_from,
+                                  .earlier_examples = t->earlier_examples,
+                                  .earlier_seconds = t->earlier_seconds,
+                                  .context = t,
+                                  .progress = t->host->progress ? progress : NULL,
+                                  .position = position,
+                                  .work = work,
+                                  .staleness = staleness,
+                                  .worker_status = k->server ? worker_status : NULL};
     yk_status st = yk_observer_create(&c, &t->observer);
     if (!st)
         st = yk_observer_open(t->observer);
     if (!st && yk_observer_resumed_loss(t->observer, &t->result->train_loss))
-        for (int i = 0; i < t->nevaluators; i++) {
-            t->evaluator[i].period_loss = 0.0;
-            t->evaluator[i].period_examples = 0;
-        }
+        yk__start_period(t);
     return st;
 }
 
-static yk_evaluation last_evaluation(const yk__trainer *t, bool tested)
+static yk_evaluation evaluation_of(const yk__trainer *t, const yk_progress_state *at)
 {
     const yk_score *s = &t->result->test;
-    yk_evaluation e = {.at = {.step = t->step,
-                              .examples = t->earlier_examples,
-                              .late_examples = t->late_examples,
-                              .epoch_examples = t->train.examples},
-                       .train_loss = t->result->train_loss,
-                       .tested = tested,
-                       .test_loss = s->loss,
-                       .accuracy = s->accuracy,
-                       .majority_accuracy = s->majority_accuracy,
-                       .auc = s->auc};
-    for (int i = 0; i < t->nevaluators; i++)
-        e.at.examples += t->evaluator[i].examples;
-    return e;
+    return (yk_evaluation){.at = {.step = at->step,
+                                  .examples = at->examples,
+                                  .late_examples = at->late_examples,
+                                  .epoch_examples = t->train.examples},
+                           .train_loss = t->result->train_loss,
+                           .tested = t->result->tested,
+                           .test_loss = s->loss,
+                           .accuracy = s->accuracy,
+                           .majority_accuracy = s->majority_accuracy,
+                           .auc = s->auc};
 }
 
-yk_status yk__evaluated(yk__trainer *t)
+yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at)
 {
-    const yk_evaluation e = last_evaluation(t, t->tested);
+    const yk_evaluation e = evaluation_of(t, at);
     const double unknown = (double)NAN;
     const yk_metrics_report m = {.step = e.at.step,
                                  .examples = e.at.examples,
                                  .epoch = e.at.epoch_examples ? (double)(e.at.examples + e.at.late_examples) /
                                                                     (double)e.at.epoch_examples
                                                               : unknown,
-                                 .seconds = t->earlier_seconds + yk_now() - t->began,
+                                 .seconds = t->earlier_seconds + yk_now() - t->training_started,
                                  .train_loss = e.train_loss,
                                  .test_loss = e.tested ? e.test_loss : unknown,
                                  .test_accuracy = e.tested ? e.accuracy : unknown,
@@ -147,10 +142,11 @@ yk_status yk__evaluated(yk__trainer *t)
     return yk_observer_evaluated(t->observer, &e);
 }
 
-void yk__warn(yk__trainer *t)
+void yk__add_warnings(yk__trainer *t)
 {
     yk_result *r = t->result;
-    const yk_outcome outcome = {.last = last_evaluation(t, r->tested),
+    const yk_progress_state at = yk__progress_now(t);
+    const yk_outcome outcome = {.last = evaluation_of(t, &at),
                                 .lowest_train_loss = t->lowest_loss,
                                 .lr = r->lr,
                                 .classes = t->model->shape.classes,

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* When a job is restarted, the chief of the last attempt may still be ending. */
+/* When a job is restarted, the chief of the previous attempt may not have exited yet. */
 static const double restart_seconds = 10.0;
 
 static const char *const checkpoints[] = {"checkpoints/",
@@ -26,7 +26,7 @@ static const char *const checkpoints[] = {"checkpoints/",
                                           "checkpoints/*/state.safetensors",
                                           NULL};
 
-/* log.txt: of a sweep's run. */
+/* log.txt is written by sweeps. */
 static const char *const written[] = {"config.ini",
                                       "metrics.jsonl",
                                       "summary.json",
@@ -39,7 +39,7 @@ static const char *const written[] = {"config.ini",
                                       "worker-[0-9]*/events.out.tfevents.*",
                                       NULL};
 
-/* ---- what is in the way */
+/* ---- checks ---- */
 
 /* An entry that yoke writes to must be missing or of the kind that yoke creates. */
 static yk_status check_entry(int fd, const char *dir, const char *below, const char *entry, mode_t kind)
@@ -84,7 +84,7 @@ yk_status yk_run_dir_check(const char *dir)
     return st ? st : yk_lock_check(dir);
 }
 
-/* ---- taking and clearing it */
+/* ---- creating and clearing ---- */
 
 yk_status yk_run_dir_take(const char *dir, yk_lock **out)
 {

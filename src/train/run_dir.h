@@ -1,10 +1,10 @@
-/* The run directory as a whole: what yoke writes there, and which process may write.
+/* The run directory: what yoke writes there, and which process may write.
  *
- *     if ((st = yk_run_dir_check("runs/a")))               // before anything is loaded or launched; writes nothing
- *         return st;
- *     yk_lock *lock;
- *     st = yk_run_dir_take("runs/a", &lock);               // creates it if missing; only the chief does this
- *     ...
+ * Example:
+ *     yk_lock *lock = NULL;
+ *     yk_status st = yk_run_dir_check("runs/a");           // before anything is loaded or launched; writes nothing
+ *     if (!st)
+ *         st = yk_run_dir_take("runs/a", &lock);           // creates it if missing; only the chief does this
  *     yk_lock_release(lock);
  *
  * Only one run at a time writes to a run directory (base/lock.h). In a job of several processes the chief holds the
@@ -20,14 +20,14 @@
 #include "base/status.h"
 #include <stdbool.h>
 
-/* YK_ESYSTEM: a link or something else is in the way; YK_EUSAGE: another process is writing there. A missing directory
- * is not an error. */
+/* YK_ESYSTEM: a link or another kind of file has the name of a file that yoke writes; YK_EUSAGE: another process is writing
+ * there. A missing directory is not an error. */
 yk_status yk_run_dir_check(const char *dir);
 
 yk_status yk_run_dir_take(const char *dir, yk_lock **out);
 
 /* Creates the default directory, without --out: runs/MODEL-TIME-PID; a second one in the same second gets one more number.
- * The caller frees the name; NULL: out of memory. If it cannot be created, neither can what is written into it. */
+ * The caller frees the name; NULL: out of memory. An error shows when the first file is written. */
 char *yk_run_dir_name(const char *model);
 
 /* Removes what yoke wrote in the run directory PARENT/NAME, or its checkpoints only. The directory, the lock, links and

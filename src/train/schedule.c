@@ -1,16 +1,16 @@
-/* When a run evaluates, saves and ends. Steps are those of all workers together: rounds where it is synchronous, updates
- * otherwise. */
+/* When a run evaluates, saves and ends. Steps are those of all workers together: rounds in synchronous mode, updates in
+ * asynchronous mode. */
 #include "train/trainer.h"
 
 #include "base/clock.h"
 
-void yk__schedule_make(yk__trainer *t)
+void yk__schedule_init(yk__trainer *t)
 {
     const uint64_t per_epoch = (t->train.examples + t->plan->batch - 1) / t->plan->batch;
     t->saves_by_time = t->result->run_dir && !t->checkpoint_every;
     if (t->plan->synchronous)
         return;
-    /* steps are counted over all workers; an epoch has that many of them */
+    /* an epoch has that many updates */
     t->eval_every = t->eval_every ? t->eval_every : per_epoch ? per_epoch : UINT64_MAX / 2;
     t->checkpoint_every = t->checkpoint_every ? t->checkpoint_every : UINT64_MAX / 2;
     t->next_eval = (t->step / t->eval_every + 1) * t->eval_every;
@@ -57,8 +57,8 @@ uint64_t yk__until_due(void *trainer, uint64_t done)
     const yk__trainer *t = trainer;
     uint64_t left = t->plan->steps - done;
     if (t->eval_every)
-        left = yk__least(left, t->eval_every - done % t->eval_every);
+        left = yk__min(left, t->eval_every - done % t->eval_every);
     if (t->checkpoint_every)
-        left = yk__least(left, t->checkpoint_every - done % t->checkpoint_every);
+        left = yk__min(left, t->checkpoint_every - done % t->checkpoint_every);
     return left;
 }

@@ -5,28 +5,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One word per prediction of class 1 and its label. The bits of a non-negative float order like the float, and leave the
+ * sign bit for the label. */
+static uint32_t rank_word(float p, uint8_t label)
+{
+    uint32_t bits;
+    memcpy(&bits, &p, sizeof bits);
+    return bits << 1 | label;
+}
+
 static yk_status reserve(yk_tally *t, size_t outputs, const yk_batch *b)
 {
     size_t classes = outputs == 1 ? 2 : outputs;
     if (t->classes < classes) {
         uint64_t *count = realloc(t->count, classes * sizeof *count);
         if (!count)
-            return yk_fail_memory(classes * sizeof *count, "counting classes");
+            return yk_fail_memory(classes * sizeof *count, "the counts of classes");
         memset(count + t->classes, 0, (classes - t->classes) * sizeof *count);
         t->count = count;
         t->classes = classes;
     }
-    if (classes != 2)
-        return YK_OK;
-    float *p = yk_grow(t->p, &t->p_cap, t->examples + b->n, sizeof *p, "predictions");
-    if (!p)
-        return YK_ESYSTEM;
-    t->p = p;
-    uint8_t *label = yk_grow(t->label, &t->label_cap, t->examples + b->n, sizeof *label, "labels");
-    if (!label)
-        return YK_ESYSTEM;
-    t->label = label;
-    return YK_OK;
+    return classes == 2 ? YK_RESERVE(t->ranks, t->cap, t->examples + b->n, "predictions") : YK_OK;
 }
 
 yk_status yk_tally_add(yk_tally *t, const float *p, size_t outputs, const yk_batch *b)
@@ -43,10 +42,8 @@ yk_status yk_tally_add(yk_tally *t, const float *p, size_t outputs, const yk_bat
             best = row[c] > row[best] ? c : best;
         t->correct += best == y;
         t->count[y]++;
-        if (t->classes == 2) {
-            t->p[t->examples] = outputs == 1 ? row[0] : row[1];
-            t->label[t->examples] = (uint8_t)y;
-        }
+        if (t->classes == 2)
+            t->ranks[t->examples] = rank_word(row[outputs - 1], (uint8_t)y);
         t->examples++;
     }
     return YK_OK;
@@ -63,61 +60,55 @@ void yk_tally_clear(yk_tally *t)
 void yk_tally_fini(yk_tally *t)
 {
     free(t->count);
-    free(t->p);
-    free(t->label);
+    free(t->ranks);
     *t = (yk_tally){0};
 }
 
 typedef struct {
     double loss;
-    uint64_t examples, correct, classes, curve; /* curve: predictions and labels follow the counts */
+    uint64_t examples, correct, classes, ranks; /* classes counts follow, then ranks words */
 } packed;
 
 yk_status yk_tally_pack(const yk_tally *t, char **out, size_t *bytes_out)
 {
     const packed head = {t->loss, t->examples, t->correct, t->classes, t->classes == 2 ? t->examples : 0};
-    const size_t counts = t->classes * sizeof *t->count, p = head.curve * sizeof *t->p;
-    char *at = *out = malloc(sizeof head + counts + p + head.curve);
-    if (!at)
-        return yk_fail_memory(sizeof head + counts + p + head.curve, "an evaluation");
-    at = (char *)memcpy(at, &head, sizeof head) + sizeof head;
+    const size_t counts = t->classes * sizeof *t->count, ranks = head.ranks * sizeof *t->ranks;
+    *bytes_out = sizeof head + counts + ranks;
+    if (!(*out = malloc(*bytes_out)))
+        return yk_fail_memory(*bytes_out, "an evaluation");
+    memcpy(*out, &head, sizeof head);
     if (counts)
-        memcpy(at, t->count, counts);
-    if (head.curve) {
-        memcpy(at + counts, t->p, p);
-        memcpy(at + counts + p, t->label, head.curve);
-    }
-    *bytes_out = sizeof head + counts + p + head.curve;
+        memcpy(*out + sizeof head, t->count, counts);
+    if (ranks)
+        memcpy(*out + sizeof head + counts, t->ranks, ranks);
     return YK_OK;
 }
 
 yk_status yk_tally_unpack(yk_tally *t, const char *from, size_t bytes)
 {
-    packed head;
-    if (bytes < sizeof head)
-        return yk_fail(YK_ELOST, "a share of the test of %zu bytes makes no sense", bytes);
-    memcpy(&head, from, sizeof head);
-    const size_t counts = head.classes * sizeof *t->count, p = head.curve * sizeof *t->p;
-    if (head.classes > bytes || head.curve > bytes || bytes != sizeof head + counts + p + head.curve)
-        return yk_fail(YK_ELOST, "a share of the test of %zu bytes makes no sense", bytes);
+    packed head = {0};
+    if (bytes >= sizeof head)
+        memcpy(&head, from, sizeof head);
+    const size_t counts = head.classes * sizeof *t->count, ranks = head.ranks * sizeof *t->ranks;
+    if (head.classes > bytes || head.ranks > bytes || bytes != sizeof head + counts + ranks)
+        return yk_fail(YK_ELOST, "the evaluation message of another rank is invalid (%zu bytes)", bytes);
     yk_tally_fini(t);
-    *t = (yk_tally){
-        .loss = head.loss, .examples = head.examples, .correct = head.correct, .classes = head.classes};
-    t->count = malloc(counts + 1);
-    t->p = malloc(p + 1);
-    t->label = malloc(head.curve + 1);
-    if (!t->count || !t->p || !t->label)
+    *t = (yk_tally){.loss = head.loss,
+                    .examples = head.examples,
+                    .correct = head.correct,
+                    .classes = head.classes,
+                    .count = malloc(counts + 1),
+                    .ranks = malloc(ranks + 1),
+                    .cap = head.ranks};
+    if (!t->count || !t->ranks)
         return yk_fail_memory(bytes, "an evaluation");
-    t->p_cap = t->label_cap = head.curve;
-    from += sizeof head;
-    memcpy(t->count, from, counts);
-    memcpy(t->p, from + counts, p);
-    memcpy(t->label, from + counts + p, head.curve);
+    memcpy(t->count, from + sizeof head, counts);
+    memcpy(t->ranks, from + sizeof head + counts, ranks);
     return YK_OK;
 }
 
-/* Bits of a non-negative float order like the float. The label rides in the lowest bit of a 64-bit word. */
-static void radix_sort(uint64_t *a, uint64_t *b, size_t n)
+/* By prediction, not by label. Returns the sorted array: a or b. */
+static const uint32_t *radix_sort(uint32_t *a, uint32_t *b, size_t n)
 {
     enum { BITS = 11, BUCKETS = 1 << BITS };
     for (int pass = 0; pass < 3; pass++) {
@@ -132,60 +123,27 @@ static void radix_sort(uint64_t *a, uint64_t *b, size_t n)
         }
         for (size_t i = 0; i < n; i++)
             b[count[a[i] >> shift & (BUCKETS - 1)]++] = a[i];
-        uint64_t *swap = a;
+        uint32_t *swap = a;
         a = b;
         b = swap;
     }
-    memcpy(b, a, n * sizeof *a); /* after three passes the result lies in the second array */
+    return a;
 }
 
-yk_status yk_auc(const float *p, const uint8_t *label, size_t n, double *out)
+/* words: [2][n]; the second half is scratch memory */
+static double auc(uint32_t *words, size_t n)
 {
-    uint64_t *a = malloc((n + 1) * sizeof *a), *b = malloc((n + 1) * sizeof *b);
-    if (!a || !b) {
-        free(a);
-        free(b);
-        return yk_fail_memory(2 * n * sizeof *a, "the AUC");
-    }
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &p[i], sizeof bits);
-        a[i] = (uint64_t)bits << 1 | label[i];
-    }
-    radix_sort(a, b, n);
-    double below = 0.0, sum = 0.0, positives = 0.0; /* negatives ranked below, so far */
+    const uint32_t *a = radix_sort(words, words + n, n);
+    double below = 0.0, sum = 0.0, positives = 0.0; /* below: negatives with a lower rank */
     for (size_t i = 0; i < n;) {
         double yes = 0.0, no = 0.0;
-        for (uint64_t key = a[i] >> 1; i < n && a[i] >> 1 == key; i++)
+        for (uint32_t key = a[i] >> 1; i < n && a[i] >> 1 == key; i++)
             a[i] & 1 ? (yes += 1.0) : (no += 1.0);
         sum += yes * (below + no / 2.0);
         below += no;
         positives += yes;
     }
-    *out = positives > 0.0 && below > 0.0 ? sum / (positives * below) : (double)NAN;
-    free(a);
-    free(b);
-    return YK_OK;
-}
-
-static yk_status auc_of_all(const yk_tally *tallies, int n, size_t examples, double *out)
-{
-    float *p = malloc((examples + 1) * sizeof *p);
-    uint8_t *label = malloc(examples + 1);
-    yk_status st = p && label ? YK_OK : yk_fail_memory(examples * 5, "the AUC");
-    size_t at = 0;
-    for (int i = 0; !st && i < n; i++) {
-        if (!tallies[i].examples)
-            continue;
-        memcpy(p + at, tallies[i].p, tallies[i].examples * sizeof *p);
-        memcpy(label + at, tallies[i].label, tallies[i].examples);
-        at += tallies[i].examples;
-    }
-    if (!st)
-        st = yk_auc(p, label, at, out);
-    free(p);
-    free(label);
-    return st;
+    return positives > 0.0 && below > 0.0 ? sum / (positives * below) : (double)NAN;
 }
 
 yk_status yk_score_make(const yk_tally *tallies, int n, yk_score *out)
@@ -210,8 +168,17 @@ yk_status yk_score_make(const yk_tally *tallies, int n, yk_score *out)
     out->loss /= (double)out->examples;
     out->accuracy = (double)correct / (double)out->examples;
     out->majority_accuracy = (double)most / (double)out->examples;
-    if (classes == 2 && isfinite(out->loss))
-        return auc_of_all(tallies, n, out->examples, &out->auc);
+    if (classes != 2 || !isfinite(out->loss))
+        return YK_OK;
+    size_t at = 0;
+    uint32_t *words = malloc(2 * out->examples * sizeof *words);
+    if (!words)
+        return yk_fail_memory(2 * out->examples * sizeof *words, "the AUC");
+    for (int i = 0; i < n; at += tallies[i++].examples)
+        if (tallies[i].examples)
+            memcpy(words + at, tallies[i].ranks, tallies[i].examples * sizeof *words);
+    out->auc = auc(words, at);
+    free(words);
     return YK_OK;
 }
 

@@ -1,10 +1,14 @@
-/* How good predictions are: loss, accuracy, AUC for two classes, and what always guessing the commonest class would get.
+/* Scores of predictions: loss, accuracy, AUC for two classes, and the accuracy of always predicting the most frequent class.
  *
- *     yk_tally t = {0};                                        // one per worker
- *     st = yk_tally_add(&t, p, outputs, &batch);               // probabilities [n][outputs]
- *     t.loss += ...;
- *     st = yk_score_make(tallies, workers, &score);            // all workers' together
+ * Example:
+ *     yk_tally t = {0};                                            // one per worker
+ *     yk_status st = yk_tally_add(&t, p, outputs, &batch);         // probabilities [n][outputs]
+ *     t.loss += loss;
+ *     if (!st)
+ *         st = yk_score_make(&t, 1, &score);                       // of all workers together
  *     yk_tally_fini(&t);
+ *
+ * A tally belongs to one thread at a time.
  */
 #ifndef YK_TRAIN_SCORE_H
 #define YK_TRAIN_SCORE_H
@@ -12,37 +16,34 @@
 #include "base/rows.h"
 
 typedef struct {
-    double loss; /* summed */
+    double loss; /* sum */
     uint64_t examples, correct;
     uint64_t *count; /* [classes] examples of each class */
     size_t classes;
-    /* two classes only: what is needed for the AUC */
-    float *p; /* probability of class 1 */
-    uint8_t *label;
-    size_t p_cap, label_cap;
+    uint32_t *
+        ranks; /* [examples] of two classes, for the AUC: bits of the probability of class 1, then the label */
+    size_t cap;
 } yk_tally;
 
 typedef struct {
     uint64_t examples;
     double loss, accuracy, majority_accuracy;
-    double auc; /* NaN unless both of two classes occur */
+    /* Area under the ROC curve: the probability that a random example of class 1 gets a higher prediction than one of
+     * class 0; ties count half. NaN unless both of two classes occur. */
+    double auc;
 } yk_score;
 
 yk_status yk_tally_add(yk_tally *t, const float *p, size_t outputs, const yk_batch *b);
 void yk_tally_clear(yk_tally *t); /* keeps the memory */
 void yk_tally_fini(yk_tally *t);
 
-/* As bytes, for another process; free() them. */
+/* As bytes, to send to another process. The caller frees them. */
 yk_status yk_tally_pack(const yk_tally *t, char **out, size_t *bytes_out);
-yk_status yk_tally_unpack(yk_tally *t, const char *from, size_t bytes); /* replaces what was there */
+yk_status yk_tally_unpack(yk_tally *t, const char *from, size_t bytes); /* replaces the contents */
 
 yk_status yk_score_make(const yk_tally *tallies, int n, yk_score *out);
 
-/* Area under the ROC curve: the chance that a random example of class 1 is scored above one of class 0, ties counting
- * half; by sorting. `p` >= 0 and not NaN. NaN where one class is missing. */
-yk_status yk_auc(const float *p, const uint8_t *label, size_t n, double *out);
-
-/* The score of the probabilities that generated data was drawn with: no model can do better on average. */
+/* The score of the probabilities that the labels of generated data were drawn with: the best that a model can reach. */
 yk_status yk_score_truth(const yk_rows *rows, yk_score *out);
 
 #endif

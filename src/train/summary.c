@@ -32,7 +32,7 @@ static void histogram(yk_json *j, const char *name, const yk_staleness *s)
     yk_json_end(j);
 }
 
-static char *make(const yk_config *c, const yk_result *r, bool indent)
+static char *to_json(const yk_config *c, const yk_result *r, bool indent)
 {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
@@ -60,22 +60,21 @@ static char *make(const yk_config *c, const yk_result *r, bool indent)
     yk_json_real(j, "lr", r->lr);
     YK_JSON_WHOLES(j, {"parameters", r->params}, {"epochs", r->epochs}, {"steps", r->steps},
                    {"examples", r->examples});
-    YK_JSON_REALS(j, {"seconds", r->seconds}, {"train_seconds", r->train_seconds},
-                  {"load_seconds", r->load_seconds}, {"eval_seconds", r->eval_seconds},
-                  {"checkpoint_seconds", r->checkpoint_seconds},
-                  {"first_step_seconds", r->first_step_seconds},
-                  {"steps_per_second", (double)(r->steps - r->resumed_from) / r->train_seconds},
-                  {"examples_per_second", (double)r->trained_here / r->train_seconds},
-                  {"train_loss", r->train_loss}, {"test_loss", r->tested ? r->test.loss : (double)NAN},
-                  {"test_accuracy", r->tested ? r->test.accuracy : (double)NAN},
-                  {"test_auc", r->tested ? r->test.auc : (double)NAN},
-                  {"majority_accuracy", r->tested ? r->test.majority_accuracy : (double)NAN},
-                  {"best_loss", r->best_known ? r->best.loss : (double)NAN},
-                  {"best_auc", r->best_known ? r->best.auc : (double)NAN});
+    const double none = (double)NAN;
+    const yk_score unknown = {.loss = none, .accuracy = none, .majority_accuracy = none, .auc = none},
+                   *test = r->tested ? &r->test : &unknown, *best = r->best_known ? &r->best : &unknown;
+    YK_JSON_REALS(
+        j, {"seconds", r->seconds}, {"train_seconds", r->train_seconds}, {"load_seconds", r->load_seconds},
+        {"eval_seconds", r->eval_seconds}, {"checkpoint_seconds", r->checkpoint_seconds},
+        {"first_step_seconds", r->first_step_seconds},
+        {"steps_per_second", (double)(r->steps - r->resumed_from) / r->train_seconds},
+        {"examples_per_second", (double)r->trained_here / r->train_seconds}, {"train_loss", r->train_loss},
+        {"test_loss", test->loss}, {"test_accuracy", test->accuracy}, {"test_auc", test->auc},
+        {"majority_accuracy", test->majority_accuracy}, {"best_loss", best->loss}, {"best_auc", best->auc});
     yk_json_whole(j, "bad_records", (int64_t)r->bad_records);
     histogram(j, "observed_staleness", &r->observed);
     yk_json_whole(j, "hot_keys", (int64_t)r->observed.hot);
-    uint64_t sent = 0, received = 0; /* one process: nothing goes over a network */
+    uint64_t sent = 0, received = 0; /* 0 in one process */
     for (int p = 0; p < YK_PURPOSES; p++) {
         sent += r->traffic[p].sent;
         received += r->traffic[p].received;
@@ -90,47 +89,43 @@ static char *make(const yk_config *c, const yk_result *r, bool indent)
     YK_JSON_WHOLES(j, {"late_gradients", r->late}, {"late_examples", r->late_examples},
                    {"lost_workers", r->lost}, {"joined_workers", r->joined},
                    {"examples_dealt_again", r->returned}, {"restarts", yk_env_number("YK_RESTARTS", 0)});
-    double rss = (double)usage.ru_maxrss * 1024.0; /* of several processes: of the largest; CPU time of all */
+    double rss = (double)usage.ru_maxrss * 1024.0; /* of a job: the largest process */
     for (int i = 0; r->report && i < r->nreports; i++)
         rss = r->report[i].peak_rss > rss ? r->report[i].peak_rss : rss;
-    yk_json_known(j, "peak_rss_bytes", !r->secondhand, (uint64_t)rss);
-    yk_json_real(j, "cpu_seconds", !r->secondhand ? r->report ? r->cpu_seconds : cpu : (double)NAN);
+    yk_json_known(j, "peak_rss_bytes", !r->from_launcher, (uint64_t)rss);
+    yk_json_real(j, "cpu_seconds", !r->from_launcher ? r->report ? r->cpu_seconds : cpu : none);
     yk_observation_json(j, &r->watched, r->report);
     yk_json_bool(j, "interrupted", r->interrupted);
     YK_JSON_TEXTS(j, {"run", r->run_dir}, {"checkpoint", r->checkpoint});
     yk_json_end(j);
     char *text = yk_json_take(j);
     if (!text)
-        yk_fail_memory(4096, "the results");
+        yk_fail_memory(4096, "the summary");
     return text;
 }
 
 yk_status yk_result_json(const yk_config *c, const yk_result *r, char **out)
 {
-    *out = make(c, r, false);
+    *out = to_json(c, r, false);
     return *out ? YK_OK : YK_ESYSTEM;
 }
 
 static const char file[] = "summary.json";
 
-yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *run_dir)
+yk_status yk_summary_restore(const char *run_dir, const char *text)
 {
     yk_file *f;
-    char *all = make(c, r, true);
-    yk_status st = all ? yk_file_create_in(run_dir, file, &f) : YK_ESYSTEM;
-    if (!st)
-        st = yk_file_close(f, yk_file_print(f, "%s\n", all));
-    free(all);
-    return st;
+    yk_status st = yk_file_create_in(run_dir, file, &f);
+    return st ? st : yk_file_close(f, yk_file_write(f, text, strlen(text)));
 }
 
 char *yk_summary_if_done(const char *run_dir, uint64_t steps)
 {
     char *text = NULL;
-    size_t room = 0;
+    size_t cap = 0;
     const int fd = yk_open_in(run_dir, file, O_RDONLY | O_NONBLOCK);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
-    const ssize_t n = f ? getdelim(&text, &room, '\0', f) : -1;
+    const ssize_t n = f ? getdelim(&text, &cap, '\0', f) : -1;
     if (f)
         fclose(f);
     json_t *o = n > 0 ? json_loads(text, 0, NULL) : NULL;
@@ -145,33 +140,39 @@ char *yk_summary_if_done(const char *run_dir, uint64_t steps)
     return text;
 }
 
-yk_status yk_summary_keep(const char *run_dir, const char *text)
+yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *run_dir)
 {
     yk_file *f;
-    yk_status st = yk_file_create_in(run_dir, file, &f);
-    return st ? st : yk_file_close(f, yk_file_write(f, text, strlen(text)));
+    char *all = to_json(c, r, true);
+    yk_status st = all ? yk_file_create_in(run_dir, file, &f) : YK_ESYSTEM;
+    if (!st)
+        st = yk_file_close(f, yk_file_print(f, "%s\n", all));
+    free(all);
+    return st;
 }
 
-/* Several ranks that fail may want to write it, and the first to end ends the others, in the midst of it: so a file without a
- * name, which gets one when it is complete and goes by itself when its writer dies. Not all file systems have that. */
-yk_status yk_result_save_first(const yk_config *c, const yk_result *r, const char *run_dir)
+/* Several ranks that fail may write the summary, and the first one that exits ends the others, perhaps in the middle of
+ * writing. So it goes to a file without a name, which gets its name when it is complete and disappears with its writer. Not
+ * all file systems have that. */
+yk_status yk_result_save_if_missing(const yk_config *c, const yk_result *r, const char *run_dir)
 {
-    char self[64], *all = make(c, r, true);
-    if (!all)
-        return YK_ESYSTEM;
     const int dir = yk_dir_open(run_dir, NULL);
     const int fd = dir < 0 ? -1 : openat(dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
-    snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
     yk_status st = YK_OK;
-    if (fd < 0)
+    if (fd < 0) {
         st = dir >= 0 && faccessat(dir, file, F_OK, 0) == 0 ? YK_OK : yk_result_save(c, r, run_dir);
-    else if (dprintf(fd, "%s\n", all) < 0 ||
-             (linkat(AT_FDCWD, self, dir, file, AT_SYMLINK_FOLLOW) && errno != EEXIST))
-        st = yk_fail_in(run_dir, file, "cannot write", errno);
-    if (fd >= 0)
+    } else {
+        char self[64], *all = to_json(c, r, true);
+        snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+        if (!all)
+            st = YK_ESYSTEM;
+        else if (dprintf(fd, "%s\n", all) < 0 ||
+                 (linkat(AT_FDCWD, self, dir, file, AT_SYMLINK_FOLLOW) && errno != EEXIST))
+            st = yk_fail_in(run_dir, file, "cannot write", errno);
+        free(all);
         close(fd);
+    }
     if (dir >= 0)
         close(dir);
-    free(all);
     return st;
 }

@@ -1,12 +1,14 @@
-/* A run's results as one JSON object: what --json prints and RUN/summary.json holds.
+/* The results of a run as one JSON object: printed by --json and stored in RUN/summary.json.
  *
+ * Example:
  *     char *text;
- *     st = yk_result_json(&config, &result, &text);
- *     puts(text);
- *     free(text);
+ *     if (!yk_result_json(&config, &result, &text)) {
+ *         puts(text);
+ *         free(text);
+ *     }
  *
- * What is not known is null. The keys are described in the man page. "state" says how it ended: done, stopped (by a signal), or
- * failed, and then "error" why and "exit_code" with which status.
+ * Unknown values are null. The keys are described in the man page. "state" is done, stopped (by a signal), or failed, with
+ * "error" and "exit_code". Any thread may call these; run directories are written as in train/run_dir.h.
  */
 #ifndef YK_TRAIN_SUMMARY_H
 #define YK_TRAIN_SUMMARY_H
@@ -16,18 +18,17 @@
 
 yk_status yk_result_json(const yk_config *c, const yk_result *r, char **out);
 yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *run_dir);
-yk_status yk_result_save_first(const yk_config *c, const yk_result *r,
-                               const char *run_dir); /* unless there is one */
+yk_status yk_result_save_if_missing(const yk_config *c, const yk_result *r, const char *run_dir);
 
-/* The text of the summary if it says that the run finished with this number of steps, else NULL. The caller frees it. */
+/* The text of the summary if its state is "done" with this number of steps; else NULL. The caller frees it. */
 char *yk_summary_if_done(const char *run_dir, uint64_t steps);
-yk_status yk_summary_keep(const char *run_dir, const char *text); /* writes it back unchanged */
+yk_status yk_summary_restore(const char *run_dir, const char *text); /* writes it back unchanged */
 
-/* A job that ended without a word of its own: somebody killed a process, or a machine is gone. Whoever stood by it keeps what is
- * known, in RUN/summary.json, unless a process of the job was faster (train/ending.c). */
+/* A job that could not write its summary, because a process was killed or a host failed. The launcher writes it, unless a
+ * process of the job did (train/ending.c). */
 typedef struct {
     const char *run_dir, *error; /* borrowed */
-    time_t since;                /* when it was started */
+    time_t since;                /* start time */
     int exit_code;
     int workers, ranks; /* 0: not known */
 } yk_lost;

@@ -1,8 +1,14 @@
-/* Training: from a configuration to a result, with everything that is kept on the way.
+/* Training: from a configuration to a result and a run directory.
  *
+ * Example:
  *     yk_result r;
- *     st = yk_train(&config, &(yk_train_host){.stop = &stop, .started = yk_now()}, &r);
- *     yk_result_fini(&r);
+ *     yk_status st = yk_train(&config, &(yk_train_host){.stop = &stop, .started = yk_now()}, &r);
+ *     if (!st)
+ *         printf("%g\n", r.test.accuracy);
+ *     yk_result_fini(&r);                      // after a failure, too
+ *
+ * yk_train() starts its own threads and returns when they have ended. One call at a time in a process of a job; single
+ * processes (yk_train_host.single) may train several models in several threads.
  */
 #ifndef YK_TRAIN_TRAIN_H
 #define YK_TRAIN_TRAIN_H
@@ -17,71 +23,71 @@
 #include "train/trained.h"
 #include <signal.h>
 
-/* --dry-run: what would be trained. Bytes of weights and state are there once, the others once per worker. */
+/* --dry-run: what would be trained. Weights and state exist once, gradients and activations once per worker. */
 typedef struct {
     int nlines;
     yk_layer_line line[YK_MAX_LINES];
     uint64_t params;
     double flops, flops_back; /* of one example */
-    uint64_t batch, examples; /* examples: 0 where it is not known */
+    uint64_t batch, examples; /* examples: 0: not known */
     int workers;
     const char *optimizer;
     size_t weight_bytes, gradient_bytes, state_bytes, activation_bytes;
 } yk_description;
 
-/* --profile: where the time of worker 0 went, the longest first. */
+/* --profile: the time of worker 0, in descending order. */
 typedef struct {
     int nlines;
     yk_profile_line line[YK_MAX_PROFILE_LINES];
     int threads;
-    double peak; /* FLOP/s of one thread at best; 0: not known */
+    double peak; /* peak FLOP/s of one thread; 0: not known */
     double train_seconds;
 } yk_profile;
 
 typedef struct {
     yk_plan plan;
-    yk_rank_report *report; /* [nreports], or NULL: the ranks, then workers that joined */
+    yk_rank_report *report; /* [nreports] the ranks, then workers that joined; NULL: none */
     int nreports;
-    yk_traffic traffic[YK_PURPOSES]; /* of all ranks together */
+    yk_traffic traffic[YK_PURPOSES]; /* of all ranks */
     double cpu_seconds;              /* the same */
-    uint64_t late, late_examples; /* gradients that were dropped; their examples, unless assigned to others */
-    uint64_t returned;            /* examples of lost workers that were dealt again */
-    int lost, joined;             /* workers */
-    yk_comm *comm;                /* the caller stops it after its last message; NULL in one process */
-    bool dispensable;             /* the job goes on without this process */
-    bool clean, chief;            /* whether MPI_Finalize can be called; whether this process is the chief */
-    uint64_t steps, epochs, examples; /* of the whole run, with what was done before a resume */
+    uint64_t late, late_examples;    /* gradients that were dropped; their examples, unless assigned again */
+    uint64_t returned;               /* examples of lost workers that were assigned again */
+    int lost, joined;                /* workers */
+    yk_comm *comm;                   /* the caller stops it after its last message; NULL: one process */
+    bool dispensable;                /* the job can continue without this process */
+    bool clean, chief;               /* clean: MPI_Finalize can be called; chief: this process is the chief */
+    uint64_t steps, epochs, examples; /* of the whole run, including before a resume */
     uint64_t trained_here;            /* examples, by this process */
     uint64_t resumed_from;            /* step */
     uint64_t params;
     double lr;            /* as resolved */
     double seconds;       /* from the first step to the end, with evaluation and checkpoints */
-    double train_seconds; /* without them */
+    double train_seconds; /* without evaluation and checkpoints */
     double load_seconds, eval_seconds, checkpoint_seconds, first_step_seconds;
     double train_loss; /* mean over the examples since the last evaluation */
     bool tested;
-    yk_score test, best; /* best: of generated data, what a perfect model would get */
+    yk_score test, best; /* best: of a perfect model, for generated data */
     bool best_known;
     uint64_t bad_records;
     yk_staleness observed;
     bool interrupted;
-    yk_status status; /* how it ended */
-    int exit_code;    /* 0: that of the status */
-    char *error;      /* why, where that was not well; else NULL */
-    bool secondhand;  /* told by a process that was no part of it: nothing is known of CPU and memory */
+    yk_status status;            /* YK_OK, or why the run failed */
+    int exit_code;               /* 0: the one of the status */
+    char *error;                 /* message of the failure; NULL: none */
+    bool from_launcher;          /* written by the launcher: CPU time and memory are not known */
     char *checkpoint, *run_dir;  /* NULL: none */
-    yk_description *description; /* --dry-run; then nothing else is known. NULL: not asked for */
-    yk_profile *profile;         /* --profile */
+    yk_description *description; /* --dry-run; nothing else is set then. Else NULL */
+    yk_profile *profile;         /* --profile; else NULL */
     yk_observation watched;
-    yk_trained *trained; /* if the host wants it, and training did not fail */
+    yk_trained *trained; /* if host->keep_model and training did not fail; else NULL */
 } yk_result;
 
-/* What a process of a job tells its launcher. */
+/* What a process of a job reports to its launcher. */
 typedef enum {
     YK_STAGE_ALIVE,    /* once a second until training begins */
-    YK_STAGE_BEGUN,    /* rank 0: the processes have found each other */
+    YK_STAGE_BEGUN,    /* rank 0: all processes are connected */
     YK_STAGE_TRAINING, /* rank 0: all are ready */
-    YK_STAGE_SAVING,   /* rank 0: a checkpoint is being written, which may take long */
+    YK_STAGE_SAVING,   /* rank 0: writing a checkpoint, which may take long */
     YK_STAGE_SAVED,
 } yk_train_stage;
 
@@ -92,26 +98,26 @@ typedef struct {
     double test_loss, test_accuracy, test_auc, majority_accuracy;
 } yk_metrics_report;
 
-/* The program that runs the training, and what it passes in memory. Functions may be NULL. */
+/* The calling program: its callbacks, and data in memory. Functions may be NULL. */
 typedef struct {
     const volatile sig_atomic_t *stop; /* non-zero: save and end; a signal handler may set it */
-    double started;                    /* when the program began (base/clock.h) */
+    double started;                    /* start time of the program (base/clock.h) */
     /* A process of a job. */
-    void (*stage)(yk_train_stage stage, int workers); /* any thread calls it */
+    void (*stage)(yk_train_stage stage, int workers); /* called by any thread */
     void (*end_process)(yk_status status);            /* comm/startup.h */
-    void (*ranked)(int rank);                         /* the rank is known now; -1: a worker that joined */
+    void (*ranked)(int rank); /* the rank is known; -1: a single process, or a worker that joined */
     /* A single process. */
     bool single;                       /* even if this process was started by an MPI launcher */
     const yk_memory_data *data, *test; /* instead of config->data and config->test; NULL: none */
-    const yk_trained *start;           /* the initial parameters; NULL: as the model has them */
+    const yk_trained *start;           /* initial parameters; NULL: those of the model */
     bool keep_model;                   /* result->trained is set */
     void *context;
-    bool (*progress)(void *context, const yk_progress_report *p); /* by worker 0; true: save and end */
+    bool (*progress)(void *context, const yk_progress_report *p); /* called by worker 0; true: save and end */
     bool (*metrics)(void *context,
                     const yk_metrics_report *m); /* after each evaluation; true: save and end */
 } yk_train_host;
 
-/* YK_EINTERRUPTED: a signal came before a job had begun to train. */
+/* YK_EINTERRUPTED: a signal arrived before the job began to train. */
 yk_status yk_train(const yk_config *c, const yk_train_host *host, yk_result *out);
 void yk_result_fini(yk_result *r);
 

@@ -71,8 +71,7 @@ yk_status yk__model_check_format(const char *path, const yk_safetensors *s)
     if (end == text || *end || version < 0)
         return yk_fail(YK_EDATA,
                        "%s: the metadata says \"format_version\": \"%.20s\", which is not a format version; "
-                       "the file was "
-                       "not written by yoke",
+                       "the file was not written by yoke",
                        path, text);
     if (version > YK__MODEL_FORMAT)
         return yk_fail(YK_EDATA,
@@ -110,13 +109,13 @@ static uint64_t read_meta(const char *text, uint64_t most, bool *ok_out)
 /* The shape of the data that the model was trained on. */
 static bool read_shape(const yk_safetensors *s, yk_model_shape *out)
 {
-    enum { MOST_CLASSES = 1 << 24 };
+    enum { MAX_CLASSES = 1 << 24 };
     bool ok = true;
     uint64_t c = 0, h = 0, w = 0;
     *out =
         (yk_model_shape){.kind = (yk_rows_kind)read_meta(yk_safetensors_meta(s, "kind"), YK_ROWS_SPARSE, &ok),
                          .dim = read_meta(yk_safetensors_meta(s, "dim"), INT32_MAX, &ok),
-                         .classes = (uint32_t)read_meta(yk_safetensors_meta(s, "classes"), MOST_CLASSES, &ok),
+                         .classes = (uint32_t)read_meta(yk_safetensors_meta(s, "classes"), MAX_CLASSES, &ok),
                          .bias = read_meta(yk_safetensors_meta(s, "bias"), 1, &ok)};
     const char *at =
         yk_safetensors_meta(s, "image"); /* channels x height x width; not always present in files of 0.1.0 */
@@ -159,36 +158,38 @@ static void groups_of(const yk_trained *t, float *out[YK_MAX_GROUPS])
         out[g] = t->params + yk_model_group_at(t->model, g);
 }
 
+static yk_status read_model(const char *path, const yk_safetensors *s, yk_trained **out)
+{
+    const char *name = yk_safetensors_meta(s, "model");
+    yk_model_shape shape;
+    yk_trained *t;
+    float *params[YK_MAX_GROUPS];
+    yk_status st = yk__model_check_format(path, s);
+    if (st)
+        return st;
+    if (!name || !read_shape(s, &shape))
+        return yk_fail(YK_EDATA,
+                       "%s: the metadata does not describe a model (model, kind, dim, classes, bias, image)",
+                       path);
+    if (yk_net_options_standardize(&shape.net, yk_safetensors_meta(s, "standardize")))
+        return yk_fail(YK_EDATA, "%s: %s", path, yk_error());
+    if ((st = create(name, &shape, &t)))
+        return st;
+    groups_of(t, params);
+    if ((st = yk__model_read(s, t->model, params)))
+        yk_trained_release(t);
+    else
+        *out = t;
+    return st;
+}
+
 static yk_status load_file(const char *path, yk_trained **out)
 {
     yk_safetensors *s;
     yk_status st = yk_safetensors_open(path, &s);
     if (st)
         return st;
-    const char *name = yk_safetensors_meta(s, "model");
-    yk_model_shape shape;
-    yk_trained *t = NULL;
-    float *params[YK_MAX_GROUPS];
-    if ((st = yk__model_check_format(path, s)))
-        goto close_file;
-    if (!name || !read_shape(s, &shape)) {
-        st = yk_fail(YK_EDATA,
-                     "%s: its metadata does not describe a model (model, kind, dim, classes, bias, image)",
-                     path);
-        goto close_file;
-    }
-    if (yk_net_options_standardize(&shape.net, yk_safetensors_meta(s, "standardize"))) {
-        st = yk_fail(YK_EDATA, "%s: %s", path, yk_error());
-        goto close_file;
-    }
-    if ((st = create(name, &shape, &t)))
-        goto close_file;
-    groups_of(t, params);
-    if ((st = yk__model_read(s, t->model, params)))
-        yk_trained_release(t);
-    else
-        *out = t;
-close_file:
+    st = read_model(path, s, out);
     yk_safetensors_free(s);
     return st;
 }
@@ -198,15 +199,13 @@ yk_status yk_trained_load(const char *path, yk_trained **out)
     struct stat is;
     if (stat(path, &is) == 0 && S_ISREG(is.st_mode))
         return load_file(path, out);
-    char *folder = NULL, *file = NULL;
+    char *folder = NULL;
     yk_status st = yk_checkpoint_find(path, &folder);
     if (!st && !folder)
-        st = yk_fail(YK_EUSAGE,
-                     "%s: there is no complete checkpoint there (checkpoints/step-N with a DONE file)", path);
-    if (!st && asprintf(&file, "%s/%s", folder, YK__MODEL_FILE) < 0)
-        st = yk_fail_memory(strlen(folder), "a path");
+        st = yk_fail(YK_EUSAGE, "%s: no complete checkpoint (checkpoints/step-N with a DONE file)", path);
+    char *file = st ? NULL : yk__path("%s/%s", folder, YK__MODEL_FILE);
     if (!st)
-        st = load_file(file, out);
+        st = file ? load_file(file, out) : YK_ESYSTEM;
     free(file);
     free(folder);
     return st;

@@ -7,11 +7,11 @@
  *         st = yk_trained_save(m, ".", "copy.safetensors");
  *     yk_trained_release(m);
  *
- * The file has the tensors with the names and shapes of PyTorch, and metadata that describe the model. The metadata have a
+ * The file has the tensors with the names and shapes of PyTorch, and metadata that describes the model. The metadata has a
  * format version, "format_version":"1"; a reader refuses a newer version. Files without it, as yoke 0.1.0 wrote them, are
  * version 0; version 1 differs only by this field.
  *
- * Read-only once made, and shared by reference: any thread may use it.
+ * A yk_trained is immutable and reference-counted: any thread may use it.
  */
 #ifndef YK_TRAIN_TRAINED_H
 #define YK_TRAIN_TRAINED_H
@@ -25,9 +25,9 @@
 
 typedef struct {
     atomic_int references;
-    char *name; /* as --model gives it */
+    char *name; /* the value of --model */
     yk_model *model;
-    float *params; /* all groups in one block (yk_model_group_at), by the keys of the data */
+    float *params; /* all groups in one block (yk_model_group_at), indexed by the keys of the data */
 } yk_trained;
 
 yk_status yk_trained_load(const char *path, yk_trained **out);
@@ -36,16 +36,16 @@ yk_status yk_trained_save(const yk_trained *m, const char *dir, const char *name
 /* A copy of the quiesced store; `keymap`: how its keys were remapped, NULL: they were not. */
 yk_status yk_trained_copy(const char *name, const yk_model *m, yk_local *store, const yk_keymap *keymap,
                           yk_trained **out);
-/* Fills the weights of the store, before its first step. YK_EUSAGE: it is another model, or of other data. */
+/* Fills the weights of the store, before its first step. YK_EUSAGE: the model or the shape of the data differs. */
 yk_status yk_trained_restore(const yk_trained *from, const char *name, const yk_model *m, yk_local *store,
                              const yk_keymap *keymap);
 
 void yk_trained_retain(yk_trained *m);
-void yk_trained_release(yk_trained *m); /* NULL is fine; the last one frees it */
+void yk_trained_release(yk_trained *m); /* the last release frees it; NULL is fine */
 
-/* ---- inside train: the file ---- */
+/* ---- internal to train: the file ---- */
 
-#define YK__MODEL_FORMAT 1 /* the newest version that is read, and the one that is written */
+#define YK__MODEL_FORMAT 1 /* the version that is written, and the newest that is read */
 
 /* params: [groups] */
 yk_status yk__model_write(const char *dir, const char *file, const char *name, const yk_model *m,

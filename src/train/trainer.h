@@ -1,4 +1,4 @@
-/* Inside of a run: what train.c sets up and loop.c trains with. */
+/* Internals of a run: the state that train.c sets up and that the other files of this folder share. */
 #ifndef YK_TRAIN_TRAINER_H
 #define YK_TRAIN_TRAINER_H
 
@@ -16,118 +16,122 @@
 #include "watch/phase.h"
 #include <stdatomic.h>
 
-/* One worker's own things. */
+/* The state of one worker. */
 typedef struct {
     _Alignas(YK_ALIGN) yk_work *work;
     yk_tally tally;
     float *p;           /* [YK__EVAL_BATCH][outputs] */
-    double period_loss; /* training loss summed since the last evaluation */
+    double period_loss; /* sum of the training loss since the last evaluation */
     uint64_t period_examples, examples;
     bool finished;
-    yk_phases *phases; /* where its time goes; NULL: nobody measures */
+    yk_phases *phases; /* NULL: not measured */
 } yk__worker_state;
 
-enum { YK__MOST_RANGES = YK_MAX_TENSORS / 2 };
-enum { YK__EVAL_BATCH = 64, YK__SAVE_SECONDS = 600 };
+enum { YK__MAX_RANGES = YK_MAX_TENSORS / 2, YK__EVAL_BATCH = 64, YK__SAVE_SECONDS = 600 };
 
-typedef struct yk__turns yk__turns;
-/* What is to be done at a barrier, or on a snapshot. */
+typedef struct yk__alternation yk__alternation;
+
+/* What to do at a barrier, or with a snapshot. */
 typedef struct {
     bool eval, save;
 } yk__due;
 
 typedef struct yk__trainer {
     const yk_config *config;
-    const yk_plan *plan; /* the result's */
+    const yk_plan *plan; /* the one of the result */
     const yk_train_host *host;
-    const volatile sig_atomic_t *stop; /* the host's */
-    atomic_bool cancelled;             /* by a function of the host */
+    const volatile sig_atomic_t *stop; /* the one of the host */
+    atomic_bool cancelled;             /* by a callback of the host */
     yk_result *result;
     yk_dataset train, test;
-    bool tested;
+    bool tested; /* there is a test set */
     yk_keymap keymap;
-    const yk_keymap *names; /* &keymap, or NULL where keys keep their names */
+    const yk_keymap *remap; /* &keymap; NULL: keys are not remapped */
     yk_model *model;
-    yk_local *local; /* parameters of this process: all, or its shard; NULL: none */
-    yk_store *store; /* that its workers train on; NULL: it has none */
+    yk_local *local; /* the parameters of this process: all, or its shard; NULL: none */
+    yk_store *store; /* for the workers of this process; NULL: it has none */
     yk_feed *feed;
     yk_team *team;
-    int here;          /* workers of this process; the others are elsewhere */
-    yk_phases *phases; /* [here] */
+    int local_workers; /* in this process; 1 on a server */
+    yk_phases *phases; /* [local_workers] */
     yk_observer *observer;
-    yk__turns *turns; /* YK_WATCH_TURNS, for benchmarks; NULL: it is watched all the time */
-    bool is_run;      /* on the chief: the run directory is this run's now */
-    yk_lock *lock;    /* on the chief: of the run directory; NULL: none */
-    int slow_worker; /* YK_SLOW_WORKER, for tests: this one takes slow_factor times as long, and sleeps; -1: none does */
-    double slow_factor, slow_seconds;
-    yk__worker_state *worker;    /* [workers of all processes, and one more] */
-    yk__worker_state *evaluator; /* [nevaluators] those who evaluate, and sum up what was trained */
+    yk__alternation *alternation; /* YK_WATCH_TURNS, for benchmarks; NULL: observed all the time */
+    bool run_dir_claimed;         /* on the chief: the run directory belongs to this run now */
+    yk_lock *lock;                /* on the chief: of the run directory; NULL: none */
+    int slow_worker;              /* YK_SLOW_WORKER, for tests: the worker that is slowed down; -1: none */
+    double slow_factor, slow_seconds; /* multiplies its step time; is added to it */
+    yk__worker_state *worker;         /* [workers of all processes + 1] */
+    yk__worker_state *evaluator; /* [nevaluators] the workers that evaluate, and count what was trained */
     int nevaluators;
     uint64_t eval_every, checkpoint_every;
-    yk_optim_config optim;
-    yk_optim_range range[YK__MOST_RANGES]; /* biases, where they have rates of their own */
-    size_t nranges;
-    uint64_t unit;         /* examples that are always trained together (data/feed.h); 0: any */
-    float mean_square;     /* of an input of dense data */
-    double peak;           /* --profile: FLOP/s of one thread at best */
-    double started, began; /* the process; its first step */
-    double trained;        /* the chief of servers: when the last step was over; 0: elsewhere */
-    double earlier_seconds;
-    uint64_t earlier_examples;
-    uint64_t earlier_late, earlier_late_examples, late_examples; /* late_examples: of the whole run, so far */
-    char *done_summary; /* summary.json of a run that was done when it was resumed; else NULL */
+    yk_local_group group[YK_MAX_GROUPS];  /* how each parameter group is trained */
+    yk_optim_range range[YK__MAX_RANGES]; /* of the groups: biases that have their own rates */
+    uint64_t unit;     /* examples that are always trained together (data/feed.h); 0: any */
+    float mean_square; /* of an input of dense data, after --standardize */
+    double peak;       /* --profile: peak FLOP/s of one thread */
 
-    /* how workers agree on a barrier */
-    atomic_bool barrier_due; /* asynchronous: come as soon as you can */
-    atomic_int finished;     /* asynchronous: workers without anything left to do */
+    /* times (base/clock.h) */
+    double process_started, training_started;
+    double training_ended; /* the chief of servers: end of the last step; 0: on other ranks */
+    double saved_at;       /* the last checkpoint */
+
+    /* before a resume */
+    double earlier_seconds;
+    uint64_t earlier_examples, earlier_late, earlier_late_examples;
+    char *done_summary; /* summary.json, if the run was done when it was resumed; else NULL */
+
+    /* barriers */
+    atomic_bool barrier_due; /* asynchronous: every worker comes after its current step */
+    atomic_int finished;     /* asynchronous: workers without examples */
     yk__due due;             /* decided by worker 0 */
     bool end;                /* the same */
-    uint64_t step, epoch;    /* as of the last barrier */
-    uint64_t next_eval, next_save;
-    bool saves_by_time;
-    double saved_at; /* when; without --checkpoint-every it is done every YK__SAVE_SECONDS */
-    uint64_t last_eval, last_save;
-    double lowest_loss; /* of all periods between evaluations */
+    uint64_t step, epoch;    /* at the last barrier */
+    uint64_t late_examples;  /* of the whole run */
+    uint64_t next_eval, next_save, last_eval, last_save; /* steps */
+    bool saves_by_time;                                  /* every YK__SAVE_SECONDS */
+    double lowest_loss;                                  /* of all periods between evaluations */
 
     yk__cluster cluster;
-    uint64_t used; /* the chief of servers, in lockstep: positions of the epoch when it was resumed */
+    uint64_t used; /* the chief of servers, lockstep: examples of the epoch that were used before a resume */
 } yk__trainer;
 
 /* data_setup.c */
 yk_status yk__load_data(yk__trainer *t);
 yk_status yk__columns_of(const yk__trainer *t,
-                         size_t *out); /* of the model: as given, or as many as the data has */
-/* Sparse keys by falling frequency: the hottest share cache lines, and get copies in asynchronous training. */
-yk_status yk__order_keys(yk__trainer *t);
-float yk__mean_square(yk_dataset *d); /* of an input of dense data; sparse models know it key by key */
+                         size_t *out); /* of the model: --features, or those of the data */
+/* Remaps sparse keys by descending frequency: frequent keys share cache lines, and get copies in asynchronous training. */
+yk_status yk__sort_keys(yk__trainer *t);
+float yk__mean_square(yk_dataset *d); /* of an input of dense data; 1 for sparse data */
 
 /* loop.c */
 yk_status yk__train_worker(void *trainer, int me);
 yk_status yk__lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end);
 
 /* schedule.c */
-void yk__schedule_make(yk__trainer *t);
-/* Whether the run has made all requested steps or epochs. Asked at the start and after each step. Asynchronous workers,
+void yk__schedule_init(yk__trainer *t);
+/* Whether the run has made all requested steps or epochs. Called at the start and after each step. Asynchronous workers,
  * and workers with a quorum, also end when no examples are left. */
 bool yk__is_done(const yk__trainer *t, uint64_t step, uint64_t epoch);
 bool yk__save_is_overdue(const yk__trainer *t);
-yk__due yk__due_sync(const yk__trainer *t, uint64_t done, bool epoch_over, bool end,
-                     bool save_now);                  /* lockstep: after this step */
-bool yk__is_due_async(yk__trainer *t, uint64_t done); /* asynchronous: is anything due? */
-yk__due yk__due_async(yk__trainer *t, uint64_t done); /* what is; from now on the next is awaited */
-uint64_t yk__until_due(void *trainer, uint64_t done); /* steps that may be made before anything is due */
+yk__due yk__due_sync(const yk__trainer *t, uint64_t done, bool epoch_over, bool end, bool save_now);
+bool yk__is_due_async(yk__trainer *t, uint64_t done); /* whether anything is due */
+yk__due yk__due_async(yk__trainer *t, uint64_t done); /* what is due; schedules the next */
+uint64_t yk__until_due(void *trainer, uint64_t done); /* steps until something is due */
 
-/* barrier.c: all workers of processes that have all parameters call it; does what t->due says */
+/* barrier.c: called by all workers of processes that have all parameters; does what t->due says */
 yk_status yk__barrier(yk__trainer *t, int me);
 uint64_t yk__parameter_hash(yk__trainer *t);
 
 /* evaluate.c */
-extern const double yk__most_loss;
+extern const double yk__max_loss;
 yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uint64_t step);
-/* A share of the test set on frozen parameters, v: [groups]; into w->tally. */
+/* Evaluates one share of the test set on parameters that do not change, v: [groups]. The result is w->tally. */
 yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v);
-yk_status yk__conclude(yk__trainer *t); /* the chief, after all evaluators have evaluated */
-yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p); /* they are quiesced */
+yk_progress_state yk__progress_now(const yk__trainer *t); /* without `late` and the cursor */
+void yk__start_period(yk__trainer *t);                    /* resets the sums of the training loss */
+/* The chief, after all evaluators have evaluated the parameters of `at`: computes and reports the scores. */
+yk_status yk__finish_evaluation(yk__trainer *t, const yk_progress_state *at);
+yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p); /* quiesced ones */
 
 /* Whether to save and end. */
 static inline bool yk__is_stopped(const yk__trainer *t)
@@ -136,59 +140,59 @@ static inline bool yk__is_stopped(const yk__trainer *t)
            atomic_load_explicit(&t->cancelled, memory_order_relaxed);
 }
 
-static inline uint64_t yk__least(uint64_t a, uint64_t b)
+static inline uint64_t yk__min(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-/* Images or rows that a worker's memory has room for at a time. */
-static inline size_t yk__most_batch(const yk__trainer *t)
+/* Examples that fit into a worker's workspace. */
+static inline size_t yk__max_batch(const yk__trainer *t)
 {
     return t->plan->batch > YK__EVAL_BATCH ? (size_t)t->plan->batch : YK__EVAL_BATCH;
 }
 
-/* turns.c */
-yk_status yk__turns_begin(yk__trainer *t);
-void yk__turns_step(yk__trainer *t, uint64_t examples); /* worker 0, after each step */
-yk_status yk__turns_end(yk__trainer *t, yk_status so_far);
+/* alternate.c */
+yk_status yk__alternate_begin(yk__trainer *t);
+void yk__alternate_step(yk__trainer *t, uint64_t examples); /* worker 0, after each step */
+yk_status yk__alternate_end(yk__trainer *t, yk_status so_far);
 
-/* chief.c: a process that owns a shard, or sends for its threads, until the job is over */
+/* chief.c: for a process that owns a shard, or sends for its threads; returns when the job is over */
 yk_status yk__serve(yk__trainer *t);
 
 /* cluster.c */
 yk_status yk__cluster_start(yk__trainer *t);
-yk_status yk__cluster_ready(yk__trainer *t);                /* called by all ranks: training begins */
-void yk__stage(const yk__trainer *t, yk_train_stage stage); /* rank 0 of a job tells its launcher */
-void yk__cluster_party(yk__trainer *t);                     /* who reads which part of the data */
-yk_status yk__cluster_shape(yk__trainer *t);
-yk_status yk__cluster_agree(yk__trainer *t);
-yk_status yk__cluster_stores(yk__trainer *t,
-                             const yk_local_config *whole); /* for all parameters, one worker */
-yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole); /* that workers train on */
-yk_status yk__cluster_restore(yk__trainer *t, yk_local *store, yk_progress_state *p);
+yk_status yk__cluster_ready(yk__trainer *t); /* called by all ranks when training begins */
+void yk__report_stage(const yk__trainer *t, yk_train_stage stage); /* to the launcher, by rank 0 of a job */
+yk_status yk__cluster_stores(yk__trainer *t, const yk_local_config *whole); /* all parameters, one worker */
+yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole); /* the one that workers train on */
 void yk__cluster_free(yk__trainer *t);
 
-/* cluster_end.c */
-yk_status yk__cluster_finish(yk__trainer *t);
-void yk__cluster_salvage(yk__trainer *t); /* of a job that failed: what is known, without asking anybody */
+/* cluster_data.c, cluster_agree.c */
+void yk__set_partition(yk__trainer *t); /* which process reads which part of the data */
+yk_status yk__cluster_shape(yk__trainer *t);
+yk_status yk__cluster_agree(yk__trainer *t);
 
-/* ending.c: from the end of the loops, or what failed, to the summary. Returns `st`, or what went wrong here. */
-yk_status yk__end(yk__trainer *t, yk_status st);
+/* resume.c: called by all ranks */
+yk_status yk__resume(yk__trainer *t);
+
+/* ending.c: from the end of the loop, or a failure `st`, to the summary. Returns `st`, or a failure of its own. */
+yk_status yk__end_run(yk__trainer *t, yk_status st);
 
 /* net_setup.c */
-yk_status yk__net_options_of(const yk_config *c, yk_net_options *out); /* as the options say */
-yk_status yk__net_channels(yk__trainer *t, yk_net_options *o); /* --standardize channel: measures them */
-yk_status yk__bias_groups(yk__trainer *t);                     /* --bias-lr, --bias-decay */
-yk_status yk__decay_by_epochs(yk__trainer *t);                 /* --lr-decay-epochs */
+yk_status yk__net_options_of(const yk_config *c, yk_net_options *out);
+yk_status yk__net_channels(yk__trainer *t,
+                           yk_net_options *o); /* --standardize channel: measures the channels */
+yk_status yk__set_bias_rates(yk__trainer *t);  /* --bias-lr, --bias-decay */
+yk_status yk__set_decay_steps(yk__trainer *t); /* --lr-decay-epochs */
 
 /* describe.c */
-void yk__introduce(const yk__trainer *t);
+void yk__print_plan(const yk__trainer *t);
 yk_status yk__describe(yk__trainer *t);
 yk_status yk__profile_take(yk__trainer *t);
 
 /* observe_setup.c: connects the trainer to its observer (observe/observe.h) */
-yk_status yk__observe(yk__trainer *t);   /* all ranks: creates and opens it */
-yk_status yk__evaluated(yk__trainer *t); /* tells it about an evaluation */
-void yk__warn(yk__trainer *t);           /* at the end */
+yk_status yk__observe(yk__trainer *t); /* called by all ranks: creates and opens it */
+yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at);
+void yk__add_warnings(yk__trainer *t); /* at the end */
 
 #endif

@@ -1,4 +1,3 @@
-extern yk_status st;
 extern const yk_trained *model;
 extern yk_source *source;
 extern yk_infer_each each;

@@ -1,0 +1,129 @@
+/* --resume: the chief loads the newest checkpoint, and every process gets its part of it. */
+#include "train/trainer.h"
+
+#include "base/log.h"
+#include <stdlib.h>
+
+/* Loads the newest checkpoint into `store`. *found_out: there is one. */
+static yk_status load(yk__trainer *t, yk_local *store, yk_progress_state *p, bool *found_out)
+{
+    yk_result *r = t->result;
+    if (!t->config->resume)
+        return YK_OK;
+    yk_status st = yk_checkpoint_find(r->run_dir, &r->checkpoint);
+    if (st || !r->checkpoint) {
+        if (!st)
+            yk_note("%s: no checkpoint yet, starting from the beginning", r->run_dir);
+        return st;
+    }
+    *found_out = true;
+    st = yk_checkpoint_load(r->checkpoint, t->model, store, t->remap, p);
+    if (!st)
+        yk_note("resuming from %s (step %llu)", r->checkpoint, (unsigned long long)p->step);
+    return st;
+}
+
+static yk_status broadcast(const yk__trainer *t, void *buf, size_t bytes)
+{
+    return yk_comm_broadcast(t->cluster.comm, buf, bytes, t->plan->start_limit, "the checkpoint");
+}
+
+static yk_status broadcast_progress(yk__trainer *t, bool *found, yk_progress_state *p)
+{
+    uint64_t *cursor = p->cursor;
+    yk_status st = broadcast(t, found, sizeof *found);
+    if (!st)
+        st = broadcast(t, p, sizeof *p);
+    p->cursor = cursor; /* the chief's own, elsewhere NULL */
+    if (st || !p->ncursor)
+        return st;
+    if (!cursor && !(p->cursor = calloc(p->ncursor, sizeof *p->cursor)))
+        return yk_fail_memory(p->ncursor * sizeof *p->cursor, "the data cursor");
+    return broadcast(t, p->cursor, p->ncursor * sizeof *p->cursor);
+}
+
+/* From the chief's replica to all others. */
+static yk_status broadcast_parameters(yk__trainer *t, uint64_t step)
+{
+    yk_status st = YK_OK;
+    for (int g = 0; !st && g < t->model->ngroups; g++) {
+        const yk_local_state s = yk_local_raw(t->local, g);
+        const size_t bytes = yk_group_floats(&t->model->group[g]) * sizeof(float);
+        st = broadcast(t, s.live.w, bytes);
+        for (int i = 0; !st && i < yk_local_rule(t->local, g)->slots; i++)
+            st = broadcast(t, s.live.s[i], bytes);
+        if (!st && s.touched)
+            st = broadcast(t, s.touched, bytes);
+    }
+    if (!st)
+        yk_local_restore(t->local, step);
+    return st;
+}
+
+static yk_status restore_feed(yk__trainer *t, const yk_progress_state *p)
+{
+    const yk__cluster *k = &t->cluster;
+    if (!t->feed)
+        return YK_OK;
+    if (k->role == YK__SINGLE || t->plan->lockstep || k->cursor_kind == YK__STREAM_CURSOR)
+        return yk_feed_cursor_restore(t->feed, p->cursor, p->ncursor, p->step);
+    yk_feed_unit_restore(t->feed, p->cursor, p->ncursor);
+    return YK_OK;
+}
+
+/* The chief of servers assigns the examples. */
+static yk_status restore_assignment(yk__trainer *t, const yk_progress_state *p)
+{
+    yk__cluster *k = &t->cluster;
+    t->used = p->ncursor >= 3 ? p->cursor[2] : 0;
+    t->earlier_late = p->late;
+    t->earlier_late_examples = t->late_examples = p->late_examples;
+    if (t->plan->steps != UINT64_MAX && !t->plan->synchronous)
+        k->assignment.steps_left = t->plan->steps > p->step ? t->plan->steps - p->step : 0;
+    if (k->cursor_kind == YK__LEASE_CURSOR)
+        return yk_assignment_cursor_restore(&k->assignment, p->cursor, p->ncursor);
+    /* with another number of workers they restart the epoch, without the blocks that were used up */
+    if (k->cursor_kind == YK__STREAM_CURSOR && p->ncursor == 2 + YK_CURSOR * (size_t)t->plan->workers)
+        yk_server_cursors_set(k->server, p->cursor + 2);
+    return YK_OK;
+}
+
+static yk_status distribute(yk__trainer *t, bool found, yk_progress_state *p)
+{
+    yk__cluster *k = &t->cluster;
+    const bool alone = k->role == YK__SINGLE;
+    yk_status st = alone ? YK_OK : broadcast_progress(t, &found, p);
+    if (!st && k->role == YK__REPLICA && found)
+        st = broadcast_parameters(t, p->step);
+    if (!st && k->server)
+        st = yk_server_scatter(k->server, k->whole);
+    if (st || !found)
+        return st;
+    t->step = t->last_save = t->result->resumed_from = p->step;
+    t->last_eval = UINT64_MAX; /* this process has not evaluated it */
+    t->epoch = p->epoch;
+    t->earlier_examples = p->examples;
+    t->earlier_seconds = p->seconds;
+    if (k->role == YK__REPLICA || k->rank == 0) {
+        t->evaluator->period_loss = p->period_loss;
+        t->evaluator->period_examples = p->period_examples;
+    }
+    st = restore_feed(t, p);
+    return st || !k->server || k->rank != 0 ? st : restore_assignment(t, p);
+}
+
+yk_status yk__resume(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    yk_progress_state p = {0};
+    bool found = false;
+    if (k->joined)
+        return YK_OK;
+    yk_startup_enter(k->startup, YK_STARTUP_BUSY, "loading the checkpoint");
+    yk_status st = k->rank == 0 ? load(t, k->whole ? k->whole : t->local, &p, &found) : YK_OK;
+    yk_startup_enter(k->startup, YK_STARTUP_WAITING, "");
+    if (!st)
+        st = distribute(t, found, &p);
+    free(p.cursor);
+    return st;
+}

@@ -1,0 +1,5 @@
+#include "base/clock.h"
+#include <stdio.h>
+
+extern yk_config config;
+extern volatile sig_atomic_t stop;
