@@ -102,3 +102,23 @@ clicks='synth:ctr?features=5000&examples=2003'
         rm -r more
     done
 }
+
+@test "--workers auto: the cores that affinity allows, divided among the processes of the host" {
+    command -v taskset >/dev/null || skip "no taskset"
+    local first
+    first=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
+    auto() { in_time 60 train --model softmax --data "$digits" --epochs 1 --workers auto --json --quiet --out none "$@"; expect 0; }
+    auto
+    equal "all cores" "$(said workers)" "$(nproc)"
+    YOKE_ALL=$YOKE
+    printf '#!/bin/sh\nexec taskset -c %s "%s" "$@"\n' "$first" "$YOKE_ALL" >one_core
+    chmod +x one_core
+    YOKE=$PWD/one_core auto
+    equal "one core" "$(said workers)" 1
+    auto --threads "$(nproc)"
+    equal "threads of a worker use cores, too" "$(said workers)" 1
+    auto --launch 2
+    equal "two processes" "$(said workers)" "$(($(nproc) / 2 > 1 ? $(nproc) / 2 * 2 : 2))"
+    try train --model softmax --data "$digits" --workers some --out none
+    expect 2 "--workers some" "or auto"
+}

@@ -235,7 +235,7 @@ static yk_status observed_rank(void *context, int rank)
     WANT(p);
     TRY(yk_comm_start(YK_COMM_SINGLE, NULL, &comm));
     yk_config_init(&c);
-    yk_plan_describe(&c, 2, &plan);
+    yk_plan_describe(&c, 2, 1, &plan);
     TRY(yk_model_create("softmax", &(yk_model_shape){.kind = YK_ROWS_F32, .dim = 4, .classes = 3}, &model));
     TRY(yk_model_work(model, BATCH, &r.work));
     yk_fs_set(yk_fs_memory_fs(r.disk));

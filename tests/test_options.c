@@ -98,11 +98,11 @@ static void defaults_in_words_are_true(void **state)
 /* A value for each kind that is not its default. */
 static const char *value_of(const yk_option *o)
 {
-    return o->kind == YK_OPT_FLAG         ? "true"
-           : o->kind == YK_OPT_INT_OR_ALL ? "all"
-           : o->kind == YK_OPT_INT        ? "7"
-           : o->kind == YK_OPT_REAL       ? "0.375"
-                                          : "text";
+    return o->kind == YK_OPT_FLAG   ? "true"
+           : yk_option_word(o)      ? yk_option_word(o)
+           : o->kind == YK_OPT_INT  ? "7"
+           : o->kind == YK_OPT_REAL ? "0.375"
+                                    : "text";
 }
 
 /* Each option by itself: what is kept makes another run, and comes back from the file. */

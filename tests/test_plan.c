@@ -14,7 +14,7 @@ static yk_status plan_of(const char *options, int processes, yk_plan *out)
         *equals = '\0';
         assert_int_equal(yk_config_set(&c, word, equals + 1), YK_OK);
     }
-    yk_status st = yk_plan_make(&c, processes, out);
+    yk_status st = yk_plan_make(&c, processes, 8, out);
     yk_config_fini(&c);
     return st;
 }
@@ -105,6 +105,20 @@ static void contradictions(void **state)
     assert_error(plan_of(DENSE "local-steps=5 staleness=4", 3, &p), YK_EUSAGE, "must be 5 or more");
 }
 
+/* --workers auto divides the cores of a process, 8 here, among workers of several threads. */
+static void automatic_workers(void **state)
+{
+    (void)state;
+    yk_plan p;
+    assert_int_equal(plan_of(DENSE "workers=auto", 1, &p), YK_OK);
+    assert_int_equal(p.workers, 8);
+    assert_int_equal(plan_of(DENSE "workers=auto threads=3", 2, &p), YK_OK);
+    assert_int_equal(p.workers_per_process, 2);
+    assert_int_equal(p.workers, 4);
+    assert_int_equal(plan_of(DENSE "workers=auto threads=9", 1, &p), YK_OK);
+    assert_int_equal(p.workers, 1);
+}
+
 /* --servers all: every process trains and owns a shard; no worker can be lost or join. */
 static void shards(void **state)
 {
@@ -124,8 +138,8 @@ static void shards(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(modes), cmocka_unit_test(placement),
-                                       cmocka_unit_test(shards), cmocka_unit_test(timeouts),
-                                       cmocka_unit_test(contradictions)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(modes),  cmocka_unit_test(placement), cmocka_unit_test(automatic_workers),
+        cmocka_unit_test(shards), cmocka_unit_test(timeouts),  cmocka_unit_test(contradictions)};
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

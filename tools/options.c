@@ -48,8 +48,8 @@ static void put_range(const yk_option *o)
         printf("%.15g or more", o->least);
     else
         printf("%.15g to %.15g", o->least, o->most);
-    if (o->kind == YK_OPT_INT_OR_ALL)
-        printf(", all");
+    if (yk_option_word(o))
+        printf(", %s", yk_option_word(o));
 }
 
 static void put_notes(const yk_option *o)

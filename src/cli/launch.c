@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/wait.h"
 #include "cli/cli.h"
 #include "cli/job_folder.h"
@@ -370,7 +371,7 @@ static yk_status prepare(job *j, int argc, char **argv)
     int64_t n = 0;
     yk_status st = yk_job_processes(c, &n);
     if (!st) /* before anything is started */
-        st = yk_plan_make(c, (int)n, &j->plan);
+        st = yk_plan_make(c, (int)n, yk_cores() / (int)n, &j->plan);
     if (!st)
         st = yk_mpirun_find(&j->mpirun);
     if (!st && !c->hosts && !c->hostfile)

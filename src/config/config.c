@@ -40,14 +40,15 @@ void yk_config_fini(yk_config *c)
 
 static yk_status set_number(const yk_option *o, const char *value, void *field)
 {
-    const bool may_be_all = o->kind == YK_OPT_INT_OR_ALL;
-    if (may_be_all && strcmp(value, "all") == 0) {
+    const char *word = yk_option_word(o);
+    if (word && strcmp(value, word) == 0) {
         *(int64_t *)field = YK_ALL;
         return YK_OK;
     }
     const yk_status st = o->kind == YK_OPT_REAL ? yk_number_real(value, o->least, o->most, field)
                                                 : yk_number_whole(value, o->least, o->most, field);
-    return st ? yk_fail(st, "--%s %s: %s%s", o->name, value, yk_error(), may_be_all ? ", or all" : "")
+    return st ? yk_fail(st, "--%s %s: %s%s%s", o->name, value, yk_error(), word ? ", or " : "",
+                        word ? word : "")
               : YK_OK;
 }
 
@@ -229,10 +230,9 @@ static yk_status save_option(yk_file *f, const yk_option *o, const yk_config *c,
     else if (o->kind == YK_OPT_REAL && isfinite(*(const double *)field) &&
              (*(const double *)field >= 0 || o->least < 0))
         snprintf(number, sizeof number, "%.17g", *(const double *)field);
-    else if (o->kind == YK_OPT_INT_OR_ALL && *(const int64_t *)field == YK_ALL)
-        text = "all";
-    else if ((o->kind == YK_OPT_INT || o->kind == YK_OPT_INT_OR_ALL) &&
-             (!same_value(o, c, defaults) || o->least >= 1))
+    else if (yk_option_word(o) && *(const int64_t *)field == YK_ALL)
+        text = yk_option_word(o);
+    else if ((o->kind == YK_OPT_INT || yk_option_word(o)) && (!same_value(o, c, defaults) || o->least >= 1))
         snprintf(number, sizeof number, "%lld", (long long)*(const int64_t *)field);
     else if (o->kind == YK_OPT_FLAG && *(const bool *)field)
         text = "true";

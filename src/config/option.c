@@ -8,11 +8,12 @@
 
 /* ---- kind, place and range */
 
-#define TEXT(field)                      YK_OPT_TEXT, offsetof(yk_config, field), 0, 0
-#define WHOLE(field, least, most)        YK_OPT_INT, offsetof(yk_config, field), least, most
-#define WHOLE_OR_ALL(field, least, most) YK_OPT_INT_OR_ALL, offsetof(yk_config, field), least, most
-#define REAL(field, least, most)         YK_OPT_REAL, offsetof(yk_config, field), least, most
-#define FLAG(field)                      YK_OPT_FLAG, offsetof(yk_config, field), 0, 0
+#define TEXT(field)                       YK_OPT_TEXT, offsetof(yk_config, field), 0, 0
+#define WHOLE(field, least, most)         YK_OPT_INT, offsetof(yk_config, field), least, most
+#define WHOLE_OR_ALL(field, least, most)  YK_OPT_INT_OR_ALL, offsetof(yk_config, field), least, most
+#define WHOLE_OR_AUTO(field, least, most) YK_OPT_INT_OR_AUTO, offsetof(yk_config, field), least, most
+#define REAL(field, least, most)          YK_OPT_REAL, offsetof(yk_config, field), least, most
+#define FLAG(field)                       YK_OPT_FLAG, offsetof(yk_config, field), 0, 0
 
 /* ---- headings */
 
@@ -84,8 +85,10 @@ const yk_option yk_options[] = {
     {"mode", "MODE", TEXT(mode), PARALLEL, TRAINS, "sync", "sync or async"},
     {"staleness", "K", WHOLE(staleness, -1, BIG), PARALLEL, TRAINS, "sync: 0; async: no bound",
      "no worker may be more than K steps ahead of the slowest; 0 is sync; -1: as --mode says"},
-    {"workers", "N", WHOLE(workers, 1, 1024), PARALLEL, TRAINS, "1",
-     "threads that train, each on its share of the data, in each process that trains"},
+    {"workers", "N|auto", WHOLE_OR_AUTO(workers, 1, 1024), PARALLEL, TRAINS, "1",
+     "threads that train, each on its share of the data, in each process that trains; auto: as many as there "
+     "are "
+     "cores for"},
     {"threads", "T", WHOLE(threads, 1, 1024), PARALLEL, TRAINS, "1",
      "cores of one worker, for networks; the linear models use one"},
 
@@ -178,5 +181,10 @@ const yk_option *yk_option_find(const char *name)
 
 bool yk_option_is_number(const yk_option *o)
 {
-    return o->kind == YK_OPT_INT || o->kind == YK_OPT_INT_OR_ALL || o->kind == YK_OPT_REAL;
+    return o->kind == YK_OPT_INT || o->kind == YK_OPT_REAL || yk_option_word(o);
+}
+
+const char *yk_option_word(const yk_option *o)
+{
+    return o->kind == YK_OPT_INT_OR_ALL ? "all" : o->kind == YK_OPT_INT_OR_AUTO ? "auto" : NULL;
 }

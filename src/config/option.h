@@ -27,14 +27,16 @@
 #include <stddef.h>
 
 typedef enum {
-    YK_OPT_TEXT,       /* char *; NULL: not given */
-    YK_OPT_INT,        /* int64_t */
-    YK_OPT_INT_OR_ALL, /* the same; YK_ALL: "all" */
-    YK_OPT_REAL,       /* double */
-    YK_OPT_FLAG        /* bool */
+    YK_OPT_TEXT,        /* char *; NULL: not given */
+    YK_OPT_INT,         /* int64_t */
+    YK_OPT_INT_OR_ALL,  /* the same; YK_ALL: "all" */
+    YK_OPT_INT_OR_AUTO, /* the same; YK_AUTO: "auto" */
+    YK_OPT_REAL,        /* double */
+    YK_OPT_FLAG         /* bool */
 } yk_option_kind;
 
-#define YK_ALL (-2) /* what "all" is as a number */
+#define YK_ALL  (-2) /* what "all" is as a number */
+#define YK_AUTO (-2) /* what "auto" is */
 
 typedef enum {
     YK_OPT_CHANGES_RESULTS = 1,
@@ -61,5 +63,6 @@ extern const yk_option yk_options[]; /* ends with a NULL name */
 const yk_option *yk_option_find(const char *name); /* NULL: there is none */
 
 bool yk_option_is_number(const yk_option *o);
+const char *yk_option_word(const yk_option *o); /* a number that may also be this word; NULL: it may not */
 
 #endif

@@ -43,12 +43,18 @@ static yk_placement placement_of(const yk_config *c, const yk_plan *p)
                                                                                     : YK_PLACEMENT_SHARDS;
 }
 
-static void set_roles(const yk_config *c, yk_plan *p)
+/* --workers auto: as many as there are cores for. */
+static int workers_of(const yk_config *c, int cores)
+{
+    return c->workers != YK_AUTO ? (int)c->workers : cores > c->threads ? cores / (int)c->threads : 1;
+}
+
+static void set_roles(const yk_config *c, int cores, yk_plan *p)
 {
     p->placement = placement_of(c, p);
     const bool dedicated = p->placement == YK_PLACEMENT_SERVERS;
     p->servers = dedicated ? (int)c->servers : 0;
-    p->workers_per_process = (int)c->workers;
+    p->workers_per_process = workers_of(c, cores);
     p->workers = p->workers_per_process * (p->processes > p->servers ? p->processes - p->servers : 1);
     p->survives_loss = !p->lockstep && dedicated;
     p->joinable = !p->synchronous && dedicated;
@@ -78,7 +84,7 @@ static void set_timeouts(const yk_config *c, yk_plan *p)
     p->first_step_timeout = 2.0 * p->start_limit;
 }
 
-void yk_plan_describe(const yk_config *c, int processes, yk_plan *out)
+void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out)
 {
     yk_plan p = {.staleness = staleness_of(c),
                  .quorum = (int)c->quorum,
@@ -94,7 +100,7 @@ void yk_plan_describe(const yk_config *c, int processes, yk_plan *out)
                  .checkpoint_every = (uint64_t)c->checkpoint_every};
     p.synchronous = p.staleness == 0;
     p.lockstep = p.synchronous && !p.quorum;
-    set_roles(c, &p);
+    set_roles(c, cores, &p);
     set_copies(c, &p);
     const uint64_t together = (uint64_t)(p.quorum ? p.quorum * p.workers_per_process : p.workers);
     p.gradients_per_step = p.synchronous ? together : 1;
@@ -132,8 +138,8 @@ static yk_status check(const yk_plan *p)
     return YK_OK;
 }
 
-yk_status yk_plan_make(const yk_config *c, int processes, yk_plan *out)
+yk_status yk_plan_make(const yk_config *c, int processes, int cores, yk_plan *out)
 {
-    yk_plan_describe(c, processes, out);
+    yk_plan_describe(c, processes, cores, out);
     return check(out);
 }

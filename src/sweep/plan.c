@@ -1,6 +1,7 @@
 #include "sweep/plan.h"
 
 #include "base/text.h"
+#include "base/thread.h"
 #include "optim/optim.h"
 #include <ctype.h>
 #include <math.h>
@@ -57,6 +58,12 @@ static int64_t steps_of(const yk_sweep_run *r, int64_t examples)
     return steps < 1.0 ? 1 : (int64_t)steps;
 }
 
+/* Of one process, for --workers auto. */
+static int cores_of(int processes)
+{
+    return yk_cores() / (processes > 1 ? processes : 1);
+}
+
 static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
 {
     const yk_config *c = &r->config;
@@ -64,7 +71,7 @@ static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
     yk_status st = YK_OK;
     if (!processes && (f->fixed == YK_SWEEP_EXAMPLES || f->eval_examples))
         return yk_fail(YK_EUSAGE, "with hosts, the number of examples per step is unknown: set launch too");
-    yk_plan_describe(c, processes, &r->plan);
+    yk_plan_describe(c, processes, cores_of(processes), &r->plan);
     if (f->fixed == YK_SWEEP_EXAMPLES)
         st = add_number(r, n, "steps", steps_of(r, f->amount));
     else if (f->fixed != YK_SWEEP_AS_TRAIN)
@@ -86,7 +93,7 @@ static yk_status plan_run(yk_sweep_run *r)
     yk_status st = yk_config_check(c);
     if (!st && c->optimizer)
         st = yk_optim_find(c->optimizer, &kind);
-    return st ? st : yk_plan_make(c, processes_of(c), &r->plan);
+    return st ? st : yk_plan_make(c, processes_of(c), cores_of(processes_of(c)), &r->plan);
 }
 
 /* A value as part of a directory name. If characters are replaced, the number of the choice makes it unique. */

@@ -41,7 +41,7 @@ static yk_status join(yk__trainer *t)
     k->cursor_kind = YK__LEASE_CURSOR;
     if (t->host->ranked)
         t->host->ranked(-1);
-    yk_status st = yk_plan_make(t->config, 0, &t->result->plan);
+    yk_status st = yk_plan_make(t->config, 0, yk_cores(), &t->result->plan);
     k->servers = k->first_client = t->plan->servers;
     k->clients = 1;
     k->driven = t->plan->workers_per_process > 1;
@@ -83,6 +83,26 @@ static void alive(void *trainer)
     t->host->stage(YK_STAGE_ALIVE, 0);
 }
 
+/* --workers auto: the cores of a process on the host that has fewest for each of its processes. */
+static yk_status agree_on_cores(yk__trainer *t, int *cores_out)
+{
+    yk_comm *comm = t->cluster.comm;
+    const int here = yk_cores() / yk_comm_local_size(comm), own = here > 1 ? here : 1;
+    *cores_out = own;
+    if (t->config->workers != YK_AUTO || t->cluster.ranks == 1)
+        return YK_OK;
+    int *all = yk_alloc((size_t)t->cluster.ranks, sizeof *all, "the cores of the processes");
+    if (!all)
+        return YK_ESYSTEM;
+    yk_status st = yk_comm_gather(comm, &own, sizeof own, all, t->plan->start_limit, "the number of cores");
+    for (int i = 0; !st && t->cluster.rank == 0 && i < t->cluster.ranks; i++)
+        *cores_out = all[i] < *cores_out ? all[i] : *cores_out;
+    yk_free(all);
+    return st ? st
+              : yk_comm_broadcast(comm, cores_out, sizeof *cores_out, t->plan->start_limit,
+                                  "the number of cores");
+}
+
 static void set_role(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
@@ -104,7 +124,7 @@ yk_status yk__cluster_start(yk__trainer *t)
     yk__cluster *k = &t->cluster;
     const yk_config *c = t->config;
     k->ranks = 1;
-    yk_status st = yk_plan_make(c, 1, &t->result->plan);
+    yk_status st = yk_plan_make(c, 1, yk_cores(), &t->result->plan);
     if (st)
         return st;
     if (t->host->single || yk_comm_expected() == 0) {
@@ -130,7 +150,9 @@ yk_status yk__cluster_start(yk__trainer *t)
         t->host->ranked(k->ranks > 1 ? k->rank : -1);
     if (c->join)
         return st ? st : join(t);
-    if (st || (st = check_world(t)) || (st = yk_plan_make(c, k->ranks, &t->result->plan)))
+    int cores = 1;
+    if (st || (st = check_world(t)) || (st = agree_on_cores(t, &cores)) ||
+        (st = yk_plan_make(c, k->ranks, cores, &t->result->plan)))
         return st;
     if (k->ranks == 1) /* one process needs no messages */
         return YK_OK;

@@ -254,7 +254,7 @@ void yk_summary_of_lost(const yk_config *c, const yk_lost *lost)
                    .from_launcher = true,
                    .lr = c->lr >= 0.0 ? c->lr : (double)NAN,
                    .train_loss = (double)NAN};
-    yk_plan_describe(c, lost->ranks, &r.plan);
+    yk_plan_describe(c, lost->ranks, 1, &r.plan);
     r.plan.workers = lost->workers; /* 0: not known */
     read_progress(lost->run_dir, &r);
     yk_result_save_if_missing(c, &r, lost->run_dir);
