@@ -212,7 +212,7 @@ def recovery(b):
         os.kill(int(victim), signal.SIGKILL)
         killed, again = time.time(), None
         for line in job.stderr:
-            if "starting again" in line:
+            if "restarting from" in line:
                 again = time.time()
                 break
         rest = job.stdout.read()

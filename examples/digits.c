@@ -40,7 +40,7 @@ static int print_metrics(void *context, const yoke_metrics *m)
 {
     (void)context;
     printf("epoch %.0f: train loss %.4f, test accuracy %.4f\n", m->epoch, m->train_loss, m->test_accuracy);
-    return 0; /* anything else cancels the training */
+    return 0; /* non-zero cancels the training */
 }
 
 static int print_first(void *context, const yoke_predictions *some)
@@ -50,10 +50,10 @@ static int print_first(void *context, const yoke_predictions *some)
     for (size_t c = 0; c < some->outputs; c++)
         printf(" %.3f", (double)some->probability[c]);
     printf("\n");
-    return 1; /* that is enough */
+    return 1; /* stop after the first block */
 }
 
-/* Without an unnecessary detail: each call fails if an earlier one has failed. */
+/* Options, training, model. *error describes the first call that fails. */
 static yoke_status train(const yoke_data *data, const yoke_data *test, yoke_model **model, yoke_error *error)
 {
     yoke_options *options = yoke_options_create();

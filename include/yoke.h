@@ -64,18 +64,17 @@ extern "C" {
 #endif
 
 YOKE_API const char *yoke_version(void); /* "0.1.0" */
-YOKE_API const char *
-yoke_kernels(void); /* the instruction set of the kernels on this machine, such as "AVX-512" */
+YOKE_API const char *yoke_kernels(void); /* instruction set in use: "AVX-512" */
 
 /* ---- errors ---- */
 
 /* The numbers are the exit status of the program `yoke`. */
 typedef enum {
     YOKE_OK = 0,
-    YOKE_TRAINING_FAILED = 1, /* it diverged, or a process was lost */
-    YOKE_BAD_USAGE = 2,       /* an option or an argument is wrong */
-    YOKE_BAD_DATA = 3,        /* the message names file, offset and reason */
-    YOKE_SYSTEM_ERROR = 4     /* out of memory, disk full, ... */
+    YOKE_TRAINING_FAILED = 1, /* training diverged, or a process was lost */
+    YOKE_BAD_USAGE = 2,       /* wrong option or argument */
+    YOKE_BAD_DATA = 3,        /* the message names the file, the offset and the reason */
+    YOKE_SYSTEM_ERROR = 4     /* out of memory, disk full, failed write */
 } yoke_status;
 
 typedef struct {
@@ -109,7 +108,7 @@ typedef struct {
     const char *default_text; /* NULL: none */
 } yoke_option;
 
-YOKE_API int yoke_option_at(size_t i, yoke_option *out); /* 0: there are not so many */
+YOKE_API int yoke_option_at(size_t i, yoke_option *out); /* returns 0 if i is too large */
 
 /* ---- data ---- */
 
@@ -117,8 +116,8 @@ typedef struct yoke_data yoke_data;
 
 typedef enum { YOKE_TRAIN_SPLIT, YOKE_TEST_SPLIT } yoke_split;
 
-/* Data by its specification: "idx:mnist", "libsvm:clicks.txt", "synth:ctr?examples=1000". `split` chooses between the
- * parts of data that has two. `options`, if not NULL, gives features, hash-bits and skip-bad. Nothing is read yet. */
+/* Data by its specification: "idx:mnist", "libsvm:clicks.txt", "synth:ctr?examples=1000". `split` chooses between training
+ * and test set if the data has both. `options`, if not NULL, gives features, hash-bits and skip-bad. Nothing is read yet. */
 YOKE_API yoke_status yoke_data_from_spec(const char *spec, yoke_split split, const yoke_options *options,
                                          yoke_data **out, yoke_error *error);
 
@@ -129,7 +128,7 @@ typedef struct {
     size_t rows, columns;
     const float *f32;               /* [rows][columns] */
     const uint8_t *u8;              /* [rows][columns]; a pixel x counts as x / 255 */
-    const int32_t *labels;          /* [rows] classes from 0; NULL: unknown, for predictions only */
+    const int32_t *labels;          /* [rows] class numbers from 0; NULL: no labels, for yoke_predict() only */
     size_t channels, height, width; /* images: columns = channels * height * width. Else 0 */
     uint32_t classes;               /* 0: one more than the largest label */
 } yoke_dense;
@@ -174,16 +173,16 @@ typedef struct yoke_run yoke_run;
 
 typedef enum { YOKE_NOTE, YOKE_WARNING } yoke_log_level;
 
-/* About ten times a second. A number that is not known is NaN. */
+/* Passed to `progress` about ten times a second. Unknown numbers are NaN. */
 typedef struct {
-    uint64_t step, examples; /* since the beginning of the run, including what was done before a resume */
+    uint64_t step, examples; /* since the start of the run, including those before it was resumed */
     double epoch;            /* with a fraction */
     double loss;             /* mean training loss since the last call */
     double examples_per_second, steps_per_second, seconds_left;
     const char *text; /* the same as a line of text */
 } yoke_progress;
 
-/* After each evaluation. A number that is not known is NaN. */
+/* Passed to `metrics` after each evaluation. Unknown numbers are NaN. */
 typedef struct {
     uint64_t step, examples;
     double epoch, seconds;
@@ -194,14 +193,14 @@ typedef struct {
 typedef struct {
     size_t struct_size; /* sizeof(yoke_training) */
     const yoke_options *options;
-    const yoke_data *data, *test; /* NULL: what the options data and test say */
-    const yoke_model *start;      /* begin with these parameters; NULL: initialize them */
+    const yoke_data *data, *test; /* NULL: as the options data and test say */
+    const yoke_model *start;      /* initial parameters; NULL: initialize them */
     void *context;                /* passed to the functions below */
     void (*log)(void *context, yoke_log_level level, const char *text); /* NULL: discard */
-    int (*progress)(void *context, const yoke_progress *p);             /* NULL: none. Not 0: cancel */
-    int (*metrics)(void *context, const yoke_metrics *m);               /* the same */
-    /* NULL, or non-zero: cancel. A signal handler may assign to it; another thread uses an atomic store
-     * (__atomic_store_n(&flag, 1, __ATOMIC_RELAXED)). */
+    int (*progress)(void *context, const yoke_progress *p);             /* may be NULL. Return non-zero to cancel */
+    int (*metrics)(void *context, const yoke_metrics *m);               /* likewise */
+    /* May be NULL. Training is cancelled when it becomes non-zero. A signal handler may assign to it; another thread must
+     * use an atomic store (__atomic_store_n(&flag, 1, __ATOMIC_RELAXED)). */
     const volatile sig_atomic_t *cancel;
 } yoke_training;
 
@@ -220,7 +219,7 @@ YOKE_API const char *yoke_run_profile(const yoke_run *r); /* with the option pro
 YOKE_API const char *yoke_run_directory(const yoke_run *r);          /* NULL: none */
 YOKE_API double yoke_run_number(const yoke_run *r, const char *key); /* of the summary; NaN: not known */
 
-/* The trained model. YOKE_BAD_USAGE: the run did not get that far, or was a dry run. */
+/* The trained model. YOKE_BAD_USAGE: the run has none, because it failed early or was a dry run. */
 YOKE_API yoke_status yoke_run_model(const yoke_run *r, yoke_model **out, yoke_error *error);
 
 YOKE_API void yoke_run_free(yoke_run *r);
@@ -235,29 +234,27 @@ YOKE_API yoke_status yoke_model_save(const yoke_model *m, const char *path, yoke
 
 YOKE_API const char *yoke_model_name(const yoke_model *m); /* "softmax", or a list of layers */
 YOKE_API size_t yoke_model_columns(const yoke_model *m);
-YOKE_API size_t
-yoke_model_outputs(const yoke_model *m); /* probabilities per example: 1 (of class 1), or one per class */
+YOKE_API size_t yoke_model_outputs(const yoke_model *m); /* probabilities per example: 1 (class 1), or 1 per class */
 YOKE_API void yoke_model_free(yoke_model *m);
 
 typedef struct {
     uint64_t examples;
     double loss, accuracy;
-    double majority_accuracy; /* of a model that always answers with the most common class */
-    double auc;               /* NaN unless both of two classes occur */
+    double majority_accuracy; /* of always predicting the most frequent class */
+    double auc;               /* NaN unless there are two classes and both occur */
 } yoke_score;
 
 YOKE_API yoke_status yoke_evaluate(const yoke_model *m, const yoke_data *data, yoke_score *out,
                                    yoke_error *error);
 
-/* Some predictions, in the order of the data. */
+/* A block of predictions, in the order of the data. */
 typedef struct {
     size_t n, outputs;
     const float *probability; /* [n][outputs] */
-    const char *const
-        *file; /* [n] the files of the examples (images:); NULL: the examples have no files of their own */
+    const char *const *file;  /* [n] file of each example (images: data); else NULL */
 } yoke_predictions;
 
-/* Calls each() until all examples are done, or until it returns non-zero, which yoke_predict() returns as its status. */
+/* Calls each() for blocks of examples until it returns non-zero, which yoke_predict() returns as its status. */
 YOKE_API yoke_status yoke_predict(const yoke_model *m, const yoke_data *data,
                                   int (*each)(void *context, const yoke_predictions *some), void *context,
                                   yoke_error *error);

@@ -39,7 +39,7 @@ train() { # SPEC OPTION...
 
 @test "2: what is wrong with the command line is said" {
     digits --no-such-option
-    expect 2 "unrecognized option"
+    expect 2 "unknown option --no-such-option; yoke train --help lists the options"
     digits stray
     expect 2 "unexpected argument 'stray'"
     try train --data synth:digits --out none
@@ -80,7 +80,7 @@ train() { # SPEC OPTION...
 --epochs 1e99 between
 END
     digits --epochs 2 --steps 3 --out none
-    expect 2 "--epochs and --steps: choose one"
+    expect 2 "--epochs and --steps cannot be used together"
     digits --mode sync --staleness 3 --out none
     expect 2 "--mode sync means --staleness 0"
     digits --resume
@@ -101,10 +101,37 @@ END
     done
 }
 
+@test "2: a misspelled option or command gets a suggestion" {
+    while read -r words; do
+        # shellcheck disable=SC2086  # several words
+        try ${words%% => *}
+        expect 2 "yoke: error: ${words#* => }"
+        silent out
+    done <<'END'
+train --modle softmax => unknown option --modle; did you mean --model?
+train --ephocs=3 => unknown option --ephocs; did you mean --epochs?
+train --check-point-every 3 => unknown option --check-point-every; did you mean --checkpoint-every?
+eval --checkpoints run => unknown option --checkpoints; did you mean --checkpoint?
+data inspect synth:digits --hashbits 3 => unknown option --hashbits; did you mean --hash-bits?
+sweep a.ini --quik => unknown option --quik; did you mean --quick?
+report run -x => unknown option -x; yoke report --help lists the options
+trian => unknown command trian; did you mean train?
+data insepct => unknown command data insepct; did you mean inspect?
+train --lr-dec 3 => --lr-dec is ambiguous: it may be --lr-decay or --lr-decay-every
+train --batch => --batch needs a value: --batch B
+train --json=yes => --json takes no value
+END
+    # an abbreviation that is unique, and values that look like options
+    digits --epo 1 --out none --quiet
+    expect 0
+    digits --epochs=1 --out=none --quiet --data --model
+    expect 3 "--model"
+}
+
 @test "2: a configuration file is read strictly, the line is named" {
     printf 'model = softmax\ndata = synth:digits\n\nbach = 3\n' >a.ini
     try train --config a.ini
-    expect 2 "a.ini:4: there is no option bach"
+    expect 2 "a.ini:4: unknown option bach; did you mean batch?"
     printf 'model = softmax\nbatch = many\n' >a.ini
     try train --config a.ini
     expect 2 "a.ini:2: --batch many"

@@ -137,7 +137,7 @@ END
     grep -q '"state": "failed"' swept/*/summary.json
     try sweep sweep.ini --out swept --keep-going
     grep -q 'diverged' err
-    run ! grep -q 'are there already' err
+    run ! grep -q 'are already complete' err
 }
 
 @test "ranks: the one that fails says why, and the run has it" {

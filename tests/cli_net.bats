@@ -15,8 +15,8 @@ net() { # OPTION...: a small network on generated digits
     grep -Eq '^ 0  conv 6 5x5 same +6 x 28 x 28 +156 +0\.235 ' out
     grep -Eq '^ 6  dense 120 +120 +48,120 +0\.096 ' out
     grep -Eq '^parameters +61,706$' out
-    grep -Eq '^FLOPs +an image: forward 0\.833 M, backward 1\.43 M$' out
-    grep -Eq '^ +a step: 145 M \(64 images\)$' out
+    grep -Eq '^FLOPs +per image: forward 0\.833 M, backward 1\.43 M$' out
+    grep -Eq '^ +per step: 145 M \(64 images\)$' out
     grep -Eq '^memory .*weights 247 kB, gradient 247 kB, state of momentum 247 kB, activations [0-9.]+ [kM]B$' out
     [ ! -e runs ]
 }
@@ -53,13 +53,13 @@ net() { # OPTION...: a small network on generated digits
 @test "profile: a table on stderr, results alone on stdout" {
     for try in 1 2 3; do # a thread that lost its core in one of the few passes that are timed says nothing
         net --profile --json --out none --quiet --threads 2 --epochs 30
-        expect 0 "where the time of worker 0 went (2 threads)" "GFLOP/s a thread, measured before training"
+        expect 0 "time of worker 0 by layer and pass (2 threads)" "GFLOP/s per thread, measured before training"
         [ "$(wc -l <out)" -eq 1 ]
         holds "0.1 < $(field passes)['forward'] < 0.7" && break
         [ $try -lt 3 ]
     done
     for row in 'conv 4 5x5 +forward +4 x 24 x 24' 'conv 4 5x5 +backward +4 x 24 x 24' 'dense 10 +backward +10' \
-        'input +forward +1 x 28 x 28' 'the rest'; do
+        'input +forward +1 x 28 x 28' 'other '; do
         grep -Eq "^$row " err || { echo "no row $row"; cat err; return 1; }
     done
     # sorted by time, shares of a whole
@@ -176,7 +176,7 @@ END
     net --augment crop:28
     expect 2 "is too large for images"
     net --bias-decay sometimes
-    expect 2 "choose one of: yes, no"
+    expect 2 "must be one of: yes, no"
     net --lr-decay-epochs 2
     expect 2 "no effect without --lr-schedule step"
     digits --init he

@@ -20,7 +20,7 @@ trained() { # FOLDER OPTION...
     expect 0
     grep -q "yoke report runs/sync" out
     try report
-    expect 2 "which run?"
+    expect 2 "RUN is missing"
     silent out
     try help
     grep -q "yoke report" out

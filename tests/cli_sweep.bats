@@ -86,7 +86,7 @@ END
     before=$(find sweep/mode-* -type f -exec sha256sum {} + | sort)
     mv out first
     try sweep my.ini --out sweep --no-report
-    expect 0 "4 of 4 runs are there already"
+    expect 0 "4 of 4 runs are already complete"
     diff first out
     [ "$before" = "$(find sweep/mode-* -type f -exec sha256sum {} + | sort)" ]
     try sweep my.ini --out sweep --no-report --json --quiet
@@ -110,7 +110,7 @@ END
     expect 0
     grep -qx "   1  100 steps        batch=10 seed=1" out
     grep -qx "   4  20 steps         batch=50 seed=2" out
-    grep -q "^4 runs, 2 combinations with 2 seeds, in runs/my: about 240 steps and 4000 examples together" out
+    grep -q "^4 runs, 2 combinations with 2 seeds, in runs/my: about 240 steps and 4000 examples in total" out
     try sweep my.ini --dry-run --quick --set epochs=3 --set 'batch=20 | 30 | 40'
     expect 0
     grep -qx "   1  75 steps         batch=20" out # of 500 examples
@@ -121,7 +121,7 @@ END
     expect 0
     try sweep my.ini --quick --dry-run
     expect 0
-    grep -qx "   1  10 steps         batch=10   (done)" out
+    grep -qx "   1  10 steps         batch=10   (complete)" out
     seq 40 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm
     try sweep my.ini --dry-run --set model=logreg --set data=libsvm:a.libsvm --set epochs=3
     expect 0
@@ -133,14 +133,14 @@ END
 
 @test "files that are wrong: the line and the remedy are named, and nothing is begun" {
     try sweep
-    expect 2 "which FILE?"
+    expect 2 "FILE is missing"
     try sweep none.ini
     expect 2 "none.ini: cannot read"
     try sweep a.ini b.ini
-    expect 2 "one file at a time"
+    expect 2 "unexpected argument 'b.ini': give one FILE"
     printf '[train]\nmodel = softmax\nbach = 3\n' >a.ini
     try sweep a.ini
-    expect 2 "a.ini:3: unknown option bach; yoke train --help lists all options"
+    expect 2 "a.ini:3: unknown option bach; did you mean batch?"
     small "mode, workers = sync 1 | async"
     try sweep my.ini
     expect 2 "my.ini:9: 'async' has 1 value for 2 options"
@@ -161,18 +161,18 @@ staleness = 0 3"
 @test "a run that fails does not lose the rest; tried again, it is done" {
     small "lr = 0.1 1e9"
     try sweep my.ini --out sweep --no-report
-    expect 1 "run 2 of 4: lr=1e9 seed=1 failed, exit status 1: training diverged at step " "sweep/lr-1e9_seed-1/log.txt" \
-        "2 of 4 runs failed; sweep/runs.csv says which and why"
+    expect 1 "run 2 of 4: lr=1e9 seed=1 failed: exit status 1: training diverged at step " "sweep/lr-1e9_seed-1/log.txt" \
+        "2 of 4 runs failed; sweep/runs.csv lists the errors"
     grep -q "^0.1  *2 " out
     grep -q "^1e9  *0, 2 failed " out
     grep -q "^1e9,1,lr-1e9_seed-1,failed,.*training diverged at step" sweep/runs.csv
     try sweep my.ini --out sweep --no-report
-    expect 1 "2 of 4 runs are there already" "2 of 4 runs failed"
+    expect 1 "2 of 4 runs are already complete" "2 of 4 runs failed"
     # three in a row that cannot even begin: the rest would be no better
     small "batch = 1 2 3 4 5"
     set -- my.ini --out other --no-report --set model=logreg --set data=libsvm:nothing --set repeats=1
     try sweep "$@"
-    expect 1 "run 3 of 5: batch=3 failed, exit status 3: " "3 runs in a row failed" "--keep-going"
+    expect 1 "run 3 of 5: batch=3 failed: exit status 3: " "3 runs in a row failed" "--keep-going"
     [ "$(grep -c "run 4 of 5" err)" = 0 ]
     try sweep "$@" --keep-going
     expect 1 "run 5 of 5: batch=5 failed" "5 of 5 runs failed"
@@ -189,15 +189,15 @@ staleness = 0 3"
     kill -TERM $pid
     status=0
     wait $pid || status=$?
-    expect 1 "stopped by a signal: 0 of 2 runs are done; go on with: yoke sweep long.ini --out sweep"
+    expect 1 "stopped by a signal: 0 of 2 runs are complete; continue with: yoke sweep long.ini --out sweep"
     grep -q '"interrupted": *true' sweep/batch-5/summary.json
     ls sweep/batch-5/checkpoints/*/DONE
     [ ! -e sweep/batch-10 ]
     try sweep long.ini --out sweep --dry-run
     expect 0
-    grep -q "batch=5   (half done)" out
+    grep -q "batch=5   (stopped)" out
     try sweep long.ini --out sweep --no-report
-    expect 0 "run 1 of 2: batch=5 was stopped; it goes on" "run 2 of 2: batch=10: "
+    expect 0 "run 1 of 2: resuming batch=5" "run 2 of 2: batch=10: "
     grep -q "resuming from sweep/batch-5/checkpoints/step-" sweep/batch-5/log.txt
     for batch in 5 10; do
         cmp whole/batch-$batch/checkpoints/step-40000/model.safetensors sweep/batch-$batch/checkpoints/step-40000/model.safetensors
@@ -230,7 +230,7 @@ staleness = 0 3"
     before=$(find sweep -name model.safetensors -exec sha256sum {} + | sort)
     sed -i '1i ; only a comment' my.ini
     try sweep my.ini --out sweep --no-report
-    expect 0 "4 of 4 runs are there already"
+    expect 0 "4 of 4 runs are already complete"
     sed -i 's/^batch = .*/batch = 10 100/' my.ini
     try sweep my.ini --out sweep --no-report
     expect 2 "my.ini: the sweep in sweep was started with different runs" "run 2 is 'batch-50_seed-1'" "another --out" "--force"
@@ -238,16 +238,16 @@ staleness = 0 3"
     expect 2 "the sweep in sweep was started with different runs"
     [ "$before" = "$(find sweep -name model.safetensors -exec sha256sum {} + | sort)" ]
     try sweep my.ini --out sweep --no-report --force
-    expect 0 "2 of 4 runs are there already" "run 2 of 4: batch=100 seed=1: "
+    expect 0 "2 of 4 runs are already complete" "run 2 of 4: batch=100 seed=1: "
     cmp my.ini sweep/sweep.ini
     # the same folders, other options: made anew, and only when told so
     try sweep my.ini --out sweep --no-report --set lr=0.2
     expect 2 "the sweep in sweep was started with different runs"
     sed -i 's/batch = 10$/batch = 11/' sweep/batch-10_seed-1/config.ini
     try sweep my.ini --out sweep --no-report
-    expect 2 "sweep/batch-10_seed-1: the run there has other options than the plan; --force makes it anew"
+    expect 2 "sweep/batch-10_seed-1: the run has other options than the plan; --force trains it again"
     try sweep my.ini --out sweep --no-report --force
-    expect 0 "3 of 4 runs are there already" "run 1 of 4: batch=10 seed=1: "
+    expect 0 "3 of 4 runs are already complete" "run 1 of 4: batch=10 seed=1: "
     mkdir other
     touch other/precious
     try sweep my.ini --out other --no-report
@@ -272,7 +272,7 @@ staleness = 0 3"
     [ ! -e sweep/batch-10/checkpoints ]
     ls sweep/batch-10/summary.json
     try sweep my.ini --out sweep --no-report --set models=drop --set repeats=1
-    expect 0 "2 of 2 runs are there already"
+    expect 0 "2 of 2 runs are already complete"
 }
 
 @test "a sweep ends in a report of its runs" {
@@ -300,7 +300,7 @@ assert steps == {("-", "sync"): 100, ("-", "async"): 100, ("2", "sync"): 50, ("2
 assert all((float(r["bytes_sent"]) > 0) == (key[0] == "2") for key, r in runs.items()), runs
 END
     try sweep my.ini --out sweep --no-report --set repeats=1 --set batch=10
-    expect 0 "4 of 4 runs are there already"
+    expect 0 "4 of 4 runs are already complete"
 }
 
 @test "a disk that cannot be written" {
@@ -321,7 +321,7 @@ END
             try sweep "$file" $size --dry-run
             expect 0
             silent err
-            tail -n 1 out | grep -q " runs, .* steps and .* examples together"
+            tail -n 1 out | grep -q " runs, .* steps and .* examples in total"
         done
     done
 }

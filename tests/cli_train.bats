@@ -14,17 +14,22 @@ teardown() { cli_teardown; }
         silent err
         grep -q "yoke train" out
     done
-    for command in train eval predict data; do
-        try $command --help
-        expect 0
-        silent err
-        grep -q -- "--" out
+    for command in train eval predict data sweep report "data gen" "data convert" "data inspect"; do
+        # shellcheck disable=SC2086  # two words
+        for arguments in "$command --help" "$command -h" "help $command"; do
+            try $arguments
+            expect 0
+            silent err
+            grep -q "^Usage: yoke $command \|^yoke $command " out
+            awk 'length > 80' out >wide
+            silent wide
+        done
     done
     try version
     expect 0
     grep -q "^yoke [0-9]" out
     try nonsense
-    expect 2 "there is no command nonsense"
+    expect 2 "unknown command nonsense; yoke --help lists the commands"
 }
 
 @test "json: one object with every promised field, and nothing else on stdout" {

@@ -101,7 +101,7 @@ sweep_refused() { # OPTION
     grep -q -- '; on the command line: --mpi-options --mca orte_base_help_aggregate 0' s/*/config.ini
     # the same again finds its run
     in_time 30 sweep s.ini --out s --no-report --set http=0 --set launch=2 --set 'mpi-options="--mca orte_base_help_aggregate 0"'
-    expect 0 "1 of 1 runs are there already"
+    expect 0 "1 of 1 runs are already complete"
 }
 
 @test "other options of one invocation are also refused in files" {
@@ -150,7 +150,7 @@ sweep_refused() { # OPTION
     for uri in '1.0;tcp://192.0.2.1:4' '1.0;tcp://127.0.0.1,192.0.2.1:4' '1.0;tcp://127.0.0.1:4;tcp6://[2001:db8::1]:5' '1.0'; do
         echo "$uri" >r/join
         in_time 10 train --join r
-        expect 2 "r/join" "another machine" "--network any"
+        expect 2 "r/join" "another host" "--network any"
     done
     echo '1.0;tcp://127.0.0.1:4 --mca x' >r/join
     in_time 10 train --join r

@@ -219,7 +219,7 @@ equals_serial() { # BATCH OPTION...
     in_time 60 $one --launch 2 --servers 2
     expect 2 "leaves no worker"
     in_time 60 $one --launch 2 --servers 0 --mode async
-    expect 2 "--servers 0 is synchronous"
+    expect 2 "--servers 0 (replicas) needs --mode sync"
     in_time 60 $one --launch 3 --servers 1 --quorum 3
     expect 2 "--quorum 3, but there are only 2 processes that train"
     in_time 60 $one --launch 2 --local-steps 3 --staleness 2
@@ -230,7 +230,7 @@ equals_serial() { # BATCH OPTION...
     expect 2 "none-such"
     status=0
     YK_MPIRUN=./none-such "$YOKE" $one --launch 2 >out 2>err || status=$?
-    expect 4 "./none-such: cannot be run"
+    expect 4 "./none-such: cannot run it"
     in_time 60 train --model softmax --data none-such --launch 3 --out none
     expect 3 "none-such"
 }

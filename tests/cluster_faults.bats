@@ -114,7 +114,7 @@ joiner_pid() {
     # one was killed, the other one ended well
     [ $((one == 0)) -ne $((two == 0)) ] || { echo "status $one and $two; it said:"; cat err2; false; }
     in_time 20 train --join run
-    expect 2 "no asynchronous job is running there"
+    expect 2 "no asynchronous job that can be joined is running"
 }
 
 @test "bounded staleness: a killed and a stopped worker do not hold the others" {
@@ -219,14 +219,14 @@ END
     chmod +x mpirun
     YK_MPIRUN=$PWD/mpirun in_time 20 $sync --steps 100 --launch 3 --out none
     expect 1 "rank 1 has died" "words that are cut off"
-    says_not "without a word"
+    says_not "without an error message"
     says_not "as the user knows"
 }
 
 @test "results that cannot be written are an error of the launcher, too" {
     status=0
     timeout -k 2 60 "$YOKE" $sync --steps 20 --launch 2 --out none >/dev/full 2>err || status=$?
-    expect 4 "could not be written to stdout"
+    expect 4 "cannot write the results to stdout"
 }
 
 @test "restarts: after kill -9 and SIGSTOP the result is that of an undisturbed run, to the bit" {
@@ -242,7 +242,7 @@ END
         sleep 0.3
         kill -INT "$BACKGROUND"
         finish 15
-        expect 0 "starting again from the last checkpoint"
+        expect 0 "restarting from the last checkpoint"
         in_time 60 $sync $way --steps "$(said steps)" --quiet --out whole
         expect 0
         same_bits whole run
@@ -258,17 +258,17 @@ END
     signal_rank KILL 1
     finish 20
     expect 1
-    equal restarts "$(grep -c 'starting again' err)" 1
+    equal restarts "$(grep -c 'restarting from' err)" 1
     in_time 60 train --model softmax --data none-such --launch 3 --restarts 5 --out none
     expect 3 "none-such"
-    says_not "starting again"
+    says_not "restarting from"
     in_time 60 train --model softmax --data 'synth:digits?examples=500' --hosts nowhere --agent /bin/false --restarts 5 --out none
     [ "$status" -ne 0 ]
     [ -s err ]
-    says_not "starting again"
+    says_not "restarting from"
     in_time 60 train --model softmax --data 'synth:digits?examples=500' --lr 1e30 --launch 3 --restarts 5 --out none
     expect 1
-    says_not "starting again"
+    says_not "restarting from"
 }
 
 @test "SIGINT and SIGTERM to the launcher save and end all; --resume comes to the same bits" {

@@ -114,11 +114,11 @@ end_job() {
     mkdir run
     echo '1.0;tcp://127.0.0.1:4' >run/join
     in_time 10 train --join run --network any
-    expect 2 "from its own machine only"
+    expect 2 "only from its own host"
     in_time 10 $one --hosts a --network local
     expect 2 "--network local"
     in_time 10 $one --network here
-    expect 2 "--network here is not known; choose one of: local, any"
+    expect 2 "--network here: the value must be one of: local, any"
 }
 
 @test "MPI may be told to use TCP, which is on loopback then, and --http listens where it is told to" {

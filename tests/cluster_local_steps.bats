@@ -158,9 +158,9 @@ equals_replicas() { # OPTION...
     in_time 60 $one --launch 4 --servers 1
     expect 0 "--local-steps"
     in_time 60 $one --launch 4 --staleness 3
-    expect 2 "--staleness 3 cannot hold with --local-steps 4"
+    expect 2 "--staleness 3 cannot be guaranteed with --local-steps 4"
     in_time 60 $one --launch 4 --servers 0 --mode async
-    expect 2 "--servers 0 is synchronous"
+    expect 2 "--servers 0 (replicas) needs --mode sync"
     in_time 60 $one
     expect 2 "--launch N"
 }
@@ -197,7 +197,7 @@ async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode 
     sleep 0.3
     kill -INT "$BACKGROUND"
     finish 15
-    expect 0 "starting again from the last checkpoint"
+    expect 0 "restarting from the last checkpoint"
     in_time 60 $sync --launch 5 --servers 2 --steps "$(said steps)" --quiet --out whole
     expect 0
     same_bits whole run

@@ -136,7 +136,7 @@ sync="--model softmax --data synth:digits?examples=1003 --batch 4 --eval-every 1
     sleep 1
     kill -TERM "$BACKGROUND"
     finish 20
-    expect 0 "starting again from the last checkpoint"
+    expect 0 "restarting from the last checkpoint"
     there $sync --hosts "$HOSTS" --steps "$(said steps)" --quiet --out whole
     expect 0
     same_bits whole run

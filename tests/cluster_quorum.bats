@@ -136,7 +136,7 @@ END
     expect 0
     grep -qx "   1  25 steps         quorum=0" out
     grep -qx "   2  50 steps         quorum=2" out
-    grep -q ": about 75 steps and 2000 examples together" out
+    grep -q ": about 75 steps and 2000 examples in total" out
     try sweep my.ini --dry-run --set epochs=3
     expect 0
     grep -qx "   2  3 epochs         quorum=2" out

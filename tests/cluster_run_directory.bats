@@ -58,6 +58,6 @@ in_use() { # the last command was refused because of rank 0
     until_step 800
     kill -TERM "$BACKGROUND"
     finish 20
-    expect 0 "starting again from the last checkpoint" "stopped at step"
+    expect 0 "restarting from the last checkpoint" "stopped at step"
     says_not "in use"
 }

@@ -32,11 +32,9 @@ same() { # FILE NEW
         [ -f "$file" ] || { echo "there is no $file"; return 1; }
         grep -qF "*yoke-$command*(1)" "$ROOT/doc/yoke.1.scd" || { echo "yoke.1 does not name yoke-$command"; return 1; }
         case $command in
-        predict) "$YOKE" predict --help ;;
-        eval) "$YOKE" eval --help | grep -v 'predict: write' ;;
         data) for verb in gen convert inspect; do "$YOKE" data $verb --help; done ;;
         *) "$YOKE" "$command" --help ;;
-        esac | grep -o '^ \{2,6\}\(-[a-z], \)\?--[a-z0-9-]*' | grep -o -- '--[a-z0-9-]*' | grep -v '^--usage$\|^--help$' |
+        esac | grep -o '^ \{2,6\}\(-[a-z], \)\?--[a-z0-9-]*' | grep -o -- '--[a-z0-9-]*' | grep -v '^--help$' |
             sort -u >"$BATS_TEST_TMPDIR/options"
         [ -s "$BATS_TEST_TMPDIR/options" ]
         while read -r option; do

@@ -1,6 +1,7 @@
 /* The table of options: every option has its flags on purpose, defaults in words are the real ones, and values survive
  * config.ini. */
 #include "config/config.h"
+#include "config/suggest.h"
 
 #include "scratch.h"
 
@@ -80,7 +81,7 @@ static void defaults_in_words_are_true(void **state)
     yk_config_init(&c);
     yk_config_init(&initial);
     for (const yk_option *o = yk_options; o->name; o++) {
-        if (!yk_option_is_number(o) || !o->otherwise || yk_config_set(&c, o->name, o->otherwise))
+        if (!yk_option_is_number(o) || !o->default_text || yk_config_set(&c, o->name, o->default_text))
             continue;
         const void *x = (const char *)&c + o->offset, *y = (const char *)&initial + o->offset;
         const double said = o->kind == YK_OPT_REAL ? *(const double *)x : (double)*(const int64_t *)x,
@@ -146,11 +147,34 @@ static void servers_are_a_number_or_all(void **state)
     yk_config_fini(&c);
 }
 
+static const char *suggested(const char *word)
+{
+    static const char *const known[] = {"model", "mode", "momentum", "lr", "lr-decay", "checkpoint-every"};
+    yk_suggestion s = {.word = word};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        yk_suggestion_try(&s, known[i]);
+    return s.name ? s.name : "";
+}
+
+static void misspelled_names_get_the_closest_one(void **state)
+{
+    (void)state;
+    assert_string_equal(suggested("modle"), "model"); /* swapped */
+    assert_string_equal(suggested("mod"), "mode");
+    assert_string_equal(suggested("lrr"), "lr");
+    assert_string_equal(suggested("check_point_every"), "checkpoint-every");
+    assert_string_equal(suggested("zebra"), "");
+    assert_string_equal(suggested(""), "");
+    assert_string_equal(suggested("a-word-that-is-longer-than-any-name-of-an-option"), "");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_flag_is_on_purpose), cmocka_unit_test(flags_are_consistent),
-        cmocka_unit_test(defaults_in_words_are_true), cmocka_unit_test(kept_options_survive_the_file),
-        cmocka_unit_test(servers_are_a_number_or_all)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_flag_is_on_purpose),
+                                       cmocka_unit_test(flags_are_consistent),
+                                       cmocka_unit_test(defaults_in_words_are_true),
+                                       cmocka_unit_test(kept_options_survive_the_file),
+                                       cmocka_unit_test(servers_are_a_number_or_all),
+                                       cmocka_unit_test(misspelled_names_get_the_closest_one)};
     return cmocka_run_group_tests_name("options", tests, make_folder, remove_folder);
 }

@@ -102,7 +102,7 @@ static void contradictions(void **state)
     assert_error(plan_of(DENSE "quorum=3 servers=1", 3, &p), YK_EUSAGE,
                  "--quorum 3, but there are only 2 processes that train");
     assert_error(plan_of(DENSE "quorum=2 mode=async", 3, &p), YK_EUSAGE, "--quorum needs --mode sync");
-    assert_error(plan_of(DENSE "local-steps=5 staleness=4", 3, &p), YK_EUSAGE, "must be 5 or more");
+    assert_error(plan_of(DENSE "local-steps=5 staleness=4", 3, &p), YK_EUSAGE, "use a bound of 5 or more");
 }
 
 /* --workers auto divides the cores of a process, 8 here, among workers of several threads. */

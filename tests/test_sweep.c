@@ -289,7 +289,7 @@ static void mistakes_are_named_with_their_line(void **state)
         {HEAD "[grid]\nmode, workers = sync 1 | async\n", ":5: 'async' has 1 value for 2 options"},
         {HEAD "[grid]\nmode, mode = sync 1\n", ":5: mode occurs twice"},
         {HEAD "[grid]\nbatch = 5 5\n", "the run batch=5 occurs twice"},
-        {HEAD "[grid]\nmode = sync both\n", "the run mode=both: --mode both is not known"},
+        {HEAD "[grid]\nmode = sync both\n", "the run mode=both: --mode both: the value must be one of"},
         {HEAD "[grid]\nmode = sync async\nstaleness = 0 4\n",
          "the run mode=sync staleness=4: --mode sync means --staleness 0"},
         {HEAD "[grid]\noptimizer = sgd newton\n", "the run optimizer=newton: "},

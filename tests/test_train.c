@@ -392,14 +392,15 @@ static void configurations_round_trip(void **state)
     }
     yk_config c;
     yk_config_init(&c);
-    assert_error(yk_config_set(&c, "data", "two\nlines"), YK_EUSAGE, "more than one line");
+    assert_error(yk_config_set(&c, "data", "two\nlines"), YK_EUSAGE, "several lines");
     assert_error(yk_config_set(&c, "data", ""), YK_EUSAGE, "empty");
     static const char bad[] = "\xef\xbb\xbf# by hand\n[train]\n  batch = 7\r\nlr=0.5\n\nworkers 3\n";
     put(file, bad, sizeof bad - 1);
     assert_error(yk_config_load(&c, file), YK_EUSAGE, "round.ini:6: not a line of the form name = value");
     assert_true(c.batch == 7 && c.lr == 0.5);
     put(file, "batch = 7\nbatches = 3\n", 22);
-    assert_error(yk_config_load(&c, file), YK_EUSAGE, "round.ini:2: there is no option batches");
+    assert_error(yk_config_load(&c, file), YK_EUSAGE,
+                 "round.ini:2: unknown option batches; did you mean batch?");
     put(file, "batch = many\n", 13);
     assert_error(yk_config_load(&c, file), YK_EUSAGE, "round.ini:1: --batch many");
     assert_error(yk_config_load(&c, folder), YK_EUSAGE, "cannot read");
@@ -420,7 +421,7 @@ static void files_set_only_what_to_train(void **state)
         char line[64], words[96];
         const bool refused = o->flags & YK_OPT_COMMAND_LINE_ONLY;
         snprintf(line, sizeof line, "%s = %s\n", o->name, o->kind == YK_OPT_FLAG ? "true" : "1");
-        snprintf(words, sizeof words, "run.ini:1: a file cannot set %s; give --%s on the command line",
+        snprintf(words, sizeof words, "run.ini:1: a file cannot set %s; use --%s on the command line",
                  o->name, o->name);
         put(file, line, strlen(line));
         if (refused)

@@ -82,7 +82,7 @@ static void put_markdown(void)
         printf("` | ");
         put(o->help);
         printf(" | ");
-        put(o->otherwise ? o->otherwise : "");
+        put(o->default_text ? o->default_text : "");
         printf(" | ");
         put_range(o);
         printf(" | ");
@@ -110,9 +110,9 @@ static void put_man_options(void)
             printf(" _%s_", o->arg);
         printf("\n\t");
         put_escaped(o->help);
-        if (o->otherwise) {
+        if (o->default_text) {
             printf(" (default: ");
-            put_escaped(o->otherwise);
+            put_escaped(o->default_text);
             printf(")");
         }
         printf("%s\n", o->flags & YK_OPT_COMMAND_LINE_ONLY ? "; accepted on the command line only" : "");

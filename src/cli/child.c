@@ -22,12 +22,12 @@ static volatile pid_t running; /* 0: none */
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
     (void)context;
-    int kept = errno;
+    int saved = errno;
     yk_cli_stop = signal;
-    /* Ctrl-C at a terminal reaches the child as well, without our help; twice would mean at once. */
+    /* The kernel sends Ctrl-C to the child as well. A second signal would end it without saving. */
     if (running > 0 && info->si_code != SI_KERNEL)
         kill(running, signal);
-    errno = kept;
+    errno = saved;
 }
 
 void yk_child_catch_signals(void)
@@ -37,8 +37,8 @@ void yk_child_catch_signals(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
-/* In the child, after the fork: only what is safe there. */
-static void become(const char *const *argv, int out, int log, pid_t parent, const sigset_t *mask)
+/* In the child, after the fork: only async-signal-safe calls. */
+static void exec_self(const char *const *argv, int out, int log, pid_t parent, const sigset_t *mask)
 {
     int null = open("/dev/null", O_RDONLY);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -56,22 +56,22 @@ static yk_status start(const char *const *argv, int out, int log)
     sigemptyset(&block);
     sigaddset(&block, SIGINT);
     sigaddset(&block, SIGTERM);
-    sigprocmask(SIG_BLOCK, &block, &before); /* no signal may come between the fork and knowing of it */
+    sigprocmask(SIG_BLOCK, &block, &before); /* no signal between fork() and setting `running` */
     yk_status st = YK_OK;
     pid_t parent = getpid(), pid = yk_cli_stop ? 0 : fork();
     if (yk_cli_stop)
         st = yk_fail(YK_ESTOP, "stopped by a signal");
     else if (pid < 0)
-        st = yk_fail(YK_ESYSTEM, "cannot start another process: %s", strerror(errno));
+        st = yk_fail(YK_ESYSTEM, "cannot start a child process: %s", strerror(errno));
     else if (pid == 0)
-        become(argv, out, log, parent, &before);
+        exec_self(argv, out, log, parent, &before);
     running = pid > 0 ? pid : 0;
     sigprocmask(SIG_SETMASK, &before, NULL);
     return st;
 }
 
-/* Appends what is there to the text; *open_out: whether more may come. */
-static yk_status take(int fd, yk_child *c, bool *open_out)
+/* Appends available output to the text. *open_out: whether more may follow. */
+static yk_status read_some(int fd, yk_child *c, bool *open_out)
 {
     char *grown = yk_grow(c->text, &c->cap, c->size + READ_BYTES + 1, 1, "the output of a run");
     if (!grown)
@@ -79,14 +79,14 @@ static yk_status take(int fd, yk_child *c, bool *open_out)
     c->text = grown;
     ssize_t n = read(fd, c->text + c->size, READ_BYTES);
     *open_out = n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
-    if (n > 0 && c->size < MOST_TEXT) /* more than that is no result; it is read on and forgotten */
+    if (n > 0 && c->size < MOST_TEXT) /* longer output is not a result: it is read and discarded */
         c->size += (size_t)n;
     c->text[c->size] = '\0';
     return YK_OK;
 }
 
-/* Until its stdout is closed or it has ended, whichever comes first: somebody whom it started may keep stdout open. */
-static yk_status follow(int fd, void (*tick)(void *), void *me, yk_child *c, int *wait_out)
+/* Waits until the child has closed stdout or has ended: a process that it started may keep stdout open. */
+static yk_status follow(int fd, void (*tick)(void *), void *context, yk_child *c, int *wait_out)
 {
     bool open = true, ended = false;
     yk_status st = YK_OK;
@@ -94,14 +94,14 @@ static yk_status follow(int fd, void (*tick)(void *), void *me, yk_child *c, int
         struct pollfd p = {.fd = fd, .events = POLLIN};
         int ready = poll(&p, 1, TICK_MS);
         if (ready > 0)
-            st = take(fd, c, &open);
+            st = read_some(fd, c, &open);
         else if (ready == 0)
             ended = waitpid(running, wait_out, WNOHANG) == running;
         if (tick)
-            tick(me);
+            tick(context);
     }
     for (struct pollfd p = {.fd = fd, .events = POLLIN}; !st && open && poll(&p, 1, 0) > 0;)
-        st = take(fd, c, &open);
+        st = read_some(fd, c, &open);
     if (st)
         kill(running, SIGTERM);
     while (!ended)
@@ -110,27 +110,27 @@ static yk_status follow(int fd, void (*tick)(void *), void *me, yk_child *c, int
 }
 
 yk_status yk_child_run(const char *const *argv, const char *dir, const char *log, bool append,
-                       void (*tick)(void *), void *me, yk_child *out)
+                       void (*tick)(void *), void *context, yk_child *out)
 {
     *out = (yk_child){0};
-    double began = yk_now();
+    const double start_time = yk_now();
     int ends[2], status = 0;
     int file = yk_open_in(dir, log, O_WRONLY | O_CREAT | (append ? O_APPEND : O_TRUNC));
     if (file < 0)
         return yk_fail_in(dir, log, "cannot write", errno);
     if (pipe2(ends, O_CLOEXEC)) {
         close(file);
-        return yk_fail(YK_ESYSTEM, "cannot make a pipe: %s", strerror(errno));
+        return yk_fail(YK_ESYSTEM, "cannot create a pipe: %s", strerror(errno));
     }
     yk_status st = start(argv, ends[1], file);
     close(ends[1]);
     close(file);
     if (!st)
-        st = follow(ends[0], tick, me, out, &status);
+        st = follow(ends[0], tick, context, out, &status);
     running = 0;
     close(ends[0]);
     out->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    out->seconds = yk_now() - began;
+    out->seconds = yk_now() - start_time;
     if (!st && !out->text && !(out->text = strdup("")))
         st = yk_fail_memory(1, "the output of a run");
     return st;
@@ -142,7 +142,7 @@ void yk_child_fini(yk_child *c)
     *c = (yk_child){0};
 }
 
-/* On one line, with single blanks. */
+/* Replaces each sequence of white space with one blank. */
 static void flatten(char *text)
 {
     char *out = text;
@@ -164,7 +164,7 @@ char *yk_child_last_error(const char *log)
     char *text = calloc(1, LAST_BYTES + 1);
     if (f && text) {
         if (fseek(f, -LAST_BYTES, SEEK_END))
-            rewind(f); /* it is shorter than that */
+            rewind(f); /* the file is shorter */
         text[fread(text, 1, LAST_BYTES, f)] = '\0';
     }
     if (f)
@@ -174,7 +174,7 @@ char *yk_child_last_error(const char *log)
     char *at = NULL;
     for (char *p = text; (p = strstr(p, mark)); p++)
         at = p + strlen(mark);
-    if (!at) { /* then the last line */
+    if (!at) { /* no error: the last line */
         size_t n = strlen(text);
         while (n > 0 && text[n - 1] == '\n')
             text[--n] = '\0';

@@ -14,13 +14,16 @@ int yk_cmd_data(int argc, char **argv);
 int yk_cmd_report(int argc, char **argv);
 int yk_cmd_sweep(int argc, char **argv);
 
-/* When the program began (base/clock.h), and whether SIGINT or SIGTERM came. */
+/* When the program started (base/clock.h), and whether it received SIGINT or SIGTERM. */
 extern double yk_cli_started;
 extern volatile sig_atomic_t yk_cli_stop, yk_cli_stop_again;
 extern bool yk_cli_launcher; /* a second signal only sets yk_cli_stop_again */
 
-/* Reports this thread's error, if any, and gives the exit status. */
+/* Reports this thread's error, if any, and returns the exit status. */
 int yk_cli_exit(yk_status status);
 int yk_cli_fail(const yoke_error *error); /* the same for an error of the library */
+
+/* Flushes stdout. YK_ESYSTEM: the results, or a part of them, could not be written. */
+yk_status yk_cli_flush(void);
 
 #endif

@@ -1,144 +1,57 @@
-/* yoke data: gen and convert write a source to a file, inspect looks at one. */
+/* yoke data: gen and convert write a source to a file, inspect describes it. */
 #include "cli/cli.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/arguments.h"
 #include "cli/show_inspection.h"
-#include "cli/terminal.h"
+#include "config/suggest.h"
 #include "data/export.h"
 #include "data/inspect.h"
 #include "data/spec.h"
-#include <argp.h>
-#include <errno.h>
+#include "lib/show_model.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { FORMAT = 1000, SPLIT, FEATURES, HASH_BITS, SKIP_BAD, FIRST, JSON, QUIET };
-
 typedef struct {
-    const char *spec, *out, *format;
-    yk_split split;
-    yk_source_options source;
-    size_t first;
-    bool json, to_file;
+    char *spec;
+    const char *out, *format;
+    yoke_split split;
+    int64_t features, hash_bits, skip_bad, first;
+    bool json;
 } arguments;
 
-/* ---- options */
+/* ---- reading with a progress line and Ctrl-C */
 
-#define SPLIT_OPTION                                                                                         \
-    {                                                                                                        \
-        "split", SPLIT, "HALF", 0, "train (the default) or test, of data that has both", 0                   \
-    }
-#define OUT_OPTIONS                                                                                          \
-    {"out", 'o', "FILE", 0, "write FILE; it appears when it is complete", 0},                                \
-    {                                                                                                        \
-        "format", FORMAT, "FORMAT", 0,                                                                       \
-            "tfrecord, libsvm, libffm or cache (binary, loads at once); else by FILE's ending, else cache",  \
-            0                                                                                                \
-    }
-#define READ_OPTIONS                                                                                         \
-    {"features", FEATURES, "N", 0, "columns of the data (as for yoke train)", 0},                            \
-        {"hash-bits", HASH_BITS, "B", 0, "hash sparse keys into 2^B columns", 0},                            \
-    {                                                                                                        \
-        "skip-bad", SKIP_BAD, "N", 0, "skip and count up to N bad records", 0                                \
-    }
-#define SAY_OPTIONS                                                                                          \
-    {"json", JSON, NULL, 0, "the results as one JSON object", 0},                                            \
-    {                                                                                                        \
-        "quiet", QUIET, NULL, 0, "no progress line", 0                                                       \
-    }
-
-static const struct argp_option gen_options[] = {OUT_OPTIONS, SPLIT_OPTION, SAY_OPTIONS, {0}};
-static const struct argp_option convert_options[] = {
-    OUT_OPTIONS, SPLIT_OPTION, READ_OPTIONS, SAY_OPTIONS, {0}};
-static const struct argp_option inspect_options[] = {
-    {"first", FIRST, "N", 0, "show the first N records (3)", 0},
-    SPLIT_OPTION,
-    READ_OPTIONS,
-    SAY_OPTIONS,
-    {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    arguments *a = state->input;
-    switch (key) {
-    case 'o':
-        a->out = arg;
-        return 0;
-    case FORMAT:
-        a->format = arg;
-        return 0;
-    case SPLIT:
-        a->split = yk_argument_split(state, arg);
-        return 0;
-    case FEATURES:
-        a->source.features = yk_argument_whole(state, "features", arg, 1, INT32_MAX - 1);
-        return 0;
-    case HASH_BITS:
-        a->source.hash_bits = (unsigned)yk_argument_whole(state, "hash-bits", arg, 1, 30);
-        return 0;
-    case SKIP_BAD:
-        a->source.skip_bad = yk_argument_whole(state, "skip-bad", arg, 0, 1e15);
-        return 0;
-    case FIRST:
-        a->first = (size_t)yk_argument_whole(state, "first", arg, 0, 1e6);
-        return 0;
-    case JSON:
-        a->json = true;
-        return 0;
-    case QUIET:
-        yk_terminal_quiet(true);
-        return 0;
-    case ARGP_KEY_ARG:
-        if (a->spec)
-            argp_error(state, "what is '%s'? one data set at a time: %s was given already (quote patterns)",
-                       arg, a->spec);
-        a->spec = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (!a->spec)
-            argp_error(state, "which data? for instance synth:digits, 'tfrecord:clicks/part-*' or a path");
-        if (a->to_file && !a->out)
-            argp_error(state, "--out FILE is missing: where to write");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-/* ---- reading under watch: a progress line, and Ctrl-C */
-
-/* Stands between a source and whoever reads it. There is one command in a process, and one source in that. */
+/* Wraps next() of a source. A process runs one command, which reads one source. */
 static struct {
-    yk_source_ops ops; /* the source's, but for next() */
+    yk_source_ops ops; /* those of the source, with another next() */
     yk_status (*next)(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
     const char *doing;
     uint64_t examples;
     size_t block;
-    int reading, readings;
-    double shown;
+    int pass, passes;
+    double shown; /* when the progress line was last printed */
 } watch;
 
 static void show_progress(const yk_reader *r)
 {
     double now = yk_now();
-    if (r->block < watch.block) { /* from the beginning again */
-        watch.reading++;
+    if (r->block < watch.block) { /* the source is read again */
+        watch.pass++;
         watch.examples = 0;
     }
     watch.block = r->block;
     if (now - watch.shown < 0.2)
         return;
     watch.shown = now;
-    char reading[32] = "";
-    if (watch.readings > 1)
-        snprintf(reading, sizeof reading, ", reading %d of %d", watch.reading, watch.readings);
+    char pass[32] = "";
+    if (watch.passes > 1)
+        snprintf(pass, sizeof pass, ", pass %d of %d", watch.pass, watch.passes);
     yk_progress("%s: %.0f %%%s, %llu examples", watch.doing,
-                100.0 * (double)(r->block + 1) / (double)r->source->nblocks, reading,
+                100.0 * (double)(r->block + 1) / (double)r->source->nblocks, pass,
                 (unsigned long long)watch.examples);
 }
 
@@ -153,26 +66,32 @@ static yk_status next_watched(yk_reader *r, yk_rows *rows, size_t max, size_t *g
     return st;
 }
 
-static yk_status open_watched(const arguments *a, const char *doing, int readings, yk_source **out)
+static yk_split split_of(const arguments *a)
+{
+    return a->split == YOKE_TEST_SPLIT ? YK_SPLIT_TEST : YK_SPLIT_TRAIN;
+}
+
+static yk_status open_watched(const arguments *a, const char *doing, int passes, yk_source **out)
 {
     yk_source *s = NULL;
-    yk_source_options options = a->source;
-    options.fields = YK_FIELDS_STORED;
-    yk_status st = yk_source_open(a->spec, a->split, &options, &s);
+    const yk_source_options options = {.features = (uint64_t)a->features,
+                                       .hash_bits = (unsigned)a->hash_bits,
+                                       .skip_bad = (uint64_t)a->skip_bad,
+                                       .fields = YK_FIELDS_STORED};
+    yk_status st = yk_source_open(a->spec, split_of(a), &options, &s);
     if (st)
         return st;
-    if (a->split == YK_SPLIT_TEST && !yk_source_has_test_split(s)) {
+    if (a->split == YOKE_TEST_SPLIT && !yk_source_has_test_split(s)) {
         yk_source_free(s);
-        return yk_fail(YK_EUSAGE, "%s: this data has no test half of its own: leave out --split test",
-                       a->spec);
+        return yk_fail(YK_EUSAGE, "%s: this data has no test set; leave out --split test", a->spec);
     }
     watch.ops = *s->ops;
     watch.next = s->ops->next;
     watch.ops.next = next_watched;
     watch.doing = doing;
-    watch.reading = 1;
-    watch.readings = readings;
-    watch.shown = yk_now() + 0.3; /* what is over at once needs no progress */
+    watch.pass = 1;
+    watch.passes = passes;
+    watch.shown = yk_now() + 0.3; /* a short command needs no progress line */
     s->ops = &watch.ops;
     *out = s;
     return YK_OK;
@@ -195,16 +114,11 @@ static yk_status choose_format(arguments *a)
                  {".ffm", "libffm"},        {".cache", "cache"}};
     if (ends_in(a->out, ".gz"))
         return yk_fail(YK_EUSAGE,
-                       "%s: files are not written compressed: leave out .gz and run gzip on the result",
-                       a->out);
+                       "%s: cannot write compressed files; leave out .gz and run gzip on the result", a->out);
     for (size_t i = 0; !a->format && i < sizeof known / sizeof *known; i++)
         if (ends_in(a->out, known[i].ending))
             a->format = known[i].format;
     a->format = a->format ? a->format : "cache";
-    if (strcmp(a->format, "tfrecord") && strcmp(a->format, "libsvm") && strcmp(a->format, "libffm") &&
-        strcmp(a->format, "cache"))
-        return yk_fail(YK_EUSAGE, "--format %s: that cannot be written; the formats are %s", a->format,
-                       yk_export_formats());
     return YK_OK;
 }
 
@@ -213,7 +127,7 @@ static yk_status print_written_json(const arguments *a, const yk_export_stats *e
 {
     yk_json j = {0};
     yk_json_object(&j, NULL);
-    YK_JSON_TEXTS(&j, {"data", a->spec}, {"split", a->split == YK_SPLIT_TEST ? "test" : "train"},
+    YK_JSON_TEXTS(&j, {"data", a->spec}, {"split", a->split == YOKE_TEST_SPLIT ? "test" : "train"},
                   {"out", a->out}, {"format", a->format});
     YK_JSON_WHOLES(&j, {"examples", e->examples}, {"entries", e->entries}, {"columns", e->dim},
                    {"classes", e->classes}, {"bytes", e->bytes}, {"bad_records", bad});
@@ -233,15 +147,13 @@ static yk_status print_written(const arguments *a, const yk_source *s, const yk_
     printf("%s: %llu examples, %llu entries, %llu columns, %u classes, as %s\n", a->out,
            (unsigned long long)e->examples, (unsigned long long)e->entries, (unsigned long long)e->dim,
            e->classes, a->format);
-    printf("%s in %.2f s, %.1f MB/s\n", yk_bytes_text(e->bytes, size), seconds, rate * 1e-6);
+    printf("%s in %.2f s, %.1f MB/s\n", yk_bytes_text((double)e->bytes, size), seconds, rate * 1e-6);
     if (bad)
-        printf("%llu bad record%s skipped\n", (unsigned long long)bad, bad == 1 ? " was" : "s were");
-    return fflush(stdout) || ferror(stdout)
-               ? yk_fail(YK_ESYSTEM, "the results could not be written to stdout: %s", strerror(errno))
-               : YK_OK;
+        printf("%llu bad record%s skipped\n", (unsigned long long)bad, bad == 1 ? "" : "s");
+    return yk_cli_flush();
 }
 
-/* A pipe or a device is written as it comes; where that is stdout, nothing else may go there. */
+/* Pipes and devices. One of them may be stdout, so the results are not printed there. */
 static bool is_stream(const char *path)
 {
     struct stat st;
@@ -253,8 +165,8 @@ static void on_signal(int signal)
     yk_cli_stop = signal;
 }
 
-/* A signal while a file is written: the unfinished one is removed. A second one ends the program at once. */
-static void heed_signals(void)
+/* A signal during writing removes the unfinished file. A second one ends the program at once. */
+static void catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
     sigaction(SIGINT, &action, NULL);
@@ -272,7 +184,7 @@ static yk_status write_file(arguments *a, const char *doing)
         st = open_watched(a, doing, strcmp(a->format, "cache") ? 1 : 2, &s);
     if (st)
         return st;
-    heed_signals();
+    catch_signals();
     st = yk_export(s, a->format, a->out, &written);
     yk_progress_end();
     if (!st && stream)
@@ -291,8 +203,8 @@ static yk_status generate(arguments *a)
         return st;
     if (strcmp(spec.format, "synth"))
         st = yk_fail(YK_EUSAGE,
-                     "%s is not generated data (synth:digits, synth:ctr); for data that is there already: "
-                     "yoke data convert '%s' --out %s",
+                     "%s is not generated data (synth:digits, synth:ctr, synth:images); to convert existing "
+                     "data: yoke data convert '%s' --out %s",
                      a->spec, a->spec, a->out);
     yk_spec_fini(&spec);
     return st ? st : write_file(a, "generating");
@@ -312,7 +224,7 @@ static yk_status inspect(arguments *a)
     yk_status st = open_watched(a, "reading", 1, &s);
     if (st)
         return st;
-    st = yk_inspect(s, a->split, a->first, &i);
+    st = yk_inspect(s, split_of(a), (size_t)a->first, &i);
     yk_progress_end();
     yk_source_free(s);
     if (st)
@@ -324,72 +236,107 @@ static yk_status inspect(arguments *a)
 
 /* ---- the command */
 
-static const char help[] = "yoke data makes, converts and looks at data sets.\n"
+static const char help[] = "yoke data generates, converts and inspects data sets.\n"
                            "\n"
-                           "  yoke data gen SPEC --out FILE       generated data as a file    yoke data gen "
-                           "synth:digits --out digits.cache\n"
-                           "  yoke data convert SPEC --out FILE   data in another format      yoke data "
-                           "convert clicks.txt --out clicks.cache\n"
-                           "  yoke data inspect SPEC              what is in it               yoke data "
-                           "inspect 'tfrecord:clicks/part-*'\n"
+                           "  yoke data gen SPEC --out FILE      write generated data to a file\n"
+                           "  yoke data convert SPEC --out FILE  write data in another format\n"
+                           "  yoke data inspect SPEC             print statistics and the first records\n"
                            "\n"
-                           "A SPEC is format:where?key=value&key=value, or a path whose content tells the "
-                           "format. Formats: idx, tfrecord,\n"
-                           "libsvm, libffm, criteo, cache, synth. Each of the three has --help.\n";
+                           "A SPEC is FORMAT:PATH?KEY=VALUE&KEY=VALUE, or a path; yoke then recognizes the\n"
+                           "format by the content.\n"
+                           "Formats: idx, tfrecord, libsvm, libffm, criteo, cifar10, images, cache, synth.\n"
+                           "\n"
+                           "Examples:\n"
+                           "  yoke data gen synth:digits --out digits.cache\n"
+                           "  yoke data convert clicks.txt --out clicks.cache\n"
+                           "  yoke data inspect 'tfrecord:clicks/part-*'\n"
+                           "\n"
+                           "yoke data COMMAND --help lists the options of a command.\n";
+
+enum { WRITES = 1, READS_FILES = 2, INSPECTS = 4 };
 
 static const struct {
-    const char *name;
-    char title[24];
-    bool to_file;
+    const char *name, *title, *summary;
+    int options;
     yk_status (*run)(arguments *a);
-    struct argp argp;
+    const char *notes;
 } verbs[] = {
-    {"gen",
-     "yoke data gen",
-     true,
-     generate,
-     {gen_options, parse, "SPEC",
-      "Write generated data to a file.\v"
-      "Examples:\n"
-      "  yoke data gen synth:digits --out digits.cache\n"
-      "  yoke data gen synth:digits --split test --out digits-test.libsvm\n"
-      "  yoke data gen 'synth:ctr?features=1000&nnz=20&seed=7' --out clicks.tfrecord\n"
-      "\n"
-      "The same spec gives the same bytes everywhere. Training on synth:... directly needs no file.",
-      NULL, NULL, NULL}},
-    {"convert",
-     "yoke data convert",
-     true,
-     convert,
-     {convert_options, parse, "SPEC",
-      "Write any data in another format.\v"
-      "Examples:\n"
-      "  yoke data convert idx:mnist --out mnist.cache\n"
-      "  yoke data convert idx:mnist --split test --out mnist-test.cache\n"
-      "  yoke data convert 'criteo:day_*.gz' --hash-bits 24 --out clicks.cache\n"
-      "  yoke data convert clicks.libsvm --out clicks.tfrecord --skip-bad 100\n"
-      "\n"
-      "A cache keeps everything and loads by mapping it into memory. The others hold sparse rows: of images "
-      "only the "
-      "pixels that are not zero are written.",
-      NULL, NULL, NULL}},
-    {"inspect",
-     "yoke data inspect",
-     false,
-     inspect,
-     {inspect_options, parse, "SPEC",
-      "Read all of a data set and say what is in it: classes and their shares, the range of values and "
-      "features, how "
-      "many entries examples have, how unevenly features occur, the first records.\v"
-      "Examples:\n"
-      "  yoke data inspect idx:mnist --first 6\n"
-      "  yoke data inspect 'tfrecord:clicks/part-*'\n"
-      "  yoke data inspect clicks.txt --hash-bits 22 --skip-bad 1000\n"
-      "  yoke data inspect clicks.cache --json | jq .majority_share\n"
-      "\n"
-      "A cache is also verified: a wrong checksum ends with status 3.",
-      NULL, NULL, NULL}},
+    {"gen", "yoke data gen", "Write generated data to a file.", WRITES, generate,
+     "Examples:\n"
+     "  yoke data gen synth:digits --out digits.cache\n"
+     "  yoke data gen synth:digits --split test --out digits-test.libsvm\n"
+     "  yoke data gen 'synth:ctr?features=1000&nnz=20&seed=7' --out clicks.tfrecord\n"
+     "\n"
+     "A SPEC gives the same bytes on every machine. Training on synth: data needs no\n"
+     "file."},
+    {"convert", "yoke data convert", "Write data in another format.", WRITES | READS_FILES, convert,
+     "Examples:\n"
+     "  yoke data convert idx:mnist --out mnist.cache\n"
+     "  yoke data convert idx:mnist --split test --out mnist-test.cache\n"
+     "  yoke data convert 'criteo:day_*.gz' --hash-bits 24 --out clicks.cache\n"
+     "  yoke data convert clicks.libsvm --out clicks.tfrecord --skip-bad 100\n"
+     "\n"
+     "A cache contains everything and is mapped into memory to load it. The other\n"
+     "formats contain sparse rows; of images, only pixels that are not zero."},
+    {"inspect", "yoke data inspect",
+     "Read a whole data set and print statistics: classes, ranges of values and\n"
+     "features, entries per example, the most frequent features, the first records.",
+     READS_FILES | INSPECTS, inspect,
+     "Examples:\n"
+     "  yoke data inspect idx:mnist --first 6\n"
+     "  yoke data inspect 'tfrecord:clicks/part-*'\n"
+     "  yoke data inspect clicks.txt --hash-bits 22 --skip-bad 1000\n"
+     "  yoke data inspect clicks.cache --json | jq .majority_share\n"
+     "\n"
+     "The checksums of a cache are verified; the exit status is 3 if one is wrong."},
 };
+
+static void parse(size_t verb, int argc, char **argv, arguments *a)
+{
+    const struct {
+        int of; /* verbs; 0: all */
+        yk_argument argument;
+    } all[] = {
+        {WRITES,
+         {"out", 'o', "FILE", yk_argument_text, &a->out, "file to write; it appears when it is complete"}},
+        {WRITES,
+         {"format", 0, "FORMAT", yk_argument_text, &a->format, "tfrecord, libsvm, libffm or cache",
+          "by the extension of FILE, else cache"}},
+        {INSPECTS, {"first", 0, "N", yk_argument_whole, &a->first, "number of records to show", "3", 0, 1e6}},
+        {0,
+         {"split", 0, "SPLIT", yk_argument_split, &a->split, "train or test, for data that has both",
+          "train"}},
+        {READS_FILES,
+         {"features", 0, "N", yk_argument_whole, &a->features, "columns of sparse data", "as many as occur",
+          1, INT32_MAX - 1}},
+        {READS_FILES,
+         {"hash-bits", 0, "B", yk_argument_whole, &a->hash_bits, "hash sparse keys into 2^B columns",
+          "24 for Criteo text, else not hashed", 1, 30}},
+        {READS_FILES,
+         {"skip-bad", 0, "N", yk_argument_whole, &a->skip_bad, "skip and count up to N bad records", "0", 0,
+          1e15}},
+        {0, {"json", 0, NULL, yk_argument_flag, &a->json, "print the results as one JSON object"}},
+        {0, {"quiet", 0, NULL, yk_argument_quiet, NULL, "print no progress line"}}};
+    enum { ALL = sizeof all / sizeof *all };
+    const int own = verbs[verb].options;
+    yk_argument table[ALL + 1] = {{NULL}};
+    for (size_t i = 0, n = 0; i < ALL; i++)
+        if (!all[i].of || (all[i].of & own))
+            table[n++] = all[i].argument;
+    const yk_command_line line = {.name = verbs[verb].title,
+                                  .usage = own & WRITES ? "SPEC --out FILE [OPTION...]" : "SPEC [OPTION...]",
+                                  .summary = verbs[verb].summary,
+                                  .table = table,
+                                  .operand = &a->spec,
+                                  .operands = 1,
+                                  .unexpected = "give one SPEC, and quote patterns such as 'part-*'",
+                                  .notes = verbs[verb].notes};
+    if (!yk_arguments_parse(&line, argc, argv))
+        yk_usage_error(
+            "SPEC is missing: give, for example, synth:digits, 'tfrecord:clicks/part-*' or a path");
+    if ((own & WRITES) && !a->out)
+        yk_usage_error("--out FILE is missing");
+}
 
 int yk_cmd_data(int argc, char **argv)
 {
@@ -397,17 +344,18 @@ int yk_cmd_data(int argc, char **argv)
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
         if (strcmp(verb, verbs[i].name))
             continue;
-        char name[sizeof verbs[i].title];
-        memcpy(name, verbs[i].title, sizeof name);
-        argv[1] = name; /* what argp calls the program */
-        arguments a = {.first = 3, .to_file = verbs[i].to_file};
-        argp_parse(&verbs[i].argp, argc - 1, argv + 1, 0, NULL, &a);
+        arguments a = {.first = 3};
+        parse(i, argc - 1, argv + 1, &a);
         return yk_cli_exit(verbs[i].run(&a));
     }
     if (argc < 2 || strcmp(verb, "help") == 0 || strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0) {
         fputs(help, argc < 2 ? stderr : stdout);
-        return argc < 2 ? yk_status_exit(YK_EUSAGE) : 0;
+        return argc < 2 ? yk_status_exit(YK_EUSAGE) : yk_cli_exit(yk_cli_flush());
     }
+    yk_suggestion s = {.word = verb};
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        yk_suggestion_try(&s, verbs[i].name);
     return yk_cli_exit(
-        yk_fail(YK_EUSAGE, "yoke data %s: there is no such verb; there are: gen, convert, inspect", verb));
+        s.name ? yk_fail(YK_EUSAGE, "unknown command data %s; did you mean %s?", verb, s.name)
+               : yk_fail(YK_EUSAGE, "unknown command data %s; the commands are gen, convert, inspect", verb));
 }

@@ -1,15 +1,12 @@
-/* yoke eval and yoke predict: both run a model over data, and print a score or a line per example. */
+/* yoke eval and yoke predict: both apply a model to data. One prints a score, the other a line per example. */
+#include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/terminal.h"
-#include <argp.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yoke.h>
-
-enum { FEATURES = 1000, HASH_BITS, SKIP_BAD, SPLIT, JSON, QUIET };
 
 typedef struct {
     const char *checkpoint, *data, *out;
@@ -17,73 +14,6 @@ typedef struct {
     yoke_options *options;
     bool json;
 } arguments;
-
-static const struct argp_option options[] = {
-    {"checkpoint", 'c', "DIR", 0, "run directory, one of its checkpoints/step-N, or a model.safetensors file",
-     0},
-    {"data", 'd', "SPEC", 0, "data, as for yoke train", 0},
-    {"split", SPLIT, "SPLIT", 0, "train or test, for data that has both (idx, synth); default test", 0},
-    {"features", FEATURES, "N", 0, "as for yoke train", 0},
-    {"hash-bits", HASH_BITS, "B", 0, "as for yoke train", 0},
-    {"skip-bad", SKIP_BAD, "N", 0, "skip and count up to N bad records", 0},
-    {"json", JSON, NULL, 0, "eval: print one JSON object; predict: one per line", 0},
-    {"quiet", QUIET, NULL, 0, "no notes on stderr", 0},
-    {"out", 'o', "FILE", 0, "predict: write to FILE instead of stdout", 0},
-    {0}};
-
-static void set_option(const arguments *a, const char *name, const char *value)
-{
-    yoke_error error;
-    if (yoke_options_set(a->options, name, value, &error))
-        exit(yk_cli_fail(&error));
-}
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    arguments *a = state->input;
-    switch (key) {
-    case 'c':
-        a->checkpoint = arg;
-        return 0;
-    case 'd':
-        a->data = arg;
-        return 0;
-    case 'o':
-        a->out = arg;
-        return 0;
-    case JSON:
-        a->json = true;
-        return 0;
-    case QUIET:
-        yk_terminal_quiet(true);
-        return 0;
-    case FEATURES:
-        set_option(a, "features", arg);
-        return 0;
-    case HASH_BITS:
-        set_option(a, "hash-bits", arg);
-        return 0;
-    case SKIP_BAD:
-        set_option(a, "skip-bad", arg);
-        return 0;
-    case SPLIT:
-        if (strcmp(arg, "train") && strcmp(arg, "test"))
-            argp_error(state, "--split is train or test");
-        a->split = strcmp(arg, "train") ? YOKE_TEST_SPLIT : YOKE_TRAIN_SPLIT;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s': data is given as --data %s", arg, arg);
-        return 0;
-    case ARGP_KEY_END:
-        if (!a->checkpoint)
-            argp_error(state, "--checkpoint is missing: the --out of a training run");
-        if (!a->data)
-            argp_error(state, "--data is missing");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
 
 /* ---- eval ---- */
 
@@ -171,48 +101,73 @@ static int predict(const arguments *a, const yoke_model *model, const yoke_data 
     return yk_output_close(to.out, code);
 }
 
-/* ---- */
+/* ---- the commands ---- */
 
-static int run(int argc, char **argv, char *name, const char *doc,
+/* `line`: without its table. */
+static void parse(yk_command_line line, const char *json_help, bool has_out, int argc, char **argv,
+                  arguments *a)
+{
+    const yk_argument table[] = {
+        {"checkpoint", 'c', "DIR", yk_argument_text, &a->checkpoint,
+         "run directory, one of its checkpoints/step-N, or a model.safetensors file"},
+        {"data", 'd', "SPEC", yk_argument_text, &a->data, "data, as for yoke train"},
+        {"split", 0, "SPLIT", yk_argument_split, &a->split, "train or test, for data that has both", "test"},
+        {"features", 0, "N", yk_argument_option, a->options, "as for yoke train"},
+        {"hash-bits", 0, "B", yk_argument_option, a->options, "as for yoke train"},
+        {"skip-bad", 0, "N", yk_argument_option, a->options, "skip and count up to N bad records", "0"},
+        {"json", 0, NULL, yk_argument_flag, &a->json, json_help},
+        {"quiet", 0, NULL, yk_argument_quiet, NULL, "print no notes on stderr"},
+        {has_out ? "out" : NULL, 'o', "FILE", yk_argument_text, &a->out, "write to FILE", "stdout"},
+        {NULL}};
+    line.usage = "--checkpoint DIR --data SPEC [OPTION...]";
+    line.table = table;
+    line.unexpected = "--data names the data";
+    yk_arguments_parse(&line, argc, argv);
+    if (!a->checkpoint)
+        yk_usage_error("--checkpoint is missing: give the run directory (--out) of a training run");
+    if (!a->data)
+        yk_usage_error("--data is missing");
+}
+
+static int run(const arguments *a,
                int (*use)(const arguments *a, const yoke_model *model, const yoke_data *data))
 {
-    arguments a = {.split = YOKE_TEST_SPLIT, .options = yoke_options_create()};
-    const struct argp argp = {options, parse, NULL, doc, NULL, NULL, NULL};
     yoke_model *model = NULL;
     yoke_data *data = NULL;
     yoke_error error;
-    argv[0] = name;
-    argp_parse(&argp, argc, argv, 0, NULL, &a);
-    const bool failed = yoke_model_load(a.checkpoint, &model, &error) ||
-                        yoke_data_from_spec(a.data, a.split, a.options, &data, &error);
-    const int code = failed ? yk_cli_fail(&error) : use(&a, model, data);
+    const bool failed = yoke_model_load(a->checkpoint, &model, &error) ||
+                        yoke_data_from_spec(a->data, a->split, a->options, &data, &error);
+    const int code = failed ? yk_cli_fail(&error) : use(a, model, data);
     yoke_data_free(data);
     yoke_model_free(model);
-    yoke_options_free(a.options);
+    yoke_options_free(a->options);
     return code;
 }
 
 int yk_cmd_eval(int argc, char **argv)
 {
-    char name[] = "yoke eval";
-    return run(argc, argv, name,
-               "Print loss, accuracy and AUC of a trained model.\v"
-               "Examples:\n"
-               "  yoke eval --checkpoint runs/ctr --data tfrecord:clicks/test\n"
-               "  yoke eval --checkpoint runs/mnist/checkpoints/step-3000 --data idx:mnist --json",
-               evaluate);
+    arguments a = {.split = YOKE_TEST_SPLIT, .options = yoke_options_create()};
+    const yk_command_line line = {.name = "yoke eval",
+                                  .summary = "Print loss, accuracy and AUC of a trained model.",
+                                  .notes =
+                                      "Examples:\n"
+                                      "  yoke eval --checkpoint runs/ctr --data tfrecord:clicks/test\n"
+                                      "  yoke eval -c runs/mnist/checkpoints/step-3000 -d idx:mnist --json"};
+    parse(line, "print one JSON object", false, argc, argv, &a);
+    return run(&a, evaluate);
 }
 
 int yk_cmd_predict(int argc, char **argv)
 {
-    char name[] = "yoke predict";
-    return run(
-        argc, argv, name,
-        "Print the probability of class 1 (logreg), or of each class: one line per example. For images:, "
-        "the name of the file follows.\v"
-        "Examples:\n"
-        "  yoke predict --checkpoint runs/ctr --data libsvm:new.libsvm > p.txt\n"
-        "  yoke predict --checkpoint runs/mnist --data idx:mnist --out p.txt\n"
-        "  yoke predict --checkpoint runs/cats --data images:new --json",
-        predict);
+    arguments a = {.split = YOKE_TEST_SPLIT, .options = yoke_options_create()};
+    const yk_command_line line = {
+        .name = "yoke predict",
+        .summary = "Print one line per example: the probability of class 1 (logreg) or of each\n"
+                   "class. For images: data, the file name follows.",
+        .notes = "Examples:\n"
+                 "  yoke predict --checkpoint runs/ctr --data libsvm:new.libsvm > p.txt\n"
+                 "  yoke predict --checkpoint runs/mnist --data idx:mnist --out p.txt\n"
+                 "  yoke predict --checkpoint runs/cats --data images:new --json"};
+    parse(line, "print one JSON object per line", true, argc, argv, &a);
+    return run(&a, predict);
 }

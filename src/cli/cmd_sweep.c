@@ -1,53 +1,42 @@
-/* yoke sweep: a grid of runs, one after the other, each a yoke train of its own; then one table and one report. */
+/* yoke sweep: trains a grid of runs one after the other, each in a child process; then prints a table and writes a report. */
 #include "cli/cli.h"
 
 #include "base/log.h"
+#include "cli/arguments.h"
 #include "cli/child.h"
 #include "cli/sweep_train.h"
-#include "cli/terminal.h"
 #include "data/source.h"
-#include <argp.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { QUICK = 1000, DRY_RUN, KEEP_GOING, FORCE, NO_REPORT, SET, JSON, QUIET, MOST_SETS = 64 };
+enum { MOST_SETS = 64 };
 
 typedef struct {
-    const char *file, *out;
+    char *file;
+    const char *out;
     const char *set[MOST_SETS];
     size_t nsets;
     bool quick, dry_run, keep_going, force, no_report, json;
 } arguments;
 
-static const struct argp_option options[] = {
-    {"out", 'o', "DIR", 0, "folder of the sweep (default runs/NAME, with --quick runs/NAME-quick)", 0},
-    {"quick", QUICK, NULL, 0, "the small size: lines of [quick] replace others", 0},
-    {"set", SET, "NAME=VALUES", 0,
-     "as a last line of the file, as in --set data=idx:mnist; may be repeated. Options that a file cannot "
-     "set, such as hosts, must be given this way",
-     0},
-    {"dry-run", DRY_RUN, NULL, 0, "print the runs and their steps, and train nothing", 0},
-    {"keep-going", KEEP_GOING, NULL, 0,
-     "go on after three runs in a row that failed (one that diverged is a result, and never ends a sweep)",
-     0},
-    {"force", FORCE, NULL, 0,
-     "go on in a folder that was begun with other runs: what is the same is kept, the rest is made anew", 0},
-    {"no-report", NO_REPORT, NULL, 0, "do not write report.html", 0},
-    {"json", JSON, NULL, 0, "the results as one JSON object instead of the table", 0},
-    {"quiet", QUIET, NULL, 0, "no notes and no progress on stderr", 0},
-    {0}};
+static void add_setting(const yk_argument *argument, const char *value)
+{
+    arguments *a = argument->to;
+    if (a->nsets == MOST_SETS)
+        yk_usage_error("--set is given more than %d times", MOST_SETS);
+    a->set[a->nsets++] = value;
+}
 
-static const char doc[] =
-    "Train every combination of a grid, and compare.\v"
-    "FILE is like this; values are separated by blanks or by |, several options may be tied:\n"
+static const char notes[] =
+    "FILE lists options and their values. Values are separated by blanks or by |.\n"
+    "Options that belong together are separated by commas:\n"
     "\n"
     "  [sweep]\n"
     "  repeats = 3           ; with seeds 1, 2, 3\n"
     "  examples = 600k       ; in every run; or epochs = or steps =\n"
-    "  eval-examples = 60k   ; tested every so many\n"
+    "  eval-examples = 60k   ; examples between evaluations\n"
     "  [train]               ; options of yoke train\n"
     "  model = softmax\n"
     "  data = synth:digits\n"
@@ -57,53 +46,46 @@ static const char doc[] =
     "  [quick]               ; replaces lines with --quick\n"
     "  examples = 60k\n"
     "\n"
-    "Ctrl-C saves the run that is under way and ends; the same command goes on from there. Exit status: 0 "
-    "all runs "
-    "are done, 1 some failed or are missing, 2, 3 and 4 as for yoke train.";
+    "Examples:\n"
+    "  yoke sweep experiments/softmax.ini --quick\n"
+    "  yoke sweep experiments/softmax.ini --set data=idx:mnist --out runs/mnist\n"
+    "\n"
+    "Ctrl-C saves the current run and ends; the same command continues. Exit status:\n"
+    "0 all runs succeeded, 1 some failed or are missing, 2 to 4 as for yoke train.";
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static void parse(int argc, char **argv, arguments *a)
 {
-    arguments *a = state->input;
-    switch (key) {
-    case 'o':
-        a->out = arg;
-        return 0;
-    case SET:
-        if (a->nsets == MOST_SETS)
-            argp_error(state, "more than %d times --set", MOST_SETS);
-        else
-            a->set[a->nsets++] = arg;
-        return 0;
-    case QUICK:
-        return a->quick = true, 0;
-    case DRY_RUN:
-        return a->dry_run = true, 0;
-    case KEEP_GOING:
-        return a->keep_going = true, 0;
-    case FORCE:
-        return a->force = true, 0;
-    case NO_REPORT:
-        return a->no_report = true, 0;
-    case JSON:
-        return a->json = true, 0;
-    case QUIET:
-        yk_terminal_quiet(true);
-        return 0;
-    case ARGP_KEY_ARG:
-        if (a->file)
-            argp_error(state, "one file at a time: %s or %s?", a->file, arg);
-        a->file = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (!a->file)
-            argp_error(state, "which FILE? experiments/ has some that are ready");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    const yk_argument table[] = {
+        {"out", 'o', "DIR", yk_argument_text, &a->out, "directory of the sweep",
+         "runs/NAME; with --quick runs/NAME-quick"},
+        {"quick", 0, NULL, yk_argument_flag, &a->quick,
+         "run the small version: lines of [quick] replace others"},
+        {"set", 0, "NAME=VALUES", add_setting, a,
+         "add this line to the end of the file, as in --set data=idx:mnist; may be repeated. Options that a "
+         "file cannot set, such as hosts, must be given this way"},
+        {"dry-run", 0, NULL, yk_argument_flag, &a->dry_run, "print the runs and their steps; do not train"},
+        {"keep-going", 0, NULL, yk_argument_flag, &a->keep_going,
+         "continue after three failed runs in a row. A run that diverged is a result, not a failure"},
+        {"force", 0, NULL, yk_argument_flag, &a->force,
+         "continue in a directory that was started with other runs: runs with the same options are kept, the "
+         "others are trained again"},
+        {"no-report", 0, NULL, yk_argument_flag, &a->no_report, "do not write report.html"},
+        {"json", 0, NULL, yk_argument_flag, &a->json, "print the results as one JSON object"},
+        {"quiet", 0, NULL, yk_argument_quiet, NULL, "print no notes and no progress on stderr"},
+        {NULL}};
+    const yk_command_line line = {"yoke sweep",
+                                  "FILE [OPTION...]",
+                                  "Train every combination of a grid of options, and compare the runs.",
+                                  table,
+                                  &a->file,
+                                  1,
+                                  "give one FILE",
+                                  notes};
+    if (!yk_arguments_parse(&line, argc, argv))
+        yk_usage_error("FILE is missing: see yoke sweep --help, and experiments/ for examples");
 }
 
-/* ---- the end */
+/* ---- results ---- */
 
 static yk_status write_report(const yk_sweep *s, size_t done)
 {
@@ -135,9 +117,10 @@ static yk_status write_report(const yk_sweep *s, size_t done)
         st = yk_remove_in(s->path, "report.log");
         yk_note("report: %s", page);
     } else if (!st) {
-        char *words = yk_child_last_error(log);
-        yk_warn("no report was written: %s (exit status %d, %s)", words ? words : "", child.status, log);
-        free(words);
+        char *error = yk_child_last_error(log);
+        yk_warn("cannot write the report: %s (exit status %d; log: %s)", error ? error : "", child.status,
+                log);
+        free(error);
     }
     yk_child_fini(&child);
     for (size_t i = 0; run && i < n; i++)
@@ -160,13 +143,11 @@ static yk_status print_results(const yk_sweep *s, bool json)
     } else {
         yk_sweep_table_print(&s->plan, s->result, stdout);
     }
-    return fflush(stdout) || ferror(stdout)
-               ? yk_fail(YK_ESYSTEM, "the results could not be written to stdout: %s", strerror(errno))
-               : YK_OK;
+    return yk_cli_flush();
 }
 
-/* The command line again, for whoever was interrupted. */
-static void tell_how_to_go_on(const yk_sweep *s, const arguments *a, size_t done)
+/* Prints the command that continues the sweep. */
+static void print_how_to_continue(const yk_sweep *s, const arguments *a, size_t done)
 {
     char *text = NULL;
     size_t size;
@@ -183,12 +164,13 @@ static void tell_how_to_go_on(const yk_sweep *s, const arguments *a, size_t done
     if (a->out)
         fprintf(f, " --out %s", a->out);
     if (fclose(f) == 0)
-        yk_note("stopped by a signal: %zu of %zu runs are done; go on with: %s", done, s->plan.nruns, text);
+        yk_note("stopped by a signal: %zu of %zu runs are complete; continue with: %s", done, s->plan.nruns,
+                text);
     free(text);
 }
 
-/* The exit status. The table comes in any case, also of what there is when something went wrong. */
-static int end(const yk_sweep *s, const arguments *a, yk_status st)
+/* Prints the table, after a failure too, and returns the exit status. */
+static int finish(const yk_sweep *s, const arguments *a, yk_status st)
 {
     size_t done = 0, failed = 0, warned = 0;
     if (st)
@@ -200,8 +182,8 @@ static int end(const yk_sweep *s, const arguments *a, yk_status st)
     }
     yk_status printed = done || a->json ? print_results(s, a->json) : YK_OK;
     if (!printed && warned)
-        yk_note("%zu run%s warnings of %s own: see log.txt in the folder of each, or the report", warned,
-                warned == 1 ? " has" : "s have", warned == 1 ? "its" : "their");
+        yk_note("%zu run%s warnings: see the report, or log.txt in the run directory", warned,
+                warned == 1 ? " has" : "s have");
     if (!printed && done && !yk_cli_stop && !a->no_report)
         printed = write_report(s, done);
     if (printed)
@@ -209,29 +191,28 @@ static int end(const yk_sweep *s, const arguments *a, yk_status st)
     if (st)
         return yk_status_exit(st);
     if (yk_cli_stop && done + failed < s->plan.nruns)
-        tell_how_to_go_on(s, a, done);
+        print_how_to_continue(s, a, done);
     else if (failed)
         return yk_cli_exit(
             yk_fail(YK_ELOST,
-                    "%zu of %zu runs failed; %s/runs.csv says which and why, and the same command "
-                    "tries them again",
+                    "%zu of %zu runs failed; %s/runs.csv lists the errors; the same command runs them again",
                     failed, s->plan.nruns, s->path));
     return done == s->plan.nruns ? 0 : yk_status_exit(YK_ELOST);
 }
 
-/* ---- --dry-run */
+/* ---- --dry-run ---- */
 
-/* Examples of the training data, where that can be told without reading it. The last answer is kept: most sweeps have
- * one data set. */
+/* The number of training examples if it is known without reading the data; else 0. The last answer is cached: most sweeps
+ * have one data set. */
 static uint64_t examples_in(const yk_config *c)
 {
-    static const char *asked;
+    static const char *spec;
     static uint64_t answer;
     yk_source *source;
-    if (asked && strcmp(asked, c->data) == 0)
+    if (spec && strcmp(spec, c->data) == 0)
         return answer;
     yk_source_options o = {.hash_bits = (unsigned)c->hash_bits, .features = (uint64_t)c->features};
-    asked = c->data;
+    spec = c->data;
     answer = 0;
     if (yk_source_open(c->data, YK_SPLIT_TRAIN, &o, &source)) {
         yk_warn("%s", yk_error());
@@ -261,8 +242,8 @@ static yk_status describe(const yk_sweep *s)
         else
             snprintf(amount, sizeof amount, "%lld epochs", (long long)r->epochs);
         printf("%4zu  %-16s %s%s\n", i + 1, amount, r->label,
-               state == YK_SWEEP_RUN_COMPLETE           ? "   (done)"
-               : yk_sweep_can_resume(s->path, r, state) ? "   (half done)"
+               state == YK_SWEEP_RUN_COMPLETE           ? "   (complete)"
+               : yk_sweep_can_resume(s->path, r, state) ? "   (stopped)"
                                                         : "");
         known &= steps > 0;
         total += (double)steps;
@@ -272,13 +253,13 @@ static yk_status describe(const yk_sweep *s)
            p->npoints, p->npoints == 1 ? "" : "s", (long long)p->file.repeats,
            p->file.repeats == 1 ? "" : "s", s->path);
     if (known)
-        printf(": about %.4g steps and %.4g examples together\n", total, examples);
+        printf(": about %.4g steps and %.4g examples in total\n", total, examples);
     else
         printf("; the number of steps of some runs is not known in advance\n");
-    return fflush(stdout) ? yk_fail(YK_ESYSTEM, "stdout: %s", strerror(errno)) : YK_OK;
+    return yk_cli_flush();
 }
 
-/* ---- all of it */
+/* ---- the command ---- */
 
 static yk_status set_up(yk_sweep *s, const arguments *a)
 {
@@ -308,14 +289,11 @@ static void tear_down(yk_sweep *s)
 
 int yk_cmd_sweep(int argc, char **argv)
 {
-    const struct argp argp = {options, parse, "FILE", doc, NULL, NULL, NULL};
     arguments a = {0};
     yk_sweep s = {0};
     yk_sweep_folder folder = {0};
-    char name[] = "yoke sweep";
-    argv[0] = name;
-    signal(SIGPIPE, SIG_IGN); /* a table that nobody takes is a write error */
-    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    parse(argc, argv, &a);
+    signal(SIGPIPE, SIG_IGN); /* if nobody reads the results, writing them fails */
     int status;
     yk_status st = set_up(&s, &a);
     if (!st && !a.dry_run)
@@ -325,7 +303,7 @@ int yk_cmd_sweep(int argc, char **argv)
     } else {
         yk_child_catch_signals();
         yk_note("%s: %zu run%s, in %s", s.plan.file.name, s.plan.nruns, s.plan.nruns == 1 ? "" : "s", s.path);
-        status = end(&s, &a, yk_sweep_train(&s));
+        status = finish(&s, &a, yk_sweep_train(&s));
     }
     yk_sweep_folder_close(&folder);
     tear_down(&s);

@@ -10,8 +10,6 @@
 #include "lib/internal.h"
 #include "lib/show_model.h"
 #include "train/run_dir.h"
-#include "train/summary.h"
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +27,8 @@ bool yk_job_wanted(const yoke_options *options)
     return wanted;
 }
 
-/* Before anything is loaded or launched. In a job of several processes the launcher checks the lock; the chief takes it. */
+/* Called before anything is loaded or launched. In a job of several processes the launcher checks the lock, and the chief
+ * takes it. */
 static yk_status check_run_dir(const yk_config *c)
 {
     const bool writes =
@@ -42,16 +41,11 @@ static yk_status check_run_dir(const yk_config *c)
 static yk_status print_results(const yk_config *c, const yk_result *r)
 {
     char *text = NULL;
-    yk_status st = YK_OK;
-    if (r->description)
-        return c->json ? yk_show_model_json(stdout, c->model, r->description)
-                       : yk_show_model(stdout, c->model, r->description);
-    if (c->json)
-        st = yk_result_json(c, r, &text);
-    else if (!(text = yk_result_text(r)))
-        st = yk_fail_memory(4096, "the results");
-    if (!st && (printf(c->json ? "%s\n" : "%s", text) < 0 || fflush(stdout)))
-        st = yk_fail(YK_ESYSTEM, "cannot write the results to stdout: %s", strerror(errno));
+    yk_status st = (c->json ? yk_result_summary : yk_result_text)(c, r, &text);
+    if (!st) {
+        printf(c->json ? "%s\n" : "%s", text);
+        st = yk_cli_flush();
+    }
     free(text);
     if (!st && r->profile)
         yk_show_profile(stderr, r->profile);
@@ -60,19 +54,19 @@ static yk_status print_results(const yk_config *c, const yk_result *r)
 
 /* ---- a process of the job ---- */
 
-/* A process of a job says how it ended; one that failed ends the others, too. */
+/* Reports how this process ended. If it failed, it ends the other processes, too. */
 static int leave(yk_config *config, yk_result *result, yk_status st)
 {
     yk_comm *comm = result->comm;
     const int code = yk_cli_exit(comm ? yk_comm_explain(comm, st) : st);
-    /* a job that goes on without this worker is not told that it failed */
-    const bool others_go_on =
+    /* if the job continues without this worker, it has not failed */
+    const bool others_continue =
         result->dispensable && (st == YK_ELOST || st == YK_ESTOP || st == YK_EINTERRUPTED);
-    if (comm && others_go_on && st != YK_EINTERRUPTED)
+    if (comm && others_continue && st != YK_EINTERRUPTED)
         yk_job_report_lost();
-    if (comm && !others_go_on && (st || yk_comm_rank(comm) == 0))
+    if (comm && !others_continue && (st || yk_comm_rank(comm) == 0))
         yk_job_report_ended(st);
-    if (comm && st && !others_go_on) {
+    if (comm && st && !others_continue) {
         yk_comm_abort(comm, code);
         _exit(code);
     }
@@ -80,14 +74,14 @@ static int leave(yk_config *config, yk_result *result, yk_status st)
     yk_comm_stop(comm, clean);
     yk_result_fini(result);
     yk_config_fini(config);
-    if (comm && !clean) { /* somebody is gone: MPI's own way out would wait for it */
+    if (comm && !clean) { /* a process was lost, and MPI_Finalize() would wait for it */
         fflush(NULL);
         _exit(code);
     }
     return code;
 }
 
-/* Called by another thread before training, if the main thread is stuck or busy (comm/startup.h). */
+/* Called by another thread if the main thread is stuck or busy before training (comm/startup.h). */
 static void end_process(yk_status st)
 {
     const int code = yk_cli_exit(st);

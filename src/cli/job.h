@@ -1,9 +1,10 @@
-/* Jobs of several processes: the launcher (cli/launch.h), and each process that it, mpirun or srun starts.
+/* Jobs of several processes: the launcher (cli/launch.h), and the processes that the launcher, mpirun or srun starts.
  *
  * Example:
  *     const int code = yk_job_wanted(options) ? yk_job(options, argc, argv) : train(options);
  *
- * Here, and not in the library, are signals, exit codes, and the end of a process that lost the others.
+ * Signals, exit codes and the end of a process that lost the others are handled here, not in the library. Main thread
+ * only.
  */
 #ifndef YK_CLI_JOB_H
 #define YK_CLI_JOB_H
@@ -11,7 +12,7 @@
 #include <stdbool.h>
 #include <yoke.h>
 
-/* Whether this process is part of a job, or is to start one. */
+/* Whether this process is part of a job, or should start one. */
 bool yk_job_wanted(const yoke_options *options);
 int yk_job(const yoke_options *options, int argc, char **argv); /* returns the exit status */
 

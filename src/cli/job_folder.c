@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 static const char prefix[] = "yoke-";
-/* Run directories have no file of that name; a run directory may also be called yoke-something. */
+/* The name distinguishes these directories from run directories, which may also be called yoke-X. */
 static const char lock_name[] = "launcher.lock";
 
 static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *f)
@@ -38,7 +38,7 @@ static void remove_if_stale(const char *path)
     char lock[PATH_MAX + 32];
     struct stat s;
     if (lstat(path, &s) || !S_ISDIR(s.st_mode) ||
-        s.st_uid != geteuid()) /* other people may put anything there */
+        s.st_uid != geteuid()) /* other users may write to /dev/shm, too */
         return;
     snprintf(lock, sizeof lock, "%s/%s", path, lock_name);
     const int fd = open(lock, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
@@ -49,7 +49,7 @@ static void remove_if_stale(const char *path)
     close(fd);
 }
 
-/* Folders of launchers that are gone. */
+/* Removes the directories of launchers that have died. */
 static void remove_stale(const char *base)
 {
     char path[PATH_MAX];
@@ -62,14 +62,15 @@ static void remove_stale(const char *base)
         closedir(d);
 }
 
-/* It gets its name when it is locked: nobody sees it without. */
+/* The file gets its name after it is locked, so no other launcher sees it unlocked. */
 static int lock_folder(const char *path)
 {
     char new[PATH_MAX + 32], name[PATH_MAX + 32];
     snprintf(new, sizeof new, "%s/%s.new", path, lock_name);
     snprintf(name, sizeof name, "%s/%s", path, lock_name);
     const int fd = open(new, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-    if (fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) || rename(new, name))) { /* then it is never stale */
+    if (fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) ||
+                    rename(new, name))) { /* without a lock file the directory is never stale */
         close(fd);
         return -1;
     }
@@ -77,7 +78,7 @@ static int lock_folder(const char *path)
 }
 
 /* Open MPI's files for n processes take about 8 + 4 n MB; without enough space, processes crash or hang. */
-static bool has_room(const char *base, int64_t processes)
+static bool has_space(const char *base, int64_t processes)
 {
     struct statvfs fs;
     const uint64_t wanted = (16 + 8 * (uint64_t)processes) << 20;
@@ -90,7 +91,7 @@ yk_status yk_job_folder_make(int64_t processes, char *path, size_t size, int *lo
     *lock_out = -1;
     for (int i = 0; i < 2; i++) {
         remove_stale(base[i]);
-        if (i == 0 && !has_room(base[i], processes))
+        if (i == 0 && !has_space(base[i], processes))
             continue;
         snprintf(path, size, "%s/%sXXXXXX", base[i], prefix);
         if (mkdtemp(path)) {
@@ -98,7 +99,7 @@ yk_status yk_job_folder_make(int64_t processes, char *path, size_t size, int *lo
             return YK_OK;
         }
     }
-    yk_status st = yk_fail(YK_ESYSTEM, "%s: cannot be made: %s", path, strerror(errno));
+    yk_status st = yk_fail(YK_ESYSTEM, "%s: cannot create the directory: %s", path, strerror(errno));
     *path = '\0';
     return st;
 }

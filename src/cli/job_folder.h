@@ -1,28 +1,30 @@
-/* The folder of a launcher: what its job keeps on this machine while it runs, above all shared memory of killed processes.
+/* The directory of a launcher: temporary files of its job on this host, such as shared memory that killed processes left.
  *
+ * Example:
  *     char path[PATH_MAX];
  *     int lock;
- *     st = yk_job_folder_make(4, path, sizeof path, &lock);   // /dev/shm/yoke-XXXXXX, for 4 processes
- *     ...
- *     yk_job_folder_remove(path, lock);
+ *     yk_status st = yk_job_folder_make(4, path, sizeof path, &lock); // /dev/shm/yoke-XXXXXX, for 4 processes
+ *     if (!st)
+ *         yk_job_folder_remove(path, lock);
  *
- * A launcher that is killed cannot remove its folder; the next one that starts does. In each folder is a file that its
- * launcher has locked: the lock goes with the process, however it ends, so that a folder whose lock can be had is nobody's.
- * (A process number would do for that only until another process gets it, or sits in another container.)
+ * A launcher that is killed cannot remove its directory; the next launcher does. Each directory has a lock file, which its
+ * launcher keeps locked. The kernel releases the lock when the process ends, so a directory that can be locked is stale.
+ * (A process id would not do: it may be reused, or belong to another container.) Main thread only.
  */
 #ifndef YK_CLI_JOB_FOLDER_H
 #define YK_CLI_JOB_FOLDER_H
 
 #include "base/status.h"
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* In /dev/shm if it has enough space for this number of processes, else in TMPDIR. */
+/* Makes it in /dev/shm if there is enough space for this number of processes, else in TMPDIR. */
 yk_status yk_job_folder_make(int64_t processes, char *path, size_t size, int *lock_out);
 void yk_job_folder_remove(const char *path, int lock);
 
-/* In a process of the job: ends it when the launcher has died. On other machines the folder does not exist and nothing
- * is watched: mpirun's daemons end the processes there. */
+/* In a process of the job: ends the process when the launcher dies. On other hosts, where the directory does not exist, the
+ * daemons of mpirun do that. */
 void yk_job_folder_watch(const char *path);
 
 #endif

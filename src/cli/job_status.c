@@ -24,7 +24,7 @@ static void send_line(const char *format, ...)
     const int n = vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (write(STDERR_FILENO, text, (size_t)n) < 0)
-        return; /* nobody listens any more, and nobody is left to tell */
+        return; /* the launcher has ended: there is no one to report to */
 }
 
 void yk_job_report_stage(yk_train_stage stage, int workers)
@@ -50,7 +50,7 @@ void yk_job_report_lost(void)
     send_line("\001lost\n");
 }
 
-/* One line, at once: others may be writing theirs. */
+/* One line with one write(): other processes may write at the same time. */
 static void write_ended(int fd, const char *path, yk_status status)
 {
     char text[sizeof(((yk_ended *)0)->error) + 16];
@@ -63,7 +63,7 @@ static void write_ended(int fd, const char *path, yk_status status)
         *at = ' ';
     text[n++] = '\n';
     if (write(fd, text, (size_t)n) != n)
-        yk_warn("%s: how this ended cannot be written: %s", path, strerror(errno));
+        yk_warn("%s: cannot write the exit status: %s", path, strerror(errno));
 }
 
 void yk_job_report_ended(yk_status status)
@@ -71,10 +71,10 @@ void yk_job_report_ended(yk_status status)
     const char *path = getenv("YK_ENDED");
     send_line("\001ended %d\n", (int)status);
     const int fd = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
-    if (fd < 0) /* it is not made here: it may be another machine's */
+    if (fd < 0) /* this may be another host: do not create the file */
         return;
-    struct stat there;
-    if (fstat(fd, &there) == 0 && there.st_size == 0) /* the first to fail knows why */
+    struct stat file;
+    if (fstat(fd, &file) == 0 && file.st_size == 0) /* the first process that failed knows the cause */
         write_ended(fd, path, status);
     close(fd);
 }
@@ -84,7 +84,7 @@ yk_status yk_ended_make(const char *folder, char *path, size_t size)
     snprintf(path, size, "%s/ended", folder);
     const int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     if (fd < 0)
-        return yk_fail(YK_ESYSTEM, "%s: cannot be made: %s", path, strerror(errno));
+        return yk_fail(YK_ESYSTEM, "%s: cannot create the file: %s", path, strerror(errno));
     close(fd);
     setenv("YK_ENDED", path, 1);
     return YK_OK;
@@ -95,10 +95,10 @@ bool yk_ended_read(const char *path, yk_ended *out)
     FILE *f = fopen(path, "re");
     char line[sizeof out->error + 16];
     char *end = NULL;
-    const bool whole = f && fgets(line, sizeof line, f) && (end = strchr(line, '\n'));
+    const bool complete = f && fgets(line, sizeof line, f) && (end = strchr(line, '\n'));
     if (f)
         fclose(f);
-    if (!whole)
+    if (!complete)
         return false;
     *end = '\0';
     uint64_t status = 0;

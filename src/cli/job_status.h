@@ -1,7 +1,7 @@
-/* What the processes of a job tell their launcher alone.
+/* Messages of the processes of a job to their launcher.
  *
  *     a process                                              the launcher
- *     yk_job_report_stage(...)   \001alive 0\n    on stderr     yk_output_filter.heard_at
+ *     yk_job_report_stage(...)   \001alive 0\n    on stderr     yk_output_filter.last_output
  *                             \001begun 3\n                  .begun, .workers
  *                             \001training 3\n               .training
  *                             \001saving 3\n, \001saved 3\n  .saving
@@ -9,10 +9,11 @@
  *     yk_job_report_ended(st)    \001ended 2\n    on stderr     .ended
  *                             "2 rank 3 has died\n", a file  yk_ended_read()
  *
- * mpirun cannot be asked: it may return 0 after a failure, or hang. The lines on stderr come from any machine, behind the
- * process's own last words (output_filter.h keeps them from the user). But mpirun brings them, and where all is slow it may be gone
- * before it did; so how a job ended is also in a file, which only processes of the launcher's machine can reach. Its
- * name is in YK_ENDED; without that there is no launcher, and nothing is said.
+ * The exit status of mpirun is not reliable: it may be 0 after a failure, or mpirun may hang. Lines on stderr arrive from
+ * every host, after the process's other output (output_filter.h hides them from the user). But mpirun may end before it
+ * has forwarded them. So the outcome is also written to a file, which processes on the launcher's host can reach. The
+ * environment variable YK_ENDED names it; without YK_ENDED there is no launcher, and nothing is sent. Any thread may call
+ * the reporting functions.
  */
 #ifndef YK_CLI_JOB_STATUS_H
 #define YK_CLI_JOB_STATUS_H
@@ -28,21 +29,22 @@ void yk_job_report_stage(yk_train_stage stage, int workers);
 /* In a process of a job: ends it when its launcher dies (job_folder.h). */
 void yk_job_follow_launcher(void);
 
-/* In a worker that the job can do without: it is gone. When all of them are, the launcher ends the rest. */
+/* In a worker that the job can continue without: this worker is lost. When all workers are lost, the launcher ends the
+ * job. */
 void yk_job_report_lost(void);
 
-/* In rank 0, or one that failed: how it ended. Where it failed, yk_error() goes into the file. */
+/* In rank 0, or in a process that failed: how the job ended. After a failure, yk_error() is written to the file. */
 void yk_job_report_ended(yk_status status);
 
-/* The launcher's side: the file in `folder`, for yk_job_report_ended() to write. */
+/* In the launcher: creates the file for yk_job_report_ended() in `folder`. */
 yk_status yk_ended_make(const char *folder, char *path, size_t size);
 
 typedef struct {
     yk_status status;
-    char error[1024]; /* "" where there was none */
+    char error[1024]; /* "": none */
 } yk_ended;
 
-/* What the first that wrote wrote; false: nobody has. */
+/* Reads the first report; false: there is none yet. */
 bool yk_ended_read(const char *path, yk_ended *out);
 
 #endif

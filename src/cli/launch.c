@@ -29,20 +29,20 @@
 #include <time.h>
 #include <unistd.h>
 
-static const double grace = 1.0; /* seconds that mpirun may take to end once its ranks have */
+static const double grace = 1.0; /* seconds for mpirun to end after its ranks have ended */
 
 typedef struct {
     const yk_config *config;
     yk_plan plan;
     yk_mpirun mpirun;
-    yk_words words;
-    char folder[PATH_MAX]; /* job_folder.h; "": not made yet */
+    yk_argv command;
+    char folder[PATH_MAX]; /* job_folder.h; "": not created yet */
     int folder_lock;
     char ended[PATH_MAX + 8];   /* job_status.h */
     char out[PATH_MAX];         /* the run directory, the same for all attempts */
-    char names[PATH_MAX + 8];   /* the address of the name server that others find the job by */
-    char server[PATH_MAX + 16]; /* that address for mpirun; "": there is none */
-    pid_t names_pid;            /* -1: there is none */
+    char names[PATH_MAX + 8];   /* RUN/join: has the address of the name server */
+    char server[PATH_MAX + 16]; /* name server, as an argument of mpirun; "": none */
+    pid_t names_pid;            /* -1: none */
 } job;
 
 bool yk_launch_wanted(const yk_config *c)
@@ -52,7 +52,7 @@ bool yk_launch_wanted(const yk_config *c)
 
 /* ---- mpirun ---- */
 
-/* In a child, after the fork: it ends when the launcher ends, for whatever reason. */
+/* In a child, after the fork: makes it end when the launcher ends. */
 static void follow_launcher(pid_t launcher)
 {
     setpgid(0, 0);
@@ -62,22 +62,24 @@ static void follow_launcher(pid_t launcher)
 }
 
 /* In the child, after the fork. */
-static void become_mpirun(const yk_words *w, const char *folder, int out, int err)
+static void become_mpirun(const yk_argv *w, const char *folder, int out, int err)
 {
     const int null = open("/dev/null", O_RDONLY);
     if (dup2(null, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0)
         _exit(127);
-    setenv("TMPDIR", folder, 1); /* of mpirun itself; daemons elsewhere have their own */
+    setenv("TMPDIR", folder, 1); /* for mpirun itself; daemons on other hosts have their own */
     for (int s = 1; s < NSIG; s++)
         signal(s, SIG_DFL);
-    execvp(w->word[0], w->word);
-    fprintf(stderr, "yoke: error: %s: cannot be run: %s; install openmpi-bin, or name it in YK_MPIRUN\n",
-            w->word[0], strerror(errno));
+    execvp(w->arg[0], w->arg);
+    fprintf(
+        stderr,
+        "yoke: error: %s: cannot run it: %s; install openmpi-bin, or set YK_MPIRUN to the path of mpirun\n",
+        w->arg[0], strerror(errno));
     _exit(127);
 }
 
-/* -1: there is no room for another process. */
-static pid_t start(const yk_words *w, const char *folder, yk_output_filter *o)
+/* -1: failed; errno is set. */
+static pid_t start(const yk_argv *w, const char *folder, yk_output_filter *o)
 {
     int out[2], err[2];
     if (pipe2(out, O_CLOEXEC))
@@ -105,77 +107,78 @@ static pid_t start(const yk_words *w, const char *folder, yk_output_filter *o)
     return pid;
 }
 
-/* Whether the job has ended, as far as its processes have told, and how. */
+/* Whether the processes have reported that the job ended, and how. */
 static bool has_ended(const yk_output_filter *o, const char *ended, yk_ended *out)
 {
-    const bool there = yk_ended_read(ended, out);
-    if (!there && o->ended >= 0)
+    const bool in_file = yk_ended_read(ended, out);
+    if (!in_file && o->ended >= 0)
         *out = (yk_ended){.status = (yk_status)o->ended};
-    return there || o->ended >= 0;
+    return in_file || o->ended >= 0;
 }
 
-/* The progress of an attempt, as the launcher sees it. Times are 0 until the event has happened. */
+/* The state of an attempt. Times are 0 until the event has happened. */
 typedef struct {
-    pid_t pid;    /* of mpirun, and of its process group */
-    double limit; /* timeout in seconds without output, before training and after a signal */
-    double asked; /* when a signal came, and was passed on */
-    double told;  /* when it was last passed on; mpirun may lose it */
-    double over;  /* when the ranks had finished */
-    double ends;  /* when we began to end mpirun itself */
-    bool hangs;   /* it was ended because it sent no heartbeat */
+    pid_t pid;        /* of mpirun, and of its process group */
+    double limit;     /* timeout in seconds without output, before training and after a signal */
+    double signalled; /* when a signal arrived and was first forwarded */
+    double forwarded; /* when it was last forwarded; mpirun may lose it */
+    double over;      /* when the ranks had ended */
+    double ends;      /* when the launcher began to end mpirun */
+    bool hangs;       /* it is ended because there was no heartbeat */
 } watchdog;
 
-/* One signal ends a job: all ranks save and end; if they do not, mpirun is ended. */
+/* After a signal all ranks save and end. If they do not, mpirun is ended. */
 static bool ignores_signal(const watchdog *v, const yk_output_filter *o, double now)
 {
-    static const double start_grace = 1.0; /* nothing to save yet */
-    if (v->asked == 0.0 || (o->training && o->saving))
+    static const double start_grace = 1.0; /* there is nothing to save yet */
+    if (v->signalled == 0.0 || (o->training && o->saving))
         return false;
-    const double since = o->heard_at > v->asked && o->training ? o->heard_at : v->asked;
+    const double since = o->last_output > v->signalled && o->training ? o->last_output : v->signalled;
     return now - since > (o->training ? v->limit : start_grace);
 }
 
-/* Ranks end by themselves after the limit and report the reason, so give them time. */
+/* Ranks end and report the cause when the limit is reached; the margin lets them do that first. */
 static bool never_starts(const watchdog *v, const yk_output_filter *o, double now)
 {
     static const double margin = 5.0;
-    return !o->training && now - o->heard_at > v->limit + margin;
+    return !o->training && now - o->last_output > v->limit + margin;
 }
 
-/* Asks mpirun to end, and kills it if it does not: it may be waiting for a host that is down or stopped. */
+/* Asks mpirun to end, then kills it: it may be waiting for a host that is down or stopped. */
 static void end_mpirun(watchdog *v, bool ask, double now)
 {
-    static const double patience = 1.0;
+    static const double kill_after = 1.0;
     if (v->ends == 0.0) {
         v->ends = now;
         kill(ask ? v->pid : -v->pid,
-             ask ? SIGTERM : SIGKILL); /* SIGTERM: it tells its daemons, and cleans up */
-    } else if (now - v->ends > patience) {
+             ask ? SIGTERM : SIGKILL); /* SIGTERM: it ends its daemons and cleans up */
+    } else if (now - v->ends > kill_after) {
         kill(-v->pid, SIGKILL);
     }
 }
 
-/* Until it has ended, passing signals on; its wait status. */
-static int stand_by(watchdog *v, yk_output_filter *o, const char *ended)
+/* Waits for mpirun and forwards signals. Returns its wait status. */
+static int supervise(watchdog *v, yk_output_filter *o, const char *ended)
 {
     int status = 0;
-    o->heard_at = yk_now();
+    o->last_output = yk_now();
     while (waitpid(v->pid, &status, WNOHANG) == 0) {
         yk_ended how = {0};
         yk_output_filter_read(o);
         const double now = yk_now();
         if (has_ended(o, ended, &how) && v->over == 0.0)
             v->over = now;
-        if (yk_cli_stop && v->over == 0.0 && now - v->told > 1.0) {
-            v->told = now;
-            v->asked = v->asked > 0.0 ? v->asked : now;
-            kill(v->pid, SIGUSR1); /* mpirun hands it to all ranks at once: they save and end */
+        if (yk_cli_stop && v->over == 0.0 && now - v->forwarded > 1.0) {
+            v->forwarded = now;
+            v->signalled = v->signalled > 0.0 ? v->signalled : now;
+            kill(v->pid, SIGUSR1); /* mpirun forwards it to all ranks: they save and end */
         }
         if (yk_cli_stop_again)
             kill(-v->pid, SIGKILL);
         v->hangs |= v->over == 0.0 && never_starts(v, o, now);
         if (v->over > 0.0 && now - v->over > grace)
-            end_mpirun(v, how.status == YK_OK, now); /* if it is aborting it would print messages */
+            end_mpirun(v, how.status == YK_OK,
+                       now); /* if it is aborting, SIGTERM would make it print messages */
         else if (v->over == 0.0 && (v->hangs || ignores_signal(v, o, now)))
             end_mpirun(v, true, now);
         yk_output_filter_wait(o, yk_cli_stop || v->over > 0.0 ? 0.01 : 0.1);
@@ -189,7 +192,7 @@ static int stand_by(watchdog *v, yk_output_filter *o, const char *ended)
 typedef struct {
     bool restartable;
     int exit;
-    const char *why; /* it is started again */
+    const char *why; /* the reason for a restart */
 } outcome;
 
 static outcome stopped_early(void)
@@ -198,106 +201,105 @@ static outcome stopped_early(void)
     return (outcome){false, 0, ""};
 }
 
-/* Its processes have told how it ended. */
-static outcome judge_told(const yk_output_filter *heard, const yk_ended *how)
+/* The processes have reported how the job ended. */
+static outcome judge_reported(const yk_output_filter *o, const yk_ended *how)
 {
     const bool lost = how->status == YK_ELOST || how->status == YK_ESTOP;
     if (how->status == YK_EINTERRUPTED)
         return stopped_early();
-    if (heard->ended < 0 && *how->error) /* mpirun was gone before it brought their last words */
+    if (o->ended < 0 && *how->error) /* mpirun ended before it forwarded the error */
         yk_report_error(how->error);
     return (outcome){lost, yk_status_exit(how->status), "a process was lost"};
 }
 
-/* They have not: rank 0 never came to its end, whatever mpirun says. */
-static outcome judge_untold(int wait_status, const yk_output_filter *heard, const watchdog *v, bool begun)
+/* The processes have reported nothing: rank 0 did not reach its end, whatever the exit status of mpirun. */
+static outcome judge_unreported(int wait_status, const yk_output_filter *o, const watchdog *v, bool begun)
 {
     char text[400];
     const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
-    if (yk_cli_stop && !heard->training)
+    if (yk_cli_stop && !o->training)
         return stopped_early();
     if (v->hangs) {
         snprintf(text, sizeof text,
-                 "the job did not start: no heartbeat for %.0f s; for a job that starts slowly, raise "
+                 "the job did not start: no heartbeat for %.0f s; if it needs longer to start, raise "
                  "--deadline (the limit is 8 times that)",
                  v->limit);
         yk_report_error(text);
-        return (outcome){true, 1, "it did not start"};
+        return (outcome){true, 1, "the job did not start"};
     }
     if (code == 127)
         return (outcome){false, 4, ""};
-    if (!begun && !*heard->died && code < 128) { /* the next attempt would fail as well */
-        snprintf(
-            text, sizeof text,
-            "mpirun could not start the job (status %d); can every host be reached (--hosts, --hostfile, "
-            "--agent), is this program there in the same place, and is mpirun content with "
-            "--mpi-options?",
-            code);
+    if (!begun && !*o->died && code < 128) { /* another attempt would fail, too */
+        snprintf(text, sizeof text,
+                 "mpirun could not start the job (status %d); check that every host can be reached (--hosts, "
+                 "--hostfile, --agent) and has this program at the same path, and check --mpi-options",
+                 code);
         yk_report_error(text);
         return (outcome){false, 4, ""};
     }
-    if (!*heard->died && !heard->lost)
+    if (!*o->died && !o->lost)
         yk_report_error(
-            "the job ended without a word; is every machine reachable, and the program in the same place?");
+            "the job ended without an error message; check that every host can be reached and has "
+            "this program at the same path");
     return (outcome){true, code > 4 || !code ? 1 : code, "a process died"};
 }
 
-/* What is known of an attempt whose processes could not write down how it ended. */
-static void keep_lost(const job *j, time_t since, const yk_output_filter *heard, int code, const char *error)
+/* Writes the summary of an attempt whose processes could not write it. */
+static void save_lost(const job *j, time_t since, const yk_output_filter *o, int code, const char *error)
 {
     const yk_lost lost = {.run_dir = j->out,
-                          .error = *error ? error : "the job ended without a word",
+                          .error = *error ? error : "the job ended without an error message",
                           .since = since,
                           .exit_code = code,
-                          .workers = heard->workers,
+                          .workers = o->workers,
                           .ranks = (int)j->config->launch};
     if (!j->config->join && strcmp(j->out, "none"))
         yk_summary_of_lost(j->config, &lost);
 }
 
-/* Once, to its end. */
+/* Runs the job once. */
 static outcome attempt(const job *j, int64_t number, bool *begun)
 {
     char text[320];
-    yk_words w = j->words; /* the words themselves stay where they are */
+    yk_argv w = j->command; /* shallow */
     if (number > 0 && !j->config->resume)
-        w.word[w.n++] = (char *)"--resume";
-    w.word[w.n] = NULL;
+        w.arg[w.n++] = (char *)"--resume";
+    w.arg[w.n] = NULL;
     if (truncate(j->ended, 0))
         return (outcome){false, yk_cli_exit(yk_fail(YK_ESYSTEM, "%s: %s", j->ended, strerror(errno))), ""};
     snprintf(text, sizeof text, "%lld", (long long)number);
     setenv("YK_RESTARTS", text, 1);
     snprintf(text, sizeof text, "%.6f", yk_now());
     setenv("YK_STARTED", text, 1);
-    yk_output_filter heard = {.ended = -1};
-    const pid_t pid = start(&w, j->folder, &heard);
+    yk_output_filter filter = {.ended = -1};
+    const pid_t pid = start(&w, j->folder, &filter);
     if (pid < 0)
         return (outcome){false, yk_cli_exit(yk_fail(YK_ESYSTEM, "cannot start mpirun: %s", strerror(errno))),
                          ""};
     const time_t since = time(NULL);
     watchdog v = {.pid = pid, .limit = j->plan.start_limit};
-    const int status = stand_by(&v, &heard, j->ended);
-    const yk_status passed_on = yk_output_filter_end(&heard);
-    *begun |= heard.begun;
+    const int status = supervise(&v, &filter, j->ended);
+    const yk_status written = yk_output_filter_end(&filter);
+    *begun |= filter.begun;
     yk_ended how = {.error = ""};
-    outcome o = has_ended(&heard, j->ended, &how) ? judge_told(&heard, &how)
-                                                  : judge_untold(status, &heard, &v, *begun);
-    if (o.exit && *heard.died) {
-        snprintf(text, sizeof text, "the job was lost: %s", heard.died);
+    outcome o = has_ended(&filter, j->ended, &how) ? judge_reported(&filter, &how)
+                                                   : judge_unreported(status, &filter, &v, *begun);
+    if (o.exit && *filter.died) {
+        snprintf(text, sizeof text, "the job was lost: %s", filter.died);
         yk_report_error(text);
     }
-    if (o.exit && heard.begun)
-        keep_lost(j, since, &heard, o.exit, *heard.died ? text : how.error);
+    if (o.exit && filter.begun)
+        save_lost(j, since, &filter, o.exit, *filter.died ? text : how.error);
     if (!o.exit)
-        o.exit = yk_cli_exit(passed_on);
+        o.exit = yk_cli_exit(written);
     return o;
 }
 
 /* ---- the job ---- */
 
-/* The name server that others find the job by, if they want to join it: asynchronous jobs with a run directory have one. Its
- * address is in RUN/join. Without it the job runs as well. */
-static pid_t start_names(const char *path, const char *folder)
+/* Starts the name server, through which workers join an asynchronous job with a run directory. It writes its address to
+ * RUN/join. -1: failed; the job runs without it. */
+static pid_t start_name_server(const char *path, const char *folder)
 {
     unlink(path);
     const pid_t launcher = getpid(), pid = fork();
@@ -310,9 +312,9 @@ static pid_t start_names(const char *path, const char *folder)
                path, (char *)NULL);
         _exit(127);
     }
-    struct stat there;
+    struct stat file;
     for (int i = 0; pid > 0 && i < 200; i++) {
-        if (stat(path, &there) == 0 && there.st_size > 0)
+        if (stat(path, &file) == 0 && file.st_size > 0)
             return pid;
         if (waitpid(pid, NULL, WNOHANG) != 0)
             return -1;
@@ -344,7 +346,7 @@ static void set_environment(void)
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     if (isatty(STDERR_FILENO) && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0) {
         snprintf(text, sizeof text, "%d", size.ws_col);
-        setenv("YK_PROGRESS", text, 1); /* a rank's stderr is no terminal, but ours is */
+        setenv("YK_PROGRESS", text, 1); /* the stderr of a rank is a pipe to this process */
     }
 }
 
@@ -370,7 +372,7 @@ static yk_status prepare(job *j, int argc, char **argv)
     const yk_config *c = j->config;
     int64_t n = 0;
     yk_status st = yk_job_processes(c, &n);
-    if (!st) /* before anything is started */
+    if (!st) /* checks the options before anything is started */
         st = yk_plan_make(c, (int)n, yk_cores() / (int)n, &j->plan);
     if (!st)
         st = yk_mpirun_find(&j->mpirun);
@@ -392,28 +394,28 @@ static yk_status prepare(job *j, int argc, char **argv)
     if (!st)
         yk_network_confine(c, joinable || c->join);
     if (!st && joinable && !(st = yk_dir_make(j->out)))
-        j->names_pid = start_names(j->names, j->folder);
+        j->names_pid = start_name_server(j->names, j->folder);
     if (j->names_pid > 0) {
         snprintf(j->server, sizeof j->server, "file:%s", j->names);
         setenv("YK_JOINABLE", "1", 1);
     }
     const yk_job_paths paths = {j->folder, j->out, *j->server ? j->server : NULL, &j->plan};
-    return st ? st : yk_job_words(c, &j->mpirun, argc, argv, &paths, &j->words);
+    return st ? st : yk_mpirun_argv(c, &j->mpirun, argc, argv, &paths, &j->command);
 }
 
-/* As often as --restarts allows; the exit status. */
+/* Runs the job, restarts it as --restarts allows, and returns the exit status. */
 static int run(const job *j)
 {
     const int64_t most = j->config->restarts;
     bool begun = false;
     for (int64_t i = 0;; i++) {
-        if (i > 1) /* what was lost may take a while to come back */
+        if (i > 1) /* a lost host may need time to come back */
             yk_nap(i < 10 ? 0.1 * (double)(i * i) : 10.0);
         const outcome o = attempt(j, i, &begun);
         if (!o.restartable || i >= most || yk_cli_stop)
             return o.exit;
-        yk_warn("%s; starting again from the last checkpoint (restart %lld of %lld)", o.why,
-                (long long)(i + 1), (long long)most);
+        yk_warn("%s; restarting from the last checkpoint (restart %lld of %lld)", o.why, (long long)(i + 1),
+                (long long)most);
     }
 }
 
@@ -426,7 +428,7 @@ static void clean_up(job *j)
     }
     if (*j->folder)
         yk_job_folder_remove(j->folder, j->folder_lock);
-    yk_words_fini(&j->words);
+    yk_argv_fini(&j->command);
 }
 
 int yk_launch(const yk_config *c, int argc, char **argv)
@@ -439,7 +441,7 @@ int yk_launch(const yk_config *c, int argc, char **argv)
         st = prepare(&j, argc, argv);
     const int code = st ? yk_cli_exit(st) : run(&j);
     if (code && !c->out && !c->join)
-        rmdir(j.out); /* made by yk_run_dir_name(); stays if anything was written */
+        rmdir(j.out); /* created by yk_run_dir_name(); stays if anything was written */
     clean_up(&j);
     return code;
 }

@@ -1,15 +1,19 @@
-/* Starting a job of several processes, and standing by it: `yoke train --launch 4`, `--hosts a,b:2`, `--hostfile FILE`.
+/* The launcher: starts a job of several processes with mpirun and supervises it (`yoke train --launch 4`, `--hosts a,b:2`,
+ * `--hostfile FILE`).
  *
+ * Example:
+ *     int code = 0;
  *     if (yk_launch_wanted(&config))
- *         return yk_launch(&config, argc, argv);     // exit status of the job
+ *         code = yk_launch(&config, argc, argv); // exit status of the job
  *
- * It runs mpirun with the options that work (as root, with more processes than cores, without pinning), gives it a process
- * group of its own, so that Ctrl-C comes to us alone, and passes one signal on as "save and end"; a second one ends the job
- * at once. What the processes print comes through with their rank in front. When it is over nothing is left behind.
+ * mpirun gets a process group of its own, so that Ctrl-C reaches only the launcher. The first signal makes all processes
+ * save and end; a second one ends the job at once. The output of the processes is forwarded (cli/output_filter.h). The
+ * launcher removes all temporary files and processes of the job at its end.
  *
- * With --restarts R a job that was lost (a process died, hangs, a link is down) is started again from its last
- * checkpoint, up to R times; one that failed for a reason that would come again (wrong usage, bad data, it diverged) is not.
- * The processes tell how it ended (job_status.h): mpirun may return 0 after a failure.
+ * With --restarts R, a job that was lost (a process died or hangs, or a link is down) is restarted from its last
+ * checkpoint, up to R times. A job with wrong usage or bad data, or one that diverged, is not restarted: it would fail
+ * again. The processes report how the job ended (job_status.h), because mpirun may return 0 after a failure. Main thread
+ * only.
  */
 #ifndef YK_CLI_LAUNCH_H
 #define YK_CLI_LAUNCH_H

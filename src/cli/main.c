@@ -4,7 +4,8 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "cli/terminal.h"
-#include <argp.h>
+#include "config/suggest.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,24 +16,46 @@ double yk_cli_started;
 volatile sig_atomic_t yk_cli_stop, yk_cli_stop_again;
 bool yk_cli_launcher;
 
-static const char help[] =
-    "yoke trains linear models and convolutional networks by stochastic gradient descent, from one thread\n"
-    "to a cluster, from synchronous to asynchronous, and says what held it back.\n"
-    "\n"
-    "  yoke train     train a model                     yoke train --model softmax --data synth:digits\n"
-    "  yoke eval      loss, accuracy and AUC of a model yoke eval --checkpoint runs/x --data idx:DIR\n"
-    "  yoke predict   probabilities, a line an example  yoke predict --checkpoint runs/x --data new.libsvm\n"
-    "  yoke sweep     a grid of runs, compared          yoke sweep experiments/softmax.ini --quick\n"
-    "  yoke report    one page about some runs          yoke report runs/sync runs/async -o compare.html\n"
-    "  yoke data      gen, convert, inspect             yoke data inspect clicks.tfrecord\n"
-    "  yoke version   version and instruction set\n"
-    "\n"
-    "Each command has --help. Exit status: 0 done, 1 training failed, 2 wrong usage, 3 bad data, 4 system "
-    "failure.\n";
+static int print_version(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    printf("yoke %s (%s kernels)\n", yoke_version(), yoke_kernels());
+    return yk_cli_exit(yk_cli_flush());
+}
+
+static const struct {
+    const char *name, *summary, *example;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"train", "train a model", "yoke train --model softmax --data synth:digits", yk_cmd_train},
+    {"eval", "print loss, accuracy and AUC", "yoke eval --checkpoint runs/x --data idx:DIR", yk_cmd_eval},
+    {"predict", "print predicted probabilities", "yoke predict --checkpoint runs/x --data new.libsvm",
+     yk_cmd_predict},
+    {"sweep", "train a grid of options", "yoke sweep experiments/softmax.ini --quick", yk_cmd_sweep},
+    {"report", "write an HTML report", "yoke report runs/sync runs/async -o compare.html", yk_cmd_report},
+    {"data", "generate, convert, inspect", "yoke data inspect clicks.tfrecord", yk_cmd_data},
+    {"version", "print version, instruction set", "yoke version", print_version}};
+
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static void print_help(FILE *to)
+{
+    fputs("yoke trains linear models and convolutional networks by stochastic gradient descent:\n"
+          "synchronously or asynchronously, on one thread or on a cluster. After a run it names the "
+          "bottleneck.\n"
+          "\n",
+          to);
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(to, "  yoke %-8s  %-31s %s\n", commands[i].name, commands[i].summary, commands[i].example);
+    fputs("\n"
+          "yoke COMMAND --help lists the options of a command. Exit status: 0 success, 1 training failed,\n"
+          "2 wrong usage, 3 bad data, 4 system error.\n",
+          to);
+}
 
 int yk_cli_exit(yk_status status)
 {
-    if (status == YK_EINTERRUPTED && !getenv("YK_ENDED")) /* else the launcher says so */
+    if (status == YK_EINTERRUPTED && !getenv("YK_ENDED")) /* else the launcher reports it */
         yk_note("%s", yk_error());
     else if (status && status != YK_EINTERRUPTED)
         yk_report_error(*yk_error() ? yk_error() : yk_status_text(status));
@@ -41,8 +64,15 @@ int yk_cli_exit(yk_status status)
 
 int yk_cli_fail(const yoke_error *error)
 {
-    yk_terminal_error(error->message);
+    yk_report_error(error->message);
     return (int)error->status;
+}
+
+yk_status yk_cli_flush(void)
+{
+    return fflush(stdout) || ferror(stdout)
+               ? yk_fail(YK_ESYSTEM, "cannot write the results to stdout: %s", strerror(errno))
+               : YK_OK;
 }
 
 static void on_signal(int signal)
@@ -50,9 +80,10 @@ static void on_signal(int signal)
     static double first;
     if (!yk_cli_stop)
         first = yk_now();
-    /* a second one: at once; not the same one that was sent to the group as well, nor the launcher's, which it may repeat */
+    /* A second signal ends the program at once. The same signal may arrive twice within a moment (sent to the process
+     * and to its group), and the launcher may repeat SIGUSR1: these do not count. */
     else if (signal != SIGUSR1 && yk_now() - first > 0.5) {
-        if (yk_cli_launcher) { /* it has to end others first */
+        if (yk_cli_launcher) { /* it has to end the job first */
             yk_cli_stop_again = signal;
             return;
         }
@@ -63,7 +94,16 @@ static void on_signal(int signal)
     yk_cli_stop = signal;
 }
 
-/* A child of the library (lib/child_job.c) ends with the process that started it: as by Ctrl-C, so that it saves. */
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGUSR1, &action, NULL); /* the launcher sends it through mpirun: save and end */
+}
+
+/* A child of the library (lib/child_job.c) ends with its parent, as after Ctrl-C, so that it saves a checkpoint. */
 static void follow_parent(void)
 {
     const long parent = (long)yk_env_number("YK_PARENT", 0);
@@ -75,40 +115,44 @@ static void follow_parent(void)
     unsetenv("YK_PARENT");
 }
 
+/* "yoke help data gen" becomes "yoke data gen --help". */
+static void move_help_to_end(int argc, char **argv)
+{
+    static char help[] = "--help";
+    memmove(&argv[1], &argv[2], (size_t)(argc - 2) * sizeof *argv);
+    argv[argc - 1] = help;
+}
+
+static yk_status fail_unknown(const char *command)
+{
+    yk_suggestion s = {.word = command};
+    for (size_t i = 0; i < COMMANDS; i++)
+        yk_suggestion_try(&s, commands[i].name);
+    return s.name ? yk_fail(YK_EUSAGE, "unknown command %s; did you mean %s?", command, s.name)
+                  : yk_fail(YK_EUSAGE, "unknown command %s; yoke --help lists the commands", command);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        int (*run)(int argc, char **argv);
-    } commands[] = {{"train", yk_cmd_train}, {"eval", yk_cmd_eval},     {"predict", yk_cmd_predict},
-                    {"data", yk_cmd_data},   {"report", yk_cmd_report}, {"sweep", yk_cmd_sweep}};
-    yk_cli_started = yk_env_number("YK_STARTED", yk_now()); /* set by the launcher: when it began */
+    yk_cli_started = yk_env_number("YK_STARTED", yk_now()); /* set by the launcher to its own start */
     yk_terminal_use();
     follow_parent();
-    argp_err_exit_status = yk_status_exit(YK_EUSAGE);
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write error, not a death */
+    signal(SIGXFSZ, SIG_IGN); /* writing past the file size limit fails instead of killing the process */
 
+    if (argc > 2 && strcmp(argv[1], "help") == 0)
+        move_help_to_end(argc, argv);
     const char *command = argc > 1 ? argv[1] : "";
-    if (strcmp(command, "train") == 0) { /* the others have nothing to save */
-        struct sigaction action = {.sa_handler = on_signal};
-        sigaction(SIGINT, &action, NULL);
-        sigaction(SIGTERM, &action, NULL);
-        action.sa_flags = SA_RESTART;
-        sigaction(SIGUSR1, &action, NULL); /* the launcher's word to save and end, by way of mpirun */
-    }
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    if (strcmp(command, "--version") == 0)
+        command = "version";
+    if (strcmp(command, "train") == 0) /* other commands have nothing to save */
+        catch_signals();
+    for (size_t i = 0; i < COMMANDS; i++)
         if (strcmp(command, commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
-    if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) {
-        printf("yoke %s (%s kernels)\n", yoke_version(), yoke_kernels());
-        return 0;
-    }
     if (argc < 2 || strcmp(command, "help") == 0 || strcmp(command, "--help") == 0 ||
         strcmp(command, "-h") == 0) {
-        fputs(help, argc < 2 ? stderr : stdout);
-        return argc < 2 ? yk_status_exit(YK_EUSAGE) : 0;
+        print_help(argc < 2 ? stderr : stdout);
+        return argc < 2 ? yk_status_exit(YK_EUSAGE) : yk_cli_exit(yk_cli_flush());
     }
-    return yk_cli_exit(yk_fail(
-        YK_EUSAGE, "there is no command %s; there are: train, eval, predict, sweep, report, data, version",
-        command));
+    return yk_cli_exit(fail_unknown(command));
 }

@@ -2,6 +2,7 @@
 
 #include "base/number.h"
 #include "cli/network.h"
+#include "lib/internal.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,25 +12,25 @@
 
 enum { MOST_SLOTS = 1024 };
 
-/* ---- words ---- */
+/* ---- lists of arguments ---- */
 
-static void add(yk_words *w, const char *text)
+static void add(yk_argv *w, const char *text)
 {
-    char *copy = w->n < YK_MOST_WORDS ? strdup(text) : NULL;
+    char *copy = w->n < YK_MAX_ARGV ? strdup(text) : NULL;
     if (copy)
-        w->word[w->n++] = copy;
+        w->arg[w->n++] = copy;
     else
         w->full = true;
 }
 
-static void add_two(yk_words *w, const char *option, const char *value)
+static void add_two(yk_argv *w, const char *option, const char *value)
 {
     add(w, option);
     add(w, value);
 }
 
-/* A text of several words. */
-static void add_all(yk_words *w, const char *text)
+/* Adds each word of a text. */
+static void add_all(yk_argv *w, const char *text)
 {
     char *copy = strdup(text), *save = NULL;
     w->full |= !copy;
@@ -38,11 +39,11 @@ static void add_all(yk_words *w, const char *text)
     free(copy);
 }
 
-void yk_words_fini(yk_words *w)
+void yk_argv_fini(yk_argv *w)
 {
     for (int i = 0; i < w->n; i++)
-        free(w->word[i]);
-    *w = (yk_words){0};
+        free(w->arg[i]);
+    *w = (yk_argv){0};
 }
 
 /* ---- which mpirun ---- */
@@ -67,47 +68,35 @@ static yk_mpi_kind kind_of(const char *path)
     return yk_mpi_is_there(YK_MPI_OPEN_MPI) ? YK_MPI_OPEN_MPI : YK_MPI_MPICH;
 }
 
-/* The first program of that name in PATH; false: there is none. */
-static bool search_path(const char *name, yk_mpirun *out)
-{
-    const char *path = getenv("PATH");
-    for (const char *at = path ? path : "/usr/local/bin:/usr/bin:/bin"; *at; at += *at == ':') {
-        const int n = (int)strcspn(at, ":");
-        if (n > 0 && snprintf(out->path, sizeof out->path, "%.*s/%s", n, at, name) < (int)sizeof out->path &&
-            access(out->path, X_OK) == 0) {
-            out->mpi = kind_of(out->path);
-            return true;
-        }
-        at += n;
-    }
-    return false;
-}
-
 yk_status yk_mpirun_find(yk_mpirun *out)
 {
     static const char *const names[] = {"mpirun", "mpirun.openmpi", "mpirun.mpich", "mpiexec.hydra"};
-    const char *asked = getenv("YK_MPIRUN");
+    const char *given = getenv("YK_MPIRUN");
     const char *wanted = yk_mpis[yk_mpi_is_there(YK_MPI_OPEN_MPI) ? YK_MPI_OPEN_MPI : YK_MPI_MPICH].package;
     yk_status st = yk_mpi_check_any();
     if (st)
         return st;
-    if (asked) {
-        snprintf(out->path, sizeof out->path, "%s", asked);
-        out->mpi = kind_of(asked);
+    if (given) {
+        snprintf(out->path, sizeof out->path, "%s", given);
+        out->mpi = kind_of(given);
         return YK_OK;
     }
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (search_path(names[i], out) && yk_mpi_is_there(out->mpi))
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!yk_find_in_path(names[i], out->path))
+            continue;
+        out->mpi = kind_of(out->path);
+        if (yk_mpi_is_there(out->mpi))
             return YK_OK;
+    }
     return yk_fail(YK_ESYSTEM,
                    "a job of several processes needs mpirun, but PATH has none for which this program "
                    "has an MPI plug-in; install %s, or set YK_MPIRUN to the path of its mpirun",
                    wanted);
 }
 
-/* ---- mpirun's own options ---- */
+/* ---- options of mpirun ---- */
 
-/* "a,b:2" is three paths on two hosts. */
+/* "a,b:2" is three processes on two hosts. */
 static yk_status count_hosts(const char *hosts, int64_t *out)
 {
     *out = 0;
@@ -117,7 +106,7 @@ static yk_status count_hosts(const char *hosts, int64_t *out)
         uint64_t slots = 1;
         if (n == 0 || colon == at || (colon && yk_digits(colon + 1, MOST_SLOTS, &slots) != at + n) || !slots)
             return yk_fail(YK_EUSAGE,
-                           "--hosts %s: it is a list like a,b:2 (a host, or a host and how many processes)",
+                           "--hosts %s: the value must be a list such as a,b:2 (one process on a, two on b)",
                            hosts);
         *out += (int64_t)slots;
         at += n + (at[n] == ',');
@@ -138,8 +127,8 @@ yk_status yk_job_processes(const yk_config *c, int64_t *out)
     return st;
 }
 
-/* For hosts elsewhere: the processes of this machine have it all anyway. */
-static void pass_environment(yk_words *w)
+/* For other hosts; processes on this host inherit the environment. */
+static void pass_environment(yk_argv *w)
 {
     static const char *const names[] = {"YK_ENDED", "YK_JOINABLE", "YK_PROGRESS"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -148,7 +137,7 @@ static void pass_environment(yk_words *w)
 }
 
 /* Ranks on one machine use shared memory. Workers that join need TCP, which listens on a port. */
-static void add_transports(const yk_config *c, const yk_job_paths *paths, yk_words *w)
+static void add_transports(const yk_config *c, const yk_job_paths *paths, yk_argv *w)
 {
     const bool tcp = paths->names || !yk_network_is_confined();
     if ((!c->mpi_options || !strstr(c->mpi_options, "mca btl ")) && !getenv("OMPI_MCA_btl"))
@@ -160,11 +149,11 @@ static void add_transports(const yk_config *c, const yk_job_paths *paths, yk_wor
     }
 }
 
-static void add_open_mpi(const yk_config *c, const yk_job_paths *paths, yk_words *w)
+static void add_open_mpi(const yk_config *c, const yk_job_paths *paths, yk_argv *w)
 {
     add_all(w, "--oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca odls_base_sigkill_timeout 0 "
                "--mca pml ob1 --mca btl_base_warn_component_unused 0 --mca mpi_event_tick_rate 1");
-    if (!c->hosts && !c->hostfile) { /* what a killed process leaves behind goes with the folder */
+    if (!c->hosts && !c->hostfile) { /* files of killed processes are removed with the folder */
         add_all(w, "--mca btl_vader_backing_directory");
         add(w, paths->folder);
         add_all(w, "--mca orte_tmpdir_base");
@@ -178,7 +167,7 @@ static void add_open_mpi(const yk_config *c, const yk_job_paths *paths, yk_words
                    "--mca oob_tcp_keepalive_probes 3");
     if (paths->names) {
         add_two(w, "--ompi-server", paths->names);
-        /* who waits for others to join would give up after 300 s */
+        /* by default, waiting for a worker to join fails after 300 s */
         add_all(w, "--mca pmix_base_exchange_timeout 1000000");
     }
     if (c->agent) {
@@ -193,7 +182,7 @@ static void add_open_mpi(const yk_config *c, const yk_job_paths *paths, yk_words
 }
 
 static yk_status add_mpirun(const yk_config *c, const yk_mpirun *mpirun, const yk_job_paths *paths,
-                            yk_words *w)
+                            yk_argv *w)
 {
     int64_t n;
     yk_status st = yk_job_processes(c, &n);
@@ -214,21 +203,21 @@ static yk_status add_mpirun(const yk_config *c, const yk_mpirun *mpirun, const y
     return YK_OK;
 }
 
-/* ---- the whole line ---- */
+/* ---- the command line ---- */
 
-static yk_status add_this_program(yk_words *w)
+static yk_status add_this_program(yk_argv *w)
 {
     char path[PATH_MAX];
     const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     if (n < 0)
-        return yk_fail(YK_ESYSTEM, "cannot find this program's own file: %s", strerror(errno));
+        return yk_fail(YK_ESYSTEM, "cannot find the file of this program: %s", strerror(errno));
     path[n] = '\0';
     add_two(w, path, "train");
     return YK_OK;
 }
 
-yk_status yk_job_words(const yk_config *c, const yk_mpirun *mpirun, int argc, char **argv,
-                       const yk_job_paths *paths, yk_words *out)
+yk_status yk_mpirun_argv(const yk_config *c, const yk_mpirun *mpirun, int argc, char **argv,
+                         const yk_job_paths *paths, yk_argv *out)
 {
     yk_status st = add_mpirun(c, mpirun, paths, out);
     if (st || (st = add_this_program(out)))

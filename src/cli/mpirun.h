@@ -1,12 +1,13 @@
-/* The command line that starts a job of several processes: mpirun with the options that work, this program, its options.
+/* The command line that starts a job of several processes: mpirun, its options, this program, the options of the job.
  *
- *     yk_words w = {0};
- *     yk_job_words(config, &mpirun, argc, argv, &paths, &w);
- *     execvp(w.word[0], w.word);               // ends with a NULL
- *     yk_words_fini(&w);
+ * Example:
+ *     yk_argv w = {0};
+ *     if (!yk_mpirun_argv(config, &mpirun, argc, argv, &paths, &w))
+ *         execvp(w.arg[0], w.arg); // the list ends with NULL
+ *     yk_argv_fini(&w);
  *
- * "What works" is: as root, with more processes than cores, without pinning threads to one core, and with an end within
- * seconds when a process dies or a link is down. Open MPI has words for all of that; MPICH needs fewer.
+ * The options of mpirun allow it to run as root and with more processes than cores, leave threads unpinned, and end the
+ * job within seconds when a process dies or a link is down. MPICH needs fewer options than Open MPI. Main thread only.
  */
 #ifndef YK_CLI_MPIRUN_H
 #define YK_CLI_MPIRUN_H
@@ -15,13 +16,13 @@
 #include "config/plan.h"
 #include <limits.h>
 
-enum { YK_MOST_WORDS = 512 };
+enum { YK_MAX_ARGV = 512 };
 
 typedef struct {
-    char *word[YK_MOST_WORDS + 2]; /* owned; room for one more, and NULL */
+    char *arg[YK_MAX_ARGV + 2]; /* owned; with space for one more and NULL */
     int n;
     bool full;
-} yk_words;
+} yk_argv;
 
 /* Finds the mpirun that starts jobs, and its MPI: YK_MPIRUN, or the first one in PATH whose MPI has a plug-in.
  * YK_ESYSTEM: the error says what is missing. */
@@ -32,20 +33,19 @@ typedef struct {
 
 yk_status yk_mpirun_find(yk_mpirun *out);
 
-/* Where the job finds things; borrowed. */
+/* Borrowed. */
 typedef struct {
-    const char *folder; /* for what it leaves on this machine while it runs */
+    const char *folder; /* for temporary files on this host (job_folder.h) */
     const char *out;    /* the run directory */
-    const char
-        *names; /* the name server's address, or "file:" and the file that has it; NULL: there is none */
+    const char *names;  /* the address of the name server, or "file:" and a file with it; NULL: none */
     const yk_plan *plan;
 } yk_job_paths;
 
-yk_status yk_job_words(const yk_config *c, const yk_mpirun *mpirun, int argc, char **argv,
-                       const yk_job_paths *paths, yk_words *out);
-void yk_words_fini(yk_words *w);
+yk_status yk_mpirun_argv(const yk_config *c, const yk_mpirun *mpirun, int argc, char **argv,
+                         const yk_job_paths *paths, yk_argv *out);
+void yk_argv_fini(yk_argv *w);
 
-/* How many processes; 0: mpirun knows, from a hostfile. */
+/* The number of processes; 0: mpirun takes it from the hostfile. */
 yk_status yk_job_processes(const yk_config *c, int64_t *out);
 
 #endif

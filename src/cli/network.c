@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* loopback.c as a library, made when the program is built. */
+/* base/loopback.c as a shared library, embedded by the build. */
 extern const unsigned char yk_embedded_loopback_so[];
 extern const unsigned long yk_embedded_loopback_so_size;
 
@@ -39,9 +39,9 @@ static bool is_local(const yk_config *c)
     return c->network ? strcmp(c->network, "local") == 0 : !chose_interfaces(c);
 }
 
-/* A path from which any child process can load the library. It is in memory, so no folder that allows execution is
- * needed, and it exists as long as this process. */
-static bool place_library(char *path, size_t size)
+/* Writes the library to a memory file, which needs no directory that allows execution. Child processes can load it from
+ * `path` as long as this process exists. */
+static bool write_library(char *path, size_t size)
 {
     const int fd = memfd_create("yoke-loopback", MFD_CLOEXEC);
     snprintf(path, size, "/proc/%ld/fd/%d", (long)getpid(), fd);
@@ -56,7 +56,7 @@ void yk_network_confine(const yk_config *c, bool joinable)
     unsetenv(YK_LOOPBACK);
     if (!is_local(c))
         return;
-    if (!place_library(path, sizeof path)) {
+    if (!write_library(path, sizeof path)) {
         yk_warn("cannot restrict mpirun to the loopback address; it listens on all interfaces: %s",
                 strerror(errno));
         return;
@@ -100,7 +100,7 @@ static bool all_loopback(const char *uri)
     char text[4096], *save = NULL, *more = NULL;
     snprintf(text, sizeof text, "%s", uri);
     bool any = false;
-    strtok_r(text, ";", &save); /* the number of the name server */
+    strtok_r(text, ";", &save); /* skips the id of the name server */
     for (char *part; (part = strtok_r(NULL, ";", &save));) {
         char *list = strstr(part, "://"), *port = strrchr(part, ':');
         if (!list || port < list + 3)
@@ -127,7 +127,8 @@ yk_status yk_network_read_join(const char *path, bool any, char *out, size_t siz
     out[n > 0 ? n : 0] = '\0';
     out[strcspn(out, "\r\n")] = '\0';
     if (!*out)
-        return yk_fail(YK_EUSAGE, "%s: no asynchronous job is running there that could be joined", path);
+        return yk_fail(YK_EUSAGE,
+                       "%s: no asynchronous job that can be joined is running in this run directory", path);
     for (const char *s = out; *s; s++)
         if (!isalnum((unsigned char)*s) && !strchr(".,;:/[]", *s))
             return yk_fail(YK_EDATA, "%s: not the address of a name server", path);
@@ -135,21 +136,21 @@ yk_status yk_network_read_join(const char *path, bool any, char *out, size_t siz
     if (!local && !any)
         return yk_fail(
             YK_EUSAGE,
-            "%s: the job's name server may be on another machine (%s); if you trust the run directory, "
+            "%s: the name server of the job may be on another host (%s); if you trust the run directory, "
             "join with --network any",
             path, out);
     if (local && any)
         return yk_fail(
             YK_EUSAGE,
-            "%s: the job can be joined from its own machine only: join it there without --network any, or "
-            "start the job with --network any",
+            "%s: the job can be joined only from its own host: join it there without --network any, or start "
+            "the job with --network any",
             path);
     return YK_OK;
 }
 
 /* ---- host names ---- */
 
-/* The first '-' that begins a word; NULL: there is none. A '-' inside a name follows a letter, a digit, or one of "._-". */
+/* The first '-' that begins a word; NULL: none. A '-' within a name follows a letter, a digit, or one of "._-". */
 static const char *leading_dash(const char *text)
 {
     for (const char *s = text; (s = strchr(s, '-')); s++)
@@ -158,7 +159,7 @@ static const char *leading_dash(const char *text)
     return NULL;
 }
 
-static yk_status refuse(const char *from, const char *name)
+static yk_status reject(const char *from, const char *name)
 {
     return yk_fail(YK_EUSAGE, "%s: '%.*s': a host name cannot begin with '-'", from,
                    (int)strcspn(name, ", \t\r\n"), name);
@@ -167,7 +168,7 @@ static yk_status refuse(const char *from, const char *name)
 yk_status yk_network_check_hosts(const char *hosts)
 {
     const char *dash = leading_dash(hosts);
-    return dash ? refuse("--hosts", dash) : YK_OK;
+    return dash ? reject("--hosts", dash) : YK_OK;
 }
 
 yk_status yk_network_check_hostfile(const char *path)
@@ -176,18 +177,18 @@ yk_status yk_network_check_hostfile(const char *path)
     size_t cap = 0;
     struct stat s;
     yk_status st = YK_OK;
-    if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) /* it is read twice, here and by mpirun */
+    if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) /* mpirun reads it again */
         return yk_fail(YK_EUSAGE, "%s: the hostfile is not a regular file", path);
     FILE *f = fopen(path, "re");
     if (!f)
-        return yk_fail(YK_EUSAGE, "%s: the hostfile cannot be read: %s", path, strerror(errno));
+        return yk_fail(YK_EUSAGE, "%s: cannot read the hostfile: %s", path, strerror(errno));
     for (int number = 1; !st && getline(&line, &cap, f) >= 0; number++) {
         char *comment = strstr(line, "//");
         line[comment ? comment - line : (ptrdiff_t)strlen(line)] = '\0';
         line[strcspn(line, "#")] = '\0';
         const char *dash = leading_dash(line);
         snprintf(from, sizeof from, "%s:%d", path, number);
-        st = dash ? refuse(from, dash) : YK_OK;
+        st = dash ? reject(from, dash) : YK_OK;
     }
     free(line);
     fclose(f);

@@ -1,10 +1,12 @@
-/* Results of a command: to stdout, or to a file that is complete or not there at all.
+/* Results of a command, written to stdout or to a file. The file appears when it is complete.
  *
  * Example:
  *     yk_output *o = yk_output_open("p.txt");       // NULL: stdout; exits with a message on failure
  *     yk_output_print(o, "%.7g\n", p);
  *     yk_output_json_text(o, "a \"quoted\" name");
  *     const int code = yk_output_close(o, 0);       // the exit status; keeps the file only if it is 0
+ *
+ * Functions report errors and return an exit status. One thread.
  */
 #ifndef YK_CLI_OUTPUT_H
 #define YK_CLI_OUTPUT_H

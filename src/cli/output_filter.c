@@ -17,7 +17,7 @@ static bool has(const char *text, size_t n, const char *const *known)
     return false;
 }
 
-/* "mpirun noticed that process rank 2 with PID 0 on node x exited on signal 9 (Killed)." without its first words */
+/* "mpirun noticed that process rank 2 with PID 0 on node x exited on signal 9 (Killed)." without "mpirun noticed that" */
 static void keep_death(yk_output_filter *o)
 {
     const char *at = memmem(o->block, o->nblock, "process rank ", 13);
@@ -28,7 +28,7 @@ static void keep_death(yk_output_filter *o)
         if (*at != '\n' || (n && o->died[n - 1] != ' '))
             o->died[n++] = *at == '\n' ? ' ' : *at;
     o->died[n] = '\0';
-    char *none = strstr(o->died, " with PID 0"); /* it does not know */
+    char *none = strstr(o->died, " with PID 0"); /* mpirun does not know the process id */
     if (none)
         memmove(none, none + 11, strlen(none + 11) + 1);
 }
@@ -59,7 +59,7 @@ static bool is_dashes(const char *line, size_t n)
 
 static void take_line(yk_output_filter *o, const char *line, size_t n)
 {
-    /* meant for Open MPI's authors */
+    /* internal messages of Open MPI */
     static const char *const known[] = {"PMIX ERROR: ",
                                         "[warn] Epoll ",
                                         "event_base_loop: ",
@@ -67,7 +67,7 @@ static void take_line(yk_output_filter *o, const char *line, size_t n)
                                         "Forwarding signal ",
                                         "] Read -1, expected ",
                                         NULL};
-    if (line[0] == '\001') { /* job_status.h: said to the launcher alone */
+    if (line[0] == '\001') { /* a message to the launcher: job_status.h */
         o->begun |= sscanf(line + 1, "begun %d", &o->workers) == 1;
         o->training |= strncmp(line + 1, "training", 8) == 0;
         o->saving |= strncmp(line + 1, "saving", 6) == 0;
@@ -84,7 +84,7 @@ static void take_line(yk_output_filter *o, const char *line, size_t n)
             end_block(o);
         o->in_block = !o->in_block;
     } else if (o->in_block) {
-        const size_t room = sizeof o->block - o->nblock, m = n < room ? n : room;
+        const size_t space = sizeof o->block - o->nblock, m = n < space ? n : space;
         memcpy(o->block + o->nblock, line, m);
         o->nblock += m;
     } else if (!has(line, n, known)) {
@@ -96,12 +96,12 @@ static void take_results(yk_output_filter *o)
 {
     ssize_t got;
     do {
-        char *grown = yk_grow(o->said, &o->said_cap, o->nsaid + 4096, 1, "results");
+        char *grown = yk_grow(o->result, &o->result_cap, o->nresult + 4096, 1, "results");
         if (!grown)
             return;
-        o->said = grown;
-        got = read(o->results, o->said + o->nsaid, o->said_cap - o->nsaid);
-        o->nsaid += got > 0 ? (size_t)got : 0;
+        o->result = grown;
+        got = read(o->results, o->result + o->nresult, o->result_cap - o->nresult);
+        o->nresult += got > 0 ? (size_t)got : 0;
     } while (got > 0);
 }
 
@@ -110,7 +110,7 @@ void yk_output_filter_read(yk_output_filter *o)
     ssize_t got;
     take_results(o);
     while ((got = read(o->from, o->text + o->n, sizeof o->text - 1 - o->n)) > 0) {
-        o->heard_at = yk_now();
+        o->last_output = yk_now();
         o->n += (size_t)got;
         o->text[o->n] = '\0';
         for (char *end; (end = memchr(o->text, '\n', o->n));) {
@@ -118,7 +118,7 @@ void yk_output_filter_read(yk_output_filter *o)
             take_line(o, o->text, line);
             memmove(o->text, end + 1, o->n -= line);
         }
-        if (o->n && (o->text[0] == '\r' || o->n == sizeof o->text - 1)) { /* a progress line has no end */
+        if (o->n && (o->text[0] == '\r' || o->n == sizeof o->text - 1)) { /* a progress line has no newline */
             fwrite(o->text, 1, o->n, stderr);
             o->n = 0;
         }
@@ -128,14 +128,14 @@ void yk_output_filter_read(yk_output_filter *o)
 
 void yk_output_filter_wait(yk_output_filter *o, double seconds)
 {
-    enum { LAST_MS = 10 }; /* who has closed both is about to end */
+    enum { LAST_MS = 10 }; /* a job that has closed both is about to end */
     struct pollfd p[2] = {{.fd = o->from, .events = POLLIN}, {.fd = o->results, .events = POLLIN}};
     const int ms = (int)(seconds * 1e3);
     for (int closed = 0; poll(p, 2, closed == 2 && ms > LAST_MS ? LAST_MS : ms) > 0;) {
         for (int i = 0; i < 2; i++) {
             if (p[i].revents & POLLIN)
                 return;
-            if (p[i].revents) { /* one that is closed is always ready */
+            if (p[i].revents) { /* a closed pipe is always ready */
                 p[i].fd = -1;
                 closed++;
             }
@@ -143,13 +143,13 @@ void yk_output_filter_wait(yk_output_filter *o, double seconds)
     }
 }
 
-/* Only the results: mpirun may have written to stdout as well. */
+/* Prints the results. mpirun may have written messages to stdout, too. */
 static bool pass_results(yk_output_filter *o)
 {
     bool ok = true;
-    for (size_t at = 0, n; at < o->nsaid; at += n) {
-        const char *line = o->said + at, *end = memchr(line, '\n', o->nsaid - at);
-        n = end ? (size_t)(end + 1 - line) : o->nsaid - at;
+    for (size_t at = 0, n; at < o->nresult; at += n) {
+        const char *line = o->result + at, *end = memchr(line, '\n', o->nresult - at);
+        n = end ? (size_t)(end + 1 - line) : o->nresult - at;
         if (o->in_block || is_dashes(line, n))
             take_line(o, line, n);
         else
@@ -161,15 +161,15 @@ static bool pass_results(yk_output_filter *o)
 yk_status yk_output_filter_end(yk_output_filter *o)
 {
     yk_output_filter_read(o);
-    if (o->in_block) /* it was ended in the middle of what it had to say */
+    if (o->in_block) /* mpirun was killed within a message */
         end_block(o);
     o->in_block = false;
     fwrite(o->text, 1, o->n, stderr);
     const bool ok = pass_results(o);
     fflush(stderr);
-    const int why = errno;
-    free(o->said);
+    const int error = errno;
+    free(o->result);
     close(o->from);
     close(o->results);
-    return ok ? YK_OK : yk_fail(YK_ESYSTEM, "the results could not be written to stdout: %s", strerror(why));
+    return ok ? YK_OK : yk_fail(YK_ESYSTEM, "cannot write the results to stdout: %s", strerror(error));
 }

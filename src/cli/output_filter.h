@@ -1,14 +1,16 @@
-/* What a job writes to stderr, on its way to ours: lines of ranks pass as they are; Open MPI's own are shortened to what a
- * user can do something with.
+/* The output filter: forwards the stderr and stdout of a job, without messages of Open MPI that do not help the user.
  *
- *     yk_output_filter o = {.from = its_stderr, .results = its_stdout, .ended = -1};      // ends of pipes, not blocking
- *     yk_output_filter_read(&o);                                                                // what it has said
- *     yk_output_filter_wait(&o, 0.1);                                                      // until it says more
- *     st = yk_output_filter_end(&o);                                                       // the rest; closes both
- *     o.died                                  // "process rank 2 ... exited on signal 9 (Killed)", or ""
+ * Example:
+ *     yk_output_filter o = {.from = job_stderr, .results = job_stdout, .ended = -1}; // read ends of pipes, non-blocking
+ *     yk_output_filter_read(&o);                 // forwards what has arrived
+ *     yk_output_filter_wait(&o, 0.1);            // waits for more
+ *     yk_status st = yk_output_filter_end(&o);   // forwards the rest, closes both pipes
+ *     if (!st && *o.died)
+ *         printf("%s\n", o.died);                // "process rank 2 ... exited on signal 9 (Killed)"
  *
- * mpirun puts what it has to say between two lines of dashes. That a process died is kept for the launcher to tell; what only
- * repeats that a job ends (a rank called abort, or left without a farewell) is left out; all else passes.
+ * Lines of ranks pass unchanged. mpirun writes its messages between two lines of dashes. The message that a process died is
+ * kept for the launcher. Messages that only repeat that the job ends (a rank called abort, or did not finalize) are
+ * dropped. All others pass. Lines that begin with \001 are for the launcher (job_status.h). One thread.
  */
 #ifndef YK_CLI_OUTPUT_FILTER_H
 #define YK_CLI_OUTPUT_FILTER_H
@@ -18,25 +20,25 @@
 #include <stddef.h>
 
 typedef struct {
-    int from, results; /* its stderr; its stdout, which is said last, or it would overtake the notes */
-    char *said;
-    size_t nsaid, said_cap;
+    int from, results; /* stderr and stdout of the job */
+    char *result;      /* stdout so far; printed at the end, after the notes */
+    size_t nresult, result_cap;
     char text[16384];
     size_t n;
-    bool in_block; /* between the dashes */
+    bool in_block; /* between two lines of dashes */
     char block[8192];
     size_t nblock;
     char died[256];
-    int workers, lost; /* of the job; of them are gone */
-    bool begun;        /* rank 0 said that the processes have found each other */
-    bool training;     /* all ranks are ready */
-    bool saving;       /* a checkpoint is being written */
-    double heard_at;   /* time of the last output (base/clock.h) */
-    int ended; /* the status that rank 0, or the first that failed, ended with; -1: none has (to be set beforehand) */
+    int workers, lost;  /* workers of the job; how many are lost */
+    bool begun;         /* rank 0 reported that all processes are connected */
+    bool training;      /* all ranks are ready */
+    bool saving;        /* a checkpoint is being written */
+    double last_output; /* its time (base/clock.h) */
+    int ended; /* yk_status of rank 0, or of the first process that failed; -1: none yet. Set it to -1 before use */
 } yk_output_filter;
 
 void yk_output_filter_read(yk_output_filter *o);
-void yk_output_filter_wait(yk_output_filter *o, double seconds); /* at most; a signal ends it, too */
+void yk_output_filter_wait(yk_output_filter *o, double seconds); /* at most; a signal ends the wait */
 yk_status yk_output_filter_end(yk_output_filter *o);
 
 #endif

@@ -1,10 +1,10 @@
 #include "cli/show_inspection.h"
 
-#include <errno.h>
+#include "cli/cli.h"
+#include "lib/show_model.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define BARS          16
 #define BAR_WIDTH     40
@@ -16,18 +16,7 @@
 
 #define LABEL "%-16s"
 
-typedef unsigned long long ull; /* what %llu wants */
-
-const char *yk_bytes_text(uint64_t bytes, char text[24])
-{
-    static const char *const unit[] = {"bytes", "kB", "MB", "GB", "TB"};
-    double x = (double)bytes;
-    size_t u = 0;
-    for (; x >= 999.95 && u + 1 < sizeof unit / sizeof *unit; u++)
-        x /= 1000.0;
-    snprintf(text, 24, u ? "%.1f %s" : "%.0f %s", x, unit[u]);
-    return text;
-}
+typedef unsigned long long ull; /* for %llu */
 
 static double share(uint64_t part, uint64_t whole)
 {
@@ -36,12 +25,12 @@ static double share(uint64_t part, uint64_t whole)
 
 static void print_hashes(uint64_t n, uint64_t most)
 {
-    /* what is there at all can be seen */
+    /* at least one if n > 0 */
     int hashes = n ? 1 + (int)(share(n, most) * (BAR_WIDTH - 1) + 0.5) : 0;
     printf("%.*s", hashes, "########################################");
 }
 
-/* ---- the page, from top to bottom */
+/* ---- text ---- */
 
 static void print_origin(const char *spec, const yk_inspection *i)
 {
@@ -50,17 +39,17 @@ static void print_origin(const char *spec, const yk_inspection *i)
     printf(LABEL "%s", "format", i->format);
     if (i->files)
         printf(", %llu file%s, %s on disk", (ull)i->files, i->files == 1 ? "" : "s",
-               yk_bytes_text(i->bytes, size));
+               yk_bytes_text((double)i->bytes, size));
     if (i->verified)
-        printf(", all checksums are right");
+        printf(", all checksums match");
     if (i->has_test)
-        printf("; this is the %s half", i->split == YK_SPLIT_TEST ? "test" : "training");
+        printf("; %s set", i->split == YK_SPLIT_TEST ? "test" : "training");
     printf("\n" LABEL "%llu", "examples", (ull)i->examples);
     if (i->bad)
-        printf(", and %llu bad record%s skipped", (ull)i->bad, i->bad == 1 ? " that was" : "s that were");
+        printf(", %llu bad record%s skipped", (ull)i->bad, i->bad == 1 ? "" : "s");
     printf("\n");
     if (i->has_truth)
-        printf(LABEL "known for each example: the data was generated\n", "probabilities");
+        printf(LABEL "known for each example, because the data is generated\n", "probabilities");
 }
 
 static void print_classes(const yk_inspection *i)
@@ -74,21 +63,20 @@ static void print_classes(const yk_inspection *i)
         printf("\n");
     }
     if (i->classes > CLASSES_SHOWN)
-        printf("  and %zu classes more\n", i->classes - CLASSES_SHOWN);
-    printf("always guessing class %zu would be right in %.2f %%\n", i->majority,
-           100.0 * share(most, i->examples));
+        printf("  and %zu more classes\n", i->classes - CLASSES_SHOWN);
+    printf("always guessing class %zu: accuracy %.2f %%\n", i->majority, 100.0 * share(most, i->examples));
 }
 
 static void print_dense(const yk_inspection *i)
 {
     printf(LABEL, "shape");
     if (i->height)
-        printf("%zu x %zu pixels%s, ", i->height, i->width, i->channels == 3 ? ", 3 colours" : "");
+        printf("%zu x %zu pixels%s, ", i->height, i->width, i->channels == 3 ? ", 3 colors" : "");
     printf("%zu values per example, %s\n", i->columns, i->kind == YK_ROWS_U8 ? "bytes" : "floats");
-    printf(LABEL "from %.6g to %.6g, mean %.6g, standard deviation %.6g, %.1f %% are zero\n", "values",
-           i->least, i->most, i->mean, i->deviation, 100.0 * share(i->zeros, i->entries));
+    printf(LABEL "from %.6g to %.6g, mean %.6g, standard deviation %.6g, %.1f %% zeros\n", "values", i->least,
+           i->most, i->mean, i->deviation, 100.0 * share(i->zeros, i->entries));
     if (i->kind == YK_ROWS_U8)
-        printf(LABEL "a model sees a byte times %.6g\n", "", (double)i->scale);
+        printf(LABEL "models use byte * %.6g\n", "", (double)i->scale);
 }
 
 static void print_sparse(const yk_inspection *i)
@@ -97,15 +85,15 @@ static void print_sparse(const yk_inspection *i)
     printf(LABEL "%zu\n", "columns", i->columns);
     if (i->fields)
         printf(LABEL "%u\n", "fields", i->fields);
-    printf(LABEL "%llu; per example %.0f at least, %.2f on average, %.0f at most", "entries", (ull)i->entries,
+    printf(LABEL "%llu; per example: minimum %.0f, mean %.2f, maximum %.0f", "entries", (ull)i->entries,
            i->histogram.least, share(i->entries, i->examples), i->histogram.most);
-    printf(i->empty ? "; %llu examples have none\n" : "\n", (ull)i->empty);
+    printf(i->empty ? "; %llu examples have no entries\n" : "\n", (ull)i->empty);
     if (!i->entries)
         return;
-    printf(LABEL "indices from %u to %u, %llu different ones occur (%.2f %% of the columns)\n", "features",
+    printf(LABEL "indices from %u to %u, %llu distinct (%.2f %% of the columns)\n", "features",
            i->index_least, i->index_most, (ull)k->distinct, 100.0 * share(k->distinct, i->columns));
     if (i->ones)
-        printf(LABEL "all are 1\n", "values");
+        printf(LABEL "all 1\n", "values");
     else
         printf(LABEL "from %.6g to %.6g, mean %.6g, standard deviation %.6g\n", "values", i->least, i->most,
                i->mean, i->deviation);
@@ -116,7 +104,7 @@ static void print_sparse(const yk_inspection *i)
     printf("\n");
     for (size_t c = 0; c < YK_INSPECT_CUTS; c++) {
         if (c && yk_inspect_cut[c - 1] >= k->distinct)
-            break; /* they were all of them already */
+            break; /* the line before has all features */
         printf(LABEL "the %5llu most frequent features have %6.2f %% of all entries\n", c ? "" : "power law",
                (ull)(yk_inspect_cut[c] < k->distinct ? yk_inspect_cut[c] : k->distinct),
                100.0 * share(k->sum[c], i->entries));
@@ -129,15 +117,15 @@ static void print_spread(const yk_inspection *i)
     uint64_t most = 0;
     bool whole = i->kind == YK_ROWS_SPARSE;
     size_t n = yk_distribution_bars(&i->histogram, BARS, bar);
-    printf("%s\n", whole                   ? "how many entries an example has:"
-                   : i->kind == YK_ROWS_U8 ? "mean of the pixels of an example:"
-                                           : "mean of the values of an example:");
+    printf("%s\n", whole                   ? "entries per example:"
+                   : i->kind == YK_ROWS_U8 ? "mean pixel per example:"
+                                           : "mean value per example:");
     for (size_t b = 0; b < n; b++)
         most = bar[b].n > most ? bar[b].n : most;
     for (size_t b = 0; b < n; b++) {
         char range[64];
         if (isinf(bar[b].to))
-            snprintf(range, sizeof range, "%.6g and more", bar[b].from);
+            snprintf(range, sizeof range, "%.6g or more", bar[b].from);
         else if (whole && bar[b].to - bar[b].from == 1.0)
             snprintf(range, sizeof range, "%.0f", bar[b].from);
         else
@@ -148,7 +136,7 @@ static void print_spread(const yk_inspection *i)
     }
 }
 
-/* ---- the first records */
+/* ---- the first records ---- */
 
 static void list_record(const yk_rows *rows, size_t r)
 {
@@ -171,9 +159,9 @@ static void list_record(const yk_rows *rows, size_t r)
     printf(n > VALUES_SHOWN ? " ...\n" : "\n");
 }
 
-/* Ink of the pixel at (row, column) and of the one below it: a character is about twice as high as wide. Colours, which
- * lie in planes one after the other, are averaged. */
-static unsigned ink(const yk_inspection *i, size_t r, size_t row, size_t column)
+/* Mean brightness of the pixel at (row, column) and of the one below it: a character is about twice as high as wide. The
+ * color channels, which are stored one after the other, are averaged. */
+static unsigned brightness(const yk_inspection *i, size_t r, size_t row, size_t column)
 {
     const uint8_t *x = i->first.u8 + r * i->first.dim;
     unsigned sum = 0, n = 0;
@@ -183,7 +171,7 @@ static unsigned ink(const yk_inspection *i, size_t r, size_t row, size_t column)
     return n ? sum / n : 0;
 }
 
-/* As many side by side as fit the page. */
+/* Draws as many side by side as fit the page. */
 static void draw_records(const yk_inspection *i)
 {
     static const char shade[] = " .:-=+*#%@";
@@ -200,7 +188,7 @@ static void draw_records(const yk_inspection *i)
             for (size_t r = from; r < from + n; r++) {
                 printf(" |");
                 for (size_t x = 0; x < i->width; x++)
-                    putchar(shade[ink(i, r, y, x) * (sizeof shade - 1) / 256]);
+                    putchar(shade[brightness(i, r, y, x) * (sizeof shade - 1) / 256]);
                 putchar('|');
             }
             printf("\n");
@@ -214,11 +202,6 @@ static bool can_draw(const yk_inspection *i)
            i->height * i->width * i->channels == i->columns;
 }
 
-static yk_status fail_stdout(void)
-{
-    return yk_fail(YK_ESYSTEM, "the results could not be written to stdout: %s", strerror(errno));
-}
-
 yk_status yk_inspection_print(const char *spec, const yk_inspection *i)
 {
     print_origin(spec, i);
@@ -229,7 +212,7 @@ yk_status yk_inspection_print(const char *spec, const yk_inspection *i)
         print_dense(i);
     print_spread(i);
     if (i->first.n)
-        printf("the first %zu:\n", i->first.n);
+        printf("first %zu records:\n", i->first.n);
     if (can_draw(i))
         draw_records(i);
     else
@@ -237,12 +220,12 @@ yk_status yk_inspection_print(const char *spec, const yk_inspection *i)
             list_record(&i->first, r);
     printf(LABEL "%.2f s, %.0f examples per second\n", "read in", i->seconds,
            (double)i->examples / fmax(i->seconds, 1e-9));
-    return fflush(stdout) || ferror(stdout) ? fail_stdout() : YK_OK;
+    return yk_cli_flush();
 }
 
-/* ---- JSON */
+/* ---- JSON ---- */
 
-/* What is not known is null. */
+/* 0, unknown, becomes null. */
 static void known(yk_json *j, const char *name, uint64_t n)
 {
     if (n)
@@ -333,9 +316,9 @@ yk_status yk_json_print(yk_json *j)
     char *line = yk_json_take(j);
     if (!line)
         return yk_fail_memory(4096, "the results");
-    bool ok = printf("%s\n", line) > 0 && fflush(stdout) == 0;
+    printf("%s\n", line);
     free(line);
-    return ok ? YK_OK : fail_stdout();
+    return yk_cli_flush();
 }
 
 static void put_source(yk_json *j, const char *spec, const yk_inspection *i)

@@ -1,10 +1,11 @@
-/* An inspection (data/inspect.h) on stdout: as a page for people, or as one line of JSON for programs.
+/* Prints an inspection (data/inspect.h) to stdout, as text or as one line of JSON.
  *
- *     st = yk_inspection_print("idx:mnist", &inspection);
- *     st = yk_inspection_print_json("idx:mnist", &inspection);
+ * Example:
+ *     yk_status st = yk_inspection_print("idx:mnist", &inspection); // YK_ESYSTEM: cannot write to stdout
+ *     if (!st)
+ *         st = yk_inspection_print_json("idx:mnist", &inspection);
  *
- * The page ends with the first records: images that are at most 32 pixels wide are drawn, others are listed.
- * YK_ESYSTEM: stdout does not take it.
+ * The text ends with the first records. Images up to 32 pixels wide are drawn, other records are listed. Main thread only.
  */
 #ifndef YK_CLI_SHOW_INSPECTION_H
 #define YK_CLI_SHOW_INSPECTION_H
@@ -15,10 +16,7 @@
 yk_status yk_inspection_print(const char *spec, const yk_inspection *i);
 yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i);
 
-/* "1.3 MB"; powers of a thousand. Returns `text`. */
-const char *yk_bytes_text(uint64_t bytes, char text[24]);
-
-/* One line on stdout; j is empty afterwards. */
+/* Prints one line to stdout; j is empty afterwards. */
 yk_status yk_json_print(yk_json *j);
 
 #endif

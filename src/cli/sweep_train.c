@@ -15,7 +15,7 @@
 
 enum { IN_A_ROW = 3, SAVE_SECONDS = 5 };
 
-/* ---- what is told on the way */
+/* ---- messages ---- */
 
 static void clock_text(double seconds, char *out, size_t size)
 {
@@ -26,7 +26,7 @@ static void clock_text(double seconds, char *out, size_t size)
         snprintf(out, size, "%ld:%02ld", s / 60, s % 60);
 }
 
-/* How long run i takes: as long as its point did with other seeds, else as all did on average. 0: not known. */
+/* Expected seconds of run i: the mean over other seeds of its combination, else over all runs. 0: unknown. */
 static double expected(const yk_sweep *s, size_t i)
 {
     double same = 0.0, all = 0.0;
@@ -41,14 +41,14 @@ static double expected(const yk_sweep *s, size_t i)
     return nsame ? same / (double)nsame : nall ? all / (double)nall : 0.0;
 }
 
-/* ", about 1:40 left" for the runs from `first` on, less what was spent on it already. */
+/* ", about 1:40 left" for the runs from `first` on, of which `spent` seconds have passed. */
 static void left_text(const yk_sweep *s, size_t first, double spent, char *out, size_t size)
 {
     double left = 0.0;
     char text[32];
     *out = '\0';
     for (size_t i = first; i < s->plan.nruns; i++) {
-        double one = s->took[i] > 0.0 ? 0.0 : expected(s, i); /* what was found done costs nothing */
+        double one = s->took[i] > 0.0 ? 0.0 : expected(s, i); /* 0: complete */
         left += i == first ? fmax(one - spent, 0.0) : one;
     }
     if (left <= 0.0)
@@ -57,9 +57,9 @@ static void left_text(const yk_sweep *s, size_t first, double spent, char *out, 
     snprintf(out, size, ", about %s left", text);
 }
 
-static void tick(void *me)
+static void tick(void *context)
 {
-    const yk_sweep *s = me;
+    const yk_sweep *s = context;
     char spent[32], left[64];
     if (!yk_progress_wanted())
         return;
@@ -68,7 +68,7 @@ static void tick(void *me)
     yk_progress("run %zu of %zu: %s  %s%s", s->at + 1, s->plan.nruns, s->plan.run[s->at].label, spent, left);
 }
 
-/* "92.10 %, loss 0.2896, AUC 0.7844": what is known of it. */
+/* "92.10 %, test loss 0.2896, AUC 0.7844", as far as known. */
 static void score_text(const yk_sweep_result *r, char *out, size_t size)
 {
     double accuracy = yk_sweep_result_number(r, "test_accuracy"), auc = yk_sweep_result_number(r, "test_auc"),
@@ -82,7 +82,7 @@ static void score_text(const yk_sweep_result *r, char *out, size_t size)
         snprintf(out + n, size - (size_t)n, ", AUC %.4f", auc);
 }
 
-static void tell_done(const yk_sweep *s, size_t i)
+static void report_done(const yk_sweep *s, size_t i)
 {
     char score[96], left[64];
     score_text(&s->result[i], score, sizeof score);
@@ -91,9 +91,9 @@ static void tell_done(const yk_sweep *s, size_t i)
             s->took[i], left);
 }
 
-/* ---- one run */
+/* ---- one run ---- */
 
-/* {"yoke", "train", the run's own..., "--out=RUN", "--json", ["--resume",] NULL}; `out` is borrowed. */
+/* {"yoke", "train", options of the run..., "--out=RUN", "--json", ["--resume",] NULL}; `out` is borrowed. */
 static const char **command_of(const yk_sweep_run *run, const char *out, bool resume)
 {
     size_t n = 0, k = 0;
@@ -113,7 +113,7 @@ static const char **command_of(const yk_sweep_run *run, const char *out, bool re
     return argv;
 }
 
-/* The object that the run left in summary.json, or the one on the last line of its stdout, which is then kept there. */
+/* Loads summary.json of the run. If there is none, writes it from the last line of stdout. */
 static yk_status take_summary(const char *folder, const yk_child *child, json_t **out)
 {
     static const char name[] = "summary.json";
@@ -146,23 +146,23 @@ static yk_status take_summary(const char *folder, const yk_child *child, json_t 
 static yk_status take_failure(yk_sweep *s, size_t i, const yk_child *child, const char *log)
 {
     yk_sweep_result *r = &s->result[i];
-    char *words = yk_child_last_error(log);
+    char *error = yk_child_last_error(log);
     if (asprintf(&r->problem, child->status > 128 ? "killed by signal %d: %s" : "exit status %d: %s",
                  child->status > 128 ? child->status - 128 : child->status,
-                 words && *words ? words : "it said nothing") < 0)
+                 error && *error ? error : "no error message") < 0)
         r->problem = NULL;
-    free(words);
+    free(error);
     r->state = YK_SWEEP_FAILED;
     yk_progress_end();
-    yk_warn("run %zu of %zu: %s failed, %s (%s)", i + 1, s->plan.nruns, s->plan.run[i].label,
+    yk_warn("run %zu of %zu: %s failed: %s (log: %s)", i + 1, s->plan.nruns, s->plan.run[i].label,
             r->problem ? r->problem : "", log);
     s->failed_in_a_row = child->status == yk_status_exit(YK_EDIVERGED) ? 0 : s->failed_in_a_row + 1;
     if (s->failed_in_a_row < IN_A_ROW || s->keep_going)
         return YK_OK;
     return yk_fail(
         YK_ELOST,
-        "%d runs in a row failed: the rest is not tried. Put it right and go on with the same command, "
-        "or use --keep-going",
+        "%d runs in a row failed, so the sweep ends. Fix the error and run the same command again, or use "
+        "--keep-going",
         IN_A_ROW);
 }
 
@@ -179,7 +179,7 @@ static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *folde
     s->at = i;
     s->began = yk_now();
     if (!st)
-        st = yk_remove_in(folder, "summary.json"); /* of the part before it was stopped */
+        st = yk_remove_in(folder, "summary.json"); /* from before it was stopped */
     if (!st)
         st = yk_child_run(argv, folder, "log.txt", resume, tick, s, &child);
     yk_progress_end();
@@ -192,9 +192,9 @@ static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *folde
         s->failed_in_a_row = 0;
         if (s->result[i].state == YK_SWEEP_DONE) {
             s->took[i] = child.seconds;
-            tell_done(s, i);
+            report_done(s, i);
         }
-    } else if (!(yk_cli_stop && child.status > 128)) { /* what a second Ctrl-C kills has not failed */
+    } else if (!(yk_cli_stop && child.status > 128)) { /* a run killed by a second Ctrl-C has not failed */
         st = take_failure(s, i, &child, log);
     }
     yk_child_fini(&child);
@@ -203,8 +203,8 @@ static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *folde
     return st;
 }
 
-/* Removes the files of an earlier attempt, unless it is resumed. A yoke train that another user runs there is not disturbed. */
-static yk_status make_room(const yk_sweep *s, const yk_sweep_run *run, const char *folder, bool resume)
+/* Removes the files of an earlier attempt, unless it is resumed. Fails if another process is writing there. */
+static yk_status clear_run(const yk_sweep *s, const yk_sweep_run *run, const char *folder, bool resume)
 {
     yk_lock *lock;
     yk_status st = resume ? YK_OK : yk_dir_make_in(s->path, run->folder);
@@ -230,7 +230,7 @@ static yk_status run_one(yk_sweep *s, size_t i, bool resume)
     const yk_sweep_run *run = &s->plan.run[i];
     char *folder = yk_sweep_folder_path(s->path, run, NULL),
          *log = yk_sweep_folder_path(s->path, run, "log.txt");
-    yk_status st = folder && log ? make_room(s, run, folder, resume) : YK_ESYSTEM;
+    yk_status st = folder && log ? clear_run(s, run, folder, resume) : YK_ESYSTEM;
     if (!st)
         st = run_child(s, i, resume, folder, log);
     if (!st && s->plan.file.drop_models && s->result[i].state == YK_SWEEP_DONE)
@@ -240,7 +240,7 @@ static yk_status run_one(yk_sweep *s, size_t i, bool resume)
     return st;
 }
 
-static void take_found(yk_sweep *s, size_t i, json_t *summary)
+static void add_complete(yk_sweep *s, size_t i, json_t *summary)
 {
     yk_sweep_result_take(&s->result[i], summary);
     double took = yk_sweep_result_number(&s->result[i], "seconds") +
@@ -249,14 +249,14 @@ static void take_found(yk_sweep *s, size_t i, json_t *summary)
     s->found++;
 }
 
-/* The figures that there are, also where something went wrong: its text stays. */
+/* Saves the results, after a failure too, and keeps its error text. */
 static yk_status save_at_end(const yk_sweep *s, yk_status st)
 {
-    char *words = st ? strdup(yk_error()) : NULL;
+    char *error = st ? strdup(yk_error()) : NULL;
     yk_status saved = yk_sweep_table_save(&s->plan, s->result, s->path);
-    if (st && words)
-        yk_fail(st, "%s", words);
-    free(words);
+    if (st && error)
+        yk_fail(st, "%s", error);
+    free(error);
     return st ? st : saved;
 }
 
@@ -267,18 +267,17 @@ static yk_status find_all(yk_sweep *s, yk_sweep_run_state *state)
         json_t *summary;
         st = yk_sweep_folder_find(s->path, &s->plan.run[i], &state[i], &summary);
         if (!st && state[i] == YK_SWEEP_RUN_COMPLETE)
-            take_found(s, i, summary);
+            add_complete(s, i, summary);
         else if (!st && state[i] == YK_SWEEP_RUN_OTHER && !s->force)
-            st = yk_fail(YK_EUSAGE,
-                         "%s/%s: the run there has other options than the plan; --force makes it anew",
+            st = yk_fail(YK_EUSAGE, "%s/%s: the run has other options than the plan; --force trains it again",
                          s->path, s->plan.run[i].folder);
     }
     if (!st && s->found)
-        yk_note("%zu of %zu runs are there already, in %s", s->found, s->plan.nruns, s->path);
+        yk_note("%zu of %zu runs are already complete, in %s", s->found, s->plan.nruns, s->path);
     return st;
 }
 
-/* Finds the runs that are there already first, to estimate the time that is left. */
+/* Finds complete runs first, to estimate the remaining time. */
 yk_status yk_sweep_train(yk_sweep *s)
 {
     yk_sweep_run_state *state = calloc(s->plan.nruns, sizeof *state);
@@ -295,9 +294,9 @@ yk_status yk_sweep_train(yk_sweep *s)
             continue;
         const bool resume = yk_sweep_can_resume(s->path, &s->plan.run[i], state[i]);
         if (resume)
-            yk_note("run %zu of %zu: %s was stopped; it goes on", i + 1, s->plan.nruns, s->plan.run[i].label);
+            yk_note("run %zu of %zu: resuming %s", i + 1, s->plan.nruns, s->plan.run[i].label);
         st = run_one(s, i, resume);
-        if (!st && yk_now() - saved > SAVE_SECONDS) { /* for readers of the tables meanwhile */
+        if (!st && yk_now() - saved > SAVE_SECONDS) { /* for users who read the tables during the sweep */
             st = yk_sweep_table_save(&s->plan, s->result, s->path);
             saved = yk_now();
         }

@@ -22,7 +22,7 @@ void yk_terminal_rank(int r)
     rank = r;
 }
 
-/* The width of the launcher's terminal, to which it forwards our stderr; 0: there is none. */
+/* The width of the terminal to which the launcher forwards our stderr; 0: none. */
 static int launcher_width(void)
 {
     return (int)yk_env_number("YK_PROGRESS", 0);
@@ -41,10 +41,10 @@ static void print_line(void *context, yk_log_level level, const char *text)
     (void)context;
     if (level == YK_LOG_NOTE && (quiet || rank > 0))
         return;
-    char line[4200], who[16] = "";
+    char line[4200], source[16] = "";
     if (rank >= 0)
-        snprintf(who, sizeof who, "[%d] ", rank);
-    int n = snprintf(line, sizeof line - 1, "%s%s%s", who, prefix[level], text);
+        snprintf(source, sizeof source, "[%d] ", rank);
+    int n = snprintf(line, sizeof line - 1, "%s%s%s", source, prefix[level], text);
     n = n < (int)sizeof line - 2 ? n : (int)sizeof line - 2;
     line[n++] = '\n';
     pthread_mutex_lock(&lock);
@@ -84,11 +84,6 @@ void yk_terminal_note(const char *text)
 void yk_terminal_warn(const char *text)
 {
     print_line(NULL, YK_LOG_WARNING, text);
-}
-
-void yk_terminal_error(const char *text)
-{
-    print_line(NULL, YK_LOG_ERROR, text);
 }
 
 void yk_terminal_progress(const char *text)

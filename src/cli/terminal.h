@@ -1,8 +1,8 @@
-/* The log of the program (base/log.h): notes, warnings and errors on stderr, a line each; on a terminal also a progress line
- * that is redrawn and makes way for the other lines.
+/* The log of the program (base/log.h): notes, warnings and errors on stderr, one line each. On a terminal there is also a
+ * progress line, which is redrawn after other lines.
  *
  * Example:
- *     yk_terminal_use();                  // at the start of main(): for this thread and those that it starts
+ *     yk_terminal_use();                  // at the start of main(): for this thread and the threads it starts
  *     yk_terminal_quiet(true);            // --quiet
  *
  * The state is global: a program has one stderr. Any thread may call these.
@@ -15,11 +15,11 @@
 void yk_terminal_use(void);
 void yk_terminal_note(const char *text);
 void yk_terminal_warn(const char *text);
-void yk_terminal_error(const char *text);
-void yk_terminal_progress(
-    const char *text); /* replaces the progress line; NULL: removes it. Nothing unless stderr is a terminal */
 
-void yk_terminal_quiet(bool quiet); /* no notes and no progress; warnings and errors stay */
+/* Replaces the progress line; NULL removes it. Does nothing unless stderr is a terminal. */
+void yk_terminal_progress(const char *text);
+
+void yk_terminal_quiet(bool quiet); /* print only warnings and errors */
 
 /* In a job of several processes lines begin with the rank, and only rank 0 prints notes and progress. -1: a single
  * process. */

@@ -54,15 +54,15 @@ static yk_status set_number(const yk_option *o, const char *value, void *field)
 
 yk_status yk_config_set(yk_config *c, const char *name, const char *value)
 {
-    const yk_option *o = yk_option_find(name);
-    if (!o)
-        return yk_fail(YK_EUSAGE, "there is no option %s; yoke train --help lists them", name);
+    const yk_option *o;
+    if (yk_option_require(name, &o))
+        return YK_EUSAGE;
     void *field = (char *)c + o->offset;
     if (o->kind == YK_OPT_TEXT) {
         if (!*value || strchr(YK_BLANKS, *value) || strchr(YK_BLANKS, value[strlen(value) - 1]) ||
             strpbrk(value, "\r\n"))
             return yk_fail(YK_EUSAGE,
-                           "--%s '%s': it is empty, begins or ends with a blank, or has more than one line",
+                           "--%s '%s': the value is empty, begins or ends with a blank, or has several lines",
                            name, value);
         char *copy = strdup(value);
         if (!copy)
@@ -73,7 +73,7 @@ yk_status yk_config_set(yk_config *c, const char *name, const char *value)
     }
     if (o->kind == YK_OPT_FLAG) {
         if (strcmp(value, "true") && strcmp(value, "false"))
-            return yk_fail(YK_EUSAGE, "%s = %s: it is true or false", name, value);
+            return yk_fail(YK_EUSAGE, "%s = %s: the value must be true or false", name, value);
         *(bool *)field = value[0] == 't';
         return YK_OK;
     }
@@ -100,7 +100,7 @@ static yk_status load_option(yk_config *c, const char *name, const char *value, 
     if (!o || !(o->flags & YK_OPT_COMMAND_LINE_ONLY))
         return yk_config_set(c, name, value);
     return ignored ? add_name(ignored, name)
-                   : yk_fail(YK_EUSAGE, "a file cannot set %s; give --%s on the command line", name, name);
+                   : yk_fail(YK_EUSAGE, "a file cannot set %s; use --%s on the command line", name, name);
 }
 
 /* Section headers are allowed and ignored. Closes `in`. */
@@ -141,7 +141,7 @@ static yk_status one_of(const char *option, const char *value, const char *const
             return YK_OK;
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "", *known);
     }
-    return value ? yk_fail(YK_EUSAGE, "--%s %s is not known; choose one of: %s", option, value, list) : YK_OK;
+    return value ? yk_fail(YK_EUSAGE, "--%s %s: the value must be one of: %s", option, value, list) : YK_OK;
 }
 
 yk_status yk_config_check(const yk_config *c)
@@ -153,9 +153,10 @@ yk_status yk_config_check(const yk_config *c)
                              *const answers[] = {"yes", "no", NULL};
     yk_status st;
     if (!c->model)
-        return yk_fail(YK_EUSAGE, "--model is missing: try --model softmax --data synth:digits");
+        return yk_fail(YK_EUSAGE, "--model is missing; for example, --model softmax --data synth:digits");
     if (!c->data)
-        return yk_fail(YK_EUSAGE, "--data is missing: try --data synth:digits, or a path to your data");
+        return yk_fail(YK_EUSAGE,
+                       "--data is missing; for example, --data synth:digits, or the path of your data");
     if ((st = one_of("mode", c->mode, modes)) || (st = one_of("stream", c->stream, streams)) ||
         (st = one_of("lr-schedule", c->lr_schedule, schedules)) ||
         (st = one_of("network", c->network, networks)) || (st = one_of("bias-decay", c->bias_decay, answers)))
@@ -164,15 +165,15 @@ yk_status yk_config_check(const yk_config *c)
         return yk_fail(YK_EUSAGE, "--lr-decay-epochs %g has no effect without --lr-schedule step",
                        c->lr_decay_epochs);
     if (c->lr_decay_epochs > 0.0 && c->lr_decay_every != 1000)
-        return yk_fail(YK_EUSAGE, "--lr-decay-epochs and --lr-decay-every: choose one of them");
+        return yk_fail(YK_EUSAGE, "--lr-decay-epochs and --lr-decay-every cannot be used together");
     if (c->mode && strcmp(c->mode, "sync") == 0 && c->staleness > 0)
         return yk_fail(YK_EUSAGE,
-                       "--mode sync means --staleness 0; for a bound of %lld steps use --mode async",
+                       "--mode sync means --staleness 0; for a staleness bound of %lld, use --mode async",
                        (long long)c->staleness);
     if (c->resume && (!c->out || strcmp(c->out, "none") == 0))
-        return yk_fail(YK_EUSAGE, "--resume needs --out DIR: the run directory to go on with");
+        return yk_fail(YK_EUSAGE, "--resume needs --out DIR: the run directory to continue");
     if (c->trace && c->out && strcmp(c->out, "none") == 0)
-        return yk_fail(YK_EUSAGE, "--trace needs a run directory to write to: --out DIR");
+        return yk_fail(YK_EUSAGE, "--trace needs a run directory: --out DIR");
     if (c->network && strcmp(c->network, "local") == 0 && (c->hosts || c->hostfile))
         return yk_fail(YK_EUSAGE, "--network local cannot be used with --hosts or --hostfile");
     if (c->http && (st = yk_http_check(c->http)))
@@ -183,11 +184,11 @@ yk_status yk_config_check(const yk_config *c)
         return yk_fail(YK_EUSAGE, "--lr-decay %g has no effect without --lr-schedule step or inverse",
                        c->lr_decay);
     if (c->epochs && c->steps)
-        return yk_fail(YK_EUSAGE, "--epochs and --steps: choose one of them");
+        return yk_fail(YK_EUSAGE, "--epochs and --steps cannot be used together");
     return YK_OK;
 }
 
-/* Options that were not given have a value outside of their range: NaN, or a negative number. */
+/* An option that was not given has a value out of its range: NaN or a negative number. */
 static bool same_real(const yk_option *o, double x, double y)
 {
     return x == y || (isnan(x) && isnan(y)) || (x < 0.0 && y < 0.0 && o->least >= 0.0);
@@ -218,7 +219,7 @@ bool yk_config_same_run(const yk_config *a, const yk_config *b)
     return true;
 }
 
-/* A line for an option, if it was given or if its default may change with the version of the program. */
+/* Writes a line if the option was given, or if a later version of the program might change its default. */
 static yk_status save_option(yk_file *f, const yk_option *o, const yk_config *c, const yk_config *defaults)
 {
     const void *field = (const char *)c + o->offset;

@@ -1,13 +1,17 @@
 /* The configuration of a run: every option by its name, from the command line, a file, or a checkpoint's run directory.
  *
+ * Example:
  *     yk_config c;
- *     yk_config_init(&c);                              // defaults
- *     st = yk_config_set(&c, "batch", "64");           // what --batch 64 or "batch = 64" in a file says
- *     st = yk_config_load(&c, "mine.ini");             // keys in a file that are not options are errors with their line
- *     st = yk_config_check(&c);                        // what does not go together, in words
+ *     yk_config_init(&c);                                   // defaults
+ *     yk_status st = yk_config_set(&c, "batch", "64");      // --batch 64, or "batch = 64" in a file
+ *     if (!st)
+ *         st = yk_config_load(&c, "mine.ini");              // an unknown name is an error that names the line
+ *     if (!st)
+ *         st = yk_config_check(&c);                         // YK_EUSAGE: the error names the options that conflict
  *     yk_config_fini(&c);
  *
- * The table of options (config/option.h) says what each of them is, who may set it, and where it is kept.
+ * config/option.h has the table of options: kinds, ranges, defaults, and who may set them. A yk_config owns its strings.
+ * It has no locks: threads may read it at the same time.
  */
 #ifndef YK_CONFIG_CONFIG_H
 #define YK_CONFIG_CONFIG_H
@@ -22,7 +26,7 @@
 typedef struct {
     char *model, *data, *test;
     char *mode, *optimizer, *lr_schedule, *stream, *out, *config;
-    char *init, *standardize, *augment, *bias_decay; /* NULL: as model/net_options.h says; yes */
+    char *init, *standardize, *augment, *bias_decay; /* NULL: the defaults of model/net_options.h */
     double init_bias;                                /* NaN: not given */
     double bias_lr;                                  /* negative: not given */
     double lr_decay_epochs;                          /* 0: not given */
@@ -31,9 +35,9 @@ typedef struct {
     int64_t launch;                                      /* processes; 0: not given */
     char *hosts, *hostfile, *agent, *mpi_options, *join; /* NULL: not given */
     char *network;                                       /* local, any; NULL: any with hosts, else local */
-    int64_t servers;                       /* -1: what fits; YK_ALL: every process owns a shard */
-    int64_t quorum, local_steps, restarts; /* 0: all; every step; none */
-    double deadline;                       /* seconds of silence after which a process is given up */
+    int64_t servers; /* -1: chosen by config/plan.h; YK_ALL: every process owns a shard */
+    int64_t quorum, local_steps, restarts; /* 0: all processes; none; none */
+    double deadline;                       /* heartbeat timeout in seconds */
     int64_t epochs, steps;                 /* 0: not given */
     double lr, l1, l2, momentum, lr_decay; /* negative: the optimizer's default */
     int64_t lr_decay_every;
@@ -58,7 +62,7 @@ yk_status yk_config_load_run(yk_config *c, const char *path, bool *there_out, ch
 
 yk_status yk_config_check(const yk_config *c);
 
-/* Whether two configurations describe the same run: all options agree that config.ini keeps (and not as a comment). */
+/* Whether two configurations describe the same run: all options that config.ini keeps, except as comments, agree. */
 bool yk_config_same_run(const yk_config *a, const yk_config *b);
 
 /* Writes an ini file that yk_config_load() can read. A comment at the top says how to run it again; command-line-only

@@ -1,12 +1,13 @@
 #include "config/option.h"
 
 #include "config/config.h"
+#include "config/suggest.h"
 #include <math.h>
 #include <string.h>
 
 #define BIG 9.0e15 /* exact in a double */
 
-/* ---- kind, place and range */
+/* ---- kind, field and range */
 
 #define TEXT(field)                       YK_OPT_TEXT, offsetof(yk_config, field), 0, 0
 #define WHOLE(field, least, most)         YK_OPT_INT, offsetof(yk_config, field), least, most
@@ -44,16 +45,14 @@
 
 const yk_option yk_options[] = {
     {"model", "M", TEXT(model), MODEL, TRAINS, NULL,
-     "softmax (any number of classes), logreg (two classes; sparse or "
-     "dense data), lenet5, lenet-caffe, alexnet, or a list of layers: "
-     "\"conv 6 5x5 same, relu, maxpool 2, dense 10\""},
+     "softmax (any number of classes), logreg (two classes; sparse or dense data), lenet5, lenet-caffe, "
+     "alexnet, or a list of layers: \"conv 6 5x5 same, relu, maxpool 2, dense 10\""},
     {"data", "SPEC", TEXT(data), MODEL, TRAINS, NULL,
      "training data: idx:DIR, tfrecord:GLOB, libsvm:GLOB, libffm:GLOB, criteo:GLOB, cifar10:DIR, images:DIR, "
-     "cache:FILE, "
-     "synth:digits, synth:ctr, synth:images, or a path; "
-     "options after '?', as in 'synth:ctr?features=1000&seed=2'"},
-    {"test", "SPEC", TEXT(test), MODEL, TRAINS, "the test half of idx, cifar10, images and synth data",
-     "test data; 'none' for no tests"},
+     "cache:FILE, synth:digits, synth:ctr, synth:images, or a path; options follow a '?', as in "
+     "'synth:ctr?features=1000&seed=2'"},
+    {"test", "SPEC", TEXT(test), MODEL, TRAINS, "the test set of idx, cifar10, images and synth data",
+     "test data; none: do not evaluate"},
     {"features", "N", WHOLE(features, 0, INT32_MAX - 1), MODEL, TRAINS, "as many as occur",
      "columns of sparse data"},
     {"hash-bits", "B", WHOLE(hash_bits, 0, 30), MODEL, TRAINS, "24 for Criteo text, else not hashed",
@@ -62,83 +61,84 @@ const yk_option yk_options[] = {
     {"skip-bad", "N", WHOLE(skip_bad, 0, BIG), MODEL, TRAINS, "0",
      "skip, count and report up to N bad records"},
     {"stream", "WHEN", TEXT(stream), MODEL, TRAINS, "auto",
-     "auto (data that does not fit into memory), always or never: read the files again in each epoch"},
+     "read the files again in each epoch instead of loading them: auto (if the data does not fit into "
+     "memory), always or never"},
     {"shuffle-mb", "MB", WHOLE(shuffle_mb, 1, 1 << 20), MODEL, TRAINS, "32",
-     "memory in which streamed data is shuffled"},
-    {"no-bias", NULL, FLAG(no_bias), MODEL, TRAINS, NULL, "logreg without a bias"},
+     "size of the buffer in which streamed data is shuffled, in MB"},
+    {"no-bias", NULL, FLAG(no_bias), MODEL, TRAINS, NULL, "train logreg without a bias"},
 
     {"init", "HOW", TEXT(init), NETWORK, TRAINS, "he",
-     "first weights: he, glorot, torch (uniform, up to 1 / sqrt(fan-in), biases too), normal:SIGMA or "
+     "initial weights: he, glorot, torch (uniform, up to 1 / sqrt(fan-in), biases too), normal:SIGMA or "
      "uniform:LIMIT"},
-    {"init-bias", "X", REAL(init_bias, -HUGE_VAL, HUGE_VAL), NETWORK, TRAINS, "0", "first biases"},
+    {"init-bias", "X", REAL(init_bias, -HUGE_VAL, HUGE_VAL), NETWORK, TRAINS, "0", "initial biases"},
     {"standardize", "HOW", TEXT(standardize), NETWORK, TRAINS, "none",
-     "none (pixels are 0 to 1), image (each to mean 0 and variance 1), channel (each channel, by the "
-     "training set) or channel:MEAN/DEVIATION,... of each"},
+     "none (pixels are 0 to 1), image (each image to mean 0 and variance 1), channel (each channel, with the "
+     "mean and deviation of the training set) or channel:MEAN/DEVIATION,... (given for each channel)"},
     {"augment", "HOW", TEXT(augment), NETWORK, TRAINS, NULL,
-     "change training images at random: flip (left to right), crop:PIXELS (shifted by up to so many), or "
+     "change training images at random: flip (left to right), crop:PIXELS (shift by up to PIXELS), or both: "
      "flip,crop:4"},
     {"dry-run", NULL, FLAG(dry_run), NETWORK, SHOWS, NULL,
-     "print the layers with shapes, parameters, FLOPs and memory, and train nothing"},
+     "print the layers with shapes, parameters, FLOPs and memory; do not train"},
     {"profile", NULL, FLAG(profile), NETWORK, SHOWS, NULL,
-     "print the time of each layer after the run, on stderr"},
+     "print the time of each layer on stderr after the run"},
 
-    {"mode", "MODE", TEXT(mode), PARALLEL, TRAINS, "sync", "sync or async"},
+    {"mode", "MODE", TEXT(mode), PARALLEL, TRAINS, "sync", "sync (synchronous) or async (asynchronous)"},
     {"staleness", "K", WHOLE(staleness, -1, BIG), PARALLEL, TRAINS, "sync: 0; async: no bound",
-     "no worker may be more than K steps ahead of the slowest; 0 is sync; -1: as --mode says"},
+     "staleness bound: no worker is more than K steps ahead of the slowest; 0: sync; -1: as --mode says"},
     {"workers", "N|auto", WHOLE_OR_AUTO(workers, 1, 1024), PARALLEL, TRAINS, "1",
-     "threads that train, each on its share of the data, in each process that trains; auto: as many as there "
-     "are "
-     "cores for"},
+     "worker threads in each process that trains; each trains on its part of the data; auto: one for "
+     "each core (with --threads T: for each T cores)"},
     {"threads", "T", WHOLE(threads, 1, 1024), PARALLEL, TRAINS, "1",
-     "cores of one worker, for networks; the linear models use one"},
+     "threads of each worker, for networks; linear models use one"},
 
-    {"launch", "N", WHOLE(launch, 0, 4096), CLUSTER, LAUNCHES, "as many as --hosts has",
-     "run as N processes on this machine, or on those of --hosts; mpirun and srun do as well; 0: one "
-     "process, "
-     "to resume the run of a job"},
-    {"hosts", "LIST", TEXT(hosts), CLUSTER, CONNECTS, "this machine",
-     "run on these machines, by ssh: a,b:2 is one process on a and two on b"},
+    {"launch", "N", WHOLE(launch, 0, 4096), CLUSTER, LAUNCHES, "the number of processes in --hosts",
+     "run as N processes on this host, or on those of --hosts; a job can also be started with mpirun or "
+     "srun; 0: one process, to resume the run of a job"},
+    {"hosts", "LIST", TEXT(hosts), CLUSTER, CONNECTS, "this host",
+     "run on these hosts, by ssh: a,b:2 is one process on a and two on b"},
     {"hostfile", "FILE", TEXT(hostfile), CLUSTER, CONNECTS, NULL,
-     "hosts from a file, a line each: HOST slots=N"},
-    {"agent", "CMD", TEXT(agent), CLUSTER, CONNECTS, "ssh", "the program that reaches other machines"},
+     "read the hosts from a file, one per line: HOST slots=N"},
+    {"agent", "CMD", TEXT(agent), CLUSTER, CONNECTS, "ssh", "program that runs commands on other hosts"},
     {"mpi-options", "ARGS", TEXT(mpi_options), CLUSTER, CONNECTS, NULL,
      "more arguments for mpirun, as in '--mca btl_tcp_if_include eth1'"},
     {"network", "WHERE", TEXT(network), CLUSTER, CONNECTS, "any with --hosts, else local",
-     "local: only this machine can reach the job; any: a worker may --join it from another machine"},
+     "local: only this host can reach the job; any: a worker can --join it from another host"},
     {"servers", "K|all", WHOLE_OR_ALL(servers, 0, 1024), CLUSTER, TRAINS,
      "0 for synchronous training of dense models and synchronous --local-steps, else all",
-     "K: processes 0 to K-1 are parameter servers and train nothing; 0: every process has all parameters "
-     "(replicas); all: every process trains and owns a shard of the parameters. "
-     "Only dedicated servers allow workers to be lost, or to join, without a restart"},
+     "K: processes 0 to K-1 are parameter servers and do not train; 0: every process has all parameters "
+     "(replicas); all: every process trains and owns a shard of the parameters. Workers can be lost, or can "
+     "join, without a restart only with parameter servers that do not train"},
     {"quorum", "M", WHOLE(quorum, 0, 4096), CLUSTER, TRAINS, "all processes",
-     "sync: a step uses the gradients of the first M processes; later ones are counted and dropped"},
+     "sync: a step uses the gradients of the first M processes; gradients that arrive later are counted and "
+     "dropped"},
     {"local-steps", "H", WHOLE(local_steps, 0, BIG), CLUSTER, TRAINS, NULL,
-     "local SGD: each worker trains by itself for H steps, then parameters are averaged; async: 1/N of what "
-     "it has changed is added"},
+     "local SGD: each worker trains alone for H steps, then the parameters are averaged; async: 1/N of its "
+     "delta is added"},
     {"restarts", "R", WHOLE(restarts, 0, 1e6), CLUSTER, LAUNCHES, "0",
-     "with --launch or --hosts: restart a job that was lost from its last checkpoint, up to R times"},
+     "with --launch or --hosts: restart a lost job from its last checkpoint, up to R times"},
     {"deadline", "S", REAL(deadline, 0.1, 86400), CLUSTER, RUNS, "8",
-     "seconds without a heartbeat after which a process is lost; longer where its steps are long"},
+     "heartbeat timeout: a process is lost after S seconds without a heartbeat, or later if its steps are "
+     "long"},
     {"join", "RUN", TEXT(join), CLUSTER, INVOKES, NULL,
-     "become one more worker of the asynchronous job that writes this run directory"},
+     "join the asynchronous job of this run directory as one more worker"},
 
     {"batch", "B", WHOLE(batch, 1, 1 << 24), STEPS, TRAINS, "64", "examples per worker and step"},
     {"epochs", "E", WHOLE(epochs, 0, BIG), STEPS, TRAINS, "1", "passes over the data"},
     {"steps", "S", WHOLE(steps, 0, BIG), STEPS, TRAINS, NULL,
      "steps instead of epochs; async: of all workers together"},
     {"seed", "S", WHOLE(seed, 0, BIG), STEPS, TRAINS, "1",
-     "order of the examples, and first weights of networks (linear models start at zero)"},
+     "seed for the order of the examples and the initial weights of networks (linear models start at zero)"},
 
     {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS, "sgd", "sgd, momentum, adagrad, ftrl or adam"},
     {"lr", "X", REAL(lr, 0, HUGE_VAL), UPDATES, TRAINS,
      "sgd 0.1, momentum 0.01, adagrad 0.05, adam 0.001, ftrl 0.1", "learning rate"},
     {"l2", "X", REAL(l2, 0, HUGE_VAL), UPDATES, TRAINS, "0",
-     "weight decay: adds l2/2 |w|^2 to the mean loss (ftrl: to the sum over steps); biases too"},
+     "weight decay: add l2/2 |w|^2 to the mean loss (ftrl: to the sum over steps); includes biases"},
     {"l1", "X", REAL(l1, 0, HUGE_VAL), UPDATES, TRAINS, "0",
-     "adds l1 |w| to the mean loss (ftrl: to the sum over steps)"},
-    {"momentum", "X", REAL(momentum, 0, 1), UPDATES, TRAINS, "0.9", "of --optimizer momentum"},
+     "add l1 |w| to the mean loss (ftrl: to the sum over steps)"},
+    {"momentum", "X", REAL(momentum, 0, 1), UPDATES, TRAINS, "0.9", "momentum of --optimizer momentum"},
     {"lr-schedule", "S", TEXT(lr_schedule), UPDATES, TRAINS, "constant",
-     "constant, step (times --lr-decay every --lr-decay-every steps) or inverse (lr / (1 + lr-decay * "
+     "constant, step (multiply by --lr-decay every --lr-decay-every steps) or inverse (lr / (1 + lr-decay * "
      "step))"},
     {"lr-decay", "X", REAL(lr_decay, 0, HUGE_VAL), UPDATES, TRAINS, "step 0.1, inverse 0.001",
      "see --lr-schedule"},
@@ -146,29 +146,31 @@ const yk_option yk_options[] = {
     {"lr-decay-epochs", "E", REAL(lr_decay_epochs, 0, 1e9), UPDATES, TRAINS, NULL,
      "--lr-decay-every in epochs instead of steps; may be a fraction. Not with --quorum"},
     {"bias-lr", "X", REAL(bias_lr, 0, HUGE_VAL), UPDATES, TRAINS, "1",
-     "times the learning rate, for biases of dense models"},
+     "factor of the learning rate for biases of dense models"},
     {"bias-decay", "WHETHER", TEXT(bias_decay), UPDATES, TRAINS, "yes",
-     "yes or no: whether --l1 and --l2 hold for biases of dense models"},
+     "yes or no: whether --l1 and --l2 apply to biases of dense models"},
 
     {"out", "DIR", TEXT(out), OUTPUT, INVOKES, "runs/MODEL-TIME-PID",
-     "run directory: configuration, metrics, checkpoints; 'none' writes nothing"},
+     "run directory, for the configuration, metrics and checkpoints; none: write nothing"},
     {"eval-every", "N", WHOLE(eval_every, 0, BIG), OUTPUT, RUNS, "at the end of each epoch",
-     "test every N steps; async: of all workers together"},
+     "evaluate every N steps; async: of all workers together"},
     {"checkpoint-every", "N", WHOLE(checkpoint_every, 0, BIG), OUTPUT, RUNS, "every ten minutes",
-     "save every N steps; the end is saved in any case"},
+     "save a checkpoint every N steps; one is always saved at the end"},
     {"resume", NULL, FLAG(resume), OUTPUT, INVOKES, NULL,
-     "go on from the last checkpoint in --out, with its configuration; starts the run if there is none"},
+     "continue from the last checkpoint in --out, with its configuration; start the run if there is none"},
     {"sample-every", "SECONDS", REAL(sample_every, 0, 3600), OUTPUT, RUNS, "0.25",
-     "sample CPU, memory, network and disk so often; 0: never"},
+     "interval at which CPU, memory, network and disk are sampled; 0: never"},
     {"trace", NULL, FLAG(trace), OUTPUT, RUNS, NULL,
      "write a timeline, trace.json, for ui.perfetto.dev or chrome://tracing"},
     {"http", "[ADDR:]PORT", TEXT(http), OUTPUT, YK_OPT_IN_SWEEPS | YK_OPT_COMMAND_LINE_ONLY, NULL,
-     "serve a live page, and /metrics for Prometheus; on this machine only unless ADDR says otherwise; port "
-     "0: any that is free"},
-    {"json", NULL, FLAG(json), OUTPUT, PRINTS, NULL, "results as one JSON object on stdout's last line"},
-    {"quiet", NULL, FLAG(quiet), OUTPUT, PRINTS, NULL, "no notes and no progress on stderr; warnings stay"},
+     "serve a live page, and /metrics for Prometheus; only this host can reach it unless ADDR is given; port "
+     "0: any free port"},
+    {"json", NULL, FLAG(json), OUTPUT, PRINTS, NULL,
+     "print the results as one JSON object on the last line of stdout"},
+    {"quiet", NULL, FLAG(quiet), OUTPUT, PRINTS, NULL,
+     "print no notes and no progress on stderr, only warnings and errors"},
     {"config", "FILE", TEXT(config), OUTPUT, INVOKES, NULL,
-     "read options from FILE first (name = value); the command line wins"},
+     "read options from FILE (name = value); options on the command line override them"},
     {NULL}};
 
 const yk_option *yk_option_find(const char *name)
@@ -177,6 +179,18 @@ const yk_option *yk_option_find(const char *name)
         if (strcmp(o->name, name) == 0)
             return o;
     return NULL;
+}
+
+yk_status yk_option_require(const char *name, const yk_option **out)
+{
+    yk_suggestion s = {.word = name};
+    *out = yk_option_find(name);
+    if (*out)
+        return YK_OK;
+    for (const yk_option *o = yk_options; o->name; o++)
+        yk_suggestion_try(&s, o->name);
+    return s.name ? yk_fail(YK_EUSAGE, "unknown option %s; did you mean %s?", name, s.name)
+                  : yk_fail(YK_EUSAGE, "unknown option %s; yoke train --help lists the options", name);
 }
 
 bool yk_option_is_number(const yk_option *o)

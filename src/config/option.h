@@ -1,20 +1,22 @@
-/* The options of yoke train: one table, from which the command line, its help, the files, the option reference
- * (docs/options.md) and all decisions that concern options as such are made.
+/* The table of the options of yoke train. The command line, the help, configuration files and the option reference
+ * (docs/options.md) are made from it.
  *
+ * Example:
  *     for (const yk_option *o = yk_options; o->name; o++)
  *         if (o->flags & YK_OPT_KEPT)
- *             ...                                                   // (char *)&config + o->offset is its value
- *     yk_option_find("batch")->otherwise                            // "64"
+ *             printf("%s (default: %s)\n", o->name, o->default_text);
+ *     const yk_option *batch = yk_option_find("batch"); // (char *)&config + batch->offset is its value in a yk_config
  *
- * To add an option: a field in yk_config (config/config.h), a row in the table, its name in the sets of
- * tests/test_options.c and in the man page; then ./dev docs. Decide each flag:
+ * The table is constant. Any thread may read it.
+ *
+ * To add an option: add a field to yk_config (config/config.h), a row to the table and its name to the sets of
+ * tests/test_options.c; run ./dev docs. Decide about each flag:
  *
  *     CHANGES_RESULTS     Does the model, its scores or its speed depend on it? Reports then treat runs that differ in it as
- *                         different configurations. How a job is started is not such an option: the summary has the
- *                         number of processes, whatever started them.
- *     MUST_AGREE          Do all processes of a job need the same value? A job whose processes differ in it ends with
- *                         an error, and so does one that joins.
- *     IN_SWEEPS           May a sweep's file, or --set, give it? Otherwise the sweep sets it for each run.
+ *                         different configurations. Options that only say how a job is started do not count: the
+ *                         summary has the number of processes in any case.
+ *     MUST_AGREE          Do all processes of a job need the same value? If they differ, the job ends with an error.
+ *     IN_SWEEPS           May a sweep file, or --set, set it? Otherwise the sweep sets it for each run.
  *     KEPT                Does it belong to the run rather than to this invocation? Then it is written to config.ini,
  *                         and --resume and --join read it from there.
  *     COMMAND_LINE_ONLY   Does it run programs, open ports or choose where to write? A file often comes from someone
@@ -23,6 +25,7 @@
 #ifndef YK_CONFIG_OPTION_H
 #define YK_CONFIG_OPTION_H
 
+#include "base/status.h"
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -35,8 +38,8 @@ typedef enum {
     YK_OPT_FLAG         /* bool */
 } yk_option_kind;
 
-#define YK_ALL  (-2) /* what "all" is as a number */
-#define YK_AUTO (-2) /* what "auto" is */
+#define YK_ALL  (-2) /* the number for "all" */
+#define YK_AUTO (-2) /* the number for "auto" */
 
 typedef enum {
     YK_OPT_CHANGES_RESULTS = 1,
@@ -47,20 +50,23 @@ typedef enum {
 } yk_option_flags;
 
 typedef struct {
-    const char *name; /* "batch": --batch on the command line */
+    const char *name; /* "batch": --batch */
     const char *arg;  /* "B", NULL for a flag */
     yk_option_kind kind;
-    size_t offset;         /* in yk_config */
-    double least, most;    /* numbers */
-    const char *group;     /* heading in the help */
-    unsigned flags;        /* yk_option_flags */
-    const char *otherwise; /* the default, in words; NULL: none */
+    size_t offset;            /* in yk_config */
+    double least, most;       /* numbers */
+    const char *group;        /* heading in the help */
+    unsigned flags;           /* of yk_option_flags */
+    const char *default_text; /* the default, in words; NULL: none */
     const char *help;
 } yk_option;
 
 extern const yk_option yk_options[]; /* ends with a NULL name */
 
 const yk_option *yk_option_find(const char *name); /* NULL: there is none */
+
+/* The same; YK_EUSAGE with a suggestion if there is none. */
+yk_status yk_option_require(const char *name, const yk_option **out);
 
 bool yk_option_is_number(const yk_option *o);
 const char *yk_option_word(const yk_option *o); /* a number that may also be this word; NULL: it may not */

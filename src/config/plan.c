@@ -14,8 +14,8 @@ static uint64_t staleness_of(const yk_config *c)
     return c->mode && strcmp(c->mode, "async") == 0 ? YK_ASYNC : 0;
 }
 
-/* Whether the parameters are keyed, which only those of logreg can be. Data that cannot be opened is reported when it
- * is read. */
+/* Whether the parameters are keyed: only logreg has keyed parameters. If the data cannot be opened, the error is reported
+ * later, when it is read. */
 static bool is_sparse(const yk_config *c)
 {
     yk_source *s;
@@ -29,8 +29,8 @@ static bool is_sparse(const yk_config *c)
     return sparse;
 }
 
-/* By default replicas have the parameters of dense models that train synchronously, and of synchronous local SGD. In all
- * other cases every process owns a shard. */
+/* By default, synchronous training of dense models and synchronous local SGD use replicas. Otherwise every process owns a
+ * shard. */
 static yk_placement placement_of(const yk_config *c, const yk_plan *p)
 {
     if (p->processes == 1)
@@ -60,7 +60,7 @@ static void set_roles(const yk_config *c, int cores, yk_plan *p)
     p->joinable = !p->synchronous && dedicated;
 }
 
-/* Copies of keyed parameters (store/copies.h): long enough that a message has many keys, as short as the bound wants. */
+/* Copies of keyed parameters (store/copies.h) live long enough for a message to have many keys, but within the bound. */
 static void set_copies(const yk_config *c, yk_plan *p)
 {
     enum { EXAMPLES = 2048 };
@@ -77,7 +77,7 @@ static void set_timeouts(const yk_config *c, yk_plan *p)
 {
     p->heartbeat_timeout = c->deadline;
     p->worker_timeout =
-        p->synchronous ? c->deadline : c->deadline / 2.0; /* in asynchronous mode a false alarm costs less */
+        p->synchronous ? c->deadline : c->deadline / 2.0; /* a false alarm costs less in asynchronous mode */
     p->server_timeout = c->deadline + 1.0;
     p->heartbeat_every = c->deadline / 8.0;
     p->start_limit = yk_env_number("YK_START_LIMIT", fmax(60.0, 8.0 * c->deadline)); /* set by tests */
@@ -115,26 +115,27 @@ static yk_status check(const yk_plan *p)
     if (p->processes == 1)
         return YK_OK;
     if (p->processes && p->servers >= p->processes)
-        return yk_fail(YK_EUSAGE, "--servers %d of %d processes leaves no worker; start at least %d",
+        return yk_fail(YK_EUSAGE,
+                       "--servers %d of %d processes leaves no worker; start at least %d processes",
                        p->servers, p->processes, p->servers + 1);
     if (p->placement == YK_PLACEMENT_REPLICAS && !p->synchronous)
-        return yk_fail(YK_EUSAGE,
-                       "--servers 0 is synchronous: every process has all parameters; asynchronous "
-                       "training needs --servers all, or --servers 1 or more");
+        return yk_fail(YK_EUSAGE, "--servers 0 (replicas) needs --mode sync; asynchronous training needs "
+                                  "--servers all, or --servers 1 or more");
     if (p->placement == YK_PLACEMENT_REPLICAS && p->quorum)
         return yk_fail(YK_EUSAGE,
-                       "--quorum needs --servers all, or --servers 1 or more: a server closes a step without "
-                       "all workers");
+                       "--quorum needs --servers all, or --servers 1 or more: only a server can end a step "
+                       "before all gradients have arrived");
     if (p->quorum && !p->synchronous)
-        return yk_fail(YK_EUSAGE, "--quorum needs --mode sync: asynchronous steps do not wait");
+        return yk_fail(YK_EUSAGE, "--quorum needs --mode sync: asynchronous steps wait for no other worker");
     if (p->processes && p->quorum > p->workers / p->workers_per_process)
         return yk_fail(YK_EUSAGE, "--quorum %d, but there are only %d processes that train", p->quorum,
                        p->workers / p->workers_per_process);
     if (p->local_steps && !p->synchronous && p->staleness < p->local_steps)
-        return yk_fail(YK_EUSAGE,
-                       "--staleness %lld cannot hold with --local-steps %lld: others do not see local steps "
-                       "before the round ends; the bound must be %lld or more",
-                       bound, steps, steps);
+        return yk_fail(
+            YK_EUSAGE,
+            "--staleness %lld cannot be guaranteed with --local-steps %lld: other workers do not see "
+            "local steps before the round ends; use a bound of %lld or more",
+            bound, steps, steps);
     return YK_OK;
 }
 

@@ -1,9 +1,10 @@
-/* From options to a plan (base/plan.h).
+/* Makes a plan (base/plan.h) from options.
  *
+ * Example:
  *     yk_plan plan;
- *     st = yk_plan_make(&config, processes, cores, &plan);       // YK_EUSAGE: the error says which options conflict
+ *     yk_status st = yk_plan_make(&config, 4, 8, &plan);  // YK_EUSAGE: the error names the options that conflict
  *
- * The launcher, sweeps and every process of a job make it with the same function, so that they agree.
+ * The launcher, sweeps and every process of a job call this function, so that their plans agree. Any thread may call it.
  */
 #ifndef YK_CONFIG_PLAN_H
 #define YK_CONFIG_PLAN_H
@@ -12,7 +13,8 @@
 #include "base/status.h"
 #include "config/config.h"
 
-/* `processes`: the size of the job; 0: unknown, when joining a job; then this process is the only worker.
+/* `processes`: the size of the job. 0: unknown, because this process joins a job; the plan then counts it as the only
+ * worker.
  * `cores`: of one process, the same number on all ranks; --workers auto divides them among the workers. */
 yk_status yk_plan_make(const yk_config *c, int processes, int cores, yk_plan *out);
 

@@ -1,11 +1,11 @@
-/* A job of several processes: the program `yoke` as a child, with the same options.
+/* Jobs of several processes: runs the program `yoke` as a child with the same options.
  *
- *     stderr of the child    ->  log; the last error is the message of ours
+ *     stderr of the child    ->  log; its last error becomes the error of yoke_train()
  *     stdout, the last line  ->  the summary
  *     RUN/metrics.jsonl      ->  progress and metrics, as they are written
- *     cancel                 ->  SIGINT
+ *     cancel                 ->  SIGINT to the child
  *
- * The child gets our process id in YK_PARENT and ends when this process does (cli/main.c). */
+ * YK_PARENT has our process id: the child ends when this process ends (cli/main.c). */
 #include "lib/internal.h"
 
 #include "base/log.h"
@@ -32,18 +32,18 @@ extern char **environ;
 /* A pipe from the child, read by lines. */
 typedef struct {
     int fd;
-    char *text; /* what is not yet complete */
+    char *text; /* an incomplete line */
     size_t n, cap;
 } stream;
 
 typedef struct {
     const yoke_training *t;
     stream out, err;
-    char *last;       /* line of stdout */
-    char error[2048]; /* the last one on stderr */
-    char *run_dir;    /* NULL: nothing is written */
-    FILE *metrics;    /* its metrics.jsonl; NULL: not there yet */
-    long skip;        /* bytes that an earlier part of the run has written */
+    char *last;       /* last line of stdout */
+    char error[2048]; /* last error on stderr */
+    char *run_dir;    /* NULL: none */
+    FILE *metrics;    /* RUN/metrics.jsonl; NULL: it does not exist yet */
+    long skip;        /* its size before this job, if the run is resumed */
     bool cancelled;
 } job;
 
@@ -55,12 +55,25 @@ static bool is_program(const char *path)
     return stat(path, &is) == 0 && S_ISREG(is.st_mode) && access(path, X_OK) == 0;
 }
 
+bool yk_find_in_path(const char *name, char out[static PATH_MAX])
+{
+    const char *path = getenv("PATH");
+    for (const char *at = path ? path : "/usr/local/bin:/usr/bin:/bin"; *at; at += *at == ':') {
+        const int n = (int)strcspn(at, ":");
+        if (n > 0 && snprintf(out, PATH_MAX, "%.*s/%s", n, at, name) < PATH_MAX && is_program(out))
+            return true;
+        at += n;
+    }
+    return false;
+}
+
 static yk_status find_program(char out[PATH_MAX])
 {
     const char *given = getenv("YOKE_PROGRAM");
     if (given) {
         snprintf(out, PATH_MAX, "%s", given);
-        return is_program(out) ? YK_OK : yk_fail(YK_EUSAGE, "YOKE_PROGRAM: %s is not a program", given);
+        return is_program(out) ? YK_OK
+                               : yk_fail(YK_EUSAGE, "YOKE_PROGRAM: %s is not an executable file", given);
     }
     Dl_info self;
     if (dladdr((void *)find_program, &self) && self.dli_fname) {
@@ -73,17 +86,12 @@ static yk_status find_program(char out[PATH_MAX])
                 return YK_OK;
         }
     }
-    char *path = strdup(getenv("PATH") ? getenv("PATH") : "/usr/local/bin:/usr/bin"), *save = NULL;
-    for (char *dir = path ? strtok_r(path, ":", &save) : NULL; dir; dir = strtok_r(NULL, ":", &save))
-        if (snprintf(out, PATH_MAX, "%s/yoke", dir) < PATH_MAX && is_program(out)) {
-            free(path);
-            return YK_OK;
-        }
-    free(path);
+    if (yk_find_in_path("yoke", out))
+        return YK_OK;
     return yk_fail(
         YK_ESYSTEM,
-        "a job of several processes needs the program yoke: it is neither beside the library nor in "
-        "PATH; set YOKE_PROGRAM to its path");
+        "a job of several processes needs the program yoke, which is neither beside the library nor in PATH; "
+        "set YOKE_PROGRAM to its path");
 }
 
 /* {"yoke", "train", "--model=softmax", ..., NULL} */
@@ -123,7 +131,7 @@ static void free_words(char **w)
     free(w);
 }
 
-/* This process's environment and YK_PARENT; shallow. */
+/* The environment of this process and YK_PARENT; the strings are borrowed. */
 static char **make_environment(char parent[static 32])
 {
     size_t n = 0;
@@ -147,7 +155,7 @@ static yk_status start(job *j, const char *program, char **words, pid_t *pid_out
     sigset_t none;
     if (!environment || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) {
         free(environment);
-        return yk_fail(YK_ESYSTEM, "cannot make pipes for %s: %s", program, strerror(errno));
+        return yk_fail(YK_ESYSTEM, "cannot create pipes for %s: %s", program, strerror(errno));
     }
     sigemptyset(&none);
     posix_spawn_file_actions_init(&actions);
@@ -164,10 +172,10 @@ static yk_status start(job *j, const char *program, char **words, pid_t *pid_out
     close(err[1]);
     j->out.fd = out[0];
     j->err.fd = err[0];
-    return e ? yk_fail(YK_ESYSTEM, "%s: cannot be started: %s", program, strerror(e)) : YK_OK;
+    return e ? yk_fail(YK_ESYSTEM, "%s: cannot start it: %s", program, strerror(e)) : YK_OK;
 }
 
-/* ---- what it says ---- */
+/* ---- output of the child ---- */
 
 static void take_error_line(job *j, const char *line)
 {
@@ -190,7 +198,7 @@ static void take_result_line(job *j, const char *line)
     j->last = strdup(line);
 }
 
-/* Reads what there is; closes the stream at its end. */
+/* Reads available output; closes the stream at its end. */
 static yk_status read_lines(job *j, stream *s, void (*take)(job *j, const char *line))
 {
     if (YK_RESERVE(s->text, s->cap, s->n + 65536, "the output of a job"))
@@ -261,7 +269,7 @@ static char *metrics_path(const job *j)
     return j->run_dir && asprintf(&path, "%s/metrics.jsonl", j->run_dir) >= 0 ? path : NULL;
 }
 
-/* Passes on the complete lines that have come since the last call. */
+/* Passes on the complete lines that were written since the last call. */
 static void follow_metrics(job *j)
 {
     if (!j->metrics) {
@@ -271,7 +279,7 @@ static void follow_metrics(job *j)
         free(path);
         if (!j->metrics || fstat(fileno(j->metrics), &now))
             return;
-        /* a run that is resumed drops lines of steps beyond the checkpoint */
+        /* resuming removes lines of steps after the checkpoint */
         fseek(j->metrics, j->skip < (long)now.st_size ? j->skip : (long)now.st_size, SEEK_SET);
     }
     char *line = NULL;
@@ -289,7 +297,7 @@ static void follow_metrics(job *j)
     fseek(j->metrics, at, SEEK_SET);
 }
 
-/* ---- */
+/* ---- the job ---- */
 
 static yk_status follow(job *j, pid_t pid, int *status_out)
 {
@@ -366,7 +374,7 @@ yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **s
         follow_metrics(&j);
     free_words(words);
     if (st && j.run_dir && !config->out)
-        rmdir(j.run_dir); /* made by yk_run_dir_name(), and nothing was written */
+        rmdir(j.run_dir); /* created by yk_run_dir_name(); stays if anything was written */
     finish(&j);
     if (st)
         free(j.last);

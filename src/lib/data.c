@@ -29,7 +29,7 @@ yoke_status yoke_data_from_spec(const char *spec, yoke_split split, const yoke_o
     if (!st && !(d->spec = strdup(spec)))
         st = yk_fail_memory(strlen(spec), "a data specification");
     if (!st && split != YOKE_TRAIN_SPLIT && split != YOKE_TEST_SPLIT)
-        st = yk_fail(YK_EUSAGE, "%s: there is no split %d", spec, (int)split);
+        st = yk_fail(YK_EUSAGE, "%s: unknown split %d", spec, (int)split);
     if (st) {
         yoke_data_free(d);
         return yk_api_status(st, error);
@@ -45,7 +45,7 @@ yoke_status yoke_data_from_spec(const char *spec, yoke_split split, const yoke_o
     return yk_api_status(YK_OK, error);
 }
 
-/* Labels of the caller, or zeros for data without labels. */
+/* Uses the labels of the caller, or zeros for data without labels. */
 static yk_status set_labels(yoke_data *d, const int32_t *labels)
 {
     if (!labels && !(d->labels = yk_alloc(d->memory.rows.n + 1, sizeof *d->labels, "labels")))
@@ -93,10 +93,10 @@ static yk_status set_start(yoke_data *d, const yoke_csr *csr)
 {
     if (csr->start64) {
         d->memory.rows.start =
-            (uint64_t *)csr->start64; /* a negative one is too large, and found by the check */
+            (uint64_t *)csr->start64; /* a negative start becomes too large; yk_memory_check() finds it */
         return YK_OK;
     }
-    if (!(d->start = yk_alloc(csr->rows + 1, sizeof *d->start, "the starts of rows")))
+    if (!(d->start = yk_alloc(csr->rows + 1, sizeof *d->start, "row starts")))
         return YK_ESYSTEM;
     for (size_t i = 0; i <= csr->rows; i++)
         d->start[i] = (uint64_t)(int64_t)csr->start32[i];
@@ -131,6 +131,6 @@ yk_status yk_data_open(const yoke_data *data, const yk_model_shape *shape, yk_so
         return yk_source_from_memory(&data->memory, out);
     yk_source_options o = data->options;
     if (shape->kind == YK_ROWS_SPARSE && !o.features && !o.hash_bits)
-        o.features = shape->dim; /* what text is hashed into, and what indices must fit */
+        o.features = shape->dim; /* the range of hashed text, and the limit for indices */
     return yk_source_open(data->spec, data->split, &o, out);
 }

@@ -1,4 +1,5 @@
-/* Inside of the library: how the objects of yoke.h are made, for lib/ and for the program. */
+/* The objects behind yoke.h, for lib/ and for the program. include/yoke.h says who owns them and which threads may use
+ * them. */
 #ifndef YK_LIB_INTERNAL_H
 #define YK_LIB_INTERNAL_H
 
@@ -6,6 +7,7 @@
 #include "config/config.h"
 #include "data/memory.h"
 #include "train/train.h"
+#include <limits.h>
 #include <yoke.h>
 
 /* A setting: an option with its value, or a configuration file. */
@@ -16,11 +18,11 @@ typedef struct {
 struct yoke_options {
     yk__setting *setting; /* [n] in the order in which they were given */
     size_t n, cap;
-    yk_config scratch; /* checks values as they are given */
+    yk_config scratch; /* to check each value when it is set */
 };
 
-/* `out` is initialized here, also after a failure. Files come first, then the run that is resumed or joined, then options.
- * Warns about options of a run directory that are ignored, unless `silent`. */
+/* Initializes `out`, also if it fails. Options override the configuration of the run that is resumed or joined, which
+ * overrides configuration files. Warns about ignored options of a run directory unless `silent`. */
 yk_status yk_options_resolve(const yoke_options *o, bool silent, yk_config *out);
 
 struct yoke_data {
@@ -28,20 +30,25 @@ struct yoke_data {
     yk_split split;
     yk_source_options options;
     yk_memory_data memory;
-    uint64_t *start; /* owned copies of what the caller has in another form, or not at all; else NULL */
-    int32_t *labels;
+    uint64_t *start; /* owned copy of start32; else NULL */
+    int32_t *labels; /* owned zeros for data without labels; else NULL */
 };
 
-/* The source of `data` for a model that has been trained. */
+/* Opens `data` for a trained model of this shape. */
 yk_status yk_data_open(const yoke_data *data, const yk_model_shape *shape, yk_source **out);
 
 /* Sets *error (may be NULL) from a status and the thread's error text. */
 yoke_status yk_api_status(yk_status st, yoke_error *error);
 
-/* lib/result_text.c: what yoke train prints. The caller frees it; NULL: out of memory. */
-char *yk_result_text(const yk_result *r);
+/* lib/result_text.c: what yoke train prints with and without --json, and with --profile (else NULL). The caller frees
+ * the texts; only yk_result_text() and yk_result_profile() end with a newline. */
+yk_status yk_result_summary(const yk_config *c, const yk_result *r, char **out);
+yk_status yk_result_text(const yk_config *c, const yk_result *r, char **out);
+yk_status yk_result_profile(const yk_config *c, const yk_result *r, char **out);
 
 /* lib/child_job.c: runs the program yoke, for jobs of several processes. */
+bool yk_find_in_path(const char *name,
+                     char out[static PATH_MAX]); /* the first executable file of that name */
 yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **summary_out);
 
 #endif

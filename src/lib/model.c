@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A yoke_model is a yk_trained under its public name. */
+/* yoke_model is the public name of yk_trained. */
 static const yk_trained *trained(const yoke_model *m)
 {
     return (const yk_trained *)m;
@@ -77,7 +77,7 @@ typedef struct {
     size_t cap;
 } prediction;
 
-/* The files of some examples; NULL: they have none. */
+/* Sets p->file to the files of these examples. */
 static yk_status files_of(prediction *p, const yk_inferred *some)
 {
     if (some->n > p->cap) {
@@ -87,7 +87,7 @@ static yk_status files_of(prediction *p, const yk_inferred *some)
         p->path = calloc(p->cap, sizeof *p->path);
         p->file = calloc(p->cap, sizeof *p->file);
         if (!p->path || !p->file)
-            return yk_fail_memory(p->cap * sizeof *p->path, "the names of files");
+            return yk_fail_memory(p->cap * sizeof *p->path, "file names");
     }
     for (size_t i = 0; i < some->n; i++) {
         yk_reader_file(some->reader, some->first + i, p->path[i], sizeof p->path[i]);

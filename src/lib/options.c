@@ -95,7 +95,7 @@ int yoke_option_at(size_t i, yoke_option *out)
         if (!yk_options[k].name)
             return 0;
     const yk_option *o = &yk_options[i];
-    *out = (yoke_option){o->name, o->arg, o->group, o->help, o->otherwise};
+    *out = (yoke_option){o->name, o->arg, o->group, o->help, o->default_text};
     return 1;
 }
 
@@ -109,11 +109,11 @@ static yk_status load_run(const char *run, bool join, bool silent, yk_config *c)
     if (asprintf(&path, "%s/config.ini", run) < 0)
         return yk_fail_memory(strlen(run), "a path");
     yk_status st = yk_config_load_run(c, path, &there, &ignored);
-    if (!st && !there && join) /* with --resume, a missing run is started */
-        st = yk_fail(YK_EUSAGE, "%s: there is no run to join", run);
+    if (!st && !there && join) /* --resume starts a run that does not exist */
+        st = yk_fail(YK_EUSAGE, "%s: this directory has no run to join", run);
     if (ignored && !silent)
-        yk_warn("%s: ignored: %s; these options are accepted only on the command line; repeat them there to "
-                "use them",
+        yk_warn("%s: ignored: %s; these options are accepted only on the command line; to use them, repeat "
+                "them there",
                 path, ignored);
     free(ignored);
     free(path);
@@ -133,7 +133,7 @@ static yk_status load_files(const yoke_options *o, bool silent, yk_config *c)
             return yk_fail(YK_EUSAGE, "--resume needs --out DIR: the run directory to continue");
         st = load_run(out, false, silent, c);
     }
-    if (!st && join && yk_comm_expected()) /* the launcher of such a worker needs none of it */
+    if (!st && join && yk_comm_expected()) /* the launcher of this worker does not need it */
         st = load_run(join, true, silent, c);
     return st;
 }
@@ -142,7 +142,7 @@ yk_status yk_options_resolve(const yoke_options *o, bool silent, yk_config *out)
 {
     yk_config_init(out);
     yk_status st = load_files(o, silent, out);
-    if (!st && yoke_options_get(o, "steps")) /* replaces the epochs of a file */
+    if (!st && yoke_options_get(o, "steps")) /* overrides epochs of a file */
         out->epochs = 0;
     if (!st && yoke_options_get(o, "epochs"))
         out->steps = 0;

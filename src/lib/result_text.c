@@ -1,6 +1,8 @@
-/* What yoke train prints when it is done. */
+/* What yoke train prints at the end. */
 #include "lib/internal.h"
 
+#include "lib/show_model.h"
+#include "train/summary.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,37 +19,26 @@ static void print_verdict(FILE *f, const yk_verdict *v)
         fprintf(f, " the examples/s\n");
 }
 
-/* "12.3 KB" */
-static const char *bytes(double n, char *text, size_t size)
-{
-    const char *unit[] = {"B", "KB", "MB", "GB", "TB"};
-    int u = 0;
-    for (; n >= 1000.0 && u < 4; u++)
-        n /= 1000.0;
-    snprintf(text, size, u ? "%.1f %s" : "%.0f %s", n, unit[u]);
-    return text;
-}
-
 static void print_traffic(FILE *f, const yk_result *r)
 {
-    char a[32], b[32];
+    char a[24], b[24];
     if (!r->report)
         return;
     double sent = 0.0, received = 0.0, rounds = (double)(r->steps - r->resumed_from);
     if (!r->plan.synchronous)
         rounds /= r->plan.workers; /* steps are counted over all workers */
     for (int i = r->plan.servers; i < r->plan.processes; i++)
-        for (int p = 0; p < YK_FOR_CONTROL; p++) { /* that is not of the steps */
+        for (int p = 0; p < YK_FOR_CONTROL; p++) { /* control messages do not belong to steps */
             sent += (double)r->report[i].traffic[p].sent / r->plan.workers;
             received += (double)r->report[i].traffic[p].received / r->plan.workers;
         }
     if (rounds > 0.0)
         fprintf(f, "traffic        %s sent and %s received per worker and step\n",
-                bytes(sent / rounds, a, sizeof a), bytes(received / rounds, b, sizeof b));
+                yk_bytes_text(sent / rounds, a), yk_bytes_text(received / rounds, b));
     for (int p = 0; p < YK_PURPOSES; p++)
         if (r->traffic[p].sent)
-            fprintf(f, "  %-12s %s in %llu messages, of all processes\n", yk_purpose_name[p],
-                    bytes((double)r->traffic[p].sent, a, sizeof a),
+            fprintf(f, "  %-12s %s in %llu messages of all processes\n", yk_purpose_name[p],
+                    yk_bytes_text((double)r->traffic[p].sent, a),
                     (unsigned long long)r->traffic[p].messages_sent);
     if (r->late)
         fprintf(f,
@@ -55,19 +46,27 @@ static void print_traffic(FILE *f, const yk_result *r)
                 "dropped\n",
                 (unsigned long long)r->late, (unsigned long long)r->late_examples);
     if (r->lost || r->joined)
-        fprintf(f, "workers        %d lost (%llu examples dealt again), %d joined\n", r->lost,
+        fprintf(f, "workers        %d lost (%llu examples assigned again), %d joined\n", r->lost,
                 (unsigned long long)r->returned, r->joined);
 }
 
-static void print_table(FILE *f, const yk_result *r)
+static void print_description(FILE *f, const yk_config *c, const yk_result *r)
 {
+    yk_show_model(f, c->model, r->description);
+}
+
+static void print_table(FILE *f, const yk_config *c, const yk_result *r)
+{
+    (void)c;
     fprintf(f, "steps          %llu (%.0f per second)\n", (unsigned long long)r->steps,
             (double)(r->steps - r->resumed_from) / r->train_seconds);
     fprintf(f, "examples       %llu (%.0f per second)\n", (unsigned long long)r->examples,
             (double)r->trained_here / r->train_seconds);
-    fprintf(f, "seconds        %.2f (training %.2f, testing %.2f, saving %.2f, loading before that %.2f)\n",
-            r->seconds, r->train_seconds, r->eval_seconds, r->checkpoint_seconds, r->load_seconds);
-    if (isfinite(r->train_loss)) /* else nothing was left to train */
+    fprintf(
+        f,
+        "seconds        %.2f (training %.2f, evaluation %.2f, checkpoints %.2f; loading before that %.2f)\n",
+        r->seconds, r->train_seconds, r->eval_seconds, r->checkpoint_seconds, r->load_seconds);
+    if (isfinite(r->train_loss)) /* else the run was already complete */
         fprintf(f, "train loss     %.5f\n", r->train_loss);
     if (r->tested) {
         fprintf(f, "test loss      %.5f", r->test.loss);
@@ -81,8 +80,10 @@ static void print_table(FILE *f, const yk_result *r)
     }
     const yk_staleness *s = &r->observed;
     if (s->observed) {
-        fprintf(f, "staleness      mean %.1f, most %.0f updates by others between reading and writing\n",
-                s->mean, s->max);
+        fprintf(
+            f,
+            "staleness      mean %.1f, maximum %.0f updates by other workers between reading and writing\n",
+            s->mean, s->max);
         for (int b = 0; b < YK_STALENESS_BUCKETS; b++) {
             if (!s->bucket[b])
                 continue;
@@ -106,16 +107,44 @@ static void print_table(FILE *f, const yk_result *r)
         fprintf(f, "run directory  %s\n", r->run_dir);
 }
 
-char *yk_result_text(const yk_result *r)
+/* What a function prints; NULL: out of memory. */
+static char *printed(void (*print)(FILE *to, const yk_config *c, const yk_result *r), const yk_config *c,
+                     const yk_result *r)
 {
     char *text = NULL;
     size_t size;
     FILE *f = open_memstream(&text, &size);
     if (!f)
         return NULL;
-    print_table(f, r);
+    print(f, c, r);
     if (fclose(f) == 0)
         return text;
     free(text);
     return NULL;
+}
+
+static void print_profile(FILE *f, const yk_config *c, const yk_result *r)
+{
+    (void)c;
+    yk_show_profile(f, r->profile);
+}
+
+yk_status yk_result_summary(const yk_config *c, const yk_result *r, char **out)
+{
+    if (!r->description)
+        return yk_result_json(c, r, out);
+    *out = yk_model_json(c->model, r->description);
+    return *out ? YK_OK : yk_fail_memory(4096, "the description");
+}
+
+yk_status yk_result_text(const yk_config *c, const yk_result *r, char **out)
+{
+    *out = printed(r->description ? print_description : print_table, c, r);
+    return *out ? YK_OK : yk_fail_memory(4096, "the results");
+}
+
+yk_status yk_result_profile(const yk_config *c, const yk_result *r, char **out)
+{
+    *out = r->profile ? printed(print_profile, c, r) : NULL;
+    return *out || !r->profile ? YK_OK : yk_fail_memory(4096, "the profile");
 }

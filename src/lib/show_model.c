@@ -1,13 +1,21 @@
 #include "lib/show_model.h"
 
 #include "base/json.h"
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { WIDEST = 40 }; /* of a layer's text */
+enum { WIDEST = 40 }; /* the column of layers */
 
-/* ---- numbers for people ---- */
+/* ---- numbers ---- */
+
+const char *yk_bytes_text(double bytes, char text[static 24])
+{
+    static const char *const unit[] = {"bytes", "kB", "MB", "GB", "TB"};
+    size_t u = 0;
+    for (; bytes >= 999.95 && u + 1 < sizeof unit / sizeof *unit; u++)
+        bytes /= 1000.0;
+    snprintf(text, 24, u ? "%.1f %s" : "%.0f %s", bytes, unit[u]);
+    return text;
+}
 
 /* 61706 as 61,706. */
 static const char *grouped(uint64_t n, char out[static 32])
@@ -66,13 +74,6 @@ static void rule(FILE *to, int n)
     fputc('\n', to);
 }
 
-static yk_status written(FILE *to)
-{
-    return fflush(to) || ferror(to)
-               ? yk_fail(YK_ESYSTEM, "the table could not be written: %s", strerror(errno))
-               : YK_OK;
-}
-
 /* ---- before training ---- */
 
 static void show_totals(FILE *to, const yk_description *d)
@@ -83,25 +84,25 @@ static void show_totals(FILE *to, const yk_description *d)
                  each = (double)(d->gradient_bytes + d->activation_bytes);
     fprintf(to, "parameters    %s\n", grouped(d->params, a));
     if (d->flops > 0.0) {
-        fprintf(to, "FLOPs         an image: forward %s, backward %s\n", counted(d->flops, a),
+        fprintf(to, "FLOPs         per image: forward %s, backward %s\n", counted(d->flops, a),
                 counted(d->flops_back, b));
-        fprintf(to, "              a step: %s (%llu image%s", counted(both * (double)d->batch * workers, a),
+        fprintf(to, "              per step: %s (%llu image%s", counted(both * (double)d->batch * workers, a),
                 (unsigned long long)d->batch, d->batch == 1 ? "" : "s");
-        fprintf(to, d->workers > 1 ? " of each of %d workers)\n" : ")\n", d->workers);
+        fprintf(to, d->workers > 1 ? " for each of %d workers)\n" : ")\n", d->workers);
     }
     if (d->flops > 0.0 && d->examples)
-        fprintf(to, "              an epoch: %s (%s images)\n", counted(both * (double)d->examples, a),
+        fprintf(to, "              per epoch: %s (%s images)\n", counted(both * (double)d->examples, a),
                 grouped(d->examples, b));
     fprintf(to, "memory        %s: weights %s, gradient %s, ", sized(once + each, a),
             sized((double)d->weight_bytes, b), sized((double)d->gradient_bytes, c));
     fprintf(to, "state of %s %s, activations %s\n", d->optimizer, sized((double)d->state_bytes, a),
             sized((double)d->activation_bytes, e));
     if (d->workers > 1)
-        fprintf(to, "              %s with %d workers: gradient and activations are of each\n",
+        fprintf(to, "              %s with %d workers; each has its own gradient and activations\n",
                 sized(once + each * workers, a), d->workers);
 }
 
-yk_status yk_show_model(FILE *to, const char *name, const yk_description *d)
+void yk_show_model(FILE *to, const char *name, const yk_description *d)
 {
     int text = 5, shape = 6;
     char buffer[64], a[32], b[32];
@@ -114,8 +115,7 @@ yk_status yk_show_model(FILE *to, const char *name, const yk_description *d)
     fprintf(to, "%2s  %-*s  %-*s  %12s  %14s  %11s\n", "#", text, "layer", shape, "output", "parameters",
             "MFLOP forward", "activations");
     rule(to, all);
-    const bool has_input =
-        d->nlines > 1; /* it has no number: layers are numbered as their tensors are named */
+    const bool has_input = d->nlines > 1; /* it has no number: layers have the numbers of their tensors */
     for (int i = 0; i < d->nlines; i++) {
         const yk_layer_line *l = &d->line[i];
         char number[16] = "", flops[32] = "";
@@ -129,7 +129,6 @@ yk_status yk_show_model(FILE *to, const char *name, const yk_description *d)
     }
     rule(to, all);
     show_totals(to, d);
-    return written(to);
 }
 
 static void line_json(yk_json *j, const yk_layer_line *l)
@@ -147,7 +146,7 @@ static void line_json(yk_json *j, const yk_layer_line *l)
     yk_json_end(j);
 }
 
-yk_status yk_show_model_json(FILE *to, const char *name, const yk_description *d)
+char *yk_model_json(const char *name, const yk_description *d)
 {
     yk_json all = {0}, *j = &all;
     yk_json_object(j, NULL);
@@ -163,15 +162,10 @@ yk_status yk_show_model_json(FILE *to, const char *name, const yk_description *d
     YK_JSON_WHOLES(j, {"weight_bytes", d->weight_bytes}, {"gradient_bytes", d->gradient_bytes},
                    {"state_bytes", d->state_bytes}, {"activation_bytes", d->activation_bytes});
     yk_json_end(j);
-    char *line = yk_json_take(j);
-    if (!line)
-        return yk_fail_memory(4096, "the description");
-    fprintf(to, "%s\n", line);
-    free(line);
-    return written(to);
+    return yk_json_take(j);
 }
 
-/* ---- after it ---- */
+/* ---- after training ---- */
 
 void yk_show_profile(FILE *to, const yk_profile *p)
 {
@@ -184,7 +178,8 @@ void yk_show_profile(FILE *to, const yk_profile *p)
         sum += p->line[i].seconds;
     }
     const double all = p->train_seconds > sum ? p->train_seconds : sum, peak = p->peak * (double)p->threads;
-    fprintf(to, "\nwhere the time of worker 0 went (%d thread%s)\n", p->threads, p->threads == 1 ? "" : "s");
+    fprintf(to, "\ntime of worker 0 by layer and pass (%d thread%s)\n", p->threads,
+            p->threads == 1 ? "" : "s");
     fprintf(to, "%-*s  %-8s  %-*s  %9s  %10s  %7s  %8s  %6s  %9s\n", text, "layer", "pass", shape, "output",
             "calls", "ms", "share", "GFLOP/s", "% peak", "moved");
     rule(to, text + 2 + 8 + 2 + shape + 2 + 9 + 2 + 10 + 2 + 7 + 2 + 8 + 2 + 6 + 2 + 9);
@@ -201,11 +196,11 @@ void yk_show_profile(FILE *to, const yk_profile *p)
                 l->seconds * 1e3, all > 0.0 ? 100.0 * l->seconds / all : 0.0, rate, percent,
                 sized(l->bytes, bytes));
     }
-    fprintf(to, "%-*s  %-8s  %-*s  %9s  %10.2f  %5.1f %%\n", text, "the rest", "", shape, "", "",
+    fprintf(to, "%-*s  %-8s  %-*s  %9s  %10.2f  %5.1f %%\n", text, "other", "", shape, "", "",
             (all - sum) * 1e3, all > 0.0 ? 100.0 * (all - sum) / all : 0.0);
-    fprintf(to, "the rest: updates of the weights, waiting for data and for other workers\n");
+    fprintf(to, "other: updating the weights, waiting for data and for other workers\n");
     if (p->peak > 0.0)
         fprintf(to,
-                "peak: %.1f GFLOP/s a thread, measured before training on products that stay in the cache\n",
+                "peak: %.1f GFLOP/s per thread, measured before training with matrix products in the cache\n",
                 p->peak * 1e-9);
 }

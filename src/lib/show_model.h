@@ -1,8 +1,12 @@
-/* What --dry-run and --profile print: a model's layers before training, and where the time went after it.
+/* The output of --dry-run and --profile: the layers of a model before training, and their times after it.
  *
- *     st = yk_show_model(stdout, name, result.description);
- *     st = yk_show_model_json(stdout, name, result.description);   // one JSON object on one line
+ * Example:
+ *     yk_show_model(stdout, "lenet5", result.description);
+ *     char *json = yk_model_json("lenet5", result.description);   // one JSON object; NULL: out of memory
+ *     free(json);
  *     yk_show_profile(stderr, result.profile);
+ *
+ * These functions keep no state. The caller checks the stream for errors.
  */
 #ifndef YK_LIB_SHOW_MODEL_H
 #define YK_LIB_SHOW_MODEL_H
@@ -10,8 +14,11 @@
 #include "train/train.h"
 #include <stdio.h>
 
-yk_status yk_show_model(FILE *to, const char *name, const yk_description *d);
-yk_status yk_show_model_json(FILE *to, const char *name, const yk_description *d);
+void yk_show_model(FILE *to, const char *name, const yk_description *d);
+char *yk_model_json(const char *name, const yk_description *d);
 void yk_show_profile(FILE *to, const yk_profile *p);
+
+/* "1.3 MB", with powers of 1000. Returns `text`. */
+const char *yk_bytes_text(double bytes, char text[static 24]);
 
 #endif

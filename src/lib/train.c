@@ -2,9 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "lib/show_model.h"
 #include "train/run_dir.h"
-#include "train/summary.h"
 #include <jansson.h>
 #include <math.h>
 #include <pthread.h>
@@ -71,52 +69,18 @@ static bool pass_metrics(void *context, const yk_metrics_report *m)
 
 /* ---- the run ---- */
 
-/* What a function prints to a stream, as a string; NULL: out of memory. */
-static char *printed(yk_status (*print)(FILE *to, const yk_config *c, const yk_result *r), const yk_config *c,
-                     const yk_result *r)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    const yk_status st = f ? print(f, c, r) : YK_ESYSTEM;
-    if (f && fclose(f) == 0 && !st)
-        return text;
-    free(text);
-    return NULL;
-}
-
-static yk_status print_description(FILE *to, const yk_config *c, const yk_result *r)
-{
-    return yk_show_model(to, c->model, r->description);
-}
-
-static yk_status print_description_json(FILE *to, const yk_config *c, const yk_result *r)
-{
-    return yk_show_model_json(to, c->model, r->description);
-}
-
-static yk_status print_profile(FILE *to, const yk_config *c, const yk_result *r)
-{
-    (void)c;
-    yk_show_profile(to, r->profile);
-    return YK_OK;
-}
-
 static yk_status take_result(yoke_run *run, const yk_config *c, yk_result *r)
 {
     run->trained = r->trained;
     r->trained = NULL;
-    if (r->description)
-        run->summary = printed(print_description_json, c, r);
-    else if (yk_result_json(c, r, &run->summary))
-        return YK_ESYSTEM;
-    run->text = r->description ? printed(print_description, c, r) : yk_result_text(r);
-    run->profile = r->profile ? printed(print_profile, c, r) : NULL;
-    run->directory = r->run_dir ? strdup(r->run_dir) : NULL;
-    if (!run->summary || !run->text || (r->run_dir && !run->directory) || (r->profile && !run->profile))
-        return yk_fail_memory(4096, "the results");
-    run->summary[strcspn(run->summary, "\n")] = '\0';
-    return YK_OK;
+    yk_status st = yk_result_summary(c, r, &run->summary);
+    if (!st)
+        st = yk_result_text(c, r, &run->text);
+    if (!st)
+        st = yk_result_profile(c, r, &run->profile);
+    if (!st && r->run_dir && !(run->directory = strdup(r->run_dir)))
+        st = yk_fail_memory(strlen(r->run_dir), "a path");
+    return st;
 }
 
 static yk_status train_here(const yoke_training *t, caller *by, const yk_config *c, yoke_run *run)
@@ -138,23 +102,24 @@ static yk_status train_here(const yoke_training *t, caller *by, const yk_config 
     if (st)
         return st;
     st = yk_train(c, &host, &result);
-    const yk_status taken = take_result(run, c, &result); /* may replace the error text only when it fails */
+    const yk_status taken = take_result(run, c, &result); /* replaces the error text only if it fails */
     yk_result_fini(&result);
     return st ? st : taken;
 }
 
-static yk_status train_children(const yoke_training *t, const yk_config *c, yoke_run *run)
+static yk_status train_in_job(const yoke_training *t, const yk_config *c, yoke_run *run)
 {
     if (t->start || (t->data && !t->data->spec) || (t->test && !t->test->spec))
-        return yk_fail(YK_EUSAGE,
-                       "data from memory and a start model need a single process: leave out launch, hosts "
-                       "and hostfile");
+        return yk_fail(
+            YK_EUSAGE,
+            "data from memory and a start model need a single process; do not set launch, hosts or "
+            "hostfile");
     return yk_child_job(t, c, &run->summary);
 }
 
-/* ---- */
+/* ---- yoke_train() ---- */
 
-/* Data objects take the place of the options data and test. */
+/* Data objects override the options data and test. */
 static yk_status set_data(const yoke_training *t, yk_config *c)
 {
     yk_status st = t->data ? yk_config_set(c, "data", t->data->spec ? t->data->spec : "memory") : YK_OK;
@@ -190,7 +155,7 @@ yoke_status yoke_train(const yoke_training *t, yoke_run **run_out, yoke_error *e
         st = set_data(t, &config);
     if (!st)
         st = config.launch || config.hosts || config.hostfile || config.join
-                 ? train_children(t, &config, run)
+                 ? train_in_job(t, &config, run)
                  : train_here(t, &by, &config, run);
     yk_config_fini(&config);
     yk_log_set(before);

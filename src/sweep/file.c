@@ -130,9 +130,8 @@ static void drop_axis(yk_sweep_file *f, const char *option)
 
 static yk_status option_of(section where, const char *name, const yk_option **out)
 {
-    *out = yk_option_find(name);
-    if (!*out)
-        return yk_fail(YK_EUSAGE, "unknown option %s; yoke train --help lists all options", name);
+    if (yk_option_require(name, out))
+        return YK_EUSAGE;
     if (!((*out)->flags & YK_OPT_IN_SWEEPS))
         return yk_fail(YK_EUSAGE, "%s cannot be set here: the sweep sets it for each run", name);
     if ((*out)->flags & YK_OPT_COMMAND_LINE_ONLY && where != SET)

@@ -1,0 +1,40 @@
+#include "config/suggest.h"
+
+#include <string.h>
+
+enum { LONGEST = 31 };
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The optimal string alignment distance: one for each character inserted, deleted or replaced, and for two neighbours
+ * swapped. */
+static size_t distance(const char *a, const char *b)
+{
+    const size_t m = strlen(a), n = strlen(b);
+    size_t d[LONGEST + 1][LONGEST + 1]; /* [i][j]: of the first i characters of a and j of b */
+    if (m > LONGEST || n > LONGEST)
+        return m + n;
+    for (size_t i = 0; i <= m; i++)
+        for (size_t j = 0; j <= n; j++) {
+            if (!i || !j) {
+                d[i][j] = i + j;
+                continue;
+            }
+            d[i][j] = least(least(d[i - 1][j], d[i][j - 1]) + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
+        }
+    return d[m][n];
+}
+
+void yk_suggestion_try(yk_suggestion *s, const char *name)
+{
+    const size_t d = distance(s->word, name), limit = (strlen(s->word) + 2) / 3;
+    if (d > limit || (s->name && d >= s->distance))
+        return;
+    s->name = name;
+    s->distance = d;
+}

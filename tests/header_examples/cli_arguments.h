@@ -1,0 +1,2 @@
+extern int argc;
+extern char **argv;

@@ -1,0 +1,3 @@
+extern yk_config config;
+extern int argc;
+extern char **argv;

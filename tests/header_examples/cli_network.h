@@ -1,0 +1,2 @@
+extern yk_config config;
+extern bool joinable;

@@ -1,0 +1,2 @@
+#include <stdio.h>
+extern int job_stderr, job_stdout;

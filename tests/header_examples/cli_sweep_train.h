@@ -1,0 +1,4 @@
+extern yk_sweep_plan plan;
+extern char *path;
+extern yk_sweep_result *result;
+extern double *took;

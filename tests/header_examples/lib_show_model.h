@@ -1,0 +1,2 @@
+#include <stdlib.h>
+extern yk_result result;
