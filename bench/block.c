@@ -80,7 +80,7 @@ static void conv(const char *name, size_t in, size_t side, size_t out, size_t f)
     printf("%-28s", name);
     for (int isa = 0; isa <= (int)yk_isa_best(); isa++) {
         b.ops = YK_ISA_AT(yk_block, (yk_isa)isa);
-        printf("  %s: mul %6.1f, outer %6.1f", yk_isa_text((yk_isa)isa),
+        printf("  %s: mul %6.1f, outer %6.1f", yk_isa_name((yk_isa)isa),
                flops / seconds_of(run_mul, &b) * 1e-9, flops / seconds_of(run_outer, &b) * 1e-9);
     }
     printf(" GFLOP/s\n");

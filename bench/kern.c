@@ -62,7 +62,7 @@ int main(int argc, char **argv)
     float *table = calloc(d.dim + 2 + (1 << 17), sizeof *table);
     sparse_bench b = {.rows = d.rows, .pick = malloc(d.rows->n * sizeof *b.pick)};
     if (!table || !b.pick || yk_dataset_sample(&d, 1 << 15, &sample) ||
-        yk_keymap_make(&sample, NULL, d.dim, UINT32_MAX, 1 << 17, &map) || yk_dataset_rename(&d, &map))
+        yk_keymap_make(&sample, NULL, d.dim, UINT32_MAX, 1 << 17, &map) || yk_dataset_remap_keys(&d, &map))
         return 1;
     yk_perm perm = yk_perm_make(d.rows->n, 1);
     for (size_t i = 0; i < d.rows->n; i++)
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
             b.view = (yk_view){.w = table};
             double plain = best_of(sparse_pass, &b, d.rows->n);
             b.view = (yk_view){.w = table + map.hot, .hot = map.hot, .shift = -(int32_t)map.hot};
-            printf("%-8s %-10s %7.1f ns a row, %7.1f with copies of %u hot keys\n", yk_isa_text((yk_isa)isa),
+            printf("%-8s %-10s %7.1f ns a row, %7.1f with copies of %u hot keys\n", yk_isa_name((yk_isa)isa),
                    names[b.what], plain, best_of(sparse_pass, &b, d.rows->n), map.hot);
         }
     yk_rows_fini(&sample);

@@ -35,7 +35,7 @@ static inline void assert_close(double got, double expected, double bound, const
                                 yk_isa isa, size_t i)
 {
     if (!(fabs(got - expected) <= bound))
-        fail_msg("%s of %s, %s, number %zu: %.9g is not %.9g (to %.2g)", what, rule, yk_isa_text(isa), i, got,
+        fail_msg("%s of %s, %s, number %zu: %.9g is not %.9g (to %.2g)", what, rule, yk_isa_name(isa), i, got,
                  expected, bound);
 }
 

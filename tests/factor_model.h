@@ -29,22 +29,22 @@ static inline double factor(int j)
     return 1.0 / (1.0 + j);
 }
 
-struct yk_work {
+struct yk_workspace {
     float err[MOST_BATCH], dense[DENSE];
     yk_merger pairs;
 };
 
-static inline yk_status factor_work(const yk_model *m, size_t most, yk_work **out)
+static inline yk_status factor_work(const yk_model *m, size_t most, yk_workspace **out)
 {
     (void)m, (void)most;
-    yk_work *w = yk_alloc(1, sizeof *w, "a worker");
+    yk_workspace *w = yk_alloc(1, sizeof *w, "a worker");
     if (!w)
         return YK_ESYSTEM;
     *out = w;
     return yk_merger_init_wide(&w->pairs, 64, WIDE);
 }
 
-static inline void factor_work_free(yk_work *w)
+static inline void factor_work_free(yk_workspace *w)
 {
     yk_merger_fini(&w->pairs);
     yk_free(w);
@@ -74,7 +74,7 @@ static inline double forward(const yk_view *v, const yk_rows *rows, size_t row, 
     return z;
 }
 
-static inline void factor_grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b,
+static inline void factor_grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b,
                                yk_grad *out)
 {
     const uint32_t bias = b->remapped ? 0 : m->bias_key;
@@ -262,7 +262,7 @@ static inline void assert_is_near(yk_local *s, const reference *r, const yk_keym
         for (int a = 0; a < 1 + yk_local_rule(s, g)->slots; a++) {
             double apart = 0.0, squares = 1e-12;
             for (size_t i = 0; i < floats_of[g]; i++) {
-                const size_t key = map && g != NETWORK ? yk_keymap_in(map, (uint32_t)(i / width)) : i / width;
+                const size_t key = map && g != NETWORK ? yk_keymap_id(map, (uint32_t)(i / width)) : i / width;
                 const weight *w = &r->w[g][i];
                 const double want = a == 0   ? w->w
                                     : a == 1 ? w->s0

@@ -96,7 +96,7 @@ static inline yk_status announce(yk_store *s, int me, reader *r)
  * which updates they include. */
 static const size_t counter_at[SERVERS] = {0, 20};
 
-static inline void count_push(int worker, yk_work *work, yk_grad *g)
+static inline void count_push(int worker, yk_workspace *work, yk_grad *g)
 {
     const float *err = memset(work->err, 0, sizeof work->err);
     memset(work->dense, 0, sizeof work->dense);
@@ -118,7 +118,8 @@ static inline void note_ahead(job *j, int me, uint64_t clock, const yk_view *vie
         }
 }
 
-static inline yk_status one_step(job *j, yk_store *s, int me, reader *r, yk_work *work, yk_step_result *out)
+static inline yk_status one_step(job *j, yk_store *s, int me, reader *r, yk_workspace *work,
+                                 yk_step_result *out)
 {
     yk_view view[YK_MAX_GROUPS];
     yk_batch b;
@@ -135,13 +136,13 @@ static inline yk_status one_step(job *j, yk_store *s, int me, reader *r, yk_work
     }
     if ((st = announce(s, me, r)) || (st = yk_store_push(s, me, &g)))
         return st;
-    return yk_store_clock(s, me, YK_WORD_GO_ON, out);
+    return yk_store_clock(s, me, YK_ACTION_CONTINUE, out);
 }
 
 static inline yk_status train(job *j, yk_store *s, int me, int number)
 {
     reader *r = yk_alloc(1, sizeof *r, "a test");
-    yk_work *work;
+    yk_workspace *work;
     yk_status st = r ? factor_work(&j->model, BATCH, &work) : YK_ESYSTEM;
     if (st)
         return st;

@@ -172,9 +172,9 @@ static void products(void **state)
                 /* every number of terms occurs, with all three kinds */
                 const size_t round = (m - 1) * 13 + p - 1, k = terms[round % TERMS];
                 make_product(&t, m, p, below(3) ? k : below(401), (int)(round / TERMS % 3));
-                check_product(&t, OPS(isa), yk_isa_text(isa), 0, m, 0, p);
+                check_product(&t, OPS(isa), yk_isa_name(isa), 0, m, 0, p);
                 const size_t m_begin = below(m + 1), p_begin = below(p + 1);
-                check_product(&t, OPS(isa), yk_isa_text(isa), m_begin, m_begin + below(m - m_begin + 1),
+                check_product(&t, OPS(isa), yk_isa_name(isa), m_begin, m_begin + below(m - m_begin + 1),
                               p_begin, p_begin + below(p - p_begin + 1));
                 free_product(&t);
             }
@@ -317,12 +317,12 @@ static void outer_products(void **state)
             for (size_t k = 1; k <= 20; k++) {
                 outer t;
                 make_outer(&t, m, k, below(2) ? pixels[below(sizeof pixels / sizeof *pixels)] : below(200));
-                check_outer(&t, OPS(isa), yk_isa_text(isa), 0, m, 0, k);
-                check_sum(&t, OPS(isa), yk_isa_text(isa), 0, m);
+                check_outer(&t, OPS(isa), yk_isa_name(isa), 0, m, 0, k);
+                check_sum(&t, OPS(isa), yk_isa_name(isa), 0, m);
                 const size_t m_begin = below(m + 1), k_begin = below(k + 1);
-                check_outer(&t, OPS(isa), yk_isa_text(isa), m_begin, m_begin + below(m - m_begin + 1),
+                check_outer(&t, OPS(isa), yk_isa_name(isa), m_begin, m_begin + below(m - m_begin + 1),
                             k_begin, k_begin + below(k - k_begin + 1));
-                check_sum(&t, OPS(isa), yk_isa_text(isa), m_begin, m_begin + below(m - m_begin + 1));
+                check_sum(&t, OPS(isa), yk_isa_name(isa), m_begin, m_begin + below(m - m_begin + 1));
                 free_outer(&t);
             }
     }

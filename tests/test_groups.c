@@ -216,7 +216,7 @@ static void assert_same_state(yk_local *a, const yk_keymap *map, yk_local *b)
         const yk_local_state from = yk_local_raw(a, g), to = yk_local_raw(b, g);
         const size_t width = g == EMBEDDING ? WIDE : 1;
         for (size_t i = 0; i < floats_of[g]; i++) {
-            const size_t key = map && g != NETWORK ? yk_keymap_in(map, (uint32_t)(i / width)) : i / width;
+            const size_t key = map && g != NETWORK ? yk_keymap_id(map, (uint32_t)(i / width)) : i / width;
             const size_t at = key * width + i % width;
             assert_true(from.live.w[at] == to.live.w[i]);
             for (int k = 0; k < yk_local_rule(a, g)->slots; k++)
@@ -253,9 +253,9 @@ static void checkpoints_hold_all_groups(void **state)
     j.group[NETWORK].optim = rule_config(YK_ADAM);
     yk_keymap map;
     assert_int_equal(yk_keymap_make(&j.rows, NULL, KEYS, DIM, KEYS, &map), YK_OK);
-    assert_true(map.nmoves > 10 && yk_keymap_in(&map, DIM) != DIM);
+    assert_true(map.nmoves > 10 && yk_keymap_id(&map, DIM) != DIM);
     assert_int_equal(yk_keymap_rows(&map, &j.rows), YK_OK);
-    j.model.bias_key = yk_keymap_in(&map, DIM);
+    j.model.bias_key = yk_keymap_id(&map, DIM);
     yk_local *s = trained_store(&j, &map), *same = trained_store(&j, &map), *other = trained_store(&j, NULL);
     fill_store(s);
     assert_int_equal(train(&j, yk_local_store(s), 0, 0), YK_OK);

@@ -20,7 +20,7 @@ static float uniform(float low, float high)
 static void assert_close(double got, double expected, double bound, const char *what, yk_isa isa, size_t i)
 {
     if (!(fabs(got - expected) <= bound))
-        fail_msg("%s, %s, number %zu: %.9g is not %.9g (to %.2g)", what, yk_isa_text(isa), i, got, expected,
+        fail_msg("%s, %s, number %zu: %.9g is not %.9g (to %.2g)", what, yk_isa_name(isa), i, got, expected,
                  bound);
 }
 
@@ -500,7 +500,7 @@ static void the_environment_selects_an_instruction_set(void **state)
     setenv("YK_ISA", "base", 1);
     assert_int_equal(yk_isa_best(), YK_ISA_BASE);
     assert_ptr_equal(yk_linear(), OPS(YK_ISA_BASE));
-    setenv("YK_ISA", yk_isa_text(best), 1);
+    setenv("YK_ISA", yk_isa_name(best), 1);
     assert_int_equal(yk_isa_best(), best);
     setenv("YK_ISA", "none such", 1);
     assert_true(yk_isa_best() >= best);
@@ -508,7 +508,7 @@ static void the_environment_selects_an_instruction_set(void **state)
     if (had)
         setenv("YK_ISA", kept, 1);
     assert_ptr_equal(yk_linear(), OPS(best));
-    assert_string_equal(yk_isa_text(YK_ISA_BASE), "base");
+    assert_string_equal(yk_isa_name(YK_ISA_BASE), "base");
 }
 
 int main(void)

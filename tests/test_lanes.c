@@ -61,7 +61,7 @@ static void assert_all_near(const float *got, const float *right, size_t n, doub
                             yk_isa isa)
 {
     for (size_t i = 0; i < n; i++)
-        assert_near(got[i], right[i], bound * fmax(1.0, fabs((double)right[i])), what, yk_isa_text(isa), i);
+        assert_near(got[i], right[i], bound * fmax(1.0, fabs((double)right[i])), what, yk_isa_name(isa), i);
 }
 
 /* ---- activations */
@@ -90,7 +90,7 @@ static void activations(void **state)
         yk_lanes_ref.activate((yk_activation)kind, right, N);
         for (size_t i = 0; i < N; i++) /* tanh is exact near 0: the error is relative */
             assert_near(got[i], right[i], kind == YK_RELU ? 0.0 : 2e-6 * fabs((double)right[i]) + 1e-38,
-                        activation_names[kind], yk_isa_text(isa), i);
+                        activation_names[kind], yk_isa_name(isa), i);
         for (size_t i = 0; i < ODD; i++)
             assert_true(isnan(got[i]) == isnan(odd[i]));
         /* backward: a NaN in dy propagates where the derivative is not 0 */
@@ -101,7 +101,7 @@ static void activations(void **state)
         yk_lanes_ref.activate_back((yk_activation)kind, right, dright, N);
         for (size_t i = 0; i < N; i++)
             if (!isinf(right[i]))
-                assert_near(dgot[i], dright[i], 1e-6, activation_names[kind], yk_isa_text(isa), i);
+                assert_near(dgot[i], dright[i], 1e-6, activation_names[kind], yk_isa_name(isa), i);
         /* n = 0 changes nothing; values behind n are not changed */
         float one[2 * YK_LANES];
         for (int i = 0; i < 2 * YK_LANES; i++)
@@ -402,7 +402,7 @@ static void softmax_of(size_t classes, size_t n, double range, yk_isa isa)
     const double loss = OPS(isa)->softmax(got, classes, label, n, pgot),
                  truth = yk_lanes_ref.softmax(right, classes, label, n, pright);
     if (!(fabs(loss - truth) <= 3e-6 * (1.0 + fabs(truth))))
-        fail_msg("softmax, %s, %zu classes, %zu images: the loss %.9g is not %.9g", yk_isa_text(isa), classes,
+        fail_msg("softmax, %s, %zu classes, %zu images: the loss %.9g is not %.9g", yk_isa_name(isa), classes,
                  n, loss, truth);
     assert_all_near(got, right, all, 2e-6, "softmax", isa);
     assert_all_near(pgot, pright, n * classes, 2e-6, "softmax's probabilities", isa);

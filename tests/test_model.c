@@ -105,7 +105,7 @@ static double reference_loss(const yk_model *m, const tensors *t, const examples
 
 typedef struct {
     yk_model *model;
-    yk_work *work;
+    yk_workspace *work;
     float *params; /* flat */
     tensors t;
 } trained;
@@ -130,7 +130,7 @@ static void make_model(trained *m, const char *name, yk_rows_kind kind, uint32_t
     const yk_model_shape shape = {.kind = kind, .dim = DIM, .classes = classes, .bias = bias};
     float in[MOST_CLASSES * DIM];
     assert_int_equal(yk_model_create(name, &shape, &m->model), YK_OK);
-    assert_int_equal(yk_model_work(m->model, BATCH, &m->work), YK_OK);
+    assert_int_equal(yk_workspace_create(m->model, BATCH, &m->work), YK_OK);
     assert_int_equal(m->model->ntensors, 1 + bias);
     m->params = calloc(m->model->nparams, sizeof *m->params);
     assert_non_null(m->params);
@@ -144,7 +144,7 @@ static void make_model(trained *m, const char *name, yk_rows_kind kind, uint32_t
 
 static void free_model(trained *m)
 {
-    yk_work_free(m->model, m->work);
+    yk_workspace_free(m->model, m->work);
     yk_model_free(m->model);
     free(m->params);
 }
@@ -368,7 +368,7 @@ static void impossible_shapes_are_errors(void **state)
     shape.classes = 1; /* data with a single class is accepted */
     shape.dim = 10;
     assert_int_equal(yk_model_create("logreg", &shape, &m), YK_OK);
-    yk_work_free(m, NULL);
+    yk_workspace_free(m, NULL);
     yk_model_free(m);
     yk_model_free(NULL);
 }
@@ -378,15 +378,15 @@ static void out_of_memory_is_an_error(void **state)
 {
     (void)state;
     yk_model *m;
-    yk_work *work = NULL;
+    yk_workspace *work = NULL;
     const yk_model_shape dense = {.kind = YK_ROWS_F32, .dim = (size_t)1 << 30, .classes = 2, .bias = true};
     assert_int_equal(yk_model_create("logreg", &dense, &m), YK_OK);
-    assert_error(yk_model_work(m, (size_t)1 << 18, &work), YK_ESYSTEM, "out of memory");
+    assert_error(yk_workspace_create(m, (size_t)1 << 18, &work), YK_ESYSTEM, "out of memory");
     assert_null(work);
     yk_model_free(m);
     const yk_model_shape wide = {.kind = YK_ROWS_F32, .dim = (size_t)1 << 25, .classes = 4, .bias = true};
     assert_int_equal(yk_model_create("softmax", &wide, &m), YK_OK);
-    assert_error(yk_model_work(m, (size_t)1 << 22, &work), YK_ESYSTEM, "out of memory");
+    assert_error(yk_workspace_create(m, (size_t)1 << 22, &work), YK_ESYSTEM, "out of memory");
     assert_null(work);
     yk_model_free(m);
 }

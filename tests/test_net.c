@@ -23,7 +23,7 @@ typedef struct {
 
 typedef struct {
     yk_model *model;
-    yk_work *work;
+    yk_workspace *work;
     yk_rows rows;
     uint32_t pick[MOST_BATCH];
     float *params;
@@ -50,7 +50,7 @@ static void make(fixture *f, const char *list, input in, size_t batch, yk_rows_k
     *f = (fixture){0};
     if (create(list, in, kind, threads, &f->model))
         fail_msg("%s: %s", list, yk_error());
-    assert_int_equal(yk_model_work(f->model, batch, &f->work), YK_OK);
+    assert_int_equal(yk_workspace_create(f->model, batch, &f->work), YK_OK);
     random_state = yk_rng_seed(7, 1); /* the same for every number of threads */
     f->params = calloc(f->model->nparams, sizeof *f->params);
     assert_non_null(f->params);
@@ -85,7 +85,7 @@ static double loss_of(fixture *f)
 
 static void unmake(fixture *f)
 {
-    yk_work_free(f->model, f->work);
+    yk_workspace_free(f->model, f->work);
     yk_model_free(f->model);
     yk_rows_fini(&f->rows);
     free(f->params);

@@ -77,17 +77,17 @@ static float *gradient_of(yk_model *m, const uint32_t *pick, size_t n)
 {
     float *params = yk_alloc(m->nparams, sizeof *params, "a test"),
           *copy = yk_alloc(m->nparams, sizeof *copy, "a test");
-    yk_work *w;
+    yk_workspace *w;
     assert_non_null(params);
     assert_non_null(copy);
     m->ops->init(m, 0, params, 1);
-    assert_int_equal(yk_model_work(m, n, &w), YK_OK);
+    assert_int_equal(yk_workspace_create(m, n, &w), YK_OK);
     yk_view v = {.w = params};
     yk_batch b = {&rows, pick, n, 0};
     yk_grad g;
     m->ops->grad(m, w, &v, &b, &g);
     memcpy(copy, g.group[0].dense, m->nparams * sizeof *copy);
-    yk_work_free(m, w);
+    yk_workspace_free(m, w);
     yk_free(params);
     return copy;
 }
@@ -399,14 +399,14 @@ static void predictions_do_not_augment(void **state)
     for (int i = 0; i < 3; i++) {
         yk_model *m = model_of("conv 4 3x3, relu, dense 3", i == 1 ? &changed : &plain, 1);
         float *params = yk_alloc(m->nparams, sizeof *params, "a test");
-        yk_work *w;
+        yk_workspace *w;
         assert_non_null(params);
         m->ops->init(m, 0, params, 1);
-        assert_int_equal(yk_model_work(m, IMAGES, &w), YK_OK);
+        assert_int_equal(yk_workspace_create(m, IMAGES, &w), YK_OK);
         yk_view v = {.w = params};
         yk_batch b = {i == 2 ? &floats : &rows, first_images, IMAGES, 0};
         m->ops->predict(m, w, &v, &b, p[i], &loss[i]);
-        yk_work_free(m, w);
+        yk_workspace_free(m, w);
         yk_free(params);
         yk_model_free(m);
     }
@@ -483,11 +483,11 @@ static void profiles_measure_time(void **state)
         yk_model *m = model_of("conv 4 3x3 same, relu, dense 3", &o, 2);
         float *params = yk_alloc(m->nparams, sizeof *params, "a test"), p[IMAGES * CLASSES];
         yk_profile_line line[YK_MAX_PROFILE_LINES];
-        yk_work *w;
+        yk_workspace *w;
         double loss = 0.0;
         assert_non_null(params);
         m->ops->init(m, 0, params, 1);
-        assert_int_equal(yk_model_work(m, IMAGES, &w), YK_OK);
+        assert_int_equal(yk_workspace_create(m, IMAGES, &w), YK_OK);
         yk_view v = {.w = params};
         yk_batch b = {&rows, first_images, IMAGES, 0};
         yk_grad g;
@@ -506,7 +506,7 @@ static void profiles_measure_time(void **state)
                 assert_true(line[i].flops == 3.0 * 48.0 * 2.0 * 4 * CHANNELS * 9 * PLANE);
         }
         assert_int_equal(backward, asked ? 3 : 0);
-        yk_work_free(m, w);
+        yk_workspace_free(m, w);
         yk_free(params);
         yk_model_free(m);
     }

@@ -43,7 +43,7 @@ static yk_status push_some(void *context, int me)
         st = yk_local_quiesce(l->store, me);
     if (!st && me == 0)
         memcpy(l->w, yk_local_table(l->store, 0).w, sizeof l->w);
-    return st ? st : yk_team_meet(l->team, me);
+    return st ? st : yk_team_barrier(l->team, me);
 }
 
 /* Weights after some steps from 1, 2, 3 ... with a gradient of 0.5 everywhere. */

@@ -116,7 +116,7 @@ static const uint64_t step_ns = 20000000;
 typedef struct {
     yk_fs_memory *disk;
     uint64_t step; /* of the rank that runs */
-    yk_work *work;
+    yk_workspace *work;
 } run;
 
 static void position_of(void *context, yk_run_position *out)
@@ -125,7 +125,7 @@ static void position_of(void *context, yk_run_position *out)
     *out = (yk_run_position){.step = step, .examples = 2 * BATCH * step, .epoch_examples = 1000};
 }
 
-static yk_work *work_of(void *context, int worker)
+static yk_workspace *work_of(void *context, int worker)
 {
     (void)worker;
     return ((const run *)context)->work;
@@ -237,7 +237,7 @@ static yk_status observed_rank(void *context, int rank)
     yk_config_init(&c);
     yk_plan_describe(&c, 2, 1, &plan);
     TRY(yk_model_create("softmax", &(yk_model_shape){.kind = YK_ROWS_F32, .dim = 4, .classes = 3}, &model));
-    TRY(yk_model_work(model, BATCH, &r.work));
+    TRY(yk_workspace_create(model, BATCH, &r.work));
     yk_fs_set(yk_fs_memory_fs(r.disk));
     const yk_observer_config config = {.config = &c,
                                        .plan = &plan,
@@ -261,7 +261,7 @@ static yk_status observed_rank(void *context, int rank)
     yk_observer_free(o);
     yk_fs_set(NULL);
     yk_comm_stop(comm, !st);
-    yk_work_free(model, r.work);
+    yk_workspace_free(model, r.work);
     yk_model_free(model);
     yk_config_fini(&c);
     yk_free(p);

@@ -74,7 +74,7 @@ static void long_steps_are_all_timed(void **state)
         workers += spin(0.001);
         yk_phase_to(p, YK_PHASE_OTHER);
         yk_phases_done(p, 1, 64);
-        yk_phases_met(p, i % 4 == 0);
+        yk_phases_barrier(p, i % 4 == 0);
     }
     yk_phases_step(p);
     yk_phases_end(p);
@@ -145,7 +145,7 @@ static void what_is_rare_stays_apart(void **state)
         spin(4e-6);
         if (i % 10000 == 9999) {
             const double from = yk_now();
-            yk_phases_now(p);
+            yk_phases_detail(p);
             yk_phase_to(p, YK_PHASE_EVAL);
             nap(0.02);
             yk_phase_to(p, YK_PHASE_OTHER);
@@ -199,10 +199,10 @@ static void null_is_fine(void **state)
     yk_phases_begin(NULL, 1);
     yk_phases_step(NULL);
     yk_phase_to(NULL, YK_PHASE_COMPUTE);
-    yk_phases_now(NULL);
+    yk_phases_detail(NULL);
     yk_phase_waited(NULL, YK_PHASE_INPUT, 5);
     yk_phases_done(NULL, 1, 1);
-    yk_phases_met(NULL, true);
+    yk_phases_barrier(NULL, true);
     yk_phases_end(NULL);
     yk_phases *p = make(); /* one that never began is empty */
     yk_phases_sample sample;

@@ -19,7 +19,7 @@ static float uniform(void)
 static void assert_near(double got, double expected, double bound, const char *what, yk_isa isa, size_t i)
 {
     if (!(fabs(got - expected) <= bound))
-        fail_msg("%s, %s, number %zu: %.9g is not %.9g (to %.2g)", what, yk_isa_text(isa), i, got, expected,
+        fail_msg("%s, %s, number %zu: %.9g is not %.9g (to %.2g)", what, yk_isa_name(isa), i, got, expected,
                  bound);
 }
 
@@ -144,7 +144,7 @@ static void large_and_small_batches_agree(void **state)
     yk_rows rows;
     make_pictures(&rows, DIM, N);
     yk_model *m;
-    yk_work *work;
+    yk_workspace *work;
     assert_int_equal(
         yk_model_create(
             "softmax",

@@ -213,14 +213,14 @@ static void fields_stay_in_step(void **state)
         }
         add_entries(&rows, n, e);
     }
-    assert_int_equal(yk_rows_mix(&rows, 7), YK_OK);
+    assert_int_equal(yk_rows_shuffle(&rows, 7), YK_OK);
     assert_int_equal(rows.n, N);
     for (size_t i = 0; i < rows.start[N]; i++)
         assert_int_equal(rows.field[i], rows.index[i] % 97);
     assert_int_equal(yk_keymap_make(&rows, NULL, 3000, UINT32_MAX, 64, &map), YK_OK);
     uint32_t key_of[3000];
     for (uint32_t k = 0; k < 3000; k++)
-        key_of[yk_keymap_in(&map, k)] = k;
+        key_of[yk_keymap_id(&map, k)] = k;
     assert_int_equal(yk_keymap_rows(&map, &rows), YK_OK);
     for (size_t i = 0; i < rows.start[N]; i++)
         assert_int_equal(rows.field[i], key_of[rows.index[i]] % 97);
@@ -369,7 +369,7 @@ static void equal_keys_add_up(void **state)
         assert_int_equal(m.n, 0);
         for (size_t i = 0; i < n; i++) {
             if (!at_once) /* what is there stays, in its order */
-                assert_int_equal(yk_merger_more(&m, 1), YK_OK);
+                assert_int_equal(yk_merger_grow(&m, 1), YK_OK);
             uint32_t k = yk_rng_below(&r, KEYS);
             float v = (float)yk_rng_below(&r, 256) / 16;
             /* far apart, so that low and high bits of a key both matter */
@@ -473,7 +473,7 @@ static void hot_keys_come_first(void **state)
         static uint32_t outside_of[FEATURES + 1];
         memset(outside_of, 0xff, sizeof outside_of);
         for (uint32_t k = 0; k < nkeys; k++) {
-            uint32_t in = yk_keymap_in(&map, k);
+            uint32_t in = yk_keymap_id(&map, k);
             assert_true(in < nkeys && outside_of[in] == UINT32_MAX);
             outside_of[in] = k;
         }
@@ -486,14 +486,14 @@ static void hot_keys_come_first(void **state)
              i++) /* no key without a hot id is hotter than the last hot one */
             assert_true(weight[outside_of[i]] <= weight[outside_of[map.hot - 1]] + 1e-3);
         if (bias && limit >= 100)
-            assert_true(yk_keymap_in(&map, FEATURES) < map.hot);
+            assert_true(yk_keymap_id(&map, FEATURES) < map.hot);
 
         static float w[FEATURES + 1], in[FEATURES + 1];
         for (uint32_t k = 0; k < nkeys; k++)
             w[k] = in[k] = (float)k + 0.5f;
         assert_int_equal(yk_keymap_apply(&map, in, 1), YK_OK);
         for (uint32_t k = 0; k < nkeys; k++)
-            assert_true(in[yk_keymap_in(&map, k)] == w[k]);
+            assert_true(in[yk_keymap_id(&map, k)] == w[k]);
         yk_rows_init(&remapped, YK_ROWS_SPARSE, 0);
         assert_int_equal(yk_rows_append(&remapped, &rows, 0, rows.n), YK_OK);
         assert_int_equal(yk_keymap_rows(&map, &remapped), YK_OK);
@@ -518,7 +518,7 @@ static void no_sample_moves_no_key(void **state)
     float w[] = {1, 2, 3};
     assert_int_equal(yk_keymap_apply(&made, w, 1), YK_OK);
     for (uint32_t k = 0; k < 10; k++)
-        assert_true(yk_keymap_in(&made, k) == k && yk_keymap_in(&map, k) == k);
+        assert_true(yk_keymap_id(&made, k) == k && yk_keymap_id(&map, k) == k);
     assert_true(w[0] == 1 && w[1] == 2 && w[2] == 3);
     assert_int_equal(yk_keymap_rows(&made, &rows), YK_OK);
     yk_keymap_fini(&made);
@@ -546,7 +546,7 @@ static void mapped_rows_are_renamed_and_unmapped(void **state)
     assert_int_equal(mprotect(p, size, PROT_READ), 0);
     assert_int_equal(yk_keymap_rows(&map, &rows), YK_OK);
     for (size_t e = 0; e < entries; e++)
-        assert_int_equal(rows.index[e], yk_keymap_in(&map, made.index[e]));
+        assert_int_equal(rows.index[e], yk_keymap_id(&map, made.index[e]));
     assert_int_equal(rows.label[1], 1);
     yk_rows_fini(&rows);
     assert_null(rows.map);

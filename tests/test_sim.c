@@ -299,7 +299,7 @@ static yk_status take_turns(void *context, int me)
 {
     crew *c = context;
     for (int i = 0; i < TURNS; i++) {
-        TRY(yk_team_meet(c->team, me));
+        TRY(yk_team_barrier(c->team, me));
         yk_mutex_lock(&c->lock);
         WANT(++c->entered == 1);
         yk_sleep_ns(1000);

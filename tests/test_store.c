@@ -33,7 +33,7 @@ typedef struct {
     uint64_t examples[MOST_WORKERS];
 } kitchen;
 
-static yk_status one_step(kitchen *k, yk_work *work, int me, const yk_batch *b, yk_step_result *out)
+static yk_status one_step(kitchen *k, yk_workspace *work, int me, const yk_batch *b, yk_step_result *out)
 {
     yk_view view;
     yk_grad g = {0};
@@ -48,7 +48,7 @@ static yk_status one_step(kitchen *k, yk_work *work, int me, const yk_batch *b, 
     return st;
 }
 
-static yk_status steps_in_step(kitchen *k, yk_work *work, int me)
+static yk_status steps_in_step(kitchen *k, yk_workspace *work, int me)
 {
     yk_status st = YK_OK;
     for (uint64_t epoch = 0; !st && epoch < k->how->epochs;) {
@@ -65,8 +65,8 @@ static yk_status steps_in_step(kitchen *k, yk_work *work, int me)
 static yk_status cook(void *context, int me)
 {
     kitchen *k = context;
-    yk_work *work;
-    yk_status st = yk_model_work(k->model, k->how->batch, &work);
+    yk_workspace *work;
+    yk_status st = yk_workspace_create(k->model, k->how->batch, &work);
     if (st)
         return st;
     if (k->how->staleness == 0) {
@@ -84,8 +84,8 @@ static yk_status cook(void *context, int me)
     if (!st && me == 0)
         memcpy(k->weights, yk_local_table(k->store, 0).w, k->model->nparams * sizeof *k->weights);
     if (!st)
-        st = yk_team_meet(k->team, me);
-    yk_work_free(k->model, work);
+        st = yk_team_barrier(k->team, me);
+    yk_workspace_free(k->model, work);
     return st;
 }
 
@@ -253,13 +253,13 @@ static void nap(long microseconds)
 
 static yk_status get_together(race *r, int me)
 {
-    yk_status st = yk_team_meet(r->team, me);
+    yk_status st = yk_team_barrier(r->team, me);
     if (!st)
         st = yk_local_quiesce(r->store, me);
     if (me == 0)
         atomic_store(&r->barrier_due, false);
     if (!st)
-        st = yk_team_meet(r->team, me);
+        st = yk_team_barrier(r->team, me);
     return st ? st : yk_local_resume(r->store, me);
 }
 
@@ -360,7 +360,7 @@ static void burst_share(pantry *p, int me, const uint32_t *pick)
     for (size_t at = (size_t)me * (ROWS / 4), end = at + ROWS / 4, n; at < end; at += n) {
         yk_view view;
         float lr, coef[YK_BURST];
-        n = yk_local_burst_most(p->store, me);
+        n = yk_local_burst_max(p->store, me);
         n = n < end - at ? n : end - at;
         assert_true(n >= 1 && n <= YK_BURST);
         yk_local_burst_begin(p->store, me, &view, &lr);
@@ -395,7 +395,7 @@ static yk_status push_share(void *context, int me)
     if (!st)
         st = yk_local_quiesce(p->store, me);
     if (!st)
-        st = yk_team_meet(p->team, me);
+        st = yk_team_barrier(p->team, me);
     if (!st)
         st = yk_local_resume(p->store, me);
     yk_view view;

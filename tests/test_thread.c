@@ -62,11 +62,11 @@ static yk_status write_and_read(void *context, int me)
     for (int round = 1; round <= r->rounds; round++) {
         yk_status st;
         r->cell[me] = round * (me + 1);
-        if ((st = yk_team_meet(r->team, me)))
+        if ((st = yk_team_barrier(r->team, me)))
             return st;
         for (int i = 0; i < r->n; i++)
             wrong += r->cell[i] != (long)round * (i + 1);
-        if ((st = yk_team_meet(r->team, me)))
+        if ((st = yk_team_barrier(r->team, me)))
             return st;
     }
     if (wrong)
@@ -103,7 +103,7 @@ static yk_status fail_once(void *context, int me)
     for (int round = 0; round < 1000; round++) {
         if (me == r->bad && round == r->bad_round)
             return yk_fail(YK_EDATA, "worker %d found something in round %d", me, round);
-        yk_status st = yk_team_meet(r->team, me);
+        yk_status st = yk_team_barrier(r->team, me);
         if (st) {
             atomic_fetch_add(&r->released, 1);
             return st;
@@ -140,7 +140,7 @@ static yk_status stop_then_fail(void *context, int me)
         usleep(20000); /* the others have returned by now, or nearly */
         return yk_fail(YK_EDIVERGED, "the loss is not a number");
     }
-    yk_status st = yk_team_meet(r->team, me);
+    yk_status st = yk_team_barrier(r->team, me);
     atomic_fetch_add(&r->released, 1);
     return st;
 }
@@ -185,7 +185,7 @@ static yk_status wait_for_stop(void *context, int me)
         yk_team_stop(r->team);
         return YK_OK;
     }
-    yk_status st = yk_team_meet(r->team, me);
+    yk_status st = yk_team_barrier(r->team, me);
     return st == YK_ESTOP ? st : yk_fail(YK_EDATA, "the barrier let worker %d through", me);
 }
 
@@ -194,7 +194,7 @@ static yk_status look_and_meet(void *context, int me)
     ring *r = context;
     if (yk_team_stopped(r->team))
         return yk_fail(YK_EDATA, "stopped before it began");
-    return yk_team_meet(r->team, me);
+    return yk_team_barrier(r->team, me);
 }
 
 static void a_stop_releases_and_is_forgotten(void **state)
@@ -213,11 +213,11 @@ static void a_stop_releases_and_is_forgotten(void **state)
 static yk_status stop_alone(void *context, int me)
 {
     ring *r = context;
-    yk_status st = yk_team_meet(r->team, me);
+    yk_status st = yk_team_barrier(r->team, me);
     if (st)
         return st;
     yk_team_stop(r->team);
-    return yk_team_meet(r->team, me);
+    return yk_team_barrier(r->team, me);
 }
 
 static yk_status pause_until_all_ran(void *context, int me)
@@ -255,7 +255,7 @@ static yk_status come_late(void *context, int me)
     for (int round = 0; round < 3; round++) {
         if (me == LATE)
             nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
-        yk_status st = yk_team_meet(r->team, me);
+        yk_status st = yk_team_barrier(r->team, me);
         if (st)
             return st;
         r->cell[me] += yk_team_was_last(r->team, me) == (me == LATE);

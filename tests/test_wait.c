@@ -19,7 +19,7 @@ static void a_deadline_passes(void **state)
             assert_true(yk_now() - began < 10.0);
         assert_true(yk_now() - began >= 0.02);
         assert_true(yk_wait_expired(&w));
-        yk_wait_again(&w); /* as if new */
+        yk_wait_restart(&w); /* as if new */
         assert_false(yk_wait_expired(&w));
         assert_true(yk_wait_turn(&w));
         assert_int_equal(w.turn, 1);
@@ -43,7 +43,7 @@ static void naps_last(void **state)
 {
     (void)state;
     const double began = yk_now();
-    yk_nap(0.01);
+    yk_sleep(0.01);
     assert_true(yk_now() - began >= 0.01);
 }
 

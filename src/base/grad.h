@@ -18,7 +18,7 @@
 typedef struct {
     void (*run)(void *threads, void (*part)(void *context, int me, int all), void *context);
     void *threads;
-} yk_crew;
+} yk_worker_threads;
 
 /* The gradient of one parameter group (group.h). */
 typedef struct {
@@ -32,8 +32,9 @@ typedef struct {
 
 typedef struct {
     size_t examples;
-    double loss;         /* summed over the examples */
-    const yk_crew *crew; /* the threads that computed it, which can help to apply it; NULL: one thread */
+    double loss; /* summed over the examples */
+    const yk_worker_threads
+        *crew; /* the threads that computed it, which can help to apply it; NULL: one thread */
     yk_group_grad group[YK_MAX_GROUPS];
 } yk_grad;
 

@@ -175,7 +175,7 @@ yk_status yk_keymap_rows(const yk_keymap *map, yk_rows *rows)
     for (size_t e = 0; e < entries; e++) {
         if (e + AHEAD < entries)
             __builtin_prefetch(map->slot + yk_keymap_slot_of(map, rows->index[e + AHEAD]));
-        rows->index[e] = yk_keymap_in(map, rows->index[e]);
+        rows->index[e] = yk_keymap_id(map, rows->index[e]);
     }
     return YK_OK;
 }

@@ -3,7 +3,7 @@
  * Example:
  *     yk_keymap map;
  *     yk_status st = yk_keymap_make(&sample, NULL, features, UINT32_MAX, 131072, &map); // counts keys in sampled rows
- *     uint32_t id = yk_keymap_in(&map, key); // the most frequent key has id 0
+ *     uint32_t id = yk_keymap_id(&map, key); // the most frequent key has id 0
  *     st = yk_keymap_rows(&map, &rows);      // replaces the keys of a block by their ids
  *     st = yk_keymap_restore(&map, w, 1);    // w[id] becomes w[key], in place
  *
@@ -40,7 +40,7 @@ static inline size_t yk_keymap_slot_of(const yk_keymap *map, uint32_t key)
     return (size_t)(key * 0x9e3779b97f4a7c15u >> 32) & (map->slots - 1);
 }
 
-static inline uint32_t yk_keymap_in(const yk_keymap *map, uint32_t key)
+static inline uint32_t yk_keymap_id(const yk_keymap *map, uint32_t key)
 {
     if (!map->slots)
         return key;

@@ -43,7 +43,7 @@ yk_status yk_merger_reserve(yk_merger *m, size_t keys)
     return m->key && m->value && m->slot ? YK_OK : YK_ESYSTEM;
 }
 
-yk_status yk_merger_more(yk_merger *m, size_t keys)
+yk_status yk_merger_grow(yk_merger *m, size_t keys)
 {
     if (m->n + keys <= m->cap)
         return YK_OK;

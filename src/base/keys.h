@@ -35,7 +35,7 @@ yk_status yk_merger_init_wide(yk_merger *m, size_t keys, uint32_t width);
 void yk_merger_fini(yk_merger *m);
 
 yk_status yk_merger_reserve(yk_merger *m, size_t keys); /* clears it; then `keys` keys can be added */
-yk_status yk_merger_more(yk_merger *m, size_t keys);    /* keeps its contents; `keys` more can be added */
+yk_status yk_merger_grow(yk_merger *m, size_t keys);    /* keeps its contents; `keys` more can be added */
 void yk_merger_clear(yk_merger *m);
 
 /* The index of a key in key[]. A new key is added with `width` zeros; reserve space first. */

@@ -156,7 +156,7 @@ static bool claim(int fd)
     owner self, last;
     read_self(&self);
     write_owner(fd, &self);
-    yk_nap(recheck_seconds);
+    yk_sleep(recheck_seconds);
     read_owner(fd, &last);
     return last.pid == self.pid && last.start == self.start && strcmp(last.host, self.host) == 0;
 }
@@ -181,7 +181,7 @@ static yk_status wait_for(int fd, const char *dir, double seconds, bool take, bo
         const double waited = yk_now() - began;
         if (waited > (is == ENDING && ending_seconds > seconds ? ending_seconds : seconds))
             return fail_owned(dir, &o, *has_locks_out);
-        yk_nap(0.01);
+        yk_sleep(0.01);
     }
 }
 

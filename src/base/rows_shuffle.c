@@ -40,7 +40,7 @@ static yk_status copy_part(void *context, int me)
     return YK_OK;
 }
 
-yk_status yk_rows_mix(yk_rows *rows, uint64_t seed)
+yk_status yk_rows_shuffle(yk_rows *rows, uint64_t seed)
 {
     if (rows->n < 2)
         return YK_OK;

@@ -44,14 +44,14 @@ bool yk_wait_turn(yk_wait *w)
 {
     if (!yk_wait_spin(w)) {
         if (yk_clock_is_real())
-            yk_nap(nap_seconds);
+            yk_sleep(nap_seconds);
         else
             yk_yield(); /* for as long as the simulation chooses */
     }
     return !yk_wait_polls(w) || !yk_wait_expired(w);
 }
 
-void yk_nap(double seconds)
+void yk_sleep(double seconds)
 {
     yk_sleep_ns((uint64_t)(seconds * 1e9));
 }

@@ -36,7 +36,7 @@ yk_wait yk_wait_begin(yk_wait_kind kind, double seconds); /* HUGE_VAL: no timeou
 bool yk_wait_turn(yk_wait *w);
 
 /* Restarts the wait and its timeout, after progress. */
-static inline void yk_wait_again(yk_wait *w)
+static inline void yk_wait_restart(yk_wait *w)
 {
     w->turn = 0;
     w->began = 0;
@@ -53,6 +53,6 @@ bool yk_wait_spin(yk_wait *w);
 bool yk_wait_expired(const yk_wait *w); /* timeout? reads the clock */
 
 /* Sleeps; a signal ends the sleep early. */
-void yk_nap(double seconds);
+void yk_sleep(double seconds);
 
 #endif

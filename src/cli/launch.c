@@ -247,14 +247,14 @@ static outcome judge_unreported(int wait_status, const yk_output_filter *o, cons
 /* Writes the summary of an attempt whose processes could not write it. */
 static void save_lost(const job *j, time_t since, const yk_output_filter *o, int code, const char *error)
 {
-    const yk_lost lost = {.run_dir = j->out,
-                          .error = *error ? error : "the job ended without an error message",
-                          .since = since,
-                          .exit_code = code,
-                          .workers = o->workers,
-                          .ranks = (int)j->config->launch};
+    const yk_lost_job lost = {.run_dir = j->out,
+                              .error = *error ? error : "the job ended without an error message",
+                              .since = since,
+                              .exit_code = code,
+                              .workers = o->workers,
+                              .ranks = (int)j->config->launch};
     if (!j->config->join && strcmp(j->out, "none"))
-        yk_summary_of_lost(j->config, &lost);
+        yk_summary_save_lost(j->config, &lost);
 }
 
 /* Runs the job once. */
@@ -318,7 +318,7 @@ static pid_t start_name_server(const char *path, const char *folder)
             return pid;
         if (waitpid(pid, NULL, WNOHANG) != 0)
             return -1;
-        yk_nap(0.005);
+        yk_sleep(0.005);
     }
     if (pid > 0) {
         kill(pid, SIGKILL);
@@ -410,7 +410,7 @@ static int run(const job *j)
     bool begun = false;
     for (int64_t i = 0;; i++) {
         if (i > 1) /* a lost host may need time to come back */
-            yk_nap(i < 10 ? 0.1 * (double)(i * i) : 10.0);
+            yk_sleep(i < 10 ? 0.1 * (double)(i * i) : 10.0);
         const outcome o = attempt(j, i, &begun);
         if (!o.restartable || i >= most || yk_cli_stop)
             return o.exit;

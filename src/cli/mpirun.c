@@ -65,14 +65,14 @@ static yk_mpi_kind kind_of(const char *path)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strstr(slash ? slash : end, known[i].part))
             return known[i].kind;
-    return yk_mpi_is_there(YK_MPI_OPEN_MPI) ? YK_MPI_OPEN_MPI : YK_MPI_MPICH;
+    return yk_mpi_has_plugin(YK_MPI_OPEN_MPI) ? YK_MPI_OPEN_MPI : YK_MPI_MPICH;
 }
 
 yk_status yk_mpirun_find(yk_mpirun *out)
 {
     static const char *const names[] = {"mpirun", "mpirun.openmpi", "mpirun.mpich", "mpiexec.hydra"};
     const char *given = getenv("YK_MPIRUN");
-    const char *wanted = yk_mpis[yk_mpi_is_there(YK_MPI_OPEN_MPI) ? YK_MPI_OPEN_MPI : YK_MPI_MPICH].package;
+    const char *wanted = yk_mpis[yk_mpi_has_plugin(YK_MPI_OPEN_MPI) ? YK_MPI_OPEN_MPI : YK_MPI_MPICH].package;
     yk_status st = yk_mpi_check_any();
     if (st)
         return st;
@@ -85,7 +85,7 @@ yk_status yk_mpirun_find(yk_mpirun *out)
         if (!yk_find_in_path(names[i], out->path))
             continue;
         out->mpi = kind_of(out->path);
-        if (yk_mpi_is_there(out->mpi))
+        if (yk_mpi_has_plugin(out->mpi))
             return YK_OK;
     }
     return yk_fail(YK_ESYSTEM,

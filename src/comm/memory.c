@@ -43,17 +43,17 @@ static yk_status all_gather(yk_comm *comm, int64_t mine, int64_t *all, double se
                                   "shared memory");
 }
 
-yk_status yk_memory_create(yk_comm *comm, size_t bytes, double seconds, yk_memory *out)
+yk_status yk_shared_memory_create(yk_comm *comm, size_t bytes, double seconds, yk_shared_memory *out)
 {
     const int n = yk_comm_size(comm), me = yk_comm_rank(comm);
-    *out = (yk_memory){.n = n, .bytes = bytes};
+    *out = (yk_shared_memory){.n = n, .bytes = bytes};
     if (!yk_comm_on_one_host(comm))
         return YK_OK;
     int64_t *all = calloc((size_t)n, sizeof *all);
     out->at = calloc((size_t)n, sizeof *out->at);
     if (!all || !out->at) {
         free(all);
-        yk_memory_free(out);
+        yk_shared_memory_free(out);
         return yk_fail_memory((size_t)n * sizeof *all, "shared memory");
     }
     yk_status st = all_gather(comm, (int64_t)bytes, all, seconds);
@@ -75,11 +75,11 @@ yk_status yk_memory_create(yk_comm *comm, size_t bytes, double seconds, yk_memor
         close(fd);
     free(all);
     if (st || !ok)
-        yk_memory_free(out);
+        yk_shared_memory_free(out);
     return st;
 }
 
-void yk_memory_free(yk_memory *m)
+void yk_shared_memory_free(yk_shared_memory *m)
 {
     for (int r = 0; m->at && r < m->n; r++)
         if (m->at[r])

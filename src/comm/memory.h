@@ -1,11 +1,11 @@
 /* Memory shared by the processes of a job, if all of them are on one host.
  *
  * Example:
- *     yk_memory m;
- *     yk_status st = yk_memory_create(comm, bytes, 30.0, &m); // all ranks call it
+ *     yk_shared_memory m;
+ *     yk_status st = yk_shared_memory_create(comm, bytes, 30.0, &m); // all ranks call it
  *     if (!st && m.at)
  *         memcpy(m.at[yk_comm_rank(comm)], gradient, bytes); // the bytes of rank r are at m.at[r], zero at first
- *     yk_memory_free(&m);
+ *     yk_shared_memory_free(&m);
  *
  * m.at is NULL, without an error, where memory cannot be shared: the processes are on several hosts or in several
  * containers, may not open each other's files, or asked for different sizes. Use messages instead.
@@ -22,9 +22,9 @@ typedef struct {
     char **at; /* [n] */
     int n;
     size_t bytes;
-} yk_memory;
+} yk_shared_memory;
 
-yk_status yk_memory_create(yk_comm *comm, size_t bytes, double seconds, yk_memory *out);
-void yk_memory_free(yk_memory *m); /* a zeroed one is fine */
+yk_status yk_shared_memory_create(yk_comm *comm, size_t bytes, double seconds, yk_shared_memory *out);
+void yk_shared_memory_free(yk_shared_memory *m); /* a zeroed one is fine */
 
 #endif

@@ -43,7 +43,7 @@ static void find(yk_mpi_kind kind, char *out, size_t size)
     *out = '\0';
 }
 
-bool yk_mpi_is_there(yk_mpi_kind kind)
+bool yk_mpi_has_plugin(yk_mpi_kind kind)
 {
     char path[2 * PATH_MAX];
     find(kind, path, sizeof path);
@@ -103,7 +103,7 @@ yk_status yk_mpi_load(const yk_transport_ops **out)
     char path[2 * PATH_MAX], needs[64];
     void *file;
     snprintf(needs, sizeof needs, "this job was started by %s", by.name);
-    if (by.either && !yk_mpi_is_there(kind) && yk_mpi_is_there(by.other))
+    if (by.either && !yk_mpi_has_plugin(kind) && yk_mpi_has_plugin(by.other))
         kind = by.other;
     find(kind, path, sizeof path);
     if (!*path)
@@ -137,7 +137,7 @@ yk_status yk_mpi_check(yk_mpi_kind kind)
 yk_status yk_mpi_check_any(void)
 {
     for (int k = 0; k < YK_MPI_KINDS; k++)
-        if (yk_mpi_is_there(k))
+        if (yk_mpi_has_plugin(k))
             return YK_OK;
     return not_found(several, "its plug-in (yoke-mpi-openmpi.so or yoke-mpi-mpich.so)", "an MPI");
 }

@@ -32,7 +32,7 @@ typedef struct {
 extern const yk_mpi yk_mpis[YK_MPI_KINDS];
 
 /* Whether the file of its plug-in exists. With YK_MPI_PLUGIN: whether that file exists, for any MPI. */
-bool yk_mpi_is_there(yk_mpi_kind kind);
+bool yk_mpi_has_plugin(yk_mpi_kind kind);
 
 /* YK_ESYSTEM: the error says what is missing and what to do. A plug-in stays loaded until the process ends. */
 yk_status yk_mpi_load(const yk_transport_ops **out);

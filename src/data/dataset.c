@@ -118,11 +118,11 @@ static void *load_thread(void *arg)
     return NULL;
 }
 
-static _Thread_local yk_dataset_party party; /* per thread, because simulated ranks are threads */
+static _Thread_local yk_dataset_partition party; /* per thread, because simulated ranks are threads */
 
-void yk_dataset_with(const yk_dataset_party *others)
+void yk_dataset_set_partition(const yk_dataset_partition *others)
 {
-    party = others ? *others : (yk_dataset_party){0};
+    party = others ? *others : (yk_dataset_partition){0};
 }
 
 /* Whether this process reads only a part. Generated data is cheaper to generate than to send. */
@@ -183,7 +183,7 @@ static yk_status shuffle(yk_dataset *d)
     if (d->kind != YK_ROWS_SPARSE ||
         (double)yk_rows_bytes(&d->loaded) > yk_memory_available("/proc", "/sys") / 2.0)
         return YK_OK;
-    yk_status st = yk_rows_mix(&d->loaded, 0x6d6978);
+    yk_status st = yk_rows_shuffle(&d->loaded, 0x6d6978);
     d->shuffled = !st;
     return st;
 }
@@ -277,7 +277,7 @@ yk_status yk_dataset_sample(yk_dataset *d, size_t most, yk_rows *out)
     return st;
 }
 
-yk_status yk_dataset_rename(yk_dataset *d, const yk_keymap *map)
+yk_status yk_dataset_remap_keys(yk_dataset *d, const yk_keymap *map)
 {
     yk_status st = YK_OK;
     if (d->rows && d->source->read_only) {

@@ -43,15 +43,15 @@ typedef struct {
     int part, parts;
     yk_status (*gather)(void *context, yk_rows *rows);
     void *context;
-} yk_dataset_party;
+} yk_dataset_partition;
 
-void yk_dataset_with(const yk_dataset_party *others);
+void yk_dataset_set_partition(const yk_dataset_partition *others);
 
 /* Up to `most` rows from all parts of the data, for counting keys. Initialises `out`. */
 yk_status yk_dataset_sample(yk_dataset *d, size_t most, yk_rows *out);
 
 /* Remaps the keys of rows in memory. Streams are remapped as they are read (feed.h). */
-yk_status yk_dataset_rename(yk_dataset *d, const yk_keymap *map);
+yk_status yk_dataset_remap_keys(yk_dataset *d, const yk_keymap *map);
 
 /* For streams, before keys are remapped: checks that rows that were just read have no more columns and classes than expected,
  * because the model has no parameters for more. */

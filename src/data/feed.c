@@ -74,7 +74,7 @@ void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch)
     f->ops->epoch(f, me, epoch);
 }
 
-void yk_feed_forget(yk_feed *f, int me)
+void yk_feed_drop_lease(yk_feed *f, int me)
 {
     if (f->ops->forget)
         f->ops->forget(f, me);

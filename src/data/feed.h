@@ -74,7 +74,7 @@ size_t yk_feed_unit(const yk_feed *f); /* see yk_feed_plan; 0 for a stream */
 void yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n);
 
 /* Drops the rest of a worker's lease: it was assigned to another worker. */
-void yk_feed_forget(yk_feed *f, int me);
+void yk_feed_drop_lease(yk_feed *f, int me);
 
 /* The cursor: where all workers are, as numbers for a checkpoint. Restore it before the first next(). A cursor of data in
  * memory fits any number of workers; that of a stream is exact only for the same workers and windows. The cursor of a

@@ -76,7 +76,7 @@ static ssize_t read_paced(const yk_input *in, void *to, size_t n)
     const double piece = in->slow / 20.0;
     ssize_t got = read_some(in->fd, to, piece < 1.0 ? 1 : piece < (double)n ? (size_t)piece : n);
     if (got > 0)
-        yk_nap((double)got / in->slow);
+        yk_sleep((double)got / in->slow);
     return got;
 }
 

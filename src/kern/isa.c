@@ -21,7 +21,7 @@ int yk_isa_sve_bits(void)
 static const char *const names[] = {"base", "avx2", "avx512"};
 #endif
 
-const char *yk_isa_text(yk_isa isa)
+const char *yk_isa_name(yk_isa isa)
 {
     return names[isa];
 }

@@ -34,7 +34,7 @@ typedef enum { YK_ISA_BASE, YK_ISA_AVX2, YK_ISA_AVX512 } yk_isa;
 #endif
 
 yk_isa yk_isa_best(void); /* the best that the processor supports and YK_ISA allows */
-const char *yk_isa_text(yk_isa isa);
+const char *yk_isa_name(yk_isa isa);
 
 #if defined(__x86_64__)
 #define YK_ISA_CHOOSE(name) YK_ISA_AT(name, yk_isa_best())

@@ -15,7 +15,7 @@ const char *yoke_version(void)
 
 const char *yoke_kernels(void)
 {
-    return yk_isa_text(yk_isa_best());
+    return yk_isa_name(yk_isa_best());
 }
 
 yoke_status yk_api_status(yk_status st, yoke_error *error)

@@ -2,7 +2,7 @@
  * for the batch, the weights, the gradient and the clock would double that.
  *
  * Example:
- *     if (yk_model_bursts(m) && yk_local_bursts(s)) {          // store/burst.h: the store's side
+ *     if (yk_model_can_burst(m) && yk_local_bursts(s)) {          // store/burst.h: the store's side
  *         yk_local_burst_begin(s, me, &view, &lr);
  *         yk_model_burst(m, work, &view, &batch, lr, loss);    // batch.n steps of plain sgd, in the order of the rows
  *         yk_local_burst_end(s, me, batch.n);
@@ -16,10 +16,10 @@
 
 #include "model/model.h"
 
-bool yk_model_bursts(const yk_model *m);
+bool yk_model_can_burst(const yk_model *m);
 
 /* loss[i]: loss of row i before its step. */
-void yk_model_burst(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float lr,
+void yk_model_burst(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float lr,
                     float *loss);
 
 #endif

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-struct yk_work {
+struct yk_workspace {
     const yk_linear_ops *kern;
     float *z, *err; /* [max_batch] */
     yk_batch rows;  /* the batch as sparse rows */
@@ -47,7 +47,7 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     return YK_OK;
 }
 
-static void workspace_free(yk_work *w)
+static void workspace_free(yk_workspace *w)
 {
     yk_free(w->z);
     yk_free(w->err);
@@ -56,9 +56,9 @@ static void workspace_free(yk_work *w)
     yk_free(w);
 }
 
-static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_work **out)
+static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_workspace **out)
 {
-    yk_work *w = yk_alloc(1, sizeof *w, "the workspace of a worker");
+    yk_workspace *w = yk_alloc(1, sizeof *w, "the workspace of a worker");
     if (!w)
         return YK_ESYSTEM;
     w->kern = yk_linear();
@@ -83,7 +83,8 @@ static uint32_t bias_of(const yk_model *m, const yk_batch *b)
     return m->bias_key != UINT32_MAX && b->remapped ? b->bias : m->bias_key;
 }
 
-static YK_RACY double margins_and_errors(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b)
+static YK_RACY double margins_and_errors(const yk_model *m, yk_workspace *w, const yk_view *v,
+                                         const yk_batch *b)
 {
     w->rows = yk__packed_batch(&w->packed, b);
     w->kern->margins(v, &w->rows, w->z);
@@ -95,7 +96,7 @@ static YK_RACY double margins_and_errors(const yk_model *m, yk_work *w, const yk
     return w->kern->logistic(w->z, &w->rows, w->err);
 }
 
-static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out)
+static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, yk_grad *out)
 {
     double loss = margins_and_errors(m, w, v, b);
     *out = (yk_grad){.examples = b->n, .loss = loss};
@@ -113,12 +114,13 @@ static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch
     out->group[0].dense = w->grad;
 }
 
-static void burst(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float lr, float *loss)
+static void burst(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float lr,
+                  float *loss)
 {
     w->kern->sgd_steps(v, b, m->bias_key, lr, loss);
 }
 
-static void predict(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float *p,
+static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss)
 {
     *loss += margins_and_errors(m, w, v, b);

@@ -38,7 +38,7 @@ uint64_t yk_model_keys(const yk_model *m)
     return 0;
 }
 
-size_t yk_model_group_at(const yk_model *m, int group)
+size_t yk_model_group_offset(const yk_model *m, int group)
 {
     size_t at = 0;
     for (int g = 0; g < group; g++)
@@ -81,7 +81,7 @@ void yk_model_free(yk_model *m)
         yk_free(m);
 }
 
-yk_status yk_model_work(const yk_model *m, size_t max_batch, yk_work **out)
+yk_status yk_workspace_create(const yk_model *m, size_t max_batch, yk_workspace **out)
 {
     return m->ops->workspace_create(m, max_batch, out);
 }
@@ -100,7 +100,7 @@ static int describe_linear(const yk_model *m, size_t max_batch, yk_layer_line *o
     return 1;
 }
 
-void yk_model_on_ready(const yk_model *m, yk_work *w, yk_ready_hook *hook, void *context)
+void yk_model_on_ready(const yk_model *m, yk_workspace *w, yk_ready_hook *hook, void *context)
 {
     if (m->ops->on_ready)
         m->ops->on_ready(w, hook, context);
@@ -112,18 +112,19 @@ int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line *out, i
                             : describe_linear(m, max_batch, out, max);
 }
 
-void yk_work_free(const yk_model *m, yk_work *w)
+void yk_workspace_free(const yk_model *m, yk_workspace *w)
 {
     if (w)
         m->ops->workspace_free(w);
 }
 
-bool yk_model_bursts(const yk_model *m)
+bool yk_model_can_burst(const yk_model *m)
 {
     return m->ops->burst && m->sparse;
 }
 
-void yk_model_burst(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float lr, float *loss)
+void yk_model_burst(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float lr,
+                    float *loss)
 {
     m->ops->burst(m, w, v, b, lr, loss);
 }

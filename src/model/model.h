@@ -3,17 +3,17 @@
  * Example:
  *     yk_model *m;
  *     st = yk_model_create("lenet5", &shape, &m);         // shape: what the data looks like
- *     yk_work *work;
- *     st = yk_model_work(m, 64, &work);                   // one per worker, for batches of up to 64 examples
+ *     yk_workspace *work;
+ *     st = yk_workspace_create(m, 64, &work);                   // one per worker, for batches of up to 64 examples
  *     m->ops->grad(m, work, &view, &batch, &grad);        // sums over the batch
  *     m->ops->predict(m, work, &view, &batch, p, &loss);  // probabilities
- *     yk_work_free(m, work);
+ *     yk_workspace_free(m, work);
  *     yk_model_free(m);
  *
  * A model declares parameter groups (base/group.h); grad and predict get a view of each, in an array [ngroups]. The layout of
  * the parameters within a group is private to the model. Checkpoints use tensors with the names and shapes of PyTorch instead:
  * yk_model_export() and yk_model_import() convert. A model is read-only after its creation and shared by all workers. The workspace
- * (yk_work) belongs to one worker and is used by one thread at a time. grad and predict allocate nothing.
+ * (yk_workspace) belongs to one worker and is used by one thread at a time. grad and predict allocate nothing.
  */
 #ifndef YK_MODEL_MODEL_H
 #define YK_MODEL_MODEL_H
@@ -41,7 +41,7 @@ typedef struct {
 struct yk_trace_track; /* watch/trace.h */
 
 typedef struct yk_model yk_model;
-typedef struct yk_work yk_work; /* workspace of one worker; each model defines its own */
+typedef struct yk_workspace yk_workspace; /* workspace of one worker; each model defines its own */
 
 enum { YK_MAX_RANK = 4, YK_MAX_TENSORS = 64 };
 
@@ -85,36 +85,37 @@ typedef struct {
     const char *name;
     yk_status (*create)(const char *text, const yk_model_shape *shape, yk_model **out);
     void (*free)(yk_model *m); /* NULL: yk_free() */
-    yk_status (*workspace_create)(const yk_model *m, size_t max_batch, yk_work **out);
-    void (*workspace_free)(yk_work *w);
-    void (*grad)(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out);
+    yk_status (*workspace_create)(const yk_model *m, size_t max_batch, yk_workspace **out);
+    void (*workspace_free)(yk_workspace *w);
+    void (*grad)(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, yk_grad *out);
 
     /* Optional (NULL: zeros): initial parameters of a group. */
     void (*init)(const yk_model *m, int group, float *params, uint64_t seed);
 
     /* p[i][0..outputs): probabilities. Adds the sum of the losses to *loss. */
-    void (*predict)(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float *p,
+    void (*predict)(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss);
 
     /* Optional (NULL): from now on, grad() calls the hook as soon as a part of the gradient is final. */
-    void (*on_ready)(yk_work *w, yk_ready_hook *hook, void *context);
+    void (*on_ready)(yk_workspace *w, yk_ready_hook *hook, void *context);
 
     /* Optional (NULL: made from the tensors): its layers, for batches of `max_batch`; returns the number of lines. */
     int (*describe)(const yk_model *m, size_t max_batch, yk_layer_line *out, int max);
 
     /* Optional (NULL): with shape.net.profile, the time of the layers in gradients; and the highest FLOP/s of products that
      * one thread reaches. */
-    int (*profile)(const yk_work *w, yk_profile_line *out, int max);
+    int (*profile)(const yk_workspace *w, yk_profile_line *out, int max);
     double (*peak)(void);
 
     /* Optional (NULL): seconds of the two passes, sampled over some of the steps: only their ratio counts. */
-    void (*passes)(const yk_work *w, double *forward_out, double *backward_out);
+    void (*passes)(const yk_workspace *w, double *forward_out, double *backward_out);
 
     /* Optional (NULL): with shape.net.profile, records the layers as slices of this row of the trace. */
-    void (*timeline)(yk_work *w, struct yk_trace_track *track);
+    void (*timeline)(yk_workspace *w, struct yk_trace_track *track);
 
     /* Optional (NULL): many steps of one example each; sparse models only. See model/burst.h. */
-    void (*burst)(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float lr, float *loss);
+    void (*burst)(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float lr,
+                  float *loss);
 } yk_model_ops;
 
 struct yk_model {
@@ -136,15 +137,16 @@ void yk_model_add_group(yk_model *m, yk_group group); /* for create(); width 0 m
 uint64_t yk_model_keys(const yk_model *m);            /* of its keyed groups; 0: none */
 
 /* Offset of a group in an array of all groups, in floats; for group == ngroups, the length of that array. */
-size_t yk_model_group_at(const yk_model *m, int group);
+size_t yk_model_group_offset(const yk_model *m, int group);
 
 /* Copies tensor t from or to the parameters of its group (keys in the order of the data). `in` need not be aligned. */
 void yk_model_export(const yk_model *m, int t, const float *params, float *out);
 void yk_model_import(const yk_model *m, int t, const void *in, float *params);
 
-yk_status yk_model_work(const yk_model *m, size_t max_batch, yk_work **out);
-void yk_work_free(const yk_model *m, yk_work *w);                                          /* NULL is fine */
-void yk_model_on_ready(const yk_model *m, yk_work *w, yk_ready_hook *hook, void *context); /* NULL: none */
+yk_status yk_workspace_create(const yk_model *m, size_t max_batch, yk_workspace **out);
+void yk_workspace_free(const yk_model *m, yk_workspace *w); /* NULL is fine */
+void yk_model_on_ready(const yk_model *m, yk_workspace *w, yk_ready_hook *hook,
+                       void *context); /* NULL: none */
 int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int max);
 
 extern const yk_model_ops yk_softmax_ops, yk_logreg_ops, yk_net_ops;

@@ -130,7 +130,7 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
 
 /* ---- workspace ---- */
 
-static void workspace_free(yk_work *w)
+static void workspace_free(yk_workspace *w)
 {
     yk__stop_threads(w);
     for (int i = 0; i < w->net->nlayers; i++)
@@ -164,7 +164,7 @@ static void *reserve(char *memory, size_t *used, size_t bytes)
 }
 
 /* Sets the pointers of the workspace into `memory`, and returns its size in bytes. */
-static size_t lay_out_workspace(yk_work *w, char *memory)
+static size_t lay_out_workspace(yk_workspace *w, char *memory)
 {
     const yk__net *net = w->net;
     size_t used = 0;
@@ -200,7 +200,7 @@ static yk_status check_sizes(const yk__net *net)
 }
 
 /* The stages after the loss, from the last layer to the first. */
-static void plan_backward(yk_work *w)
+static void plan_backward(yk_workspace *w)
 {
     for (int i = w->net->nlayers - 1; i >= 0; i--) {
         const yk__layer *l = &w->layer[i];
@@ -213,9 +213,9 @@ static void plan_backward(yk_work *w)
     }
 }
 
-static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_work **out)
+static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_workspace **out)
 {
-    yk_work *w = yk_alloc(1, sizeof *w, "the workspace of a worker");
+    yk_workspace *w = yk_alloc(1, sizeof *w, "the workspace of a worker");
     if (!w)
         return YK_ESYSTEM;
     w->net = (const yk__net *)m;
@@ -245,7 +245,7 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_work *
 
 /* ---- functions of the model ---- */
 
-static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out)
+static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, yk_grad *out)
 {
     w->batch = b;
     w->params = v->w;
@@ -265,7 +265,7 @@ static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch
                      .crew = w->started ? &w->crew : NULL};
 }
 
-static void predict(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float *p,
+static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss)
 {
     (void)m;
@@ -283,24 +283,24 @@ static int describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int
     return yk__net_describe(net, chunk_of(net, max_batch), out, max);
 }
 
-static void on_ready(yk_work *w, yk_ready_hook *hook, void *context)
+static void on_ready(yk_workspace *w, yk_ready_hook *hook, void *context)
 {
     w->ready = hook;
     w->ready_context = context;
 }
 
-static int profile_lines(const yk_work *w, yk_profile_line *out, int max)
+static int profile_lines(const yk_workspace *w, yk_profile_line *out, int max)
 {
     return w->profile ? yk__profile_lines(w->profile, w->net, out, max) : 0;
 }
 
-static void passes(const yk_work *w, double *forward_out, double *backward_out)
+static void passes(const yk_workspace *w, double *forward_out, double *backward_out)
 {
     *forward_out = (double)w->forward_ns * 1e-9;
     *backward_out = (double)w->backward_ns * 1e-9;
 }
 
-static void timeline(yk_work *w, struct yk_trace_track *track)
+static void timeline(yk_workspace *w, struct yk_trace_track *track)
 {
     if (w->profile)
         yk__profile_trace(w->profile, w->net, track);

@@ -161,7 +161,7 @@ static inline void yk__thread_range(const yk__pass *ctx, size_t n, size_t grain,
 static inline void yk__pass_barrier(const yk__pass *ctx)
 {
     if (ctx->team)
-        yk_team_meet(ctx->team, ctx->thread);
+        yk_team_barrier(ctx->team, ctx->thread);
 }
 
 /* shape() of layers whose output has the shape of their input. */

@@ -46,8 +46,8 @@ static yk_status parse_channels(yk_net_options *o, const char *text)
 {
     for (const char *p = text;;) {
         double mean, deviation = 0.0;
-        if (o->channels == YK_MOST_CHANNELS)
-            return yk_fail(YK_EUSAGE, "--standardize channel: at most %d channels", YK_MOST_CHANNELS);
+        if (o->channels == YK_MAX_CHANNELS)
+            return yk_fail(YK_EUSAGE, "--standardize channel: at most %d channels", YK_MAX_CHANNELS);
         const char *slash = yk_decimal(p, &mean),
                    *end = slash && *slash == '/' ? yk_decimal(slash + 1, &deviation) : NULL;
         if (!end || (*end && *end != ',') || !isfinite((float)mean) || !isfinite((float)deviation) ||
@@ -106,9 +106,9 @@ yk_status yk_net_options_augment(yk_net_options *o, const char *text)
             o->flip = true;
         } else if (length > 5 && strncmp(p, "crop:", 5) == 0) {
             uint64_t pixels = 0;
-            if (yk_digits(p + 5, YK_MOST_CROP, &pixels) != p + length || !pixels)
+            if (yk_digits(p + 5, YK_MAX_CROP, &pixels) != p + length || !pixels)
                 return yk_fail(YK_EUSAGE, "--augment %s: crop:PIXELS takes 1 to %d pixels, as in crop:4",
-                               text, YK_MOST_CROP);
+                               text, YK_MAX_CROP);
             o->crop = pixels;
         } else {
             return yk_fail(

@@ -35,7 +35,7 @@
 typedef enum { YK_INIT_HE, YK_INIT_GLOROT, YK_INIT_TORCH, YK_INIT_NORMAL, YK_INIT_UNIFORM } yk_init_kind;
 typedef enum { YK_STANDARDIZE_NONE, YK_STANDARDIZE_IMAGE, YK_STANDARDIZE_CHANNEL } yk_standardize;
 
-enum { YK_MOST_CHANNELS = 16, YK_MOST_CROP = 64, YK_STANDARDIZE_TEXT = 512 };
+enum { YK_MAX_CHANNELS = 16, YK_MAX_CROP = 64, YK_STANDARDIZE_TEXT = 512 };
 
 typedef struct {
     yk_init_kind init;
@@ -45,7 +45,7 @@ typedef struct {
 
     yk_standardize standardize;
     size_t channels; /* with known mean and deviation; 0: not measured yet */
-    float mean[YK_MOST_CHANNELS], deviation[YK_MOST_CHANNELS];
+    float mean[YK_MAX_CHANNELS], deviation[YK_MAX_CHANNELS];
 
     bool flip;   /* mirrors half of the images left to right */
     size_t crop; /* shifts by up to this many pixels in each direction */

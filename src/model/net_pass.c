@@ -15,7 +15,7 @@ enum { TIME_EVERY = 8 }; /* passes */
 
 /* ---- stages ---- */
 
-static yk__pass context_of(yk_work *w, int me)
+static yk__pass context_of(yk_workspace *w, int me)
 {
     return (yk__pass){.net = w->net,
                       .block = yk_block(),
@@ -31,7 +31,7 @@ static yk__pass context_of(yk_work *w, int me)
 }
 
 /* The loss and its gradient. */
-static void compute_loss(yk_work *w, const yk__pass *ctx, size_t first)
+static void compute_loss(yk_workspace *w, const yk__pass *ctx, size_t first)
 {
     const yk__net *net = w->net;
     const int last = net->nedges - 1;
@@ -50,7 +50,7 @@ static void compute_loss(yk_work *w, const yk__pass *ctx, size_t first)
     }
 }
 
-static void do_stage(yk_work *w, yk__pass *ctx, size_t at, int stage)
+static void do_stage(yk_workspace *w, yk__pass *ctx, size_t at, int stage)
 {
     const int layers = w->net->nlayers, back = stage - layers - 2;
     if (stage == 0)
@@ -82,7 +82,7 @@ static void lap(timer *c, uint64_t *sum)
     c->lap = now;
 }
 
-static void after_stage(yk_work *w, const yk__pass *ctx, int stage, bool last_chunk, timer *c)
+static void after_stage(yk_workspace *w, const yk__pass *ctx, int stage, bool last_chunk, timer *c)
 {
     const int layers = w->net->nlayers, back = stage - layers - 2;
     const yk__layer *l = back < 0 ? NULL : &w->layer[w->back[back].layer];
@@ -102,7 +102,7 @@ static void after_stage(yk_work *w, const yk__pass *ctx, int stage, bool last_ch
 
 /* ---- passes ---- */
 
-static void pass(yk_work *w, yk__pass *ctx)
+static void pass(yk_workspace *w, yk__pass *ctx)
 {
     const size_t blocks = (w->batch->n + YK_LANES - 1) / YK_LANES;
     const int stages = w->net->nlayers + 2 + (w->training ? w->nback : 0);
@@ -127,15 +127,15 @@ static void pass(yk_work *w, yk__pass *ctx)
     }
 }
 
-void yk__net_pass(yk_work *w)
+void yk__net_pass(yk_workspace *w)
 {
     yk__pass ctx = context_of(w, 0);
     w->loss = 0.0;
     if (w->threads > 1)
-        yk_team_meet(w->team, 0);
+        yk_team_barrier(w->team, 0);
     pass(w, &ctx);
     if (w->threads > 1)
-        yk_team_meet(w->team, 0);
+        yk_team_barrier(w->team, 0);
 }
 
 /* ---- threads of the worker ---- */
@@ -143,9 +143,9 @@ void yk__net_pass(yk_work *w)
 static void *thread_main(void *arg)
 {
     yk__net_thread *h = arg;
-    yk_work *w = h->work;
+    yk_workspace *w = h->work;
     for (;;) {
-        if (yk_team_meet(w->team, h->me) || w->quit)
+        if (yk_team_barrier(w->team, h->me) || w->quit)
             return NULL;
         if (w->job) {
             w->job(w->job_context, h->me, w->threads);
@@ -153,28 +153,28 @@ static void *thread_main(void *arg)
             yk__pass ctx = context_of(w, h->me);
             pass(w, &ctx);
         }
-        if (yk_team_meet(w->team, h->me))
+        if (yk_team_barrier(w->team, h->me))
             return NULL;
     }
 }
 
 static void run_job(void *threads, void (*part)(void *context, int me, int all), void *context)
 {
-    yk_work *w = threads;
+    yk_workspace *w = threads;
     w->job = part;
     w->job_context = context;
-    yk_team_meet(w->team, 0);
+    yk_team_barrier(w->team, 0);
     part(context, 0, w->threads);
-    yk_team_meet(w->team, 0);
+    yk_team_barrier(w->team, 0);
     w->job = NULL;
 }
 
-yk_status yk__start_threads(yk_work *w)
+yk_status yk__start_threads(yk_workspace *w)
 {
     yk_status st = yk_team_create(w->threads, &w->team);
     if (st)
         return st;
-    yk_team_patient(w->team);
+    yk_team_no_timeout(w->team);
     w->others = calloc((size_t)w->threads, sizeof *w->others);
     if (!w->others)
         return yk_fail_memory((size_t)w->threads * sizeof *w->others, "threads");
@@ -189,16 +189,16 @@ yk_status yk__start_threads(yk_work *w)
         }
     }
     w->started = w->threads - 1;
-    w->crew = (yk_crew){run_job, w};
+    w->crew = (yk_worker_threads){run_job, w};
     return YK_OK;
 }
 
-void yk__stop_threads(yk_work *w)
+void yk__stop_threads(yk_workspace *w)
 {
     if (!w->started)
         return;
     w->quit = true;
-    yk_team_meet(w->team, 0);
+    yk_team_barrier(w->team, 0);
     for (int i = 1; i <= w->started; i++)
         yk_thread_join(&w->others[i].thread);
 }

@@ -11,12 +11,12 @@
 enum { YK__MAX_BLOCKS = 64, YK__MAX_PARTS = 3 }; /* blocks of a chunk; parts of backward */
 
 typedef struct {
-    yk_work *work;
+    yk_workspace *work;
     int me;
     yk_thread thread;
 } yk__net_thread;
 
-struct yk_work {
+struct yk_workspace {
     const yk__net *net;
     yk__layer layer[YK__MAX_LAYERS]; /* with tables for this chunk size */
     size_t chunk;                    /* blocks */
@@ -35,7 +35,7 @@ struct yk_work {
     yk_team *team;
     yk__net_thread *others; /* owned; 1 .. threads; the worker itself is thread 0 */
     int started;
-    yk_crew crew;                                /* lends the threads to others (base/grad.h) */
+    yk_worker_threads crew;                      /* lends the threads to others (base/grad.h) */
     void (*job)(void *context, int me, int all); /* NULL: a pass */
     void *job_context;
     /* the current pass */
@@ -49,8 +49,8 @@ struct yk_work {
     void *ready_context;
 };
 
-yk_status yk__start_threads(yk_work *w); /* starts w->threads - 1 threads */
-void yk__stop_threads(yk_work *w);
-void yk__net_pass(yk_work *w); /* over w->batch */
+yk_status yk__start_threads(yk_workspace *w); /* starts w->threads - 1 threads */
+void yk__stop_threads(yk_workspace *w);
+void yk__net_pass(yk_workspace *w); /* over w->batch */
 
 #endif

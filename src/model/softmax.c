@@ -23,7 +23,7 @@ static size_t leading(const yk_model *m)
 /* The batch size from which transposing the weights pays off (pixels.h). */
 enum { MANY = 24 };
 
-struct yk_work {
+struct yk_workspace {
     const yk_matrix_ops *kern;
     const yk_lanes_ops *lanes;
     const yk_pixels_ops *pixels;
@@ -69,7 +69,7 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     return YK_OK;
 }
 
-static void workspace_free(yk_work *w)
+static void workspace_free(yk_workspace *w)
 {
     yk_free(w->logits);
     yk_free(w->grad);
@@ -82,7 +82,7 @@ static void workspace_free(yk_work *w)
     yk_free(w);
 }
 
-static yk_status allocate_for_pixels(const yk_model *m, yk_work *w, size_t max_batch)
+static yk_status allocate_for_pixels(const yk_model *m, yk_workspace *w, size_t max_batch)
 {
     const size_t spans = YK_PIXELS_SPANS(m->shape.dim);
     w->transposed =
@@ -96,9 +96,9 @@ static yk_status allocate_for_pixels(const yk_model *m, yk_work *w, size_t max_b
                                                                                           : YK_ESYSTEM;
 }
 
-static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_work **out)
+static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_workspace **out)
 {
-    yk_work *w = yk_alloc(1, sizeof *w, "the workspace of a worker");
+    yk_workspace *w = yk_alloc(1, sizeof *w, "the workspace of a worker");
     if (!w)
         return YK_ESYSTEM;
     w->kern = yk_matrix();
@@ -119,7 +119,8 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_work *
 }
 
 /* grad() of a large batch of images. */
-static void grad_of_pixels(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out)
+static void grad_of_pixels(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b,
+                           yk_grad *out)
 {
     const size_t ld = leading(m), classes = m->shape.classes, block = classes * YK_LANES;
     double loss = 0.0;
@@ -140,7 +141,7 @@ static void grad_of_pixels(const yk_model *m, yk_work *w, const yk_view *v, cons
     *out = (yk_grad){.examples = b->n, .loss = loss, .group = {{.dense = w->grad}}};
 }
 
-static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, yk_grad *out)
+static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, yk_grad *out)
 {
     const size_t ld = leading(m);
     if (w->transposed && b->n >= MANY) {
@@ -158,7 +159,7 @@ static void grad(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch
     *out = (yk_grad){.examples = b->n, .loss = loss, .group = {{.dense = w->grad}}};
 }
 
-static void predict(const yk_model *m, yk_work *w, const yk_view *v, const yk_batch *b, float *p,
+static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss)
 {
     const size_t ld = leading(m), classes = m->shape.classes;

@@ -94,7 +94,7 @@ typedef struct {
     void (*progress)(void *context,
                      const yk_progress_report *p); /* a few times a second, by worker 0; may be NULL */
     void (*position)(void *context, yk_run_position *out); /* called by yk_observer_progress() */
-    yk_work *(*work)(void *context, int worker);           /* of this process; any thread */
+    yk_workspace *(*work)(void *context, int worker);      /* of this process; any thread */
     /* Of one worker of this process; worker 0: of all workers. Called by yk_observer_evaluated(). */
     void (*staleness)(void *context, int worker, yk_staleness_histogram *out);
     /* The workers of parameter servers, at most `most`; returns how many. Called by yk_observer_traffic() and

@@ -3,7 +3,7 @@
  * Example:
  *     yk_view view;
  *     float lr;
- *     size_t steps = yk_local_burst_most(s, me); // steps that may be made now
+ *     size_t steps = yk_local_burst_max(s, me); // steps that may be made now
  *     yk_local_burst_begin(s, me, &view, &lr);   // the weights, and the learning rate of these steps
  *     train(&view, lr, steps);                   // plain sgd on the view
  *     yk_local_burst_end(s, me, steps);          // counts them, and merges copies of hot keys if that is due
@@ -20,7 +20,7 @@
 enum { YK_BURST = 64 }; /* steps: ten microseconds, after which a barrier may be due */
 
 bool yk_local_bursts(const yk_local *s);
-size_t yk_local_burst_most(const yk_local *s, int me); /* 1 .. YK_BURST */
+size_t yk_local_burst_max(const yk_local *s, int me); /* 1 .. YK_BURST */
 void yk_local_burst_begin(yk_local *s, int me, yk_view *view_out, float *lr_out);
 void yk_local_burst_end(yk_local *s, int me, size_t steps);
 

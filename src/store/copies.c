@@ -190,13 +190,13 @@ static yk_status end_copy(copies *s, int me)
     return yk_remote_push(s->config.remote, me, &p);
 }
 
-static yk_status clock_step(yk_store *store, int me, yk_word word, yk_step_result *out)
+static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_result *out)
 {
     copies *s = of(store);
     worker *w = &s->worker[me];
     yk_step_result one;
     yk_status st = w->open ? yk_local_clock(w->copy, 0, &one) : YK_OK;
-    (void)word; /* the chief decides */
+    (void)action; /* the chief decides */
     *out = (yk_step_result){.examples = w->grad.examples,
                             .loss = w->grad.loss,
                             .steps = w->grad.examples > 0,

@@ -74,11 +74,11 @@ yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch)
         catch_up(t, now, pairs->key, pairs->n, 0, 1);
         return YK_OK;
     }
-    if ((st = yk_team_meet(s->config.team, me)))
+    if ((st = yk_team_barrier(s->config.team, me)))
         return st;
     for (int i = 0; i < workers; i++)
         catch_up(t, now, t->worker[i].pairs.key, t->worker[i].pairs.n, me, workers);
-    return yk_team_meet(s->config.team, me);
+    return yk_team_barrier(s->config.team, me);
 }
 
 void yk__decay_read(yk__table *t, const uint32_t *key, size_t n)

@@ -259,7 +259,7 @@ static yk_status finish(yk_exchange *x, size_t n, double seconds)
             return st;
         if (x->ended != ended) {
             ended = x->ended;
-            yk_wait_again(&w);
+            yk_wait_restart(&w);
         } else if (!yk_wait_turn(&w)) {
             return yk__timed_out(x, seconds);
         }
@@ -338,17 +338,17 @@ void yk__add_headers(const yk_exchange *x, yk_round *out)
         const yk__header *h = &x->head[r];
         out->examples += h->examples;
         out->loss += h->loss;
-        out->word = h->word > out->word ? h->word : out->word;
+        out->action = h->action > out->action ? h->action : out->action;
         out->steps = h->steps > out->steps ? h->steps : out->steps;
     }
 }
 
-yk_status yk_exchange_headers(yk_exchange *x, uint64_t examples, double loss, uint32_t word, uint64_t steps,
+yk_status yk_exchange_headers(yk_exchange *x, uint64_t examples, double loss, uint32_t action, uint64_t steps,
                               double seconds, yk_round *out)
 {
     *out = (yk_round){.last = -1};
     yk_status st =
-        send_headers(x, (yk__header){.examples = examples, .steps = steps, .loss = loss, .word = word});
+        send_headers(x, (yk__header){.examples = examples, .steps = steps, .loss = loss, .action = action});
     if (!st)
         st = wait_headers(x, false, seconds, out);
     if (!st)
@@ -378,12 +378,12 @@ static yk_status sum_with_messages(yk_exchange *x, yk_grad *g, const yk__header 
     return st || !x->keyed ? st : yk__pairs_add(x);
 }
 
-yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t word, uint64_t steps, double seconds,
+yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, uint64_t steps, double seconds,
                           yk_round *out)
 {
     const uint64_t began = x->track ? yk_now_ns() : 0;
     *out = (yk_round){.last = -1};
-    yk__header mine = {.examples = g->examples, .steps = steps, .loss = g->loss, .word = word};
+    yk__header mine = {.examples = g->examples, .steps = steps, .loss = g->loss, .action = action};
     yk_status st = x->keyed ? yk__pairs_merge(x, g, &mine) : YK_OK;
     if (st)
         return st;

@@ -6,7 +6,7 @@
  *     yk_status st = yk_exchange_create(comm, group, ngroups, &x);
  *     // in each step
  *     st = yk_exchange_ready(x, dense, begin, end); // optional, during the backward pass: these gradients are final
- *     st = yk_exchange_sum(x, &grad, YK_WORD_GO_ON, 1, 30.0, &round); // grad is now the sum, in rank order
+ *     st = yk_exchange_sum(x, &grad, YK_ACTION_CONTINUE, 1, 30.0, &round); // grad is now the sum, in rank order
  *     yk_exchange_free(x);
  *
  * Dense gradients are divided into buckets, and each bucket into one piece per rank. For a bucket of n floats and N ranks:
@@ -23,7 +23,7 @@
  * in rank order.
  *
  * If all ranks are on one host, small dense gradients are not sent. Each rank sums its piece of all gradients in shared
- * memory (yk_exchange_near), in the same order, with bitwise the same result. What it reads from other ranks is counted as if
+ * memory (yk_exchange_use_shared_memory), in the same order, with bitwise the same result. What it reads from other ranks is counted as if
  * it had been sent.
  *
  * A rank without examples takes part with zeros. One thread calls these functions.
@@ -41,7 +41,7 @@ typedef struct yk_exchange yk_exchange;
 typedef struct {
     uint64_t examples;
     double loss;
-    uint32_t word;    /* the maximum over all ranks */
+    uint32_t action;  /* the maximum over all ranks */
     uint64_t steps;   /* the maximum over all ranks */
     double last_wait; /* seconds that this rank waited for the last one to arrive */
     int last;         /* the rank that arrived last, as seen by this rank; -1: this rank itself */
@@ -54,19 +54,19 @@ int yk_exchange_ranks(const yk_exchange *x);
 /* Records sums in a timeline. Borrowed; NULL: no longer. */
 void yk_exchange_trace(yk_exchange *x, yk_trace_track *track);
 
-/* From now on, sums use shared memory: `at` [size], with yk_exchange_near_bytes() for each rank (comm/memory.h). It must
+/* From now on, sums use shared memory: `at` [size], with yk_exchange_shared_memory_bytes() for each rank (comm/memory.h). It must
  * outlive x. Only without keyed groups. */
-size_t yk_exchange_near_bytes(size_t nparams);
-void yk_exchange_near(yk_exchange *x, char *const *at);
+size_t yk_exchange_shared_memory_bytes(size_t nparams);
+void yk_exchange_use_shared_memory(yk_exchange *x, char *const *at);
 
 yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t end);
 
 /* Sums the dense gradient in place. For keyed groups, g->group[].pairs is the sum afterwards. */
-yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t word, uint64_t steps, double seconds,
+yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, uint64_t steps, double seconds,
                           yk_round *out);
 
 /* The totals of a round without gradients. */
-yk_status yk_exchange_headers(yk_exchange *x, uint64_t examples, double loss, uint32_t word, uint64_t steps,
+yk_status yk_exchange_headers(yk_exchange *x, uint64_t examples, double loss, uint32_t action, uint64_t steps,
                               double seconds, yk_round *out);
 
 /* All-gather of data of any length. data_out[r] is borrowed until the next call. */

@@ -12,7 +12,7 @@ enum { YK__SLOTS = 8 }; /* buckets in flight */
 typedef struct {
     uint64_t examples, steps, pairs[YK_MAX_GROUPS]; /* pairs: the number of keys in each group */
     double loss;
-    uint32_t word, round;
+    uint32_t action, round;
 } yk__header;
 
 /* The messages of a bucket between this rank and another one. */

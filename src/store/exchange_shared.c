@@ -50,12 +50,12 @@ static float *gradient_of(const yk_exchange *x, int rank)
     return (float *)(void *)(x->shared[rank] + gradient_at(x->nparams));
 }
 
-size_t yk_exchange_near_bytes(size_t nparams)
+size_t yk_exchange_shared_memory_bytes(size_t nparams)
 {
     return gradient_at(nparams) + YK_ROUND_UP(nparams * sizeof(float), YK_ALIGN);
 }
 
-void yk_exchange_near(yk_exchange *x, char *const *at)
+void yk_exchange_use_shared_memory(yk_exchange *x, char *const *at)
 {
     x->shared = at;
     x->shared_wait = yk_comm_local_size(x->comm) <= yk_cores() ? YK_WAIT_MEMORY : YK_WAIT_RANKS;

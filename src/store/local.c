@@ -115,10 +115,10 @@ static yk_status barrier(yk_local *s, int me, bool named)
 {
     yk_phases *p = yk_phases_of(s->config.phases, me);
     yk_phase_to(p, YK_PHASE_WORKERS);
-    yk_status st = yk_team_meet(s->config.team, me);
+    yk_status st = yk_team_barrier(s->config.team, me);
     yk_phase_waited(p, YK_PHASE_WORKERS, yk_team_waited(s->config.team, me));
     if (named)
-        yk_phases_met(p, yk_team_was_last(s->config.team, me));
+        yk_phases_barrier(p, yk_team_was_last(s->config.team, me));
     yk_phase_to(p, YK_PHASE_APPLY);
     return st;
 }
@@ -177,7 +177,7 @@ static yk_status wait_until_within_bound(yk_local *s, int me)
         if (!yk_wait_turn(&turns))
             return yk_fail(YK_ELOST,
                            "worker %d made no step for %d s: its thread hangs or is starved of CPU time",
-                           slowest_worker, YK_MEET_SECONDS);
+                           slowest_worker, YK_TEAM_SECONDS);
     }
     return YK_OK;
 }
@@ -229,7 +229,7 @@ bool yk_local_bursts(const yk_local *s)
 }
 
 /* A step whose staleness is recorded is made alone, because staleness is measured per step. */
-size_t yk_local_burst_most(const yk_local *s, int me)
+size_t yk_local_burst_max(const yk_local *s, int me)
 {
     const yk__worker *w = &s->worker[me];
     if (s->config.workers == 1)
@@ -286,11 +286,11 @@ yk_status yk_local_quiesce(yk_local *s, int me)
 {
     const bool several = s->config.workers > 1;
     merge_copies(s, me);
-    yk_status st = several ? yk_team_meet(s->config.team, me) : YK_OK;
+    yk_status st = several ? yk_team_barrier(s->config.team, me) : YK_OK;
     for (int g = 0; !st && g < s->ngroups; g++)
         if (s->table[g].touched)
             yk__decay_catch_up(&s->table[g], me);
-    return st || !several ? st : yk_team_meet(s->config.team, me);
+    return st || !several ? st : yk_team_barrier(s->config.team, me);
 }
 
 yk_view yk_local_table(yk_local *s, int group)
@@ -382,19 +382,19 @@ static yk_status push(yk_store *s, int me, const yk_grad *g)
 }
 
 /* Two entries are enough: no worker is two rounds ahead of another. */
-static yk_status clock_word(yk_store *store, int me, yk_word word, yk_step_result *out)
+static yk_status clock_action(yk_store *store, int me, yk_action action, yk_step_result *out)
 {
     yk_local *s = local_of(store);
     yk__worker *w = &s->worker[me];
-    atomic_int *at = &s->word_at[w->rounds++ & 1];
+    atomic_int *at = &s->action_at[w->rounds++ & 1];
     w->wants = 1;
     if (me == 0 && s->lockstep)
-        atomic_store_explicit(at, (int)word, memory_order_relaxed);
+        atomic_store_explicit(at, (int)action, memory_order_relaxed);
     const size_t own = w->grad.examples;
     yk_status st = yk_local_clock(s, me, out);
     out->own = own;
     out->over = !s->lockstep && out->examples == 0;
-    out->word = s->lockstep ? (yk_word)atomic_load_explicit(at, memory_order_relaxed) : word;
+    out->action = s->lockstep ? (yk_action)atomic_load_explicit(at, memory_order_relaxed) : action;
     return st;
 }
 
@@ -413,7 +413,7 @@ static const yk_store_ops local_ops = {.wants = wants,
                                        .announce = announce,
                                        .pull = pull,
                                        .push = push,
-                                       .clock = clock_word,
+                                       .clock = clock_action,
                                        .finish = finish,
                                        .free = nothing};
 

@@ -72,7 +72,7 @@ struct yk_local {
     uint64_t bound;   /* the smallest staleness bound of the other groups; YK_ASYNC: none */
     bool hot, decays; /* a table has copies of hot keys; has lazy decay */
     _Alignas(YK_ALIGN)
-        atomic_int word_at[2]; /* lockstep: the request of worker 0, by the parity of the round */
+        atomic_int action_at[2]; /* lockstep: the request of worker 0, by the parity of the round */
 };
 
 /* table.c: applies the gradient of this worker to its view; applies a part of the sum of all gradients */

@@ -14,7 +14,7 @@ static bool is_remote(const yk__sgd *s)
 
 static yk_status barrier(yk__sgd *s, int me)
 {
-    return s->config.workers > 1 ? yk_team_meet(s->config.team, me) : YK_OK;
+    return s->config.workers > 1 ? yk_team_barrier(s->config.team, me) : YK_OK;
 }
 
 /* Runs `what` in the first thread, while the others wait. */
@@ -104,7 +104,7 @@ static yk_status count_step(yk__sgd *s)
     return end_round(s);
 }
 
-static yk_status clock_step(yk_store *store, int me, yk_word word, yk_step_result *out)
+static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_result *out)
 {
     yk__sgd *s = of(store);
     yk__sgd_worker *w = &s->worker[me];
@@ -117,7 +117,7 @@ static yk_status clock_step(yk_store *store, int me, yk_word word, yk_step_resul
         s->totals.steps += one.steps;
         s->totals.examples += one.examples;
         s->totals.loss += one.loss;
-        s->totals.word = word > s->totals.word ? word : s->totals.word;
+        s->totals.action = action > s->totals.action ? action : s->totals.action;
     }
     const uint64_t own = w->examples;
     if (!st)

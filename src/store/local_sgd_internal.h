@@ -29,7 +29,7 @@ typedef struct {
 typedef struct {
     uint64_t steps, examples;
     double loss;
-    yk_word word;
+    yk_action action;
 } yk__round_totals;
 
 /* Replicas: the keys of keyed groups that changed since the last merge, and their values at that merge. */

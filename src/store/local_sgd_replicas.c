@@ -83,7 +83,7 @@ yk_status yk__sgd_replicas_step(yk__sgd *s)
         for (size_t i = 0; i < b->n; i++)
             max += yk_rows_entries(b->rows, b->pick[i]);
     }
-    yk_status st = yk_merger_more(keys, max);
+    yk_status st = yk_merger_grow(keys, max);
     if (st)
         return st;
     for (int k = 0; k < s->config.workers; k++) {
@@ -177,8 +177,9 @@ yk_status yk__sgd_replicas_end(yk__sgd *s)
     yk_phases *phases = s->config.phases;
     yk_round round;
     yk_phase_to(phases, YK_PHASE_SENDING);
-    yk_status st = yk_exchange_headers(s->config.exchange, s->totals.examples, s->totals.loss, s->totals.word,
-                                       s->totals.steps, yk_round_timer_limit(&s->timer), &round);
+    yk_status st =
+        yk_exchange_headers(s->config.exchange, s->totals.examples, s->totals.loss, s->totals.action,
+                            s->totals.steps, yk_round_timer_limit(&s->timer), &round);
     if (!st && round.examples)
         st = merge(s, round.steps);
     if (st)
@@ -186,7 +187,9 @@ yk_status yk__sgd_replicas_end(yk__sgd *s)
     s->step += round.steps;
     yk_local_restore(s->config.local, s->step); /* some ranks had fewer batches than others */
     yk_round_timer_over(&s->timer, &round, phases);
-    s->result = (yk_step_result){
-        .examples = round.examples, .loss = round.loss, .steps = round.steps, .word = (yk_word)round.word};
+    s->result = (yk_step_result){.examples = round.examples,
+                                 .loss = round.loss,
+                                 .steps = round.steps,
+                                 .action = (yk_action)round.action};
     return YK_OK;
 }

@@ -256,7 +256,7 @@ yk_status yk__remote_wait(yk_remote *r, const yk__request *request, const atomic
         if (atomic_load_explicit(&r->failed, memory_order_relaxed))
             return yk_fail(YK_ESTOP, "another thread stopped the run");
         if (busy) {
-            yk_wait_again(&w);
+            yk_wait_restart(&w);
             continue;
         }
         for (int k = 0; !began && !r->config.driven && k < r->config.servers; k++)

@@ -80,7 +80,7 @@ yk_status yk_remote_create(const yk_remote_config *config, yk_remote **out);
 void yk_remote_free(yk_remote *r); /* NULL is fine */
 
 /* A worker that joins a running job calls this first. identity: a digest of program, options, data and model. */
-yk_status yk_remote_hello(yk_remote *r, uint64_t identity);
+yk_status yk_remote_join(yk_remote *r, uint64_t identity);
 
 /* Adds a batch to the next request. `chunk`: the chunk of its rows (chunks.h), the same for all batches of a request; NULL: a
  * sparse batch is copied. */

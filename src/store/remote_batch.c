@@ -72,7 +72,7 @@ static yk_status add_sparse(yk_remote *r, yk__remote_lane *l, yk__request *a, co
     for (size_t i = 0; i < b->n; i++)
         entries += yk_rows_entries(b->rows, b->pick[i]);
     yk_status st = reserve(w, b, entries);
-    if (st || (st = add_picks(a, b->n)) || (st = yk_merger_more(&l->keys, entries + 1)))
+    if (st || (st = add_picks(a, b->n)) || (st = yk_merger_grow(&l->keys, entries + 1)))
         return st;
     if (r->config.bias_key != UINT32_MAX)
         l->keys.value[yk_merger_slot(&l->keys, r->config.bias_key)] += (float)b->n;

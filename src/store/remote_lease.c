@@ -7,7 +7,7 @@ static const double retry_seconds = 0.02; /* between two requests for examples t
 
 /* ---- joining ---- */
 
-yk_status yk_remote_hello(yk_remote *r, uint64_t identity)
+yk_status yk_remote_join(yk_remote *r, uint64_t identity)
 {
     const yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_JOIN, .identity = identity};
     yk_status st = YK_OK;
@@ -101,12 +101,12 @@ void yk_remote_out_of_examples(yk_remote *r, int first, int end, yk_step_result 
     later &= !is_leaving(r);
     *out = (yk_step_result){.pending = later, .over = !later};
     if (later)
-        yk_nap(retry_seconds);
+        yk_sleep(retry_seconds);
 }
 
 void yk_remote_end_step(yk_remote *r, int first, int end, bool stop, yk_step_result *out)
 {
-    out->word = stop ? YK_WORD_STOP : YK_WORD_GO_ON;
+    out->action = stop ? YK_ACTION_STOP : YK_ACTION_CONTINUE;
     out->over |= stop || is_leaving(r);
     for (int i = first; i < end; i++)
         r->leases[i].idle = out->pending; /* servers do not wait for an idle thread */

@@ -23,7 +23,7 @@ void yk_round_timer_over(yk_round_timer *t, const yk_round *round, yk_phases *ph
     if (t->rounds++ > 0 && now - t->ended > t->longest)
         t->longest = now - t->ended;
     t->ended = now;
-    yk_phases_met(phases, round->last < 0);
+    yk_phases_barrier(phases, round->last < 0);
     if (round->last >= 0) /* the wait for the last rank is not sending */
         yk_phase_move(phases, YK_PHASE_SENDING, YK_PHASE_WORKERS, (uint64_t)(round->last_wait * 1e9));
 }
@@ -37,7 +37,7 @@ typedef struct {
     yk_grad total;
     float *sum; /* of the dense group, over the threads; NULL: one thread, or no dense group */
     yk_merger pairs[YK_MAX_GROUPS]; /* of keyed groups, over the threads */
-    yk_word word;                   /* of all ranks */
+    yk_action action;               /* of all ranks */
     yk_round_timer timer;
 } replicas;
 
@@ -81,7 +81,7 @@ static yk_status add_pairs(replicas *r, int group)
         const yk_group_grad *g = &r->grad[i].group[group];
         const yk_merger *pairs = g->pairs ? g->pairs : &one;
         if (!r->grad[i].examples || (!g->pairs && (st = yk_grad_merge(g, &one))) ||
-            (st = yk_merger_more(sum, pairs->n + 1)))
+            (st = yk_merger_grow(sum, pairs->n + 1)))
             continue;
         for (size_t k = 0; k < pairs->n; k++)
             yk_merger_add_wide(sum, pairs->key[k], pairs->value + k * sum->width, sum->width);
@@ -94,7 +94,7 @@ static yk_status add_pairs(replicas *r, int group)
 static yk_status add_threads(replicas *r, int me)
 {
     const yk_local *local = r->config.local;
-    yk_status st = yk_team_meet(r->config.team, me);
+    yk_status st = yk_team_barrier(r->config.team, me);
     for (int g = 0; !st && g < yk_local_groups(local); g++) {
         const yk_group *group = yk_local_group_of(local, g);
         if (!group->keyed)
@@ -102,7 +102,7 @@ static yk_status add_threads(replicas *r, int me)
         else if (me == 0)
             st = add_pairs(r, g);
     }
-    if (st || (st = yk_team_meet(r->config.team, me)) || me)
+    if (st || (st = yk_team_barrier(r->config.team, me)) || me)
         return st;
     r->total = (yk_grad){0};
     for (int i = 0; i < r->config.workers; i++) {
@@ -118,7 +118,7 @@ static yk_status add_threads(replicas *r, int me)
     return YK_OK;
 }
 
-static yk_status clock_all(yk_store *s, int me, yk_word word, yk_step_result *out)
+static yk_status clock_all(yk_store *s, int me, yk_action action, yk_step_result *out)
 {
     replicas *r = of(s);
     yk_phases *phases = yk_phases_of(r->config.phases, me);
@@ -131,15 +131,16 @@ static yk_status clock_all(yk_store *s, int me, yk_word word, yk_step_result *ou
     if (!st && me == 0) {
         yk_round round;
         yk_phase_to(phases, YK_PHASE_SENDING);
-        st = yk_exchange_sum(r->config.exchange, &r->total, word, 1, yk_round_timer_limit(&r->timer), &round);
-        r->word = (yk_word)round.word;
+        st = yk_exchange_sum(r->config.exchange, &r->total, action, 1, yk_round_timer_limit(&r->timer),
+                             &round);
+        r->action = (yk_action)round.action;
         yk_round_timer_over(&r->timer, &round, phases);
         yk_phase_to(phases, YK_PHASE_APPLY);
     }
     if (!st)
         st = yk_store_push(s->inner, me, me == 0 ? &r->total : &none);
     if (!st)
-        st = yk_store_clock(s->inner, me, me == 0 ? r->word : YK_WORD_GO_ON, out);
+        st = yk_store_clock(s->inner, me, me == 0 ? r->action : YK_ACTION_CONTINUE, out);
     out->own = own;
     return st;
 }

@@ -231,14 +231,14 @@ yk_status yk_server_run(yk_server *s)
             st = check_timeouts(s, now);
             if (!st && s->listener)
                 st = yk__accept_join(s);
-            if (!st && h->now_and_then)
-                st = h->now_and_then(h->context);
+            if (!st && h->on_tick)
+                st = h->on_tick(h->context);
             if (!st && !s->config.synchronous && s->chief && h->stop && h->stop(h->context))
                 s->stopping =
                     true; /* synchronous: only between two rounds, so that all workers see it in the same one */
         }
         if (busy)
-            yk_wait_again(&w);
+            yk_wait_restart(&w);
         else
             yk_wait_turn(&w);
     }
@@ -252,7 +252,7 @@ yk_status yk_server_end(yk_server *s)
 
 /* ---- state ---- */
 
-void yk_server_hook(yk_server *s, const yk_server_hooks *hooks)
+void yk_server_set_hooks(yk_server *s, const yk_server_hooks *hooks)
 {
     s->config.hooks = *hooks;
 }

@@ -44,7 +44,7 @@ typedef struct {
     yk_status (*epoch_over)(void *context); /* lockstep: no worker had examples in this round */
     /* Called on every server that sets them: about fifty times a second; in every iteration of the server's loop, for a
      * process that also trains. *busy_out: there was something to do. */
-    yk_status (*now_and_then)(void *context);
+    yk_status (*on_tick)(void *context);
     yk_status (*turn)(void *context, bool *busy_out);
     bool (*stop)(void *context); /* whether the job should end */
     bool (*hold)(void *context); /* synchronous: whether answers must wait, e.g. for an evaluation */
@@ -91,8 +91,8 @@ typedef struct {
 } yk_server_state;
 
 yk_status yk_server_create(const yk_server_config *config, yk_server **out);
-void yk_server_free(yk_server *s);                               /* NULL is fine */
-void yk_server_hook(yk_server *s, const yk_server_hooks *hooks); /* server 0, before run */
+void yk_server_free(yk_server *s);                                    /* NULL is fine */
+void yk_server_set_hooks(yk_server *s, const yk_server_hooks *hooks); /* server 0, before run */
 yk_status yk_server_run(yk_server *s);
 /* Server 0: ends the other servers, which return from yk_server_run(). */
 yk_status yk_server_end(yk_server *s);

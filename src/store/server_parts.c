@@ -154,8 +154,8 @@ static yk_status wait_for_part(yk_server *s, yk_op op[2])
         yk_wait_turn(&w);
         if (!yk_wait_polls(&w))
             continue;
-        if (h->now_and_then)
-            st = h->now_and_then(h->context);
+        if (h->on_tick)
+            st = h->on_tick(h->context);
         if (!st && yk_now() - began > s->config.timeout)
             st = yk_fail(YK_ELOST,
                          "rank %d sent no snapshot within %.1f s: it has died, hangs, or cannot be reached",

@@ -43,7 +43,7 @@ static int lane_of(const shards *s, int me)
 
 static yk_status barrier(shards *s, int me)
 {
-    return s->config.together && s->config.workers > 1 ? yk_team_meet(s->config.team, me) : YK_OK;
+    return s->config.together && s->config.workers > 1 ? yk_team_barrier(s->config.team, me) : YK_OK;
 }
 
 /* ---- announce, pull ---- */
@@ -209,13 +209,13 @@ static yk_status clock_lane(shards *s, int number, int first, int end, yk_step_r
     return st;
 }
 
-static yk_status clock_step(yk_store *store, int me, yk_word word, yk_step_result *out)
+static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_result *out)
 {
     shards *s = of(store);
     worker *w = &s->worker[me];
     const int workers = s->config.workers;
     yk_status st = barrier(s, me);
-    (void)word; /* the chief decides */
+    (void)action; /* the chief decides */
     if (!st && !s->config.together)
         st = clock_lane(s, me, me, me + 1, out);
     else if (!st && me == 0)

@@ -7,7 +7,7 @@
  *     st = yk_store_pull(s, me, &batch, view); // the oldest announced batch, and the parameters that it needs
  *     compute(&batch, view, &grad);            // more batches may be announced here: their keys travel with the gradient
  *     st = yk_store_push(s, me, &grad);
- *     st = yk_store_clock(s, me, YK_WORD_GO_ON, &result); // the step is over
+ *     st = yk_store_clock(s, me, YK_ACTION_CONTINUE, &result); // the step is over
  *     // after its last step
  *     st = yk_store_finish(s, me);
  *
@@ -28,7 +28,7 @@
 #include "base/view.h"
 
 /* What a worker asks for at the end of a step. In lockstep, the most urgent request of any worker applies to all. */
-typedef enum { YK_WORD_GO_ON, YK_WORD_SAVE, YK_WORD_STOP } yk_word;
+typedef enum { YK_ACTION_CONTINUE, YK_ACTION_SAVE, YK_ACTION_STOP } yk_action;
 
 /* The step that clock() ended. */
 typedef struct {
@@ -36,7 +36,7 @@ typedef struct {
     double loss;       /* summed over these examples */
     uint64_t steps;    /* more than one at the end of a round of local SGD */
     uint64_t own;      /* examples of this process */
-    yk_word word;
+    yk_action action;
     bool pending; /* no result yet: a round of local SGD continues, or there are no examples for now */
     bool over;    /* no examples are left, or the job ends */
 } yk_step_result;
@@ -51,7 +51,7 @@ typedef struct {
     yk_status (*announce)(yk_store *s, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR]);
     yk_status (*pull)(yk_store *s, int me, yk_batch *batch_out, yk_view *view_out); /* view_out: [groups] */
     yk_status (*push)(yk_store *s, int me, const yk_grad *g);
-    yk_status (*clock)(yk_store *s, int me, yk_word word, yk_step_result *out);
+    yk_status (*clock)(yk_store *s, int me, yk_action action, yk_step_result *out);
     yk_status (*finish)(yk_store *s, int me);
     /* Optional (may be NULL). These gradients of the dense group are final. The worker's thread calls it while it computes
      * the others. */
@@ -87,9 +87,9 @@ static inline yk_status yk_store_push(yk_store *s, int me, const yk_grad *g)
     return s->ops->push(s, me, g);
 }
 
-static inline yk_status yk_store_clock(yk_store *s, int me, yk_word word, yk_step_result *out)
+static inline yk_status yk_store_clock(yk_store *s, int me, yk_action action, yk_step_result *out)
 {
-    return s->ops->clock(s, me, word, out);
+    return s->ops->clock(s, me, action, out);
 }
 
 static inline yk_status yk_store_finish(yk_store *s, int me)

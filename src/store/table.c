@@ -65,7 +65,7 @@ static void apply_dense(const yk__table *t, const yk_view *v, size_t first, size
 /* Divides work among the threads of a worker, if there are enough parameters to be worth a barrier. */
 enum { MIN_PARALLEL = 1 << 15 };
 
-static void run_parts(const yk_crew *crew, size_t n, void (*part)(void *, int, int), void *context)
+static void run_parts(const yk_worker_threads *crew, size_t n, void (*part)(void *, int, int), void *context)
 {
     if (crew && n >= MIN_PARALLEL)
         crew->run(crew->threads, part, context);

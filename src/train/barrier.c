@@ -135,7 +135,7 @@ yk_status yk__barrier(yk__trainer *t, int me)
 {
     yk_phases *p = t->worker[me].phases;
     yk_view table[YK_MAX_GROUPS];
-    yk_phases_now(p);
+    yk_phases_detail(p);
     yk_phase_to(p, YK_PHASE_WORKERS);
     yk_status st = yk_local_quiesce(t->local, me);
     const double began = yk_now();
@@ -147,13 +147,13 @@ yk_status yk__barrier(yk__trainer *t, int me)
     if (!st && t->due.eval && t->tested)
         st = yk__evaluate(t, &t->worker[me], t->cluster.first_worker + me, t->plan->workers, table);
     if (!st)
-        st = yk_team_meet(t->team, me);
+        st = yk_team_barrier(t->team, me);
     if (!st && me == 0)
         st = report_and_save(t, p, began);
     else if (t->due.save)
         yk_phase_to(p, YK_PHASE_CHECKPOINT);
     if (!st)
-        st = yk_team_meet(t->team, me);
+        st = yk_team_barrier(t->team, me);
     yk_phase_to(p, YK_PHASE_OTHER);
     return st || t->end ? st : yk_local_resume(t->local, me);
 }

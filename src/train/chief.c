@@ -342,7 +342,7 @@ static yk_status drive_workers(chief *c)
         bool busy = false;
         st = pump(c, &busy);
         if (busy)
-            yk_wait_again(&w);
+            yk_wait_restart(&w);
         else
             yk_wait_turn(&w);
         if (!st && yk_wait_polls(&w))
@@ -377,16 +377,16 @@ static yk_status serve(chief *c)
 {
     yk__trainer *t = c->t;
     yk__cluster *k = &t->cluster;
-    yk_server_hooks hooks = {.context = c, .now_and_then = send_telemetry};
+    yk_server_hooks hooks = {.context = c, .on_tick = send_telemetry};
     if (k->rank == 0)
         hooks = (yk_server_hooks){.context = c,
                                   .updated = updated,
                                   .epoch_over = epoch_over,
-                                  .now_and_then = on_tick,
+                                  .on_tick = on_tick,
                                   .stop = stop,
                                   .hold = is_due};
     hooks.turn = k->remote ? pump : NULL;
-    yk_server_hook(k->server, &hooks);
+    yk_server_set_hooks(k->server, &hooks);
     yk_status st = yk_server_run(k->server);
     if (!st && k->remote) /* their last messages are in transit */
         st = drive_workers(c);

@@ -159,7 +159,7 @@ yk_status yk__cluster_start(yk__trainer *t)
     set_role(t);
     st = yk_comm_barrier(k->comm, t->plan->start_limit, "all processes to start");
     if (!st)
-        yk__report_stage(t, YK_STAGE_BEGUN);
+        yk__report_stage(t, YK_STAGE_CONNECTED);
     return st;
 }
 
@@ -204,11 +204,11 @@ static yk_status make_replica(yk__trainer *t, const yk_local_config *whole)
     yk_local_config own = *whole;
     own.workers = t->plan->workers_per_process;
     yk_status st = yk_exchange_create(k->comm, t->model->group, t->model->ngroups, &k->exchange);
-    const size_t bytes = yk_exchange_near_bytes(t->model->nparams);
+    const size_t bytes = yk_exchange_shared_memory_bytes(t->model->nparams);
     if (!st && !t->model->sparse && !t->plan->local_steps && bytes <= MAX_SHARED)
-        st = yk_memory_create(k->comm, bytes, t->plan->start_limit, &k->memory);
+        st = yk_shared_memory_create(k->comm, bytes, t->plan->start_limit, &k->memory);
     if (!st && k->memory.at) /* all replicas are on one host */
-        yk_exchange_near(k->exchange, k->memory.at);
+        yk_exchange_use_shared_memory(k->exchange, k->memory.at);
     return st ? st : yk_local_create(&own, &t->local);
 }
 
@@ -389,7 +389,7 @@ void yk__cluster_free(yk__trainer *t)
     yk_startup_end(k->startup);
     yk_store_free(t->store);
     yk_exchange_free(k->exchange);
-    yk_memory_free(&k->memory);
+    yk_shared_memory_free(&k->memory);
     yk_remote_free(k->remote);
     yk_chunks_free(k->chunks);
     yk_server_free(k->server);

@@ -48,7 +48,7 @@ typedef struct {
     bool joined;               /* this process joined a running job; its MPI world is its own */
     int *server_peer;
     yk_exchange *exchange;
-    yk_memory memory; /* replicas on one host: exchanges gradients */
+    yk_shared_memory memory; /* replicas on one host: exchanges gradients */
     yk_remote *remote;
     yk_chunks *chunks; /* of the data; NULL: none */
     yk_server *server;

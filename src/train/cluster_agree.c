@@ -117,7 +117,7 @@ yk_status yk__cluster_agree(yk__trainer *t)
     if (st)
         return st;
     if (k->joined)
-        return yk_remote_hello(k->remote, identity_hash(&mine, mine.data));
+        return yk_remote_join(k->remote, identity_hash(&mine, mine.data));
     if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the comparison of processes")))
         return YK_ESYSTEM;
     st = yk_comm_gather(k->comm, &mine, sizeof mine, all, t->plan->start_limit, "all processes to be ready");

@@ -52,12 +52,12 @@ void yk__set_partition(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
     const bool trains = !k->joined && k->role != YK__SINGLE && k->role != YK__SERVER;
-    const yk_dataset_party partition = {.here = yk_comm_local_size(k->comm),
-                                        .part = trains ? k->rank - k->first_client : 0,
-                                        .parts = trains ? k->clients : 1,
-                                        .gather = gather_rows,
-                                        .context = t};
-    yk_dataset_with(&partition);
+    const yk_dataset_partition partition = {.here = yk_comm_local_size(k->comm),
+                                            .part = trains ? k->rank - k->first_client : 0,
+                                            .parts = trains ? k->clients : 1,
+                                            .gather = gather_rows,
+                                            .context = t};
+    yk_dataset_set_partition(&partition);
 }
 
 /* ---- the shape of the data: servers do not read it ---- */

@@ -105,9 +105,9 @@ yk_status yk__sort_keys(yk__trainer *t)
         return st;
     t->remap = &t->keymap;
     if (t->model->bias_key != UINT32_MAX)
-        t->model->bias_key = yk_keymap_in(&t->keymap, t->model->bias_key);
-    st = yk_dataset_rename(&t->train, &t->keymap);
-    return st ? st : t->tested ? yk_dataset_rename(&t->test, &t->keymap) : YK_OK;
+        t->model->bias_key = yk_keymap_id(&t->keymap, t->model->bias_key);
+    st = yk_dataset_remap_keys(&t->train, &t->keymap);
+    return st ? st : t->tested ? yk_dataset_remap_keys(&t->test, &t->keymap) : YK_OK;
 }
 
 float yk__mean_square(yk_dataset *d)

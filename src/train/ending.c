@@ -4,7 +4,7 @@
  *     the chief failed       the chief, from its own report and the telemetry of the others: "failed", with the error
  *     another rank failed    that rank, before it ends the job: its own report, and the progress by the last line of the
  *                            chief's metrics; unless the chief was faster
- *     a rank died            the launcher, if there is one (yk_summary_of_lost)
+ *     a rank died            the launcher, if there is one (yk_summary_save_lost)
  *     all were killed        none: there is no summary
  */
 #include "train/summary.h"
@@ -239,7 +239,7 @@ yk_status yk__end_run(yk__trainer *t, yk_status st)
     return st;
 }
 
-void yk_summary_of_lost(const yk_config *c, const yk_lost *lost)
+void yk_summary_save_lost(const yk_config *c, const yk_lost_job *lost)
 {
     struct stat config;
     char *path = yk__path("%s/config.ini", lost->run_dir);

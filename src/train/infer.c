@@ -105,10 +105,10 @@ yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, 
                        .each = each,
                        .user = user};
     for (int g = 0; g < m->model->ngroups; g++)
-        view[g].w = m->params + yk_model_group_at(m->model, g);
+        view[g].w = m->params + yk_model_group_offset(m->model, g);
     yk_status st = check_shape(c.shape, source);
     if (!st)
-        st = yk_model_work(m->model, BATCH, &o.work);
+        st = yk_workspace_create(m->model, BATCH, &o.work);
     if (!st && !(o.p = yk_alloc(BATCH * m->model->outputs, sizeof *o.p, "predictions")))
         st = YK_ESYSTEM;
     if (!st && !source->cached)
@@ -121,6 +121,6 @@ yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, 
         st = yk_score_make(&tally, 1, out);
     yk_tally_fini(&tally);
     yk_free(o.p);
-    yk_work_free(m->model, o.work);
+    yk_workspace_free(m->model, o.work);
     return st;
 }

@@ -32,7 +32,7 @@ yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, 
 /* Everything is borrowed. */
 typedef struct {
     const yk_model *model;
-    yk_work *work;
+    yk_workspace *work;
     const yk_view *view;                                /* [groups] */
     size_t batch;                                       /* examples at a time, at most 256 */
     float *p;                                           /* [batch][outputs] */

@@ -61,7 +61,7 @@ static yk_status next_batch(loop *w, size_t most, yk_batch *out)
     if (t->cluster.role != YK__SINGLE)
         yk_phase_to(w->state->phases, YK_PHASE_INPUT);
     if (w->remote && yk_remote_revoked(t->cluster.remote, w->me))
-        yk_feed_forget(t->feed, w->number);
+        yk_feed_drop_lease(t->feed, w->number);
     return yk_feed_next_few(t->feed, w->number, most, out);
 }
 
@@ -96,7 +96,7 @@ static void slow_down(const yk__trainer *t, uint64_t began)
     while (yk_now_ns() < until)
         ;
     if (t->slow_seconds > 0.0)
-        yk_nap(t->slow_seconds);
+        yk_sleep(t->slow_seconds);
 }
 
 static yk_status gradient(loop *w, const yk_view *view, const yk_batch *batch, yk_grad *out)
@@ -115,7 +115,7 @@ static yk_status gradient(loop *w, const yk_view *view, const yk_batch *batch, y
     return w->ready;
 }
 
-static yk_status step(loop *w, yk_word action, yk_step_result *out)
+static yk_status step(loop *w, yk_action action, yk_step_result *out)
 {
     yk_phases *p = w->state->phases;
     yk_view view[YK_MAX_GROUPS];
@@ -141,7 +141,7 @@ static yk_status step(loop *w, yk_word action, yk_step_result *out)
 }
 
 /* A batch of up to `most` examples, and one step for each of them. */
-static yk_status burst(loop *w, yk_word action, size_t most, yk_step_result *out)
+static yk_status burst(loop *w, yk_action action, size_t most, yk_step_result *out)
 {
     yk__trainer *t = w->t;
     yk__worker_state *state = w->state;
@@ -154,7 +154,7 @@ static yk_status burst(loop *w, yk_word action, size_t most, yk_step_result *out
     yk_phase_to(state->phases, YK_PHASE_COMPUTE);
     yk_local_burst_begin(t->local, w->me, &view, &lr);
     yk_model_burst(t->model, state->work, &view, &batch, lr, loss);
-    *out = (yk_step_result){.examples = batch.n, .steps = batch.n, .own = batch.n, .word = action};
+    *out = (yk_step_result){.examples = batch.n, .steps = batch.n, .own = batch.n, .action = action};
     out->over = batch.n == 0 && !t->plan->lockstep;
     for (size_t i = 0; i < batch.n; i++) {
         if (!((double)loss[i] <= yk__max_loss))
@@ -173,13 +173,13 @@ static yk_status burst(loop *w, yk_word action, size_t most, yk_step_result *out
 /* ---- lockstep ---- */
 
 /* What this worker wants all to do after this step. Worker 0 of the chief reads the clock every 256 steps. */
-static yk_word action_of(const loop *w)
+static yk_action action_of(const loop *w)
 {
     if (yk__is_stopped(w->t))
-        return YK_WORD_STOP;
+        return YK_ACTION_STOP;
     return w->t->cluster.rank == 0 && w->me == 0 && w->round % 256 == 0 && yk__save_is_overdue(w->t)
-               ? YK_WORD_SAVE
-               : YK_WORD_GO_ON;
+               ? YK_ACTION_SAVE
+               : YK_ACTION_CONTINUE;
 }
 
 /* Worker 0 of each process records what all workers did. Replicas count the examples of all, not their own. */
@@ -229,15 +229,15 @@ static yk_status after_round(loop *w, const yk_step_result *r, bool *end_out)
         return YK_OK;
     }
     /* stops only after a step, so that the checkpoint is always one of a new step */
-    const bool stop = !epoch_over && r->word == YK_WORD_STOP;
+    const bool stop = !epoch_over && r->action == YK_ACTION_STOP;
     const bool all = yk__is_done(t, w->done, w->epoch), end = stop || all;
     if (w->me == 0) {
         t->result->interrupted = stop && !all;
         record_round(w, r, epoch_over);
     }
     *end_out = end;
-    return barrier_sync(w, yk__due_sync(t, w->done, epoch_over, end, !epoch_over && r->word == YK_WORD_SAVE),
-                        end);
+    return barrier_sync(
+        w, yk__due_sync(t, w->done, epoch_over, end, !epoch_over && r->action == YK_ACTION_SAVE), end);
 }
 
 /* ---- asynchronous, in one process ---- */
@@ -252,9 +252,9 @@ static void check_due(yk__trainer *t)
 static yk_status barrier_async(loop *w)
 {
     yk__trainer *t = w->t;
-    yk_phases_now(w->state->phases);
+    yk_phases_detail(w->state->phases);
     yk_phase_to(w->state->phases, YK_PHASE_WORKERS);
-    yk_status st = yk_team_meet(t->team, w->me);
+    yk_status st = yk_team_barrier(t->team, w->me);
     if (st)
         return st;
     if (w->me == 0) {
@@ -278,7 +278,7 @@ static yk_status enter_barrier(loop *w, bool *entered_out)
 {
     yk__trainer *t = w->t;
     if (w->state->finished) {
-        yk_phases_now(w->state->phases);
+        yk_phases_detail(w->state->phases);
         yk_phase_to(w->state->phases, YK_PHASE_WORKERS);
     }
     while (w->state->finished && !atomic_load(&t->barrier_due)) {
@@ -286,7 +286,7 @@ static yk_status enter_barrier(loop *w, bool *entered_out)
             return yk_fail(YK_ESTOP, "another worker stopped the run");
         if (w->me == 0)
             check_due(t);
-        yk_nap(200e-6);
+        yk_sleep(200e-6);
     }
     if (yk__is_stopped(t)) /* every worker checks: worker 0 may be waiting for a core */
         atomic_store(&t->barrier_due, true);
@@ -323,7 +323,7 @@ static void after_step(loop *w, const yk_step_result *r)
 static size_t burst_steps(const loop *w)
 {
     const yk__trainer *t = w->t;
-    const size_t most = yk_local_burst_most(t->local, w->me);
+    const size_t most = yk_local_burst_max(t->local, w->me);
     if (t->plan->lockstep) /* a stop takes effect after one more step, as without bursts */
         return yk__is_stopped(t) ? 1 : yk__min(most, yk__until_due(w->t, w->done));
     return w->me == 0 ? yk__min(most, w->next_check + 1 - w->done) : most;
@@ -378,7 +378,7 @@ yk_status yk__train_worker(void *trainer, int me)
               .state = &t->worker[me],
               .store = t->store,
               .bursts =
-                  t->cluster.role == YK__SINGLE && yk_model_bursts(t->model) && yk_local_bursts(t->local),
+                  t->cluster.role == YK__SINGLE && yk_model_can_burst(t->model) && yk_local_bursts(t->local),
               .remote = t->cluster.remote != NULL,
               .done = t->step,
               .epoch = t->epoch,

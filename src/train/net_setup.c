@@ -50,9 +50,9 @@ yk_status yk__net_channels(yk__trainer *t, yk_net_options *o)
         return YK_OK;
     const yk_source *s = t->train.source;
     const size_t channels = s->channels ? s->channels : 1;
-    if (channels > YK_MOST_CHANNELS)
+    if (channels > YK_MAX_CHANNELS)
         return yk_fail(YK_EUSAGE, "--standardize channel supports up to %d channels; %s has %zu",
-                       YK_MOST_CHANNELS, t->config->data, channels);
+                       YK_MAX_CHANNELS, t->config->data, channels);
     yk_rows sample;
     yk_status st = yk_dataset_sample(&t->train, CHANNEL_SAMPLE, &sample);
     if (!st && sample.n == 0)

@@ -26,7 +26,7 @@ static void position(void *trainer, yk_run_position *out)
                              .epoch_examples = t->train.examples};
 }
 
-static yk_work *work(void *trainer, int worker)
+static yk_workspace *work(void *trainer, int worker)
 {
     return ((const yk__trainer *)trainer)->worker[worker].work;
 }

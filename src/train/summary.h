@@ -31,8 +31,8 @@ typedef struct {
     time_t since;                /* start time */
     int exit_code;
     int workers, ranks; /* 0: not known */
-} yk_lost;
+} yk_lost_job;
 
-void yk_summary_of_lost(const yk_config *c, const yk_lost *lost);
+void yk_summary_save_lost(const yk_config *c, const yk_lost_job *lost);
 
 #endif

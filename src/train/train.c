@@ -160,7 +160,7 @@ static yk_status make_feed(yk__trainer *t)
 
 static yk_status make_worker(yk__trainer *t, yk__worker_state *w)
 {
-    yk_status st = yk_model_work(t->model, yk__max_batch(t), &w->work);
+    yk_status st = yk_workspace_create(t->model, yk__max_batch(t), &w->work);
     w->p = yk_alloc(YK__EVAL_BATCH * t->model->outputs, sizeof(float), "an evaluation");
     return st ? st : w->p ? YK_OK : YK_ESYSTEM;
 }
@@ -227,7 +227,7 @@ static void tear_down(yk__trainer *t)
     free(t->done_summary);
     for (int i = 0; t->worker && i <= t->plan->workers; i++) {
         if (t->worker[i].work)
-            yk_work_free(t->model, t->worker[i].work);
+            yk_workspace_free(t->model, t->worker[i].work);
         yk_tally_fini(&t->worker[i].tally);
         yk_free(t->worker[i].p);
     }

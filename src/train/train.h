@@ -84,10 +84,10 @@ typedef struct {
 
 /* What a process of a job reports to its launcher. */
 typedef enum {
-    YK_STAGE_ALIVE,    /* once a second until training begins */
-    YK_STAGE_BEGUN,    /* rank 0: all processes are connected */
-    YK_STAGE_TRAINING, /* rank 0: all are ready */
-    YK_STAGE_SAVING,   /* rank 0: writing a checkpoint, which may take long */
+    YK_STAGE_ALIVE,     /* once a second until training begins */
+    YK_STAGE_CONNECTED, /* rank 0: all processes are connected */
+    YK_STAGE_TRAINING,  /* rank 0: all are ready */
+    YK_STAGE_SAVING,    /* rank 0: writing a checkpoint, which may take long */
     YK_STAGE_SAVED,
 } yk_train_stage;
 

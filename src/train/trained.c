@@ -142,7 +142,7 @@ static yk_status create(const char *name, const yk_model_shape *shape, yk_traine
     }
     atomic_init(&t->references, 1);
     yk_status st = yk_model_create(name, shape, &t->model);
-    if (!st && !(t->params = yk_alloc(yk_model_group_at(t->model, t->model->ngroups), sizeof *t->params,
+    if (!st && !(t->params = yk_alloc(yk_model_group_offset(t->model, t->model->ngroups), sizeof *t->params,
                                       "the parameters")))
         st = YK_ESYSTEM;
     if (st)
@@ -155,7 +155,7 @@ static yk_status create(const char *name, const yk_model_shape *shape, yk_traine
 static void groups_of(const yk_trained *t, float *out[YK_MAX_GROUPS])
 {
     for (int g = 0; g < t->model->ngroups; g++)
-        out[g] = t->params + yk_model_group_at(t->model, g);
+        out[g] = t->params + yk_model_group_offset(t->model, g);
 }
 
 static yk_status read_model(const char *path, const yk_safetensors *s, yk_trained **out)

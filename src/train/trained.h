@@ -27,7 +27,7 @@ typedef struct {
     atomic_int references;
     char *name; /* the value of --model */
     yk_model *model;
-    float *params; /* all groups in one block (yk_model_group_at), indexed by the keys of the data */
+    float *params; /* all groups in one block (yk_model_group_offset), indexed by the keys of the data */
 } yk_trained;
 
 yk_status yk_trained_load(const char *path, yk_trained **out);

@@ -18,7 +18,7 @@
 
 /* The state of one worker. */
 typedef struct {
-    _Alignas(YK_ALIGN) yk_work *work;
+    _Alignas(YK_ALIGN) yk_workspace *work;
     yk_tally tally;
     float *p;           /* [YK__EVAL_BATCH][outputs] */
     double period_loss; /* sum of the training loss since the last evaluation */

@@ -255,7 +255,7 @@ void yk__phases_decide(yk_phases *p)
     }
 }
 
-void yk_phases_now(yk_phases *p)
+void yk_phases_detail(yk_phases *p)
 {
     if (!p || !p->running)
         return;

@@ -8,7 +8,7 @@
  *         yk_phase_to(p, YK_PHASE_COMPUTE);
  *         yk_phase_to(p, YK_PHASE_APPLY);
  *     }
- *     yk_phases_now(p); // before something rare and long: time it in detail
+ *     yk_phases_detail(p); // before something rare and long: time it in detail
  *     yk_phase_to(p, YK_PHASE_EVAL);
  *     yk_phases_end(p);
  *
@@ -128,7 +128,7 @@ static inline void yk_phase_to(yk_phases *p, yk_phase to)
 }
 
 /* Times everything up to the next step in detail: before something that is not part of a usual step. */
-void yk_phases_now(yk_phases *p);
+void yk_phases_detail(yk_phases *p);
 
 /* The worker was blocked for `ns` until now, as measured by the caller: counts as `phase`, even if another phase is open. */
 static inline void yk_phase_waited(yk_phases *p, yk_phase phase, uint64_t ns)
@@ -156,7 +156,7 @@ static inline void yk_phases_done(yk_phases *p, uint64_t steps, uint64_t example
 }
 
 /* Counts a barrier, and whether this worker arrived last. */
-static inline void yk_phases_met(yk_phases *p, bool last)
+static inline void yk_phases_barrier(yk_phases *p, bool last)
 {
     if (!p)
         return;

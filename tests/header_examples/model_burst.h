@@ -1,7 +1,7 @@
 #include "store/burst.h"
 
 extern yk_model *m;
-extern yk_work *work;
+extern yk_workspace *work;
 extern yk_local *s;
 extern int me;
 extern yk_view view;
