@@ -26,6 +26,7 @@ page() { # PAGE
 @test "docs/data.md" { page docs/data.md; }
 @test "docs/design.md" { page docs/design.md; }
 @test "docs/file-formats.md" { page docs/file-formats.md; }
+@test "docs/library.md" { page docs/library.md; }
 @test "docs/models.md" { page docs/models.md; }
 @test "docs/observation.md" { page docs/observation.md; }
 @test "docs/options.md" { page docs/options.md; }

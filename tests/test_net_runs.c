@@ -248,7 +248,7 @@ static void epochs_of_unknown_length_are_refused(void **state)
         train(
             "model=softmax data=synth:digits?examples=50 lr-schedule=step lr-decay-epochs=1 lr-decay-every=7",
             0, &r),
-        YK_EUSAGE, "choose one");
+        YK_EUSAGE, "cannot be used together");
 }
 
 /* ---- saving, resuming, inference ---- */
