@@ -26,20 +26,21 @@
  * which accepts NULL. Strings that a function returns belong to the object it was called with. Arguments are borrowed
  * for the duration of the call unless the description says otherwise.
  *
- * Threads. The library has no global state. Any number of trainings can run at the same time in different threads. A
- * const argument may be shared by threads; any other object may be used by one thread at a time. yoke_train() starts
- * threads of its own, with all signals blocked, and ends them before it returns.
+ * Threads. The library has no global state. Any number of training runs can be active at the same time, in different
+ * threads. A const argument may be shared by threads; any other object may be used by one thread at a time. yoke_train()
+ * starts threads of its own, with all signals blocked, and ends them before it returns.
  *
- * Callbacks. `log`, `progress` and `metrics` are called by threads of the library, one call at a time per training. They
- * may not call functions of this library on objects that the training uses, and should return soon: training waits for
- * them. They must not longjmp() or throw.
+ * Callbacks. `log`, `progress` and `metrics` are called by the thread that called yoke_train() or by a thread of the
+ * library, one call at a time for each training run. They may not call functions of this library on objects that the run
+ * uses, and should return soon: training waits for them. They must not longjmp() or throw.
  *
- * fork(). A child that was forked while no training was running can use the library. A child that was forked during a
+ * fork(). A child that was forked while no training was active can use the library. A child that was forked during
  * training can only call exec() or _exit().
  *
- * Several processes. With the options launch, hosts or hostfile, yoke_train() runs the program `yoke` as a child, which
- * starts the processes through MPI. It looks for the program in the environment variable YOKE_PROGRAM, beside the
- * library, in ../bin from there, and in PATH. Data from memory and start models need a single process.
+ * Several processes. With the options launch, hosts, hostfile or join, yoke_train() runs the program `yoke` as a child,
+ * which starts the processes through MPI. It looks for the program in the environment variable YOKE_PROGRAM, beside the
+ * library, in ../bin from there, and in PATH. Data from memory and start models need a single process. `progress` and
+ * `metrics` follow the run directory of the job: with out = none they are not called.
  *
  * ABI. The soname is libyoke.so.0. Until version 1.0 each minor version may change it. A change that breaks programs
  * linked against an earlier version always changes the soname: removed functions, other arguments, other layouts. New
@@ -64,7 +65,7 @@ extern "C" {
 #endif
 
 YOKE_API const char *yoke_version(void); /* "0.1.0" */
-YOKE_API const char *yoke_kernels(void); /* instruction set in use: "AVX-512" */
+YOKE_API const char *yoke_kernels(void); /* instruction set in use: "avx512" */
 
 /* ---- errors ---- */
 
@@ -126,9 +127,9 @@ YOKE_API yoke_status yoke_data_from_spec(const char *spec, yoke_split split, con
 typedef struct {
     size_t struct_size; /* sizeof(yoke_dense) */
     size_t rows, columns;
-    const float *f32;               /* [rows][columns] */
-    const uint8_t *u8;              /* [rows][columns]; a pixel x counts as x / 255 */
-    const int32_t *labels;          /* [rows] class numbers from 0; NULL: no labels, for yoke_predict() only */
+    const float *f32;      /* [rows][columns] */
+    const uint8_t *u8;     /* [rows][columns]; a pixel x counts as x / 255 */
+    const int32_t *labels; /* [rows] class numbers from 0; NULL: no labels, for yoke_predict() only */
     size_t channels, height, width; /* images: columns = channels * height * width. Else 0 */
     uint32_t classes;               /* 0: one more than the largest label */
 } yoke_dense;
@@ -197,8 +198,8 @@ typedef struct {
     const yoke_model *start;      /* initial parameters; NULL: initialize them */
     void *context;                /* passed to the functions below */
     void (*log)(void *context, yoke_log_level level, const char *text); /* NULL: discard */
-    int (*progress)(void *context, const yoke_progress *p);             /* may be NULL. Return non-zero to cancel */
-    int (*metrics)(void *context, const yoke_metrics *m);               /* likewise */
+    int (*progress)(void *context, const yoke_progress *p); /* may be NULL. Return non-zero to cancel */
+    int (*metrics)(void *context, const yoke_metrics *m);   /* likewise */
     /* May be NULL. Training is cancelled when it becomes non-zero. A signal handler may assign to it; another thread must
      * use an atomic store (__atomic_store_n(&flag, 1, __ATOMIC_RELAXED)). */
     const volatile sig_atomic_t *cancel;
@@ -234,7 +235,8 @@ YOKE_API yoke_status yoke_model_save(const yoke_model *m, const char *path, yoke
 
 YOKE_API const char *yoke_model_name(const yoke_model *m); /* "softmax", or a list of layers */
 YOKE_API size_t yoke_model_columns(const yoke_model *m);
-YOKE_API size_t yoke_model_outputs(const yoke_model *m); /* probabilities per example: 1 (class 1), or 1 per class */
+YOKE_API size_t
+yoke_model_outputs(const yoke_model *m); /* probabilities per example: 1 (class 1), or 1 per class */
 YOKE_API void yoke_model_free(yoke_model *m);
 
 typedef struct {

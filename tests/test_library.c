@@ -69,6 +69,13 @@ static void failures_are_values(void **state)
     assert_int_equal(error.status, YOKE_BAD_DATA);
     assert_non_null(strstr(error.message, "/nowhere"));
     yoke_run_free(run);
+    yoke_data *test;
+    assert_int_equal(yoke_data_from_spec("synth:digits", YOKE_TEST_SPLIT, NULL, &test, &error), YOKE_OK);
+    t.data = test; /* must not train on the training split without a word */
+    assert_int_equal(yoke_train(&t, &run, &error), YOKE_BAD_USAGE);
+    assert_null(run);
+    yoke_data_free(test);
+    t.data = NULL;
     yoke_options_free(o);
     o = OPTIONS({"model", "softmax"}, {"data", "synth:digits?examples=200"}, {"lr", "1e9"}, {"out", "none"});
     t.options = o;

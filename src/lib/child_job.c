@@ -155,6 +155,10 @@ static yk_status start(job *j, const char *program, char **words, pid_t *pid_out
     sigset_t none;
     if (!environment || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) {
         free(environment);
+        if (out[0] >= 0) {
+            close(out[0]);
+            close(out[1]);
+        }
         return yk_fail(YK_ESYSTEM, "cannot create pipes for %s: %s", program, strerror(errno));
     }
     sigemptyset(&none);

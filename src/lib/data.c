@@ -65,15 +65,17 @@ static yoke_status finish(yoke_data *d, yk_status st, yoke_data **out, yoke_erro
     return yk_api_status(st, error);
 }
 
-yoke_status yoke_data_from_dense(const yoke_dense *dense, yoke_data **out, yoke_error *error)
+yoke_status yoke_data_from_dense(const yoke_dense *given, yoke_data **out, yoke_error *error)
 {
+    yoke_dense local = {0};
+    const yoke_dense *dense = &local;
     yoke_data *d;
     *out = NULL;
     yk_status st = create(&d);
-    if (!st && (dense->struct_size < sizeof *dense || !dense->f32 == !dense->u8))
-        st = yk_fail(YK_EUSAGE, dense->struct_size < sizeof *dense
-                                    ? "yoke_dense: struct_size is not set; initialize it with YOKE_DENSE_INIT"
-                                    : "yoke_dense: set either f32 or u8");
+    if (!st)
+        st = YK_API_STRUCT(&local, given, classes);
+    if (!st && !dense->f32 == !dense->u8)
+        st = yk_fail(YK_EUSAGE, "yoke_dense: set either f32 or u8");
     if (st)
         return finish(d, st, out, error);
     d->memory = (yk_memory_data){.rows = {.kind = dense->f32 ? YK_ROWS_F32 : YK_ROWS_U8,
@@ -104,15 +106,17 @@ static yk_status set_start(yoke_data *d, const yoke_csr *csr)
     return YK_OK;
 }
 
-yoke_status yoke_data_from_csr(const yoke_csr *csr, yoke_data **out, yoke_error *error)
+yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_error *error)
 {
+    yoke_csr local = {0};
+    const yoke_csr *csr = &local;
     yoke_data *d;
     *out = NULL;
     yk_status st = create(&d);
-    if (!st && (csr->struct_size < sizeof *csr || !csr->start64 == !csr->start32 || !csr->index))
-        st = yk_fail(YK_EUSAGE, csr->struct_size < sizeof *csr
-                                    ? "yoke_csr: struct_size is not set; initialize it with YOKE_CSR_INIT"
-                                    : "yoke_csr: set index, and either start64 or start32");
+    if (!st)
+        st = YK_API_STRUCT(&local, given, in_place);
+    if (!st && (!csr->start64 == !csr->start32 || !csr->index))
+        st = yk_fail(YK_EUSAGE, "yoke_csr: set index, and either start64 or start32");
     if (st)
         return finish(d, st, out, error);
     d->memory = (yk_memory_data){.rows = {.kind = YK_ROWS_SPARSE,

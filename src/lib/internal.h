@@ -37,6 +37,13 @@ struct yoke_data {
 /* Opens `data` for a trained model of this shape. */
 yk_status yk_data_open(const yoke_data *data, const yk_model_shape *shape, yk_source **out);
 
+/* Copies a structure of the caller, who may have been compiled with another version of yoke.h: fields that are new are 0, and
+ * those up to `last` must be there. */
+#define YK_API_STRUCT(to, from, last)                                                                        \
+    yk_api_struct(to, sizeof *(to), from, (from)->struct_size,                                               \
+                  (size_t)((const char *)(&(to)->last + 1) - (const char *)(to)))
+yk_status yk_api_struct(void *to, size_t size, const void *from, size_t given, size_t least);
+
 /* Sets *error (may be NULL) from a status and the thread's error text. */
 yoke_status yk_api_status(yk_status st, yoke_error *error);
 

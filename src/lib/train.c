@@ -122,7 +122,16 @@ static yk_status train_in_job(const yoke_training *t, const yk_config *c, yoke_r
 /* Data objects override the options data and test. */
 static yk_status set_data(const yoke_training *t, yk_config *c)
 {
-    yk_status st = t->data ? yk_config_set(c, "data", t->data->spec ? t->data->spec : "memory") : YK_OK;
+    yk_status st = YK_OK;
+    if (t->data && t->data->spec && t->data->split != YK_SPLIT_TRAIN)
+        st =
+            yk_fail(YK_EUSAGE, "yoke_training: data is the test split of %s; training needs YOKE_TRAIN_SPLIT",
+                    t->data->spec);
+    else if (t->test && t->test->spec && t->test->split != YK_SPLIT_TEST)
+        st = yk_fail(YK_EUSAGE, "yoke_training: test is the training split of %s; tests need YOKE_TEST_SPLIT",
+                     t->test->spec);
+    if (!st && t->data)
+        st = yk_config_set(c, "data", t->data->spec ? t->data->spec : "memory");
     if (!st && t->test)
         st = yk_config_set(c, "test", t->test->spec ? t->test->spec : "memory");
     if (!st && t->data && t->data->spec) {
@@ -133,15 +142,16 @@ static yk_status set_data(const yoke_training *t, yk_config *c)
     return st;
 }
 
-yoke_status yoke_train(const yoke_training *t, yoke_run **run_out, yoke_error *error)
+yoke_status yoke_train(const yoke_training *training, yoke_run **run_out, yoke_error *error)
 {
+    yoke_training local = {0};
+    const yoke_training *t = &local;
     *run_out = NULL;
-    if (t->struct_size < sizeof *t || !t->options)
-        return yk_api_status(
-            yk_fail(YK_EUSAGE, t->options ? "yoke_training: struct_size is not set; initialize it with "
-                                            "YOKE_TRAINING_INIT"
-                                          : "yoke_training: options is not set"),
-            error);
+    yk_status checked = YK_API_STRUCT(&local, training, cancel);
+    if (!checked && !t->options)
+        checked = yk_fail(YK_EUSAGE, "yoke_training: options is not set");
+    if (checked)
+        return yk_api_status(checked, error);
     yoke_run *run = calloc(1, sizeof *run);
     if (!run)
         return yk_api_status(yk_fail_memory(sizeof *run, "a run"), error);
