@@ -240,3 +240,15 @@ END
     expect 0 "a staleness bound of 5"
     grep -q "^staleness " out
 }
+
+@test "copies of hot keys: with any staleness bound and with --l2, and their lifetime is told" {
+    for bound in 1 4 17 100; do
+        clicks --staleness $bound --workers 3 --batch 10 --json --quiet --out none --l2 1e-5
+        expect 0
+        holds "$(field hot_keys) > 0"
+        holds "0 < $(tail -n 1 out | grep -o '"hot_lifetime":{"steps":[0-9.]*' | grep -o '[0-9.]*$') <= max(1, $bound // 4)"
+    done
+    clicks --mode async --workers 3 --batch 10 --quiet --out none
+    expect 0
+    grep -q "^copies .* merged every [0-9]* examples ([0-9]* steps)" out
+}

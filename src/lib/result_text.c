@@ -98,8 +98,9 @@ static void print_table(FILE *f, const yk_config *c, const yk_result *r)
         }
     }
     if (s->hot)
-        fprintf(f, "copies         %u hottest parameters per worker, merged every %.0f examples\n", s->hot,
-                s->merge_every);
+        fprintf(f,
+                "copies         %u hottest parameters per worker, merged every %.0f examples (%.0f steps)\n",
+                s->hot, s->merge_every, s->merge_steps);
     if (r->watched.nprocesses)
         print_verdict(f, &r->watched.verdict);
     print_traffic(f, r);

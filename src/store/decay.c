@@ -6,12 +6,16 @@
  *
  * (Langford, Li, Zhang 2009 for l1). For l2 this is exact to the order of (lr l2)^2. Only for plain sgd on sparse rows: the
  * other rules decay the weights that they update. In synchronous mode each key is decayed by one worker. In asynchronous mode
- * a worker advances the weight's step by an atomic exchange, never back, so that no decay is applied twice.
+ * a worker advances the weight's step by an atomic exchange, never back, so that no decay is applied twice. Several
+ * asynchronous workers add only gradients in push(): the decay of that step follows with the next one. Hot keys (hot.c) are
+ * decayed when they are merged, and one step is kept for a whole range of them.
  */
 #include "store/local_internal.h"
 
 #include <math.h>
 #include <stdatomic.h>
+
+enum { KEYS_AHEAD = 24, ROWS_AHEAD = 6 }; /* distances of prefetching */
 
 yk_status yk__decay_create(yk__table *t)
 {
@@ -42,12 +46,82 @@ uint32_t yk__decay_advance(yk__table *t, uint32_t key, uint32_t to)
     return then;
 }
 
+bool yk__decay_deferred(const yk__table *t)
+{
+    return t->touched && !t->together && t->store->config.workers > 1;
+}
+
+/* yk__decayed() for many keys, without exp(): the difference is below 1e-13. */
+static inline float decayed_soon(const yk__table *t, float w, uint32_t from, uint32_t to)
+{
+    const yk_optim_config *o = &t->config.optim;
+    const double sum =
+        o->schedule == YK_LR_CONSTANT ? o->lr * (double)(to - from) : yk_optim_lr_sum(o, from, to);
+    const double x = o->l2 * sum;
+    if (x > 1e-3)
+        return yk__decayed(t, w, from, to);
+    const double magnitude = fabs((double)w) * (1.0 - x * (1.0 - x * (0.5 - x * (1.0 / 6.0)))) - o->l1 * sum;
+    return magnitude > 0.0 ? copysignf((float)magnitude, w) : 0.0f;
+}
+
+/* Prefetches the entries of a later row of a batch. Always inlined: gcc drops calls of a function that only prefetches. */
+static inline __attribute__((always_inline)) void prefetch_row(const yk_batch *b, size_t i)
+{
+    const yk_rows *rows = b->rows;
+    if (i + 2 * ROWS_AHEAD < b->n)
+        __builtin_prefetch(&rows->start[b->pick[i + 2 * ROWS_AHEAD]]);
+    if (i + ROWS_AHEAD >= b->n)
+        return;
+    const uint64_t from = rows->start[b->pick[i + ROWS_AHEAD]], to = rows->start[b->pick[i + ROWS_AHEAD] + 1];
+    for (uint64_t e = from; e < to; e += YK_ALIGN / sizeof *rows->index)
+        __builtin_prefetch(&rows->index[e]);
+}
+
+/* The keys of a batch that have no copies. They may occur several times. */
+static yk_status cold_keys(yk__table *t, int me, const yk_batch *b, size_t *n_out)
+{
+    yk__table_worker *w = &t->worker[me];
+    const uint32_t hot = t->hot;
+    size_t n = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        const uint64_t from = b->rows->start[b->pick[i]], to = b->rows->start[b->pick[i] + 1];
+        prefetch_row(b, i);
+        if (YK_RESERVE(w->cold, w->cold_cap, n + (size_t)(to - from), "the keys of a batch"))
+            return YK_ESYSTEM;
+        for (uint64_t e = from; e < to; e++) { /* without a branch, which would be unpredictable */
+            w->cold[n] = b->rows->index[e];
+            n += b->rows->index[e] >= hot;
+        }
+    }
+    *n_out = n;
+    return YK_OK;
+}
+
+/* One worker alone gives the same bits as with yk__decayed() in synchronous mode. */
+static YK_RACY void catch_up_cold(yk__table *t, uint32_t now, const uint32_t *key, size_t n)
+{
+    const bool soon = yk__decay_deferred(t);
+    float *const w = t->shared.w;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t k = key[i];
+        if (i + KEYS_AHEAD < n) {
+            __builtin_prefetch(&t->touched[key[i + KEYS_AHEAD]], 1);
+            __builtin_prefetch(&w[key[i + KEYS_AHEAD]], 1);
+        }
+        if (__atomic_load_n(&t->touched[k], __ATOMIC_RELAXED) >= now)
+            continue;
+        const uint32_t then = yk__decay_advance(t, k, now);
+        if (w[k] != 0.0f && then < now)
+            w[k] = soon ? decayed_soon(t, w[k], then, now) : yk__decayed(t, w[k], then, now);
+    }
+}
+
 /* Decays the keys of this part. */
 static YK_RACY void catch_up(yk__table *t, uint32_t now, const uint32_t *key, size_t n, int part, int parts)
 {
     for (size_t i = 0; i < n; i++) {
         uint32_t k = key[i];
-        if (parts > 1 && yk__part_of(k, parts) != part)
+        if (k < t->hot || (parts > 1 && yk__part_of(k, parts) != part))
             continue;
         t->shared.w[k] = yk__decayed(t, t->shared.w[k], yk__decay_advance(t, k, now), now);
     }
@@ -57,12 +131,7 @@ yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch)
 {
     yk_local *s = t->store;
     yk__worker *w = &s->worker[me];
-    yk_merger *pairs = &t->worker[me].pairs;
     const int workers = s->config.workers;
-    yk_group_grad keys = {.rows = *batch, .err = w->coef}; /* the values are not used */
-    yk_status st = yk_grad_merge(&keys, pairs);
-    if (st)
-        return st;
     if (yk__global_step(s, w) >= UINT32_MAX)
         return yk_fail(
             YK_EUSAGE,
@@ -71,10 +140,15 @@ yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch)
             UINT32_MAX);
     const uint32_t now = (uint32_t)yk__global_step(s, w);
     if (!t->together) {
-        catch_up(t, now, pairs->key, pairs->n, 0, 1);
-        return YK_OK;
+        size_t n;
+        yk_status st = cold_keys(t, me, batch, &n);
+        if (!st)
+            catch_up_cold(t, now, t->worker[me].cold, n);
+        return st;
     }
-    if ((st = yk_team_barrier(s->config.team, me)))
+    yk_group_grad keys = {.rows = *batch, .err = w->coef}; /* the values are not used */
+    yk_status st = yk_grad_merge(&keys, &t->worker[me].pairs);
+    if (st || (st = yk_team_barrier(s->config.team, me)))
         return st;
     for (int i = 0; i < workers; i++)
         catch_up(t, now, t->worker[i].pairs.key, t->worker[i].pairs.n, me, workers);
@@ -86,16 +160,72 @@ void yk__decay_read(yk__table *t, const uint32_t *key, size_t n)
     catch_up(t, (uint32_t)yk__global_step(t->store, &t->store->worker[0]), key, n, 0, 1);
 }
 
+void yk__decay_key(yk__table *t, int me, uint32_t key)
+{
+    catch_up(t, (uint32_t)yk__global_step(t->store, &t->store->worker[me]), &key, 1, 0, 1);
+}
+
+static size_t end_of_range(const yk__table *t, size_t range)
+{
+    const size_t end = (range + 1) * YK__HOT_RANGE;
+    return end < t->hot ? end : t->hot;
+}
+
+/* Decay that is too small for a float is left to a later merge. */
+YK_RACY void yk__decay_hot(yk__table *t, int me, size_t range)
+{
+    const yk_optim_config *o = &t->config.optim;
+    const uint32_t from = t->range[range].decayed_to,
+                   now = (uint32_t)yk__global_step(t->store, &t->store->worker[me]);
+    const double sum = yk_optim_lr_sum(o, from, now); /* 0 if now is earlier */
+    if (o->l2 * sum < 1e-4 && o->l1 * sum < 1e-5)
+        return;
+    const double factor = exp(-o->l2 * sum), less = o->l1 * sum;
+    for (size_t k = range * YK__HOT_RANGE, end = end_of_range(t, range); k < end; k++) {
+        const double magnitude = fabs((double)t->shared.w[k]) * factor - less;
+        t->shared.w[k] = copysignf((float)(magnitude > 0.0 ? magnitude : 0.0), t->shared.w[k]);
+    }
+    t->range[range].decayed_to = now;
+}
+
+/* After the arrays were filled in: decays the keys of each range of hot ones up to the same step. */
+void yk__decay_restored(yk__table *t)
+{
+    for (size_t range = 0; range * YK__HOT_RANGE < t->hot; range++) {
+        const size_t begin = range * YK__HOT_RANGE, end = end_of_range(t, range);
+        uint32_t to = (uint32_t)t->store->restored_steps;
+        for (size_t k = begin; k < end; k++)
+            to = t->touched[k] > to ? t->touched[k] : to;
+        for (size_t k = begin; k < end; k++) {
+            t->shared.w[k] = yk__decayed(t, t->shared.w[k], t->touched[k], to);
+            t->touched[k] = to;
+        }
+        t->range[range].decayed_to = to;
+    }
+}
+
+static void catch_up_block(yk__table *t, uint32_t now, size_t begin, size_t end)
+{
+    for (size_t k = begin; k < end && k < t->hot; k++)
+        t->touched[k] = t->range[k / YK__HOT_RANGE].decayed_to;
+    for (size_t k = begin; k < end; k++) {
+        const float w = t->shared.w[k];
+        if (w != 0.0f || t->decayed[k] != 0.0f) /* most keys never occurred: their pages are not written */
+            t->decayed[k] = yk__decayed(t, w, t->touched[k], now);
+    }
+}
+
+/* The keys that occur are the first ones (keymap.h), so each worker takes every Nth block. */
 void yk__decay_catch_up(yk__table *t, int me)
 {
+    enum { BLOCK = 4096 };
     const yk_local *s = t->store;
     uint32_t now = 0;
     for (int i = 0; i < s->config.workers; i++) {
         uint32_t there = (uint32_t)yk__global_step(s, &s->worker[i]);
         now = there > now ? there : now;
     }
-    size_t n = t->floats, parts = (size_t)s->config.workers;
-    size_t begin = n / parts * (size_t)me, end = me + 1 == (int)parts ? n : begin + n / parts;
-    for (size_t k = begin; k < end; k++)
-        t->decayed[k] = yk__decayed(t, t->shared.w[k], t->touched[k], now);
+    const size_t stride = (size_t)s->config.workers * BLOCK;
+    for (size_t begin = (size_t)me * BLOCK; begin < t->floats; begin += stride)
+        catch_up_block(t, now, begin, begin + BLOCK < t->floats ? begin + BLOCK : t->floats);
 }

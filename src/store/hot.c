@@ -8,7 +8,8 @@
  *
  * The sizes follow from the machine and the data: the copies fit into half of a core's L2 cache, and hot keys occurred more
  * than once in a sample. The intervals are chosen so that merging takes a small share of the time, which is measured during
- * training. yk_optim_merge says how much of a worker's delta is added. A merge holds a short lock for each 4,096 keys.
+ * training. A staleness bound or weight decay limits them. Then only keys that are used often enough in the meantime are hot.
+ * yk_optim_merge says how much of a worker's delta is added. A merge holds a short lock for each range of 256 floats.
  *
  * A small dense model (softmax) is hot as a whole. A network is not: its steps take so long that sharing costs little, and
  * averaging momentum over copies cost LeNet half a point of accuracy (docs/performance.md).
@@ -21,7 +22,9 @@
 #include <unistd.h>
 
 static const double merge_share = 0.02; /* of the time may be spent on merging */
+static const double most_decay = 0.01;  /* of a weight between merges */
 static const double least_tier = 512, least_all = 4096, most_all = 65536;
+static const double least_uses = 0.03; /* of a copy between merges; a cache line has 16 of them */
 
 static size_t level2_bytes(void)
 {
@@ -34,24 +37,41 @@ static uint32_t choose_hot(const yk__table *t)
 {
     const yk_local_config *c = &t->store->config;
     const uint64_t bound = t->config.staleness;
-    if (c->workers == 1 || bound == 0 || t->touched)
+    if (c->workers == 1 || bound == 0)
         return 0;
-    if (bound != YK_ASYNC && bound < 64)
-        return 0; /* a copy is merged at least every K / 4 steps: it would not pay off */
     size_t per_key = sizeof(float) * t->width * (size_t)(1 + t->rule->slots);
     size_t fits = level2_bytes() / 2 / per_key;
-    if (!t->config.shape.keyed)
-        return t->floats <= fits && c->mean_square > 0.0f ? (uint32_t)t->floats : 0;
-    size_t known = c->keymap ? c->keymap->hot : 0;
-    return (uint32_t)(known < fits ? known : fits);
+    if (!t->config.shape.keyed) /* merging all parameters in nearly every step would not pay off */
+        return t->floats <= fits && c->mean_square > 0.0f && bound >= 64 ? (uint32_t)t->floats : 0;
+    size_t known = c->keymap ? c->keymap->hot : 0, n = known < fits ? known : fits;
+    while (t->hot_examples < most_all && n > 0 &&
+           (double)c->keymap->freq[n - 1] * t->hot_examples < least_uses)
+        n--;
+    return (uint32_t)n;
 }
 
-/* The maximum number of examples between merges: a staleness bound limits how long an update may stay invisible. */
-static double longest(const yk__table *t)
+/* How long a copy lives. A staleness bound K allows K / 4 steps, at least one: a copy that is merged in every step is no
+ * staler than a shared key. Copies do not decay, so the decay of the steps of all workers must be small. */
+static void choose_lifetime(yk__table *t)
+{
+    const yk_local_config *c = &t->store->config;
+    const uint64_t k = t->config.staleness;
+    double steps = k == YK_ASYNC ? INFINITY : (double)(k / 4);
+    if (t->touched) {
+        const yk_optim_config *o = &t->config.optim;
+        steps = fmin(steps, most_decay / (o->lr * (o->l1 + o->l2) * (double)c->workers));
+    }
+    steps = fmax(1.0, floor(steps));
+    t->hot_lifetime = steps < 1e18 ? (uint64_t)steps : YK_ASYNC;
+    t->hot_examples = fmin(most_all, steps * (double)c->batch);
+}
+
+/* At clock c of a worker, its copy is at most D steps old. When it was merged, the others had made at least
+ * c - D - bound steps, and all but D - 1 of them were merged. That must be at least c - K steps. */
+uint64_t yk__hot_bound(const yk__table *t)
 {
     const uint64_t k = t->config.staleness;
-    double bound = k == YK_ASYNC ? most_all : (double)(k / 4) * (double)t->store->config.batch;
-    return bound < most_all ? bound : most_all;
+    return k == YK_ASYNC || !t->hot ? k : k + 1 - 2 * t->hot_lifetime;
 }
 
 static yk_status make_copies(yk__table *t, int me)
@@ -71,15 +91,14 @@ static yk_status make_copies(yk__table *t, int me)
         if (!(w->base[a] = yk_alloc((size_t)t->hot * t->width, sizeof(float), "copies of hot weights")))
             return YK_ESYSTEM;
     w->tier_every = least_tier;
-    w->all_every = !t->config.shape.keyed   ? (double)c->batch
-                   : least_all < longest(t) ? least_all
-                                            : longest(t);
+    w->all_every = t->config.shape.keyed ? fmin(least_all, t->hot_examples) : (double)c->batch;
     return YK_OK;
 }
 
 yk_status yk__hot_create(yk__table *t)
 {
     const int workers = t->store->config.workers;
+    choose_lifetime(t);
     t->hot = choose_hot(t);
     t->hot_pad = YK_ROUND_UP((size_t)t->hot * t->width, 1024u);
     size_t total = t->hot_pad * (size_t)workers + t->floats;
@@ -99,9 +118,9 @@ yk_status yk__hot_create(yk__table *t)
         if (t->hot)
             st = make_copies(t, i);
     }
-    t->hot_lock = yk_alloc((size_t)t->hot * t->width / YK__HOT_RANGE + 1, sizeof *t->hot_lock,
-                           "the locks of hot weights");
-    return st ? st : t->hot_lock ? YK_OK : YK_ESYSTEM;
+    t->range =
+        yk_alloc((size_t)t->hot * t->width / YK__HOT_RANGE + 1, sizeof *t->range, "the locks of hot weights");
+    return st ? st : t->range ? YK_OK : YK_ESYSTEM;
 }
 
 void yk__hot_free(yk__table *t)
@@ -111,7 +130,7 @@ void yk__hot_free(yk__table *t)
     for (int i = 0; t->worker && i < t->store->config.workers; i++)
         for (int a = 0; a < 1 + YK_MAX_SLOTS; a++)
             yk_free(t->worker[i].base[a]);
-    yk_free(t->hot_lock);
+    yk_free(t->range);
 }
 
 /* c->workers is the number of all workers, even if some have finished: otherwise the last active one would end with the noise
@@ -135,7 +154,8 @@ static void merge_locked(yk__table *t, yk__table_worker *w, yk_optim_merge *m, s
     m->freq = freq;
 }
 
-/* Merges keys first .. first + n after `examples` examples. */
+/* Merges keys first .. first + n after `examples` examples. Each worker begins with another range, so that they do not wait
+ * for each other. */
 static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examples)
 {
     const yk_local_config *c = &t->store->config;
@@ -147,16 +167,18 @@ static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examp
                         .moves =
                             (float)(examples / (double)c->batch * YK_CURVATURE * pow((double)c->norm, 0.75)),
                         .workers = c->workers};
-    const size_t last = ((size_t)first + n) * t->width;
-    for (size_t at = (size_t)first * t->width; at < last;) {
-        size_t range = at / YK__HOT_RANGE, end = (range + 1) * YK__HOT_RANGE;
-        end = end < last ? end : last;
+    const size_t begin = (size_t)first * t->width, last = begin + (size_t)n * t->width;
+    const size_t low = begin / YK__HOT_RANGE, ranges = (last - 1) / YK__HOT_RANGE + 1 - low;
+    for (size_t i = 0, range = low + ranges * (size_t)me / (size_t)c->workers; i < ranges; i++) {
+        size_t from = range * YK__HOT_RANGE, to = from + YK__HOT_RANGE;
         yk_wait turns = yk_team_wait(c->team);
-        while (atomic_flag_test_and_set_explicit(&t->hot_lock[range], memory_order_acquire))
+        while (atomic_flag_test_and_set_explicit(&t->range[range].lock, memory_order_acquire))
             yk_wait_turn(&turns);
-        merge_locked(t, w, &m, at, end);
-        atomic_flag_clear_explicit(&t->hot_lock[range], memory_order_release);
-        at = end;
+        if (t->touched)
+            yk__decay_hot(t, me, range);
+        merge_locked(t, w, &m, from > begin ? from : begin, to < last ? to : last);
+        atomic_flag_clear_explicit(&t->range[range].lock, memory_order_release);
+        range = range + 1 < low + ranges ? range + 1 : low;
     }
 }
 
@@ -180,9 +202,11 @@ static void merge_all(yk__table *t, int me)
     uint64_t end = yk_now_ns();
     w->merges++;
     w->merged_examples += (uint64_t)w->since_all;
+    w->merged_steps += w->steps_since_all;
+    w->steps_since_all = 0;
     w->since_all = w->since_tier = w->timed_examples = 0.0;
     w->timed_from = end;
-    const double batch = (double)t->store->config.batch, max = longest(t);
+    const double batch = (double)t->store->config.batch, max = t->hot_examples;
     if (t->config.shape.keyed) {
         double share = (double)tier / (double)t->hot;
         w->all_every = interval(w, end - begin, least_all < max ? least_all : max, max);
@@ -192,7 +216,7 @@ static void merge_all(yk__table *t, int me)
     }
 }
 
-void yk__hot_step(yk__table *t, int me, size_t examples)
+void yk__hot_step(yk__table *t, int me, size_t steps, size_t examples)
 {
     yk__table_worker *w = &t->worker[me];
     if (!t->hot)
@@ -200,7 +224,8 @@ void yk__hot_step(yk__table *t, int me, size_t examples)
     w->since_tier += (double)examples;
     w->since_all += (double)examples;
     w->timed_examples += (double)examples;
-    if (w->since_all >= w->all_every) {
+    w->steps_since_all += steps;
+    if (w->since_all >= w->all_every || w->steps_since_all >= t->hot_lifetime) {
         merge_all(t, me);
     } else if (t->config.shape.keyed && w->since_tier >= w->tier_every) {
         merge(t, me, 0, t->hot < YK__HOT_TIER ? t->hot : YK__HOT_TIER, w->since_tier);

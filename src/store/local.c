@@ -25,7 +25,8 @@ yk_status yk_local_create(const yk_local_config *config, yk_local **out)
         s->ngroups = g + 1;
         st = yk__table_create(t, s, &config->group[g]);
         s->lockstep |= k == 0;
-        s->bound = k && k < s->bound ? k : s->bound;
+        if (!st && k && yk__hot_bound(t) < s->bound)
+            s->bound = yk__hot_bound(t);
         s->hot |= t->hot > 0;
         s->decays |= t->touched != NULL;
     }
@@ -144,48 +145,56 @@ static bool bounded(const yk_local *s)
     return !s->lockstep && s->bound != YK_ASYNC;
 }
 
-/* With copies of hot keys, an update becomes visible up to K / 4 steps later, so the bound must be lower. */
-static uint64_t bound_of(const yk_local *s)
+/* The steps of a worker; UINT64_MAX: it has finished. */
+static uint64_t steps_of(const yk_local *s, int worker)
 {
-    return s->hot ? s->bound / 2 : s->bound;
+    const yk__worker *w = &s->worker[worker];
+    uint64_t steps = atomic_load_explicit(&w->steps, memory_order_acquire);
+    return atomic_load_explicit(&w->finished, memory_order_acquire) ? UINT64_MAX : steps;
 }
 
-/* Waits until the slowest worker is at most K steps behind. */
+static int slowest_of_others(const yk_local *s, int me, uint64_t *steps_out)
+{
+    int slowest = me;
+    *steps_out = UINT64_MAX;
+    for (int i = 0; i < s->config.workers; i++) {
+        const uint64_t there = i == me ? UINT64_MAX : steps_of(s, i);
+        if (there < *steps_out) {
+            *steps_out = there;
+            slowest = i;
+        }
+    }
+    return slowest;
+}
+
+/* Waits until the slowest worker is at most `bound` steps behind. Reads only the steps of that worker until it has caught up: a
+ * cache line that all workers read costs its writer more. */
 static yk_status wait_until_within_bound(yk_local *s, int me)
 {
     yk__worker *w = &s->worker[me];
-    const uint64_t k = bound_of(s);
+    const uint64_t needed = w->own_steps - s->bound;
     yk_wait turns = yk_team_wait(s->config.team);
-    while (w->own_steps > w->slowest_seen + k) {
-        uint64_t slowest = UINT64_MAX;
-        int slowest_worker = me;
-        for (int i = 0; i < s->config.workers; i++) {
-            yk__worker *other = &s->worker[i];
-            uint64_t there = atomic_load_explicit(&other->steps, memory_order_acquire);
-            if (i != me && there < slowest && !atomic_load_explicit(&other->finished, memory_order_acquire)) {
-                slowest = there;
-                slowest_worker = i;
-            }
+    for (;;) {
+        const int slowest = slowest_of_others(s, me, &w->slowest_seen);
+        if (w->slowest_seen >= needed)
+            return YK_OK;
+        while (steps_of(s, slowest) < needed) {
+            if (yk_team_stopped(s->config.team))
+                return yk_fail(YK_ESTOP, "another worker stopped the run");
+            if (s->config.interrupted && atomic_load_explicit(s->config.interrupted, memory_order_relaxed))
+                return YK_OK; /* the slower worker may wait for this one at the barrier */
+            if (!yk_wait_turn(&turns))
+                return yk_fail(YK_ELOST,
+                               "worker %d made no step for %d s: its thread hangs or is starved of CPU time",
+                               slowest, YK_TEAM_SECONDS);
         }
-        w->slowest_seen = slowest < UINT64_MAX - k ? slowest : UINT64_MAX - k;
-        if (w->own_steps <= w->slowest_seen + k)
-            break;
-        if (yk_team_stopped(s->config.team))
-            return yk_fail(YK_ESTOP, "another worker stopped the run");
-        if (s->config.interrupted && atomic_load_explicit(s->config.interrupted, memory_order_relaxed))
-            break; /* the slower worker may wait for this one at the barrier */
-        if (!yk_wait_turn(&turns))
-            return yk_fail(YK_ELOST,
-                           "worker %d made no step for %d s: its thread hangs or is starved of CPU time",
-                           slowest_worker, YK_TEAM_SECONDS);
     }
-    return YK_OK;
 }
 
 static yk_status wait_for_slowest(yk_local *s, int me)
 {
     const yk__worker *w = &s->worker[me];
-    if (w->own_steps <= w->slowest_seen + bound_of(s))
+    if (w->own_steps <= s->bound || w->own_steps - s->bound <= w->slowest_seen)
         return YK_OK;
     yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_WORKERS);
     const uint64_t since = yk_now_ns();
@@ -209,7 +218,7 @@ yk_status yk_local_clock(yk_local *s, int me, yk_step_result *out)
             yk__record_staleness(s, me);
     }
     for (int g = 0; s->hot && g < s->ngroups; g++)
-        yk__hot_step(&s->table[g], me, w->grad.examples);
+        yk__hot_step(&s->table[g], me, 1, w->grad.examples);
     out->steps = 1;
     w->own_steps++;
     atomic_store_explicit(&w->steps, w->own_steps, memory_order_release);
@@ -254,7 +263,7 @@ void yk_local_burst_end(yk_local *s, int me, size_t steps)
         return;
     if (yk__sampled(s, w))
         yk__record_staleness(s, me);
-    yk__hot_step(&s->table[0], me, steps);
+    yk__hot_step(&s->table[0], me, steps, steps);
     w->own_steps += steps;
     atomic_store_explicit(&w->steps, w->own_steps, memory_order_release);
 }
@@ -339,9 +348,12 @@ const yk_group *yk_local_group_of(const yk_local *s, int group)
 void yk_local_restore(yk_local *s, uint64_t steps)
 {
     s->restored_steps = steps;
+    for (int g = 0; g < s->ngroups; g++)
+        if (s->table[g].touched)
+            yk__decay_restored(&s->table[g]);
     for (int i = 0; i < s->config.workers; i++) {
         yk__worker *w = &s->worker[i];
-        w->own_steps = w->counted = w->counted_at = w->next_sample = 0;
+        w->own_steps = w->counted = w->counted_at = w->next_sample = w->slowest_seen = 0;
         atomic_store(&w->steps, 0);
         for (int g = 0; g < s->ngroups; g++)
             yk__hot_refresh(&s->table[g], i);

@@ -8,7 +8,13 @@
 #include "store/local.h"
 #include <stdatomic.h>
 
-enum { YK__HOT_TIER = 256, YK__HOT_RANGE = 4096 };
+enum { YK__HOT_TIER = 256, YK__HOT_RANGE = 256 };
+
+/* A range of hot floats, which are merged under one lock. On its own cache line. */
+typedef struct {
+    _Alignas(YK_ALIGN) atomic_flag lock;
+    uint32_t decayed_to; /* decay.c: the step up to which its weights are decayed */
+} yk__hot_range;
 
 /* A worker's part of a table. */
 typedef struct {
@@ -21,7 +27,10 @@ typedef struct {
     /* hot.c: merge intervals in examples */
     float *base[1 + YK_MAX_SLOTS];
     double tier_every, all_every, since_tier, since_all, timed_examples, ns_per_example;
-    uint64_t timed_from, merges, merged_examples;
+    uint64_t timed_from, merges, merged_examples, merged_steps, steps_since_all;
+
+    uint32_t *cold; /* decay.c: the keys of a batch without copies */
+    size_t cold_cap;
 } yk__table_worker;
 
 /* The parameters of a group. */
@@ -36,8 +45,10 @@ typedef struct {
     yk_view shared;                 /* w and s of the shared arrays, no copies */
     uint32_t hot;                   /* keys with copies */
     size_t hot_pad;                 /* floats of a worker's copy */
-    atomic_flag *hot_lock;
-    uint32_t *touched; /* decay.c: [keys]; NULL: no lazy decay */
+    uint64_t hot_lifetime;          /* steps between merges, at most; YK_ASYNC: no limit */
+    double hot_examples;            /* the same in examples */
+    yk__hot_range *range;
+    uint32_t *touched; /* decay.c: [keys]; NULL: no lazy decay. Not for hot keys, except while quiesced */
     float *decayed;    /* decay.c: [floats] weights with their decay applied */
     yk__table_worker *worker;
 } yk__table;
@@ -69,7 +80,7 @@ struct yk_local {
     yk__worker *worker;
     uint64_t restored_steps;
     bool lockstep;    /* a group is synchronous */
-    uint64_t bound;   /* the smallest staleness bound of the other groups; YK_ASYNC: none */
+    uint64_t bound;   /* steps that a worker may be ahead of the slowest; YK_ASYNC: any number */
     bool hot, decays; /* a table has copies of hot keys; has lazy decay */
     _Alignas(YK_ALIGN)
         atomic_int action_at[2]; /* lockstep: the request of worker 0, by the parity of the round */
@@ -85,13 +96,18 @@ void yk__table_prepare(yk__table *t, int me, uint64_t step); /* the learning rat
 /* hot.c */
 yk_status yk__hot_create(yk__table *t);
 void yk__hot_free(yk__table *t);
-void yk__hot_step(yk__table *t, int me, size_t examples); /* merges if the interval is over */
-void yk__hot_merge(yk__table *t, int me);                 /* all hot keys, now */
+uint64_t yk__hot_bound(const yk__table *t); /* steps that a worker may be ahead of the slowest */
+void yk__hot_step(yk__table *t, int me, size_t steps, size_t examples); /* merges if the interval is over */
+void yk__hot_merge(yk__table *t, int me);                               /* all hot keys, now */
 void yk__hot_refresh(yk__table *t, int me);
 
 /* decay.c */
 yk_status yk__decay_create(yk__table *t);
+bool yk__decay_deferred(const yk__table *t); /* push() adds gradients only; the next merge or pull decays */
 yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch);
+void yk__decay_key(yk__table *t, int me, uint32_t key);
+void yk__decay_hot(yk__table *t, int me, size_t range); /* which is locked */
+void yk__decay_restored(yk__table *t);
 void yk__decay_read(yk__table *t, const uint32_t *key, size_t n);
 void yk__decay_catch_up(yk__table *t, int me);
 /* The weight after the decay of steps from .. to - 1. */

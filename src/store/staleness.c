@@ -34,7 +34,7 @@ static void sum_staleness(const yk_local *s, int first, int end, yk_staleness *o
     for (int g = 1; g < s->ngroups; g++)
         copied = s->table[g].hot > copied->hot ? &s->table[g] : copied;
     *out = (yk_staleness){.hot = copied->hot};
-    double merged = 0.0;
+    double merged = 0.0, steps = 0.0;
     for (int i = first; i < end; i++) {
         const yk_staleness *w = &s->worker[i].stale;
         for (int b = 0; b < YK_STALENESS_BUCKETS; b++)
@@ -44,9 +44,11 @@ static void sum_staleness(const yk_local *s, int first, int end, yk_staleness *o
         out->max = w->max > out->max ? w->max : out->max;
         out->merges += copied->worker[i].merges;
         merged += (double)copied->worker[i].merged_examples;
+        steps += (double)copied->worker[i].merged_steps;
     }
     out->mean = out->observed ? out->sum / (double)out->observed : 0.0;
     out->merge_every = out->merges ? merged / (double)out->merges : 0.0;
+    out->merge_steps = out->merges ? steps / (double)out->merges : 0.0;
 }
 
 void yk_local_staleness(const yk_local *s, yk_staleness *out)

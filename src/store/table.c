@@ -1,6 +1,7 @@
 /* Applies gradients to the table of a parameter group. */
 #include "store/local_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *config)
@@ -32,6 +33,7 @@ void yk__table_free(yk__table *t)
     for (int i = 0; t->worker && i < t->store->config.workers; i++) {
         yk_merger_fini(&t->worker[i].pairs);
         yk_merger_fini(&t->worker[i].part);
+        free(t->worker[i].cold);
     }
     yk__hot_free(t);
     yk_free(t->touched);
@@ -154,6 +156,8 @@ static YK_RACY void add_rows(yk__table *t, int me, const yk_group_grad *g, float
         bias += coef[i];
     }
     t->store->kern->add_rows(&w->view, &g->rows, coef);
+    if (g->bias && t->touched)
+        yk__decay_key(t, me, g->bias_key);
     if (g->bias)
         w->view.w[yk_view_at(&w->view, g->bias_key)] += bias;
 }
@@ -178,7 +182,7 @@ YK_RACY yk_status yk__table_apply_own(yk__table *t, int me)
         mark_touched(t, me, g->pairs);
         return YK_OK;
     }
-    if (t->config.optim.kind == YK_SGD && !t->touched && t->width == 1) {
+    if (t->config.optim.kind == YK_SGD && t->width == 1 && (!t->touched || yk__decay_deferred(t))) {
         add_rows(t, me, g, scale);
         return YK_OK;
     }

@@ -74,6 +74,9 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
     yk_json_whole(j, "bad_records", (int64_t)r->bad_records);
     histogram(j, "observed_staleness", &r->observed);
     yk_json_whole(j, "hot_keys", (int64_t)r->observed.hot);
+    yk_json_object(j, "hot_lifetime"); /* of a worker's copies of these */
+    YK_JSON_REALS(j, {"steps", r->observed.merge_steps}, {"examples", r->observed.merge_every});
+    yk_json_end(j);
     uint64_t sent = 0, received = 0; /* 0 in one process */
     for (int p = 0; p < YK_PURPOSES; p++) {
         sent += r->traffic[p].sent;
