@@ -187,3 +187,16 @@ END
     expect 2 "models of dense data"
     [ ! -e runs ]
 }
+
+@test "threads: as many as help, said at the start and in the summary; the results stay the same" {
+    local cores alone
+    cores=$(nproc)
+    for threads in 1 2 64; do
+        try train --model lenet5 --data 'synth:digits?examples=320' --batch 40 --epochs 1 --out none --json --threads $threads
+        expect 0
+        holds "$(field threads) == $threads and 1 <= $(field threads_used) <= min($threads, $cores)"
+        alone=${alone:-$(field train_loss)}
+        [ "$(field train_loss)" = "$alone" ]
+    done
+    [ "$cores" -ge 64 ] || grep -q 'of --threads 64: more do not help' err
+}

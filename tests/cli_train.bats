@@ -39,7 +39,7 @@ teardown() { cli_teardown; }
     python3 - <<'END'
 import json
 o = json.loads(open("out").read())
-promised = """model data mode staleness workers workers_per_process ranks servers threads batch global_batch epochs steps examples seconds
+promised = """model data mode staleness workers workers_per_process ranks servers threads threads_used batch global_batch epochs steps examples seconds
 steps_per_second examples_per_second train_loss test_loss test_accuracy test_auc majority_accuracy bytes_sent
 bytes_received peak_rss_bytes cpu_seconds verdict checkpoint""".split()
 missing = [name for name in promised if name not in o]

@@ -89,7 +89,7 @@ const yk_option yk_options[] = {
      "worker threads in each process that trains; each trains on its part of the data; auto: one for "
      "each core (with --threads T: for each T cores)"},
     {"threads", "T", WHOLE(threads, 1, 1024), PARALLEL, TRAINS, "1",
-     "threads of each worker, for networks; linear models use one"},
+     "threads of each worker, for networks; as many as help are used; linear models use one"},
 
     {"launch", "N", WHOLE(launch, 0, 4096), CLUSTER, LAUNCHES, "the number of processes in --hosts",
      "run as N processes on this host, or on those of --hosts; a job can also be started with mpirun or "

@@ -58,6 +58,20 @@ typedef struct {
     int64_t d_m;
 } yk_block_outer;
 
+/* `outer` adds to D once per piece of about YK_BLOCK_PIECE pixels. Piece i begins at pixel yk_block_piece(p, i). Calls with one
+ * piece each compute the same sums as one call with all. */
+enum { YK_BLOCK_PIECE = 96 };
+
+static inline size_t yk_block_pieces(size_t p)
+{
+    return p > YK_BLOCK_PIECE ? (p + YK_BLOCK_PIECE / 2) / YK_BLOCK_PIECE : 1;
+}
+
+static inline size_t yk_block_piece(size_t p, size_t i)
+{
+    return p * i / yk_block_pieces(p);
+}
+
 typedef struct {
     void (*mul)(const yk_block_mul *w, size_t m_begin, size_t m_end, size_t p_begin, size_t p_end);
     void (*outer)(const yk_block_outer *w, size_t m_begin, size_t m_end, size_t k_begin, size_t k_end);

@@ -29,7 +29,7 @@ enum { MR = 6, NR = YK_VW / 4, OM = 4, OK = 6 };
 #else
 enum { MR = 2, NR = 1, OM = 2, OK = 4 };
 #endif
-enum { KC = 160, PC = 96, Q = YK_LANES / YK_VW };
+enum { KC = 160, Q = YK_LANES / YK_VW };
 enum { KC_UNCACHED = 32 }; /* rows of 4096 floats map to the same few cache sets, which hold no more */
 enum { MANY_ROWS = 64, GROUP = 512 }; /* GROUP vectors of B are half of an L1 cache */
 
@@ -344,9 +344,8 @@ ROWS(rows_1, 1)
 
 static void outer(const yk_block_outer *w, size_t m_begin, size_t m_end, size_t k_begin, size_t k_end)
 {
-    const size_t pieces = w->p > PC ? (w->p + PC / 2) / PC : 1; /* of about equal size */
-    for (size_t i = 0; i < pieces; i++) {
-        const size_t p = w->p * i / pieces, p_end = w->p * (i + 1) / pieces;
+    for (size_t i = 0; i < yk_block_pieces(w->p); i++) {
+        const size_t p = yk_block_piece(w->p, i), p_end = yk_block_piece(w->p, i + 1);
         size_t m = m_begin;
         for (; m + OM <= m_end; m += OM)
             rows_all(w, m, k_begin, k_end, p, p_end);

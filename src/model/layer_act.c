@@ -11,7 +11,8 @@ static const char *no_args(yk__layer *l, int n, char **arg)
     return n ? "this layer has no arguments" : NULL;
 }
 
-/* Changes a row of n values in place. y: the output of the layer, for backward; first: index of the first value. */
+/* Changes a row of n values in place. y: the output of the layer, for backward; first: index of the first value in the
+ * chunk. */
 typedef void (*row_function)(const yk__layer *l, const yk__pass *ctx, const float *y, float *row, size_t n,
                              uint64_t first);
 
@@ -35,7 +36,8 @@ static void each_row(const yk__layer *l, const yk__pass *ctx, bool back, row_fun
         if (l->in != l->out)
             memcpy(row, source + block * from->block + yk__offset(from, c, line, 0), n * sizeof *row);
         if (work)
-            work(l, ctx, ctx->x[l->out] + block * l->y.block + yk__offset(&l->y, c, line, 0), row, n, i * n);
+            work(l, ctx, ctx->x[l->out] + block * l->y.block + yk__offset(&l->y, c, line, 0), row, n,
+                 (ctx->in_chunk * rows + i) * n);
     }
 }
 

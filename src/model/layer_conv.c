@@ -68,6 +68,7 @@ static yk_status shape(yk__layer *l, yk__edge *in, yk__edge *out)
     l->fan_in = in->channels * taps;
     l->fan_out = l->count * taps;
     l->flops = 2.0 * (double)l->weights * (double)(out->height * out->width);
+    l->workspace_wave = yk_block_pieces(out->height * out->width) * l->weights + l->biases;
     if (l->weights >= INT32_MAX)
         return yk_fail(
             YK_EUSAGE,
@@ -166,6 +167,72 @@ static void weight_gradient(const yk__layer *l, const yk__pass *ctx)
     }
 }
 
+/* By blocks: the sums that weight_gradient() would add to the gradient, one after the other. Per block:
+ * [pieces][weights], [biases]. */
+static float *sums_of(const yk__layer *l, size_t block)
+{
+    return l->workspace + block * l->workspace_wave;
+}
+
+static void store_sums(const yk__layer *l, const yk__pass *ctx)
+{
+    const yk__conv_group *g = ((const tables *)l->tables)->weight_gradient.group;
+    const size_t pieces = yk_block_pieces(g->pixels);
+    const bool by_piece = pieces >= (size_t)ctx->threads;
+    size_t piece = 0, piece_end = pieces, begin = 0, end = l->count;
+    yk__thread_range(ctx, by_piece ? pieces : l->count, 1, by_piece ? &piece : &begin,
+                     by_piece ? &piece_end : &end);
+    const bool biases = !by_piece || piece_end == pieces;
+    for (size_t b = 0; b < ctx->blocks; b++) {
+        float *sums = sums_of(l, ctx->in_wave + b);
+        yk_block_outer w = {.y = ctx->dx[l->out] + b * l->dy.block,
+                            .y_m = (int64_t)l->dy.channel,
+                            .x = ctx->x[l->in] + b * l->x.block,
+                            .x_k = g->b_k,
+                            .d_m = (int64_t)g->terms};
+        for (size_t i = piece; i < piece_end; i++) {
+            const size_t p = yk_block_piece(g->pixels, i);
+            w.p = yk_block_piece(g->pixels, i + 1) - p;
+            w.y_p = g->c_p + p;
+            w.x_p = g->b_p + p;
+            w.d = sums + i * l->weights;
+            memset(w.d + begin * g->terms, 0, (end - begin) * g->terms * sizeof *w.d);
+            ctx->block->outer(&w, begin, end, 0, g->terms);
+        }
+        w.p = g->pixels;
+        w.y_p = g->c_p;
+        sums += pieces * l->weights;
+        if (biases) {
+            memset(sums + begin, 0, (end - begin) * sizeof *sums);
+            ctx->block->sum(&w, begin, end, sums);
+        }
+    }
+}
+
+/* Adds n sums, `apart` floats from each other, to each of begin .. end of the gradient. */
+static void add_sums(const yk__pass *ctx, const float *sums, size_t n, size_t apart, size_t begin, size_t end,
+                     float *restrict grad)
+{
+    if (ctx->first_chunk && ctx->in_wave == 0)
+        memset(grad + begin, 0, (end - begin) * sizeof *grad);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = begin; k < end; k++)
+            grad[k] += sums[i * apart + k];
+}
+
+static void finish(const yk__layer *l, const yk__pass *ctx)
+{
+    const size_t pieces = yk_block_pieces(((const tables *)l->tables)->weight_gradient.group->pixels);
+    size_t begin, end, bias, bias_end;
+    yk__thread_range(ctx, l->weights, 16, &begin, &end);
+    yk__thread_range(ctx, l->biases, 16, &bias, &bias_end);
+    for (yk__pass block = *ctx; block.in_wave < ctx->blocks; block.in_wave++) {
+        const float *sums = sums_of(l, block.in_wave);
+        add_sums(&block, sums, pieces, l->weights, begin, end, ctx->grad + l->weights_offset);
+        add_sums(&block, sums + pieces * l->weights, 1, 0, bias, bias_end, ctx->grad + l->biases_offset);
+    }
+}
+
 static void input_gradient(const yk__layer *l, const yk__pass *ctx)
 {
     const tables *t = l->tables;
@@ -181,7 +248,9 @@ enum { WEIGHTS, WEIGHT_PARTS };
 
 static void backward(const yk__layer *l, const yk__pass *ctx)
 {
-    if (ctx->part == WEIGHTS)
+    if (ctx->part == WEIGHTS && l->wave)
+        store_sums(l, ctx);
+    else if (ctx->part == WEIGHTS)
         weight_gradient(l, ctx);
     else
         input_gradient(l, ctx);
@@ -193,6 +262,7 @@ const yk__layer_ops yk__conv_ops = {.name = "conv",
                                     .prepare = prepare,
                                     .forward = forward,
                                     .backward = backward,
+                                    .finish = finish,
                                     .free = free_layer,
                                     .weight_parts = WEIGHT_PARTS,
                                     .output_border = true,

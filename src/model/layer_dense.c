@@ -23,10 +23,11 @@ typedef struct {
     int32_t *in_k, *dx_k, *w_k;       /* [inputs] of x; of dx; 0, 1, 2 ... */
     int32_t *out_k, *wo_k;            /* [outputs] of dy; o * inputs */
     int32_t *x_p, *y_p, *dx_p, *dy_p; /* [blocks] */
-    int32_t *n_dy, *n_xt;             /* [images] */
+    int32_t *n_dy, *n_xt;             /* [images]; n_dy: of dy by layers, of dyt by blocks */
+    int32_t *dyt_p;                   /* [blocks] */
     int32_t *v_p;                     /* [padded / 16] */
     int32_t *dyt_k;                   /* [outputs] */
-    size_t images;                    /* of a chunk */
+    size_t images;                    /* of a chunk or wave */
     float *xt;                        /* [images][padded]; also dxt */
     float *dyt;                       /* [outputs][images] */
     float *tail;                      /* [outputs][16]: the last, partial vector of a row of dw */
@@ -68,7 +69,7 @@ static void free_layer(yk__layer *l)
 static yk_status make_tables(tables *t, size_t outputs, size_t blocks)
 {
     const size_t n = t->inputs, vectors = t->padded / YK_LANES;
-    t->memory = yk_alloc(3 * n + 3 * outputs + 4 * blocks + 2 * t->images + vectors, sizeof *t->memory,
+    t->memory = yk_alloc(3 * n + 3 * outputs + 5 * blocks + 2 * t->images + vectors, sizeof *t->memory,
                          "a layer's tables");
     if (!t->memory)
         return YK_ESYSTEM;
@@ -82,7 +83,8 @@ static yk_status make_tables(tables *t, size_t outputs, size_t blocks)
     t->y_p = t->x_p + blocks;
     t->dx_p = t->y_p + blocks;
     t->dy_p = t->dx_p + blocks;
-    t->n_dy = t->dy_p + blocks;
+    t->dyt_p = t->dy_p + blocks;
+    t->n_dy = t->dyt_p + blocks;
     t->n_xt = t->n_dy + t->images;
     t->v_p = t->n_xt + t->images;
     return YK_OK;
@@ -108,9 +110,10 @@ static void fill_tables(const yk__layer *l, tables *t, size_t blocks)
         t->y_p[b] = (int32_t)(b * l->y.block + l->y.origin);
         t->dx_p[b] = (int32_t)(b * l->dx.block);
         t->dy_p[b] = (int32_t)(b * l->dy.block);
+        t->dyt_p[b] = (int32_t)(b * YK_LANES);
     }
     for (size_t i = 0; i < t->images; i++) {
-        t->n_dy[i] = (int32_t)(i / YK_LANES * l->dy.block + l->dy.origin + i % YK_LANES);
+        t->n_dy[i] = (int32_t)(l->wave ? i : i / YK_LANES * l->dy.block + l->dy.origin + i % YK_LANES);
         t->n_xt[i] = (int32_t)(i * t->padded);
     }
     for (size_t v = 0; v < t->padded / YK_LANES; v++)
@@ -119,11 +122,12 @@ static void fill_tables(const yk__layer *l, tables *t, size_t blocks)
 
 static yk_status prepare(yk__layer *l, size_t max_blocks)
 {
-    const size_t n = l->fan_in, padded = YK_ROUND_UP(n, YK_LANES), images = max_blocks * YK_LANES;
+    const size_t n = l->fan_in, padded = YK_ROUND_UP(n, YK_LANES),
+                 images = (l->wave ? l->wave : max_blocks) * YK_LANES;
     /* offsets are 32 bits wide */
     const size_t most = INT32_MAX / (max_blocks ? max_blocks : 1);
     if (l->x.block > most || l->dx.block > most || l->y.block > most || l->dy.block > most ||
-        padded * YK_LANES > most)
+        padded > INT32_MAX / images)
         return yk_fail(YK_EUSAGE,
                        "layer %d, %s: %zu inputs are too many for this batch size: use a smaller --batch",
                        l->number, l->text, n);
@@ -159,31 +163,52 @@ static void forward(const yk__layer *l, const yk__pass *ctx)
         ctx->block->mul(&w, begin, end, 0, ctx->blocks);
 }
 
+static float *xt_of(const tables *t, size_t block)
+{
+    return t->xt + block * YK_LANES * t->padded;
+}
+
+/* xt from x, for inputs begin .. end. */
+static void transpose_x(const yk__layer *l, const yk__pass *ctx, size_t begin, size_t end)
+{
+    const tables *t = l->tables;
+    for (size_t b = 0; b < ctx->blocks; b++) {
+        const float *x = ctx->x[l->in] + t->x_p[b];
+        float *to = xt_of(t, ctx->in_wave + b);
+        for (size_t i = begin; i < end; i++)
+            for (size_t lane = 0; lane < YK_LANES; lane++)
+                to[lane * t->padded + i] = x[t->in_k[i] + (int32_t)lane];
+    }
+}
+
 /* xt from x and dyt from dy, for the inputs and outputs of this thread. */
 static void transpose(const yk__layer *l, const yk__pass *ctx)
 {
     const tables *t = l->tables;
     size_t begin, end;
     yk__thread_range(ctx, t->inputs, YK_LANES, &begin, &end);
-    for (size_t b = 0; b < ctx->blocks; b++) {
-        const float *x = ctx->x[l->in] + t->x_p[b];
-        float *to = t->xt + b * YK_LANES * t->padded;
-        for (size_t i = begin; i < end; i++)
-            for (size_t lane = 0; lane < YK_LANES; lane++)
-                to[lane * t->padded + i] = x[t->in_k[i] + (int32_t)lane];
-    }
-    if (l->no_input_gradient)
+    if (l->no_input_gradient || !l->wave) /* otherwise xt is written after dxt */
+        transpose_x(l, ctx, begin, end);
+    if (l->no_input_gradient && !l->wave)
         return;
     yk__thread_range(ctx, l->count, 1, &begin, &end);
     for (size_t o = begin; o < end; o++)
         for (size_t b = 0; b < ctx->blocks; b++)
-            memcpy(t->dyt + t->dyt_k[o] + b * YK_LANES, ctx->dx[l->out] + t->dy_p[b] + t->out_k[o],
-                   YK_LANES * sizeof(float));
+            memcpy(t->dyt + t->dyt_k[o] + t->dyt_p[b] + ctx->in_wave * YK_LANES,
+                   ctx->dx[l->out] + t->dy_p[b] + t->out_k[o], YK_LANES * sizeof(float));
 }
 
-static void add_gradient(const yk__pass *ctx, size_t parameter, float value)
+/* The gradient of the last inputs, which do not fill a vector, for outputs begin .. end: w computes it into `tail`. */
+static void add_tail(const yk__layer *l, const yk__pass *ctx, const yk_block_mul *w, size_t begin, size_t end)
 {
-    ctx->grad[parameter] = ctx->first_chunk ? value : ctx->grad[parameter] + value;
+    const tables *t = l->tables;
+    const size_t whole = t->inputs / YK_LANES, rest = t->inputs % YK_LANES;
+    ctx->block->mul(w, begin, end, 0, 1);
+    for (size_t o = begin; o < end; o++)
+        for (size_t i = 0; i < rest; i++) {
+            float *g = ctx->grad + l->weights_offset + o * t->inputs + whole * YK_LANES + i;
+            *g = ctx->first_chunk ? t->tail[o * YK_LANES + i] : *g + t->tail[o * YK_LANES + i];
+        }
 }
 
 static void weight_gradient(const yk__layer *l, const yk__pass *ctx)
@@ -213,11 +238,7 @@ static void weight_gradient(const yk__layer *l, const yk__pass *ctx)
         w.c_m = YK_LANES;
         w.c_p = here;
         w.add = false;
-        ctx->block->mul(&w, begin, end, 0, 1);
-        for (size_t o = begin; o < end; o++)
-            for (size_t i = 0; i < rest; i++)
-                add_gradient(ctx, l->weights_offset + o * t->inputs + whole * YK_LANES + i,
-                             t->tail[o * YK_LANES + i]);
+        add_tail(l, ctx, &w, begin, end);
     }
     if (ctx->first_chunk)
         memset(ctx->grad + l->biases_offset + begin, 0, (end - begin) * sizeof *ctx->grad);
@@ -231,13 +252,13 @@ static void input_gradient(const yk__layer *l, const yk__pass *ctx)
 {
     const tables *t = l->tables;
     const yk_block_mul w = {.k = l->count,
-                            .a = t->dyt,
+                            .a = t->dyt + ctx->in_wave * YK_LANES,
                             .a_m = 1,
                             .a_k = t->dyt_k,
                             .b = ctx->params + l->weights_offset,
                             .b_p = t->v_p,
                             .b_k = t->wo_k,
-                            .c = t->xt,
+                            .c = xt_of(t, ctx->in_wave),
                             .c_m = (int64_t)t->padded,
                             .c_p = t->v_p,
                             .uncached = l->weights > LARGE};
@@ -245,12 +266,14 @@ static void input_gradient(const yk__layer *l, const yk__pass *ctx)
     yk__thread_range(ctx, t->inputs / YK_LANES, 4, &begin, &end);
     ctx->block->mul(&w, 0, ctx->blocks * YK_LANES, begin, end);
     for (size_t b = 0; b < ctx->blocks; b++) {
-        const float *from = t->xt + b * YK_LANES * t->padded;
+        const float *from = xt_of(t, ctx->in_wave + b);
         float *dx = ctx->dx[l->in] + t->dx_p[b];
         for (size_t i = begin * YK_LANES; i < end * YK_LANES; i++)
             for (size_t lane = 0; lane < YK_LANES; lane++)
                 dx[t->dx_k[i] + (int32_t)lane] = from[lane * t->padded + i];
     }
+    if (l->wave)
+        transpose_x(l, ctx, begin * YK_LANES, end * YK_LANES);
 }
 
 /* The same for the last inputs, which do not fill a vector. */
@@ -270,6 +293,73 @@ static void last_input_gradient(const yk__layer *l, const yk__pass *ctx)
                                     .c_p = here};
             ctx->block->mul(&w, 0, 1, 0, 1);
         }
+    if (l->wave && ctx->thread == 0)
+        transpose_x(l, ctx, t->inputs / YK_LANES * YK_LANES, t->inputs);
+}
+
+/* ---- by blocks ---- */
+
+/* Whole vectors of inputs, in tiles of 6 outputs by 4 vectors. Each sum goes through the images of the wave in order, as it
+ * does chunk by chunk. */
+static void finish_vectors(const yk__layer *l, const yk__pass *ctx)
+{
+    enum { OUTPUTS = 6, VECTORS = 4 };
+    const tables *t = l->tables;
+    const yk_block_mul w = {.k = ctx->blocks * YK_LANES,
+                            .a = t->dyt,
+                            .a_m = (int64_t)t->images,
+                            .a_k = t->n_dy,
+                            .b = t->xt,
+                            .b_p = t->v_p,
+                            .b_k = t->n_xt,
+                            .c = ctx->grad + l->weights_offset,
+                            .c_m = (int64_t)t->inputs,
+                            .c_p = t->v_p,
+                            .add = !ctx->first_chunk};
+    const size_t whole = t->inputs / YK_LANES, rows = (l->count + OUTPUTS - 1) / OUTPUTS,
+                 columns = (whole + VECTORS - 1) / VECTORS;
+    size_t begin, end;
+    yk__thread_range(ctx, rows * columns, 1, &begin, &end);
+    for (size_t next; begin < end; begin = next) { /* the tiles of one column */
+        const size_t column = begin / rows, row = begin % rows;
+        next = (column + 1) * rows < end ? (column + 1) * rows : end;
+        const size_t o_end = (row + next - begin) * OUTPUTS, v_end = (column + 1) * VECTORS;
+        ctx->block->mul(&w, row * OUTPUTS, o_end < l->count ? o_end : l->count, column * VECTORS,
+                        v_end < whole ? v_end : whole);
+    }
+}
+
+/* The other inputs, and the biases: sums of chunks. */
+static void finish(const yk__layer *l, const yk__pass *ctx)
+{
+    static const int32_t here[1] = {0};
+    const tables *t = l->tables;
+    const size_t whole = t->inputs / YK_LANES, rest = t->inputs % YK_LANES;
+    size_t begin, end;
+    finish_vectors(l, ctx);
+    yk__thread_range(ctx, l->count, 6, &begin, &end);
+    if (ctx->first_chunk)
+        memset(ctx->grad + l->biases_offset + begin, 0, (end - begin) * sizeof *ctx->grad);
+    yk__pass chunk = *ctx;
+    for (size_t b = 0; b < ctx->blocks && begin < end; b += l->chunk) {
+        chunk.blocks = ctx->blocks - b < l->chunk ? ctx->blocks - b : l->chunk;
+        chunk.first_chunk = ctx->first_chunk && b == 0;
+        const yk_block_mul w = {.k = chunk.blocks * YK_LANES,
+                                .a = t->dyt + b * YK_LANES,
+                                .a_m = (int64_t)t->images,
+                                .a_k = t->n_dy,
+                                .b = xt_of(t, b),
+                                .b_p = t->v_p + whole,
+                                .b_k = t->n_xt,
+                                .c = t->tail,
+                                .c_m = YK_LANES,
+                                .c_p = here};
+        if (rest)
+            add_tail(l, &chunk, &w, begin, end);
+        const yk_block_outer y = {
+            .p = chunk.blocks, .y = t->dyt + b * YK_LANES, .y_m = (int64_t)t->images, .y_p = t->dyt_p};
+        ctx->block->sum(&y, begin, end, ctx->grad + l->biases_offset);
+    }
 }
 
 enum { TRANSPOSE, WEIGHTS, WEIGHT_PARTS };
@@ -278,9 +368,9 @@ static void backward(const yk__layer *l, const yk__pass *ctx)
 {
     if (ctx->part == TRANSPOSE)
         transpose(l, ctx);
-    else if (ctx->part == WEIGHTS)
+    else if (ctx->part == WEIGHTS && !l->wave)
         weight_gradient(l, ctx);
-    else { /* dxt overwrites xt */
+    else if (ctx->part != WEIGHTS) { /* dxt overwrites xt */
         input_gradient(l, ctx);
         last_input_gradient(l, ctx);
     }
@@ -292,6 +382,7 @@ const yk__layer_ops yk__dense_ops = {.name = "dense",
                                      .prepare = prepare,
                                      .forward = forward,
                                      .backward = backward,
+                                     .finish = finish,
                                      .free = free_layer,
                                      .weight_parts = WEIGHT_PARTS,
                                      .weight_rank = 2};

@@ -96,6 +96,9 @@ typedef struct {
     void (*predict)(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss);
 
+    /* Optional (NULL: 1): how many of shape.threads a worker uses for batches of `max_batch`: as many as help. */
+    int (*threads)(const yk_model *m, size_t max_batch);
+
     /* Optional (NULL): from now on, grad() calls the hook as soon as a part of the gradient is final. */
     void (*on_ready)(yk_workspace *w, yk_ready_hook *hook, void *context);
 

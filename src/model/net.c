@@ -12,6 +12,9 @@
  * ones it is as large as possible, because reading the weights is what costs. */
 enum { SMALL = 1 << 21, CACHE_BYTES = 3 << 19 };
 
+/* By blocks: memory of a wave; products of a stage and thread, in multiplications, below which another thread does not help. */
+enum { WAVE_BYTES = 1 << 26, LEAST_PRODUCTS = 1 << 16 };
+
 /* ---- creation ---- */
 
 static void free_net(yk_model *m)
@@ -138,6 +141,9 @@ static void workspace_free(yk_workspace *w)
             w->layer[i].ops->free(&w->layer[i]);
     yk_free(w->memory);
     yk_free(w->profile);
+    for (int g = 0; w->group && g < w->division.groups; g++)
+        yk_team_free(w->group[g].team);
+    yk_free(w->group);
     yk_team_free(w->team);
     free(w->others);
     yk_free(w);
@@ -155,6 +161,38 @@ static size_t chunk_of(const yk__net *net, size_t max_batch)
     return chunk < blocks ? chunk : blocks;
 }
 
+/* Large networks are divided by layers, because their weights should be read once per chunk. Threads that share a block wait
+ * for each other after each stage, so groups are as small as possible, and do not grow beyond what the work pays for. */
+yk__division yk__divide(const yk__net *net, size_t max_batch)
+{
+    const size_t blocks = (max_batch + YK_LANES - 1) / YK_LANES, chunk = chunk_of(net, max_batch);
+    const int threads = net->model.shape.threads > 1 ? net->model.shape.threads : 1;
+    yk__division d = {.chunk = chunk, .wave = chunk, .groups = 1, .size = threads};
+    d.by_blocks = threads > 1 && net->model.nparams <= SMALL && blocks > 0;
+    if (!d.by_blocks)
+        return d;
+    size_t bytes = 1, stages = 2;
+    double products = 0.0;
+    for (int i = 0; i < net->nlayers; i++) {
+        const yk__layer *l = &net->layer[i];
+        bytes += (l->workspace_block + l->workspace_wave) * sizeof(float);
+        stages += 2 + (size_t)l->ops->weight_parts;
+        products += 1.5 * l->flops * YK_LANES; /* forward, weights, input */
+    }
+    size_t wave = (size_t)WAVE_BYTES / bytes;
+    wave = wave < blocks ? wave : blocks;
+    wave = wave < YK__MAX_BLOCKS ? wave : YK__MAX_BLOCKS;
+    d.wave = wave > chunk ? wave / chunk * chunk : chunk;
+    const int all = (int)(blocks < d.wave ? blocks : d.wave),
+              most = 1 + (int)(products / (double)stages / LEAST_PRODUCTS);
+    d.size = threads / all < 1 ? 1 : threads / all;
+    d.size = d.size < most ? d.size : most;
+    d.groups = threads / d.size < all ? threads / d.size : all;
+    if (d.groups * d.size == 1)
+        d = (yk__division){.chunk = chunk, .wave = chunk, .groups = 1, .size = 1};
+    return d;
+}
+
 /* Reserves the next bytes of `memory`; if that is NULL, only counts them. */
 static void *reserve(char *memory, size_t *used, size_t bytes)
 {
@@ -167,21 +205,26 @@ static void *reserve(char *memory, size_t *used, size_t bytes)
 static size_t lay_out_workspace(yk_workspace *w, char *memory)
 {
     const yk__net *net = w->net;
+    const yk__division *d = &w->division;
     size_t used = 0;
     w->grad = reserve(memory, &used, net->model.nparams * sizeof(float));
-    for (int e = 0; e < net->nedges; e++) {
-        const yk__edge *edge = &net->edge[e];
-        w->x[e] = reserve(memory, &used, w->chunk * yk__strides_of(edge, edge->border).block * sizeof(float));
-        w->dx[e] =
-            reserve(memory, &used, w->chunk * yk__strides_of(edge, edge->grad_border).block * sizeof(float));
+    for (int g = 0; g < d->groups; g++) {
+        yk__net_group *group = &w->group[g];
+        for (int e = 0; e < net->nedges; e++) {
+            const yk__edge *edge = &net->edge[e];
+            const size_t x = yk__strides_of(edge, edge->border).block,
+                         dx = yk__strides_of(edge, edge->grad_border).block;
+            group->x[e] = reserve(memory, &used, d->chunk * x * sizeof(float));
+            group->dx[e] = reserve(memory, &used, d->chunk * dx * sizeof(float));
+        }
+        if (net->model.shape.net.standardize == YK_STANDARDIZE_IMAGE)
+            group->image_stats = reserve(memory, &used, d->chunk * YK_LANES * sizeof *group->image_stats);
     }
     for (int i = 0; i < net->nlayers; i++) {
         yk__layer *l = &w->layer[i];
-        l->workspace =
-            reserve(memory, &used, (l->workspace_block * w->chunk + l->workspace_more) * sizeof(float));
+        const size_t block = l->workspace_block + (d->by_blocks ? l->workspace_wave : 0);
+        l->workspace = reserve(memory, &used, (block * d->wave + l->workspace_more) * sizeof(float));
     }
-    if (net->model.shape.net.standardize == YK_STANDARDIZE_IMAGE)
-        w->image_stats = reserve(memory, &used, w->chunk * YK_LANES * sizeof *w->image_stats);
     return used;
 }
 
@@ -219,11 +262,16 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_worksp
     if (!w)
         return YK_ESYSTEM;
     w->net = (const yk__net *)m;
-    w->threads = m->shape.threads > 1 ? m->shape.threads : 1;
-    w->chunk = chunk_of(w->net, max_batch);
+    w->division = yk__divide(w->net, max_batch);
+    w->threads = w->division.groups * w->division.size;
     memcpy(w->layer, w->net->layer, sizeof w->layer);
+    for (int i = 0; i < w->net->nlayers; i++) {
+        w->layer[i].chunk = w->division.chunk;
+        w->layer[i].wave = w->division.by_blocks ? w->division.wave : 0;
+    }
     plan_backward(w);
-    yk_status st = check_sizes(w->net);
+    w->group = yk_alloc((size_t)w->division.groups, sizeof *w->group, "the threads of a worker");
+    yk_status st = w->group ? check_sizes(w->net) : YK_ESYSTEM;
     if (!st && !(w->memory = yk_alloc(1, lay_out_workspace(w, NULL), "activations and gradients")))
         st = YK_ESYSTEM;
     if (!st)
@@ -232,7 +280,7 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_worksp
         st = YK_ESYSTEM;
     for (int i = 0; !st && i < w->net->nlayers; i++)
         if (w->layer[i].ops->prepare)
-            st = w->layer[i].ops->prepare(&w->layer[i], w->chunk);
+            st = w->layer[i].ops->prepare(&w->layer[i], w->division.chunk);
     if (!st && w->threads > 1)
         st = yk__start_threads(w);
     if (st) {
@@ -280,7 +328,14 @@ static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const 
 static int describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int max)
 {
     const yk__net *net = (const yk__net *)m;
-    return yk__net_describe(net, chunk_of(net, max_batch), out, max);
+    const yk__division d = yk__divide(net, max_batch);
+    return yk__net_describe(net, d.chunk * (size_t)d.groups, out, max);
+}
+
+static int threads(const yk_model *m, size_t max_batch)
+{
+    const yk__division d = yk__divide((const yk__net *)m, max_batch);
+    return d.groups * d.size;
 }
 
 static void on_ready(yk_workspace *w, yk_ready_hook *hook, void *context)
@@ -314,6 +369,7 @@ const yk_model_ops yk_net_ops = {.name = "network",
                                  .grad = grad,
                                  .init = yk__net_init,
                                  .predict = predict,
+                                 .threads = threads,
                                  .on_ready = on_ready,
                                  .describe = describe,
                                  .profile = profile_lines,

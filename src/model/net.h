@@ -6,8 +6,12 @@
  * that work in place (relu, dropout) have the same edge on both sides. An edge is stored as [block][channel][row][column][16
  * images], with a border of zeros as wide as its convolutions need, so that they have no special case at the border.
  *
- * A pass processes a batch in chunks of a few blocks that fit into the cache. Within a chunk, the threads of the worker share
- * each layer, with a barrier after it. The number of threads does not change the result.
+ * A pass processes a batch in chunks of a few blocks that fit into the cache. The threads of a worker share its work in one of
+ * two ways. The number of threads does not change the result.
+ *
+ *     by layers    all threads share each layer of a chunk, with a barrier after it: large networks
+ *     by blocks    each group of threads takes its own blocks of a wave of chunks through all layers; then all threads compute
+ *                  the gradients of the weights together, in finish(), in the order of the chunks: small networks
  *
  * A network is read-only after its creation. The workspace of a worker (net_workspace.h) has its own copy of the layers, with
  * tables for its chunk size.
@@ -85,6 +89,10 @@ typedef struct {
 
     void (*forward)(const yk__layer *l, const yk__pass *ctx);
     void (*backward)(const yk__layer *l, const yk__pass *ctx);
+
+    /* By blocks: the part of this thread of the gradients of the weights, from what backward() stored for ctx->blocks blocks,
+     * from the first of the wave. NULL: no weights. */
+    void (*finish)(const yk__layer *l, const yk__pass *ctx);
     void (*free)(yk__layer *l); /* may be NULL */
 
     /* backward is called once per part, with a barrier after each: first weight_parts parts for the gradient of the weights,
@@ -116,9 +124,11 @@ struct yk__layer {
     float rate, alpha, beta, bias;
     yk__edge in_edge, out_edge; /* copies of the final ones */
     yk__strides x, y, dx, dy;   /* of the input, the output, and their gradients */
+    size_t chunk, wave;         /* blocks; wave: 0 by layers, otherwise a multiple of chunk */
     void *tables;               /* owned; made by prepare(), freed by free() */
-    /* workspace_block floats per block of a chunk and workspace_more once, in addition to the edges; borrowed */
-    size_t workspace_block, workspace_more;
+    /* In addition to the edges: workspace_block floats per block of a chunk or wave, workspace_wave more by blocks, and
+     * workspace_more once; borrowed. */
+    size_t workspace_block, workspace_wave, workspace_more;
     float *workspace;
     double flops; /* multiplications and additions per image, forward */
 };
@@ -137,15 +147,18 @@ struct yk__pass {
     const yk_block_ops *block;
     const yk_lanes_ops *lanes;
     const float *params;
-    float *grad;      /* [nparams] */
-    bool first_chunk; /* of the batch: its gradients overwrite `grad`; those of the others are added */
-    float **x, **dx;  /* [edge] activations and gradients */
-    size_t blocks;    /* in this chunk */
+    float *grad; /* [nparams] */
+    bool
+        first_chunk; /* or wave, of the batch: its gradients overwrite `grad`; those of the others are added */
+    float **x, **dx; /* [edge] activations and gradients */
+    size_t blocks;   /* in this pass: of a chunk, or a part of one */
+    size_t in_chunk; /* number of the first of them in its chunk; by layers 0 */
+    size_t in_wave;  /* and in its wave; by layers 0 */
     bool training;
     uint64_t noise;
     int part; /* of backward */
     int thread, threads;
-    yk_team *team; /* NULL: one thread */
+    yk_team *team; /* of these threads; NULL: one thread */
 };
 
 /* The range of n items for this thread, in multiples of `grain`. */
@@ -216,7 +229,7 @@ static inline int yk__slot_backward(const yk__net *net, int layer)
     return 2 + net->nlayers + layer;
 }
 
-/* Adds the time since `since` and one call with `blocks` blocks to a slot. Returns the current time. */
+/* Adds the time since `since` and one call with `blocks` blocks to a slot; 0: only time. Returns the current time. */
 uint64_t yk__profile_add(yk__profile *p, int slot, uint64_t since, size_t blocks);
 void yk__profile_trace(yk__profile *p, const yk__net *net, struct yk_trace_track *track);
 int yk__profile_lines(const yk__profile *p, const yk__net *net, yk_profile_line *out, int max);

@@ -3,7 +3,9 @@
  *     stage    0        1 ... L             L + 1    L + 2 ...
  *              input    layers, forward     loss     layers, backward (from the last to the first, some in parts)
  *
- * The threads of a worker share each stage, with a barrier after it. The number of threads does not change the result. */
+ * A group of threads shares each stage, with a barrier after it. By layers, all threads are one group. By blocks, each group
+ * processes its own blocks of a wave, and all threads meet after the wave (net.h). The number of threads does not change the
+ * result. */
 #include "model/net_workspace.h"
 
 #include "base/clock.h"
@@ -15,19 +17,25 @@ enum { TIME_EVERY = 8 }; /* passes */
 
 /* ---- stages ---- */
 
+static yk__net_group *group_of(const yk_workspace *w, int me)
+{
+    return &w->group[me / w->division.size];
+}
+
 static yk__pass context_of(yk_workspace *w, int me)
 {
+    yk__net_group *g = group_of(w, me);
     return (yk__pass){.net = w->net,
                       .block = yk_block(),
                       .lanes = yk_lanes(),
                       .params = w->params,
                       .grad = w->grad,
-                      .x = w->x,
-                      .dx = w->dx,
+                      .x = g->x,
+                      .dx = g->dx,
                       .training = w->training,
-                      .thread = me,
-                      .threads = w->threads,
-                      .team = w->threads > 1 ? w->team : NULL};
+                      .thread = me % w->division.size,
+                      .threads = w->division.size,
+                      .team = g->team};
 }
 
 /* The loss and its gradient. */
@@ -46,15 +54,16 @@ static void compute_loss(yk_workspace *w, const yk__pass *ctx, size_t first)
         for (size_t i = 0; i < n; i++)
             label[i] = w->batch->rows->label[w->batch->pick[at + i]];
         memcpy(logits, ctx->x[last] + b * block, block * sizeof *logits);
-        w->block_loss[b] = ctx->lanes->softmax(logits, classes, label, n, w->p ? w->p + at * classes : NULL);
+        w->block_loss[ctx->in_wave + b] =
+            ctx->lanes->softmax(logits, classes, label, n, w->p ? w->p + at * classes : NULL);
     }
 }
 
-static void do_stage(yk_workspace *w, yk__pass *ctx, size_t at, int stage)
+static void do_stage(yk_workspace *w, int me, yk__pass *ctx, size_t at, int stage)
 {
     const int layers = w->net->nlayers, back = stage - layers - 2;
     if (stage == 0)
-        yk__load_images(ctx, w->batch, at * YK_LANES, w->noise, w->image_stats);
+        yk__load_images(ctx, w->batch, at * YK_LANES, w->noise, group_of(w, me)->image_stats);
     else if (stage <= layers)
         w->layer[stage - 1].ops->forward(&w->layer[stage - 1], ctx);
     else if (stage == layers + 1)
@@ -82,60 +91,112 @@ static void lap(timer *c, uint64_t *sum)
     c->lap = now;
 }
 
-static void after_stage(yk_workspace *w, const yk__pass *ctx, int stage, bool last_chunk, timer *c)
+/* By layers, the gradient of a layer is final after its last stage of the last chunk. */
+static void after_stage(yk_workspace *w, int stage, size_t blocks, bool last_chunk, timer *c)
 {
     const int layers = w->net->nlayers, back = stage - layers - 2;
     const yk__layer *l = back < 0 ? NULL : &w->layer[w->back[back].layer];
     const bool last = !l || w->back[back].last;
     const int slot = l ? yk__slot_backward(w->net, w->back[back].layer) : stage;
-    if (stage == layers + 1) {
-        for (size_t b = 0; b < ctx->blocks; b++)
-            w->loss += w->block_loss[b];
+    if (stage == layers + 1)
         lap(c, &w->forward_ns);
-    }
     if (c->profile && last)
-        c->since = yk__profile_add(c->profile, slot, c->since, ctx->blocks);
-    if (l && last_chunk && w->ready) /* also without new gradients: the hook may use the time */
+        c->since = yk__profile_add(c->profile, slot, c->since, blocks);
+    if (l && last_chunk && w->ready &&
+        !w->division.by_blocks) /* also without new gradients: the hook may use the time */
         w->ready(w->ready_context, w->grad, l->weights_offset,
                  l->weights_offset + (last ? l->weights + l->biases : 0));
 }
 
 /* ---- passes ---- */
 
-static void pass(yk_workspace *w, yk__pass *ctx)
+/* The blocks of this thread's group among n blocks from block `at`. */
+static void run_stages(yk_workspace *w, int me, yk__pass *ctx, size_t at, size_t n, bool last_chunk, timer *c)
+{
+    const yk__division *d = &w->division;
+    const int stages = w->net->nlayers + 2 + (w->training ? w->nback : 0);
+    const size_t group = (size_t)(me / d->size), groups = (size_t)d->groups,
+                 end = (n * (group + 1) + groups - 1) / groups; /* rounded up: group 0 is never idle */
+    for (size_t b = (n * group + groups - 1) / groups; b < end; b += ctx->blocks) {
+        ctx->in_chunk = b % d->chunk;
+        ctx->in_wave = b;
+        ctx->blocks = end - b < d->chunk - ctx->in_chunk ? end - b : d->chunk - ctx->in_chunk;
+        ctx->noise = yk_mix64(w->noise + at + b - ctx->in_chunk);
+        for (int stage = 0; stage < stages; stage++) {
+            do_stage(w, me, ctx, at + b, stage);
+            yk__pass_barrier(ctx);
+            if (me == 0) /* its profile stands for all groups: n blocks in `end` of them */
+                after_stage(w, stage, n * (b + ctx->blocks) / end - n * b / end, last_chunk, c);
+        }
+    }
+}
+
+/* By blocks: the gradients of the weights of a wave of n blocks. */
+static void finish_layers(yk_workspace *w, int me, const yk__pass *ctx, size_t n, timer *c)
+{
+    yk__pass all = *ctx;
+    all.thread = me;
+    all.threads = w->threads;
+    all.team = w->team;
+    all.blocks = n;
+    all.in_chunk = all.in_wave = 0;
+    for (int i = w->net->nlayers - 1; i >= 0; i--) {
+        const yk__layer *l = &w->layer[i];
+        if (!l->ops->finish)
+            continue;
+        l->ops->finish(l, &all);
+        if (c->profile)
+            c->since = yk__profile_add(c->profile, yk__slot_backward(w->net, i), c->since, 0);
+    }
+}
+
+static void pass(yk_workspace *w, int me)
 {
     const size_t blocks = (w->batch->n + YK_LANES - 1) / YK_LANES;
-    const int stages = w->net->nlayers + 2 + (w->training ? w->nback : 0);
+    const yk__division *d = &w->division;
+    yk__pass ctx = context_of(w, me);
     timer c = {0};
-    if (ctx->thread == 0 && w->training) {
+    if (me == 0 && w->training) {
         c = (timer){.profile = w->profile, .timed = w->npasses++ % TIME_EVERY == 0};
         c.since = c.lap = c.profile || c.timed ? yk_now_ns() : 0;
     }
-    for (size_t at = 0; at < blocks; at += w->chunk) {
-        const bool last_chunk = at + w->chunk >= blocks;
-        ctx->blocks = blocks - at < w->chunk ? blocks - at : w->chunk;
-        ctx->noise = yk_mix64(w->noise + at);
-        ctx->first_chunk = at == 0;
-        for (int stage = 0; stage < stages; stage++) {
-            do_stage(w, ctx, at, stage);
-            yk__pass_barrier(ctx);
-            if (ctx->thread == 0)
-                after_stage(w, ctx, stage, last_chunk, &c);
-        }
-        if (ctx->thread == 0 && w->training)
+    for (size_t at = 0; at < blocks; at += d->wave) {
+        const size_t n = blocks - at < d->wave ? blocks - at : d->wave;
+        const bool last = at + n == blocks;
+        ctx.first_chunk = at == 0;
+        run_stages(w, me, &ctx, at, n, last, &c);
+        if (d->by_blocks)
+            yk_team_barrier(w->team, me);
+        if (d->by_blocks && w->training)
+            finish_layers(w, me, &ctx, n, &c);
+        for (size_t b = 0; me == 0 && b < n; b++)
+            w->loss += w->block_loss[b];
+        if (me == 0 && w->training)
             lap(&c, &w->backward_ns);
+        if (d->by_blocks && !last)
+            yk_team_barrier(w->team, me);
+    }
+}
+
+/* By blocks, the gradients of all layers become final together. */
+static void all_ready(yk_workspace *w)
+{
+    for (int i = w->net->nlayers - 1; w->ready && i >= 0; i--) {
+        const yk__layer *l = &w->layer[i];
+        w->ready(w->ready_context, w->grad, l->weights_offset, l->weights_offset + l->weights + l->biases);
     }
 }
 
 void yk__net_pass(yk_workspace *w)
 {
-    yk__pass ctx = context_of(w, 0);
     w->loss = 0.0;
     if (w->threads > 1)
         yk_team_barrier(w->team, 0);
-    pass(w, &ctx);
+    pass(w, 0);
     if (w->threads > 1)
         yk_team_barrier(w->team, 0);
+    if (w->division.by_blocks && w->training && w->batch->n)
+        all_ready(w);
 }
 
 /* ---- threads of the worker ---- */
@@ -147,12 +208,10 @@ static void *thread_main(void *arg)
     for (;;) {
         if (yk_team_barrier(w->team, h->me) || w->quit)
             return NULL;
-        if (w->job) {
+        if (w->job)
             w->job(w->job_context, h->me, w->threads);
-        } else {
-            yk__pass ctx = context_of(w, h->me);
-            pass(w, &ctx);
-        }
+        else
+            pass(w, h->me);
         if (yk_team_barrier(w->team, h->me))
             return NULL;
     }
@@ -172,6 +231,9 @@ static void run_job(void *threads, void (*part)(void *context, int me, int all),
 yk_status yk__start_threads(yk_workspace *w)
 {
     yk_status st = yk_team_create(w->threads, &w->team);
+    for (int g = 0; !st && w->division.size > 1 && g < w->division.groups; g++)
+        if (!(st = yk_team_create(w->division.size, &w->group[g].team)))
+            yk_team_no_timeout(w->group[g].team);
     if (st)
         return st;
     yk_team_no_timeout(w->team);

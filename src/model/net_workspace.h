@@ -16,24 +16,37 @@ typedef struct {
     yk_thread thread;
 } yk__net_thread;
 
+/* How the threads share the work (net.h). */
+typedef struct {
+    bool by_blocks;
+    size_t chunk, wave; /* blocks; wave: by layers, a chunk */
+    int groups, size;   /* threads of a group */
+} yk__division;
+
+/* Threads that process the same blocks; by layers, all threads. */
+typedef struct {
+    float *x[YK__MAX_LAYERS + 1], *dx[YK__MAX_LAYERS + 1];
+    float (*image_stats)[2]; /* [16 * chunk] for yk__load_images(); NULL: not needed */
+    yk_team *team;           /* owned; NULL: one thread */
+} yk__net_group;
+
 struct yk_workspace {
     const yk__net *net;
     yk__layer layer[YK__MAX_LAYERS]; /* with tables for this chunk size */
-    size_t chunk;                    /* blocks */
+    yk__division division;
     struct {
         int layer, part;
         bool last;                          /* part of the layer; then its gradients are complete */
     } back[YK__MAX_LAYERS * YK__MAX_PARTS]; /* the stages after the loss, in order */
     int nback;
-    void *memory; /* owned; holds the arrays up to image_stats and the workspaces of the layers */
-    float *x[YK__MAX_LAYERS + 1], *dx[YK__MAX_LAYERS + 1];
+    void *memory; /* owned; holds the gradient, the arrays of the groups and the workspaces of the layers */
     float *grad;
-    float (*image_stats)[2];                   /* [16 * chunk] for yk__load_images(); NULL: not needed */
+    yk__net_group *group;                      /* [groups] owned */
     yk__profile *profile;                      /* NULL: not measured */
     uint64_t npasses, forward_ns, backward_ns; /* of one training pass in eight */
-    int threads;
-    yk_team *team;
-    yk__net_thread *others; /* owned; 1 .. threads; the worker itself is thread 0 */
+    int threads;                               /* groups * size */
+    yk_team *team;                             /* all threads */
+    yk__net_thread *others;                    /* owned; 1 .. threads; the worker itself is thread 0 */
     int started;
     yk_worker_threads crew;                      /* lends the threads to others (base/grad.h) */
     void (*job)(void *context, int me, int all); /* NULL: a pass */
@@ -49,6 +62,7 @@ struct yk_workspace {
     void *ready_context;
 };
 
+yk__division yk__divide(const yk__net *net, size_t max_batch);
 yk_status yk__start_threads(yk_workspace *w); /* starts w->threads - 1 threads */
 void yk__stop_threads(yk_workspace *w);
 void yk__net_pass(yk_workspace *w); /* over w->batch */

@@ -65,6 +65,11 @@ void yk__print_plan(const yk__trainer *t)
     yk_note("%d worker%s, %s, batch %llu each (%llu together), %s, learning rate %g", p->workers,
             plural(p->workers), mode, (unsigned long long)p->batch, (unsigned long long)p->global_batch,
             yk_local_rule(t->local, 0)->name, t->result->lr);
+    if (p->threads > 1)
+        yk_note("each worker uses %d of --threads %d%s", t->result->threads_used, p->threads,
+                t->result->threads_used < p->threads
+                    ? ": more do not help with this model, batch size and number of cores"
+                    : "");
     if (t->cluster.role != YK__SINGLE)
         print_processes(t);
     if (t->result->best_known)
@@ -112,7 +117,7 @@ yk_status yk__profile_take(yk__trainer *t)
         return yk_fail_memory(sizeof *p, "a profile");
     t->result->profile = p;
     p->nlines = t->model->ops->profile(t->worker[0].work, p->line, YK_MAX_PROFILE_LINES);
-    p->threads = t->model->shape.threads;
+    p->threads = t->result->threads_used;
     p->peak = t->peak;
     p->train_seconds = t->result->train_seconds;
     qsort(p->line, (size_t)p->nlines, sizeof *p->line, by_descending_time);

@@ -53,7 +53,7 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
     YK_JSON_WHOLES(j, {"lifetime", r->plan.copy_lifetime}, {"under_way", r->plan.copies});
     yk_json_end(j);
     YK_JSON_WHOLES(j, {"ranks", r->plan.processes ? r->plan.processes : 1}, {"servers", r->plan.servers},
-                   {"threads", r->plan.threads}, {"batch", r->plan.batch});
+                   {"threads", r->plan.threads}, {"threads_used", r->threads_used}, {"batch", r->plan.batch});
     yk_json_known(j, "global_batch", r->plan.workers, r->plan.global_batch);
     yk_json_whole(j, "seed", c->seed);
     yk_json_text(j, "optimizer", c->optimizer ? c->optimizer : "sgd");

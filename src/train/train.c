@@ -89,12 +89,13 @@ static yk_status make_model(yk__trainer *t)
                             .channels = t->train.source->channels,
                             .height = t->train.source->height,
                             .width = t->train.source->width,
-                            .threads = t->plan->threads,
+                            .threads = t->plan->threads < yk_cores() ? t->plan->threads : yk_cores(),
                             .net = net};
     if ((st = yk__columns_of(t, &shape.dim)) || (st = yk_model_create(c->model, &shape, &t->model)))
         return st;
     for (int i = 0; i < t->model->ntensors; i++)
         t->result->params += t->model->tensor[i].size; /* without padding */
+    t->result->threads_used = t->model->ops->threads ? t->model->ops->threads(t->model, t->plan->batch) : 1;
     /* the options apply to all groups; one that names a group would change its entry here */
     for (int g = 0; g < t->model->ngroups; g++)
         t->group[g] =

@@ -60,6 +60,7 @@ typedef struct {
     uint64_t trained_here;            /* examples, by this process */
     uint64_t resumed_from;            /* step */
     uint64_t params;
+    int threads_used;     /* per worker: at most plan.threads */
     double lr;            /* as resolved */
     double seconds;       /* from the first step to the end, with evaluation and checkpoints */
     double train_seconds; /* without evaluation and checkpoints */
