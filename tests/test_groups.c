@@ -264,7 +264,7 @@ static void checkpoints_hold_all_groups(void **state)
     memcpy(before, yk_local_raw(s, EMBEDDING).live.w, floats_of[EMBEDDING] * sizeof *before);
     yk_progress_state p = {
         .step = yk_local_steps(s), .epoch = EPOCHS, .cursor = (uint64_t[]){1}, .ncursor = 1};
-    char *path;
+    char *path = NULL;
     assert_int_equal(yk_dir_make(in_folder("run")), YK_OK);
     assert_int_equal(yk_checkpoint_save(in_folder("run"), "factor", &j.model, s, &map, &p, &path), YK_OK);
     assert_memory_equal(before, yk_local_raw(s, EMBEDDING).live.w, floats_of[EMBEDDING] * sizeof *before);

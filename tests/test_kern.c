@@ -511,6 +511,42 @@ static void the_environment_selects_an_instruction_set(void **state)
     assert_string_equal(yk_isa_name(YK_ISA_BASE), "base");
 }
 
+/* ---- merging */
+
+/* Many keys at once are the same as one by one, to the bit and in the same order, however full the table is. */
+static void merged_rows_match_the_reference(void **state)
+{
+    (void)state;
+    enum { KEYS = 1000 };
+    random_state = yk_rng_seed(9, 0);
+    yk_merger one, many;
+    assert_int_equal(yk_merger_init(&one, 4 * KEYS), YK_OK);
+    assert_int_equal(yk_merger_init(&many, 600), YK_OK);
+    assert_int_equal(many.cap, 1024); /* just enough for all keys */
+    EACH_ISA(isa)
+    for (int round = 0; round < 300; round++) {
+        const uint32_t step = 1 + yk_rng_below(&random_state, UINT32_MAX / KEYS);
+        yk_merger_clear(&one);
+        yk_merger_clear(&many);
+        for (int row = 0; row < 20; row++) {
+            uint32_t key[KEYS], n = yk_rng_below(&random_state, row % 2 ? 200 : 20);
+            const uint32_t first = yk_rng_below(&random_state, KEYS);
+            float value[KEYS], scale = uniform(-1, 1);
+            for (uint32_t i = 0; i < n; i++) {
+                key[i] = (first + i * 7) % KEYS * step; /* 7 and 1000 have no common factor: each once */
+                value[i] = uniform(-1, 1);
+            }
+            yk_linear_ref.merge(&one, key, row % 3 ? value : NULL, scale, n);
+            OPS(isa)->merge(&many, key, row % 3 ? value : NULL, scale, n);
+        }
+        assert_int_equal(one.n, many.n);
+        assert_memory_equal(one.key, many.key, one.n * sizeof *one.key);
+        assert_memory_equal(one.value, many.value, one.n * sizeof *one.value);
+    }
+    yk_merger_fini(&one);
+    yk_merger_fini(&many);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -518,6 +554,7 @@ int main(void)
         cmocka_unit_test(sgd_steps_match_the_reference),
         cmocka_unit_test(logistic_matches_the_reference),
         cmocka_unit_test(logistic_handles_infinity_and_nan),
+        cmocka_unit_test(merged_rows_match_the_reference),
         cmocka_unit_test(dense_rows_are_packed),
         cmocka_unit_test(sparse_rows_times_matrix),
         cmocka_unit_test(softmax_matches_the_reference),

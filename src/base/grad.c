@@ -12,10 +12,9 @@ yk_status yk_grad_merge(const yk_group_grad *g, yk_merger *m)
     float bias = 0.0f;
     for (size_t i = 0; i < g->rows.n; i++) {
         const uint64_t begin = rows->start[g->rows.pick[i]], end = rows->start[g->rows.pick[i] + 1];
-        const float err = g->err[i];
-        bias += err;
-        for (uint64_t e = begin; e < end; e++)
-            yk_merger_add(m, rows->index[e], rows->value ? err * rows->value[e] : err);
+        bias += g->err[i];
+        yk_merger_add_all(m, rows->index + begin, rows->value ? rows->value + begin : NULL, g->err[i],
+                          end - begin);
     }
     if (g->bias && g->rows.n)
         yk_merger_add(m, g->bias_key, bias);

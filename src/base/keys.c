@@ -28,18 +28,19 @@ yk_status yk_merger_reserve(yk_merger *m, size_t keys)
         yk_merger_clear(m);
         return YK_OK;
     }
-    size_t slots = 64;
-    while (slots < 2 * keys)
-        slots *= 2;
+    int bits = 6;
+    while (((size_t)1 << bits) < 3 * keys) /* with 2 * keys, collisions took a fifth of the time */
+        bits++;
     const uint32_t width = m->width ? m->width : 1;
     yk_merger_fini(m);
     m->width = width;
-    m->cap = slots / 2;
-    m->slots = slots;
+    m->slots = (size_t)1 << bits;
+    m->cap = m->slots / 2;
+    m->shift = 64 - bits;
     m->key = yk_alloc(m->cap, sizeof *m->key, "the keys of a batch");
     m->value = yk_alloc(m->cap * width, sizeof *m->value, "the gradient of a batch");
-    m->slot = yk_alloc(slots, sizeof *m->slot, "the keys of a batch");
-    m->stamp = 1;
+    m->slot = yk_alloc(m->slots, sizeof *m->slot, "the keys of a batch");
+    m->stamp = (uint32_t)m->cap;
     return m->key && m->value && m->slot ? YK_OK : YK_ESYSTEM;
 }
 
@@ -59,8 +60,61 @@ yk_status yk_merger_grow(yk_merger *m, size_t keys)
 void yk_merger_clear(yk_merger *m)
 {
     m->n = 0;
-    if (++m->stamp == 0) { /* after 2^32 clears old stamps would look current */
+    m->stamp += (uint32_t)m->cap;
+    if (m->stamp == 0) { /* old stamps would look current */
         memset(m->slot, 0, m->slots * sizeof *m->slot);
-        m->stamp = 1;
+        m->stamp = (uint32_t)m->cap;
     }
+}
+
+/* Whether a key is new is unpredictable. Without this, compilers make a branch of it. */
+static inline uint32_t no_branch(uint32_t x)
+{
+    __asm__("" : "+r"(x));
+    return x;
+}
+
+/* 1 if a slot is taken by another key. */
+static inline uint32_t other(uint64_t slot, uint32_t key, uint32_t stamp, uint32_t cap)
+{
+    return no_branch(((uint32_t)slot - stamp < cap) & (slot >> 32 != key));
+}
+
+static inline __attribute__((always_inline)) void add_all(yk_merger *m, const uint32_t *key,
+                                                          const float *value, float scale, size_t n)
+{
+    uint64_t *const slot = m->slot;
+    uint32_t *const keys = m->key;
+    float *const sums = m->value;
+    const size_t last = m->slots - 1;
+    const uint32_t stamp = m->stamp, cap = (uint32_t)m->cap;
+    const int shift = m->shift;
+    uint32_t next = (uint32_t)m->n;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t k = key[i];
+        size_t at = yk__merger_hash(k, shift);
+        at = (at + other(slot[at], k, stamp, cap)) & last; /* the first collision takes no branch */
+        while (__builtin_expect(other(slot[at], k, stamp, cap), 0))
+            at = (at + 1) & last;
+        const uint32_t there = (uint32_t)slot[at] - stamp, known = no_branch(there < cap), mask = -known;
+        const uint32_t index = (there & mask) | (next & ~mask);
+        next += 1 - known;
+        uint32_t bits;
+        memcpy(&bits, &sums[index], sizeof bits);
+        bits &= mask; /* a new key begins at 0 */
+        float sum;
+        memcpy(&sum, &bits, sizeof sum);
+        slot[at] = (uint64_t)k << 32 | (stamp + index);
+        keys[index] = k;
+        sums[index] = sum + (value ? scale * value[i] : scale);
+    }
+    m->n = next;
+}
+
+void yk_merger_add_all(yk_merger *m, const uint32_t *key, const float *value, float scale, size_t n)
+{
+    if (value)
+        add_all(m, key, value, scale, n);
+    else
+        add_all(m, key, NULL, scale, n);
 }

@@ -22,12 +22,11 @@ typedef struct {
     uint32_t width; /* floats per key */
     uint32_t *key;
     float *value; /* [n][width] */
-    /* open addressing: slot -> index in key[]; a slot is free unless it has the current stamp */
-    struct yk_merger_slot {
-        uint32_t stamp, index;
-    } * slot;
-    size_t cap, slots;
-    uint32_t stamp;
+    /* Open addressing. A slot is key << 32 | stamp + index in key[]. It is free unless it has the current stamp. */
+    uint64_t *slot;
+    size_t cap, slots; /* cap: a power of two */
+    int shift;         /* of a hash to a slot */
+    uint32_t stamp;    /* a multiple of cap, not 0 */
 } yk_merger;
 
 yk_status yk_merger_init(yk_merger *m, size_t keys); /* one float per key */
@@ -38,22 +37,28 @@ yk_status yk_merger_reserve(yk_merger *m, size_t keys); /* clears it; then `keys
 yk_status yk_merger_grow(yk_merger *m, size_t keys);    /* keeps its contents; `keys` more can be added */
 void yk_merger_clear(yk_merger *m);
 
+#define YK__MERGER_FACTOR 0xd1b54a32d192ed03u
+
+/* The first slot to look at. Fibonacci hashing: consecutive keys are spread evenly. */
+static inline size_t yk__merger_hash(uint32_t key, int shift)
+{
+    return (size_t)(key * YK__MERGER_FACTOR >> shift);
+}
+
 /* The index of a key in key[]. A new key is added with `width` zeros; reserve space first. */
 static inline uint32_t yk_merger_slot_wide(yk_merger *m, uint32_t key, uint32_t width)
 {
-    size_t mask = m->slots - 1;
-    size_t at = (size_t)(key * 0x9e3779b97f4a7c15u >> 32) & mask;
-    for (;; at = (at + 1) & mask) {
-        struct yk_merger_slot *s = &m->slot[at];
-        if (s->stamp != m->stamp) {
-            *s = (struct yk_merger_slot){m->stamp, (uint32_t)m->n};
+    for (size_t at = yk__merger_hash(key, m->shift);; at = (at + 1) & (m->slots - 1)) {
+        const uint32_t index = (uint32_t)m->slot[at] - m->stamp;
+        if (index >= m->cap) {
+            m->slot[at] = (uint64_t)key << 32 | (m->stamp + (uint32_t)m->n);
             m->key[m->n] = key;
             for (uint32_t j = 0; j < width; j++)
                 m->value[m->n * width + j] = 0.0f;
             return (uint32_t)m->n++;
         }
-        if (m->key[s->index] == key)
-            return s->index;
+        if (m->slot[at] >> 32 == key)
+            return index;
     }
 }
 
@@ -68,6 +73,10 @@ static inline void yk_merger_add(yk_merger *m, uint32_t key, float value)
 {
     m->value[yk_merger_slot(m, key)] += value;
 }
+
+/* The same as n times yk_merger_add() with scale * value[i] (with `scale` if value is NULL), but faster. If keys of one call
+ * differ, kern/linear.h has a still faster one. */
+void yk_merger_add_all(yk_merger *m, const uint32_t *key, const float *value, float scale, size_t n);
 
 /* `width` floats per key. */
 static inline void yk_merger_add_wide(yk_merger *m, uint32_t key, const float *value, uint32_t width)

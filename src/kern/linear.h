@@ -13,6 +13,7 @@
 #ifndef YK_KERN_LINEAR_H
 #define YK_KERN_LINEAR_H
 
+#include "base/keys.h"
 #include "base/rows.h"
 #include "base/view.h"
 #include "kern/isa.h"
@@ -31,6 +32,10 @@ typedef struct {
      * UINT32_MAX); loss[i] is its log-loss; w[key] -= lr * (sigmoid(z) - label) * value. The result does not depend on how
      * the rows are divided into batches. */
     void (*sgd_steps)(const yk_view *v, const yk_batch *b, uint32_t bias_key, float lr, float *loss);
+
+    /* Adds a row to a merger of one float per key: the same bits as yk_merger_add_all(), but the n keys must
+     * differ. Reserve space first. */
+    void (*merge)(yk_merger *m, const uint32_t *key, const float *value, float scale, size_t n);
 } yk_linear_ops;
 
 YK_ISA_FAMILY(yk_linear_ops, yk_linear) /* yk_linear(): the fastest for this processor */

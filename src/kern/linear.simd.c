@@ -321,4 +321,87 @@ static double logistic(const float *z, const yk_batch *b, float *err)
     return total;
 }
 
-const yk_linear_ops YK_ISA_NAME(yk_linear) = {margins, add_rows, logistic, sgd_steps};
+/* ---- merging ---- */
+
+#if defined(__AVX512F__)
+/* What the slots of 8 keys say. A slot is key << 32 | stamp + index. */
+typedef struct {
+    __m512i index;
+    __mmask8 taken, same; /* by a key of this batch; by this key */
+} slots;
+
+static inline slots read_slots(__m512i slot, __m512i key, __m512i stamp, __m512i cap)
+{
+    const __m512i low = _mm512_set1_epi64(UINT32_MAX);
+    const __m512i index = _mm512_and_si512(_mm512_sub_epi64(slot, stamp), low);
+    return (slots){index, _mm512_cmplt_epu64_mask(index, cap),
+                   _mm512_cmpeq_epu64_mask(_mm512_srli_epi64(slot, 32), key)};
+}
+
+/* The new ones of 8 keys get their slots. The second of two that found the same free slot would overwrite the first. */
+static inline void write_slots(yk_merger *m, __mmask8 fresh, __m512i at, __m512i slot)
+{
+    __mmask8 equal = _mm512_mask_cmpeq_epu64_mask(fresh, at, _mm512_alignr_epi64(at, at, 1)) |
+                     _mm512_mask_cmpeq_epu64_mask(fresh, at, _mm512_alignr_epi64(at, at, 2)) |
+                     _mm512_mask_cmpeq_epu64_mask(fresh, at, _mm512_alignr_epi64(at, at, 3)) |
+                     _mm512_mask_cmpeq_epu64_mask(fresh, at, _mm512_alignr_epi64(at, at, 4));
+    if (__builtin_expect(!equal, 1)) {
+        _mm512_mask_i64scatter_epi64(m->slot, fresh, at, slot, 8);
+        return;
+    }
+    uint64_t first[8], each[8];
+    _mm512_storeu_si512(first, at);
+    _mm512_storeu_si512(each, slot);
+    for (unsigned left = fresh; left; left &= left - 1) {
+        size_t to = first[__builtin_ctz(left)];
+        while ((uint32_t)m->slot[to] - m->stamp < m->cap)
+            to = (to + 1) & (m->slots - 1);
+        m->slot[to] = each[__builtin_ctz(left)];
+    }
+}
+
+/* 8 keys at a time. */
+static void merge(yk_merger *m, const uint32_t *key, const float *value, float scale, size_t n)
+{
+    const __m512i stamp = _mm512_set1_epi64(m->stamp), cap = _mm512_set1_epi64((long long)m->cap),
+                  last = _mm512_set1_epi64((long long)m->slots - 1), one = _mm512_set1_epi64(1),
+                  factor = _mm512_set1_epi64((long long)YK__MERGER_FACTOR),
+                  count = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
+    const __m128i shift = _mm_cvtsi32_si128(m->shift);
+    for (size_t e = 0; e < n; e += 8) {
+        const __mmask8 in = n - e >= 8 ? 0xff : (__mmask8)((1u << (n - e)) - 1);
+        const __m256i key32 = _mm256_maskz_loadu_epi32(in, key + e);
+        const __m512i k = _mm512_cvtepu32_epi64(key32);
+        __m512i at = _mm512_srl_epi64(_mm512_mullo_epi64(k, factor), shift);
+        __m512i found = _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), in, at, m->slot, 8);
+        slots s = read_slots(found, k, stamp, cap);
+        for (__mmask8 other; (other = in & s.taken & (__mmask8)~s.same);) {
+            at = _mm512_and_si512(_mm512_mask_add_epi64(at, other, at, one), last);
+            found = _mm512_mask_i64gather_epi64(found, other, at, m->slot, 8);
+            s = read_slots(found, k, stamp, cap);
+        }
+        const __mmask8 known = in & s.taken, fresh = in & (__mmask8)~s.taken;
+        const unsigned more = (unsigned)__builtin_popcount(fresh);
+        __m256 x = value ? _mm256_mul_ps(_mm256_set1_ps(scale), _mm256_maskz_loadu_ps(in, value + e))
+                         : _mm256_set1_ps(scale);
+        __asm__("" : "+v"(x)); /* no fused multiply-add */
+        const __m256 sum =
+            _mm256_add_ps(_mm512_mask_i64gather_ps(_mm256_setzero_ps(), known, s.index, m->value, 4), x);
+        _mm512_mask_i64scatter_ps(m->value, known, s.index, sum, 4);
+        if (!fresh)
+            continue;
+        const __mmask8 first = (__mmask8)((1u << more) - 1);
+        _mm256_mask_storeu_ps(m->value + m->n, first, _mm256_maskz_compress_ps(fresh, sum));
+        _mm256_mask_storeu_epi32(m->key + m->n, first, _mm256_maskz_compress_epi32(fresh, key32));
+        const __m512i index =
+            _mm512_maskz_expand_epi64(fresh, _mm512_add_epi64(_mm512_set1_epi64((long long)m->n), count));
+        const __m512i slot = _mm512_or_si512(_mm512_slli_epi64(k, 32), _mm512_add_epi64(stamp, index));
+        write_slots(m, fresh, at, slot);
+        m->n += more;
+    }
+}
+#else
+#define merge yk_merger_add_all
+#endif
+
+const yk_linear_ops YK_ISA_NAME(yk_linear) = {margins, add_rows, logistic, sgd_steps, merge};

@@ -55,4 +55,10 @@ static void sgd_steps(const yk_view *v, const yk_batch *b, uint32_t bias_key, fl
     }
 }
 
-const yk_linear_ops yk_linear_ref = {margins, add_rows, logistic, sgd_steps};
+static void merge(yk_merger *m, const uint32_t *key, const float *value, float scale, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        yk_merger_add(m, key[i], value ? scale * value[i] : scale);
+}
+
+const yk_linear_ops yk_linear_ref = {margins, add_rows, logistic, sgd_steps, merge};

@@ -79,22 +79,33 @@ INLINE void dense(yk_optim_kind kind, const yk_view *v, size_t first, size_t n, 
             update(kind, w + i, s0 + i, s1 + i, g[i] * scale, &o);
 }
 
+enum { GATHERED = 16, AHEAD = 32 }; /* keys */
+
+/* Gathers some weights, so that update() works on vectors: scalar square roots and divisions take longer than the memory. */
 INLINE void pairs(yk_optim_kind kind, const yk_view *v, const uint32_t *key, const float *g, size_t n,
                   float scale, const yk_optim_step *step)
 {
-    enum { AHEAD = 16 };
-    const yk_optim_step o = *step;
-    float none = 0.0f;
-    for (size_t i = 0; i < n; i++) {
-        if (i + AHEAD < n) {
-            int64_t far = yk_view_at(v, key[i + AHEAD]);
+    float w[GATHERED], s[YK_MAX_SLOTS][GATHERED];
+    int32_t at[GATHERED];
+    const yk_view gathered = {.w = w, .s = {s[0], s[1]}};
+    for (size_t i = 0; i < n; i += GATHERED) {
+        const size_t m = n - i < GATHERED ? n - i : GATHERED;
+        for (size_t j = 0; j < m; j++) {
+            const int64_t far = yk_view_at(v, key[i + j + AHEAD < n ? i + j + AHEAD : n - 1]);
+            at[j] = (int32_t)yk_view_at(v, key[i + j]);
+            w[j] = v->w[at[j]];
             __builtin_prefetch(v->w + far, 1);
-            for (int k = 0; k < slots(kind); k++)
+            for (int k = 0; k < slots(kind); k++) {
+                s[k][j] = v->s[k][at[j]];
                 __builtin_prefetch(v->s[k] + far, 1);
+            }
         }
-        int64_t at = yk_view_at(v, key[i]);
-        update(kind, v->w + at, slots(kind) > 0 ? v->s[0] + at : &none,
-               slots(kind) > 1 ? v->s[1] + at : &none, g[i] * scale, &o);
+        dense(kind, &gathered, 0, m, g + i, scale, step);
+        for (size_t j = 0; j < m; j++) {
+            v->w[at[j]] = w[j];
+            for (int k = 0; k < slots(kind); k++)
+                v->s[k][at[j]] = s[k][j];
+        }
     }
 }
 

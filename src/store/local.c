@@ -105,8 +105,8 @@ yk_status yk_local_push(yk_local *s, int me, const yk_grad *g)
         yk__table *t = &s->table[i];
         if (!t->together)
             st = g->examples ? yk__table_apply_own(t, me) : YK_OK;
-        else if (t->config.shape.keyed && !g->group[i].pairs) /* applied together, in clock() */
-            st = yk_grad_merge(&g->group[i], &t->worker[me].pairs);
+        else if (t->config.shape.keyed) /* applied together, in clock() */
+            st = yk__table_divide(t, me);
     }
     return st;
 }

@@ -21,7 +21,14 @@ typedef struct {
     _Alignas(YK_ALIGN) yk_view view; /* what the model and the update rule work on */
     yk_view copies;                  /* shared table and copies, for merging */
     yk_merger pairs;                 /* this worker's gradient, or the keys it pulls */
-    yk_merger part;                  /* synchronous: the keys of all gradients that it applies */
+    /* synchronous: this worker's gradient, ordered by the worker that applies a pair; what it applies itself */
+    _Alignas(YK_ALIGN) struct yk__parts {
+        size_t cap_keys, cap_values;
+        size_t *begin; /* [workers + 1] */
+        uint32_t *key;
+        float *value;
+    } parts; /* read by others */
+    _Alignas(YK_ALIGN) yk_merger sum;
     yk_optim_step optim;
 
     /* hot.c: merge intervals in examples */
@@ -86,10 +93,12 @@ struct yk_local {
         atomic_int action_at[2]; /* lockstep: the request of worker 0, by the parity of the round */
 };
 
-/* table.c: applies the gradient of this worker to its view; applies a part of the sum of all gradients */
+/* table.c: applies the gradient of this worker to its view. Synchronous: orders its gradient, if it is keyed, for the workers
+ * that apply it; after a barrier, applies a part of the sum of all gradients. */
 yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *config);
 void yk__table_free(yk__table *t);
 yk_status yk__table_apply_own(yk__table *t, int me);
+yk_status yk__table_divide(yk__table *t, int me);
 yk_status yk__table_apply_part(yk__table *t, int me, size_t examples);
 void yk__table_prepare(yk__table *t, int me, uint64_t step); /* the learning rate of this step */
 
@@ -135,10 +144,10 @@ static inline uint64_t yk__global_step(const yk_local *s, const yk__worker *w)
     return s->restored_steps + w->counted + (w->own_steps - w->counted_at) * per_round;
 }
 
-/* Which worker applies a key in synchronous mode. */
+/* Which worker applies a key in synchronous mode. All weights of a cache line are applied by the same worker. */
 static inline int yk__part_of(uint32_t key, int parts)
 {
-    return (int)((uint64_t)(key * 0x9e3779b1u) * (uint32_t)parts >> 32);
+    return (int)((uint64_t)((key >> 4) * 0x9e3779b1u) * (uint32_t)parts >> 32);
 }
 
 #endif

@@ -23,7 +23,9 @@ yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *conf
         if (config->shape.keyed)
             st = yk_merger_init_wide(&w->pairs, 64, t->width);
         if (!st && config->shape.keyed)
-            st = yk_merger_init_wide(&w->part, 64, t->width);
+            st = yk_merger_init_wide(&w->sum, 64, t->width);
+        if (!st && !(w->parts.begin = yk_alloc((size_t)workers + 1, sizeof(size_t), "the workers")))
+            st = YK_ESYSTEM;
     }
     return st;
 }
@@ -31,9 +33,13 @@ yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *conf
 void yk__table_free(yk__table *t)
 {
     for (int i = 0; t->worker && i < t->store->config.workers; i++) {
-        yk_merger_fini(&t->worker[i].pairs);
-        yk_merger_fini(&t->worker[i].part);
-        free(t->worker[i].cold);
+        yk__table_worker *w = &t->worker[i];
+        yk_merger_fini(&w->pairs);
+        yk_merger_fini(&w->sum);
+        yk_free(w->parts.begin);
+        free(w->parts.key);
+        free(w->parts.value);
+        free(w->cold);
     }
     yk__hot_free(t);
     yk_free(t->touched);
@@ -139,6 +145,40 @@ static YK_RACY void apply_pairs(const yk__table *t, const yk_view *v, const yk_m
     }
 }
 
+/* Prefetches the optimizer's state of keys. The model has just read their weights. */
+static inline void prefetch_state(const yk_view *v, const uint32_t *key, size_t n)
+{
+    for (size_t k = 0; k < YK_MAX_SLOTS && v->s[k]; k++)
+        for (size_t i = 0; i < n; i++)
+            __builtin_prefetch(v->s[k] + yk_view_at(v, key[i]), 1, 2);
+}
+
+/* Merges the rows of a worker's gradient, like yk_grad_merge(). next: where its keys are updated next, or NULL. */
+static yk_status merge_rows(yk__table *t, int me, const yk_group_grad *g, const yk_view *next)
+{
+    yk_merger *m = &t->worker[me].pairs;
+    const yk_rows *rows = g->rows.rows;
+    if (!g->rows.n || rows->field) /* the same key may be in several fields of a row */
+        return yk_grad_merge(g, m);
+    size_t most = 1;
+    for (size_t i = 0; i < g->rows.n; i++)
+        most += yk_rows_entries(rows, g->rows.pick[i]);
+    yk_status st = yk_merger_reserve(m, most);
+    float bias = 0.0f;
+    for (size_t i = 0; !st && i < g->rows.n; i++) {
+        const uint64_t begin = rows->start[g->rows.pick[i]], end = rows->start[g->rows.pick[i] + 1];
+        const size_t known = m->n;
+        bias += g->err[i];
+        t->store->kern->merge(m, rows->index + begin, rows->value ? rows->value + begin : NULL, g->err[i],
+                              end - begin);
+        if (next)
+            prefetch_state(next, m->key + known, m->n - known);
+    }
+    if (!st && g->bias)
+        yk_merger_add(m, g->bias_key, bias);
+    return st;
+}
+
 static void mark_touched(yk__table *t, int me, const yk_merger *pairs)
 {
     const uint32_t now = (uint32_t)yk__global_step(t->store, &t->store->worker[me]);
@@ -186,7 +226,7 @@ YK_RACY yk_status yk__table_apply_own(yk__table *t, int me)
         add_rows(t, me, g, scale);
         return YK_OK;
     }
-    yk_status st = yk_grad_merge(g, &w->pairs);
+    yk_status st = merge_rows(t, me, g, &w->view);
     if (st)
         return st;
     apply_pairs(t, &w->view, &w->pairs, scale, &w->optim);
@@ -194,24 +234,69 @@ YK_RACY yk_status yk__table_apply_own(yk__table *t, int me)
     return YK_OK;
 }
 
-/* The pairs of a worker's gradient in this round. */
-static const yk_merger *pairs_of(const yk__table *t, int worker)
+yk_status yk__table_divide(yk__table *t, int me)
 {
-    const yk_group_grad *g = grad_of(t, worker);
-    return g->pairs ? g->pairs : &t->worker[worker].pairs;
+    yk__table_worker *w = &t->worker[me];
+    struct yk__parts *p = &w->parts;
+    const yk_group_grad *g = grad_of(t, me);
+    const int workers = t->store->config.workers;
+    const size_t width = t->width;
+    yk_status st = g->pairs ? YK_OK : merge_rows(t, me, g, NULL);
+    const yk_merger *pairs = g->pairs ? g->pairs : &w->pairs;
+    const size_t n = t->store->worker[me].grad.examples ? pairs->n : 0;
+    if (st || YK_RESERVE(p->key, p->cap_keys, n + 1, "the keys of a batch") ||
+        YK_RESERVE(p->value, p->cap_values, n * width + 1, "the gradient of a batch"))
+        return YK_ESYSTEM;
+    /* begin[i + 1] becomes the number of pairs of part i, then where it begins, then where it ends */
+    memset(p->begin, 0, ((size_t)workers + 1) * sizeof *p->begin);
+    for (size_t k = 0; k < n; k++)
+        p->begin[yk__part_of(pairs->key[k], workers) + 1]++;
+    for (size_t i = 0, before = 0; i < (size_t)workers; i++) {
+        const size_t count = p->begin[i + 1];
+        p->begin[i + 1] = before;
+        before += count;
+    }
+    for (size_t k = 0; k < n; k++) {
+        const size_t to = p->begin[yk__part_of(pairs->key[k], workers) + 1]++;
+        p->key[to] = pairs->key[k];
+        for (size_t j = 0; j < width; j++)
+            p->value[to * width + j] = pairs->value[k * width + j];
+    }
+    return YK_OK;
 }
 
-/* The pairs that worker `me` applies. */
-static void add_part(const yk__table *t, const yk_merger *pairs, int me, yk_merger *sum)
+/* Another worker has written them. */
+static void prefetch_part(const struct yk__parts *p, int part, size_t width)
+{
+    enum { LINE = YK_ALIGN / sizeof(float) };
+    for (size_t k = p->begin[part]; k < p->begin[part + 1] + LINE; k += LINE)
+        __builtin_prefetch(p->key + k);
+    for (size_t k = p->begin[part] * width; k < p->begin[part + 1] * width + LINE; k += LINE)
+        __builtin_prefetch(p->value + k);
+}
+
+/* Adds the pairs that worker `me` applies, in worker order. */
+static yk_status add_parts(yk__table *t, int me)
 {
     const int workers = t->store->config.workers;
     const uint32_t width = t->width;
-    for (size_t k = 0; width == 1 && k < pairs->n; k++)
-        if (yk__part_of(pairs->key[k], workers) == me)
-            yk_merger_add(sum, pairs->key[k], pairs->value[k]);
-    for (size_t k = 0; width > 1 && k < pairs->n; k++)
-        if (yk__part_of(pairs->key[k], workers) == me)
-            yk_merger_add_wide(sum, pairs->key[k], pairs->value + k * width, width);
+    yk_merger *sum = &t->worker[me].sum;
+    size_t max = 0;
+    for (int i = 0; i < workers; i++)
+        max += t->worker[i].parts.begin[me + 1] - t->worker[i].parts.begin[me];
+    yk_status st = yk_merger_reserve(sum, max + 1);
+    prefetch_part(&t->worker[0].parts, me, width);
+    for (int i = 0; !st && i < workers; i++) {
+        const struct yk__parts *p = &t->worker[i].parts;
+        const size_t begin = p->begin[me], end = p->begin[me + 1];
+        if (i + 1 < workers)
+            prefetch_part(&t->worker[i + 1].parts, me, width);
+        if (width == 1)
+            t->store->kern->merge(sum, p->key + begin, p->value + begin, 1.0f, end - begin);
+        for (size_t k = begin; width > 1 && k < end; k++)
+            yk_merger_add_wide(sum, p->key[k], p->value + k * width, width);
+    }
+    return st;
 }
 
 yk_status yk__table_apply_part(yk__table *t, int me, size_t examples)
@@ -226,18 +311,12 @@ yk_status yk__table_apply_part(yk__table *t, int me, size_t examples)
         run_parts(s->worker[me].grad.crew, u.end - u.begin, apply_sum_part, &u);
         return YK_OK;
     }
-    size_t max = 0;
-    for (int i = 0; i < workers; i++)
-        max += s->worker[i].grad.examples ? pairs_of(t, i)->n : 0;
-    yk_status st = yk_merger_reserve(&w->part, max + 1);
-    for (int i = 0; !st && i < workers; i++)
-        if (s->worker[i].grad.examples)
-            add_part(t, pairs_of(t, i), me, &w->part);
+    yk_status st = add_parts(t, me);
     if (st)
         return st;
     if (t->touched) /* keys of other processes, which were not pulled here */
-        yk__decay_read(t, w->part.key, w->part.n);
-    apply_pairs(t, &t->shared, &w->part, scale, &w->optim);
-    mark_touched(t, me, &w->part);
+        yk__decay_read(t, w->sum.key, w->sum.n);
+    apply_pairs(t, &t->shared, &w->sum, scale, &w->optim);
+    mark_touched(t, me, &w->sum);
     return YK_OK;
 }
