@@ -122,3 +122,35 @@ clicks='synth:ctr?features=5000&examples=2003'
     try train --model softmax --data "$digits" --workers some --out none
     expect 2 "--workers some" "or auto"
 }
+
+@test "copies: a mapped cache, which has no chunks, trains every example once" {
+    in_time 60 data gen 'synth:ctr?features=3000&examples=33000' --out clicks.cache
+    expect 0
+    for way in "--launch 2" "--launch 3 --servers 1"; do
+        in_time 60 train --model logreg --data clicks.cache --mode async --batch 100 --epochs 2 $way --test none --json --quiet --out none
+        expect 0
+        equal "examples ($way)" "$(said examples)" 66000
+    done
+}
+
+@test "copies of long chunks: longer in a long run; a resumed run keeps the chunks of its checkpoint" {
+    big='synth:ctr?features=20000&examples=70003'
+    in_time 60 train --model logreg --data "$big" --batch 100 --mode async --epochs 16 --launch 2 --json --quiet --out long
+    expect 0
+    equal "examples" "$(said examples)" 1120048
+    grep -q '"lifetime": *40\b' long/summary.json
+    in_time 60 train --model logreg --data "$big" --batch 100 --mode async --epochs 1 --launch 2 --json --quiet --out short
+    expect 0
+    grep -q '"lifetime": *20\b' short/summary.json
+    # more epochs: the chunks of the checkpoint, not those of a long run; also with other processes, and in one
+    for way in "--launch 2" "--launch 3 --servers 1" "--launch 0 --workers 2"; do
+        cp -r short more
+        in_time 60 train --out more --resume --epochs 16 $way --json --quiet
+        expect 0
+        equal "examples (resumed with $way)" "$(said examples)" 1120048
+        rm -r more
+    done
+    in_time 60 train --out long --resume --epochs 17 --launch 3 --servers 1 --json --quiet
+    expect 0
+    equal "examples (long, resumed)" "$(said examples)" 1190051
+}

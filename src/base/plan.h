@@ -27,8 +27,8 @@ typedef struct {
     bool synchronous;   /* a bound of 0, with or without a quorum */
     bool lockstep;      /* without a quorum: all workers make the same steps, on fixed shares of the data */
     int quorum;         /* processes whose gradients make a step; 0: all workers */
-    /* Asynchronous, keyed parameters on shards: the batches that a worker trains on one copy, 0: no copies; how many copies
-     * it has at a time. */
+    /* Asynchronous, keyed parameters on shards: the batches that a worker trains on one copy, 0: no copies (longer once
+     * the size of the data is known: train/cluster_data.c); how many copies it has at a time. */
     uint64_t copy_lifetime;
     int copies;
     uint64_t local_steps; /* local SGD: steps between two averages; 0: every gradient is shared */

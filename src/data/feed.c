@@ -53,10 +53,12 @@ yk_status yk_feed_next_few(yk_feed *f, int me, size_t most, yk_batch *out)
     return st;
 }
 
-void yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n)
+size_t yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n)
 {
+    const uint64_t unit = n ? cursor[0] >> YK__CURSOR_UNIT_SHIFT : 0;
     if (f->ops->unit_restore && n)
-        f->ops->unit_restore(f, cursor[0] >> YK__CURSOR_UNIT_SHIFT);
+        f->ops->unit_restore(f, unit);
+    return (size_t)unit;
 }
 
 size_t yk_feed_unit(const yk_feed *f)

@@ -106,16 +106,24 @@ yk_optim_step yk_optim_in_range(const yk_optim_step *o, const yk_optim_range *ra
     return own;
 }
 
+/* sgd with one float per key: alpha = 1 / (1 + (T - 1) x / (1 + x)) = (1 + x) / (1 + T x), in a form that the compiler can
+ * vectorize. */
+static void scale_sgd(const float *restrict squares, float one, float moves, float workers, size_t n,
+                      float *restrict delta)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float often = squares[i] - one, x = moves * (often > 0.0f ? often : 0.0f);
+        delta[i] *= (1.0f + x) / (1.0f + workers * x);
+    }
+}
+
 void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_share *s, size_t n,
                     float *delta)
 {
     const int slots = yk_optim_rule_of(kind)->slots;
     const float others = (float)(s->workers - 1), share = 1.0f / (float)s->workers;
     if (s->squares && kind == YK_SGD && s->width == 1) {
-        for (size_t i = 0; i < n; i++) {
-            const float x = o->lr * s->moves * fmaxf(0.0f, s->squares[i] - s->one);
-            delta[i] /= 1.0f + others * x / (1.0f + x);
-        }
+        scale_sgd(s->squares, s->one, o->lr * s->moves, (float)s->workers, n, delta);
         return;
     }
     for (size_t i = 0; i < n; i++) {

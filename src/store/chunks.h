@@ -2,7 +2,7 @@
  *
  *     rows of the data      | chunk 0: rows 0 .. U-1 | chunk 1: U .. 2U-1 | ...           U: the unit of data/feed.h
  *     index[] of a chunk    before: keys;  after: indices into the chunk's own list of keys, each key once
- *     list of keys          | those of server 0 | of server 1 | ... |    as row numbers on the servers
+ *     list of keys          | those of server 0 | of server 1 | ... |    as row numbers on the servers, ascending
  *
  * The keys of a chunk are found once, when it is first used. After that, no epoch hashes a key again: a request is the list
  * itself, and an answer is a table that the rows index. Both have the same layout in memory as in messages.
@@ -45,8 +45,10 @@ void yk_chunks_free(yk_chunks *c); /* NULL is fine */
 /* scratch: of the calling thread (yk_merger_init). */
 yk_status yk_chunks_get(yk_chunks *c, size_t row, yk_merger *scratch, const yk_chunk **out);
 
-/* Fills in everything but `entries` from the keys of `m` and their squares; m->key[i] becomes the index of key i. */
-yk_status yk__chunk_sort(yk_chunk *chunk, yk_merger *m, int servers, uint32_t bias_key);
+/* Fills in everything but `entries` from the keys of `m` and their squares; m->key[i] becomes the index of key i. order: of
+ * the keys on each server; NULL: that of `m`. */
+yk_status yk__chunk_sort(yk_chunk *chunk, yk_merger *m, const uint32_t *order, int servers,
+                         uint32_t bias_key);
 
 /* Finds the keys of all chunks before training: the part of thread `me` of `all`. */
 yk_status yk_chunks_prepare(yk_chunks *c, int me, int all);

@@ -65,6 +65,15 @@ void yk_delta_begin(yk_local *copy, int group, size_t n, const float *values, ui
 }
 
 /* value becomes new - old; the array gets the old value. */
+static void take_all(float *restrict array, size_t floats, float *restrict value)
+{
+    for (size_t i = 0; i < floats; i++) {
+        const float old = value[i];
+        value[i] = array[i] - old;
+        array[i] = old;
+    }
+}
+
 static void take(float *array, const uint32_t *key, size_t n, size_t width, float *value)
 {
     for (size_t i = 0; i < n; i++)
@@ -96,6 +105,8 @@ void yk_delta_take(yk_local *s, int group, const uint32_t *key, size_t n, const 
     for (int a = 0; a < yk_delta_arrays(s, group); a++, values += n * t->width) {
         if (a == 0 && t->touched)
             take_decayed(t, key, n, since, values);
+        else if (!key)
+            take_all(array_of(t, a), n * t->width, values);
         else
             take(array_of(t, a), key, n, t->width, values);
     }

@@ -126,7 +126,7 @@ yk_status yk__request_add(yk_remote *r, yk__remote_lane *l, const yk_batch *b, c
 static yk_status find_keys(yk_remote *r, yk__remote_lane *l, yk__request *a)
 {
     yk_rows *w = &a->copied;
-    yk_status st = yk__chunk_sort(&a->found, &l->keys, r->config.servers, r->config.bias_key);
+    yk_status st = yk__chunk_sort(&a->found, &l->keys, NULL, r->config.servers, r->config.bias_key);
     if (st)
         return st;
     a->keys = &a->found;

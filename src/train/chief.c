@@ -29,6 +29,7 @@ typedef struct {
 typedef struct {
     bool taken; /* and not finished */
     yk__due due;
+    bool parameters; /* they are needed: for a test, for a checkpoint, or at the end */
     atomic_bool over;
     yk_thread thread;
     yk_progress_state at;
@@ -70,6 +71,8 @@ static yk_status evaluate_and_save(chief *c)
     snapshot *s = &c->snapshot;
     const double began = yk_now();
     yk_view table[YK_MAX_GROUPS];
+    if (!s->parameters)
+        return YK_OK;
     yk_server_assemble(t->cluster.server, t->cluster.whole);
     yk_status st = yk_local_quiesce(t->cluster.whole, 0);
     yk_local_tables(t->cluster.whole, table);
@@ -115,7 +118,7 @@ static void release(snapshot *s)
     yk_free(s->at.cursor);
 }
 
-static yk_status take(chief *c, yk__due due)
+static yk_status take(chief *c, yk__due due, bool last)
 {
     yk__trainer *t = c->t;
     snapshot *s = &c->snapshot;
@@ -123,6 +126,7 @@ static yk_status take(chief *c, yk__due due)
     yk_server_state_of(t->cluster.server, &state);
     *s = (snapshot){
         .taken = true, .due = {due.eval, due.save && t->result->run_dir}, .at = yk__progress_now(t)};
+    s->parameters = s->due.save || (due.eval && t->tested) || last;
     s->at.late = t->earlier_late + state.late;
     yk_status st = s->due.save ? make_cursor(c, &s->at) : YK_OK;
     if (due.eval) {
@@ -133,7 +137,7 @@ static yk_status take(chief *c, yk__due due)
         t->last_save = t->step;
         t->saved_at = yk_now();
     }
-    if (!st)
+    if (!st && s->parameters)
         st = yk_server_snapshot(t->cluster.server, t->cluster.whole);
     if (st)
         release(s);
@@ -154,7 +158,7 @@ static yk_status finish(chief *c)
 
 static yk_status start(chief *c)
 {
-    yk_status st = take(c, c->due);
+    yk_status st = take(c, c->due, false);
     c->due = (yk__due){0};
     if (st)
         return st;
@@ -366,7 +370,7 @@ static yk_status end_chief(chief *c)
         t->epoch = t->plan->epochs;
     t->result->interrupted = yk__is_stopped(t) && state.stopped && !yk__is_done(t, t->step, t->epoch) &&
                              t->epoch < t->plan->epochs;
-    yk_status st = take(c, (yk__due){t->step != t->last_eval, t->step != t->last_save});
+    yk_status st = take(c, (yk__due){t->step != t->last_eval, t->step != t->last_save}, true);
     if (st)
         return st;
     keep(&c->snapshot.outcome, evaluate_and_save(c));

@@ -241,6 +241,12 @@ static yk_status make_client(yk__trainer *t)
     return yk_remote_create(&c, &k->remote);
 }
 
+/* A job may be resumed with the chunks of its checkpoint, which may be longer or shorter. */
+static uint64_t longest_copy(const yk_plan *p)
+{
+    return p->copy_lifetime * (p->staleness == YK_ASYNC ? YK__LONGEST_COPY : 1);
+}
+
 static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
 {
     yk__cluster *k = &t->cluster;
@@ -255,7 +261,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .ngroups = t->model->ngroups,
         .staleness = t->plan->staleness,
         .quorum = t->plan->quorum,
-        .local_steps = t->plan->copy_lifetime ? t->plan->copy_lifetime : t->plan->local_steps,
+        .local_steps = t->plan->copy_lifetime ? longest_copy(t->plan) : t->plan->local_steps,
         .scaled = t->plan->copy_lifetime > 0,
         .synchronous = t->plan->synchronous,
         .survives_loss = t->plan->survives_loss,

@@ -67,7 +67,7 @@ static yk_status restore_feed(yk__trainer *t, const yk_progress_state *p)
         return YK_OK;
     if (k->role == YK__SINGLE || t->plan->lockstep || k->cursor_kind == YK__STREAM_CURSOR)
         return yk_feed_cursor_restore(t->feed, p->cursor, p->ncursor, p->step);
-    yk_feed_unit_restore(t->feed, p->cursor, p->ncursor);
+    yk__cluster_set_unit(t, yk_feed_unit_restore(t->feed, p->cursor, p->ncursor));
     return YK_OK;
 }
 

@@ -161,7 +161,9 @@ yk_status yk__serve(yk__trainer *t);
 
 /* cluster.c */
 yk_status yk__cluster_start(yk__trainer *t);
-yk_status yk__cluster_ready(yk__trainer *t); /* called by all ranks when training begins */
+enum { YK__LONGEST_COPY = 4 };                            /* times the lifetime in the plan */
+void yk__cluster_set_unit(yk__trainer *t, uint64_t unit); /* of the order of examples; 0: the default */
+yk_status yk__cluster_ready(yk__trainer *t);              /* called by all ranks when training begins */
 void yk__report_stage(const yk__trainer *t, yk_train_stage stage); /* to the launcher, by rank 0 of a job */
 yk_status yk__cluster_stores(yk__trainer *t, const yk_local_config *whole); /* all parameters, one worker */
 yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole); /* the one that workers train on */
