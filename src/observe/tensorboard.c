@@ -41,13 +41,13 @@ struct yk__tensorboard {
 /* "conv 6 5x5 same" is named conv_1; the whole text is an attribute of the node. */
 static void name_node(const yk_layer_line *line, int number, char name[48], char op[24])
 {
-    size_t n = 0;
-    for (; isalnum((unsigned char)line->text[n]) && n + 1 < 24; n++)
-        op[n] = line->text[n];
-    if (n == 0)
-        n = (size_t)snprintf(op, 24, "layer");
-    op[n] = '\0';
-    snprintf(name, 48, "%s_%d", op, number);
+    int n = 0;
+    while (isalnum((unsigned char)line->text[n]) && n < 23)
+        n++;
+    const char *text = n ? line->text : "layer";
+    n = n ? n : 5;
+    snprintf(op, 24, "%.*s", n, text);
+    snprintf(name, 48, "%.*s_%d", n, text, number);
 }
 
 static yk_status write_graph(yk_observer *o, yk_events *e)
