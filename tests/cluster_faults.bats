@@ -322,3 +322,17 @@ END
     expect 0
     nothing_is_left
 }
+
+@test "async, sparse data in chunks: a new worker joins and every example is trained once per epoch" {
+    begin train --model logreg --data "synth:ctr?features=20000&examples=70003" --mode async --batch 100 --epochs 200 --launch 3 \
+        --servers 1 --out run --json
+    until_said "train loss"
+    "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
+    local second=$!
+    until_said "a worker has joined"
+    finish 60
+    equal "examples" "$(tail -n 1 out | grep -o '"examples":[0-9]*' | head -n 1)" '"examples":14000600'
+    wait $second
+    grep -q 'trained on [1-9][0-9]* examples' err2
+    equal "joined" "$(tail -n 1 out | grep -o '"joined_workers":[0-9]*')" '"joined_workers":1'
+}

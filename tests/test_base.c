@@ -22,7 +22,7 @@ static void statuses_have_codes_and_texts(void **state)
     assert_int_equal(yk_status_exit(YK_ESYSTEM), 4);
     assert_int_equal(yk_status_exit(YK_ESTOP), 1);
     assert_string_equal(yk_status_text(YK_OK), "ok");
-    assert_string_equal(yk_status_text(YK_EDATA), "the data is bad");
+    assert_string_equal(yk_status_text(YK_EDATA), "bad data");
     assert_string_equal(yk_status_text(YK_ESTOP), "another worker stopped the run");
 }
 

@@ -19,7 +19,7 @@ yk_status yk_fail(yk_status status, const char *format, ...)
 yk_status yk_fail_memory(unsigned long long bytes, const char *what)
 {
     return yk_fail(YK_ESYSTEM,
-                   "out of memory: %llu bytes for %s could not be had; free some memory or use less of it",
+                   "out of memory: %llu bytes for %s; free memory, or use a smaller model, batch or data set",
                    bytes, what);
 }
 

@@ -22,8 +22,8 @@
     X(YK_EDIVERGED, 1, "training failed: it diverged")                                                       \
     X(YK_ELOST, 1, "training failed: a worker or server was lost")                                           \
     X(YK_EUSAGE, 2, "the command line or the configuration is wrong")                                        \
-    X(YK_EDATA, 3, "the data is bad")                                                                        \
-    X(YK_ESYSTEM, 4, "the system failed us")                                                                 \
+    X(YK_EDATA, 3, "bad data")                                                                               \
+    X(YK_ESYSTEM, 4, "system error")                                                                         \
     X(YK_ESTOP, 1, "another worker stopped the run")                                                         \
     X(YK_EINTERRUPTED, 0, "stopped by a signal before training began")
 

@@ -53,6 +53,12 @@ yk_status yk_feed_next_few(yk_feed *f, int me, size_t most, yk_batch *out)
     return st;
 }
 
+void yk_feed_unit_set(yk_feed *f, int me, uint64_t unit)
+{
+    if (f->ops->unit_set)
+        f->ops->unit_set(f, me, unit);
+}
+
 size_t yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n)
 {
     const uint64_t unit = n ? cursor[0] >> YK__CURSOR_UNIT_SHIFT : 0;

@@ -73,6 +73,9 @@ size_t yk_feed_unit(const yk_feed *f); /* see yk_feed_plan; 0 for a stream */
 /* Where leases come from another process: takes over the unit of a saved cursor. Returns it; 0: the default. */
 size_t yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n);
 
+/* The same for one worker of a process that joined a job, before its first lease: `unit` came with the lease. */
+void yk_feed_unit_set(yk_feed *f, int me, uint64_t unit);
+
 /* Drops the rest of a worker's lease: it was assigned to another worker. */
 void yk_feed_drop_lease(yk_feed *f, int me);
 

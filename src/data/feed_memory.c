@@ -219,6 +219,15 @@ static void cursor_save(const yk_feed *feed, uint64_t *out)
     }
 }
 
+static void unit_set(yk_feed *feed, int me, uint64_t unit)
+{
+    memory_feed *f = (memory_feed *)feed;
+    yk_mutex_lock(&f->lock);
+    feed->unit = unit ? (size_t)unit : default_unit(f);
+    yk_mutex_unlock(&f->lock);
+    f->worker[me].perm.n = 0; /* set_epoch() computes it again */
+}
+
 static void unit_restore(yk_feed *feed, uint64_t unit)
 {
     memory_feed *f = (memory_feed *)feed;
@@ -283,8 +292,8 @@ static void free_feed(yk_feed *feed)
     yk_free(f);
 }
 
-static const yk__feed_ops ops = {next,      epoch_of, cursor_size, cursor_save, cursor_restore,
-                                 free_feed, NULL,     forget,      unit_restore};
+static const yk__feed_ops ops = {next,      epoch_of, cursor_size, cursor_save,  cursor_restore,
+                                 free_feed, NULL,     forget,      unit_restore, unit_set};
 
 yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out)
 {

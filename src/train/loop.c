@@ -43,7 +43,9 @@ yk_status yk__lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin,
     yk_lease lease;
     uint64_t unit = 0, own = yk_feed_unit(t->feed) == t->unit ? t->unit : 0;
     yk_status st = yk_remote_lease(t->cluster.remote, worker - t->cluster.first_worker, &lease, &unit);
-    if (!st && lease.begin < lease.end && unit != own)
+    if (!st && t->cluster.joined && !t->worker[worker - t->cluster.first_worker].examples)
+        yk_feed_unit_set(t->feed, worker, unit); /* before its first batch: the order of the job's examples */
+    else if (!st && !t->cluster.joined && lease.begin < lease.end && unit != own)
         return yk_fail(
             YK_EUSAGE,
             "the job was resumed from a checkpoint with another order of the examples (units of %llu, "

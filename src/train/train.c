@@ -212,8 +212,9 @@ static yk_status set_up(yk__trainer *t)
     if ((st = make_parameters(t)) || (chief && (st = make_run_dir(t))) || (st = make_feed(t)) ||
         (st = make_workers(t)))
         return st;
-    if ((st = init_parameters(t)) || (st = yk__resume(t)) || (st = make_store(t)) ||
-        (st = yk__cluster_agree(t)) || (chief && (st = claim_run_dir(t))) || (st = yk__observe(t)))
+    /* make_store() may renumber the keys of the data, which yk__cluster_agree() compares */
+    if ((st = init_parameters(t)) || (st = yk__resume(t)) || (st = yk__cluster_agree(t)) ||
+        (st = make_store(t)) || (chief && (st = claim_run_dir(t))) || (st = yk__observe(t)))
         return st;
     if (t->config->profile && t->model->ops->peak)
         t->peak = t->model->ops->peak();
