@@ -203,11 +203,12 @@ typedef struct {
     /* May be NULL. Training is cancelled when it becomes non-zero. A signal handler may assign to it; another thread must
      * use an atomic store (__atomic_store_n(&flag, 1, __ATOMIC_RELAXED)). */
     const volatile sig_atomic_t *cancel;
+    int discard_model; /* yoke_run_model() will not be called: saves a copy of the parameters */
 } yoke_training;
 
 #define YOKE_TRAINING_INIT                                                                                   \
     {                                                                                                        \
-        sizeof(yoke_training), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                          \
+        sizeof(yoke_training), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0                       \
     }
 
 /* Trains. A training that is cancelled saves a checkpoint, unless the option out is "none", and returns YOKE_OK; its

@@ -80,6 +80,7 @@ static int train(const yoke_options *options)
     training.log = print_line;
     training.progress = show_progress;
     training.cancel = &yk_cli_stop;
+    training.discard_model = 1;
     const bool json = yoke_options_get(options, "json");
     const yoke_status status = yoke_train(&training, &run, &error);
     const int code = status ? yk_cli_fail(&error) : print_results(run, json);

@@ -93,7 +93,7 @@ static yk_status train_here(const yoke_training *t, caller *by, const yk_config 
                                 .data = t->data && !t->data->spec ? &t->data->memory : NULL,
                                 .test = t->test && !t->test->spec ? &t->test->memory : NULL,
                                 .start = (const yk_trained *)t->start,
-                                .keep_model = true,
+                                .keep_model = !t->discard_model,
                                 .context = by,
                                 .progress = t->progress ? pass_progress : NULL,
                                 .metrics = t->metrics ? pass_metrics : NULL};
@@ -220,8 +220,9 @@ yoke_status yoke_run_model(const yoke_run *r, yoke_model **out, yoke_error *erro
     if (checkpoint)
         return yoke_model_load(checkpoint, out, error);
     return yk_api_status(
-        yk_fail(YK_EUSAGE, "the run has no model: it was a dry run, failed, or ran in several processes "
-                           "with the option out = none"),
+        yk_fail(YK_EUSAGE,
+                "the run has no model: it was a dry run, failed, discarded it, or ran in several processes "
+                "with the option out = none"),
         error);
 }
 
