@@ -1,6 +1,6 @@
 /* Observation: what processes of one host use together, files of JSON lines, and an observer of two ranks with simulated
  * messages, time and disk. */
-#include "scratch.h"
+#include "simulation.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -96,19 +96,6 @@ static void lines_beyond_the_checkpoint_are_dropped(void **state)
 }
 
 /* ---- an observer of two ranks ---- */
-
-/* In a rank, where cmocka cannot be called: fails the rank. */
-#define WANT(condition)                                                                                      \
-    do {                                                                                                     \
-        if (!(condition))                                                                                    \
-            return yk_fail(YK_EDATA, "line %d: %s", __LINE__, #condition);                                   \
-    } while (0)
-#define TRY(call)                                                                                            \
-    do {                                                                                                     \
-        yk_status try_status = (call);                                                                       \
-        if (try_status)                                                                                      \
-            return try_status;                                                                               \
-    } while (0)
 
 enum { STEPS = 400, BATCH = 16 };
 static const uint64_t step_ns = 20000000;
