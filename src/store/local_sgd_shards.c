@@ -49,6 +49,8 @@ size_t yk__sgd_shards_wants(const yk__sgd *s, int me)
         return !w->announced;
     if (s->open && !last_step(s, w))
         return 0;
+    if (!s->open && (s->answer.batches > 0 || yk_remote_outstanding(s->config.remote, 0) > 0))
+        return 0; /* the batches of the next round were requested already; the step that it begins at may differ */
     /* a process that has batches left is not behind the others: the next round begins after its steps */
     const uint64_t totals = s->open ? s->totals.steps + (w->now.n > w->calls) : 0;
     const uint64_t max = yk__sgd_most(s, s->answer.status.steps + totals);
