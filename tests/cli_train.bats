@@ -71,7 +71,7 @@ END
     silent err
     grep -q "^test accuracy " out
     digits --out none
-    expect 0 "softmax, 7850 parameters, on synth:digits" "1 worker, synchronous, batch 64 each (64 together)"
+    expect 0 "softmax, 7850 parameters, on synth:digits" "1 worker, synchronous, batch 64 per worker (global batch 64)"
     clicks --out none --epochs 3
     expect 0 "the best that any model can reach on this test set"
     grep -q "^test AUC .*best possible" out

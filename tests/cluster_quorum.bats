@@ -17,7 +17,7 @@ evaluated() { # RUN
     for servers in 1 2; do
         in_time 60 train --model softmax --data "$digits" --batch 10 --launch $((3 + servers)) --servers $servers --mode sync \
             --quorum 2 --steps 60 --eval-every 20 --checkpoint-every 25 --json --out run
-        expect 0 "3 workers, synchronous with a quorum of 2, batch 10 each (20 together)"
+        expect 0 "3 workers, synchronous with a quorum of 2, batch 10 per worker (global batch 20)"
         equal "steps, mode, batch" "$(said steps) $(said mode) $(said global_batch)" '60 "sync" 20'
         equal evaluations "$(evaluated run)" "20 40 60"
         equal checkpoints "$(ls run/checkpoints | paste -s -d ' ')" "step-50 step-60"

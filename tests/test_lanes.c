@@ -337,14 +337,14 @@ static void normalisation(void **state)
                     .alpha = c->alpha,
                     .beta = c->beta,
                     .bias = c->bias};
-        yk_lanes_ref.normalise(&p);
+        yk_lanes_ref.normalize(&p);
         p.out = got;
-        OPS(isa)->normalise(&p);
+        OPS(isa)->normalize(&p);
         assert_all_near(got, right, all, 3e-6, "lrn", isa);
         p.out = dright;
-        yk_lanes_ref.normalise_back(&p);
+        yk_lanes_ref.normalize_back(&p);
         p.out = dgot;
-        OPS(isa)->normalise_back(&p);
+        OPS(isa)->normalize_back(&p);
         assert_all_near(dgot, dright, all, 1e-5, "lrn back", isa);
         for (size_t i = 0; i < all; i++)
             assert_int_equal(got[i] == POISON && dgot[i] == POISON, i % channel >= row);
@@ -361,18 +361,18 @@ static void normalisation_follows_the_formula(void **state)
     for (size_t size = 1; size <= 7; size++) {
         float *x = floats(ALL, -2, 2), *dy = floats(ALL, -1, 1), y[ALL], dx[ALL], up[ALL], down[ALL];
         yk_lrn p = {x, y, dy, y, CHANNELS, YK_LANES, 1, size, 0.8f, 0.75f, 1.5f};
-        yk_lanes_ref.normalise(&p);
+        yk_lanes_ref.normalize(&p);
         p.out = dx;
-        yk_lanes_ref.normalise_back(&p);
+        yk_lanes_ref.normalize_back(&p);
         for (size_t i = 0; i < ALL; i++) {
             const float h = 0.01f, was = x[i];
             double change = 0;
             x[i] = was + h;
             p.out = up;
-            yk_lanes_ref.normalise(&p);
+            yk_lanes_ref.normalize(&p);
             x[i] = was - h;
             p.out = down;
-            yk_lanes_ref.normalise(&p);
+            yk_lanes_ref.normalize(&p);
             x[i] = was;
             for (size_t j = 0; j < ALL; j++)
                 change += (double)dy[j] * ((double)up[j] - (double)down[j]) / (2.0 * (double)h);
@@ -383,7 +383,7 @@ static void normalisation_follows_the_formula(void **state)
     float x[3 * YK_LANES] = {0}, y[3 * YK_LANES];
     x[0] = 1, x[YK_LANES] = 2, x[2 * YK_LANES] = 3;
     const yk_lrn p = {x, NULL, NULL, y, 3, YK_LANES, 1, 3, 0.6f, 0.5f, 1.0f};
-    yk_lanes_ref.normalise(&p);
+    yk_lanes_ref.normalize(&p);
     assert_near(y[0], 1.0f / sqrtf(1.0f + 0.2f * 5.0f), 1e-6, "lrn", "plain", 0);
     assert_near(y[YK_LANES], 2.0f / sqrtf(1.0f + 0.2f * 14.0f), 1e-6, "lrn", "plain", 1);
     assert_near(y[2 * YK_LANES], 3.0f / sqrtf(1.0f + 0.2f * 13.0f), 1e-6, "lrn", "plain", 2);

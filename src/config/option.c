@@ -67,14 +67,14 @@ const yk_option yk_options[] = {
      "size of the buffer in which streamed data is shuffled, in MB"},
     {"no-bias", NULL, FLAG(no_bias), MODEL, TRAINS, NULL, "train logreg without a bias"},
 
-    {"init", "HOW", TEXT(init), NETWORK, TRAINS, "he",
+    {"init", "METHOD", TEXT(init), NETWORK, TRAINS, "he",
      "initial weights: he, glorot, torch (uniform, up to 1 / sqrt(fan-in), biases too), normal:SIGMA or "
      "uniform:LIMIT"},
     {"init-bias", "X", REAL(init_bias, -HUGE_VAL, HUGE_VAL), NETWORK, TRAINS, "0", "initial biases"},
-    {"standardize", "HOW", TEXT(standardize), NETWORK, TRAINS, "none",
+    {"standardize", "METHOD", TEXT(standardize), NETWORK, TRAINS, "none",
      "none (pixels are 0 to 1), image (each image to mean 0 and variance 1), channel (each channel, with the "
      "mean and deviation of the training set) or channel:MEAN/DEVIATION,... (given for each channel)"},
-    {"augment", "HOW", TEXT(augment), NETWORK, TRAINS, NULL,
+    {"augment", "LIST", TEXT(augment), NETWORK, TRAINS, NULL,
      "change training images at random: flip (left to right), crop:PIXELS (shift by up to PIXELS), or both: "
      "flip,crop:4"},
     {"dry-run", NULL, FLAG(dry_run), NETWORK, SHOWS, NULL,
@@ -147,8 +147,8 @@ const yk_option yk_options[] = {
      "--lr-decay-every in epochs instead of steps; may be a fraction. Not with --quorum"},
     {"bias-lr", "X", REAL(bias_lr, 0, HUGE_VAL), UPDATES, TRAINS, "1",
      "factor of the learning rate for biases of dense models"},
-    {"bias-decay", "WHETHER", TEXT(bias_decay), UPDATES, TRAINS, "yes",
-     "yes or no: whether --l1 and --l2 apply to biases of dense models"},
+    {"bias-decay", "BOOL", TEXT(bias_decay), UPDATES, TRAINS, "yes",
+     "yes or no: apply --l1 and --l2 to biases of dense models"},
 
     {"out", "DIR", TEXT(out), OUTPUT, INVOKES, "runs/MODEL-TIME-PID",
      "run directory, for the configuration, metrics and checkpoints; none: write nothing"},

@@ -60,7 +60,7 @@ int yk_isa_sve_bits(void); /* the width of this thread's SVE vectors; 0 without 
         return YK_ISA_CHOOSE(name);                                                                          \
     }
 
-/* Marks functions of lock-free training for ThreadSanitizer: they read and write shared floats without synchronisation.
+/* Marks functions of lock-free training for ThreadSanitizer: they read and write shared floats without synchronization.
  * Aligned 32-bit accesses do not tear on x86-64 and arm64, and a lost update costs one gradient step of one example. */
 #define YK_RACY __attribute__((no_sanitize("thread")))
 

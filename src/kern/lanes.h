@@ -1,5 +1,5 @@
 /* The parts of a convolutional network that are not products (block.h), on vectors of 16 images: activations, dropout, pooling,
- * normalisation, softmax, and conversion of images to this layout.
+ * normalization, softmax, and conversion of images to this layout.
  *
  * A plane is one channel of a block: height x width pixels of 16 floats each; `row` is the distance between its rows in floats.
  *
@@ -32,8 +32,8 @@ typedef struct {
     size_t dx_row, dy_row;
 } yk_pool;
 
-/* Local response normalisation of n neighbouring pixels:
- * y = x / (bias + alpha / size * sum of x^2 over `size` neighbouring channels)^beta. */
+/* Local response normalization of n neighboring pixels:
+ * y = x / (bias + alpha / size * sum of x^2 over `size` neighboring channels)^beta. */
 typedef struct {
     const float *x, *y, *dy;
     float *out;               /* forward: y; backward: dx */
@@ -56,8 +56,8 @@ typedef struct {
     void (*average_pool)(const yk_pool *p);
     void (*average_pool_back)(const yk_pool *p);
 
-    void (*normalise)(const yk_lrn *p);
-    void (*normalise_back)(const yk_lrn *p);
+    void (*normalize)(const yk_lrn *p);
+    void (*normalize_back)(const yk_lrn *p);
 
     /* In place: logits[classes][16] become softmax - onehot in the first n lanes and 0 in the others. Returns the sum of the
      * cross-entropies. p, if not NULL, receives the probabilities, [n][classes]. */

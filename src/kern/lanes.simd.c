@@ -179,7 +179,7 @@ YK_ALWAYS yk_vf bracket(const yk_lrn p, size_t c, size_t i)
     return p.bias + p.alpha / (float)p.size * sum;
 }
 
-static void normalise(const yk_lrn *lrn)
+static void normalize(const yk_lrn *lrn)
 {
     const yk_lrn p = *lrn; /* a copy: the compiler then knows that stores to `out` do not change it */
     for (size_t c = 0; c < p.channels; c++)
@@ -189,7 +189,7 @@ static void normalise(const yk_lrn *lrn)
         }
 }
 
-static void normalise_back(const yk_lrn *lrn)
+static void normalize_back(const yk_lrn *lrn)
 {
     const yk_lrn p = *lrn;
     const float factor = 2.0f * p.alpha * p.beta / (float)p.size;
@@ -293,5 +293,5 @@ static void interleave_f32(const float *const *row, size_t first, size_t n, floa
 }
 
 const yk_lanes_ops YK_ISA_NAME(yk_lanes) = {activate,       activate_back, dropout,           max_pool,
-                                            max_pool_back,  average_pool,  average_pool_back, normalise,
-                                            normalise_back, softmax,       interleave_u8,     interleave_f32};
+                                            max_pool_back,  average_pool,  average_pool_back, normalize,
+                                            normalize_back, softmax,       interleave_u8,     interleave_f32};

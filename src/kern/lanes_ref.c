@@ -117,7 +117,7 @@ static double scale_at(const yk_lrn *p, size_t c, size_t i)
     return (double)p->bias + (double)p->alpha / (double)p->size * sum;
 }
 
-static void normalise(const yk_lrn *p)
+static void normalize(const yk_lrn *p)
 {
     for (size_t c = 0; c < p->channels; c++)
         for (size_t i = 0; i < p->n * YK_LANES; i++)
@@ -125,7 +125,7 @@ static void normalise(const yk_lrn *p)
                 (float)((double)p->x[c * p->channel + i] * pow(scale_at(p, c, i), -(double)p->beta));
 }
 
-static void normalise_back(const yk_lrn *p)
+static void normalize_back(const yk_lrn *p)
 {
     const double factor = 2.0 * (double)p->alpha * (double)p->beta / (double)p->size;
     for (size_t c = 0; c < p->channels; c++)
@@ -180,5 +180,5 @@ static void interleave_f32(const float *const *row, size_t first, size_t n, floa
 }
 
 const yk_lanes_ops yk_lanes_ref = {activate,       activate_back, dropout,           max_pool,
-                                   max_pool_back,  average_pool,  average_pool_back, normalise,
-                                   normalise_back, softmax,       interleave_u8,     interleave_f32};
+                                   max_pool_back,  average_pool,  average_pool_back, normalize,
+                                   normalize_back, softmax,       interleave_u8,     interleave_f32};

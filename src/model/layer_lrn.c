@@ -1,5 +1,5 @@
-/* Local response normalisation across channels (Krizhevsky et al. 2012), with PyTorch's convention for alpha:
- * y = x / (bias + alpha / size * sum of x^2 over size neighbouring channels)^beta. */
+/* Local response normalization across channels (Krizhevsky et al. 2012), with PyTorch's convention for alpha:
+ * y = x / (bias + alpha / size * sum of x^2 over size neighboring channels)^beta. */
 #include "model/net.h"
 
 #include "model/layer_args.h"
@@ -18,7 +18,7 @@ static const char *parse(yk__layer *l, int n, char **arg)
 }
 
 /* x, y, dx and dy have the same border (equal_borders), so that one offset serves all. */
-static void normalise(const yk__layer *l, const yk__pass *ctx, bool back, void (*kernel)(const yk_lrn *))
+static void normalize(const yk__layer *l, const yk__pass *ctx, bool back, void (*kernel)(const yk_lrn *))
 {
     const yk__edge *in = &l->in_edge;
     size_t begin, end;
@@ -43,12 +43,12 @@ static void normalise(const yk__layer *l, const yk__pass *ctx, bool back, void (
 
 static void forward(const yk__layer *l, const yk__pass *ctx)
 {
-    normalise(l, ctx, false, ctx->lanes->normalise);
+    normalize(l, ctx, false, ctx->lanes->normalize);
 }
 
 static void backward(const yk__layer *l, const yk__pass *ctx)
 {
-    normalise(l, ctx, true, ctx->lanes->normalise_back);
+    normalize(l, ctx, true, ctx->lanes->normalize_back);
 }
 
 const yk__layer_ops yk__lrn_ops = {.name = "lrn",

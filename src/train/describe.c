@@ -62,7 +62,7 @@ void yk__print_plan(const yk__trainer *t)
                  t->train.rows || t->cluster.role == YK__SERVER ? "" : ", streamed");
     yk_note("%s, %llu parameters, on %s: %s, %zu columns, %u classes", c->model,
             (unsigned long long)t->result->params, c->data, examples, t->train.dim, t->train.classes);
-    yk_note("%d worker%s, %s, batch %llu each (%llu together), %s, learning rate %g", p->workers,
+    yk_note("%d worker%s, %s, batch %llu per worker (global batch %llu), %s, learning rate %g", p->workers,
             plural(p->workers), mode, (unsigned long long)p->batch, (unsigned long long)p->global_batch,
             yk_local_rule(t->local, 0)->name, t->result->lr);
     if (p->threads > 1)

@@ -50,7 +50,7 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
     yk_json_known(j, "workers_per_process", r->plan.workers, r->plan.workers_per_process);
     yk_json_text(j, "placement", yk_placement_name[r->plan.placement]);
     yk_json_object(j, "copies"); /* of keyed parameters on shards, while workers train on them */
-    YK_JSON_WHOLES(j, {"lifetime", r->plan.copy_lifetime}, {"under_way", r->plan.copies});
+    YK_JSON_WHOLES(j, {"lifetime", r->plan.copy_lifetime}, {"in_flight", r->plan.copies});
     yk_json_end(j);
     YK_JSON_WHOLES(j, {"ranks", r->plan.processes ? r->plan.processes : 1}, {"servers", r->plan.servers},
                    {"threads", r->plan.threads}, {"threads_used", r->threads_used}, {"batch", r->plan.batch});
@@ -91,7 +91,7 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
         yk_json_null(j, "traffic");
     YK_JSON_WHOLES(j, {"late_gradients", r->late}, {"late_examples", r->late_examples},
                    {"lost_workers", r->lost}, {"joined_workers", r->joined},
-                   {"examples_dealt_again", r->returned}, {"restarts", yk_env_number("YK_RESTARTS", 0)});
+                   {"examples_reassigned", r->returned}, {"restarts", yk_env_number("YK_RESTARTS", 0)});
     double rss = (double)usage.ru_maxrss * 1024.0; /* of a job: the largest process */
     for (int i = 0; r->report && i < r->nreports; i++)
         rss = r->report[i].peak_rss > rss ? r->report[i].peak_rss : rss;
