@@ -1,4 +1,4 @@
-/* The sum of 61 M floats (alexnet's gradient) over two ranks: yoke's exchange beside MPI_Allreduce, in turns, best of five.
+/* The sum of 61 M floats (alexnet's gradient) over two ranks: yoke's exchange and MPI_Allreduce alternate, best of five.
  *
  *     mpirun -n 2 build/bench_allreduce          {"floats":61100840,"yoke_seconds":0.2,"mpi_seconds":0.2}
  */

@@ -1,14 +1,14 @@
-"""Measures the promised figures, each beside its peer from the same run. Python's standard library only.
+"""Measures performance targets, and compares with peers in the same run. Uses only Python's standard library.
 
     ./dev bench                 all rows
-    ./dev bench softmax-10      some of them; --list names them
-    ./dev bench cluster         those of several processes (cluster.py)
+    ./dev bench softmax-10      some of them; --list lists them
+    ./dev bench cluster         jobs of several processes (cluster.py)
     ./dev bench --json FILE     also writes the figures to a file;  --quick: once instead of best of three
 
-A rate is the best of a few runs, yoke's and the peer's in turns: a machine that is busy for a moment slows down both.
-yoke's own rates (--json) leave loading out; where reading is the point, the whole process is timed. Peers are in
-peers.py; the Python that has them is $YK_PEERS/bin/python. MNIST is in $YK_DATA/mnist. What is missing is skipped with
-a word. The exit status is 1 where a figure falls short of its promise.
+A rate is the best of a few runs. Runs of yoke and the peer alternate, so that other load on the machine affects both.
+yoke's own rates (--json) exclude loading; rows that measure reading time the whole process. Peers are in
+peers.py and run with $YK_PEERS/bin/python. MNIST is in $YK_DATA/mnist. Rows without data or peer are skipped with
+a reason. The exit status is 1 if a figure misses its target.
 """
 import argparse
 import concurrent.futures
@@ -30,11 +30,11 @@ CORES = len(os.sched_getaffinity(0))
 
 
 class Skip(Exception):
-    """The row cannot be measured here; the text says why."""
+    """The row cannot be measured; the text is the reason."""
 
 
 class Bench:
-    """What the rows share: the program, the data made for them, the repetitions."""
+    """Shared by all rows: the program, generated data, the number of repetitions."""
 
     def __init__(self, options, folder):
         self.yoke = os.path.abspath(options.yoke)
@@ -44,17 +44,17 @@ class Bench:
         self.mnist = os.path.join(os.path.abspath(os.environ.get("YK_DATA", "none")), "mnist")
         self.made = {}
 
-    # ---- running things
+    # ---- running commands
 
     def run(self, command, environment={}):
-        # In the temporary folder, where run directories may be left behind.
+        # In the temporary directory, where run directories may be left behind.
         done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, env={**os.environ, **environment})
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)}\nended with {done.returncode}: {done.stderr.strip()[-2000:]}")
         return done.stdout
 
     def train(self, *options, prefix=()):
-        """yoke train: its JSON summary, and the seconds that the whole process took."""
+        """Runs yoke train; returns its JSON summary and the seconds of the whole process."""
         command = [*prefix, self.yoke, "train", *options, "--seed", "1", "--json", "--quiet", "--out", "none"]
         start = time.perf_counter()
         out = self.run(command)
@@ -72,7 +72,7 @@ class Bench:
         return max(measure() for _ in range(self.rounds))
 
     def against(self, ours, theirs):
-        """Best rates of both, measured in turns; theirs is None, with the reason, where the peer is missing."""
+        """The best rates of yoke and the peer, in alternating runs; the peer's is None, with a reason, if it is not installed."""
         us, them, version = 0.0, None, ""
         for _ in range(self.rounds):
             us = max(us, ours())
@@ -91,11 +91,11 @@ class Bench:
         return self.mnist
 
     def digits(self):
-        """MNIST where it is there, else made-up digits of the same shape (the speed is the same)."""
+        """MNIST if available, else synthetic digits of the same shape (the speed is the same)."""
         return f"idx:{self.mnist}" if os.path.isdir(self.mnist) else "synth:digits"
 
     def generate(self, form, examples):
-        """Clicks in a file of that format, made once per run of the benchmark."""
+        """A file of clicks in that format, generated once."""
         key = (form, examples)
         if key not in self.made:
             path = os.path.join(self.folder, f"clicks-{examples}.{form}")
@@ -105,7 +105,7 @@ class Bench:
         return self.made[key]
 
     def criteo_text(self, distinct=100_000, times=10):
-        """Lines of Criteo's form, with a power law in the hashes: so many different ones, the lot written so often."""
+        """Lines in the format of Criteo, with power-law hashes: a number of different lines, repeated several times."""
         path = os.path.join(self.folder, "criteo.txt")
         if path not in self.made:
             rng = random.Random(1)
@@ -165,7 +165,7 @@ def accuracy(b):
 
 
 def softmax_row(b, batch, threads, must, epochs):
-    """As many threads on both sides: here they are workers in lock step that share the batch."""
+    """The same number of threads on both sides: in yoke, synchronous workers that share the batch."""
     def ours():
         return b.train("--model", "softmax", "--data", b.digits(), "--batch", str(batch // threads), "--lr",
                        "0.5" if batch >= 100 else "0.05", "--epochs", str(epochs), "--mode", "sync", "--workers",
@@ -183,7 +183,7 @@ def softmax_10(b):
 
 
 def softmax_200(b):
-    """MNIST softmax, batch 200, against PyTorch on as many threads"""
+    """MNIST softmax, batch 200, against PyTorch with the same number of threads"""
     return [softmax_row(b, 200, threads, 4, 50) for threads in ((1, 2) if CORES >= 2 else (1,))]
 
 
@@ -224,13 +224,13 @@ def threads_2(b):
                 s = logreg_rate(b, batch, workers, "async", epochs=2, examples=2_000_000)
                 rates.setdefault(workers, []).append(s["examples_per_second"])
                 losses[workers] = max(losses.get(workers, 0), s["test_loss"])
-        # Medians: one core is now and then half as fast again as usual, two at a time hardly ever.
+        # Medians: a single core is sometimes 1.5 times as fast as usual, two at a time hardly ever.
         rates = {workers: statistics.median(r) for workers, r in rates.items()}
         work = f"logreg, async, batch {batch}"
         one = human(rates[1], "examples/s")
         rows.append(figure(f"{work}, 2 threads against 1", human(rates[2], "examples/s"), one,
                            f"{rates[2] / rates[1]:.2f} x", ">= 1.6 x", rates[2] >= 1.6 * rates[1]))
-        # "No worse" up to what one run differs from the next.
+        # "No worse" up to the difference between runs.
         rows.append(figure(f"{work}, test loss of 2 threads", f"{losses[2]:.4f}", f"{losses[1]:.4f} (1 thread)",
                            f"{losses[2] - losses[1]:+.4f}", "no worse", losses[2] <= losses[1] + 0.0005))
         rows.append(figure(f"{work}, {many} workers on {CORES} cores", human(rates[many], "examples/s"), one,
@@ -267,7 +267,7 @@ def reading(b, spec, examples, *options):
         s = b.train("--model", "logreg", "--data", spec, "--features", str(FEATURES), "--batch", "100", "--lr", "0.2",
                     "--epochs", "1", "--workers", "1", "--stream", "always", *options, prefix=ONE_CORE)
         if s["examples"] != examples:
-            raise RuntimeError(f"{spec}: {s['examples']} examples were trained on, not {examples}")
+            raise RuntimeError(f"{spec}: {s['examples']} examples were used, not {examples}")
         return examples / s["process_seconds"]
 
     return b.best(measure)
@@ -347,7 +347,7 @@ def net_rate(b, model, data, batch, threads, *more):
 
 
 def lenet(b):
-    """lenet5 training, batch 64 and 512, against PyTorch on as many threads"""
+    """lenet5 training, batch 64 and 512, against PyTorch with the same number of threads"""
     rows = []
     for batch, must in ((64, 1.5), (512, 1.2)):
         for threads in THREADS:
@@ -360,7 +360,7 @@ def lenet(b):
 
 
 def unrelated(rate):
-    """Two processes at once that know nothing of each other: what the machine has to give, beside one process."""
+    """Two independent processes at the same time: the throughput that the machine can reach, compared with one process."""
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         return sum(pool.map(lambda _: rate(), (0, 1)))
 
@@ -410,16 +410,16 @@ def alexnet(b):
 
 
 def watch_cost(b):
-    """what phases, samples, metrics and event files cost: on and off in turns of 20 ms, within one run"""
+    """what phases, samples, metrics and event files cost: alternately on and off for 20 ms, within one run"""
     works = {"softmax, batch 10": ("--model", "softmax", "--data", b.digits(), "--batch", "10", "--lr", "0.05", "--epochs", "300"),
              "logreg, batch 100": ("--model", "logreg", "--data", f"{CTR}&examples=200000&seed=1", "--batch", "100", "--lr", "0.2",
                                    "--epochs", "1000")}
     turn, enough = 0.02, 1000 * b.rounds
-    # All threads on one core, so that what any of them does is time lost to training.
+    # All threads on one core, so that the work of any of them takes time from training.
     alone = ["taskset", "-c", str(max(os.sched_getaffinity(0)))]
 
     def run(options):
-        """Rates of neighbouring turns, (watched, not)."""
+        """Rates of adjacent turns: (with observation, without)."""
         folder = tempfile.mkdtemp(dir=b.folder)
         b.run([*alone, b.yoke, "train", *options, "--test", "none", "--seed", "1", "--quiet", "--out", f"{folder}/run"],
               {"YK_WATCH_TURNS": f"{turn}:{folder}/turns"})
@@ -433,12 +433,12 @@ def watch_cost(b):
         pairs = []
         while len(pairs) < enough:
             pairs += run(options)
-        # The mean, not the median: a sample is taken in one turn of many, and has to count there.
+        # The mean, not the median: samples are taken in few turns, and have to count.
         cost = [2 * (off - on) / (off + on) for on, off in pairs]
         mean, error = statistics.mean(cost), 2 * statistics.stdev(cost) / len(cost) ** 0.5
         ok = True if mean + error < 0.01 else False if mean - error > 0.01 else None
         on, off = (statistics.mean(rates) for rates in zip(*pairs))
-        rows.append(figure(f"watching a run: {work}", human(on, "examples/s"), human(off, "examples/s unwatched"),
+        rows.append(figure(f"observation: {work}", human(on, "examples/s"), human(off, "examples/s without"),
                            f"{100 * mean:+.2f} ± {100 * error:.2f} %", "costs < 1 %", ok))
     return rows
 
@@ -486,10 +486,10 @@ def machine():
 def main():
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__.split("\n\n")[0])
     parser.add_argument("--yoke", default=os.path.join(HERE, "..", "build", "yoke"), help=argparse.SUPPRESS)
-    parser.add_argument("--list", action="store_true", help="name the rows")
+    parser.add_argument("--list", action="store_true", help="list the rows")
     parser.add_argument("--quick", action="store_true", help="measure once instead of best of three")
-    parser.add_argument("--json", metavar="FILE", help="write the figures there as well")
-    parser.add_argument("name", nargs="*", help="rows to measure (all)")
+    parser.add_argument("--json", metavar="FILE", help="also write the figures to FILE")
+    parser.add_argument("name", nargs="*", help="rows to measure (default: all)")
     options = parser.parse_args()
     if options.list:
         for name, row in ROWS.items():
@@ -497,7 +497,7 @@ def main():
         return 0
     unknown = [name for name in options.name if name not in ROWS]
     if unknown:
-        parser.error(f"no row is called {unknown[0]}; there are {', '.join(ROWS)}")
+        parser.error(f"unknown row {unknown[0]}; rows: {', '.join(ROWS)}")
 
     start_time = time.time()
     about = machine()
@@ -518,7 +518,7 @@ def main():
                 show(row)
                 found.append({"name": name, **row})
     verdicts = [row["ok"] for row in found]
-    print(f"{verdicts.count(True)} ok, {verdicts.count(False)} short, {verdicts.count(None)} without a verdict, "
+    print(f"{verdicts.count(True)} ok, {verdicts.count(False)} missed, {verdicts.count(None)} without a target, "
           f"{time.time() - start_time:.0f} s")
     if options.json:
         with open(options.json, "w", encoding="utf-8") as f:

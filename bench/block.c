@@ -1,4 +1,4 @@
-/* How close the products on blocks of images come to the processor's peak: GFLOP/s on LeNet's and AlexNet's shapes.
+/* Measures the products on blocks of images: GFLOP/s for the layer shapes of LeNet and AlexNet, to compare with the CPU's peak.
  *
  *     build/bench_block
  */

@@ -1,9 +1,9 @@
-"""Measures jobs of several processes, each figure beside its promise and, where there is one, its peer from the same run.
+"""Measures jobs of several processes, and compares with targets and, where available, with a peer in the same run.
 
     ./dev bench cluster               all rows
     ./dev bench cluster logreg        some of them; --list names them
 
-Processes talk by TCP on the loopback interface unless a row says otherwise. Rates are global: steps of all workers
+Processes use TCP on the loopback interface unless a row says otherwise. Rates are global: steps of all workers
 together when asynchronous, rounds when synchronous. The row `wire` makes three hosts of network namespaces with links of
 1 Gbit/s, and needs root.
 """
@@ -25,7 +25,7 @@ GIGABIT = 125e6  # bytes per second
 
 
 def per_step(summary, key):
-    """Bytes of one worker in one of its steps; a server's are left out: they are the same bytes at the other end."""
+    """Bytes of one worker per step; those of servers are not counted: they are the same bytes at the other end."""
     worker = [p for p in summary["processes"] if p["role"] == "worker"]
     mine = sum(p[key] for p in worker) / len(worker)
     rounds = summary["steps"] if summary["mode"] == "sync" else summary["steps"] / len(worker)
@@ -59,7 +59,7 @@ def softmax(b):
     for mode, must in (("async", 8000), ("sync", 2500)):
         rate, reached = 0, 0
         for _ in range(b.rounds):
-            # in step, the rate for the threefold batch
+            # synchronous: the rate for three times the batch
             s = b.train("--model", "softmax", "--data", b.digits(), "--batch", "10", "--lr",
                         "0.05" if mode == "async" else "0.15", "--epochs", "5", "--mode", mode, "--launch", "4",
                         "--servers", "1", "--eval-every", "1000000", *TCP)
@@ -73,7 +73,7 @@ def softmax(b):
 
 
 def lenet(b):
-    """lenet5, batch 64, replicas, 2 ranks against 1, shared memory; beside PyTorch DDP over gloo"""
+    """lenet5, batch 64, replicas, 2 ranks against 1, shared memory; compared with PyTorch DDP over gloo"""
     if CORES < 2:
         raise Skip("needs two cores")
 
@@ -82,7 +82,7 @@ def lenet(b):
                     "--epochs", "2", "--eval-every", "1000000", *more)
         return s["examples_per_second"]
 
-    # Cores change their speed from second to second, each by itself: neighbours in time are compared, and the middle pair counts.
+    # The speed of each core varies from second to second: adjacent runs are compared, and the median pair counts.
     pairs, apart, them, version = [], [], None, ""
     for i in range(4 * b.rounds + 1):
         two = rate("--launch", "2") if i % 2 else 0
@@ -100,7 +100,7 @@ def lenet(b):
     rows = [figure("lenet5, 2 ranks against 1, shared memory", human(two, "images/s"), human(one, "images/s (1 process)"),
                    f"{two / one:.2f} x", ">= 1.65 x", two >= 1.65 * one)]
     _, both, together, _ = sorted(apart)[len(apart) // 2]
-    has = statistics.median(a[3] for a in apart)  # what the machine has to give for two
+    has = statistics.median(a[3] for a in apart)  # the throughput that the machine can reach with two processes
     rows.append(figure("the same against two unrelated processes at once", human(together, "images/s"),
                        f"{human(both, 'images/s')}, {has:.2f} x of one", f"{together / both:.2f} x"))
     if them is None:
@@ -135,7 +135,7 @@ class Hosts:
                         f"ip netns exec {name} tc qdisc replace dev eth0 root tbf rate 1gbit burst 128kb latency 20ms")
         except subprocess.CalledProcessError as e:
             self.__exit__()
-            raise Skip(f"no network namespaces here: {e.stderr.decode().strip()[-100:]}") from e
+            raise Skip(f"no network namespaces: {e.stderr.decode().strip()[-100:]}") from e
         agent = os.path.join(self.folder, "agent")
         with open(agent, "w", encoding="ascii") as f:
             f.write(f'#!/bin/sh\nh=$1; shift; i=${{h##*.}}\nexec ip netns exec {self.tag}h$i unshare --uts '
@@ -143,7 +143,7 @@ class Hosts:
         os.chmod(agent, 0o755)
         self.options = ("--hosts", "10.78.0.1,10.78.0.2,10.78.0.3", "--agent", agent, "--mpi-options",
                         "--mca btl self,tcp --mca btl_tcp_if_include 10.78.0.0/24 --mca oob_tcp_if_include 10.78.0.0/24")
-        # mpirun itself must reach them: it runs in the first host
+        # mpirun itself must reach the hosts: it runs on the first one
         self.prefix = ("ip", "netns", "exec", self.names[0], "unshare", "--uts", "sh", "-c",
                        f'hostname {self.names[0]}; exec "$@"', "sh")
         return self
@@ -154,7 +154,7 @@ class Hosts:
 
 
 def wire(b):
-    """lenet5 over three hosts (network namespaces) at 1 Gbit/s, replicas: communication that computing does not hide"""
+    """lenet5 over three hosts (network namespaces) at 1 Gbit/s, replicas: communication that is not overlapped with computation"""
     with Hosts(b.folder) as hosts:
         options = ("--model", "lenet5", "--data", "synth:digits?examples=19200", "--optimizer", "momentum", "--lr", "0.01",
                    "--batch", "64", "--epochs", "2", "--eval-every", "1000000")

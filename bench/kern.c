@@ -1,4 +1,4 @@
-/* How long the kernels of the linear models take, by instruction set: ns per row of 39 entries, and per MNIST-like image.
+/* Measures the kernels of the linear models for each instruction set: ns per row of 39 entries, and per MNIST-like image.
  *
  *     build/bench_kern [features]
  */
@@ -40,7 +40,7 @@ static void sparse_pass(void *arg)
         yk_batch batch = {b->rows, b->pick + at, BATCH, BATCH};
         if (b->what < 2)
             b->ops->margins(&b->view, &batch, b->z);
-        if (b->what == 1) /* as in a step: the rows were just read */
+        if (b->what == 1) /* as in a step: the rows are in the cache */
             b->ops->add_rows(&b->view, &batch, b->coef);
         if (b->what == 2)
             b->ops->logistic(b->z, &batch, b->err);
@@ -76,8 +76,9 @@ int main(int argc, char **argv)
             b.view = (yk_view){.w = table};
             double plain = best_of(sparse_pass, &b, d.rows->n);
             b.view = (yk_view){.w = table + map.hot, .hot = map.hot, .shift = -(int32_t)map.hot};
-            printf("%-8s %-10s %7.1f ns a row, %7.1f with copies of %u hot keys\n", yk_isa_name((yk_isa)isa),
-                   names[b.what], plain, best_of(sparse_pass, &b, d.rows->n), map.hot);
+            printf("%-8s %-10s %7.1f ns per row, %7.1f with copies of %u hot keys\n",
+                   yk_isa_name((yk_isa)isa), names[b.what], plain, best_of(sparse_pass, &b, d.rows->n),
+                   map.hot);
         }
     yk_rows_fini(&sample);
     yk_keymap_fini(&map);

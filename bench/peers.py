@@ -1,4 +1,4 @@
-"""The peers, measured on the same work as yoke: run by bench.py with the Python of `./dev peers`.
+"""Measures the peers on the same work as yoke. bench.py runs it with the Python of `./dev peers`.
 
     peers.py softmax BATCH THREADS [MNIST FOLDER]     PyTorch: nn.Linear + CrossEntropyLoss + SGD, data in memory
     peers.py sklearn CACHE                            scikit-learn: SGDClassifier.partial_fit on one CSR matrix
@@ -7,7 +7,7 @@
     peers.py logloss CACHE C                          scikit-learn: the optimum of L2-regularised logistic regression
 
 Each prints one JSON object: {"rate": best, "unit": ..., "of": repetitions, "version": ...}.
-Every peer gets its best case: no loader, no copies, the batch is a slice of a tensor that is in order already.
+Every peer gets its best case: no loader, no copies, batches are slices of a tensor that is already in order.
 """
 import gzip
 import json
@@ -22,7 +22,7 @@ REPEAT = 3
 
 
 def best_rate(work, amount):
-    """The best of a few repetitions, after one that warms up."""
+    """The best of a few repetitions, after a warm-up."""
     work()
     best = 0.0
     for _ in range(REPEAT):
@@ -221,7 +221,7 @@ def ddp(batch):
 
 
 def logloss(cache, c):
-    """min over w, b of mean log-loss + |w|^2 / (2 C n): what a converged logreg has to come near."""
+    """min over w, b of mean log-loss + |w|^2 / (2 C n): the optimum that logreg should approach."""
     import scipy.sparse
     import sklearn
     from sklearn.linear_model import LogisticRegression

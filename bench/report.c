@@ -1,7 +1,7 @@
-/* How long a report takes, and how large it gets: build/bench_report [RUNS] [POINTS], 50 runs with 10,000 points each.
+/* Measures time and size of a report: build/bench_report [RUNS] [POINTS]. Defaults: 50 runs with 10,000 points each.
  *
- * Makes run directories in a temporary folder (POINTS lines of metrics, one in a hundred a test, and a fifth as many
- * samples of resources), writes the page, and removes all of it:
+ * Creates run directories in a temporary directory (POINTS lines of metrics, one in a hundred an evaluation, and a fifth as many
+ * resource samples), writes the page, and removes everything:
  *
  *     50 runs x 10000 points: 135 MB read, 1.12 s, page 3.2 MB        2 busy cores
  */

@@ -1,10 +1,10 @@
-"""Measures how asynchronous and synchronous sparse training scales: over threads, processes and parameter servers.
+"""Measures how asynchronous and synchronous sparse training scales with threads, processes and parameter servers.
 
     ./dev bench scale                 all rows
-    ./dev bench scale processes       some of them; --list names them
+    ./dev bench scale processes       some of them; --list lists them
 
 Logistic regression, 33,762,578 features, 39 non-zeros with a power law, data in memory, default options. Rows that need
-more cores than there are say so and are left out. Medians of three runs; rates are those of all processes together.
+more cores than the machine has are skipped. Medians of three runs; rates are sums over all processes.
 """
 import statistics
 import sys
@@ -71,7 +71,7 @@ def staleness(b):
 
 
 def synchronous(b):
-    """16 threads of one process, synchronous, batch 100 and 1000 of each"""
+    """16 threads of one process, synchronous, batch 100 and 1000 per thread"""
     need(16)
     return [row(f"16 threads, sync, batch {batch}", rate(b, 4, "--batch", str(batch), "--workers", "16")[0], must)
             for batch, must in ((100, 8e6), (1000, 25e6))]

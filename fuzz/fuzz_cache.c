@@ -1,5 +1,5 @@
-/* Any bytes as a binary cache: rows that stay within their arrays, or an error. Half of the inputs get a
- * header with a right checksum and file size, for the checks behind those. */
+/* Arbitrary bytes as a binary cache: valid rows or an error. Half of the inputs get a
+ * header with a valid checksum and file size, to reach the checks after these. */
 #include "input.h"
 
 #include "format/cache.h"
@@ -9,7 +9,7 @@
 
 static volatile double sink;
 
-/* Touches everything that training would. */
+/* Reads everything that training reads. */
 static void walk(const yk_rows *rows, uint32_t classes)
 {
     double sum = 0.0;
@@ -38,14 +38,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!copy)
         abort();
     memcpy(copy, data, size);
-    uint8_t choice = data[size - 1]; /* whole files stay good seeds */
+    uint8_t choice = data[size - 1]; /* at the end, so that valid files are good seeds */
     if ((choice & 1) && size >= YK_CACHE_HEADER) {
         yk_cache_header h;
         memcpy(&h, copy, sizeof h);
         memcpy(h.magic, YK_CACHE_MAGIC, sizeof h.magic);
         h.version = 1;
         h.file_size = size;
-        if (choice & 2) { /* and where the arrays have to be */
+        if (choice & 2) { /* and valid array offsets */
             yk_cache_header layout;
             yk_cache_shape shape = {.kind = (yk_rows_kind)(h.kind % 3),
                                     .n = h.n,

@@ -1,4 +1,4 @@
-/* Any bytes as Criteo text: rows or an error, never a crash. */
+/* Arbitrary bytes as Criteo text: rows or an error, never a crash. */
 #include "input.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,5 +1,5 @@
-/* Any bytes as the two files of an idx set: read or refused, never a crash. The first two bytes are the length of the
- * images' file, the third may ask for labels that fit, so that the reading goes further. */
+/* Arbitrary bytes as the two files of an idx set: read or refused, never a crash. The first two bytes are the length of the
+ * images file; the third may request matching labels, to reach more code. */
 #include "input.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int images = file_of(data + 3, n), labels;
     if (data[2] & 1 && n > 8 && n < 3000) {
         uint8_t fit[8 + 3000] = {0, 0, 8, 1};
-        memcpy(fit + 4, data + 3 + 4, 4); /* as many as there are images */
+        memcpy(fit + 4, data + 3 + 4, 4); /* one label per image */
         size_t many = (size_t)fit[6] << 8 | fit[7];
         labels = file_of(fit, 8 + (many < 3000 ? many : 3000));
     } else {

@@ -1,8 +1,8 @@
-/* Any bytes as pictures: decoded or refused, never a crash, a hang or much memory, and the decoder is good for the next.
+/* Arbitrary bytes as images: decoded or refused, never a crash, a hang or much memory, and the decoder stays usable.
  *
- * The first byte says how the rest is used: as a JPEG or PNG (their magic put in front of it, or as it is), as the picture
- * of a well-framed TFRecord, as such a record's message, or as a CIFAR-10 file; or, because no fuzzer guesses a Huffman
- * table, as damage to a picture that is made here. The second chooses size, fit and channels.
+ * The first byte selects how the rest is used: as a JPEG or PNG (with the magic number prepended or as is), as the image
+ * of a valid TFRecord, as the message of a record, or as a CIFAR-10 file; or, because no fuzzer guesses a Huffman
+ * table, as damage to an image that is generated here. The second byte selects size, fit and channels.
  */
 #include "input.h"
 
@@ -13,7 +13,7 @@
 #include <jpeglib.h>
 #include <png.h>
 
-enum { SIDE = 24, PIXELS_MOST = 1 << 20 }; /* larger ones are decoded too, but slow the fuzzing down */
+enum { SIDE = 24, PIXELS_MOST = 1 << 20 }; /* larger images can be decoded, but slow down fuzzing */
 
 static void decode(const uint8_t *p, size_t n, uint8_t how)
 {
@@ -22,7 +22,7 @@ static void decode(const uint8_t *p, size_t n, uint8_t how)
     uint8_t *copy = malloc(n ? n : 1), *planes = malloc(form.height * form.width * form.channels);
     if (!planes || !copy || (!d && yk_image_decoder_create(&d)))
         goto done;
-    memcpy(copy, p, n); /* so that no byte behind it can be read */
+    memcpy(copy, p, n); /* allocated exactly, to detect reads beyond it */
     if (yk_image_measure(d, copy, n, &own))
         goto done;
     if (own.fit != YK_FIT_EXACT || !own.height || !own.width || (own.channels != 1 && own.channels != 3))
@@ -39,7 +39,7 @@ done:
     free(copy);
 }
 
-/* ---- pictures to be damaged: 1 .. 64 pixels a side, grey or colours, one scan or several */
+/* ---- images to be damaged: 1 to 64 pixels per side, grey or colour, one scan or several */
 
 static size_t make_jpeg(size_t w, size_t h, uint8_t how, uint8_t **out)
 {
@@ -88,7 +88,7 @@ static size_t make_png(size_t w, size_t h, uint8_t how, uint8_t **out)
     return *out && png_image_write_to_memory(&image, *out, &n, 0, pixels, 0, NULL) ? n : 0;
 }
 
-/* Three bytes of `data` turn one byte of the picture; a fourth may cut it off. */
+/* Three bytes of `data` change one byte of the image; a fourth may truncate it. */
 static void decode_damaged(bool png, const uint8_t *data, size_t size, uint8_t how)
 {
     if (size < 4)
@@ -133,7 +133,7 @@ static uint8_t *put_field(uint8_t *p, unsigned field, const void *data, size_t n
     return p + n;
 }
 
-/* A map entry from the inside out; each message is made where the next one will move it. */
+/* Builds a map entry from the inside out; each message is moved when the enclosing one is built. */
 static uint8_t *put_feature(uint8_t *to, const char *key, unsigned kind, const uint8_t *data, size_t n,
                             uint8_t *spare)
 {
@@ -145,7 +145,7 @@ static uint8_t *put_feature(uint8_t *to, const char *key, unsigned kind, const u
     return put_field(to, 1, third, (size_t)(end - third));
 }
 
-/* As the message of a record, or as the picture in one. */
+/* As the message of a record, or as the image in one. */
 static size_t make_record(bool message, const uint8_t *data, size_t n, uint8_t *out, uint8_t *spare)
 {
     uint8_t *body = out + 12;
@@ -166,7 +166,7 @@ static size_t make_record(bool message, const uint8_t *data, size_t n, uint8_t *
     return length + 16;
 }
 
-/* Whether it is a picture that would take long. */
+/* Whether decoding the image would take long. */
 static bool slow(const uint8_t *p, size_t n)
 {
     yk_image_decoder *d;

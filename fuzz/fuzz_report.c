@@ -1,7 +1,7 @@
-/* Any bytes as the files of two run directories: a page, never a crash.
+/* Arbitrary bytes as the files of two run directories: a page, never a crash.
  *
- * The input is cut at its zero bytes: metrics.jsonl, resources.jsonl, summary.json and config.ini of the first run, then
- * those of the second. What is missing is missing there too. */
+ * The input is split at zero bytes: metrics.jsonl, resources.jsonl, summary.json and config.ini of the first run, then
+ * those of the second. Missing parts are missing files. */
 #include "report/page.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* Any bytes as a safetensors file: opened or refused, never a crash; what it opens lies inside of the file. */
+/* Arbitrary bytes as a safetensors file: opened or refused, never a crash; tensors are within the file. */
 #include "input.h"
 
 #include "format/safetensors.h"
@@ -23,7 +23,7 @@ static void touch(const yk_safetensors *s)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    /* The mapping is made from an exact-sized file, so a read beyond its last page faults. */
+    /* The file has exactly this size, so a read beyond the last page of its mapping faults. */
     int fd = file_of(data, size);
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);

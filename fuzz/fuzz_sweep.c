@@ -1,4 +1,4 @@
-/* Any bytes as the file of a sweep: runs or an error that names it, never a crash. The last byte chooses the size. */
+/* Arbitrary bytes as a sweep file: runs or an error that names the file, never a crash. The last byte selects the size. */
 #include "input.h"
 
 #include "sweep/plan.h"

@@ -1,7 +1,7 @@
-/* Any bytes as a TFRecord file: read or refused, never a crash, and cut into blocks the same records come out.
+/* Arbitrary bytes as a TFRecord file: read or refused, never a crash, and the same records when read in blocks.
  *
- * The first byte says how the rest is used: as the file itself (plain or compressed), or, because no fuzzer guesses a
- * CRC, as the payloads of well-framed records, each led by a byte of length, one of which may be damaged afterwards.
+ * The first byte selects how the rest is used: as the file itself (plain or compressed), or, because no fuzzer guesses a
+ * CRC, as the payloads of valid records, each preceded by a length byte; one record may be damaged afterwards.
  */
 #include "input.h"
 
@@ -27,7 +27,7 @@ static size_t frame(const uint8_t *data, size_t size, uint8_t *out)
     return n;
 }
 
-/* The number of examples; SIZE_MAX where the file is refused. */
+/* The number of examples; SIZE_MAX if the file is refused. */
 static size_t read_file(int fd, unsigned block, uint64_t skip_bad, size_t step)
 {
     char spec[100];
@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     read_file(fd, 1 << 20, 0, 100);
     size_t whole = read_file(fd, 1 << 20, UINT64_MAX, 3);
     size_t cut = read_file(fd, 16 + place % 499, UINT64_MAX, 100);
-    /* Reading in blocks may find more, frames inside of a payload, but never loses an example. */
+    /* Reading in blocks may find additional records inside a payload, but never loses an example. */
     if (how > 0 && (whole == SIZE_MAX ? cut != SIZE_MAX : cut < whole))
         __builtin_trap();
     close(fd);

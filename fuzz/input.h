@@ -1,11 +1,11 @@
-/* What the fuzzers share: bytes as a file, sources read to their end, formats of text.
+/* Helpers for the fuzzers: bytes as a file, reading whole sources, text formats.
  *
- *     int fd = file_of(data, size);                  // in memory, of exactly this size; abort() where there is none
+ *     int fd = file_of(data, size);                  // in memory, of exactly this size; aborts on failure
  *     snprintf(spec, sizeof spec, "idx:/proc/self/fd/%d", fd);
  *     st = read_all(source, 5, &rows);               // 5 examples at a time
  *     close(fd);
  *
- * Included by one fuzzer each.
+ * Each fuzzer includes it once.
  */
 #ifndef YK_FUZZ_INPUT_H
 #define YK_FUZZ_INPUT_H
@@ -28,7 +28,7 @@ static inline int file_of(const uint8_t *data, size_t size)
     return fd;
 }
 
-/* Block after block up to the first error; `rows` is initialised here. */
+/* Reads block after block until the first error; initialises `rows`. */
 static inline yk_status read_all(yk_source *s, size_t step, yk_rows *rows)
 {
     yk_status st = YK_OK;
@@ -45,7 +45,7 @@ static inline yk_status read_all(yk_source *s, size_t step, yk_rows *rows)
     return st;
 }
 
-/* Opens one that skips bad records; NULL: it was refused. */
+/* Opens a source that skips bad records; NULL: it was refused. */
 static inline yk_source *open_source(const char *spec, uint64_t skip_bad)
 {
     yk_source *s;
@@ -53,7 +53,7 @@ static inline yk_source *open_source(const char *spec, uint64_t skip_bad)
     if (yk_source_open(spec, YK_SPLIT_TRAIN, &options, &s))
         return NULL;
     if (skip_bad > 3)
-        atomic_store(&s->bad, 100); /* past the ones that are warned about */
+        atomic_store(&s->bad, 100); /* more than are reported by warnings */
     return s;
 }
 
@@ -62,7 +62,7 @@ static inline uint64_t order_of(const yk_rows *rows, uint64_t k)
     return (uint64_t)rows->index[k] << 16 | (rows->field ? rows->field[k] : 0);
 }
 
-/* Sparse rows from lines of text: ascending indices (libffm: with fields) below the number of columns. The last byte also chooses one of four
+/* Sparse rows from lines of text: ascending indices (libffm: with fields) below the number of columns. The last byte also selects one of four
  * options, so that plain files are good seeds. */
 static inline int fuzz_text(const char *format, const char *const options[4], const uint8_t *data,
                             size_t size)

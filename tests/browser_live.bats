@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
-# The live page of a run in a real browser: no error on its console, every plot has its points, workers and verdict are there, a
-# phone is wide enough, a screenshot is made. Skipped where there is no Chromium. YOKE is the program.
+# The live page of a run in a real browser: no console errors, every plot has its points, workers and verdict are shown, the page
+# fits a phone, screenshots work. Skipped without Chromium. YOKE is the path of the program.
 #
-#     SCREENSHOTS=DIR bats tests/browser_live.bats      keeps the pictures
+#     SCREENSHOTS=DIR bats tests/browser_live.bats      keeps the screenshots
 
 setup() {
     load cli
     browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
-        skip "there is no chromium (apt-get install chromium)"
+        skip "chromium is not installed (apt-get install chromium)"
     cli_setup
     "$YOKE" train --model softmax --data 'synth:digits?examples=2000' --workers 2 --epochs 1000000 --eval-every 200 --http 0 \
         --out run >served 2>err 3>&- &
@@ -17,7 +17,7 @@ setup() {
         [ -z "$url" ] || break
         sleep 0.1
     done
-    sleep 3 # a verdict comes after a second, curves need points
+    sleep 3 # the first verdict appears after one second, and curves need several points
 }
 
 teardown() {
@@ -26,7 +26,7 @@ teardown() {
     [ -z "${FOLDER:-}" ] || cli_teardown
 }
 
-browse() { # OPTION...: what the page became is in dom, its console in log
+browse() { # OPTION...: writes the rendered page to dom, and the console to log
     "$browser" --headless=new --no-sandbox --disable-gpu --no-first-run --hide-scrollbars --user-data-dir="$FOLDER/profile" \
         --enable-logging=stderr --virtual-time-budget=6000 "$@" "$url" >dom 2>log
     if grep -E 'CONSOLE|Uncaught' log; then
@@ -35,7 +35,7 @@ browse() { # OPTION...: what the page became is in dom, its console in log
     fi
 }
 
-@test "every plot has its points, and workers and verdict are there" {
+@test "every plot has its points; workers and verdict are shown" {
     browse --dump-dom
     python3 - <<'END'
 import re
@@ -57,7 +57,7 @@ assert dom.count('<td class="bar">') == 2
 END
 }
 
-@test "screenshots, on a desktop and on a phone" {
+@test "screenshots at desktop and phone size" {
     browse --window-size=1200,1200 --screenshot=desk.png
     browse --window-size=500,2200 --screenshot=phone.png
     for name in desk phone; do

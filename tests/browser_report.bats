@@ -1,15 +1,15 @@
 #!/usr/bin/env bats
-# The report in a real browser: no error on its console, every plot has its points and says its values, tables sort, a phone
-# is wide enough, a screenshot is made. Skipped where there is no Chromium. YOKE is the program.
+# The report in a real browser: no console errors, every plot has its points and shows their values, tables sort, the page fits a
+# phone, screenshots work. Skipped without Chromium. YOKE is the path of the program.
 #
-#     SCREENSHOTS=DIR bats tests/browser_report.bats      keeps the pictures
+#     SCREENSHOTS=DIR bats tests/browser_report.bats      keeps the screenshots
 
 setup() {
     load cli
     browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
-        skip "there is no chromium (apt-get install chromium)"
+        skip "chromium is not installed (apt-get install chromium)"
     cli_setup
-    # three runs, the last of them without what older versions did not write
+    # three runs; the last one lacks the files that older versions did not write
     digits --epochs 6 --workers 2 --quiet --out runs/sync
     expect 0
     digits --epochs 6 --workers 2 --mode async --quiet --out runs/async
@@ -17,7 +17,7 @@ setup() {
     digits --epochs 3 --batch 200 --quiet --out runs/old
     expect 0
     rm -rf runs/old/summary.json runs/old/worker-0
-    for name in sync async; do # a run of a moment has few samples of its own: more of them
+    for name in sync async; do # a very short run has few samples: add more
         mkdir -p "runs/$name/worker-0"
         {
             echo '{"kind":"host","rank":0,"role":"worker","host":"a","cores":2,"memory_bytes":8e9,"nic":{"eth0":125000000}}'
@@ -33,7 +33,7 @@ setup() {
 
 teardown() { [ -z "${FOLDER:-}" ] || cli_teardown; }
 
-browse() { # OPTION... PAGE: what it writes is in dom, its console in log
+browse() { # OPTION... PAGE: writes the rendered page to dom, and the console to log
     "$browser" --headless=new --no-sandbox --disable-gpu --no-first-run --hide-scrollbars --user-data-dir="$FOLDER/profile" \
         --enable-logging=stderr --virtual-time-budget=8000 "$@" >dom 2>log
     if grep -E 'CONSOLE|Uncaught' log; then
@@ -42,12 +42,12 @@ browse() { # OPTION... PAGE: what it writes is in dom, its console in log
     fi
 }
 
-# The page, with a script at its end that uses it.
+# Writes probe.html: the page with a script at its end that exercises it.
 probe() { # PAGE
     { sed '/<\/body>/,$d' "$1" && echo '<script>' && cat "$BATS_TEST_DIRNAME/report_probe.js" && echo '</script></body></html>'; } >probe.html
 }
 
-verdict() { # LEAST NUMBER OF PLOTS: nothing was wrong, and so many were looked at
+verdict() { # MINIMUM NUMBER OF PLOTS: the probe found no error and checked at least that many plots
     python3 - "$1" <<'END'
 import html, json, re, sys
 found = re.search(r'<pre id="probe">(.*?)</pre>', open("dom", encoding="utf-8").read(), re.S)
@@ -59,7 +59,7 @@ assert result["bars"] > 0, result
 END
 }
 
-picture() { # NAME WIDTH HEIGHT PAGE OPTION...
+take_screenshot() { # NAME WIDTH HEIGHT PAGE OPTION...
     local name=$1 size=$2,$3 page=$4
     shift 4
     browse --screenshot="$FOLDER/$name.png" --window-size="$size" "$@" "file://$FOLDER/$page"
@@ -67,30 +67,30 @@ picture() { # NAME WIDTH HEIGHT PAGE OPTION...
     [ -z "${SCREENSHOTS:-}" ] || { mkdir -p "$SCREENSHOTS" && cp "$name.png" "$SCREENSHOTS"; }
 }
 
-@test "several runs: no error, every plot has its points and its values, tables sort" {
+@test "several runs: no errors, every plot has its points and values, tables sort" {
     try report runs -o page.html
     expect 0
     probe page.html
     browse --dump-dom --window-size=1280,900 "file://$FOLDER/probe.html"
     verdict 20
-    picture runs-light 1280 2600 page.html
-    picture runs-dark 1280 2600 page.html --blink-settings=preferredColorScheme=0
+    take_screenshot runs-light 1280 2600 page.html
+    take_screenshot runs-dark 1280 2600 page.html --blink-settings=preferredColorScheme=0
 }
 
-@test "one run: the same" {
+@test "one run: no errors, every plot has its points and values" {
     try report runs/sync -o page.html
     expect 0
     probe page.html
     browse --dump-dom --window-size=1280,900 "file://$FOLDER/probe.html"
     verdict 15
-    picture one-light 1280 2600 page.html
+    take_screenshot one-light 1280 2600 page.html
 }
 
-@test "on a phone nothing sticks out" {
+@test "nothing overflows on a phone" {
     try report runs -o page.html
     expect 0
     probe page.html
-    # a window may not be as narrow as a phone; a frame may
+    # a browser window cannot be as narrow as a phone, but a frame can
     cat >phone.html <<'END'
 <!doctype html><body style="margin:0"><iframe src="probe.html" style="width:390px;height:2400px;border:0"></iframe>
 <script>addEventListener("message", (m) => { const p = document.createElement("pre"); p.id = "probe"; p.textContent = m.data; document.body.append(p); });</script>
@@ -99,10 +99,10 @@ END
     verdict 20
     grep -q 'width":390' dom
     sed -i 's/probe.html/page.html/' phone.html
-    picture phone 500 2400 phone.html
+    take_screenshot phone 500 2400 phone.html
 }
 
-@test "printed: some pages of paper" {
+@test "the report prints to several pages" {
     try report runs/sync -o page.html
     expect 0
     browse --print-to-pdf="$FOLDER/page.pdf" --no-pdf-header-footer "file://$FOLDER/page.html"

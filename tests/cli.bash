@@ -1,14 +1,14 @@
-# For the tests of the command line: bats tests/X.bats with the program in $YOKE.
+# Helpers for tests of the command line: YOKE=build/yoke bats tests/X.bats.
 #
 #     setup() { load cli; cli_setup; }
 #     teardown() { cli_teardown; }
 #
-# Each test has a folder of its own and is in it. try runs the program and keeps what it says apart: $status, out, err.
+# Each test runs in its own temporary directory. `try` runs the program and sets $status and the files out and err.
 
 bats_require_minimum_version 1.5.0
 
 cli_setup() {
-    : "${YOKE:?names the program to test}"
+    : "${YOKE:?must be the path of the program to test}"
     YOKE=$(realpath "$YOKE")
     FOLDER=$(mktemp -d)
     cd "$FOLDER" || return 1
@@ -23,7 +23,7 @@ try() { # ARGUMENT...
     "$YOKE" "$@" >out 2>err || status=$?
 }
 
-# The program ended with this status and said all of these words on stderr.
+# The program exited with this status, and stderr contains all of these words.
 expect() { # STATUS WORDS...
     local wanted=$1 words
     shift
@@ -34,23 +34,23 @@ expect() { # STATUS WORDS...
     fi
     for words; do
         if ! grep -qF -- "$words" err; then
-            echo "stderr does not say '$words' but:"
+            echo "stderr does not contain '$words':"
             cat err
             return 1
         fi
     done
 }
 
-silent() { # FILE: nothing is in it
+silent() { # FILE: it is empty
     [ ! -s "$1" ] || { echo "$1 is not empty:"; cat "$1"; return 1; }
 }
 
-# The value of a field of the last line of `out`, as JSON: numbers and texts as they are.
+# The value of a field in the last line of `out`, as JSON.
 field() { # NAME
     tail -n 1 out | python3 -c 'import json, sys; print(json.dumps(json.load(sys.stdin)[sys.argv[1]]))' "$1"
 }
 
-# True in arithmetic that python understands.
+# The Python expression is true.
 holds() { # EXPRESSION
     python3 -c 'import sys; sys.exit(0 if eval(sys.argv[1]) else 1)' "$1" || { echo "not true: $1"; return 1; }
 }
@@ -72,7 +72,7 @@ finished() { # RUN [TIMES]
         status=0
         timeout -k 2 60 "$YOKE" train --out "$1" --resume >out 2>err || status=$?
         expect 0 "nothing left to do: the run already has "
-        diff -r -x resources.jsonl before "$1" || { echo "changed by resuming it for time $again"; return 1; }
+        diff -r -x resources.jsonl before "$1" || { echo "resume number $again changed the run"; return 1; }
     done
 }
 

@@ -5,7 +5,7 @@ setup() {
     [ -n "$YOKE" ] || skip "YOKE does not name the program"
     dir=$(mktemp -d "${BATS_TMPDIR:-/tmp}/yoke-data-XXXXXX")
     cd "$dir"
-    # results and messages apart
+    # keep stdout and stderr separate
     ask() { "$YOKE" data "$@" 2>"$dir/stderr"; }
     json() { python3 -c "import json, sys; o = json.loads(sys.argv[1].splitlines()[-1]); print($1)" "$output"; }
 }
@@ -17,7 +17,7 @@ teardown() {
 
 small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
 
-@test "help: of the command on stdout, without a verb on stderr with status 2" {
+@test "help: --help prints to stdout; without a verb, to stderr with status 2" {
     run ask --help
     [ "$status" -eq 0 ]
     [[ "$output" == *"yoke data inspect"* ]]
@@ -38,7 +38,7 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     done
 }
 
-@test "usage: what is missing or wrong is said, with status 2" {
+@test "usage: missing and invalid arguments are reported with status 2" {
     run ask gen
     [ "$status" -eq 2 ]
     grep -q "SPEC is missing" stderr
@@ -66,7 +66,7 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     [ "$(ls)" = stderr ]
 }
 
-@test "gen: refuses data that is there already, and names convert" {
+@test "gen: existing data is rejected with a hint to use convert" {
     printf '1 1:1\n0 2:1\n' >a.libsvm
     run ask gen a.libsvm --out a.cache
     [ "$status" -eq 2 ]
@@ -74,7 +74,7 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     [ ! -e a.cache ]
 }
 
-@test "gen: the format follows the ending or --format" {
+@test "gen: the format follows from the file name extension or --format" {
     ask gen "$small" --out a.tfrecord
     ask gen "$small" --out a.libsvm
     ask gen "$small" --out a.svm
@@ -90,7 +90,7 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     [[ "$output" == *"format          tfrecord, 1 file"* ]]
 }
 
-@test "gen: the same spec gives the same bytes, the other half and another seed do not" {
+@test "gen: the same spec gives the same bytes; another split or seed does not" {
     ask gen "$small" --out a.tfrecord
     ask gen "$small" --out b.tfrecord
     ask gen "${small/seed=5/seed=6}" --out c.tfrecord
@@ -101,7 +101,7 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     [ "$(wc -l <t.libsvm)" -eq 40 ]
 }
 
-@test "gen: says what was written, also as JSON" {
+@test "gen: prints what it has written, also as JSON" {
     run ask gen "$small" --out a.libsvm
     [ "$status" -eq 0 ]
     [[ "$output" == *"a.libsvm: 500 examples, 3500 entries"* ]]
@@ -120,20 +120,20 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     cmp a.libsvm d.libsvm
 }
 
-@test "convert: a file may replace itself" {
+@test "convert: the output may replace the input" {
     ask gen "$small" --out a.libsvm
     cp a.libsvm b.libsvm
     ask convert libsvm:a.libsvm --out a.libsvm
     cmp a.libsvm b.libsvm
 }
 
-@test "convert: a pipe gets the data and nothing else" {
+@test "convert: only data is written to a pipe" {
     ask gen "$small" --out a.libsvm
     "$YOKE" data convert "$small" --out /dev/stdout --format libsvm 2>/dev/null | cat >b.libsvm
     cmp a.libsvm b.libsvm
 }
 
-@test "convert: bad records end it with status 3 and no file, or are skipped and counted" {
+@test "convert: bad records are errors (status 3, no file), or are skipped and counted" {
     printf '1 1:1\n0 2:nan\n1 3:1\nhello\n0 1:1\n' >a.libsvm
     run ask convert libsvm:a.libsvm --out a.cache
     [ "$status" -eq 3 ]
@@ -149,7 +149,7 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     [ "$(ls -a | grep -c tmp)" -eq 0 ]
 }
 
-@test "convert: what cannot be written is status 4, and what was there stays" {
+@test "convert: a write error gives status 4 and keeps the existing file" {
     mkdir folder
     run ask gen "$small" --out folder/none/a.cache
     [ "$status" -eq 4 ]
@@ -160,7 +160,7 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     [ "$status" -eq 3 ]
 }
 
-@test "convert: Criteo text is hashed into as many columns as asked for" {
+@test "convert: Criteo text is hashed into the requested number of columns" {
     for label in 0 1 0; do
         printf '%s' "$label"
         for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do printf '\t%d' "$((i * label))"; done
@@ -177,7 +177,7 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     [ "$(json 'o["features"]["index_most"] < 1024')" = True ]
 }
 
-@test "keys of 64 bits: --hash-bits hashes them, and the error without it says so" {
+@test "64-bit keys: --hash-bits hashes them, and the error without it suggests it" {
     printf '1 18446744073709551615:1 7:1\n0 7:1\n' >big.libsvm
     run ask inspect big.libsvm
     [ "$status" -eq 3 ]
@@ -246,7 +246,7 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     [ "$(json 'len(o["first"][0]["value"])')" = 784 ]
 }
 
-@test "inspect: a cache is verified, and damage in it found" {
+@test "inspect: a cache is verified, and damage is detected" {
     ask gen "$small" --out a.cache
     run ask inspect a.cache
     [ "$status" -eq 0 ]
@@ -260,14 +260,14 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     [ -z "$output" ]
 }
 
-@test "inspect: --split test of data without halves is refused" {
+@test "inspect: --split test is rejected for data without a test split" {
     printf '1 1:1\n0 2:1\n' >a.libsvm
     run ask inspect a.libsvm --split test
     [ "$status" -eq 2 ]
     grep -q "has no test set" stderr
 }
 
-@test "inspect: an index that does not fit --features is bad data" {
+@test "inspect: an index outside --features is bad data" {
     printf '1 1:1\n0 20:1\n' >a.libsvm
     run ask inspect a.libsvm --features 10
     [ "$status" -eq 3 ]
@@ -276,7 +276,7 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     [ "$(json 'o["columns"]')" = 30 ]
 }
 
-@test "inspect: a full stdout is status 4" {
+@test "inspect: a write error on stdout gives status 4" {
     run sh -c '"$1" data inspect "$2" >/dev/full' sh "$YOKE" "$small"
     [ "$status" -eq 4 ]
     run sh -c '"$1" data inspect "$2" --json >/dev/full' sh "$YOKE" "$small"
@@ -284,7 +284,7 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
 }
 
 @test "a signal ends a long run with status 1 and leaves no file behind" {
-    # in the foreground: otherwise timeout sends the signal twice, and the second one ends it at once
+    # in the foreground: otherwise timeout sends the signal twice, and the second signal ends the program at once
     run timeout --foreground --preserve-status -s TERM 1 "$YOKE" data gen 'synth:ctr?examples=1000000000' --out big.libsvm
     [ "$status" -eq 1 ]
     [[ "$output" == *"stopped by a signal while generating"* ]]

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
-# Every exit status provoked for real, and what is said with it: the file, the record and the byte, the step, the remedy.
+# Provokes every exit status, and checks the message: the file, the record and the byte, the step, the remedy.
 
 setup() { load cli; cli_setup; }
 teardown() { cli_teardown; }
 
-# A LIBSVM file of n good lines, two classes, indices 1 to 9.
+# Writes a LIBSVM file of N valid lines with two classes and indices 1 to 9.
 good() { # FILE N
     seq "$2" | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >"$1"
 }
@@ -15,20 +15,20 @@ train() { # SPEC OPTION...
     try train --model logreg --data "$data" --out none "$@"
 }
 
-@test "1: a diverging run names the step and a way out" {
+@test "1: a diverging run names the step and a remedy" {
     digits --lr 1e9 --out run --checkpoint-every 1
     expect 1 "training diverged at step " "the learning rate 1e+09 is too large" "try --lr"
     silent out
     clicks --lr 1e38 --mode async --workers 2 --out none
     expect 1 "training diverged at step "
-    # what was saved before is of use
+    # the checkpoint saved before is usable
     digits --lr 1e9 --out other --steps 1
     expect 1
     digits --out other --resume --lr 0.1 --steps 5 --quiet
     expect 0
 }
 
-@test "warnings: a learning rate that makes things worse, a model that is no better than guessing" {
+@test "warnings: a learning rate that raises the loss, a model that is no better than guessing" {
     digits --lr 50 --json --out none
     holds "[w['kind'] for w in $(field warnings)] == ['loss_rose']"
     expect 0 "warning: the training loss" "the loss of a uniform guess: the learning rate 50 is too large; try --lr 5"
@@ -37,7 +37,7 @@ train() { # SPEC OPTION...
     expect 0 "warning: accuracy 75.00 % is no better than always predicting the majority class (75.00 %)"
 }
 
-@test "2: what is wrong with the command line is said" {
+@test "2: errors in the command line are reported" {
     digits --no-such-option
     expect 2 "unknown option --no-such-option; yoke train --help lists the options"
     digits stray
@@ -121,14 +121,14 @@ train --lr-dec 3 => --lr-dec is ambiguous: it may be --lr-decay or --lr-decay-ev
 train --batch => --batch needs a value: --batch B
 train --json=yes => --json takes no value
 END
-    # an abbreviation that is unique, and values that look like options
+    # a unique abbreviation, and values that look like options
     digits --epo 1 --out none --quiet
     expect 0
     digits --epochs=1 --out=none --quiet --data --model
     expect 3 "--model"
 }
 
-@test "2: a configuration file is read strictly, the line is named" {
+@test "2: errors in a configuration file are reported with the line" {
     printf 'model = softmax\ndata = synth:digits\n\nbach = 3\n' >a.ini
     try train --config a.ini
     expect 2 "a.ini:4: unknown option bach; did you mean batch?"
@@ -213,7 +213,7 @@ END
     expect 3 "random.cache"
 }
 
-@test "3: files that are not there, unreadable, empty or of no known format" {
+@test "3: files that do not exist, are unreadable or empty, or have an unknown format" {
     train libsvm:no-such-file
     expect 3 "no-such-file"
     train no-such-file
@@ -237,7 +237,7 @@ END
     }
 }
 
-@test "3: an index that does not fit the model, a class that it does not know" {
+@test "3: an index outside the model, and a class unknown to it" {
     good small.libsvm 40
     train libsvm:small.libsvm --features 5
     expect 3 "small.libsvm" "out of range: 5 features"
@@ -269,7 +269,7 @@ END
     expect 0
 }
 
-@test "4: a folder that cannot be written" {
+@test "4: a directory that cannot be written" {
     touch file
     digits --out file/run
     expect 4 "file" "--out"
@@ -292,14 +292,14 @@ END
     }
 }
 
-@test "4: a write that fails names the file, and the checkpoint before it is of use" {
+@test "4: a write error names the file, and the previous checkpoint is usable" {
     clicks --steps 20 --out run --quiet
     expect 0
     clicks --steps 40 --out whole --quiet
     expect 0
     status=0
     (
-        ulimit -f 8 # blocks of 512 or 1024 bytes; the model has 20 kB
+        ulimit -f 8 # in blocks of 512 or 1024 bytes; the model has 20 kB
         exec "$YOKE" train --out run --resume --steps 40 --quiet
     ) >out 2>err || status=$?
     expect 4 "run/checkpoints/" "safetensors: cannot write" "ulimit -f"
@@ -314,7 +314,7 @@ END
 
 @test "4: a full disk" {
     mkdir disk
-    mount -t tmpfs -o size=60k none disk 2>/dev/null || skip "only root may make a small disk"
+    mount -t tmpfs -o size=60k none disk 2>/dev/null || skip "mounting a small file system needs root"
     clicks --steps 40 --checkpoint-every 10 --out disk/run --quiet # one checkpoint takes 32 kB
     first=$status
     mv err said
@@ -366,7 +366,7 @@ with open(f"{folder}/DONE", "w") as done:
 END
 }
 
-@test "a checkpoint with a newer format version is refused, one without a version is read" {
+@test "a checkpoint with a newer format version is rejected; one without a version is read" {
     clicks --steps 20 --out run --quiet
     expect 0
     local data='synth:ctr?features=5000&examples=5000' at=run/checkpoints/step-20

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# What a run that failed leaves behind: a summary that says so, with the error, as much as is known of it, and a report that
-# has the error on top. A run that was killed leaves none, and the report says that.
+# A failed run leaves a summary with the error and everything that is known about the run, and a report that shows the error
+# first. A killed run leaves no summary, and the report says so.
 
 setup() { load cli; cli_setup; }
 teardown() {
@@ -10,12 +10,12 @@ teardown() {
 
 run=''
 
-# Of run/summary.json: a field as python writes it.
+# The value of a field of run/summary.json, as a Python literal.
 kept() { # NAME
     python3 -c 'import json, sys; print(repr(json.load(open("run/summary.json"))[sys.argv[1]]))' "$1"
 }
 
-# The run failed so, and everything says the same: exit status, stderr, summary, report.
+# The run failed with this status and message: exit status, stderr, summary and report agree.
 failed() { # STATUS WORDS
     expect "$1" "$2"
     silent out
@@ -34,14 +34,14 @@ assert verdict.index("Failed at step") < verdict.lower().index(sys.argv[1].lower
 END
 }
 
-# A run that is all right for a hundred steps, and then goes on much too fast.
+# Trains a hundred steps, then resumes with a learning rate that makes it diverge.
 diverge() { # OPTION...
     digits --batch 10 --steps 100 --quiet --out run "$@"
     expect 0
     try train --out run --resume --steps 4000 --eval-every 1 --lr 1e30 --json
 }
 
-@test "it diverged: how far it was, where its time went, what it used" {
+@test "a diverged run: the summary has steps, phases and resources" {
     diverge
     failed 1 "training diverged at step"
     holds "$(kept steps) > 100 and $(kept examples) > 1000 and $(kept seconds) > 0"
@@ -49,7 +49,7 @@ diverge() { # OPTION...
     holds "$(kept processes)[0]['steps'] >= 1 and $(kept verdict).startswith('none')"
 }
 
-@test "it diverged freely, with several workers" {
+@test "an asynchronous run with several workers that diverges" {
     digits --workers 2 --mode async --epochs 50 --lr 1e30 --out run
     failed 1 "training diverged at step"
     [ "$(kept workers)" -eq 2 ]
@@ -64,9 +64,9 @@ diverge() { # OPTION...
     holds "$(kept seconds) > 0"
 }
 
-@test "a full disk: the error stays that of the disk, whether there is room for a summary or not" {
+@test "a full disk: the disk error is reported, whether or not the summary fits" {
     mkdir disk again
-    mount -t tmpfs -o size=80k none disk 2>/dev/null || skip "only root may make a small disk"
+    mount -t tmpfs -o size=80k none disk 2>/dev/null || skip "mounting a small file system needs root"
     clicks --steps 400 --checkpoint-every 10 --sample-every 0 --out disk/run
     cp -r disk/run run
     umount disk
@@ -77,7 +77,7 @@ diverge() { # OPTION...
     expect 4 "No space left on device"
 }
 
-@test "what does not fit a run, or is wrong from the start, leaves the run that is there alone" {
+@test "invalid options, and options that conflict with an existing run, leave that run unchanged" {
     digits --steps 20 --out run
     expect 0
     cp run/summary.json before
@@ -88,11 +88,11 @@ diverge() { # OPTION...
     cmp before run/summary.json
     [ "$(kept state)" = "'done'" ]
     try train --out run --resume --steps 40 --lr 1e30
-    failed 1 "training diverged" # now it is the end of this one
+    failed 1 "training diverged" # this error belongs to the existing run, so its summary changes
     holds "$(kept steps) > 20"
 }
 
-@test "killed: no summary, and the report says so; a run that goes on drops the old one" {
+@test "killed: no summary, and the report says so; resuming a run removes its old summary" {
     digits --steps 20 --out run
     expect 0
     "$YOKE" train --out run --resume --steps 100000000 --eval-every 100 >/dev/null 2>err 3>&- &
@@ -111,7 +111,7 @@ diverge() { # OPTION...
     grep -q 'has no summary.json: it was killed' page.html
 }
 
-@test "runs that failed do not win a comparison" {
+@test "failed runs do not win a comparison" {
     digits --steps 300 --quiet --out runs/good
     expect 0
     digits --steps 300 --lr 1e30 --quiet --out runs/bad
@@ -120,10 +120,10 @@ diverge() { # OPTION...
     expect 0
     grep -q '1 of 2 runs failed' page.html
     grep -q '<td[^>]*>failed</td>' page.html
-    run ! grep -q 'Most examples/s' page.html # there is only one to choose from
+    run ! grep -q 'Most examples/s' page.html # only one run can be chosen
 }
 
-@test "a sweep tries a run again that failed before" {
+@test "a sweep repeats a run that failed before" {
     cat >sweep.ini <<'END'
 [train]
 model = softmax
@@ -140,8 +140,8 @@ END
     run ! grep -q 'are already complete' err
 }
 
-@test "ranks: the one that fails says why, and the run has it" {
-    command -v mpirun >/dev/null || skip "there is no mpirun"
+@test "ranks: the failing rank reports the error, and the summary has it" {
+    command -v mpirun >/dev/null || skip "mpirun is not installed"
     for way in "--servers 0" "--servers 1" "--mode async"; do
         rm -rf run
         diverge --launch 3 $way

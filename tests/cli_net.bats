@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What a user sees of networks beyond training: the table of --dry-run, the profile, and errors of their options.
+# Networks on the command line, beyond training: the table of --dry-run, the profile, and errors in their options.
 
 setup() { load cli; cli_setup; }
 teardown() { cli_teardown; }
@@ -8,7 +8,7 @@ net() { # OPTION...: a small network on generated digits
     try train --model 'conv 4 5x5, relu, maxpool 2, dense 10' --data 'synth:digits?examples=200' "$@"
 }
 
-@test "dry-run: the layers of lenet5 with shapes, parameters, FLOPs and memory; nothing is trained or kept" {
+@test "dry-run: the layers of lenet5 with shapes, parameters, FLOPs and memory; nothing is trained or written" {
     try train --model lenet5 --data synth:digits --dry-run --optimizer momentum
     expect 0
     silent err
@@ -21,7 +21,7 @@ net() { # OPTION...: a small network on generated digits
     [ ! -e runs ]
 }
 
-@test "dry-run: networks too large to train here, and linear models" {
+@test "dry-run: networks too large to train on this machine, and linear models" {
     try train --model alexnet --data 'synth:images?size=256&classes=1000' --dry-run
     expect 0
     grep -Eq '^parameters +61,100,840$' out
@@ -34,7 +34,7 @@ net() { # OPTION...: a small network on generated digits
     grep -Eq '^parameters +33,762,579$' out
 }
 
-@test "dry-run: as JSON" {
+@test "dry-run: JSON output" {
     try train --model lenet5 --data synth:digits --dry-run --json
     expect 0
     [ "$(wc -l <out)" -eq 1 ]
@@ -44,14 +44,14 @@ net() { # OPTION...: a small network on generated digits
     python3 -c 'import json; l = json.load(open("out"))["layers"]; assert l[1]["output"] == [6, 28, 28] and len(l) == 12, l'
 }
 
-@test "dry-run: a wrong layer list is wrong usage" {
+@test "dry-run: an invalid layer list is a usage error" {
     try train --model 'conv 4 5x5, maxpol 2, dense 10' --data synth:digits --dry-run
     expect 2 'unknown layer "maxpol"'
     silent out
 }
 
-@test "profile: a table on stderr, results alone on stdout" {
-    for try in 1 2 3; do # a thread that lost its core in one of the few passes that are timed says nothing
+@test "profile: the table goes to stderr, only the results to stdout" {
+    for try in 1 2 3; do # if a thread loses its core during one of the few timed passes, the result means nothing
         net --profile --json --out none --quiet --threads 2 --epochs 30
         expect 0 "time of worker 0 by layer and pass (2 threads)" "GFLOP/s per thread, measured before training"
         [ "$(wc -l <out)" -eq 1 ]
@@ -62,7 +62,7 @@ net() { # OPTION...: a small network on generated digits
         'input +forward +1 x 28 x 28' 'other '; do
         grep -Eq "^$row " err || { echo "no row $row"; cat err; return 1; }
     done
-    # sorted by time, shares of a whole
+    # sorted by time; the shares add up to 100 %
     python3 - <<'END'
 import re
 rows = [line for line in open("err") if re.search(r" %( |$)", line) and not line.startswith("layer")]
@@ -77,7 +77,7 @@ END
     run ! grep -q "where the time" err
 }
 
-@test "options of networks: trained with, kept in the run, and used by eval" {
+@test "network options: used in training, stored in the run directory, and used by eval" {
     net --init glorot --init-bias -0.25 --standardize channel --augment flip,crop:2 --bias-lr 2 --bias-decay no --l2 0.001 \
         --lr-schedule step --lr-decay-epochs 1.5 --epochs 2 --out run --json
     expect 0
@@ -95,8 +95,8 @@ END
     [ "$(wc -l <out)" -eq 200 ]
 }
 
-# Pictures of one brightness each, 8x8 and grey: in dark/ and light/, as many of both as are asked for.
-pictures() { # FOLDER NUMBER
+# Writes 8x8 grey images of one brightness each: NUMBER in dark/ and NUMBER in light/.
+make_images() { # FOLDER NUMBER
     python3 - "$1" "$2" <<'END'
 import os, struct, sys, zlib
 folder, number = sys.argv[1], int(sys.argv[2])
@@ -112,9 +112,9 @@ for name, least in ("dark", 0), ("light", 200):
 END
 }
 
-@test "predict on pictures says which file a line is about; other data has none" {
-    pictures seen 40
-    pictures new 40
+@test "predict on images prints the file of each line; other data has no files" {
+    make_images seen 40
+    make_images new 40
     printf 'no picture' >'new/dark/dark 7.png'
     try train --model 'dense 4, relu, dense 2' --data images:seen --batch 8 --epochs 20 --out run --quiet
     expect 0
@@ -146,14 +146,14 @@ END
     python3 -c 'import json; a = [json.loads(l) for l in open("out")]; assert len(a) == 20 and all(list(o) == ["probabilities"] for o in a)'
 }
 
-@test "pictures of another shape than the model's: both shapes are said" {
+@test "images whose shape differs from the model's: the error names both shapes" {
     net --out run --quiet --steps 3
     for command in eval predict; do
         try $command --checkpoint run --data 'synth:images?examples=20'
         expect 3 "32x32 pixels and 3 channels, but the model was trained on 28x28 and 1"
         run ! grep -q -e --hash-bits err
     done
-    pictures seen 2
+    make_images seen 2
     try eval --checkpoint run --data 'images:seen?size=14x56&channels=1' # rows of the same length
     expect 3 "14x56 pixels and 1 channel, but the model was trained on 28x28 and 1" "?size=28x28&channels=1"
     try eval --checkpoint run --data 'images:seen?size=28x28&channels=1'
@@ -162,7 +162,7 @@ END
     expect 2 "alexnet needs images of at least 67x67 pixels, but the data has 28x28"
 }
 
-@test "options of networks: what is wrong is said" {
+@test "network options: errors are reported" {
     net --init xavier
     expect 2 "--init xavier is not known; choose he, glorot"
     net --init normal:zero
@@ -188,7 +188,7 @@ END
     [ ! -e runs ]
 }
 
-@test "threads: as many as help, said at the start and in the summary; the results stay the same" {
+@test "threads: the useful number is chosen, logged and stored in the summary; results do not depend on it" {
     local cores alone
     cores=$(nproc)
     for threads in 1 2 64; do

@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
-# What options mean on the command line, in files and in sweeps: --servers, the number of workers, which runs are the same.
+# Options on the command line, in files and in sweeps: --servers, the number of workers, which runs count as repeats.
 
 setup() { load cli; load cluster; cluster_setup; }
 teardown() { cluster_teardown; }
 
 short='--model softmax --data synth:digits?examples=100 --batch 10 --test none'
 
-@test "--servers is a number or all, in files too" {
+@test "--servers is a number or all, also in files" {
     try train $short --servers some --out none
     expect 2 "--servers some: not a whole number, or all"
     in_time 60 train $short --servers all --launch 2 --json --out none
@@ -19,7 +19,7 @@ short='--model softmax --data synth:digits?examples=100 --batch 10 --test none'
     expect 0 "a shard of the parameters"
 }
 
-@test "a sweep knows --servers all, and checks every run before the first begins" {
+@test "a sweep accepts --servers all, and checks every run before it starts the first" {
     printf '[train]\nmodel = softmax\ndata = synth:digits?examples=100\nlaunch = 2\n[grid]\nservers = 0 all\n' >a.ini
     in_time 60 sweep a.ini --out sweep --quiet
     expect 0
@@ -30,7 +30,7 @@ short='--model softmax --data synth:digits?examples=100 --batch 10 --test none'
     [ ! -e sweep ]
 }
 
-@test "workers is the number in all processes, workers_per_process that in each" {
+@test "workers counts those of all processes, workers_per_process those of each" {
     try train $short --workers 3 --quiet --json --out none
     expect 0
     equal workers "$(said workers), $(said workers_per_process)" "3, 3"
@@ -43,7 +43,7 @@ short='--model softmax --data synth:digits?examples=100 --batch 10 --test none'
     equal workers "$(said workers), $(said workers_per_process)" "4, 2"
 }
 
-@test "a job says at its start whether workers can be lost" {
+@test "a job logs at its start whether workers can be lost or join" {
     in_time 60 train $short --launch 2 --out none
     expect 0 "only dedicated servers (--servers K) allow workers to be lost or to join without a restart"
     in_time 60 train $short --launch 2 --mode async --servers 1 --out none
@@ -52,7 +52,7 @@ short='--model softmax --data synth:digits?examples=100 --batch 10 --test none'
     expect 0 "a lost process ends the job: synchronous steps need all workers"
 }
 
-@test "runs that differ in options that change no results are repeats" {
+@test "runs that differ only in options without effect on results are repeats" {
     try train $short --quiet --seed 1 --deadline 5 --out a
     try train $short --quiet --seed 2 --deadline 6 --out b
     try report a b -o page.html

@@ -15,7 +15,7 @@ trained() { # FOLDER OPTION...
     expect 0
 }
 
-@test "help: examples on stdout; no run is wrong usage" {
+@test "help: examples on stdout; a missing run is a usage error" {
     try report --help
     expect 0
     grep -q "yoke report runs/sync" out
@@ -26,7 +26,7 @@ trained() { # FOLDER OPTION...
     grep -q "yoke report" out
 }
 
-@test "one run: the page lies in its folder, stdout names it" {
+@test "one run: the page is written to its directory, and stdout names it" {
     trained runs/a
     try report runs/a
     expect 0 "1 run"
@@ -40,7 +40,7 @@ trained() { # FOLDER OPTION...
     [ -s other.html ]
 }
 
-@test "several runs, a folder above them, and a title" {
+@test "several runs, a parent directory of runs, and a title" {
     trained runs/sync --workers 2
     trained runs/async --workers 2 --mode async
     try report runs/sync runs/async -o pair.html --title 'sync & async'
@@ -52,15 +52,15 @@ trained() { # FOLDER OPTION...
     grep -q 'id="run-2"' all.html
 }
 
-@test "a page asks for nothing outside of it" {
+@test "a page loads nothing from elsewhere" {
     trained runs/a
     try report runs/a -o page.html
     expect 0
-    sed 's|http://www.w3.org/2000/svg||g' page.html >rest.html # a name, not an address
+    sed 's|http://www.w3.org/2000/svg||g' page.html >rest.html # an XML namespace, not a link
     run ! grep -qE 'https?://|@import|src=|url\(' rest.html
 }
 
-@test "csv and svg: files with the numbers and the plots" {
+@test "csv and svg: files with the data and the plots" {
     trained runs/a
     try report runs/a -o page.html --csv numbers --svg plots/deep
     expect 0
@@ -72,7 +72,7 @@ trained() { # FOLDER OPTION...
     done
 }
 
-@test "png: pictures, or a word on what is missing" {
+@test "png: images, or a message that names the missing program" {
     trained runs/a
     if command -v rsvg-convert >/dev/null; then
         try report runs/a -o page.html --png plots
@@ -85,7 +85,7 @@ trained() { # FOLDER OPTION...
     [ -s page.html ]
 }
 
-@test "what is no run: an error with a remedy" {
+@test "a path that is not a run: an error with a remedy" {
     mkdir empty
     try report empty
     expect 2 "empty: no run directory here or below" "--out of yoke train"
@@ -98,7 +98,7 @@ trained() { # FOLDER OPTION...
     expect 4 "nowhere/page.html"
 }
 
-@test "a run that was killed, or is old, has a page too" {
+@test "killed runs and runs of older versions have a page, too" {
     trained runs/a
     rm -rf runs/a/summary.json runs/a/config.ini runs/a/worker-*
     printf '{"kind":"train","step":99' >>runs/a/metrics.jsonl

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
-# --resume of a run that is finished changes nothing, in one process. Several processes are in cluster_resume.bats.
+# --resume of a finished run changes nothing, in one process. cluster_resume.bats tests several processes.
 
 setup() { load cli; cli_setup; }
 teardown() { cli_teardown; }
 
-@test "resuming a finished run changes nothing: threads, modes, ended by epochs or steps, in memory and streamed" {
+@test "resuming a finished run changes nothing: threads, modes, --epochs and --steps, in memory and streamed" {
     for workers in 1 2; do
         for mode in "" "--mode async" "--staleness 4"; do
             for end in "--epochs 2 --checkpoint-every 7" "--steps 23" "--epochs 2 --stream always" "--steps 23 --stream always"; do
@@ -29,12 +29,12 @@ teardown() { cli_teardown; }
     grep -qF "\"train_loss\": $(field train_loss)," run/summary.json
     grep -qF "\"test_loss\": $(field test_loss)," run/summary.json
     finished run 2
-    try train --out run --resume --steps 10 --quiet # fewer than it has
+    try train --out run --resume --steps 10 --quiet # fewer steps than the run has
     expect 0
     [ "$(ls run/checkpoints)" = step-16 ]
 }
 
-@test "a finished run continues with more epochs or steps, and has each evaluation once" {
+@test "a finished run resumes with more epochs or steps, and has each evaluation once" {
     digits --epochs 1 --quiet --out run
     expect 0
     try train --out run --resume --quiet

@@ -1,5 +1,5 @@
-# yoke does not touch foreign files in a run directory or linked from it. And who may write to a run
-# directory: one run at a time.
+# yoke does not touch foreign files in a run directory or linked from it. And only one run at a time
+# may write to a run directory.
 
 setup() {
     load cli
@@ -27,15 +27,15 @@ short() { # ten steps
     digits --batch 50 --quiet --out run
 }
 
-resume() { # saves five times more, and removes what is old
+resume() { # saves five more checkpoints, and removes old ones
     try train --out run --resume --epochs 6 --checkpoint-every 10
 }
 
-safe() { # nothing in victim/ has changed, and it has no file more
+safe() { # nothing in victim/ was changed or added
     diff -r victim untouched
 }
 
-linked() { # NAME...: they are links still
+linked() { # NAME...: these are still links
     local name
     for name; do
         [ -L "$name" ] || { echo "$name is not a link any more"; ls -lR run; return 1; }
@@ -50,7 +50,7 @@ begin() { # ARGUMENT...
     BACKGROUND+=("$pid")
 }
 
-# One that takes long; it has saved.
+# Starts a long run in the background, and waits for its first checkpoint.
 live() {
     begin --epochs 100000 --checkpoint-every 20 --out run
     until_there run/checkpoints/step-20/DONE
@@ -61,7 +61,7 @@ until_there() { # FILE
         [ ! -e "$1" ] || return 0
         sleep 0.02
     done
-    echo "$1 never came"
+    echo "$1 was not created in time"
     tail -n 5 "$log"
     return 1
 }
@@ -70,14 +70,14 @@ equal_to() { # WHAT FOUND EXPECTED
     [ "$2" = "$3" ] || { echo "$1: '$2', not '$3'"; return 1; }
 }
 
-in_use() { # PID: the last command was refused because of it
+in_use() { # PID: the last command was rejected because this process uses the run directory
     expect 2 "run: in use by process $1 on host $(uname -n) since " "stop it (kill $1), or choose another --out"
 }
 
 @test "a linked checkpoint is read, and neither the link nor its target is removed" {
     short
     expect 0
-    # as a user frees space: moved elsewhere and linked
+    # users free space this way: move the checkpoint elsewhere and link it
     mkdir elsewhere
     mv run/checkpoints/step-10 elsewhere/
     cp -r elsewhere saved
@@ -89,11 +89,11 @@ in_use() { # PID: the last command was refused because of it
     safe
     diff -r elsewhere saved
     linked run/checkpoints/step-7 run/checkpoints/step-10 run/checkpoints/step-1000
-    # of its own it keeps two
+    # it keeps two of its own checkpoints
     [ "$(cd run/checkpoints && find . -mindepth 1 -maxdepth 1 -type d | sort | xargs)" = "./step-50 ./step-60" ]
 }
 
-@test "links where yoke would write are refused before anything is trained" {
+@test "links where yoke would write are rejected before training starts" {
     short
     expect 0
     cp -r run before
@@ -114,7 +114,7 @@ in_use() { # PID: the last command was refused because of it
         rm -rf run
         cp -r before run
     done
-    # a new run in a directory that has such a link, and a link that leads nowhere
+    # a new run in a directory that has such a link, and a dangling link
     mkdir new
     ln -s "$PWD/victim/metrics.jsonl" new/metrics.jsonl
     digits --out new
@@ -137,7 +137,7 @@ in_use() { # PID: the last command was refused because of it
     [ -e disk/real/checkpoints/step-60/DONE ]
 }
 
-@test "foreign files in a checkpoint stay, yoke's own files are removed" {
+@test "foreign files in a checkpoint are kept, yoke's own files are removed" {
     short
     expect 0
     echo mine >run/checkpoints/step-10/notes.txt
@@ -168,7 +168,7 @@ in_use() { # PID: the last command was refused because of it
     [ -e run/checkpoints/step-60/DONE ]
 }
 
-@test ".saving: leftovers of a killed run are removed, foreign files stay" {
+@test ".saving: leftovers of a killed run are removed, foreign files are kept" {
     short
     expect 0
     mkdir -p run/checkpoints/.saving/deep/er
@@ -237,7 +237,7 @@ in_use() { # PID: the last command was refused because of it
     expect 0
     try train --out run --resume --dry-run
     expect 0
-    # the first one has noticed nothing, and ends as ever
+    # the first run is not affected, and ends normally
     kill -TERM "$pid"
     status=0
     wait "$pid" || status=$?
@@ -267,7 +267,7 @@ in_use() { # PID: the last command was refused because of it
         log=err$i
         begin --epochs 100000 --out new/run --resume
     done
-    for _ in $(seq 250); do # until three have ended
+    for _ in $(seq 250); do # until three of them have ended
         left=()
         for pid in "${BACKGROUND[@]}"; do
             ! grep -qs '^State:.[^ZX]' "/proc/$pid/status" || left+=("$pid")
@@ -275,7 +275,7 @@ in_use() { # PID: the last command was refused because of it
         [ "${#left[@]}" -gt 1 ] || break
         sleep 0.02
     done
-    equal_to "those that are left" "${#left[@]}" 1
+    equal_to "number of processes left" "${#left[@]}" 1
     kill -TERM "${left[0]}"
     codes=
     for pid in "${BACKGROUND[@]}"; do
@@ -287,7 +287,7 @@ in_use() { # PID: the last command was refused because of it
     equal_to "refused" "$(cat err? | grep -c "new/run: in use by")" 3
 }
 
-@test "a sweep does not remove a run that a user has resumed by hand" {
+@test "a sweep does not remove a run that a user has resumed manually" {
     printf '[sweep]\nsteps = 10\n[train]\nmodel = softmax\ndata = synth:digits?examples=500\n[grid]\nbatch = 50\n' >my.ini
     try sweep my.ini --out sweep --no-report --quiet
     expect 0

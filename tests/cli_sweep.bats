@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# A sweep as a user sees it: runs, tables, what is kept; stopped, killed and continued; files that are wrong.
+# Sweeps on the command line: runs, tables, stored files; stopped, killed and resumed sweeps; errors in sweep files.
 
 setup() { load cli; cli_setup; }
 teardown() { cli_teardown; }
@@ -21,7 +21,7 @@ examples = 100
 END
 }
 
-# Long enough to be stopped in the middle: it saves when it is told to end.
+# Writes long.ini, a sweep that is long enough to be stopped in the middle. Its runs save a checkpoint on SIGTERM.
 long() {
     cat >long.ini <<'END'
 [sweep]
@@ -36,7 +36,7 @@ batch = 5 10
 END
 }
 
-# Starts a sweep of long.ini in the background ($pid) and waits until its first run has tested.
+# Starts a sweep of long.ini in the background ($pid) and waits for the first evaluation of its first run.
 start_long() {
     "$YOKE" sweep long.ini --out sweep --no-report >out 2>err 3>&- &
     pid=$!
@@ -44,15 +44,15 @@ start_long() {
         ! grep -qs '"eval"' sweep/batch-5/metrics.jsonl || return 0
         sleep 0.02
     done
-    echo "the first run has not begun"
+    echo "the first run has not started"
     return 1
 }
 
-alive() { # PID: it runs; one that has ended and waits for its parent does not
+alive() { # PID: it is running, and is not a zombie
     grep -qs '^State:.[^ZX]' /proc/"$1"/status
 }
 
-@test "a sweep runs its grid, prints a table and keeps everything" {
+@test "a sweep runs its grid, prints a table and stores all runs" {
     small
     try sweep my.ini --out sweep --no-report
     expect 0 "my: 4 runs, in sweep" "run 1 of 4: mode=sync workers=1 seed=1: " "about 0:0" \
@@ -82,7 +82,7 @@ assert whole["done"] == 4 and len(whole["runs"]) == 4 and whole["runs"][0]["summ
 evals = [json.loads(line) for line in open("sweep/mode-sync_workers-1_seed-1/metrics.jsonl")]
 assert [e["step"] for e in evals if e["kind"] == "eval"] == [8, 16], evals
 END
-    # once more: nothing is left to do
+    # a second time: nothing is left to do
     before=$(find sweep/mode-* -type f -exec sha256sum {} + | sort)
     mv out first
     try sweep my.ini --out sweep --no-report
@@ -95,7 +95,7 @@ END
     [ "$(field "done")" = 4 ]
 }
 
-@test "the same numbers as yoke train by hand" {
+@test "a run of a sweep has the results of the same yoke train command" {
     small "batch = 10 100"
     try sweep my.ini --no-report --quiet
     expect 0
@@ -104,7 +104,7 @@ END
     cmp hand/checkpoints/step-10/model.safetensors runs/my/batch-100_seed-2/checkpoints/step-10/model.safetensors
 }
 
-@test "--dry-run prints the runs and their steps and does nothing; --quick and --set change them" {
+@test "--dry-run only prints the runs and their steps; --quick and --set change them" {
     small "batch = 10 50"
     try sweep my.ini --dry-run
     expect 0
@@ -131,7 +131,7 @@ END
     expect 0 "no-such-folder"
 }
 
-@test "files that are wrong: the line and the remedy are named, and nothing is begun" {
+@test "errors in sweep files: the line and the remedy are named, and nothing is started" {
     try sweep
     expect 2 "FILE is missing"
     try sweep none.ini
@@ -158,7 +158,7 @@ staleness = 0 3"
     silent out
 }
 
-@test "a run that fails does not lose the rest; tried again, it is done" {
+@test "a failed run does not stop the others; a second attempt completes it" {
     small "lr = 0.1 1e9"
     try sweep my.ini --out sweep --no-report
     expect 1 "run 2 of 4: lr=1e9 seed=1 failed: exit status 1: training diverged at step " "sweep/lr-1e9_seed-1/log.txt" \
@@ -168,7 +168,7 @@ staleness = 0 3"
     grep -q "^1e9,1,lr-1e9_seed-1,failed,.*training diverged at step" sweep/runs.csv
     try sweep my.ini --out sweep --no-report
     expect 1 "2 of 4 runs are already complete" "2 of 4 runs failed"
-    # three in a row that cannot even begin: the rest would be no better
+    # after three runs in a row that cannot start, the sweep stops
     small "batch = 1 2 3 4 5"
     set -- my.ini --out other --no-report --set model=logreg --set data=libsvm:nothing --set repeats=1
     try sweep "$@"
@@ -181,7 +181,7 @@ staleness = 0 3"
     expect 0
 }
 
-@test "SIGTERM stops the run, which is saved; the same command goes on and comes to the same bits" {
+@test "SIGTERM saves and stops the run; the same command resumes it with bit-identical results" {
     long
     try sweep long.ini --out whole --no-report --quiet
     expect 0
@@ -205,7 +205,7 @@ staleness = 0 3"
     grep -q "^5,1,0,40000," sweep/sweep.csv
 }
 
-@test "kill -9 of a sweep takes its run along, and the same command goes on" {
+@test "kill -9 of a sweep also ends its run, and the same command resumes it" {
     long
     start_long
     child=$(cat /proc/$pid/task/$pid/children)
@@ -223,7 +223,7 @@ staleness = 0 3"
     grep -q "^10,1,0,40000," sweep/sweep.csv
 }
 
-@test "a sweep that was begun is not mixed with another one" {
+@test "a sweep is not mixed with the runs of another sweep" {
     small "batch = 10 50"
     try sweep my.ini --out sweep --no-report --quiet
     expect 0
@@ -240,7 +240,7 @@ staleness = 0 3"
     try sweep my.ini --out sweep --no-report --force
     expect 0 "2 of 4 runs are already complete" "run 2 of 4: batch=100 seed=1: "
     cmp my.ini sweep/sweep.ini
-    # the same folders, other options: made anew, and only when told so
+    # the same directories, other options: repeated, and only on request
     try sweep my.ini --out sweep --no-report --set lr=0.2
     expect 2 "the sweep in sweep was started with different runs"
     sed -i 's/batch = 10$/batch = 11/' sweep/batch-10_seed-1/config.ini
@@ -255,7 +255,7 @@ staleness = 0 3"
     [ "$(ls -A other)" = precious ]
 }
 
-@test "two sweeps do not work in one folder" {
+@test "two sweeps cannot use one directory at the same time" {
     long
     start_long
     mv err first
@@ -265,7 +265,7 @@ staleness = 0 3"
     wait $pid || true
 }
 
-@test "models = drop keeps the figures and not the checkpoints" {
+@test "models = drop keeps the results and removes the checkpoints" {
     small "batch = 10 50"
     try sweep my.ini --out sweep --no-report --set models=drop --set repeats=1
     expect 0
@@ -275,8 +275,8 @@ staleness = 0 3"
     expect 0 "2 of 2 runs are already complete"
 }
 
-@test "a sweep ends in a report of its runs" {
-    "$YOKE" report --help >/dev/null 2>&1 || skip "this yoke has no report"
+@test "a sweep ends with a report of its runs" {
+    "$YOKE" report --help >/dev/null 2>&1 || skip "this build has no report command"
     small "batch = 50 10"
     try sweep my.ini --out sweep
     expect 0 "report: sweep/report.html"
@@ -285,8 +285,8 @@ staleness = 0 3"
 }
 
 @test "processes are a dimension of the grid" {
-    "$YOKE" train --help | grep -q -- --launch || skip "this yoke starts no processes"
-    command -v mpirun >/dev/null || skip "no mpirun here"
+    "$YOKE" train --help | grep -q -- --launch || skip "this build has no --launch"
+    command -v mpirun >/dev/null || skip "mpirun is not installed"
     small "launch = - 2
 mode = sync async"
     try sweep my.ini --out sweep --no-report --set repeats=1 --set batch=10
@@ -295,7 +295,7 @@ mode = sync async"
 import csv
 runs = {(r["launch"], r["mode"]): r for r in csv.DictReader(open("sweep/runs.csv"))}
 steps = {key: int(r["steps"]) for key, r in runs.items()}
-# two replicas in step; asynchronous: a server and a worker
+# synchronous: two replicas; asynchronous: a server and a worker
 assert steps == {("-", "sync"): 100, ("-", "async"): 100, ("2", "sync"): 50, ("2", "async"): 100}, steps
 assert all((float(r["bytes_sent"]) > 0) == (key[0] == "2") for key, r in runs.items()), runs
 END
@@ -303,7 +303,7 @@ END
     expect 0 "4 of 4 runs are already complete"
 }
 
-@test "a disk that cannot be written" {
+@test "errors when writing to the directory and to stdout" {
     small
     touch file
     try sweep my.ini --out file/sweep
@@ -315,7 +315,7 @@ END
     }
 }
 
-@test "every experiment is sound, in full and in quick size" {
+@test "every file in experiments/ is valid, in full and quick size" {
     for file in "$BATS_TEST_DIRNAME"/../experiments/*.ini; do
         for size in "" --quick; do
             try sweep "$file" $size --dry-run

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
-# What a user sees of training, evaluation and prediction when all goes well, and when it is stopped from outside.
+# Training, evaluation and prediction on the command line: successful runs, and runs that are stopped by signals.
 
 setup() { load cli; cli_setup; }
 teardown() { cli_teardown; }
 
-@test "help: bare yoke is wrong usage, asking for help is not" {
+@test "help: yoke without arguments is a usage error, --help is not" {
     try
     expect 2 "yoke train"
     silent out
@@ -32,7 +32,7 @@ teardown() { cli_teardown; }
     expect 2 "unknown command nonsense; yoke --help lists the commands"
 }
 
-@test "json: one object with every promised field, and nothing else on stdout" {
+@test "json: one object with every documented field, and nothing else on stdout" {
     digits --epochs 2 --workers 2 --batch 10 --json --out run
     expect 0 "step 50, epoch 2.00"
     [ "$(wc -l <out)" -eq 1 ]
@@ -55,7 +55,7 @@ assert o["checkpoint"] == "run/checkpoints/step-50", o
 END
 }
 
-@test "json: what is not known is null" {
+@test "json: unknown values are null" {
     clicks --test none --out none --mode async --workers 2 --json
     expect 0
     for name in staleness test_loss test_accuracy test_auc majority_accuracy checkpoint; do
@@ -65,7 +65,7 @@ END
     [ ! -e runs ]
 }
 
-@test "without --json: a table on stdout, notes on stderr, and with --quiet only the table" {
+@test "without --json: a table on stdout, log lines on stderr; with --quiet only the table" {
     digits --out none --quiet
     expect 0
     silent err
@@ -77,7 +77,7 @@ END
     grep -q "^test AUC .*best possible" out
 }
 
-@test "a run directory is made, named when --out is not given, and not overwritten" {
+@test "a run directory is created, gets a name without --out, and is not overwritten" {
     digits --quiet
     expect 0
     ls runs/softmax-*/config.ini runs/softmax-*/metrics.jsonl runs/softmax-*/checkpoints/step-8/DONE
@@ -89,7 +89,7 @@ END
     [ "$before" = "$(sha256sum run/config.ini run/checkpoints/*/*)" ]
 }
 
-@test "the numbers of sync do not depend on the run, nor on --staleness 0 instead of --mode sync" {
+@test "synchronous results are reproducible, and --staleness 0 equals --mode sync" {
     for run in "a --mode sync" "b --mode sync" "c --mode async --staleness 0"; do
         clicks --workers 3 --batch 10 --quiet --out $run
         expect 0
@@ -98,7 +98,7 @@ END
     cmp a/checkpoints/step-167/model.safetensors c/checkpoints/step-167/model.safetensors
 }
 
-@test "eval and predict agree with what train said at its end" {
+@test "eval and predict agree with the final results of train" {
     clicks --epochs 2 --quiet --json --out run
     expect 0
     loss=$(field test_loss) accuracy=$(field test_accuracy) auc=$(field test_auc) majority=$(field majority_accuracy)
@@ -123,7 +123,7 @@ END
     expect 0
     silent out
     cmp piped lines
-    # the loss that the lines stand for is the one that train said
+    # the loss computed from these lines is the one that train printed
     try data convert 'synth:ctr?features=5000&examples=5000' --split test --out test.libsvm
     expect 0
     python3 - "$loss" <<'END'
@@ -135,7 +135,7 @@ assert len(p) == len(y) and abs(loss - float(sys.argv[1])) < 1e-4, (loss, sys.ar
 END
 }
 
-@test "predict of softmax: a probability for each class, and they add up" {
+@test "predict with softmax: one probability per class, and they add up to 1" {
     digits --quiet --json --out run
     expect 0
     accuracy=$(field test_accuracy)
@@ -151,7 +151,7 @@ END
     holds "$(field accuracy) >= $accuracy - 0.05"
 }
 
-@test "a configuration file gives options, the command line wins" {
+@test "a configuration file sets options, and the command line overrides them" {
     printf '; mine\nmodel = softmax\ndata = synth:digits?examples=500\nbatch = 20\nsteps = 7\n' >my.ini
     try train --config my.ini --out none --json --quiet
     expect 0
@@ -164,7 +164,7 @@ END
     [ "$(field batch) $(field epochs) $(field examples)" = "25 2 1000" ]
 }
 
-@test "config.ini repeats a run, long and strange paths included" {
+@test "config.ini repeats a run, also with long and unusual paths" {
     long=$(printf 'x%.0s' $(seq 180))
     where="$long/$long; not a comment # nor this = neither"
     mkdir -p "$where"
@@ -182,12 +182,12 @@ END
     [ "$(field steps)" = 9 ]
 }
 
-@test "SIGINT and SIGTERM save, say so and end well; --resume comes to the same bits" {
+@test "SIGINT and SIGTERM save and exit with status 0; --resume gives bit-identical results" {
     long='--model logreg --data synth:ctr?features=5000&examples=5000 --batch 5 --workers 2 --steps 4000 --eval-every 500 --quiet'
     try train $long --out whole
     expect 0
     for signal in INT TERM; do
-        # a bats shell starts children with SIGINT ignored: python gives it back
+        # bats starts children with SIGINT ignored: python restores the default
         python3 - "$YOKE" $signal $long --out run-$signal <<'END'
 import os, signal, subprocess, sys, time
 yoke, name, *arguments = sys.argv[1:]
@@ -212,7 +212,7 @@ END
     done
 }
 
-@test "kill -9, again and again: the end is that of an undisturbed run" {
+@test "kill -9, repeatedly: the result is that of an uninterrupted run" {
     set -- --model logreg --data 'synth:ctr?features=5000&examples=5000' --batch 5 --steps 6000 --checkpoint-every 50 --quiet
     try train "$@" --out whole
     expect 0
@@ -231,7 +231,7 @@ END
     cmp whole/checkpoints/step-6000/model.safetensors run/checkpoints/step-6000/model.safetensors
 }
 
-@test "asynchronous: the observed staleness is told, and examples are all used" {
+@test "asynchronous: the observed staleness is reported, and all examples are used" {
     clicks --mode async --workers 3 --batch 1 --json --quiet --out none
     expect 0
     [ "$(field examples)" = 5000 ]
@@ -241,7 +241,7 @@ END
     grep -q "^staleness " out
 }
 
-@test "copies of hot keys: with any staleness bound and with --l2, and their lifetime is told" {
+@test "copies of hot keys: with any staleness bound and with --l2; their lifetime is reported" {
     for bound in 1 4 17 100; do
         clicks --staleness $bound --workers 3 --batch 10 --json --quiet --out none --l2 1e-5
         expect 0

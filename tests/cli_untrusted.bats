@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Files that somebody else wrote: configurations, sweeps and run directories. None of them starts a program, opens a port,
+# Untrusted files: configurations, sweeps and run directories. None of them starts a program, opens a port,
 # writes or reads elsewhere, or hangs.
 
 setup() {
@@ -7,7 +7,7 @@ setup() {
     load cluster
     cluster_setup
     FORGIVEN=yes
-    # what an attacker would run; ssh is found in PATH
+    # the programs of an attacker; ssh is found in PATH
     mkdir bin
     printf '#!/bin/sh\necho "$0 $*" >>"%s/ran"\n' "$FOLDER" >bin/ssh
     cp bin/ssh evil
@@ -21,8 +21,8 @@ one='model = softmax
 data = synth:digits?examples=200
 steps = 5'
 
-# The lines that make an option do harm.
-harm() { # OPTION
+# Prints the lines of a configuration that exploit an option.
+exploit_lines() { # OPTION
     case $1 in
     agent) printf 'hosts = elsewhere\nagent = %s\n' "$FOLDER/evil" ;;
     mpi-options) printf 'launch = 1\nmpi-options = -n 1 %s :\n' "$FOLDER/evil" ;;
@@ -36,19 +36,19 @@ nothing_ran() {
     [ ! -e ran ] || { echo "it ran:"; cat ran; return 1; }
 }
 
-run_with() { # LINES: a run directory, r
+run_with() { # LINES: creates a run directory, r, whose config.ini has these lines
     mkdir -p r
     printf '%s\n%s\n' "$one" "$1" >r/config.ini
 }
 
 resumes_without() { # OPTION
-    run_with "$(harm "$1")"
+    run_with "$(exploit_lines "$1")"
     in_time 20 train --out r --resume
     nothing_ran
     expect 0 "r/config.ini: ignored:" "$1" "on the command line"
     [ "$(grep -c 'ignored' err)" -eq 1 ]
     says_not 'http://'
-    # and from now on it is not there any more
+    # and the resumed run has removed the option
     says_nothing_of "$1"
 }
 
@@ -66,7 +66,7 @@ says_nothing_of() { # OPTION
 @test "--resume: the http of a run directory opens no port" { resumes_without http; }
 
 config_refused() { # OPTION
-    printf '%s\n%s\n' "$one" "$(harm "$1")" >mine.ini
+    printf '%s\n%s\n' "$one" "$(exploit_lines "$1")" >mine.ini
     in_time 20 train --config mine.ini --out none
     nothing_ran
     expect 2 "mine.ini:$(grep -nm 1 -e '^http' -e '^host' -e '^agent' -e '^mpi' mine.ini | cut -d: -f1): a file cannot set" \
@@ -80,7 +80,7 @@ config_refused() { # OPTION
 @test "--config: http is refused" { config_refused http; }
 
 sweep_refused() { # OPTION
-    printf '[train]\n%s\n[grid]\nbatch = 5\n%s\n' "$one" "$(harm "$1")" >s.ini
+    printf '[train]\n%s\n[grid]\nbatch = 5\n%s\n' "$one" "$(exploit_lines "$1")" >s.ini
     in_time 20 sweep s.ini --out s --no-report
     nothing_ran
     expect 2 "s.ini:" "a file cannot set" "--set"
@@ -93,18 +93,18 @@ sweep_refused() { # OPTION
 @test "sweep: hostfile is refused" { sweep_refused hostfile; }
 @test "sweep: http is refused" { sweep_refused http; }
 
-@test "sweep: its command line can set them" {
+@test "sweep: these options can be set on the command line" {
     printf '[train]\n%s\n[grid]\nbatch = 5\n' "$one" >s.ini
     in_time 30 sweep s.ini --out s --no-report --set http=0 --set launch=2 --set 'mpi-options="--mca orte_base_help_aggregate 0"'
     expect 0
     grep -q 'http://' s/*/log.txt
     grep -q -- '; on the command line: --mpi-options --mca orte_base_help_aggregate 0' s/*/config.ini
-    # the same again finds its run
+    # the same command finds the finished run
     in_time 30 sweep s.ini --out s --no-report --set http=0 --set launch=2 --set 'mpi-options="--mca orte_base_help_aggregate 0"'
     expect 0 "1 of 1 runs are already complete"
 }
 
-@test "other options of one invocation are also refused in files" {
+@test "other options that apply to one invocation are also refused in files" {
     for line in 'out = elsewhere' 'resume = true' 'config = other.ini' 'join = run' 'network = any'; do
         printf '%s\n%s\n' "$one" "$line" >mine.ini
         in_time 20 train --config mine.ini
@@ -184,7 +184,7 @@ sweep_refused() { # OPTION
     mkfifo r/config.ini
     in_time 20 train --out r --resume
     expect 3 "r/config.ini: not a regular file"
-    # the run directory itself may be reached by a link
+    # the run directory itself may be a link
     rm -r r
     mkdir real
     ln -s real r
@@ -224,7 +224,7 @@ sweep_refused() { # OPTION
             esac
         done
     done
-    for link in /dev/full "$FOLDER/precious"; do # what it writes is written there and nowhere else
+    for link in /dev/full "$FOLDER/precious"; do # a link in place of the report is not followed
         rm -rf r
         cp -r good r
         ln -s "$link" r/report.html
@@ -281,19 +281,19 @@ END
     cp -r one "$FOLDER/<img src=x>"
     in_time 20 report one '<img src=x>' -o r.html --svg svg --title "$bad"
     expect 0
-    # two scripts of ours, and no tag or attribute of anybody else's
+    # the two scripts of the report, and no tag or attribute from the run directory
     [ "$(grep -o '<script' r.html | wc -l)" -eq 2 ]
     [ "$(grep -o '</script' r.html | wc -l)" -eq 2 ]
     if grep -n -e '<img' -e '<svg on' -e '"'"'<svg" r.html svg/*; then return 1; fi
-    # commands to copy do not have it
+    # commands offered for copying do not contain it
     if grep -o '[^<>]*touch pwned[^<>]*' r.html | grep -vx 'x; touch pwned #'; then return 1; fi
-    sed -i 's/"verdict": *"[^,]*",/"verdict": "",/' one/summary.json # a sentence of no letters
+    sed -i 's/"verdict": *"[^,]*",/"verdict": "",/' one/summary.json # an empty sentence
     in_time 20 report one -o r.html
     expect 0
     if grep -n -e '<img' -e '<svg on' r.html; then return 1; fi
 }
 
-@test "messages: control characters of a file do not reach the terminal" {
+@test "messages: control characters from a file do not reach the terminal" {
     run_with "$(printf 'batch = \033]0;x\007\302\2332J')"
     in_time 20 train --out r --resume
     expect 2 "r/config.ini:4: --batch ?]0;x?"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What a run says about itself: each bottleneck is planted, and the verdict names it; and what is left in its directory.
+# The verdict names the bottleneck, which each test provokes. Also: phases, timeline, TensorBoard, live page.
 
 setup() { load cli; cli_setup; }
 teardown() {
@@ -9,15 +9,15 @@ teardown() {
 
 cores() { nproc; }
 
-run='' spinners=() # processes that a test leaves behind if it fails
+run='' spinners=() # processes that teardown ends if a test fails
 
-# The verdict on the last run begins so. Where others used the machine, it may not: the run says so itself.
+# The verdict of the last run begins with WORDS. Skips the test if the run warned that other programs used the machine.
 verdict() { # WORDS
     case $(field verdict) in
     "\"$1"*) return 0 ;;
     esac
     echo "the verdict is not '$1' but $(field verdict); phases $(field phases)"
-    ! grep -q 'other programs used' err || skip "the machine is busy with something else"
+    ! grep -q 'other programs used' err || skip "other programs use this machine"
     return 1
 }
 
@@ -25,7 +25,7 @@ clicks_file() { # EXAMPLES
     "$YOKE" data gen "synth:ctr?features=5000&examples=$1" --out clicks.libsvm --format libsvm >/dev/null 2>&1
 }
 
-@test "a throttled reader is the input pipeline" {
+@test "verdict on a throttled reader: input pipeline" {
     clicks_file 3000
     YK_SLOW_READ=300000 try train --model logreg --data libsvm:clicks.libsvm --test none --stream always --epochs 2 \
         --json --out run
@@ -35,8 +35,8 @@ clicks_file() { # EXAMPLES
     grep -q 'input pipeline' run/summary.json
 }
 
-# A tenth of a second is more than a busy machine takes from the other worker's step, so that this one needs no quiet one.
-@test "a slowed worker is the straggler, by its name" {
+# 100 ms is more than a busy machine adds to a step of the other worker, so this test does not need an idle machine.
+@test "verdict on a slow worker: straggler, with its name" {
     YK_SLOW_WORKER=1:100ms digits --workers 2 --batch 50 --steps 30 --test none --json --out none
     expect 0
     holds "$(field verdict).startswith('straggler')"
@@ -44,10 +44,10 @@ clicks_file() { # EXAMPLES
     holds "[e for e in $(field bottleneck)['estimates'] if e['change'] == 'asynchronous'][0]['speedup'] > 1.2"
 }
 
-@test "a tiny synchronous batch is synchronisation" {
-    [ "$(cores)" -ge 2 ] || skip "one core"
+@test "verdict on a tiny synchronous batch: synchronisation" {
+    [ "$(cores)" -ge 2 ] || skip "needs two cores"
     local turn
-    for turn in 1 2 3; do # such steps take some us: what fetching examples takes is not far from what waiting takes
+    for turn in 1 2 3; do # a step takes a few us, so fetching examples may take about as long as waiting
         clicks --workers 2 --batch 4 --epochs 60 --test none --json --out none
         expect 0
         case $(field verdict) in '"synchronisation'*) break ;; esac
@@ -57,7 +57,7 @@ clicks_file() { # EXAMPLES
     holds "'--batch' in $(field bottleneck)['advice']"
 }
 
-@test "a spinning competitor is named, and its harm is warned of" {
+@test "verdict on a competing process: it is named, and a warning states its effect" {
     local i
     for i in $(seq "$(($(cores) * 2))"); do
         (while :; do :; done) 3>&- &
@@ -70,9 +70,9 @@ clicks_file() { # EXAMPLES
     holds "any(w['kind'] == 'busy_host' and 'do not compare' in w['text'] for w in $(field warnings))"
 }
 
-@test "one worker that computes is the cpu" {
+@test "verdict on one worker that computes: cpu" {
     local turn
-    for turn in 1 2 3; do # something else may have taken the reader's core for a moment
+    for turn in 1 2 3; do # another program may have used the reader's core for a moment
         digits --batch 100 --epochs 2000 --test none --json --out none
         expect 0
         case $(field verdict) in '"cpu'*) break ;; esac
@@ -83,7 +83,7 @@ clicks_file() { # EXAMPLES
     holds "abs(sum($(field phases).values()) - 1) < 1e-6"
 }
 
-@test "the table says the verdict in words" {
+@test "the table on stdout has the verdict" {
     digits --epochs 1000 --batch 100 --out none
     expect 0
     grep -q '^bottleneck ' out
@@ -107,7 +107,7 @@ assert [s["seconds"] for s in samples] == sorted(s["seconds"] for s in samples)
 END
 }
 
-@test "summary.json is what --json says" {
+@test "summary.json agrees with the output of --json" {
     digits --epochs 3 --json --out run
     expect 0
     python3 - <<'END'
@@ -125,7 +125,7 @@ assert said["resources"]["cpu"]["of"] >= 1 and said["resources"]["memory"]["peak
 END
 }
 
-@test "a timeline that Chrome and Perfetto read" {
+@test "the timeline has the format that Chrome and Perfetto read" {
     try train --model 'conv 4 3x3, relu, maxpool 2, dense 10' --data 'synth:digits?examples=600' --workers 2 --epochs 2 \
         --trace --out run
     expect 0
@@ -149,13 +149,13 @@ for tid, name in threads.items():
 END
 }
 
-@test "a long timeline stays small" {
+@test "the timeline of a long run stays small" {
     clicks --batch 1 --epochs 40 --test none --trace --out run
     expect 0
     holds "$(stat -c %s run/trace.json) < 8000000"
 }
 
-@test "each worker has a directory for TensorBoard, with tags that have a group" {
+@test "each worker has a TensorBoard directory, and all tags have a group" {
     digits --workers 3 --epochs 2 --out run
     expect 0
     for tag in train/loss train/mean_loss train/learning_rate test/loss test/accuracy speed/global_step_per_second \
@@ -173,7 +173,7 @@ END
     grep -aq train/staleness async/worker-0/events.out.tfevents.*
 }
 
-@test "a resumed run drops what lies beyond its checkpoint" {
+@test "a resumed run drops log entries after its checkpoint" {
     digits --steps 40 --eval-every 10 --out run
     expect 0
     echo '{"kind":"eval","step":41,"examples":1,"seconds":1e9}' >>run/metrics.jsonl
@@ -189,7 +189,7 @@ assert all(json.loads(line).get("seconds", 0) < 1e6 for line in open("run/worker
 END
 }
 
-# A run on the web for as long as it takes: its address in $url, its process in $run.
+# Starts a long run with a live page in the background. $url is the address, $run the process id.
 serve() { # OPTION...
     "$YOKE" train --model softmax --data 'synth:digits?examples=2000' --epochs 1000000 --http 0 --out run "$@" \
         >served 2>err 3>&- &
@@ -203,7 +203,7 @@ serve() { # OPTION...
     return 1
 }
 
-@test "the live page, its numbers, and metrics that Prometheus parses" {
+@test "the live page, status.json, and metrics that Prometheus parses" {
     serve --workers 2 --eval-every 100
     sleep 2
     python3 - "$url" <<'END'
@@ -213,14 +213,14 @@ get = lambda path: urllib.request.urlopen(url + path, timeout=10)
 page = get("")
 assert page.headers["Content-Type"].startswith("text/html")
 assert b"status.json" in page.read()
-for _ in range(100): # until there is a verdict and a test
+for _ in range(100): # until there are a verdict and an evaluation
     status = json.load(get("status.json"))
     if status["verdict"] and status["evals"]["test_accuracy"]:
         break
     time.sleep(0.1)
 assert status["step"] > 0 and len(status["processes"]) == 2 and status["history"]["seconds"], status
 assert len(status["evals"]["test_accuracy"]) > 0 and status["verdict"], status
-# a browser that asks and never reads does not keep others from being answered
+# a client that never reads its response does not block other clients
 where = urllib.parse.urlparse(url)
 lazy = [socket.create_connection((where.hostname, where.port)) for _ in range(20)]
 for s in lazy:
@@ -248,7 +248,7 @@ END
     wait "$run"
 }
 
-@test "wrong addresses, and a timeline without a place" {
+@test "invalid --http addresses, and --trace without a run directory" {
     digits --http nonsense --out none
     expect 2 "[ADDR:]PORT"
     digits --http 99999 --out none
@@ -259,15 +259,15 @@ END
     expect 2 "sample-every"
 }
 
-@test "nothing is sampled when nobody wants it" {
+@test "nothing is sampled if no output needs samples" {
     digits --epochs 2 --sample-every 0 --json --out run
     expect 0
     [ ! -e run/worker-0/resources.jsonl ]
     holds "$(field resources)['cpu']['mean'] > 0"
 }
 
-@test "every rank of a cluster is seen, on one clock" {
-    command -v mpirun >/dev/null || skip "there is no mpirun"
+@test "every rank of a job is in summary, timeline and TensorBoard, on one clock" {
+    command -v mpirun >/dev/null || skip "mpirun is not installed"
     digits --launch 2 --epochs 40 --batch 20 --test none --trace --json --sample-every 0.1 --out run
     expect 0
     python3 - <<'END'
@@ -285,7 +285,7 @@ ends = {}
 for e in events:
     if e["ph"] == "X" and e["name"] == "compute":
         ends.setdefault(e["pid"], []).append(e["ts"] + e["dur"])
-# steps are in lock step: those of both begin and end at about the same time
+# steps are synchronous: both ranks begin and end theirs at about the same time
 assert set(ends) == {0, 1}, set(ends)
 assert abs(max(ends[0]) - max(ends[1])) < 0.5e6 and abs(min(ends[0]) - min(ends[1])) < 0.5e6, ends
 END
@@ -294,7 +294,7 @@ END
     done
 }
 
-@test "a run that is watched in turns counts the examples of each, and computes the same" {
+@test "YK_WATCH_TURNS counts the examples with and without observation, and does not change results" {
     turns() { digits --epochs 400 --batch 10 --seed 1 --test none --json "$@"; }
     turns --out plain
     expect 0
@@ -302,7 +302,7 @@ END
     YK_WATCH_TURNS=0.01:turns.txt turns --out run
     expect 0
     [ "$(field train_loss)" = "$loss" ]
-    # both kinds, each so long; of turns 2 and 3, 4 and 5, ... one each; all examples but those of the first and the last turn
+    # both kinds of turns occur and are long enough; turns 2 and 3, 4 and 5, ... differ in kind; the first and last turn are not counted
     awk '{ n[$1]++; seen += $3; short += $2 < 0.01 }
          NR % 2 == 0 { first = $1 }
          NR > 1 && NR % 2 && $1 == first { alike++ }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# A machine without MPI: the program trains in one process, and says what is missing where several are asked for.
+# A host without MPI: the program trains in one process, and --launch names what is missing.
 
 setup() {
     load cli
@@ -13,7 +13,7 @@ copy_program() { # FOLDER: without its plug-ins
     cp "$YOKE" "$1/yoke"
 }
 
-# In a mount namespace of its own, with an empty file in place of each library of an MPI.
+# Runs COMMAND in a new mount namespace that has an empty file in place of each MPI library.
 without_libraries() { # COMMAND...
     unshare -m true 2>/dev/null || skip "mount namespaces need root"
     : >empty
@@ -26,15 +26,15 @@ without_libraries() { # COMMAND...
         "$@"' sh "$@" >out 2>err || status=$?
 }
 
-@test "the program links no MPI, and a plug-in exports one function" {
-    command -v readelf >/dev/null || skip "no readelf here"
+@test "the program does not link MPI, and a plug-in exports one function" {
+    command -v readelf >/dev/null || skip "readelf is not installed"
     if readelf -d "$YOKE" | grep -i 'NEEDED.*mpi'; then return 1; fi
     for plugin in "${YOKE%/*}"/yoke-mpi-*.so; do
         [ "$(nm -D --defined-only "$plugin" | awk '$2 ~ /[A-Z]/ { print $3 }')" = yk_mpi_plugin_v1 ]
     done
 }
 
-@test "without plug-ins: one process trains, --launch says what is missing" {
+@test "without plug-ins: one process trains, --launch names the missing file" {
     copy_program here
     YOKE=$PWD/here/yoke
     try $one
@@ -50,7 +50,7 @@ without_libraries() { # COMMAND...
     expect 4 "started by srun --mpi=pmix, but yoke-mpi-openmpi.so"
 }
 
-@test "YK_MPI_PLUGIN names the plug-in, and errors say what is wrong with it" {
+@test "YK_MPI_PLUGIN names the plug-in, and errors in it are reported" {
     export YK_MPI_PLUGIN=$PWD/nowhere.so
     try $one
     expect 0
@@ -66,7 +66,7 @@ without_libraries() { # COMMAND...
 
 @test "a plug-in in ../lib/yoke is found" {
     ls "${YOKE%/*}"/yoke-mpi-*.so >/dev/null 2>&1 || skip "built without MPI"
-    command -v mpirun >/dev/null || skip "there is no mpirun"
+    command -v mpirun >/dev/null || skip "mpirun is not installed"
     copy_program bin
     mkdir -p lib/yoke
     cp "${YOKE%/*}"/yoke-mpi-*.so lib/yoke
@@ -78,7 +78,7 @@ without_libraries() { # COMMAND...
 
 @test "without the MPI library: one process trains, --launch names the library and the package" {
     ls "${YOKE%/*}"/yoke-mpi-*.so >/dev/null 2>&1 || skip "built without MPI"
-    command -v mpirun >/dev/null || skip "there is no mpirun"
+    command -v mpirun >/dev/null || skip "mpirun is not installed"
     # shellcheck disable=SC2086
     without_libraries "$YOKE" $one
     expect 0

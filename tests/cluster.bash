@@ -1,19 +1,19 @@
-# For the tests of jobs of several processes, on top of cli.bash.
+# Helpers for tests of jobs of several processes; needs cli.bash.
 #
 #     setup() { load cli; load cluster; cluster_setup; }
 #     teardown() { cluster_teardown; }
 #
-# Every process of a test's jobs has YK_JOB=FOLDER in its environment: by that they are found, get their signals, and are
-# ended when a test fails. A test that leaves a process, or a file in TMPDIR or /dev/shm, behind has failed.
+# Every process of a test's jobs has YK_JOB=FOLDER in its environment. Helpers use it to find and signal processes, and to
+# end them when a test fails. A test that leaves a process, or a file in TMPDIR or /dev/shm, fails.
 
 cluster_setup() {
     cli_setup || return 1
     export YK_JOB=$FOLDER OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    # short, because sockets are made in it
+    # short, because paths of sockets are limited
     TMPDIR=$(mktemp -d /tmp/ykt.XXXXXX)
     export TMPDIR
     BACKGROUND=
-    FORGIVEN= # anything else: files may be left behind
+    FORGIVEN= # if set, files may be left behind
 }
 
 cluster_teardown() {
@@ -28,7 +28,7 @@ cluster_teardown() {
     return $left
 }
 
-# Process ids of this test's jobs: launchers, mpirun with its daemons, ranks. Not the shells of the test itself.
+# The process ids of this test's jobs: launchers, mpirun and its daemons, ranks. Not the shells of the test itself.
 processes() {
     local file pid
     grep -lszx -- "YK_JOB=$YK_JOB" /proc/[0-9]*/environ 2>/dev/null | while read -r file; do
@@ -57,7 +57,7 @@ signal_rank() { # SIGNAL RANK
         [ -z "$pid" ] || break
         sleep 0.05
     done
-    [ -n "$pid" ] || { echo "there is no rank $2"; tail -n 5 err; return 1; }
+    [ -n "$pid" ] || { echo "no process has rank $2"; tail -n 5 err; return 1; }
     kill "-$1" "$pid"
 }
 
@@ -83,8 +83,8 @@ end_all() {
     [ -z "$BACKGROUND" ] || wait "$BACKGROUND" 2>/dev/null || true
 }
 
-# In TMPDIR, or shared memory of the jobs that were seen by remember_job. Other jobs of the machine make and remove theirs at
-# the same time: only our own count.
+# Checks TMPDIR, and the shared memory of jobs that remember_job recorded. Other jobs on the machine create and remove theirs at
+# the same time.
 nothing_is_left() {
     local file
     [ -z "$FORGIVEN" ] || return 0
@@ -111,7 +111,7 @@ remove_shared_memory() {
     done
 }
 
-# Notes where a running job of ours has its shared memory: a folder, or files that Open MPI names after the job's number.
+# Records where the running job has its shared memory: a directory, or files that Open MPI names after the job id.
 remember_job() {
     local pid
     pid=$(rank_pid 0)
@@ -119,13 +119,13 @@ remember_job() {
         sed -n 's/^OMPI_MCA_ess_base_jobid=//p; s/^OMPI_MCA_btl_vader_backing_directory=//p' >>"$FOLDER/jobs"
 }
 
-# The program with a deadline: what hangs has failed, and says so with status 124.
+# Runs the program with a timeout; the status is 124 if it hangs.
 in_time() { # SECONDS ARGUMENT...
     status=0
     timeout -k 2 "$1" "$YOKE" "${@:2}" >out 2>err || status=$?
 }
 
-# The same under a plain mpirun: words of it come before the program, and ":" may stand between two programs.
+# The same under mpirun: options of mpirun come before the program, and ":" separates programs.
 by_mpirun() { # WORD... ("yoke" is the program)
     local word words=()
     for word; do
@@ -134,10 +134,10 @@ by_mpirun() { # WORD... ("yoke" is the program)
     done
     status=0
     timeout -k 2 60 mpirun --oversubscribe --bind-to none -q "${words[@]}" >out 2>err || status=$?
-    [ "$status" -eq 0 ] || FORGIVEN=yes # what an mpirun of its own leaves when a job fails is not ours to remove
+    [ "$status" -eq 0 ] || FORGIVEN=yes # files that mpirun leaves when a job fails are not yoke's to remove
 }
 
-# In the background; `finish` waits for it. SIGINT and SIGTERM are as in a terminal, not ignored as bash leaves them.
+# Starts the program in the background; `finish` waits for it. Restores SIGINT and SIGQUIT, which bash ignores in the background.
 begin() { # ARGUMENT...
     : >out
     : >err
@@ -145,10 +145,10 @@ begin() { # ARGUMENT...
     BACKGROUND=$!
 }
 
-finish() { # SECONDS: at most, from now on
+finish() { # SECONDS: timeout
     local end=$((SECONDS + $1))
     while kill -0 "$BACKGROUND" 2>/dev/null; do
-        [ "$SECONDS" -le "$end" ] || { echo "still running after $1 s; it said:"; cat err; return 1; }
+        [ "$SECONDS" -le "$end" ] || { echo "still running after $1 s; stderr:"; cat err; return 1; }
         sleep 0.02
     done
     status=0
@@ -156,38 +156,38 @@ finish() { # SECONDS: at most, from now on
     BACKGROUND=
 }
 
-# Until the job is at this step or beyond, as far as it has said.
+# Waits until the job has logged this step or a later one.
 until_step() { # STEP
     local end=$((SECONDS + 60))
     until awk -v n="$1" '$2 == "step" && $3 + 0 >= n { found = 1 } END { exit !found }' err; do
-        kill -0 "$BACKGROUND" 2>/dev/null || { echo "it ended before step $1:"; cat err; return 1; }
-        [ "$SECONDS" -le "$end" ] || { echo "it never came to step $1:"; cat err; return 1; }
+        kill -0 "$BACKGROUND" 2>/dev/null || { echo "the job ended before step $1:"; cat err; return 1; }
+        [ "$SECONDS" -le "$end" ] || { echo "the job did not reach step $1 in time:"; cat err; return 1; }
         sleep 0.02
     done
 }
 
-# Until the job has said this, or said it so many times; it must not have ended before.
+# Waits until the job has logged WORDS (on at least TIMES lines); fails if it ends before.
 until_said() { # WORDS [TIMES]
     local end=$((SECONDS + 60))
     until [ "$(grep -cF -- "$1" err)" -ge "${2:-1}" ]; do
-        kill -0 "$BACKGROUND" 2>/dev/null || { echo "it ended before it said '$1':"; cat err; return 1; }
-        [ "$SECONDS" -le "$end" ] || { echo "it never said '$1':"; cat err; return 1; }
+        kill -0 "$BACKGROUND" 2>/dev/null || { echo "the job ended before it logged '$1':"; cat err; return 1; }
+        [ "$SECONDS" -le "$end" ] || { echo "the job did not log '$1' in time:"; cat err; return 1; }
         sleep 0.01
     done
 }
 
-# A number, text, true or null of the last line of `out`: the first of that name, which is the job's own.
+# The value of a JSON field in the last line of `out`: the first one of that name, which is the job's own.
 said() { # NAME
     tail -n 1 out | grep -o "\"$1\":[^,{}]*" | head -n 1 | sed 's/^[^:]*://'
 }
 
-# "SENT RECEIVED MESSAGES-SENT MESSAGES-RECEIVED" of a purpose (pull, push, all-reduce, control), of all ranks together: that
-# comes before those of each rank.
+# "SENT RECEIVED MESSAGES-SENT MESSAGES-RECEIVED" of a purpose (pull, push, all-reduce, control): the sum over all ranks, which
+# comes before the values of each rank.
 traffic() { # PURPOSE
     tail -n 1 out | grep -o "\"$1\":{\"sent\":[^{}]*" | head -n 1 | sed 's/"[a-z_-]*"://g; s/[{,]/ /g'
 }
 
-# The parameters of a run's last checkpoint, a number each line; all tensors of the file are 4-byte floats.
+# The parameters of a run's last checkpoint, one number per line; all tensors of the file are 4-byte floats.
 weights() { # RUN
     local file
     file=$(model_of "$1") && values "$file"
@@ -199,12 +199,12 @@ values() { # FILE: a checkpoint's model.safetensors
     tail -c "+$((9 + n))" "$1" | od -An -v -t f4 -w4
 }
 
-model_of() { # RUN: the model file of its last checkpoint
+model_of() { # RUN: prints the model file of its last checkpoint
     ls -d "$1"/checkpoints/step-*/DONE | sed 's/.*step-\([0-9]*\).*/\1 &/' | sort -n | tail -n 1 |
         sed 's/^[0-9]* //; s/DONE$/model.safetensors/'
 }
 
-same_bits() { # RUN RUN...: as the first
+same_bits() { # RUN RUN...: all have the same model as the first
     local first=$1 run
     shift
     for run; do
@@ -212,7 +212,7 @@ same_bits() { # RUN RUN...: as the first
     done
 }
 
-# Two runs end with the same parameters to rounding, and they are not all zero.
+# Two runs have the same parameters up to rounding, and these are not all zero.
 same_weights() { # RUN RUN
     weights "$1" >"$FOLDER/w1"
     weights "$2" >"$FOLDER/w2"
@@ -222,15 +222,15 @@ same_weights() { # RUN RUN
         END { if (bad || !NR || size == 0 || most > 1e-4) { print a, b, NR " weights, largest difference", most; exit 1 } }'
 }
 
-# Equal to rounding: relative 1e-5.
+# Equal up to a relative error of 1e-5.
 close() { # A B
     awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; d = d < 0 ? -d : d; m = b < 0 ? -b : b
         if (a == "" || b == "" || a == "null" || d > 1e-5 * m) { print a " is not " b; exit 1 } }'
 }
 
-says_not() { # PATTERN: stderr has no such line
+says_not() { # PATTERN: no line of stderr matches
     if grep -e "$1" err; then
-        echo "that should not be there"
+        echo "stderr must not have this line"
         return 1
     fi
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Jobs of several real processes: that they are one training, the same as in one process; what they send; what they say when they
-# are not put together right. Faults are in cluster_faults.bats, real networks in cluster_netns.bats.
+# Jobs of several processes: results equal those of one process, traffic is accounted for, and inconsistent processes are
+# rejected. cluster_faults.bats tests faults, cluster_netns.bats networks.
 
 setup() { load cli; load cluster; cluster_setup; }
 teardown() { cluster_teardown; }
@@ -8,7 +8,7 @@ teardown() { cluster_teardown; }
 digits='synth:digits?examples=507'
 clicks='synth:ctr?features=5000&examples=1003'
 
-# One process with batch N b, then N workers of batch b in each way, all to rounding; and the same way twice to the bit.
+# N workers with batch b equal one process with batch N b up to rounding, for each placement; repeated runs are bit-identical.
 equals_serial() { # BATCH OPTION...
     local batch=$1 n way loss test
     shift
@@ -34,11 +34,11 @@ equals_serial() { # BATCH OPTION...
     done
 }
 
-@test "softmax: sync over N ranks is serial training with the N-fold batch; the same N gives the same bits" {
+@test "softmax: N synchronous workers equal one with N times the batch; results are reproducible" {
     equals_serial 10 --model softmax --data "$digits" --epochs 2 --lr 0.3
 }
 
-@test "softmax: the same with an optimizer that has state, and four replicas" {
+@test "softmax: the same for an optimizer with state, and with four replicas" {
     one="train --model softmax --data $digits --optimizer momentum --lr 0.05 --l2 1e-4 --quiet --json"
     in_time 60 $one --batch 28 --out serial
     expect 0
@@ -51,11 +51,11 @@ equals_serial() { # BATCH OPTION...
     done
 }
 
-@test "logreg on sparse clicks: sync over N ranks is serial training with the N-fold batch; the same bits" {
+@test "logreg on sparse data: N synchronous workers equal one with N times the batch; results are reproducible" {
     equals_serial 20 --model logreg --data "$clicks" --lr 0.5
 }
 
-@test "logreg with ftrl, whose state is per key" {
+@test "logreg: the same for ftrl, which has state per key" {
     one="train --model logreg --data $clicks --optimizer ftrl --l1 0.01 --quiet --json"
     in_time 60 $one --batch 40 --out serial
     expect 0
@@ -68,11 +68,11 @@ equals_serial() { # BATCH OPTION...
     done
 }
 
-@test "lenet5: sync over N ranks is serial training with the N-fold batch; the same bits" {
+@test "lenet5: N synchronous workers equal one with N times the batch; results are reproducible" {
     equals_serial 8 --model lenet5 --data 'synth:digits?examples=120' --lr 0.02
 }
 
-@test "the way is chosen by model and mode, and said" {
+@test "the placement depends on model and mode, and is reported" {
     for line in "replicas:--model softmax --data $digits" "shards:--model softmax --data $digits --mode async" \
         "shards:--model logreg --data $clicks" "replicas:--model softmax --data $digits --local-steps 4"; do
         in_time 60 train ${line#*:} --launch 3 --out none --json
@@ -81,7 +81,7 @@ equals_serial() { # BATCH OPTION...
     done
 }
 
-@test "every example once: sizes that nothing divides, 1 to 4 ranks, in memory and streamed, sync and async" {
+@test "every example once: indivisible sizes, 1 to 4 ranks, in memory and streamed, sync and async" {
     for ranks in 1 2 3 4; do
         for way in "--stream never" "--stream always"; do
             for mode in "" "--servers 1" "--servers 1 --mode async" "--servers 2 --staleness 2"; do
@@ -96,7 +96,7 @@ equals_serial() { # BATCH OPTION...
     done
 }
 
-@test "files: each worker reads its part of the blocks, and all train on the whole" {
+@test "files: each worker reads its share of the blocks, and together they train on all examples" {
     in_time 60 data gen 'synth:ctr?features=1000&nnz=9&examples=3001' --out clicks.tfrecord
     expect 0
     one="train --model logreg --data tfrecord:clicks.tfrecord?block=20000 --features 1000 --test none --quiet --json"
@@ -108,13 +108,13 @@ equals_serial() { # BATCH OPTION...
         equal examples "$(said examples)" 3001
         same_weights serial run-$way
     done
-    # 18 blocks: what a worker cannot read is in another one's part only
+    # 18 blocks: only one worker reads the truncated one
     truncate -s -7 clicks.tfrecord
     in_time 60 $one --batch 10 --launch 3 --servers 0 --out none
     expect 3 "clicks.tfrecord"
 }
 
-@test "uneven ends: fewer examples than workers, one batch more than the others, --steps in the middle" {
+@test "uneven work: fewer examples than workers, one more batch than the others, --steps within an epoch" {
     for examples in 1 7; do
         for mode in "--servers 0" "--servers 1" "--servers 2 --mode async" "--servers 2 --staleness 1"; do
             in_time 60 train --model softmax --data "synth:digits?examples=$examples" --test none --batch 2 --epochs 2 \
@@ -130,7 +130,7 @@ equals_serial() { # BATCH OPTION...
     done
 }
 
-@test "quorum and local steps: they end, and learn" {
+@test "quorum and local steps: jobs end, and the model learns" {
     one="train --model softmax --data $digits --batch 10 --epochs 4 --out none --quiet --json"
     in_time 60 $one --launch 4 --servers 1 --quorum 2
     expect 0
@@ -141,7 +141,7 @@ equals_serial() { # BATCH OPTION...
     holds "$(said test_accuracy) > 0.5"
 }
 
-@test "local steps of one are replicas that average each step" {
+@test "--local-steps 1 equals replicas that average after each step" {
     in_time 60 train --model softmax --data "$digits" --batch 10 --launch 3 --local-steps 1 --quiet --json --out one
     expect 0
     loss=$(said test_loss)
@@ -150,7 +150,7 @@ equals_serial() { # BATCH OPTION...
     holds "abs($(said test_loss) / $loss - 1) < 0.01"
 }
 
-@test "accounting: what all ranks sent is what all ranks received, by purpose" {
+@test "traffic: bytes sent equal bytes received over all ranks, for each purpose" {
     for line in "--servers 0" "--servers 1" "--servers 2" "--servers 1 --mode async" "--servers 2 --staleness 3" \
         "--local-steps 3"; do
         for what in "--model softmax --data $digits" "--model logreg --data $clicks"; do
@@ -171,18 +171,18 @@ equals_serial() { # BATCH OPTION...
             esac
         done
     done
-    # one process sends nothing
+    # a single process sends nothing
     in_time 60 train --model softmax --data "$digits" --out none --quiet --json
     equal bytes "$(said bytes_sent) $(said bytes_received)" "0 0"
 }
 
-@test "accounting: of a sparse model only the keys of the batches travel" {
+@test "traffic: for a sparse model only the keys of the batches are sent" {
     for way in "--launch 3 --servers 1" "--launch 4 --servers 2 --mode async" "--launch 2 --servers 0"; do
         in_time 60 train --model logreg --data 'synth:ctr?features=3000000&nnz=39&examples=3000' --test none --batch 100 \
             $way --out none --quiet --json
         expect 0
         sum=0
-        for purpose in pull push all-reduce; do # servers also take a last snapshot, which is control
+        for purpose in pull push all-reduce; do # servers also take a final snapshot, which counts as control
             read -r sent received _ <<<"$(traffic $purpose)"
             sum=$((sum + sent))
         done
@@ -191,16 +191,16 @@ equals_serial() { # BATCH OPTION...
     done
 }
 
-@test "accounting: replicas send the least that an all-reduce can" {
+@test "traffic: replicas send the minimum for an all-reduce" {
     in_time 60 train --model softmax --data "$digits" --batch 13 --launch 3 --out none --quiet --json
     expect 0
     read -r sent received _ <<<"$(traffic all-reduce)"
-    # 2 (N - 1) / N of the parameters from each of 3 ranks, and heads, once more at the end of the epoch. Rows of ten classes
-    # are kept as twelve.
+    # each of 3 ranks sends 2 (N - 1) / N of the parameters plus message headers, per step and once at the end of the epoch; rows of
+    # ten classes are padded to twelve
     holds "1 <= $sent / (($(said steps) + 1) * 4 * 785 * 12 * 4) < 1.01"
 }
 
-@test "not one training: errors that name the rank" {
+@test "inconsistent processes: errors name the rank" {
     one="train --model softmax --data $digits --batch 10 --out none --quiet"
     in_time 60 $one --servers 1
     expect 2 "--servers" "--launch N"
@@ -235,7 +235,7 @@ equals_serial() { # BATCH OPTION...
     expect 3 "none-such"
 }
 
-@test "not one training: another program, or other data under the same name" {
+@test "inconsistent processes: another program, or other data under the same name" {
     cp "$YOKE" other
     cp "${YOKE%/*}"/yoke-mpi-*.so .
     printf 'x' >>other
@@ -259,7 +259,7 @@ equals_serial() { # BATCH OPTION...
     done
 }
 
-@test "a plain mpirun and --launch start the same job; output has the rank, results are said once" {
+@test "mpirun and --launch start the same job; log lines have the rank, results are printed once" {
     by_mpirun -n 3 yoke train --model softmax --data "$digits" --batch 10 --json --out plain
     expect 0 "[0] "
     equal "lines of results" "$(grep -c '"model"' out)" 1
@@ -273,7 +273,7 @@ equals_serial() { # BATCH OPTION...
     same_bits plain tcp
 }
 
-@test "replicas on one machine: through shared memory, the bits and the bytes of messages" {
+@test "replicas on one host: shared memory gives the same bits and counts the same bytes as messages" {
     for ranks in 2 3 4; do
         for one in "lenet5 --data synth:digits?examples=507 --batch 33 --epochs 2" \
             "softmax --data synth:digits?examples=507 --batch 10 --optimizer adam"; do
@@ -292,7 +292,7 @@ equals_serial() { # BATCH OPTION...
     done
 }
 
-@test "a run directory is not overwritten by a job either, and config.ini repeats it" {
+@test "a job does not overwrite a run directory, and config.ini repeats it" {
     in_time 60 train --model softmax --data "$digits" --batch 10 --launch 3 --servers 1 --quiet --out first
     expect 0
     in_time 60 train --model softmax --data "$digits" --batch 10 --launch 3 --servers 1 --quiet --out first
@@ -302,7 +302,7 @@ equals_serial() { # BATCH OPTION...
     same_bits first second
 }
 
-@test "checkpoints: written by 3 ranks, gone on with by 2 and by one process, and the other way round" {
+@test "checkpoints: 3 ranks write one, 2 ranks and one process resume from it, and vice versa" {
     # 60 examples a step: 3 x 20, 2 x 30, 1 x 60
     one="train --model softmax --data synth:digits?examples=1000 --quiet --lr 0.3"
     in_time 60 $one --batch 60 --steps 40 --out whole
@@ -329,7 +329,7 @@ equals_serial() { # BATCH OPTION...
     done
 }
 
-@test "checkpoints: a stopped job that goes on with as many ranks comes to the same bits" {
+@test "checkpoints: a job resumed with the same number of ranks gives bit-identical results" {
     for way in "--launch 3 --servers 0" "--launch 3 --servers 1" "--launch 3 --servers 0 --stream always"; do
         one="--model logreg --data $clicks --batch 10 $way --quiet"
         in_time 60 train $one --steps 60 --out whole
@@ -343,7 +343,7 @@ equals_serial() { # BATCH OPTION...
     done
 }
 
-@test "checkpoints: an asynchronous job goes on with other numbers of workers, every example once" {
+@test "checkpoints: an asynchronous job resumes with another number of workers and uses every example once" {
     one="train --model logreg --data synth:ctr?features=500&examples=2003 --test none --batch 7 --mode async --quiet"
     in_time 60 $one --steps 200 --launch 4 --out run
     expect 0

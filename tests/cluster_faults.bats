@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
-# Jobs of several processes to which something happens: a process is killed, stopped, wakes up again; a server goes; somebody
-# presses Ctrl-C. Asynchronous jobs go on, synchronous ones say who is missing or start again, and nothing is left behind.
+# Faults in jobs of several processes: a worker or server is killed, stopped, or continued; a user presses Ctrl-C. Asynchronous
+# jobs continue; synchronous jobs name the lost rank, or restart. No process or file is left behind.
 
 setup() { load cli; load cluster; cluster_setup; }
 teardown() { cluster_teardown; }
 
-# However fast the machine is, something must be able to happen to them: synchronous jobs are endless and end by a signal.
+# Jobs must be long enough for a fault, however fast the host is: synchronous jobs are endless and are ended by a signal.
 async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode async --servers 1 --eval-every 400 --json --deadline 2"
 sync="train --model softmax --data synth:digits?examples=1003 --batch 4 --eval-every 200 --checkpoint-every 300 --json --deadline 2"
 
@@ -27,7 +27,7 @@ all_examples() { # EPOCHS
     [ -e "$(model_of run)" ]
 }
 
-@test "async: a worker that is killed does not stop the others; its examples go to them" {
+@test "async: after a worker is killed, the others continue and train on its examples" {
     begin_async 40 --launch 4
     signal_rank KILL 2
     finish 60
@@ -36,7 +36,7 @@ all_examples() { # EPOCHS
     says_not "rank [013] was"
 }
 
-@test "async: two of three workers are killed, with two servers" {
+@test "async: two of three workers are killed, two servers" {
     begin_async 40 --launch 5 --servers 2
     signal_rank KILL 4
     signal_rank KILL 2
@@ -45,7 +45,7 @@ all_examples() { # EPOCHS
     expect 0 "rank 2" "rank 4"
 }
 
-@test "async: a worker that is stopped for good does not stop the others" {
+@test "async: after a worker is stopped for good, the others continue" {
     begin_async 40 --launch 4
     signal_rank STOP 3
     finish 60
@@ -53,7 +53,7 @@ all_examples() { # EPOCHS
     expect 0 "rank 3 sent no heartbeat"
 }
 
-@test "async: a worker that is stopped and wakes up again is used again, or ends" {
+@test "async: a worker that is stopped and continued trains again, or ends" {
     begin_async 9999 --launch 4
     signal_rank STOP 3
     until_said "rank 3 sent no heartbeat"
@@ -64,7 +64,7 @@ all_examples() { # EPOCHS
     expect 0
 }
 
-@test "async: what was given away while a worker slept is not trained on twice" {
+@test "async: examples reassigned while a worker was stopped are not used twice" {
     begin_async 60 --launch 4
     signal_rank STOP 3
     until_said "rank 3 sent no heartbeat"
@@ -73,7 +73,7 @@ all_examples() { # EPOCHS
     all_examples 60
 }
 
-@test "async: all workers are lost: an error, not a hang" {
+@test "async: losing all workers is an error, not a hang" {
     begin_async 40 --launch 3
     signal_rank KILL 1
     signal_rank KILL 2
@@ -81,7 +81,7 @@ all_examples() { # EPOCHS
     expect 1 "no worker is left"
 }
 
-# The process of a worker that joined by itself.
+# The process id of a worker that joined with --join.
 joiner_pid() {
     local file
     grep -lszxF -e --join /proc/[0-9]*/cmdline 2>/dev/null | sed 's/cmdline$/environ/' |
@@ -91,7 +91,7 @@ joiner_pid() {
     done | head -n 1
 }
 
-@test "async: a new worker joins a running job and is used; one that joined may die" {
+@test "async: a new worker joins a running job and trains; a joined worker may be killed" {
     begin_async 100 --launch 3
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     first=$!
@@ -103,7 +103,7 @@ joiner_pid() {
     finish 60
     all_examples 100
     expect 0 "sent no heartbeat"
-    # those of the job did not do all of it; those who joined are there, and which of them is lost
+    # the original workers did not train on all examples; the summary has both joined workers, and marks the lost one
     tail -n 1 out | grep -o '"role":"worker","joined":false[^{}]*' | grep -o '"examples":[0-9]*' | tr -dc '0-9\n' |
         awk '{ n += $1 } END { exit !(n > 0 && n < 100300) }'
     equal "joined" "$(tail -n 1 out | grep -o '"role":"worker","joined":true,"lost":[a-z]*' | sort | uniq -c | tr -s ' \n' ' ')" \
@@ -111,13 +111,13 @@ joiner_pid() {
     one=0 two=0
     wait $first || one=$?
     wait $second || two=$?
-    # one was killed, the other one ended well
-    [ $((one == 0)) -ne $((two == 0)) ] || { echo "status $one and $two; it said:"; cat err2; false; }
+    # one was killed, the other exited with status 0
+    [ $((one == 0)) -ne $((two == 0)) ] || { echo "status $one and $two; stderr:"; cat err2; false; }
     in_time 20 train --join run
     expect 2 "no asynchronous job that can be joined is running"
 }
 
-@test "bounded staleness: a killed and a stopped worker do not hold the others" {
+@test "bounded staleness: a killed or stopped worker does not block the others" {
     begin_async 40 --launch 5 --staleness 4
     signal_rank KILL 2
     signal_rank STOP 3
@@ -132,21 +132,21 @@ examples_of() { # RANK
     tail -n 1 out | grep -o "\"rank\":$1,[^{}]*" | grep -o '"examples":[0-9]*' | tr -dc 0-9
 }
 
-@test "bounded staleness: one that comes back is not waited for until it has made what it missed" {
+@test "bounded staleness: the others do not wait for a returning worker to make up missed steps" {
     begin_async 9999 --launch 4 --staleness 8
     signal_rank STOP 3
     until_said "rank 3 sent no heartbeat"
-    until_step $(($(last_step) + 6000)) # 3,000 of each of the others
+    until_step $(($(last_step) + 6000)) # 3,000 steps of each of the others
     signal_rank CONT 3
     until_said "rank 3 is back"
-    until_step $(($(last_step) + 12000)) # enough for it to catch up, if the others waited
+    until_step $(($(last_step) + 12000)) # enough to catch up, if the others waited
     kill -INT "$BACKGROUND"
     finish 30
     expect 0
     holds "$(examples_of 1) - $(examples_of 3) > 1000"
 }
 
-@test "sync: a killed process ends the job within 10 s, with its rank" {
+@test "sync: a killed process ends the job within 10 s, and the error names its rank" {
     for way in "--launch 3 --servers 0" "--launch 3 --servers 1"; do
         begin_sync $way
         signal_rank KILL 2
@@ -157,7 +157,7 @@ examples_of() { # RANK
     done
 }
 
-@test "sync: a stopped process ends the job within 10 s, with its rank" {
+@test "sync: a stopped process ends the job within 10 s, and the error names its rank" {
     for way in "--launch 3 --servers 0 --deadline 8" "--launch 4 --servers 2"; do
         begin_sync $way
         signal_rank STOP 2
@@ -168,7 +168,7 @@ examples_of() { # RANK
     done
 }
 
-@test "sync: a replica of a network that is killed or stopped while gradients go through shared memory" {
+@test "sync: a replica is killed or stopped during an all-reduce through shared memory" {
     for signal in STOP KILL; do
         begin train --model lenet5 --data 'synth:digits?examples=1003' --batch 64 --steps 1000000 --launch 2 \
             --deadline 4 --out run
@@ -183,8 +183,8 @@ examples_of() { # RANK
     done
 }
 
-@test "a server that is killed or stopped ends the job within 10 s, with its rank" {
-    # its workers wait for it, and must not be taken for those who are missing
+@test "a killed or stopped server ends the job within 10 s, and the error names its rank" {
+    # its workers wait for it, and must not be declared lost
     for signal in KILL STOP; do
         begin_async 40 --launch 4 --servers 2
         signal_rank $signal 1
@@ -205,8 +205,8 @@ examples_of() { # RANK
     expect 1
 }
 
-# An mpirun that is slow, or is gone before it has passed on what the processes said last.
-@test "what a job said last is heard even if mpirun did not pass it on" {
+# An mpirun that exits, or is slow, before it has forwarded the last messages of the processes.
+@test "the last error of a job is printed even if mpirun did not forward it" {
     cat >mpirun <<'END'
 #!/bin/sh
 printf '\001begun 2\n' >&2
@@ -214,7 +214,7 @@ dashes=-------------------------------------------------------------------------
 printf '%s\nmpiexec detected that one or more processes exited, as the user knows\n%s\n' $dashes $dashes >&2
 printf '%s\nwords that are cut off\n' $dashes >&2
 echo '2 rank 1 has died' >"$YK_ENDED"
-sleep 30 # the launcher does not wait for that
+sleep 30 # the launcher does not wait for this
 END
     chmod +x mpirun
     YK_MPIRUN=$PWD/mpirun in_time 20 $sync --steps 100 --launch 3 --out none
@@ -223,13 +223,13 @@ END
     says_not "as the user knows"
 }
 
-@test "results that cannot be written are an error of the launcher, too" {
+@test "the launcher reports results that cannot be written" {
     status=0
     timeout -k 2 60 "$YOKE" $sync --steps 20 --launch 2 --out none >/dev/full 2>err || status=$?
     expect 4 "cannot write the results to stdout"
 }
 
-@test "restarts: after kill -9 and SIGSTOP the result is that of an undisturbed run, to the bit" {
+@test "restarts: after kill -9 and SIGSTOP the result is bit-identical to an uninterrupted run" {
     for way in "--launch 3 --servers 0" "--launch 3 --servers 1"; do
         begin_sync $way --restarts 3
         signal_rank KILL 1
@@ -250,7 +250,7 @@ END
     done
 }
 
-@test "restarts: they are limited, and a job that would fail again is not started again" {
+@test "restarts: their number is limited, and errors that would recur do not cause a restart" {
     begin_sync --launch 2 --restarts 1
     signal_rank KILL 1
     until_said "restart 1 of 1"
@@ -271,7 +271,7 @@ END
     says_not "restarting from"
 }
 
-@test "SIGINT and SIGTERM to the launcher save and end all; --resume comes to the same bits" {
+@test "SIGINT and SIGTERM to the launcher save and end all processes; --resume gives bit-identical results" {
     for line in "INT --launch 3 --servers 0" "TERM --launch 3 --servers 1"; do
         begin_sync ${line#* }
         kill "-${line%% *}" "$BACKGROUND"
@@ -302,7 +302,7 @@ END
     all_examples $epochs
 }
 
-@test "a second SIGINT ends at once; kill -9 of the launcher leaves nobody behind" {
+@test "a second SIGINT ends the job at once; kill -9 of the launcher leaves no process behind" {
     begin_sync --launch 3
     signal_rank STOP 1
     kill -INT "$BACKGROUND"
@@ -317,13 +317,13 @@ END
     finish 5
     [ "$status" -eq 137 ]
     nobody_is_left
-    # nobody was left to remove its files: whoever starts next does
+    # no process was left to remove the job's files: the next job does
     in_time 60 $sync --steps 5 --launch 2 --out none --quiet
     expect 0
     nothing_is_left
 }
 
-@test "async, sparse data in chunks: a new worker joins and every example is trained once per epoch" {
+@test "async, sparse data in chunks: a new worker joins, and every example is used once per epoch" {
     begin train --model logreg --data "synth:ctr?features=20000&examples=70003" --mode async --batch 100 --epochs 200 --launch 3 \
         --servers 1 --out run --json
     until_said "train loss"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
-# Who can reach a job: a job of this machine listens on the loopback address only, in each of its processes, unless the user
-# says otherwise.
+# Open ports: all processes of a job on one host listen on the loopback address only, unless the user
+# chooses otherwise.
 
 setup() { load cli; load cluster; cluster_setup; }
 teardown() { cluster_teardown; }
 
 one="train --model softmax --data synth:digits?examples=1003 --batch 2 --epochs 5000"
 
-# "PROGRAM ADDRESS" for each TCP socket that listens, and each UDP socket that is bound, in a process of this test's jobs.
+# Prints "PROGRAM ADDRESS" for each listening TCP socket and each bound UDP socket of this test's jobs.
 sockets() {
     python3 - <<'END'
 import glob, ipaddress, os, re, struct, sys
@@ -31,11 +31,11 @@ for path in glob.glob("/proc/[0-9]*"):
                 if field[9] in mine and (field[3] == "0A" if kind[0] == "t" else int(port, 16)):
                     print(program, address(where))
     except OSError:
-        pass # it has ended, or something of it has
+        pass # the process has ended, or the socket was closed
 END
 }
 
-# Of those, the ones that other machines can reach.
+# Those sockets that other hosts can reach.
 open_sockets() {
     sockets >all
     python3 - <<'END'
@@ -49,8 +49,8 @@ END
 
 confined() {
     open_sockets >found
-    [ ! -s found ] || { echo "other machines can reach:"; sort found | uniq -c; return 1; }
-    grep -q -e orterun -e prte -e mpiexec all || { echo "mpirun was not seen:"; cat all; return 1; }
+    [ ! -s found ] || { echo "other hosts can reach:"; sort found | uniq -c; return 1; }
+    grep -q -e orterun -e prte -e mpiexec all || { echo "no socket of mpirun was found:"; cat all; return 1; }
 }
 
 end_job() {
@@ -59,17 +59,17 @@ end_job() {
     expect 0
 }
 
-@test "--launch, sync: all listen on loopback only, and the ranks do not listen at all" {
+@test "--launch, sync: mpirun listens on loopback only, and the ranks do not listen at all" {
     begin $one --launch 2 --out none
     until_step 1
     confined
     if grep "^yoke" all; then return 1; fi
-    # what confines mpirun is not loaded into the ranks
+    # the library that confines mpirun is not loaded into the ranks
     if tr '\0' '\n' <"/proc/$(rank_pid 0)/environ" | grep '^LD_PRELOAD=.'; then return 1; fi
     end_job
 }
 
-@test "--launch, async, with a worker that joins: all listen on loopback only" {
+@test "--launch, async, with a joining worker: all processes listen on loopback only" {
     begin $one --launch 2 --servers 1 --mode async --out run
     until_step 1
     "$YOKE" train --join run >joined 2>&1 3>&- 4>&- &
@@ -86,14 +86,14 @@ end_job() {
     grep 'trained on [1-9][0-9]* examples' joined
 }
 
-@test "--network any: other machines can reach the job, and a worker that joins needs the option as well" {
+@test "--network any: other hosts can reach the job, and a joining worker needs the option, too" {
     begin $one --launch 2 --servers 1 --mode async --network any --out run
     until_step 1
     open_sockets >found
     grep -q '^yoke' found
     grep -q server found
-    # on a machine that has no other network than loopback, loopback is any
-    if grep -q 'tcp://127\|tcp6://\[::1' run/join; then skip "this machine has no network"; fi
+    # on a host with no network interface except loopback, "any" is loopback
+    if grep -q 'tcp://127\|tcp6://\[::1' run/join; then skip "this host has no network"; fi
     status=0
     timeout 20 "$YOKE" train --join run >joined 2>&1 || status=$?
     [ "$status" -eq 2 ]
@@ -110,7 +110,7 @@ end_job() {
     grep 'trained on [1-9][0-9]* examples' joined
 }
 
-@test "--network any does not join a loopback-only job, and local cannot be used with --hosts" {
+@test "--network any cannot join a loopback-only job, and --network local cannot be used with --hosts" {
     mkdir run
     echo '1.0;tcp://127.0.0.1:4' >run/join
     in_time 10 train --join run --network any
@@ -121,7 +121,7 @@ end_job() {
     expect 2 "--network here: the value must be one of: local, any"
 }
 
-@test "MPI may be told to use TCP, which is on loopback then, and --http listens where it is told to" {
+@test "TCP chosen for MPI uses loopback, and --http listens on the given address" {
     OMPI_MCA_btl=self,tcp begin $one --launch 2 --out none --http 0.0.0.0:0
     until_step 1
     open_sockets >found
@@ -130,7 +130,7 @@ end_job() {
     end_job
 }
 
-@test "interfaces that the user chose are used" {
+@test "network interfaces chosen by the user are used" {
     begin $one --launch 2 --out none --mpi-options '--mca btl self,tcp --mca btl_tcp_if_include lo'
     until_step 1
     open_sockets >found

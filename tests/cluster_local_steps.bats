@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# --local-steps with servers: workers train on copies of their own for some steps, and servers add how these have changed. In step that
-# is what replicas do that average every so many steps; freely it ends, learns, and uses every example once.
+# Local SGD with servers (--local-steps): workers train for some steps on their own copies, and servers apply the deltas. Synchronous
+# jobs equal replicas that average every H steps; asynchronous jobs end, learn, and use every example once.
 
 setup() { load cli; load cluster; cluster_setup; }
 teardown() { cluster_teardown; }
@@ -8,7 +8,7 @@ teardown() { cluster_teardown; }
 digits='synth:digits?examples=507'
 clicks='synth:ctr?features=5000&examples=1003'
 
-# Three workers with 1 and 2 servers come to what three replicas come to, to rounding; and the same way twice to the bit.
+# Three workers with 1 and 2 servers equal three replicas up to rounding; repeated runs are bit-identical.
 equals_replicas() { # OPTION...
     local k loss test
     rm -rf run-*
@@ -29,13 +29,13 @@ equals_replicas() { # OPTION...
     same_bits run-2 run-again
 }
 
-@test "softmax, logreg and lenet5 in step: what replicas with local steps come to; the same bits each time" {
+@test "synchronous softmax, logreg and lenet5 equal replicas with local steps; results are reproducible" {
     equals_replicas --model softmax --data "$digits" --batch 10 --epochs 3 --lr 0.3 --local-steps 4
     equals_replicas --model logreg --data "$clicks" --batch 20 --epochs 3 --lr 0.5 --local-steps 4
     equals_replicas --model lenet5 --data 'synth:digits?examples=150' --batch 8 --lr 0.02 --local-steps 4
 }
 
-@test "optimizers with state, which is averaged, too" {
+@test "optimizer state is averaged, too" {
     for rule in "momentum --lr 0.05 --l2 1e-3" adagrad "adam --lr 0.01"; do
         equals_replicas --model softmax --data "$digits" --batch 10 --local-steps 4 --optimizer $rule
     done
@@ -44,7 +44,7 @@ equals_replicas() { # OPTION...
     done
 }
 
-@test "weight decay that is caught up on, rates that fall, tests and checkpoints that cut rounds short" {
+@test "lazy weight decay, learning rate schedules, evaluations and checkpoints in the middle of a round" {
     sgd="--model logreg --data $clicks --batch 20 --epochs 2 --lr 0.5 --local-steps 4"
     equals_replicas $sgd --l2 1e-2
     equals_replicas $sgd --l1 1e-3 --l2 1e-3 --lr-schedule inverse --lr-decay 0.1
@@ -55,8 +55,8 @@ equals_replicas() { # OPTION...
         --lr-decay-every 9 --lr-decay 0.5
 }
 
-@test "a round of one worker that has all examples is plain training" {
-    # a mean of one: the copy's steps are the only ones
+@test "with one worker, local SGD equals serial training" {
+    # the mean of a single copy is that copy
     one="train --model logreg --data $clicks --batch 20 --lr 0.5 --l2 1e-3 --quiet --json"
     in_time 60 $one --out serial
     expect 0
@@ -68,7 +68,7 @@ equals_replicas() { # OPTION...
     equal "steps and examples" "$(said steps) $(said examples)" "51 1003"
 }
 
-@test "uneven ends, streams and --steps in the middle: every example once" {
+@test "uneven work, streams and --steps within an epoch: every example once" {
     for way in "--servers 1" "--servers 2" "--mode async" "--servers 2 --staleness 5" "--stream always" \
         "--mode async --stream always"; do
         for examples in 1 7 211; do
@@ -81,13 +81,13 @@ equals_replicas() { # OPTION...
             --quiet --json $way
         expect 0
         case $way in
-        *async*stream*) [ "$(said steps)" -ge 23 ] ;; # nobody deals those out: what is under way then counts, too
+        *async*stream*) [ "$(said steps)" -ge 23 ] ;; # blocks of a stream are not leased: steps in progress count, too
         *) equal "steps ($way)" "$(said steps)" 23 ;;
         esac
     done
 }
 
-@test "async, bounded and with a quorum: it learns as much as in step" {
+@test "asynchronous, bounded staleness and quorum: the model learns as well as in synchronous mode" {
     one="train --data synth:digits?examples=3000 --model softmax --batch 10 --lr 0.3 --epochs 4 --out none --quiet --json"
     in_time 60 $one --launch 3 --local-steps 8
     expect 0
@@ -101,8 +101,8 @@ equals_replicas() { # OPTION...
     done
 }
 
-@test "async, steps of many: it does not swing up" {
-    # in full, the changes of three workers at once overshoot (store/changes.h)
+@test "asynchronous, many local steps: training does not oscillate" {
+    # undamped, the deltas of three concurrent workers overshoot (store/delta.h)
     for rule in "sgd --lr 0.5" "momentum --lr 0.05" "adagrad --lr 0.1" "adam --lr 0.01" "ftrl --lr 0.3"; do
         in_time 60 train --model logreg --data 'synth:ctr?features=5000&examples=20011' --batch 10 --mode async --launch 4 \
             --local-steps 64 --optimizer $rule --out none --quiet --json
@@ -112,15 +112,15 @@ equals_replicas() { # OPTION...
     done
 }
 
-@test "bounded staleness counts the steps of others, and holds" {
+@test "the staleness bound counts steps of other workers, and holds" {
     in_time 60 train --model softmax --data "$digits" --batch 3 --epochs 3 --launch 4 --staleness 12 --local-steps 4 \
         --out none --quiet --json
     expect 0
-    # when a worker may go on each of two others is at most 12 - 4 steps behind it, and when it is done at most 12 ahead
+    # when a worker starts a round, each of the two others is at most 12 - 4 steps behind; when it ends, at most 12 ahead
     holds "0 < $(tail -n 1 out | grep -o '"observed_staleness":{[^}]*' | grep -o '"max":[0-9.]*' | tr -dc 0-9.) <= 2 * 20"
 }
 
-@test "what travels: H steps for one trip, and every byte is accounted for" {
+@test "traffic: one exchange per H steps, and every byte is accounted for" {
     for what in "--model softmax --data $digits" "--model logreg --data $clicks"; do
         for way in "--servers 1" "--servers 2" "--servers 1 --mode async" "--servers 2 --staleness 8"; do
             in_time 60 train $what --batch 5 --local-steps 8 --launch 4 $way --out none --quiet --json
@@ -148,7 +148,7 @@ equals_replicas() { # OPTION...
     done
 }
 
-@test "where it goes: replicas in step, shards otherwise; and what cannot be is said" {
+@test "placement: replicas if synchronous, shards otherwise; invalid combinations are rejected" {
     one="train --model softmax --data $digits --batch 10 --local-steps 4 --out none --json"
     for line in "replicas:" "shards:--mode async" "shards:--staleness 4" "shards:--quorum 2" "servers:--servers 2"; do
         in_time 60 $one --launch 4 ${line#*:}
@@ -165,14 +165,14 @@ equals_replicas() { # OPTION...
     expect 2 "--launch N"
 }
 
-# ---- going on, and faults ----
+# ---- resume and faults ----
 
 sync="train --model softmax --data synth:digits?examples=1003 --optimizer momentum --batch 4 --local-steps 3 --eval-every 200
     --checkpoint-every 300 --json --deadline 2"
 async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode async --servers 1 --local-steps 3 --eval-every 400 --json
     --deadline 2"
 
-@test "a stopped job that goes on comes to the same bits, of what is streamed, too" {
+@test "a stopped job resumes with bit-identical results, also when streaming" {
     for what in "--model logreg --data $clicks --l2 1e-3" "--model logreg --data $clicks --stream always" \
         "--model softmax --data $digits --optimizer adam"; do
         one="$what --batch 10 --launch 4 --servers 2 --local-steps 4 --quiet --checkpoint-every 30"
@@ -187,7 +187,7 @@ async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode 
     done
 }
 
-@test "kill -9 of a worker, with --restarts: the bits of an undisturbed run" {
+@test "kill -9 of a worker, with --restarts: bit-identical to an uninterrupted run" {
     begin $sync --steps 1000000 --launch 5 --servers 2 --restarts 3 --out run
     until_step 400
     remember_job
@@ -203,8 +203,8 @@ async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode 
     same_bits whole run
 }
 
-@test "async: workers that are killed or stopped do not stop the others, and nothing is used twice" {
-    # a round takes more than one run of examples: one that wakes up in it holds some that are not its own any more, and gets new ones
+@test "asynchronous: after workers are killed or stopped, the others continue; no example is used twice" {
+    # a round uses more than one lease: a worker that is continued in it holds a lease that has expired, and gets a new one
     begin $async --local-steps 40 --epochs 9999 --launch 5 --out run
     until_step 400
     remember_job
@@ -223,7 +223,7 @@ async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode 
     equal examples "$(said examples)" $((1003 * epochs))
 }
 
-@test "async: one that joins makes local steps as the others do" {
+@test "asynchronous: a worker that joins makes local steps like the others" {
     begin $async --epochs 9999 --launch 3 --out run
     until_step 400
     remember_job
@@ -236,12 +236,12 @@ async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode 
     expect 0
     status=0
     wait $joined || status=$?
-    equal "the joined one's end" "$status" 0
+    equal "exit status of the joined worker" "$status" 0
     grep -E 'trained on [1-9][0-9]* examples' err2
 }
 
-@test "a round that takes longer than the deadline is no silence" {
-    # 60 steps of 80 ms: 4.8 s without a push, where 2 s of silence are too many
+@test "a worker in a round longer than the heartbeat timeout is not declared lost" {
+    # 60 steps of 80 ms: 4.8 s without a push, with --deadline 4
     YK_SLOW_WORKER=1:80ms in_time 60 train --model softmax --data "$digits" --batch 2 --steps 240 --mode async --launch 3 \
         --local-steps 60 --deadline 4 --out none --json
     expect 0

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
-# Three machines on this one: network namespaces with names and addresses of their own, joined by a bridge at 1 Gbit/s.
-# Jobs run over TCP between them, and links go down, for a while and for good. Needs root, iproute2, and a kernel that has
+# Three simulated hosts: network namespaces with their own host names and addresses, connected by a bridge at 1 Gbit/s.
+# Jobs use TCP between them, and links go down, temporarily or for good. Needs root, iproute2, and a kernel with
 # veth, bridges and tbf.
 
 setup_file() {
-    # names that no other run of these tests has; an interface's may have 15 characters
+    # names that no other run of these tests uses; an interface name has at most 15 characters
     LAN=ykl$((BASHPID % 100000))
     HOST=ykh$((BASHPID % 100000))x
     NET=10.$((64 + BASHPID % 64)).$((BASHPID / 64 % 256))
@@ -18,10 +18,10 @@ setup_file() {
 teardown_file() { remove_lan; }
 
 why_not() {
-    [ "$(id -u)" = 0 ] || { echo "only root may make network namespaces"; return; }
-    command -v ip >/dev/null || { echo "no ip here (iproute2)"; return; }
-    command -v tc >/dev/null || { echo "no tc here (iproute2)"; return; }
-    unshare --net --uts true 2>/dev/null || { echo "this machine does not allow namespaces"; return; }
+    [ "$(id -u)" = 0 ] || { echo "creating network namespaces needs root"; return; }
+    command -v ip >/dev/null || { echo "ip (iproute2) is not installed"; return; }
+    command -v tc >/dev/null || { echo "tc (iproute2) is not installed"; return; }
+    unshare --net --uts true 2>/dev/null || { echo "this host does not allow network namespaces"; return; }
 }
 
 build_lan() {
@@ -38,14 +38,14 @@ build_lan() {
         ip -n "$HOST$i" link set eth0 up
         ip netns exec "$HOST$i" tc qdisc replace dev eth0 root tbf rate 1gbit burst 128kb latency 20ms
     done
-    # a fourth place, from which jobs are started, without a limit
+    # a fourth host, without a rate limit, from which jobs are started
     ip netns add "${HOST}0"
     ip link add v0 netns "$LAN" type veth peer name eth0 netns "${HOST}0"
     ip -n "$LAN" link set v0 master br0 up
     ip -n "${HOST}0" link set lo up
     ip -n "${HOST}0" addr add "$NET.100/24" dev eth0
     ip -n "${HOST}0" link set eth0 up
-    ip netns exec "${HOST}0" ping -c 1 -w 5 "$NET.3" >/dev/null 2>&1 || sleep 1 # addresses of bridges need a moment
+    ip netns exec "${HOST}0" ping -c 1 -w 5 "$NET.3" >/dev/null 2>&1 || sleep 1 # bridge addresses take a moment to become reachable
 } >/dev/null
 
 remove_lan() {
@@ -61,7 +61,7 @@ setup() {
     load cluster
     [ -z "$WHY" ] || skip "$WHY"
     cluster_setup
-    # HOST COMMAND...: what ssh does, in that machine's namespace and under its name
+    # HOST COMMAND...: like ssh, runs the command in that host's namespace and under its name
     cat >agent <<END
 #!/bin/sh
 name=$HOST\${1##*.}
@@ -70,7 +70,7 @@ exec ip netns exec "\$name" unshare --uts sh -c 'hostname "\$0"; exec sh -c "\$*
 END
     for i in 1 2 3; do echo "$NET.$i slots=2"; done >hosts
     HOSTS=$NET.1,$NET.2,$NET.3
-    # the launcher runs in a namespace of its own, as on a fourth machine
+    # the launcher runs in its own namespace, as on a fourth host
     cat >start <<END
 #!/bin/sh
 exec ip netns exec "${HOST}0" unshare --uts sh -c 'hostname "\$0"; exec "\$@"' "${HOST}0" "$YOKE" "\$@"
@@ -85,11 +85,11 @@ teardown() {
 }
 
 link() { # up|down HOST
-    FORGIVEN=yes # nobody could tell its daemon to remove its files
+    FORGIVEN=yes # its daemon cannot be told to remove its files
     ip -n "$HOST$2" link set eth0 "$1"
 }
 
-# On the three machines; `finish` waits for it.
+# Starts a job on the three hosts; `finish` waits for it.
 begin_there() { # OPTION...
     : >out
     : >err
@@ -106,7 +106,7 @@ there() { # OPTION...
 
 sync="--model softmax --data synth:digits?examples=1003 --batch 4 --eval-every 100 --checkpoint-every 100 --deadline 2 --json"
 
-@test "three machines: replicas and servers, by --hosts and --hostfile, are the training of one process" {
+@test "three hosts: replicas and servers, with --hosts and --hostfile, equal one process" {
     one="--model softmax --data synth:digits?examples=507"
     in_time 60 train $one --batch 30 --quiet --out serial
     expect 0
@@ -126,7 +126,7 @@ sync="--model softmax --data synth:digits?examples=1003 --batch 4 --eval-every 1
     equal bytes "$(said bytes_sent)" "$(said bytes_received)"
 }
 
-@test "sync: a link that goes down and comes back, with --restarts: the same bits" {
+@test "sync: a link goes down and comes back; with --restarts, results are bit-identical" {
     begin_there $sync --hosts "$HOSTS" --steps 1000000 --restarts 9 --out run
     until_step 400
     link down 2
@@ -142,7 +142,7 @@ sync="--model softmax --data synth:digits?examples=1003 --batch 4 --eval-every 1
     same_bits whole run
 }
 
-@test "sync: a link that stays down ends the job with an error that names a rank" {
+@test "sync: a link that stays down ends the job, and the error names a rank" {
     begin_there $sync --hosts "$HOSTS" --steps 1000000 --out run
     until_step 400
     link down 2
@@ -150,7 +150,7 @@ sync="--model softmax --data synth:digits?examples=1003 --batch 4 --eval-every 1
     expect 1 "rank"
 }
 
-@test "async: a machine that cannot be reached any more does not stop the others" {
+@test "async: after a host becomes unreachable, the others continue" {
     begin_there --model softmax --data 'synth:digits?examples=1003' --batch 2 --epochs 20 --mode async --servers 1 --eval-every 200 \
         --deadline 2 --hosts "$HOSTS" --json --out run
     until_step 200
@@ -166,7 +166,7 @@ rate() { # RATE HOST...
     for i in "$@"; do ip netns exec "$HOST$i" tc qdisc replace dev eth0 root tbf rate "$to" burst 64kb latency 50ms; done
 }
 
-@test "a link of 50 Mbit/s is what holds the job back, and the verdict says so" {
+@test "verdict on a link of 50 Mbit/s: network bandwidth" {
     rate 50mbit 1 2 3
     there --model lenet5 --data 'synth:digits?examples=1200&test=100' --batch 20 --epochs 3 --hosts "$HOSTS" --json --out run
     rate 1gbit 1 2 3

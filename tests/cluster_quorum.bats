@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# --quorum M: a step is one update of the parameters from M gradients. Steps, epochs, evaluations, checkpoints and learning rates
-# count those; gradients that come later are dropped, and counted.
+# --quorum M: one step applies M gradients. Steps, epochs, evaluations, checkpoints and learning rate schedules count
+# these steps; later gradients are dropped and counted.
 
 setup() { load cli; load cluster; cluster_setup; }
 teardown() { cluster_teardown; }
@@ -8,12 +8,12 @@ teardown() { cluster_teardown; }
 digits='synth:digits?examples=507'
 clicks='synth:ctr?features=500&examples=1003'
 
-# Steps of the evaluations in a run's metrics.jsonl, in one line.
+# The steps of the evaluations in a run's metrics.jsonl, on one line.
 evaluated() { # RUN
     sed -n 's/.*"kind":"eval","step":\([0-9]*\),.*/\1/p' "$1/metrics.jsonl" | paste -s -d ' '
 }
 
-@test "--steps N makes exactly N steps; evaluations and checkpoints are at the requested steps" {
+@test "--steps N makes exactly N steps; evaluations and checkpoints happen at the requested steps" {
     for servers in 1 2; do
         in_time 60 train --model softmax --data "$digits" --batch 10 --launch $((3 + servers)) --servers $servers --mode sync \
             --quorum 2 --steps 60 --eval-every 20 --checkpoint-every 25 --json --out run
@@ -21,7 +21,7 @@ evaluated() { # RUN
         equal "steps, mode, batch" "$(said steps) $(said mode) $(said global_batch)" '60 "sync" 20'
         equal evaluations "$(evaluated run)" "20 40 60"
         equal checkpoints "$(ls run/checkpoints | paste -s -d ' ')" "step-50 step-60"
-        # every gradient is of a step, or late; the last batch of an epoch is short
+        # every gradient belongs to a step or is late; the last batch of an epoch is short
         holds "60 * 20 - 6 * 9 <= $(said examples) <= 60 * 20"
         equal epochs "$(said epochs)" $((($(said examples) + $(said late_examples)) / 507))
         grep -qF "{\"kind\":\"eval\",\"step\":60,\"examples\":$(said examples)," run/metrics.jsonl
@@ -29,7 +29,7 @@ evaluated() { # RUN
     done
 }
 
-@test "--epochs: every example is used or late, once per epoch; an evaluation each; also streamed, of files, with local steps" {
+@test "--epochs: every example is used or late once per epoch, with one evaluation each; also streamed, from files, with local steps" {
     seq 300 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm # a stream of unknown length
     while read -r examples servers how; do
         in_time 60 train --batch 10 --epochs 3 --launch $((3 + servers)) --servers $servers --quorum 2 $how --quiet --json --out run
@@ -58,7 +58,7 @@ END
     equal "examples and epochs" "$(($(said examples) + $(said late_examples))) $(said epochs)" "1521 3"
 }
 
-@test "evaluations and the end are at the requested steps with local steps as well" {
+@test "with local steps, evaluations and the end happen at the requested steps, too" {
     for what in "softmax --data $digits" "logreg --data $clicks"; do
         YK_SLOW_WORKER=1:3ms in_time 60 train --model $what --batch 10 --launch 4 --servers 1 --quorum 2 --local-steps 4 \
             --steps 50 --eval-every 15 --quiet --json --out run
@@ -69,9 +69,9 @@ END
     done
 }
 
-@test "learning rates decay by steps; by epochs they cannot" {
+@test "learning rates can decay by steps but not by epochs" {
     one="train --model softmax --data $digits --batch 10 --launch 4 --servers 1 --quorum 2 --lr-schedule step --lr-decay 1e-300 --quiet"
-    # 0 from step 10 on
+    # the learning rate is 0 from step 10 on
     in_time 60 $one --lr-decay-every 10 --steps 15 --checkpoint-every 10 --out run
     expect 0
     diff -q <(values run/checkpoints/step-10/model.safetensors) <(values run/checkpoints/step-15/model.safetensors)
@@ -81,13 +81,13 @@ END
 }
 
 @test "all servers use the same gradients for a step" {
-    for servers in 1 2; do # with one worker the bits tell
+    for servers in 1 2; do # with one worker, results must be bit-identical
         in_time 60 train --model logreg --data "$clicks" --batch 10 --launch $((1 + servers)) --servers $servers --quorum 1 \
             --epochs 2 --quiet --out run-$servers
         expect 0
     done
     same_bits run-1 run-2
-    # with as many as there are workers nothing is ever late
+    # with a quorum of all workers, no gradient is late
     in_time 60 train --model softmax --data "$digits" --batch 10 --launch 5 --servers 2 --quorum 3 --epochs 3 --quiet --json --out none
     expect 0
     equal "examples, late" "$(said examples) $(said late_gradients)" "1521 0"
@@ -104,7 +104,7 @@ END
     equal "examples and epochs" "$(($(said examples) + $(said late_examples))) $(said epochs)" "20280 40"
 }
 
-@test "the live page says that it is synchronous" {
+@test "the live page shows the mode as synchronous" {
     begin train --model softmax --data "$digits" --batch 10 --launch 4 --servers 1 --quorum 2 --steps 1000000 --http 0 --out none
     until_said "live page:"
     remember_job
@@ -119,7 +119,7 @@ END
     expect 0
 }
 
-@test "a sweep counts the same steps: M gradients make one" {
+@test "a sweep counts the same steps: M gradients per step" {
     cat >my.ini <<END
 [sweep]
 examples = 1000

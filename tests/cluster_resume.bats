@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# --resume of a job that is finished changes nothing, however it was trained; one that was killed after its last checkpoint, or is
-# to train longer, comes to the bits of an undisturbed run. One process is in cli_resume.bats.
+# --resume of a finished job changes nothing in any mode. A job that was killed after its last checkpoint, or resumes
+# with more epochs, is bit-identical to an uninterrupted run. cli_resume.bats tests one process.
 
 setup() { load cli; load cluster; cluster_setup; }
 teardown() { cluster_teardown; }
@@ -35,7 +35,7 @@ clicks='synth:ctr?features=500&examples=1003'
 END
 }
 
-@test "killed just after the last checkpoint: the bits and the curve of an undisturbed run" {
+@test "killed just after the last checkpoint: parameters and curve of an uninterrupted run" {
     for how in "--servers 1" "--servers 1 --local-steps 4"; do
         in_time 60 train --model softmax --data "$digits" --batch 10 --epochs 2 --launch 3 $how --quiet --out whole
         expect 0
@@ -51,7 +51,7 @@ END
     done
 }
 
-@test "a finished job that streams goes on with more epochs: the bits of an undisturbed run" {
+@test "a finished streaming job resumes with more epochs: bit-identical to an uninterrupted run" {
     one="train --model logreg --data $clicks --stream always --batch 40 --launch 4 --servers 2 --quiet"
     in_time 60 $one --epochs 3 --out whole
     expect 0

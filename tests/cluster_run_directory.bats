@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The run directory of a job of several processes: the chief holds its lock; others of the job do not need it.
+# The run directory of a job of several processes: only the chief locks it.
 
 setup() {
     load cli
@@ -17,19 +17,19 @@ teardown() {
 
 digits="train --model softmax --data synth:digits?examples=1003 --batch 2 --eval-every 400 --deadline 2"
 
-in_use() { # the last command was refused because of rank 0
+in_use() { # the last command was rejected because rank 0 uses the run directory
     expect 2 "run: in use by process $(rank_pid 0) on host $(uname -n)" "choose another --out"
 }
 
 @test "other runs cannot write to the directory of a running job, and workers can join it" {
-    # a directory of the user that is called like those of launchers, and has a file called lock as run directories have
+    # a user's directory that has a name like those of launchers, and a file named lock like run directories
     OTHER=$(mktemp -d /dev/shm/yoke-XXXXXX)
     echo mine >"$OTHER/notes.txt"
     : >"$OTHER/lock"
     begin $digits --mode async --servers 1 --out run --epochs 100000 --launch 3
     until_step 400
     remember_job
-    mv err live # it goes on writing there
+    mv err live # the job continues to write there
     equal "notes" "$(cat "$OTHER/notes.txt")" mine
     cp run/join run/config.ini .
     in_time 20 train --out run --resume --steps 500 --launch 2

@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
-# Failures before training begins: a process, the name server or the launcher dies, a process hangs, files or
-# shared memory run out, a signal comes. They end or start within a limit, and leave nobody behind.
+# Failures before training starts: a process, the name server or the launcher dies, a process hangs, file descriptors or
+# shared memory run out, a signal arrives. The job starts or ends within a limit, and leaves no process behind.
 
 setup() { load cli; load cluster; cluster_setup; }
 teardown() { cluster_teardown; }
 
 small="train --model softmax --data synth:digits?examples=1003 --quiet --json"
 
-# An mpirun whose processes run `body` first, in sh, with the real command line in "$@". $RANK is their rank.
+# Creates an mpirun whose processes first run BODY in sh, with the real command line in "$@" and the rank in $RANK.
 with_shim() { # BODY
     cat >shim <<END
 #!/bin/sh
@@ -31,7 +31,7 @@ exec mpirun "${words[@]}"
 END
     chmod +x shim mpirun
     export YK_MPIRUN=$PWD/mpirun
-    FORGIVEN=yes # what mpirun itself leaves in its temporary folder when processes die under it
+    FORGIVEN=yes # mpirun itself leaves files in its temporary directory when processes die
 }
 
 @test "a process that dies in MPI_Init ends the job within the limit" {
@@ -51,7 +51,7 @@ END
     nobody_is_left
 }
 
-@test "an mpirun that never starts anything is ended after the limit" {
+@test "an mpirun that starts no process is ended after the limit" {
     printf '#!/bin/sh\nexec sleep 100\n' >mpirun
     chmod +x mpirun
     YK_MPIRUN=$PWD/mpirun YK_START_LIMIT=0.2 in_time 15 $small --launch 3 --out none
@@ -81,9 +81,9 @@ END
     done
 }
 
-@test "loading may take longer than the limit, thanks to heartbeats" {
+@test "loading may take longer than the limit, as heartbeats are sent meanwhile" {
     "$YOKE" data gen 'synth:ctr?features=5000&examples=3000' --out clicks.libsvm --format libsvm >/dev/null 2>&1
-    # a reader that takes 4 seconds, however fast the machine is
+    # a reader that takes 4 seconds, however fast the host is
     YK_SLOW_READ=$(($(stat -c %s clicks.libsvm) / 4)) YK_START_LIMIT=2 in_time 60 train --model logreg \
         --data libsvm:clicks.libsvm --test none --launch 2 --servers 1 --steps 20 --out none --json
     expect 0
@@ -107,14 +107,14 @@ END
     equal lines "$(wc -l <out)" 1
 }
 
-@test "too few open files are an error, not a hang" {
+@test "a low limit on open files is an error, not a hang" {
     status=0
     (ulimit -n 32 && exec timeout -k 2 15 "$YOKE" $small --launch 3 --out none >out 2>err 3>&- 4>&-) || status=$?
     expect 4 "open files" "ulimit -n"
 }
 
 @test "a small /dev/shm does not stop a job" {
-    unshare -m true 2>/dev/null || skip "no mount namespaces here"
+    unshare -m true 2>/dev/null || skip "mount namespaces need root"
     for mode in sync async; do
         status=0
         unshare -m sh -c 'mount -t tmpfs -o size=8m tmpfs /dev/shm && exec "$@"' sh \
@@ -132,7 +132,7 @@ END
     expect 0 "restart 1 of 2"
 }
 
-@test "kill -9 of the launcher ends all processes within a second, whenever it comes" {
+@test "kill -9 of the launcher ends all processes within a second, at any time" {
     for mode in sync async; do
         for delay in 0.05 0.2 0.8; do
             begin $small --mode $mode --batch 2 --epochs 99999 --launch 3 --out "run-$mode-$delay"
@@ -143,7 +143,7 @@ END
             [ -z "$(processes)" ] || { echo "left behind after $delay s, $mode"; false; }
         done
     done
-    in_time 30 $small --steps 5 --launch 2 --out none # removes what they left
+    in_time 30 $small --steps 5 --launch 2 --out none # removes the files that they left
     expect 0
 }
 

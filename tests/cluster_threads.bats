@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Processes with several threads that train: replicas, dedicated servers, and a shard in every process.
+# Processes with several worker threads: replicas, dedicated servers, and a shard in every process.
 
 setup() { load cli; load cluster; cluster_setup; }
 teardown() { cluster_teardown; }
@@ -7,7 +7,7 @@ teardown() { cluster_teardown; }
 digits='synth:digits?examples=1003'
 clicks='synth:ctr?features=5000&examples=2003'
 
-@test "sync: P processes of T threads are serial training with the P T-fold batch" {
+@test "sync: P processes with T threads equal one worker with P * T times the batch" {
     for model in "softmax --data $digits --lr 0.1 --optimizer momentum" "logreg --data $clicks --lr 0.3 --optimizer adagrad" \
         "logreg --data $clicks --lr 0.3 --l2 1e-3" "lenet5 --data synth:digits?examples=120 --lr 0.02"; do
         in_time 60 train --model $model --batch 24 --epochs 2 --json --quiet --out "serial"
@@ -26,7 +26,7 @@ clicks='synth:ctr?features=5000&examples=2003'
     done
 }
 
-@test "sync: the same bits every time" {
+@test "sync: results are reproducible" {
     for way in "--servers 0" "--servers all" "--servers 1"; do
         for run in a b; do
             in_time 60 train --model logreg --data "$clicks" --batch 5 --epochs 2 --launch 3 --workers 2 $way --quiet --out $run
@@ -56,18 +56,18 @@ clicks='synth:ctr?features=5000&examples=2003'
     done
 }
 
-@test "staleness: a bound holds for all threads of all processes, and is used" {
+@test "staleness: the bound holds for all threads of all processes, and is reached" {
     for way in "--servers all" "--servers 1"; do
         YK_SLOW_WORKER=1:3ms in_time 60 train --model softmax --data "$digits" --batch 5 --epochs 3 --launch 3 --workers 2 --staleness 3 \
             $way --json --quiet --out none
         expect 0
-        # of each of the others at most 2 K + 1 steps
+        # at most 2 K + 1 steps of each other worker
         most=$(tail -n 1 out | grep -o '"observed_staleness":{[^}]*' | grep -o '"max":[0-9.]*' | tr -dc 0-9.)
         holds "0 < $most <= ($(said workers) - 1) * 7"
     done
 }
 
-@test "a shard's process that is killed ends the job; --restarts goes on" {
+@test "a killed process that owns a shard ends the job; --restarts resumes it" {
     begin train --model softmax --data "$digits" --batch 2 --mode async --epochs 120 --checkpoint-every 500 --eval-every 500 --deadline 2 \
         --launch 3 --workers 2 --restarts 1 --json --out run
     until_step 500
@@ -77,7 +77,7 @@ clicks='synth:ctr?features=5000&examples=2003'
     equal examples "$(said examples)" 120360
 }
 
-@test "copies of chunks: every example once, also resumed in the middle of an epoch; as good as one worker" {
+@test "copies with chunks: every example once, also resumed within an epoch; as good as one worker" {
     big='synth:ctr?features=20000&examples=70003'
     in_time 60 train --model logreg --data "$big" --batch 10 --lr 0.05 --epochs 2 --json --quiet --out none
     expect 0
@@ -86,11 +86,11 @@ clicks='synth:ctr?features=5000&examples=2003'
         in_time 60 train --model logreg --data "$big" --batch 10 --lr 0.05 --mode async --epochs 2 $way --json --quiet --out run
         expect 0
         equal "examples ($way)" "$(said examples)" 140006
-        equal "an order of its own" "$(grep -c '"copies"' run/summary.json)" 1
+        equal "copies in summary.json" "$(grep -c '"copies"' run/summary.json)" 1
         holds "$(said test_loss) < $loss + 0.02"
         rm -r run
     done
-    # a checkpoint in the middle of an epoch: the same order goes on, with other numbers of processes, and in one
+    # resumed in the middle of an epoch: the order continues, with another number of processes and in one process
     in_time 60 train --model logreg --data "$big" --batch 10 --mode async --steps 9000 --launch 2 --workers 2 --json --quiet --out run
     expect 0
     equal steps "$(said steps)" 9000
@@ -103,8 +103,8 @@ clicks='synth:ctr?features=5000&examples=2003'
     done
 }
 
-@test "--workers auto: the cores that affinity allows, divided among the processes of the host" {
-    command -v taskset >/dev/null || skip "no taskset"
+@test "--workers auto: the cores that affinity allows, divided among the processes of a host" {
+    command -v taskset >/dev/null || skip "taskset is not installed"
     local first
     first=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
     auto() { in_time 60 train --model softmax --data "$digits" --epochs 1 --workers auto --json --quiet --out none "$@"; expect 0; }
@@ -123,7 +123,7 @@ clicks='synth:ctr?features=5000&examples=2003'
     expect 2 "--workers some" "or auto"
 }
 
-@test "copies: a mapped cache, which has no chunks, trains every example once" {
+@test "copies without chunks: a mapped cache uses every example once" {
     in_time 60 data gen 'synth:ctr?features=3000&examples=33000' --out clicks.cache
     expect 0
     for way in "--launch 2" "--launch 3 --servers 1"; do
@@ -133,7 +133,7 @@ clicks='synth:ctr?features=5000&examples=2003'
     done
 }
 
-@test "copies of long chunks: longer in a long run; a resumed run keeps the chunks of its checkpoint" {
+@test "copies with chunks: longer in a long run; a resumed run keeps the chunk length of its checkpoint" {
     big='synth:ctr?features=20000&examples=70003'
     in_time 60 train --model logreg --data "$big" --batch 100 --mode async --epochs 16 --launch 2 --json --quiet --out long
     expect 0
@@ -142,7 +142,7 @@ clicks='synth:ctr?features=5000&examples=2003'
     in_time 60 train --model logreg --data "$big" --batch 100 --mode async --epochs 1 --launch 2 --json --quiet --out short
     expect 0
     grep -q '"lifetime": *20\b' short/summary.json
-    # more epochs: the chunks of the checkpoint, not those of a long run; also with other processes, and in one
+    # more epochs: the chunks of the checkpoint, not those of a long run; also with another number of processes and in one process
     for way in "--launch 2" "--launch 3 --servers 1" "--launch 0 --workers 2"; do
         cp -r short more
         in_time 60 train --out more --resume --epochs 16 $way --json --quiet

@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
-# Jobs of several processes are watched while they run, also where the chief is a server: the workers tell it how they are. And
-# what is left of a job that lost somebody.
+# Observation of jobs of several processes while they run, also if the chief is a server: workers send it telemetry. And
+# the summary of a job that lost a process.
 
 setup() { load cli; load cluster; cluster_setup; }
 teardown() { cluster_teardown; }
 
 one="train --model softmax --data synth:digits?examples=1003 --deadline 4 --json --out run"
 
-# In the background, with a live page, whose address is in $url.
+# Starts a job with a live page in the background. $url is its address.
 serve() { # OPTION...
     begin $one --http 0 "$@"
     until_said "live page:"
@@ -15,7 +15,7 @@ serve() { # OPTION...
     url=$(sed -n 's/.*live page: //p' err)
 }
 
-# The page's numbers as `s`, asked for until the expression holds; they stay in the file status.
+# Polls status.json until the Python expression on it, `s`, holds. The last response is in the file status.
 until_status() { # EXPRESSION
     python3 - "$url" "$1" <<'END' || { cat err; return 1; }
 import json, sys, time, urllib.request
@@ -33,7 +33,7 @@ open("status", "wb").write(text)
 END
 }
 
-# A sample of /metrics by its name and labels.
+# The value of a sample of /metrics, by name and labels.
 metric() { # SAMPLE
     python3 - "$url" "$1" <<'END'
 import sys, urllib.request
@@ -44,7 +44,7 @@ for line in urllib.request.urlopen(url + "metrics", timeout=20).read().decode().
 END
 }
 
-# Lines of metrics.jsonl say what holds the run back from its second second on.
+# Waits for a verdict in metrics.jsonl, which has one from the second second on.
 until_verdict() {
     for _ in $(seq 300); do
         ! grep -q '"bottleneck"' run/metrics.jsonl || return 0
@@ -56,7 +56,7 @@ until_verdict() {
 
 row() { echo "next(p for p in s['processes'] if p['name'] == 'rank $1')"; } # RANK
 
-@test "a server is the chief: verdict, rows and metrics of every rank while it runs; the straggler has a name" {
+@test "a server as chief: live verdict, rows and metrics of every rank; the straggler is named" {
     YK_SLOW_WORKER=1:300ms serve --steps 1000000 --batch 10 --launch 4 --servers 1
     until_status "s['verdict'] and s['verdict'].startswith('straggler: rank 2') and len(s['processes']) == 4"
     until_status "all(p['steps'] > 3 and p['examples'] > 0 and p['bytes_sent'] > 0 for p in s['processes'][1:])"
@@ -69,7 +69,7 @@ assert chief["role"] == "server" and chief["phases"] is None and chief["steps"] 
 for w in workers:
     assert w["role"] == "worker" and not w["lost"] and not w["joined"], w
     assert abs(sum(w["phases"].values()) - 1) < 1e-3 and w["rss"] > 1e6 and w["cpu"] is not None, w
-    # who is slow computes, the others wait for it
+    # the slow worker computes, the others wait for it
     assert w["phases"]["compute" if w["name"] == "rank 2" else "workers"] > 0.5, w
     assert (w["last"] > 0.8) == (w["name"] == "rank 2"), w
 assert abs(sum(s["phases"].values()) - 1) < 1e-3, s["phases"]
@@ -86,7 +86,7 @@ END
     grep -q '"bottleneck":"straggler"' run/metrics.jsonl
 }
 
-@test "replicas and further servers tell the chief, too" {
+@test "replicas and further servers send telemetry to the chief, too" {
     serve --steps 100000000 --batch 10 --launch 2
     until_status "s['verdict'] and len(s['processes']) == 2 and s['processes'][1]['steps'] > 0"
     kill -INT "$BACKGROUND"
@@ -102,7 +102,7 @@ END
     equal bytes "$(said bytes_sent)" "$(said bytes_received)"
 }
 
-@test "a worker that is killed keeps its last numbers, and is marked; so in the summary" {
+@test "a killed worker keeps its last figures and is marked as lost, also in the summary" {
     serve --epochs 100000000 --batch 10 --launch 4 --servers 1 --mode async
     until_status "len(s['processes']) == 4 and $(row 2)['steps'] > 0"
     signal_rank KILL 2
@@ -120,7 +120,7 @@ assert ranks[2]["role"] == "worker" and ranks[2]["steps"] > 0 and ranks[2]["byte
 END
 }
 
-@test "a worker that joins is seen: on the page, in the summary to the last byte, with a folder of its own" {
+@test "a joined worker is on the live page and in the summary, and has its own directory" {
     serve --epochs 100000000 --batch 10 --launch 3 --servers 1 --mode async
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     joined=$!
@@ -138,7 +138,7 @@ assert joined["rank"] == 3 and joined["role"] == "worker" and not joined["lost"]
 told = int(next(line for line in open("err2") if "trained on" in line).split()[2])
 assert joined["examples"] == told > 0, (joined, told)
 assert sum(p["examples"] for p in s["processes"] if p["role"] == "worker") == s["examples"], s["processes"]
-for purpose, t in s["traffic"].items(): # of all ranks, with it
+for purpose, t in s["traffic"].items(): # of all ranks, including the joined one
     assert t["sent"] == t["received"] and t["messages"] == t["messages_received"], (purpose, t)
 samples = [json.loads(line) for line in open("run/worker-3/resources.jsonl")]
 assert samples[0]["rank"] == 3 and samples[-1]["kind"] in ("sample", "alert"), samples[0]
@@ -149,7 +149,7 @@ END
     grep -q 'worker, joined' page.html
 }
 
-@test "a job that lost somebody in step leaves a summary, whoever is left to write it" {
+@test "a synchronous job that loses a process leaves a summary, whichever process writes it" {
     for way in "KILL --servers 0" "KILL --servers 1" "STOP --servers 1"; do
         begin $one --steps 100000000 --eval-every 200 --batch 4 --launch 3 ${way#* }
         until_step 400
@@ -173,7 +173,7 @@ END
     done
 }
 
-@test "restarts: the summary is that of the last attempt, and counts them" {
+@test "restarts: the summary describes the last attempt, and counts restarts" {
     begin $one --steps 100000000 --eval-every 200 --checkpoint-every 200 --batch 4 --launch 2 --restarts 1
     until_step 400
     remember_job

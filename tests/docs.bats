@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Documents agree with the program.
+# The documentation agrees with the program.
 
 load cli.bash
 
@@ -29,7 +29,7 @@ same() { # FILE NEW
     [ "$(wc -l <"$BATS_TEST_TMPDIR/commands")" -ge 6 ]
     while read -r command; do
         file=$ROOT/doc/yoke-$command.1.scd
-        [ -f "$file" ] || { echo "there is no $file"; return 1; }
+        [ -f "$file" ] || { echo "$file does not exist"; return 1; }
         grep -qF "*yoke-$command*(1)" "$ROOT/doc/yoke.1.scd" || { echo "yoke.1 does not name yoke-$command"; return 1; }
         case $command in
         data) for verb in gen convert inspect; do "$YOKE" data $verb --help; done ;;
@@ -43,8 +43,8 @@ same() { # FILE NEW
     done <"$BATS_TEST_TMPDIR/commands"
 }
 
-@test "man pages build without errors and warnings" {
-    command -v scdoc >/dev/null || skip "there is no scdoc here"
+@test "man pages build without errors or warnings" {
+    command -v scdoc >/dev/null || skip "scdoc is not installed"
     local page file
     for page in "$ROOT"/doc/*.scd; do
         file=$BATS_TEST_TMPDIR/$(basename "$page" .scd)
@@ -63,7 +63,7 @@ same() { # FILE NEW
     done
 }
 
-@test "docs/promises.md names tests that exist" {
+@test "tests named in docs/promises.md exist" {
     python3 - "$ROOT" <<'END'
 import re, sys
 root = sys.argv[1]
@@ -80,7 +80,7 @@ sys.exit(bool(missing) or len(named) < 40)
 END
 }
 
-@test "docs/design.md names files and functions that exist" {
+@test "files and functions named in docs/design.md exist" {
     python3 - "$ROOT" <<'END'
 import glob, os, re, sys
 root = sys.argv[1]
@@ -94,6 +94,6 @@ sys.exit(bool(wrong) or len(paths) < 100 or len(names) < 20)
 END
 }
 
-@test "links of README.md and docs/ lead to files and headings that exist" {
+@test "links in README.md and docs/ lead to existing files and headings" {
     python3 "$BATS_TEST_DIRNAME/docs_links.py" "$ROOT"
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The shell examples of README.md and docs/*.md work, and print the figures that the pages show. The rules for pages are in
+# The shell examples in README.md and docs/*.md work, and print the figures that the pages show. The rules for pages are in
 # docs_examples.py. To check one page:
 #
 #     YOKE=build/yoke bats tests/docs_examples.bats -f clusters.md
@@ -12,7 +12,7 @@ setup() {
 }
 
 page() { # PAGE
-    [ -f "$ROOT/$1" ] || skip "there is no $1"
+    [ -f "$ROOT/$1" ] || skip "$1 does not exist"
     (cd "$ROOT" && python3 tests/docs_examples.py "$YOKE" "$1")
 }
 
@@ -41,9 +41,9 @@ page() { # PAGE
     done
 }
 
-# ---- the checker itself finds what it should
+# ---- tests of the checker itself
 
-good() { # writes a page that is right
+good() { # writes a valid page
     cat <<'END'
 # A page
 ```sh
@@ -64,7 +64,7 @@ ssh nowhere.invalid true
 END
 }
 
-finds() { # LINE WORDS PAGE: the checker fails at this line and says these words
+finds() { # LINE WORDS PAGE: the checker fails at this line with these words
     local status=0
     python3 "$BATS_TEST_DIRNAME/docs_examples.py" "$YOKE" "$3" >"$BATS_TEST_TMPDIR/out" 2>&1 || status=$?
     [ "$status" -eq 1 ] && grep -qF "$3:$1: $2" "$BATS_TEST_TMPDIR/out" && return 0
@@ -73,7 +73,7 @@ finds() { # LINE WORDS PAGE: the checker fails at this line and says these words
     return 1
 }
 
-@test "the checker passes a good page" {
+@test "the checker accepts a valid page" {
     { printf '<!-- file: note -->\n```ini\ntest loss 0.5000, accuracy 91.26 %%\n```\n'; good
       printf '```sh\necho test loss 0.3044, accuracy 91.20 %%\n```\n<!-- compare -->\n```text\ntest loss 0.3041, accuracy 91.26 %%\n```\n'
       printf '```sh\necho "mode   steps  test loss  accuracy %%"; echo "sync    1200  0.3007 ± 0.0054  91.31 ± 0.17"\n```\n'

@@ -2,7 +2,7 @@
 
     docs_examples.py YOKE PAGE
 
-The blocks of a page run in order, each by `sh -eu`, all in one temporary directory, with the folder of YOKE first in PATH.
+The blocks of a page run in order, each with `sh -eu`, all in one temporary directory, with the directory of YOKE first in PATH.
 A comment on the line before a block says what to do with it:
 
     <!-- skip: needs ssh -->        ```sh      do not run it; the reason is required
@@ -15,7 +15,7 @@ number with a name that is listed below (COUNTS, SCORES), in a line of text or i
 Scores have a small tolerance, because sums are rounded differently by each instruction set. Times, rates, sizes and paths have
 no such name and are not compared.
 
-Exit status: 0 all is well; 1 something differs or failed: PAGE:LINE and what, on stderr.
+Exit status: 0 if all blocks pass; 1 otherwise, with PAGE:LINE and the reason on stderr.
 """
 import os
 import re
@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 
-SECONDS = 120  # for a block; a page has 15 s on an idle machine
+SECONDS = 120  # timeout of a block; a whole page should take at most 15 s on an idle machine
 
 COUNTS = ["steps", "step", "epochs", "epoch", "examples", "parameters", "columns", "classes", "entries", "records", "workers",
           "batch", "runs"]
@@ -37,7 +37,7 @@ SCORES = {  # absolute and relative tolerance
     "test AUC": (1e-3, 0), "AUC": (1e-3, 0), "test_auc": (1e-3, 0), "best possible": (1e-3, 0),
 }
 NUMBER = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
-# after a word, and neither inside of another number nor a rate ("12 examples/s") nor rounded ("4.6 M")
+# after a word; not part of another number, a rate ("12 examples/s") or a rounded value ("4.6 M")
 NAMES = "|".join(re.escape(n) for n in sorted(list(SCORES) + COUNTS, key=len, reverse=True))
 FIGURE = re.compile(rf"(?<![\w/-])(?P<name>{NAMES})\"?(?:[:,]? |:|  +)\s*(?P<number>{NUMBER})(?![\w.]*\d| ?[kMG]\b)")
 COUNT = re.compile(rf"(?<![\w.,])(?P<number>{NUMBER}) (?P<name>{'|'.join(COUNTS)})(?![\w/])")
@@ -86,7 +86,7 @@ def columns(line):
 
 
 def figures_of(lines):
-    """For each line the figures in it: a list of (name, value)."""
+    """The figures in each line: a list of (name, value) per line."""
     found, head = [], None
     for line in lines:
         line = re.sub(r"^\[\d+\] ", "", line)
@@ -138,7 +138,7 @@ def compare(line, lines, output, rest):
         if here is None:
             names = {name for name, _ in wanted}
             near = [f for f in got[at:] if names <= {name for name, _ in f}]
-            raise Wrong(line + i, f"the page says {say(wanted)}; the program says "
+            raise Wrong(line + i, f"the page has {say(wanted)}; the program prints "
                         + ("; or ".join(say([f for f in n if f[0] in names]) for n in near[:3]) or "nothing of that") + "\n"
                         + "\n".join(output))
         at = here + 1
@@ -147,7 +147,7 @@ def compare(line, lines, output, rest):
 
 
 def execute(line, lines, folder, environment):
-    """Runs a block; returns the lines of its output."""
+    """Runs a block and returns the lines of its output."""
     process = subprocess.Popen(["sh", "-eu"], cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
     try:
@@ -155,7 +155,7 @@ def execute(line, lines, folder, environment):
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate()
-        raise Wrong(line, f"not done after {SECONDS} s:\n{output}") from None
+        raise Wrong(line, f"timeout after {SECONDS} s:\n{output}") from None
     if process.returncode:
         raise Wrong(line, f"exit status {process.returncode}:\n{output}")
     return output.splitlines()

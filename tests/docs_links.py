@@ -11,7 +11,7 @@ import sys
 
 
 def text_of(path):
-    """The lines of a page, empty where they are inside of a fenced block."""
+    """The lines of a page, with fenced blocks replaced by empty lines."""
     inside, lines = False, []
     for line in open(path, encoding="utf-8"):
         fence = line.startswith(("```", "~~~"))
@@ -21,7 +21,7 @@ def text_of(path):
 
 
 def headings(path):
-    """Anchors as GitHub makes them."""
+    """The anchors that GitHub generates for the headings."""
     found = set()
     for line in text_of(path):
         match = re.match(r"^#+ +(.*?) *$", line)

@@ -1,4 +1,4 @@
-/* Encoded pictures for the tests of decoders and sources: a picture by formula, as JPEG and as PNG of every kind.
+/* Encoded images for the tests of decoders and sources: an image given by a formula, as JPEG and PNG of every kind.
  *
  *     size_t n = encode_jpeg(40, 30, &(jpeg_kind){.components = 3, .quality = 95}, bytes, sizeof bytes);
  *     size_t m = encode_png(40, 30, &(png_kind){.colour = PNG_COLOR_TYPE_RGB, .depth = 8}, bytes, sizeof bytes);
@@ -13,7 +13,7 @@
 #include <jpeglib.h>
 #include <png.h>
 
-/* The value of channel c at (x, y) of a picture of w x h: smooth, and different in all directions. */
+/* The value of channel c at (x, y) of an image of w x h pixels: smooth, and different in all directions. */
 static inline uint8_t pixel_at(size_t x, size_t y, size_t c, size_t w, size_t h)
 {
     double u = ((double)x + 0.5) / (double)w, v = ((double)y + 0.5) / (double)h;
@@ -50,7 +50,7 @@ static inline size_t encode_jpeg(size_t w, size_t h, const jpeg_kind *kind, uint
     assert_non_null(row);
     for (size_t y = 0; y < h; y++) {
         for (size_t x = 0; x < w; x++)
-            for (int c = 0; c < kind->components; c++) /* of ink: inverted, no black */
+            for (int c = 0; c < kind->components; c++) /* CMYK: inverted, no black */
                 row[x * (size_t)kind->components + (size_t)c] =
                     c == 3 ? 255 : pixel_at(x, y, (size_t)c, w, h);
         jpeg_write_scanlines(&z, (JSAMPROW[]){row}, 1);
@@ -83,7 +83,7 @@ static inline void take_png(png_structp png, png_bytep bytes, size_t n)
     s->n += n;
 }
 
-/* A palette picture has the index x + y and a palette of greys and blues. */
+/* A palette image has the index x + y and a palette of greys and blues. */
 static inline void png_pixel(uint8_t *p, size_t x, size_t y, size_t w, size_t h, const png_kind *kind)
 {
     size_t colours = kind->colour & PNG_COLOR_MASK_COLOR ? 3 : 1;

@@ -7,12 +7,12 @@
  *     group 2  "network"     dense            u
  *
  * The gradient of "linear" is the rows of the batch, that of "embedding" keys with their values. The loss is the log-loss
- * of two classes. `reference` trains it serially, one example after the other, with by_the_book.h.
+ * of two classes. `reference` trains it serially, one example after the other, with reference_optim.h.
  */
 #ifndef YK_TESTS_FACTOR_MODEL_H
 #define YK_TESTS_FACTOR_MODEL_H
 
-#include "by_the_book.h"
+#include "reference_optim.h"
 
 #include "base/keymap.h"
 #include "base/mem.h"
@@ -50,7 +50,7 @@ static inline void factor_work_free(yk_workspace *w)
     yk_free(w);
 }
 
-/* Where the floats of a wide key begin in a view. */
+/* The first float of a wide key in a view. */
 static inline const float *wide_at(const yk_view *v, uint32_t key)
 {
     return v->w + (ptrdiff_t)key * WIDE + (key < v->hot ? v->shift : 0);
@@ -131,7 +131,7 @@ static inline yk_model factor_model(void)
     return m;
 }
 
-/* ---- data and parameters to begin with ---- */
+/* ---- data and initial parameters ---- */
 
 static inline void make_rows(yk_rows *rows)
 {
@@ -151,11 +151,11 @@ static inline void make_rows(yk_rows *rows)
 
 static inline float begin_with(int group, size_t i)
 {
-    const bool unused = group == EMBEDDING && i >= DIM * WIDE; /* that of the bias */
+    const bool unused = group == EMBEDDING && i >= DIM * WIDE; /* the key of the bias */
     return group == LINEAR || unused ? 0.0f : 0.3f * sinf((float)(1 + group) * (float)(i + 1));
 }
 
-/* Of a store for all parameters; keys are those of the data. */
+/* Fills a store for all parameters; keys are those of the data. */
 static inline void fill_store(yk_local *s)
 {
     for (int g = 0; g < yk_local_groups(s); g++)
@@ -218,7 +218,7 @@ static inline void add_example(const reference *r, const yk_rows *rows, size_t r
     }
 }
 
-/* One step of some groups (a bit for each) with rows first .. end - 1 of `rows`; the gradient was made with `with`. */
+/* One step of some groups (a bit for each) with rows first .. end - 1 of `rows`; the gradient was computed with the parameters `with`. */
 static inline void reference_apply(reference *r, const reference *with, const yk_rows *rows, size_t first,
                                    size_t end, unsigned groups)
 {
@@ -231,7 +231,7 @@ static inline void reference_apply(reference *r, const reference *with, const yk
         const size_t width = g == EMBEDDING ? WIDE : 1;
         for (size_t i = 0; groups >> g & 1 && i < floats_of[g]; i++)
             if (g == NETWORK || (sum.touched[i / width] && (g == LINEAR || i / width != DIM)))
-                by_the_book(r->optim[g].kind, &r->w[g][i], sum.g[g][i] / (double)(end - first), &o);
+                reference_update(r->optim[g].kind, &r->w[g][i], sum.g[g][i] / (double)(end - first), &o);
             else if (g == LINEAR && r->optim[g].kind == YK_SGD) /* store/decay.c */
                 r->w[g][i].w *= exp(-(double)o.lr * (double)o.l2);
     }
@@ -250,7 +250,7 @@ static inline void reference_train(reference *r, const yk_rows *rows, size_t bat
             reference_step(r, rows, at, at + batch < ROWS ? at + batch : ROWS);
 }
 
-/* A store is what the reference is, within `most` of its norm: weights and state. keymap: of the store's keys; NULL: those
+/* Weights and state of a store equal the reference, up to `most` of its norm. keymap: of the store's keys; NULL: those
  * of the data. */
 static inline void assert_is_near(yk_local *s, const reference *r, const yk_keymap *map, double most,
                                   const char *what)

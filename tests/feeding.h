@@ -1,5 +1,5 @@
-/* What the tests of feeds share: sets whose row i has the one index i, so that it says who it is; diaries of what came out;
- * rounds of workers in step, walks of workers at their own pace, and workers on threads.
+/* Helpers for the tests of feeds: data sets whose row i has the single index i, which identifies it; logs of the examples that a
+ * feed returns; synchronous rounds, asynchronous workers in random order, and workers on threads.
  *
  *     yk_dataset d = in_memory(100);
  *     d.rows = &d.loaded;
@@ -19,7 +19,7 @@
 
 enum { MOST_WORKERS = 8 };
 
-/* ---- sets */
+/* ---- data sets */
 
 static inline yk_dataset in_memory(size_t n)
 {
@@ -35,14 +35,14 @@ static inline yk_dataset in_memory(size_t n)
     return d;
 }
 
-/* ---- what came out, in order */
+/* ---- the examples that a feed returned, in order */
 
 typedef struct {
     size_t n;
     uint32_t id[1 << 16];
-} diary;
+} example_log;
 
-static inline void note_down(diary *d, const yk_batch *b)
+static inline void log_batch(example_log *d, const yk_batch *b)
 {
     for (size_t i = 0; i < b->n; i++) {
         assert_true(d->n < sizeof d->id / sizeof *d->id);
@@ -51,7 +51,7 @@ static inline void note_down(diary *d, const yk_batch *b)
     }
 }
 
-static inline void assert_each_times(const diary *d, size_t from, size_t n, unsigned times)
+static inline void assert_each_times(const example_log *d, size_t from, size_t n, unsigned times)
 {
     unsigned *seen = calloc(n, sizeof *seen);
     assert_non_null(seen);
@@ -61,25 +61,25 @@ static inline void assert_each_times(const diary *d, size_t from, size_t n, unsi
     }
     for (size_t i = 0; i < n; i++)
         if (seen[i] != times)
-            fail_msg("example %zu of %zu came %u times, not %u", i, n, seen[i], times);
+            fail_msg("example %zu of %zu was used %u times, not %u", i, n, seen[i], times);
     free(seen);
 }
 
-static inline void assert_same(const diary *a, const diary *b)
+static inline void assert_same(const example_log *a, const example_log *b)
 {
     assert_int_equal(a->n, b->n);
     assert_memory_equal(a->id, b->id, a->n * sizeof *a->id);
 }
 
-static diary first, second, part[MOST_WORKERS];
+static example_log first, second, part[MOST_WORKERS];
 
-/* ---- in step: rounds of all workers, as the training loop makes them */
+/* ---- synchronous: rounds of all workers, as in the training loop */
 
 typedef struct {
     yk_feed *feed;
     int workers;
     uint64_t epoch, epochs;
-    size_t largest; /* examples of a round */
+    size_t largest; /* number of examples of a round */
 } rounds;
 
 static inline rounds begin_rounds(yk_dataset *d, yk_feed_plan plan)
@@ -91,14 +91,14 @@ static inline rounds begin_rounds(yk_dataset *d, yk_feed_plan plan)
     return r;
 }
 
-/* Returns how many examples it had; 0: an epoch was over. */
-static inline size_t one_round(rounds *r, diary *d)
+/* Returns the number of examples of the round; 0: the epoch ended. */
+static inline size_t one_round(rounds *r, example_log *d)
 {
     size_t before = d->n;
     for (int w = 0; w < r->workers; w++) {
         yk_batch b;
         assert_int_equal(yk_feed_next(r->feed, w, &b), YK_OK);
-        note_down(d, &b);
+        log_batch(d, &b);
     }
     if (d->n == before) {
         r->epoch++;
@@ -109,14 +109,14 @@ static inline size_t one_round(rounds *r, diary *d)
     return d->n - before;
 }
 
-static inline void finish_rounds(rounds *r, diary *d)
+static inline void finish_rounds(rounds *r, example_log *d)
 {
     while (r->epoch < r->epochs)
         one_round(r, d);
     yk_feed_free(r->feed);
 }
 
-/* The cursor of one feed into another; the first is gone then. */
+/* Restores the cursor of one feed in another; frees the first. */
 static inline yk_status carry_over(yk_feed *from, yk_feed *to, uint64_t steps)
 {
     size_t n = yk_feed_cursor_size(from);
@@ -133,8 +133,9 @@ static const int worker_counts[] = {1, 2, 3, 5, 8};
 
 #define EACH(i, array) (size_t i = 0; i < sizeof(array) / sizeof *(array); i++)
 
-/* Stopped after any round, the rest comes in the same order, also with other workers. */
-static inline void in_step_goes_on(yk_dataset *d, yk_feed_plan plan, int other_workers, size_t other_batch)
+/* Stopped after any round, a feed resumes in the same order, also with another number of workers. */
+static inline void check_synchronous_resume(yk_dataset *d, yk_feed_plan plan, int other_workers,
+                                            size_t other_batch)
 {
     rounds a = begin_rounds(d, plan);
     size_t stops = 1;
@@ -157,10 +158,11 @@ static inline void in_step_goes_on(yk_dataset *d, yk_feed_plan plan, int other_w
     }
 }
 
-/* ---- freely: whoever comes next */
+/* ---- asynchronous: workers in random order */
 
-/* Batches of random workers until `most` were had or all have none; returns their number. */
-static inline size_t walk(yk_feed *f, int workers, size_t most, uint64_t seed, diary *all, diary *each)
+/* Draws batches for random workers until there are `most`, or none are left; returns their number. */
+static inline size_t draw_batches(yk_feed *f, int workers, size_t most, uint64_t seed, example_log *all,
+                                  example_log *each)
 {
     bool over[MOST_WORKERS] = {false};
     int left = workers;
@@ -175,23 +177,23 @@ static inline size_t walk(yk_feed *f, int workers, size_t most, uint64_t seed, d
         left -= b.n == 0;
         over[w] = b.n == 0;
         made += b.n > 0;
-        note_down(all, &b);
+        log_batch(all, &b);
         if (each)
-            note_down(&each[w], &b);
+            log_batch(&each[w], &b);
     }
     return made;
 }
 
-/* ---- on threads of their own */
+/* ---- workers on threads */
 
 typedef struct {
     yk_feed *feed;
     uint64_t batches[MOST_WORKERS];
-} crowd;
+} thread_batches;
 
 static inline yk_status take_all(void *context, int me)
 {
-    crowd *c = context;
+    thread_batches *c = context;
     for (;;) {
         yk_batch b;
         yk_status st = yk_feed_next(c->feed, me, &b);
@@ -205,7 +207,7 @@ static inline yk_status take_all(void *context, int me)
 
 static inline uint64_t take_on_threads(yk_dataset *d, yk_feed_plan plan)
 {
-    crowd c = {0};
+    thread_batches c = {0};
     yk_team *team;
     uint64_t sum = 0;
     assert_int_equal(yk_team_create(plan.workers, &team), YK_OK);

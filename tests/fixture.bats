@@ -20,7 +20,7 @@ data_of() { sed -n 's/^data = //p' "runs/$1/config.ini"; }
     expect 0
 }
 
-@test "fixture: predict gives a line for each example" {
+@test "fixture: predict prints one line per example" {
     for run in softmax:203 logreg:503 network:203; do
         try predict --checkpoint "runs/${run%:*}" --data "$(data_of "${run%:*}")" --quiet
         expect 0
@@ -28,7 +28,7 @@ data_of() { sed -n 's/^data = //p' "runs/$1/config.ini"; }
     done
 }
 
-@test "fixture: report has all runs with their curves and warnings" {
+@test "fixture: the report has all runs with their curves and warnings" {
     try report runs --csv csv
     expect 0 "5 runs"
     [ -s runs/report.html ]
@@ -55,7 +55,7 @@ data_of() { sed -n 's/^data = //p' "runs/$1/config.ini"; }
     expect 0 "1 run"
 }
 
-# The checksum (CRC-32C) of a changed file, as its DONE marker has it.
+# Updates the checksums (CRC-32C) in the DONE marker of a checkpoint.
 mark() { # CHECKPOINT
     python3 - "$1" <<'EOF'
 import os, sys
@@ -71,7 +71,7 @@ open(os.path.join(sys.argv[1], "DONE"), "w").write("".join(lines))
 EOF
 }
 
-@test "fixture: a checkpoint whose metadata is not a shape is refused" {
+@test "fixture: a checkpoint whose metadata is not a shape is rejected" {
     at=runs/logreg/checkpoints/step-40
     cp $at/model.safetensors good
     mark $at

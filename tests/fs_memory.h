@@ -4,14 +4,14 @@
  *     yk_fs_set(yk_fs_memory_fs(m));               // for this thread
  *     yk_fs_memory_cut_at(m, 7);                   // a power failure instead of the 7th change
  *     ... yk_file_create(), yk_file_close() ...    // from then on all calls fail with EIO
- *     yk_fs_memory_restart(m);                     // what the disk holds after the power cut
+ *     yk_fs_memory_restart(m);                     // the disk has its contents after the power cut
  *     ...
  *     yk_fs_set(NULL);
  *     yk_fs_memory_free(m);
  *
- * A power failure keeps what was synced. The seed decides about the rest:
+ * Synced data survives a power failure. The seed decides what happens to the rest:
  *
- *     data of a file that was not synced         some of what was added, up to a sector of 512 bytes; the last sector that
+ *     data of a file that was not synced         some of the added data, up to a sector of 512 bytes; the last sector that
  *                                                was kept may be zeros
  *     names in a directory that was not synced   its state after any change since the last sync; a rename within it is
  *                                                one change
@@ -49,7 +49,7 @@ struct node {
     node *next; /* list of all nodes ever created */
     bool is_dir;
     unsigned char *data;
-    size_t size, synced; /* bytes; those that are certainly on the disk */
+    size_t size, synced; /* bytes in total; bytes that are certainly on the disk */
     dir_names *state; /* of a directory: its states since the last sync; the last one is the current state */
     size_t nstates;
 };

@@ -1,6 +1,6 @@
 # For tests that compare runs with recorded ones (tests/golden/record), on top of cli.bash and cluster.bash.
 #
-# They run with the best instruction set of this machine that was recorded; with YK_GOLDEN=all, with each of them.
+# They use the best recorded instruction set of this machine; with YK_GOLDEN=all, each of them.
 
 golden_setup() {
     cluster_setup || return 1
@@ -11,11 +11,11 @@ recorded_isas() {
     "$RECORD" --isas "$YOKE" | awk -v all="${YK_GOLDEN-}" '$2 == "recorded" && (all == "all" || !n++) { print $1 }'
 }
 
-# Checks that all runs of a group are as recorded. Runs that cannot be compared are skipped, with the reason.
+# Checks that all runs of a group give the recorded results. Runs that cannot be compared are skipped with a reason.
 golden() { # GROUP
     local isa isas why=
     isas=$(recorded_isas)
-    [ -n "$isas" ] || skip "nothing is recorded for the instruction sets of this machine"
+    [ -n "$isas" ] || skip "no results are recorded for the instruction sets of this machine"
     for isa in $isas; do
         status=0
         "$RECORD" --check --isa "$isa" "$YOKE" "$1" >out 2>err || status=$?

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Golden runs: synchronous training gives the bits that commit e987b2e gave. The table of runs is tests/golden/runs.
+# Golden runs: synchronous results are bit-identical to those of commit e987b2e. The table of runs is tests/golden/runs.
 
 setup() { load cli; load cluster; load golden; golden_setup; }
 teardown() { cluster_teardown; }
@@ -12,30 +12,30 @@ teardown() { cluster_teardown; }
 @test "golden: local SGD" { golden local-steps; }
 @test "golden: resumed runs" { golden resume; }
 
-@test "golden: every instruction set of this machine is recorded" {
+@test "golden: results are recorded for every instruction set of this machine" {
     missing=$("$RECORD" --isas "$YOKE" | awk '$2 != "recorded" { print $1 }')
     [ -z "$missing" ] || skip "not recorded: $missing"
 }
 
-@test "golden: every group is tested, and what is recorded is in the table" {
+@test "golden: every group has a test, and every recorded run is in the table" {
     for group in $("$RECORD" --groups); do
         grep -qE "golden $group\b" "$BATS_TEST_DIRNAME"/golden.bats "$BATS_TEST_DIRNAME"/fixture.bats || { echo "no test of $group"; return 1; }
     done
     for file in "$BATS_TEST_DIRNAME"/golden/sums.*; do
         while read -r isa name _; do
             case $isa in '#' | compiler) continue ;; esac
-            grep -qE "^$name " "$BATS_TEST_DIRNAME/golden/runs" || { echo "$file: there is no run $name"; return 1; }
+            grep -qE "^$name " "$BATS_TEST_DIRNAME/golden/runs" || { echo "$file: unknown run $name"; return 1; }
         done <"$file"
     done
 }
 
-@test "golden: the comparison notices one changed bit, another loss, a missing tensor and a missing record" {
+@test "golden: the comparison detects one changed bit, another loss, a missing tensor and a missing record" {
     isa=$(recorded_isas | head -n 1)
-    [ -n "$isa" ] || skip "nothing is recorded for the instruction sets of this machine"
+    [ -n "$isa" ] || skip "no results are recorded for the instruction sets of this machine"
     mkdir tests
     cp -r "$BATS_TEST_DIRNAME/golden" tests
     sums=golden/sums.$(uname -m)
-    changed() { # SED-EXPRESSION: for the line of one run
+    changed() { # SED-EXPRESSION: edits the line of one run
         sed "/^$isa softmax-plain /{$1}" "$BATS_TEST_DIRNAME/$sums" >"tests/$sums"
         status=0
         tests/golden/record --check --isa "$isa" "$YOKE" softmax-batch-1 softmax-plain >out 2>err || status=$?
@@ -45,7 +45,7 @@ teardown() { cluster_teardown; }
     for case in 's/\(0.bias=...............\)./\1x/#0.bias: ' 's/test_loss=[0-9.]*/&1/#test_loss: ' \
         's/$/ velocity=0123456789abcdef/#velocity: missing'; do
         changed "${case%#*}"
-        [ "$status" -ne 0 ] # 1, or 77 where another compiler may be the cause
+        [ "$status" -ne 0 ] # 1, or 77 if another compiler may be the cause
         expect "$status" "$isa softmax-plain: ${case#*#}"
     done
     changed d

@@ -1,4 +1,4 @@
-/* Training jobs for the tests of parameter groups: workers that train factor_model.h on any store, a small loop.c. */
+/* Training jobs for the tests of parameter groups: a small training loop for factor_model.h on any store. */
 #ifndef YK_TESTS_GROUP_JOBS_H
 #define YK_TESTS_GROUP_JOBS_H
 
@@ -9,30 +9,30 @@
 
 enum { MOST_WORKERS = 4, BATCH = 4, EPOCHS = 3, SERVERS = 2, CLIENTS = 2 };
 
-/* A job: of threads of one process, or of simulated ranks. */
+/* A job: threads of one process, or simulated ranks. */
 typedef struct {
     yk_model model;
     yk_rows rows;
     yk_local_group group[GROUPS];
-    int workers; /* of all processes */
-    int threads; /* of a process that trains */
+    int workers; /* in all processes */
+    int threads; /* per process that trains */
     int epochs;
     uint64_t local_steps, staleness;
     bool lockstep, counts, at_once[GROUPS];
     yk_team *team;
-    yk_local *result; /* all parameters, at the end; those of rank 0 */
-    uint64_t ahead;   /* asynchronous: the most steps of a worker beyond those of another that it saw */
+    yk_local *result; /* all parameters of rank 0 at the end */
+    uint64_t ahead; /* asynchronous: the most steps that a worker was ahead of another whose updates it saw */
 } job;
 
 static inline yk_optim_config rule_config(int kind)
 {
     yk_optim_config c = yk_optim_defaults((yk_optim_kind)kind);
     c.lr = 0.1;
-    c.epsilon = 1e-2; /* or rounding decides adagrad's first step where gradients cancel */
+    c.epsilon = 1e-2; /* otherwise rounding dominates adagrad's first step if gradients cancel */
     return c;
 }
 
-/* Every group has another optimizer. */
+/* Every group has a different optimizer. */
 static inline void job_begin(job *j, int kind, int workers)
 {
     *j = (job){.model = factor_model(), .workers = workers, .threads = 1, .epochs = EPOCHS, .lockstep = true};
@@ -42,7 +42,7 @@ static inline void job_begin(job *j, int kind, int workers)
     make_rows(&j->rows);
 }
 
-/* Weights of "linear" that a step does not touch decay, too, where its rule is sgd. */
+/* Weights of "linear" that a step does not touch decay, too, if the optimizer is sgd. */
 static inline void job_decay(job *j)
 {
     for (int g = 0; g < GROUPS; g++)
@@ -62,7 +62,7 @@ static inline yk_local_config store_config(const job *j, int workers)
     return c;
 }
 
-/* ---- a worker: a small loop.c ---- */
+/* ---- a worker's training loop ---- */
 
 typedef struct {
     job *j;
@@ -92,7 +92,7 @@ static inline yk_status announce(yk_store *s, int me, reader *r)
     return st;
 }
 
-/* Asynchronous: every push of worker i adds 1 to two parameters, which different servers have. So the parameters tell
+/* Asynchronous: every push of worker i adds 1 to two parameters on different servers. So the parameters show
  * which updates they include. */
 static const size_t counter_at[SERVERS] = {0, 20};
 

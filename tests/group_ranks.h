@@ -33,24 +33,24 @@ static uint64_t nothing_due(void *context, uint64_t step)
     return UINT64_MAX;
 }
 
-/* The threads of a rank train; the first of them, which the simulator knows, sends and receives. */
+/* The threads of a rank train; the first one is registered with the simulator, and sends and receives. */
 typedef struct {
     job *j;
     yk_store *store;
-    yk_local *local; /* of a replica; NULL: none */
-    int first;       /* worker */
-} crew;
+    yk_local *local; /* a replica's store, otherwise NULL */
+    int first;       /* number of the first worker */
+} rank_threads;
 
-static inline yk_status crew_member(void *context, int me)
+static inline yk_status train_thread(void *context, int me)
 {
-    const crew *c = context;
+    const rank_threads *c = context;
     yk_status st = train(c->j, c->store, me, c->first + me);
     return st || !c->local ? st : yk_local_quiesce(c->local, me);
 }
 
-static inline yk_status train_crew(job *j, yk_team *team, yk_store *s, yk_local *local, int rank)
+static inline yk_status train_threads(job *j, yk_team *team, yk_store *s, yk_local *local, int rank)
 {
-    return yk_team_run(team, crew_member, &(crew){j, s, local, rank * j->threads});
+    return yk_team_run(team, train_thread, &(rank_threads){j, s, local, rank * j->threads});
 }
 
 static inline yk_local_sgd_config local_sgd_of(job *j, yk_team *team)
@@ -88,7 +88,7 @@ static inline yk_status replica(void *context, int rank)
     if (!st)
         st = j->local_steps ? yk_local_sgd_create(&sgd, &s) : yk_replicas_create(&config, &s);
     if (!st)
-        st = train_crew(j, c.team, s, local, rank);
+        st = train_threads(j, c.team, s, local, rank);
     if (rank == 0)
         j->result = local;
     else
@@ -175,7 +175,7 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
     if (!st)
         st = j->local_steps ? yk_local_sgd_create(&sgd, &s) : yk_shards_create(&shards, &s);
     if (!st)
-        st = train_crew(j, team, s, NULL, number);
+        st = train_threads(j, team, s, NULL, number);
     yk_store_free(s);
     yk_remote_free(shards.remote);
     yk_team_free(team);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# libyoke from the outside: what it exports, how it is installed, the example, and jobs that it starts.
+# libyoke as its users see it: exported symbols, installation, the example, and jobs of several processes.
 
 setup() {
     load cli
@@ -13,7 +13,7 @@ teardown() { cluster_teardown; }
 
 sanitized() { grep -q '^YK_SANITIZE:STRING=.' "$BUILD/CMakeCache.txt"; }
 
-# A program that uses the installed library: NAME, from NAME.c.
+# NAME: compiles NAME.c with the installed library.
 compile() {
     # shellcheck disable=SC2046  # several words
     "${CC:-cc}" -Wall -Wextra -Werror "$1.c" -o "$1" \
@@ -21,19 +21,19 @@ compile() {
         "-Wl,-rpath,$(dirname "$(find "$PWD/prefix" -name libyoke.so)")" -lm
 }
 
-@test "libyoke.so has a soname, and exports yoke_* and nothing else" {
+@test "libyoke.so has a soname and exports only yoke_*" {
     readelf -d "$BUILD/libyoke.so" | grep -q 'SONAME.*\[libyoke\.so\.0\]'
     nm -D --defined-only "$BUILD/libyoke.so" | awk '{ print $NF }' | sort >exported
     ! grep -v '^yoke_' exported
-    # every function of the header is there, and every one that is there is in the header
+    # the library exports exactly the functions that the header declares
     grep -o '\byoke_[a-z_]*(' "$SOURCE/include/yoke.h" | tr -d '(' | sort -u >named
     grep '^YOKE_API' -A1 "$SOURCE/include/yoke.h" | grep -o '\byoke_[a-z_]*(' | tr -d '(' | sort -u >declared
     diff exported declared
     [ "$(comm -13 declared named)" = "" ]
 }
 
-@test "the library neither prints nor exits, and sets no signal handler" {
-    # what it imports; prctl() only asks for the length of SVE vectors
+@test "the library does not print, exit or set signal handlers" {
+    # imported symbols; prctl() only reads the length of SVE vectors
     nm -D --undefined-only "$BUILD/libyoke.so" | awk '{ print $NF }' | sed 's/@.*//' | sort -u >imported
     ! grep -rn PR_SET_PDEATHSIG "$SOURCE"/src --include=*.c --exclude-dir=cli
     sanitized || ! grep -xE 'exit|_exit|_Exit|quick_exit|signal|sigaction|puts|putchar|printf|__printf_chk|perror|stderr|stdout|argp_parse' imported
@@ -46,12 +46,12 @@ compile() {
     grep -q '<yoke.h>' "$SOURCE/src/cli/cmd_train.c"
 }
 
-@test "cmake --install, then the example with pkg-config, and a project with find_package" {
+@test "cmake --install; the example builds with pkg-config, a project with find_package" {
     cmake --install "$BUILD" --prefix "$PWD/prefix" >install.log
     [ -x prefix/bin/yoke ]
     prefix/bin/yoke version | grep -q '^yoke '
     [ -f prefix/include/yoke.h ]
-    sanitized && skip "a program would need the sanitizer"
+    sanitized && skip "the program would have to link the sanitizer"
     cp "$SOURCE/examples/digits.c" .
     compile digits
     ./digits | tee out
@@ -77,7 +77,7 @@ END
 }
 
 @test "a job of several processes runs as a child: log, metrics, cancel, errors" {
-    sanitized && skip "a program would need the sanitizer"
+    sanitized && skip "the program would have to link the sanitizer"
     cmake --install "$BUILD" --prefix "$PWD/prefix" >install.log
     cat >job.c <<'END'
 #include <stdio.h>
@@ -156,8 +156,8 @@ END
     [ "$status" -eq 2 ]
 }
 
-@test "a job that the library started ends with its program" {
-    sanitized && skip "a program would need the sanitizer"
+@test "a job that the library started ends when its program ends" {
+    sanitized && skip "the program would have to link the sanitizer"
     cmake --install "$BUILD" --prefix "$PWD/prefix" >install.log
     cat >wait.c <<'END'
 #include <yoke.h>

@@ -1,4 +1,4 @@
-/* Reads a whole source into rows, as the tests of sources want it. */
+/* Reads a whole source into rows, for tests of sources. */
 #ifndef YK_TESTS_READ_ALL_H
 #define YK_TESTS_READ_ALL_H
 
@@ -38,12 +38,12 @@ static inline yk_status read_all(const char *spec, const yk_source_options *o, s
     return st;
 }
 
-/* Where real data is, if it is. */
+/* The directory of real data; skips the test without one. */
 static inline const char *data_folder(void)
 {
     const char *where = getenv("YK_DATA");
     if (!where) {
-        print_message("skipped: YK_DATA does not name the folder that holds criteo-tfr-tiny and mnist\n");
+        print_message("skipped: YK_DATA is not a directory with criteo-tfr-tiny and mnist\n");
         skip();
     }
     return where;

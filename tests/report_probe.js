@@ -1,4 +1,4 @@
-// Appended to a copy of a report by browser_report.bats: uses the page as a reader would, and writes down what happened.
+// browser_report.bats appends this script to a copy of a report. It uses the page as a reader would, and records the results.
 "use strict";
 (() => {
   const wrong = [], seen = { plots: 0, hovers: 0, bars: 0 };
@@ -11,7 +11,7 @@
   all("details").forEach((d) => { d.open = true; });
   for (const id in data.figures) check(all(`svg[data-f="${id}"]`).length > 0, `${id} is not drawn`);
 
-  // every plot has its points, and says them
+  // every plot has its points, and shows their values
   const inspect = (svg) => {
     const f = data.figures[svg.dataset.f], lines = all(".line", svg), box = svg.getBoundingClientRect();
     check(lines.length === f.series.length, `${svg.dataset.f}: ${lines.length} lines of ${f.series.length}`);
@@ -44,13 +44,13 @@
     seen.bars++;
   });
 
-  // keys move along a line
+  // arrow keys move along a line
   const first = all("svg[data-xs]").find(shown);
   first.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
   check(shown(tip), "arrows do nothing");
   first.dispatchEvent(new Event("blur"));
 
-  // a click on a column sorts
+  // a click on a column header sorts the table
   all("th.o").forEach((th) => {
     th.click();
     th.click();
@@ -68,7 +68,7 @@
     check(mine.every(shown), "a run stays hidden");
   }
 
-  // the theme changes colours
+  // the theme button changes colours
   const colour = () => getComputedStyle(document.body).backgroundColor, before = colour(), theme = document.getElementById("theme");
   theme.click(); theme.click();
   check(colour() !== before || matchMedia("(prefers-color-scheme: dark)").matches, "the theme does not change");

@@ -1,6 +1,6 @@
-/* Run directories made by hand, for tests of the report: the files are those of docs/design.md, the numbers made up.
+/* Writes run directories for tests of the report: the files of docs/design.md with made-up numbers.
  *
- *     made m = made_run("sync-3");              // in the scratch folder; see the fields for what can be asked for
+ *     made m = made_run("sync-3");              // in the temporary directory; the fields are the options
  *     m.mode = "sync"; m.workers = 3;
  *     make_run(&m);
  *     yk_run r = load_made("sync-3");

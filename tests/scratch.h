@@ -1,10 +1,10 @@
-/* A temporary folder for a test program, and what the tests of file formats need around it.
+/* A temporary directory for a test program, and helpers for tests of file formats.
  *
- *     cmocka_run_group_tests(tests, make_folder, remove_folder);        // or for each test one of its own
+ *     cmocka_run_group_tests(tests, make_folder, remove_folder);        // or one for each test
  *     put(in_folder("a.bin"), data, n);
- *     assert_says("a.bin: is empty");              // the thread's error text holds these words
+ *     assert_says("a.bin: is empty");              // the thread's error message contains this
  *
- * Included by one test program each, before anything else of cmocka's.
+ * It includes cmocka.h.
  */
 #ifndef YK_TESTS_SCRATCH_H
 #define YK_TESTS_SCRATCH_H
@@ -45,7 +45,7 @@ static inline int remove_folder(void **state)
     return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* How many files and folders are in it. */
+/* The number of files and directories in it. */
 static inline int entries(void)
 {
     DIR *d = opendir(folder);
@@ -57,7 +57,7 @@ static inline int entries(void)
     return n;
 }
 
-/* A path in the folder, valid for the next seven calls. */
+/* A path in the directory, valid for the next seven calls. */
 static inline const char *in_folder(const char *name)
 {
     static char paths[8][256];
@@ -67,7 +67,7 @@ static inline const char *in_folder(const char *name)
     return p;
 }
 
-/* A path that no file has yet. */
+/* An unused path. */
 static inline const char *new_path(const char *ending)
 {
     static int fresh;
@@ -84,7 +84,7 @@ static inline void put(const char *path, const void *data, size_t n)
     assert_int_equal(fclose(f), 0);
 }
 
-/* The first bytes of a file; returns how many came. */
+/* Reads the first bytes of a file; returns their number. */
 static inline size_t get_file(const char *path, void *data, size_t room)
 {
     FILE *f = fopen(path, "rb");
@@ -94,7 +94,7 @@ static inline size_t get_file(const char *path, void *data, size_t room)
     return n;
 }
 
-/* Turns bits of one byte of the file. */
+/* Flips bits of one byte of the file. */
 static inline void patch(const char *path, uint64_t offset, uint8_t change)
 {
     uint8_t c;
@@ -108,7 +108,7 @@ static inline void patch(const char *path, uint64_t offset, uint8_t change)
 
 enum { GZIP = 31, ZLIB = 15 };
 
-/* Compresses n bytes into `out`; returns how many came. */
+/* Compresses n bytes into `out`; returns the compressed size. */
 static inline size_t deflated(const void *data, size_t n, int form, uint8_t *out, size_t room)
 {
     z_stream z = {.next_in = (uint8_t *)data, .avail_in = (uInt)n, .next_out = out, .avail_out = (uInt)room};
@@ -119,7 +119,7 @@ static inline size_t deflated(const void *data, size_t n, int form, uint8_t *out
     return made;
 }
 
-/* A compressed copy of a file of at most a megabyte. */
+/* Writes a compressed copy of a file of at most one megabyte. */
 static inline void compress_file(const char *from, const char *to, int form)
 {
     static uint8_t in[1 << 20], out[1 << 20];
@@ -130,7 +130,7 @@ static inline void compress_file(const char *from, const char *to, int form)
 static inline void assert_says(const char *part)
 {
     if (!strstr(yk_error(), part))
-        fail_msg("the message '%s' does not say '%s'", yk_error(), part);
+        fail_msg("the message '%s' does not contain '%s'", yk_error(), part);
 }
 
 static inline void assert_error(yk_status st, yk_status expected, const char *part)

@@ -2,7 +2,7 @@
  *
  *     static yk_status rank_main(void *context, int rank) { TRY(...); WANT(x == 3); return YK_OK; }
  *     const yk_sim_result r = simulate(2, seed, rank_main, context);       // all ranks return YK_OK
- *     simulate_as(&config, rank_main, context, &r);                        // how they ended is in ranks[]
+ *     simulate_as(&config, rank_main, context, &r);                        // ranks[] says how they ended
  */
 #ifndef YK_TESTS_SIMULATION_H
 #define YK_TESTS_SIMULATION_H

@@ -1,21 +1,21 @@
 #!/bin/sh
 # Jobs under Slurm: sh tests/slurm.sh BUILD/yoke. A cluster of this one machine is started in a temporary folder (munged,
-# slurmctld, slurmd with configuration, keys, ports and logs of its own), `srun --mpi=pmix` runs jobs on it, and everything
-# is ended again.
+# slurmctld, slurmd with their own configuration, keys, ports and logs), `srun --mpi=pmix` runs jobs on it, and everything
+# is stopped again.
 # Exit status: 0 passed, 77 skipped (the last line says why), anything else failed.
 set -u
 
 yoke=$(realpath "${1:?names the program to test}") || exit 1
 PATH=$PATH:/usr/sbin:/sbin # where daemons are
 for program in munged slurmctld slurmd srun sinfo scancel; do
-    command -v $program >/dev/null || { echo "no $program here (./dev slurm-test installs it)"; exit 77; }
+    command -v $program >/dev/null || { echo "$program is not installed (./dev slurm-test installs it)"; exit 77; }
 done
 
 folder=$(mktemp -d /tmp/yks.XXXXXX) || exit 1
 cd "$folder" || exit 1
 pids=
 
-# The daemons end in turn, and whoever does not is made to.
+# Stops the daemons in turn, by force where necessary.
 # shellcheck disable=SC2317  # the trap calls it
 clean() {
     trap - EXIT INT TERM
@@ -48,7 +48,7 @@ start() { # NAME COMMAND...
     pids="$! $pids"
 }
 
-# Ports that nobody listens on: a try may collide with another program's, and then the daemon says so.
+# Free ports. A port may collide with another program's; then the daemon reports it.
 port=$((20000 + $$ % 20000))
 who=$(id -un)
 machine=$(hostname -s)
@@ -83,7 +83,7 @@ PartitionName=all Nodes=$machine Default=YES MaxTime=5 State=UP OverSubscribe=FO
 END
 export SLURM_CONF="$folder/slurm.conf"
 
-srun --mpi=list 2>&1 | grep -q pmix || { echo "this Slurm was built without PMIx"; exit 77; }
+srun --mpi=list 2>&1 | grep -q pmix || { echo "Slurm was built without PMIx"; exit 77; }
 
 start munged munged --foreground --force --socket="$folder/munge.socket" --key-file="$folder/munge.key" \
     --pid-file="$folder/munged.pid" --log-file="$folder/munged.out" --seed-file="$folder/munge.seed"
@@ -106,7 +106,7 @@ job() { # PROCESSES ARGUMENT...
 }
 
 says() { # WORDS
-    grep -qF -- "$1" out || fail "the results do not say $1"
+    grep -qF -- "$1" out || fail "the results do not contain $1"
 }
 
 set -- train --model softmax --data 'synth:digits?examples=507' --batch 10 --json --quiet
@@ -116,7 +116,7 @@ says '"ranks":3,"servers":0'
 says '"examples":507'
 timeout 60 "$yoke" "$@" --launch 3 --out launched >out 2>err || fail "--launch: exit status $?"
 cmp replicas/checkpoints/step-17/model.safetensors launched/checkpoints/step-17/model.safetensors ||
-    fail "srun and --launch do not come to the same bits"
+    fail "the results of srun and --launch differ"
 echo "replicas: the same bits as with --launch"
 
 job 3 "$@" --servers 1 --out servers || fail "a server: exit status $?"
@@ -131,16 +131,16 @@ echo "asynchronous: ok"
 
 job 2 "$@" --servers 2 --out none
 status=$?
-[ $status -eq 2 ] || fail "wrong usage: exit status $status, not 2"
-grep -qF -- "--servers 2" err || fail "wrong usage is not said"
-echo "wrong usage: exit status 2"
+[ $status -eq 2 ] || fail "usage error: exit status $status, not 2"
+grep -qF -- "--servers 2" err || fail "the usage error does not name --servers 2"
+echo "usage error: exit status 2"
 
 job 1 "$@" --servers 1 --out none
 status=$?
-[ $status -eq 2 ] || fail "a world of one: exit status $status, not 2"
-echo "a world of one with --servers: exit status 2"
+[ $status -eq 2 ] || fail "one process with --servers: exit status $status, not 2"
+echo "one process with --servers: exit status 2"
 
-# Slurm's own way to end a job: SIGTERM to all, and a while later SIGKILL.
+# Slurm ends a job with SIGTERM to all processes, and SIGKILL some time later.
 job 3 "$@" --steps 10000000 --out stopped &
 waiting=$!
 for _ in $(seq 200); do
@@ -151,5 +151,5 @@ sleep 0.5
 scancel --signal=TERM --me >/dev/null 2>&1 || scancel --signal=TERM -u "$who"
 wait $waiting
 [ -n "$(ls stopped/checkpoints/step-*/DONE 2>/dev/null)" ] || fail "SIGTERM did not save"
-echo "SIGTERM by scancel: saved"
+echo "SIGTERM from scancel: saved"
 exit 0

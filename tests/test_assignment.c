@@ -7,7 +7,7 @@
 
 enum { MAX = 5000, WORKERS = 5 };
 
-/* The leases of a worker that it has not used; used examples are counted by position. */
+/* The unused leases of a worker; used examples are counted by position. */
 typedef struct {
     yk_lease leases[512];
     size_t n;
@@ -17,7 +17,7 @@ typedef struct {
     yk_assignment d;
     worker_state worker_state[WORKERS];
     uint8_t used[8][MAX]; /* [epoch][position] */
-    uint64_t steps;       /* that were used */
+    uint64_t steps;       /* number of used steps */
 } job;
 
 static job *start_job(uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch, int workers)
@@ -43,7 +43,7 @@ static uint64_t unused(const worker_state *h)
     return n;
 }
 
-/* Leases more examples to a worker; false: there are none. */
+/* Leases more examples to a worker; false: none are left. */
 static bool lease(job *t, int worker)
 {
     yk_lease r;
@@ -109,7 +109,7 @@ static void assert_each_once(const job *t)
         assert_int_equal(count(t, e), t->d.examples);
 }
 
-/* Like a checkpoint: only what was saved is kept. */
+/* Saves and restores, as a checkpoint does. */
 static void save_and_restore(job *t, int workers, uint64_t steps_left)
 {
     const size_t n = yk_assignment_cursor_size(&t->d);
@@ -174,7 +174,7 @@ static void leases_are_whole_batches(void **state)
                 job *t = start_job(sizes[i], 1, UINT64_MAX, batches[k], 3);
                 const uint64_t n = sizes[i], b = batches[k];
                 all_finish(t, 3);
-                assert_int_equal(t->steps, (n + b - 1) / b); /* no more small batches than one */
+                assert_int_equal(t->steps, (n + b - 1) / b); /* at most one small batch */
                 end_job(t);
             }
 }
@@ -244,7 +244,7 @@ static void the_last_lease_is_returned(void **state)
         assert_true(train(t, 0));
         for (bool busy = true; busy;)
             busy = lease(t, 1) || train(t, 1);
-        assert_false(yk_assignment_done(&t->d)); /* the other one has some */
+        assert_false(yk_assignment_done(&t->d)); /* the other worker has some */
         declare_lost(t, 0);
         assert_false(yk_assignment_done(&t->d));
         all_finish(t, 2);
@@ -255,7 +255,7 @@ static void the_last_lease_is_returned(void **state)
     }
 }
 
-static void cursors_that_do_not_fit_are_refused(void **state)
+static void invalid_cursors_are_refused(void **state)
 {
     (void)state;
     yk_assignment d;
@@ -268,7 +268,7 @@ static void cursors_that_do_not_fit_are_refused(void **state)
     assert_int_equal(yk_assignment_cursor_restore(&d, of_a_stream, 3), YK_EDATA);
     assert_int_equal(yk_assignment_cursor_restore(&d, synchronous, 2), YK_EDATA);
     assert_int_equal(yk_assignment_cursor_restore(&d, synchronous, 0), YK_EDATA);
-    /* of a run in lockstep, at the end of its first epoch: continues with the second */
+    /* the cursor of a synchronous run at the end of its first epoch: continues with the second */
     assert_int_equal(yk_assignment_cursor_restore(&d, synchronous, 3), YK_OK);
     yk_lease r;
     assert_int_equal(yk_assignment_lease(&d, 0, &r), YK_OK);
@@ -291,7 +291,7 @@ static void random_event(job *t, int workers, yk_rng *rng, uint64_t left)
         save_and_restore(t, workers, left);
 }
 
-/* All events, in any order. */
+/* All kinds of events, in random order. */
 static void random_schedules(void **state)
 {
     (void)state;
@@ -340,7 +340,7 @@ int main(void)
         cmocka_unit_test(more_steps_later),
         cmocka_unit_test(unused_examples_of_lost_workers_are_leased_again),
         cmocka_unit_test(the_last_lease_is_returned),
-        cmocka_unit_test(cursors_that_do_not_fit_are_refused),
+        cmocka_unit_test(invalid_cursors_are_refused),
         cmocka_unit_test(random_schedules),
         cmocka_unit_test(random_schedules_with_a_limit),
     };

@@ -1,4 +1,4 @@
-/* The plain things that all the rest stands on: errors, memory, random numbers, orders. */
+/* Errors, memory, random numbers, permutations. */
 #include "scratch.h"
 
 #include "base/mem.h"
@@ -10,7 +10,7 @@
 
 /* ---- status */
 
-static void statuses_have_codes_and_texts(void **state)
+static void statuses_have_codes_and_messages(void **state)
 {
     (void)state;
     assert_int_equal(YK_OK, 0);
@@ -26,7 +26,7 @@ static void statuses_have_codes_and_texts(void **state)
     assert_string_equal(yk_status_text(YK_ESTOP), "another worker stopped the run");
 }
 
-static void a_failure_may_quote_itself(void **state)
+static void an_error_message_may_contain_the_previous_one(void **state)
 {
     (void)state;
     assert_int_equal(yk_fail(YK_EDATA, "record %d is bad", 7), YK_EDATA);
@@ -70,7 +70,8 @@ static void memory_is_aligned_and_zero(void **state)
     static const size_t sizes[] = {
         0, 1, 63, 64, 65, 4096, (2 << 20) - 65, (2 << 20) - 64, (2 << 20) - 63, 5 << 20};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-        for (int again = 0; again < 2; again++) { /* the second may get back what the first has written to */
+        for (int again = 0; again < 2;
+             again++) { /* the second call may return memory that the first one has written to */
             unsigned char *p = yk_alloc(sizes[s], 1, "a test");
             assert_non_null(p);
             assert_int_equal((uintptr_t)p % YK_ALIGN, 0);
@@ -87,7 +88,7 @@ static void memory_is_aligned_and_zero(void **state)
     assert_says("one large thing");
 }
 
-static void arrays_grow_and_keep_what_they_hold(void **state)
+static void arrays_keep_their_contents_when_they_grow(void **state)
 {
     (void)state;
     size_t cap = 0, changes = 0;
@@ -100,7 +101,7 @@ static void arrays_grow_and_keep_what_they_hold(void **state)
         changes += cap != before;
         p[i] = i * 3;
     }
-    assert_true(changes < 40); /* by half each time, not one by one */
+    assert_true(changes < 40); /* grows by half each time, not by one */
     for (uint32_t i = 0; i < 100000; i++)
         assert_int_equal(p[i], i * 3);
     size_t had = cap;
@@ -116,7 +117,7 @@ static void arrays_grow_and_keep_what_they_hold(void **state)
 static void random_numbers_are_the_same_everywhere(void **state)
 {
     (void)state;
-    yk_rng r = {0}; /* SplitMix64 from 0, as published */
+    yk_rng r = {0}; /* SplitMix64 with seed 0, as published */
     assert_true(yk_rng_u64(&r) == 0xe220a8397b1dcdafu);
     assert_true(yk_rng_u64(&r) == 0x6e789e6aa1b965f4u);
     assert_true(yk_rng_u64(&r) == 0x06c45d188009454fu);
@@ -164,9 +165,9 @@ static void random_numbers_have_no_bias(void **state)
     assert_true(first != yk_rng_u64(&b) && first != yk_rng_u64(&c));
 }
 
-/* ---- orders */
+/* ---- permutations */
 
-static void an_order_has_each_number_once(void **state)
+static void a_permutation_has_each_number_once(void **state)
 {
     (void)state;
     static uint16_t seen[5000];
@@ -187,7 +188,7 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void large_orders_do_not_repeat(void **state)
+static void large_permutations_do_not_repeat(void **state)
 {
     (void)state;
     enum { MOST = 60000 };
@@ -196,7 +197,7 @@ static void large_orders_do_not_repeat(void **state)
                                      0x100000001u, 1000000000039u, 1ull << 61,  (1ull << 62) - 1};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         yk_perm p = yk_perm_make(sizes[s], 9);
-        for (uint64_t i = 0; i < MOST; i++) { /* the beginning, the end, and all over */
+        for (uint64_t i = 0; i < MOST; i++) { /* the beginning, the end, and samples in between */
             uint64_t at = i < MOST / 3       ? i
                           : i < MOST / 3 * 2 ? sizes[s] - 1 - (i - MOST / 3)
                                              : MOST + (i - MOST / 3 * 2) * ((sizes[s] - 2 * MOST) / MOST);
@@ -210,7 +211,7 @@ static void large_orders_do_not_repeat(void **state)
     }
 }
 
-static void an_order_is_shuffled_well(void **state)
+static void permutations_look_random(void **state)
 {
     (void)state;
     enum { N = 10000 };
@@ -229,7 +230,7 @@ static void an_order_is_shuffled_well(void **state)
         most = seen > most ? seen : most;
     }
     assert_true(fabs(moved / N / (N / 3.0) - 1) < 0.05);
-    assert_true(same < 10);                 /* 1 is expected of two independent orders */
+    assert_true(same < 10);                 /* 1 is expected for two independent permutations */
     assert_true(abs(ups - N / 2) < 6 * 29); /* their standard deviation is sqrt(N / 12) */
     assert_true(most < 12);                 /* no step between neighbours is common */
     int count[10] = {0};
@@ -242,7 +243,7 @@ static void an_order_is_shuffled_well(void **state)
 }
 
 /* Computed independently. If these change, a seed gives a different run, and a checkpoint a different position in it. */
-static void orders_are_the_same_everywhere(void **state)
+static void permutations_are_the_same_everywhere(void **state)
 {
     (void)state;
     static const uint64_t ten[] = {7, 4, 3, 6, 8, 1, 9, 0, 5, 2}, images[] = {11407, 11133, 7520, 13187},
@@ -261,17 +262,17 @@ static void orders_are_the_same_everywhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(statuses_have_codes_and_texts),
-        cmocka_unit_test(a_failure_may_quote_itself),
+        cmocka_unit_test(statuses_have_codes_and_messages),
+        cmocka_unit_test(an_error_message_may_contain_the_previous_one),
         cmocka_unit_test(each_thread_has_its_own_error),
         cmocka_unit_test(memory_is_aligned_and_zero),
-        cmocka_unit_test(arrays_grow_and_keep_what_they_hold),
+        cmocka_unit_test(arrays_keep_their_contents_when_they_grow),
         cmocka_unit_test(random_numbers_are_the_same_everywhere),
         cmocka_unit_test(random_numbers_have_no_bias),
-        cmocka_unit_test(an_order_has_each_number_once),
-        cmocka_unit_test(large_orders_do_not_repeat),
-        cmocka_unit_test(an_order_is_shuffled_well),
-        cmocka_unit_test(orders_are_the_same_everywhere),
+        cmocka_unit_test(a_permutation_has_each_number_once),
+        cmocka_unit_test(large_permutations_do_not_repeat),
+        cmocka_unit_test(permutations_look_random),
+        cmocka_unit_test(permutations_are_the_same_everywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

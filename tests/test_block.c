@@ -190,7 +190,7 @@ static void integers_are_exact(void **state)
     {
         for (int round = 0; round < 60; round++) {
             product t;
-            /* every fourth like the gradients of a dense layer: many rows, or uncached */
+            /* every fourth case is like the gradients of a dense layer: many rows, or uncached */
             const bool tall = round % 4 == 1, uncached = round % 4 == 3;
             make_product(&t, tall ? 65 + below(20) : 1 + below(20), tall ? 5 + below(30) : 1 + below(13),
                          below(tall ? 170 : 401), round % 3);
@@ -328,7 +328,7 @@ static void outer_products(void **state)
     }
 }
 
-/* ---- the reference, by hand */
+/* ---- the reference, on small examples */
 
 static void reference_products(void **state)
 {

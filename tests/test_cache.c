@@ -1,4 +1,4 @@
-/* format/cache.h, data/cache.c and data/export.c: what is written is read back equal; damage is refused, not followed. */
+/* format/cache.h, data/cache.c and data/export.c: data survives a round trip, and damaged files are refused. */
 #include "base/rng.h"
 #include "data/export.h"
 #include "format/cache.h"
@@ -36,7 +36,7 @@ static int remove_folder(void **state)
     (void)state;
     unlink(path);
     unlink(other);
-    return rmdir(folder); /* fails where a temporary file was left behind */
+    return rmdir(folder); /* fails if a temporary file was left behind */
 }
 
 static yk_source *open_well(const char *text)
@@ -100,7 +100,7 @@ static void put_text(const char *to, const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
-/* From any source to a cache and back, by mapping and by blocks. */
+/* From any source to a cache and back, mapped and in blocks. */
 static void check_round_trip(const char *from)
 {
     yk_source *s = open_well(from);
@@ -141,7 +141,7 @@ static void round_trips(void **state)
     check_round_trip(copy);
 }
 
-/* Fields make a file of version 2, which gives them back to whoever asks; without them it stays version 1. */
+/* A file with fields has version 2, and readers get the fields on request; a file without fields has version 1. */
 static void fields_are_kept(void **state)
 {
     (void)state;
@@ -168,7 +168,7 @@ static void fields_are_kept(void **state)
     fclose(f);
     assert_string_equal(text, "1 0:3:0.5 4:17:1 9:17:1\n0\n0 65535:2:1\n");
 
-    c = open_well(path); /* a model without fields: entries of one index are one */
+    c = open_well(path); /* a model without fields: entries with the same index are merged */
     assert_null(c->cached->field);
     assert_int_equal(c->cached->n, 3);
     assert_int_equal(c->cached->start[3], 3);
@@ -176,7 +176,7 @@ static void fields_are_kept(void **state)
     assert_true(c->bytes > 256);
     yk_source_free(c);
 
-    f = fopen(path, "r+b"); /* a field that changed, and so the checksum */
+    f = fopen(path, "r+b"); /* a changed field does not match the checksum */
     yk_cache_header h;
     assert_non_null(f);
     assert_int_equal(fread(&h, sizeof h, 1, f), 1);
@@ -218,7 +218,7 @@ static void dense_floats(void **state)
     assert_same_rows(&rows, &again);
     yk_rows_fini(&again);
 
-    /* rows that do not come as announced */
+    /* rows that differ from the announced number or kind */
     unlink(other);
     assert_int_equal(yk_cache_create(other, &shape, &w), YK_OK);
     assert_int_equal(yk_cache_add(w, &rows), YK_OK);
@@ -286,7 +286,8 @@ static void damaged_bytes(void **state)
         data[i] ^= (uint8_t)(1u << (i % 8));
     }
     yk_rng r = yk_rng_seed(1, 1);
-    for (int k = 0; k < 300; k++) { /* elsewhere: never a crash, and verify sees all but the padding */
+    for (int k = 0; k < 300;
+         k++) { /* elsewhere: never a crash, and verify detects all changes except those in the padding */
         size_t i = YK_CACHE_HEADER + yk_rng_below(&r, (uint32_t)(size - YK_CACHE_HEADER));
         uint8_t was = data[i];
         data[i] = (uint8_t)yk_rng_u64(&r);
@@ -315,7 +316,7 @@ static void damaged_bytes(void **state)
     free(data);
 }
 
-/* A forger who knows the checksum still cannot lead us out of the file. */
+/* A forged file with a valid checksum does not cause reads outside the file. */
 static void store_forged(const uint8_t *data, size_t size, yk_cache_header h)
 {
     uint8_t *copy = malloc(size);
@@ -367,7 +368,7 @@ static void forged_headers(void **state)
     FORGE(h.array[YK_CACHE_INDEX].size = UINT64_MAX);
     FORGE(h.array[YK_CACHE_VALUE].size = 8);
     FORGE(h.array[YK_CACHE_TRUTH].size = 0);
-    /* starts that go back: valid by the header, caught by the pass over them */
+    /* descending row starts: the header is valid, the check of the starts finds them */
     uint64_t back = 17;
     memcpy(data + good.array[YK_CACHE_START].offset + 8 * 200, &back, sizeof back);
     store(data, size);
@@ -414,7 +415,7 @@ static void export_reads_back(void **state)
         snprintf(spec, sizeof spec, "%s:%s", format[i], other);
         s = open_well(spec);
         read_all(s, &again);
-        free(rows.truth); /* these formats have no place for it */
+        free(rows.truth); /* these formats do not store it */
         rows.truth = NULL;
         assert_same_rows(&rows, &again);
         yk_rows_fini(&again);
@@ -423,7 +424,7 @@ static void export_reads_back(void **state)
     }
 }
 
-/* Values with nine digits come back to the bit, and so do the pixels of images. */
+/* Values with nine digits and pixels of images are read back exactly. */
 static void export_keeps_values(void **state)
 {
     (void)state;
@@ -499,8 +500,8 @@ static size_t files_in_folder(void)
     return n;
 }
 
-/* A write that fails leaves what was there before and nothing else. The limit on the size of files stands in
- * for a full disk. */
+/* A failed write leaves only the existing file. The limit on file sizes simulates
+ * a full disk. */
 static void failing_writes(void **state)
 {
     (void)state;
@@ -537,7 +538,7 @@ static void failing_writes(void **state)
     for (int i = 0; i < 3; i++)
         assert_int_equal(yk_export(s, format[i], missing, &stats), YK_ESYSTEM);
     yk_source_free(s);
-    /* a source that has no examples */
+    /* a source without examples */
     put_text(other, "# nothing\n");
     snprintf(spec, sizeof spec, "libsvm:%s", other);
     for (int i = 0; i < 3; i++) {

@@ -1,5 +1,5 @@
 /* Robustness of checkpoints: child processes are killed at random moments, files are damaged, writes fail. The run must
- * always be resumable, with the results of an undisturbed run. */
+ * always be resumable, with the results of an uninterrupted run. */
 #include "training.h"
 
 #include "base/rng.h"
@@ -35,7 +35,7 @@ static pid_t spawn(const char *options, uint64_t max_bytes)
     _exit((int)st);
 }
 
-/* Its yk_status, or minus the signal that killed it. */
+/* The yk_status of the process, or minus the signal that killed it. */
 static int reap(pid_t child)
 {
     int status;
@@ -43,7 +43,7 @@ static int reap(pid_t child)
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* kill -9 at random moments until the run finishes; returns how often it was killed. `seconds`: its duration when it is not
+/* kill -9 at random moments until the run finishes; returns how often it was killed. `seconds`: its duration if it is not
  * killed. The time until the next kill grows, so that the run also finishes on a busy host. */
 static int run_with_kills(const char *options, double seconds, yk_rng *rng)
 {
@@ -94,7 +94,7 @@ static void killed_at_any_moment(void **state)
     assert_true(killed >= 4); /* otherwise nothing was tested */
 }
 
-/* Asynchronous runs do not have the same bits, but the same number of examples. */
+/* Asynchronous runs are not bit-identical, but use the same number of examples. */
 static void killed_asynchronously(void **state)
 {
     (void)state;
@@ -136,14 +136,14 @@ static const char *listing(const char *run)
     return text;
 }
 
-static void two_are_kept(void **state)
+static void two_checkpoints_are_kept(void **state)
 {
     (void)state;
     yk_result r;
     assert_int_equal(train(CLICKS " batch=40 steps=75 checkpoint-every=10 out=run", 0, &r), YK_OK);
     assert_string_equal(listing("run"), "step-75 step-70");
     yk_result_fini(&r);
-    /* the next save removes what a killed run left behind */
+    /* the next save removes the leftovers of a killed run */
     assert_int_equal(mkdir(in_folder("run/checkpoints/.saving"), 0777), 0);
     put(in_folder("run/checkpoints/.saving/model.safetensors.1-0.tmp"), "half", 4);
     assert_int_equal(train("steps=82 out=run resume=true", 0, &r), YK_OK);
@@ -209,7 +209,7 @@ static void damaged_checkpoints_are_skipped(void **state)
         restore_stderr(aside);
         assert_string_equal(strrchr(found, '/'), "/step-40");
         free(found);
-        /* saves before the step of the damaged one: it is removed, two good ones stay */
+        /* saves before the step of the damaged one: it is removed, two good ones are kept */
         assert_int_equal(train("steps=45 out=run resume=true", 0, &r), YK_OK);
         assert_int_equal(r.resumed_from, 40);
         assert_true(warned("step-50: skipping this checkpoint"));
@@ -353,7 +353,7 @@ static void workers_and_mode_may_change(void **state)
 {
     (void)state;
     yk_result r;
-    for (uint64_t step = 49; step <= 51; step++) { /* 50 steps are an epoch */
+    for (uint64_t step = 49; step <= 51; step++) { /* an epoch has 50 steps */
         assert_int_equal(train_f(&r, CLICKS " batch=40 workers=2 steps=%d out=run", (int)step), YK_OK);
         yk_result_fini(&r);
         assert_int_equal(train("steps=0 epochs=2 workers=3 mode=async out=run resume=true", 0, &r), YK_OK);
@@ -373,7 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(killed_at_any_moment, clear_runs),
         cmocka_unit_test_setup(killed_asynchronously, clear_runs),
-        cmocka_unit_test_setup(two_are_kept, clear_runs),
+        cmocka_unit_test_setup(two_checkpoints_are_kept, clear_runs),
         cmocka_unit_test_setup(damaged_checkpoints_are_skipped, clear_runs),
         cmocka_unit_test_setup(a_failed_write_keeps_the_last_checkpoint, clear_runs),
         cmocka_unit_test_setup(checkpoints_of_other_runs_are_refused, clear_runs),

@@ -1,4 +1,4 @@
-/* Chunks of examples: every entry's cursor leads back to its key, each key once, sorted by server; and the order of a feed
+/* Chunks of examples: the slot of every entry refers to its key, each key is listed once, sorted by server; and the order of a feed
  * that keeps chunks together. */
 #include "scratch.h"
 
@@ -63,7 +63,7 @@ static void check_chunk(const yk_rows *rows, const yk_rows *keys, size_t first, 
         assert_int_equal(key_of(c, c->bias, servers), bias);
 }
 
-static void places_lead_back_to_keys(void **state)
+static void slots_refer_to_keys(void **state)
 {
     (void)state;
     for (int how = 0; how < 16; how++) {
@@ -74,7 +74,7 @@ static void places_lead_back_to_keys(void **state)
         make_rows(&rows, how & 8, (uint64_t)how);
         make_rows(&keys, how & 8, (uint64_t)how);
         assert_int_equal(yk_chunks_create(&rows, UNIT, servers, bias, &c), YK_OK);
-        if (how % 3) /* by two threads, beforehand; else when they are used */
+        if (how % 3) /* prepared by two threads, otherwise built on use */
             for (int me = 0; me < 2; me++)
                 assert_int_equal(yk_chunks_prepare(c, me, 2), YK_OK);
         yk_merger scratch;
@@ -97,19 +97,19 @@ static void places_lead_back_to_keys(void **state)
 
 typedef struct {
     yk_assignment assignment;
-} office;
+} lease_source;
 
 static yk_status lease(void *context, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end)
 {
     yk_lease l;
-    yk_status st = yk_assignment_lease(&((office *)context)->assignment, worker, &l);
+    yk_status st = yk_assignment_lease(&((lease_source *)context)->assignment, worker, &l);
     *epoch = l.epoch;
     *begin = l.begin;
     *end = l.end;
     return st;
 }
 
-static void batches_stay_in_their_chunk_and_come_once(void **state)
+static void batches_stay_in_their_chunk_and_are_used_once(void **state)
 {
     (void)state;
     enum { BATCH = 20, EPOCHS = 3 };
@@ -122,7 +122,7 @@ static void batches_stay_in_their_chunk_and_come_once(void **state)
                        .examples = ROWS,
                        .classes = 2,
                        .shuffled = true};
-    office o;
+    lease_source o;
     yk_assignment_init(&o.assignment, ROWS, EPOCHS, UINT64_MAX, BATCH, 2, UNIT);
     const yk_feed_plan plan = {.workers = 2,
                                .batch = BATCH,
@@ -157,7 +157,7 @@ static void batches_stay_in_their_chunk_and_come_once(void **state)
         assert_int_equal(seen[i], EPOCHS);
     assert_false(first_in_chunk[0] == first_in_chunk[1] && first_in_chunk[1] == first_in_chunk[2]);
 
-    /* a cursor that was saved with this unit goes on with it, whatever the plan says; an older one with the usual one */
+    /* a cursor saved with this unit continues with it, whatever the plan has; an older cursor uses the default unit */
     uint64_t cursor[3] = {2 | (uint64_t)UNIT << 8, 1, 120};
     yk_feed_free(f);
     yk_feed_plan other = plan;
@@ -181,7 +181,7 @@ static void batches_stay_in_their_chunk_and_come_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(places_lead_back_to_keys),
-                                       cmocka_unit_test(batches_stay_in_their_chunk_and_come_once)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(slots_refer_to_keys),
+                                       cmocka_unit_test(batches_stay_in_their_chunk_and_are_used_once)};
     return cmocka_run_group_tests_name("chunks", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Local steps: that what steps on copies did, added to a table, is what the same steps on the table itself do, and of several
- * workers their mean, for every rule, dense and sparse, with decay that is caught up on. */
+/* Local SGD: adding the delta of a copy to a table equals making the same steps on the table; for several
+ * workers it is the mean of the deltas. For every optimizer, dense and sparse, with lazy weight decay. */
 #include "scratch.h"
 
 #include "base/mem.h"
@@ -40,7 +40,7 @@ static void copy_all(yk_local *from, yk_local *to)
     yk_local_restore(to, yk_local_steps(from));
 }
 
-/* A step with a gradient of the i-th keys, or of all. */
+/* A step with a gradient of these keys, or of all. */
 static void step(yk_local *s, uint32_t *key, size_t n, const float *g)
 {
     const yk_merger pairs = {.n = n, .key = key, .value = (float *)g};
@@ -60,7 +60,7 @@ static const float *quiesced(yk_local *s)
     return yk_local_table(s, 0).w;
 }
 
-/* Different keys, a few of them hot, in no order. */
+/* Distinct keys, a few of them hot, unordered. */
 static size_t draw(yk_rng *r, uint32_t *key)
 {
     yk_merger m;
@@ -73,7 +73,7 @@ static size_t draw(yk_rng *r, uint32_t *key)
     return n;
 }
 
-/* A round of `workers`: on the table by way of deltas, and on a store of each for comparison. */
+/* A round of `workers`: on the table by deltas, and on a separate store per worker for comparison. */
 static void round_of(yk_local *table, yk_local **own, int workers, yk_optim_kind kind, bool sparse, double l2,
                      yk_rng *r)
 {
@@ -105,7 +105,7 @@ static void round_of(yk_local *table, yk_local **own, int workers, yk_optim_kind
             step(own[w], sparse ? key + from : NULL, n - from, g);
         }
         yk_delta_take(copy, 0, NULL, n, NULL, values);
-        for (int a = 0; a < arrays; a++) /* the copy is what it was */
+        for (int a = 0; a < arrays; a++) /* the copy is unchanged */
             assert_memory_equal(array_of(copy, a), before + (size_t)a * n, n * sizeof(float));
         if (sparse)
             yk_delta_sums_add(&sums, key, n, (const float *[YK_MAX_GROUPS]){values});
@@ -133,7 +133,7 @@ static void compare(yk_local *table, yk_local **own, int workers)
             largest = fmaxf(largest, fabsf(have[k]));
         }
     }
-    assert_true(largest > 0.01f); /* something happened */
+    assert_true(largest > 0.01f); /* the steps changed something */
 }
 
 static void deltas_are_those_of_the_steps(int workers)
@@ -156,20 +156,20 @@ static void deltas_are_those_of_the_steps(int workers)
         }
 }
 
-static void one_copy_is_as_good_as_the_table(void **state)
+static void one_copy_equals_steps_on_the_table(void **state)
 {
     (void)state;
     deltas_are_those_of_the_steps(1);
 }
 
-static void of_several_it_is_the_mean(void **state)
+static void several_copies_give_the_mean(void **state)
 {
     (void)state;
     deltas_are_those_of_the_steps(WORKERS);
 }
 
-/* Where steps are made on the store itself: what was there before comes back, with its age. */
-static void what_was_taken_is_gone(void **state)
+/* Steps are made on the store itself: taking the delta restores the old values and their age. */
+static void taking_a_delta_restores_the_store(void **state)
 {
     (void)state;
     yk_local *s = store_of(YK_SGD, true, 0.1, 4);
@@ -183,8 +183,8 @@ static void what_was_taken_is_gone(void **state)
     yk_delta_take(s, 0, key, 2, since, old);
     assert_memory_equal(w, ((float[]){1, 2, 3, 4}), 4 * sizeof *w);
     assert_int_equal(yk_local_raw(s, 0).touched[3], 0);
-    assert_true(old[0] > 0.05f && old[0] < 0.2f); /* the step alone, not the decay of eleven */
-    assert_true(fabsf(old[1]) < 1e-6f);           /* nothing but decay happened to it */
+    assert_true(old[0] > 0.05f && old[0] < 0.2f); /* the step only, not the decay of eleven steps */
+    assert_true(fabsf(old[1]) < 1e-6f);           /* only decay changed it */
     yk_local_free(s);
 }
 
@@ -203,8 +203,8 @@ static int end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_copy_is_as_good_as_the_table),
-                                       cmocka_unit_test(of_several_it_is_the_mean),
-                                       cmocka_unit_test(what_was_taken_is_gone)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_copy_equals_steps_on_the_table),
+                                       cmocka_unit_test(several_copies_give_the_mean),
+                                       cmocka_unit_test(taking_a_delta_restores_the_store)};
     return cmocka_run_group_tests_name("delta", tests, begin, end);
 }

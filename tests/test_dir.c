@@ -29,7 +29,7 @@ static void assert_kept(const char *name)
     assert_string_equal(text, "keep");
 }
 
-/* run/: where yoke writes; other/keep: what must stay as it is. */
+/* run/: where yoke writes; other/keep: must not change. */
 static int set_up(void **state)
 {
     if (make_folder(state))
@@ -106,13 +106,13 @@ static void only_regular_files_are_written(void **state)
     const char *run = in_folder("run");
     make("run/directory");
     assert_int_equal(mkfifo(in_folder("run/pipe"), 0666), 0);
-    for (int i = 0; i < 2; i++) { /* without waiting for a reader of the pipe */
+    for (int i = 0; i < 2; i++) { /* does not wait for a reader of the pipe */
         assert_error(yk_file_create_in(run, i ? "pipe" : "directory", &f), YK_ESYSTEM, "in the way");
         assert_error(yk_file_append_in(run, i ? "pipe" : "directory", &f), YK_ESYSTEM, "in the way");
     }
 }
 
-/* The directory is replaced by a link while a file in it is open: the open file stays the same. */
+/* The directory is replaced by a link while a file in it is open: writes go to the open file. */
 static void a_directory_that_is_replaced(void **state)
 {
     (void)state;
@@ -127,7 +127,7 @@ static void a_directory_that_is_replaced(void **state)
     assert_true(is_there("run/moved/keep"));
 }
 
-static void only_what_matches_is_cleared(void **state)
+static void only_matching_entries_are_removed(void **state)
 {
     (void)state;
     static const char *const ours[] = {"DONE", "model", "step-[0-9]*/", "step-[0-9]*/DONE", NULL};
@@ -168,9 +168,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, remove_folder)
     const struct CMUnitTest tests[] = {
-        TEST(files_below_a_directory),        TEST(no_link_is_followed),
-        TEST(only_regular_files_are_written), TEST(a_directory_that_is_replaced),
-        TEST(only_what_matches_is_cleared),
+        TEST(files_below_a_directory),           TEST(no_link_is_followed),
+        TEST(only_regular_files_are_written),    TEST(a_directory_that_is_replaced),
+        TEST(only_matching_entries_are_removed),
     };
     return cmocka_run_group_tests_name("dir", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* format/events.h: the bytes of each kind of event, the frames around them, and failing disks. That TensorBoard itself
- * reads every value back is tests/interop/events_test.py, whose other half this is:
- *     test_events --write FOLDER     writes the events that the Python side expects
+/* format/events.h: the bytes of each kind of event, their frames, and failing disks. tests/interop/events_test.py
+ * checks that TensorBoard reads the values back. It calls this program:
+ *     test_events --write FOLDER     writes the events that the Python test expects
  */
 #include "base/dir.h"
 #include "format/crc.h"
@@ -28,7 +28,7 @@ static int make_folder(void **state)
     strcpy(root, "/tmp/yoke-test-XXXXXX");
     if (!mkdtemp(root))
         return -1;
-    snprintf(folder, sizeof folder, "%s/run/w-0", root); /* to be made by the writer */
+    snprintf(folder, sizeof folder, "%s/run/w-0", root); /* the writer creates it */
     return 0;
 }
 
@@ -50,7 +50,7 @@ static int remove_folder(void **state)
     return rmdir(root);
 }
 
-/* The whole file, and in it the frames one after the other, each checked. */
+/* Loads the whole file and checks each frame. */
 static uint8_t file[1 << 20];
 static size_t file_size, at;
 
@@ -80,7 +80,7 @@ static const uint8_t *frame(size_t *size_out)
     return data;
 }
 
-/* The next frame is an event of the time 1.5, and `rest` follows that. */
+/* The next frame is an event with the time 1.5, followed by `rest`. */
 static void expect(const char *rest, size_t size)
 {
     static const uint8_t time[] = {0x09, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f};
@@ -109,7 +109,7 @@ static void test_first_event(void **state)
     snprintf(pid, sizeof pid, ".%ld.", (long)getpid());
     assert_non_null(strstr(name + host, pid));
 
-    load(yk_events_path(e)); /* it is there before anything else is written */
+    load(yk_events_path(e)); /* the file exists before anything else is written */
     size_t size;
     const uint8_t *data = frame(&size);
     assert_int_equal(size, 9 + 2 + 13);
@@ -163,7 +163,7 @@ static void test_bytes(void **state)
     assert_int_equal(yk_events_close(e, YK_OK), YK_OK);
 }
 
-/* A graph is an event whose field 4 holds the nodes; what they say is for TensorBoard to read (events_test.py). */
+/* A graph is an event whose field 4 has the nodes. events_test.py checks them with TensorBoard. */
 static void test_graph(void **state)
 {
     (void)state;
@@ -178,7 +178,7 @@ static void test_graph(void **state)
     load(yk_events_path(e));
     size_t size;
     frame(&size);
-    EXPECT("\x22\x04\x22\x02\x08\x15"); /* nothing but the version */
+    EXPECT("\x22\x04\x22\x02\x08\x15"); /* only the version */
     const uint8_t *data = frame(&size);
     assert_int_equal(data[9], 0x22);
     assert_non_null(memmem(data, size, "\x0a\x02in\x12\x0bPlaceholder\x2a", 18));
@@ -188,7 +188,7 @@ static void test_graph(void **state)
     assert_int_equal(yk_events_close(e, YK_OK), YK_OK);
 }
 
-/* Lengths of one, two and three bytes: the message moves by as many when its length is put before it. */
+/* Lengths of one, two and three bytes: the message moves by this number of bytes when its length is inserted. */
 static void test_long_messages(void **state)
 {
     (void)state;
@@ -208,13 +208,13 @@ static void test_long_messages(void **state)
     frame(&size);
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         const uint8_t *data = frame(&size);
-        /* From the end: the tag lies before the 5 bytes of the value. */
+        /* From the end: the tag precedes the 5 bytes of the value. */
         assert_memory_equal(data + size - 5, "\x15\0\0\0\x40", 5);
         size_t n = 0;
         while (n < size && data[size - 6 - n] == 'x')
             n++;
         assert_int_equal(n, lengths[i]);
-        /* From the start: the summary takes all that is left. */
+        /* From the start: the summary is the rest. */
         const uint8_t *p = data + 12;
         uint64_t length = 0;
         for (int shift = 0;; shift += 7) {
@@ -250,7 +250,7 @@ static void test_full_disk(void **state)
     signal(SIGXFSZ, handler);
     assert_int_equal(st, YK_ESYSTEM);
     assert_non_null(strstr(text, yk_events_path(e)));
-    assert_int_equal(yk_events_close(e, YK_OK), YK_ESYSTEM); /* it sticks */
+    assert_int_equal(yk_events_close(e, YK_OK), YK_ESYSTEM); /* the error is sticky */
 }
 
 static void test_nowhere_to_write(void **state)
@@ -262,7 +262,7 @@ static void test_nowhere_to_write(void **state)
     assert_non_null(strstr(yk_error(), "/proc/none"));
 }
 
-/* ---- the other half of the interop test: what is written here is known by heart there */
+/* ---- for the interop test, which expects exactly these values */
 
 static yk_status write_samples(const char *where)
 {

@@ -62,7 +62,7 @@ static wire w_floats(bool packed, size_t n, const float *v)
     return list;
 }
 
-/* Decodes from a block of exactly n + 8 bytes, so that the sanitizer sees what is read beyond. */
+/* Decodes from a block of exactly n + 8 bytes, so that the sanitizer detects reads beyond it. */
 static yk_status decode(const wire *features, uint64_t limit, yk_rows *rows)
 {
     wire example = {.n = 0};
@@ -133,7 +133,7 @@ static void example_hashes_keys(void **state)
     yk_rows_fini(&rows);
 }
 
-static void example_takes_every_form(void **state)
+static void example_accepts_every_form(void **state)
 {
     (void)state;
     yk_rows rows;
@@ -163,7 +163,7 @@ static void example_takes_every_form(void **state)
     assert_int_equal(decode(&f, 0, &rows), YK_OK);
     assert_three(&rows, 1);
 
-    /* a list in two packed pieces and a single one; a longer list of another kind is replaced by it */
+    /* a list in two packed parts and a single value; it replaces a longer list of another kind */
     wire pieces = {.n = 0}, feature = {.n = 0}, entry = {.n = 0}, g = usual(1), many = {.n = 0}, tail;
     for (int64_t k = 0; k < 100; k++) {
         w_varint(&many, 1 << 3 | 0);
@@ -178,16 +178,16 @@ static void example_takes_every_form(void **state)
     pieces.n += tail.n;
     w_bytes(&feature, 3, pieces.p, pieces.n);
     tail = w_ints(true, 1, three + 2);
-    w_bytes(&feature, 3, tail.p, tail.n); /* the same kind again goes on */
+    w_bytes(&feature, 3, tail.p, tail.n); /* the same kind again continues the list */
     w_bytes(&entry, 2, feature.p, feature.n);
-    w_bytes(&entry, 1, "index", 5); /* the key behind the value */
+    w_bytes(&entry, 1, "index", 5); /* the key after the value */
     w_bytes(&g, 1, entry.p, entry.n);
     assert_int_equal(decode(&g, 0, &rows), YK_OK);
     assert_three(&rows, 1);
     yk_rows_fini(&rows);
 }
 
-static void example_without_values_is_ones(void **state)
+static void example_values_default_to_one(void **state)
 {
     (void)state;
     yk_rows rows;
@@ -306,7 +306,7 @@ static void example_survives_any_damage(void **state)
     yk_rows_fini(&rows);
 }
 
-/* Varints of every length, at every place in the words that the fast decoder looks at. */
+/* Varints of every length, at every offset in the words that the fast decoder reads. */
 static void example_round_trips(void **state)
 {
     (void)state;
@@ -347,8 +347,8 @@ static void example_round_trips(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(example_takes_every_form),    cmocka_unit_test(example_without_values_is_ones),
-        cmocka_unit_test(example_hashes_keys),         cmocka_unit_test(example_without_values_is_ones),
+        cmocka_unit_test(example_accepts_every_form),  cmocka_unit_test(example_values_default_to_one),
+        cmocka_unit_test(example_hashes_keys),         cmocka_unit_test(example_values_default_to_one),
         cmocka_unit_test(example_refuses_bad_content), cmocka_unit_test(example_survives_any_damage),
         cmocka_unit_test(example_round_trips),
     };

@@ -5,8 +5,8 @@
 static const size_t sizes[] = {1, 2, 3, 7, 64, 100, 1000, 2049};
 static const size_t batches[] = {1, 3, 64, 128};
 
-/* Global batch s of N workers of batch b is batch s of one worker of batch N b, as a set; all of it is dealt out. */
-static void in_step_equals_serial(void **state)
+/* Global batch s of N workers with batch b is batch s of one worker with batch N b, as a set; every example is assigned. */
+static void synchronous_equals_serial(void **state)
 {
     (void)state;
     for
@@ -43,8 +43,8 @@ static void in_step_equals_serial(void **state)
                 }
 }
 
-/* Several batches at once are those that come one by one, and a worker's cursor does not depend on how it asked. */
-static void few_at_once_are_the_same(void **state)
+/* yk_feed_next_few() returns the batches that yk_feed_next() returns one by one. */
+static void several_batches_at_once_are_the_same(void **state)
 {
     (void)state;
     static const size_t asked[] = {2, 5, 64, 3000};
@@ -52,7 +52,7 @@ static void few_at_once_are_the_same(void **state)
         EACH(i, sizes)
         for
             EACH(k, batches)
-        for (int how = 0; how < 3; how++) { /* in step, by two in step, freely */
+        for (int how = 0; how < 3; how++) { /* synchronous with one and with two workers, asynchronous */
             const size_t n = sizes[i];
             yk_dataset d = in_memory(n);
             d.rows = &d.loaded;
@@ -70,13 +70,13 @@ static void few_at_once_are_the_same(void **state)
                 first.n = second.n = 0;
                 do {
                     assert_int_equal(yk_feed_next(one, w, &b), YK_OK);
-                    note_down(&first, &b);
+                    log_batch(&first, &b);
                 } while (b.n);
                 for (size_t turn = 0; turn == 0 || b.n; turn++) {
                     const size_t most = asked[turn % (sizeof asked / sizeof *asked)];
                     assert_int_equal(yk_feed_next_few(few, w, most, &b), YK_OK);
                     assert_true(b.n <= most * plan.batch);
-                    note_down(&second, &b);
+                    log_batch(&second, &b);
                 }
                 assert_same(&first, &second);
             }
@@ -87,8 +87,8 @@ static void few_at_once_are_the_same(void **state)
         }
 }
 
-/* A limit on steps holds however many are asked for at once. */
-static void few_at_once_keep_to_the_steps(void **state)
+/* The limit on steps holds, however many are requested at once. */
+static void several_batches_at_once_keep_the_limit(void **state)
 {
     (void)state;
     yk_dataset d = in_memory(1000);
@@ -110,7 +110,7 @@ static void few_at_once_keep_to_the_steps(void **state)
     yk_dataset_fini(&d);
 }
 
-static void order_follows_from_the_seed(void **state)
+static void order_depends_on_the_seed_only(void **state)
 {
     (void)state;
     yk_dataset d = in_memory(1000);
@@ -131,7 +131,7 @@ static void order_follows_from_the_seed(void **state)
     yk_dataset_fini(&d);
 }
 
-static void memory_in_step_goes_on(void **state)
+static void synchronous_feed_resumes(void **state)
 {
     (void)state;
     for
@@ -140,14 +140,14 @@ static void memory_in_step_goes_on(void **state)
             yk_dataset d = in_memory(sizes[i]);
             d.rows = &d.loaded;
             yk_feed_plan plan = {.workers = 3, .batch = 7, .seed = 5, .epochs = 3};
-            in_step_goes_on(&d, plan, 3, 7);
-            in_step_goes_on(&d, plan, 1, 21);
-            in_step_goes_on(&d, plan, 4, 11); /* batches are cut otherwise, the order is the same */
+            check_synchronous_resume(&d, plan, 3, 7);
+            check_synchronous_resume(&d, plan, 1, 21);
+            check_synchronous_resume(&d, plan, 4, 11); /* other batches, the same order */
             yk_dataset_fini(&d);
         }
 }
 
-static void memory_freely_and_on(void **state)
+static void asynchronous_feed_resumes(void **state)
 {
     (void)state;
     for
@@ -162,22 +162,23 @@ static void memory_freely_and_on(void **state)
             yk_feed *f, *g;
             first.n = 0;
             assert_int_equal(yk_feed_create(&d, &plan, &f), YK_OK);
-            walk(f, plan.workers, stop, stop, &first, NULL);
+            draw_batches(f, plan.workers, stop, stop, &first, NULL);
             plan.workers = 1 + (plan.workers + 2) % MOST_WORKERS;
             assert_int_equal(yk_feed_create(&d, &plan, &g), YK_OK);
             assert_int_equal(carry_over(f, g, stop), YK_OK);
-            walk(g, plan.workers, 3, stop + 1, &first, NULL);
-            assert_int_equal(yk_feed_create(&d, &plan, &f), YK_OK); /* and once more, with runs half used */
+            draw_batches(g, plan.workers, 3, stop + 1, &first, NULL);
+            assert_int_equal(yk_feed_create(&d, &plan, &f),
+                             YK_OK); /* and once more, with partly used leases */
             assert_int_equal(carry_over(g, f, stop + 3), YK_OK);
-            walk(f, plan.workers, SIZE_MAX, stop + 2, &first, NULL);
+            draw_batches(f, plan.workers, SIZE_MAX, stop + 2, &first, NULL);
             assert_each_times(&first, 0, sizes[i], 2);
             yk_feed_free(f);
             yk_dataset_fini(&d);
         }
 }
 
-/* A synchronous run may go on asynchronously, from the very end of an epoch too. */
-static void from_in_step_to_freely(void **state)
+/* A synchronous run can be resumed asynchronously, also at the end of an epoch. */
+static void synchronous_feed_resumes_asynchronously(void **state)
 {
     (void)state;
     yk_dataset d = in_memory(30);
@@ -191,7 +192,7 @@ static void from_in_step_to_freely(void **state)
         yk_feed *f;
         assert_int_equal(yk_feed_create(&d, &plan, &f), YK_OK);
         assert_int_equal(carry_over(a.feed, f, 0), YK_OK);
-        walk(f, 3, SIZE_MAX, stop, &first, NULL);
+        draw_batches(f, 3, SIZE_MAX, stop, &first, NULL);
         assert_each_times(&first, 0, 30, 3);
         a = begin_rounds(&d, plan);
         assert_error(carry_over(f, a.feed, 0), YK_EUSAGE, "--mode async");
@@ -200,7 +201,7 @@ static void from_in_step_to_freely(void **state)
     yk_dataset_fini(&d);
 }
 
-static void threads_take_each_once(void **state)
+static void threads_use_each_example_once(void **state)
 {
     (void)state;
     yk_dataset d = in_memory(5003);
@@ -221,10 +222,14 @@ static void threads_take_each_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(few_at_once_are_the_same), cmocka_unit_test(few_at_once_keep_to_the_steps),
-        cmocka_unit_test(in_step_equals_serial),    cmocka_unit_test(order_follows_from_the_seed),
-        cmocka_unit_test(memory_in_step_goes_on),   cmocka_unit_test(memory_freely_and_on),
-        cmocka_unit_test(from_in_step_to_freely),   cmocka_unit_test(threads_take_each_once),
+        cmocka_unit_test(several_batches_at_once_are_the_same),
+        cmocka_unit_test(several_batches_at_once_keep_the_limit),
+        cmocka_unit_test(synchronous_equals_serial),
+        cmocka_unit_test(order_depends_on_the_seed_only),
+        cmocka_unit_test(synchronous_feed_resumes),
+        cmocka_unit_test(asynchronous_feed_resumes),
+        cmocka_unit_test(synchronous_feed_resumes_asynchronously),
+        cmocka_unit_test(threads_use_each_example_once),
     };
     return cmocka_run_group_tests_name("feed", tests, NULL, NULL);
 }

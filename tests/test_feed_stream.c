@@ -1,5 +1,5 @@
-/* The feed of streamed data: every example exactly once per epoch, the same order from any cursor that was saved, few blocks or
- * many, compressed or not; and what is refused. */
+/* The feed of streamed data: every example exactly once per epoch, the same order from any saved cursor, few blocks or
+ * many, compressed or not; and errors. */
 #include "feeding.h"
 
 #include "data/export.h"
@@ -38,7 +38,7 @@ static yk_dataset streamed(const char *spec)
     return d;
 }
 
-/* The name of a glob over three gzipped files; n examples in all. */
+/* A glob pattern for three gzipped files with n examples in total. */
 static void write_gz_parts(size_t n, char *glob, size_t room)
 {
     static int turn;
@@ -55,10 +55,10 @@ static void write_gz_parts(size_t n, char *glob, size_t room)
 
 /* ---- streams */
 
-static diary whole[MOST_WORKERS];
+static example_log whole[MOST_WORKERS];
 static const size_t stream_sizes[] = {1, 50, 63, 64, 65, 700};
 
-/* In step, freely and stopped anywhere; `spec` holds n examples. */
+/* Synchronous, asynchronous, and stopped anywhere; `spec` has n examples. */
 static void check_stream(const char *spec, size_t n, int workers)
 {
     yk_dataset d = streamed(spec);
@@ -82,16 +82,16 @@ static void check_stream(const char *spec, size_t n, int workers)
     yk_feed_free(a.feed);
     if (n >= 64) {
         assert_memory_not_equal(first.id, first.id + n, n * sizeof *first.id);
-        assert_int_not_equal(first.id[0] * 3 + first.id[1], 1); /* not simply as in the file */
+        assert_int_not_equal(first.id[0] * 3 + first.id[1], 1); /* not in file order */
     }
-    in_step_goes_on(&d, plan, plan.workers, plan.batch);
+    check_synchronous_resume(&d, plan, plan.workers, plan.batch);
 
     yk_feed *f, *g;
     for (int w = 0; w < workers; w++)
         whole[w].n = 0;
     first.n = 0;
     assert_int_equal(yk_feed_create(&d, &plan, &f), YK_OK);
-    size_t made = walk(f, workers, SIZE_MAX, 1, &first, whole);
+    size_t made = draw_batches(f, workers, SIZE_MAX, 1, &first, whole);
     yk_feed_free(f);
     assert_each_times(&first, 0, n, 3);
     for (size_t stop = 0; stop <= made; stop += 1 + made / 9) {
@@ -99,10 +99,10 @@ static void check_stream(const char *spec, size_t n, int workers)
         for (int w = 0; w < workers; w++)
             part[w].n = 0;
         assert_int_equal(yk_feed_create(&d, &plan, &f), YK_OK);
-        walk(f, workers, stop, stop, &second, part);
+        draw_batches(f, workers, stop, stop, &second, part);
         assert_int_equal(yk_feed_create(&d, &plan, &g), YK_OK);
         assert_int_equal(carry_over(f, g, stop), YK_OK);
-        walk(g, workers, SIZE_MAX, stop + 5, &second, part);
+        draw_batches(g, workers, SIZE_MAX, stop + 5, &second, part);
         yk_feed_free(g);
         for (int w = 0; w < workers; w++)
             assert_same(&part[w], &whole[w]);
@@ -142,7 +142,7 @@ static void streams_of_few_blocks(void **state)
             }
 }
 
-/* Fewer runs than workers: some have nothing in an epoch, and still so many steps are made as were asked for. */
+/* Fewer blocks than workers: some have no examples in an epoch, but the requested number of steps is made. */
 static void streams_make_all_steps(void **state)
 {
     (void)state;
@@ -159,9 +159,9 @@ static void streams_make_all_steps(void **state)
     yk_dataset_fini(&d);
 }
 
-/* ---- refusals */
+/* ---- errors */
 
-static void places_of_another_kind_are_refused(void **state)
+static void cursors_of_another_kind_are_refused(void **state)
 {
     (void)state;
     char spec[300];
@@ -174,7 +174,7 @@ static void places_of_another_kind_are_refused(void **state)
     assert_error(carry_over(a.feed, b.feed, 0), YK_EUSAGE, "--stream never");
     a = begin_rounds(&m, plan);
     assert_error(carry_over(b.feed, a.feed, 0), YK_EUSAGE, "--stream always");
-    yk_dataset small = in_memory(3); /* the cursor is behind the end of a smaller set */
+    yk_dataset small = in_memory(3); /* the cursor is beyond the end of a smaller set */
     small.rows = &small.loaded;
     second.n = 0;
     one_round(&a, &second);
@@ -186,8 +186,8 @@ static void places_of_another_kind_are_refused(void **state)
     yk_dataset_fini(&s);
 }
 
-/* Going on with other workers or windows: nothing is lost; what comes again is no more than the windows hold. */
-static void others_go_on(void **state)
+/* Resuming with other workers or windows: no example is lost; only those in the windows are repeated. */
+static void resume_with_other_workers(void **state)
 {
     (void)state;
     char spec[300];
@@ -265,7 +265,7 @@ static void bad_streams_are_refused(void **state)
     yk_dataset_fini(&d);
 }
 
-/* A bad record is counted once, however many epochs and workers meet it. */
+/* A bad record is counted once, however many epochs and workers read it. */
 static void bad_records_count_once(void **state)
 {
     (void)state;
@@ -289,8 +289,8 @@ int main(void)
         cmocka_unit_test(streams_of_many_blocks),
         cmocka_unit_test(streams_of_few_blocks),
         cmocka_unit_test(streams_make_all_steps),
-        cmocka_unit_test(others_go_on),
-        cmocka_unit_test(places_of_another_kind_are_refused),
+        cmocka_unit_test(resume_with_other_workers),
+        cmocka_unit_test(cursors_of_another_kind_are_refused),
         cmocka_unit_test(bad_streams_are_refused),
         cmocka_unit_test(bad_records_count_once),
     };

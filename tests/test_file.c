@@ -1,4 +1,4 @@
-/* base/file.h: files that appear whole or not at all, logs that grow, folders, and the errors that stick. */
+/* base/file.h: files that are replaced atomically, logs that are appended to, directories, and sticky errors. */
 #include "scratch.h"
 
 #include "base/file.h"
@@ -24,13 +24,13 @@ static void test_file_appears_when_closed(void **state)
     assert_int_equal(yk_file_print(f, "%d %s", 12, "new"), YK_OK);
     assert_int_equal(yk_file_flush(f), YK_OK);
     char text[1024];
-    assert_int_equal(get_file(path, text, sizeof text), 3); /* still the old one */
+    assert_int_equal(get_file(path, text, sizeof text), 3); /* still the old file */
     assert_int_equal(yk_file_write(f, "\0\0", 2), YK_OK);
     assert_int_equal(yk_file_written(f), 8);
     assert_int_equal(yk_file_close(f, YK_OK), YK_OK);
     assert_int_equal(get_file(path, text, sizeof text), 8);
     assert_memory_equal(text, "12 new\0\0", 8);
-    /* Others may read it, as the umask says: not the owner only. */
+    /* Permissions follow the umask: others may read it. */
     mode_t mask = umask(022);
     umask(mask);
     struct stat info;
@@ -101,11 +101,11 @@ static void test_file_error_sticks(void **state)
 {
     (void)state;
     if (access("/dev/full", W_OK)) {
-        print_message("skipped: no /dev/full here\n");
+        print_message("skipped: /dev/full does not exist\n");
         skip();
     }
     assert_int_equal(symlink("/dev/full", path), 0);
-    /* A small write is noticed by the time of the close at the latest. */
+    /* The error of a small write is reported by close at the latest. */
     yk_file *f;
     assert_int_equal(yk_file_create(path, &f), YK_OK);
     assert_int_equal(yk_file_print(f, "%s", "small"), YK_OK);
@@ -115,7 +115,7 @@ static void test_file_error_sticks(void **state)
     assert_says("the disk is full");
 }
 
-/* In an untrusted folder, only regular files are read. */
+/* In an untrusted directory, only regular files are read. */
 static void test_plain(void **state)
 {
     (void)state;

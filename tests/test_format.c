@@ -1,4 +1,4 @@
-/* The formats below data/: input, crc, tfrecord, idx; on files written into a temporary folder. */
+/* The formats below data/: input, crc, tfrecord, idx; on files in a temporary directory. */
 #include "scratch.h"
 
 #include "base/file.h"
@@ -31,7 +31,7 @@ static uint8_t *some_bytes(size_t n)
     return p;
 }
 
-/* Reads the file in pieces of changing size from `begin` and compares it. */
+/* Reads the file from `begin` in pieces of varying size and compares it. */
 static void assert_reads(const uint8_t *expected, size_t n, uint64_t begin)
 {
     yk_input *in;
@@ -107,8 +107,8 @@ static void input_reports_damage(void **state)
     put(path, packed, n - 9);
     assert_error(read_through(&offset), YK_EDATA, "truncated");
     assert_non_null(strstr(yk_error(), path));
-    assert_int_equal(offset, TEXT_BYTES); /* what came before the damage was handed out */
-    packed[n - 6] ^= 1;                   /* of the checksum */
+    assert_int_equal(offset, TEXT_BYTES); /* the data before the damage is returned */
+    packed[n - 6] ^= 1;                   /* in the checksum */
     put(path, packed, n);
     assert_error(read_through(&offset), YK_EDATA, "at byte 700000: incorrect data check");
     packed[n - 6] ^= 1;
@@ -121,7 +121,7 @@ static void input_reports_damage(void **state)
     free(packed);
 }
 
-static void input_gives_lines(void **state)
+static void input_returns_lines(void **state)
 {
     (void)state;
     static const char text[] = "one\n\ntwo\r\nlast";
@@ -197,7 +197,7 @@ static size_t write_records(uint64_t offset[RECORDS + 1])
     return (size_t)offset[RECORDS];
 }
 
-static void tfrecord_has_the_known_bytes(void **state)
+static void tfrecord_has_the_expected_bytes(void **state)
 {
     (void)state;
     static const uint8_t known[] = {9,   0,   0,   0,   0,   0,   0,   0,   0x37, 0xf9, 0x71, 0x39, '1',
@@ -214,7 +214,7 @@ static void tfrecord_has_the_known_bytes(void **state)
     assert_memory_equal(got, known, sizeof known);
 }
 
-static void tfrecord_tells_faults_apart(void **state)
+static void tfrecord_distinguishes_errors(void **state)
 {
     (void)state;
     uint64_t offset[RECORDS + 1];
@@ -243,7 +243,7 @@ static void tfrecord_tells_faults_apart(void **state)
     yk_input_free(in);
 }
 
-/* From every byte of the file the next record is found, a damaged one too when its header is right. */
+/* The next record is found from every byte of the file, also a damaged one whose header is valid. */
 static void tfrecord_resyncs_from_anywhere(void **state)
 {
     (void)state;
@@ -280,7 +280,7 @@ static void idx_loads_plain_and_gzip(void **state)
         size_t n = 0;
         if (form == 0) {
             put(path, file, sizeof file);
-        } else { /* one member, or two, where the last one's size is not the whole */
+        } else { /* one member, or two: then the size of the last one is not the total */
             size_t cut = form == 1 ? 0 : 30;
             if (cut)
                 n = deflated(file, cut, GZIP, packed, sizeof packed);
@@ -344,10 +344,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(input_reads_plain_and_compressed),
         cmocka_unit_test(input_reports_damage),
-        cmocka_unit_test(input_gives_lines),
+        cmocka_unit_test(input_returns_lines),
         cmocka_unit_test(crc_equals_its_definition),
-        cmocka_unit_test(tfrecord_has_the_known_bytes),
-        cmocka_unit_test(tfrecord_tells_faults_apart),
+        cmocka_unit_test(tfrecord_has_the_expected_bytes),
+        cmocka_unit_test(tfrecord_distinguishes_errors),
         cmocka_unit_test(tfrecord_resyncs_from_anywhere),
         cmocka_unit_test(idx_loads_plain_and_gzip),
         cmocka_unit_test(idx_refuses_bad_files),

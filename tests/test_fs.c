@@ -47,7 +47,7 @@ static yk_status write_file(const char *name, char what, size_t n)
     return st;
 }
 
-/* How many bytes the file has, all of them `what`; -1: there is no such file, or it has others. */
+/* The size of a file whose bytes are all `what`; -1: no such file, or it has other bytes. */
 static long holds(const char *name, char what)
 {
     char text[2 * NEW];
@@ -88,15 +88,15 @@ static void test_as_a_file_system(void **state)
     assert_int_equal(write_file("below/more/b", 'y', OLD), YK_OK);
     assert_int_equal(holds("a", 'x'), OLD);
     assert_int_equal(holds("below/more/b", 'y'), OLD);
-    assert_int_equal(write_file("a", 'z', NEW), YK_OK); /* replaces it */
+    assert_int_equal(write_file("a", 'z', NEW), YK_OK); /* replaces the file */
     assert_int_equal(holds("a", 'z'), NEW);
     assert_int_equal(entries_of_run(), 2);
     assert_int_equal(yk_remove_in("run", "below/more/b"), YK_OK);
     assert_int_equal(holds("below/more/b", 'y'), -1);
     const int fd = yk_dir_open("run", NULL);
-    assert_int_equal(yk_dir_clear(fd, all), 1); /* below/more is no file */
+    assert_int_equal(yk_dir_clear(fd, all), 1); /* below/more is not a file */
     yk_fs_close(fd);
-    assert_int_equal(access("run", F_OK), -1); /* nothing of it is real */
+    assert_int_equal(access("run", F_OK), -1); /* nothing exists on the real disk */
     drop_disk();
 }
 
@@ -108,7 +108,7 @@ static yk_status two_files(void)
     return st ? st : write_file("a", 'o', OLD);
 }
 
-/* The old file or the new one is there; the new one if the write was reported as done. */
+/* The old file or the new one exists; the new one if the write was reported as done. */
 static void test_power_cut_at_every_change(void **state)
 {
     int old = 0, new = 0;
@@ -125,7 +125,7 @@ static void test_power_cut_at_every_change(void **state)
                 fail_msg("seed %d, cut at change %d: neither the old nor the new file", (int)seed, (int)at);
             if (!st)
                 assert_true(is_new);
-            assert_int_equal(write_file("a", 'm', NEW), YK_OK); /* it goes on */
+            assert_int_equal(write_file("a", 'm', NEW), YK_OK); /* later writes work */
             old += is_old;
             new += is_new;
             drop_disk();
@@ -160,7 +160,7 @@ static void test_unsynced_data_is_torn(void **state)
     assert_true(lost > 20 && torn > 20 && whole > 0);
 }
 
-/* Whatever fails, the old file stays, no temporary file is left, and the error says why. */
+/* Whichever call fails, the old file is kept, no temporary file is left, and the error has the reason. */
 static void test_every_failure(void **state)
 {
     static const int errors[] = {EIO, ENOSPC};
@@ -185,7 +185,7 @@ static void test_every_failure(void **state)
                 break;
         }
     assert_int_equal(failed,
-                     12); /* create, write, write, sync, rename, sync the folder: each with both errors */
+                     12); /* create, write, write, sync, rename, sync the directory: each with both errors */
 }
 
 static void test_full_disk(void **state)
@@ -198,7 +198,7 @@ static void test_full_disk(void **state)
     assert_says("the disk is full");
     assert_int_equal(holds("a", 'o'), OLD);
     assert_int_equal(entries_of_run(), 1);
-    yk_fs_memory_capacity(disk, OLD + NEW); /* both, for a moment */
+    yk_fs_memory_capacity(disk, OLD + NEW); /* both exist for a moment */
     assert_int_equal(write_file("a", 'n', NEW), YK_OK);
     assert_int_equal(write_file("b", 'n', OLD), YK_OK);
     drop_disk();

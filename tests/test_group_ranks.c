@@ -32,8 +32,8 @@ static void servers_equal_serial(void **state)
         }
 }
 
-/* Keyed groups are updated as gradients arrive, the dense one once a round. Gradients of a round are made with the
- * parameters of its beginning. */
+/* Keyed groups are updated as gradients arrive, the dense one once per round. Gradients of a round are computed with the
+ * parameters at its beginning. */
 static void servers_mix_staleness(void **state)
 {
     (void)state;
@@ -43,7 +43,7 @@ static void servers_mix_staleness(void **state)
         job_begin(&j, kind, CLIENTS);
         for (int g = LINEAR; g <= EMBEDDING; g++) {
             j.at_once[g] = true;
-            j.group[g].optim = rule_config(YK_SGD); /* the order in which clients come makes no difference */
+            j.group[g].optim = rule_config(YK_SGD); /* the order of clients makes no difference */
         }
         simulate(SERVERS + CLIENTS, (uint64_t)kind, server_or_client, &j);
         reference_begin(&expected, j.group);
@@ -56,13 +56,13 @@ static void servers_mix_staleness(void **state)
                 reference_apply(&expected, &before, &j.rows, at, end, 4);
                 expected.step++;
             }
-        /* an answer that waits for the one before may have a gradient of the next round in an asynchronous group */
+        /* a reply that waits for the previous one may include a gradient of the next round in an asynchronous group */
         assert_is_near(j.result, &expected, NULL, 0.01, "a synchronous dense group on servers");
         job_end(&j);
     }
 }
 
-/* With local SGD, too: the state of all groups travels. */
+/* With local SGD, too: the state of all groups is sent. */
 static void servers_train_asynchronously(void **state)
 {
     (void)state;
@@ -81,7 +81,7 @@ static void servers_train_asynchronously(void **state)
     }
 }
 
-/* A gradient computed at clock c includes all updates of all workers up to clock c - K - 1, those of all servers: how far a
+/* A gradient computed at clock c includes all updates of all workers up to clock c - K - 1, on all servers. Returns how far a
  * worker is ahead of another at most. */
 static uint64_t most_ahead(uint64_t bound, uint64_t local_steps, uint64_t seed)
 {
@@ -100,7 +100,7 @@ static uint64_t most_ahead(uint64_t bound, uint64_t local_steps, uint64_t seed)
         for (int w = 0; w < CLIENTS; w++) {
             const size_t at = counter_at[s] + (size_t)w;
             const float made = yk_local_table(j.result, NETWORK).w[at] - begin_with(NETWORK, at);
-            if (!(fabsf(made - (w ? 12.0f : 13.0f)) < 0.01f)) /* in the end no update is missing */
+            if (!(fabsf(made - (w ? 12.0f : 13.0f)) < 0.01f)) /* at the end no update is missing */
                 fail_msg("server %d has %g updates of worker %d", s, (double)made, w);
         }
     job_end(&j);
@@ -115,7 +115,7 @@ static void servers_bound_staleness(void **state)
         assert_int_equal(most_ahead(2, 0, seed), 2);
         assert_int_equal(most_ahead(5, 0, seed), 5);
         assert_true(most_ahead(YK_ASYNC, 0, seed) > 8);
-        /* in the last step of a round; others are seen round by round */
+        /* in the last step of a round; updates of others arrive round by round */
         assert_int_equal(most_ahead(3, 3, seed), 2);
         assert_int_equal(most_ahead(5, 3, seed), 5);
         assert_int_equal(most_ahead(7, 3, seed), 5);
@@ -124,7 +124,7 @@ static void servers_bound_staleness(void **state)
 
 /* ---- local SGD: the mean of copies ---- */
 
-/* Each process trains a copy for H steps; then the mean of all, of weights and state. */
+/* Each process trains a copy for H steps; then weights and state of all are averaged. */
 static void reference_local_sgd(const job *j, reference *out)
 {
     static reference copy[MOST_WORKERS];
@@ -171,7 +171,7 @@ static void local_sgd_equals_mean(int kind, bool servers, int threads)
     job_end(&j);
 }
 
-static void local_sgd_is_a_mean(void **state)
+static void local_sgd_averages_copies(void **state)
 {
     (void)state;
     for (int kind = 0; kind < YK_OPTIM_KINDS; kind++)
@@ -185,7 +185,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replicas_equal_serial),   cmocka_unit_test(servers_equal_serial),
         cmocka_unit_test(servers_mix_staleness),   cmocka_unit_test(servers_train_asynchronously),
-        cmocka_unit_test(servers_bound_staleness), cmocka_unit_test(local_sgd_is_a_mean),
+        cmocka_unit_test(servers_bound_staleness), cmocka_unit_test(local_sgd_averages_copies),
     };
     return cmocka_run_group_tests_name("group ranks", tests, NULL, NULL);
 }

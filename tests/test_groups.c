@@ -42,8 +42,8 @@ static void threads_equal_serial(void **state)
         }
 }
 
-/* With one worker there is nothing to wait for: staleness bounds change nothing, to the bit. */
-static void one_worker_has_no_mode(void **state)
+/* With one worker there is nothing to wait for: results with any staleness bound are bit-identical. */
+static void mode_does_not_matter_with_one_worker(void **state)
 {
     static const uint64_t bounds[][GROUPS] = {
         {0, 0, 0}, {YK_ASYNC, YK_ASYNC, YK_ASYNC}, {YK_ASYNC, YK_ASYNC, 0}, {3, YK_ASYNC, 0}};
@@ -77,12 +77,12 @@ typedef struct {
     yk_rows rows;
     float err[MANY_ROWS];
     bool mixed; /* the dense group is synchronous */
-} pantry;
+} push_job;
 
 static const float wide_factor[WIDE] = {1.0f, -2.0f, 0.5f, 4.0f};
 
 /* The gradients of some rows, which do not depend on the parameters. */
-static yk_status constant_grad(const pantry *p, const yk_batch *b, yk_merger *m, float *dense, yk_grad *out)
+static yk_status constant_grad(const push_job *p, const yk_batch *b, yk_merger *m, float *dense, yk_grad *out)
 {
     *out = (yk_grad){.examples = b->n,
                      .group = {{.rows = *b, .err = p->err + b->pick[0]}, {.pairs = m}, {.dense = dense}}};
@@ -102,7 +102,7 @@ static yk_status constant_grad(const pantry *p, const yk_batch *b, yk_merger *m,
 
 static yk_status push_share(void *context, int me)
 {
-    pantry *p = context;
+    push_job *p = context;
     yk_merger m;
     float dense[DENSE];
     uint32_t pick[MANY_ROWS];
@@ -126,18 +126,19 @@ static yk_status push_share(void *context, int me)
     return st;
 }
 
-/* Sums of powers of two are exact in any order. Frequency 0 says that a worker's moves between merges are small; then all
- * of them count in full. */
+/* Sums of powers of two are exact in any order. Frequency 0 means that a worker's changes between merges are small; then they
+ * are added in full. */
 static void copies_lose_nothing_with(bool mixed)
 {
-    pantry p = {.mixed = mixed};
+    push_job p = {.mixed = mixed};
     yk_rng rng = yk_rng_seed(1, 2);
     yk_rows_init(&p.rows, YK_ROWS_SPARSE, 0);
     for (int r = 0; r < MANY_ROWS; r++) {
         uint32_t *index;
         float *value;
         assert_int_equal(yk_rows_sparse(&p.rows, MANY_NNZ, &index, &value), YK_OK);
-        for (int e = 0; e < MANY_NNZ; e++) /* the first ten in nearly every row; cold ones in no two */
+        for (int e = 0; e < MANY_NNZ;
+             e++) /* the first ten keys occur in nearly every row, each cold one in a single row */
             index[e] =
                 e < 10 ? (uint32_t)(2 * e + (int)yk_rng_below(&rng, 2)) : (uint32_t)(1000 + r * 2 + e - 10);
         assert_int_equal(yk_rows_commit(&p.rows, MANY_NNZ, 0), YK_OK);
@@ -178,7 +179,8 @@ static void copies_lose_nothing_with(bool mixed)
     assert_memory_equal(yk_local_table(p.store, LINEAR).w, want[LINEAR], MANY_KEYS * sizeof(float));
     assert_memory_equal(yk_local_table(p.store, EMBEDDING).w, want[EMBEDDING],
                         MANY_KEYS * WIDE * sizeof(float));
-    for (int k = 0; mixed && k < DENSE; k++) /* applied once a step, divided by the examples of all */
+    for (int k = 0; mixed && k < DENSE;
+         k++) /* applied once per step, divided by the examples of all workers */
         assert_true(fabsf(yk_local_table(p.store, NETWORK).w[k] - want[NETWORK][k]) < 1e-4f);
     yk_staleness seen;
     yk_local_staleness(p.store, &seen);
@@ -200,7 +202,7 @@ static void copies_lose_nothing(void **state)
 
 /* ---- checkpoints ---- */
 
-/* Three groups: one whose weights decay lazily, two with state. Keys are renamed in the first store, not in the second. */
+/* Three groups: one with lazy weight decay, two with state. Keys are remapped in the first store, not in the second. */
 static yk_local *trained_store(job *j, const yk_keymap *map)
 {
     yk_local_config c = store_config(j, 1);
@@ -290,7 +292,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_equal_serial),
-        cmocka_unit_test(one_worker_has_no_mode),
+        cmocka_unit_test(mode_does_not_matter_with_one_worker),
         cmocka_unit_test(copies_lose_nothing),
         cmocka_unit_test(checkpoints_hold_all_groups),
     };

@@ -19,11 +19,11 @@ typedef struct {
     yk_rows rows; /* row w has key first_key[level] + w of each level */
     uint64_t bound;
     size_t steps;
-    atomic_uint_fast64_t stalest[LEVELS]; /* updates that a worker did not see */
+    atomic_uint_fast64_t stalest[LEVELS]; /* number of updates that a worker did not see */
     atomic_bool copied;
-} bench;
+} hot_test;
 
-static void setup(bench *b, size_t batch, double lr, double l2)
+static void setup(hot_test *b, size_t batch, double lr, double l2)
 {
     b->map = (yk_keymap){.hot = HOT, .freq = yk_alloc(HOT, sizeof(float), "frequencies")};
     for (int k = 0; k < HOT; k++)
@@ -51,7 +51,7 @@ static void setup(bench *b, size_t batch, double lr, double l2)
     assert_int_equal(yk_local_create(&c, &b->store), YK_OK);
 }
 
-static void teardown(bench *b)
+static void teardown(hot_test *b)
 {
     yk_local_free(b->store);
     yk_team_free(b->team);
@@ -62,7 +62,7 @@ static void teardown(bench *b)
 /* ---- the bound */
 
 /* Key first_key[level] + w counts the steps of worker w. Worker `me` begins step `step`. */
-static YK_RACY void look(bench *b, int me, uint64_t step, const yk_view *v)
+static YK_RACY void look(hot_test *b, int me, uint64_t step, const yk_view *v)
 {
     for (int level = 0; level < LEVELS; level++)
         for (uint32_t w = 0; w < WORKERS; w++) {
@@ -74,10 +74,10 @@ static YK_RACY void look(bench *b, int me, uint64_t step, const yk_view *v)
         }
 }
 
-/* Batches are smaller than usual. One worker after the other is the slowest. */
+/* Batches are smaller than usual. Each worker in turn is the slowest. */
 static yk_status count_steps(void *context, int me)
 {
-    bench *b = context;
+    hot_test *b = context;
     const uint32_t pick = (uint32_t)me;
     const float err = -1.0f;
     yk_status st = YK_OK;
@@ -105,14 +105,14 @@ static void the_bound_holds_for_copies(void **state)
     (void)state;
     static const uint64_t bounds[] = {1, 2, 3, 4, 7, 16, 63, 64, 100};
     for (size_t i = 0; i < 2 * sizeof bounds / sizeof *bounds; i++) {
-        bench b = {.bound = bounds[i / 2], .steps = STEPS + 2 * bounds[i / 2]};
+        hot_test b = {.bound = bounds[i / 2], .steps = STEPS + 2 * bounds[i / 2]};
         setup(&b, 4, 1.0, i % 2 ? 1e-30 : 0.0); /* a decay that changes nothing */
         assert_int_equal(yk_team_run(b.team, count_steps, &b), YK_OK);
         assert_true(b.copied);
         for (int level = 0; level < LEVELS; level++) {
             const uint64_t stalest = atomic_load(&b.stalest[level]);
             if (stalest > b.bound)
-                fail_msg("level %d: %llu updates were missing where %llu may be", level,
+                fail_msg("level %d: %llu updates were missing, the bound is %llu", level,
                          (unsigned long long)stalest, (unsigned long long)b.bound);
             for (uint32_t w = 0; w < WORKERS; w++)
                 assert_true(yk_local_table(b.store, 0).w[first_key[level] + w] == (float)b.steps ||
@@ -129,7 +129,7 @@ static void the_bound_holds_for_copies(void **state)
 /* The first step adds 1 to the keys of this worker, the others add nothing. */
 static yk_status decay(void *context, int me)
 {
-    bench *b = context;
+    hot_test *b = context;
     const uint32_t pick = (uint32_t)me;
     yk_status st = YK_OK;
     for (size_t step = 0; !st && step < b->steps; step++) {
@@ -143,7 +143,7 @@ static yk_status decay(void *context, int me)
         if (!st && step == 4) /* all have merged */
             st = yk_team_barrier(b->team, me);
         if (step == 10 && me == 3)
-            break; /* its keys decay in the steps of the others */
+            break; /* its keys decay in the steps of other workers */
     }
     yk_local_finish(b->store, me);
     if (!st)
@@ -153,7 +153,7 @@ static yk_status decay(void *context, int me)
 
 static yk_status quiesce(void *context, int me)
 {
-    bench *b = context;
+    hot_test *b = context;
     yk_status st = yk_local_quiesce(b->store, me);
     return st ? st : yk_team_barrier(b->team, me);
 }
@@ -163,7 +163,7 @@ static void copies_decay(void **state)
     (void)state;
     static const uint64_t bounds[] = {YK_ASYNC, 200, 64};
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
-        bench b = {.bound = bounds[i], .steps = 400};
+        hot_test b = {.bound = bounds[i], .steps = 400};
         float before[KEYS];
         setup(&b, 1024, 0.1, 0.01);
         assert_int_equal(yk_team_run(b.team, decay, &b), YK_OK);

@@ -49,8 +49,8 @@ static int dial(unsigned port)
     struct sockaddr_in at = {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     assert_true(fd >= 0);
-    struct timeval patience = {.tv_sec = 20};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    struct timeval timeout = {.tv_sec = 20};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
     return fd;
 }
@@ -60,7 +60,7 @@ static void say(int fd, const char *text)
     assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
 }
 
-/* The whole answer, with its headers. */
+/* The whole response, with its headers. */
 static const char *ask(unsigned port, const char *request)
 {
     static char answer[1 << 17];
@@ -84,10 +84,10 @@ static const char *get(unsigned port, const char *path)
 static void assert_has(const char *text, const char *part)
 {
     if (!strstr(text, part))
-        fail_msg("'%.300s' does not hold '%s'", text, part);
+        fail_msg("'%.300s' does not contain '%s'", text, part);
 }
 
-static void it_answers(void **state)
+static void requests_are_answered(void **state)
 {
     (void)state;
     server s = {0};
@@ -113,24 +113,24 @@ static void it_answers(void **state)
     a = ask(s.port, "HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     assert_has(a, "200 OK");
     assert_null(strstr(a, "</html>"));
-    ask(s.port, "nonsense\r\n\r\n"); /* whatever it says to that, it lives */
+    ask(s.port, "nonsense\r\n\r\n"); /* any response is fine, if the server survives */
     assert_has(get(s.port, "/metrics"), "200 OK");
     yk_http_stop(s.http);
 }
 
-static void browsers_that_never_read(void **state)
+static void clients_that_never_read(void **state)
 {
     (void)state;
     enum { LAZY = 24 };
     server s = {0};
     int fd[2 * LAZY];
     start(&s);
-    atomic_store(&size_of_status, 16 << 20); /* far more than a socket takes without being read */
+    atomic_store(&size_of_status, 16 << 20); /* far more than a socket buffers */
     for (int i = 0; i < LAZY; i++) {
         fd[i] = dial(s.port);
         say(fd[i], "GET /status.json HTTP/1.1\r\nHost: x\r\n\r\n");
     }
-    for (int i = LAZY; i < 2 * LAZY; i++) { /* and some that say half a word */
+    for (int i = LAZY; i < 2 * LAZY; i++) { /* and some that send half a request */
         fd[i] = dial(s.port);
         say(fd[i], "GE");
     }
@@ -140,7 +140,7 @@ static void browsers_that_never_read(void **state)
     assert_has(get(s.port, "/"), "</html>");
     assert_true(yk_now() - began < 5.0);
     const double stop = yk_now();
-    yk_http_stop(s.http); /* nor do they keep it from ending */
+    yk_http_stop(s.http); /* and they do not keep it from stopping */
     assert_true(yk_now() - stop < 5.0);
     for (int i = 0; i < 2 * LAZY; i++)
         close(fd[i]);
@@ -157,15 +157,15 @@ static void addresses(void **state)
         assert_int_equal(yk_http_check(good[i]), YK_OK);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (yk_http_check(bad[i]) != YK_EUSAGE)
-            fail_msg("'%s' was taken", bad[i]);
+            fail_msg("'%s' was accepted", bad[i]);
     server s = {0};
     start(&s);
     char where[32];
     snprintf(where, sizeof where, "127.0.0.1:%u", s.port);
     yk_http *second;
     yk_http_config c = {.address = where, .make = make, .context = &s.made};
-    assert_error(yk_http_start(&c, &second), YK_ESYSTEM, "cannot listen"); /* the port is taken */
-    c.address = "203.0.113.7:0";                                           /* not this machine's */
+    assert_error(yk_http_start(&c, &second), YK_ESYSTEM, "cannot listen"); /* the port is in use */
+    c.address = "203.0.113.7:0";                                           /* not an address of this host */
     assert_error(yk_http_start(&c, &second), YK_ESYSTEM, "203.0.113.7");
     yk_http_stop(s.http);
     yk_http_stop(NULL);
@@ -193,8 +193,8 @@ static void text_for_prometheus(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_answers),
-        cmocka_unit_test(browsers_that_never_read),
+        cmocka_unit_test(requests_are_answered),
+        cmocka_unit_test(clients_that_never_read),
         cmocka_unit_test(addresses),
         cmocka_unit_test(text_for_prometheus),
     };

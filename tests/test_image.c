@@ -1,4 +1,4 @@
-/* format/image.h: JPEG and PNG of every kind, brought to size, good and damaged. */
+/* format/image.h: JPEG and PNG of every kind, resized, valid and damaged. */
 #include "encode.h"
 
 #include "base/rng.h"
@@ -10,7 +10,7 @@ static uint8_t bytes[1 << 20], planes[3 * 512 * 512 + 1];
 
 static yk_image_decoder *decoder(void)
 {
-    static yk_image_decoder *d; /* one for all tests: a failure must not spoil the next picture */
+    static yk_image_decoder *d; /* one for all tests: a failure must not affect the next image */
     if (!d)
         assert_int_equal(yk_image_decoder_create(&d), YK_OK);
     return d;
@@ -28,11 +28,11 @@ static yk_status decode(size_t n, size_t height, size_t width, size_t channels, 
     const yk_image_form form = {height, width, channels, fit};
     memset(planes, 77, sizeof planes);
     yk_status st = yk_image_decode(decoder(), bytes, n, &form, planes);
-    assert_int_equal(planes[height * width * channels], 77); /* nothing behind it is touched */
+    assert_int_equal(planes[height * width * channels], 77); /* bytes after it are unchanged */
     return st;
 }
 
-/* The largest distance to the formula, of the channels that there are. */
+/* The largest difference from the formula over all channels. */
 static int worst(size_t w, size_t h, size_t channels)
 {
     int most = 0;
@@ -47,7 +47,7 @@ static int worst(size_t w, size_t h, size_t channels)
 
 /* ---- the filter */
 
-/* By the book: a triangle over all source pixels, in double precision. */
+/* The definition: a triangle over all source pixels, in double precision. */
 static double reference(const uint8_t *from, size_t w, size_t h, double cx, double cy, double rx, double ry)
 {
     double sum = 0.0, weights = 0.0;
@@ -62,7 +62,7 @@ static double reference(const uint8_t *from, size_t w, size_t h, double cx, doub
     return sum / weights;
 }
 
-static void resampling_is_by_the_book(void **state)
+static void resampling_equals_its_definition(void **state)
 {
     (void)state;
     yk_rng r = yk_rng_seed(5, 0);
@@ -108,7 +108,7 @@ static void resampling_is_by_the_book(void **state)
     yk_resampler_fini(&to);
 }
 
-static void flat_colours_stay(void **state)
+static void uniform_colours_are_preserved(void **state)
 {
     (void)state;
     yk_resampler to = {0};
@@ -164,7 +164,7 @@ static void png_of_every_kind(void **state)
     assert_int_equal(decode(n, 23, 37, 3, YK_FIT_EXACT), YK_OK);
     assert_int_equal(planes[2 * 37 + 5], 7);
     assert_int_equal(planes[2 * 23 * 37 + 2 * 37 + 5], 255 - 7);
-    /* grey from colours, and colours from grey */
+    /* grey from colour, and colour from grey */
     assert_int_equal(decode(n, 23, 37, 1, YK_FIT_EXACT), YK_OK);
     assert_int_equal(planes[2 * 37 + 5], (int)(7 * 0.886 + 248 * 0.114 + 0.5));
     n = encode_png(37, 23, &(png_kind){PNG_COLOR_TYPE_GRAY, 8, false}, bytes, sizeof bytes);
@@ -188,7 +188,7 @@ static void jpeg_of_every_kind(void **state)
         assert_true(worst(121, 85, channels) <= 9);
         assert_int_equal(decode(n, 85, 121, channels == 1 ? 3 : 1, YK_FIT_EXACT), YK_OK);
     }
-    /* grey of colours by libjpeg and by us */
+    /* grey from colour, converted by libjpeg and by yoke */
     size_t n = encode_jpeg(64, 64, &kinds[1], bytes, sizeof bytes);
     assert_int_equal(decode(n, 64, 64, 1, YK_FIT_EXACT), YK_OK);
     double grey = 0.299 * pixel_at(20, 30, 0, 64, 64) + 0.587 * pixel_at(20, 30, 1, 64, 64) +
@@ -196,10 +196,10 @@ static void jpeg_of_every_kind(void **state)
     assert_true(fabs(planes[30 * 64 + 20] - grey) < 4.0);
 }
 
-static void pictures_are_brought_to_size(void **state)
+static void images_are_resized(void **state)
 {
     (void)state;
-    /* stretched: the formula looks the same at every size, also where libjpeg shrinks it by 2, 4, 8 */
+    /* stretched: the formula gives the same image at every size, also if libjpeg scales it down by 2, 4, 8 */
     size_t n = encode_jpeg(500, 375, &(jpeg_kind){.components = 3, .quality = 95}, bytes, sizeof bytes);
     for (size_t side = 16; side <= 512; side = side * 5 / 3) {
         assert_int_equal(decode(n, side, side, 3, YK_FIT_RESIZE), YK_OK);
@@ -219,7 +219,7 @@ static void pictures_are_brought_to_size(void **state)
     }
     assert_int_equal(decode(n, 100, 100, 3, YK_FIT_EXACT), YK_EUSAGE);
     assert_says("an image of 375 x 500 pixels among images of 100 x 100: choose one size");
-    /* upright ones, and extremes */
+    /* portrait images, and extreme shapes */
     n = encode_png(10, 400, &(png_kind){PNG_COLOR_TYPE_RGB, 8, false}, bytes, sizeof bytes);
     for (yk_fit fit = YK_FIT_CROP; fit <= YK_FIT_RESIZE; fit++) {
         assert_int_equal(decode(n, 1, 300, 3, fit), YK_OK);
@@ -232,7 +232,7 @@ static void pictures_are_brought_to_size(void **state)
     assert_int_equal(planes[64 * 48 - 1], pixel_at(0, 0, 0, 1, 1));
 }
 
-/* PNG and the filter are exact: every platform has to give this. */
+/* PNG and the filter are exact: every platform has to give these bytes. */
 static void resized_golden(void **state)
 {
     (void)state;
@@ -249,7 +249,7 @@ static void resized_golden(void **state)
 
 /* ---- damage */
 
-static void truncated_pictures_are_refused(void **state)
+static void truncated_images_are_refused(void **state)
 {
     (void)state;
     for (int kind = 0; kind < 4; kind++) {
@@ -269,7 +269,7 @@ static void truncated_pictures_are_refused(void **state)
         decode(n / 2, 40, 40, 3, YK_FIT_CROP);
         assert_says(kind < 2 ? "remature end of" : "the PNG file is truncated");
         assert_true(yk_image_offset(decoder()) == n / 2);
-        assert_int_equal(decode(n, 40, 40, 3, YK_FIT_CROP), YK_OK); /* the decoder is as good as new */
+        assert_int_equal(decode(n, 40, 40, 3, YK_FIT_CROP), YK_OK); /* the decoder still works */
     }
     assert_int_equal(decode(0, 40, 40, 3, YK_FIT_CROP), YK_EDATA);
     assert_says("an empty image");
@@ -278,8 +278,8 @@ static void truncated_pictures_are_refused(void **state)
     assert_says("neither a JPEG nor a PNG");
 }
 
-/* Any byte may be wrong: a picture or an error, and the next one is good. */
-static void damaged_pictures_do_no_harm(void **state)
+/* With any byte changed, the result is an image or an error, and the next image is decoded. */
+static void damaged_images_are_harmless(void **state)
 {
     (void)state;
     static uint8_t good[1 << 16];
@@ -301,7 +301,7 @@ static void damaged_pictures_do_no_harm(void **state)
     assert_true(refused > 500);
 }
 
-static void monsters_are_refused(void **state)
+static void huge_images_are_refused(void **state)
 {
     (void)state;
     size_t n = encode_jpeg(16, 16, &(jpeg_kind){3, 90, false}, bytes, sizeof bytes), at = 0;
@@ -310,12 +310,12 @@ static void monsters_are_refused(void **state)
     memset(bytes + at + 5, 0xf0, 4); /* 61680 x 61680 */
     assert_int_equal(decode(n, 32, 32, 3, YK_FIT_CROP), YK_EDATA);
     assert_says("61680 x 61680 pixels is too large");
-    memset(bytes + at + 5, 0x3f, 4); /* each side is fine, the whole is not */
+    memset(bytes + at + 5, 0x3f, 4); /* each side is within the limit, the area is not */
     assert_int_equal(decode(n, 32, 32, 3, YK_FIT_CROP), YK_EDATA);
     assert_says("16191 x 16191 pixels is too large");
     n = encode_png(20000, 1, &(png_kind){PNG_COLOR_TYPE_GRAY, 8, false}, bytes, sizeof bytes);
     assert_int_equal(decode(n, 32, 32, 1, YK_FIT_CROP), YK_EDATA);
-    /* a progressive picture whose last scan comes again and again */
+    /* a progressive image whose last scan is repeated many times */
     static uint8_t many[1 << 20];
     n = encode_jpeg(64, 64, &(jpeg_kind){1, 90, true}, bytes, sizeof bytes);
     size_t last = n - 2;
@@ -332,15 +332,15 @@ static void monsters_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resampling_is_by_the_book),
-        cmocka_unit_test(flat_colours_stay),
+        cmocka_unit_test(resampling_equals_its_definition),
+        cmocka_unit_test(uniform_colours_are_preserved),
         cmocka_unit_test(png_of_every_kind),
         cmocka_unit_test(jpeg_of_every_kind),
-        cmocka_unit_test(pictures_are_brought_to_size),
+        cmocka_unit_test(images_are_resized),
         cmocka_unit_test(resized_golden),
-        cmocka_unit_test(truncated_pictures_are_refused),
-        cmocka_unit_test(damaged_pictures_do_no_harm),
-        cmocka_unit_test(monsters_are_refused),
+        cmocka_unit_test(truncated_images_are_refused),
+        cmocka_unit_test(damaged_images_are_harmless),
+        cmocka_unit_test(huge_images_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, free_decoder);
 }

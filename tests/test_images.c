@@ -1,4 +1,4 @@
-/* Sources of pictures: CIFAR-10, folders of classes, TFRecords of encoded pictures. Generated ones have a test of their own. */
+/* Sources of images: CIFAR-10, class folders, TFRecords of encoded images. test_synth_images.c tests generated images. */
 #include "encode.h"
 #include "read_all.h"
 
@@ -46,7 +46,7 @@ static void put_cifar(const char *path, size_t n, unsigned first)
     free(all);
 }
 
-static void cifar_directory_has_two_halves(void **state)
+static void cifar_directory_has_two_splits(void **state)
 {
     (void)state;
     make_directory("cifar");
@@ -56,7 +56,7 @@ static void cifar_directory_has_two_halves(void **state)
     put_cifar(in_folder("cifar/data_batch_1.bin"), 700, 0); /* more than a block */
     put_cifar(in_folder("cifar/plain"), 3, 700);
     put_cifar(in_folder("cifar/data_batch_2.bin"), 3, 700);
-    for (int form = 0; form < 3; form++) { /* with its name, bare, with a compressed file */
+    for (int form = 0; form < 3; form++) { /* with the format name, without it, with a compressed file */
         if (form == 2) {
             compress_file(in_folder("cifar/plain"), in_folder("cifar/data_batch_2.bin.gz"), GZIP);
             unlink(in_folder("cifar/data_batch_2.bin"));
@@ -89,7 +89,7 @@ static void cifar_directory_has_two_halves(void **state)
     refuse("cifar10:x?size=3", YK_SPLIT_TRAIN, YK_EUSAGE, "unknown option size");
 }
 
-static void cifar_damage_is_told(void **state)
+static void cifar_damage_is_reported(void **state)
 {
     (void)state;
     const char *path = new_path(".bin");
@@ -140,7 +140,7 @@ static void folders_are_classes(void **state)
     (void)state;
     make_directory("pets");
     make_directory("pets/dog");
-    make_directory("pets/Cat"); /* bytes, not language: before dog */
+    make_directory("pets/Cat"); /* in byte order: before dog */
     make_directory("pets/.hidden");
     refuse(in_folder("pets"), YK_SPLIT_TRAIN, YK_EDATA, "pets");
     char spec[300], name[64];
@@ -174,9 +174,9 @@ static void folders_are_classes(void **state)
         assert_int_equal(rows.u8[i * 144 + 96 + 3 * 8 + 5], pixel_at(5, 3, 2, 8, 6));
     }
     assert_int_equal(cats, 10);
-    assert_in_range(early, 1, 9); /* not all of one class first */
+    assert_in_range(early, 1, 9); /* the classes are mixed */
     yk_rows_fini(&rows);
-    /* another size has to be asked for */
+    /* another size has to be requested */
     put_jpeg("pets/dog/large.jpeg", 100, 50);
     assert_error(read_all(spec, NULL, 9, &rows, NULL), YK_EUSAGE,
                  "large.jpeg: an image of 50 x 100 pixels among");
@@ -206,7 +206,7 @@ static void folders_are_classes(void **state)
     refuse("images:", YK_SPLIT_TRAIN, YK_EUSAGE, "the directory is missing");
 }
 
-static void folders_have_two_halves(void **state)
+static void folders_have_two_splits(void **state)
 {
     (void)state;
     static const char *const names[] = {"two",         "two/train", "two/train/a", "two/train/b",
@@ -223,7 +223,7 @@ static void folders_have_two_halves(void **state)
         yk_source *s = open_well(test ? in_folder("two") : spec, test ? YK_SPLIT_TEST : YK_SPLIT_TRAIN);
         assert_true(yk_source_has_test_split(s));
         assert_int_equal(s->examples, 2);
-        assert_int_equal(s->classes, 3); /* c has no picture to train on, and is a class nevertheless */
+        assert_int_equal(s->classes, 3); /* c has no training image, but is a class */
         yk_reader *r;
         yk_rows rows;
         size_t got;
@@ -244,7 +244,7 @@ static void folders_have_two_halves(void **state)
     refuse(spec, YK_SPLIT_TEST, YK_EDATA, "has train/, but neither test/ nor val/");
 }
 
-static void damaged_files_are_told(void **state)
+static void damaged_files_are_reported(void **state)
 {
     (void)state;
     make_directory("harm");
@@ -257,7 +257,8 @@ static void damaged_files_are_told(void **state)
     assert_int_equal(truncate(in_folder("harm/a/2.jpg"), st.st_size / 2), 0);
     patch(in_folder("harm/a/3.png"), 60, 0xff);
     put(in_folder("harm/a/4.jpg"), "", 0);
-    assert_int_equal(symlink("/nonexistent/5.jpg", in_folder("harm/a/5.jpg")), 0); /* no file: passed over */
+    assert_int_equal(symlink("/nonexistent/5.jpg", in_folder("harm/a/5.jpg")),
+                     0); /* a dangling link: ignored */
     char spec[300];
     yk_rows rows;
     uint64_t bad;
@@ -292,7 +293,7 @@ static uint8_t *put_field(uint8_t *p, unsigned field, const void *data, size_t n
     return p + n;
 }
 
-/* A map entry `key`: a Feature of that kind whose list holds `n` bytes as its field 1. */
+/* A map entry `key`: a Feature of that kind whose list has `n` bytes as its field 1. */
 static uint8_t *put_feature(uint8_t *p, const char *key, unsigned kind, const void *data, size_t n)
 {
     static uint8_t list[1 << 17], feature[1 << 17], entry[1 << 17];
@@ -302,13 +303,13 @@ static uint8_t *put_feature(uint8_t *p, const char *key, unsigned kind, const vo
     return put_field(p, 1, entry, (size_t)(end - entry));
 }
 
-/* A record with a picture; label below 0x80. */
-static size_t picture_record(const char *encoded, const char *class, const uint8_t *picture, size_t n,
-                             uint8_t label, uint8_t *out)
+/* A record with an image; label below 0x80. */
+static size_t image_record(const char *encoded, const char *class, const uint8_t *encoded_image, size_t n,
+                           uint8_t label, uint8_t *out)
 {
     static uint8_t features[1 << 17];
     uint8_t *p = put_feature(features, "image/format", 1, "JPEG", 4);
-    p = put_feature(p, encoded, 1, picture, n);
+    p = put_feature(p, encoded, 1, encoded_image, n);
     p = put_feature(p, class, 3, &label, 1);
     return (size_t)(put_field(out, 1, features, (size_t)(p - features)) - out);
 }
@@ -337,7 +338,7 @@ static void features_are_found(void **state)
     assert_int_equal(f[3].kind, YK_FEATURE_NONE);
     for (size_t cut = 1; cut < n; cut++)
         assert_int_equal(yk_example_find(record, cut, f, 4), YK_EDATA);
-    assert_int_equal(yk_example_find(record, 0, f, 4), YK_OK); /* an empty message is well formed */
+    assert_int_equal(yk_example_find(record, 0, f, 4), YK_OK); /* an empty message is valid */
 }
 
 static void put_records(const char *path, size_t n, int damaged, uint8_t last_label)
@@ -353,14 +354,14 @@ static void put_records(const char *path, size_t n, int damaged, uint8_t last_la
         if ((int)i == damaged)
             size /= 2;
         uint8_t label = i + 1 == n ? last_label : (uint8_t)(1 + i % 5);
-        size_t m = i % 2 ? picture_record("image/encoded", "image/class/label", bytes, size, label, record)
-                         : picture_record("image", "label", bytes, size, label, record);
+        size_t m = i % 2 ? image_record("image/encoded", "image/class/label", bytes, size, label, record)
+                         : image_record("image", "label", bytes, size, label, record);
         assert_int_equal(yk_tfr_write(file, record, m), YK_OK);
     }
     assert_int_equal(yk_file_close(file, YK_OK), YK_OK);
 }
 
-static void records_of_pictures_read(void **state)
+static void image_records_are_read(void **state)
 {
     (void)state;
     const char *path = new_path(".tfr");
@@ -377,7 +378,7 @@ static void records_of_pictures_read(void **state)
     assert_int_equal(whole.n, 20);
     for (size_t i = 0; i < 20; i++)
         assert_int_equal(whole.label[i], i + 1 == 20 ? 4 : i % 5);
-    /* wider than the form: the middle of it, at 4/5 of its size */
+    /* wider than the target shape: its middle part, at 4/5 of its size */
     double x = (30.0 + 1.0) / 2.0;
     assert_true(abs(whole.u8[1152 + 8 * 24 + 12] - pixel_at((size_t)x, 10, 0, 31, 20)) < 12);
     snprintf(spec, sizeof spec, "tfrecord:%s?size=16x24&base=1&block=700", path);
@@ -386,7 +387,7 @@ static void records_of_pictures_read(void **state)
     assert_memory_equal(cut.u8, whole.u8, 20 * whole.dim);
     yk_rows_fini(&whole);
     yk_rows_fini(&cut);
-    /* the form is seen, or said; without a size all have to have that of the first */
+    /* the shape is detected or given; without a size, all images must have that of the first */
     assert_error(read_all(path, NULL, 7, &whole, NULL), YK_EUSAGE,
                  "an image of 20 x 31 pixels among images of 20 x 30");
     yk_rows_fini(&whole);
@@ -399,7 +400,7 @@ static void records_of_pictures_read(void **state)
     refuse(spec, YK_SPLIT_TRAIN, YK_EUSAGE, "must be one of: image sparse");
 }
 
-static void bad_records_of_pictures_are_told(void **state)
+static void bad_image_records_are_reported(void **state)
 {
     (void)state;
     const char *path = new_path(".tfr");
@@ -419,7 +420,7 @@ static void bad_records_of_pictures_are_told(void **state)
     assert_int_equal(rows.n, 4);
     assert_int_equal(bad, 2);
     yk_rows_fini(&rows);
-    /* records without a picture */
+    /* records without an image */
     static uint8_t features[100], record[100];
     uint8_t *p = put_feature(features, "image/encoded", 3, "\001", 1);
     size_t n = (size_t)(put_field(record, 1, features, (size_t)(p - features)) - record);
@@ -440,14 +441,14 @@ static void bad_records_of_pictures_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cifar_directory_has_two_halves),
-        cmocka_unit_test(cifar_damage_is_told),
+        cmocka_unit_test(cifar_directory_has_two_splits),
+        cmocka_unit_test(cifar_damage_is_reported),
         cmocka_unit_test(folders_are_classes),
-        cmocka_unit_test(folders_have_two_halves),
-        cmocka_unit_test(damaged_files_are_told),
+        cmocka_unit_test(folders_have_two_splits),
+        cmocka_unit_test(damaged_files_are_reported),
         cmocka_unit_test(features_are_found),
-        cmocka_unit_test(records_of_pictures_read),
-        cmocka_unit_test(bad_records_of_pictures_are_told),
+        cmocka_unit_test(image_records_are_read),
+        cmocka_unit_test(bad_image_records_are_reported),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* All lines as "name=value;" and "[section];", and what closing it says. */
+/* All lines as "name=value;" and "[section];", and the status of closing it. */
 static const char *read_all(const char *path, unsigned flags, yk_status *st_out)
 {
     static char text[512];
@@ -42,7 +42,7 @@ static void lines_are_read(void **state)
                  {"a=1", 0, "a=1;"},
                  {"\xef\xbb\xbf  a \t= 1 2 \r\n", 0, "a=1 2;"},
                  {"; c\n  # d\n\n[one]\na = x=y\n", 0, "[one];a=x=y;"},
-                 {"a = b ; c\nd = e;f\n", 0, "a=b ; c;d=e;f;"}, /* paths hold what they like */
+                 {"a = b ; c\nd = e;f\n", 0, "a=b ; c;d=e;f;"}, /* paths may contain anything */
                  {"a = b ; c\nd = e;f\n[x] ; y\n", YK_INI_END_COMMENTS, "a=b;d=e;f;[x];"},
                  {"a = \"b ; c\" ; d\n", YK_INI_END_COMMENTS, "a=\"b ; c\";"},
                  {"what\na=\n=b\n", YK_INI_LENIENT, "a=;=b;"}};
@@ -78,7 +78,7 @@ static void plain_files_only(void **state)
     assert_false(yk_ini_next(&in, &st));
     assert_int_equal(yk_ini_close(&in, st), YK_OK);
     put(in_folder("a.ini"), "a = 1\nb = 2\n", 12);
-    st = yk_ini_open_plain(in_folder("a.ini"), 11, 0, &in); /* one byte too long */
+    st = yk_ini_open_plain(in_folder("a.ini"), 11, 0, &in); /* one byte above the limit */
     assert_int_equal(yk_ini_close(&in, st), YK_EDATA);
     st = yk_ini_open_plain(in_folder("a.ini"), 12, 0, &in);
     assert_true(yk_ini_next(&in, &st));

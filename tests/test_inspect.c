@@ -1,4 +1,4 @@
-/* Looking at data: key counts against a plain table, spreads against plain bins, and whole inspections of sets whose
+/* Inspection of data: key counts against a plain table, histograms against plain bins, and whole inspections of sets whose
  * figures are known. */
 #include "read_all.h"
 
@@ -18,7 +18,7 @@ static int falling(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* Keys are spread over the whole range of 32 bits; the small ones come much more often, well beyond a byte's count. */
+/* Keys are distributed over the whole 32-bit range; small ones are much more frequent, with counts well above 255. */
 static void keys_are_counted_exactly(void **state)
 {
     (void)state;
@@ -63,7 +63,7 @@ static void keys_are_counted_exactly(void **state)
     yk_keycount_fini(&k);
 }
 
-/* At 255 and one beyond, and equal counts in the order of their keys. */
+/* Counts of 255 and 256, and equal counts in the order of their keys. */
 static void keys_around_a_full_byte(void **state)
 {
     (void)state;
@@ -93,7 +93,7 @@ static void keys_around_a_full_byte(void **state)
     yk_keycount_fini(&k);
 }
 
-/* More frequent keys than the table has slots at first. */
+/* More frequent keys than the table initially has slots. */
 static void table_of_frequent_keys_grows(void **state)
 {
     (void)state;
@@ -108,9 +108,9 @@ static void table_of_frequent_keys_grows(void **state)
     yk_keycount_fini(&k);
 }
 
-/* ---- spreads */
+/* ---- histograms */
 
-/* Whatever the range, the bars hold every value once, each within its bounds. */
+/* Whatever the range, the bars count every value once, within their bounds. */
 static void check_bars(const double *x, size_t n, double width, bool below_zero, size_t most, bool tail)
 {
     yk_distribution s;
@@ -136,20 +136,20 @@ static void check_bars(const double *x, size_t n, double width, bool below_zero,
     yk_distribution_fini(&s);
 }
 
-static void spreads_hold_every_value(void **state)
+static void histograms_count_every_value(void **state)
 {
     (void)state;
     static double x[5000];
     yk_rng rng = yk_rng_seed(2, 2);
     for (size_t i = 0; i < 5000; i++)
         x[i] = 24 + yk_rng_below(&rng, 16);
-    check_bars(x, 5000, 1.0, false, 16, false); /* a bar for each number */
+    check_bars(x, 5000, 1.0, false, 16, false); /* one bar per number */
     check_bars(x, 5000, 1.0, false, 7, false);
-    x[77] = 1e6; /* far out: a tail, after which the others can still be told apart */
+    x[77] = 1e6; /* an outlier: the other values are still distinguished */
     check_bars(x, 5000, 1.0, false, 16, true);
     check_bars(x, 5000, 1.0, false, 2, true);
     for (size_t i = 0; i < 5000; i++)
-        x[i] = yk_rng_normal(&rng) * 1e4 - 5e3; /* does not fit at first, on both sides */
+        x[i] = yk_rng_normal(&rng) * 1e4 - 5e3; /* outside the initial range, on both sides */
     check_bars(x, 5000, 0x1p-8, true, 16, false);
     for (size_t i = 0; i < 5000; i++)
         x[i] = yk_rng_normal(&rng);
@@ -159,7 +159,7 @@ static void spreads_hold_every_value(void **state)
     check_bars(x, 1, 1.0, false, 16, false);
 }
 
-static void spread_knows_its_quantiles(void **state)
+static void histograms_have_quantiles(void **state)
 {
     (void)state;
     yk_distribution s;
@@ -209,7 +209,7 @@ static void sparse_text_is_counted(void **state)
     assert_int_equal(i.columns, 1000000);
     assert_int_equal(i.entries, 7);
     assert_int_equal(i.empty, 1);
-    assert_int_equal(i.index_least, 0); /* libsvm counts from 1 */
+    assert_int_equal(i.index_least, 0); /* libsvm indices begin at 1 */
     assert_int_equal(i.index_most, 999999);
     assert_int_equal(i.ranking.distinct, 4);
     assert_int_equal(i.ranking.leader[0].key, 4);
@@ -228,8 +228,8 @@ static void sparse_text_is_counted(void **state)
     yk_inspection_fini(&i);
 }
 
-/* Rows whose values are all 1 look the same whether or not the reader keeps the ones. */
-static void ones_are_seen(void **state)
+/* Rows whose values are all 1 give the same result whether or not the reader stores them. */
+static void values_of_one_are_detected(void **state)
 {
     (void)state;
     yk_inspection i;
@@ -239,7 +239,7 @@ static void ones_are_seen(void **state)
     assert_true(i.ones && i.least == 1.0 && i.most == 1.0 && i.mean == 1.0 && i.deviation == 0.0);
     assert_int_equal(i.first.n, 0);
     yk_inspection_fini(&i);
-    char spec[300]; /* what follows is not recognised by its content */
+    char spec[300]; /* the formats below cannot be detected by content */
     snprintf(spec, sizeof spec, "libsvm:%s", path);
     put(path, "0\n0\n", 4);
     assert_int_equal(inspect(spec, NULL, 9, &i), YK_OK);
@@ -254,7 +254,7 @@ static void ones_are_seen(void **state)
     assert_error(inspect(spec, NULL, 9, &i), YK_EDATA, "has no examples");
 }
 
-/* Generated clicks: the figures are those that the generator was asked for, and survive the way through a cache. */
+/* Generated clicks have the requested figures, also after a conversion to a cache. */
 static void clicks_and_their_cache(void **state)
 {
     (void)state;
@@ -298,7 +298,8 @@ static void clicks_and_their_cache(void **state)
 static void images_are_measured(void **state)
 {
     (void)state;
-    uint8_t images[16 + 3 * 4] = {0, 0, 8, 3, 0,  0,  0,  3,  0,   0, 0, 2, 0, 0, 0, 2, /* three of 2 x 2 */
+    uint8_t images[16 + 3 * 4] = {0, 0, 8, 3, 0,  0,  0,  3,  0,   0, 0, 2,
+                                  0, 0, 0, 2, /* three images of 2 x 2 */
                                   0, 0, 0, 4, 10, 10, 10, 10, 255, 0, 0, 1};
     const uint8_t labels[8 + 3] = {0, 0, 8, 1, 0, 0, 0, 3, 2, 0, 2};
     put(in_folder("train-images-idx3-ubyte"), images, sizeof images);
@@ -360,16 +361,11 @@ static void floats_are_measured(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_are_counted_exactly),
-        cmocka_unit_test(keys_around_a_full_byte),
-        cmocka_unit_test(table_of_frequent_keys_grows),
-        cmocka_unit_test(spreads_hold_every_value),
-        cmocka_unit_test(spread_knows_its_quantiles),
-        cmocka_unit_test(sparse_text_is_counted),
-        cmocka_unit_test(ones_are_seen),
-        cmocka_unit_test(clicks_and_their_cache),
-        cmocka_unit_test(images_are_measured),
-        cmocka_unit_test(floats_are_measured),
+        cmocka_unit_test(keys_are_counted_exactly),     cmocka_unit_test(keys_around_a_full_byte),
+        cmocka_unit_test(table_of_frequent_keys_grows), cmocka_unit_test(histograms_count_every_value),
+        cmocka_unit_test(histograms_have_quantiles),    cmocka_unit_test(sparse_text_is_counted),
+        cmocka_unit_test(values_of_one_are_detected),   cmocka_unit_test(clicks_and_their_cache),
+        cmocka_unit_test(images_are_measured),          cmocka_unit_test(floats_are_measured),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,4 +1,4 @@
-/* Writing JSON: what comes out, byte by byte, and that jansson reads it. */
+/* Writing JSON: the exact output, and that jansson reads it. */
 #include "scratch.h"
 
 #include "base/json.h"

@@ -65,7 +65,7 @@ static yk_batch some_batch(const yk_rows *rows, uint32_t *pick, size_t n, size_t
     return (yk_batch){rows, pick, n, ahead};
 }
 
-/* The sum of the absolute values that add up to the result of a row: rounding errors are proportional to it. */
+/* The sum of the absolute values of a row's terms: rounding errors are proportional to it. */
 static double row_magnitude(const yk_batch *b, size_t i, const yk_view *v)
 {
     double sum = 1e-6;
@@ -77,7 +77,7 @@ static double row_magnitude(const yk_batch *b, size_t i, const yk_view *v)
 
 /* ---- one weight per column */
 
-/* The weights: a shared table and a copy of its first part, before or behind it. Allocated exactly, so that a sanitizer
+/* The weights: a shared table and a copy of its first part, before or after it. Allocated exactly, so that a sanitizer
  * detects any access outside. */
 typedef struct {
     float *block;
@@ -139,7 +139,7 @@ static void sparse_rows_times_weights(void **state)
                 margins_and_sums(isa, &rows, 48, true, n, n % 41);
                 margins_and_sums(isa, &rows, 1 + (uint32_t)n * 9, false, n, 40);
             }
-            margins_and_sums(isa, &rows, DIM, true, 70, 3); /* all are copies */
+            margins_and_sums(isa, &rows, DIM, true, 70, 3); /* all keys have copies */
         }
         yk_rows_fini(&rows);
     }
@@ -149,7 +149,7 @@ static void sparse_rows_times_weights(void **state)
 
 enum { BIAS_KEY = 5 };
 
-/* Against the reference; and, to the bit, against the same rows in several batches. */
+/* Against the reference, and bit-identical to the same rows in several batches. */
 static void steps_of_rows(yk_isa isa, const yk_rows *rows, uint32_t hot, bool copy_first, uint32_t bias,
                           size_t n, size_t ahead)
 {
@@ -157,7 +157,7 @@ static void steps_of_rows(yk_isa isa, const yk_rows *rows, uint32_t hot, bool co
     float loss[81], cut_loss[80], right[80];
     table t = make_table(hot, copy_first);
     const size_t bytes = t.size * sizeof *t.block;
-    float *block[2] = {malloc(bytes), malloc(bytes)}; /* of the reference, and of the smaller batches */
+    float *block[2] = {malloc(bytes), malloc(bytes)}; /* for the reference, and for the smaller batches */
     yk_view view[2] = {t.view, t.view};
     for (int k = 0; k < 2; k++) {
         assert_non_null(block[k]);
@@ -513,7 +513,7 @@ static void the_environment_selects_an_instruction_set(void **state)
 
 /* ---- merging */
 
-/* Many keys at once are the same as one by one, to the bit and in the same order, however full the table is. */
+/* Many keys at once give the same bits and the same order as one by one, however full the table is. */
 static void merged_rows_match_the_reference(void **state)
 {
     (void)state;

@@ -48,7 +48,7 @@ static float *copy_of(const float *from, size_t n)
     return p;
 }
 
-/* Near enough, or both NaN. */
+/* Almost equal, or both NaN. */
 static void assert_near(float got, float right, double bound, const char *what, const char *isa, size_t i)
 {
     if (isnan(right) ? isnan(got) : fabs((double)got - (double)right) <= bound || got == right)
@@ -102,7 +102,7 @@ static void activations(void **state)
         for (size_t i = 0; i < N; i++)
             if (!isinf(right[i]))
                 assert_near(dgot[i], dright[i], 1e-6, activation_names[kind], yk_isa_name(isa), i);
-        /* n = 0 changes nothing; values behind n are not changed */
+        /* n = 0 changes nothing; values from n on are not changed */
         float one[2 * YK_LANES];
         for (int i = 0; i < 2 * YK_LANES; i++)
             one[i] = -1.0f;
@@ -146,7 +146,7 @@ static void dropout_matches_the_reference(void **state)
         OPS(isa)->dropout(got, N, rates[k], noise, first);
         yk_lanes_ref.dropout(right, N, rates[k], noise, first);
         assert_memory_equal(got, right, N * sizeof *got);
-        OPS(isa)->dropout(parts, N / 4, rates[k], noise, first); /* only the index of a value counts */
+        OPS(isa)->dropout(parts, N / 4, rates[k], noise, first); /* only the index of a value matters */
         OPS(isa)->dropout(parts + N / 4, N - N / 4, rates[k], noise, first + N / 4);
         assert_memory_equal(got, parts, N * sizeof *got);
         for (size_t i = 0; i < N; i++)
@@ -352,7 +352,7 @@ static void normalisation(void **state)
     }
 }
 
-/* The reference: backward against finite differences of forward, and the formula by hand. */
+/* The reference: backward against finite differences of forward, and the formula itself. */
 static void normalisation_follows_the_formula(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* libyoke (include/yoke.h), as a program sees it. */
+/* libyoke (include/yoke.h), as a program uses it. */
 #include "scratch.h"
 
 #include <math.h>
@@ -71,7 +71,7 @@ static void failures_are_values(void **state)
     yoke_run_free(run);
     yoke_data *test;
     assert_int_equal(yoke_data_from_spec("synth:digits", YOKE_TEST_SPLIT, NULL, &test, &error), YOKE_OK);
-    t.data = test; /* must not train on the training split without a word */
+    t.data = test; /* must not silently use the training split */
     assert_int_equal(yoke_train(&t, &run, &error), YOKE_BAD_USAGE);
     assert_null(run);
     yoke_data_free(test);
@@ -100,7 +100,7 @@ typedef struct {
     const char *file; /* the same as libsvm text */
 } clicks;
 
-/* Label 1 if the weights of its columns are positive together. */
+/* The label is 1 if the sum of the weights of the row's columns is positive. */
 static clicks *make_clicks(bool ascending)
 {
     clicks *c = calloc(1, sizeof *c);
@@ -160,8 +160,8 @@ static double loss_of(const yoke_data *data, const char *spec)
     return loss;
 }
 
-/* The same bits as from a file; in place the order of examples is another one. Nothing is written to the arrays. */
-static void sparse_rows_train_as_from_a_file(void **state)
+/* Bit-identical to training from a file, if copied; used in place, the order of examples differs. The arrays are not written to. */
+static void sparse_rows_in_memory_equal_a_file(void **state)
 {
     (void)state;
     for (int ascending = 0; ascending < 2; ascending++) {
@@ -249,7 +249,7 @@ static int refuse(void *context, const yoke_predictions *some)
     return 17;
 }
 
-/* The model of a run, what it saved, and a file that was written from it predict the same; training can start from it. */
+/* The model of a run, its checkpoint and a file saved from it give the same predictions; training can start from it. */
 static void models_predict_the_same(void **state)
 {
     (void)state;
@@ -354,7 +354,7 @@ static yoke_training watched(const yoke_options *o, watcher *w)
     return t;
 }
 
-static void callbacks_see_the_training_and_can_end_it(void **state)
+static void callbacks_observe_and_can_cancel(void **state)
 {
     (void)state;
     for (int async = 0; async < 2; async++) {
@@ -429,8 +429,8 @@ static void *train_one(void *context)
     return NULL;
 }
 
-/* One after the other and at the same time: the same results, and each sees its own callbacks only. */
-static void trainings_do_not_disturb_each_other(void **state)
+/* Sequentially and concurrently: the same results, and each training calls only its own callbacks. */
+static void concurrent_trainings_are_independent(void **state)
 {
     (void)state;
     enum { N = 6 };
@@ -451,7 +451,7 @@ static void trainings_do_not_disturb_each_other(void **state)
     }
 }
 
-/* Without an option out, each has a run directory of its own. */
+/* Without the option out, each training has its own run directory. */
 static void *train_default(void *context)
 {
     yoke_options *o = OPTIONS({"model", "softmax"}, {"data", "synth:digits?examples=200"}, {"epochs", "1"});
@@ -494,12 +494,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_are_checked_at_once),
         cmocka_unit_test(failures_are_values),
-        cmocka_unit_test_setup_teardown(sparse_rows_train_as_from_a_file, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(sparse_rows_in_memory_equal_a_file, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(bad_rows_are_refused, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(models_predict_the_same, make_folder, remove_folder),
-        cmocka_unit_test(callbacks_see_the_training_and_can_end_it),
+        cmocka_unit_test(callbacks_observe_and_can_cancel),
         cmocka_unit_test(another_thread_can_cancel),
-        cmocka_unit_test(trainings_do_not_disturb_each_other),
+        cmocka_unit_test(concurrent_trainings_are_independent),
         cmocka_unit_test_setup_teardown(default_run_directories_differ, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* base/lock.h: one owner at a time, in one process and in several, also where the file system has no locks. */
+/* base/lock.h: one owner at a time, in one process and in several, also if the file system has no locks. */
 #include "scratch.h"
 
 #include "base/clock.h"
@@ -28,7 +28,7 @@ static int reap(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Starts a process that holds the lock until it is killed, or for this long. It has the lock when this returns. */
+/* Starts a process that holds the lock until it is killed, or for this time. It has the lock when this function returns. */
 static pid_t hold(double seconds)
 {
     int ready[2];
@@ -41,7 +41,7 @@ static pid_t hold(double seconds)
         if (yk_lock_take(folder, 0.0, &lock) || write(ready[1], "x", 1) != 1)
             _exit(ODD);
         nap(seconds);
-        _exit(0); /* the lock goes with the process */
+        _exit(0); /* the lock ends with the process */
     }
     close(ready[1]);
     assert_int_equal(read(ready[0], &c, 1), 1);
@@ -49,14 +49,14 @@ static pid_t hold(double seconds)
     return child;
 }
 
-static void two_in_one_process(void **state)
+static void two_owners_in_one_process(void **state)
 {
     (void)state;
     yk_lock *first, *second;
     char words[64], host[64] = "";
     gethostname(host, sizeof host - 1);
     assert_int_equal(yk_lock_check(folder), YK_OK);
-    assert_int_equal(entries(), 0); /* looking writes nothing */
+    assert_int_equal(entries(), 0); /* checking writes nothing */
     assert_int_equal(yk_lock_take(folder, 0.0, &first), YK_OK);
     assert_int_equal(yk_lock_take(folder, 0.0, &second), YK_EUSAGE);
     assert_null(second);
@@ -84,15 +84,15 @@ static void another_process(void **state)
     const double began = yk_now();
     assert_error(yk_lock_take(folder, 0.0, &lock), YK_EUSAGE, words);
     assert_error(yk_lock_check(folder), YK_EUSAGE, words);
-    assert_true(yk_now() - began < 5.0); /* it lives, so there is nothing to wait for */
-    /* just killed: it is not reaped, and may still be ending */
+    assert_true(yk_now() - began < 5.0); /* the owner is alive: it does not wait */
+    /* just killed: not yet reaped, and it may still be exiting */
     kill(child, SIGKILL);
     assert_int_equal(yk_lock_take(folder, 0.0, &lock), YK_OK);
     yk_lock_release(lock);
     assert_int_equal(reap(child), 128 + SIGKILL);
 }
 
-static void a_wait_with_a_deadline(void **state)
+static void waiting_has_a_timeout(void **state)
 {
     (void)state;
     yk_lock *lock;
@@ -103,7 +103,7 @@ static void a_wait_with_a_deadline(void **state)
     assert_int_equal(reap(child), 0);
 }
 
-static void what_is_no_lock(void **state)
+static void invalid_lock_files(void **state)
 {
     (void)state;
     yk_lock *lock;
@@ -117,7 +117,7 @@ static void what_is_no_lock(void **state)
     assert_int_equal(mkdir(in_folder("lock"), 0777), 0);
     assert_error(yk_lock_take(folder, 0.0, &lock), YK_ESYSTEM, "in the way");
     assert_int_equal(rmdir(in_folder("lock")), 0);
-    /* meaningless text, longer than ours, in a file that no process has locked */
+    /* meaningless text, longer than a valid one, in a file that no process has locked */
     char *noise = malloc(100000);
     assert_non_null(noise);
     memset(noise, 'x', 100000);
@@ -151,7 +151,7 @@ static void a_directory_that_cannot_be_written(void **state)
 
 /* ---- file systems without locks */
 
-/* From here on this process gets ENOLCK from all locks, as from a file system that has none. */
+/* From now on, all lock calls of this process fail with ENOLCK, as on a file system without locks. */
 static bool forbid_locks(void)
 {
     struct sock_filter code[] = {
@@ -216,13 +216,13 @@ static int without_locks(void)
     put_owner(gone, host, boot, 5); /* killed */
     if (!can_take())
         return 12;
-    put_owner(getpid(), host, boot, 5); /* killed, and its number is ours now */
+    put_owner(getpid(), host, boot, 5); /* killed, and this process has its process id */
     if (!can_take())
         return 13;
-    put_owner(getpid(), host, "other-boot", 5); /* restarted since */
+    put_owner(getpid(), host, "other-boot", 5); /* the host was restarted */
     if (!can_take())
         return 14;
-    put_owner(getppid(), host, boot, 0); /* it lives */
+    put_owner(getppid(), host, boot, 0); /* alive */
     if (!refused("in use by process"))
         return 15;
     put_owner(1, "elsewhere", "other-boot", 5); /* unknown */
@@ -231,7 +231,7 @@ static int without_locks(void)
     return 0;
 }
 
-static void no_locks_here(void **state)
+static void file_systems_without_locks(void **state)
 {
     (void)state;
     const pid_t child = fork();
@@ -240,15 +240,15 @@ static void no_locks_here(void **state)
         _exit(without_locks());
     const int got = reap(child);
     if (got == SKIPPED) {
-        print_message("skipped: no seccomp here\n");
+        print_message("skipped: seccomp is not available\n");
         skip();
     }
     assert_int_equal(got, 0);
 }
 
-/* ---- all at the same moment */
+/* ---- concurrent attempts */
 
-/* How many of several processes get the lock; an owner holds it until all have tried. */
+/* The number of processes that get the lock; an owner holds it until all have tried. */
 static int winners(bool locks)
 {
     enum { N = 8 };
@@ -266,7 +266,7 @@ static int winners(bool locks)
         if (!locks && !forbid_locks())
             _exit(SKIPPED);
         yk_lock *lock;
-        const bool woken = read(start[0], &c, 1) == 0; /* the end of the pipe */
+        const bool woken = read(start[0], &c, 1) == 0; /* end of file: the pipe was closed */
         const int got = yk_lock_take(folder, 0.0, &lock) ? NO : YES;
         if (!woken || write(tried[1], "x", 1) != 1 || read(over[0], &c, 1) != 0)
             _exit(ODD);
@@ -291,7 +291,7 @@ static int winners(bool locks)
     return won;
 }
 
-static void one_of_many(void **state)
+static void one_of_many_gets_the_lock(void **state)
 {
     (void)state;
     for (int i = 0; i < 5; i++)
@@ -304,9 +304,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
-        TEST(two_in_one_process), TEST(another_process), TEST(a_wait_with_a_deadline),
-        TEST(what_is_no_lock),    TEST(no_locks_here),   TEST(a_directory_that_cannot_be_written),
-        TEST(one_of_many),
+        TEST(two_owners_in_one_process),  TEST(another_process),
+        TEST(waiting_has_a_timeout),      TEST(invalid_lock_files),
+        TEST(file_systems_without_locks), TEST(a_directory_that_cannot_be_written),
+        TEST(one_of_many_gets_the_lock),
     };
     return cmocka_run_group_tests_name("lock", tests, NULL, NULL);
 }

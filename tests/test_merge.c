@@ -1,9 +1,9 @@
-/* Workers' copies of hot weights become one again: what optim.h says of merging, for every rule. */
-#include "by_the_book.h"
+/* Merging workers' copies of hot weights, as defined in optim.h, for every optimizer. */
+#include "reference_optim.h"
 
 enum { MOST_WORKERS = 5, KEYS = 64 };
 
-/* [worker 0's copy] ... [worker T-1's copy][shared], as the store has it. */
+/* [worker 0's copy] ... [worker T-1's copy][shared], as in the store. */
 typedef struct {
     const yk_optim_rule *rule;
     yk_isa isa;
@@ -50,7 +50,7 @@ static void train_alone(team *t, int me, const uint32_t *key, size_t n, const fl
         t->rule->pairs(&t->view[me], key, g, n, 1.0f, &t->o);
 }
 
-/* Where a worker's copy (or, as number `workers`, the shared weight) stands. */
+/* The value of a worker's copy, or of the shared weight (worker number `workers`). */
 static weight at(const team *t, int worker, int key)
 {
     const int i = worker * KEYS + key, slots = t->rule->slots;
@@ -89,7 +89,7 @@ static void all_keys(uint32_t *key, float *g)
     }
 }
 
-static void alone_a_merge_changes_nothing(void **state)
+static void merging_a_single_copy_changes_nothing(void **state)
 {
     (void)state;
     random_state = yk_rng_seed(4, 0);
@@ -113,7 +113,7 @@ static void alone_a_merge_changes_nothing(void **state)
     }
 }
 
-static void only_its_range_is_merged(void **state)
+static void only_the_given_range_is_merged(void **state)
 {
     (void)state;
     random_state = yk_rng_seed(5, 0);
@@ -131,7 +131,7 @@ static void only_its_range_is_merged(void **state)
         for (int k = 0; k < KEYS; k++) {
             bool within = k >= 10 && k < 31;
             assert_true((t.block[0][2 * KEYS + k] != before.block[0][2 * KEYS + k]) <= within);
-            assert_true(t.block[0][k] == before.block[0][k]); /* the other worker's copy is its own */
+            assert_true(t.block[0][k] == before.block[0][k]); /* the other worker's copy is unchanged */
             if (!within)
                 assert_true(t.block[0][KEYS + k] == before.block[0][KEYS + k] &&
                             t.base[1][0][k] == before.base[1][0][k]);
@@ -139,8 +139,8 @@ static void only_its_range_is_merged(void **state)
     }
 }
 
-/* Workers that moved different keys, or all by little: their moves add up. */
-static void small_moves_are_added(void **state)
+/* Changes to different keys, and small changes, add up. */
+static void small_changes_are_added(void **state)
 {
     (void)state;
     random_state = yk_rng_seed(6, 0);
@@ -163,17 +163,18 @@ static void small_moves_are_added(void **state)
         for (int k = 0; k < KEYS; k++) {
             weight now = at(&t, 2, k);
             assert_close(now.w, own[k].w, 1e-5, "weight", t.rule->name, isa, (size_t)k);
-            if (kind == YK_ADAGRAD || kind == YK_FTRL) /* what was seen was seen */
+            if (kind == YK_ADAGRAD || kind == YK_FTRL) /* sums of squares add up */
                 assert_weight(&now, &own[k], 1e-5, t.rule->name, isa, (size_t)k);
-            if (kind == YK_MOMENTUM || kind == YK_ADAM) /* of two moving means one stood still */
+            if (kind == YK_MOMENTUM ||
+                kind == YK_ADAM) /* the mean of a changed and an unchanged moving average */
                 assert_close(now.s0, (start[k].s0 + own[k].s0) / 2, 1e-6, "mean", t.rule->name, isa,
                              (size_t)k);
         }
     }
 }
 
-/* Workers that all moved to the same cursor, far: they end up there, not T times as far. */
-static void large_moves_are_averaged(void **state)
+/* Large changes by all workers to the same value: the result is that value, not T times the change. */
+static void large_changes_are_averaged(void **state)
 {
     (void)state;
     random_state = yk_rng_seed(7, 0);
@@ -209,7 +210,7 @@ static void large_moves_are_averaged(void **state)
 }
 
 /* In between: alpha = 1 / (1 + (T - 1) rho), rho = x / (1 + x), x = lr * moves * the key's frequency. */
-static void moves_are_weighed_by_how_far_they_go(void **state)
+static void changes_are_weighted_by_their_size(void **state)
 {
     (void)state;
     random_state = yk_rng_seed(8, 0);
@@ -239,11 +240,11 @@ static void moves_are_weighed_by_how_far_they_go(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alone_a_merge_changes_nothing),
-        cmocka_unit_test(only_its_range_is_merged),
-        cmocka_unit_test(small_moves_are_added),
-        cmocka_unit_test(large_moves_are_averaged),
-        cmocka_unit_test(moves_are_weighed_by_how_far_they_go),
+        cmocka_unit_test(merging_a_single_copy_changes_nothing),
+        cmocka_unit_test(only_the_given_range_is_merged),
+        cmocka_unit_test(small_changes_are_added),
+        cmocka_unit_test(large_changes_are_averaged),
+        cmocka_unit_test(changes_are_weighted_by_their_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,7 +124,7 @@ static void check_probabilities(fixture *f, plain_net *net, const double *params
         truth += plain_net_loss(net, params, pixels_of(f, i, x), f->rows.label[f->pick[i]], right);
         for (int c = 0; c < CLASSES; c++)
             if (!(fabs((double)p[i * CLASSES + (size_t)c] - right[c]) < 1e-5))
-                fail_msg("%s: image %zu is of class %d with %.9g, and not %.9g", list, i, c, right[c],
+                fail_msg("%s: image %zu has class %d with probability %.9g, not %.9g", list, i, c, right[c],
                          (double)p[i * CLASSES + (size_t)c]);
     }
     assert_true(fabs(loss - truth) < 1e-5 * (double)f->batch.n);
@@ -144,7 +144,7 @@ static void check_gradient(const char *list, input in, size_t batch, yk_rows_kin
         params[i] = (double)f.params[i];
     const double loss = loss_of(&f), truth = plain_loss(&net, &f, params), h = 1e-5;
     if (!(fabs(loss - truth) < 1e-5 * (double)batch))
-        fail_msg("%s, batch %zu: the loss is %.9g, and not %.9g", list, batch, truth, loss);
+        fail_msg("%s, batch %zu: the loss is %.9g, not %.9g", list, batch, truth, loss);
     for (size_t i = 0; i < net.nparams; i++)
         largest = fmax(largest, fabs((double)f.grad.group[0].dense[i]));
     for (size_t i = 0; i < net.nparams; i++) {
@@ -156,8 +156,8 @@ static void check_gradient(const char *list, input in, size_t batch, yk_rows_kin
                      got = (double)f.grad.group[0].dense[i];
         params[i] = was;
         if (!(fabs(got - right) <= 1e-4 * fabs(right) + 3e-5 * (1.0 + largest)))
-            fail_msg("%s, batch %zu, threads %d: gradient %zu of %zu is %.7g, and not %.7g", list, batch,
-                     threads, i, net.nparams, right, got);
+            fail_msg("%s, batch %zu, threads %d: gradient %zu of %zu is %.7g, not %.7g", list, batch, threads,
+                     i, net.nparams, right, got);
     }
     check_probabilities(&f, &net, params, list);
     free(params);
@@ -206,7 +206,7 @@ static void gradients_of_pools(void **state)
         "conv 2 3x3 same, tanh, avgpool 2, dense 3",
         "conv 2 2x2, tanh, avgpool 3 /2, conv 2 2x2, tanh, dense 3",
         "conv 2 2x2, tanh, avgpool 3 /1, dense 3",
-        "maxpool 2, conv 2 3x3, tanh, dense 3", /* a pool first */
+        "maxpool 2, conv 2 3x3, tanh, dense 3", /* first layer: a pool */
         "avgpool 2 /1, tanh, conv 2 3x3 pad 1, tanh, dense 3",
         "conv 3 9x9 pad 4, maxpool 9", /* no dense layer */
         "conv 3 1x1, avgpool 9",
@@ -252,12 +252,12 @@ static void gradients_of_activations(void **state)
         }
 }
 
-static void gradients_of_the_rest(void **state)
+static void gradients_of_other_networks(void **state)
 {
     (void)state;
     check_gradient("dense 3", small, 6, YK_ROWS_U8, 1);
     check_gradient("dense 3", one, 6, YK_ROWS_F32, 1);
-    check_gradient("relu, dense 5, tanh, dense 3", small, 6, YK_ROWS_F32, 1); /* an activation first */
+    check_gradient("relu, dense 5, tanh, dense 3", small, 6, YK_ROWS_F32, 1); /* first layer: an activation */
     check_gradient("dense 17, tanh, dense 16, relu, dense 33, sigmoid, dense 3", one, 6, YK_ROWS_F32, 1);
     check_gradient("conv 3 3x3 same, tanh, dense 5, tanh, dense 3", small, 6, YK_ROWS_F32,
                    1); /* a border before dense */
@@ -271,7 +271,8 @@ static void gradients_of_the_rest(void **state)
     check_gradient("conv 4 3x3 same, lrn 2 1.5 0.75, maxpool 2, lrn 4 1.5, conv 2 3x3 pad 1, dense 3", small,
                    6, YK_ROWS_U8, 1);
     check_gradient("conv 4 3x3 same, lrn, lrn 3 2 1 1, dense 3", small, 6, YK_ROWS_F32, 1);
-    check_gradient("conv 3 7x6", small, 6, YK_ROWS_F32, 1); /* a convolution last: one pixel per class */
+    check_gradient("conv 3 7x6", small, 6, YK_ROWS_F32,
+                   1); /* last layer: a convolution with one pixel per class */
     check_gradient("conv 2 3x3, tanh, conv 3 5x4, tanh", small, 6, YK_ROWS_F32, 1);
     check_gradient("conv 1 7x4, tanh", small, 6, YK_ROWS_F32, 1); /* three pixels */
     check_gradient("conv 3 3x3 same, relu, maxpool 2, conv 4 3x3, relu, maxpool 2, dense 9, relu, dense 6, "
@@ -304,7 +305,7 @@ static void threads_do_not_change_results(void **state)
         "conv 5 3x3 pad 2, maxpool 3 /2, dropout 0.4, dense 18, sigmoid, dropout, dense 3",
         /* large enough for several chunks per batch */
         "conv 16 3x3 same, relu, conv 8 3x3 same, relu, avgpool 7, dense 3", "lenet5",
-        "dense 2800, relu, dense 3" /* so many parameters that it is divided by layers */};
+        "dense 2800, relu, dense 3" /* enough parameters to be divided by layers */};
     static const input wide = {1, 28, 28};
     static const size_t batches[] = {1, 100};
     static const int threads[] = {2, 3, 6};
@@ -321,8 +322,8 @@ static void threads_do_not_change_results(void **state)
                     fail_msg("%s, batch %zu, %d threads: loss", lists[k], batch, threads[i % 3]);
                 for (size_t p = 0; p < f.model->nparams; p++)
                     if (f.grad.group[0].dense[p] != alone.grad.group[0].dense[p])
-                        fail_msg("%s, batch %zu, %d threads: gradient %zu is %.9g, and not %.9g", lists[k],
-                                 batch, threads[i % 3], p, (double)f.grad.group[0].dense[p],
+                        fail_msg("%s, batch %zu, %d threads: gradient %zu is %.9g, not %.9g", lists[k], batch,
+                                 threads[i % 3], p, (double)f.grad.group[0].dense[p],
                                  (double)alone.grad.group[0].dense[p]);
             }
             unmake(&f);
@@ -393,7 +394,7 @@ static void gradients_with_dropout(void **state)
             }
             f.params[i] = was;
             if (!good)
-                fail_msg("%s: gradient %zu of %zu is %.7g, and not %.7g", lists[k], i, n, right, got);
+                fail_msg("%s: gradient %zu of %zu is %.7g, not %.7g", lists[k], i, n, right, got);
         }
         assert_true(square > 1);
         f.pick[0] =
@@ -433,7 +434,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_convolutions), cmocka_unit_test(gradients_of_pools),
-        cmocka_unit_test(gradients_of_activations),  cmocka_unit_test(gradients_of_the_rest),
+        cmocka_unit_test(gradients_of_activations),  cmocka_unit_test(gradients_of_other_networks),
         cmocka_unit_test(gradients_of_all_batches),  cmocka_unit_test(threads_do_not_change_results),
         cmocka_unit_test(gradients_are_sums),        cmocka_unit_test(gradients_with_dropout),
         cmocka_unit_test(passes_are_independent),

@@ -127,7 +127,7 @@ static double difference(const float *seen, uint32_t image, bool flip, int up, i
 }
 
 /* Mean and deviation in bytes, as in TensorFlow's per_image_standardization. */
-static void by_the_book(uint32_t image, bool flip, int up, int left, double *mean, double *deviation)
+static void reference_statistics(uint32_t image, bool flip, int up, int left, double *mean, double *deviation)
 {
     double sum = 0.0, squares = 0.0;
     for (int i = 0; i < DIM; i++)
@@ -214,7 +214,7 @@ static void options_must_fit_the_data(void **state)
     shape.net = options_of(NULL, "crop:5");
     assert_error(yk_model_create("dense 3", &shape, &m), YK_EUSAGE, "too large for images");
     assert_error(yk_model_create("softmax", &shape, &m), YK_EUSAGE, "are for networks");
-    shape.channels = 0; /* rows of numbers */
+    shape.channels = 0; /* rows that are not images */
     assert_error(yk_model_create("dense 3", &shape, &m), YK_EUSAGE, "--augment is for images");
 }
 
@@ -239,7 +239,7 @@ static spread spread_of(const float *x, size_t n)
 static void initial_weights(void **state)
 {
     (void)state;
-    const double in = DIM, out = 400; /* of the first layer */
+    const double in = DIM, out = 400; /* inputs and outputs of the first layer */
     const struct {
         const char *text;
         double deviation, limit; /* limit 0: normal */
@@ -307,7 +307,7 @@ static void images_are_standardised_one_by_one(void **state)
         float seen[DIM];
         double mean, deviation;
         see(&o, i, seen);
-        by_the_book(i, false, 0, 0, &mean, &deviation);
+        reference_statistics(i, false, 0, 0, &mean, &deviation);
         assert_true(difference(seen, i, false, 0, 0, mean, deviation) < 1e-4); /* i = 7: all zeros */
     }
 }
@@ -344,7 +344,7 @@ static void images_are_flipped_and_shifted(void **state)
                 const int up = c % 9 / 3 - 1, left = c % 3 - 1;
                 double mean = 0.0, deviation = 255.0;
                 if (k)
-                    by_the_book(i, flip, up, left, &mean, &deviation);
+                    reference_statistics(i, flip, up, left, &mean, &deviation);
                 if (difference(seen, i, flip, up, left, mean, deviation) < 1e-3) {
                     times[flip][up + 1][left + 1]++;
                     found++;

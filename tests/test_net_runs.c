@@ -22,12 +22,12 @@ typedef struct {
     yk_team *team;
     float grad[PARAMS], w[PARAMS];
     int steps;
-} lab;
+} push_job;
 
 /* All workers push the same gradient. */
 static yk_status push_some(void *context, int me)
 {
-    lab *l = context;
+    push_job *l = context;
     yk_rows none = {0};
     yk_status st = YK_OK;
     for (int i = 0; !st && i < l->steps; i++) {
@@ -50,7 +50,7 @@ static yk_status push_some(void *context, int me)
 static void run_store(const yk_optim_config *optim, int workers, uint64_t staleness,
                       const yk_optim_range *range, size_t nranges, int steps, float out[static PARAMS])
 {
-    lab l = {.steps = steps};
+    push_job l = {.steps = steps};
     assert_int_equal(yk_team_create(workers, &l.team), YK_OK);
     yk_local_config c = {.ngroups = 1,
                          .group = {{.shape = {.width = 1, .keys = PARAMS},
@@ -132,7 +132,7 @@ static void ranges_equal_runs_with_their_rates(void **state)
 
 /* ---- biases in runs ---- */
 
-/* The largest of a tensor's absolute values in a run's last checkpoint. */
+/* The largest absolute value of a tensor in a run's last checkpoint. */
 static double largest(const yk_result *r, const char *name)
 {
     char path[400];
@@ -316,7 +316,7 @@ static void channels_are_measured(void **state)
     }
     const double mean = sum / (double)n, deviation = sqrt(squares / (double)n - mean * mean);
     assert_int_equal(m->shape.net.channels, 1);
-    assert_true(fabs((double)m->shape.net.mean[0] - mean) < 1e-3); /* a sample */
+    assert_true(fabs((double)m->shape.net.mean[0] - mean) < 1e-3); /* yoke measures a sample */
     assert_true(fabs((double)m->shape.net.deviation[0] - deviation) < 1e-3);
     yk_dataset_fini(&d);
     yk_trained_release(trained);

@@ -1,5 +1,5 @@
-/* Training networks as a whole: they learn, workers equal a larger batch, a stopped run goes on to the same bits, and a run
- * that diverges says so. Blanks in a layer list are written as tabs here, as options are cut at blanks. */
+/* Training of networks: they learn, workers equal a larger batch, a resumed run is bit-identical, and a run
+ * that diverges is an error. Layer lists use tabs instead of blanks here, because blanks separate options. */
 #include "training.h"
 
 #include "format/safetensors.h"
@@ -22,11 +22,11 @@ static void a_network_learns(void **state)
                          YK_OK);
         assert_true(r.tested);
         if (!(r.test.accuracy > 0.9))
-            fail_msg("%s: an accuracy of %.3f only", how[i], r.test.accuracy);
+            fail_msg("%s: accuracy is only %.3f", how[i], r.test.accuracy);
         assert_true(r.test.accuracy > r.test.majority_accuracy + 0.5);
         yk_result_fini(&r);
     }
-    /* with dropout it learns too, and asynchronously */
+    /* also with dropout, and asynchronously */
     assert_int_equal(train_f(&r, "model=" DROP
                                  " data=synth:digits?examples=2000 batch=20 epochs=8 lr=0.1 eval-every=10000 "
                                  "mode=async workers=2"),
@@ -94,7 +94,8 @@ static void workers_equal_a_larger_batch(void **state)
         if (!(most < 1e-4))
             fail_msg("%s: 1 worker of batch 30 and 3 of 10 differ by %.2g", optimizers[i], most);
         snprintf(three, sizeof three, "model=" CONV " batch=30 seed=2 optimizer=%s", optimizers[i]);
-        assert_true(runs_apart(one, three) > 1e-3); /* the bound means something */
+        assert_true(runs_apart(one, three) >
+                    1e-3); /* another seed gives other weights: the bound above is meaningful */
     }
     assert_true(runs_apart("model=" CONV " batch=30", "model=" CONV " batch=30 threads=3") < 1e-4);
     assert_true(runs_apart("model=" DROP " batch=30", "model=" DROP " batch=30") == 0);
@@ -102,9 +103,9 @@ static void workers_equal_a_larger_batch(void **state)
                            "model=" DROP " batch=10 workers=3 threads=2") == 0);
 }
 
-/* lenet5 as workers share it without locks, under every rule and beside tests and checkpoints: above all for
- * ThreadSanitizer, which is told only of the races that are meant (kern/isa.h: YK_RACY). */
-static void workers_that_do_not_wait(void **state)
+/* Workers share lenet5 without locks, with every optimizer and with concurrent evaluations and checkpoints. Mainly for
+ * ThreadSanitizer, in which only the intended races are suppressed (kern/isa.h: YK_RACY). */
+static void asynchronous_workers(void **state)
 {
     (void)state;
     static const char *const rules[] = {"sgd l2=0.001", "momentum bias-lr=2", "adagrad l1=1e-5", "adam"};
@@ -140,7 +141,7 @@ static void compare(const char *options)
     assert_same_runs(&whole, &part);
 }
 
-static void resumed_is_the_same_to_the_bit(void **state)
+static void resumed_run_is_bit_identical(void **state)
 {
     (void)state;
     char options[512];
@@ -157,7 +158,7 @@ static void resumed_is_the_same_to_the_bit(void **state)
     compare("model=" DROP " data=synth:digits?examples=151 batch=12 optimizer=adam");
 }
 
-/* ---- a run that goes wrong */
+/* ---- divergence */
 
 static void divergence_is_an_error(void **state)
 {
@@ -181,8 +182,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_network_learns),
         cmocka_unit_test_setup(workers_equal_a_larger_batch, clear_runs),
-        cmocka_unit_test_setup(workers_that_do_not_wait, clear_runs),
-        cmocka_unit_test_setup(resumed_is_the_same_to_the_bit, clear_runs),
+        cmocka_unit_test_setup(asynchronous_workers, clear_runs),
+        cmocka_unit_test_setup(resumed_run_is_bit_identical, clear_runs),
         cmocka_unit_test(divergence_is_an_error),
     };
     return cmocka_run_group_tests_name("net_train", tests, make_folder, remove_folder);

@@ -1,4 +1,4 @@
-/* Observation: what processes of one host use together, files of JSON lines, and an observer of two ranks with simulated
+/* Observation: total usage of the processes of one host, files of JSON lines, and an observer of two ranks with simulated
  * messages, time and disk. */
 #include "simulation.h"
 
@@ -32,16 +32,16 @@ static void ranks_of_one_host_are_added_up(void **state)
     int workers;
     yk__usage_of_host(p, 4, 0, &u, &workers);
     assert_int_equal(workers, 2);
-    assert_true(fabs(u.cpu.mean - 1.9) < 1e-9);     /* 0.1 of the two cores are others' */
-    assert_true(fabs(u.delayed.mean - 1.5) < 1e-9); /* of three processes */
+    assert_true(fabs(u.cpu.mean - 1.9) < 1e-9);     /* other programs use 0.1 of the two cores */
+    assert_true(fabs(u.delayed.mean - 1.5) < 1e-9); /* sum over three processes */
     assert_true(u.cpu_host.mean == 2.0);
     yk__usage_of_host(p, 4, 2, &u, &workers);
     assert_int_equal(workers, 1);
     assert_true(u.cpu.mean == 1.0);
 }
 
-/* A mean over the second half of the run is half as much of all of it. */
-static void who_came_late_or_is_gone_counts_for_its_time(void **state)
+/* Means are weighted by time: a mean over half of the run counts half. */
+static void usage_is_weighted_by_time(void **state)
 {
     (void)state;
     yk_process p[] = {process("a", 1, 1.0, 10.0), process("a", 1, 0.8, 5.0), process("a", 1, 0.4, 2.5)};
@@ -51,19 +51,19 @@ static void who_came_late_or_is_gone_counts_for_its_time(void **state)
     yk__usage_of_host(p, 3, 0, &u, &workers);
     assert_int_equal(workers, 2);
     assert_true(fabs(u.cpu.mean - (1.0 + 0.4 + 0.1)) < 1e-9);
-    p[0].usage.seconds = 0.0; /* nothing was measured yet */
+    p[0].usage.seconds = 0.0; /* nothing measured yet */
     yk__usage_of_host(p, 3, 0, &u, &workers);
     assert_true(u.cpu.mean == 1.0);
 }
 
-/* The last line of a log that has something, also where it is half written. */
-static void the_last_line_that_says_it(void **state)
+/* Finds the last line of a log that has a given text, also if the last line is incomplete. */
+static void the_last_matching_line_is_found(void **state)
 {
     (void)state;
     char line[256], name[16];
     const char *path = in_folder("log.jsonl");
     yk_lines_last(folder, "log.jsonl", "step", line, sizeof line);
-    assert_string_equal(line, ""); /* there is no file */
+    assert_string_equal(line, ""); /* no such file */
     assert_true(isnan(yk_line_number(line, "step")));
     const char text[] = "{\"kind\":\"train\",\"step\":7,\"bottleneck\":\"cpu\",\"share\":0.5}\n"
                         "{\"kind\":\"eval\",\"step\":9}\n"
@@ -79,7 +79,7 @@ static void the_last_line_that_says_it(void **state)
     assert_string_equal(name, "");
 }
 
-/* A resumed run drops what came after its checkpoint, and a line that was cut off. */
+/* A resumed run drops lines after its checkpoint, and an incomplete line. */
 static void lines_beyond_the_checkpoint_are_dropped(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static const uint64_t step_ns = 20000000;
 
 typedef struct {
     yk_fs_memory *disk;
-    uint64_t step; /* of the rank that runs */
+    uint64_t step; /* of the current rank */
     yk_workspace *work;
 } run;
 
@@ -176,7 +176,7 @@ static yk_status check_chief(yk_observer *o, const yk_rank_report *report, int n
     WANT(report[1].process.bytes_sent > 0 && report[1].process.round_trip > 0.0);
     WANT(fabs(w->process[1].phases.seconds - STEPS * 0.02) < 0.1);
     int others;
-    yk__telemetry *received = yk__telemetry_copy(o, &others); /* the last message came, too */
+    yk__telemetry *received = yk__telemetry_copy(o, &others); /* including the last message */
     WANT(others == 1 && received[0].last && received[0].report.process.phases.steps == STEPS);
     free(received);
     char *page = yk__live_document(o, YK_HTTP_STATUS);
@@ -278,7 +278,7 @@ static void two_simulated_ranks_are_observed(void **state)
 {
     (void)state;
     const uint64_t messages = observe_two_ranks(1);
-    assert_true(messages > 8); /* telemetry once a second, and more */
+    assert_true(messages > 8); /* telemetry once per second, and other messages */
     assert_int_equal(observe_two_ranks(1), messages);
 }
 
@@ -286,8 +286,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_of_one_host_are_added_up),
-        cmocka_unit_test(who_came_late_or_is_gone_counts_for_its_time),
-        cmocka_unit_test(the_last_line_that_says_it),
+        cmocka_unit_test(usage_is_weighted_by_time),
+        cmocka_unit_test(the_last_matching_line_is_found),
         cmocka_unit_test(lines_beyond_the_checkpoint_are_dropped),
         cmocka_unit_test(two_simulated_ranks_are_observed),
     };

@@ -1,7 +1,7 @@
-/* The update rules, on every instruction set that this processor has, against the formulas of optim.h in doubles. */
-#include "by_the_book.h"
+/* The update rules, for every instruction set of this processor, against the formulas of optim.h in doubles. */
+#include "reference_optim.h"
 
-/* ---- tables: [copies of the hottest][all], so many floats, allocated to the byte */
+/* ---- tables: [copies of the hottest weights][all weights], allocated exactly */
 
 enum { N = 150, HOT = 37 };
 
@@ -43,7 +43,7 @@ static weight weight_at(const table *t, int slots, int64_t at)
 
 /* ---- steps */
 
-/* Weights of size 1: a step is right to 3e-6, of which ftrl needs most (z / lr cancels). */
+/* Weights of size 1: the error of a step is at most 3e-6; ftrl has the largest (z / lr cancels). */
 static void one_dense_step(yk_isa isa, yk_optim_kind kind, int penalties, size_t first, size_t n,
                            uint64_t step)
 {
@@ -57,7 +57,7 @@ static void one_dense_step(yk_isa isa, yk_optim_kind kind, int penalties, size_t
         g[i] = i % 7 ? uniform(-20, 20) : 0.0f;
         expected[i] = weight_at(&t, rule->slots, (int64_t)i);
         if (i >= first && i < first + n)
-            by_the_book(kind, &expected[i], (double)g[i] * 0.125, &o);
+            reference_update(kind, &expected[i], (double)g[i] * 0.125, &o);
     }
     rule->dense(&t.view, first, n, g + first, 0.125f, &o);
     for (size_t i = 0; i < N; i++) {
@@ -68,7 +68,7 @@ static void one_dense_step(yk_isa isa, yk_optim_kind kind, int penalties, size_t
     free_table(&t);
 }
 
-static void dense_steps_are_by_the_book(void **state)
+static void dense_steps_match_the_reference(void **state)
 {
     (void)state;
     random_state = yk_rng_seed(1, 0);
@@ -82,9 +82,9 @@ static void dense_steps_are_by_the_book(void **state)
     }
 }
 
-/* The same keys as pairs, hot ones in the worker's copy: keys that are not in the list, and the shared value of a hot key,
- * stays to the bit. */
-static void pairs_are_by_the_book(void **state)
+/* The same keys as pairs, hot ones in the worker's copy: keys that are not in the list, and the shared values of hot keys,
+ * do not change. */
+static void pairs_match_the_reference(void **state)
 {
     (void)state;
     random_state = yk_rng_seed(2, 0);
@@ -105,7 +105,7 @@ static void pairs_are_by_the_book(void **state)
                 key[i] = (i * 41 + 7) % N; /* 41 and 150 have no common factor: each once */
                 g[i] = uniform(-2, 2);
                 int64_t at = key[i] < HOT ? (int64_t)key[i] - HOT : key[i];
-                by_the_book(kind, &expected[at + HOT], (double)g[i] * 0.5, &o);
+                reference_update(kind, &expected[at + HOT], (double)g[i] * 0.5, &o);
             }
             rule->pairs(&t.view, key, g, n, 0.5f, &o);
             for (int64_t at = -HOT; at < N; at++) {
@@ -120,8 +120,8 @@ static void pairs_are_by_the_book(void **state)
         }
 }
 
-/* Sixty steps with a falling rate, from the start that training has: weights and state 0. Pairs and dense together. */
-static void many_steps_stay_by_the_book(void **state)
+/* Sixty steps with a decaying rate from the initial state: weights and state are 0. Pairs and dense steps together. */
+static void many_steps_match_the_reference(void **state)
 {
     (void)state;
     random_state = yk_rng_seed(3, 0);
@@ -146,7 +146,7 @@ static void many_steps_stay_by_the_book(void **state)
             for (uint32_t i = 0; i < N; i++) {
                 key[i] = i;
                 g[i] = uniform(-1, 1) + (float)i / N; /* some have a direction, some only noise */
-                by_the_book(kind, &expected[i], (double)g[i], &o);
+                reference_update(kind, &expected[i], (double)g[i], &o);
             }
             rule->dense(&dense.view, 0, N, g, 1.0f, &o);
             rule->pairs(&pairs.view, key, g, N, 1.0f, &o);
@@ -186,7 +186,7 @@ static void rates_follow_their_schedule(void **state)
     }
 }
 
-static void sums_of_rates_are_plain_sums(void **state)
+static void sums_of_rates_are_exact(void **state)
 {
     (void)state;
     static const struct {
@@ -208,7 +208,7 @@ static void sums_of_rates_are_plain_sums(void **state)
             double plain = 0;
             for (uint64_t s = ranges[r][0]; s < ranges[r][1]; s++)
                 plain += (double)yk_optim_at(&c, s).lr;
-            /* the inverse one is an integral, which falls short of the sum by less than the rates fall */
+            /* the inverse schedule uses an integral, which is less than the sum by at most the decrease of the rate */
             double fall = (double)yk_optim_at(&c, ranges[r][0]).lr - (double)yk_optim_at(&c, ranges[r][1]).lr;
             double bound = 1e-6 * plain + 1e-12 + (c.schedule == YK_LR_INVERSE ? fmax(fall, 0) : 0);
             double sum = yk_optim_lr_sum(&c, ranges[r][0], ranges[r][1]);
@@ -217,7 +217,7 @@ static void sums_of_rates_are_plain_sums(void **state)
         }
 }
 
-static void bad_numbers_are_refused(void **state)
+static void invalid_values_are_refused(void **state)
 {
     (void)state;
     static const char *const names[] = {"sgd", "momentum", "adagrad", "adam", "ftrl"};
@@ -254,9 +254,9 @@ static void bad_numbers_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dense_steps_are_by_the_book),  cmocka_unit_test(pairs_are_by_the_book),
-        cmocka_unit_test(many_steps_stay_by_the_book),  cmocka_unit_test(rates_follow_their_schedule),
-        cmocka_unit_test(sums_of_rates_are_plain_sums), cmocka_unit_test(bad_numbers_are_refused),
+        cmocka_unit_test(dense_steps_match_the_reference), cmocka_unit_test(pairs_match_the_reference),
+        cmocka_unit_test(many_steps_match_the_reference),  cmocka_unit_test(rates_follow_their_schedule),
+        cmocka_unit_test(sums_of_rates_are_exact),         cmocka_unit_test(invalid_values_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
-/* The table of options: every option has its flags on purpose, defaults in words are the real ones, and values survive
+/* The table of options: the flags of every option are as intended, documented defaults are correct, and values survive
  * config.ini. */
 #include "config/config.h"
 #include "config/suggest.h"
 
 #include "scratch.h"
 
-/* To add an option, decide on each of these sets (config/option.h says what they mean) and on the number at the end. */
+/* To add an option, decide on each of these sets (config/option.h explains them) and on the number at the end. */
 static const struct {
     unsigned flag;
     const char *names;
@@ -40,7 +40,7 @@ static const struct {
 };
 enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 56 };
 
-static void every_flag_is_on_purpose(void **state)
+static void flags_are_as_intended(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SETS; i++) {
@@ -53,7 +53,7 @@ static void every_flag_is_on_purpose(void **state)
     size_t n = 0;
     for (const yk_option *o = yk_options; o->name; o++)
         n++;
-    assert_int_equal(n, OPTIONS); /* also those without any flag */
+    assert_int_equal(n, OPTIONS); /* also those without a flag */
 }
 
 /* Rules that hold between the flags. */
@@ -63,17 +63,17 @@ static void flags_are_consistent(void **state)
     for (const yk_option *o = yk_options; o->name; o++) {
         const unsigned f = o->flags;
         if (f &
-            YK_OPT_CHANGES_RESULTS) /* else a resumed run, or another process, would train something else */
+            YK_OPT_CHANGES_RESULTS) /* otherwise a resumed run or another process would train something else */
             assert_true((f & YK_OPT_KEPT) && (f & YK_OPT_MUST_AGREE) && !(f & YK_OPT_COMMAND_LINE_ONLY));
         if (f & YK_OPT_COMMAND_LINE_ONLY)
-            assert_false(f & YK_OPT_MUST_AGREE); /* one that joins from elsewhere cannot know it */
+            assert_false(f & YK_OPT_MUST_AGREE); /* a worker that joins from another host cannot know it */
         assert_true((o->kind == YK_OPT_FLAG) == !o->arg);
         assert_ptr_equal(yk_option_find(o->name), o); /* names are unique */
     }
 }
 
-/* A default that is a number is the one of yk_config_init(), or stands for 0 or a negative number: not given. */
-static void defaults_in_words_are_true(void **state)
+/* A default that is a number equals that of yk_config_init(), or stands for 0 or a negative number (not given). */
+static void documented_defaults_are_correct(void **state)
 {
     (void)state;
     size_t compared = 0;
@@ -84,10 +84,10 @@ static void defaults_in_words_are_true(void **state)
         if (!yk_option_is_number(o) || !o->default_text || yk_config_set(&c, o->name, o->default_text))
             continue;
         const void *x = (const char *)&c + o->offset, *y = (const char *)&initial + o->offset;
-        const double said = o->kind == YK_OPT_REAL ? *(const double *)x : (double)*(const int64_t *)x,
+        const double from_text = o->kind == YK_OPT_REAL ? *(const double *)x : (double)*(const int64_t *)x,
                      is = o->kind == YK_OPT_REAL ? *(const double *)y : (double)*(const int64_t *)y;
         if (is > 0.0) {
-            assert_true(said == is);
+            assert_true(from_text == is);
             compared++;
         }
     }
@@ -106,8 +106,8 @@ static const char *value_of(const yk_option *o)
                                     : "text";
 }
 
-/* Each option by itself: what is kept makes another run, and comes back from the file. */
-static void kept_options_survive_the_file(void **state)
+/* Each option alone: one that is stored in config.ini makes it a different run, and is read back. */
+static void stored_options_survive_a_round_trip(void **state)
 {
     (void)state;
     for (const yk_option *o = yk_options; o->name; o++) {
@@ -170,10 +170,10 @@ static void misspelled_names_get_the_closest_one(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_flag_is_on_purpose),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(flags_are_as_intended),
                                        cmocka_unit_test(flags_are_consistent),
-                                       cmocka_unit_test(defaults_in_words_are_true),
-                                       cmocka_unit_test(kept_options_survive_the_file),
+                                       cmocka_unit_test(documented_defaults_are_correct),
+                                       cmocka_unit_test(stored_options_survive_a_round_trip),
                                        cmocka_unit_test(servers_are_a_number_or_all),
                                        cmocka_unit_test(misspelled_names_get_the_closest_one)};
     return cmocka_run_group_tests_name("options", tests, make_folder, remove_folder);

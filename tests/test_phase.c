@@ -1,4 +1,4 @@
-/* The phases of a worker: they add up to the wall time, whether steps are long or tiny, and each gets what is its own. */
+/* The phases of a worker: they add up to the wall time, whether steps are long or tiny, and each has the right share. */
 #include "scratch.h"
 
 #include "base/clock.h"
@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <time.h>
 
-/* Returns how long it really took: on a busy machine, longer. */
+/* Returns the actual time, which is longer on a busy machine. */
 static double spin(double seconds)
 {
     const uint64_t begin = yk_now_ns(), until = begin + (uint64_t)(seconds * 1e9);
@@ -29,7 +29,7 @@ static yk_phases *make(void)
     return p;
 }
 
-/* Within 2 %, and a tenth of a millisecond. */
+/* Within 2 % plus 0.1 ms. */
 static void assert_adds_up(const yk_phases_sample *sample, double wall)
 {
     double sum = 0.0;
@@ -93,7 +93,7 @@ static void long_steps_are_all_timed(void **state)
     yk_free(p);
 }
 
-/* Steps of some microseconds: few are timed, and still the sum is right and the shares are those of all. */
+/* Steps of a few microseconds: only some are timed, but the sum is right and the shares hold for all. */
 static void tiny_steps_are_sampled(void **state)
 {
     (void)state;
@@ -123,8 +123,8 @@ static void tiny_steps_are_sampled(void **state)
     yk_free(p);
 }
 
-/* Something rare and long, in the middle of tiny steps: it is counted whole and does not colour what follows. */
-static void what_is_rare_stays_apart(void **state)
+/* A rare, long event among tiny steps is counted in full and does not affect the estimate for other steps. */
+static void rare_events_are_counted_separately(void **state)
 {
     (void)state;
     yk_phases *p = make();
@@ -134,7 +134,7 @@ static void what_is_rare_stays_apart(void **state)
     yk_phases_begin(p, 1);
     for (int i = 0; i < 40000; i++) {
         yk_phases_step(p);
-        if (i % 10000 == 5000) { /* a feed that has to wait, whether the step is timed or not */
+        if (i % 10000 == 5000) { /* the feed has to wait, whether or not the step is timed */
             const uint64_t from = yk_now_ns();
             nap(0.03);
             const uint64_t took = yk_now_ns() - from;
@@ -156,15 +156,15 @@ static void what_is_rare_stays_apart(void **state)
     const double wall = yk_now() - begin;
     yk_phases_read(p, &sample);
     assert_adds_up(&sample, wall);
-    /* a machine that is busy takes its time between two clocks, here and there */
+    /* a busy machine may suspend the thread between two clock readings */
     assert_true(fabs(sample.phase[YK_PHASE_EVAL] - tested) < 0.05 * tested + 0.02 * wall);
     assert_true(sample.phase[YK_PHASE_INPUT] >= 0.99 * waited);
     assert_true(sample.phase[YK_PHASE_INPUT] < waited + 0.4 * (wall - waited - tested));
     yk_free(p);
 }
 
-/* Who waits for parameters finds out afterwards how much of that was for other workers; in steps that are timed or not. */
-static void a_part_of_a_wait_was_for_others(void **state)
+/* A worker that waits for parameters learns afterwards how long it waited for other workers; in timed and untimed steps. */
+static void part_of_a_wait_is_for_other_workers(void **state)
 {
     (void)state;
     for (int long_steps = 0; long_steps < 2; long_steps++) {
@@ -193,7 +193,7 @@ static void a_part_of_a_wait_was_for_others(void **state)
     }
 }
 
-static void null_is_fine(void **state)
+static void null_is_ignored(void **state)
 {
     (void)state;
     yk_phases_begin(NULL, 1);
@@ -204,7 +204,7 @@ static void null_is_fine(void **state)
     yk_phases_done(NULL, 1, 1);
     yk_phases_barrier(NULL, true);
     yk_phases_end(NULL);
-    yk_phases *p = make(); /* one that never began is empty */
+    yk_phases *p = make(); /* without a begin, it is empty */
     yk_phases_sample sample;
     yk_phases_read(p, &sample);
     assert_true(sample.seconds == 0.0 && sample.steps == 0);
@@ -227,7 +227,7 @@ static void *read_on(void *arg)
         yk_phases_read(r->p, &sample);
         const double after = yk_now() - r->began;
         r->reads++;
-        /* one moment, between two others */
+        /* the sample was taken between the two clock readings */
         r->bad += sample.seconds < before * 0.98 - 1e-3 || sample.seconds > after * 1.02 + 1e-3;
         nap(0.0005);
     }
@@ -255,7 +255,7 @@ static void another_thread_reads(void **state)
     pthread_join(thread, NULL);
     yk_phases_end(p);
     assert_true(r.reads > 10);
-    assert_true(r.bad <= r.reads / 50); /* a reader that loses its core between its clocks proves nothing */
+    assert_true(r.bad <= r.reads / 50); /* the reader may be suspended between its clock readings */
     yk_free(p);
 }
 
@@ -265,9 +265,9 @@ int main(void)
         cmocka_unit_test(names_are_in_order),
         cmocka_unit_test(long_steps_are_all_timed),
         cmocka_unit_test(tiny_steps_are_sampled),
-        cmocka_unit_test(what_is_rare_stays_apart),
-        cmocka_unit_test(a_part_of_a_wait_was_for_others),
-        cmocka_unit_test(null_is_fine),
+        cmocka_unit_test(rare_events_are_counted_separately),
+        cmocka_unit_test(part_of_a_wait_is_for_other_workers),
+        cmocka_unit_test(null_is_ignored),
         cmocka_unit_test(another_thread_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

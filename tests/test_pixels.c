@@ -135,7 +135,7 @@ static void images_times_matrix(void **state)
     }
 }
 
-/* The same images in one large batch and in many small ones: the same gradient, to rounding. */
+/* The same images in one large batch and in many small ones: the same gradient up to rounding. */
 static void large_and_small_batches_agree(void **state)
 {
     (void)state;

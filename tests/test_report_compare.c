@@ -1,4 +1,4 @@
-/* What a report says of several runs: tables, sentences, warnings. */
+/* Reports that compare several runs: tables, sentences, warnings. */
 #include "run_maker.h"
 
 #include "report/warning.h"
@@ -87,7 +87,7 @@ static void batch_sizes_make_a_table(void **state)
     assert_int_equal(yk_table_find(t, "AUC"), t->columns);
     assert_null(table(k, "workers"));
     assert_null(table(k, "modes"));
-    /* and they made 5 to 20 times fewer updates from the same examples */
+    /* and made 5 to 20 times fewer updates with the same examples */
     const yk_warning_group *g = warning(k, YK_WARNING_FEWER_UPDATES);
     assert_non_null(g);
     assert_int_equal(g->items, 1);
@@ -125,7 +125,7 @@ static void workers_make_a_table_with_speed_up(void **state)
     assert_float_equal(cell(t, 1, "speed-up")->number, 1.5, 1e-4);
     assert_float_equal(cell(t, 2, "speed-up")->number, 3.0, 1e-4);
     assert_float_equal(cell(t, 2, "efficiency")->number, 0.75, 1e-4);
-    /* one worker is one worker in either mode: async is measured against it too */
+    /* one worker is the same in both modes: it is also the baseline for async */
     assert_string_equal(cell(t, 4, "mode")->text, "async");
     assert_float_equal(cell(t, 4, "speed-up")->number, 4.0, 1e-4);
     assert_float_equal(cell(t, 4, "efficiency")->number, 1.0, 1e-4);
@@ -184,7 +184,7 @@ static void a_healthy_pair_has_no_warning(void **state)
     done(k);
 }
 
-/* One run that is made wrong in one way, and the warning that it must bring. */
+/* A run with one problem must cause this warning. */
 static void expect_warning(const made *m, yk_warning_kind kind, const char *words)
 {
     make_run(m);
@@ -193,12 +193,12 @@ static void expect_warning(const made *m, yk_warning_kind kind, const char *word
     if (!g)
         fail_msg("%s: no such warning", m->name);
     if (!strstr(g->item[0].text, words))
-        fail_msg("'%s' does not say '%s'", g->item[0].text, words);
+        fail_msg("'%s' does not contain '%s'", g->item[0].text, words);
     assert_int_equal(g->item[0].run, 0);
     done(k);
 }
 
-static void each_trap_is_seen(void **state)
+static void each_problem_causes_a_warning(void **state)
 {
     (void)state;
     made m = made_run("majority");
@@ -243,11 +243,11 @@ static void each_trap_is_seen(void **state)
     expect_warning(&m, YK_WARNING_OTHER, "something odd");
 }
 
-static void processes_that_share_a_host_are_not_strangers(void **state)
+static void processes_of_one_run_on_a_host_do_not_compete(void **state)
 {
     (void)state;
     made m = made_run("shared");
-    m.ranks = m.workers = 3; /* 0.9 cores each, and the host is busy with 2.7 */
+    m.ranks = m.workers = 3; /* 0.9 cores each; the host uses 2.7 */
     make_run(&m);
     compared *k = compare(&m.name, 1);
     assert_null(warning(k, YK_WARNING_BUSY_HOST));
@@ -255,7 +255,7 @@ static void processes_that_share_a_host_are_not_strangers(void **state)
     done(k);
 }
 
-static void a_loss_that_is_no_number_means_diverged(void **state)
+static void a_nan_loss_means_diverged(void **state)
 {
     (void)state;
     made m = made_run("diverged");
@@ -285,14 +285,14 @@ static void warnings_of_a_run_are_not_repeated(void **state)
     assert_non_null(g);
     assert_int_equal(g->items, 1);
     assert_non_null(strstr(g->item[0].text, "75.00 %")); /* the text of the report */
-    g = warning(k, YK_WARNING_BUSY_HOST);                /* only the run found it */
+    g = warning(k, YK_WARNING_BUSY_HOST);                /* only the run detected it */
     assert_non_null(g);
     assert_string_equal(g->item[0].text, "1.5 of 2 cores");
     assert_null(warning(k, YK_WARNING_OTHER));
     done(k);
 }
 
-static void different_data_is_said_and_not_compared(void **state)
+static void runs_on_different_data_are_not_compared(void **state)
 {
     (void)state;
     static const char *const names[] = {"digits", "clicks"};
@@ -319,11 +319,11 @@ int main(void)
         cmocka_unit_test(workers_make_a_table_with_speed_up),
         cmocka_unit_test(repeats_are_one_row_with_a_deviation),
         cmocka_unit_test(a_healthy_pair_has_no_warning),
-        cmocka_unit_test(each_trap_is_seen),
-        cmocka_unit_test(processes_that_share_a_host_are_not_strangers),
-        cmocka_unit_test(a_loss_that_is_no_number_means_diverged),
+        cmocka_unit_test(each_problem_causes_a_warning),
+        cmocka_unit_test(processes_of_one_run_on_a_host_do_not_compete),
+        cmocka_unit_test(a_nan_loss_means_diverged),
         cmocka_unit_test(warnings_of_a_run_are_not_repeated),
-        cmocka_unit_test(different_data_is_said_and_not_compared),
+        cmocka_unit_test(runs_on_different_data_are_not_compared),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,4 +1,4 @@
-/* The whole way: run directories to a page and to files. */
+/* From run directories to a page and to files. */
 #include "run_maker.h"
 
 #include "report/export.h"
@@ -8,7 +8,7 @@ static char *slurp(const char *path)
 {
     FILE *f = fopen(path, "rb");
     if (!f)
-        fail_msg("there is no %s", path);
+        fail_msg("%s does not exist", path);
     fseek(f, 0, SEEK_END);
     size_t n = (size_t)ftell(f);
     rewind(f);
@@ -36,18 +36,18 @@ static yk_report_result make(const yk_report *r)
     return result;
 }
 
-/* Nothing in the page asks for anything outside of it. */
+/* The page loads nothing from elsewhere. */
 static void assert_self_contained(const char *page)
 {
     assert_null(strstr(page, "https:"));
     for (const char *s = page; (s = strstr(s, "http:")); s++)
-        assert_int_equal(strncmp(s, "http://www.w3.org/2000/svg", 26), 0); /* a name, not an address */
+        assert_int_equal(strncmp(s, "http://www.w3.org/2000/svg", 26), 0); /* an XML namespace, not a link */
     assert_null(strstr(page, "@import"));
     assert_null(strstr(page, "src="));
     assert_null(strstr(page, "url("));
 }
 
-/* Every plot has as many points as the data that is embedded for it. */
+/* Every plot has as many points as its embedded data. */
 static void assert_points(const char *page)
 {
     char *data = strstr(page, "id=\"data\">");
@@ -57,7 +57,7 @@ static void assert_points(const char *page)
     json_error_t error;
     json_t *o = json_loadb(data, (size_t)(end - data), 0, &error);
     if (!o)
-        fail_msg("the data is no JSON: line %d: %s", error.line, error.text);
+        fail_msg("the data is not JSON: line %d: %s", error.line, error.text);
     const char *id;
     json_t *figure;
     json_object_foreach(json_object_get(o, "figures"), id, figure)
@@ -114,7 +114,7 @@ static void one_run_makes_a_page(void **state)
     snprintf(path, sizeof path, "%s", in_folder("one"));
     char *paths[] = {path};
     yk_report_result r = make(&(yk_report){.paths = paths, .n = 1});
-    assert_string_equal(r.out, in_folder("one/report.html")); /* beside what it is about */
+    assert_string_equal(r.out, in_folder("one/report.html")); /* in the run directory */
     char *page = slurp(r.out);
     assert_int_equal(r.bytes, strlen(page));
     assert_self_contained(page);
@@ -143,7 +143,7 @@ static void one_run_makes_a_page(void **state)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strstr(page, parts[i]))
             fail_msg("the page has no %s", parts[i]);
-    assert_int_equal(count(page, "class=\"band\""), 1); /* both processes were alarmed at the same time */
+    assert_int_equal(count(page, "class=\"band\""), 1); /* both processes have an alert at the same time */
     assert_non_null(strstr(page, "id=\"figure-traffic\""));
     assert_int_equal(count(page, "<svg"), count(page, "</svg>"));
     assert_null(strstr(page, "nan"));
@@ -206,7 +206,7 @@ static void several_runs_make_a_page_and_files(void **state)
 static void names_and_values_cannot_break_the_page(void **state)
 {
     (void)state;
-    made m = made_run("evil/<img onerror=alert(1)>&\"'</script>"); /* its '/' makes one more folder */
+    made m = made_run("evil/<img onerror=alert(1)>&\"'</script>"); /* its '/' creates another directory */
     m.more_options = "model2 = '\"><script>alert(1)</script>\n";
     m.more_summary = ",\"verdict\":\"</script><script>alert(2)</"
                      "script>\",\"warnings\":[{\"kind\":\"other\",\"text\":\"<b>x</b>\"}]";
@@ -259,7 +259,7 @@ static void old_and_broken_runs_make_a_page_too(void **state)
     }
 }
 
-static void what_cannot_be_written_is_an_error(void **state)
+static void write_errors_are_reported(void **state)
 {
     (void)state;
     made m = made_run("fine");
@@ -274,7 +274,7 @@ static void what_cannot_be_written_is_an_error(void **state)
     snprintf(out, sizeof out, "%s", in_folder("fine/config.ini/csv"));
     assert_error(yk_report_make(&(yk_report){.paths = paths, .n = 1, .csv = out}, &r), YK_ESYSTEM,
                  "config.ini");
-    /* without a program that draws */
+    /* without a program that converts SVG */
     char *old = strdup(getenv("PATH"));
     setenv("PATH", in_folder("fine"), 1);
     snprintf(out, sizeof out, "%s", in_folder("png"));
@@ -291,7 +291,7 @@ int main(void)
         cmocka_unit_test(several_runs_make_a_page_and_files),
         cmocka_unit_test(names_and_values_cannot_break_the_page),
         cmocka_unit_test(old_and_broken_runs_make_a_page_too),
-        cmocka_unit_test(what_cannot_be_written_is_an_error),
+        cmocka_unit_test(write_errors_are_reported),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,4 +1,4 @@
-/* Thinning, axes, units and drawings of the report. */
+/* Thinning, axes, units and plots of the report. */
 #include "scratch.h"
 
 #include "report/plot.h"
@@ -24,7 +24,7 @@ static void thinning_keeps_the_ends_and_every_spike(void **state)
         assert_true(i == 0 || point[i].x[0] > point[i - 1].x[0]);
     }
     assert_true(up && down);
-    /* in every column of x the drawn range is the true one */
+    /* in every column of x the drawn range is the exact one */
     size_t at = 0;
     for (size_t column = 0; column < 99; column++) {
         double from = (double)(N - 1) / 99.0 * (double)column,
@@ -42,7 +42,7 @@ static void thinning_keeps_the_ends_and_every_spike(void **state)
     }
 }
 
-static void thinning_little_or_odd_data_is_safe(void **state)
+static void thinning_few_or_unusual_points_is_safe(void **state)
 {
     (void)state;
     yk_point point[8];
@@ -66,7 +66,7 @@ static void check_unit(yk_unit unit, double x, const char *want)
     assert_string_equal(s, want);
 }
 
-static void units_are_as_people_write_them(void **state)
+static void units_are_formatted(void **state)
 {
     (void)state;
     check_unit(YK_UNIT_SHARE, 0.91738, "91.74 %");
@@ -97,7 +97,7 @@ static void check_axis(const yk_axis *a, double low, double high)
         double at = yk_axis_at(a, a->tick[i]);
         assert_true(at > -1e-9 && at < 1.0 + 1e-9);
         yk_axis_text(a, a->tick[i], s);
-        assert_string_not_equal(s, before); /* ticks that read the same are no ticks */
+        assert_string_not_equal(s, before); /* ticks have different labels */
         strcpy(before, s);
         assert_true(strlen(s) <= 8);
     }
@@ -126,7 +126,7 @@ static void axes_have_round_ticks_whatever_the_range(void **state)
     assert_float_equal(yk_axis_at(&a, sqrt(a.low * a.high)), 0.5, 1e-9);
     a = yk_axis_log(YK_UNIT_WHOLE, 1, 64);
     assert_int_equal(a.ticks, 7);
-    a = yk_axis_log(YK_UNIT_PLAIN, 0, 10); /* no logarithm of that */
+    a = yk_axis_log(YK_UNIT_PLAIN, 0, 10); /* 0 has no logarithm */
     assert_true(!a.log);
     check_axis(&a, 0, 10);
 }
@@ -139,7 +139,7 @@ static size_t count(const char *text, const char *word)
     return n;
 }
 
-/* A figure of two lines, one of which has a name that is not harmless. */
+/* A figure with two lines; the name of one contains markup. */
 static yk_figures two_lines(void)
 {
     yk_figures fs = {0};
@@ -157,7 +157,7 @@ static yk_figures two_lines(void)
     return fs;
 }
 
-static void a_drawing_has_every_point_and_no_stray_markup(void **state)
+static void a_plot_has_every_point_and_no_foreign_markup(void **state)
 {
     (void)state;
     yk_figures fs = two_lines();
@@ -210,7 +210,7 @@ static void relative_steps_end_where_the_last_point_is(void **state)
     double left, top, width, height;
     assert_int_equal(sscanf(strstr(t.s, "data-box=\"") + 10, "%lf %lf %lf %lf", &left, &top, &width, &height),
                      4);
-    assert_float_equal(x, left + width, 0.11); /* no rounding piles up over a thousand steps */
+    assert_float_equal(x, left + width, 0.11); /* rounding errors do not accumulate over a thousand steps */
     yk_axis axis = yk_figure_y_axis(f);
     assert_float_equal(y, top + height * (1.0 - yk_axis_at(&axis, s->point[1000].y)), 0.11);
     yk_text_fini(&t);
@@ -242,7 +242,7 @@ static void figures_are_thinned_to_a_budget(void **state)
     yk_figures_fini(&fs);
 }
 
-static void texts_are_made_harmless(void **state)
+static void text_is_escaped(void **state)
 {
     (void)state;
     yk_text t = {0};
@@ -270,7 +270,7 @@ static void texts_are_made_harmless(void **state)
         assert_string_equal(t.s, numbers[i].want);
         yk_text_fini(&t);
     }
-    for (int i = 0; i < 5000; i++) /* grows, also by pieces larger than it is */
+    for (int i = 0; i < 5000; i++) /* grows, also by pieces larger than itself */
         yk_text_print(&t, "%0*d", i, 7);
     assert_int_equal(t.n, 5000 * 4999 / 2 + 1);
     yk_text_fini(&t);
@@ -280,13 +280,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(thinning_keeps_the_ends_and_every_spike),
-        cmocka_unit_test(thinning_little_or_odd_data_is_safe),
-        cmocka_unit_test(units_are_as_people_write_them),
+        cmocka_unit_test(thinning_few_or_unusual_points_is_safe),
+        cmocka_unit_test(units_are_formatted),
         cmocka_unit_test(axes_have_round_ticks_whatever_the_range),
-        cmocka_unit_test(a_drawing_has_every_point_and_no_stray_markup),
+        cmocka_unit_test(a_plot_has_every_point_and_no_foreign_markup),
         cmocka_unit_test(relative_steps_end_where_the_last_point_is),
         cmocka_unit_test(figures_are_thinned_to_a_budget),
-        cmocka_unit_test(texts_are_made_harmless),
+        cmocka_unit_test(text_is_escaped),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,4 +1,4 @@
-/* Reading run directories: what is there, what is missing, what is broken, what is huge. */
+/* Reading run directories: complete, incomplete, damaged and huge ones. */
 #include "run_maker.h"
 
 #include "report/line.h"
@@ -31,10 +31,10 @@ static void a_line_is_read_field_by_field(void **state)
     assert_true(f[4].number == 1.0);
     assert_int_equal(f[5].kind, YK_FIELD_ARRAY);
     assert_int_equal(fields("{}", f, 8), 0);
-    /* every beginning of a line is less than a line, and is read no further than it goes */
+    /* every prefix of a line is incomplete, and is not read beyond its end */
     const char whole[] = "{\"kind\":\"train\",\"n\":-12.5e-3,\"o\":{\"p\":[1,2]},\"q\":null}";
     for (size_t n = 0; n + 1 < sizeof whole; n++) {
-        char *part = malloc(n ? n : 1); /* exactly so long: a sanitizer sees one byte more */
+        char *part = malloc(n ? n : 1); /* allocated exactly: a sanitizer detects reads beyond it */
         memcpy(part, whole, n);
         yk_line l;
         int more = yk_line_open(part, n, &l) ? 1 : -1;
@@ -113,7 +113,7 @@ static void a_whole_run_is_read(void **state)
     yk_run_fini(&r);
 }
 
-static void what_is_missing_is_not_known(void **state)
+static void missing_values_are_unknown(void **state)
 {
     (void)state;
     made m = made_run("bare");
@@ -140,7 +140,7 @@ static void what_is_missing_is_not_known(void **state)
     yk_run_fini(&r);
 }
 
-static void half_a_line_and_other_rubbish_are_left_out(void **state)
+static void incomplete_and_invalid_lines_are_skipped(void **state)
 {
     (void)state;
     made m = made_run("rubbish");
@@ -163,14 +163,14 @@ static void half_a_line_and_other_rubbish_are_left_out(void **state)
     assert_int_equal(r.train.n, 1);
     assert_int_equal(r.eval.n, 1);
     assert_true(isnan(r.eval.row[0].test_loss) && r.eval.row[0].test_accuracy == 0.5);
-    assert_int_equal(r.bad_lines, 2); /* but not the last one */
+    assert_int_equal(r.bad_lines, 2); /* the last line does not count */
     assert_null(r.summary);
     assert_int_equal(r.log[0].sample.n, 1);
     assert_true(r.log[0].mean.rss == 5.0 && isnan(r.log[0].mean.cpu));
     yk_run_fini(&r);
 }
 
-static void what_a_resumed_run_writes_again_replaces_the_old(void **state)
+static void lines_of_a_resumed_run_replace_old_ones(void **state)
 {
     (void)state;
     made m = made_run("resumed");
@@ -231,7 +231,7 @@ static void runs_are_found_and_named(void **state)
         m.samples = 2;
         make_run(&m);
     }
-    made_folder("sweep/batch=5/checkpoints/step-1", ""); /* nobody looks in there */
+    made_folder("sweep/batch=5/checkpoints/step-1", ""); /* not searched */
     fclose(made_file("sweep/batch=5/checkpoints", "metrics.jsonl"));
     made_folder("empty", "");
     yk_run_list l;
@@ -241,14 +241,14 @@ static void runs_are_found_and_named(void **state)
     snprintf(empty, sizeof empty, "%s", in_folder("empty"));
     char *paths[] = {one, sweep};
     assert_int_equal(yk_runs_find(paths, 2, &l), YK_OK);
-    assert_int_equal(l.n, 4); /* batch=20 once, where it was named */
+    assert_int_equal(l.n, 4); /* batch=20 once, although it was named twice */
     assert_string_equal(l.run[0].name, "batch=20");
     assert_string_equal(l.run[1].name, "batch=5");
     assert_string_equal(l.run[2].name, "batch=100");
     assert_string_equal(l.run[3].name, "run");
     yk_run_list_fini(&l);
 
-    made m = made_run("other/batch=5"); /* the same last name: both get longer */
+    made m = made_run("other/batch=5"); /* the same last component: both names get longer */
     m.lines = m.samples = 2;
     make_run(&m);
     char other[300];
@@ -269,7 +269,7 @@ static void runs_are_found_and_named(void **state)
     assert_error(yk_runs_find(missing, 1, &l), YK_EUSAGE, "not a directory");
 }
 
-static void flatness_needs_enough_tests_and_forgives_noise(void **state)
+static void plateaus_need_enough_evaluations_and_tolerate_noise(void **state)
 {
     (void)state;
     yk_metric row[50];
@@ -288,7 +288,7 @@ static void flatness_needs_enough_tests_and_forgives_noise(void **state)
     assert_string_equal(plateau.what, "test accuracy");
     assert_true(plateau.epoch == 37.0);
     assert_float_equal(plateau.rest, 0.26, 1e-9);
-    for (int i = 36; i < 50; i++) /* it still gets better: nothing to say */
+    for (int i = 36; i < 50; i++) /* it still improves: no plateau */
         row[i].test_accuracy = 0.86 + 0.004 * (i - 36);
     yk_plateau_find(&e, &plateau);
     assert_true(plateau.what && !plateau.reached);
@@ -309,12 +309,12 @@ int main(void)
         cmocka_unit_test(a_line_is_read_field_by_field),
         cmocka_unit_test(numbers_are_those_of_strtod),
         cmocka_unit_test(a_whole_run_is_read),
-        cmocka_unit_test(what_is_missing_is_not_known),
-        cmocka_unit_test(half_a_line_and_other_rubbish_are_left_out),
-        cmocka_unit_test(what_a_resumed_run_writes_again_replaces_the_old),
+        cmocka_unit_test(missing_values_are_unknown),
+        cmocka_unit_test(incomplete_and_invalid_lines_are_skipped),
+        cmocka_unit_test(lines_of_a_resumed_run_replace_old_ones),
         cmocka_unit_test(a_huge_log_keeps_its_extremes_and_its_means),
         cmocka_unit_test(runs_are_found_and_named),
-        cmocka_unit_test(flatness_needs_enough_tests_and_forgives_noise),
+        cmocka_unit_test(plateaus_need_enough_evaluations_and_tolerate_noise),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,4 +1,4 @@
-/* What a run uses: against planted files, and against /proc read by other means while this process burns CPU. */
+/* Resource usage: with fake files, and compared with /proc while this process uses the CPU. */
 #include "scratch.h"
 
 #include "base/cgroup.h"
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* ---- planted roots */
+/* ---- fake root directories */
 
 static void plant(const char *name, const char *text)
 {
@@ -45,26 +45,26 @@ static yk_limits limits(void)
 static void version_2_of_cgroups(void **state)
 {
     (void)state;
-    assert_true(limits().cores == 0.0 && limits().memory == 0.0); /* nothing is there */
+    assert_true(limits().cores == 0.0 && limits().memory == 0.0); /* no files */
     plant("proc/self/cgroup", "0::/a/b\n");
     plant("sys/fs/cgroup/a/b/cpu.max", "150000 100000\n");
     plant("sys/fs/cgroup/a/b/memory.max", "max\n");
     plant("sys/fs/cgroup/a/memory.max", "1073741824\n");
     assert_true(limits().cores == 1.5);
     assert_true(limits().memory == 1073741824.0);
-    plant("sys/fs/cgroup/a/cpu.max", "50000 100000\n"); /* a parent that is stricter */
+    plant("sys/fs/cgroup/a/cpu.max", "50000 100000\n"); /* a parent with a lower limit */
     assert_true(limits().cores == 0.5);
     plant("sys/fs/cgroup/a/cpu.max", "max 100000\n");
     plant("sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
     assert_true(limits().cores == 0.0);
-    /* a path of the host's, which is not to be seen in a container: the root's files hold */
+    /* a path of the host that does not exist in a container: the files of the root apply */
     plant("proc/self/cgroup", "0::/../elsewhere\n");
     plant("sys/fs/cgroup/cpu.max", "400000 100000\n");
     assert_true(limits().cores == 4.0);
 }
 
-/* The limit of the own cgroup is not reached, its parent has less left, the host has most. */
-static void memory_that_is_left(void **state)
+/* The process's own cgroup has memory left, its parent has less, the host has the most. */
+static void available_memory(void **state)
 {
     (void)state;
     plant("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    8000 kB\n");
@@ -77,7 +77,7 @@ static void memory_that_is_left(void **state)
     plant("sys/fs/cgroup/a/memory.current", "3000000\n");
     assert_true(yk_memory_available(in_folder("proc"), in_folder("sys")) == 3e6);
     assert_true(limits().memory == 5e6 && limits().memory_left == 3e6);
-    plant("sys/fs/cgroup/a/memory.current", "7000000\n"); /* above its limit, for a moment */
+    plant("sys/fs/cgroup/a/memory.current", "7000000\n"); /* above its limit for a moment */
     assert_true(yk_memory_available(in_folder("proc"), in_folder("sys")) == 0.0);
     plant("proc/self/cgroup", "3:memory:/x\n");
     plant("sys/fs/cgroup/memory/x/memory.limit_in_bytes", "9223372036854771712\n");
@@ -94,7 +94,7 @@ static void version_1_of_cgroups(void **state)
     plant("sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "-1\n");
     plant("sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "100000\n");
     plant("sys/fs/cgroup/memory/x/y/memory.limit_in_bytes", "9223372036854771712\n");
-    assert_true(limits().cores == 0.0 && limits().memory == 0.0); /* both say: no limit */
+    assert_true(limits().cores == 0.0 && limits().memory == 0.0); /* both mean: no limit */
     plant("sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "250000\n");
     plant("sys/fs/cgroup/memory/x/memory.limit_in_bytes", "2000000000\n");
     assert_true(limits().cores == 2.5);
@@ -130,7 +130,7 @@ static void plant_host(int busy, int net)
     plant("sys/class/net/eth0/speed", "1000\n");
 }
 
-static void every_file_is_understood(void **state)
+static void every_file_is_parsed(void **state)
 {
     (void)state;
     plant_host(500, 0);
@@ -154,7 +154,7 @@ static void every_file_is_understood(void **state)
     yk_proc_close(p);
 }
 
-static void what_is_missing_is_not_a_number(void **state)
+static void missing_values_are_nan(void **state)
 {
     (void)state;
     yk_proc *p;
@@ -163,7 +163,7 @@ static void what_is_missing_is_not_a_number(void **state)
     yk_proc_read(p, &now);
     assert_true(isnan(now.host_busy) && isnan(now.rss) && isnan(now.read) && isnan(now.delayed));
     assert_true(isnan(now.host_memory) && isnan(now.memory_stall) && now.nnics == 0 && now.ndisks == 0);
-    assert_true(now.user >= 0.0 && now.rss_peak > 0.0); /* these come from the system call */
+    assert_true(now.user >= 0.0 && now.rss_peak > 0.0); /* from the system call */
     yk_proc_close(p);
     plant("proc/stat", "garbage\n");
     plant("proc/net/dev", "eth0 no colon\n:::\nlo: x\n");
@@ -186,7 +186,7 @@ static void nap(double seconds)
 
 static volatile double sink;
 
-/* So many seconds of CPU, however long that takes. */
+/* Uses this many seconds of CPU time, however long that takes. */
 static void burn(double seconds)
 {
     for (clock_t until = clock() + (clock_t)(seconds * CLOCKS_PER_SEC); clock() < until;)
@@ -194,7 +194,7 @@ static void burn(double seconds)
             sink += 1.0 / i;
 }
 
-/* user + system of this process, in seconds, as PROC/self/stat has it: fields 14 and 15. */
+/* user + system time of this process in seconds, from fields 14 and 15 of PROC/self/stat. */
 static double stat_seconds(void)
 {
     char text[2048];
@@ -210,7 +210,7 @@ static double stat_seconds(void)
     return (user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
-/* A line of a file of JSON lines, or NULL at its end. */
+/* The next line of a file of JSON lines, or NULL at its end. */
 static json_t *next_line(FILE *f)
 {
     static char line[1 << 16];
@@ -235,7 +235,7 @@ static double real_of(const json_t *o, const char *name)
     return json_is_number(v) ? json_number_value(v) : (double)NAN;
 }
 
-static void against_proc_itself(void **state)
+static void samples_agree_with_proc(void **state)
 {
     (void)state;
     yk_resources *r;
@@ -253,7 +253,7 @@ static void against_proc_itself(void **state)
     assert_int_equal(yk_resources_stop(r, YK_OK, &u), YK_OK);
     free(block);
     if (fabs(u.cpu.mean - used / seconds) > 0.06)
-        fail_msg("%g cores on average, /proc says %g", u.cpu.mean, used / seconds);
+        fail_msg("%g cores on average, /proc has %g", u.cpu.mean, used / seconds);
     assert_true(u.cpu.peak >= u.cpu.mean && u.cpu.peak < 1.5 * (double)sysconf(_SC_NPROCESSORS_ONLN));
     assert_true(u.memory.peak >= 40 << 20);
     assert_true(u.samples >= 2 && (double)u.samples <= seconds / c.every + 2.0);
@@ -279,17 +279,17 @@ static void against_proc_itself(void **state)
             before = at;
             samples++;
             assert_true(real_of(o, "rss") > 1e6 && real_of(o, "rss_peak") >= real_of(o, "rss") * 0.9);
-            assert_null(json_object_get(o, "sent")); /* not known, so not 0 */
+            assert_null(json_object_get(o, "sent")); /* unknown, not 0 */
         }
         json_decref(o);
     }
     fclose(f);
     assert_int_equal(samples, u.samples);
     if (fabs(cpu_seconds - used) > 0.06)
-        fail_msg("the samples add up to %g CPU seconds, /proc says %g", cpu_seconds, used);
+        fail_msg("the samples add up to %g CPU seconds, /proc has %g", cpu_seconds, used);
 }
 
-/* A host that others use up, as planted files say: the CPU and the link are above 90 % for more than a second. */
+/* Fake files of a host that other programs use: the CPU and the link are above 90 % for more than a second. */
 static void *plant_on(void *arg)
 {
     atomic_bool *stop = arg;
@@ -298,7 +298,7 @@ static void *plant_on(void *arg)
         const double s = yk_now() - began;
         char text[600], path[300];
         snprintf(text, sizeof text, "cpu  %.0f 0 0 9 0 0 0 0 0 0\ncpu0 1\ncpu1 1\n",
-                 8.0 * s * 100.0); /* four times as much as there is: enough even if this thread is late */
+                 8.0 * s * 100.0); /* four times the capacity: enough even if this thread is late */
         snprintf(path, sizeof path, "%s/proc/stat", folder);
         FILE *f = fopen(path, "r+"); /* in place, as in /proc */
         if (f) {
@@ -338,7 +338,7 @@ static void alerts_have_begin_and_length(void **state)
         memory |= a->what == YK_ALERT_MEMORY && a->seconds >= 1.5 && fabs(a->level - 0.95) < 0.01;
     }
     if (!cpu)
-        fail_msg("no alert of the CPU (%d alerts, %g of %g cores)", u.nalerts, u.cpu_host.mean, u.host_cores);
+        fail_msg("no CPU alert (%d alerts, %g of %g cores)", u.nalerts, u.cpu_host.mean, u.host_cores);
     assert_true(memory);
     FILE *f = fopen(in_folder("resources.jsonl"), "r");
     assert_non_null(f);
@@ -398,12 +398,13 @@ static void phases_and_bytes_are_in_the_samples(void **state)
             tested = real_of(json_object_get(o, "phases"), "eval");
         }
     fclose(f);
-    assert_true(computed > 0.05 && computed < 0.6 && tested > 0.05); /* half of the time: the mean of two */
+    assert_true(computed > 0.05 && computed < 0.6 &&
+                tested > 0.05); /* half of the time: the mean of two workers */
     yk_phases_end(&p[0]);
     yk_phases_end(&p[1]);
 }
 
-static void without_a_thread_there_are_means(void **state)
+static void means_without_a_sampling_thread(void **state)
 {
     (void)state;
     yk_resources *r;
@@ -419,7 +420,7 @@ static void without_a_thread_there_are_means(void **state)
     assert_int_equal(yk_resources_stop(NULL, YK_EDATA, &u), YK_EDATA);
 }
 
-static void a_folder_that_is_not_there(void **state)
+static void a_missing_directory(void **state)
 {
     (void)state;
     yk_resources *r;
@@ -434,14 +435,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(version_2_of_cgroups, clear),
         cmocka_unit_test_setup(version_1_of_cgroups, clear),
-        cmocka_unit_test_setup(memory_that_is_left, clear),
-        cmocka_unit_test_setup(every_file_is_understood, clear),
-        cmocka_unit_test_setup(what_is_missing_is_not_a_number, clear),
-        cmocka_unit_test_setup(against_proc_itself, clear),
+        cmocka_unit_test_setup(available_memory, clear),
+        cmocka_unit_test_setup(every_file_is_parsed, clear),
+        cmocka_unit_test_setup(missing_values_are_nan, clear),
+        cmocka_unit_test_setup(samples_agree_with_proc, clear),
         cmocka_unit_test_setup(alerts_have_begin_and_length, clear),
         cmocka_unit_test_setup(phases_and_bytes_are_in_the_samples, clear),
-        cmocka_unit_test_setup(without_a_thread_there_are_means, clear),
-        cmocka_unit_test_setup(a_folder_that_is_not_there, clear),
+        cmocka_unit_test_setup(means_without_a_sampling_thread, clear),
+        cmocka_unit_test_setup(a_missing_directory, clear),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

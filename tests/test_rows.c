@@ -1,4 +1,4 @@
-/* Examples as rows, the keys that a batch of them touches, and the renaming that puts frequent keys first. */
+/* Examples as rows, the keys of a batch, and the key remap that puts frequent keys first. */
 #include "scratch.h"
 
 #include "base/grad.h"
@@ -60,8 +60,7 @@ static void rows_become_sorted_and_merged(void **state)
     assert_int_equal(yk_rows_sparse(&rows, 50, &index, &value),
                      YK_OK); /* a reserved row that is not committed adds nothing */
     assert_int_equal(rows.n, 3);
-    add_row(&rows, ROW(4, 1, 4), NULL,
-            1); /* 4 twice: a value of 2 appears, and with it those of all rows before */
+    add_row(&rows, ROW(4, 1, 4), NULL, 1); /* index 4 twice: its value is 2, so all rows get values */
     assert_non_null(rows.value);
     add_row(&rows, ROW(6, 5), VALUES(0.5f, -3.0f), 0);
     add_row(&rows, ROW(8), NULL, 1);
@@ -79,7 +78,7 @@ static void rows_become_sorted_and_merged(void **state)
     assert_null(rows.index);
 }
 
-/* Long rows are sorted another way: they must come out as a naive table says. */
+/* Long rows are sorted by another algorithm; the result is compared with a plain table. */
 static void long_rows_are_sorted_too(void **state)
 {
     (void)state;
@@ -87,7 +86,7 @@ static void long_rows_are_sorted_too(void **state)
     static uint32_t index[N];
     static float value[N];
     yk_rng r = yk_rng_seed(3, 0);
-    for (int n = 250; n <= N; n += 6) { /* both below and above the length at which the way changes */
+    for (int n = 250; n <= N; n += 6) { /* below and above the length at which the algorithm changes */
         double sum[DIM] = {0};
         bool seen[DIM] = {false};
         for (int i = 0; i < n; i++) {
@@ -147,7 +146,7 @@ static void assert_entries(const yk_rows *rows, size_t r, size_t n, const entry 
     }
 }
 
-static void fields_go_with_their_entries(void **state)
+static void fields_are_sorted_and_merged(void **state)
 {
     (void)state;
     yk_rows rows, plain, all, back;
@@ -156,7 +155,7 @@ static void fields_go_with_their_entries(void **state)
     yk_rows_init(&all, YK_ROWS_SPARSE, 0);
     add_row(&rows, ROW(4, 8), NULL, 1);
     assert_null(rows.field);
-    /* sorted by index and field; equal are those with both equal */
+    /* sorted by index and field; entries with equal index and field are merged */
     add_entries(&rows, ENTRIES({9, 1, 7}, {2, 1, 65535}, {9, 1, 3}, {9, 1, 7}));
     add_row(&rows, ROW(5), NULL, 1); /* a row without fields among others */
     assert_entries(&rows, 0, ENTRIES({4, 1, 0}, {8, 1, 0}));
@@ -195,8 +194,8 @@ static void fields_go_with_their_entries(void **state)
     yk_rows_fini(&all);
 }
 
-/* Mixing and renaming: the field of an entry is its index modulo 97, and stays that. */
-static void fields_stay_in_step(void **state)
+/* Shuffling and remapping: the field of an entry is its index modulo 97, and stays with it. */
+static void fields_stay_with_their_entries(void **state)
 {
     (void)state;
     enum { N = 5000, LONG = 400 };
@@ -206,7 +205,7 @@ static void fields_stay_in_step(void **state)
     static entry e[LONG];
     yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
     for (int i = 0; i < N; i++) {
-        const size_t n = i % 100 ? 5 : LONG; /* both ways of sorting */
+        const size_t n = i % 100 ? 5 : LONG; /* both sorting algorithms */
         for (size_t k = 0; k < n; k++) {
             const uint32_t index = yk_rng_below(&r, 3000);
             e[k] = (entry){index, 1.0f, (uint16_t)(index % 97)};
@@ -228,8 +227,8 @@ static void fields_stay_in_step(void **state)
     yk_rows_fini(&rows);
 }
 
-/* As bytes and back: sparse with and without values, dense, with and without probabilities, none at all. */
-static void rows_travel(void **state)
+/* To bytes and back: sparse with and without values, dense, with and without probabilities, no rows. */
+static void rows_are_serialized(void **state)
 {
     (void)state;
     for (int kind = 0; kind < 6; kind++) {
@@ -314,7 +313,7 @@ static void rows_are_appended(void **state)
     yk_rows_fini(&all);
 }
 
-static void dense_rows_are_kept(void **state)
+static void dense_rows_are_stored(void **state)
 {
     (void)state;
     yk_rows bytes, floats, more;
@@ -359,7 +358,7 @@ static void equal_keys_add_up(void **state)
         static int order[KEYS];
         memset(sum, 0, sizeof sum);
         memset(order, 0, sizeof order);
-        if (round == 50) { /* all stamps that the slots carry lie ahead of this one */
+        if (round == 50) { /* the generation counter wraps around: all slots have later stamps */
             m.stamp = 0u - (uint32_t)m.cap;
             yk_merger_clear(&m);
             assert_true(m.stamp != 0);
@@ -368,7 +367,7 @@ static void equal_keys_add_up(void **state)
         assert_int_equal(yk_merger_reserve(&m, at_once ? n : 0), YK_OK);
         assert_int_equal(m.n, 0);
         for (size_t i = 0; i < n; i++) {
-            if (!at_once) /* what is there stays, in its order */
+            if (!at_once) /* existing entries keep their order */
                 assert_int_equal(yk_merger_grow(&m, 1), YK_OK);
             uint32_t k = yk_rng_below(&r, KEYS);
             float v = (float)yk_rng_below(&r, 256) / 16;
@@ -404,7 +403,7 @@ static void sparse_gradients_become_pairs(void **state)
         yk_group_grad g = {.rows = {&rows, pick, 4, 0}, .err = err, .bias = with & 2, .bias_key = 10};
         yk_merger m;
         assert_int_equal(yk_merger_init(&m, 1), YK_OK);
-        yk_merger_add(&m, 77, 1.0f); /* what was there before goes */
+        yk_merger_add(&m, 77, 1.0f); /* existing entries are removed */
         assert_int_equal(yk_grad_merge(&g, &m), YK_OK);
         const uint32_t key[] = {5, 9, 1, 7, 10};
         const float value[] = {0.25f + 0.5f * x5, 0.25f, 0.5f * x1, 0.5f * x7, 3.75f};
@@ -437,7 +436,7 @@ static void power_law_rows(yk_rows *rows, bool values, uint64_t seed)
         for (int e = 0; e < 12; e++) {
             double u = yk_rng_unit(&r);
             uint32_t rank = (uint32_t)(u * u * u * u * FEATURES);
-            index[n] = (rank * 2741u + 17) % FEATURES; /* so that a frequent key may lie anywhere */
+            index[n] = (rank * 2741u + 17) % FEATURES; /* so that frequent keys can be anywhere */
             bool again = false;
             for (size_t k = 0; k < n; k++)
                 again |= index[k] == index[n];
@@ -453,7 +452,7 @@ static void hot_keys_come_first(void **state)
 {
     (void)state;
     static const uint32_t most[] = {0, 1, 100, FEATURES * 2};
-    for (int with = 0; with < 16; with++) { /* values, a bias, how many may be hot */
+    for (int with = 0; with < 16; with++) { /* with values or not, a bias or not, the limit on hot keys */
         const bool values = with & 1, bias = with & 2;
         const uint32_t limit = most[with / 4], nkeys = FEATURES + bias;
         yk_rows rows, remapped;
@@ -480,10 +479,10 @@ static void hot_keys_come_first(void **state)
         for (uint32_t i = 0; i < map.hot; i++) {
             assert_true(fabs((double)map.freq[i] * EXAMPLES - weight[outside_of[i]]) < 1e-3);
             assert_true(i == 0 || map.freq[i] <= map.freq[i - 1]);
-            assert_true(values || weight[outside_of[i]] > 1); /* once is noise */
+            assert_true(values || weight[outside_of[i]] > 1); /* keys that occur once are not hot */
         }
         for (uint32_t i = map.hot; map.hot && i < nkeys;
-             i++) /* no key without a hot id is hotter than the last hot one */
+             i++) /* no cold key is more frequent than the last hot one */
             assert_true(weight[outside_of[i]] <= weight[outside_of[map.hot - 1]] + 1e-3);
         if (bias && limit >= 100)
             assert_true(yk_keymap_id(&map, FEATURES) < map.hot);
@@ -507,7 +506,7 @@ static void hot_keys_come_first(void **state)
     }
 }
 
-static void no_sample_moves_no_key(void **state)
+static void without_a_sample_keys_are_not_remapped(void **state)
 {
     (void)state;
     yk_rows rows;
@@ -525,8 +524,8 @@ static void no_sample_moves_no_key(void **state)
     yk_rows_fini(&rows);
 }
 
-/* Rows of a binary cache lie in a private mapping that cannot be written to. */
-static void mapped_rows_are_renamed_and_unmapped(void **state)
+/* Rows of a binary cache are in a private, read-only mapping. */
+static void mapped_rows_are_remapped_and_unmapped(void **state)
 {
     (void)state;
     yk_rows made, rows = {.kind = YK_ROWS_SPARSE};
@@ -551,7 +550,7 @@ static void mapped_rows_are_renamed_and_unmapped(void **state)
     yk_rows_fini(&rows);
     assert_null(rows.map);
     unsigned char there;
-    assert_int_equal(mincore(p, 1, &there), -1); /* it is gone */
+    assert_int_equal(mincore(p, 1, &there), -1); /* unmapped */
     yk_rows_fini(&made);
     yk_keymap_fini(&map);
 }
@@ -562,15 +561,15 @@ int main(void)
         cmocka_unit_test(rows_become_sorted_and_merged),
         cmocka_unit_test(long_rows_are_sorted_too),
         cmocka_unit_test(rows_are_appended),
-        cmocka_unit_test(rows_travel),
-        cmocka_unit_test(fields_go_with_their_entries),
-        cmocka_unit_test(fields_stay_in_step),
-        cmocka_unit_test(dense_rows_are_kept),
+        cmocka_unit_test(rows_are_serialized),
+        cmocka_unit_test(fields_are_sorted_and_merged),
+        cmocka_unit_test(fields_stay_with_their_entries),
+        cmocka_unit_test(dense_rows_are_stored),
         cmocka_unit_test(equal_keys_add_up),
         cmocka_unit_test(sparse_gradients_become_pairs),
         cmocka_unit_test(hot_keys_come_first),
-        cmocka_unit_test(no_sample_moves_no_key),
-        cmocka_unit_test(mapped_rows_are_renamed_and_unmapped),
+        cmocka_unit_test(without_a_sample_keys_are_not_remapped),
+        cmocka_unit_test(mapped_rows_are_remapped_and_unmapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

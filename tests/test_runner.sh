@@ -1,6 +1,6 @@
 #!/bin/sh
-# Proves that the runner sees failure: a made-up suite in which programs pass, fail, skip, crash and hang is run by
-# CTest, and tools/tally has to count each of them for what it is.
+# Checks that the runner detects failures: CTest runs a suite of programs that pass, fail, skip, crash and hang, and
+# tools/tally has to count each of them correctly.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd -P)
@@ -47,4 +47,4 @@ if "$root/tools/tally" "$work/no-such-log" >"$work/out" 2>&1; then
     echo "runner: a missing log passed"
     exit 1
 fi
-echo "runner: failures, crashes, timeouts and missing programs are seen"
+echo "runner: failures, crashes, timeouts and missing programs are detected"

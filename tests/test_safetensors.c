@@ -1,8 +1,8 @@
 /* format/safetensors.h: round trips, every rule of the format broken once, and failing disks.
  *
- * Run with arguments it is the other half of tests/interop/safetensors_test.py:
- *     test_safetensors --write FILE     writes the tensors that the Python side expects
- *     test_safetensors --read FILE      prints what it finds, one line each
+ * tests/interop/safetensors_test.py calls it with arguments:
+ *     test_safetensors --write FILE     writes the tensors that the Python test expects
+ *     test_safetensors --read FILE      prints the tensors, one per line
  */
 #include "scratch.h"
 
@@ -22,7 +22,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* ---- what both sides of the interop test know */
+/* ---- the data of the interop test */
 
 static const float weight[6] = {0.5f, -1.25f, 3e-30f, 4e30f, 0, -0.0f};
 static const double losses[2] = {0.1, 1e300};
@@ -30,7 +30,7 @@ static const uint8_t bytes[3] = {1, 2, 255};
 static const int64_t steps[1] = {-5000000000};
 static const uint32_t keys[2] = {33762577, 4000000000u};
 
-/* 2.5 MB, so that it comes in several chunks: element i is i. */
+/* 2.5 MB, so that it is written in several chunks: element i is i. */
 #define LONG 312501u
 
 static yk_status count_up(void *user, uint64_t offset, void *to, size_t n)
@@ -54,13 +54,13 @@ static const yk_tensor samples[] = {
 
 static const yk_pair pairs[] = {{"step", "1200"}, {"said", "a \"quoted\"\nline"}};
 
-/* ---- good files */
+/* ---- valid files */
 
 static void test_round_trip(void **state)
 {
     (void)state;
     assert_int_equal(yk_safetensors_write(NULL, path, samples, SAMPLES, pairs, 2), YK_OK);
-    assert_int_equal(entries(), 1); /* nothing temporary stays */
+    assert_int_equal(entries(), 1); /* no temporary file is left */
     yk_safetensors *s;
     assert_int_equal(yk_safetensors_open(path, &s), YK_OK);
     assert_int_equal(yk_safetensors_count(s), SAMPLES);
@@ -108,7 +108,7 @@ static void test_data_begins_at_64(void **state)
     }
 }
 
-static void test_nothing_in_it(void **state)
+static void test_empty_file(void **state)
 {
     (void)state;
     assert_int_equal(yk_safetensors_write(NULL, path, NULL, 0, NULL, 0), YK_OK);
@@ -153,7 +153,7 @@ static void test_writer_refuses(void **state)
     assert_int_equal(entries(), 0);
 }
 
-/* ---- bad files: each breaks one rule, and the error says which */
+/* ---- invalid files: each breaks one rule, and the error names it */
 
 static void expect_bad(const void *file, size_t size, const char *reason)
 {
@@ -161,7 +161,7 @@ static void expect_bad(const void *file, size_t size, const char *reason)
     yk_safetensors *s;
     yk_status st = yk_safetensors_open(path, &s);
     if (st != YK_EDATA)
-        fail_msg("status %d where \"%s\" was expected", st, reason);
+        fail_msg("status %d, expected \"%s\"", st, reason);
     assert_null(s);
     assert_says(path);
     assert_says(reason);
@@ -255,7 +255,7 @@ static void test_broken_lengths(void **state)
 static void test_padding_and_order(void **state)
 {
     (void)state;
-    /* Entries in another order than the data, an empty tensor in the middle, padding, a field we do not know. */
+    /* Entries in another order than the data, an empty tensor in the middle, padding, an unknown field. */
     const char *header = "{\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3],\"new\":[]},"
                          "\"e\":{\"dtype\":\"F64\",\"shape\":[0],\"data_offsets\":[1,1]},"
                          "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}      ";
@@ -283,7 +283,7 @@ static void test_truncated_anywhere(void **state)
     }
 }
 
-/* ---- disks that fail */
+/* ---- disk errors */
 
 static void test_full_disk_keeps_the_old_file(void **state)
 {
@@ -292,7 +292,7 @@ static void test_full_disk_keeps_the_old_file(void **state)
     char before[1024], after[1024];
     size_t size = get_file(path, before, sizeof before);
 
-    /* Past this size the system refuses to write more, as it would on a full disk. */
+    /* Writes beyond this size fail, as on a full disk. */
     struct rlimit old, tight = {.rlim_cur = 100000, .rlim_max = RLIM_INFINITY};
     getrlimit(RLIMIT_FSIZE, &old);
     tight.rlim_max = old.rlim_max;
@@ -309,14 +309,14 @@ static void test_full_disk_keeps_the_old_file(void **state)
     assert_non_null(strstr(text, "--out"));
     assert_int_equal(get_file(path, after, sizeof after), size);
     assert_memory_equal(before, after, size);
-    assert_int_equal(entries(), 1); /* and no temporary file stays */
+    assert_int_equal(entries(), 1); /* and no temporary file is left */
 }
 
 static yk_status give_up(void *user, uint64_t offset, void *to, size_t n)
 {
     (void)user;
     memset(to, 0, n);
-    return offset ? yk_fail(YK_EDIVERGED, "the source gave up") : YK_OK;
+    return offset ? yk_fail(YK_EDIVERGED, "the source failed") : YK_OK;
 }
 
 static void test_failing_source_leaves_nothing(void **state)
@@ -324,7 +324,7 @@ static void test_failing_source_leaves_nothing(void **state)
     (void)state;
     yk_tensor t = {.name = "w", .dtype = YK_DTYPE_F32, .rank = 1, .shape = {1 << 20}, .fill = give_up};
     assert_int_equal(yk_safetensors_write(NULL, path, &t, 1, NULL, 0), YK_EDIVERGED);
-    assert_string_equal(yk_error(), "the source gave up");
+    assert_string_equal(yk_error(), "the source failed");
     assert_int_equal(entries(), 0);
 }
 
@@ -332,7 +332,7 @@ static void test_no_space(void **state)
 {
     (void)state;
     if (access("/dev/full", W_OK)) {
-        print_message("skipped: no /dev/full here\n");
+        print_message("skipped: /dev/full does not exist\n");
         skip();
     }
     assert_int_equal(symlink("/dev/full", path), 0);
@@ -352,7 +352,7 @@ static void test_nowhere_to_write(void **state)
     assert_int_equal(entries(), 0);
 }
 
-/* ---- the other half of the interop test */
+/* ---- for the interop test */
 
 static int print_file(const char *file)
 {
@@ -392,7 +392,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(test_round_trip),
         TEST(test_data_begins_at_64),
-        TEST(test_nothing_in_it),
+        TEST(test_empty_file),
         TEST(test_need),
         TEST(test_writer_refuses),
         TEST(test_broken_rules),

@@ -5,7 +5,7 @@
 #include "train/score.h"
 #include <math.h>
 
-/* The definition of the AUC, over all pairs. */
+/* The AUC by its definition, over all pairs. */
 static double auc_by_pairs(const float *p, const uint8_t *label, size_t n)
 {
     double won = 0, pairs = 0;
@@ -74,7 +74,7 @@ static void auc_equals_its_definition(void **state)
     }
 }
 
-static void auc_of_plain_cases(void **state)
+static void auc_of_simple_cases(void **state)
 {
     (void)state;
     static const float p[] = {0.0f, 1e-45f, 0.3f, 0.5f, 1.0f};
@@ -99,7 +99,7 @@ static void auc_of_plain_cases(void **state)
     }
 }
 
-/* The tallies of three workers, one of them empty, and one tally of all examples. */
+/* The tallies of three workers, one of them empty, equal one tally of all examples. */
 static void tallies_of_workers_add_up(void **state)
 {
     (void)state;
@@ -133,7 +133,7 @@ static void tallies_of_workers_add_up(void **state)
         assert_true(fabs(s.majority_accuracy - 5.0 / 7) < 1e-15);
         assert_true(fabs(s.auc - auc_by_pairs(p, bytes, 7)) < 1e-12);
 
-        t[2].loss = (double)NAN; /* probabilities are NaN, too, and have no order */
+        t[2].loss = (double)NAN; /* probabilities are NaN, too, and cannot be sorted */
         assert_int_equal(yk_score_make(t, 3, &s), YK_OK);
         assert_true(isnan(s.auc) && isnan(s.loss));
 
@@ -204,7 +204,7 @@ static void truth_is_scored(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(auc_equals_its_definition), cmocka_unit_test(auc_of_plain_cases),
+        cmocka_unit_test(auc_equals_its_definition), cmocka_unit_test(auc_of_simple_cases),
         cmocka_unit_test(tallies_of_workers_add_up), cmocka_unit_test(many_classes_have_no_auc),
         cmocka_unit_test(truth_is_scored),
     };

@@ -1,4 +1,4 @@
-/* Jobs on simulated messages and time: comm/sim.h, and what runs above it. Training runs: test_sim_train.c. */
+/* Jobs with simulated messages and time: comm/sim.h and the layers above it. test_sim_train.c tests training. */
 #include "simulation.h"
 
 #include "base/sync.h"
@@ -63,7 +63,7 @@ static void test_same_seed_same_run(void **state)
 
 /* ---- order ---- */
 
-/* Rank 0 sends 1, 2, 3 ... with two tags in turn. context: how often the later tag was seen before the earlier one. */
+/* Rank 0 sends 1, 2, 3 ... with two tags in turn. context: how often the later tag arrived before the earlier one. */
 static yk_status two_tags(void *context, int rank)
 {
     yk_comm *c;
@@ -87,7 +87,7 @@ static yk_status two_tags(void *context, int rank)
             WANT(peer == 0 && bytes == sizeof got);
             TRY(yk_comm_recv(c, 0, 20 + k, YK_FOR_PUSH, &got, sizeof got, op));
             TRY(yk_comm_wait(c, op, 1, 8.0, "a word"));
-            WANT(got == next[k]); /* of one tag, in order */
+            WANT(got == next[k]); /* messages with one tag are in order */
             next[k] += 2;
             *overtaken += next[1] > next[0] + 1;
         }
@@ -107,7 +107,7 @@ static void test_order(void **state)
     assert_true(overtaken > 0);
 }
 
-/* ---- sums of replicas, by messages longer than `eager` ---- */
+/* ---- all-reduce with messages longer than `eager` ---- */
 
 static yk_status sum(void *context, int rank)
 {
@@ -144,7 +144,7 @@ static void test_sum(void **state)
 
 /* ---- missing heartbeats ---- */
 
-/* Before training: rank 1 hangs for 1000 s, or comes in time; context: which. */
+/* Before training: rank 1 hangs for 1000 s, or is in time; context: which of them. */
 static yk_status starts_late(void *context, int rank)
 {
     const double *late = context;
@@ -180,8 +180,7 @@ static void test_heartbeats(void **state)
     assert_non_null(strstr(ranks[0].error, "no message from rank 1"));
     assert_true(ranks[0].seconds > 60.0 && ranks[0].seconds < 62.0); /* the limit */
     assert_true(r.seconds > 1000.0);
-    assert_true(real_seconds() - began <
-                30.0); /* some 100 ms; a busy machine under a sanitizer takes longer */
+    assert_true(real_seconds() - began < 30.0); /* about 100 ms; longer on a busy machine with a sanitizer */
 }
 
 /* Rank 1 dies when all are about to start training. Rank 0 detects it, and no rank starts without it. */
@@ -223,14 +222,14 @@ static void test_killed_when_ready(void **state)
     }
 }
 
-/* Rank 1 dies; rank 0 finds out after its deadline. */
+/* Rank 1 dies; rank 0 detects it after the timeout. */
 static yk_status dies(void *context, int rank)
 {
     yk_comm *c;
     const bool *twice = context;
     TRY(yk_comm_start(YK_COMM_SINGLE, NULL, &c));
     yk_status st = YK_OK;
-    if (rank == 1 && !*twice) { /* as much as it can give back */
+    if (rank == 1 && !*twice) { /* frees what it can before it dies */
         yk_comm_stop(c, false);
         yk_sim_kill(1);
     }
@@ -292,12 +291,12 @@ typedef struct {
     int entered; /* a thread holds the lock, and lets others run meanwhile */
     int turn, total, waits;
     yk_team *team;
-} crew;
+} thread_state;
 
-/* Threads take turns by a condition; each holds the lock while time passes. */
+/* Threads take turns with a condition variable; each holds the lock while time passes. */
 static yk_status take_turns(void *context, int me)
 {
-    crew *c = context;
+    thread_state *c = context;
     for (int i = 0; i < TURNS; i++) {
         TRY(yk_team_barrier(c->team, me));
         yk_mutex_lock(&c->lock);
@@ -319,7 +318,7 @@ static yk_status take_turns(void *context, int me)
 
 static yk_status has_threads(void *context, int rank)
 {
-    crew *c = (crew *)context + rank;
+    thread_state *c = (thread_state *)context + rank;
     const double began = yk_now();
     yk_mutex_init(&c->lock);
     yk_cond_init(&c->changed);
@@ -342,8 +341,8 @@ static void test_threads(void **state)
     int waits[3];
     (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
-        for (int i = 0; i < 3; i++) { /* twice the same seed */
-            crew c[2] = {0};
+        for (int i = 0; i < 3; i++) { /* two runs have the same seed */
+            thread_state c[2] = {0};
             r[i] = simulate(2, seed + (i == 2), has_threads, c);
             waits[i] = c[0].waits;
         }
@@ -355,7 +354,7 @@ static void test_threads(void **state)
 /* Rank 0 waits for a condition that never changes; rank 1 joins a thread that waits for it, too. */
 static void *waits_forever(void *context)
 {
-    crew *c = context;
+    thread_state *c = context;
     yk_mutex_lock(&c->lock);
     for (;;)
         yk_cond_wait(&c->changed, &c->lock);
@@ -364,7 +363,7 @@ static void *waits_forever(void *context)
 
 static yk_status gets_stuck(void *context, int rank)
 {
-    crew *c = (crew *)context + rank;
+    thread_state *c = (thread_state *)context + rank;
     yk_thread t;
     yk_mutex_init(&c->lock);
     yk_cond_init(&c->changed);
@@ -377,7 +376,7 @@ static yk_status gets_stuck(void *context, int rank)
 
 static void test_stuck(void **state)
 {
-    crew c[2] = {0};
+    thread_state c[2] = {0};
     yk_sim_result r;
     (void)state;
     simulate_as(&(yk_sim_config){.ranks = 2}, gets_stuck, c, &r);
@@ -420,7 +419,7 @@ static void test_threads_end(void **state)
 
 typedef struct {
     yk_fs_memory *disk;
-    int saved; /* what the chief was told is on the disk */
+    int saved; /* what the chief was told is saved */
 } saving_job;
 
 static yk_status save_sum(int sum, int step)
@@ -437,7 +436,7 @@ static yk_status save_sum(int sum, int step)
     return st;
 }
 
-/* Rank 1 sends a number in each step, rank 0 saves their sum, and 10 s pass, until step 5 or until the power goes. */
+/* Rank 1 sends a number in each step, rank 0 saves their sum, and 10 s pass, until step 5 or a power failure. */
 static yk_status sums_and_saves(void *context, int rank)
 {
     saving_job *j = context;

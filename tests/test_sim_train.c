@@ -26,7 +26,7 @@ typedef struct {
     yk_result result[MOST];
     int victim;        /* the rank that is killed; -1: none */
     double after;      /* simulated seconds */
-    yk_thread thread;  /* that kills it */
+    yk_thread thread;  /* kills it */
     uint64_t examples; /* trained by all ranks that returned */
 } job;
 
@@ -110,7 +110,7 @@ static yk_sim_result train_all(int n, uint64_t seed, job *j)
     return r;
 }
 
-/* ---- lockstep: the bits of one process ---- */
+/* ---- synchronous: bit-identical to one process ---- */
 
 static void assert_trains_as(int n, uint64_t seed, const char *options, const yk_result *alone)
 {
@@ -280,7 +280,7 @@ static void assert_names_victim(const job *j, int n, uint64_t seed)
             first = i;
     }
     if (!strstr(ranks[first].error, name))
-        fail_msg("%s, seed %llu, rank %d killed after %g s: rank %d, the first, says after %g s: %s",
+        fail_msg("%s, seed %llu, rank %d killed after %g s: rank %d, the first, failed after %g s: %s",
                  j->options, (unsigned long long)seed, j->victim, j->after, first, ranks[first].seconds,
                  ranks[first].error);
 }

@@ -1,4 +1,4 @@
-/* Sources as a user has them: specs, files, recognition by content, and idx sets, good and bad. */
+/* Sources: specs, files, detection by content, and idx sets, valid and invalid. */
 #include "read_all.h"
 
 #include "base/file.h"
@@ -17,7 +17,7 @@ static void refuse_open(const char *spec, yk_status expected, const char *part)
 
 /* ---- specs */
 
-static void spec_is_taken_apart(void **state)
+static void spec_is_parsed(void **state)
 {
     (void)state;
     yk_spec s;
@@ -37,7 +37,7 @@ static void spec_is_taken_apart(void **state)
     assert_int_equal(yk_spec_u64(&s, "features", 7, 1, 999), 7);
     assert_int_equal(s.status, YK_EUSAGE);
     assert_int_equal(yk_spec_u64(&s, "skew", 7, 1, 999), 7);
-    assert_says("features=1000: must be between 1 and 999"); /* the first error stays */
+    assert_says("features=1000: must be between 1 and 999"); /* the first error is kept */
     s.status = YK_OK;
     yk_spec_u64(&s, "skew", 7, 1, 999);
     assert_int_equal(s.status, YK_EUSAGE);
@@ -80,7 +80,7 @@ static void spec_is_taken_apart(void **state)
 
 /* ---- files */
 
-static void files_are_found_and_cut(void **state)
+static void files_are_found_and_divided(void **state)
 {
     (void)state;
     const char *dir = in_folder("files");
@@ -144,7 +144,7 @@ static void put_labels(const char *path, uint8_t n)
     put(path, all, 8u + n);
 }
 
-static void idx_directory_has_two_halves(void **state)
+static void idx_directory_has_two_splits(void **state)
 {
     (void)state;
     uint8_t pixels[20 * 6];
@@ -158,7 +158,7 @@ static void idx_directory_has_two_halves(void **state)
     snprintf(spec, sizeof spec, "idx:%s", in_folder("idx"));
     for (int form = 0; form < 3; form++) {
         const char *as = form == 0 ? spec : in_folder(form == 1 ? "idx" : "idx/train-images-idx3-ubyte");
-        if (form == 2) /* a bare images file: the labels are found by name */
+        if (form == 2) /* only the images file: the labels are found by name */
             compress_file(in_folder("idx/plain"), in_folder("idx/train-labels-idx1-ubyte"), GZIP);
         yk_source *s;
         assert_int_equal(yk_source_open(as, YK_SPLIT_TRAIN, NULL, &s), YK_OK);
@@ -279,7 +279,7 @@ static void formats_are_recognised(void **state)
     yk_rows_fini(&rows);
 }
 
-/* ---- real data, where it is */
+/* ---- real data, if available */
 
 static void real_mnist_reads(void **state)
 {
@@ -301,9 +301,12 @@ static void real_mnist_reads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(spec_is_taken_apart),          cmocka_unit_test(files_are_found_and_cut),
-        cmocka_unit_test(idx_directory_has_two_halves), cmocka_unit_test(idx_bad_sets_are_refused),
-        cmocka_unit_test(formats_are_recognised),       cmocka_unit_test(real_mnist_reads),
+        cmocka_unit_test(spec_is_parsed),
+        cmocka_unit_test(files_are_found_and_divided),
+        cmocka_unit_test(idx_directory_has_two_splits),
+        cmocka_unit_test(idx_bad_sets_are_refused),
+        cmocka_unit_test(formats_are_recognised),
+        cmocka_unit_test(real_mnist_reads),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,4 +1,4 @@
-/* data/libsvm.c (libsvm and libffm) and data/criteo.c: what they read, every fault that they name, and that blocks hold each line once. */
+/* data/libsvm.c (libsvm and libffm) and data/criteo.c: what they read, every error, and that blocks contain each line once. */
 #include "base/rng.h"
 #include "data/source.h"
 
@@ -59,7 +59,7 @@ static const char *spec_of(const char *format, const char *options)
     return spec;
 }
 
-/* Everything, block by block, a few rows at a time. */
+/* Reads everything, block by block, a few rows at a time. */
 static yk_status read_all(const char *text, const yk_source_options *o, yk_rows *rows, uint64_t *bad_out)
 {
     yk_source *s;
@@ -203,7 +203,7 @@ static void libsvm_numbers(void **state)
     }
 }
 
-static void libsvm_names_faults(void **state)
+static void libsvm_reports_errors(void **state)
 {
     (void)state;
     static const struct {
@@ -244,7 +244,7 @@ static void libsvm_names_faults(void **state)
     expect_fault(spec_of("libsvm", ""), "", "no such file");
 }
 
-/* Keys of up to 64 bits go into 2^bits columns, the same key always into the same one. */
+/* Keys of up to 64 bits are hashed into 2^bits columns, the same key always into the same one. */
 static void libsvm_hashes_keys(void **state)
 {
     (void)state;
@@ -263,7 +263,7 @@ static void libsvm_hashes_keys(void **state)
     assert_int_equal(yk_rows_entries(&rows, 3), 1);
     assert_true(rows.index[rows.start[3]] == middle && rows.value[rows.start[3]] == 5.0f);
     yk_rows_fini(&rows);
-    o.features = 1000; /* a number of features goes before bits */
+    o.features = 1000; /* the number of features takes precedence over bits */
     assert_int_equal(read_all(spec_of("libsvm", ""), &o, &rows, NULL), YK_OK);
     assert_in_range(rows.dim, 2, 1000);
     yk_rows_fini(&rows);
@@ -289,7 +289,8 @@ static void libffm_reads_fields(void **state)
     assert_memory_equal(rows.field, field, sizeof field);
     assert_memory_equal(rows.value, value, sizeof value);
     yk_rows_fini(&rows);
-    read_well(path, &rows); /* a bare path is recognised; nobody wants fields: equal indices are one entry */
+    read_well(path,
+              &rows); /* a path without a format is recognised; without fields, equal indices are merged */
     assert_null(rows.field);
     assert_int_equal(rows.start[1], 3);
     assert_true(rows.index[1] == 17 && rows.value[1] == 6.0f);
@@ -300,7 +301,7 @@ static void libffm_reads_fields(void **state)
     yk_rows_fini(&rows);
 }
 
-static void libffm_names_faults(void **state)
+static void libffm_reports_errors(void **state)
 {
     (void)state;
     static const struct {
@@ -434,7 +435,7 @@ static void criteo_reads_lines(void **state)
     assert_int_equal(rows.n, 2);
     assert_int_equal(rows.label[0], 0);
     assert_int_equal(rows.label[1], 1);
-    assert_int_equal(yk_rows_entries(&rows, 0), 37); /* two are missing */
+    assert_int_equal(yk_rows_entries(&rows, 0), 37); /* two fields are missing */
     assert_null(rows.value);
     assert_memory_equal(rows.index, rows.index + 37, 37 * sizeof *rows.index);
     uint64_t hash = 0;
@@ -450,7 +451,7 @@ static void criteo_reads_lines(void **state)
     read_well(spec_of("criteo", "?features=1000"), &rows);
     assert_int_equal(rows.n, 1);
     assert_in_range(rows.dim, 1, 1000);
-    assert_null(rows.value); /* fields that fall together are one feature of value 1 */
+    assert_null(rows.value); /* fields with the same hash are one feature of value 1 */
     yk_rows_fini(&rows);
     yk_source_options o = {.hash_bits = 5};
     assert_int_equal(read_all(spec_of("criteo", ""), &o, &rows, NULL), YK_OK);
@@ -462,7 +463,7 @@ static void criteo_reads_lines(void **state)
     assert_int_equal(read_all(spec_of("criteo", ""), &o, &rows, NULL), YK_EUSAGE);
 }
 
-/* Columns as field numbers where they are asked for; the features are the same. */
+/* Columns as field numbers on request; the features are the same. */
 static void criteo_columns_are_fields(void **state)
 {
     (void)state;
@@ -488,7 +489,8 @@ static void criteo_columns_are_fields(void **state)
     }
     yk_rows_fini(&rows);
     yk_rows_fini(&plain);
-    read_well(spec_of("criteo", "?fields=1&features=1"), &rows); /* all fall together, but for their fields */
+    read_well(spec_of("criteo", "?fields=1&features=1"),
+              &rows); /* all have the same hash, but different fields */
     assert_int_equal(rows.start[1], 5);
     assert_memory_equal(rows.field, columns, sizeof columns);
     yk_rows_fini(&rows);
@@ -516,7 +518,7 @@ static uint32_t *first_integers(const int64_t *v, size_t n)
     return index;
 }
 
-/* Up to 2 by itself, above floor(ln(v)^2): neighbours have the same feature where that is the same. */
+/* Values up to 2 are themselves, larger ones floor(ln(v)^2): neighbours with the same bucket have the same feature. */
 static void criteo_buckets(void **state)
 {
     (void)state;
@@ -567,7 +569,7 @@ static void criteo_categories(void **state)
     yk_rows_fini(&rows);
 }
 
-static void criteo_names_faults(void **state)
+static void criteo_reports_errors(void **state)
 {
     (void)state;
     static const struct {
@@ -630,10 +632,10 @@ int main(void)
         cmocka_unit_test(libsvm_reads_lines),
         cmocka_unit_test(libsvm_options),
         cmocka_unit_test(libsvm_numbers),
-        cmocka_unit_test(libsvm_names_faults),
+        cmocka_unit_test(libsvm_reports_errors),
         cmocka_unit_test(libsvm_hashes_keys),
         cmocka_unit_test(libffm_reads_fields),
-        cmocka_unit_test(libffm_names_faults),
+        cmocka_unit_test(libffm_reports_errors),
         cmocka_unit_test(criteo_columns_are_fields),
         cmocka_unit_test(bad_lines_can_be_skipped),
         cmocka_unit_test(blocks_hold_each_line_once),
@@ -642,7 +644,7 @@ int main(void)
         cmocka_unit_test(criteo_reads_lines),
         cmocka_unit_test(criteo_buckets),
         cmocka_unit_test(criteo_categories),
-        cmocka_unit_test(criteo_names_faults),
+        cmocka_unit_test(criteo_reports_errors),
         cmocka_unit_test(criteo_blocks),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

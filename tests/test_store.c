@@ -1,5 +1,5 @@
 /* The store: N synchronous workers equal one worker with an N-fold batch, the staleness bound holds, and
- * copies of hot weights lose nothing. A small training loop stands in for the real one. */
+ * copies of hot weights lose nothing. Uses a small training loop of its own. */
 #include "scratch.h"
 
 #include "base/log.h"
@@ -21,19 +21,19 @@ typedef struct {
     int workers;
     size_t batch;
     uint64_t staleness, epochs, seed;
-} recipe;
+} train_config;
 
 typedef struct {
-    const recipe *how;
+    const train_config *how;
     yk_team *team;
     yk_local *store;
     yk_feed *feed;
     yk_model *model;
     float *weights; /* [nparams] at the end */
     uint64_t examples[MOST_WORKERS];
-} kitchen;
+} train_job;
 
-static yk_status one_step(kitchen *k, yk_workspace *work, int me, const yk_batch *b, yk_step_result *out)
+static yk_status one_step(train_job *k, yk_workspace *work, int me, const yk_batch *b, yk_step_result *out)
 {
     yk_view view;
     yk_grad g = {0};
@@ -48,7 +48,7 @@ static yk_status one_step(kitchen *k, yk_workspace *work, int me, const yk_batch
     return st;
 }
 
-static yk_status steps_in_step(kitchen *k, yk_workspace *work, int me)
+static yk_status synchronous_steps(train_job *k, yk_workspace *work, int me)
 {
     yk_status st = YK_OK;
     for (uint64_t epoch = 0; !st && epoch < k->how->epochs;) {
@@ -62,15 +62,15 @@ static yk_status steps_in_step(kitchen *k, yk_workspace *work, int me)
     return st;
 }
 
-static yk_status cook(void *context, int me)
+static yk_status train_worker(void *context, int me)
 {
-    kitchen *k = context;
+    train_job *k = context;
     yk_workspace *work;
     yk_status st = yk_workspace_create(k->model, k->how->batch, &work);
     if (st)
         return st;
     if (k->how->staleness == 0) {
-        st = steps_in_step(k, work, me);
+        st = synchronous_steps(k, work, me);
     } else {
         yk_batch b = {0};
         yk_step_result r;
@@ -89,11 +89,11 @@ static yk_status cook(void *context, int me)
     return st;
 }
 
-/* Trains; the weights are the caller's to free. */
-static float *train(const recipe *how, size_t *n_out)
+/* Trains and returns the weights, which the caller frees. */
+static float *train(const train_config *how, size_t *n_out)
 {
     yk_dataset d;
-    kitchen k = {.how = how};
+    train_job k = {.how = how};
     assert_int_equal(yk_dataset_open(how->data, YK_SPLIT_TRAIN, NULL, YK_STREAM_NEVER, &d), YK_OK);
     yk_model_shape shape = {.kind = d.kind, .dim = d.dim, .classes = d.classes, .bias = true};
     assert_int_equal(yk_model_create(how->model, &shape, &k.model), YK_OK);
@@ -115,7 +115,7 @@ static float *train(const recipe *how, size_t *n_out)
     assert_int_equal(yk_feed_create(&d, &plan, &k.feed), YK_OK);
     k.weights = yk_alloc(k.model->nparams, sizeof *k.weights, "a test");
     assert_non_null(k.weights);
-    assert_int_equal(yk_team_run(k.team, cook, &k), YK_OK);
+    assert_int_equal(yk_team_run(k.team, train_worker, &k), YK_OK);
     uint64_t examples = 0;
     for (int i = 0; i < how->workers; i++)
         examples += k.examples[i];
@@ -129,7 +129,7 @@ static float *train(const recipe *how, size_t *n_out)
     return k.weights;
 }
 
-/* The root mean square of the difference, in units of that of the weights. */
+/* The root mean square of the difference relative to that of the weights. */
 static double difference(const float *a, const float *b, size_t n)
 {
     double apart = 0.0, squares = 0.0;
@@ -150,26 +150,26 @@ static const struct {
                 {"logreg", "synth:ctr?features=2000&examples=3000"},
                 {"softmax", "synth:ctr?features=300&examples=600"}};
 
-/* With l1 and l2, and with sizes that do not divide. Rounding makes a little difference, a lost or doubled gradient, a
- * wrong division or a decay that is made up for twice makes a large one. */
+/* With l1 and l2, and with indivisible sizes. Rounding makes a small difference; a lost or doubled gradient, a
+ * wrong division or weight decay applied twice makes a large one. */
 static void workers_equal_a_larger_batch(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
         for (int kind = 0; kind < YK_OPTIM_KINDS; kind++)
             for (int regular = 0; regular < 3; regular++) {
-                recipe one = {.model = subjects[i].model,
-                              .data = subjects[i].data,
-                              .optim = yk_optim_defaults((yk_optim_kind)kind),
-                              .workers = 1,
-                              .batch = 51,
-                              .epochs = 2,
-                              .seed = 3};
+                train_config one = {.model = subjects[i].model,
+                                    .data = subjects[i].data,
+                                    .optim = yk_optim_defaults((yk_optim_kind)kind),
+                                    .workers = 1,
+                                    .batch = 51,
+                                    .epochs = 2,
+                                    .seed = 3};
                 one.optim.epsilon =
-                    1e-4; /* or rounding decides adagrad's first step where gradients cancel */
+                    1e-4; /* otherwise rounding dominates adagrad's first step if gradients cancel */
                 one.optim.l1 = regular == 1 ? 1e-4 : 0.0;
                 one.optim.l2 = regular == 2 ? 1e-2 : 0.0;
-                recipe three = one;
+                train_config three = one;
                 three.workers = 3;
                 three.batch = 17;
                 size_t n;
@@ -178,26 +178,26 @@ static void workers_equal_a_larger_batch(void **state)
                 if (!(apart < 1e-5))
                     fail_msg("%s, %s, regularisation %d: %g apart", one.model,
                              yk_optim_rule_of((yk_optim_kind)kind)->name, regular, apart);
-                assert_memory_equal(b, c, n * sizeof *b); /* and the same bits every time */
+                assert_memory_equal(b, c, n * sizeof *b); /* and results are reproducible */
                 yk_free(a);
                 yk_free(b);
                 yk_free(c);
             }
 }
 
-/* What the test above sees if one worker's gradient is missing: the bound is not too wide. */
-static void a_missing_gradient_would_be_seen(void **state)
+/* The test above would detect a missing gradient: its tolerance is not too large. */
+static void a_missing_gradient_would_be_detected(void **state)
 {
     (void)state;
-    recipe one = {.model = "logreg",
-                  .data = "synth:ctr?features=2000&examples=3000",
-                  .optim = yk_optim_defaults(YK_SGD),
-                  .workers = 1,
-                  .batch = 51,
-                  .epochs = 2,
-                  .seed = 3};
-    recipe other = one;
-    other.optim.lr *= 0.99; /* much less than a gradient in three */
+    train_config one = {.model = "logreg",
+                        .data = "synth:ctr?features=2000&examples=3000",
+                        .optim = yk_optim_defaults(YK_SGD),
+                        .workers = 1,
+                        .batch = 51,
+                        .epochs = 2,
+                        .seed = 3};
+    train_config other = one;
+    other.optim.lr *= 0.99; /* a much smaller change than one of three gradients */
     size_t n;
     float *a = train(&one, &n), *b = train(&other, &n);
     assert_true(difference(a, b, n) > 5e-3);
@@ -205,21 +205,21 @@ static void a_missing_gradient_would_be_seen(void **state)
     yk_free(b);
 }
 
-/* With one worker nothing can be lost: asynchronous is synchronous, to the bit. */
-static void one_worker_has_no_mode(void **state)
+/* With one worker, asynchronous and synchronous results are bit-identical. */
+static void mode_does_not_matter_with_one_worker(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
         for (int kind = 0; kind < YK_OPTIM_KINDS; kind++) {
-            recipe sync = {.model = subjects[i].model,
-                           .data = subjects[i].data,
-                           .optim = yk_optim_defaults((yk_optim_kind)kind),
-                           .workers = 1,
-                           .batch = 16,
-                           .epochs = 2,
-                           .seed = 3};
+            train_config sync = {.model = subjects[i].model,
+                                 .data = subjects[i].data,
+                                 .optim = yk_optim_defaults((yk_optim_kind)kind),
+                                 .workers = 1,
+                                 .batch = 16,
+                                 .epochs = 2,
+                                 .seed = 3};
             sync.optim.l2 = 1e-3;
-            recipe async = sync, bound = sync;
+            train_config async = sync, bound = sync;
             async.staleness = YK_ASYNC;
             bound.staleness = 3;
             size_t n;
@@ -233,7 +233,7 @@ static void one_worker_has_no_mode(void **state)
         }
 }
 
-/* ---- the bound on staleness */
+/* ---- the staleness bound */
 
 typedef struct {
     yk_team *team;
@@ -241,7 +241,7 @@ typedef struct {
     uint64_t bound, steps;
     atomic_bool barrier_due;
     atomic_int finished;
-    atomic_uint_fast64_t done[MOST_WORKERS]; /* steps that a worker is about to clock, or has */
+    atomic_uint_fast64_t done[MOST_WORKERS]; /* steps of a worker, including one that it is about to clock */
     atomic_uint_fast64_t furthest;           /* ahead of the slowest at the start of a step */
     bool frequent_barriers;
 } race;
@@ -251,7 +251,7 @@ static void nap(long microseconds)
     nanosleep(&(struct timespec){.tv_nsec = microseconds * 1000}, NULL);
 }
 
-static yk_status get_together(race *r, int me)
+static yk_status quiesce_all(race *r, int me)
 {
     yk_status st = yk_team_barrier(r->team, me);
     if (!st)
@@ -263,7 +263,7 @@ static yk_status get_together(race *r, int me)
     return st ? st : yk_local_resume(r->store, me);
 }
 
-/* Worker 0 is slow and now and then calls all together; the others run as far ahead as they may. */
+/* Worker 0 is slow, and from time to time requests a barrier; the others run ahead as far as allowed. */
 static yk_status run_ahead(void *context, int me)
 {
     race *r = context;
@@ -271,7 +271,7 @@ static yk_status run_ahead(void *context, int me)
     for (uint64_t step = 0; step < r->steps;) {
         yk_status st;
         if (atomic_load(&r->barrier_due)) {
-            if ((st = get_together(r, me)))
+            if ((st = quiesce_all(r, me)))
                 return st;
             continue;
         }
@@ -296,12 +296,12 @@ static yk_status run_ahead(void *context, int me)
     }
     yk_local_finish(r->store, me);
     atomic_fetch_add(&r->finished, 1);
-    while (atomic_load(&r->finished) < 4) { /* those without steps left still come to barriers */
+    while (atomic_load(&r->finished) < 4) { /* workers without steps left still take part in barriers */
         if (!atomic_load(&r->barrier_due)) {
             nap(50);
             continue;
         }
-        yk_status st = get_together(r, me);
+        yk_status st = quiesce_all(r, me);
         if (st)
             return st;
     }
@@ -328,9 +328,9 @@ static void no_worker_exceeds_the_bound(void **state)
         assert_int_equal(yk_team_run(r.team, run_ahead, &r), YK_OK);
         uint64_t furthest = atomic_load(&r.furthest);
         if (furthest > r.bound)
-            fail_msg("a worker was %llu steps ahead where %llu are allowed", (unsigned long long)furthest,
+            fail_msg("a worker was %llu steps ahead, the bound is %llu", (unsigned long long)furthest,
                      (unsigned long long)r.bound);
-        /* it is a bound, not a lock-step: they do run ahead (copies of hot weights take half of it, see store.h) */
+        /* workers do run ahead (copies of hot weights use half of the bound, see store.h) */
         assert_true(furthest >= (r.bound < 64 ? r.bound : r.bound / 2));
         assert_int_equal(yk_local_steps(r.store), 4 * 110);
         yk_staleness seen;
@@ -351,11 +351,11 @@ typedef struct {
     yk_rows rows;
     float err[ROWS];
     size_t batch;
-    bool settled_well[MOST_WORKERS];
-} pantry;
+    bool copies_equal[MOST_WORKERS];
+} push_job;
 
-/* A quarter of the rows in bursts of steps, as a model would make them. */
-static void burst_share(pantry *p, int me, const uint32_t *pick)
+/* A quarter of the rows in bursts of steps, as a model makes them. */
+static void burst_share(push_job *p, int me, const uint32_t *pick)
 {
     for (size_t at = (size_t)me * (ROWS / 4), end = at + ROWS / 4, n; at < end; at += n) {
         yk_view view;
@@ -371,10 +371,10 @@ static void burst_share(pantry *p, int me, const uint32_t *pick)
     }
 }
 
-/* Every worker pushes its share of the rows; then all copies must show the same. */
+/* Every worker pushes its share of the rows; then all copies must be equal. */
 static yk_status push_share(void *context, int me)
 {
-    pantry *p = context;
+    push_job *p = context;
     yk_status st = YK_OK;
     uint32_t pick[ROWS];
     for (uint32_t r = 0; r < ROWS; r++)
@@ -391,7 +391,7 @@ static yk_status push_share(void *context, int me)
                 st = yk_local_clock(p->store, me, &result);
         }
     if (me == 3)
-        yk_local_finish(p->store, me); /* settles by finishing */
+        yk_local_finish(p->store, me); /* finishing merges its copy */
     if (!st)
         st = yk_local_quiesce(p->store, me);
     if (!st)
@@ -401,25 +401,26 @@ static yk_status push_share(void *context, int me)
     yk_view view;
     if (!st && !(st = yk_local_pull(p->store, me, &(yk_batch){0}, &view))) {
         const float *table = yk_local_table(p->store, 0).w;
-        p->settled_well[me] = view.hot > 0;
+        p->copies_equal[me] = view.hot > 0;
         for (uint32_t k = 0; k < KEYS; k++)
-            p->settled_well[me] &= view.w[yk_view_at(&view, k)] == table[k];
+            p->copies_equal[me] &= view.w[yk_view_at(&view, k)] == table[k];
     }
     return st;
 }
 
-/* Keys are powers of two in error and value, so that sums are exact in any order; freq 0 says that a worker's moves
- * between merges are small, and then all of them count in full. */
+/* Errors and values are powers of two, so that sums are exact in any order. Frequency 0 means that a worker's changes
+ * between merges are small; then they are added in full. */
 static void nothing_is_lost(size_t batch)
 {
-    pantry p = {.batch = batch};
+    push_job p = {.batch = batch};
     yk_rng rng = yk_rng_seed(1, 2);
     yk_rows_init(&p.rows, YK_ROWS_SPARSE, 0);
     for (int r = 0; r < ROWS; r++) {
         uint32_t *index;
         float *value;
         assert_int_equal(yk_rows_sparse(&p.rows, NNZ, &index, &value), YK_OK);
-        for (int e = 0; e < NNZ; e++) /* the first twenty in nearly every row; cold ones in no two */
+        for (int e = 0; e < NNZ;
+             e++) /* the first twenty keys occur in nearly every row, each cold one in a single row */
             index[e] = e < 20 ? yk_rng_below(&rng, 40) : (uint32_t)(10000 + r * 10 + e - 20);
         assert_int_equal(yk_rows_commit(&p.rows, NNZ, 0), YK_OK);
         p.err[r] = (float)((int)yk_rng_below(&rng, 9) - 4);
@@ -449,7 +450,7 @@ static void nothing_is_lost(size_t batch)
     assert_int_equal(yk_local_create(&c, &p.store), YK_OK);
     assert_int_equal(yk_team_run(p.team, push_share, &p), YK_OK);
     for (int i = 0; i < 4; i++)
-        assert_true(p.settled_well[i]);
+        assert_true(p.copies_equal[i]);
     assert_memory_equal(yk_local_table(p.store, 0).w, expected, sizeof expected);
     yk_staleness seen;
     yk_local_staleness(p.store, &seen);
@@ -471,7 +472,7 @@ static void copies_lose_nothing(void **state)
 }
 
 /* Only if a step is w -= lr g and no worker waits. */
-static void bursts_where_they_may_be(void **state)
+static void bursts_are_used_where_allowed(void **state)
 {
     (void)state;
     yk_team *team;
@@ -493,7 +494,7 @@ static void bursts_where_they_may_be(void **state)
     yk_team_free(team);
 }
 
-/* ---- all modes and rules on many threads: for the sanitizers, and that all of it ends */
+/* ---- all modes and optimizers on many threads: for the sanitizers, and to check that runs end */
 
 static void every_rule_asynchronously(void **state)
 {
@@ -501,16 +502,16 @@ static void every_rule_asynchronously(void **state)
     for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
         for (int kind = 0; kind < YK_OPTIM_KINDS; kind++)
             for (int m = 0; m < 3; m++) {
-                recipe how = {.model = subjects[i].model,
-                              .data = subjects[i].data,
-                              .optim = yk_optim_defaults((yk_optim_kind)kind),
-                              .workers = 4,
-                              .batch = 8,
-                              .epochs = 2,
-                              .seed = 3,
-                              .staleness = m == 0   ? YK_ASYNC
-                                           : m == 1 ? 2
-                                                    : 80};
+                train_config how = {.model = subjects[i].model,
+                                    .data = subjects[i].data,
+                                    .optim = yk_optim_defaults((yk_optim_kind)kind),
+                                    .workers = 4,
+                                    .batch = 8,
+                                    .epochs = 2,
+                                    .seed = 3,
+                                    .staleness = m == 0   ? YK_ASYNC
+                                                 : m == 1 ? 2
+                                                          : 80};
                 how.optim.l2 = m == 1 ? 1e-3 : 0.0;
                 size_t n;
                 float *w = train(&how, &n), largest = 0.0f;
@@ -526,9 +527,12 @@ static void every_rule_asynchronously(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(workers_equal_a_larger_batch), cmocka_unit_test(a_missing_gradient_would_be_seen),
-        cmocka_unit_test(one_worker_has_no_mode),       cmocka_unit_test(no_worker_exceeds_the_bound),
-        cmocka_unit_test(bursts_where_they_may_be),     cmocka_unit_test(copies_lose_nothing),
+        cmocka_unit_test(workers_equal_a_larger_batch),
+        cmocka_unit_test(a_missing_gradient_would_be_detected),
+        cmocka_unit_test(mode_does_not_matter_with_one_worker),
+        cmocka_unit_test(no_worker_exceeds_the_bound),
+        cmocka_unit_test(bursts_are_used_where_allowed),
+        cmocka_unit_test(copies_lose_nothing),
         cmocka_unit_test(every_rule_asynchronously),
     };
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Sweeps: from a file to the runs that it asks for, and from their summaries to a table. */
+/* Sweeps: from a file to a plan of runs, and from their summaries to a table. */
 #include "scratch.h"
 
 #include "format/ini.h"
@@ -52,7 +52,7 @@ static void assert_no_argument(const yk_sweep_run *r, const char *beginning)
 
 /* ---- words */
 
-static void lines_are_cut(void **state)
+static void lines_are_split(void **state)
 {
     (void)state;
     char *part[8], *word[8];
@@ -63,7 +63,7 @@ static void lines_are_cut(void **state)
     assert_string_equal(word[1], "2");
     assert_string_equal(yk_trim(part[0]), "sync 1");
     char numbers[] = " 5,10 , 50,", quoted[] = "\"x y\"", half[] = "\"x\" \"y\"";
-    assert_int_equal(yk__split_words(numbers, true, 2, word), 3); /* counts beyond what is kept */
+    assert_int_equal(yk__split_words(numbers, true, 2, word), 3); /* also counts the words that do not fit */
     assert_string_equal(word[1], "10");
     assert_string_equal(yk__unquote(quoted), "x y");
     assert_string_equal(yk__unquote(half), "\"x\" \"y\"");
@@ -105,9 +105,9 @@ static void a_grid_has_every_combination(void **state)
     assert_argument(r, "--seed=8");
     assert_argument(r, "--mode=async");
     assert_no_argument(r, "--epochs");
-    assert_int_equal(r->epochs, 1); /* as yoke train does it */
+    assert_int_equal(r->epochs, 1); /* as in yoke train */
     assert_int_equal(yk_sweep_run_steps(r, 101), 3);
-    assert_int_equal(yk_sweep_run_steps(&p.run[4], 301), 3); /* in step: 150 a step */
+    assert_int_equal(yk_sweep_run_steps(&p.run[4], 301), 3); /* synchronous: 150 examples per step */
     assert_int_equal(yk_sweep_run_steps(r, 0), 0);
     yk_sweep_plan_fini(&p);
 }
@@ -135,7 +135,7 @@ static void examples_become_steps(void **state)
     assert_argument(&p.run[1], "--eval-every=60");
     assert_argument(&p.run[8], "--eval-every=1");
     assert_no_argument(&p.run[0], "--staleness");
-    assert_no_argument(&p.run[0], "--seed"); /* one run each: as it comes */
+    assert_no_argument(&p.run[0], "--seed"); /* without repeats, no seed is passed */
     assert_string_equal(p.run[0].label, "batch=100 mode=sync staleness=- workers=3");
     assert_true(p.run[0].plan.synchronous && !p.run[1].plan.synchronous && !p.run[2].plan.synchronous &&
                 p.run[3].plan.synchronous);
@@ -153,7 +153,7 @@ static void examples_become_steps(void **state)
     yk_sweep_plan_fini(&p);
 }
 
-/* A step of a job of processes has the examples of those that work. */
+/* A step of a job of several processes has the examples of all workers. */
 static void processes_count_as_workers(void **state)
 {
     (void)state;
@@ -169,13 +169,13 @@ static void processes_count_as_workers(void **state)
     }
     assert_string_equal(p.run[5].folder, "launch-none_mode-sync_servers-none_workers-none");
     yk_sweep_plan_fini(&p);
-    /* the plan is the one that yoke train will make, with its steps and its checks */
+    /* the plan is the one of yoke train, with its steps and checks */
     p = plan_of("[sweep]\nexamples = 12k\n" HEAD "batch = 10\n", false);
     assert_int_equal(p.run[0].plan.steps, 1200);
     yk_sweep_plan_fini(&p);
     expect_refusal(HEAD "[grid]\nlaunch, servers = 3 0 | 3 3\n", false,
                    "the run launch=3 servers=3: --servers 3 of 3 processes leaves no worker");
-    /* sparse data is on shards in lockstep, too */
+    /* sparse data uses shards in synchronous mode, too */
     p = plan_of("[sweep]\nexamples = 12k\n[train]\nmodel = logreg\nlaunch = 3\nbatch = 10\n"
                 "[grid]\ndata = synth:ctr | synth:digits\n",
                 false);
@@ -259,7 +259,7 @@ static void quick_and_set_replace(void **state)
     assert_error(plan_with(text, false, bad, 1, &p), YK_EUSAGE,
                  "--set 'workers=2': workers is tied to mode in line 15");
     yk_sweep_plan_fini(&p);
-    /* what [train] says about the length gives way, too */
+    /* they also replace the length given in [train] */
     static const char train[] = HEAD "epochs = 9\n[quick]\nsteps = 3\n";
     p = plan_of(train, true);
     assert_argument(&p.run[0], "--steps=3");
@@ -267,7 +267,7 @@ static void quick_and_set_replace(void **state)
     yk_sweep_plan_fini(&p);
 }
 
-static void mistakes_are_named_with_their_line(void **state)
+static void errors_are_reported_with_their_line(void **state)
 {
     (void)state;
     static const struct {
@@ -323,7 +323,7 @@ static void mistakes_are_named_with_their_line(void **state)
     yk_sweep_plan_fini(&p);
 }
 
-/* Half of a file, a byte turned: never a crash (the sanitizers look on), and refusals name the file. */
+/* Truncated files and flipped bytes: never a crash (run with sanitizers), and errors name the file. */
 static void damaged_files_are_refused_or_read(void **state)
 {
     (void)state;
@@ -377,7 +377,7 @@ static void runs_are_found_again(void **state)
     }
     put(file, "{\"steps\":1}", 11);
     assert_state(&p, YK_SWEEP_RUN_COMPLETE);
-    p.run[0].config.quiet = p.run[0].config.resume = true; /* of one invocation, not of the run */
+    p.run[0].config.quiet = p.run[0].config.resume = true; /* belong to one invocation, not to the run */
     assert_state(&p, YK_SWEEP_RUN_COMPLETE);
     p.run[0].config.lr = 0.2;
     assert_state(&p, YK_SWEEP_RUN_OTHER);
@@ -421,7 +421,7 @@ static void mean_and_spread_over_repeats(void **state)
         plan_of("[sweep]\nrepeats = 3\n" HEAD "[grid]\nbatch = 5 10\nmode = sync | async\n", false);
     yk_sweep_result r[12] = {0};
     assert_int_equal(p.nruns, 12);
-    /* point 0: three runs; point 1: two and a failure; point 2: one, and one that was stopped; point 3: none */
+    /* point 0: three runs; point 1: two runs and a failed one; point 2: one run and a stopped one; point 3: none */
     yk_sweep_result_take(&r[0], summary(0.90, 500, false));
     yk_sweep_result_take(&r[4], summary(0.91, 500, false));
     yk_sweep_result_take(&r[8], summary(0.92, 250, false));
@@ -465,7 +465,7 @@ static void mean_and_spread_over_repeats(void **state)
     json_t *o = json_load_file(in_folder("sweep.json"), 0, NULL), *deep = json_array();
     assert_non_null(o);
     assert_int_equal(json_integer_value(json_object_get(o, "done")), 6);
-    for (int i = 0; i < 100; i++) /* a file may hold anything */
+    for (int i = 0; i < 100; i++) /* a file may contain anything */
         deep = json_pack("[o]", deep);
     json_object_set_new(r[0].summary, "deep", deep);
     assert_int_equal(yk_sweep_table_save(&p, r, folder), YK_OK);
@@ -489,8 +489,8 @@ static void mean_and_spread_over_repeats(void **state)
     yk_sweep_plan_fini(&p);
 }
 
-/* By the samples where there are any; what was sent is shown where something was. */
-static void resources_of_a_cluster(void **state)
+/* From the samples, if there are any; bytes sent are shown if not 0. */
+static void resources_of_a_job(void **state)
 {
     (void)state;
     yk_sweep_plan p = plan_of("[sweep]\nname = x\n" HEAD, false);
@@ -520,18 +520,18 @@ static void resources_of_a_cluster(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_are_cut),
+        cmocka_unit_test(lines_are_split),
         cmocka_unit_test(a_grid_has_every_combination),
         cmocka_unit_test(examples_become_steps),
         cmocka_unit_test(processes_count_as_workers),
         cmocka_unit_test(files_do_not_start_programs),
         cmocka_unit_test(flags_and_blanks),
         cmocka_unit_test(quick_and_set_replace),
-        cmocka_unit_test(mistakes_are_named_with_their_line),
+        cmocka_unit_test(errors_are_reported_with_their_line),
         cmocka_unit_test(damaged_files_are_refused_or_read),
         cmocka_unit_test(runs_are_found_again),
         cmocka_unit_test(mean_and_spread_over_repeats),
-        cmocka_unit_test(resources_of_a_cluster),
+        cmocka_unit_test(resources_of_a_job),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,4 +1,4 @@
-/* data/synth*.c: the same bytes everywhere, any example by itself, and the distributions that are promised. */
+/* data/synth*.c: the same bytes everywhere, random access to examples, and the documented distributions. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/exact.h"
@@ -49,7 +49,7 @@ static void read_all(const char *spec, yk_split split, yk_rows *rows)
 
 /* ---- digits */
 
-/* gcc and clang on x86-64 gave this: every platform has to. */
+/* Recorded with gcc and clang on x86-64: every platform has to give these bytes. */
 static void digits_golden(void **state)
 {
     (void)state;
@@ -62,7 +62,7 @@ static void digits_golden(void **state)
     assert_int_equal(h, UINT64_C(0xdc8f8964dfeb8448));
 }
 
-static void digits_one_by_one(void **state)
+static void digits_random_access(void **state)
 {
     (void)state;
     yk_rows rows, again;
@@ -79,7 +79,7 @@ static void digits_one_by_one(void **state)
     for (size_t i = 0; i < 2500; i++)
         same += !memcmp(rows.u8 + i * YK_SYNTH_DIGIT_PIXELS, again.u8 + i * YK_SYNTH_DIGIT_PIXELS,
                         YK_SYNTH_DIGIT_PIXELS);
-    assert_int_equal(same, 0); /* the test half is other examples */
+    assert_int_equal(same, 0); /* the test split has other examples */
     yk_rows_fini(&again);
     read_all("synth:digits?examples=20&seed=10", YK_SPLIT_TRAIN, &again);
     assert_true(memcmp(rows.u8, again.u8, 20 * YK_SYNTH_DIGIT_PIXELS) != 0);
@@ -110,8 +110,8 @@ static void digits_shape(void **state)
     assert_non_null(strstr(yk_error(), "synth:digits"));
 }
 
-/* Every class about as often; ink and paper both there; the class's mean pictures differ. */
-static void digits_look(void **state)
+/* Classes are about equally frequent; images have dark and light pixels; the mean images of classes differ. */
+static void digits_are_learnable(void **state)
 {
     (void)state;
     enum { N = 5000 };
@@ -132,7 +132,7 @@ static void digits_look(void **state)
         assert_in_range(count[c], 420, 580);
     ink /= (double)N * YK_SYNTH_DIGIT_PIXELS;
     assert_true(ink > 0.05 && ink < 0.25);
-    /* the nearest mean is a poor classifier, but a far better one than chance; perfect would mean too easy */
+    /* the nearest mean is a weak classifier: far better than chance, but not perfect, which would be too easy */
     size_t right = 0;
     for (size_t i = 0; i < N; i++) {
         int best = -1;
@@ -177,7 +177,7 @@ static void clicks_golden(void **state)
     yk_rows_fini(&rows);
 }
 
-static void clicks_one_by_one(void **state)
+static void clicks_random_access(void **state)
 {
     (void)state;
     yk_rows rows;
@@ -207,7 +207,7 @@ static int by_p(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Of the true probabilities: the best that any model can do. */
+/* The AUC of the true probabilities: the best possible. */
 static double bayes_auc(const yk_rows *rows)
 {
     guess *g = malloc(rows->n * sizeof *g);
@@ -229,20 +229,20 @@ static void check_clicks(const char *spec, double positives)
 {
     yk_rows rows;
     read_all(spec, YK_SPLIT_TRAIN, &rows);
-    double mean = 0.0, said = 0.0, loss = 0.0;
+    double mean = 0.0, expected_rate = 0.0, loss = 0.0;
     for (size_t i = 0; i < rows.n; i++) {
         double p = rows.truth[i];
         assert_true(p > 0.0 && p < 1.0);
         mean += rows.label[i];
-        said += p;
+        expected_rate += p;
         loss -= rows.label[i] ? log(p) : log(1.0 - p);
     }
     double n = (double)rows.n, auc = bayes_auc(&rows);
     mean /= n;
-    said /= n;
+    expected_rate /= n;
     loss /= n;
     assert_true(fabs(mean - positives) < 0.02);
-    assert_true(fabs(mean - said) < 0.012); /* labels are drawn with what truth says */
+    assert_true(fabs(mean - expected_rate) < 0.012); /* labels follow the true probabilities */
     if (positives == 0.25) {
         assert_true(auc > 0.77 && auc < 0.83);
         assert_true(loss > 0.42 && loss < 0.48);
@@ -250,7 +250,7 @@ static void check_clicks(const char *spec, double positives)
     yk_rows_fini(&rows);
 }
 
-static void clicks_are_as_likely_as_said(void **state)
+static void click_rate_is_as_requested(void **state)
 {
     (void)state;
     check_clicks("synth:ctr?examples=40000", 0.25);
@@ -259,7 +259,7 @@ static void clicks_are_as_likely_as_said(void **state)
     check_clicks("synth:ctr?examples=40000&features=20000&nnz=20&positives=0.05", 0.05);
 }
 
-/* Each field has its range, and the same in the test half. */
+/* Each field has its range of columns, the same in both splits. */
 static void clicks_fields(void **state)
 {
     (void)state;
@@ -289,7 +289,7 @@ static void clicks_fields(void **state)
     assert_in_range(narrowest, 2, 5);
     assert_in_range(widest, FEATURES / 10, FEATURES / 2);
 
-    /* a power law: few columns are most of the entries, and many columns are rare */
+    /* a power law: few columns have most of the entries, and many columns are rare */
     static uint32_t count[FEATURES];
     memset(count, 0, sizeof count);
     for (size_t i = 0; i < (size_t)N * NNZ; i++)
@@ -303,7 +303,7 @@ static void clicks_fields(void **state)
     }
     assert_true(columns < 600 && frequent > (uint64_t)N * NNZ / 2);
     assert_true(once > seen / 10);
-    /* and the frequent ones do not come first in their field */
+    /* and the frequent columns are not the first of their field */
     uint32_t first_is_top = 0;
     for (size_t f = 0; f < NNZ; f++) {
         uint32_t top = low[f];
@@ -355,11 +355,11 @@ static void clicks_shapes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(digits_golden),     cmocka_unit_test(digits_one_by_one),
-        cmocka_unit_test(digits_shape),      cmocka_unit_test(digits_look),
-        cmocka_unit_test(exact_exp_is_exp),  cmocka_unit_test(clicks_golden),
-        cmocka_unit_test(clicks_one_by_one), cmocka_unit_test(clicks_are_as_likely_as_said),
-        cmocka_unit_test(clicks_fields),     cmocka_unit_test(clicks_shapes),
+        cmocka_unit_test(digits_golden),        cmocka_unit_test(digits_random_access),
+        cmocka_unit_test(digits_shape),         cmocka_unit_test(digits_are_learnable),
+        cmocka_unit_test(exact_exp_is_exp),     cmocka_unit_test(clicks_golden),
+        cmocka_unit_test(clicks_random_access), cmocka_unit_test(click_rate_is_as_requested),
+        cmocka_unit_test(clicks_fields),        cmocka_unit_test(clicks_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* data/synth_images.c: the same bytes everywhere, any picture by itself, and neither too easy nor too hard. */
+/* data/synth_images.c: the same bytes everywhere, random access to images, and neither too easy nor too hard. */
 #include "read_all.h"
 
 #include "base/mem.h"
@@ -28,8 +28,8 @@ static uint64_t hash_bytes(const uint8_t *p, size_t n)
     return h;
 }
 
-/* gcc and clang on x86-64 gave these: every platform has to. */
-static void pictures_golden(void **state)
+/* Recorded with gcc and clang on x86-64: every platform has to give these bytes. */
+static void images_golden(void **state)
 {
     (void)state;
     static const struct {
@@ -42,7 +42,7 @@ static void pictures_golden(void **state)
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         size_t dim = cases[k].shape.size * cases[k].shape.size * cases[k].shape.channels;
-        uint8_t *pixels = malloc(dim); /* exactly: nothing may be written behind it */
+        uint8_t *pixels = malloc(dim); /* allocated exactly: nothing may be written beyond it */
         yk_synth_images *p = yk_synth_images_create(&cases[k].shape);
         assert_true(p && pixels);
         uint64_t h = 0;
@@ -57,7 +57,7 @@ static void pictures_golden(void **state)
     }
 }
 
-static void pictures_as_a_source(void **state)
+static void images_as_a_source(void **state)
 {
     (void)state;
     yk_source *s = open_well("synth:images", YK_SPLIT_TRAIN);
@@ -93,8 +93,8 @@ static void pictures_as_a_source(void **state)
     refuse("synth:images?colours=2", "unknown option colours");
 }
 
-/* The mean pictures of the classes tell something, but not much: objects move, and no class is brighter. */
-static void pictures_are_learnable(void **state)
+/* The mean images of the classes carry little information: objects move, and no class is brighter. */
+static void images_are_learnable(void **state)
 {
     (void)state;
     enum { N = 4000, HALF = 2000, DIM = 3072 };
@@ -130,9 +130,9 @@ static void pictures_are_learnable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pictures_golden),
-        cmocka_unit_test(pictures_as_a_source),
-        cmocka_unit_test(pictures_are_learnable),
+        cmocka_unit_test(images_golden),
+        cmocka_unit_test(images_as_a_source),
+        cmocka_unit_test(images_are_learnable),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

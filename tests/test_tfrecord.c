@@ -55,7 +55,7 @@ static void assert_example(const yk_rows *rows, size_t r, size_t i)
     }
 }
 
-static void tfrecord_blocks_hold_everything_once(void **state)
+static void tfrecord_blocks_contain_each_record_once(void **state)
 {
     (void)state;
     tfr_file t = write_examples(EXAMPLES);
@@ -164,7 +164,7 @@ static void tfrecord_content_is_checked(void **state)
     tfr_file t = write_examples(EXAMPLES);
     char spec[300], expected[300];
     yk_rows rows;
-    /* index 22 * 1000 + i does not occur before i with 22 more entries: find the first record beyond the limit */
+    /* index 22 * 1000 + i first occurs in a record with 22 more entries: find the first record beyond the limit */
     size_t first = 0;
     while (entries_of(first) == 0 || first + 1000 * (entries_of(first) - 1) < 20000)
         first++;
@@ -234,7 +234,7 @@ static void real_criteo_reads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tfrecord_blocks_hold_everything_once),
+        cmocka_unit_test(tfrecord_blocks_contain_each_record_once),
         cmocka_unit_test(tfrecord_reads_compressed_files),
         cmocka_unit_test(tfrecord_damage_is_named_and_skipped),
         cmocka_unit_test(tfrecord_content_is_checked),

@@ -1,4 +1,4 @@
-/* The team of workers: barriers that separate, errors that release, stops. */
+/* Teams of workers: barriers, errors that release waiting workers, stops. */
 #include "scratch.h"
 
 #include "base/clock.h"
@@ -13,14 +13,14 @@ typedef struct {
     int n;
     int rounds;
     long cell
-        [MOST]; /* plain memory: only the barrier orders the accesses, and ThreadSanitizer sees it if it does not */
+        [MOST]; /* plain memory: only the barrier orders accesses, and ThreadSanitizer detects it if it does not */
     int bad; /* the worker that fails */
     int bad_round;
     atomic_int released, ran;
     pid_t main_thread;
-} ring;
+} team_test;
 
-static void run_with(ring *r, int workers, yk_status (*work)(void *, int), yk_status expected)
+static void run_with(team_test *r, int workers, yk_status (*work)(void *, int), yk_status expected)
 {
     r->n = workers;
     assert_int_equal(yk_team_create(workers, &r->team), YK_OK);
@@ -32,10 +32,10 @@ static void run_with(ring *r, int workers, yk_status (*work)(void *, int), yk_st
 
 static yk_status say_who(void *context, int me)
 {
-    ring *r = context;
+    team_test *r = context;
     r->cell[me]++;
     if (me == 0 && gettid() != r->main_thread)
-        return yk_fail(YK_EDATA, "worker 0 is on a thread of its own");
+        return yk_fail(YK_EDATA, "worker 0 is not on the calling thread");
     return YK_OK;
 }
 
@@ -43,7 +43,7 @@ static void each_worker_runs_once(void **state)
 {
     (void)state;
     for (int n = 1; n <= MOST; n++) {
-        ring r = {.main_thread = gettid()};
+        team_test r = {.main_thread = gettid()};
         run_with(&r, n, say_who, YK_OK);
         for (int i = 0; i < MOST; i++)
             assert_int_equal(r.cell[i], i < n);
@@ -54,10 +54,10 @@ static void each_worker_runs_once(void **state)
 
 /* ---- barriers */
 
-/* Writes its cell, waits, reads all cells, waits. Without a barrier some cell would be of another round. */
+/* Writes its cell, waits, reads all cells, waits. Without a barrier, some cell would have the value of another round. */
 static yk_status write_and_read(void *context, int me)
 {
-    ring *r = context;
+    team_test *r = context;
     long wrong = 0;
     for (int round = 1; round <= r->rounds; round++) {
         yk_status st;
@@ -74,21 +74,20 @@ static yk_status write_and_read(void *context, int me)
     return YK_OK;
 }
 
-static void a_barrier_separates(void **state)
+static void barriers_order_memory_accesses(void **state)
 {
     (void)state;
-    static const int workers[] = {1, 2, 3, 7,
-                                  MOST}; /* spinning where there are cores enough, sleeping otherwise */
+    static const int workers[] = {1, 2, 3, 7, MOST}; /* spins if there are enough cores, sleeps otherwise */
     for (size_t i = 0; i < sizeof workers / sizeof *workers; i++) {
-        ring r = {.rounds = workers[i] < 4 ? 3000 : 300};
+        team_test r = {.rounds = workers[i] < 4 ? 3000 : 300};
         run_with(&r, workers[i], write_and_read, YK_OK);
     }
 }
 
-static void a_team_runs_again_and_again(void **state)
+static void a_team_can_be_reused(void **state)
 {
     (void)state;
-    ring r = {.n = 3, .rounds = 20};
+    team_test r = {.n = 3, .rounds = 20};
     assert_int_equal(yk_team_create(3, &r.team), YK_OK);
     for (int i = 0; i < 50; i++)
         assert_int_equal(yk_team_run(r.team, write_and_read, &r), YK_OK);
@@ -99,10 +98,10 @@ static void a_team_runs_again_and_again(void **state)
 
 static yk_status fail_once(void *context, int me)
 {
-    ring *r = context;
+    team_test *r = context;
     for (int round = 0; round < 1000; round++) {
         if (me == r->bad && round == r->bad_round)
-            return yk_fail(YK_EDATA, "worker %d found something in round %d", me, round);
+            return yk_fail(YK_EDATA, "worker %d failed in round %d", me, round);
         yk_status st = yk_team_barrier(r->team, me);
         if (st) {
             atomic_fetch_add(&r->released, 1);
@@ -120,24 +119,24 @@ static void an_error_releases_the_others(void **state)
     for (size_t i = 0; i < sizeof workers / sizeof *workers; i++)
         for (int bad = 0; bad < workers[i]; bad++) {
             char text[80];
-            ring r = {.bad = bad, .bad_round = bad * 7};
+            team_test r = {.bad = bad, .bad_round = bad * 7};
             run_with(&r, workers[i], fail_once, YK_EDATA);
-            snprintf(text, sizeof text, "worker %d found something in round %d", bad, bad * 7);
-            assert_string_equal(yk_error(), text); /* on this thread, whichever thread failed */
+            snprintf(text, sizeof text, "worker %d failed in round %d", bad, bad * 7);
+            assert_string_equal(yk_error(), text); /* also on this thread, whichever thread failed */
             assert_int_equal(r.released, workers[i] - 1);
         }
-    assert_true(yk_now() - begin < 60); /* and at once, not when the patience of a barrier ends */
+    assert_true(yk_now() - begin < 60); /* and at once, not after the timeout of a barrier */
 }
 
-/* The stop travels faster than the error behind it: the other's YK_ESTOP comes first and must give way. */
+/* Other workers return YK_ESTOP before the error arrives: the error must replace it. */
 static yk_status stop_then_fail(void *context, int me)
 {
-    ring *r = context;
+    team_test *r = context;
     if (me == r->bad) {
         yk_team_stop(r->team);
         while (atomic_load(&r->released) < r->n - 1)
             usleep(100);
-        usleep(20000); /* the others have returned by now, or nearly */
+        usleep(20000); /* by now the others have returned, or almost */
         return yk_fail(YK_EDIVERGED, "the loss is not a number");
     }
     yk_status st = yk_team_barrier(r->team, me);
@@ -149,16 +148,16 @@ static void the_real_error_wins(void **state)
 {
     (void)state;
     for (int bad = 0; bad < 4; bad++) {
-        ring r = {.bad = bad};
+        team_test r = {.bad = bad};
         run_with(&r, 4, stop_then_fail, YK_EDIVERGED);
         assert_string_equal(yk_error(), "the loss is not a number");
     }
 }
 
-/* Two real errors: the first one stays. */
+/* Two real errors: the first one is kept. */
 static yk_status fail_in_turn(void *context, int me)
 {
-    ring *r = context;
+    team_test *r = context;
     if (me == 1) {
         while (!yk_team_stopped(r->team))
             usleep(100);
@@ -170,7 +169,7 @@ static yk_status fail_in_turn(void *context, int me)
 static void the_first_error_wins(void **state)
 {
     (void)state;
-    ring r = {0};
+    team_test r = {0};
     run_with(&r, 2, fail_in_turn, YK_EDATA);
     assert_string_equal(yk_error(), "the first");
 }
@@ -179,40 +178,40 @@ static void the_first_error_wins(void **state)
 
 static yk_status wait_for_stop(void *context, int me)
 {
-    ring *r = context;
+    team_test *r = context;
     if (me == r->n - 1) {
         usleep(2000);
         yk_team_stop(r->team);
         return YK_OK;
     }
     yk_status st = yk_team_barrier(r->team, me);
-    return st == YK_ESTOP ? st : yk_fail(YK_EDATA, "the barrier let worker %d through", me);
+    return st == YK_ESTOP ? st : yk_fail(YK_EDATA, "worker %d passed the barrier", me);
 }
 
-static yk_status look_and_meet(void *context, int me)
+static yk_status check_and_wait(void *context, int me)
 {
-    ring *r = context;
+    team_test *r = context;
     if (yk_team_stopped(r->team))
         return yk_fail(YK_EDATA, "stopped before it began");
     return yk_team_barrier(r->team, me);
 }
 
-static void a_stop_releases_and_is_forgotten(void **state)
+static void a_stop_releases_workers_and_is_reset(void **state)
 {
     (void)state;
-    ring r = {.n = 3};
+    team_test r = {.n = 3};
     assert_int_equal(yk_team_create(3, &r.team), YK_OK);
     for (int i = 0; i < 10; i++) {
         assert_int_equal(yk_team_run(r.team, wait_for_stop, &r), YK_ESTOP);
         assert_true(yk_team_stopped(r.team));
-        assert_int_equal(yk_team_run(r.team, look_and_meet, &r), YK_OK); /* the next run starts afresh */
+        assert_int_equal(yk_team_run(r.team, check_and_wait, &r), YK_OK); /* the next run is not stopped */
     }
     yk_team_free(r.team);
 }
 
 static yk_status stop_alone(void *context, int me)
 {
-    ring *r = context;
+    team_test *r = context;
     yk_status st = yk_team_barrier(r->team, me);
     if (st)
         return st;
@@ -222,27 +221,27 @@ static yk_status stop_alone(void *context, int me)
 
 static yk_status pause_until_all_ran(void *context, int me)
 {
-    ring *r = context;
+    team_test *r = context;
     yk_wait w = yk_team_wait(r->team);
     (void)me;
     atomic_fetch_add(&r->ran, 1);
     while (atomic_load(&r->ran) < r->n)
         if (!yk_wait_turn(&w))
-            return yk_fail(YK_ELOST, "they did not run");
+            return yk_fail(YK_ELOST, "the others did not run");
     return YK_OK;
 }
 
-static void one_worker_alone_can_stop(void **state)
+static void a_single_worker_can_stop(void **state)
 {
     (void)state;
-    ring r = {0};
+    team_test r = {0};
     run_with(&r, 1, stop_alone, YK_ESTOP);
 }
 
-static void waiting_by_hand_lets_others_run(void **state)
+static void explicit_waits_let_others_run(void **state)
 {
     (void)state;
-    ring r = {0};
+    team_test r = {0};
     run_with(&r, MOST, pause_until_all_ran, YK_OK);
 }
 
@@ -250,7 +249,7 @@ static void waiting_by_hand_lets_others_run(void **state)
 
 static yk_status come_late(void *context, int me)
 {
-    ring *r = context;
+    team_test *r = context;
     enum { LATE = 2 };
     for (int round = 0; round < 3; round++) {
         if (me == LATE)
@@ -264,10 +263,10 @@ static yk_status come_late(void *context, int me)
     return YK_OK;
 }
 
-static void the_last_one_is_known(void **state)
+static void the_last_worker_is_reported(void **state)
 {
     (void)state;
-    ring r = {.team = NULL};
+    team_test r = {.team = NULL};
     run_with(&r, 3, come_late, YK_OK);
     for (int i = 0; i < 3; i++) {
         assert_true(r.cell[i] >= 2); /* on a busy host another worker may be last once */
@@ -279,15 +278,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_worker_runs_once),
-        cmocka_unit_test(a_barrier_separates),
-        cmocka_unit_test(a_team_runs_again_and_again),
+        cmocka_unit_test(barriers_order_memory_accesses),
+        cmocka_unit_test(a_team_can_be_reused),
         cmocka_unit_test(an_error_releases_the_others),
         cmocka_unit_test(the_real_error_wins),
         cmocka_unit_test(the_first_error_wins),
-        cmocka_unit_test(a_stop_releases_and_is_forgotten),
-        cmocka_unit_test(one_worker_alone_can_stop),
-        cmocka_unit_test(waiting_by_hand_lets_others_run),
-        cmocka_unit_test(the_last_one_is_known),
+        cmocka_unit_test(a_stop_releases_workers_and_is_reset),
+        cmocka_unit_test(a_single_worker_can_stop),
+        cmocka_unit_test(explicit_waits_let_others_run),
+        cmocka_unit_test(the_last_worker_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

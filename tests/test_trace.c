@@ -1,4 +1,4 @@
-/* Timelines: what is written is JSON that Chrome and Perfetto take, bounded in size, ranks on one clock. */
+/* Timelines: JSON that Chrome and Perfetto read, bounded in size, with all ranks on one clock. */
 #include "scratch.h"
 
 #include "watch/trace.h"
@@ -33,7 +33,7 @@ static double real_of(const json_t *o, const char *name)
     return json_number_value(json_object_get(o, name));
 }
 
-/* How many events have this name and this kind; *last_out is the last of them. */
+/* The number of events with this name and kind; *last_out is the last of them. */
 static int count(const json_t *events, const char *ph, const char *name, const json_t **last_out)
 {
     size_t i;
@@ -83,7 +83,7 @@ static void slices_messages_and_counters(void **state)
     json_decref(events);
 }
 
-static void a_long_run_keeps_its_ends(void **state)
+static void a_long_timeline_keeps_both_ends(void **state)
 {
     (void)state;
     enum { ROOM = 1000, EVENTS = 1000000 };
@@ -109,7 +109,7 @@ static void a_long_run_keeps_its_ends(void **state)
     assert_true(real_of(e, "ts") == EVENTS - 1);
     assert_int_equal(count(events, "X", "999000 events dropped", &e), 1);
     assert_true(real_of(e, "ts") + real_of(e, "dur") <= EVENTS - ROOM / 2);
-    /* counters span the whole run, evenly, and those of one time stay together */
+    /* counters cover the whole run evenly, and those of one time stay together */
     const int cpu = count(events, "C", "cpu", &e);
     assert_true(cpu > ROOM / 10 && cpu <= ROOM);
     assert_true(real_of(e, "ts") > 0.98 * EVENTS);
@@ -133,7 +133,7 @@ static void ranks_share_a_clock(void **state)
     (void)state;
     char *piece[3] = {NULL, NULL, NULL};
     const json_t *e = NULL;
-    for (int rank = 0; rank < 3; rank += 2) { /* the one between has no timeline */
+    for (int rank = 0; rank < 3; rank += 2) { /* rank 1 has no timeline */
         yk_trace *t;
         assert_int_equal(yk_trace_create(rank, "worker", &t), YK_OK);
         yk_trace_track *w = yk_trace_add(t, "worker", 16);
@@ -152,7 +152,7 @@ static void ranks_share_a_clock(void **state)
     json_decref(events);
 }
 
-static void nothing_is_fine(void **state)
+static void null_is_ignored(void **state)
 {
     (void)state;
     yk_trace_slice(NULL, "x", 1, 1);
@@ -172,9 +172,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_messages_and_counters),
-        cmocka_unit_test(a_long_run_keeps_its_ends),
+        cmocka_unit_test(a_long_timeline_keeps_both_ends),
         cmocka_unit_test(ranks_share_a_clock),
-        cmocka_unit_test(nothing_is_fine),
+        cmocka_unit_test(null_is_ignored),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,4 +1,4 @@
-/* Whole training runs: results in every mode, and that a run that was stopped and resumed equals one that was not. */
+/* Whole training runs: results in every mode, and that a stopped and resumed run equals an uninterrupted one. */
 #include "training.h"
 
 #include <jansson.h>
@@ -11,7 +11,7 @@ static const char *const optimizers[] = {"sgd", "momentum", "adagrad", "adam", "
 
 /* ---- stopped and resumed */
 
-/* A run with two stops, one of them in the second epoch, and one without. Both also save in between. */
+/* A run with two stops, one of them in the second epoch, and one without stops. Both also save in between. */
 static void compare(const char *options, uint64_t steps)
 {
     yk_result whole, part;
@@ -135,8 +135,8 @@ static void stopped_after_every_step(void **state)
     }
 }
 
-/* A finished run that is resumed only evaluates. With more steps, it equals a run that had them from the start. */
-static void a_finished_run_can_be_made_longer(void **state)
+/* Resuming a finished run only evaluates it. With more steps, it equals a run that had them from the start. */
+static void a_finished_run_can_be_extended(void **state)
 {
     (void)state;
     for (int streamed = 0; streamed < 2; streamed++) {
@@ -158,7 +158,7 @@ static void a_finished_run_can_be_made_longer(void **state)
         assert_same_model(&whole, &part);
         yk_result_fini(&part);
         assert_int_equal(train("steps=3 epochs=0 out=part resume=true", 0, &part),
-                         YK_OK); /* passed long ago */
+                         YK_OK); /* already exceeded */
         assert_int_equal(part.trained_here, 0);
         yk_result_fini(&part);
         yk_result_fini(&whole);
@@ -281,7 +281,7 @@ static void asynchronous_is_as_good(void **state)
     }
 }
 
-static void a_bound_of_none_is_synchronous(void **state)
+static void a_bound_of_zero_is_synchronous(void **state)
 {
     (void)state;
     static const char *const runs[] = {DIGITS " batch=10 workers=3 epochs=2",
@@ -468,11 +468,11 @@ int main(void)
         cmocka_unit_test_setup(bursts_are_resumed, clear_runs),
         cmocka_unit_test_setup(bursts_are_single_steps, clear_runs),
         cmocka_unit_test_setup(stopped_after_every_step, clear_runs),
-        cmocka_unit_test_setup(a_finished_run_can_be_made_longer, clear_runs),
+        cmocka_unit_test_setup(a_finished_run_can_be_extended, clear_runs),
         cmocka_unit_test_setup(asynchronous_runs_lose_no_example, clear_runs),
         cmocka_unit_test_setup(a_tiny_stream_ends, clear_runs),
         cmocka_unit_test_setup(asynchronous_is_as_good, clear_runs),
-        cmocka_unit_test_setup(a_bound_of_none_is_synchronous, clear_runs),
+        cmocka_unit_test_setup(a_bound_of_zero_is_synchronous, clear_runs),
         cmocka_unit_test_setup(divergence_is_an_error, clear_runs),
         cmocka_unit_test_setup(metrics_are_json, clear_runs),
         cmocka_unit_test_setup(configurations_round_trip, clear_runs),

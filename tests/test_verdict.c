@@ -1,4 +1,4 @@
-/* The verdict on planted evidence: each kind of bottleneck is named, with the words and the numbers that support it. */
+/* The verdict for synthetic evidence: each kind of bottleneck is named, with text and numbers that support it. */
 #include "scratch.h"
 
 #include "watch/verdict.h"
@@ -6,7 +6,7 @@
 
 enum { MOST = 8 };
 
-/* Workers whose time divides so, for 10 s and so many steps. */
+/* The evidence of a run of 10 s: the phases of its workers, and resource usage. */
 typedef struct {
     yk_worker_evidence measured[MOST];
     yk_usage usage;
@@ -75,7 +75,7 @@ static void assert_kind(const yk_verdict *v, yk_verdict_kind kind, double share)
 static void assert_words(const char *text, const char *part)
 {
     if (!strstr(text, part))
-        fail_msg("'%s' does not say '%s'", text, part);
+        fail_msg("'%s' does not contain '%s'", text, part);
 }
 
 static double estimated(const yk_verdict *v, const char *change)
@@ -103,7 +103,7 @@ static void a_worker_that_computes(void **state)
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_CPU, 0.97);
     assert_words(v->advice, "--workers");
-    assert_true(estimated(v, "one more worker") > 1.7); /* seven cores are idle */
+    assert_true(estimated(v, "one more worker") > 1.7); /* seven idle cores */
     assert_true(estimated(v, "twice the batch") < 1.1);
     assert_true(isnan(estimated(v, "asynchronous"))); /* with one worker, there is nothing to wait for */
     t.usage.cores = t.usage.host_cores = 1;
@@ -114,7 +114,7 @@ static void a_worker_that_computes(void **state)
     assert_true(estimated(v, "one more worker") < 1.05);
 }
 
-static void testing_is_work_too(void **state)
+static void evaluation_is_work_too(void **state)
 {
     (void)state;
     trial t = begin(1);
@@ -138,7 +138,7 @@ static void more_threads_than_cores(void **state)
     assert_words(v->advice, "4 threads share 2 cores");
 }
 
-static void somebody_else_uses_the_processor(void **state)
+static void other_programs_use_the_cpu(void **state)
 {
     (void)state;
     trial t = begin(2);
@@ -146,26 +146,26 @@ static void somebody_else_uses_the_processor(void **state)
     t.usage.cpu.mean = 1.1;
     t.usage.cpu_host.mean = 2.0;
     t.usage.delayed.mean = 0.9;
-    give_all(&t, YK_PHASE_WORKERS, 0.3); /* a worker without a core makes the other one wait */
+    give_all(&t, YK_PHASE_WORKERS, 0.3); /* a worker without a core delays the other one */
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_CPU, 0.45);
     assert_words(v->text, "other programs use 0.9 of 2 cores");
     assert_words(v->advice, "do not compare");
 }
 
-/* Eight processes of this run on two cores have no core for most of the time anyway: only what other programs take from all
+/* Eight processes of this run on two cores have no core most of the time anyway: only CPU time that other programs take from all
  * of them together is competition. */
-static void too_many_of_our_own(void **state)
+static void too_many_processes_of_this_run(void **state)
 {
     (void)state;
     trial t = begin(8);
     t.e.ranks = 8;
     t.usage.cores = t.usage.host_cores = 2;
     t.usage.cpu_host.mean = 2.0;
-    t.usage.cpu.mean = 1.7; /* the others have 0.3 cores; 6.3 of our threads wait for one */
+    t.usage.cpu.mean = 1.7; /* other programs use 0.3 cores; 6.3 threads of this run wait for one */
     t.usage.delayed.mean = 6.3;
     const yk_verdict *v = judge(&t);
-    assert_kind(v, YK_VERDICT_CPU, 0.15); /* 0.3 of the 2 cores that we would have */
+    assert_kind(v, YK_VERDICT_CPU, 0.15); /* 0.3 of the 2 cores that this run could use */
     assert_words(v->text, "other programs use 0.3 of 2 cores and take 15 %");
     t.usage.cpu.mean = 1.0; /* other programs use half of the host */
     t.usage.delayed.mean = 7.0;
@@ -177,8 +177,8 @@ static void too_many_of_our_own(void **state)
     assert_words(v->text, "computing takes");
 }
 
-/* That others use the processor slows all workers; one that is many times slower than the rest is so for another reason. */
-static void slower_than_competition_makes_it(void **state)
+/* Competition for the CPU slows all workers; a worker that is many times slower than the rest has another problem. */
+static void stragglers_are_not_explained_by_competition(void **state)
 {
     (void)state;
     trial t = begin(2);
@@ -190,7 +190,7 @@ static void slower_than_competition_makes_it(void **state)
     t.measured[0].phases.last = 10;
     t.measured[1].phases.last = 990;
     assert_kind(judge(&t), YK_VERDICT_STRAGGLER, 0.485);
-    give(&t, 0, YK_PHASE_WORKERS, 0.3); /* 1.4 times as long: that may well be the others */
+    give(&t, 0, YK_PHASE_WORKERS, 0.3); /* 1.4 times as long: other programs may be the cause */
     t.usage.cpu.mean = 1.2;
     t.usage.delayed.mean = 0.8;
     assert_kind(judge(&t), YK_VERDICT_CPU, 0.4);
@@ -228,7 +228,7 @@ static void a_slow_disk_for_checkpoints(void **state)
     assert_words(v->advice, "--checkpoint-every");
 }
 
-static void tiny_steps_in_step(void **state)
+static void tiny_synchronous_steps(void **state)
 {
     (void)state;
     trial t = begin(2);
@@ -242,17 +242,17 @@ static void tiny_steps_in_step(void **state)
     assert_words(v->advice, "larger --batch (now 1)");
     assert_true(estimated(v, "twice the batch") > 1.3);
     assert_true(estimated(v, "asynchronous") > 2.0);
-    give_all(&t, YK_PHASE_WORKERS, 0.15); /* merging what the others did is part of it */
+    give_all(&t, YK_PHASE_WORKERS, 0.15); /* merging updates of other workers is part of it */
     give_all(&t, YK_PHASE_APPLY, 0.5);
     v = judge(&t);
     assert_kind(v, YK_VERDICT_SYNC, 0.65);
     assert_words(v->text, "synchronization takes 65 %");
     for (int i = 0; i < 2; i++)
-        t.measured[i].phases.steps = 1000; /* the same with long steps: then it is work */
+        t.measured[i].phases.steps = 1000; /* the same with long steps counts as work */
     assert_kind(judge(&t), YK_VERDICT_CPU, 0.85);
 }
 
-static void one_is_slow(void **state)
+static void one_slow_worker(void **state)
 {
     (void)state;
     trial t = begin(3);
@@ -284,8 +284,8 @@ static void one_is_slow(void **state)
     assert_words(v->advice, "--quorum");
 }
 
-/* All workers are late alike: no straggler. */
-static void nobody_in_particular(void **state)
+/* All workers are equally late: no straggler. */
+static void no_particular_straggler(void **state)
 {
     (void)state;
     trial t = begin(3);
@@ -295,7 +295,7 @@ static void nobody_in_particular(void **state)
     assert_words(v->advice, "--staleness");
 }
 
-static void a_thin_link(void **state)
+static void a_slow_network(void **state)
 {
     (void)state;
     trial t = begin(2);
@@ -316,13 +316,13 @@ static void a_thin_link(void **state)
     t.usage.delayed.mean = 1.6;
     assert_kind(judge(&t), YK_VERDICT_BANDWIDTH, 0.9);
 
-    t.e.link_rate = 1.25e9; /* plenty of it, but far away */
+    t.e.link_rate = 1.25e9; /* high bandwidth, but high latency */
     t.e.round_trip = 4e-3;
     v = judge(&t);
     assert_kind(v, YK_VERDICT_LATENCY, 0.9);
     assert_words(v->text, "2.0 round trips of 4 ms");
 
-    t.e.bytes_per_step = 2e3; /* neither bandwidth nor latency: the process that should answer has no core */
+    t.e.bytes_per_step = 2e3; /* neither bandwidth nor latency: the process that should reply has no core */
     t.e.link_rate = 1e8;
     t.e.round_trip = 5e-6;
     t.usage.cpu.mean = 0.4;
@@ -334,12 +334,12 @@ static void a_thin_link(void **state)
     v = judge(&t);
     assert_kind(v, YK_VERDICT_CPU, 0.9);
     assert_words(v->text, "16 processes share 8 cores");
-    t.usage.cpu_host.mean = 2.1; /* or it has, and lets the others wait */
+    t.usage.cpu_host.mean = 2.1; /* or it has a core, and the others wait */
     t.usage.cpu.mean = 2.0;
     assert_kind(judge(&t), YK_VERDICT_SYNC, 0.9);
 }
 
-static void memory_that_comes_from_disk(void **state)
+static void swapping(void **state)
 {
     (void)state;
     trial t = begin(2);
@@ -352,7 +352,7 @@ static void memory_that_comes_from_disk(void **state)
     assert_kind(judge(&t), YK_VERDICT_MEMORY, 0.4);
 }
 
-static void what_is_not_known_is_not_said(void **state)
+static void unknown_values_are_not_reported(void **state)
 {
     (void)state;
     trial t = begin(1);
@@ -373,7 +373,7 @@ static void what_is_not_known_is_not_said(void **state)
     give_all(&t, YK_PHASE_WORKERS, 0.15);
     assert_kind(judge(&t), YK_VERDICT_NONE, 0.0);
 
-    const double nan = (double)NAN; /* nothing of the host could be read */
+    const double nan = (double)NAN; /* no data about the host */
     t = begin(2);
     t.usage = (yk_usage){.cores = nan,
                          .host_cores = nan,
@@ -413,19 +413,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_that_computes),
-        cmocka_unit_test(testing_is_work_too),
+        cmocka_unit_test(evaluation_is_work_too),
         cmocka_unit_test(more_threads_than_cores),
-        cmocka_unit_test(somebody_else_uses_the_processor),
-        cmocka_unit_test(too_many_of_our_own),
-        cmocka_unit_test(slower_than_competition_makes_it),
+        cmocka_unit_test(other_programs_use_the_cpu),
+        cmocka_unit_test(too_many_processes_of_this_run),
+        cmocka_unit_test(stragglers_are_not_explained_by_competition),
         cmocka_unit_test(a_slow_reader),
         cmocka_unit_test(a_slow_disk_for_checkpoints),
-        cmocka_unit_test(tiny_steps_in_step),
-        cmocka_unit_test(one_is_slow),
-        cmocka_unit_test(nobody_in_particular),
-        cmocka_unit_test(a_thin_link),
-        cmocka_unit_test(memory_that_comes_from_disk),
-        cmocka_unit_test(what_is_not_known_is_not_said),
+        cmocka_unit_test(tiny_synchronous_steps),
+        cmocka_unit_test(one_slow_worker),
+        cmocka_unit_test(no_particular_straggler),
+        cmocka_unit_test(a_slow_network),
+        cmocka_unit_test(swapping),
+        cmocka_unit_test(unknown_values_are_not_reported),
         cmocka_unit_test(shares_add_up_to_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Waiting: turns, deadlines, and that they begin anew. */
+/* Waiting: turns, deadlines, and restarts. */
 #include "base/clock.h"
 #include "base/wait.h"
 
@@ -19,14 +19,14 @@ static void a_deadline_passes(void **state)
             assert_true(yk_now() - began < 10.0);
         assert_true(yk_now() - began >= 0.02);
         assert_true(yk_wait_expired(&w));
-        yk_wait_restart(&w); /* as if new */
+        yk_wait_restart(&w); /* starts again */
         assert_false(yk_wait_expired(&w));
         assert_true(yk_wait_turn(&w));
         assert_int_equal(w.turn, 1);
     }
 }
 
-static void it_is_busy_and_then_sleeps(void **state)
+static void it_spins_and_then_sleeps(void **state)
 {
     (void)state;
     yk_wait w = yk_wait_begin(YK_WAIT_THREADS, HUGE_VAL);
@@ -39,7 +39,7 @@ static void it_is_busy_and_then_sleeps(void **state)
         assert_true(yk_wait_turn(&w)); /* no deadline */
 }
 
-static void naps_last(void **state)
+static void sleeps_are_long_enough(void **state)
 {
     (void)state;
     const double began = yk_now();
@@ -50,7 +50,7 @@ static void naps_last(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_deadline_passes),
-                                       cmocka_unit_test(it_is_busy_and_then_sleeps),
-                                       cmocka_unit_test(naps_last)};
+                                       cmocka_unit_test(it_spins_and_then_sleeps),
+                                       cmocka_unit_test(sleeps_are_long_enough)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

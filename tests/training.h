@@ -1,8 +1,8 @@
 /* Whole runs inside a test program: options as one string, models as bytes.
  *
  *     yk_result r;
- *     st = train("model=softmax data=synth:digits?examples=300 out=a", 0, &r);   // out: a folder in the test's own
- *     st = train("out=a resume=true", 1, &r);                                    // 1: as if SIGTERM came at once
+ *     st = train("model=softmax data=synth:digits?examples=300 out=a", 0, &r);   // out: below the test's directory
+ *     st = train("out=a resume=true", 1, &r);                                    // 1: as if SIGTERM arrived at once
  *     yk_result_fini(&r);
  */
 #ifndef YK_TESTS_TRAINING_H
@@ -16,7 +16,7 @@
 #include <math.h>
 #include <sys/stat.h>
 
-/* The option `out` of the string, in the folder of the test; NULL: none. */
+/* The option `out` of the string as a path in the test's directory; NULL: none. */
 static inline const char *run_folder(const char *options)
 {
     const char *at = strstr(options, "out=");
@@ -45,7 +45,7 @@ static inline void set_all(yk_config *c, const char *options)
 /* Messages go to a file: most warnings are meant for larger data, and warned() searches it. */
 static inline int divert_stderr(void)
 {
-    int aside = dup(STDERR_FILENO), fd = open(in_folder("said"), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    int aside = dup(STDERR_FILENO), fd = open(in_folder("stderr"), O_WRONLY | O_CREAT | O_TRUNC, 0666);
     assert_true(aside >= 0 && fd >= 0);
     assert_int_equal(dup2(fd, STDERR_FILENO), STDERR_FILENO);
     close(fd);
@@ -59,7 +59,7 @@ static inline void restore_stderr(int aside)
     close(aside);
 }
 
-/* As the command line does it: a resumed run first loads its configuration. Without `out` nothing is written. */
+/* Like the command line: a resumed run first loads its configuration. Without `out` nothing is written. */
 static inline yk_status train(const char *options, int stop_signal, yk_result *out)
 {
     const volatile sig_atomic_t stop = stop_signal;
@@ -102,7 +102,7 @@ static inline uint8_t *bytes_of(const char *path, size_t *n_out)
 {
     FILE *f = fopen(path, "rb");
     if (!f)
-        fail_msg("%s: there is no such file", path);
+        fail_msg("%s: no such file", path);
     size_t cap = 1 << 22;
     uint8_t *p = malloc(cap);
     assert_non_null(p);
@@ -140,7 +140,7 @@ static inline void remove_run(const char *options)
     nftw(run_folder(options), remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Ends the comparison of two runs, in the folders whole and part: bit-identical test loss and weights. */
+/* Compares two runs, in the directories whole and part: bit-identical test loss and weights. Frees the results. */
 static inline void assert_same_runs(yk_result *whole, yk_result *part)
 {
     assert_int_equal(part->examples, whole->examples);
@@ -156,10 +156,10 @@ static inline void assert_same_runs(yk_result *whole, yk_result *part)
 static inline bool warned(const char *part)
 {
     size_t n;
-    char *said = (char *)bytes_of(in_folder("said"), &n);
-    said[n] = '\0';
-    bool found = strstr(said, part) != NULL;
-    free(said);
+    char *text = (char *)bytes_of(in_folder("stderr"), &n);
+    text[n] = '\0';
+    bool found = strstr(text, part) != NULL;
+    free(text);
     return found;
 }
 

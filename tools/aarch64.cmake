@@ -1,17 +1,17 @@
-# Builds for arm64 on another machine, with gcc-aarch64-linux-gnu (or clang: -DYK_CROSS=clang) and the libraries of a
-# folder that tools/sysroot made. What was built runs under qemu, the tests too:
+# Cross-compiles for arm64 with gcc-aarch64-linux-gnu (or clang: -DYK_CROSS=clang) and the libraries of a
+# directory that tools/sysroot created. Programs and tests run under qemu:
 #
 #     tools/sysroot arm64 build-arm64/sysroot
 #     cmake -S . -B build-arm64 -G Ninja -DCMAKE_TOOLCHAIN_FILE=tools/aarch64.cmake -DYK_SYSROOT=$PWD/build-arm64/sysroot
 #     ninja -C build-arm64 && ctest --test-dir build-arm64 -R '^test_'
 #     QEMU_CPU=max,sve-max-vq=2 ctest ...         # a processor with SVE vectors of 2 * 128 bits; sve=off: with NEON only
 #
-# ./dev arm64 does all of that. On an arm64 machine nothing of this is needed: ./dev test builds and runs as anywhere.
+# ./dev arm64 does all of this. An arm64 machine does not need it: use ./dev test.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(YK_SYSROOT "" CACHE PATH "the arm64 libraries: a folder made by tools/sysroot")
 set(YK_CROSS gcc CACHE STRING "gcc or clang")
-set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES YK_SYSROOT YK_CROSS) # or CMake's own probes would not know
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES YK_SYSROOT YK_CROSS) # for CMake's own compiler checks
 if(NOT EXISTS "${YK_SYSROOT}/usr/lib/aarch64-linux-gnu")
   message(FATAL_ERROR "-DYK_SYSROOT=${YK_SYSROOT} holds no arm64 libraries; make such a folder with: tools/sysroot arm64 FOLDER")
 endif()
@@ -31,7 +31,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} "${YK_SYSROOT}")
 set(ENV{PKG_CONFIG_LIBDIR} "${YK_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${YK_SYSROOT}/usr/share/pkgconfig")
 
-# The compiler wrapper of MPI cannot be asked: it is a program for arm64, and the one in the PATH knows this machine's.
+# MPI's compiler wrapper cannot be used: the one in the sysroot is an arm64 program, and the one in PATH describes this machine.
 set(MPI_SKIP_COMPILER_WRAPPER TRUE)
 set(MPI_C_HEADER_DIR "${YK_SYSROOT}/usr/lib/aarch64-linux-gnu/openmpi/include" CACHE PATH "")
 set(MPI_C_LIB_NAMES mpi CACHE STRING "")
@@ -39,5 +39,5 @@ set(MPI_mpi_LIBRARY "${YK_SYSROOT}/usr/lib/aarch64-linux-gnu/openmpi/lib/libmpi.
 
 find_program(YK_QEMU qemu-aarch64)
 if(YK_QEMU)
-  set(CMAKE_CROSSCOMPILING_EMULATOR "${YK_QEMU};-L;${YK_SYSROOT}") # QEMU_CPU says which processor
+  set(CMAKE_CROSSCOMPILING_EMULATOR "${YK_QEMU};-L;${YK_SYSROOT}") # QEMU_CPU selects the processor
 endif()

@@ -1,7 +1,7 @@
-# A file as a C array: cmake -DIN=src/report/page.css -DNAME=report_page_css -DOUT=page_css.c -P tools/embed.cmake
+# Converts a file to a C array: cmake -DIN=src/report/page.css -DNAME=report_page_css -DOUT=page_css.c -P tools/embed.cmake
 #
 #     const unsigned char yk_embedded_NAME[];          its bytes, then a zero byte
-#     const unsigned long yk_embedded_NAME_size;       without that
+#     const unsigned long yk_embedded_NAME_size;       without the zero byte
 file(READ "${IN}" hex HEX)
 string(LENGTH "${hex}" digits)
 math(EXPR size "${digits} / 2")

@@ -1,10 +1,10 @@
-/* Writes the reference of options from the table in src/config/option.c: docs/options.md, and the options in the man page of
+/* Generates the option reference from the table in src/config/option.c: docs/options.md, and the options in the man page of
  * yoke train. ./dev docs runs it:
  *
  *     options_reference                                     prints docs/options.md
- *     options_reference man <doc/yoke-train.1.scd           prints the man page with the present options
+ *     options_reference man <doc/yoke-train.1.scd           prints the man page with the current options
  *
- * tests/docs.bats fails when one of the files is out of date.
+ * tests/docs.bats fails if one of the files is out of date.
  */
 #include "config/option.h"
 
@@ -30,14 +30,14 @@ static const char head[] =
     "some of them by\n"
     "`--set`); in the `config.ini` of a run they are comments, or ignored with a warning.\n";
 
-/* Text of a table's cell. */
+/* The text of a table cell. */
 static void put(const char *text)
 {
     for (; *text; text++)
         printf(*text == '|' ? "\\%c" : "%c", *text);
 }
 
-/* "1 to 1024", "0 or more"; what is larger than any value in use is no limit. */
+/* "1 to 1024", "0 or more"; a bound larger than any realistic value is not a limit. */
 static void put_range(const yk_option *o)
 {
     if (!yk_option_is_number(o))
@@ -93,7 +93,7 @@ static void put_markdown(void)
 
 /* ---- the man page: scdoc */
 
-/* Text in which nothing is bold or underlined, and that does not begin a list. */
+/* Escapes text so that nothing is bold or underlined, and no list begins. */
 static void put_escaped(const char *text)
 {
     for (const char *p = text; *p; p++)

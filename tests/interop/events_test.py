@@ -1,6 +1,6 @@
-"""TensorBoard's own loader reads back every value of our event files, and every file of real runs.
+"""TensorBoard's own loader reads back every value of yoke's event files, and every file of real runs.
 
-Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD names the build folder.
+Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD is the build directory.
 """
 import math
 import os
@@ -12,7 +12,7 @@ import tempfile
 try:
     from tensorboard.backend.event_processing import event_accumulator, event_file_loader
 except ImportError as missing:
-    print(f"no Python package {missing.name} (./dev peers installs it)")
+    print(f"Python package {missing.name} is not installed (./dev peers installs it)")
     sys.exit(77)
 
 PROGRAM = os.path.join(os.environ["YK_BUILD"], "test_events")
@@ -28,7 +28,7 @@ def close(a, b):
 
 
 def accumulator_reads(folder):
-    """The reader behind TensorBoard's pages."""
+    """The reader that TensorBoard's pages use."""
     keep_all = {"scalars": 0, "histograms": 0, "tensors": 0, "compressedHistograms": 0}
     events = event_accumulator.EventAccumulator(folder, size_guidance=keep_all)
     events.Reload()
@@ -66,7 +66,7 @@ def graph_is_read(folder):
 
 
 def modern_loader_reads(folder):
-    """The reader that turns old summaries into new ones: it keeps the counts of a histogram."""
+    """The reader that converts old summaries to new ones: it keeps the counts of a histogram."""
     (name,) = os.listdir(folder)
     assert name.startswith("events.out.tfevents."), name
     events = list(event_file_loader.EventFileLoader(os.path.join(folder, name)).Load())
@@ -81,7 +81,7 @@ def modern_loader_reads(folder):
 
 
 def run_is_read(where, name, options, workers, layers):
-    """A real run: a folder per worker, the names that people know, and the layers in a row."""
+    """A real run: one directory per worker, the documented tags, and the layers as a chain in the graph."""
     out = os.path.join(where, name)
     subprocess.run([YOKE, "train", *options, "--workers", str(workers), "--out", out, "--quiet", "--sample-every", "0.1"],
                    check=True, stdout=subprocess.DEVNULL)

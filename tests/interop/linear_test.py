@@ -1,10 +1,10 @@
-"""The linear models against others' arithmetic:
+"""Compares linear models with scikit-learn and PyTorch:
 
-- logreg comes to scikit-learn's optimum of the same objective by sgd (with L2), adagrad and ftrl (without);
-- softmax comes to scikit-learn's multinomial optimum;
-- a saved model, loaded into PyTorch as it is, gives the probabilities that `yoke predict` writes.
+- logreg reaches scikit-learn's optimum of the same objective with sgd (with L2), adagrad and ftrl (without);
+- softmax reaches scikit-learn's multinomial optimum;
+- a saved model, loaded unchanged into PyTorch, gives the probabilities that `yoke predict` writes.
 
-Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD names the build folder.
+Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD is the build directory.
 """
 import glob
 import os
@@ -20,7 +20,7 @@ try:
     from safetensors.torch import load_file
     from sklearn.linear_model import LogisticRegression
 except ImportError as missing:
-    print(f"no Python package {missing.name} (./dev peers installs it)")
+    print(f"Python package {missing.name} is not installed (./dev peers installs it)")
     sys.exit(77)
 
 torch.set_num_threads(1)
@@ -39,7 +39,7 @@ def predict(run, data):
 
 
 def in_pytorch(tensors, x):
-    """What nn.Linear makes of the rows with these tensors."""
+    """The output of nn.Linear with these tensors for the rows of x."""
     outputs, inputs = tensors["0.weight"].shape
     model = torch.nn.Sequential(torch.nn.Linear(inputs, outputs, bias="0.bias" in tensors))
     model.load_state_dict(tensors)
@@ -121,7 +121,7 @@ def logreg(folder):
     assert apart < 1e-5, apart
 
 
-# ---- images: 1000 of 6 x 6, 4 classes that overlap
+# ---- images: 1000 images of 6 x 6 pixels, 4 overlapping classes
 
 def write_images(folder):
     rng = np.random.default_rng(2)
@@ -145,7 +145,7 @@ def softmax(folder):
     tensors = train(run, "--model", "softmax", "--data", f"idx:{data}", "--test", "none", "--l2", l2, "--batch", 10,
                     "--lr", 0.5, "--lr-schedule", "inverse", "--lr-decay", 0.002, "--epochs", 200)
 
-    # The bias counts as weights of a column of ones: L2 is on it too.
+    # The bias is the weight of a column of ones, so L2 applies to it, too.
     ones = np.hstack([x, np.ones((len(x), 1))])
     best = LogisticRegression(C=1 / (l2 * len(y)), fit_intercept=False, tol=1e-10, max_iter=100000).fit(ones, y).coef_
     ours = np.hstack([tensors["0.weight"].double().numpy(), tensors["0.bias"].double().numpy()[:, None]])

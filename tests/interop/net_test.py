@@ -1,11 +1,11 @@
-"""Networks against PyTorch's arithmetic, layer kind by layer kind and for lenet5:
+"""Compares networks with PyTorch, for each kind of layer and for lenet5:
 
-- a saved network loads into nn.Sequential of the same layers as it is (names and shapes), and gives there the
+- a saved network loads unchanged (names and shapes) into nn.Sequential of the same layers, and gives the
   probabilities that `yoke predict` writes;
-- what one more step does to each weight is what PyTorch's gradient says: the data is one batch, so that step k + 1 minus
-  step k is minus the learning rate times the gradient at step k over all of it.
+- one more step changes each weight as PyTorch's gradient predicts: the data is one batch, so that step k + 1 minus
+  step k is minus the learning rate times the gradient at step k over all examples.
 
-Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD names the build folder.
+Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD is the build directory.
 """
 import os
 import struct
@@ -20,7 +20,7 @@ try:
     from safetensors.torch import load_file
     from torch import nn
 except ImportError as missing:
-    print(f"no Python package {missing.name} (./dev peers installs it)")
+    print(f"Python package {missing.name} is not installed (./dev peers installs it)")
     sys.exit(77)
 
 torch.set_num_threads(1)
@@ -29,7 +29,7 @@ torch.set_num_threads(1)
 # ---- a layer list in PyTorch
 
 class Dense(nn.Linear):
-    """Takes any shape, as ours does: no Flatten that would count as a layer."""
+    """Accepts any input shape, as yoke's dense layer does: a Flatten would count as a layer."""
 
     def forward(self, x):
         return super().forward(x.flatten(1))
@@ -81,19 +81,19 @@ def write_idx(path, array):
         f.write(bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes())
 
 
-def pictures(rng, n, channels, size, classes):
+def make_images(rng, n, channels, size, classes):
     labels = rng.integers(0, classes, n).astype(np.uint8)
     images = rng.integers(0, 256, (n, channels, size, size)).astype(np.uint8)
     return images, labels
 
 
 def gray(folder, n, size):
-    """idx: n training and 21 test images, 10 classes (all of them occur, so that the number is known)."""
+    """idx: n training and 21 test images of 10 classes (all classes occur, so that yoke finds their number)."""
     rng = np.random.default_rng(size)
     os.mkdir(folder)
     both = []
     for prefix, count in (("train", n), ("t10k", 21)):
-        images, labels = pictures(rng, count, 1, size, 10)
+        images, labels = make_images(rng, count, 1, size, 10)
         labels[:10] = np.arange(10)
         write_idx(os.path.join(folder, f"{prefix}-images-idx3-ubyte"), images[:, 0])
         write_idx(os.path.join(folder, f"{prefix}-labels-idx1-ubyte"), labels)
@@ -102,12 +102,12 @@ def gray(folder, n, size):
 
 
 def colour(folder, n):
-    """CIFAR-10: three planes an image."""
+    """CIFAR-10: three planes per image."""
     rng = np.random.default_rng(3)
     os.mkdir(folder)
     both = []
     for name, count in (("data_batch_1.bin", n), ("test_batch.bin", 21)):
-        images, labels = pictures(rng, count, 3, 32, 10)
+        images, labels = make_images(rng, count, 3, 32, 10)
         with open(os.path.join(folder, name), "wb") as f:
             f.write(np.hstack([labels[:, None], images.reshape(count, -1)]).astype(np.uint8).tobytes())
         both.append((torch.tensor(images / 255, dtype=torch.float32), torch.tensor(labels, dtype=torch.int64)))
@@ -131,7 +131,7 @@ def compare(folder, name, layers, data, lr=0.2, threads=1, workers=1, model=None
     before, after = (load_file(os.path.join(run, "checkpoints", f"step-{k}", "model.safetensors")) for k in (3, 4))
     net = sequential(layers, shape)
 
-    net.load_state_dict(after)  # strict: every name and shape
+    net.load_state_dict(after)  # strict: checks every name and shape
     net.eval()
     with torch.no_grad():
         right = torch.softmax(net(test).double(), 1).numpy()
@@ -139,22 +139,22 @@ def compare(folder, name, layers, data, lr=0.2, threads=1, workers=1, model=None
                      yoke("predict", "--checkpoint", run, "--data", spec, "--quiet").splitlines()])
     assert ours.shape == right.shape, (name, ours.shape, right.shape)
     apart = float(np.abs(ours - right).max())
-    said = f"{name}: probabilities differ by {apart:.1e}"
+    line = f"{name}: probabilities differ by {apart:.1e}"
     assert apart < 1e-4, (name, apart)
 
-    if "dropout" not in layers:  # which draws on its own
+    if "dropout" not in layers:  # dropout uses its own random numbers
         net.load_state_dict(before)
         worst = 0.0
         for key, g in gradient(net, images, labels).items():
             ours = (after[key].double() - before[key].double()) / -lr
             largest = float(g.abs().max())
-            rounding = 1.2e-7 * float(after[key].abs().max()) / lr  # of the weight itself
-            assert largest > 0, (name, key, "there is no gradient")
+            rounding = 1.2e-7 * float(after[key].abs().max()) / lr  # rounding of the weight itself
+            assert largest > 0, (name, key, "the gradient is 0")
             error = float((ours - g.double()).abs().max())
             worst = max(worst, (error - rounding) / largest)
             assert error < 1e-4 * largest + rounding, (name, key, error, largest)
-        said += f", gradients by {max(worst, 0.0):.1e} of the largest"
-    print(said)
+        line += f", gradients by {max(worst, 0.0):.1e} of the largest"
+    print(line)
 
 
 LAYERS = {

@@ -1,10 +1,10 @@
-"""What yoke trains is what the books say, by others' arithmetic:
+"""Compares trained models with independent implementations:
 
-- logreg with L2 comes to within a hair of the optimum that scikit-learn finds on the same file, synchronously and
-  asynchronously, and by its own figures too;
-- a saved softmax model, multiplied out in numpy, has the very loss and accuracy that yoke reported.
+- logreg with L2 comes very close to the optimum that scikit-learn finds on the same file, synchronously and
+  asynchronously, and the loss that yoke reports agrees;
+- a saved softmax model, evaluated in numpy, has exactly the loss and accuracy that yoke reported.
 
-Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD names the build folder.
+Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD is the build directory.
 """
 import glob
 import json
@@ -21,15 +21,15 @@ try:
     from safetensors.numpy import load_file
     from sklearn.linear_model import LogisticRegression
 except ImportError as missing:
-    print(f"no Python package {missing.name} (./dev peers installs it)")
+    print(f"Python package {missing.name} is not installed (./dev peers installs it)")
     sys.exit(77)
 
 
 def train(out, *options):
     """The JSON summary and the saved tensors."""
-    said = yoke("train", *options, "--out", out, "--seed", 1, "--json", "--quiet")
+    output = yoke("train", *options, "--out", out, "--seed", 1, "--json", "--quiet")
     (saved,) = glob.glob(os.path.join(out, "checkpoints", "step-*", "model.safetensors"))[-1:]
-    return json.loads(said.splitlines()[-1]), load_file(saved)
+    return json.loads(output.splitlines()[-1]), load_file(saved)
 
 
 def log_loss(margin):
@@ -67,7 +67,7 @@ def logreg_reaches_the_optimum(folder):
         gap = objective(w) - objective(best)
         print(f"logreg, {mode}, {workers} workers: {objective(w):.6f}, the optimum {objective(best):.6f}")
         assert -1e-9 < gap < 5e-4, (mode, workers, gap)
-        # Its own figure is of the same weights on the same data, without the L2 term.
+        # yoke reports the loss of the same weights on the same data, without the L2 term.
         assert abs(summary["test_loss"] - log_loss(y * (x @ w))) < 1e-5, summary["test_loss"]
 
 

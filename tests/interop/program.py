@@ -1,7 +1,7 @@
-"""The program under test, for those of the tests beside this file that run it.
+"""Runs the program under test, for the tests in this directory.
 
     from program import yoke
-    text = yoke("train", "--model", "softmax", "--epochs", 3)        # stdout; it must end well
+    text = yoke("train", "--model", "softmax", "--epochs", 3)        # returns stdout; exit status must be 0
 """
 import os
 import subprocess
@@ -9,7 +9,7 @@ import sys
 
 YOKE = os.path.join(os.environ["YK_BUILD"], "yoke")
 if not os.access(YOKE, os.X_OK):
-    print(f"there is no {YOKE}")
+    print(f"{YOKE} does not exist")
     sys.exit(77)
 
 

@@ -1,6 +1,6 @@
-"""Our safetensors files and Python's are the same format: each side reads what the other wrote.
+"""yoke's safetensors files and Python's have the same format: each side reads what the other wrote.
 
-Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD names the build folder.
+Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD is the build directory.
 """
 import os
 import subprocess
@@ -12,7 +12,7 @@ try:
     import safetensors
     from safetensors.numpy import save_file
 except ImportError as missing:
-    print(f"no Python package {missing.name} (./dev peers installs it)")
+    print(f"Python package {missing.name} is not installed (./dev peers installs it)")
     sys.exit(77)
 
 PROGRAM = os.path.join(os.environ["YK_BUILD"], "test_safetensors")
@@ -70,7 +70,7 @@ def we_read_pythons(folder):
 
 
 def both_refuse(folder):
-    """What Python's reader calls an error is one here too."""
+    """Files that Python's reader rejects are rejected by yoke, too."""
     good = os.path.join(folder, "ours.safetensors")
     data = open(good, "rb").read()
     begin = 8 + int.from_bytes(data[:8], "little")
@@ -89,7 +89,7 @@ def both_refuse(folder):
             f.write(content)
         try:
             with safetensors.safe_open(path, "numpy"):
-                raise AssertionError(f"Python took it: {what}")
+                raise AssertionError(f"Python accepted it: {what}")
         except safetensors.SafetensorError:
             pass
         ours = subprocess.run([PROGRAM, "--read", path], capture_output=True, text=True)
