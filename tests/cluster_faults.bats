@@ -36,6 +36,17 @@ all_examples() { # EPOCHS
     says_not "rank [013] was"
 }
 
+@test "async, streamed: after a worker is killed, the others read its part of the data" {
+    for way in "" "--staleness 3" "--local-steps 4"; do
+        begin_async 8 --launch 4 --stream always $way
+        signal_rank KILL 2
+        finish 60
+        all_examples 8
+        expect 0 "rank 2"
+        rm -rf run
+    done
+}
+
 @test "async: two of three workers are killed, two servers" {
     begin_async 40 --launch 5 --servers 2
     signal_rank KILL 4

@@ -94,6 +94,11 @@ void yk_feed_cursor_of(const yk_feed *f, int me, uint64_t out[5])
         f->ops->cursor_of(f, me, out);
 }
 
+int yk_feed_stream(const yk_feed *f, int me)
+{
+    return f->ops->stream ? f->ops->stream(f, me) : 0;
+}
+
 size_t yk_feed_cursor_size(const yk_feed *f)
 {
     return f->ops->cursor_size(f);

@@ -20,8 +20,8 @@
  *                         | lease: w0 | lease: w2 | lease: w0 | lease: w1    asynchronous
  *
  * Streamed data: block number j of the epoch's random order of blocks belongs to worker j mod N. If there are too few
- * blocks, every worker reads all of them, and stripe j of 64 examples belongs to worker (j + epoch) mod N. A thread per
- * worker reads ahead into windows of bounded size and shuffles each window.
+ * blocks, every worker reads all of them, and stripe j of 64 examples belongs to worker (j + epoch) mod N. These are the N
+ * streams; a worker may continue with the stream of one that was lost. A thread per worker reads ahead into windows of bounded size and shuffles each window.
  *
  * The feed borrows the data set and owns its threads. Each worker calls yk_feed_next() and yk_feed_epoch() from its own
  * thread. Cursors are saved and restored while no worker is inside of them.
@@ -45,6 +45,11 @@ typedef struct {
      * workers of several processes share one assignment. An empty range: none, or none now (then next() may be called
      * again). */
     yk_status (*lease)(void *context, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end);
+    /* Asynchronous, streams: called at the end of each epoch of a stream, so that others can continue with the stream of a lost
+     * worker. last: the stream's cursor after its last batch. Sets the stream to continue with, and its cursor; number -1:
+     * none, or none now (then next() may be called again). NULL: every worker keeps its own stream. */
+    yk_status (*next_stream)(void *context, int worker, const uint64_t last[5], int *number,
+                             uint64_t cursor[5]);
     void *lease_context;
     /* With `lease` and shuffled rows in memory: how many neighbouring rows stay together, a multiple of `batch`; 0: as many
      * as is best for the cache. A checkpoint keeps the unit that it was written with. */
@@ -76,7 +81,9 @@ size_t yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n);
 /* The same for one worker of a process that joined a job, before its first lease: `unit` came with the lease. */
 void yk_feed_unit_set(yk_feed *f, int me, uint64_t unit);
 
-/* Drops the rest of a worker's lease: it was assigned to another worker. */
+int yk_feed_stream(const yk_feed *f, int me); /* the stream that a worker reads; 0 for data in memory */
+
+/* Drops the rest of a worker's lease or stream: it was assigned to another worker. */
 void yk_feed_drop_lease(yk_feed *f, int me);
 
 /* The cursor: where all workers are, as numbers for a checkpoint. Restore it before the first next(). A cursor of data in

@@ -292,8 +292,15 @@ static void free_feed(yk_feed *feed)
     yk_free(f);
 }
 
-static const yk__feed_ops ops = {next,      epoch_of, cursor_size, cursor_save,  cursor_restore,
-                                 free_feed, NULL,     forget,      unit_restore, unit_set};
+static const yk__feed_ops ops = {.next = next,
+                                 .epoch = epoch_of,
+                                 .cursor_size = cursor_size,
+                                 .cursor_save = cursor_save,
+                                 .cursor_restore = cursor_restore,
+                                 .free = free_feed,
+                                 .forget = forget,
+                                 .unit_restore = unit_restore,
+                                 .unit_set = unit_set};
 
 yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out)
 {

@@ -6,29 +6,26 @@
  * Each worker has two windows, so memory is bounded whatever the size of the data. A window belongs to one epoch. Its
  * examples follow from its first block and record, so (epoch, block, record, examples used) is a cursor.
  */
-#include "data/feed_internal.h"
+#include "data/stream_reader.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/perm.h"
 #include "base/rng.h"
 #include "base/sync.h"
-#include "data/formats.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { READ_AT_A_TIME = 256, STRIPE = 64 };
+/* A cursor: kind, size of the windows; then for each worker: epoch, ordinal, record, used, and whether it waits for the next
+ * epoch. */
+enum { HEAD = 2, EACH = 5 };
 
 /* In a tiny data set a worker may have no examples in some epochs. After this many epochs, times the workers, the data set is
  * empty. */
 enum { EMPTY_EPOCHS_MOST = 64 };
 
-/* Record number `record` of the worker's `ordinal`-th block of the epoch. */
-typedef struct {
-    uint64_t epoch, ordinal, record;
-} cursor;
+typedef yk__stream_cursor cursor;
 
 typedef struct {
     yk_rows rows;
@@ -54,112 +51,20 @@ typedef struct {
     window window[2];
     /* used by the worker */
     int current;
-    cursor here;           /* where the current window begins */
-    size_t used;           /* examples of it that were returned */
-    bool epoch_over;       /* synchronous: waits for yk_feed_epoch() */
-    uint64_t empty_epochs; /* since the last example */
-    /* used by the thread */
-    cursor at;
-    yk_reader *reader;
-    yk_rows part;
-    size_t part_used;
-    yk_perm order;
-    uint64_t order_epoch;
+    cursor here;              /* where the current window begins */
+    size_t used;              /* examples of it that were returned */
+    bool epoch_over;          /* synchronous: waits for yk_feed_epoch() */
+    uint64_t empty_epochs;    /* since the last example */
+    uint64_t last[EACH];      /* the cursor after the last batch */
+    yk__stream_reader reader; /* used by the thread: at first of the worker's own stream */
 } stream;
 
 struct stream_feed {
     yk_feed feed;
-    bool by_block; /* whole blocks are assigned to workers; else stripes of STRIPE examples */
+    yk__streams_division division;
     size_t window_bytes;
     stream *worker;
-    /* Resumed with other workers or windows: how many blocks of `earlier_epoch` each of the earlier workers had used up. */
-    uint64_t earlier_epoch, *earlier; /* [earlier_workers] */
-    uint64_t earlier_workers;
 };
-
-static uint64_t blocks_of(const stream_feed *f, int me)
-{
-    uint64_t n = f->feed.data->source->nblocks, workers = (uint64_t)f->feed.plan.workers;
-    return f->by_block ? (n + workers - 1 - (uint64_t)me) / workers : n;
-}
-
-/* The current block of a worker, as its number in the order of the epoch. */
-static uint64_t block_number(const stream *s)
-{
-    const stream_feed *f = s->owner;
-    return f->by_block ? s->at.ordinal * (uint64_t)f->feed.plan.workers + (uint64_t)s->me : s->at.ordinal;
-}
-
-static bool used_earlier(const stream *s)
-{
-    const stream_feed *f = s->owner;
-    if (!f->earlier || s->at.epoch != f->earlier_epoch)
-        return false;
-    const uint64_t j = block_number(s);
-    return j / f->earlier_workers < f->earlier[j % f->earlier_workers];
-}
-
-static void close_reader(stream *s)
-{
-    yk_reader_free(s->reader);
-    s->reader = NULL;
-    yk_rows_clear(&s->part);
-    s->part_used = 0;
-}
-
-/* Opens the block at s->at.ordinal. */
-static yk_status open_block(stream *s)
-{
-    stream_feed *f = s->owner;
-    yk_source *source = f->feed.data->source;
-    if (s->order_epoch != s->at.epoch || !s->order.n) {
-        s->order = yk_perm_make(source->nblocks, yk__epoch_seed(&f->feed.plan, s->at.epoch));
-        s->order_epoch = s->at.epoch;
-    }
-    return yk_source_read(source, yk_perm_at(&s->order, block_number(s)), &s->reader);
-}
-
-/* Makes sure that part[part_used] is the record at s->at.record of the open block; *end_out when there is none. */
-static yk_status next_part(stream *s, bool *end_out)
-{
-    size_t got = 1;
-    *end_out = false;
-    while (s->part_used >= s->part.n) {
-        yk_rows_clear(&s->part);
-        s->part_used = 0;
-        yk_status st = yk_reader_next(s->reader, &s->part, READ_AT_A_TIME, &got);
-        if (st)
-            return st;
-        if (got == 0) {
-            *end_out = true;
-            return YK_OK;
-        }
-    }
-    return YK_OK;
-}
-
-/* Skips to record number `record` of the block that was just opened. */
-static yk_status skip_records(stream *s, uint64_t record)
-{
-    bool end = false;
-    while (record) {
-        yk_status st = next_part(s, &end);
-        if (st || end)
-            return st;
-        size_t step = s->part.n - s->part_used;
-        step = step < record ? step : (size_t)record;
-        s->part_used += step;
-        record -= step;
-    }
-    return YK_OK;
-}
-
-/* The owner of the first stripe of a block changes from epoch to epoch, so that every worker gets examples. */
-static bool is_assigned(const stream *s, uint64_t record)
-{
-    uint64_t stripe = record / STRIPE + s->at.epoch;
-    return s->owner->by_block || (int)(stripe % (uint64_t)s->owner->feed.plan.workers) == s->me;
-}
 
 /* Remaps the keys of a full window and shuffles its rows. */
 static yk_status prepare(const stream_feed *f, window *w)
@@ -185,35 +90,11 @@ static yk_status fill(stream *s, window *w)
     stream_feed *f = s->owner;
     yk_status st = YK_OK;
     yk_rows_clear(&w->rows);
-    w->begin = s->at;
+    w->begin = s->reader.at;
     w->last = false;
-    while (yk_rows_bytes(&w->rows) < f->window_bytes) {
-        bool end;
-        if (s->at.ordinal >= blocks_of(f, s->me)) {
-            w->last = true;
-            break;
-        }
-        if (!s->reader && used_earlier(s)) {
-            s->at = (cursor){s->at.epoch, s->at.ordinal + 1, 0};
-            continue;
-        }
-        if (!s->reader && ((st = open_block(s)) || (st = skip_records(s, s->at.record))))
+    while (!w->last && yk_rows_bytes(&w->rows) < f->window_bytes) {
+        if ((st = yk__stream_read(&s->reader, &w->rows, &w->last)))
             return st;
-        if ((st = next_part(s, &end)))
-            return st;
-        if (end) {
-            close_reader(s);
-            s->at = (cursor){s->at.epoch, s->at.ordinal + 1, 0};
-            continue;
-        }
-        size_t n = 0; /* consecutive records that all belong to this worker, or all do not */
-        bool take = is_assigned(s, s->at.record);
-        while (s->part_used + n < s->part.n && is_assigned(s, s->at.record + n) == take)
-            n++;
-        if (take && (st = yk_rows_append(&w->rows, &s->part, s->part_used, n)))
-            return st;
-        s->part_used += n;
-        s->at.record += n;
         yk_mutex_lock(&s->lock);
         bool quit = s->quit;
         yk_mutex_unlock(&s->lock);
@@ -229,7 +110,7 @@ static void *read_ahead(void *arg)
     stream_feed *f = s->owner;
     yk_status st = YK_OK;
     yk_mutex_lock(&s->lock);
-    for (int i = 0; !s->quit && !st && s->at.epoch < f->feed.plan.epochs; i ^= 1) {
+    for (int i = 0; !s->quit && !st && s->reader.at.epoch < f->feed.plan.epochs; i ^= 1) {
         window *w = &s->window[i];
         while (w->ready && !s->quit)
             yk_cond_wait(&s->changed, &s->lock);
@@ -238,8 +119,8 @@ static void *read_ahead(void *arg)
         yk_mutex_unlock(&s->lock);
         st = fill(s, w);
         if (w->last)
-            s->at = (cursor){s->at.epoch + 1, 0, 0};
-        w->end = s->at;
+            s->reader.at = (cursor){s->reader.at.epoch + 1, 0, 0};
+        w->end = s->reader.at;
         yk_mutex_lock(&s->lock);
         w->ready = !st && !s->quit;
         yk_cond_broadcast(&s->changed);
@@ -250,7 +131,7 @@ static void *read_ahead(void *arg)
     s->finished = true;
     yk_cond_broadcast(&s->changed);
     yk_mutex_unlock(&s->lock);
-    close_reader(s);
+    yk__stream_close(&s->reader);
     return NULL;
 }
 
@@ -261,6 +142,22 @@ static yk_status start(stream *s)
         return yk_fail(YK_ESYSTEM, "cannot start the reader thread of worker %d: %s", s->me, strerror(e));
     s->started = true;
     return YK_OK;
+}
+
+/* Stops the thread, and drops what it has read. */
+static void stop_reading(stream *s)
+{
+    yk_mutex_lock(&s->lock);
+    s->quit = true;
+    yk_cond_broadcast(&s->changed);
+    yk_mutex_unlock(&s->lock);
+    if (s->started)
+        yk_thread_join(&s->thread);
+    s->started = s->quit = s->finished = false;
+    s->status = YK_OK;
+    s->window[0].ready = s->window[1].ready = false;
+    s->current = 0;
+    s->used = 0;
 }
 
 /* The lock is held. Every wait is timed: either it is rare, or reading is the bottleneck. */
@@ -274,19 +171,51 @@ static void wait_for_reader(stream *s, const window *w)
         yk_phase_waited(&phases[s->me - s->owner->feed.plan.first], YK_PHASE_INPUT, yk_now_ns() - since);
 }
 
+/* Sets the cursor of a worker that is not reading. */
+static void set_cursor(stream *s, const uint64_t saved[EACH])
+{
+    s->here = s->reader.at = (cursor){saved[0], saved[1], saved[2]};
+    s->used = (size_t)saved[3];
+    s->epoch_over = saved[4] != 0;
+    memcpy(s->last, saved, sizeof s->last);
+}
+
+/* At the end of an epoch of its stream, or without one: which stream the worker continues with. A gradient must not be over
+ * examples of two streams: if it is another one, next() returns no batch, and has to be called again. */
+static yk_status change_stream(stream *s, bool *changed_out)
+{
+    const yk_feed_plan *plan = &s->owner->feed.plan;
+    const uint64_t end[EACH] = {s->here.epoch};
+    uint64_t at[EACH] = {s->here.epoch};
+    int number = s->reader.number;
+    yk_status st = plan->next_stream(plan->lease_context, s->me, s->last, &number, at);
+    if (st || (number == s->reader.number && memcmp(at, end, sizeof at) == 0))
+        return st;
+    *changed_out = true;
+    stop_reading(s);
+    s->reader.number = number;
+    if (number >= 0)
+        set_cursor(s, at);
+    return YK_OK;
+}
+
 /* The window of the next example; NULL at the end of the data (synchronous: of the epoch). */
 static yk_status current_window(stream *s, window **out)
 {
+    bool changed = false;
     *out = NULL;
     for (;;) {
-        if (s->epoch_over)
-            return YK_OK;
+        yk_status st = s->reader.number < 0 ? change_stream(s, &changed) : YK_OK;
+        if (st || changed || s->reader.number < 0 || s->epoch_over)
+            return st;
+        if (!s->started && (st = start(s)))
+            return st;
         window *w = &s->window[s->current];
         yk_mutex_lock(&s->lock);
         if (!w->ready && !s->finished)
             wait_for_reader(s, w);
         bool ready = w->ready;
-        yk_status st = s->status;
+        st = s->status;
         if (ready && s->used >= w->rows.n) { /* used up: the thread may fill it again */
             bool last = w->last;
             s->here = w->end;
@@ -299,6 +228,8 @@ static yk_status current_window(stream *s, window **out)
             s->empty_epochs += last;
             if (s->empty_epochs > EMPTY_EPOCHS_MOST * (uint64_t)s->owner->feed.plan.workers)
                 return yk__fail_empty(s->owner->feed.data->source);
+            if (last && s->owner->feed.plan.next_stream && ((st = change_stream(s, &changed)) || changed))
+                return st;
             continue;
         }
         yk_mutex_unlock(&s->lock);
@@ -308,13 +239,20 @@ static yk_status current_window(stream *s, window **out)
     }
 }
 
+static void cursor_of(const yk_feed *feed, int me, uint64_t out[EACH])
+{
+    const stream *s = &((const stream_feed *)feed)->worker[me];
+    memcpy(out, (uint64_t[EACH]){s->here.epoch, s->here.ordinal, s->here.record, s->used, s->epoch_over},
+           EACH * sizeof *out);
+}
+
 static yk_status next(yk_feed *feed, int me, size_t batches, yk_batch *out)
 {
     stream *s = &((stream_feed *)feed)->worker[me];
     *out = (yk_batch){0};
-    yk_status st = s->started ? YK_OK : start(s);
     window *w;
-    if (st || (st = current_window(s, &w)) || !w)
+    yk_status st = current_window(s, &w);
+    if (st || !w)
         return st;
     const size_t want = batches * feed->plan.batch, have = w->rows.n - s->used, n = have < want ? have : want;
     const uint64_t window_number = s->here.ordinal * 0x100000001b3u + s->here.record;
@@ -322,6 +260,7 @@ static yk_status next(yk_feed *feed, int me, size_t batches, yk_batch *out)
                         yk_mix64(window_number + (uint64_t)me) + s->used);
     s->used += n;
     s->empty_epochs = 0;
+    cursor_of(feed, me, s->last);
     return YK_OK;
 }
 
@@ -332,19 +271,9 @@ static void epoch_of(yk_feed *feed, int me, uint64_t epoch)
     s->epoch_over = false;
 }
 
-/* Kind, size of the windows; then for each worker: epoch, ordinal, record, used, and whether it waits for the next epoch. */
-enum { HEAD = 2, EACH = 5 };
-
 static size_t cursor_size(const yk_feed *feed)
 {
     return HEAD + EACH * (size_t)feed->plan.workers;
-}
-
-static void cursor_of(const yk_feed *feed, int me, uint64_t out[EACH])
-{
-    const stream *s = &((const stream_feed *)feed)->worker[me];
-    memcpy(out, (uint64_t[EACH]){s->here.epoch, s->here.ordinal, s->here.record, s->used, s->epoch_over},
-           EACH * sizeof *out);
 }
 
 static void cursor_save(const yk_feed *feed, uint64_t *out)
@@ -361,9 +290,9 @@ static void cursor_save(const yk_feed *feed, uint64_t *out)
 static yk_status restore_blocks(stream_feed *f, const uint64_t *saved, uint64_t workers)
 {
     uint64_t epoch = UINT64_MAX, least = UINT64_MAX;
-    free(f->earlier);
-    if (!(f->earlier = calloc(workers, sizeof *f->earlier)))
-        return yk_fail_memory(workers * sizeof *f->earlier, "the data cursor");
+    free(f->division.earlier);
+    if (!(f->division.earlier = calloc(workers, sizeof *f->division.earlier)))
+        return yk_fail_memory(workers * sizeof *f->division.earlier, "the data cursor");
     for (uint64_t i = 0; i < workers; i++) {
         const uint64_t *each = saved + EACH * i;
         const uint64_t at = each[0] - (each[4] && each[0] > 0); /* at the end of the previous epoch */
@@ -371,19 +300,18 @@ static yk_status restore_blocks(stream_feed *f, const uint64_t *saved, uint64_t 
     }
     for (uint64_t i = 0; i < workers; i++) {
         const uint64_t *each = saved + EACH * i;
-        f->earlier[i] = each[0] > epoch ? UINT64_MAX : each[1];
-        least = f->earlier[i] < least ? f->earlier[i] : least;
+        f->division.earlier[i] = each[0] > epoch ? UINT64_MAX : each[1];
+        least = f->division.earlier[i] < least ? f->division.earlier[i] : least;
     }
-    f->earlier_epoch = epoch;
-    f->earlier_workers = workers;
-    if (!f->by_block) { /* every worker reads all blocks: a block is used up if all workers have used it up */
-        f->earlier_workers = 1;
-        f->earlier[0] = least;
+    f->division.earlier_epoch = epoch;
+    f->division.earlier_workers = workers;
+    if (!f->division
+             .by_block) { /* every worker reads all blocks: a block is used up if all workers have used it up */
+        f->division.earlier_workers = 1;
+        f->division.earlier[0] = least;
     }
     for (int i = 0; i < f->feed.plan.workers; i++) {
-        f->worker[i].here = f->worker[i].at = (cursor){epoch, 0, 0};
-        f->worker[i].used = 0;
-        f->worker[i].epoch_over = false;
+        set_cursor(&f->worker[i], (const uint64_t[EACH]){epoch});
     }
     yk_note("the checkpoint was written with a different number of workers or another --shuffle-mb: blocks "
             "that were "
@@ -403,10 +331,7 @@ static yk_status cursor_restore(yk_feed *feed, const uint64_t *saved, size_t n)
         return restore_blocks(f, saved + HEAD, (n - HEAD) / EACH);
     for (int i = 0; i < feed->plan.workers; i++) {
         const uint64_t *each = saved + HEAD + EACH * i;
-        stream *s = &f->worker[i];
-        s->here = s->at = (cursor){each[0], each[1], each[2]};
-        s->used = (size_t)each[3];
-        s->epoch_over = each[4] != 0;
+        set_cursor(&f->worker[i], each);
     }
     return YK_OK;
 }
@@ -416,27 +341,43 @@ static void free_feed(yk_feed *feed)
     stream_feed *f = (stream_feed *)feed;
     for (int i = 0; f->worker && i < feed->plan.workers; i++) {
         stream *s = &f->worker[i];
-        yk_mutex_lock(&s->lock);
-        s->quit = true;
-        yk_cond_broadcast(&s->changed);
-        yk_mutex_unlock(&s->lock);
-        if (s->started)
-            yk_thread_join(&s->thread);
+        stop_reading(s);
         for (int k = 0; k < 2; k++) {
             yk_rows_fini(&s->window[k].rows);
             free(s->window[k].pick);
         }
-        yk_rows_fini(&s->part);
+        yk_rows_fini(&s->reader.part);
         yk_mutex_destroy(&s->lock);
         yk_cond_destroy(&s->changed);
     }
-    free(f->earlier);
+    free(f->division.earlier);
     yk_free(f->worker);
     yk_free(f);
 }
 
-static const yk__feed_ops ops = {next,           epoch_of,  cursor_size, cursor_save,
-                                 cursor_restore, free_feed, cursor_of};
+static int stream_of(const yk_feed *feed, int me)
+{
+    return ((const stream_feed *)feed)->worker[me].reader.number;
+}
+
+static void forget(yk_feed *feed, int me)
+{
+    stream *s = &((stream_feed *)feed)->worker[me];
+    if (!feed->plan.next_stream || s->reader.number < 0)
+        return;
+    stop_reading(s);
+    s->reader.number = -1;
+}
+
+static const yk__feed_ops ops = {.next = next,
+                                 .epoch = epoch_of,
+                                 .cursor_size = cursor_size,
+                                 .cursor_save = cursor_save,
+                                 .cursor_restore = cursor_restore,
+                                 .free = free_feed,
+                                 .cursor_of = cursor_of,
+                                 .stream = stream_of,
+                                 .forget = forget};
 
 yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out)
 {
@@ -449,15 +390,17 @@ yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **
     }
     f->feed = (yk_feed){.ops = &ops, .data = data, .plan = *plan};
     f->worker = workers;
-    f->by_block = data->source->nblocks >= 4 * (size_t)plan->workers;
+    f->division = (yk__streams_division){
+        .data = data, .plan = &f->feed.plan, .by_block = data->source->nblocks >= 4 * (size_t)plan->workers};
     f->window_bytes = plan->window_bytes / (2 * (size_t)plan->workers);
     for (int i = 0; i < plan->workers; i++) {
         stream *s = &workers[i];
         s->owner = f;
-        s->me = i;
+        s->me = s->reader.number = i;
+        s->reader.division = &f->division;
         yk_mutex_init(&s->lock);
         yk_cond_init(&s->changed);
-        yk_rows_init(&s->part, data->kind, data->dim);
+        yk_rows_init(&s->reader.part, data->kind, data->dim);
         for (int k = 0; k < 2; k++)
             yk_rows_init(&s->window[k].rows, data->kind, data->dim);
     }

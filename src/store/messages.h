@@ -75,19 +75,28 @@ typedef struct {
     double loss;
     uint64_t identity; /* UP_JOIN: a digest of program, options, data and model */
     uint64_t steps;    /* in the gradient, or in the deltas; 0: there were no examples */
-    uint64_t spare[7];
+    /* UP_LEASE of streamed data: the stream that the thread returns, plus 1 (0: none); its cursor after the last batch, without the
+     * last number; its next epoch */
+    uint64_t stream, last[YK_CURSOR - 1], next_epoch;
+    uint64_t spare;
 } yk__up;
 
 /* The examples of one thread in a push. */
 typedef struct {
     uint64_t examples;
     uint32_t incarnation, newest; /* of the client when the first and the last of them were leased */
-    uint64_t cursor[YK_CURSOR];   /* of a stream: the cursor of the thread after these examples */
+    uint64_t cursor[YK_CURSOR];   /* of a stream: the cursor of the thread after these examples (streams.h) */
     uint64_t batches;
 } yk__share;
 
 typedef enum { YK__DOWN_VALUES = 1, YK__DOWN_LEASE, YK__DOWN_ALIVE, YK__DOWN_REFUSED } yk__down_kind;
-enum { YK__STOP = 1, YK__LATER = 2 }; /* later: nothing to lease now, but other workers may return leases */
+enum {
+    YK__STOP = 1,
+    YK__LATER =
+        2, /* nothing to lease now, but other workers may return leases; or a stream, after what is in flight */
+    YK__STREAM = 4, /* the lease is a stream */
+    YK__ORPHANS = 8 /* there are streams without a worker */
+};
 
 typedef struct {
     uint32_t magic;
@@ -97,7 +106,8 @@ typedef struct {
     uint64_t examples; /* of the last round; a lease: its epoch */
     double loss;
     /* values: ns that the gradient waited for those of others; global steps so far
-     * a lease: its range; empty: there are no more examples */
+     * a lease: its range; empty: there are no more examples
+     * a stream: its number is `n`, its cursor is round, examples, begin, end */
     uint64_t begin, end;
     /* of the client: how often it was declared lost. Leases of earlier incarnations went to other workers */
     uint64_t incarnation;

@@ -122,6 +122,7 @@ static yk_status take_values(yk_remote *r, int k, const yk__down *down, size_t b
     if (k == 0) {
         if (down->flags & YK__STOP)
             atomic_store(&r->stopped, true);
+        atomic_store_explicit(&r->orphans, (down->flags & YK__ORPHANS) != 0, memory_order_relaxed);
         a->status =
             (yk_remote_status){down->round, down->end, down->examples, down->loss, down->begin, false};
     }
@@ -156,6 +157,9 @@ static yk_status take(yk_remote *r, int k)
         t->ready = true;
         t->later = (down->flags & YK__LATER) != 0;
         t->lease = (yk_lease){down->examples, down->begin, down->end};
+        t->stream = down->flags & YK__STREAM ? (int)down->n : -1;
+        memcpy(t->cursor, (uint64_t[YK_CURSOR]){down->round, down->examples, down->begin, down->end},
+               sizeof t->cursor);
         t->unit = down->n;
         t->leased_by = down->incarnation;
         atomic_store_explicit(&t->pending, false, memory_order_release);

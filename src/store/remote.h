@@ -98,6 +98,11 @@ yk_status yk_remote_push(yk_remote *r, int lane, const yk_remote_pushed *p);
 /* The next lease of examples for a thread, from server 0, requested in advance. Empty: there are no examples, or none for
  * now. unit: assignment.h. */
 yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *unit_out);
+/* The same for streamed data. *number: the stream that the thread returns (-1: none), then the one to continue with (-1: none,
+ * or none for now). last: the returned stream's cursor after its last batch. cursor: where it continues. */
+yk_status yk_remote_stream(yk_remote *r, int thread, const uint64_t last[YK_CURSOR], int *number,
+                           uint64_t cursor[YK_CURSOR]);
+bool yk_remote_orphans(const yk_remote *r); /* whether there are streams without a worker */
 /* Whether this process was declared lost, so that the lease went to others. */
 bool yk_remote_revoked(const yk_remote *r, int thread);
 /* Threads first .. end - 1 have no examples. Sets `over`, or, after a short sleep, `pending`. */

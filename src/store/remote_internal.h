@@ -60,6 +60,8 @@ typedef struct {
     atomic_bool pending;
     bool ready, later, idle;
     yk_lease lease;
+    int stream; /* of streamed data; -1: none */
+    uint64_t cursor[YK_CURSOR];
     uint64_t unit;      /* of the order of examples (data/feed.h); 0: the default order */
     uint64_t leased_by; /* the incarnation of this process when it was leased */
     uint64_t used_by;   /* the same for the lease that the feed has */
@@ -83,7 +85,7 @@ struct yk_remote {
     atomic_uint waiting; /* messages that are queued or in flight */
     atomic_uint activity, activity_seen;
     _Atomic uint64_t incarnation; /* of this process */
-    atomic_bool stopped, failed;
+    atomic_bool stopped, failed, orphans;
     yk__up alive;
     double beat_at;
     int join_replies;

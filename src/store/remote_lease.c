@@ -2,6 +2,7 @@
 #include "store/remote_internal.h"
 
 #include "base/wait.h"
+#include <string.h>
 
 static const double retry_seconds = 0.02; /* between two requests for examples that others may return */
 
@@ -43,11 +44,14 @@ static yk_status send_control(yk_remote *r, int lane, int first, int end, const 
     return st;
 }
 
-static yk_status request_lease(yk_remote *r, int thread, bool idle)
+/* `up`: the rest of the request. */
+static yk_status request_lease(yk_remote *r, int thread, bool idle, yk__up up)
 {
     const int lane = r->config.lanes > 1 ? thread : 0;
     yk__leases *t = &r->leases[thread];
-    yk__up up = {.kind = YK__UP_LEASE, .flags = idle ? YK__IDLE : 0, .thread = (uint32_t)thread};
+    up.kind = YK__UP_LEASE;
+    up.flags = idle ? YK__IDLE : 0;
+    up.thread = (uint32_t)thread;
     yk_mutex_lock(&r->lane[lane].lock); /* the threads of a lane share its messages */
     t->ready = false;
     atomic_store(&t->pending, true);
@@ -68,7 +72,7 @@ yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *uni
     *out = (yk_lease){0};
     for (;;) {
         if (!atomic_load(&t->pending) && !t->ready)
-            st = request_lease(r, thread, t->idle);
+            st = request_lease(r, thread, t->idle, (yk__up){0});
         if (!st)
             st = yk__remote_wait(r, NULL, &t->pending, "examples");
         if (st)
@@ -81,10 +85,35 @@ yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *uni
         *out = t->lease;
         *unit_out = t->unit;
         t->used_by = t->leased_by;
-        return request_lease(r, thread, false); /* in advance */
+        return request_lease(r, thread, false, (yk__up){0}); /* in advance */
     }
     t->ready = !t->later; /* no examples are left: do not ask again */
     return YK_OK;
+}
+
+yk_status yk_remote_stream(yk_remote *r, int thread, const uint64_t last[YK_CURSOR], int *number,
+                           uint64_t cursor[YK_CURSOR])
+{
+    yk__leases *t = &r->leases[thread];
+    yk__up up = {.stream = (uint64_t)(*number + 1), .next_epoch = cursor[0]};
+    memcpy(up.last, last, sizeof up.last);
+    do { /* again if it was revoked meanwhile */
+        yk_status st = request_lease(r, thread, t->idle, up);
+        if (!st)
+            st = yk__remote_wait(r, NULL, &t->pending, "a stream");
+        if (st)
+            return st;
+        up = (yk__up){0};
+    } while (t->stream >= 0 && t->leased_by < atomic_load(&r->incarnation));
+    t->used_by = t->leased_by;
+    *number = t->stream;
+    memcpy(cursor, t->cursor, sizeof t->cursor);
+    return YK_OK;
+}
+
+bool yk_remote_orphans(const yk_remote *r)
+{
+    return atomic_load_explicit(&r->orphans, memory_order_relaxed);
 }
 
 /* Whether this worker must leave the job that it joined. */

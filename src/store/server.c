@@ -151,7 +151,12 @@ static yk_status declare_lost(yk_server *s, yk__client *c, double seconds)
     s->active--;
     yk_status st = yk__return_leases(s, c, &back);
     s->returned += back;
-    if (s->chief)
+    if (s->config.streams)
+        yk_warn("the worker of rank %d sent no heartbeat for %.1f s: declared lost; the %d remaining workers "
+                "read the rest of "
+                "its part of the data",
+                c->peer, seconds, s->active);
+    else if (s->chief)
         yk_warn("the worker of rank %d sent no heartbeat for %.1f s: declared lost; its %llu examples go to "
                 "the %d remaining workers",
                 c->peer, seconds, (unsigned long long)back, s->active);
@@ -180,7 +185,7 @@ static yk_status check_timeouts(yk_server *s, double now)
         bool all_bye = true;
         for (int i = 0; i < s->nclients; i++)
             all_bye &= s->client[i].left || s->client[i].joined;
-        if (!all_bye && s->config.assignment && !yk_assignment_done(s->config.assignment))
+        if (!all_bye && yk__has_examples(s))
             return yk_fail(YK_ELOST, "no worker is left");
     }
     return YK_OK;
@@ -255,38 +260,6 @@ yk_status yk_server_end(yk_server *s)
 void yk_server_set_hooks(yk_server *s, const yk_server_hooks *hooks)
 {
     s->config.hooks = *hooks;
-}
-
-/* Worker i of all: a thread of a client. */
-static yk__client_thread *worker_of(const yk_server *s, int i)
-{
-    return &s->client[i / s->config.threads].thread[i % s->config.threads];
-}
-
-void yk_server_cursors(const yk_server *s, uint64_t *out, size_t window_bytes, uint64_t epoch)
-{
-    const int workers = s->config.clients * s->config.threads;
-    *out++ = 3;
-    *out++ = window_bytes / (2 * (size_t)workers);
-    for (int i = 0; i < workers; i++) {
-        const uint64_t *cursor = worker_of(s, i)->cursor;
-        memcpy(out + YK_CURSOR * i, cursor[0] < epoch ? (const uint64_t[YK_CURSOR]){epoch} : cursor,
-               YK_CURSOR * sizeof *cursor);
-    }
-}
-
-uint64_t yk_server_cursors_epoch(const yk_server *s)
-{
-    uint64_t min = UINT64_MAX;
-    for (int i = 0; i < s->config.clients * s->config.threads; i++)
-        min = worker_of(s, i)->cursor[0] < min ? worker_of(s, i)->cursor[0] : min;
-    return min;
-}
-
-void yk_server_cursors_set(yk_server *s, const uint64_t *cursors)
-{
-    for (int i = 0; i < s->config.clients * s->config.threads; i++)
-        memcpy(worker_of(s, i)->cursor, cursors + YK_CURSOR * i, sizeof worker_of(s, i)->cursor);
 }
 
 void yk_server_state_of(const yk_server *s, yk_server_state *out)

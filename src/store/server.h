@@ -32,6 +32,7 @@
 #include "comm/comm.h"
 #include "store/assignment.h"
 #include "store/local.h"
+#include "store/streams.h"
 
 typedef struct yk_server yk_server;
 
@@ -67,7 +68,8 @@ typedef struct {
     bool survives_loss;            /* of a client */
     double timeout;            /* heartbeat timeout of a client in seconds (longer if its steps are long) */
     double first_timeout;      /* the same until its second message */
-    yk_assignment *assignment; /* server 0, not in lockstep; borrowed */
+    yk_assignment *assignment; /* server 0, data in memory, not in lockstep; borrowed */
+    yk_streams *streams;       /* server 0, streamed data; borrowed */
     yk_server_hooks hooks;     /* server 0 */
 } yk_server_config;
 
@@ -99,17 +101,6 @@ yk_status yk_server_end(yk_server *s);
 
 void yk_server_state_of(const yk_server *s, yk_server_state *out);
 int yk_server_workers(const yk_server *s, yk_server_worker *out, int max); /* returns how many */
-
-/* The cursor of a stream, as data/feed.h writes it: 3 | window_bytes / (2 N) | five numbers for each of N workers. In
- * synchronous mode all workers are in `epoch`, because the cursor of a worker after its last batch does not show whether that epoch
- * is over. In asynchronous mode `epoch` is 0. */
-void yk_server_cursors(const yk_server *s, uint64_t *out, size_t window_bytes, uint64_t epoch);
-
-/* The number of epochs of a stream that all workers have finished. */
-uint64_t yk_server_cursors_epoch(const yk_server *s);
-
-/* Restores the numbers of the workers, as above without the first two. */
-void yk_server_cursors_set(yk_server *s, const uint64_t *cursors);
 
 /* The piece of a group that a server owns; that of a dense group begins at *begin_out. */
 yk_group yk_server_piece(const yk_group *g, int server, int servers, size_t *begin_out);

@@ -60,7 +60,8 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
     *down = (yk__down){.magic = YK__MAGIC,
                        .incarnation = c->incarnation,
                        .kind = YK__DOWN_VALUES,
-                       .flags = s->stopping ? YK__STOP : 0,
+                       .flags = (s->stopping ? YK__STOP : 0) |
+                                (s->config.streams && s->config.streams->orphans ? YK__ORPHANS : 0),
                        .pull = p->number,
                        .n = (uint32_t)n,
                        .round = s->config.synchronous ? s->round : s->updates,

@@ -29,7 +29,6 @@ typedef struct {
 typedef struct {
     bool idle, left;         /* idle: it waits for examples; left: its lane has left */
     uint64_t pushes, rounds; /* of a lane: steps, and messages with gradients */
-    uint64_t cursor[YK_CURSOR];
     yk__down lease;
     yk_op lease_op;
 } yk__client_thread;
@@ -106,10 +105,17 @@ static inline yk__pull *yk__pull_of(const yk_server *s, const yk__client *c, uin
     return &c->pull[number % (uint32_t)s->npulls];
 }
 
-/* The number of a worker in the example assignment. */
+/* The number of a worker in the assignment of examples or streams. */
 static inline int yk__leaseholder(const yk_server *s, const yk__client *c, uint32_t thread)
 {
-    return c->peer * s->config.threads + (int)thread;
+    return (c->peer - s->config.first_client) * s->config.threads + (int)thread;
+}
+
+/* Server 0: whether examples are left, or used by workers that may return them. */
+static inline bool yk__has_examples(const yk_server *s)
+{
+    return s->config.streams ? !yk_streams_done(s->config.streams)
+                             : s->config.assignment && !yk_assignment_done(s->config.assignment);
 }
 
 /* Whether it waits for an answer. */

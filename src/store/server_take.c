@@ -5,30 +5,57 @@
 #include "base/log.h"
 #include <string.h>
 
-static yk_status lease(yk_server *s, yk__client *c, const yk__up *up)
+/* Leases a range of examples; *none_out: there is none. */
+static yk_status lease_range(yk_server *s, yk__client *c, const yk__up *up, yk__down *out, bool *none_out)
 {
-    yk__client_thread *t = &c->thread[up->thread];
     yk_lease range = {0};
-    bool done;
     yk_status st = s->stopping
                        ? YK_OK
                        : yk_assignment_lease(s->config.assignment, yk__leaseholder(s, c, up->thread), &range);
-    if (st || (st = yk_comm_test(s->config.comm, &t->lease_op, &done)))
+    out->n = (uint32_t)s->config.assignment->unit;
+    out->examples = range.epoch;
+    out->begin = range.begin;
+    out->end = range.end;
+    *none_out = range.begin == range.end;
+    return st;
+}
+
+/* The same for a stream. */
+static void lease_stream(yk_server *s, yk__client *c, const yk__up *up, yk__down *out, bool *none_out)
+{
+    const int worker = yk__leaseholder(s, c, up->thread);
+    uint64_t cursor[YK_CURSOR] = {up->last[0], up->last[1], up->last[2], up->last[3]};
+    if (up->stream)
+        yk_streams_return(s->config.streams, worker, (int)up->stream - 1, cursor, up->next_epoch);
+    const int number = s->stopping ? -1 : yk_streams_lease(s->config.streams, worker, cursor);
+    *none_out = number < 0;
+    if (number < 0)
+        return;
+    out->flags = YK__STREAM;
+    out->n = (uint32_t)number;
+    out->round = cursor[0];
+    out->examples = cursor[1];
+    out->begin = cursor[2];
+    out->end = cursor[3];
+}
+
+static yk_status lease(yk_server *s, yk__client *c, const yk__up *up)
+{
+    yk__client_thread *t = &c->thread[up->thread];
+    bool done, none;
+    yk_status st = yk_comm_test(s->config.comm, &t->lease_op, &done);
+    if (st)
         return st;
     if (!done)
         return yk_fail(YK_ELOST, "rank %d sent two requests for examples at the same time", c->peer);
-    const bool none = range.begin == range.end;
-    const bool later = none && !s->stopping && !yk_assignment_done(s->config.assignment);
+    t->lease = (yk__down){
+        .magic = YK__MAGIC, .incarnation = c->incarnation, .kind = YK__DOWN_LEASE, .pull = up->thread};
+    if (s->config.streams)
+        lease_stream(s, c, up, &t->lease, &none);
+    else if ((st = lease_range(s, c, up, &t->lease, &none)))
+        return st;
+    t->lease.flags |= (none || s->config.streams) && !s->stopping && yk__has_examples(s) ? YK__LATER : 0;
     t->idle = none && (up->flags & YK__IDLE);
-    t->lease = (yk__down){.magic = YK__MAGIC,
-                          .incarnation = c->incarnation,
-                          .kind = YK__DOWN_LEASE,
-                          .flags = later ? YK__LATER : 0,
-                          .pull = up->thread,
-                          .n = (uint32_t)s->config.assignment->unit,
-                          .examples = range.epoch,
-                          .begin = range.begin,
-                          .end = range.end};
     return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_CONTROL, &t->lease, sizeof t->lease,
                         &t->lease_op);
 }
@@ -38,11 +65,11 @@ void yk__count_shares(yk_server *s, yk__client *c)
     const yk__up *up = yk__header_of(c);
     const yk__share *share = yk__shares_of(c);
     for (uint32_t i = 0; i < up->nshares; i++) {
-        yk__client_thread *t = &c->thread[up->thread + i];
         if (!share[i].examples)
             continue;
-        memcpy(t->cursor, share[i].cursor, sizeof t->cursor);
-        if (s->config.assignment)
+        if (s->config.streams)
+            yk_streams_used(s->config.streams, share[i].cursor);
+        else if (s->config.assignment)
             yk_assignment_used(s->config.assignment, yk__leaseholder(s, c, up->thread + i),
                                share[i].examples);
     }
@@ -56,7 +83,7 @@ static yk_status leased_again(yk_server *s, yk__client *c, bool *again_out)
     const yk__share *share = yk__shares_of(c);
     const uint32_t now = (uint32_t)c->incarnation;
     bool old = false, current = false;
-    for (uint32_t i = 0; s->config.assignment && i < up->nshares; i++) {
+    for (uint32_t i = 0; (s->config.assignment || s->config.streams) && i < up->nshares; i++) {
         old |= share[i].examples && share[i].incarnation != now;
         current |= share[i].examples && share[i].newest == now;
     }
@@ -64,16 +91,26 @@ static yk_status leased_again(yk_server *s, yk__client *c, bool *again_out)
     return old && current ? yk__return_leases(s, c, &s->returned) : YK_OK;
 }
 
-yk_status yk__return_leases(yk_server *s, yk__client *c, uint64_t *examples)
+/* Those of threads first .. end - 1 of a client. */
+static yk_status return_leases(yk_server *s, yk__client *c, int first, int end, uint64_t *examples)
 {
     yk_status st = YK_OK;
-    c->incarnation++;
-    for (int i = 0; !st && s->config.assignment && i < s->config.threads; i++) {
+    for (int i = first; !st && i < end; i++) {
+        const int worker = yk__leaseholder(s, c, (uint32_t)i);
         uint64_t some = 0;
-        st = yk_assignment_return(s->config.assignment, yk__leaseholder(s, c, (uint32_t)i), &some);
+        if (s->config.streams)
+            yk_streams_release(s->config.streams, worker);
+        else if (s->config.assignment)
+            st = yk_assignment_return(s->config.assignment, worker, &some);
         *examples += some;
     }
     return st;
+}
+
+yk_status yk__return_leases(yk_server *s, yk__client *c, uint64_t *examples)
+{
+    c->incarnation++;
+    return return_leases(s, c, 0, s->config.threads, examples);
 }
 
 static yk_status take_pull(yk_server *s, yk__client *c, const yk__up *up)
@@ -138,9 +175,12 @@ static bool is_consistent(const yk_server *s, const yk__client *c, const yk__up 
 static yk_status check(const yk_server *s, const yk__client *c, size_t bytes)
 {
     const yk__up *up = yk__header_of(c);
-    if (bytes < sizeof *up || up->magic != YK__MAGIC ||
-        bytes != sizeof *up + up->nshares * sizeof(yk__share) + ((size_t)up->npush + up->npull) * 4 ||
-        !is_consistent(s, c, up))
+    bool ok = bytes >= sizeof *up && up->magic == YK__MAGIC &&
+              bytes == sizeof *up + up->nshares * sizeof(yk__share) + ((size_t)up->npush + up->npull) * 4 &&
+              is_consistent(s, c, up);
+    for (uint32_t i = 0; ok && s->config.streams && i < up->nshares; i++)
+        ok = yk__shares_of(c)[i].cursor[YK_CURSOR - 1] >> YK_STREAM_SHIFT < (uint64_t)s->config.streams->n;
+    if (!ok)
         return yk_fail(YK_ELOST, "rank %d sent a malformed message of %zu bytes", c->peer, bytes);
     return YK_OK;
 }
@@ -149,21 +189,18 @@ static yk_status check(const yk_server *s, const yk__client *c, size_t bytes)
 static yk_status take_leave(yk_server *s, yk__client *c, const yk__up *up)
 {
     bool all = true;
-    yk_status st = YK_OK;
     c->thread[up->thread].left = true;
     for (int i = 0; i < s->config.lanes; i++)
         all &= c->thread[i].left;
     const int first = s->config.lanes > 1 ? (int)up->thread : 0,
               end = s->config.lanes > 1 ? first + 1 : s->config.threads;
-    for (int i = first; !st && s->config.assignment && i < end; i++)
-        st = yk_assignment_return(s->config.assignment, yk__leaseholder(s, c, (uint32_t)i), &(uint64_t){0});
+    yk_status st = return_leases(s, c, first, end, &(uint64_t){0});
     if (st || !all)
         return st;
     c->left = true;
     c->active = false;
     s->active--;
-    if (c->joined && s->chief && !s->stopping && s->config.assignment &&
-        !yk_assignment_done(s->config.assignment))
+    if (c->joined && s->chief && !s->stopping && yk__has_examples(s))
         yk_note("a worker that had joined has left: %d train now", s->active);
     return YK_OK;
 }
@@ -202,7 +239,7 @@ yk_status yk__take_message(yk_server *s, yk__client *c)
     case YK__UP_STEP:
         return take_step(s, c, up);
     case YK__UP_LEASE:
-        return s->config.assignment
+        return s->config.assignment || s->config.streams
                    ? lease(s, c, up)
                    : yk_fail(YK_ELOST,
                              "rank %d requested examples from server %d, which does not assign them", c->peer,

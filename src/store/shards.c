@@ -226,7 +226,7 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
         *out = s->lane[0].result;
     out->own = w->grad.examples;
     w->computing = false;
-    if (out->pending || out->examples == 0) /* ask the feed again */
+    if ((out->pending || out->examples == 0) && !w->has) /* ask the feed again */
         w->announced = false;
     return st;
 }

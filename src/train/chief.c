@@ -102,8 +102,8 @@ static yk_status make_cursor(chief *c, yk_progress_state *p)
     if (!(p->cursor = yk_alloc(p->ncursor, sizeof *p->cursor, "the data cursor")))
         return YK_ESYSTEM;
     if (c->streams)
-        yk_server_cursors(t->cluster.server, p->cursor, (size_t)t->config->shuffle_mb << 20,
-                          t->plan->lockstep ? t->epoch : 0);
+        yk_streams_save(&t->cluster.streams, p->cursor, (size_t)t->config->shuffle_mb << 20,
+                        t->plan->lockstep ? t->epoch : 0);
     else if (t->plan->lockstep)
         memcpy(p->cursor, (uint64_t[3]){YK__LOCKSTEP_CURSOR, t->epoch, yk__min(c->used, t->train.examples)},
                3 * sizeof *p->cursor);
@@ -225,7 +225,7 @@ static void count_epochs(chief *c)
         t->late_examples = t->earlier_late_examples + s.late_examples;
     }
     if (c->streams && quorum)
-        t->epoch = yk_server_cursors_epoch(t->cluster.server);
+        t->epoch = yk_streams_epoch(&t->cluster.streams);
     else
         t->epoch = t->train.examples
                        ? (t->earlier_examples + t->evaluator->examples + t->late_examples) / t->train.examples

@@ -267,7 +267,8 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .survives_loss = t->plan->survives_loss,
         .timeout = t->plan->worker_timeout,
         .first_timeout = t->plan->first_step_timeout,
-        .assignment = k->rank == 0 && k->cursor_kind == YK__LEASE_CURSOR ? &k->assignment : NULL};
+        .assignment = k->rank == 0 && k->cursor_kind == YK__LEASE_CURSOR ? &k->assignment : NULL,
+        .streams = k->rank == 0 && k->cursor_kind == YK__STREAM_CURSOR ? &k->streams : NULL};
     yk_status st = k->rank == 0 ? yk_local_create(whole, &k->whole) : YK_OK;
     yk_optim_range *range = k->range;
     for (int g = 0; !st && g < c.ngroups; g++) {
@@ -286,6 +287,8 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         yk_assignment_init(&k->assignment, t->train.examples, t->plan->epochs,
                            t->plan->synchronous ? UINT64_MAX : t->plan->steps, t->plan->batch,
                            t->plan->workers, t->unit); /* a synchronous step is more than one batch */
+    if (c.streams && (st = yk_streams_init(&k->streams, t->plan->workers, t->plan->epochs)))
+        return st;
     return yk_server_create(&c, &k->server);
 }
 
@@ -401,6 +404,7 @@ void yk__cluster_free(yk__trainer *t)
     yk_server_free(k->server);
     yk_local_free(k->whole);
     yk_assignment_fini(&k->assignment);
+    yk_streams_fini(&k->streams);
     yk_free(k->server_peer);
     t->result->comm = k->comm;
     t->result->clean = !k->rank_lost && !k->no_finalize;

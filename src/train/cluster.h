@@ -52,7 +52,8 @@ typedef struct {
     yk_remote *remote;
     yk_chunks *chunks; /* of the data; NULL: none */
     yk_server *server;
-    yk_assignment assignment;
+    yk_assignment assignment;             /* server 0, data in memory */
+    yk_streams streams;                   /* server 0, streamed data */
     yk_optim_range range[YK_MAX_TENSORS]; /* of the shard */
     yk__cursor_kind cursor_kind;
     yk_local *whole;  /* the chief of servers: a snapshot of all parameters */

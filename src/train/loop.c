@@ -57,6 +57,18 @@ yk_status yk__lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin,
     return st;
 }
 
+/* feed.h: at the end of an epoch of a stream. */
+yk_status yk__next_stream(void *trainer, int worker, const uint64_t last[YK_CURSOR], int *number,
+                          uint64_t cursor[YK_CURSOR])
+{
+    const yk__trainer *t = trainer;
+    yk_remote *r = t->cluster.remote;
+    const bool over = *number < 0 || cursor[0] >= t->plan->epochs;
+    return over || yk_remote_orphans(r)
+               ? yk_remote_stream(r, worker - t->cluster.first_worker, last, number, cursor)
+               : YK_OK;
+}
+
 static yk_status next_batch(loop *w, size_t most, yk_batch *out)
 {
     yk__trainer *t = w->t;
@@ -77,6 +89,7 @@ static yk_status announce(loop *w)
         if (st)
             return st;
         yk_feed_cursor_of(w->t->feed, w->number, cursor);
+        cursor[YK_CURSOR - 1] |= (uint64_t)yk_feed_stream(w->t->feed, w->number) << YK_STREAM_SHIFT;
         if ((st = yk_store_announce(w->store, w->me, &batch, cursor)))
             return st;
     }

@@ -82,9 +82,8 @@ static yk_status restore_assignment(yk__trainer *t, const yk_progress_state *p)
         k->assignment.steps_left = t->plan->steps > p->step ? t->plan->steps - p->step : 0;
     if (k->cursor_kind == YK__LEASE_CURSOR)
         return yk_assignment_cursor_restore(&k->assignment, p->cursor, p->ncursor);
-    /* with another number of workers they restart the epoch, without the blocks that were used up */
-    if (k->cursor_kind == YK__STREAM_CURSOR && p->ncursor == 2 + YK_CURSOR * (size_t)t->plan->workers)
-        yk_server_cursors_set(k->server, p->cursor + 2);
+    if (k->cursor_kind == YK__STREAM_CURSOR)
+        yk_streams_restore(&k->streams, p->cursor, p->ncursor, (size_t)t->config->shuffle_mb << 20);
     return YK_OK;
 }
 

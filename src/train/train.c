@@ -155,6 +155,7 @@ static yk_status make_feed(yk__trainer *t)
                                .phases = t->phases,
                                .first = t->cluster.first_worker,
                                .lease = leased ? yk__lease : NULL,
+                               .next_stream = leased && t->plan->survives_loss ? yk__next_stream : NULL,
                                .lease_context = t};
     return t->cluster.role == YK__SERVER ? YK_OK : yk_feed_create(&t->train, &plan, &t->feed);
 }

@@ -106,6 +106,8 @@ float yk__mean_square(yk_dataset *d); /* of an input of dense data; 1 for sparse
 /* loop.c */
 yk_status yk__train_worker(void *trainer, int me);
 yk_status yk__lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end);
+yk_status yk__next_stream(void *trainer, int worker, const uint64_t last[YK_CURSOR], int *number,
+                          uint64_t cursor[YK_CURSOR]);
 
 /* schedule.c */
 void yk__schedule_init(yk__trainer *t);
