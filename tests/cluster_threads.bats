@@ -67,6 +67,21 @@ clicks='synth:ctr?features=5000&examples=2003'
     done
 }
 
+@test "dense parameters are fresh, unless --prefetch is given" {
+    for n in 0 2; do
+        case $n in 0) way= ;; *) way="--prefetch $n" ;; esac
+        in_time 60 train --model softmax --data "$digits" --batch 5 --epochs 3 --launch 4 --servers 1 --mode async $way --json --quiet --out none
+        expect 0
+        equal prefetch "$(said prefetch)" "$n"
+        mean=$(tail -n 1 out | grep -o '"observed_staleness":{[^}]*' | grep -o '"mean":[0-9.]*' | tr -dc 0-9.)
+        holds "2 * $n < $mean < 2 * $n + 2.5" # of 2 other workers, N + 1 updates each
+    done
+    in_time 20 train --model softmax --data "$digits" --launch 2 --prefetch 1 --out none
+    expect 2 "--prefetch 1 needs asynchronous training"
+    in_time 20 train --model softmax --data "$digits" --launch 2 --prefetch 2 --staleness 1 --out none
+    expect 2 "use a bound of 2 or more"
+}
+
 @test "a killed process that owns a shard ends the job; --restarts resumes it" {
     begin train --model softmax --data "$digits" --batch 2 --mode async --epochs 120 --checkpoint-every 500 --eval-every 500 --deadline 2 \
         --launch 3 --workers 2 --restarts 1 --json --out run

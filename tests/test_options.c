@@ -10,15 +10,17 @@ static const struct {
     unsigned flag;
     const char *names;
 } sets[] = {
-    {YK_OPT_CHANGES_RESULTS, "model data test features hash-bits skip-bad stream shuffle-mb no-bias init "
-                             "init-bias standardize augment mode "
-                             "staleness workers threads servers quorum local-steps batch epochs steps seed "
-                             "optimizer lr l2 l1 momentum "
-                             "lr-schedule lr-decay lr-decay-every lr-decay-epochs bias-lr bias-decay"},
+    {YK_OPT_CHANGES_RESULTS,
+     "model data test features hash-bits skip-bad stream shuffle-mb no-bias init "
+     "init-bias standardize augment mode "
+     "staleness workers threads servers quorum local-steps prefetch batch epochs steps seed "
+     "optimizer lr l2 l1 momentum "
+     "lr-schedule lr-decay lr-decay-every lr-decay-epochs bias-lr bias-decay"},
     {YK_OPT_MUST_AGREE,
      "model data test features hash-bits skip-bad stream shuffle-mb no-bias init init-bias standardize "
      "augment dry-run "
-     "profile mode staleness workers threads servers quorum local-steps deadline batch epochs steps seed "
+     "profile mode staleness workers threads servers quorum local-steps prefetch deadline batch epochs steps "
+     "seed "
      "optimizer lr "
      "l2 l1 momentum lr-schedule lr-decay lr-decay-every lr-decay-epochs bias-lr bias-decay eval-every "
      "checkpoint-every sample-every trace"},
@@ -26,19 +28,19 @@ static const struct {
      "model data test features hash-bits skip-bad stream shuffle-mb no-bias init init-bias standardize "
      "augment mode "
      "staleness workers threads launch hosts hostfile agent mpi-options network servers quorum local-steps "
-     "restarts "
+     "prefetch restarts "
      "deadline batch epochs steps seed optimizer lr l2 l1 momentum lr-schedule lr-decay lr-decay-every "
      "lr-decay-epochs bias-lr bias-decay eval-every checkpoint-every sample-every trace http"},
     {YK_OPT_KEPT,
      "model data test features hash-bits skip-bad stream shuffle-mb no-bias init init-bias standardize "
      "augment mode "
      "staleness workers threads launch hosts hostfile agent mpi-options network servers quorum local-steps "
-     "restarts "
+     "prefetch restarts "
      "deadline batch epochs steps seed optimizer lr l2 l1 momentum lr-schedule lr-decay lr-decay-every "
      "lr-decay-epochs bias-lr bias-decay eval-every checkpoint-every sample-every trace"},
     {YK_OPT_COMMAND_LINE_ONLY, "hosts hostfile agent mpi-options network join out resume http config"},
 };
-enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 56 };
+enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 57 };
 
 static void flags_are_as_intended(void **state)
 {
@@ -99,8 +101,9 @@ static void documented_defaults_are_correct(void **state)
 /* A value for each kind that is not its default. */
 static const char *value_of(const yk_option *o)
 {
+    const char *word = yk_option_word(o);
     return o->kind == YK_OPT_FLAG   ? "true"
-           : yk_option_word(o)      ? yk_option_word(o)
+           : word                   ? strcmp(word, o->default_text) ? word : "1"
            : o->kind == YK_OPT_INT  ? "7"
            : o->kind == YK_OPT_REAL ? "0.375"
                                     : "text";

@@ -105,6 +105,42 @@ static void contradictions(void **state)
     assert_error(plan_of(DENSE "local-steps=5 staleness=4", 3, &p), YK_EUSAGE, "use a bound of 5 or more");
 }
 
+/* Dense parameters are fresh unless prefetching is requested; copies of keyed ones are prefetched within the bound. */
+static void prefetching(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options;
+        int depth;
+        uint64_t copy_lifetime;
+    } want[] = {
+        {DENSE, 1, 0},
+        {DENSE "mode=async", 1, 0},
+        {DENSE "mode=async servers=1 prefetch=auto", 1, 0},
+        {DENSE "mode=async prefetch=2", 3, 0},
+        {DENSE "staleness=1 prefetch=1", 2, 0},
+        {SPARSE, 1, 0},
+        {SPARSE "mode=async", 2, 32},
+        {SPARSE "mode=async prefetch=0", 1, 32},
+        {SPARSE "mode=async prefetch=2", 3, 32},
+        {SPARSE "staleness=1", 1, 1},
+        {SPARSE "staleness=1 prefetch=1", 2, 1},
+        {SPARSE "staleness=9", 2, 4},
+        {SPARSE "staleness=9 prefetch=0", 1, 9},
+        {SPARSE "staleness=9 prefetch=2", 3, 3},
+    };
+    yk_plan p;
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        assert_int_equal(plan_of(want[i].options, 3, &p), YK_OK);
+        assert_int_equal(p.depth, want[i].depth);
+        assert_int_equal(p.copy_lifetime, want[i].copy_lifetime);
+    }
+    assert_error(plan_of(DENSE "prefetch=1", 3, &p), YK_EUSAGE, "--prefetch 1 needs asynchronous training");
+    assert_error(plan_of(DENSE "mode=async local-steps=2 prefetch=1", 3, &p), YK_EUSAGE,
+                 "without --local-steps");
+    assert_error(plan_of(DENSE "staleness=1 prefetch=2", 3, &p), YK_EUSAGE, "use a bound of 2 or more");
+}
+
 /* --workers auto divides the cores of a process, 8 here, among workers of several threads. */
 static void automatic_workers(void **state)
 {
@@ -139,7 +175,8 @@ static void shards(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(modes),  cmocka_unit_test(placement), cmocka_unit_test(automatic_workers),
-        cmocka_unit_test(shards), cmocka_unit_test(timeouts),  cmocka_unit_test(contradictions)};
+        cmocka_unit_test(modes),      cmocka_unit_test(placement), cmocka_unit_test(automatic_workers),
+        cmocka_unit_test(shards),     cmocka_unit_test(timeouts),  cmocka_unit_test(contradictions),
+        cmocka_unit_test(prefetching)};
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

@@ -215,6 +215,28 @@ static void test_asynchronous(void **state)
     }
 }
 
+/* Dense batches whose parameters were requested ahead: the feed reuses the memory of a batch before it is computed. */
+static void test_prefetching(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        char options[256];
+        yk_result alone;
+        snprintf(options, sizeof options, RUN "stream=%s servers=1 mode=async workers=2 prefetch=%d",
+                 i % 2 ? "always" : "never", i / 2);
+        assert_int_equal(train_f(&alone, RUN "mode=async stream=%s", i % 2 ? "always" : "never"), YK_OK);
+        for (uint64_t seed = 0; seed < 3; seed++) {
+            job j = {.options = options};
+            train_all(2, seed, &j);
+            assert_int_equal(j.result[0].examples, alone.examples);
+            assert_int_equal(j.examples, alone.examples);
+            assert_true(fabs(j.result[0].test.loss - alone.test.loss) < 0.5);
+            free_results(&j);
+        }
+        yk_result_fini(&alone);
+    }
+}
+
 /* The same seed: the same schedule and the same weights. Another seed: another schedule. */
 static void test_same_seed(void **state)
 {
@@ -325,10 +347,11 @@ static void test_one_is_killed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replicas),           cmocka_unit_test(test_servers),
-        cmocka_unit_test(test_lockstep),           cmocka_unit_test(test_asynchronous),
-        cmocka_unit_test(test_same_seed),          cmocka_unit_test(test_some_leave_early),
-        cmocka_unit_test(test_server_0_is_killed), cmocka_unit_test(test_one_is_killed),
+        cmocka_unit_test(test_replicas),         cmocka_unit_test(test_servers),
+        cmocka_unit_test(test_lockstep),         cmocka_unit_test(test_asynchronous),
+        cmocka_unit_test(test_prefetching),      cmocka_unit_test(test_same_seed),
+        cmocka_unit_test(test_some_leave_early), cmocka_unit_test(test_server_0_is_killed),
+        cmocka_unit_test(test_one_is_killed),
     };
     const double began = real_seconds();
     const int failed = cmocka_run_group_tests(tests, make_folder, remove_folder);

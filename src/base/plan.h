@@ -27,10 +27,10 @@ typedef struct {
     bool synchronous;   /* a bound of 0, with or without a quorum */
     bool lockstep;      /* without a quorum: all workers make the same steps, on fixed shares of the data */
     int quorum;         /* processes whose gradients make a step; 0: all workers */
-    /* Asynchronous, keyed parameters on shards: the batches that a worker trains on one copy, 0: no copies (longer once
-     * the size of the data is known: train/cluster_data.c); how many copies it has at a time. */
+    /* Asynchronous, keyed parameters on shards: the batches that a worker trains on one copy; 0: no copies. Longer once the
+     * size of the data is known (train/cluster_data.c). */
     uint64_t copy_lifetime;
-    int copies;
+    int depth; /* on shards: requests for parameters (for copies) that a worker has under way; 1: no prefetching */
     uint64_t local_steps; /* local SGD: steps between two averages; 0: every gradient is shared */
 
     /* processes and threads */

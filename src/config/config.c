@@ -18,6 +18,7 @@ void yk_config_init(yk_config *c)
                      .threads = 1,
                      .batch = 64,
                      .servers = -1,
+                     .prefetch = YK_AUTO,
                      .deadline = 8,
                      .lr = -1,
                      .momentum = -1,

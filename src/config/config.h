@@ -37,6 +37,7 @@ typedef struct {
     char *network;                                       /* local, any; NULL: any with hosts, else local */
     int64_t servers; /* -1: chosen by config/plan.h; YK_ALL: every process owns a shard */
     int64_t quorum, local_steps, restarts; /* 0: all processes; none; none */
+    int64_t prefetch;                      /* batches; YK_AUTO: chosen by config/plan.h */
     double deadline;                       /* heartbeat timeout in seconds */
     int64_t epochs, steps;                 /* 0: not given */
     double lr, l1, l2, momentum, lr_decay; /* negative: the optimizer's default */

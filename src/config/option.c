@@ -114,6 +114,10 @@ const yk_option yk_options[] = {
     {"local-steps", "H", WHOLE(local_steps, 0, BIG), CLUSTER, TRAINS, NULL,
      "local SGD: each worker trains alone for H steps, then the parameters are averaged; async: 1/N of its "
      "delta is added"},
+    {"prefetch", "N|auto", WHOLE_OR_AUTO(prefetch, 0, 2), CLUSTER, TRAINS, "auto",
+     "async, with servers or shards: request the parameters of N more batches (sparse data: copies) before "
+     "the gradient of the current one is sent. 0: parameters are fresh, but a worker waits for them; auto: "
+     "0, and for sparse data as many as --staleness allows"},
     {"restarts", "R", WHOLE(restarts, 0, 1e6), CLUSTER, LAUNCHES, "0",
      "with --launch or --hosts: restart a lost job from its last checkpoint, up to R times"},
     {"deadline", "S", REAL(deadline, 0.1, 86400), CLUSTER, RUNS, "8",

@@ -7,6 +7,13 @@
 
 const char *const yk_placement_name[] = {"local", "replicas", "servers", "shards"};
 
+/* Whether parameters can be requested ahead. */
+static bool can_prefetch(const yk_plan *p)
+{
+    const bool shards = p->placement == YK_PLACEMENT_SHARDS || p->placement == YK_PLACEMENT_SERVERS;
+    return shards && !p->synchronous && !p->local_steps;
+}
+
 static uint64_t staleness_of(const yk_config *c)
 {
     if (c->staleness >= 0)
@@ -61,16 +68,22 @@ static void set_roles(const yk_config *c, int cores, yk_plan *p)
 }
 
 /* Copies of keyed parameters (store/copies.h) live long enough for a message to have many keys, but within the bound. */
-static void set_copies(const yk_config *c, yk_plan *p)
+static uint64_t copy_lifetime_of(const yk_plan *p)
 {
     enum { EXAMPLES = 2048 };
-    const bool shards = p->placement == YK_PLACEMENT_SHARDS || p->placement == YK_PLACEMENT_SERVERS;
-    if (!shards || p->synchronous || p->local_steps || !is_sparse(c))
-        return;
-    const uint64_t long_enough = EXAMPLES / p->batch > 1 ? EXAMPLES / p->batch : 1;
-    p->copies = p->staleness > 1 ? 2 : 1;
-    const uint64_t bound = p->staleness / (uint64_t)p->copies;
-    p->copy_lifetime = bound < long_enough ? bound : long_enough;
+    const uint64_t long_enough = EXAMPLES / p->batch > 1 ? EXAMPLES / p->batch : 1,
+                   bound = p->staleness / (uint64_t)p->depth;
+    return bound < 1 ? 1 : bound < long_enough ? bound : long_enough;
+}
+
+/* Prefetched parameters do not include the updates of the batches in between. A copy of keyed parameters is old at its end
+ * anyway, so the next one is prefetched. For dense parameters, staleness costs more than waiting. */
+static void set_prefetching(const yk_config *c, yk_plan *p)
+{
+    const bool copies = can_prefetch(p) && is_sparse(c);
+    p->depth = 1 + (c->prefetch != YK_AUTO ? (int)c->prefetch : copies && p->staleness > 1);
+    if (copies)
+        p->copy_lifetime = copy_lifetime_of(p);
 }
 
 static void set_timeouts(const yk_config *c, yk_plan *p)
@@ -101,7 +114,7 @@ void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out
     p.synchronous = p.staleness == 0;
     p.lockstep = p.synchronous && !p.quorum;
     set_roles(c, cores, &p);
-    set_copies(c, &p);
+    set_prefetching(c, &p);
     const uint64_t together = (uint64_t)(p.quorum ? p.quorum * p.workers_per_process : p.workers);
     p.gradients_per_step = p.synchronous ? together : 1;
     p.global_batch = p.batch * together;
@@ -136,6 +149,16 @@ static yk_status check(const yk_plan *p)
             "--staleness %lld cannot be guaranteed with --local-steps %lld: other workers do not see "
             "local steps before the round ends; use a bound of %lld or more",
             bound, steps, steps);
+    if (p->depth > 1 && !can_prefetch(p))
+        return yk_fail(YK_EUSAGE,
+                       "--prefetch %d needs asynchronous training with --servers all, or --servers 1 "
+                       "or more, and without --local-steps",
+                       p->depth - 1);
+    if (p->staleness < (uint64_t)p->depth - 1)
+        return yk_fail(YK_EUSAGE,
+                       "--staleness %lld cannot be guaranteed with --prefetch %d: prefetched parameters do "
+                       "not include the last %d updates; use a bound of %d or more",
+                       bound, p->depth - 1, p->depth - 1, p->depth - 1);
     return YK_OK;
 }
 

@@ -6,8 +6,9 @@
  *     server 0 to server, TAG_CTRL  | yk__up   | UP_ROUND: ranks of clients, u32 [npush] |
  *
  * A step takes one message up and one down: the gradient of step t travels with the keys of step t + depth, and the answer
- * contains their values. Depth is 1 where an answer must include step t, as in lockstep. It is 2 where the parameters of the
- * next batch may be in flight while a batch is computed: for keyed groups in asynchronous mode.
+ * contains their values. Depth is 1 where an answer must include step t, as in lockstep, and for dense groups by default. It is
+ * more where the parameters of the next batches are in flight while a batch is computed: in asynchronous mode with --prefetch,
+ * and by default for keyed groups.
  *
  *     lockstep       up: push 0, keys 1 ------>  all N have arrived: applied  ---> down: values 1        depth 1
  *     asynchronous   up: push 0, keys 2 ------>  applied immediately  -----------> down: values 2        depth 2

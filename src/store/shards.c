@@ -16,7 +16,7 @@ typedef struct {
 } lane;
 
 typedef struct {
-    _Alignas(YK_ALIGN) yk_batch batch; /* dense groups only: as it was announced */
+    _Alignas(YK_ALIGN) yk_batch batch; /* together, dense groups only: as it was announced */
     size_t index;                      /* of the announced batch in its answer */
     bool announced, has, computing;    /* announce() was called; with a batch; between pull and push */
     yk_grad grad;
@@ -108,9 +108,10 @@ static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *vie
         view_out[g] = (yk_view){.w = l->answer.value[g]};
     const bool stop = l->answer.status.stop && !s->config.lockstep; /* in lockstep, clock() reports it */
     const bool has = !stop && (s->config.together ? w->has : outstanding);
-    *batch_out = !has       ? (yk_batch){0}
-                 : s->keyed ? yk_remote_batch(&l->answer, s->config.together ? w->index : 0)
-                            : w->batch;
+    *batch_out = !has ? (yk_batch){0}
+                 : s->keyed || !s->config.together
+                     ? yk_remote_batch(&l->answer, s->config.together ? w->index : 0)
+                     : w->batch;
     w->computing = has;
     if (s->config.together || (w->has && !s->keyed))
         w->announced = false;

@@ -128,10 +128,10 @@ yk_status yk__cluster_start(yk__trainer *t)
     if (st)
         return st;
     if (t->host->single || yk_comm_expected() == 0) {
-        if (c->servers > 0 || c->quorum || c->local_steps)
+        if (c->servers > 0 || c->quorum || c->local_steps || c->prefetch > 0)
             return yk_fail(YK_EUSAGE,
-                           "--servers, --quorum and --local-steps need several processes: start the job with "
-                           "--launch N, --hosts, mpirun or srun");
+                           "--servers, --quorum, --local-steps and --prefetch need several processes: start "
+                           "the job with --launch N, --hosts, mpirun or srun");
         return YK_OK;
     }
     const yk_startup_config startup = {.limit = t->plan->start_limit,
@@ -227,6 +227,7 @@ static yk_status make_client(yk__trainer *t)
                           .threads = t->plan->workers_per_process,
                           .lockstep = t->plan->lockstep,
                           .driven = k->driven,
+                          .prefetches = t->plan->depth > 1,
                           .bias_key = bias_key_of(t),
                           .timeout = t->plan->server_timeout,
                           .alive = t->plan->heartbeat_every,
@@ -309,7 +310,7 @@ static yk_status make_shards(yk__trainer *t)
                           .workers = t->plan->workers_per_process,
                           .together = t->plan->synchronous,
                           .lockstep = t->plan->lockstep,
-                          .depth = t->plan->synchronous || !t->model->sparse ? 1 : 2,
+                          .depth = t->plan->depth,
                           .ngroups = t->model->ngroups};
     memcpy(c.group, t->model->group, sizeof c.group);
     return yk_shards_create(&c, &t->store);
@@ -339,7 +340,7 @@ static yk_status make_copies(yk__trainer *t, const yk_local_config *copy)
                           .workers = t->plan->workers_per_process,
                           .all_workers = t->plan->workers,
                           .lifetime = t->plan->copy_lifetime,
-                          .depth = t->plan->copies,
+                          .depth = t->plan->depth,
                           .copy = *copy};
     c.copy.workers = 1;
     c.copy.phases = NULL;

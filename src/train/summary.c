@@ -50,8 +50,10 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
     yk_json_known(j, "workers_per_process", r->plan.workers, r->plan.workers_per_process);
     yk_json_text(j, "placement", yk_placement_name[r->plan.placement]);
     yk_json_object(j, "copies"); /* of keyed parameters on shards, while workers train on them */
-    YK_JSON_WHOLES(j, {"lifetime", r->plan.copy_lifetime}, {"in_flight", r->plan.copies});
+    YK_JSON_WHOLES(j, {"lifetime", r->plan.copy_lifetime},
+                   {"in_flight", r->plan.copy_lifetime ? (uint64_t)r->plan.depth : 0});
     yk_json_end(j);
+    yk_json_whole(j, "prefetch", r->plan.depth > 0 ? (uint64_t)r->plan.depth - 1 : 0);
     YK_JSON_WHOLES(j, {"ranks", r->plan.processes ? r->plan.processes : 1}, {"servers", r->plan.servers},
                    {"threads", r->plan.threads}, {"threads_used", r->threads_used}, {"batch", r->plan.batch});
     yk_json_known(j, "global_batch", r->plan.workers, r->plan.global_batch);
