@@ -21,6 +21,7 @@ typedef struct {
     int workers;
     size_t batch;
     uint64_t staleness, epochs, seed;
+    const yk_keymap *keymap; /* NULL: none */
 } train_config;
 
 typedef struct {
@@ -104,6 +105,7 @@ static float *train(const train_config *how, size_t *n_out)
         .team = k.team,
         .workers = how->workers,
         .batch = how->batch,
+        .keymap = how->keymap,
         .mean_square = 0.1f};
     yk_feed_plan plan = {.workers = how->workers,
                          .batch = how->batch,
@@ -183,6 +185,39 @@ static void workers_equal_a_larger_batch(void **state)
                 yk_free(b);
                 yk_free(c);
             }
+}
+
+/* The gradients of frequent keys are summed in arrays: with the same bits, whether or not rows have values. */
+static void frequent_keys_change_no_bits(void **state)
+{
+    (void)state;
+    float freq[512];
+    yk_keymap map = {.hot = 512, .freq = freq};
+    FILE *f = fopen(in_folder("values"), "w");
+    assert_non_null(f);
+    for (int i = 0; i < 400;
+         i++) /* a key occurs in several rows of a batch, and in batches of several workers */
+        fprintf(f, "%d 1:%g %d:0.7 %d:1.3 %d:%g\n", i % 3 == 0, 1.0 / (1 + i), 2 + i % 7, 20 + i % 90,
+                200 + i * 7 % 600, 0.1 * i);
+    assert_int_equal(fclose(f), 0);
+    for (int i = 0; i < 6; i++) {
+        for (int k = 0; k < 512; k++) /* all, some or none of the keys that have a frequency */
+            freq[k] = i % 3 == 0 || (i % 3 == 1 && k < 117) ? 0.01f : 0.005f;
+        train_config how = {.model = "logreg",
+                      .data = i < 3 ? "synth:ctr?features=2000&examples=3000" : in_folder("values"),
+                      .optim = yk_optim_defaults(YK_SGD),
+                      .workers = 3,
+                      .batch = 17,
+                      .epochs = 2,
+                      .seed = 3};
+        size_t n;
+        float *a = train(&how, &n);
+        how.keymap = &map;
+        float *b = train(&how, &n);
+        assert_memory_equal(a, b, n * sizeof *a);
+        yk_free(a);
+        yk_free(b);
+    }
 }
 
 /* The test above would detect a missing gradient: its tolerance is not too large. */
@@ -529,11 +564,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(workers_equal_a_larger_batch),
         cmocka_unit_test(a_missing_gradient_would_be_detected),
+        cmocka_unit_test(frequent_keys_change_no_bits),
         cmocka_unit_test(mode_does_not_matter_with_one_worker),
         cmocka_unit_test(no_worker_exceeds_the_bound),
         cmocka_unit_test(bursts_are_used_where_allowed),
         cmocka_unit_test(copies_lose_nothing),
         cmocka_unit_test(every_rule_asynchronously),
     };
-    return cmocka_run_group_tests_name("store", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("store", tests, make_folder, remove_folder);
 }

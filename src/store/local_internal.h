@@ -28,6 +28,8 @@ typedef struct {
         uint32_t *key;
         float *value;
     } parts; /* read by others */
+    float *
+        sum_of_frequent; /* [frequent] synchronous: this worker's gradient of the frequent keys; read by others */
     _Alignas(YK_ALIGN) yk_merger sum;
     yk_optim_step optim;
 
@@ -36,8 +38,11 @@ typedef struct {
     double tier_every, all_every, since_tier, since_all, timed_examples, ns_per_example;
     uint64_t timed_from, merges, merged_examples, merged_steps, steps_since_all;
 
-    uint32_t *cold; /* decay.c: the keys of a batch without copies */
+    uint32_t *
+        cold; /* decay.c: the keys of a batch without copies; table.c: the keys of a row that are not frequent */
     size_t cold_cap;
+    float *cold_value; /* table.c: their values */
+    size_t cold_value_cap;
 } yk__table_worker;
 
 /* The parameters of a group. */
@@ -54,6 +59,7 @@ typedef struct {
     size_t hot_pad;                 /* floats of a worker's copy */
     uint64_t hot_lifetime;          /* steps between merges, at most; YK_ASYNC: no limit */
     double hot_examples;            /* the same in examples */
+    uint32_t frequent;              /* keys whose gradients are summed in arrays (table.c); 0: none */
     yk__hot_range *range;
     uint32_t *touched; /* decay.c: [keys]; NULL: no lazy decay. Not for hot keys, except while quiesced */
     float *decayed;    /* decay.c: [floats] weights with their decay applied */

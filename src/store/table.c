@@ -4,6 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { AT_ONCE = 4 }; /* entries of a row, see add_row() */
+
+/* Synchronous sgd: the gradients of keys that are in most batches are summed in an array per worker, all others as pairs. For a
+ * key that occurs in a share p of the batches, 4 bytes are written and read instead of 8 p, and nothing is hashed. Keys of
+ * the array that are not in any batch do not change, so the rule must be that of sgd. */
+static uint32_t choose_frequent(const yk__table *t)
+{
+    const yk_local_config *c = &t->store->config;
+    const double least = 0.125; /* occurrences per batch */
+    uint32_t n = 0;
+    if (!t->together || !t->config.shape.keyed || t->width > 1 || t->config.optim.kind != YK_SGD ||
+        t->touched || !c->keymap)
+        return 0;
+    while (n < c->keymap->hot && (double)c->keymap->freq[n] * (double)c->batch >= least)
+        n++;
+    return n / 16 * 16; /* cache lines */
+}
+
 yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *config)
 {
     const int workers = s->config.workers;
@@ -17,10 +35,14 @@ yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *conf
     yk_status st = t->worker ? yk__decay_create(t) : YK_ESYSTEM;
     if (!st)
         st = yk__hot_create(t);
+    t->frequent = choose_frequent(t);
     for (int i = 0; !st && i < workers; i++) {
         yk__table_worker *w = &t->worker[i];
+        if (t->frequent && !(w->sum_of_frequent = yk_alloc(t->frequent + AT_ONCE, sizeof(float),
+                                                           "the gradient of frequent keys")))
+            st = YK_ESYSTEM;
         w->optim = yk_optim_at(&config->optim, 0);
-        if (config->shape.keyed)
+        if (!st && config->shape.keyed)
             st = yk_merger_init_wide(&w->pairs, 64, t->width);
         if (!st && config->shape.keyed)
             st = yk_merger_init_wide(&w->sum, 64, t->width);
@@ -40,6 +62,8 @@ void yk__table_free(yk__table *t)
         free(w->parts.key);
         free(w->parts.value);
         free(w->cold);
+        free(w->cold_value);
+        yk_free(w->sum_of_frequent);
     }
     yk__hot_free(t);
     yk_free(t->touched);
@@ -107,6 +131,12 @@ static YK_RACY void apply_own_part(void *update, int me, int all)
                 &w->optim);
 }
 
+/* A dense gradient of a worker, or that of its frequent keys. */
+static const float *sums_of(const yk__table *t, int worker)
+{
+    return t->frequent ? t->worker[worker].sum_of_frequent : grad_of(t, worker)->dense;
+}
+
 /* Adds the gradients in worker order, and applies the sum once. */
 static void apply_sum_part(void *update, int me, int all)
 {
@@ -118,7 +148,7 @@ static void apply_sum_part(void *update, int me, int all)
         const size_t count = u.end - at < MOST ? u.end - at : MOST;
         float sum[MOST] = {0};
         for (int i = 0; i < s->config.workers; i++) {
-            const float *g = grad_of(u.t, i)->dense;
+            const float *g = sums_of(u.t, i);
             for (size_t k = 0; s->worker[i].grad.examples && k < count; k++)
                 sum[k] += g[at + k];
         }
@@ -177,6 +207,83 @@ static yk_status merge_rows(yk__table *t, int me, const yk_group_grad *g, const 
     if (!st && g->bias)
         yk_merger_add(m, g->bias_key, bias);
     return st;
+}
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Adds n entries of a row: sum[key] += err * value for frequent keys. The other keys, and their values if there are any, are
+ * appended to key_out and value_out; returns their number. Whether a key is frequent is unpredictable, so there is no branch:
+ * the values of other keys are added to the floats behind the sums. All loads, then all stores: the keys of a row differ, but
+ * the processor does not know that. */
+INLINE size_t add_entries(float *sum, uint32_t frequent, const uint32_t *key, const float *value, float err,
+                          size_t n, uint32_t *restrict key_out, float *restrict value_out)
+{
+    float *at[AT_ONCE], x[AT_ONCE];
+    size_t others = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t k = key[i], other = k >= frequent;
+        at[i] = sum + (other ? frequent + (uint32_t)i : k);
+        x[i] = value ? err * value[i] : err;
+        key_out[others] = k;
+        if (value)
+            value_out[others] = x[i];
+        others += other;
+    }
+    for (size_t i = 0; i < n; i++)
+        x[i] += *at[i];
+    for (size_t i = 0; i < n; i++)
+        *at[i] = x[i];
+    return others;
+}
+
+/* The same for a whole row; key_out and value_out have space for n more. */
+INLINE size_t add_row(float *sum, uint32_t frequent, const uint32_t *key, const float *value, float err,
+                      size_t n, uint32_t *key_out, float *value_out)
+{
+    size_t others = 0, e = 0;
+    for (; e + AT_ONCE <= n; e += AT_ONCE)
+        others += add_entries(sum, frequent, key + e, value ? value + e : NULL, err, AT_ONCE,
+                              key_out + others, value_out + others);
+    for (; e < n; e++)
+        others += add_entries(sum, frequent, key + e, value ? value + e : NULL, err, 1, key_out + others,
+                              value_out + others);
+    for (size_t i = 0; !value && i < others; i++)
+        value_out[i] = err;
+    return others;
+}
+
+/* The same, but the gradients of frequent keys are summed in their array. */
+static yk_status merge_others(yk__table *t, int me, const yk_group_grad *g)
+{
+    yk__table_worker *w = &t->worker[me];
+    const yk_rows *rows = g->rows.rows;
+    size_t most = 1, n = 0;
+    memset(w->sum_of_frequent, 0, t->frequent * sizeof *w->sum_of_frequent);
+    if (g->pairs || !g->rows.n || rows->field) /* none are treated as frequent */
+        return g->pairs ? YK_OK : merge_rows(t, me, g, NULL);
+    for (size_t i = 0; i < g->rows.n; i++)
+        most += yk_rows_entries(rows, g->rows.pick[i]);
+    if (YK_RESERVE(w->cold, w->cold_cap, most, "the keys of a batch") ||
+        YK_RESERVE(w->cold_value, w->cold_value_cap, most, "the gradient of a batch"))
+        return YK_ESYSTEM;
+    float bias = 0.0f;
+    for (size_t i = 0; i < g->rows.n; i++) {
+        const uint64_t begin = rows->start[g->rows.pick[i]], end = rows->start[g->rows.pick[i] + 1];
+        bias += g->err[i];
+        n += rows->value ? add_row(w->sum_of_frequent, t->frequent, rows->index + begin, rows->value + begin,
+                                   g->err[i], end - begin, w->cold + n, w->cold_value + n)
+                         : add_row(w->sum_of_frequent, t->frequent, rows->index + begin, NULL, g->err[i],
+                                   end - begin, w->cold + n, w->cold_value + n);
+    }
+    yk_status st = yk_merger_reserve(&w->pairs, n + 1);
+    if (st)
+        return st;
+    yk_merger_add_all(&w->pairs, w->cold, w->cold_value, 1.0f, n);
+    if (g->bias && g->bias_key < t->frequent)
+        w->sum_of_frequent[g->bias_key] += bias;
+    else if (g->bias)
+        yk_merger_add(&w->pairs, g->bias_key, bias);
+    return YK_OK;
 }
 
 static void mark_touched(yk__table *t, int me, const yk_merger *pairs)
@@ -241,7 +348,7 @@ yk_status yk__table_divide(yk__table *t, int me)
     const yk_group_grad *g = grad_of(t, me);
     const int workers = t->store->config.workers;
     const size_t width = t->width;
-    yk_status st = g->pairs ? YK_OK : merge_rows(t, me, g, NULL);
+    yk_status st = t->frequent ? merge_others(t, me, g) : g->pairs ? YK_OK : merge_rows(t, me, g, NULL);
     const yk_merger *pairs = g->pairs ? g->pairs : &w->pairs;
     const size_t n = t->store->worker[me].grad.examples ? pairs->n : 0;
     if (st || YK_RESERVE(p->key, p->cap_keys, n + 1, "the keys of a batch") ||
@@ -305,12 +412,13 @@ yk_status yk__table_apply_part(yk__table *t, int me, size_t examples)
     yk__table_worker *w = &t->worker[me];
     const int workers = s->config.workers;
     const float scale = 1.0f / (float)examples;
-    if (!t->config.shape.keyed) {
-        dense_update u = {t, me, 0, t->floats, scale};
+    if (!t->config.shape.keyed || t->frequent) {
+        dense_update u = {t, me, 0, t->frequent ? t->frequent : t->floats, scale};
         part_of_range(&u.begin, &u.end, me, workers);
         run_parts(s->worker[me].grad.crew, u.end - u.begin, apply_sum_part, &u);
-        return YK_OK;
     }
+    if (!t->config.shape.keyed)
+        return YK_OK;
     yk_status st = add_parts(t, me);
     if (st)
         return st;
