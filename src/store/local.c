@@ -291,15 +291,29 @@ uint64_t yk_local_steps(const yk_local *s)
 
 /* ---- state ---- */
 
-yk_status yk_local_quiesce(yk_local *s, int me)
+static yk_status wait_for_all(yk_local *s, int me)
 {
-    const bool several = s->config.workers > 1;
+    return s->config.workers > 1 ? yk_team_barrier(s->config.team, me) : YK_OK;
+}
+
+yk_status yk_local_merge_copies(yk_local *s, int me)
+{
     merge_copies(s, me);
-    yk_status st = several ? yk_team_barrier(s->config.team, me) : YK_OK;
-    for (int g = 0; !st && g < s->ngroups; g++)
+    return wait_for_all(s, me);
+}
+
+yk_status yk_local_decay(yk_local *s, int me)
+{
+    for (int g = 0; g < s->ngroups; g++)
         if (s->table[g].touched)
             yk__decay_catch_up(&s->table[g], me);
-    return st || !several ? st : yk_team_barrier(s->config.team, me);
+    return s->decays ? wait_for_all(s, me) : YK_OK;
+}
+
+yk_status yk_local_quiesce(yk_local *s, int me)
+{
+    yk_status st = yk_local_merge_copies(s, me);
+    return st ? st : yk_local_decay(s, me);
 }
 
 yk_view yk_local_table(yk_local *s, int group)

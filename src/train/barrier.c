@@ -131,13 +131,22 @@ static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
     return st;
 }
 
+/* Whether the parameters are evaluated, saved or returned. */
+static bool reads_parameters(const yk__trainer *t)
+{
+    return (t->due.eval && t->tested) || (t->due.save && t->result->run_dir) ||
+           (t->end && t->host->keep_model);
+}
+
 yk_status yk__barrier(yk__trainer *t, int me)
 {
     yk_phases *p = t->worker[me].phases;
     yk_view table[YK_MAX_GROUPS];
     yk_phases_detail(p);
     yk_phase_to(p, YK_PHASE_WORKERS);
-    yk_status st = yk_local_quiesce(t->local, me);
+    yk_status st = yk_local_merge_copies(t->local, me);
+    if (!st && reads_parameters(t))
+        st = yk_local_decay(t->local, me);
     const double began = yk_now();
     /* includes waiting for workers whose evaluation takes longer */
     yk_phase_to(p, t->due.eval ? YK_PHASE_EVAL : YK_PHASE_CHECKPOINT);
