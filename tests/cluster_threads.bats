@@ -82,6 +82,28 @@ clicks='synth:ctr?features=5000&examples=2003'
     expect 2 "use a bound of 2 or more"
 }
 
+@test "--bind: processes are bound to NUMA nodes" {
+    [ "$(nproc)" -gt 1 ] || skip "one core"
+    mkdir -p sys/devices/system/node/node0 sys/devices/system/node/node1
+    echo 0 >sys/devices/system/node/node0/cpulist
+    echo 1 >sys/devices/system/node/node1/cpulist
+    export YK_SYSFS=$PWD/sys
+    begin train --model softmax --data "$digits" --batch 2 --mode async --epochs 9999 --eval-every 100 --launch 2 --json --out run
+    until_step 100
+    for rank in 0 1; do
+        equal "cores of rank $rank" "$(sed -n 's/^Cpus_allowed_list:\t//p' "/proc/$(rank_pid $rank)/status")" "$rank"
+    done
+    signal_rank TERM 0
+    finish 20
+    expect 0 "bound to a part of the 2 NUMA nodes"
+    equal numa_nodes "$(said numa_nodes)" 2
+    in_time 20 train --model softmax --data "$digits" --launch 2 --bind none --json --quiet --out none
+    expect 0
+    equal numa_nodes "$(said numa_nodes)" 0
+    in_time 20 train --model softmax --data "$digits" --bind sockets --out none
+    expect 2 "--bind sockets: the value must be one of: auto, none, numa"
+}
+
 @test "a killed process that owns a shard ends the job; --restarts resumes it" {
     begin train --model softmax --data "$digits" --batch 2 --mode async --epochs 120 --checkpoint-every 500 --eval-every 500 --deadline 2 \
         --launch 3 --workers 2 --restarts 1 --json --out run

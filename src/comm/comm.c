@@ -159,6 +159,15 @@ int yk_comm_local_size(const yk_comm *c)
     return !c ? 1 : n > 0 ? n : c->size;
 }
 
+int yk_comm_sharing(const yk_comm *c)
+{
+    return c->sharing ? c->sharing : yk_comm_local_size(c);
+}
+void yk_comm_set_sharing(yk_comm *c, int processes)
+{
+    c->sharing = processes;
+}
+
 const char *yk_comm_library(const yk_comm *c)
 {
     return c->library;

@@ -76,7 +76,12 @@ void yk_comm_abort(yk_comm *c, int status);
 
 int yk_comm_rank(const yk_comm *c);
 int yk_comm_size(const yk_comm *c);
-int yk_comm_local_size(const yk_comm *c);            /* processes on this host; NULL: 1 */
+int yk_comm_local_size(const yk_comm *c); /* processes on this host; NULL: 1 */
+/* The number of this process among those on its host, and how many they are; 0 of 1 if ranks are not processes. */
+int yk_comm_local_rank(const yk_comm *c, int *processes_out);
+/* Processes that share the cores of this one: those on its host, or fewer after it was bound to some of the cores. */
+int yk_comm_sharing(const yk_comm *c);
+void yk_comm_set_sharing(yk_comm *c, int processes);
 const char *yk_comm_library(const yk_comm *c);       /* "Open MPI v4.1.4 ..." */
 const yk_traffic *yk_comm_traffic(const yk_comm *c); /* [YK_PURPOSES] */
 

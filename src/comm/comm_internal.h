@@ -21,6 +21,7 @@ struct yk_comm {
     void *self; /* the transport's state */
     int rank, size;
     int njoined;
+    int sharing; /* processes that share the cores of this one; 0: those on its host */
     yk_threads allows;
     bool processes; /* each rank is a separate process */
     yk_traffic traffic[YK_PURPOSES];

@@ -54,6 +54,18 @@ bool yk_comm_on_one_host(const yk_comm *c)
     return all;
 }
 
+int yk_comm_local_rank(const yk_comm *c, int *processes_out)
+{
+    int before = 0, all = 0;
+    for (int r = 0; c->processes && r < c->size; r++) {
+        const bool here = c->address[r].host == c->address[c->rank].host;
+        before += here && r < c->rank;
+        all += here;
+    }
+    *processes_out = all > 0 ? all : 1;
+    return before;
+}
+
 int64_t yk_comm_pid(const yk_comm *c, int peer)
 {
     return c->address[peer].pid;

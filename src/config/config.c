@@ -151,6 +151,7 @@ yk_status yk_config_check(const yk_config *c)
                              *const streams[] = {"auto", "always", "never", NULL},
                              *const schedules[] = {"constant", "step", "inverse", NULL},
                              *const networks[] = {"local", "any", NULL},
+                             *const bindings[] = {"auto", "none", "numa", NULL},
                              *const answers[] = {"yes", "no", NULL};
     yk_status st;
     if (!c->model)
@@ -160,7 +161,8 @@ yk_status yk_config_check(const yk_config *c)
                        "--data is missing; for example, --data synth:digits, or the path of your data");
     if ((st = one_of("mode", c->mode, modes)) || (st = one_of("stream", c->stream, streams)) ||
         (st = one_of("lr-schedule", c->lr_schedule, schedules)) ||
-        (st = one_of("network", c->network, networks)) || (st = one_of("bias-decay", c->bias_decay, answers)))
+        (st = one_of("network", c->network, networks)) || (st = one_of("bind", c->bind, bindings)) ||
+        (st = one_of("bias-decay", c->bias_decay, answers)))
         return st;
     if (c->lr_decay_epochs > 0.0 && (!c->lr_schedule || strcmp(c->lr_schedule, "step")))
         return yk_fail(YK_EUSAGE, "--lr-decay-epochs %g has no effect without --lr-schedule step",

@@ -34,6 +34,7 @@ typedef struct {
     int64_t workers, threads, batch;
     int64_t launch;                                      /* processes; 0: not given */
     char *hosts, *hostfile, *agent, *mpi_options, *join; /* NULL: not given */
+    char *bind;                                          /* auto, none, numa; NULL: auto */
     char *network;                                       /* local, any; NULL: any with hosts, else local */
     int64_t servers; /* -1: chosen by config/plan.h; YK_ALL: every process owns a shard */
     int64_t quorum, local_steps, restarts; /* 0: all processes; none; none */

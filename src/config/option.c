@@ -101,6 +101,10 @@ const yk_option yk_options[] = {
     {"agent", "CMD", TEXT(agent), CLUSTER, CONNECTS, "ssh", "program that runs commands on other hosts"},
     {"mpi-options", "ARGS", TEXT(mpi_options), CLUSTER, CONNECTS, NULL,
      "more arguments for mpirun, as in '--mca btl_tcp_if_include eth1'"},
+    {"bind", "HOW", TEXT(bind), CLUSTER, RUNS, "auto",
+     "numa: bind each process of a host with several NUMA nodes to one of them, or to its share of them; "
+     "none: "
+     "do not; auto: numa, unless the launcher has restricted the cores"},
     {"network", "WHERE", TEXT(network), CLUSTER, CONNECTS, "any with --hosts, else local",
      "local: only this host can reach the job; any: a worker can --join it from another host"},
     {"servers", "K|all", WHOLE_OR_ALL(servers, 0, 1024), CLUSTER, TRAINS,

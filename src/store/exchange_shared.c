@@ -58,7 +58,7 @@ size_t yk_exchange_shared_memory_bytes(size_t nparams)
 void yk_exchange_use_shared_memory(yk_exchange *x, char *const *at)
 {
     x->shared = at;
-    x->shared_wait = yk_comm_local_size(x->comm) <= yk_cores() ? YK_WAIT_MEMORY : YK_WAIT_RANKS;
+    x->shared_wait = yk_comm_sharing(x->comm) <= yk_cores() ? YK_WAIT_MEMORY : YK_WAIT_RANKS;
 }
 
 bool yk__shared_is_missing(const yk_exchange *x, int rank)

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/numa.h"
 #include "store/copies.h"
 #include "store/local_sgd.h"
 #include "store/replicas.h"
@@ -103,6 +104,26 @@ static yk_status agree_on_cores(yk__trainer *t, int *cores_out)
                                   "the number of cores");
 }
 
+/* --bind. Before other threads are created, which inherit it. Returns the number of nodes; 0: not bound. */
+static int bind_to_nodes(yk__trainer *t)
+{
+    const char *how = t->config->bind ? t->config->bind : "auto",
+               *sys = getenv("YK_SYSFS"); /* set by tests */
+    int processes;
+    const int process = yk_comm_local_rank(t->cluster.comm, &processes);
+    cpu_set_t *allowed = &t->cluster.cores, own;
+    yk_numa numa;
+    yk_numa_read(sys ? sys : "/sys", &numa);
+    if (strcmp(how, "none") == 0 || sched_getaffinity(0, sizeof *allowed, allowed))
+        return 0;
+    const bool restricted = yk_numa_restrict(&numa, allowed);
+    if ((restricted && strcmp(how, "auto") == 0) || !yk_numa_part(&numa, process, processes, &own) ||
+        sched_setaffinity(0, sizeof own, &own))
+        return 0;
+    yk_comm_set_sharing(t->cluster.comm, (processes + numa.nodes - 1) / numa.nodes);
+    return numa.nodes;
+}
+
 static void set_role(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
@@ -157,6 +178,7 @@ yk_status yk__cluster_start(yk__trainer *t)
     if (k->ranks == 1) /* one process needs no messages */
         return YK_OK;
     set_role(t);
+    t->result->numa_nodes = bind_to_nodes(t);
     st = yk_comm_barrier(k->comm, t->plan->start_limit, "all processes to start");
     if (!st)
         yk__report_stage(t, YK_STAGE_CONNECTED);
@@ -397,6 +419,8 @@ void yk__cluster_free(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
     yk_startup_end(k->startup);
+    if (t->result->numa_nodes) /* the program that called the library may do something else now */
+        sched_setaffinity(0, sizeof k->cores, &k->cores);
     yk_store_free(t->store);
     yk_exchange_free(k->exchange);
     yk_shared_memory_free(&k->memory);

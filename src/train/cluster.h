@@ -25,6 +25,7 @@
 #include "store/remote.h"
 #include "store/server.h"
 #include "train/train.h"
+#include <sched.h>
 
 typedef enum { YK__SINGLE, YK__REPLICA, YK__SERVER, YK__WORKER, YK__SHARD } yk__role;
 
@@ -59,6 +60,7 @@ typedef struct {
     yk_local *whole;  /* the chief of servers: a snapshot of all parameters */
     bool rank_lost;   /* no collective operation is possible any more */
     bool no_finalize; /* MPI_Finalize would not return */
+    cpu_set_t cores;  /* of this process before it was bound to NUMA nodes (--bind) */
 } yk__cluster;
 
 #endif

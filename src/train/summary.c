@@ -53,6 +53,7 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
     YK_JSON_WHOLES(j, {"lifetime", r->plan.copy_lifetime},
                    {"in_flight", r->plan.copy_lifetime ? (uint64_t)r->plan.depth : 0});
     yk_json_end(j);
+    yk_json_whole(j, "numa_nodes", r->numa_nodes);
     yk_json_whole(j, "prefetch", r->plan.depth > 0 ? (uint64_t)r->plan.depth - 1 : 0);
     YK_JSON_WHOLES(j, {"ranks", r->plan.processes ? r->plan.processes : 1}, {"servers", r->plan.servers},
                    {"threads", r->plan.threads}, {"threads_used", r->threads_used}, {"batch", r->plan.batch});

@@ -60,6 +60,7 @@ typedef struct {
     uint64_t trained_here;            /* examples, by this process */
     uint64_t resumed_from;            /* step */
     uint64_t params;
+    int numa_nodes;       /* of the chief's host, if processes are bound to them; else 0 */
     int threads_used;     /* per worker: at most plan.threads */
     double lr;            /* as resolved */
     double seconds;       /* from the first step to the end, with evaluation and checkpoints */
