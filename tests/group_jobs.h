@@ -18,6 +18,8 @@ typedef struct {
     int threads; /* per process that trains */
     int epochs;
     uint64_t local_steps, staleness;
+    int depth;   /* asynchronous: outstanding requests of a worker; 0: 2 */
+    bool copies; /* store/copies.h, with a lifetime of `local_steps` */
     bool lockstep, counts, at_once[GROUPS];
     yk_team *team;
     yk_local *result; /* all parameters of rank 0 at the end */
@@ -111,7 +113,10 @@ static inline void note_ahead(job *j, int me, uint64_t clock, const yk_view *vie
     for (int i = 0; i < j->workers; i++)
         for (int k = 0; k < SERVERS; k++) {
             const size_t at = counter_at[k] + (size_t)i;
-            const float share = j->local_steps ? (float)j->workers : 1.0f; /* 1/N of each delta is added */
+            /* 1/N of each delta is added; N: copies in flight, or workers */
+            const float share = j->copies        ? (float)(j->workers * j->depth)
+                                : j->local_steps ? (float)j->workers
+                                                 : 1.0f;
             const uint64_t seen = (uint64_t)lrintf(share * (view[NETWORK].w[at] - begin_with(NETWORK, at)));
             if (i != me && clock > seen && clock - seen > j->ahead)
                 j->ahead = clock - seen;

@@ -6,6 +6,7 @@
 
 #include "comm/comm.h"
 #include "comm/sim.h"
+#include "store/copies.h"
 #include "store/local_sgd.h"
 #include "store/replicas.h"
 #include "store/server.h"
@@ -115,6 +116,7 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
                                .staleness = j->staleness,
                                .synchronous = j->lockstep,
                                .local_steps = j->local_steps,
+                               .scaled = j->copies,
                                .timeout = 20.0,
                                .first_timeout = 60.0};
     memcpy(config.at_once, j->at_once, sizeof j->at_once);
@@ -163,17 +165,26 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
                                .team = team,
                                .together = j->lockstep,
                                .lockstep = j->lockstep,
-                               .depth = j->lockstep || j->local_steps ? 1 : 2,
+                               .depth = j->lockstep || j->local_steps ? 1
+                                        : j->depth                    ? j->depth
+                                                                      : 2,
                                .ngroups = GROUPS};
     memcpy(shards.group, config.group, sizeof shards.group);
     yk_local_sgd_config sgd = local_sgd_of(j, team);
     sgd.copy = store_config(j, j->threads);
     sgd.copy.team = team;
+    yk_copies_config copies = {.workers = 1,
+                               .all_workers = j->workers,
+                               .lifetime = j->local_steps,
+                               .depth = j->depth,
+                               .copy = store_config(j, 1)};
     yk_store *s = NULL;
     st = yk_remote_create(&config, &shards.remote);
-    sgd.remote = shards.remote;
+    sgd.remote = copies.remote = shards.remote;
     if (!st)
-        st = j->local_steps ? yk_local_sgd_create(&sgd, &s) : yk_shards_create(&shards, &s);
+        st = j->copies        ? yk_copies_create(&copies, &s)
+             : j->local_steps ? yk_local_sgd_create(&sgd, &s)
+                              : yk_shards_create(&shards, &s);
     if (!st)
         st = train_threads(j, team, s, NULL, number);
     yk_store_free(s);

@@ -83,7 +83,7 @@ static void servers_train_asynchronously(void **state)
 
 /* A gradient computed at clock c includes all updates of all workers up to clock c - K - 1, on all servers. Returns how far a
  * worker is ahead of another at most. */
-static uint64_t most_ahead(uint64_t bound, uint64_t local_steps, uint64_t seed)
+static uint64_t most_ahead(uint64_t bound, uint64_t local_steps, int depth, bool copies, uint64_t seed)
 {
     job j;
     job_begin(&j, YK_SGD, CLIENTS);
@@ -95,6 +95,8 @@ static uint64_t most_ahead(uint64_t bound, uint64_t local_steps, uint64_t seed)
     j.counts = true;
     j.staleness = bound;
     j.local_steps = local_steps;
+    j.depth = depth;
+    j.copies = copies;
     simulate(SERVERS + CLIENTS, seed, server_or_client, &j);
     for (int s = 0; !local_steps && s < SERVERS; s++)
         for (int w = 0; w < CLIENTS; w++) {
@@ -111,15 +113,30 @@ static void servers_bound_staleness(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 4; seed++) {
-        assert_int_equal(most_ahead(1, 0, seed), 1);
-        assert_int_equal(most_ahead(2, 0, seed), 2);
-        assert_int_equal(most_ahead(5, 0, seed), 5);
-        assert_true(most_ahead(YK_ASYNC, 0, seed) > 8);
-        /* in the last step of a round; updates of others arrive round by round */
-        assert_int_equal(most_ahead(3, 3, seed), 2);
-        assert_int_equal(most_ahead(5, 3, seed), 5);
-        assert_int_equal(most_ahead(7, 3, seed), 5);
+        for (int depth = 1; depth <= 3; depth++) { /* --prefetch 0 to 2 */
+            for (uint64_t bound = depth > 1 ? (uint64_t)depth - 1 : 1; bound <= 5; bound++)
+                assert_int_equal(most_ahead(bound, 0, depth, false, seed), bound);
+            assert_true(most_ahead(YK_ASYNC, 0, depth, false, seed) > 8);
+        }
+        /* in the last step of a round; others are seen round by round */
+        assert_int_equal(most_ahead(3, 3, 1, false, seed), 2);
+        assert_int_equal(most_ahead(5, 3, 1, false, seed), 5);
+        assert_int_equal(most_ahead(7, 3, 1, false, seed), 5);
     }
+}
+
+/* The same for copies, with the lifetimes of config/plan.c. */
+static void copies_bound_staleness(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 2; seed++)
+        for (int depth = 1; depth <= 3; depth++)
+            for (uint64_t bound = depth > 1 ? (uint64_t)depth - 1 : 1; bound <= 8; bound++) {
+                const uint64_t lifetime = bound / (uint64_t)depth > 1 ? bound / (uint64_t)depth : 1,
+                               ahead = most_ahead(bound, lifetime, depth, true, seed);
+                if (ahead > bound || ahead + lifetime < bound)
+                    fail_msg("depth %d, bound %d: %d ahead", depth, (int)bound, (int)ahead);
+            }
 }
 
 /* ---- local SGD: the mean of copies ---- */
@@ -185,7 +202,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replicas_equal_serial),   cmocka_unit_test(servers_equal_serial),
         cmocka_unit_test(servers_mix_staleness),   cmocka_unit_test(servers_train_asynchronously),
-        cmocka_unit_test(servers_bound_staleness), cmocka_unit_test(local_sgd_averages_copies),
+        cmocka_unit_test(servers_bound_staleness), cmocka_unit_test(copies_bound_staleness),
+        cmocka_unit_test(local_sgd_is_a_mean),
     };
     return cmocka_run_group_tests_name("group ranks", tests, NULL, NULL);
 }
