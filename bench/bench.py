@@ -291,6 +291,15 @@ def read_criteo(b):
                    f"{size / 1e6:.0f} MB/s", ">= 0.7 M/s", rate >= 0.7e6)]
 
 
+def read_csv(b):
+    """CSV with Criteo's columns, hashed, one core, end to end into training"""
+    path, lines = b.criteo_text()
+    rate = reading(b, f"csv:{path}?header=0&numeric=2-14&scale=log", lines)
+    size = os.path.getsize(path) * rate / lines
+    return [figure("CSV (Criteo's columns) into training, one core, whole process", human(rate, "lines/s"), "",
+                   f"{size / 1e6:.0f} MB/s", ">= 0.6 M/s, goal 1 M/s", rate >= 0.6e6)]
+
+
 def memory(b):
     """memory beyond the weights: logreg with sgd, data streamed from files"""
     path = b.generate("tfrecord", 1_000_000)
@@ -453,6 +462,7 @@ ROWS = {
     "threads-16": threads_16,
     "tfrecord": read_tfrecord,
     "criteo": read_criteo,
+    "csv": read_csv,
     "memory": memory,
     "start": start,
     "lenet-accuracy": lenet_accuracy,

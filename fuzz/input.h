@@ -62,7 +62,7 @@ static inline uint64_t order_of(const yk_rows *rows, uint64_t k)
     return (uint64_t)rows->index[k] << 16 | (rows->field ? rows->field[k] : 0);
 }
 
-/* Sparse rows from lines of text: ascending indices (libffm: with fields) below the number of columns. The last byte also selects one of four
+/* Rows from lines of text. Sparse ones have ascending indices (libffm: with fields) below the number of columns. The last byte also selects one of four
  * options, so that plain files are good seeds. */
 static inline int fuzz_text(const char *format, const char *const options[4], const uint8_t *data,
                             size_t size)
@@ -80,7 +80,7 @@ static inline int fuzz_text(const char *format, const char *const options[4], co
     for (size_t i = 0; i < rows.n; i++) {
         if (rows.label[i] < 0)
             abort();
-        for (uint64_t k = rows.start[i]; k < rows.start[i + 1]; k++)
+        for (uint64_t k = rows.start ? rows.start[i] : 0; rows.start && k < rows.start[i + 1]; k++)
             if (rows.index[k] >= (s->dim ? s->dim : rows.dim) ||
                 (k > rows.start[i] && order_of(&rows, k - 1) >= order_of(&rows, k)))
                 abort();

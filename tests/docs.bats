@@ -85,7 +85,7 @@ END
 import glob, os, re, sys
 root = sys.argv[1]
 page = open(f"{root}/docs/design.md", encoding="utf-8").read()
-paths = [p for p in re.findall(r"`((?:src|tests|tools|bench|doc)/[\w./-]+)`", page) if "NAME" not in p and p != "src/data/csv.c"]
+paths = [p for p in re.findall(r"`((?:src|tests|tools|bench|doc)/[\w./-]+)`", page) if "NAME" not in p]
 source = "".join(open(p, encoding="utf-8", errors="replace").read() for p in glob.glob(f"{root}/src/*/*.[ch]"))
 names = re.findall(r"`(yk_\w+|YK_\w+|(?:UP|DOWN)_\w+|\w+\[\])`", page)
 wrong = [p for p in paths if not os.path.exists(f"{root}/{p}")] + [n for n in names if n not in source]

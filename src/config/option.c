@@ -48,15 +48,15 @@ const yk_option yk_options[] = {
      "softmax (any number of classes), logreg (two classes; sparse or dense data), lenet5, lenet-caffe, "
      "alexnet, or a list of layers: \"conv 6 5x5 same, relu, maxpool 2, dense 10\""},
     {"data", "SPEC", TEXT(data), MODEL, TRAINS, NULL,
-     "training data: idx:DIR, tfrecord:GLOB, libsvm:GLOB, libffm:GLOB, criteo:GLOB, cifar10:DIR, images:DIR, "
-     "cache:FILE, synth:digits, synth:ctr, synth:images, or a path; options follow a '?', as in "
+     "training data: idx:DIR, tfrecord:GLOB, libsvm:GLOB, libffm:GLOB, criteo:GLOB, csv:GLOB, cifar10:DIR, "
+     "images:DIR, cache:FILE, synth:digits, synth:ctr, synth:images, or a path; options follow a '?', as in "
      "'synth:ctr?features=1000&seed=2'"},
     {"test", "SPEC", TEXT(test), MODEL, TRAINS, "the test set of idx, cifar10, images and synth data",
      "test data; none: do not evaluate"},
     {"features", "N", WHOLE(features, 0, INT32_MAX - 1), MODEL, TRAINS, "as many as occur",
      "columns of sparse data"},
-    {"hash-bits", "B", WHOLE(hash_bits, 0, 30), MODEL, TRAINS, "24 for Criteo text, else not hashed",
-     "hash the keys of sparse data (any 64-bit index of LIBSVM, LIBFFM and TFRecord files, Criteo text) "
+    {"hash-bits", "B", WHOLE(hash_bits, 0, 30), MODEL, TRAINS, "24 for Criteo text and CSV, else not hashed",
+     "hash the keys of sparse data (any 64-bit index of LIBSVM, LIBFFM and TFRecord files, Criteo text, CSV) "
      "into 2^B features"},
     {"skip-bad", "N", WHOLE(skip_bad, 0, BIG), MODEL, TRAINS, "0",
      "skip, count and report up to N bad records"},

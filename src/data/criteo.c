@@ -15,6 +15,7 @@
 #include "base/rng.h"
 #include "base/rows.h"
 #include "data/exact.h"
+#include "data/hashed.h"
 #include "data/text.h"
 #include <math.h>
 #include <string.h>
@@ -155,42 +156,6 @@ static const char *parse_hex(const char *p, uint64_t *out)
 
 /* ---- a row */
 
-/* Sorts up to 39 uniform hashes as indices, and drops duplicates; returns how many are left. A bucket sort comes first: an
- * insertion sort alone would take longer than parsing the line. */
-static size_t sort_fields(const uint64_t *hash, size_t n, uint64_t features, uint32_t *out)
-{
-    union {
-        uint64_t word[8];
-        uint8_t count[64]; /* little endian: byte k of word w is bucket 8 w + k */
-    } at = {{0}};
-    for (size_t i = 0; i < n; i++)
-        at.count[hash[i] >> 58]++;
-    uint64_t sum = 0;
-    for (int w = 0; w < 8; w++) {
-        uint64_t upto = at.word[w] * BYTES(1); /* byte k: the sum of bytes 0 .. k */
-        at.word[w] = (upto << 8) + sum * BYTES(1);
-        sum += upto >> 56;
-    }
-    for (size_t i = 0; i < n; i++)
-        out[at.count[hash[i] >> 58]++] = yk_key_id(hash[i], features);
-    bool equal = false;
-    for (size_t i = 1; i < n; i++) {
-        uint32_t v = out[i];
-        size_t k = i;
-        for (; k > 0 && out[k - 1] > v; k--)
-            out[k] = out[k - 1];
-        out[k] = v;
-        equal |= k > 0 && out[k - 1] == v;
-    }
-    if (!equal)
-        return n;
-    size_t left = 1;
-    for (size_t i = 1; i < n; i++)
-        if (out[i] != out[left - 1])
-            out[left++] = out[i];
-    return left;
-}
-
 /* Reports what is wrong at p, in column `column` (0 is the label). */
 static yk_status bad_field(yk_text_reader *r, const char *line, const char *end, const char *p, int column)
 {
@@ -251,7 +216,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
         for (size_t i = 0; i < n; i++)
             index[i] = yk_key_id(hash[i], s->features);
     } else if (!st) {
-        n = sort_fields(hash, n, s->features, index);
+        n = yk__sort_hashes(hash, n, s->features, 0, index);
     }
     if (!st)
         st = yk_rows_commit(rows, n, line[0] - '0');

@@ -12,7 +12,8 @@
 #include "format/input.h"
 
 extern const yk_source_ops yk__idx_source, yk__tfrecord_source, yk__libsvm_source, yk__libffm_source,
-    yk__criteo_source, yk__cifar10_source, yk__images_source, yk__cache_source, yk__synth_source;
+    yk__criteo_source, yk__csv_source, yk__cifar10_source, yk__images_source, yk__cache_source,
+    yk__synth_source;
 
 /* How keys become columns: by the options `features` and `bits` of the spec, else by --features and --hash-bits. A number of
  * features takes precedence over bits. default_bits: hashed into 2^default_bits by default; 0: not hashed. */

@@ -30,8 +30,6 @@ typedef struct {
     atomic_uint seen; /* kinds of labels that any reader has seen */
 } libsvm;
 
-enum { SEEN_MINUS = 1, SEEN_ZERO = 2, SEEN_MANY = 4 };
-
 static bool digit(char c)
 {
     return (unsigned char)(c - '0') < 10;
@@ -58,11 +56,7 @@ static const char *parse_label(yk_text_reader *r, const char *p, const char *end
                             yk__text_token(p, token), LABEL_MOST),
                NULL;
     int32_t label = (int32_t)v;
-    unsigned kind = label < 0 ? SEEN_MINUS : label == 0 ? SEEN_ZERO : label > 1 ? SEEN_MANY : 0;
-    unsigned seen = atomic_load_explicit(&s->seen, memory_order_relaxed);
-    if (kind & ~seen)
-        seen = atomic_fetch_or_explicit(&s->seen, kind, memory_order_relaxed) | kind;
-    if ((seen & SEEN_MINUS) && (seen & (SEEN_ZERO | SEEN_MANY)))
+    if (!yk__labels_agree(&s->seen, label))
         return yk__text_bad(r, p,
                             "the label '%s' does not match the others: with -1 the only other label is +1",
                             yk__text_token(p, token)),

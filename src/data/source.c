@@ -21,9 +21,9 @@
 #define BAD_SHOWN   3                   /* skipped records that get a message each */
 #define COUNT_MOST  ((uint64_t)4 << 30) /* beyond this offset, counting records for a message takes too long */
 
-static const yk_source_ops *const formats[] = {&yk__idx_source,    &yk__tfrecord_source, &yk__libsvm_source,
-                                               &yk__libffm_source, &yk__criteo_source,   &yk__cifar10_source,
-                                               &yk__images_source, &yk__cache_source,    &yk__synth_source};
+static const yk_source_ops *const formats[] = {
+    &yk__idx_source, &yk__tfrecord_source, &yk__libsvm_source, &yk__libffm_source, &yk__criteo_source,
+    &yk__csv_source, &yk__cifar10_source,  &yk__images_source, &yk__cache_source,  &yk__synth_source};
 
 #define NFORMATS (sizeof formats / sizeof formats[0])
 
@@ -87,6 +87,19 @@ static const char *detect_bytes(const uint8_t *p, size_t n)
     return name;
 }
 
+/* Any text may be CSV: the name of the file decides. */
+static bool is_named_csv(const char *path)
+{
+    static const char *const endings[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz"};
+    const size_t n = strlen(path);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t m = strlen(endings[i]);
+        if (n > m && !strcmp(path + n - m, endings[i]))
+            return true;
+    }
+    return false;
+}
+
 static yk_status detect_file(const char *path, const char **name_out)
 {
     yk_input *in;
@@ -98,6 +111,8 @@ static yk_status detect_file(const char *path, const char **name_out)
     if (!(st = yk_input_peek(in, SNIFF_BYTES, &p, &have))) {
         char known[256];
         *name_out = detect_bytes(p, have);
+        if (!*name_out && is_named_csv(path))
+            *name_out = "csv";
         if (have == 0)
             st = yk_fail(YK_EDATA, "%s: is empty", path);
         else if (!*name_out)
@@ -311,7 +326,8 @@ yk_status yk_source_bad(yk_source *s, const char *file, uint64_t record, uint64_
     vsnprintf(why, sizeof why, reason, args);
     va_end(args);
     if (record != UINT64_MAX)
-        snprintf(number, sizeof number, "record %" PRIu64 " ", record);
+        snprintf(number, sizeof number, "%s %" PRIu64 " ", s->ops->record ? s->ops->record : "record",
+                 record);
     uint64_t before;
     bool known;
     yk_status st = count_bad(s, file, offset, &before, &known);

@@ -57,6 +57,7 @@ typedef struct {
 typedef struct {
     const char *name, *usage;        /* "tfrecord", "tfrecord:FILES" */
     const char *options;             /* * keys of a spec: "bits features"; NULL: open() checks them */
+    const char *record;              /* * what messages call a record; NULL: "record" */
     bool has_test;                   /* every data set of this format has a test split */
     size_t source_size, reader_size; /* bytes */
     yk_status (*open)(yk_source *s, yk_spec *spec, yk_split split, const yk_source_options *o);

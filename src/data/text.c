@@ -83,7 +83,9 @@ yk_status yk__text_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *go
     while (got < max && (r->offset = yk_input_offset(r->base.in)) < r->end) {
         size_t length;
         bool added = false;
-        yk_status st = yk_input_line(r->base.in, &r->line, &length);
+        uint64_t lines = 1;
+        yk_status st = s->quoted ? yk_input_record(r->base.in, &r->line, &length, &lines)
+                                 : yk_input_line(r->base.in, &r->line, &length);
         if (st && (st = input_failed(r, st)))
             return st;
         if (!r->line)
@@ -91,6 +93,7 @@ yk_status yk__text_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *go
         r->lines++;
         if ((st = s->parse(r, r->line, length, rows, &added)))
             return st;
+        r->lines += lines - 1;
         got += added;
     }
     *got_out = got;
@@ -101,7 +104,17 @@ yk_status yk__text_open(yk_text_source *s, const char *where)
 {
     s->base.base.kind = YK_ROWS_SPARSE;
     yk_status st = yk_files_find(where, &s->base.files);
-    return st ? st : yk__file_blocks(&s->base, YK_BLOCK_BYTES);
+    return st ? st : yk__file_blocks(&s->base, s->quoted ? UINT64_MAX : YK_BLOCK_BYTES);
+}
+
+bool yk__labels_agree(atomic_uint *seen, int32_t label)
+{
+    enum { MINUS = 1, ZERO = 2, MANY = 4 };
+    const unsigned kind = label < 0 ? MINUS : label == 0 ? ZERO : label > 1 ? MANY : 0;
+    unsigned all = atomic_load_explicit(seen, memory_order_relaxed);
+    if (kind & ~all)
+        all = atomic_fetch_or_explicit(seen, kind, memory_order_relaxed) | kind;
+    return !((all & MINUS) && (all & (ZERO | MANY)));
 }
 
 const char *yk__text_token(const char *at, char token_out[48])

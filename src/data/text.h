@@ -6,8 +6,8 @@
  *             return yk__text_bad(r, line, "the label is not 0 or 1");    // YK_OK if --skip-bad allows it
  *         ...
  *     }
- *     const yk_source_ops yk__csv_source = YK__TEXT_SOURCE("csv", "features", csv, csv_open);
- *     // csv_open() sets s->text.parse and calls yk__text_open(&s->text, spec->where), which finds the files
+ *     const yk_source_ops yk__arff_source = YK__TEXT_SOURCE("arff", "features", arff, arff_open);
+ *     // arff_open() sets s->text.parse and calls yk__text_open(&s->text, spec->where), which finds the files
  *
  * line[length] and the 7 bytes after it can be read. line[length] is a newline, a carriage return or zero, so that a loop
  * over digits needs no other end. A line belongs to the block that holds its first byte. Files are plain or compressed.
@@ -31,6 +31,7 @@ typedef struct {
 
 typedef struct {
     yk__file_source base;
+    bool quoted; /* line breaks between double quotes are part of a line; a file is one block */
     /* Adds the example of the line to rows, or nothing (a comment, a bad record that is skipped). */
     yk_status (*parse)(yk_text_reader *r, const char *line, size_t length, yk_rows *rows, bool *added_out);
 } yk_text_source;
@@ -45,6 +46,10 @@ yk_status yk__text_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out
         .reader_size = sizeof(yk_text_reader), .open = opener, .free = yk__file_free,                        \
         .reader_open = yk__text_reader_open, .reader_close = yk__file_reader_close, .next = yk__text_next    \
     }
+
+/* Whether the label, a class number or -1, goes with the labels of all lines so far: -1 only with 1. *seen starts as 0; any
+ * thread may call this. */
+bool yk__labels_agree(atomic_uint *seen, int32_t label);
 
 /* Reports the current line as bad, at `at`; returns the result of yk_source_bad(). */
 yk_status yk__text_bad(yk_text_reader *r, const char *at, const char *reason, ...)

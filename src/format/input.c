@@ -349,16 +349,35 @@ void yk_input_expect(yk_input *in, uint64_t end)
     in->expected = end;
 }
 
-yk_status yk_input_line(yk_input *in, const char **line_out, size_t *length_out)
+/* The next newline at or after *seen that is not between quotes. If there is none, *seen and *open are where to continue. */
+static const uint8_t *find_newline(const yk_input *in, bool quoted, size_t *seen, bool *open, uint64_t *lines)
+{
+    const uint8_t *line = in->buffer + in->at;
+    if (!quoted)
+        return memchr(line + *seen, '\n', in->have - *seen);
+    for (size_t i = *seen; i < in->have; i++) {
+        *open ^= line[i] == '"';
+        *lines += line[i] == '\n';
+        if (line[i] == '\n' && !*open)
+            return line + i;
+    }
+    return NULL;
+}
+
+static yk_status next_line(yk_input *in, bool quoted, const char **line_out, size_t *length_out,
+                           uint64_t *lines_out)
 {
     size_t seen = 0;
+    bool open = false;
+    *lines_out = 0;
     for (;;) {
+        const uint8_t *newline = find_newline(in, quoted, &seen, &open, lines_out);
         const uint8_t *line = in->buffer + in->at;
-        const uint8_t *newline = memchr(line + seen, '\n', in->have - seen);
         size_t length = newline ? (size_t)(newline - line) : in->have;
         if (newline || (in->ended && length)) {
             yk_input_skip(in, length + (newline != NULL));
             *line_out = (const char *)line;
+            *lines_out += !newline;
             *length_out = length && line[length - 1] == '\r' ? length - 1 : length;
             return YK_OK;
         }
@@ -376,6 +395,17 @@ yk_status yk_input_line(yk_input *in, const char **line_out, size_t *length_out)
         if (st)
             return st;
     }
+}
+
+yk_status yk_input_line(yk_input *in, const char **line_out, size_t *length_out)
+{
+    uint64_t lines;
+    return next_line(in, false, line_out, length_out, &lines);
+}
+
+yk_status yk_input_record(yk_input *in, const char **line_out, size_t *length_out, uint64_t *lines_out)
+{
+    return next_line(in, true, line_out, length_out, lines_out);
 }
 
 yk_status yk_map_file(const char *path, void **map_out, size_t *size_out)

@@ -43,6 +43,9 @@ const char *yk_input_reason(const yk_input *in);
  * and at least 8 bytes after it are readable. */
 yk_status yk_input_line(yk_input *in, const char **line_out, size_t *length_out);
 
+/* The same for a record of CSV: line breaks between double quotes are part of it. *lines_out: lines that it takes. */
+yk_status yk_input_record(yk_input *in, const char **line_out, size_t *length_out, uint64_t *lines_out);
+
 /* Maps a whole file, read-only. It must be a regular file and not empty. The caller unmaps it with yk_fs_unmap(). */
 yk_status yk_map_file(const char *path, void **map_out, size_t *size_out);
 

@@ -1,0 +1,227 @@
+/* The statistics of csv:FILES for encode=onehot, encode=dense and scale=standard: one pass over the files, in order, by one
+ * thread, so that every process finds the same; see csv.h. */
+#include "data/csv.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { VALUES_MOST = 1 << 24 };
+
+/* ---- values */
+
+static yk_status grow_values(yk__csv_values *v)
+{
+    yk__csv_values larger = {.n = v->n, .slots = v->slots ? 2 * v->slots : 1024};
+    larger.hash = calloc(larger.slots, sizeof *larger.hash);
+    larger.index = calloc(larger.slots, sizeof *larger.index);
+    if (!larger.hash || !larger.index) {
+        yk__csv_values_fini(&larger);
+        return yk_fail_memory(larger.slots * 12, "values of categorical columns");
+    }
+    for (size_t i = 0; i < v->slots; i++)
+        if (v->hash[i]) {
+            const size_t slot = yk__csv_values_slot(&larger, v->hash[i]);
+            larger.hash[slot] = v->hash[i];
+            larger.index[slot] = v->index[i];
+        }
+    yk__csv_values_fini(v);
+    *v = larger;
+    return YK_OK;
+}
+
+yk_status yk__csv_values_add(yk__csv_values *v, uint64_t hash, uint32_t index, bool *new_out)
+{
+    *new_out = false;
+    if (2 * v->n >= v->slots && grow_values(v))
+        return YK_ESYSTEM;
+    const size_t slot = yk__csv_values_slot(v, hash);
+    if (v->hash[slot])
+        return YK_OK;
+    v->hash[slot] = hash;
+    v->index[slot] = index;
+    v->n++;
+    *new_out = true;
+    return YK_OK;
+}
+
+void yk__csv_values_fini(yk__csv_values *v)
+{
+    free(v->hash);
+    free(v->index);
+    *v = (yk__csv_values){0};
+}
+
+/* ---- the pass */
+
+typedef struct {
+    yk__csv *s;
+    char *buffer;
+    size_t cap;
+    uint64_t rows;
+    /* [ncolumns] */
+    double *number;    /* of the current line; NaN: missing */
+    uint64_t *hash;    /* of the current line; 0: missing */
+    double *mean, *m2; /* Welford's sums */
+    uint64_t *count;
+    /* [values] in the order in which they were found */
+    uint32_t *column_of;
+    size_t column_cap;
+} fitting;
+
+/* Reads the columns of a line; false: a bad line, which is reported when rows are read. */
+static bool read_fields(fitting *f, const char *line, const char *end)
+{
+    const yk__csv *s = f->s;
+    const char *text, *p = line - 1;
+    size_t n;
+    for (size_t i = 0; i < s->ncolumns; i++) {
+        if (p == end)
+            return false;
+        p++;
+        if (yk__csv_field(p, end, s->delimiter, &f->buffer, &f->cap, &text, &n, &p))
+            return false;
+        const yk__csv_role role = s->column[i].role;
+        const bool missing = yk__csv_missing(s, text, n, role == YK__CSV_NUMERIC);
+        f->hash[i] = role == YK__CSV_CATEGORY && !missing ? yk__csv_hash(s->column[i].salt, text, n) : 0;
+        f->number[i] = (double)NAN;
+        if (role == YK__CSV_NUMERIC && !missing && !yk__csv_number(text, n, &f->number[i]))
+            return false;
+    }
+    return p == end;
+}
+
+static yk_status add_line(fitting *f)
+{
+    yk__csv *s = f->s;
+    yk_status st = YK_OK;
+    for (size_t i = 0; i < s->ncolumns && !st; i++) {
+        if (!isnan(f->number[i])) {
+            const double d = f->number[i] - f->mean[i];
+            f->mean[i] += d / (double)++f->count[i];
+            f->m2[i] += d * (f->number[i] - f->mean[i]);
+        }
+        if (!f->hash[i] || s->encode == YK__CSV_HASH)
+            continue;
+        bool is_new;
+        st = yk__csv_values_add(&s->values, f->hash[i], (uint32_t)s->values.n, &is_new);
+        if (st || !is_new)
+            continue;
+        if (s->values.n > VALUES_MOST)
+            return yk_fail(YK_EDATA,
+                           "%s: more than %d different values in categorical columns; use encode=hash",
+                           s->text.base.base.spec, VALUES_MOST);
+        if (!(st = YK_RESERVE(f->column_of, f->column_cap, s->values.n, "values of categorical columns")))
+            f->column_of[s->values.n - 1] = (uint32_t)i;
+    }
+    f->rows++;
+    return st;
+}
+
+static yk_status read_file(fitting *f, const char *path)
+{
+    yk_input *in;
+    const char *line;
+    size_t length;
+    yk_status st = yk_input_open(path, 0, &in);
+    if (st)
+        return st;
+    for (bool first = true;; first = false) {
+        uint64_t lines;
+        if ((st = f->s->text.quoted ? yk_input_record(in, &line, &length, &lines)
+                                    : yk_input_line(in, &line, &length)) ||
+            !line)
+            break;
+        if (first)
+            line = yk__csv_skip_bom(line, &length);
+        if ((first && f->s->header) || !length || !read_fields(f, line, line + length))
+            continue;
+        if ((st = add_line(f)))
+            break;
+        if (f->rows % 65536 == 0)
+            yk_progress("%s: finding values and means: %llu lines", path, (unsigned long long)f->rows);
+    }
+    yk_input_free(in);
+    return st == YK_EDATA && f->rows && f->s->text.base.base.skip_bad ? YK_OK : st;
+}
+
+/* The indices of a column's values are consecutive, in the order in which they were found. */
+static yk_status number_values(fitting *f)
+{
+    yk__csv *s = f->s;
+    const size_t n = s->values.n;
+    uint32_t *next = calloc(s->ncolumns + 1, sizeof *next), *index = malloc((n + 1) * sizeof *index);
+    if (!next || !index) {
+        free(next);
+        free(index);
+        return yk_fail_memory(n * sizeof *index, "values of categorical columns");
+    }
+    for (size_t k = 0; k < n; k++)
+        next[f->column_of[k] + 1]++;
+    next[0] = (uint32_t)s->numeric;
+    for (size_t i = 0; i < s->ncolumns; i++)
+        next[i + 1] += next[i];
+    for (size_t k = 0; k < n; k++)
+        index[k] = next[f->column_of[k]]++;
+    for (size_t slot = 0; slot < s->values.slots; slot++)
+        if (s->values.hash[slot])
+            s->values.index[slot] = index[s->values.index[slot]];
+    free(next);
+    free(index);
+    return YK_OK;
+}
+
+static void set_scales(fitting *f)
+{
+    for (size_t i = 0; i < f->s->ncolumns; i++) {
+        const double deviation = f->count[i] ? sqrt(f->m2[i] / (double)f->count[i]) : 0.0;
+        f->s->column[i].mean = (float)f->mean[i];
+        f->s->column[i].factor = deviation > 0.0 ? (float)(1.0 / deviation) : 1.0f;
+    }
+}
+
+static yk_status fit(fitting *f, const yk_files *files)
+{
+    const size_t n = f->s->ncolumns;
+    f->number = calloc(n, sizeof *f->number);
+    f->hash = calloc(n, sizeof *f->hash);
+    f->mean = calloc(n, sizeof *f->mean);
+    f->m2 = calloc(n, sizeof *f->m2);
+    f->count = calloc(n, sizeof *f->count);
+    if (!f->number || !f->hash || !f->mean || !f->m2 || !f->count)
+        return yk_fail_memory(5 * n * sizeof *f->mean, "statistics of columns");
+    yk_status st = YK_OK;
+    for (size_t i = 0; i < files->n && !st; i++)
+        st = read_file(f, files->path[i]);
+    yk_progress_end();
+    if (!st && !f->rows)
+        st = yk_fail(YK_EDATA,
+                     "%s: no valid line to find values and means from; the columns must be those of the data",
+                     files->path[0]);
+    if (!st && f->s->categories && f->s->encode != YK__CSV_HASH)
+        st = f->s->values.slots
+                 ? number_values(f)
+                 : yk_fail(YK_EDATA, "%s: the categorical columns have no values", files->path[0]);
+    if (!st)
+        set_scales(f);
+    return st;
+}
+
+yk_status yk__csv_fit(yk__csv *s, const char *where)
+{
+    fitting f = {.s = s};
+    yk_files others = {0};
+    yk_status st = where ? yk_files_find(where, &others) : YK_OK;
+    if (!st)
+        st = fit(&f, where ? &others : &s->text.base.files);
+    yk_files_fini(&others);
+    free(f.buffer);
+    free(f.number);
+    free(f.hash);
+    free(f.mean);
+    free(f.m2);
+    free(f.count);
+    free(f.column_of);
+    return st;
+}

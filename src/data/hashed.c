@@ -1,0 +1,60 @@
+#include "data/hashed.h"
+
+#include "base/rows.h"
+#include <stdlib.h>
+
+#define BYTES(b) ((b) * (uint64_t)0x0101010101010101)
+
+static size_t drop_equal(uint32_t *index, size_t n)
+{
+    size_t left = n > 0;
+    for (size_t i = 1; i < n; i++)
+        if (index[i] != index[left - 1])
+            index[left++] = index[i];
+    return left;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static size_t sort_many(const uint64_t *hash, size_t n, uint64_t features, uint32_t base, uint32_t *out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = base + yk_key_id(hash[i], features);
+    qsort(out, n, sizeof *out, compare);
+    return drop_equal(out, n);
+}
+
+/* A bucket sort comes first: an insertion sort alone would take longer than parsing a line of Criteo's 39 values. */
+size_t yk__sort_hashes(const uint64_t *hash, size_t n, uint64_t features, uint32_t base, uint32_t *out)
+{
+    union {
+        uint64_t word[8];
+        uint8_t count[64]; /* little endian: byte k of word w is bucket 8 w + k */
+    } at = {{0}};
+    if (n > UINT8_MAX)
+        return sort_many(hash, n, features, base, out);
+    for (size_t i = 0; i < n; i++)
+        at.count[hash[i] >> 58]++;
+    uint64_t sum = 0;
+    for (int w = 0; w < 8; w++) {
+        uint64_t upto = at.word[w] * BYTES(1); /* byte k: the sum of bytes 0 .. k */
+        at.word[w] = (upto << 8) + sum * BYTES(1);
+        sum += upto >> 56;
+    }
+    for (size_t i = 0; i < n; i++)
+        out[at.count[hash[i] >> 58]++] = base + yk_key_id(hash[i], features);
+    bool equal = false;
+    for (size_t i = 1; i < n; i++) {
+        uint32_t v = out[i];
+        size_t k = i;
+        for (; k > 0 && out[k - 1] > v; k--)
+            out[k] = out[k - 1];
+        out[k] = v;
+        equal |= k > 0 && out[k - 1] == v;
+    }
+    return equal ? drop_equal(out, n) : n;
+}
