@@ -71,7 +71,7 @@ static yk_status decode(const wire *features, uint64_t limit, yk_rows *rows)
     assert_non_null(p);
     memcpy(p, example.p, example.n);
     memset(p + example.n, 0xff, 8);
-    yk_status st = yk_example_decode(p, example.n, (yk_key_space){.features = limit}, rows);
+    yk_status st = yk_example_decode(p, example.n, (yk_key_space){.features = limit}, NULL, rows);
     free(p);
     return st;
 }
@@ -82,7 +82,7 @@ static yk_status decode_hashed(const wire *features, yk_rows *rows)
     w_bytes(&example, 1, features->p, features->n);
     uint8_t p[4096] = {0};
     memcpy(p, example.p, example.n);
-    return yk_example_decode(p, example.n, (yk_key_space){.features = 1 << 20, .hash = true}, rows);
+    return yk_example_decode(p, example.n, (yk_key_space){.features = 1 << 20, .hash = true}, NULL, rows);
 }
 
 static const int64_t three[3] = {5, 300, 33762577};
@@ -283,12 +283,12 @@ static void example_survives_any_damage(void **state)
     uint32_t index[60];
     for (uint32_t i = 0; i < 60; i++)
         index[i] = i * i * i * 9000;
-    assert_int_equal(yk_example_encode(-1, index, NULL, 60, &buffer, &cap, &n), YK_OK);
+    assert_int_equal(yk_example_encode(-1, index, NULL, NULL, 60, &buffer, &cap, &n), YK_OK);
     for (size_t cut = 1; cut < n; cut++) {
         uint8_t *p = malloc(cut + 8);
         memcpy(p, buffer, cut);
         memset(p + cut, 0x80, 8);
-        assert_int_equal(yk_example_decode(p, cut, (yk_key_space){0}, &rows), YK_EDATA);
+        assert_int_equal(yk_example_decode(p, cut, (yk_key_space){0}, NULL, &rows), YK_EDATA);
         free(p);
     }
     uint8_t *p = malloc(n + 8);
@@ -297,7 +297,7 @@ static void example_survives_any_damage(void **state)
             memcpy(p, buffer, n);
             memset(p + n, 0x80, 8);
             p[at] ^= (uint8_t)change;
-            yk_status st = yk_example_decode(p, n, (yk_key_space){0}, &rows);
+            yk_status st = yk_example_decode(p, n, (yk_key_space){0}, NULL, &rows);
             assert_true(st == YK_OK || st == YK_EDATA);
             yk_rows_clear(&rows);
         }
@@ -325,12 +325,13 @@ static void example_round_trips(void **state)
             index[i] = last;
             value[i] = (float)yk_rng_normal(&r);
         }
-        assert_int_equal(yk_example_encode(n % 2 ? 1 : -1, index, value, n, &buffer, &cap, &size), YK_OK);
+        assert_int_equal(yk_example_encode(n % 2 ? 1 : -1, index, value, NULL, n, &buffer, &cap, &size),
+                         YK_OK);
         uint8_t *exact = malloc(size + 8);
         memcpy(exact, buffer, size);
         memset(exact + size, 0xff, 8);
         yk_rows_clear(&rows);
-        assert_int_equal(yk_example_decode(exact, size, (yk_key_space){0}, &rows), YK_OK);
+        assert_int_equal(yk_example_decode(exact, size, (yk_key_space){0}, NULL, &rows), YK_OK);
         assert_int_equal(yk_rows_entries(&rows, 0), n);
         assert_int_equal(rows.label[0], n % 2);
         assert_memory_equal(rows.index, index, n * sizeof *index);
@@ -344,13 +345,85 @@ static void example_round_trips(void **state)
     yk_rows_fini(&rows);
 }
 
+static yk_status decode_named(const wire *features, const yk_example_names *names, yk_rows *rows)
+{
+    wire example = {.n = 0};
+    w_bytes(&example, 1, features->p, features->n);
+    uint8_t p[4096] = {0};
+    memcpy(p, example.p, example.n);
+    return yk_example_decode(p, example.n, (yk_key_space){0}, names, rows);
+}
+
+static void example_with_other_names(void **state)
+{
+    (void)state;
+    static const yk_example_names names = {
+        .label = "click", .index = "user/ids", .value = "w", .field = "columns"};
+    static const int64_t one = 1, fields[3] = {0, 65535, 7}, large[3] = {0, 65536, 7};
+    yk_rows rows;
+    yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
+    for (int packed = 0; packed < 2; packed++) {
+        wire f = {.n = 0}, l = w_ints(packed, 1, &one), i = w_ints(packed, 3, three),
+             v = w_floats(packed, 3, values);
+        w_entry(&f, "label", 3, &i); /* the default names are other features now */
+        w_entry(&f, "index", 2, &v);
+        w_entry(&f, "user/ids", 3, &i);
+        assert_int_equal(decode_named(&f, &names, &rows), YK_EDATA);
+        assert_non_null(strstr(yk_error(), "the feature 'click' is missing; add ?label=NAME"));
+        w_entry(&f, "click", 3, &l);
+        w_entry(&f, "w", 2, &v);
+        assert_int_equal(decode_named(&f, &names, &rows), YK_OK);
+        assert_three(&rows, 1);
+        assert_null(rows.field);
+        const yk_example_names needed = {"click", "user/ids", "w", "columns", true};
+        assert_int_equal(decode_named(&f, &needed, &rows), YK_EDATA);
+        assert_non_null(strstr(yk_error(), "'columns' is missing"));
+        wire c = w_ints(packed, 3, fields), wrong = w_ints(packed, 3, large), few = w_ints(packed, 2, fields);
+        wire good = f, bad = f, shorter = f;
+        w_entry(&good, "columns", 3, &c);
+        w_entry(&bad, "columns", 3, &wrong);
+        w_entry(&shorter, "columns", 3, &few);
+        assert_int_equal(decode_named(&good, &needed, &rows), YK_OK);
+        assert_three(&rows, 1);
+        for (size_t k = 0; k < 3; k++)
+            assert_int_equal(rows.field[rows.start[rows.n - 1] + k], fields[k]);
+        assert_int_equal(decode_named(&bad, &names, &rows), YK_EDATA);
+        assert_non_null(strstr(yk_error(), "field 65536 is not from 0 to 65535"));
+        assert_int_equal(decode_named(&shorter, &names, &rows), YK_EDATA);
+        assert_non_null(strstr(yk_error(), "3 indices but 2 fields"));
+        yk_rows_fini(&rows);
+        yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
+    }
+    yk_rows_fini(&rows);
+}
+
+static void example_fields_round_trip(void **state)
+{
+    (void)state;
+    static const yk_example_names names = {.field = "field"};
+    static const uint32_t index[] = {1, 1, 300};
+    static const uint16_t field[] = {2, 500, 0};
+    uint8_t *buffer = NULL;
+    size_t cap = 0, n;
+    yk_rows rows;
+    yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
+    assert_int_equal(yk_example_encode(1, index, NULL, field, 3, &buffer, &cap, &n), YK_OK);
+    assert_int_equal(yk_example_decode(buffer, n, (yk_key_space){0}, &names, &rows), YK_OK);
+    assert_int_equal(rows.start[1], 3);
+    assert_memory_equal(rows.index, index, sizeof index);
+    assert_memory_equal(rows.field, field, sizeof field);
+    free(buffer);
+    yk_rows_fini(&rows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(example_accepts_every_form),  cmocka_unit_test(example_values_default_to_one),
         cmocka_unit_test(example_hashes_keys),         cmocka_unit_test(example_values_default_to_one),
         cmocka_unit_test(example_refuses_bad_content), cmocka_unit_test(example_survives_any_damage),
-        cmocka_unit_test(example_round_trips),
+        cmocka_unit_test(example_round_trips),         cmocka_unit_test(example_with_other_names),
+        cmocka_unit_test(example_fields_round_trip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

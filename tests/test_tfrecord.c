@@ -35,8 +35,9 @@ static tfr_file write_examples(size_t n)
             index[k] = (uint32_t)(i + 1000 * k);
             value[k] = 0.5f * (float)k;
         }
-        assert_int_equal(yk_example_encode(i % 2 ? 1 : -1, index, value, entries_of(i), &buffer, &cap, &size),
-                         YK_OK);
+        assert_int_equal(
+            yk_example_encode(i % 2 ? 1 : -1, index, value, NULL, entries_of(i), &buffer, &cap, &size),
+            YK_OK);
         assert_int_equal(yk_tfr_write(f, buffer, size), YK_OK);
         t.offset[i + 1] = t.offset[i] + size + YK_TFR_FRAME;
     }
@@ -187,7 +188,7 @@ static void tfrecord_content_is_checked(void **state)
     assert_int_equal(yk_file_create(path, &f), YK_OK);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(yk_example_encode(1, (const uint32_t[]){1, 2}, (const float[]){1, i == 1 ? NAN : 2},
-                                           2, &buffer, &cap, &size),
+                                           NULL, 2, &buffer, &cap, &size),
                          YK_OK);
         assert_int_equal(yk_tfr_write(f, buffer, size), YK_OK);
     }
@@ -231,6 +232,27 @@ static void real_criteo_reads(void **state)
     yk_rows_fini(&rows);
 }
 
+/* The features have the names that the spec says. The default names are those of the files here. */
+static void tfrecord_names_of_features(void **state)
+{
+    (void)state;
+    const tfr_file t = write_examples(3);
+    char spec[256];
+    yk_rows rows;
+    snprintf(spec, sizeof spec, "tfrecord:%s?label=label&index=index&value=value", t.path);
+    assert_int_equal(read_all(spec, NULL, 7, &rows, NULL), YK_OK);
+    assert_int_equal(rows.n, 3);
+    yk_rows_fini(&rows);
+    snprintf(spec, sizeof spec, "tfrecord:%s?label=click", t.path);
+    assert_error(read_all(spec, NULL, 7, &rows, NULL), YK_EDATA,
+                 "the feature 'click' is missing; add ?label=NAME");
+    snprintf(spec, sizeof spec, "tfrecord:%s?index=", t.path);
+    assert_error(read_all(spec, NULL, 7, &rows, NULL), YK_EUSAGE,
+                 "index: the name of the feature is missing");
+    snprintf(spec, sizeof spec, "tfrecord:%s?index=a&image=b", t.path);
+    assert_error(read_all(spec, NULL, 7, &rows, NULL), YK_EUSAGE, "cannot be combined");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +260,7 @@ int main(void)
         cmocka_unit_test(tfrecord_reads_compressed_files),
         cmocka_unit_test(tfrecord_damage_is_named_and_skipped),
         cmocka_unit_test(tfrecord_content_is_checked),
+        cmocka_unit_test(tfrecord_names_of_features),
         cmocka_unit_test(real_criteo_reads),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -389,7 +389,9 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     bool ok;
     if ((st = parse_fields(r, line, line + length, &w, &ok)) || !ok)
         return st;
-    w.n += yk__sort_hashes(w.hash, w.hashes, s->features - s->numeric, (uint32_t)s->numeric, w.index + w.n);
+    if (w.hashes)
+        w.n +=
+            yk__sort_hashes(w.hash, w.hashes, s->features - s->numeric, (uint32_t)s->numeric, w.index + w.n);
     st = yk_rows_commit(rows, w.n, w.label);
     *added_out = !st;
     return st;

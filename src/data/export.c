@@ -142,7 +142,8 @@ static yk_status write_tfrecord(void *context, const yk_rows *rows)
         entries e = entries_of(w, rows, r);
         size_t size;
         w->entries += e.n;
-        st = yk_example_encode(rows->label[r], e.index, e.value, e.n, &w->example, &w->example_cap, &size);
+        st = yk_example_encode(rows->label[r], e.index, e.value, e.field, e.n, &w->example, &w->example_cap,
+                               &size);
         if (!st)
             st = yk_tfr_write(w->file, w->example, size);
     }

@@ -6,7 +6,7 @@
  *
  * The formats:
  *
- *     tfrecord   tf.train.Example records with label, index, value (format/example.h); read back by tfrecord:FILE
+ *     tfrecord   tf.train.Example records with label, index, value, field (format/example.h); read back by tfrecord:FILE
  *     libsvm     a text line for each example, indices from 1; read back by libsvm:FILE
  *     libffm     the same with a field number before each index, indices from 0; read back by libffm:FILE
  *     cache      the binary cache (format/cache.h); keeps everything: images, fields, known probabilities; cache:FILE

@@ -1,5 +1,5 @@
 /* `tfrecord:GLOB`: examples from files of TFRecords, each a tf.train.Example: sparse ones (format/example.h), or
- * images (tfrecord_images.h).
+ * images (tfrecord_images.h). ?label=click&index=ids&value=weights sets the names of the features.
  *
  * A plain file is divided at any byte. A block has the records that begin in it. Its reader also checks the bytes after its
  * last record: if no record begins there, the reader of the next block would skip the damage without a message, so the
@@ -12,10 +12,14 @@
 #include "data/formats.h"
 #include "data/tfrecord_images.h"
 #include "format/example.h"
+#include <stdlib.h>
+#include <string.h>
 
 typedef struct {
     yk__file_source base;
     yk_key_space keys;
+    yk_example_names names;
+    char *name[5]; /* owned: label, index, value, field, image */
     yk__tfr_images images;
 } tfr_source;
 
@@ -103,7 +107,7 @@ static yk_status decode(tfr_reader *r, const yk_tfr *rec, yk_rows *rows)
 {
     const tfr_source *s = (const tfr_source *)r->base.base.source;
     if (!r->decoder)
-        return yk_example_decode(rec->data, rec->size, s->keys, rows);
+        return yk_example_decode(rec->data, rec->size, s->keys, &s->names, rows);
     return yk__tfr_images_add(&s->images, r->decoder, rec->data, rec->size, rows);
 }
 
@@ -158,6 +162,38 @@ static void tfr_reader_close(yk_reader *reader)
     yk__file_reader_close(reader);
 }
 
+static void tfr_free(yk_source *source)
+{
+    tfr_source *s = (tfr_source *)source;
+    for (size_t i = 0; i < sizeof s->name / sizeof *s->name; i++)
+        free(s->name[i]);
+    yk__file_free(source);
+}
+
+/* ?label=NAME and the like. Without ?field=NAME, field numbers are read if they are wanted and there. */
+static yk_status name_features(tfr_source *s, const yk_spec *spec, const yk_source_options *o)
+{
+    static const char *const keys[] = {"label", "index", "value", "field", "image"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *given = yk_spec_text(spec, keys[i], NULL);
+        if (given && !*given)
+            return yk_fail(YK_EUSAGE, "%s: %s: the name of the feature is missing", spec->text, keys[i]);
+        if (given && !(s->name[i] = strdup(given)))
+            return yk_fail_memory(strlen(given), "the name of a feature");
+    }
+    s->names = (yk_example_names){.label = s->name[0],
+                                  .index = s->name[1],
+                                  .value = s->name[2],
+                                  .field = s->name[3] ? s->name[3] : "field",
+                                  .field_needed = s->name[3] != NULL};
+    if (o->fields == YK_FIELDS_NONE)
+        s->names.field = NULL;
+    s->names.field_needed = s->names.field_needed && s->names.field;
+    s->images.label_name = s->name[0];
+    s->images.image_name = s->name[4];
+    return YK_OK;
+}
+
 static yk_status tfr_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
     (void)split;
@@ -165,7 +201,7 @@ static yk_status tfr_open(yk_source *source, yk_spec *spec, yk_split split, cons
     s->keys = yk__spec_keys(spec, o, 0, YK_EXAMPLE_INDICES);
     const uint64_t block = yk_spec_u64(spec, "block", YK_BLOCK_BYTES, 1, UINT64_MAX);
     yk_status st = spec->status ? spec->status : yk_files_find(spec->where, &s->base.files);
-    if (st || (st = yk__file_blocks(&s->base, block)) ||
+    if (st || (st = name_features(s, spec, o)) || (st = yk__file_blocks(&s->base, block)) ||
         (st = yk__tfr_images_open(spec, &s->base.files, &s->images)))
         return st;
     source->kind = YK_ROWS_SPARSE;
@@ -180,11 +216,11 @@ static yk_status tfr_open(yk_source *source, yk_spec *spec, yk_split split, cons
 const yk_source_ops yk__tfrecord_source = {
     .name = "tfrecord",
     .usage = "tfrecord:FILES",
-    .options = "bits features block " YK__TFR_IMAGE_KEYS,
+    .options = "bits features block label index value field " YK__TFR_IMAGE_KEYS,
     .source_size = sizeof(tfr_source),
     .reader_size = sizeof(tfr_reader),
     .open = tfr_open,
-    .free = yk__file_free,
+    .free = tfr_free,
     .reader_open = tfr_reader_open,
     .reader_close = tfr_reader_close,
     .next = tfr_next,

@@ -11,12 +11,15 @@
 
 enum { ENCODED, IMAGE, CLASS, LABEL, NFEATURES };
 
-static yk_status find_features(const uint8_t *record, size_t n, const yk_feature **picture_out,
-                               const yk_feature **label_out, yk_feature f[NFEATURES])
+static yk_status find_features(const yk__tfr_images *t, const uint8_t *record, size_t n,
+                               const yk_feature **picture_out, const yk_feature **label_out,
+                               yk_feature f[NFEATURES])
 {
     static const char *const names[NFEATURES] = {"image/encoded", "image", "image/class/label", "label"};
-    for (int i = 0; i < NFEATURES; i++)
-        f[i] = (yk_feature){.name = names[i]};
+    for (int i = 0; i < NFEATURES; i++) {
+        const char *given = i < CLASS ? t->image_name : t->label_name;
+        f[i] = (yk_feature){.name = given ? given : names[i]};
+    }
     yk_status st = yk_example_find(record, n, f, NFEATURES);
     *picture_out = &f[f[ENCODED].kind ? ENCODED : IMAGE];
     *label_out = &f[f[CLASS].kind ? CLASS : LABEL];
@@ -52,9 +55,10 @@ yk_status yk__tfr_images_add(const yk__tfr_images *t, yk_image_decoder *d, const
     yk_feature f[NFEATURES];
     const yk_feature *image, *label;
     int32_t class = 0;
-    yk_status st = find_features(record, n, &image, &label, f);
-    if (st || (st = check_feature(image, YK_FEATURE_BYTES, "image/encoded")) ||
-        (st = check_feature(label, YK_FEATURE_INTS, "image/class/label")) ||
+    yk_status st = find_features(t, record, n, &image, &label, f);
+    if (st ||
+        (st = check_feature(image, YK_FEATURE_BYTES, t->image_name ? t->image_name : "image/encoded")) ||
+        (st = check_feature(label, YK_FEATURE_INTS, t->label_name ? t->label_name : "image/class/label")) ||
         (st = read_class(t, label, &class)))
         return st;
     st = yk__image_add(d, image->bytes, image->size, &t->form, class, rows);
@@ -80,7 +84,7 @@ static yk_status probe(const yk_files *files, yk__tfr_images *out, bool *found_o
         const yk_feature *image, *label;
         if (yk_tfr_next(in, &rec) || (rec.kind != YK_TFR_RECORD && rec.kind != YK_TFR_BAD_DATA))
             break;
-        if (rec.kind != YK_TFR_RECORD || find_features(rec.data, rec.size, &image, &label, f) ||
+        if (rec.kind != YK_TFR_RECORD || find_features(out, rec.data, rec.size, &image, &label, f) ||
             image->kind != YK_FEATURE_BYTES || image->count != 1)
             continue;
         st = out->form.height ? YK_OK : yk__image_form_like(image->bytes, image->size, &out->form);
@@ -96,7 +100,7 @@ static yk_status probe(const yk_files *files, yk__tfr_images *out, bool *found_o
 
 static bool has_any(const yk_spec *spec)
 {
-    static const char *const keys[] = {"size", "fit", "channels", "base", "classes"};
+    static const char *const keys[] = {"size", "fit", "channels", "base", "classes", "image"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (yk_spec_text(spec, keys[i], NULL))
             return true;
@@ -106,9 +110,12 @@ static bool has_any(const yk_spec *spec)
 yk_status yk__tfr_images_open(yk_spec *spec, const yk_files *files, yk__tfr_images *out)
 {
     enum { FORM_IMAGE, FORM_SPARSE, FORM_AUTO };
-    *out = (yk__tfr_images){0};
+    *out = (yk__tfr_images){.label_name = out->label_name, .image_name = out->image_name};
     const int form = yk_spec_choice(spec, "form", "image sparse", FORM_AUTO);
-    bool sparse = form == FORM_SPARSE || yk_spec_text(spec, "features", NULL), found = true;
+    bool sparse = form == FORM_SPARSE || yk_spec_text(spec, "features", NULL) ||
+                  yk_spec_text(spec, "index", NULL) || yk_spec_text(spec, "value", NULL) ||
+                  yk_spec_text(spec, "field", NULL),
+         found = true;
     if (spec->status)
         return spec->status;
     if (sparse && (has_any(spec) || form == FORM_IMAGE))

@@ -6,7 +6,7 @@
  *     tfrecord:GLOB?size=224&fit=crop&channels=3&classes=1000&base=1
  *
  * base: the number of the first class in the files; 1 for ImageNet, default 0. classes: a label beyond is a bad record;
- * default: counted when the data is loaded. The other options are those of image_options.h. form=image or form=sparse sets
+ * default: counted when the data is loaded. label and image: other names of the features. The other options are those of image_options.h. form=image or form=sparse sets
  * the kind of the records; by default the first good record decides.
  *
  * For tfrecord.c, which reads files, blocks and frames. No state except the decoder, of which every reader has its own.
@@ -17,10 +17,11 @@
 #include "data/files.h"
 #include "data/image_options.h"
 
-#define YK__TFR_IMAGE_KEYS YK__IMAGE_KEYS " form base classes"
+#define YK__TFR_IMAGE_KEYS YK__IMAGE_KEYS " form base classes image"
 
 typedef struct {
-    bool on; /* the records are images */
+    const char *label_name, *image_name; /* set before open; NULL: those above. Borrowed */
+    bool on;                             /* the records are images */
     yk_image_form form;
     int64_t base;
     uint32_t classes; /* 0: not known */

@@ -1,18 +1,13 @@
 #include "format/example.h"
 
-#include "base/rng.h"
+#include "format/varints.h"
 #include "format/wire.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum { BYTES = YK_FEATURE_BYTES, FLOATS = YK_FEATURE_FLOATS, INTS = YK_FEATURE_INTS }; /* fields of Feature */
-enum { LABEL, INDEX, VALUE, OTHER };                                                   /* features by name */
-
-static uint64_t load64(const uint8_t *p)
-{
-    uint64_t v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
+static const char *const default_names[] = {"label", "index", "value", "field"};
+enum { LABEL, INDEX, VALUE, FIELD, OTHER }; /* features by name */
 
 /* ---- the general decoder of one map entry: every encoding that protobuf allows. It runs once to check and count, and for an
  * entry that is not in canonical form again to store. */
@@ -130,14 +125,17 @@ typedef struct {
     size_t n;
 } text;
 
-static int name_of(text t)
+/* Which feature has this name. */
+static inline int name_of(const text names[OTHER], text t)
 {
-    if (t.n != 5)
-        return OTHER;
-    return !memcmp(t.p, "index", 5)   ? INDEX
-           : !memcmp(t.p, "value", 5) ? VALUE
-           : !memcmp(t.p, "label", 5) ? LABEL
-                                      : OTHER;
+    for (int i = 0; i < OTHER; i++) {
+        size_t k = 0;
+        while (k < t.n && names[i].n == t.n && names[i].p[k] == t.p[k])
+            k++;
+        if (k == t.n && names[i].n == t.n)
+            return i;
+    }
+    return OTHER;
 }
 
 /* A map entry: the name may come after the value. */
@@ -192,20 +190,25 @@ typedef struct {
     int64_t last;
 } slot;
 
+typedef struct {
+    text name[OTHER];
+    slot slot[OTHER];
+} layout;
+
 /* The YK__LEN field with this tag, if it fills all of p..end. */
 static bool only_field(const uint8_t *p, const uint8_t *end, unsigned tag, const uint8_t **span, size_t *n)
 {
     return p < end && *p == tag && yk__wire_span(p + 1, end, span, n) == end;
 }
 
-static bool canonical_entry(const uint8_t *p, size_t n, slot *out, int *name_out)
+static bool canonical_entry(const layout *l, const uint8_t *p, size_t n, slot *out, int *name_out)
 {
     const uint8_t *end = p + n, *span;
     size_t size;
-    if (n < 7 || p[0] != YK__TAG(1, YK__LEN) || p[1] != 5)
+    if (n < 2 || p[0] != YK__TAG(1, YK__LEN) || p[1] > 127 || n < (size_t)p[1] + 2)
         return false;
-    *name_out = name_of((text){p + 2, 5});
-    if (*name_out == OTHER || !only_field(p + 7, end, YK__TAG(2, YK__LEN), &span, &size) || size == 0)
+    *name_out = name_of(l->name, (text){p + 2, p[1]});
+    if (*name_out == OTHER || !only_field(p + 2 + p[1], end, YK__TAG(2, YK__LEN), &span, &size) || size == 0)
         return false;
     out->kind = *span >> 3;
     if ((out->kind != INTS && out->kind != FLOATS) || !only_field(span, end, *span, &span, &size))
@@ -221,10 +224,11 @@ static yk_status malformed(void)
 
 static bool take_entry(void *context, const uint8_t *p, size_t n)
 {
-    slot *slots = context, found = {.canonical = true, .entry = p, .entry_n = n};
+    layout *l = context;
+    slot *slots = l->slot, found = {.canonical = true, .entry = p, .entry_n = n};
     int name;
     text word;
-    if (!canonical_entry(p, n, &found, &name)) {
+    if (!canonical_entry(l, p, n, &found, &name)) {
         sink s = {0};
         if (!walk_entry(&s, p, n, &word))
             return false;
@@ -232,7 +236,7 @@ static bool take_entry(void *context, const uint8_t *p, size_t n)
         found.kind = s.kind;
         found.count = s.count;
         found.last = s.last;
-        if ((name = name_of(word)) == OTHER)
+        if ((name = name_of(l->name, word)) == OTHER)
             return true;
     }
     /* The values of a canonical entry are checked when they are stored. Those of an entry that is replaced are checked now. */
@@ -243,73 +247,36 @@ static bool take_entry(void *context, const uint8_t *p, size_t n)
     return true;
 }
 
-/* ---- packed varints, fast. The ends of the varints in 64 bytes become a 64-bit mask. Then each varint is loaded as a whole
- * and compacted without a branch, independently of the one before it. */
+/* ---- the features of a row */
 
-static uint64_t ends_of(const uint8_t *p, size_t n)
+static yk_status missing(const layout *l, int name)
 {
-    uint64_t bits = 0;
-    for (unsigned k = 0; k < 64 && k < n; k += 8) {
-        uint64_t tops = (~load64(p + k) & 0x8080808080808080u) >> 7;
-        bits |= (tops * 0x0102040810204080u >> 56) << k;
-    }
-    return n < 64 ? bits & (((uint64_t)1 << n) - 1) : bits;
+    return yk_fail(YK_EDATA, "the feature '%.*s' is missing; add ?%s=NAME if it has another name",
+                   (int)l->name[name].n, (const char *)l->name[name].p, default_names[name]);
 }
 
-static inline uint64_t compact_varint(uint64_t w)
+static yk_status wrong_kind(const layout *l, int name, const char *kind)
 {
-    w = (w & 0x007f007f007f007fu) | (w >> 1 & 0x3f803f803f803f80u);
-    w = (w & 0x00003fff00003fffu) | (w >> 2 & 0x0fffc0000fffc000u);
-    return (w & 0x0fffffffu) | (w >> 4 & 0x00fffffff0000000u);
+    return yk_fail(YK_EDATA, "the feature '%.*s' is not a list of %s", (int)l->name[name].n,
+                   (const char *)l->name[name].p, kind);
 }
 
-typedef enum { DECODED, MALFORMED, TOO_MANY, OUTSIDE } decoded;
-
-/* Stores at most `most` indices: all of them below `limit` <= 2^31, or any key hashed to an id below it. */
-static inline __attribute__((always_inline)) decoded decode_packed(const uint8_t *p, size_t n, bool hash,
-                                                                   uint64_t limit, uint32_t *out, size_t most,
-                                                                   size_t *n_out)
+static yk_status read_label(const layout *l, int32_t *out)
 {
-    static const uint64_t keep[6] = {0, 0x7f, 0x7f7f, 0x7f7f7f, 0x7f7f7f7f, 0x7f7f7f7f7f};
-    const uint8_t *end = p + n, *start = p;
-    uint64_t largest = 0, v;
-    size_t count = 0;
-    for (size_t at = 0; at < n; at += 64) {
-        uint64_t bits = ends_of(p + at, n - at);
-        if ((size_t)__builtin_popcountll(bits) > most - count)
-            return TOO_MANY;
-        for (; bits; bits &= bits - 1) {
-            const uint8_t *last = p + at + __builtin_ctzll(bits);
-            size_t length = (size_t)(last - start) + 1;
-            if (__builtin_expect(length <= 5, 1))
-                v = compact_varint(load64(start) & keep[length]);
-            else if (!yk__wire_varint(start, last + 1, &v))
-                return MALFORMED;
-            largest = v > largest ? v : largest;
-            out[count++] = hash ? yk_key_id(yk_mix64(v), limit) : (uint32_t)v;
-            start = last + 1;
-        }
-    }
-    *n_out = count;
-    return start != end ? MALFORMED : !hash && largest >= limit ? OUTSIDE : DECODED;
-}
-
-/* ---- the three features */
-
-static yk_status read_label(const slot *s, int32_t *out)
-{
+    const slot *s = &l->slot[LABEL];
     sink got = {.count = s->count, .last = s->last};
     if (!s->kind)
-        return yk_fail(YK_EDATA, "the feature 'label' is missing");
+        return missing(l, LABEL);
     if (s->kind != INTS)
-        return yk_fail(YK_EDATA, "the feature 'label' is not a list of int64");
+        return wrong_kind(l, LABEL, "int64");
     if (s->canonical) {
         got.kind = INTS;
         if (!walk_packed(&got, s->p, s->n))
             return malformed();
     }
     if (got.count != 1)
-        return yk_fail(YK_EDATA, "the feature 'label' has %zu values, not one", got.count);
+        return yk_fail(YK_EDATA, "the feature '%.*s' has %zu values, not one", (int)l->name[LABEL].n,
+                       (const char *)l->name[LABEL].p, got.count);
     if (got.last < -1 || got.last > 65535)
         return yk_fail(YK_EDATA, "the label %lld is neither -1 nor a class number from 0 to 65535",
                        (long long)got.last);
@@ -356,15 +323,15 @@ static yk_status read_index(const slot *s, yk_key_space keys, uint32_t *out, siz
     uint64_t limit = features && features < YK_EXAMPLE_INDICES ? features : YK_EXAMPLE_INDICES;
     size_t count = 0;
     if (s->canonical) {
-        switch (keys.hash ? decode_packed(s->p, s->n, true, limit, out, most, &count)
-                          : decode_packed(s->p, s->n, false, limit, out, most, &count)) {
-        case DECODED:
+        switch (keys.hash ? yk__varints_decode(s->p, s->n, true, limit, out, most, &count)
+                          : yk__varints_decode(s->p, s->n, false, limit, out, most, &count)) {
+        case YK__VARINTS_OK:
             return count == most ? YK_OK : count_mismatch(count, most);
-        case MALFORMED:
+        case YK__VARINTS_MALFORMED:
             return malformed();
-        case TOO_MANY:
+        case YK__VARINTS_TOO_MANY:
             return count_mismatch(count_of(s), most);
-        case OUTSIDE:
+        case YK__VARINTS_OUTSIDE:
             break;
         }
     } else if (s->count != most) {
@@ -400,28 +367,73 @@ static yk_status read_value(const slot *s, float *out, size_t n)
     return YK_OK;
 }
 
-yk_status yk_example_decode(const uint8_t *p, size_t n, yk_key_space keys, yk_rows *rows)
+/* Field numbers of n entries. They are rare, so this need not be fast. */
+static yk_status read_field(const layout *l, uint16_t *out, size_t n)
 {
-    slot slots[3] = {{0}};
-    if (!walk_example(p, n, take_entry, slots))
+    const slot *s = &l->slot[FIELD];
+    const size_t count = count_of(s);
+    if (s->kind != INTS)
+        return wrong_kind(l, FIELD, "int64");
+    if (count != n)
+        return yk_fail(YK_EDATA, "%zu indices but %zu fields", n, count);
+    uint32_t *wide = malloc(n * sizeof *wide + 1);
+    if (!wide)
+        return yk_fail_memory(n * sizeof *wide, "fields");
+    sink got = {.limit = UINT16_MAX + 1, .index = wide, .cap = n};
+    text name;
+    const bool ok = walk_entry(&got, s->entry, s->entry_n, &name) && got.count == n;
+    for (size_t i = 0; ok && i < n; i++)
+        out[i] = (uint16_t)wide[i];
+    free(wide);
+    if (!ok)
+        return malformed();
+    return got.outside ? yk_fail(YK_EDATA, "field %lld is not from 0 to 65535", (long long)got.first_outside)
+                       : YK_OK;
+}
+
+static layout name_features(const yk_example_names *names)
+{
+    static const yk_example_names none = {0};
+    names = names ? names : &none;
+    const char *const given[OTHER] = {names->label, names->index, names->value, names->field};
+    layout l = {0};
+    for (int i = 0; i < OTHER; i++) {
+        const char *name = given[i] || i == FIELD ? given[i] : default_names[i];
+        l.name[i] =
+            (text){(const uint8_t *)name, name ? strlen(name) : SIZE_MAX}; /* SIZE_MAX: matches nothing */
+    }
+    return l;
+}
+
+yk_status yk_example_decode(const uint8_t *p, size_t n, yk_key_space keys, const yk_example_names *names,
+                            yk_rows *rows)
+{
+    layout l = name_features(names);
+    if (!walk_example(p, n, take_entry, &l))
         return malformed();
     int32_t label = 0;
-    yk_status st = read_label(&slots[LABEL], &label);
+    yk_status st = read_label(&l, &label);
     if (st)
         return st;
-    const slot *index = &slots[INDEX], *value = &slots[VALUE];
+    const slot *index = &l.slot[INDEX], *value = &l.slot[VALUE];
     if (!index->kind)
-        return yk_fail(YK_EDATA, "the feature 'index' is missing");
+        return missing(&l, INDEX);
     if (index->kind != INTS)
-        return yk_fail(YK_EDATA, "the feature 'index' is not a list of int64");
+        return wrong_kind(&l, INDEX, "int64");
     if (value->kind && value->kind != FLOATS)
-        return yk_fail(YK_EDATA, "the feature 'value' is not a list of float");
+        return wrong_kind(&l, VALUE, "float");
+    if (names && names->field_needed && !l.slot[FIELD].kind)
+        return missing(&l, FIELD);
     size_t most = count_of(value->kind ? value : index);
     uint32_t *to_index;
     float *to_value;
+    uint16_t *to_field;
     if ((st = yk_rows_sparse(rows, most, &to_index, &to_value)) ||
         (st = read_index(index, keys, to_index, most)) ||
         (value->kind && (st = read_value(value, to_value, most))))
+        return st;
+    if (l.slot[FIELD].kind &&
+        ((st = yk_rows_fields(rows, most, &to_field)) || (st = read_field(&l, to_field, most))))
         return st;
     return yk_rows_commit(rows, most, label);
 }

@@ -1,4 +1,4 @@
-/* The encoder of example.h: writes the canonical form, in the order index, value, label. */
+/* The encoder of example.h: writes the canonical form, in the order index, field, value, label. */
 #include "format/example.h"
 
 #include "base/mem.h"
@@ -45,16 +45,20 @@ static uint8_t *put_entry(uint8_t *p, const lengths *l, const char *key, unsigne
     return put_open(p, 1, l->packed);
 }
 
-yk_status yk_example_encode(int64_t label, const uint32_t *index, const float *value, size_t n,
-                            uint8_t **buffer, size_t *cap, size_t *size_out)
+yk_status yk_example_encode(int64_t label, const uint32_t *index, const float *value, const uint16_t *field,
+                            size_t n, uint8_t **buffer, size_t *cap, size_t *size_out)
 {
     if (n > ((size_t)1 << 31) / 16)
         return yk_fail(YK_EDATA, "a row of %zu entries is too large for a TFRecord", n);
-    size_t index_bytes = 0;
-    for (size_t i = 0; i < n; i++)
+    size_t index_bytes = 0, field_bytes = 0;
+    for (size_t i = 0; i < n; i++) {
         index_bytes += varint_size(index[i]);
-    lengths li = measure(index_bytes), lv = measure(4 * n), ll = measure(varint_size((uint64_t)label));
+        field_bytes += field ? varint_size(field[i]) : 0;
+    }
+    lengths li = measure(index_bytes), lf = measure(field_bytes), lv = measure(4 * n),
+            ll = measure(varint_size((uint64_t)label));
     size_t features = field_size(li.entry) + field_size(lv.entry) + field_size(ll.entry);
+    features += field ? field_size(lf.entry) : 0;
     *size_out = field_size(features);
     if (YK_RESERVE(*buffer, *cap, *size_out + 8, "an encoded example"))
         return YK_ESYSTEM;
@@ -62,6 +66,10 @@ yk_status yk_example_encode(int64_t label, const uint32_t *index, const float *v
     p = put_entry(p, &li, "index", YK_FEATURE_INTS);
     for (size_t i = 0; i < n; i++)
         p = yk__wire_put_varint(p, index[i]);
+    if (field)
+        p = put_entry(p, &lf, "field", YK_FEATURE_INTS);
+    for (size_t i = 0; field && i < n; i++)
+        p = yk__wire_put_varint(p, field[i]);
     p = put_entry(p, &lv, "value", YK_FEATURE_FLOATS);
     for (size_t i = 0; i < n; i++, p += 4) {
         float one = 1.0f;
