@@ -79,7 +79,7 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     ask gen "$small" --out a.libsvm
     ask gen "$small" --out a.svm
     ask gen "$small" --out a.cache
-    ask gen "$small" --out a.bin
+    ask gen "$small" --out a.bin --format cache
     ask gen "$small" --out b.bin --format libsvm
     cmp a.libsvm a.svm
     cmp a.libsvm b.bin
@@ -118,6 +118,19 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     ask convert tfrecord:b.tfrecord --out c.cache
     ask convert c.cache --out d.libsvm
     cmp a.libsvm d.libsvm
+}
+
+@test "gen and convert: an unknown extension is status 2, unless --format is given" {
+    for name in a.parquet a.csv a; do
+        run ask gen "$small" --out "$name"
+        [ "$status" -eq 2 ]
+        grep -q "$name: the extension names no format that yoke can write" stderr
+        [ ! -e "$name" ]
+    done
+    ask gen "$small" --out a.parquet --format libsvm
+    run ask convert a.parquet --out b.parquet
+    [ "$status" -eq 2 ]
+    [ ! -e b.parquet ]
 }
 
 @test "convert: the output may replace the input" {

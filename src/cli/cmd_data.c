@@ -118,8 +118,12 @@ static yk_status choose_format(arguments *a)
     for (size_t i = 0; !a->format && i < sizeof known / sizeof *known; i++)
         if (ends_in(a->out, known[i].ending))
             a->format = known[i].format;
-    a->format = a->format ? a->format : "cache";
-    return YK_OK;
+    if (a->format)
+        return YK_OK;
+    return yk_fail(YK_EUSAGE,
+                   "%s: the extension names no format that yoke can write; use .cache, .tfrecord, .libsvm or "
+                   ".libffm, or add --format FORMAT",
+                   a->out);
 }
 
 static yk_status print_written_json(const arguments *a, const yk_export_stats *e, uint64_t bad,
@@ -302,7 +306,7 @@ static void parse(size_t verb, int argc, char **argv, arguments *a)
          {"out", 'o', "FILE", yk_argument_text, &a->out, "file to write; it appears when it is complete"}},
         {WRITES,
          {"format", 0, "FORMAT", yk_argument_text, &a->format, "tfrecord, libsvm, libffm or cache",
-          "by the extension of FILE, else cache"}},
+          "by the extension of FILE"}},
         {INSPECTS, {"first", 0, "N", yk_argument_whole, &a->first, "number of records to show", "3", 0, 1e6}},
         {0,
          {"split", 0, "SPLIT", yk_argument_split, &a->split, "train or test, for data that has both",
