@@ -133,6 +133,21 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     [ ! -e b.parquet ]
 }
 
+@test "train and convert read standard input once" {
+    ask gen "$small" --out a.libsvm
+    ask gen "$small" --out b.libsvm --split test
+    ask convert - --out c.libsvm <a.libsvm
+    cmp a.libsvm c.libsvm
+    "$YOKE" train --model logreg --data libsvm:- --test b.libsvm --features 2000 --out piped --quiet <a.libsvm
+    "$YOKE" train --model logreg --data a.libsvm --test b.libsvm --features 2000 --stream always --out read --quiet
+    final='import json, sys; print(json.load(open(sys.argv[1] + "/summary.json"))["test_loss"])'
+    [ "$(python3 -c "$final" piped)" = "$(python3 -c "$final" read)" ]
+    status=0
+    "$YOKE" train --out piped --resume <a.libsvm 2>stderr || status=$?
+    [ "$status" -eq 2 ]
+    grep -q "a run that read standard input cannot be resumed" stderr
+}
+
 @test "convert: the output may replace the input" {
     ask gen "$small" --out a.libsvm
     cp a.libsvm b.libsvm

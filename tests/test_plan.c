@@ -172,11 +172,26 @@ static void shards(void **state)
     }
 }
 
+static void standard_input(void **state)
+{
+    (void)state;
+    yk_plan p;
+    assert_int_equal(plan_of("model=softmax data=csv:-", 1, &p), YK_OK);
+    assert_int_equal(plan_of("model=softmax data=csv:- stream=never epochs=3 workers=2", 1, &p), YK_OK);
+    assert_int_equal(plan_of("model=softmax data=synth:digits test=- epochs=3", 1, &p), YK_OK);
+    assert_error(plan_of("model=softmax data=csv:-", 2, &p), YK_EUSAGE, "by one process only");
+    assert_error(plan_of("model=softmax data=csv:- epochs=2", 1, &p), YK_EUSAGE,
+                 "for one epoch only: use --epochs 1");
+    assert_error(plan_of("model=softmax data=csv:- steps=9", 1, &p), YK_EUSAGE, "for one epoch only");
+    assert_error(plan_of("model=softmax data=csv:- workers=2", 1, &p), YK_EUSAGE, "to one worker only");
+    assert_error(plan_of("model=softmax data=csv:- resume=true", 1, &p), YK_EUSAGE, "cannot be resumed");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(modes),      cmocka_unit_test(placement), cmocka_unit_test(automatic_workers),
         cmocka_unit_test(shards),     cmocka_unit_test(timeouts),  cmocka_unit_test(contradictions),
-        cmocka_unit_test(prefetching)};
+        cmocka_unit_test(prefetching), cmocka_unit_test(standard_input)};
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

@@ -279,6 +279,78 @@ static void formats_are_recognised(void **state)
     yk_rows_fini(&rows);
 }
 
+/* ---- several files, and standard input */
+
+static void assert_files(const char *where, const char *names)
+{
+    char text[256] = "";
+    yk_files f;
+    if (yk_files_find(where, &f))
+        fail_msg("%s", yk_error());
+    for (size_t i = 0; i < f.n; i++)
+        strcat(strcat(text, strrchr(f.path[i], '/') + 1), " ");
+    assert_string_equal(text, names);
+    yk_files_fini(&f);
+}
+
+static void several_files_and_patterns(void **state)
+{
+    (void)state;
+    char where[256];
+    yk_files f;
+    assert_int_equal(mkdir(in_folder("list"), 0755), 0);
+    for (const char *p = "abcd"; *p; p++) {
+        char name[] = "list/x1";
+        name[5] = *p;
+        put(in_folder(name), "1 1:1\n", 6);
+    }
+    put(in_folder("list/a1,b1"), "1 1:1\n", 6);
+    snprintf(where, sizeof where, "%s/list/d1,%s/list/b1", folder, folder);
+    assert_files(where, "d1 b1 "); /* in the order of the list */
+    snprintf(where, sizeof where, "%s/list/d1,%s/list/[a-d]1,%s/list/b1", folder, folder, folder);
+    assert_files(where, "d1 a1 b1 c1 "); /* each file once */
+    assert_files(in_folder("list/{c,a}1"), "a1 c1 ");
+    assert_files(in_folder("list/a1,b1"), "a1,b1 "); /* a name with a comma */
+    assert_files(in_folder("list/a1,b?"), "a1,b1 ");
+    snprintf(where, sizeof where, "%s/list/d1,%s/list/nothing*", folder, folder);
+    assert_error(yk_files_find(where, &f), YK_EDATA, "list/nothing*: no file matches this pattern");
+    snprintf(where, sizeof where, "%s/list/d1,", folder);
+    assert_error(yk_files_find(where, &f), YK_EUSAGE, "a name is missing");
+    assert_error(yk_files_find("-", &f), YK_EUSAGE, "standard input (-) is for csv");
+}
+
+/* The source may look at standard input before it is read, but only one reader can read it. */
+static void standard_input_is_read_once(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"csv:-?categorical=2", "-", "libsvm:-"};
+    static const char *const texts[] = {"1,x\n0,y\n1,z\n", "1 1:1\n0 2:1\n1 3:1\n", "1 1:1\n0 2:1\n1 3:1\n"};
+    const int saved = dup(0);
+    for (int i = 0; i < 3; i++) {
+        yk_rows rows;
+        const char *path = new_path(".txt");
+        put(path, texts[i], strlen(texts[i]));
+        if (i == 2)
+            compress_file(path, path, GZIP);
+        const int fd = open(path, O_RDONLY);
+        assert_true(fd >= 0 && dup2(fd, 0) == 0);
+        close(fd);
+        yk_source *s = open_well(specs[i], YK_SPLIT_TRAIN);
+        assert_true(s->once && s->nblocks == 1 && s->bytes == 0);
+        yk_source_free(s);
+        assert_int_equal(read_all(specs[i], NULL, 2, &rows, NULL), YK_OK);
+        assert_int_equal(rows.n, 3);
+        yk_rows_fini(&rows);
+        yk_rows none;
+        yk_rows_init(&none, YK_ROWS_SPARSE, 0);
+        assert_error(read_all(specs[i], NULL, 2, &none, NULL), YK_EUSAGE,
+                     "standard input can be read only once");
+        yk_rows_fini(&none);
+    }
+    dup2(saved, 0);
+    close(saved);
+}
+
 /* ---- real data, if available */
 
 static void real_mnist_reads(void **state)
@@ -306,6 +378,8 @@ int main(void)
         cmocka_unit_test(idx_directory_has_two_splits),
         cmocka_unit_test(idx_bad_sets_are_refused),
         cmocka_unit_test(formats_are_recognised),
+        cmocka_unit_test(several_files_and_patterns),
+        cmocka_unit_test(standard_input_is_read_once),
         cmocka_unit_test(real_mnist_reads),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -162,8 +162,39 @@ static yk_status check(const yk_plan *p)
     return YK_OK;
 }
 
+/* Standard input is there once, and only in one process. */
+static yk_status check_stdin(const yk_config *c, const yk_plan *p)
+{
+    const bool data = c->data && yk_spec_is_stdin(c->data), test = c->test && yk_spec_is_stdin(c->test);
+    const char *spec = data ? c->data : c->test;
+    if (!data && !test)
+        return YK_OK;
+    if (p->processes != 1)
+        return yk_fail(YK_EUSAGE,
+                       "%s: standard input can be read by one process only; save the data in a file", spec);
+    if (c->resume)
+        return yk_fail(YK_EUSAGE,
+                       "%s: a run that read standard input cannot be resumed; save the data in a file", spec);
+    if (!data || (c->stream && *c->stream == 'n'))
+        return YK_OK;
+    if (p->epochs != 1)
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: standard input can be read for one epoch only: use --epochs 1, or --stream never to load "
+            "it into memory",
+            spec);
+    if (p->workers != 1)
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: standard input can be streamed to one worker only: use --workers 1, or --stream never to "
+            "load it into memory",
+            spec);
+    return YK_OK;
+}
+
 yk_status yk_plan_make(const yk_config *c, int processes, int cores, yk_plan *out)
 {
     yk_plan_describe(c, processes, cores, out);
-    return check(out);
+    yk_status st = check(out);
+    return st ? st : check_stdin(c, out);
 }

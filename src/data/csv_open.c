@@ -419,6 +419,12 @@ yk_status yk__csv_open(yk_source *source, yk_spec *spec, yk_split split, const y
     source->dim = s->categories == 0 ? s->numeric : (size_t)s->features;
     const bool one_hot = s->categories && s->encode != YK__CSV_HASH;
     if (one_hot || s->scale == YK__CSV_STANDARD) {
+        if (source->once && !yk_spec_text(spec, "fit", NULL))
+            return yk_fail(
+                YK_EUSAGE,
+                "%s: standard input can be read only once: add fit=FILES for encode=onehot, encode=dense "
+                "and scale=standard",
+                spec->text);
         if ((st = yk__csv_fit(s, yk_spec_text(spec, "fit", NULL))))
             return st;
         source->dim = one_hot ? s->numeric + s->values.n : source->dim;

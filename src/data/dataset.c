@@ -209,8 +209,9 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
     d->examples = s->examples;
     const double limit =
         0.4 * yk_memory_available("/proc", "/sys") / (double)(party.here > 1 ? party.here : 1);
-    bool streamed = stream == YK_STREAM_ALWAYS || stream == YK_STREAM_SHAPE ||
-                    (stream == YK_STREAM_AUTO && (double)estimate(s) > limit);
+    bool streamed =
+        stream == YK_STREAM_ALWAYS || stream == YK_STREAM_SHAPE ||
+        (stream == YK_STREAM_AUTO && ((double)estimate(s) > limit || (s->once && split == YK_SPLIT_TRAIN)));
     if (s->cached) {
         d->rows = s->cached;
     } else if (!streamed) {
@@ -222,6 +223,12 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
         yk_rows_finish(&d->loaded);
     } else if (stream == YK_STREAM_SHAPE) {
         return YK_OK;
+    } else if (s->once && (!d->dim || (!d->classes && s->kind != YK_ROWS_SPARSE))) {
+        st = yk_fail(
+            YK_EUSAGE,
+            "%s: standard input can be read only once, and the number of %s is not known before: add %s, "
+            "or --stream never to load it into memory",
+            spec, d->dim ? "classes" : "features", d->dim ? "?classes=N" : "--features N or --hash-bits B");
     } else if (!d->dim) {
         yk_note("%s: reading all data once to find the number of features; --features N avoids this pass",
                 spec);
@@ -255,6 +262,8 @@ yk_status yk_dataset_sample(yk_dataset *d, size_t most, yk_rows *out)
 {
     yk_rows_init(out, d->kind, d->dim);
     yk_status st = YK_OK;
+    if (d->source->once && !d->rows)
+        return YK_OK; /* a sample would be lost for training */
     if (d->rows) {
         size_t n = d->rows->n < most ? d->rows->n : most;
         for (size_t i = 0; !st && i < n; i++)

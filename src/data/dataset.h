@@ -47,7 +47,7 @@ typedef struct {
 
 void yk_dataset_set_partition(const yk_dataset_partition *others);
 
-/* Up to `most` rows from all parts of the data, for counting keys. Initialises `out`. */
+/* Up to `most` rows from all parts of the data, for counting keys. Initialises `out`. None of streamed standard input. */
 yk_status yk_dataset_sample(yk_dataset *d, size_t most, yk_rows *out);
 
 /* Remaps the keys of rows in memory. Streams are remapped as they are read (feed.h). */

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,30 +123,34 @@ static yk_status find_in_directory(const char *directory, yk_files *f)
 {
     yk__names names;
     yk_status st = yk__names_list(directory, false, is_data, SIZE_MAX, &names);
+    const size_t n = names.n;
     for (size_t i = 0; i < names.n && !st; i++)
         st = add_path(f, yk__path_join(directory, names.name[i]));
     yk__names_fini(&names);
-    if (!st && f->n == 0)
+    if (!st && n == 0)
         st = yk_fail(YK_EDATA, "%s: no data files in this directory", directory);
     return st;
 }
 
-static yk_status find_by_glob(const char *pattern, yk_files *f)
+/* Files that match a pattern. *found_out: any matches, maybe directories. */
+static yk_status find_by_glob(const char *pattern, yk_files *f, bool *found_out)
 {
     glob_t g;
+    *found_out = false;
     int rc = glob(pattern, GLOB_NOSORT | GLOB_BRACE, NULL, &g);
     if (rc == GLOB_NOSPACE)
         return yk_fail_memory(0, "a list of files");
     if (rc)
-        return yk_fail(YK_EDATA, "%s: %s", pattern,
-                       strpbrk(pattern, "*?[{") ? "no file matches this pattern" : "no such file");
+        return YK_OK;
+    *found_out = true;
+    const size_t before = f->n;
     yk_status st = YK_OK;
     for (size_t i = 0; i < g.gl_pathc && !st; i++) {
         if (!yk__is_folder(g.gl_pathv[i]))
             st = add_path(f, strdup(g.gl_pathv[i]));
     }
     globfree(&g);
-    if (!st && f->n == 0)
+    if (!st && f->n == before)
         st = yk_fail(YK_EDATA, "%s: the pattern matches directories only", pattern);
     return st;
 }
@@ -175,27 +180,125 @@ yk_status yk_files_add(yk_files *f, const char *path)
     return st ? st : measure(f, f->n - 1);
 }
 
+/* The first comma that is not in braces; NULL: none. */
+static const char *find_comma(const char *p)
+{
+    int depth = 0;
+    for (; *p && (*p != ',' || depth > 0); p++)
+        depth += (*p == '{') - (*p == '}');
+    return *p ? p : NULL;
+}
+
+/* Adds the files of one name or pattern, sorted. *found_out: there are any. */
+static yk_status find_one(const char *pattern, yk_files *f, bool *found_out)
+{
+    struct stat s;
+    const size_t before = f->n;
+    yk_status st;
+    *found_out = true;
+    if (stat(pattern, &s))
+        st = find_by_glob(pattern, f, found_out);
+    else if (S_ISDIR(s.st_mode))
+        st = find_in_directory(pattern, f);
+    else
+        st = add_path(f, strdup(pattern));
+    if (!st && f->n > before)
+        qsort(f->path + before, f->n - before, sizeof *f->path, compare_names);
+    return st;
+}
+
+static yk_status fail_none(const char *pattern)
+{
+    return yk_fail(YK_EDATA, "%s: %s", pattern,
+                   strpbrk(pattern, "*?[{") ? "no file matches this pattern" : "no such file");
+}
+
+/* Several patterns, separated by commas. */
+static yk_status find_several(const char *list, yk_files *f)
+{
+    yk_status st = YK_OK;
+    for (const char *p = list, *comma; p && !st; p = comma ? comma + 1 : NULL) {
+        comma = find_comma(p);
+        char *pattern = comma ? strndup(p, (size_t)(comma - p)) : strdup(p);
+        bool found;
+        if (!pattern)
+            return yk_fail_memory(strlen(p), "a file's name");
+        if (!*pattern)
+            st = yk_fail(YK_EUSAGE, "%s: a name is missing before or after a comma", list);
+        else if (!(st = find_one(pattern, f, &found)) && !found)
+            st = fail_none(pattern);
+        free(pattern);
+    }
+    return st;
+}
+
+static void free_nothing(void *path)
+{
+    (void)path;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* Keeps the first of equal paths. */
+static yk_status drop_repeated(yk_files *f)
+{
+    void *seen = NULL;
+    size_t left = 0;
+    for (size_t i = 0; i < f->n; i++) {
+        char *const path = f->path[i], **known = tsearch(path, &seen, compare_paths);
+        f->path[i] = NULL;
+        if (!known || *known != path)
+            free(path);
+        else
+            f->path[left++] = path;
+        if (!known) {
+            tdestroy(seen, free_nothing);
+            return yk_fail_memory(64, "file names");
+        }
+    }
+    f->n = left;
+    tdestroy(seen, free_nothing);
+    return YK_OK;
+}
+
 yk_status yk_files_find(const char *pattern, yk_files *out)
 {
     *out = (yk_files){0};
     if (!*pattern)
         return yk_fail(YK_EUSAGE,
                        "the data spec has no file: write format:FILE, format:DIRECTORY or format:'PATTERN*'");
-    struct stat s;
-    yk_status st;
-    if (stat(pattern, &s))
-        st = find_by_glob(pattern, out);
-    else if (S_ISDIR(s.st_mode))
-        st = find_in_directory(pattern, out);
-    else
-        st = add_path(out, strdup(pattern));
-    if (!st) {
-        qsort(out->path, out->n, sizeof *out->path, compare_names);
+    if (!strcmp(pattern, YK_STDIN))
+        return yk_fail(YK_EUSAGE,
+                       "standard input (-) is for csv, libsvm, libffm and criteo; a file named - is ./-");
+    bool found;
+    yk_status st = find_one(pattern, out, &found);
+    if (!st && !found)
+        st = find_comma(pattern) ? find_several(pattern, out) : fail_none(pattern);
+    if (!st && !(st = drop_repeated(out)))
         st = measure(out, 0);
-    }
     if (st)
         yk_files_fini(out);
     return st;
+}
+
+yk_status yk_files_stdin(yk_files *out)
+{
+    *out = (yk_files){0};
+    yk_status st = add_path(out, strdup(YK_STDIN));
+    if (!st)
+        st = YK_RESERVE(out->size, out->size_cap, 1, "file sizes");
+    if (!st)
+        st = YK_RESERVE(out->block, out->block_cap, 1, "blocks of files");
+    if (st) {
+        yk_files_fini(out);
+        return st;
+    }
+    out->size[0] = 0;
+    out->block[out->nblocks++] = (yk_file_block){out->path[0], 0, UINT64_MAX};
+    return YK_OK;
 }
 
 yk_status yk_files_blocks(yk_files *f, uint64_t block_bytes)

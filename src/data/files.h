@@ -2,10 +2,13 @@
  *
  * Example:
  *     yk_files f;
- *     st = yk_files_find("logs/part-*.gz", &f);            // a file, the files of a directory, or a pattern; sorted
+ *     st = yk_files_find("logs/part-*.gz", &f);            // a file, the files of a directory, a pattern, or several
  *     st = yk_files_blocks(&f, YK_BLOCK_BYTES);
  *     yk_file_block b = f.block[3];                        // records that begin in [b.begin, b.end) of b.path
  *     yk_files_fini(&f);
+ *
+ * Several files, directories and patterns are separated by commas. The files of each are sorted, and a file that occurs
+ * again is dropped, so that every example is read once. YK_STDIN (format/input.h) is one block of unknown size.
  *
  * Plain files are divided at any byte. A record belongs to the block that holds its first byte; a reader that starts in the
  * middle of a file searches for the first record that begins at or after `begin`. A compressed file is one block. A pattern
@@ -29,7 +32,7 @@ typedef struct {
 
 typedef struct {
     size_t n;
-    char **path;    /* [n] sorted; owned */
+    char **path;    /* [n] owned */
     uint64_t *size; /* [n] bytes on disk */
     uint64_t bytes; /* their sum */
     size_t path_cap, size_cap, block_cap;
@@ -38,6 +41,7 @@ typedef struct {
 } yk_files;
 
 yk_status yk_files_find(const char *pattern, yk_files *out);
+yk_status yk_files_stdin(yk_files *out);
 yk_status yk_files_add(yk_files *f, const char *path); /* appends one file */
 yk_status yk_files_blocks(yk_files *f, uint64_t block_bytes);
 void yk_files_fini(yk_files *f);

@@ -114,7 +114,7 @@ static yk_status detect_file(const char *path, const char **name_out)
         if (!*name_out && is_named_csv(path))
             *name_out = "csv";
         if (have == 0)
-            st = yk_fail(YK_EDATA, "%s: is empty", path);
+            st = yk_fail(YK_EDATA, "%s: is empty", yk_input_path(in));
         else if (!*name_out)
             st = yk_fail(YK_EDATA, "%s: cannot detect the format from the content; specify it: %s", path,
                          known_formats(known, sizeof known));
@@ -132,6 +132,8 @@ static yk_status detect(const char *where, const char **name_out)
                                                : NULL;
     if (*name_out)
         return YK_OK;
+    if (!strcmp(where, YK_STDIN))
+        return detect_file(where, name_out);
     yk_files files;
     yk_status st = yk_files_find(where, &files);
     if (st)

@@ -83,6 +83,7 @@ struct yk_source {
     yk_rows *cached; /* all rows, if they are in memory (idx, binary cache); borrowed. Else NULL */
     bool read_only;  /* the cached rows belong to the caller and must not be modified */
     bool has_test;   /* the data set has a test split */
+    bool once;       /* standard input: it can be read once, and its size is not known */
     uint64_t skip_bad;
     atomic_uint_fast64_t bad; /* distinct records skipped so far: another pass does not count them again */
     void *bad_seen;           /* these, in a search tree of yk_source_bad() */

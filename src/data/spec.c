@@ -101,6 +101,16 @@ yk_status yk_spec_parse(const char *text, yk_spec *out)
     return st;
 }
 
+bool yk_spec_is_stdin(const char *text)
+{
+    yk_spec spec;
+    if (yk_spec_parse(text, &spec))
+        return false;
+    const bool is = !strcmp(spec.where, YK_STDIN);
+    yk_spec_fini(&spec);
+    return is;
+}
+
 void yk_spec_fini(yk_spec *spec)
 {
     free(spec->text);

@@ -15,6 +15,7 @@
 #define YK_DATA_SPEC_H
 
 #include "base/status.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,7 @@ typedef struct {
 } yk_spec;
 
 yk_status yk_spec_parse(const char *text, yk_spec *out);
+bool yk_spec_is_stdin(const char *text); /* "csv:-": reads standard input */
 void yk_spec_fini(yk_spec *spec);
 
 /* An option's value; `fallback` if it is not given. After the first bad option the others are ignored. */

@@ -103,6 +103,11 @@ yk_status yk__text_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *go
 yk_status yk__text_open(yk_text_source *s, const char *where)
 {
     s->base.base.kind = YK_ROWS_SPARSE;
+    if (!strcmp(where, YK_STDIN)) {
+        s->base.base.once = true;
+        s->base.base.nblocks = 1;
+        return yk_files_stdin(&s->base.files);
+    }
     yk_status st = yk_files_find(where, &s->base.files);
     return st ? st : yk__file_blocks(&s->base, s->quoted ? UINT64_MAX : YK_BLOCK_BYTES);
 }

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/wait.h"
+#include "format/standard_input.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,7 +37,8 @@ struct yk_input {
     z_stream z;
     bool between; /* at the end of a member of the compressed stream */
     uint64_t raw_read;
-    double slow; /* YK_SLOW_READ: bytes per second; 0: no limit */
+    bool standard; /* standard input */
+    double slow;   /* YK_SLOW_READ: bytes per second; 0: no limit */
 };
 
 /* The first error is kept, and returned again by later calls. */
@@ -161,11 +163,15 @@ static yk_status detect_coding(yk_input *in)
 yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out)
 {
     int fd = -1;
-    uint64_t size = 0;
-    yk_status st = open_file(path, &fd, &size);
-    if (st)
+    uint64_t size = UINT64_MAX;
+    yk_input *in = NULL;
+    const bool is_standard = !strcmp(path, YK_STDIN);
+    yk_status st = is_standard ? yk__stdin_open(&fd, &in) : open_file(path, &fd, &size);
+    if (st || in) {
+        *out = in;
         return st;
-    yk_input *in = calloc(1, sizeof *in);
+    }
+    in = calloc(1, sizeof *in);
     if (!in) {
         close(fd);
         return yk_fail_memory(sizeof *in, "a file's reader");
@@ -178,7 +184,8 @@ yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out)
     /* Small files and the ends of files need a smaller buffer. */
     if (begin <= size && size - begin < BUFFER_BYTES)
         in->cap = YK_ROUND_UP((size_t)(size - begin) + 1, PIECE_BYTES);
-    in->path = strdup(path);
+    in->standard = is_standard;
+    in->path = strdup(is_standard ? "standard input" : path);
     in->buffer = malloc(in->cap + PAD_BYTES);
     if (!in->path || !in->buffer)
         st = yk_fail_memory(in->cap, "a file's buffer");
@@ -187,6 +194,7 @@ yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out)
     else if (lseek(fd, (off_t)begin, SEEK_SET) < 0)
         st = fail_path(path, errno);
     if (st) {
+        in->failed = st;
         yk_input_free(in);
         return st;
     }
@@ -197,7 +205,7 @@ yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out)
 
 void yk_input_free(yk_input *in)
 {
-    if (!in)
+    if (!in || (in->standard && !in->offset && !in->failed && yk__stdin_keep(in)))
         return;
     if (in->raw)
         inflateEnd(&in->z);

@@ -9,6 +9,9 @@
  *     yk_input_skip(in, 12);                           // consumes at most `have` bytes
  *     yk_input_free(in);
  *
+ * The path YK_STDIN is standard input, which can be read once: an input of it that is freed before anything was consumed is
+ * kept for the next yk_input_open(), later ones fail with YK_EUSAGE.
+ *
  * p is valid until the next call. Offsets count decompressed bytes. A read error and a damaged or truncated compressed stream
  * are YK_EDATA with file and offset. One thread at a time.
  *
@@ -21,6 +24,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#define YK_STDIN "-"
 
 typedef struct yk_input yk_input;
 

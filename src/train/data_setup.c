@@ -122,6 +122,7 @@ float yk__mean_square(yk_dataset *d)
                                                  : (double)sample.f32[i];
             sum += x * x / (double)(sample.n * sample.dim);
         }
+    const bool known = sample.n > 0;
     yk_rows_fini(&sample);
-    return (float)sum;
+    return known ? (float)sum : 1.0f;
 }
