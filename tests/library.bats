@@ -32,6 +32,12 @@ compile() {
     [ "$(comm -13 declared named)" = "" ]
 }
 
+@test "libyoke.so can be loaded by dlopen: it needs no static TLS" {
+    sanitized && skip "the sanitizer needs some"
+    ! readelf -dW "$BUILD/libyoke.so" | grep STATIC_TLS
+    ! readelf -rW "$BUILD/libyoke.so" | grep -E 'TPREL|TPOFF'
+}
+
 @test "the library does not print, exit or set signal handlers" {
     # imported symbols; prctl() only reads the length of SVE vectors
     nm -D --undefined-only "$BUILD/libyoke.so" | awk '{ print $NF }' | sed 's/@.*//' | sort -u >imported
@@ -61,7 +67,7 @@ compile() {
     cat >project/CMakeLists.txt <<'END'
 cmake_minimum_required(VERSION 3.22)
 project(uses LANGUAGES C)
-find_package(yoke 0.1 REQUIRED)
+find_package(yoke 0.2 REQUIRED)
 add_executable(uses uses.c)
 target_link_libraries(uses PRIVATE yoke::yoke)
 END

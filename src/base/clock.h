@@ -33,7 +33,7 @@ typedef struct {
 } yk_clock;
 
 /* NULL: the system clock. Set it with yk_clock_set(). */
-extern _Thread_local const yk_clock *yk__thread_clock __attribute__((tls_model("initial-exec")));
+extern _Thread_local const yk_clock *yk__thread_clock;
 
 /* Sets the clock of this thread (borrowed); NULL: the system clock. */
 static inline void yk_clock_set(const yk_clock *clock)
