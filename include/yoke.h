@@ -64,7 +64,7 @@ extern "C" {
 #define YOKE_API
 #endif
 
-YOKE_API const char *yoke_version(void); /* "0.1.0" */
+YOKE_API const char *yoke_version(void); /* "0.2.0" */
 YOKE_API const char *yoke_kernels(void); /* instruction set in use: "avx512" */
 
 /* ---- errors ---- */
@@ -156,11 +156,12 @@ typedef struct {
     const float *value;    /* NULL: all are 1 */
     const int32_t *labels; /* as above */
     int in_place;
+    uint32_t classes; /* as above */
 } yoke_csr;
 
 #define YOKE_CSR_INIT                                                                                        \
     {                                                                                                        \
-        sizeof(yoke_csr), 0, 0, NULL, NULL, NULL, NULL, NULL, 0                                              \
+        sizeof(yoke_csr), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0                                           \
     }
 
 YOKE_API yoke_status yoke_data_from_csr(const yoke_csr *csr, yoke_data **out, yoke_error *error);
@@ -240,6 +241,18 @@ YOKE_API size_t
 yoke_model_outputs(const yoke_model *m); /* probabilities per example: 1 (class 1), or 1 per class */
 YOKE_API void yoke_model_free(yoke_model *m);
 
+/* The parameters, with the names and shapes of a PyTorch nn.Sequential. */
+typedef struct {
+    const char *name; /* "0.weight" */
+    size_t rank, shape[4];
+    size_t size;       /* the number of elements */
+    const float *data; /* belongs to the model; NULL: stored in another order, use yoke_model_tensor_copy() */
+} yoke_tensor;
+
+YOKE_API int yoke_model_tensor_at(const yoke_model *m, size_t i,
+                                  yoke_tensor *out); /* returns 0 if i is too large */
+YOKE_API void yoke_model_tensor_copy(const yoke_model *m, size_t i, float *out); /* out: [size] */
+
 typedef struct {
     uint64_t examples;
     double loss, accuracy;
@@ -261,6 +274,10 @@ typedef struct {
 YOKE_API yoke_status yoke_predict(const yoke_model *m, const yoke_data *data,
                                   int (*each)(void *context, const yoke_predictions *some), void *context,
                                   yoke_error *error);
+
+/* Writes the probabilities of all examples to `out`, an array of [rows][outputs]. The data must have `rows` examples. */
+YOKE_API yoke_status yoke_predict_array(const yoke_model *m, const yoke_data *data, float *out, size_t rows,
+                                        yoke_error *error);
 
 #ifdef __cplusplus
 }

@@ -249,6 +249,38 @@ static int refuse(void *context, const yoke_predictions *some)
     return 17;
 }
 
+/* The tensors have the sizes of their shapes, and the arrays of yoke_predict_array() the predictions of yoke_predict(). */
+static void arrays_of(const yoke_model *m, const yoke_data *data, const taken *expected)
+{
+    yoke_tensor t;
+    yoke_error error;
+    size_t n = 0;
+    for (; yoke_model_tensor_at(m, n, &t); n++) {
+        size_t size = 1;
+        for (size_t r = 0; r < t.rank; r++)
+            size *= t.shape[r];
+        assert_int_equal(size, t.size);
+        float *copy = calloc(size, sizeof *copy);
+        yoke_model_tensor_copy(m, n, copy);
+        if (t.data)
+            assert_memory_equal(copy, t.data, size * sizeof *copy);
+        free(copy);
+    }
+    assert_true(n >= 2);
+    yoke_score score;
+    assert_int_equal(yoke_evaluate(m, data, &score, &error), YOKE_OK);
+    const size_t rows = score.examples;
+    float *p = calloc(rows * yoke_model_outputs(m), sizeof *p);
+    assert_int_equal(yoke_predict_array(m, data, p, rows, &error), YOKE_OK);
+    assert_memory_equal(p, expected->p, sizeof expected->p);
+    assert_int_equal(yoke_predict_array(m, data, p, rows - 1, &error), YOKE_BAD_USAGE);
+    assert_non_null(strstr(error.message, "more than"));
+    free(p);
+    p = calloc((rows + 1) * yoke_model_outputs(m), sizeof *p);
+    assert_int_equal(yoke_predict_array(m, data, p, rows + 1, &error), YOKE_BAD_USAGE);
+    free(p);
+}
+
 /* The model of a run, its checkpoint and a file saved from it give the same predictions; training can start from it. */
 static void models_predict_the_same(void **state)
 {
@@ -282,6 +314,8 @@ static void models_predict_the_same(void **state)
             assert_true(fabs(score.loss - yoke_run_number(run, "test_loss")) < 1e-6);
             if (k == 0)
                 assert_int_equal(yoke_model_save(m, file, &error), YOKE_OK);
+            if (k == 0)
+                arrays_of(m, data, &all[k]);
             yoke_model_free(m);
             assert_memory_equal(all[0].p, all[k].p, sizeof all[0].p);
         }

@@ -124,7 +124,8 @@ yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_erro
                                           .dim = csr->columns,
                                           .index = (uint32_t *)csr->index,
                                           .value = (float *)csr->value},
-                                 .in_place = csr->in_place};
+                                 .in_place = csr->in_place,
+                                 .classes = csr->classes};
     st = set_start(d, csr);
     return finish(d, st ? st : set_labels(d, csr->labels), out, error);
 }

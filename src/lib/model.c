@@ -46,6 +46,27 @@ size_t yoke_model_outputs(const yoke_model *m)
     return trained(m)->model->outputs;
 }
 
+int yoke_model_tensor_at(const yoke_model *m, size_t i, yoke_tensor *out)
+{
+    _Static_assert(sizeof out->shape / sizeof *out->shape == YK_MAX_RANK, "yoke_tensor.shape has room");
+    const yk_model *model = trained(m)->model;
+    if (i >= (size_t)model->ntensors)
+        return 0;
+    const yk_model_tensor *t = &model->tensor[i];
+    *out = (yoke_tensor){.name = t->name, .rank = (size_t)t->rank, .size = t->size};
+    memcpy(out->shape, t->shape, sizeof out->shape);
+    if (!t->transposed)
+        out->data = trained(m)->params + yk_model_group_offset(model, t->group) + t->offset;
+    return 1;
+}
+
+void yoke_model_tensor_copy(const yoke_model *m, size_t i, float *out)
+{
+    const yk_model *model = trained(m)->model;
+    yk_model_export(model, (int)i, trained(m)->params + yk_model_group_offset(model, model->tensor[i].group),
+                    out);
+}
+
 void yoke_model_free(yoke_model *m)
 {
     yk_trained_release((yk_trained *)m);
@@ -130,4 +151,32 @@ yoke_status yoke_predict(const yoke_model *m, const yoke_data *data,
     if (error)
         error->status = (yoke_status)p.stopped;
     return (yoke_status)p.stopped;
+}
+
+typedef struct {
+    float *out;
+    size_t rows, n; /* examples that fit; so far */
+} array;
+
+static int append(void *context, const yoke_predictions *some)
+{
+    array *a = context;
+    const size_t first = a->n;
+    a->n += some->n;
+    if (a->n > a->rows)
+        return YOKE_BAD_USAGE;
+    memcpy(a->out + first * some->outputs, some->probability, some->n * some->outputs * sizeof *a->out);
+    return 0;
+}
+
+yoke_status yoke_predict_array(const yoke_model *m, const yoke_data *data, float *out, size_t rows,
+                               yoke_error *error)
+{
+    array a = {.out = out, .rows = rows};
+    const yoke_status status = yoke_predict(m, data, append, &a, error);
+    if (a.n > rows || (!status && a.n < rows))
+        return yk_api_status(yk_fail(YK_EUSAGE, "yoke_predict_array: the data has %s than %zu examples",
+                                     a.n > rows ? "more" : "fewer", rows),
+                             error);
+    return status;
 }
