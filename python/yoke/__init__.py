@@ -1,0 +1,27 @@
+"""yoke: linear models and convolutional networks by distributed stochastic gradient descent.
+
+    clf = yoke.LogisticRegression(epochs=3).fit(X, y)              # scikit-learn's conventions
+    run = yoke.train("softmax", "idx:mnist", mode="async", workers=4)    # the options of the program `yoke train`
+    run.curves["test_accuracy"], run.verdict, run.report()
+    run = yoke.load("runs/clicks")                                 # any run directory
+
+https://scikit-learn.org is needed by the estimators only, and imported when the first one is used.
+"""
+from ._native import DataError, Error, Model, ResourceError, TrainingError, UsageError, YokeWarning, lib as _lib
+from ._run import Run, load, options, train, write_report as report
+
+__version__ = _lib.yoke_version().decode()
+_ESTIMATORS = ("LogisticRegression", "SoftmaxRegression", "Network")
+__all__ = ["train", "load", "report", "options", "Run", "Model", *_ESTIMATORS,
+           "Error", "TrainingError", "UsageError", "DataError", "ResourceError", "YokeWarning"]
+
+
+def __getattr__(name):
+    if name in _ESTIMATORS:
+        from . import _estimators
+        return getattr(_estimators, name)
+    raise AttributeError(f"module 'yoke' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(__all__ + ["__version__"])

@@ -1,0 +1,242 @@
+"""Classifiers with scikit-learn's conventions."""
+import numbers
+import re
+
+import numpy as np
+
+from . import _native
+from ._train import Training
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError as missing:
+    raise ImportError("the estimators of yoke need scikit-learn 1.6 or newer: pip install scikit-learn") from missing
+
+
+def _classes_of(y):
+    """The classes in ascending order, and the class number of each label. For integers in a small range without sorting."""
+    if y.dtype.kind in "iu" and y.size and int(y.max()) - int(y.min()) < 65536:
+        least = y.min()
+        offset = (y - least).astype(np.intp, copy=False)
+        found = np.flatnonzero(np.bincount(offset))
+        number = np.zeros(found[-1] + 1, np.int32)
+        number[found] = np.arange(found.size)
+        return (found + least).astype(y.dtype), number[offset]
+    check_classification_targets(y)
+    classes, labels = np.unique(y, return_inverse=True)
+    return classes, labels.astype(np.int32)
+
+
+class _Classifier(ClassifierMixin, BaseEstimator):
+    _sparse = True
+    _types = np.float32
+
+    def _model_text(self, classes):
+        raise NotImplementedError
+
+    def _image(self):
+        return None
+
+    # ---- training
+
+    def _options(self, epochs):
+        given = {name: getattr(self, name) for name in self._get_param_names() if name in _OPTIONS}
+        seed = self.random_state
+        if seed is not None and not isinstance(seed, numbers.Integral):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        return {**given, "model": self._model_text(len(self.classes_)), "epochs": epochs, "seed": seed, "test": "none",
+                "out": "none", "sample-every": 0}
+
+    def _train(self, X, labels, epochs, start=None):
+        data = _native.Data(X, labels, image=self._image(), classes=len(self.classes_), copy=getattr(self, "copy", True))
+        training = Training(_native.Options(self._options(epochs)), data, start=start)
+        finished = training.run()
+        if training.interrupted:
+            raise KeyboardInterrupt
+        self.model_ = finished.model
+        self.summary_ = finished.summary
+        return self
+
+    def _check(self, X, **others):
+        return validate_data(self, X, accept_sparse="csr" if self._sparse else False, dtype=self._types, order="C", **others)
+
+    def fit(self, X, y):
+        """Trains on X (array, CSR matrix or DataFrame) and the labels y. Returns self."""
+        X, y = self._check(X, y=y, reset=True)
+        self.classes_, labels = _classes_of(y)
+        if len(self.classes_) < 2:
+            raise ValueError(f"{type(self).__name__} needs samples of at least 2 classes, but the data has only one class: "
+                             f"{self.classes_[0]!r}")
+        self._check_classes(y)
+        return self._train(X, labels, self.epochs)
+
+    def partial_fit(self, X, y, classes=None):
+        """Trains one more epoch, on these rows. The first call needs all classes."""
+        first = not hasattr(self, "model_")
+        if first and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit")
+        X, y = self._check(X, y=y, reset=first)
+        if first:
+            self.classes_ = np.unique(classes)
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes={classes!r} are not those of the first call to partial_fit: {self.classes_!r}")
+        labels = np.searchsorted(self.classes_, y)
+        known = labels < len(self.classes_)
+        if not known.all() or not np.array_equal(self.classes_[labels], y):
+            raise ValueError("y has labels that are not in classes")
+        return self._train(X, labels, 1, None if first else self.model_)
+
+    def _check_classes(self, y):
+        pass
+
+    # ---- use
+
+    def predict_proba(self, X):
+        """[rows][classes]; the columns are in the order of classes_."""
+        check_is_fitted(self)
+        p = self.model_.probabilities(self._check(X, reset=False))
+        if p.shape[1] > 1:
+            return p
+        both = np.empty((p.shape[0], 2), np.float32)
+        both[:, 1] = p[:, 0]
+        np.subtract(1, p[:, 0], out=both[:, 0])
+        return both
+
+    def predict(self, X):
+        p = self.predict_proba(X)
+        return self.classes_[p.argmax(axis=1)]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._sparse
+        return tags
+
+
+# Parameters of the constructors that are options of `yoke train`.
+_OPTIONS = {"batch", "lr", "optimizer", "l1", "l2", "momentum", "mode", "staleness", "workers", "threads", "init", "standardize",
+            "augment"}
+
+
+class _Linear(_Classifier):
+    def __init__(self, *, epochs=5, batch=16, lr=None, optimizer="sgd", l1=0.0, l2=0.0, mode="sync", staleness=None, workers=1,
+                 copy=True, random_state=None):
+        self.epochs = epochs
+        self.batch = batch
+        self.lr = lr
+        self.optimizer = optimizer
+        self.l1 = l1
+        self.l2 = l2
+        self.mode = mode
+        self.staleness = staleness
+        self.workers = workers
+        self.copy = copy
+        self.random_state = random_state
+
+    @property
+    def coef_(self):
+        return self._tensor("0.weight")
+
+    @property
+    def intercept_(self):
+        return self._tensor("0.bias")
+
+    def _tensor(self, name):
+        if not hasattr(self, "model_"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted")
+        return self.model_.tensors()[name]
+
+
+class LogisticRegression(_Linear):
+    """Logistic regression for two classes, on dense or sparse data.
+
+    epochs        passes over the data
+    batch         examples per worker and step
+    lr            learning rate (default: 0.1 for sgd)
+    optimizer     "sgd", "momentum", "adagrad", "ftrl" or "adam"
+    l1, l2        regularization: l1 |w| + l2/2 |w|^2 is added to the mean loss
+    mode          "sync" or "async"
+    staleness     bound of the staleness of asynchronous workers, in steps
+    workers       number of threads, or "auto"
+    copy          False: train on a CSR matrix in place. It takes less memory and more time
+    random_state  seed for the order of the examples; None: always the same
+
+    After fit: classes_, coef_, intercept_, model_ (a yoke.Model), summary_ (the dict that `yoke train --json` prints).
+    """
+
+    def _model_text(self, classes):
+        return "logreg"
+
+    def _check_classes(self, y):
+        if len(self.classes_) > 2:
+            raise ValueError("Only binary classification is supported. The type of the target is multiclass; "
+                             "use yoke.SoftmaxRegression")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class SoftmaxRegression(_Linear):
+    """Multinomial logistic regression for any number of classes, on dense or sparse data. Parameters: see LogisticRegression."""
+
+    def _model_text(self, classes):
+        return "softmax"
+
+
+class Network(_Classifier):
+    """A network of layers, on dense data or images.
+
+    layers        as on the command line: "lenet5", or a list such as "conv 6 5x5 same, relu, maxpool 2, dense 84, relu", or the
+                  same as a list of strings. An output layer, "dense CLASSES", is added unless it is there
+    image         (channels, height, width) of the rows. Arrays [rows][channels][height][width] and [rows][height][width] have
+                  it in their shape
+    batch, lr, optimizer, l1, l2, mode, staleness, workers, random_state   see LogisticRegression
+    init, standardize, augment, threads                                    see `yoke train --help`
+
+    Arrays of bytes are pixels, which count as x / 255.
+    """
+
+    _sparse = False
+    _types = [np.float32, np.uint8]
+
+    def __init__(self, layers="dense 100, relu", *, image=None, epochs=10, batch=32, lr=None, optimizer="adam", l1=0.0, l2=0.0,
+                 mode="sync", staleness=None, workers=1, threads=1, init=None, standardize=None, augment=None,
+                 random_state=None):
+        self.layers = layers
+        self.image = image
+        self.epochs = epochs
+        self.batch = batch
+        self.lr = lr
+        self.optimizer = optimizer
+        self.l1 = l1
+        self.l2 = l2
+        self.mode = mode
+        self.staleness = staleness
+        self.workers = workers
+        self.threads = threads
+        self.init = init
+        self.standardize = standardize
+        self.augment = augment
+        self.random_state = random_state
+
+    def _model_text(self, classes):
+        text = self.layers if isinstance(self.layers, str) else ", ".join(self.layers)
+        if "," not in text and " " not in text.strip():
+            return text  # a network with a name
+        return text if re.search(rf"\bdense\s+{classes}\s*$", text) else f"{text}, dense {classes}"
+
+    def _image(self):
+        return self.image_
+
+    def _check(self, X, *, reset, **others):
+        image = None
+        if getattr(X, "ndim", 2) in (3, 4):
+            image = (1,) * (4 - X.ndim) + tuple(X.shape[1:])
+            X = np.asarray(X).reshape(X.shape[0], -1)
+        if reset:
+            self.image_ = image or self.image
+        return super()._check(X, reset=reset, **others)

@@ -1,0 +1,359 @@
+"""libyoke by ctypes: include/yoke.h documents the functions and structures. ctypes releases the GIL during each call."""
+import ctypes
+import os
+from ctypes import (CFUNCTYPE, POINTER, Structure, byref, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t,
+                    c_uint8, c_uint32, c_uint64, c_void_p)
+
+import numpy as np
+
+HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_native")
+PROGRAM = os.environ.get("YOKE_PROGRAM") or os.path.join(HERE, "bin", "yoke")
+
+
+class Error(Exception):
+    """What yoke reports. The text is that of the program; `status` is its exit status."""
+
+    status = 0
+
+
+class TrainingError(Error, RuntimeError):
+    """Training diverged, or a process was lost."""
+
+    status = 1
+
+
+class UsageError(Error, ValueError):
+    """A wrong option or argument."""
+
+    status = 2
+
+
+class DataError(Error, ValueError):
+    """Bad data: the text names the row or file, and the reason."""
+
+    status = 3
+
+
+class ResourceError(Error, OSError):
+    """Out of memory, disk full, failed write."""
+
+    status = 4
+
+
+ERRORS = {e.status: e for e in (TrainingError, UsageError, DataError, ResourceError)}
+
+
+class YokeWarning(UserWarning):
+    """A warning that the program prints on stderr."""
+
+
+# ---- structures of yoke.h
+
+class CError(Structure):
+    _fields_ = [("status", c_int), ("message", c_char * 2048)]
+
+
+class COption(Structure):
+    _fields_ = [(name, c_char_p) for name in ("name", "argument", "group", "help", "default_text")]
+
+
+class CDense(Structure):
+    _fields_ = [("struct_size", c_size_t), ("rows", c_size_t), ("columns", c_size_t), ("f32", c_void_p), ("u8", c_void_p),
+                ("labels", c_void_p), ("channels", c_size_t), ("height", c_size_t), ("width", c_size_t), ("classes", c_uint32)]
+
+
+class CCsr(Structure):
+    _fields_ = [("struct_size", c_size_t), ("rows", c_size_t), ("columns", c_size_t), ("start64", c_void_p),
+                ("start32", c_void_p), ("index", c_void_p), ("value", c_void_p), ("labels", c_void_p), ("in_place", c_int),
+                ("classes", c_uint32)]
+
+
+class CProgress(Structure):
+    _fields_ = [("step", c_uint64), ("examples", c_uint64), ("epoch", c_double), ("loss", c_double),
+                ("examples_per_second", c_double), ("steps_per_second", c_double), ("seconds_left", c_double), ("text", c_char_p)]
+
+
+class CMetrics(Structure):
+    _fields_ = [("step", c_uint64), ("examples", c_uint64), ("epoch", c_double), ("seconds", c_double),
+                ("train_loss", c_double), ("test_loss", c_double), ("test_accuracy", c_double), ("test_auc", c_double),
+                ("majority_accuracy", c_double)]
+
+
+LOG = CFUNCTYPE(None, c_void_p, c_int, c_char_p)
+PROGRESS = CFUNCTYPE(c_int, c_void_p, POINTER(CProgress))
+METRICS = CFUNCTYPE(c_int, c_void_p, POINTER(CMetrics))
+
+
+class CTraining(Structure):
+    _fields_ = [("struct_size", c_size_t), ("options", c_void_p), ("data", c_void_p), ("test", c_void_p), ("start", c_void_p),
+                ("context", c_void_p), ("log", LOG), ("progress", PROGRESS), ("metrics", METRICS), ("cancel", POINTER(c_int)),
+                ("discard_model", c_int)]
+
+
+class CScore(Structure):
+    _fields_ = [("examples", c_uint64), ("loss", c_double), ("accuracy", c_double), ("majority_accuracy", c_double),
+                ("auc", c_double)]
+
+
+class CTensor(Structure):
+    _fields_ = [("name", c_char_p), ("rank", c_size_t), ("shape", c_size_t * 4), ("size", c_size_t), ("data", POINTER(c_float))]
+
+
+# ---- functions: arguments, result (c_int: a yoke_status)
+
+FUNCTIONS = {
+    "version": ([], c_char_p),
+    "kernels": ([], c_char_p),
+    "options_create": ([], c_void_p),
+    "options_free": ([c_void_p], None),
+    "options_set": ([c_void_p, c_char_p, c_char_p, POINTER(CError)], c_int),
+    "option_at": ([c_size_t, POINTER(COption)], c_int),
+    "data_from_spec": ([c_char_p, c_int, c_void_p, POINTER(c_void_p), POINTER(CError)], c_int),
+    "data_from_dense": ([POINTER(CDense), POINTER(c_void_p), POINTER(CError)], c_int),
+    "data_from_csr": ([POINTER(CCsr), POINTER(c_void_p), POINTER(CError)], c_int),
+    "data_free": ([c_void_p], None),
+    "train": ([POINTER(CTraining), POINTER(c_void_p), POINTER(CError)], c_int),
+    "run_summary": ([c_void_p], c_char_p),
+    "run_text": ([c_void_p], c_char_p),
+    "run_directory": ([c_void_p], c_char_p),
+    "run_model": ([c_void_p, POINTER(c_void_p), POINTER(CError)], c_int),
+    "run_free": ([c_void_p], None),
+    "model_load": ([c_char_p, POINTER(c_void_p), POINTER(CError)], c_int),
+    "model_save": ([c_void_p, c_char_p, POINTER(CError)], c_int),
+    "model_name": ([c_void_p], c_char_p),
+    "model_columns": ([c_void_p], c_size_t),
+    "model_outputs": ([c_void_p], c_size_t),
+    "model_tensor_at": ([c_void_p, c_size_t, POINTER(CTensor)], c_int),
+    "model_tensor_copy": ([c_void_p, c_size_t, c_void_p], None),
+    "model_free": ([c_void_p], None),
+    "evaluate": ([c_void_p, c_void_p, POINTER(CScore), POINTER(CError)], c_int),
+    "predict": ([c_void_p, c_void_p, c_void_p, c_void_p, POINTER(CError)], c_int),
+    "predict_array": ([c_void_p, c_void_p, c_void_p, c_size_t, POINTER(CError)], c_int),
+}
+
+
+def _load():
+    library = ctypes.CDLL(os.environ.get("YOKE_LIBRARY") or os.path.join(HERE, "lib", "libyoke.so.0"))
+    for name, (arguments, result) in FUNCTIONS.items():
+        function = getattr(library, "yoke_" + name)
+        function.argtypes, function.restype = arguments, result
+    return library
+
+
+os.environ.setdefault("YOKE_PROGRAM", PROGRAM)  # jobs with several processes run this one
+lib = _load()
+
+
+def raise_error(error):
+    raise ERRORS[error.status](error.message.decode(errors="replace"))
+
+
+def call(name, *arguments):
+    """A function that returns a yoke_status and takes a yoke_error. Raises what it reports."""
+    error = CError()
+    if getattr(lib, "yoke_" + name)(*arguments, byref(error)):
+        raise_error(error)
+
+
+def create(name, *arguments):
+    """The same for one that creates an object."""
+    out = c_void_p()
+    call(name, *arguments, byref(out))
+    return out
+
+
+# ---- options
+
+def option_text(value):
+    """An option's value as on a command line."""
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, (float, np.floating)):
+        return repr(float(value))
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+class Options:
+    def __init__(self, values):
+        self.handle = c_void_p(lib.yoke_options_create())
+        if not self.handle:
+            raise MemoryError
+        for name, value in values.items():
+            if value is not None:
+                text = option_text(value)
+                call("options_set", self.handle, name.replace("_", "-").encode(), text.encode())
+
+    def __del__(self):
+        if getattr(self, "handle", None):
+            lib.yoke_options_free(self.handle)
+
+
+def option_table():
+    """Name, argument, group, help and default of every option of yoke train."""
+    table, option = [], COption()
+    while lib.yoke_option_at(len(table), byref(option)):
+        table.append({field: value and value.decode() for field, value in
+                      ((name, getattr(option, name)) for name, _ in COption._fields_)})
+    return table
+
+
+# ---- data
+
+TRAIN, TEST = 0, 1
+
+
+def _address(array):
+    return None if array is None else array.ctypes.data
+
+
+def _is_csr(x):
+    return hasattr(x, "indptr") and getattr(x, "format", None) == "csr"
+
+
+class Data:
+    """Rows in memory or a spec. Keeps the arrays, which the library borrows."""
+
+    def __init__(self, x, labels=None, split=TRAIN, image=None, classes=0, copy=True):
+        self.handle = None
+        if isinstance(x, (str, os.PathLike)):
+            self.rows = None
+            self.handle = create("data_from_spec", os.fspath(x).encode(), split, None)
+            return
+        self.labels = None if labels is None else np.ascontiguousarray(labels, np.int32)
+        self.rows = x.shape[0]
+        if self.labels is not None and self.labels.shape != (self.rows,):
+            raise UsageError(f"{self.rows} rows have {self.labels.size} labels")
+        self.handle = self._from_csr(x, classes, copy) if _is_csr(x) else self._from_dense(np.asarray(x), image, classes)
+
+    def _from_dense(self, x, image, classes):
+        if x.ndim in (3, 4) and image is None:  # [rows][height][width] or [rows][channels][height][width]
+            image = (1,) * (4 - x.ndim) + x.shape[1:]
+        x = x.reshape(x.shape[0], -1)
+        self.x = np.ascontiguousarray(x, np.uint8 if x.dtype == np.uint8 else np.float32)
+        pixels = self.x.dtype == np.uint8
+        c, h, w = image or (0, 0, 0)
+        return create("data_from_dense", byref(CDense(
+            ctypes.sizeof(CDense), *self.x.shape, None if pixels else _address(self.x), _address(self.x) if pixels else None,
+            _address(self.labels), c, h, w, classes)))
+
+    def _from_csr(self, x, classes, copy):
+        if x.shape[1] >= 2**31 - 1:
+            raise UsageError(f"the matrix has {x.shape[1]} columns; at most 2^31 - 2 fit")
+        self.index = np.ascontiguousarray(x.indices, np.int32)
+        self.value = np.ascontiguousarray(x.data, np.float32)
+        wide = x.indptr.dtype == np.int64
+        self.start = np.ascontiguousarray(x.indptr, np.int64 if wide else np.int32)
+        return create("data_from_csr", byref(CCsr(
+            ctypes.sizeof(CCsr), *x.shape, _address(self.start) if wide else None, None if wide else _address(self.start),
+            _address(self.index), _address(self.value), _address(self.labels), 0 if copy else 1, classes)))
+
+    def __del__(self):
+        if getattr(self, "handle", None):
+            lib.yoke_data_free(self.handle)
+
+
+# ---- models
+
+class Model:
+    """A trained model: predicts, and has its parameters as arrays with the names and shapes of PyTorch."""
+
+    def __init__(self, handle):
+        self._handle = handle
+
+    @classmethod
+    def load(cls, path):
+        """From a run directory, a checkpoint directory, or a model.safetensors file."""
+        return cls(create("model_load", os.fspath(path).encode()))
+
+    def save(self, path):
+        """Writes one safetensors file."""
+        call("model_save", self._handle, os.fspath(path).encode())
+
+    def __del__(self):
+        if getattr(self, "_handle", None):
+            lib.yoke_model_free(self._handle)
+
+    @property
+    def name(self):
+        return lib.yoke_model_name(self._handle).decode()
+
+    @property
+    def columns(self):
+        return lib.yoke_model_columns(self._handle)
+
+    @property
+    def outputs(self):
+        """Probabilities per example: 1 (of class 1), or one per class."""
+        return lib.yoke_model_outputs(self._handle)
+
+    def tensors(self):
+        """{"0.weight": array, ...}. Arrays are read-only; large ones share the memory of the model."""
+        found, tensor = {}, CTensor()
+        while lib.yoke_model_tensor_at(self._handle, len(found), byref(tensor)):
+            shape = tuple(tensor.shape[:tensor.rank])
+            if tensor.data:
+                memory = (c_float * tensor.size).from_address(ctypes.addressof(tensor.data.contents))
+                memory._model = self  # the array keeps the model
+                array = np.frombuffer(memory, np.float32).reshape(shape)
+            else:
+                array = np.empty(shape, np.float32)
+                lib.yoke_model_tensor_copy(self._handle, len(found), array.ctypes.data)
+            array.flags.writeable = False
+            found[tensor.name.decode()] = array
+        return found
+
+    def probabilities(self, x):
+        """[rows][outputs] for a matrix, an array of images, or a data spec."""
+        if isinstance(x, (str, os.PathLike)):
+            return self._probabilities_of_spec(Data(x, split=TEST))
+        try:
+            data = Data(x, copy=False)
+        except UsageError:
+            if not _is_csr(x):
+                raise
+            data = Data(x)  # indices that do not ascend need a copy
+        out = np.empty((data.rows, self.outputs), np.float32)
+        call("predict_array", self._handle, data.handle, out.ctypes.data, data.rows)
+        return out
+
+    def _probabilities_of_spec(self, data):
+        blocks = []
+
+        class CPredictions(Structure):
+            _fields_ = [("n", c_size_t), ("outputs", c_size_t), ("probability", POINTER(c_float)), ("file", c_void_p)]
+
+        @CFUNCTYPE(c_int, c_void_p, POINTER(CPredictions))
+        def each(_, some):
+            n, outputs = some.contents.n, some.contents.outputs
+            blocks.append(np.ctypeslib.as_array(some.contents.probability, (n, outputs)).copy())
+            return 0
+
+        call("predict", self._handle, data.handle, ctypes.cast(each, c_void_p), None)
+        return np.concatenate(blocks)
+
+    def evaluate(self, x, labels=None):
+        """{"examples": ..., "loss": ..., "accuracy": ..., ...} on a matrix with labels, or on a data spec."""
+        data, score = Data(x, labels, split=TEST), CScore()
+        call("evaluate", self._handle, data.handle, byref(score))
+        return {name: getattr(score, name) for name, _ in CScore._fields_}
+
+    def __getstate__(self):
+        import tempfile
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.safetensors")
+            self.save(path)
+            with open(path, "rb") as f:
+                return {"safetensors": f.read()}
+
+    def __setstate__(self, state):
+        import tempfile
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.safetensors")
+            with open(path, "wb") as f:
+                f.write(state["safetensors"])
+            self._handle = create("model_load", path.encode())
+
+    def __repr__(self):
+        return f"Model({self.name!r}, columns={self.columns}, outputs={self.outputs})"

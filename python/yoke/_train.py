@@ -1,0 +1,134 @@
+"""yoke_train() with Python's conventions: callbacks in the calling thread, Ctrl-C, exceptions, warnings."""
+import json
+import logging
+import queue
+import threading
+import warnings
+from ctypes import byref, c_int, c_void_p, pointer, sizeof
+
+from . import _native
+from ._native import lib
+
+log = logging.getLogger("yoke")
+
+def _fields(structure):
+    values = {name: getattr(structure, name) for name, _ in structure._fields_}
+    if "text" in values:
+        values["text"] = (values["text"] or b"").decode()
+    return values
+
+class Finished:
+    """The result of yoke_train(): summary, text, directory, and the model."""
+
+    def __init__(self, handle):
+        try:
+            self.summary = json.loads(lib.yoke_run_summary(handle))
+            self.text = lib.yoke_run_text(handle).decode()
+            directory = lib.yoke_run_directory(handle)
+            self.directory = directory and directory.decode()
+            model, error = c_void_p(), _native.CError()
+            failed = lib.yoke_run_model(handle, byref(model), byref(error))
+            self.model = None if failed else _native.Model(model)
+        finally:
+            lib.yoke_run_free(handle)
+
+class Training:
+    """One call of yoke_train(), in a thread of its own. The calling thread handles what it sends."""
+
+    def __init__(self, options, data=None, test=None, start=None):
+        self.options, self.data, self.test, self.start = options, data, test, start
+        self.events = queue.SimpleQueue()
+        self.cancelled = c_int(0)
+        self.interrupted = False  # by Ctrl-C
+        self.failure = None  # the exception of a callback
+
+    # ---- in threads of the library
+
+    def _on_log(self, _, level, text):
+        self.events.put(("warning" if level else "note", text.decode(errors="replace"), None))
+
+    def _on_progress(self, _, p):
+        self.events.put(("progress", _fields(p.contents), None))
+        return 0
+
+    def _on_metrics(self, _, m):
+        """Training waits until the callback has decided."""
+        answered = threading.Event()
+        self.events.put(("metrics", _fields(m.contents), answered))
+        answered.wait()
+        return self.cancelled.value
+
+    def _train(self, training, result):
+        run, error = c_void_p(), _native.CError()
+        lib.yoke_train(byref(training), byref(run), byref(error))
+        result.update(run=run, error=error)
+        self.events.put(("end", None, None))
+
+    # ---- in the calling thread
+
+    def cancel(self):
+        self.cancelled.value = 1
+
+    def run(self, on_metrics=None, on_progress=None):
+        """Returns a Finished. on_metrics(dict) and on_progress(dict) cancel training by returning True."""
+        functions = (_native.LOG(self._on_log),
+                     _native.PROGRESS(self._on_progress) if on_progress else _native.PROGRESS(),
+                     _native.METRICS(self._on_metrics) if on_metrics else _native.METRICS())
+        training = _native.CTraining(
+            sizeof(_native.CTraining), self.options.handle, self.data and self.data.handle, self.test and self.test.handle,
+            self.start and self.start._handle, None, *functions, pointer(self.cancelled), 0)
+        result = {}
+        thread = threading.Thread(target=self._train, args=(training, result), name="yoke.train", daemon=True)
+        thread.start()
+        handlers = {"metrics": on_metrics, "progress": on_progress, "note": log.info,
+                    "warning": lambda text: warnings.warn(text, _native.YokeWarning, stacklevel=4)}
+        while not self._handle_one(handlers):
+            pass
+        thread.join()
+        return self._judge(result)
+
+    def _handle_one(self, handlers):
+        """Waits for one event; True: training has ended."""
+        answered = None
+        try:
+            kind, value, answered = self.events.get()
+            if kind == "end":
+                return True
+            if handlers[kind](value) is True:
+                self.cancel()
+        except KeyboardInterrupt:
+            self.interrupted = True
+            self.cancel()
+        except BaseException as failure:  # of a callback: end training, then raise it
+            self.failure = self.failure or failure
+            self.cancel()
+        finally:
+            if answered:
+                answered.set()
+        return False
+
+    def _judge(self, result):
+        run, error = result["run"], result["error"]
+        finished = Finished(run) if run else None
+        if self.failure:
+            raise self.failure
+        if error.status:
+            try:
+                _native.raise_error(error)
+            except _native.Error as failure:
+                failure.summary = finished and finished.summary
+                raise
+        return finished
+
+def as_data(given, split, copy=True, image=None):
+    """None, a spec, (X, y) or X, as Data."""
+    if given is None or isinstance(given, _native.Data):
+        return given
+    if isinstance(given, tuple):
+        x, y = given
+        return _native.Data(as_rows(x), y, split, image=image, copy=copy)
+    return _native.Data(given, split=split)
+
+def as_rows(x):
+    """Arrays, CSR matrices and anything that NumPy or SciPy can make one of: DataFrames, other sparse formats."""
+    return x.tocsr() if hasattr(x, "tocsr") else x
