@@ -274,7 +274,7 @@ static void arrays_of(const yoke_model *m, const yoke_data *data, const taken *e
     assert_int_equal(yoke_predict_array(m, data, p, rows, &error), YOKE_OK);
     assert_memory_equal(p, expected->p, sizeof expected->p);
     assert_int_equal(yoke_predict_array(m, data, p, rows - 1, &error), YOKE_BAD_USAGE);
-    assert_non_null(strstr(error.message, "more than"));
+    assert_non_null(strstr(error.message, "more examples"));
     free(p);
     p = calloc((rows + 1) * yoke_model_outputs(m), sizeof *p);
     assert_int_equal(yoke_predict_array(m, data, p, rows + 1, &error), YOKE_BAD_USAGE);

@@ -61,6 +61,8 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _check(self, X, **others):
+        if getattr(X, "format", None) == "csr":
+            others["ensure_all_finite"] = False  # the library checks its rows
         return validate_data(self, X, accept_sparse="csr" if self._sparse else False, dtype=self._types, order="C", **others)
 
     def fit(self, X, y):

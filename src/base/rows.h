@@ -115,6 +115,7 @@ yk_status yk_rows_drop_fields(yk_rows *rows);
 /* Shuffles sparse rows, with as many threads as there are cores. The same seed gives the same order. Needs the memory of the
  * rows twice. */
 yk_status yk_rows_shuffle(yk_rows *rows, uint64_t seed);
+yk_status yk_rows_shuffled_copy(const yk_rows *from, uint64_t seed, yk_rows *out); /* initializes `out` */
 
 size_t yk_rows_bytes(const yk_rows *rows); /* memory of the rows */
 void yk_rows_finish(yk_rows *rows);        /* after the last row: makes random reads cheap (huge pages) */

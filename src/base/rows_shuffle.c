@@ -40,29 +40,40 @@ static yk_status copy_part(void *context, int me)
     return YK_OK;
 }
 
-yk_status yk_rows_shuffle(yk_rows *rows, uint64_t seed)
+yk_status yk_rows_shuffled_copy(const yk_rows *from, uint64_t seed, yk_rows *out)
 {
-    if (rows->n < 2)
-        return YK_OK;
-    const size_t n = rows->n;
+    const size_t n = from->n;
     const int cores = yk_cores();
-    yk_rows to;
     yk_team *team = NULL;
-    shuffle m = {.from = rows, .to = &to, .order = yk_perm_make(n, seed)};
+    shuffle m = {.from = from, .to = out, .order = yk_perm_make(n, seed)};
     m.workers = n < 4096 ? 1 : cores < 16 ? cores : 16;
-    yk_status st = yk__rows_like(rows, &to);
-    if (!st)
-        st = yk_team_create(m.workers, &team);
+    yk_status st = yk__rows_like(from, out);
+    if (st)
+        return st;
+    st = yk_team_create(m.workers, &team);
     if (!st) {
-        to.start[0] = 0;
+        out->start[0] = 0;
         for (size_t i = 0; i < n; i++)
-            to.start[i + 1] = to.start[i] + yk_rows_entries(rows, (size_t)yk_perm_at(&m.order, i));
+            out->start[i + 1] = out->start[i] + yk_rows_entries(from, (size_t)yk_perm_at(&m.order, i));
         st = yk_team_run(team, copy_part, &m);
     }
     yk_team_free(team);
-    yk_rows_fini(st ? &to : rows);
-    to.n = n;
-    if (!st)
-        *rows = to;
+    if (st)
+        yk_rows_fini(out);
+    else
+        out->n = n;
     return st;
+}
+
+yk_status yk_rows_shuffle(yk_rows *rows, uint64_t seed)
+{
+    yk_rows to;
+    if (rows->n < 2)
+        return YK_OK;
+    const yk_status st = yk_rows_shuffled_copy(rows, seed, &to);
+    if (st)
+        return st;
+    yk_rows_fini(rows);
+    *rows = to;
+    return YK_OK;
 }

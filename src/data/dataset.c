@@ -176,6 +176,8 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
     return YK_OK;
 }
 
+enum { SHUFFLE_SEED = 0x6d6978 };
+
 /* Shuffles sparse rows once, so that epochs can visit them in groups of neighbours (feed_memory.c): reading them is a third
  * faster than one by one. This needs a second copy for a moment; without enough memory for it the rows stay in order. */
 static yk_status shuffle(yk_dataset *d)
@@ -183,7 +185,7 @@ static yk_status shuffle(yk_dataset *d)
     if (d->kind != YK_ROWS_SPARSE ||
         (double)yk_rows_bytes(&d->loaded) > yk_memory_available("/proc", "/sys") / 2.0)
         return YK_OK;
-    yk_status st = yk_rows_shuffle(&d->loaded, 0x6d6978);
+    yk_status st = yk_rows_shuffle(&d->loaded, SHUFFLE_SEED);
     d->shuffled = !st;
     return st;
 }
@@ -214,6 +216,11 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
         (stream == YK_STREAM_AUTO && ((double)estimate(s) > limit || (s->once && split == YK_SPLIT_TRAIN)));
     if (s->cached) {
         d->rows = s->cached;
+        d->shuffled = s->mixed;
+    } else if (s->caller && split == YK_SPLIT_TRAIN) {
+        st = yk_rows_shuffled_copy(s->caller, SHUFFLE_SEED, &d->loaded);
+        d->rows = &d->loaded;
+        d->shuffled = !st;
     } else if (!streamed) {
         yk_rows_init(&d->loaded, s->kind, s->dim);
         d->rows = &d->loaded;

@@ -7,6 +7,23 @@
 
 /* ---- checks ---- */
 
+/* Whether the rows look shuffled. Rows that are sorted by class do not: half as many changes as expected, or fewer. */
+static bool are_mixed(const int32_t *label, size_t n, uint32_t classes)
+{
+    enum { MAX_CLASSES = 1024 };
+    uint64_t count[MAX_CLASSES] = {0}, changes = 0;
+    double same = 0.0;
+    if (classes > MAX_CLASSES)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        count[label[i]]++;
+    for (size_t i = 1; i < n; i++)
+        changes += label[i] != label[i - 1];
+    for (uint32_t c = 0; c < classes; c++)
+        same += ((double)count[c] / (double)n) * ((double)count[c] / (double)n);
+    return 2.0 * (double)changes > (1.0 - same) * (double)n;
+}
+
 static yk_status check_labels(yk_memory_data *m)
 {
     enum { MOST_CLASSES = 1 << 24 };
@@ -19,10 +36,12 @@ static yk_status check_labels(yk_memory_data *m)
         most = label > most ? label : most;
     }
     m->classes = m->classes ? m->classes : (uint32_t)most + 1;
+    m->mixed = are_mixed(m->rows.label, m->rows.n, m->classes);
     return YK_OK;
 }
 
-static yk_status check_row(const yk_rows *rows, size_t r, bool *ascending)
+/* Finds the row that makes no sense, and says why. */
+static yk_status check_row(const yk_rows *rows, size_t r)
 {
     const uint64_t begin = rows->start[r], end = rows->start[r + 1];
     if (begin > end || end > rows->start[rows->n] || (r == 0 && begin))
@@ -33,9 +52,94 @@ static yk_status check_row(const yk_rows *rows, size_t r, bool *ascending)
             return yk_fail(YK_EDATA, "row %zu: index %d is not one of %zu columns", r,
                            (int32_t)rows->index[e], rows->dim);
         if (rows->value && !isfinite(rows->value[e]))
-            return yk_fail(YK_EDATA, "row %zu: the value of index %u is not finite", r, rows->index[e]);
-        *ascending &= e == begin || rows->index[e] > rows->index[e - 1];
+            return yk_fail(YK_EDATA, "row %zu: the value of index %u is NaN or infinite", r, rows->index[e]);
     }
+    return YK_OK;
+}
+
+static bool starts_make_sense(const yk_rows *rows)
+{
+    bool bad = rows->start[0] != 0;
+    for (size_t r = 0; r < rows->n; r++)
+        bad |= rows->start[r] > rows->start[r + 1];
+    return !bad;
+}
+
+/* Whether the exponent is not that of infinity or NaN. */
+static bool all_finite(const float *x, size_t n)
+{
+    uint32_t bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    return !bad;
+}
+
+static bool all_one(const float *x, size_t n)
+{
+    enum { BLOCK = 4096 };
+    for (size_t first = 0; first < n; first += BLOCK) {
+        const size_t end = first + BLOCK < n ? first + BLOCK : n;
+        uint32_t other = 0;
+        for (size_t i = first; i < end; i++)
+            other |= x[i] != 1.0f;
+        if (other)
+            return false;
+    }
+    return true;
+}
+
+/* These loops have no branches, so that the compiler makes vector code of them. */
+static bool indices_make_sense(const yk_rows *rows, bool *ascending_out)
+{
+    const size_t n = (size_t)rows->start[rows->n];
+    const uint32_t *index = rows->index;
+    uint32_t largest = n ? index[0] : 0;
+    size_t falls = 0,
+           between = 0;       /* entries that are not larger than the one before; those that begin a row */
+    enum { BLOCK = 1 << 20 }; /* a block is counted in 32 bits */
+    for (size_t first = 1; first < n; first += BLOCK) {
+        const size_t end = first + BLOCK < n ? first + BLOCK : n;
+        uint32_t some = 0;
+        for (size_t e = first; e < end; e++) {
+            largest = index[e] > largest ? index[e] : largest;
+            some += index[e] <= index[e - 1];
+        }
+        falls += some;
+    }
+    for (size_t r = 1; r < rows->n; r++) {
+        const uint64_t s = rows->start[r];
+        if (s && s < rows->start[r + 1])
+            between += index[s] <= index[s - 1];
+    }
+    *ascending_out = falls == between;
+    return !n || largest < rows->dim;
+}
+
+static yk_status check_sparse(yk_memory_data *m)
+{
+    yk_rows *rows = &m->rows;
+    yk_status st = YK_OK;
+    const bool good = starts_make_sense(rows) && indices_make_sense(rows, &m->ascending);
+    if (good && rows->value && all_one(rows->value, (size_t)rows->start[rows->n]))
+        rows->value = NULL;
+    if (!good || (rows->value && !all_finite(rows->value, (size_t)rows->start[rows->n])))
+        for (size_t r = 0; !st && r < rows->n; r++)
+            st = check_row(rows, r);
+    return st;
+}
+
+static yk_status check_dense(const yk_rows *rows)
+{
+    const size_t n = rows->n * rows->dim;
+    if (all_finite(rows->f32, n))
+        return YK_OK;
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(rows->f32[i]))
+            return yk_fail(YK_EDATA, "row %zu: the value in column %zu is NaN or infinite", i / rows->dim,
+                           i % rows->dim);
     return YK_OK;
 }
 
@@ -52,16 +156,30 @@ yk_status yk_memory_check(yk_memory_data *m)
                        m->channels, m->height, m->width, rows->dim);
     yk_status st = check_labels(m);
     m->ascending = true;
-    for (size_t r = 0; !st && rows->kind == YK_ROWS_SPARSE && r < rows->n; r++)
-        st = check_row(rows, r, &m->ascending);
-    for (size_t i = 0; !st && rows->kind == YK_ROWS_F32 && i < rows->n * rows->dim; i++)
-        if (!isfinite(rows->f32[i]))
-            st = yk_fail(YK_EDATA, "row %zu: the value in column %zu is not finite", i / rows->dim,
-                         i % rows->dim);
+    if (!st && rows->kind == YK_ROWS_SPARSE)
+        st = check_sparse(m);
+    else if (!st && rows->kind == YK_ROWS_F32)
+        st = check_dense(rows);
     if (!st && m->in_place && !m->ascending)
         st = yk_fail(YK_EUSAGE, "training in place needs indices that ascend within each row; without it, "
                                 "training makes a sorted copy");
     return st;
+}
+
+yk_memory_data yk_memory_part(const yk_memory_data *m, size_t begin, size_t end)
+{
+    yk_memory_data part = *m;
+    yk_rows *rows = &part.rows;
+    rows->n = end - begin;
+    rows->label += begin;
+    if (rows->kind == YK_ROWS_SPARSE)
+        rows->start += begin; /* the entries stay where they are */
+    else if (rows->kind == YK_ROWS_F32)
+        rows->f32 += begin * rows->dim;
+    else
+        rows->u8 += begin * rows->dim;
+    part.in_place = m->ascending;
+    return part;
 }
 
 /* ---- the source ---- */
@@ -130,7 +248,9 @@ yk_status yk_source_from_memory(const yk_memory_data *m, yk_source **out)
                           .height = m->height,
                           .width = m->width,
                           .cached = in_place ? (yk_rows *)&m->rows : NULL,
-                          .read_only = in_place};
+                          .read_only = in_place,
+                          .mixed = m->mixed && m->rows.kind == YK_ROWS_SPARSE,
+                          .caller = !in_place && m->ascending ? &m->rows : NULL};
     *out = &s->base;
     return YK_OK;
 }

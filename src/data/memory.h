@@ -8,7 +8,7 @@
  *         st = yk_source_from_memory(&m, &s);          // m stays where it is until the source is freed
  *
  * The arrays are borrowed and never modified. Dense rows are used in place. Sparse rows are copied, and the copy is laid out
- * for speed, unless `in_place` is set.
+ * for speed, unless `in_place` is set. Sparse rows in place are visited in groups of neighbours if they are mixed.
  */
 #ifndef YK_DATA_MEMORY_H
 #define YK_DATA_MEMORY_H
@@ -20,11 +20,17 @@ typedef struct {
     size_t channels, height, width; /* images; else 0 */
     uint32_t classes;               /* set by yk_memory_check() if it is 0 */
     bool in_place;
-    bool ascending; /* sparse: indices ascend in every row; set by yk_memory_check() */
+    /* set by yk_memory_check() */
+    bool ascending; /* sparse: indices ascend in every row */
+    bool mixed;     /* the labels of neighbouring rows differ about as often as in random order */
 } yk_memory_data;
 
-/* Labels, indices, values and starts: YK_EDATA names the first row that makes no sense. */
+/* Labels, indices, values and starts: YK_EDATA names the first row that makes no sense. Sets rows.value to NULL if all values
+ * are 1. */
 yk_status yk_memory_check(yk_memory_data *m);
+
+/* Rows begin to end - 1 of checked data, in place. */
+yk_memory_data yk_memory_part(const yk_memory_data *m, size_t begin, size_t end);
 
 yk_status yk_source_from_memory(const yk_memory_data *m, yk_source **out);
 

@@ -80,10 +80,12 @@ struct yk_source {
     size_t dim;                     /* columns; 0: not known without reading (sparse files) */
     uint32_t classes;               /* 0: not known without reading */
     size_t height, width, channels; /* images; 0 otherwise */
-    yk_rows *cached; /* all rows, if they are in memory (idx, binary cache); borrowed. Else NULL */
-    bool read_only;  /* the cached rows belong to the caller and must not be modified */
-    bool has_test;   /* the data set has a test split */
-    bool once;       /* standard input: it can be read once, and its size is not known */
+    yk_rows *cached;       /* all rows, if they are in memory (idx, binary cache); borrowed. Else NULL */
+    bool read_only;        /* the cached rows belong to the caller and must not be modified */
+    bool mixed;            /* cached sparse rows are in random order, as far as their labels tell */
+    const yk_rows *caller; /* sparse rows of the caller, to be copied as they are. Else NULL */
+    bool has_test;         /* the data set has a test split */
+    bool once;             /* standard input: it can be read once, and its size is not known */
     uint64_t skip_bad;
     atomic_uint_fast64_t bad; /* distinct records skipped so far: another pass does not count them again */
     void *bad_seen;           /* these, in a search tree of yk_source_bad() */

@@ -1,5 +1,6 @@
 #include "lib/internal.h"
 
+#include "base/thread.h"
 #include "train/infer.h"
 #include <libgen.h>
 #include <limits.h>
@@ -138,10 +139,9 @@ yoke_status yoke_predict(const yoke_model *m, const yoke_data *data,
 {
     prediction p = {.each = each, .context = context};
     yk_source *source = NULL;
-    yk_score s;
     yk_status st = yk_data_open(data, &trained(m)->model->shape, &source);
     if (!st)
-        st = yk_infer(trained(m), source, pass_on, &p, &s);
+        st = yk_infer(trained(m), source, pass_on, &p, NULL);
     yk_source_free(source);
     free(p.path);
     free(p.file);
@@ -153,30 +153,83 @@ yoke_status yoke_predict(const yoke_model *m, const yoke_data *data,
     return (yoke_status)p.stopped;
 }
 
+/* ---- predictions as an array: rows in memory are divided among threads ---- */
+
 typedef struct {
+    const yoke_model *model;
+    const yoke_data *data;
     float *out;
-    size_t rows, n; /* examples that fit; so far */
+    int threads;
 } array;
 
-static int append(void *context, const yoke_predictions *some)
+typedef struct {
+    float *out;
+    size_t left; /* examples that fit */
+} part;
+
+static yk_status append(void *user, const yk_inferred *some)
 {
-    array *a = context;
-    const size_t first = a->n;
-    a->n += some->n;
-    if (a->n > a->rows)
-        return YOKE_BAD_USAGE;
-    memcpy(a->out + first * some->outputs, some->probability, some->n * some->outputs * sizeof *a->out);
-    return 0;
+    part *p = user;
+    if (some->n > p->left)
+        return yk_fail(YK_EUSAGE, "yoke_predict_array: the data has more examples than `rows`");
+    memcpy(p->out, some->p, some->n * some->outputs * sizeof *p->out);
+    p->out += some->n * some->outputs;
+    p->left -= some->n;
+    return YK_OK;
+}
+
+static yk_status predict_part(void *context, int me)
+{
+    const array *a = context;
+    const size_t n = a->data->memory.rows.n, begin = n * (size_t)me / (size_t)a->threads,
+                 end = n * ((size_t)me + 1) / (size_t)a->threads;
+    const yk_memory_data some = yk_memory_part(&a->data->memory, begin, end);
+    part p = {a->out + begin * trained(a->model)->model->outputs, end - begin};
+    yk_source *source = NULL;
+    yk_status st = yk_source_from_memory(&some, &source);
+    if (!st)
+        st = yk_infer(trained(a->model), source, append, &p, NULL);
+    yk_source_free(source);
+    return st;
+}
+
+static yk_status predict_memory(array *a)
+{
+    enum { MIN_ROWS = 16384, MAX_THREADS = 16 };
+    const size_t parts = a->data->memory.rows.n / MIN_ROWS;
+    a->threads = yk_cores() < MAX_THREADS ? yk_cores() : MAX_THREADS;
+    a->threads = parts < (size_t)a->threads ? (parts ? (int)parts : 1) : a->threads;
+    yk_team *team;
+    yk_status st = yk_team_create(a->threads, &team);
+    if (!st)
+        st = yk_team_run(team, predict_part, a);
+    yk_team_free(team);
+    return st;
+}
+
+static yk_status predict_spec(const array *a, size_t rows)
+{
+    part p = {a->out, rows};
+    yk_source *source = NULL;
+    yk_status st = yk_data_open(a->data, &trained(a->model)->model->shape, &source);
+    if (!st)
+        st = yk_infer(trained(a->model), source, append, &p, NULL);
+    yk_source_free(source);
+    return !st && p.left ? yk_fail(YK_EUSAGE, "yoke_predict_array: the data has fewer examples than `rows`")
+                         : st;
 }
 
 yoke_status yoke_predict_array(const yoke_model *m, const yoke_data *data, float *out, size_t rows,
                                yoke_error *error)
 {
-    array a = {.out = out, .rows = rows};
-    const yoke_status status = yoke_predict(m, data, append, &a, error);
-    if (a.n > rows || (!status && a.n < rows))
-        return yk_api_status(yk_fail(YK_EUSAGE, "yoke_predict_array: the data has %s than %zu examples",
-                                     a.n > rows ? "more" : "fewer", rows),
-                             error);
-    return status;
+    array a = {.model = m, .data = data, .out = out};
+    yk_status st;
+    if (data->spec)
+        st = predict_spec(&a, rows);
+    else if (data->memory.rows.n == rows)
+        st = predict_memory(&a);
+    else
+        st = yk_fail(YK_EUSAGE, "yoke_predict_array: the data has %zu examples, not %zu", data->memory.rows.n,
+                     rows);
+    return yk_api_status(st, error);
 }

@@ -83,14 +83,25 @@ static yk_status take_result(yoke_run *run, const yk_config *c, yk_result *r)
     return st;
 }
 
+/* For one epoch, a copy that is laid out for speed costs more than it gains. Several asynchronous workers need one, since their
+ * copies of hot keys depend on it. */
+static yk_memory_data data_for(const yoke_data *d, const yk_config *c)
+{
+    yk_memory_data m = d->memory;
+    const bool once = c->epochs <= 1 && !c->steps, alone = c->workers == 1;
+    m.in_place |= once && alone && m.rows.kind == YK_ROWS_SPARSE && m.ascending && m.mixed;
+    return m;
+}
+
 static yk_status train_here(const yoke_training *t, caller *by, const yk_config *c, yoke_run *run)
 {
     static const volatile sig_atomic_t never;
-    const bool writes = c->out && strcmp(c->out, "none") && !c->dry_run;
+    const bool writes = c->out && strcmp(c->out, "none") && !c->dry_run, memory = t->data && !t->data->spec;
+    const yk_memory_data data = memory ? data_for(t->data, c) : (yk_memory_data){0};
     const yk_train_host host = {.stop = t->cancel ? t->cancel : &never,
                                 .started = yk_now(),
                                 .single = true,
-                                .data = t->data && !t->data->spec ? &t->data->memory : NULL,
+                                .data = memory ? &data : NULL,
                                 .test = t->test && !t->test->spec ? &t->test->memory : NULL,
                                 .start = (const yk_trained *)t->start,
                                 .keep_model = !t->discard_model,

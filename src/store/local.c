@@ -325,6 +325,16 @@ yk_view yk_local_table(yk_local *s, int group)
     return v;
 }
 
+float *yk_local_take(yk_local *s, int group)
+{
+    yk__table *t = &s->table[group];
+    float *w = t->block[0];
+    if (t->decayed || w != t->shared.w)
+        return NULL;
+    t->block[0] = NULL;
+    return w;
+}
+
 void yk_local_tables(yk_local *s, yk_view *out)
 {
     for (int g = 0; g < s->ngroups; g++)

@@ -97,6 +97,10 @@ yk_view yk_local_table(yk_local *s, int group);  /* weights with all pending upd
 void yk_local_tables(yk_local *s, yk_view *out); /* [groups] */
 yk_status yk_local_resume(yk_local *s, int me);
 
+/* Takes the weights of a group out of the store, which can then only be freed. The caller passes them to yk_free(). NULL: they
+ * are not in an array of their own. */
+float *yk_local_take(yk_local *s, int group);
+
 /* The state for checkpoints, while quiesced. Elements are in the order of internal ids. */
 typedef struct {
     yk_view live; /* weights, and the optimizer's state; [floats] each */

@@ -17,7 +17,10 @@ yk_status yk__predict_rows(const yk__predictor *o, const yk_rows *rows, size_t b
             pick[i] = (uint32_t)(at + i);
         const yk_batch b = {.rows = rows, .pick = pick, .n = n};
         o->model->ops->predict(o->model, o->work, o->view, &b, o->p, &o->tally->loss);
-        st = yk_tally_add(o->tally, o->p, o->model->outputs, &b);
+        if (o->no_score)
+            o->tally->examples += n;
+        else
+            st = yk_tally_add(o->tally, o->p, o->model->outputs, &b);
         if (!st && o->each)
             st = o->each(o->user, &(yk_inferred){o->p, o->model->outputs, n, reader, at});
     }
@@ -102,6 +105,7 @@ yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, 
                        .tally = &tally,
                        .prepare = check,
                        .context = &c,
+                       .no_score = !out,
                        .each = each,
                        .user = user};
     for (int g = 0; g < m->model->ngroups; g++)
@@ -117,7 +121,7 @@ yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, 
         st = yk__predict_rows(&o, source->cached, 0, source->cached->n, NULL);
     if (!st && tally.examples == 0)
         st = yk_fail(YK_EDATA, "%s: there are no examples in it", source->spec);
-    if (!st)
+    if (!st && out)
         st = yk_score_make(&tally, 1, out);
     yk_tally_fini(&tally);
     yk_free(o.p);

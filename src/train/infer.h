@@ -24,7 +24,7 @@ typedef struct {
 
 typedef yk_status yk_infer_each(void *user, const yk_inferred *some);
 
-/* `each` may be NULL. */
+/* `each` may be NULL. So may `out`: the score takes longer than the predictions. */
 yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, void *user, yk_score *out);
 
 /* ---- internal to train: predictions of one thread, also for evaluations during training ---- */
@@ -37,6 +37,7 @@ typedef struct {
     size_t batch;                                       /* examples at a time, at most 256 */
     float *p;                                           /* [batch][outputs] */
     yk_tally *tally;                                    /* gets all predictions */
+    bool no_score;                                      /* only counts them */
     yk_status (*prepare)(void *context, yk_rows *rows); /* checks and remaps rows that were just read */
     void *context;
     yk_infer_each *each; /* may be NULL */

@@ -315,7 +315,7 @@ yk_status yk_train(const yk_config *c, const yk_train_host *host, yk_result *out
     }
     st = yk__end_run(&t, st);
     if (!st && host->keep_model && t.cluster.role == YK__SINGLE)
-        st = yk_trained_copy(c->model, t.model, t.local, t.remap, &out->trained);
+        st = yk_trained_take(c->model, t.model, t.local, t.remap, &out->trained);
     tear_down(&t);
     return st;
 }

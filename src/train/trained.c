@@ -132,18 +132,21 @@ static bool read_shape(const yk_safetensors *s, yk_model_shape *out)
 
 /* ---- the model ---- */
 
-/* With uninitialized parameters. */
-static yk_status create(const char *name, const yk_model_shape *shape, yk_trained **out)
+/* Takes `params`; NULL: allocates them. */
+static yk_status create(const char *name, const yk_model_shape *shape, float *params, yk_trained **out)
 {
     yk_trained *t = calloc(1, sizeof *t);
     if (!t || !(t->name = strdup(name))) {
         free(t);
+        yk_free(params);
         return yk_fail_memory(sizeof *t, "a model");
     }
+    t->params = params;
     atomic_init(&t->references, 1);
     yk_status st = yk_model_create(name, shape, &t->model);
-    if (!st && !(t->params = yk_alloc(yk_model_group_offset(t->model, t->model->ngroups), sizeof *t->params,
-                                      "the parameters")))
+    if (!st && !params &&
+        !(t->params = yk_alloc(yk_model_group_offset(t->model, t->model->ngroups), sizeof *t->params,
+                               "the parameters")))
         st = YK_ESYSTEM;
     if (st)
         yk_trained_release(t);
@@ -173,7 +176,7 @@ static yk_status read_model(const char *path, const yk_safetensors *s, yk_traine
                        path);
     if (yk_net_options_standardize(&shape.net, yk_safetensors_meta(s, "standardize")))
         return yk_fail(YK_EDATA, "%s: %s", path, yk_error());
-    if ((st = create(name, &shape, &t)))
+    if ((st = create(name, &shape, NULL, &t)))
         return st;
     groups_of(t, params);
     if ((st = yk__model_read(s, t->model, params)))
@@ -218,18 +221,19 @@ yk_status yk_trained_save(const yk_trained *m, const char *dir, const char *name
     return yk__model_write(dir, name, m->name, m->model, params, 0);
 }
 
-yk_status yk_trained_copy(const char *name, const yk_model *m, yk_local *store, const yk_keymap *keymap,
+yk_status yk_trained_take(const char *name, const yk_model *m, yk_local *store, const yk_keymap *keymap,
                           yk_trained **out)
 {
     yk_trained *t;
-    float *params[YK_MAX_GROUPS];
-    yk_status st = create(name, &m->shape, &t);
+    float *params[YK_MAX_GROUPS], *taken = m->ngroups == 1 ? yk_local_take(store, 0) : NULL;
+    yk_status st = create(name, &m->shape, taken, &t);
     if (st)
         return st;
     groups_of(t, params);
     for (int g = 0; !st && g < m->ngroups; g++) {
         const yk_group *group = &m->group[g];
-        memcpy(params[g], yk_local_table(store, g).w, yk_group_floats(group) * sizeof(float));
+        if (!taken)
+            memcpy(params[g], yk_local_table(store, g).w, yk_group_floats(group) * sizeof(float));
         if (keymap && group->keyed)
             st = yk_keymap_restore(keymap, params[g], group->width);
     }

@@ -33,8 +33,8 @@ typedef struct {
 yk_status yk_trained_load(const char *path, yk_trained **out);
 yk_status yk_trained_save(const yk_trained *m, const char *dir, const char *name);
 
-/* A copy of the quiesced store; `keymap`: how its keys were remapped, NULL: they were not. */
-yk_status yk_trained_copy(const char *name, const yk_model *m, yk_local *store, const yk_keymap *keymap,
+/* The parameters of the store, which can then only be freed; `keymap`: how its keys were remapped, NULL: they were not. */
+yk_status yk_trained_take(const char *name, const yk_model *m, yk_local *store, const yk_keymap *keymap,
                           yk_trained **out);
 /* Fills the weights of the store, before its first step. YK_EUSAGE: the model or the shape of the data differs. */
 yk_status yk_trained_restore(const yk_trained *from, const char *name, const yk_model *m, yk_local *store,
