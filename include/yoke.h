@@ -145,8 +145,8 @@ YOKE_API yoke_status yoke_data_from_dense(const yoke_dense *dense, yoke_data **o
  * Indices of a row need not be sorted, and may be repeated: then their values are added. The arrays are borrowed until
  * yoke_data_free() and are never modified.
  *
- * By default training makes a copy that is laid out for speed. `in_place` trains on the arrays themselves, which saves
- * memory and takes longer; indices must then ascend within each row. */
+ * By default training makes a copy that is laid out for speed, if that is worth its cost. `in_place` always trains on the
+ * arrays themselves, which saves memory and may take longer; indices must then ascend within each row. */
 typedef struct {
     size_t struct_size; /* sizeof(yoke_csr) */
     size_t rows, columns;

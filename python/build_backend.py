@@ -8,7 +8,7 @@ The wheel has the tag py3-none-PLATFORM and works with every Python from 3.9 on,
     .data/scripts/yoke      runs yoke/_native/bin/yoke
 
 MPI is not included: the plug-in loads that of the machine. The environment variable YOKE_BUILD names the build directory
-(default: build-wheel in the checkout); what is already built there is not built again.
+(default: build-pip in the checkout); what is already built there is not built again.
 """
 import base64
 import email.message
@@ -50,7 +50,7 @@ def build(into):
     for tool in ("cmake", "ninja"):
         if not shutil.which(tool):
             raise RuntimeError(f"building yoke needs {tool}; ./dev packages installs what is needed (Debian, Ubuntu)")
-    folder = os.environ.get("YOKE_BUILD") or os.path.join(SOURCE, "build-wheel")
+    folder = os.environ.get("YOKE_BUILD") or os.path.join(SOURCE, "build-pip")
     if not os.path.exists(os.path.join(folder, "CMakeCache.txt")):
         subprocess.run(["cmake", "-S", SOURCE, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
                         "-DCMAKE_INSTALL_LIBDIR=lib"], check=True)

@@ -81,7 +81,7 @@ class Training:
         thread = threading.Thread(target=self._train, args=(training, result), name="yoke.train", daemon=True)
         thread.start()
         handlers = {"metrics": on_metrics, "progress": on_progress, "note": log.info,
-                    "warning": lambda text: warnings.warn(text, _native.YokeWarning, stacklevel=4)}
+                    "warning": lambda text: warnings.warn(text, _native.YokeWarning, stacklevel=5)}
         while not self._handle_one(handlers):
             pass
         thread.join()

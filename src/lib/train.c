@@ -83,13 +83,19 @@ static yk_status take_result(yoke_run *run, const yk_config *c, yk_result *r)
     return st;
 }
 
-/* For one epoch, a copy that is laid out for speed costs more than it gains. Several asynchronous workers need one, since their
- * copies of hot keys depend on it. */
+/* Whether training on the sparse rows of the caller in place takes no longer than making a copy that is laid out for speed, and
+ * training on that. Several asynchronous workers need a copy, since their copies of hot keys depend on it. */
+static bool in_place_is_faster(const yk_memory_data *m, const yk_config *c)
+{
+    enum { MIN_ROWS = 1 << 14, FEW_EPOCHS = 8 };
+    return m->rows.kind == YK_ROWS_SPARSE && m->ascending && m->mixed && m->rows.n >= MIN_ROWS &&
+           c->epochs <= FEW_EPOCHS && !c->steps && c->workers == 1;
+}
+
 static yk_memory_data data_for(const yoke_data *d, const yk_config *c)
 {
     yk_memory_data m = d->memory;
-    const bool once = c->epochs <= 1 && !c->steps, alone = c->workers == 1;
-    m.in_place |= once && alone && m.rows.kind == YK_ROWS_SPARSE && m.ascending && m.mixed;
+    m.in_place |= in_place_is_faster(&m, c);
     return m;
 }
 

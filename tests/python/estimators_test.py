@@ -1,0 +1,173 @@
+"""The estimators keep scikit-learn's conventions: check_estimator, Pipeline, GridSearchCV, pickle, pandas, CSR matrices.
+
+Runs with the wheel in an environment of its own (./dev test python). Exit status: 0 passed, else failed.
+"""
+import os
+import pickle
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+
+import yoke
+from program import main
+
+
+def blobs(n=400, classes=2, columns=6):
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, classes, n)
+    return (rng.normal(size=(n, columns)) + 3 * np.eye(classes, columns)[y]).astype(np.float32), y
+
+
+def clicks(rows=3000, columns=500, nnz=8):
+    """A CSR matrix, with labels that follow from its columns."""
+    rng = np.random.default_rng(2)
+    index = np.sort(np.array([rng.choice(columns, nnz, replace=False) for _ in range(rows)]), axis=1)
+    weight = rng.normal(size=columns)
+    y = (weight[index].sum(axis=1) > 0).astype(int)
+    return sp.csr_matrix((np.ones(rows * nnz, np.float32), index.ravel(), np.arange(rows + 1) * nnz), (rows, columns)), y
+
+
+def test_check_estimator():
+    from sklearn.utils.estimator_checks import check_estimator
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for estimator in (yoke.LogisticRegression(), yoke.SoftmaxRegression(), yoke.Network()):
+            check_estimator(estimator)
+
+
+def test_pipeline_and_grid_search():
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    X, y = blobs(classes=3)
+    pipeline = make_pipeline(StandardScaler(), yoke.SoftmaxRegression())
+    # once in this process; once in children that are forked after it has trained
+    for jobs in (1, 2):
+        import joblib
+        with joblib.parallel_backend("multiprocessing" if jobs > 1 else "sequential"):
+            search = GridSearchCV(pipeline, {"softmaxregression__lr": [0.01, 0.1], "softmaxregression__epochs": [1, 3]}, cv=2,
+                                  n_jobs=jobs).fit(X, y)
+        assert search.best_score_ > 0.9, search.best_score_
+        assert search.predict(X).shape == y.shape
+
+
+def test_pickle():
+    X, y = blobs()
+    for estimator in (yoke.LogisticRegression(), yoke.Network("dense 10, tanh")):
+        estimator.fit(X, y)
+        again = pickle.loads(pickle.dumps(estimator))
+        assert np.array_equal(estimator.predict_proba(X), again.predict_proba(X))
+        assert again.get_params() == estimator.get_params()
+
+
+def test_dataframes_and_names_of_classes():
+    import pandas as pd
+    X, y = blobs()
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    names = pd.Series(np.where(y, "yes", "no"))
+    estimator = yoke.LogisticRegression(epochs=10).fit(frame, names)
+    assert list(estimator.feature_names_in_) == list("abcdef")
+    assert list(estimator.classes_) == ["no", "yes"]
+    assert set(estimator.predict(frame)) == {"no", "yes"} and estimator.score(frame, names) > 0.9
+
+
+def test_csr_is_not_modified():
+    X, y = clicks()
+    unsorted = X.copy()
+    for r in range(X.shape[0]):  # reverse each row
+        s = slice(X.indptr[r], X.indptr[r + 1])
+        unsorted.indices[s] = X.indices[s][::-1]
+    unsorted.has_sorted_indices = False
+    results = []
+    for matrix, copy in ((X, True), (X, False), (unsorted, True), (sp.csr_matrix(X, dtype=np.float64), True)):
+        before = [a.copy() for a in (matrix.data, matrix.indices, matrix.indptr)]
+        estimator = yoke.LogisticRegression(epochs=10, lr=0.5, copy=copy).fit(matrix, y)
+        assert estimator.score(matrix, y) > 0.9, (copy, estimator.score(matrix, y))
+        for a, b in zip(before, (matrix.data, matrix.indices, matrix.indptr)):
+            assert np.array_equal(a, b)
+        results.append(estimator.predict_proba(matrix))
+    assert np.array_equal(results[0], results[3])
+    try:
+        yoke.LogisticRegression(copy=False).fit(unsorted, y)
+    except yoke.UsageError as error:
+        assert "ascend" in str(error)
+    else:
+        raise AssertionError("unsorted rows cannot be used in place")
+    bad = X.copy()
+    bad.data[5] = np.nan
+    try:
+        yoke.LogisticRegression().fit(bad, y)
+    except ValueError as error:
+        assert "row 0" in str(error) and "NaN" in str(error)
+    else:
+        raise AssertionError("NaN was accepted")
+
+
+def test_sorted_rows_in_place():
+    """Rows in order of their class are not visited in groups of neighbours."""
+    X, y = clicks(rows=20000, columns=100)
+    order = np.argsort(y, kind="stable")
+    for rows in (slice(None), order):
+        estimator = yoke.LogisticRegression(epochs=3, lr=0.3, copy=False).fit(X[rows], y[rows])
+        assert estimator.score(X, y) > 0.93, estimator.score(X, y)
+
+
+def test_coefficients_are_those_of_the_predictions():
+    X, y = clicks()
+    estimator = yoke.LogisticRegression(epochs=3).fit(X, y)
+    z = X @ estimator.coef_[0].astype(float) + float(estimator.intercept_[0])
+    assert np.allclose(1 / (1 + np.exp(-z)), estimator.predict_proba(X)[:, 1], atol=1e-5)
+    assert estimator.coef_.shape == (1, X.shape[1]) and not estimator.coef_.flags.writeable
+    many = yoke.SoftmaxRegression(epochs=3).fit(*blobs(classes=4))
+    assert many.coef_.shape == (4, 6) and many.intercept_.shape == (4,)
+
+
+def test_partial_fit_continues():
+    X, y = clicks()
+    estimator = yoke.LogisticRegression(lr=0.5)
+    scores = []
+    for _ in range(6):
+        scores.append(estimator.partial_fit(X, y, classes=[0, 1]).score(X, y))
+    assert scores[-1] > scores[0] and scores[-1] > 0.9, scores
+    softmax = yoke.SoftmaxRegression()
+    Z, labels = blobs(classes=3)
+    softmax.partial_fit(Z[labels < 2], labels[labels < 2], classes=[0, 1, 2])  # class 2 comes later
+    softmax.partial_fit(sp.csr_matrix(Z).toarray(), labels)
+    assert softmax.predict_proba(Z).shape == (400, 3)
+    sparse = yoke.SoftmaxRegression().partial_fit(sp.csr_matrix(Z[labels < 2]), labels[labels < 2], classes=[0, 1, 2])
+    assert sparse.predict_proba(sp.csr_matrix(Z)).shape == (400, 3)
+
+
+def test_network_on_images():
+    """[rows][height][width] and [rows][channels][height][width]; bytes are pixels; layers as text and as a list."""
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 2, 300)
+    images = rng.integers(0, 60, (300, 8, 8), np.uint8)
+    images[y == 1, 2:6, 2:6] += 150
+    for layers in ("conv 4 3x3, relu, maxpool 2, dense 8, relu", ["conv 4 3x3", "relu", "dense 2"]):
+        for X in (images, images[:, None], (images / 255).astype(np.float32)):
+            network = yoke.Network(layers, epochs=4, lr=0.01).fit(X, y)
+            assert network.score(X, y) > 0.95, (layers, X.shape, network.score(X, y))
+    flat = images.reshape(300, -1)
+    assert yoke.Network("conv 4 3x3, relu", image=(1, 8, 8), epochs=4, lr=0.01).fit(flat, y).score(flat, y) > 0.95
+
+
+def test_asynchronous_workers():
+    X, y = clicks()
+    assert yoke.LogisticRegression(epochs=10, lr=0.5, mode="async", workers=2).fit(X, y).score(X, y) > 0.85
+
+
+def test_errors_have_the_text_of_the_program():
+    X, y = blobs()
+    try:
+        yoke.LogisticRegression(optimizer="sdg").fit(X, y)
+    except yoke.UsageError as error:
+        assert "sdg" in str(error) and isinstance(error, ValueError)
+    else:
+        raise AssertionError("no error")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main(globals())

@@ -1,0 +1,190 @@
+"""yoke.train() and yoke.load(): options, curves, callbacks, Ctrl-C, exceptions, jobs, and what a notebook shows.
+
+Runs with the wheel in an environment of its own (./dev test python). Exit status: 0 passed, else failed.
+"""
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+
+import numpy as np
+
+import yoke
+from program import main
+
+DIGITS = "synth:digits?examples=1000&test=300"
+
+
+def raises(kind, words, *arguments, **options):
+    try:
+        yoke.train(*arguments, **options)
+    except kind as error:
+        assert words in str(error), error
+        return error
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def test_run():
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "run")
+        run = yoke.train("softmax", DIGITS, epochs=3, batch=50, lr=0.5, out=out)
+        assert run.curves["step"].tolist() == [20, 40, 60] and run.curves["epoch"].tolist() == [1, 2, 3]
+        assert run.curves["test_accuracy"][-1] == run.summary["test_accuracy"] > 0.7
+        assert np.isnan(run.curves["test_auc"]).all()
+        assert run.verdict == run.summary["verdict"] and run.directory == out
+        assert run.predict(DIGITS).shape == (300,) and run.predict_proba(DIGITS).shape == (300, 10)
+        assert {k: v.shape for k, v in run.model.tensors().items()} == {"0.weight": (10, 784), "0.bias": (10,)}
+        page = run.report()
+        assert page.endswith("report.html") and os.path.getsize(page) > 1000
+        again = yoke.load(out)
+        assert again["test_loss"] == run["test_loss"] and np.array_equal(again.predict_proba(DIGITS), run.predict_proba(DIGITS))
+        assert all(np.array_equal(again.curves[k], run.curves[k], equal_nan=True) for k in run.curves)
+        assert "<svg" in run._repr_html_() and "softmax" in repr(run)
+        more = yoke.train(out=out, resume=True, epochs=4)
+        assert more.curves["epoch"].tolist() == [1, 2, 3, 4]
+        more.model.save(os.path.join(folder, "m.safetensors"))
+        loaded = yoke.Model.load(os.path.join(folder, "m.safetensors"))
+        score = loaded.evaluate(DIGITS)
+        assert score["examples"] == 300 and abs(score["accuracy"] - more.summary["test_accuracy"]) < 1e-6
+        assert np.array_equal(pickle.loads(pickle.dumps(loaded)).tensors()["0.bias"], loaded.tensors()["0.bias"])
+
+
+def test_exceptions_have_the_text_of_the_program():
+    error = raises(yoke.UsageError, "unknown option btach; did you mean batch?", "softmax", DIGITS, btach=3)
+    assert isinstance(error, ValueError) and error.status == 2
+    raises(yoke.UsageError, "--model is missing", None, DIGITS, out="none")
+    raises(yoke.DataError, "/nowhere: no such file", "softmax", "libsvm:/nowhere", out="none")
+    error = raises(yoke.TrainingError, "", "softmax", DIGITS, lr=1e9, out="none")
+    assert error.summary["state"] == "failed"
+    try:
+        yoke.load("/nowhere")
+    except yoke.UsageError as failure:
+        assert "/nowhere" in str(failure)
+
+
+def test_callback_stops():
+    seen = []
+
+    def callback(metrics):
+        assert threading.current_thread() is threading.main_thread()
+        seen.append(metrics)
+        return metrics["epoch"] >= 2
+
+    run = yoke.train("softmax", DIGITS, epochs=50, out="none", callback=callback)
+    assert run.summary["state"] == "stopped" and run.summary["epochs"] < 5
+    assert seen[0]["epoch"] == 1 and {"test_loss", "step", "seconds"} <= seen[0].keys()
+
+    def fails(metrics):
+        raise KeyError("mine")
+
+    raises(KeyError, "mine", "softmax", DIGITS, epochs=50, out="none", callback=fails)
+
+
+def test_interrupt_saves_and_returns():
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "run")
+        once = []
+
+        def interrupt(metrics):
+            if not once:
+                once.append(threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)))
+                once[0].start()
+
+        began = time.monotonic()
+        run = yoke.train("softmax", DIGITS, steps=10**9, eval_every=1000, out=out, callback=interrupt)
+        assert run.summary["interrupted"] and run.summary["checkpoint"] and time.monotonic() - began < 30
+        assert yoke.load(out).summary["state"] == "stopped"
+
+
+def test_gil_is_released():
+    counted = [0]
+    done = threading.Event()
+
+    def count():
+        while not done.is_set():
+            counted[0] += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    runs = []
+    others = [threading.Thread(target=lambda: runs.append(yoke.train("softmax", DIGITS, epochs=60, out="none")))
+              for _ in range(2)]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join()
+    done.set()
+    thread.join()
+    assert counted[0] > 5 and runs[0].summary["test_loss"] == runs[1].summary["test_loss"]
+
+
+def test_arrays():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(500, 20))
+    y = (X[:, 0] > 0).astype(int)
+    run = yoke.train("logreg", (X, y), (X, y), epochs=20, lr=1.0, out="none")
+    assert run.summary["test_accuracy"] > 0.9 and (run.predict(X) == y).mean() == run.summary["test_accuracy"]
+    more = yoke.train("logreg", (X, y), start=run.model, lr=1e-9, out="none")
+    assert np.allclose(more.model.tensors()["0.weight"], run.model.tensors()["0.weight"], atol=1e-5)
+
+
+def test_jobs_use_the_bundled_program():
+    assert "_native" in yoke._native.PROGRAM and os.access(yoke._native.PROGRAM, os.X_OK)
+    if not shutil.which("mpirun"):
+        raises(yoke.ResourceError, "mpirun", "softmax", DIGITS, launch=2, out="none")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        run = yoke.train("softmax", DIGITS, epochs=2, launch=2, out=os.path.join(folder, "run"))
+        assert run.summary["ranks"] == 2 and len(run.curves["step"]) == 2
+        assert run.predict(DIGITS).shape == (300,)
+
+
+def test_command():
+    """The wheel installs the program beside python."""
+    command = os.path.join(os.path.dirname(sys.executable), "yoke")
+    said = subprocess.run([command, "version"], capture_output=True, text=True, check=True).stdout
+    assert said.startswith(f"yoke {yoke.__version__}"), said
+    assert subprocess.run([command, "train", "--nonsense"], capture_output=True).returncode == 2
+
+
+def test_notebook_view():
+    from yoke import _notebook
+    shown = []
+
+    class Handle:
+        def update(self, what):
+            shown.append(what)
+
+    view = _notebook.Notebook.__new__(_notebook.Notebook)
+    view.html, view.handle, view.last, view.shown, view.every = str, Handle(), None, 0.0, 0.0
+    view.epochs, view.steps, view.curves = 3.0, 0.0, {name: [] for name in ("step", *_notebook.COLORS)}
+    run = yoke.train("softmax", DIGITS, epochs=3, out="none", callback=lambda m: view.metrics(m))
+    view.finish(run)
+    assert "<progress" in shown[0] and "<svg" in shown[-1] and "test accuracy" in shown[-1]
+
+
+def test_import_is_quick():
+    """No scikit-learn, no IPython, and at most 50 ms beyond NumPy."""
+    code = ("import time, sys, numpy; t = time.process_time(); import yoke; t = time.process_time() - t; "
+            "assert 'sklearn' not in sys.modules and 'scipy' not in sys.modules; print(t)")
+    best = min(float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+               for _ in range(5))
+    assert best < 0.05, best
+
+
+def test_warnings():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yoke.train("softmax", DIGITS, steps=3, batch=900, workers=2, out="none")
+    assert all(issubclass(w.category, yoke.YokeWarning) for w in caught if "yoke" in str(w.category))
+
+
+if __name__ == "__main__":
+    main(globals())
