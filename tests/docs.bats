@@ -43,6 +43,16 @@ same() { # FILE NEW
     done <"$BATS_TEST_TMPDIR/commands"
 }
 
+@test "doc/man/ has the man pages of doc/*.scd" {
+    command -v scdoc >/dev/null || skip "scdoc is not installed"
+    local page
+    [ "$(ls "$ROOT"/doc/man)" = "$(cd "$ROOT/doc" && ls ./*.scd | sed 's/^..//; s/\.scd$//')" ]
+    for page in "$ROOT"/doc/*.scd; do
+        SOURCE_DATE_EPOCH=0 scdoc <"$page" >"$BATS_TEST_TMPDIR/page"
+        same "$ROOT/doc/man/$(basename "$page" .scd)" "$BATS_TEST_TMPDIR/page"
+    done
+}
+
 @test "man pages build without errors or warnings" {
     command -v scdoc >/dev/null || skip "scdoc is not installed"
     local page file

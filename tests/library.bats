@@ -74,7 +74,7 @@ END
     printf '#include <stdio.h>\n#include <yoke.h>\nint main(void) { puts(yoke_version()); return 0; }\n' >project/uses.c
     cmake -S project -B project/build -DCMAKE_PREFIX_PATH="$PWD/prefix" >cmake.log
     cmake --build project/build >>cmake.log
-    [ "$(project/build/uses)" = "$("$YOKE" version | cut -d' ' -f2)" ]
+    [ "$(project/build/uses)" = "$("$YOKE" version | sed -n '1s/yoke \([^ ]*\) .*/\1/p')" ]
     # and from C++
     if command -v c++ >/dev/null; then
         echo '#include <yoke.h>' >plus.cc

@@ -6,8 +6,9 @@
 set -u
 
 yoke=$(realpath "${1:?names the program to test}") || exit 1
+scripts=$(dirname "$(realpath "$0")")/../deploy
 PATH=$PATH:/usr/sbin:/sbin # where daemons are
-for program in munged slurmctld slurmd srun sinfo scancel; do
+for program in munged slurmctld slurmd srun sbatch sinfo scancel; do
     command -v $program >/dev/null || { echo "$program is not installed (./dev slurm-test installs it)"; exit 77; }
 done
 
@@ -139,6 +140,16 @@ job 1 "$@" --servers 1 --out none
 status=$?
 [ $status -eq 2 ] || fail "one process with --servers: exit status $status, not 2"
 echo "one process with --servers: exit status 2"
+
+# A batch script, as users submit it.
+options=$(echo "$*" | sed 's/^train //') # no option has a space in it
+cp "$scripts/slurm-train.sh" . || fail "there is no $scripts/slurm-train.sh"
+# shellcheck disable=SC2086  # several words
+YOKE=$yoke timeout -k 2 60 sbatch --wait --time=5 --ntasks=3 --output=batch.out ./slurm-train.sh $options --out batch >out 2>err ||
+    fail "sbatch: exit status $?: $(tail -n 15 batch.out)"
+grep -q '"ranks": *3' batch/summary.json || fail "sbatch: $(cat batch/summary.json)"
+cmp batch/checkpoints/step-17/model.safetensors replicas/checkpoints/step-17/model.safetensors || fail "sbatch: other bits than srun"
+echo "deploy/slurm-train.sh by sbatch: ok"
 
 # Slurm ends a job with SIGTERM to all processes, and SIGKILL some time later.
 job 3 "$@" --steps 10000000 --out stopped &

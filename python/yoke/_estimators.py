@@ -20,7 +20,7 @@ def _classes_of(y):
     """The classes in ascending order, and the class number of each label. For integers in a small range without sorting."""
     if y.dtype.kind in "iu" and y.size and int(y.max()) - int(y.min()) < 65536:
         least = y.min()
-        offset = (y - least).astype(np.intp, copy=False)
+        offset = (y - least if least else y).astype(np.intp, copy=False)
         found = np.flatnonzero(np.bincount(offset))
         number = np.zeros(found[-1] + 1, np.int32)
         number[found] = np.arange(found.size)

@@ -16,13 +16,6 @@ double yk_cli_started;
 volatile sig_atomic_t yk_cli_stop, yk_cli_stop_again;
 bool yk_cli_launcher;
 
-static int print_version(int argc, char **argv)
-{
-    (void)argc, (void)argv;
-    printf("yoke %s (%s kernels)\n", yoke_version(), yoke_kernels());
-    return yk_cli_exit(yk_cli_flush());
-}
-
 static const struct {
     const char *name, *summary, *example;
     int (*run)(int argc, char **argv);
@@ -34,7 +27,7 @@ static const struct {
     {"sweep", "train a grid of options", "yoke sweep experiments/softmax.ini --quick", yk_cmd_sweep},
     {"report", "write an HTML report", "yoke report runs/sync runs/async -o compare.html", yk_cmd_report},
     {"data", "generate, convert, inspect", "yoke data inspect clicks.tfrecord", yk_cmd_data},
-    {"version", "print version, instruction set", "yoke version", print_version}};
+    {"version", "print version, libraries, MPI", "yoke version", yk_cmd_version}};
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

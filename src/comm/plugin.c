@@ -134,6 +134,27 @@ yk_status yk_mpi_check(yk_mpi_kind kind)
                  : not_found(several, yk_mpis[kind].file, yk_mpis[kind].name);
 }
 
+yk_status yk_mpi_describe(yk_mpi_kind kind, char *path, size_t path_size, char *version, size_t version_size)
+{
+    char text[8192 + 1] = "unknown version"; /* MPICH's MPI_MAX_LIBRARY_VERSION_STRING is the largest */
+    int length;
+    void *file;
+    find(kind, path, path_size);
+    if (!*path)
+        return not_found(several, yk_mpis[kind].file, yk_mpis[kind].name);
+    yk_status st = load(path, RTLD_LAZY | RTLD_LOCAL, several, yk_mpis[kind].package, &file);
+    if (st)
+        return st;
+    int (*get)(char *, int *) = (int (*)(char *, int *))dlsym(file, "MPI_Get_library_version");
+    if (get)
+        get(text, &length);
+    text[strcspn(text, ",\n")] = '\0';
+    for (char *c = text; *c; c++)
+        *c = *c == '\t' ? ' ' : *c;
+    snprintf(version, version_size, "%s", text);
+    return YK_OK;
+}
+
 yk_status yk_mpi_check_any(void)
 {
     for (int k = 0; k < YK_MPI_KINDS; k++)

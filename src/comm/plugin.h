@@ -41,4 +41,7 @@ yk_status yk_mpi_load(const yk_transport_ops **out);
 yk_status yk_mpi_check_any(void);
 yk_status yk_mpi_check(yk_mpi_kind kind);
 
+/* The path of its plug-in, and what its MPI says about itself ("Open MPI v4.1.4"). Fails like yk_mpi_check(). */
+yk_status yk_mpi_describe(yk_mpi_kind kind, char *path, size_t path_size, char *version, size_t version_size);
+
 #endif

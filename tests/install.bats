@@ -1,0 +1,58 @@
+#!/usr/bin/env bats
+# What cmake --install and cpack install, and completions.
+
+load cli.bash
+
+setup() {
+    BUILD=$(dirname "$YOKE")
+    ROOT=$(dirname "$BATS_TEST_DIRNAME")
+    cd "$BATS_TEST_TMPDIR" || return 1
+}
+
+@test "an installation has man pages, completions, experiments and documents, and can be moved" {
+    cmake --install "$BUILD" --prefix "$PWD/first" >install.log
+    mv first moved
+    for file in bin/yoke lib/yoke share/man/man1/yoke.1 share/man/man1/yoke-train.1 share/bash-completion/completions/yoke \
+        share/zsh/site-functions/_yoke share/fish/vendor_completions.d/yoke.fish share/yoke/experiments/softmax.ini \
+        share/yoke/deploy/slurm-train.sh share/doc/yoke/README.md share/doc/yoke/docs/tutorial.md share/doc/yoke/CHANGELOG.md; do
+        [ -e "moved/$file" ] || { echo "no $file"; return 1; }
+    done
+    [ "$(ls moved/share/man/man1 | wc -l)" -eq "$(ls "$ROOT"/doc/*.scd | wc -l)" ]
+    moved/bin/yoke version >out
+    grep -q '^yoke [0-9.]* (.* kernels)$' out
+    grep -q '^compiler   ' out
+    if ls moved/lib/yoke/yoke-mpi-*.so >/dev/null 2>&1; then
+        grep -q "^MPI        .*moved/.*yoke-mpi-" out
+    fi
+    YK_MPI_PLUGIN=/nowhere moved/bin/yoke version | grep -q '^MPI        none'
+}
+
+@test "bash completes commands, options and values" {
+    PATH=$BUILD:$PATH
+    # shellcheck source=/dev/null
+    source "$ROOT/completions/yoke.bash"
+    complete_words() { # WORD...
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        _yoke
+        echo "${COMPREPLY[*]}"
+    }
+    [ "$(complete_words yoke pre)" = predict ]
+    [ "$(complete_words yoke train --checkp)" = --checkpoint-every ]
+    [ "$(complete_words yoke data con)" = convert ]
+    [[ "$(complete_words yoke data gen --)" == *--format* ]]
+    [ "$(complete_words yoke train --mode a)" = async ]
+}
+
+@test "the versions of the program, the change log and CMake agree" {
+    version=$("$YOKE" version | sed -n '1s/yoke \([^ ]*\) .*/\1/p')
+    grep -q "^project(yoke VERSION $version " "$ROOT/CMakeLists.txt"
+    [ "$(grep -m 1 -o '^## [0-9.]*' "$ROOT/CHANGELOG.md")" = "## $version" ]
+}
+
+@test "./dev install where one may not write suggests ~/.local" {
+    [ "$(id -u)" -ne 0 ] || skip "root may write everywhere"
+    mkdir -m 555 fixed
+    run "$ROOT/dev" install "$PWD/fixed/yoke"
+    [ "$status" -ne 0 ]
+    [[ "$output" == *".local"* ]]
+}
