@@ -173,7 +173,8 @@ static void small_changes_are_added(void **state)
     }
 }
 
-/* Large changes by all workers to the same value: the result is that value, not T times the change. */
+/* Large changes by all workers to the same value: the result is that value, not T times the change, with the
+ * state of one of them. */
 static void large_changes_are_averaged(void **state)
 {
     (void)state;
@@ -184,27 +185,19 @@ static void large_changes_are_averaged(void **state)
     EACH_KIND(kind)
     for (int workers = 2; workers <= MOST_WORKERS; workers++) {
         team t;
-        weight start[KEYS], own[KEYS];
+        weight own[KEYS];
         set_up(&t, isa, kind, workers, 1e9f);
         all_keys(key, g);
         for (int i = 0; i < workers; i++)
             train_alone(&t, i, key, KEYS, g, 3);
-        for (int k = 0; k < KEYS; k++) {
-            start[k] = at(&t, workers, k);
+        for (int k = 0; k < KEYS; k++)
             own[k] = at(&t, 0, k);
-        }
         merge_all(&t);
         for (int k = 0; k < KEYS; k++) {
             weight now = at(&t, workers, k);
-            assert_close(now.w, own[k].w, 1e-5, "weight", t.rule->name, isa, (size_t)k);
-            if (kind == YK_ADAGRAD)
-                assert_close(now.s0, start[k].s0 + workers * (own[k].s0 - start[k].s0), 1e-5, "sum",
-                             t.rule->name, isa, (size_t)k);
-            else if (kind == YK_FTRL)
-                assert_close(now.s1, start[k].s1 + workers * (own[k].s1 - start[k].s1), 1e-5, "n",
-                             t.rule->name, isa, (size_t)k);
-            else
-                assert_weight(&now, &own[k], 1e-5, t.rule->name, isa, (size_t)k);
+            if (kind == YK_FTRL && own[k].w == 0.0) /* z is only known to be within the threshold */
+                now.s0 = own[k].s0;
+            assert_weight(&now, &own[k], 1e-5, t.rule->name, isa, (size_t)k);
         }
     }
 }

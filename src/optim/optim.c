@@ -137,9 +137,8 @@ void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_s
         }
         delta[i] *= alpha;
         for (int j = 0; j < slots; j++) {
-            const bool is_sum = kind == YK_ADAGRAD || (kind == YK_FTRL && j == 1);
-            if (!is_sum)
-                delta[(size_t)(j + 1) * n + i] *= kind == YK_FTRL ? alpha : share;
+            const bool is_sum = kind == YK_ADAGRAD || kind == YK_FTRL;
+            delta[(size_t)(j + 1) * n + i] *= is_sum ? alpha : share;
         }
     }
 }

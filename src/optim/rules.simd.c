@@ -109,8 +109,10 @@ INLINE void pairs(yk_optim_kind kind, const yk_view *v, const uint32_t *key, con
     }
 }
 
-/* Sums of squared gradients are added in full. Moving averages are averaged. ftrl's z follows from the merged weight and n,
- * so that the three stay consistent. Where the weight is zero, z is merged like a weight. */
+/* Sums of squared gradients are merged like the weights: far from the optimum, T copies see the same gradients as one worker
+ * would, and their sum would make the step size of adagrad and ftrl too small for the rest of the run. Moving averages are
+ * averaged. ftrl's z follows from the merged weight and n, so that the three stay consistent. Where the weight is zero, z is
+ * merged like a weight. */
 INLINE void merge(yk_optim_kind kind, const yk_optim_merge *m, uint32_t first, uint32_t n,
                   const yk_optim_step *step)
 {
@@ -119,17 +121,18 @@ INLINE void merge(yk_optim_kind kind, const yk_optim_merge *m, uint32_t first, u
     const float share = 1.0f / (float)m->workers, others = (float)(m->workers - 1);
     for (int64_t k = first; k < (int64_t)first + n; k++) { /* signed: k + shift lies before the table */
         float *w = v->w + k, *mine = w + v->shift, *base = m->base[0] + k;
-        float s[2] = {0.0f, 0.0f};
+        float s[2] = {0.0f, 0.0f}, change[2] = {0.0f, 0.0f};
         for (int j = 0; j < slots(kind); j++) {
-            float *shared = v->s[j] + k, change = shared[v->shift] - m->base[1 + j][k];
-            int is_sum = kind == YK_ADAGRAD || (kind == YK_FTRL && j == 1);
-            s[j] = *shared + (is_sum ? change : share * change);
+            change[j] = v->s[j][k + v->shift] - m->base[1 + j][k];
+            s[j] = v->s[j][k] + (kind == YK_ADAGRAD || kind == YK_FTRL ? change[j] : share * change[j]);
         }
         float x = yk__step_size(kind, s[0], s[1], &o) * m->moves * (m->freq ? m->freq[k] : m->flat);
         float rho = x / (1.0f + x), alpha = 1.0f / (1.0f + others * rho);
         float merged = *w + alpha * (*mine - *base);
+        for (int j = 0; j < slots(kind) && (kind == YK_ADAGRAD || kind == YK_FTRL); j++)
+            s[j] = v->s[j][k] + alpha * change[j];
         if (kind == YK_FTRL)
-            s[0] = yk__ftrl_z(merged, v->s[0][k] + alpha * (v->s[0][k + v->shift] - m->base[1][k]), s[1], &o);
+            s[0] = yk__ftrl_z(merged, s[0], s[1], &o);
         *w = *mine = *base = merged;
         for (int j = 0; j < slots(kind); j++)
             v->s[j][k] = v->s[j][k + v->shift] = m->base[1 + j][k] = s[j];

@@ -15,7 +15,8 @@
  * M is the number of copies in flight: N workers times `depth`. The sum leaves out one value, because a key that occurred
  * once may be in no other copy. So a key that occurs in every example is averaged (alpha near 1/M), and a rare one is added
  * (alpha near 1). The sum is over the batches of the copy: the frequencies of keys need not be known in advance. Sums in the
- * optimizer's state (adagrad, ftrl) are added in full, moving averages by 1/M. For a dense group, 1/M of the delta is added.
+ * optimizer's state (adagrad, ftrl) are scaled by alpha, too, moving averages by 1/M. For a dense group, 1/M of the delta is
+ * added.
  *
  * For data in memory, a copy holds one chunk (chunks.h), whose keys are found once. For a stream, they are found in each
  * batch. Lazy decay (decay.c) is applied by the servers: copies do not decay.
