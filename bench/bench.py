@@ -1,8 +1,8 @@
 """Measures performance targets, and compares with peers in the same run. Uses only Python's standard library.
 
     ./dev bench                 all rows
-    ./dev bench softmax-10      some of them; --list lists them
-    ./dev bench cluster         jobs of several processes (cluster.py)
+    ./dev bench softmax-10      some of them; --list names them
+    ./dev bench cluster         those of several processes (cluster.py); also scale, convergence and model
     ./dev bench --json FILE     also writes the figures to a file;  --quick: once instead of best of three
 
 A rate is the best of a few runs. Runs of yoke and the peer alternate, so that other load on the machine affects both.
@@ -10,140 +10,39 @@ yoke's own rates (--json) exclude loading; rows that measure reading time the wh
 peers.py and run with $YK_PEERS/bin/python. MNIST is in $YK_DATA/mnist. Rows without data or peer are skipped with
 a reason. The exit status is 1 if a figure misses its target.
 """
-import argparse
 import concurrent.futures
-import json
 import os
 import random
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-FEATURES = 33762578
+from harness import CORES, CTR, FEATURES, Skip, compared, figure, human, main
+
 WEIGHTS = 4 * FEATURES
-CTR = f"synth:ctr?features={FEATURES}&nnz=39"
-CORES = len(os.sched_getaffinity(0))
 
 
-class Skip(Exception):
-    """The row cannot be measured; the text is the reason."""
-
-
-class Bench:
-    """Shared by all rows: the program, generated data, the number of repetitions."""
-
-    def __init__(self, options, folder):
-        self.yoke = os.path.abspath(options.yoke)
-        self.rounds = 1 if options.quick else 3
-        self.folder = folder
-        self.peers = os.path.join(os.path.abspath(os.environ.get("YK_PEERS", "none")), "bin", "python")
-        self.mnist = os.path.join(os.path.abspath(os.environ.get("YK_DATA", "none")), "mnist")
-        self.made = {}
-
-    # ---- running commands
-
-    def run(self, command, environment={}):
-        # In the temporary directory, where run directories may be left behind.
-        done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, env={**os.environ, **environment})
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(command)}\nended with {done.returncode}: {done.stderr.strip()[-2000:]}")
-        return done.stdout
-
-    def train(self, *options, prefix=()):
-        """Runs yoke train; returns its JSON summary and the seconds of the whole process."""
-        command = [*prefix, self.yoke, "train", *options, "--seed", "1", "--json", "--quiet", "--out", "none"]
-        start = time.perf_counter()
-        out = self.run(command)
-        seconds = time.perf_counter() - start
-        summary = json.loads(out.splitlines()[-1])
-        summary["process_seconds"] = seconds
-        return summary
-
-    def peer(self, *arguments):
-        if not os.access(self.peers, os.X_OK):
-            raise Skip("no Python with the peers (./dev peers makes one)")
-        return json.loads(self.run([self.peers, os.path.join(HERE, "peers.py"), *arguments]).splitlines()[-1])
-
-    def best(self, measure):
-        return max(measure() for _ in range(self.rounds))
-
-    def against(self, ours, theirs):
-        """The best rates of yoke and the peer, in alternating runs; the peer's is None, with a reason, if it is not installed."""
-        us, them, version = 0.0, None, ""
-        for _ in range(self.rounds):
-            us = max(us, ours())
-            try:
-                measured = theirs()
-                them, version = max(them or 0.0, measured["rate"]), measured["version"]
-            except Skip as why:
-                version = str(why)
-        return us, them, version
-
-    # ---- data
-
-    def need_mnist(self):
-        if not os.path.isdir(self.mnist):
-            raise Skip("no MNIST ($YK_DATA/mnist)")
-        return self.mnist
-
-    def digits(self):
-        """MNIST if available, else synthetic digits of the same shape (the speed is the same)."""
-        return f"idx:{self.mnist}" if os.path.isdir(self.mnist) else "synth:digits"
-
-    def generate(self, form, examples):
-        """A file of clicks in that format, generated once."""
-        key = (form, examples)
-        if key not in self.made:
-            path = os.path.join(self.folder, f"clicks-{examples}.{form}")
-            self.run([self.yoke, "data", "gen", f"{CTR}&examples={examples}&seed=1", "--out", path, "--format",
-                      form])
-            self.made[key] = path
-        return self.made[key]
-
-    def criteo_text(self, distinct=100_000, times=10):
-        """Lines in the format of Criteo, with power-law hashes: a number of different lines, repeated several times."""
-        path = os.path.join(self.folder, "criteo.txt")
-        if path not in self.made:
-            rng = random.Random(1)
-            lines = []
-            for _ in range(distinct):
-                fields = ["1" if rng.random() < 0.25 else "0"]
-                for _ in range(13):
-                    fields.append("" if rng.random() < 0.2 else str(int(rng.paretovariate(0.6)) % 1000000 - 1))
-                for column in range(26):
-                    rank = int(rng.paretovariate(0.5 + column / 26)) % 10000000
-                    fields.append("" if rng.random() < 0.1 else f"{(rank * 2654435761 + column * 40503) % 2**32:08x}")
-                lines.append("\t".join(fields))
-            block = "\n".join(lines) + "\n"
-            with open(path, "w", encoding="ascii") as f:
-                for _ in range(times):
-                    f.write(block)
-            self.made[path] = distinct * times
-        return path, self.made[path]
-
-
-# ---- the rows: each returns a list of figures
-
-def figure(work, ours, theirs="", ratio="", must="", ok=None):
-    return {"work": work, "yoke": ours, "peer": theirs, "ratio": ratio, "must": must, "ok": ok}
-
-
-def human(rate, unit):
-    for limit, letter in ((1e6, " M"), (1e3, " k")):
-        if rate >= limit:
-            return f"{rate / limit:.3g}{letter} {unit}"
-    return f"{rate:.3g} {unit}"
-
-
-def compared(work, unit, must, us, them, version):
-    if them is None:
-        return figure(work, human(us, unit), f"skipped: {version}", "", f">= {must} x")
-    return figure(work, human(us, unit), f"{human(them, unit)} ({version})", f"{us / them:.1f} x", f">= {must} x",
-                  us / them >= must)
+def criteo_text(b, distinct=100_000, times=10):
+    """Lines of Criteo's form, with a power law in the hashes: so many different ones, the lot written so often."""
+    path = os.path.join(b.folder, "criteo.txt")
+    if path not in b.made:
+        rng = random.Random(1)
+        lines = []
+        for _ in range(distinct):
+            fields = ["1" if rng.random() < 0.25 else "0"]
+            for _ in range(13):
+                fields.append("" if rng.random() < 0.2 else str(int(rng.paretovariate(0.6)) % 1000000 - 1))
+            for column in range(26):
+                rank = int(rng.paretovariate(0.5 + column / 26)) % 10000000
+                fields.append("" if rng.random() < 0.1 else f"{(rank * 2654435761 + column * 40503) % 2**32:08x}")
+            lines.append("\t".join(fields))
+        block = "\n".join(lines) + "\n"
+        with open(path, "w", encoding="ascii") as f:
+            for _ in range(times):
+                f.write(block)
+        b.made[path] = distinct * times
+    return path, b.made[path]
 
 
 def accuracy(b):
@@ -284,7 +183,7 @@ def read_tfrecord(b):
 
 def read_criteo(b):
     """Criteo text, hashed, one core, end to end into training"""
-    path, lines = b.criteo_text()
+    path, lines = criteo_text(b)
     rate = reading(b, f"criteo:{path}", lines)
     size = os.path.getsize(path) * rate / lines
     return [figure("Criteo text into training, one core, whole process", human(rate, "lines/s"), "",
@@ -473,68 +372,5 @@ ROWS = {
 }
 
 
-# ---- the table
-
-COLUMNS = (("work", 52), ("yoke", 18), ("peer", 40), ("ratio", 13), ("must", 22))
-
-
-def show(row):
-    verdict = {True: "ok", False: "SHORT", None: ""}[row["ok"]]
-    print("  ".join(f"{row[name]:<{width}}" for name, width in COLUMNS) + "  " + verdict, flush=True)
-
-
-def machine():
-    model = "unknown CPU"
-    with open("/proc/cpuinfo", encoding="utf-8") as f:
-        for line in f:
-            if line.startswith(("model name", "Model")):
-                model = line.split(":", 1)[1].strip()
-                break
-    return f"{model}, {CORES} cores, load {os.getloadavg()[0]:.1f}"
-
-
-def main():
-    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--yoke", default=os.path.join(HERE, "..", "build", "yoke"), help=argparse.SUPPRESS)
-    parser.add_argument("--list", action="store_true", help="list the rows")
-    parser.add_argument("--quick", action="store_true", help="measure once instead of best of three")
-    parser.add_argument("--json", metavar="FILE", help="also write the figures to FILE")
-    parser.add_argument("name", nargs="*", help="rows to measure (default: all)")
-    options = parser.parse_args()
-    if options.list:
-        for name, row in ROWS.items():
-            print(f"{name:<15} {row.__doc__}")
-        return 0
-    unknown = [name for name in options.name if name not in ROWS]
-    if unknown:
-        parser.error(f"unknown row {unknown[0]}; rows: {', '.join(ROWS)}")
-
-    start_time = time.time()
-    about = machine()
-    print(about)
-    print("  ".join(f"{name:<{width}}" for name, width in COLUMNS))
-    found = []
-    with tempfile.TemporaryDirectory(prefix="yoke-bench-") as folder:
-        bench = Bench(options, folder)
-        for name in options.name or ROWS:
-            try:
-                rows = ROWS[name](bench)
-            except Skip as why:
-                rows = [figure(ROWS[name].__doc__, f"skipped: {why}")]
-            except (RuntimeError, KeyError, TypeError, ValueError) as broken:
-                print(f"{name}: {type(broken).__name__}: {broken}", file=sys.stderr)
-                rows = [figure(ROWS[name].__doc__, "failed", ok=False)]
-            for row in rows:
-                show(row)
-                found.append({"name": name, **row})
-    verdicts = [row["ok"] for row in found]
-    print(f"{verdicts.count(True)} ok, {verdicts.count(False)} missed, {verdicts.count(None)} without a target, "
-          f"{time.time() - start_time:.0f} s")
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as f:
-            json.dump({"machine": about, "figures": found}, f, indent=1)
-    return 1 if False in verdicts else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(ROWS, __doc__))

@@ -17,10 +17,10 @@ import sys
 import tempfile
 import time
 
-import bench
-from bench import CORES, CTR, Skip, figure, human
+from bench import unrelated
+from harness import CORES, CTR, TCP, Skip, figure, human, main
+from scale import two
 
-TCP = ("--mpi-options", "--mca btl self,tcp --mca btl_tcp_if_include lo")
 GIGABIT = 125e6  # bytes per second
 
 
@@ -89,7 +89,7 @@ def lenet(b):
         one = rate()
         two = two or rate("--launch", "2")
         pairs.append((two / one, one, two))
-        apart.append((two / (both := bench.unrelated(rate)), both, two, both / one))
+        apart.append((two / (both := unrelated(rate)), both, two, both / one))
     for _ in range(b.rounds):
         try:
             measured = b.peer("ddp", "64")
@@ -235,9 +235,8 @@ def is_rank(pid, out, rank):
         return False
 
 
-bench.ROWS.clear()
-bench.ROWS.update({"logreg": logreg, "softmax": softmax, "lenet": lenet, "wire": wire, "allreduce": allreduce,
-                   "start": start, "recovery": recovery})
+ROWS = {"logreg": logreg, "two": two, "softmax": softmax, "lenet": lenet, "wire": wire, "allreduce": allreduce,
+        "start": start, "recovery": recovery}
 
 if __name__ == "__main__":
-    sys.exit(bench.main())
+    sys.exit(main(ROWS, __doc__))

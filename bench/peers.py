@@ -4,6 +4,7 @@
     peers.py sklearn CACHE                            scikit-learn: SGDClassifier.partial_fit on one CSR matrix
     peers.py embedding CACHE BATCH THREADS            PyTorch: EmbeddingBag(sparse) + SGD
     peers.py net lenet5|alexnet BATCH THREADS         PyTorch: the same layers + SGD with momentum, data in memory
+    peers.py ddp BATCH [PROCESSES]                    PyTorch: lenet5, DistributedDataParallel over gloo
     peers.py logloss CACHE C                          scikit-learn: the optimum of L2-regularised logistic regression
 
 Each prints one JSON object: {"rate": best, "unit": ..., "of": repetitions, "version": ...}.
@@ -172,13 +173,13 @@ def net(name, batch, threads):
                       "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
 
 
-def ddp_worker(rank, port, batch, queue):
+def ddp_worker(rank, world, port, batch, queue):
     import torch
     import torch.distributed as dist
     from torch import nn
 
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
     model = nn.parallel.DistributedDataParallel(nn.Sequential(
         nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)))
@@ -194,14 +195,14 @@ def ddp_worker(rank, port, batch, queue):
             optimizer.step()
         dist.barrier()
 
-    rate = best_rate(epoch, 2 * images)
+    rate = best_rate(epoch, world * images)
     if rank == 0:
         queue.put((rate, torch.__version__))
     dist.destroy_process_group()
 
 
-def ddp(batch):
-    """lenet5, two processes of one thread each, DistributedDataParallel over gloo; images/s of both together."""
+def ddp(batch, world=2):
+    """lenet5, processes of one thread each, DistributedDataParallel over gloo; images/s of all together."""
     import socket
 
     import torch.multiprocessing as mp
@@ -211,7 +212,7 @@ def ddp(batch):
         port = s.getsockname()[1]
     context = mp.get_context("spawn")
     queue = context.SimpleQueue()
-    processes = [context.Process(target=ddp_worker, args=(rank, port, batch, queue)) for rank in (0, 1)]
+    processes = [context.Process(target=ddp_worker, args=(rank, world, port, batch, queue)) for rank in range(world)]
     for p in processes:
         p.start()
     rate, version = queue.get()
@@ -245,8 +246,8 @@ def main(args):
         embedding(args[1], int(args[2]), int(args[3]))
     elif verb == "net" and len(args) == 4:
         net(args[1], int(args[2]), int(args[3]))
-    elif verb == "ddp" and len(args) == 2:
-        ddp(int(args[1]))
+    elif verb == "ddp" and len(args) in (2, 3):
+        ddp(*map(int, args[1:]))
     elif verb == "logloss" and len(args) == 3:
         logloss(args[1], float(args[2]))
     else:

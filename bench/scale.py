@@ -1,108 +1,223 @@
-"""Measures how asynchronous and synchronous sparse training scales with threads, processes and parameter servers.
+"""Measures how training scales over threads, processes and parameter servers.
 
-    ./dev bench scale                 all rows
-    ./dev bench scale processes       some of them; --list lists them
+    ./dev bench scale                        all rows, at most about 5 minutes
+    ./dev bench scale processes              some of them; --list names them
+    ./dev bench scale --against PROGRAM      beside an older yoke, in turns: run by run, new and old
 
-Logistic regression, 33,762,578 features, 39 non-zeros with a power law, data in memory, default options. Rows that need
-more cores than the machine has are skipped. Medians of three runs; rates are sums over all processes.
+Logistic regression, 33,762,578 features, 39 non-zeros with a power law, data in memory, default options; lenet5 on digits.
+Rates are those of all processes together: medians of three runs, ratios are medians of the ratios within one round. A run of
+more than 8 seconds is not repeated. The figures to reach are for 16 cores: with fewer, the rows use fewer threads and have no
+verdict, except for ratios that do not depend on the number of cores. A figure within a tenth of what it must be counts as ok.
+A star marks rates of runs that had to share their cores with other programs.
 """
 import statistics
 import sys
 
-import bench
-from bench import CORES, CTR, Skip, figure, human
+from harness import CORES, TCP, Skip, figure, human, main
 
-TCP = ("--mpi-options", "--mca btl self,tcp --mca btl_tcp_if_include lo")
-NO_EVALUATION = ("--eval-every", "1000000000")
-
-
-def rate(b, epochs, *options):
-    """Examples per second, and the test loss at the end."""
-    runs = [b.train("--model", "logreg", "--data", f"{CTR}&examples=2000000&seed=1", "--lr", "0.3", "--epochs", str(epochs),
-                    *NO_EVALUATION, *options) for _ in range(b.rounds)]
-    return statistics.median(r["examples_per_second"] for r in runs), statistics.median(r["test_loss"] for r in runs)
+EXAMPLES = 2_000_000
+SLOW = 8.0  # seconds
+FULL = 16   # cores that the figures are for
+COLUMNS = (("work", "work", 62), ("yoke", "measured", 22), ("peer", "compared with", 36), ("ratio", "ratio", 9),
+           ("must", "must", 16))
 
 
-def need(cores):
-    if CORES < cores:
-        raise Skip(f"needs {cores} cores")
+class Runs:
+    """The runs of one setup, new and old; rate[i] is that of round i."""
+
+    def __init__(self):
+        self.rate, self.old, self.why, self.busy = [], [], "", False
+
+    def median(self):
+        return statistics.median(self.rate)
 
 
-def row(work, got, must, against=""):
-    return figure(work, human(got, "examples/s"), against, "", f">= {must / 1e6:.0f} M", got >= 0.9 * must)
+def once(b, options, program, images):
+    where = ("--data", b.digits()) if images else ("--data", b.generate("cache", EXAMPLES), "--test", "none")
+    return b.train(*where, "--eval-every", "1000000000", *options, program=program)
+
+
+def measure(b, setups, images=False):
+    """{name: options} to {name: Runs}, each setup once per round, so that those of a round are neighbours in time."""
+    found, slow = {name: Runs() for name in setups}, set()
+    for _ in range(b.rounds):
+        for name, options in setups.items():
+            runs = found[name]
+            if name not in slow:
+                s = once(b, options, None, images)
+                runs.rate.append(s["examples_per_second"])
+                runs.busy |= any(w["kind"] == "busy_host" for w in s.get("warnings", []) if isinstance(w, dict))
+                if s["process_seconds"] > SLOW:
+                    slow.add(name)
+            if b.before and not runs.why and (name, "old") not in slow:
+                try:
+                    s = once(b, options, b.before, images)
+                    runs.old.append(s["examples_per_second"])
+                    if s["process_seconds"] > SLOW:
+                        slow.add((name, "old"))
+                except RuntimeError as broken:
+                    runs.why = str(broken).split("\n", 1)[-1]
+    return found
+
+
+def ratio(runs, base):
+    """The median of the ratios within a round."""
+    return statistics.median(a / b for a, b in zip(runs.rate, base.rate))
+
+
+def logreg(*options, batch=100, mode="async", lr="0.3", epochs=8):
+    return ("--model", "logreg", "--batch", str(batch), "--mode", mode, "--lr", lr, "--epochs", str(epochs), *options)
+
+
+def threads(n):
+    """As many of n threads of a 16-core machine as this machine has cores for."""
+    return max(1, n * min(CORES, FULL) // FULL)
+
+
+def beside(runs):
+    """What the older program reached, and the ratio."""
+    if runs.old:
+        return human(statistics.median(runs.old), "(older)"), f"{runs.median() / statistics.median(runs.old):.2f} x"
+    return ("older: not possible" if runs.why else ""), ""
+
+
+def rate_row(work, runs, must, unit="examples/s"):
+    """A rate that must be reached on 16 cores."""
+    got = runs.median()
+    peer, times = beside(runs)
+    return figure(work, human(got, unit) + ("*" if runs.busy else ""), peer, times, f">= {must / 1e6:g} M",
+                  got >= 0.9 * must if CORES >= FULL else None)
+
+
+def ratio_row(work, runs, base, what, must):
+    """A ratio of two setups."""
+    got = ratio(runs, base)
+    star = "*" if runs.busy or base.busy else ""
+    return figure(work, human(runs.median(), "/s") + star, human(base.median(), f"/s ({what})"), f"{got:.2f} x", f">= {must} x",
+                  got >= 0.9 * must)
 
 
 def processes(b):
-    """asynchronous, batch 100: 1, 2 and 4 processes of 4 threads, shared memory; 4 x 4 over TCP"""
-    need(16)
-    _, alone = rate(b, 12, "--batch", "100", "--mode", "async")
-    rows, before = [], None
-    for n in (1, 2, 4):
-        got, loss = rate(b, 12, "--batch", "100", "--mode", "async", "--workers", "4", *(("--launch", str(n)) if n > 1 else ()))
-        ok = before is None or got >= 1.25 * before
-        rows.append(figure(f"{n} x 4 threads", human(got, "examples/s"), "", f"{got / before:.2f} x" if before else "",
-                           ">= 1.25 x" if before else "", ok))
-        rows.append(figure(f"{n} x 4 threads: test loss", f"{loss:.4f}", f"{alone:.4f} (one thread)", f"{loss - alone:+.4f}",
-                           "<= 0.002 more", loss <= alone + 0.002))
-        before = got
-    rows.append(row("4 x 4, shared memory", before, 30e6))
-    rows.append(row("4 x 4, TCP", rate(b, 12, "--batch", "100", "--mode", "async", "--launch", "4", "--workers", "4", *TCP)[0], 25e6))
+    """logreg, async, batch 100: 1, 2 and 4 processes x 4 threads, shared memory; 4 x 4 over TCP on the loopback interface"""
+    t = threads(4)
+    counts = [n for n in (1, 2, 4) if n * t <= max(CORES, 2)]
+    most = counts[-1]
+    setups = {n: logreg("--workers", str(t), *(("--launch", str(n)) if n > 1 else ()), epochs=12) for n in counts}
+    if most > 1:
+        setups["tcp"] = (*setups[most], *TCP)
+    found = measure(b, setups)
+    rows = [rate_row(f"logreg async, {most} x {t} threads, shared memory", found[most], 30e6)]
+    if most > 1:
+        rows.append(rate_row(f"logreg async, {most} x {t} threads, TCP", found["tcp"], 25e6))
+    rows += [ratio_row(f"logreg async, {n} x {t} threads against {n // 2} x {t}", found[n], found[n // 2], f"{n // 2} x {t}",
+                       1.25) for n in counts[1:]]
+    if most < 4:
+        rows.append(figure("logreg async, 4 x 4 threads", f"skipped: needs {FULL} cores; {most} x {t} measured instead"))
     return rows
 
 
 def servers(b):
-    """asynchronous, batch 100: 8 workers of 1 thread with 1, 2 and 4 dedicated servers; 12 with 4"""
-    need(16)
-    rows, before = [], 0
-    for n in (1, 2, 4):
-        got, _ = rate(b, 8, "--batch", "100", "--mode", "async", "--launch", str(8 + n), "--servers", str(n))
-        rows.append(figure(f"8 workers + {n} servers", human(got, "examples/s"), "", "", "no drop", got >= 0.95 * before))
-        before = got
-    got, _ = rate(b, 8, "--batch", "100", "--mode", "async", "--launch", "16", "--servers", "4")
-    rows.append(row("12 workers + 4 servers", got, 12e6))
-    return rows
+    """logreg, async, batch 100: 8 workers of 1 thread with 1, 2 and 4 dedicated servers; 12 with 4"""
+    if CORES < FULL:
+        raise Skip(f"needs {FULL} cores")
+    setups = {(w, n): logreg("--launch", str(w + n), "--servers", str(n)) for w, n in ((8, 1), (8, 2), (8, 4), (12, 4))}
+    found = measure(b, setups)
+    rows = [figure("logreg async, 8 workers + 1 server", human(found[8, 1].median(), "examples/s"), *beside(found[8, 1]))]
+    rows += [ratio_row(f"logreg async, 8 workers + {n} servers", found[8, n], found[8, n // 2], f"8 + {n // 2}", 1)
+             for n in (2, 4)]
+    return rows + [rate_row("logreg async, 12 workers + 4 servers", found[12, 4], 12e6)]
 
 
 def staleness(b):
-    """16 threads of one process, batch 100: --staleness 4, 16, 64"""
-    need(16)
-    return [row(f"16 threads, --staleness {k}", rate(b, 4, "--batch", "100", "--workers", "16", "--staleness", str(k))[0], must)
-            for k, must in ((4, 10e6), (16, 30e6), (64, 58e6))]
+    """logreg, batch 100: 16 threads with --staleness 4, 16, 64; 2 threads with 4 and 16 against async"""
+    t, bounds = threads(16), ((4, 10e6), (16, 30e6), (64, 58e6))
+    found = measure(b, {k: logreg("--workers", str(t), "--staleness", str(k), epochs=4) for k, _ in bounds})
+    rows = [rate_row(f"logreg, {t} threads, --staleness {k}", found[k], must) for k, must in bounds]
+    for k, less in ((16, 4), (64, 16)):
+        rows.append(ratio_row(f"logreg, {t} threads, --staleness {k} against {less}", found[k], found[less], f"K = {less}", 1))
+    if CORES < 2:
+        return rows
+    two = {k: logreg("--workers", "2", *(("--staleness", str(k)) if k else ()), epochs=4) for k in (None, 4, 16)}
+    found = measure(b, two)
+    return rows + [ratio_row(f"logreg, 2 threads, --staleness {k} against async", found[k], found[None], "async", must)
+                   for k, must in ((4, 0.5), (16, 0.7))]
 
 
 def synchronous(b):
-    """16 threads of one process, synchronous, batch 100 and 1000 per thread"""
-    need(16)
-    return [row(f"16 threads, sync, batch {batch}", rate(b, 4, "--batch", str(batch), "--workers", "16")[0], must)
-            for batch, must in ((100, 8e6), (1000, 25e6))]
+    """logreg, sync: 16 threads, batch 100 and 1000 of each"""
+    t, batches = threads(16), ((100, 8e6), (1000, 25e6))
+    found = measure(b, {n: logreg("--workers", str(t), batch=n, mode="sync", epochs=4) for n, _ in batches})
+    return [rate_row(f"logreg sync, {t} threads, batch {n}", found[n], must) for n, must in batches]
 
 
 def optimizers(b):
-    """adagrad, ftrl and sgd with --l2, batch 100, asynchronous: 1 thread and 16"""
-    need(16)
-    rows = []
-    for name, options in (("adagrad", ("--optimizer", "adagrad", "--lr", "0.1")), ("ftrl", ("--optimizer", "ftrl", "--lr", "0.1"))):
-        for threads, must in ((1, 2.5e6), (16, 30e6)):
-            got, _ = rate(b, 4, "--batch", "100", "--mode", "async", "--workers", str(threads), *options)
-            rows.append(row(f"{name}, {threads} threads", got, must))
-    got, _ = rate(b, 4, "--batch", "100", "--mode", "async", "--workers", "16", "--l2", "1e-6")
-    return rows + [row("sgd with --l2, 16 threads", got, 30e6)]
+    """logreg, async, batch 100: adagrad and ftrl with 1 thread and 16; sgd with --l2, 16 threads"""
+    many = threads(16)
+    setups = {}
+    for kind in ("adagrad", "ftrl"):
+        setups[f"{kind}, 1 thread"] = logreg("--optimizer", kind, lr="0.1", epochs=2)
+        setups[f"{kind}, {many} threads"] = logreg("--workers", str(many), "--optimizer", kind, lr="0.1", epochs=4)
+    setups[f"sgd with --l2, {many} threads"] = logreg("--workers", str(many), "--l2", "1e-6", epochs=4)
+    return [rate_row(f"logreg async, {name}", runs, 2.5e6 if name.endswith("1 thread") else 30e6)
+            for name, runs in measure(b, setups).items()]
+
+
+def lenet(*options, batch, epochs):
+    return ("--model", "lenet5", "--optimizer", "momentum", "--lr", "0.01", "--batch", str(batch), "--epochs", str(epochs),
+            "--test", "none", *options)
+
+
+def lenet_threads(b):
+    """lenet5, batch 512, 16 threads, against PyTorch on as many"""
+    t = threads(16)
+    runs = measure(b, {"yoke": lenet("--threads", str(t), batch=512, epochs=4)}, images=True)["yoke"]
+    older, times = beside(runs)
+    rows = [figure(f"lenet5, batch 512, {t} threads, beside an older yoke", human(runs.median(), "images/s"), older, times)] \
+        if b.before else []
+    try:
+        peer = b.peer("net", "lenet5", "512", str(t))
+    except Skip as why:
+        return rows + [figure(f"lenet5, batch 512, {t} threads, against PyTorch", human(runs.median(), "images/s"),
+                              f"skipped: {why}", "", ">= 2 x")]
+    got = runs.median() / peer["rate"]
+    return rows + [figure(f"lenet5, batch 512, {t} threads, against PyTorch", human(runs.median(), "images/s"),
+                          f"{human(peer['rate'], 'images/s')} ({peer['version']})", f"{got:.2f} x", ">= 2 x",
+                          got >= 0.9 * 2 if CORES >= FULL else None)]
+
+
+def lenet_replicas(b):
+    """lenet5, batch 64: 8 replicas (processes) against 1; PyTorch DDP on as many"""
+    n = min(8, CORES)
+    if n < 2:
+        raise Skip("needs two cores")
+    setups = {1: lenet(batch=64, epochs=1), n: lenet("--launch", str(n), batch=64, epochs=n // 2 or 1)}
+    found = measure(b, setups, images=True)
+    got = ratio(found[n], found[1]) / n
+    older, times = beside(found[n])
+    one = human(found[1].median(), "images/s (1)")
+    rows = [figure(f"lenet5, {n} replicas against 1, of {n} x", human(found[n].median(), "images/s"), one, f"{100 * got:.0f} %",
+                   ">= 75 %", got >= 0.9 * 0.75)]
+    if b.before:
+        rows.append(figure(f"lenet5, {n} replicas, beside an older yoke", human(found[n].median(), "images/s"), older, times))
+    try:
+        peer = b.peer("ddp", "64", str(n))
+        rows.append(figure(f"lenet5, {n} replicas, beside PyTorch DDP", human(found[n].median(), "images/s"),
+                           f"{human(peer['rate'], 'images/s')} ({peer['version']})", f"{found[n].median() / peer['rate']:.2f} x"))
+    except Skip as why:
+        rows.append(figure(f"lenet5, {n} replicas, beside PyTorch DDP", human(found[n].median(), "images/s"), f"skipped: {why}"))
+    return rows
 
 
 def two(b):
-    """2 cores: asynchronous, 2 processes of 1 thread against 1 process of 1 thread"""
-    need(2)
-    pairs = []
-    for _ in range(b.rounds):
-        one = rate(b, 6, "--batch", "100", "--mode", "async")[0]
-        pairs.append(rate(b, 6, "--batch", "100", "--mode", "async", "--launch", "2")[0] / one)
-    got = statistics.median(pairs)
-    return [figure("2 processes against 1", f"{got:.2f} x", "", "", ">= 1.0 x", got >= 0.9)]
+    """2 cores: logreg, async, 2 processes x 1 thread against 1 x 1"""
+    if CORES < 2:
+        raise Skip("needs two cores")
+    found = measure(b, {1: logreg(epochs=6), 2: logreg("--launch", "2", epochs=6)})
+    return [ratio_row("logreg async, 2 processes x 1 thread against 1 x 1", found[2], found[1], "1 x 1", 1)]
 
 
-bench.ROWS.clear()
-bench.ROWS.update({"processes": processes, "servers": servers, "staleness": staleness, "synchronous": synchronous,
-                   "optimizers": optimizers, "two": two})
+ROWS = {"processes": processes, "servers": servers, "staleness": staleness, "synchronous": synchronous,
+        "optimizers": optimizers, "lenet-threads": lenet_threads, "lenet-replicas": lenet_replicas, "two": two}
 
 if __name__ == "__main__":
-    sys.exit(bench.main())
+    sys.exit(main(ROWS, __doc__, COLUMNS, against=True))
