@@ -90,13 +90,12 @@ class Bench:
         """MNIST where it is there, else made-up digits of the same shape (the speed is the same)."""
         return f"idx:{self.mnist}" if os.path.isdir(self.mnist) else "synth:digits"
 
-    def generate(self, form, examples, split="train"):
+    def generate(self, form, examples):
         """Clicks in a file of that format, made once per run of the benchmark."""
-        key = (form, examples, split)
+        key = (form, examples)
         if key not in self.made:
-            path = os.path.join(self.folder, f"clicks-{examples}-{split}.{form}")
-            self.run([self.yoke, "data", "gen", f"{CTR}&examples={examples}&seed=1", "--split", split, "--out", path, "--format",
-                      form, "--quiet"])
+            path = os.path.join(self.folder, f"clicks-{examples}.{form}")
+            self.run([self.yoke, "data", "gen", f"{CTR}&examples={examples}&seed=1", "--out", path, "--format", form])
             self.made[key] = path
         return self.made[key]
 

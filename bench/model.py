@@ -1,0 +1,212 @@
+"""The performance model of asynchronous sparse training: predicts examples/s of a cluster from measured costs.
+
+    ./dev bench model                      measures the costs with yoke, checks the model, prints the prediction
+    ./dev bench model --save FILE          also writes the measured costs there
+    ./dev bench model --costs FILE         predicts from costs that were measured before, such as bench/costs.json
+
+docs/performance-model.md explains it. M machines have q processes each, P = M q in all. A process has t worker threads, and one
+more that serves a shard, sends and receives. A worker trains on a copy of the parameters of E examples, which have k distinct keys
+per example. The rate of all machines together is the least of
+
+    compute    P t / (work + k copy)
+    serving    P / (k h serve + 4 P message / E)      h: keys of the hottest shard / keys of a mean shard
+    cores      M cores / (work + k (copy + serve) + 4 P message / E)
+    network    M link / (bytes that a machine sends for each of its examples)
+
+Python's standard library only.
+"""
+import argparse
+import json
+import math
+import os
+import statistics
+import sys
+import tempfile
+
+from harness import CORES, CTR, HERE, TCP, Bench, human, machine
+
+UP, DOWN = 4 + 4, 4  # bytes per key: the key and its delta to the server; its value back
+HEADERS = 128 + 64   # bytes: of a message to a server, and of its answer (src/store/messages.h)
+DELIVERED = 0.94     # of a link's rate: what TCP leaves of Ethernet frames of 1,500 bytes
+COPY = 0.56          # copy / serve, measured with dedicated servers (docs/performance-model.md)
+MESSAGE = 2.15e-6    # seconds to send or receive a small message over TCP (docs/performance.md: 4.3 us from one to the other)
+MACHINES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
+GIGABITS = (10, 25, 100)
+
+
+# ---- the model: pure functions
+
+def hottest(keys, shards):
+    """Keys of the hottest shard / keys of a mean shard, in a copy of so many keys. Keys are numbered by frequency, and of each run of
+    consecutive keys every shard gets one. So the keys that are in every copy, about half, are spread evenly, the others at random:
+    the largest of n such sums is about sqrt(2 ln n) standard deviations above the mean."""
+    mean = keys / shards
+    return 1.0 if shards == 1 else 1.0 + math.sqrt(2 * math.log(shards) * mean / 2) / mean
+
+
+def limits(costs, job):
+    """Examples/s that each resource allows. job: machines, processes (of a machine), threads (of a process), cores (of a machine),
+    link (bits/s; 0: no network)."""
+    shards, keys, copy = job["machines"] * job["processes"], costs["keys"], costs["copy_examples"]
+    if shards == 1:
+        return {"compute": job["threads"] / costs["work"]}
+    hot = hottest(keys * copy, shards)
+    messages = 4 * shards * costs["message"] / copy  # per example: to all shards and back, each sent and received
+    found = {"compute": shards * job["threads"] / (costs["work"] + keys * costs["copy"]),
+             "serving": shards / (keys * hot * costs["serve"] + messages),
+             "cores": job["machines"] * job["cores"] / (costs["work"] + keys * (costs["copy"] + costs["serve"]) + messages)}
+    if job["link"] and job["machines"] > 1:
+        away = (job["machines"] - 1) / job["machines"]
+        sent = away * (keys * (UP + DOWN * hot) + shards * HEADERS / copy)
+        found["network"] = job["machines"] * DELIVERED * job["link"] / 8 / sent
+    return found
+
+
+def predict(costs, job):
+    """Examples/s, and the resource that limits them."""
+    found = limits(costs, job)
+    limit = min(found, key=found.get)
+    return found[limit], limit
+
+
+def one_machine(run):
+    return {"machines": 1, "processes": run["processes"], "threads": run["threads"], "cores": run["cores"], "link": 0}
+
+
+def costs_of(costs, run):
+    """The costs that apply to a run: some have their own work per example, keys or transport."""
+    own = {key: run[key] for key in ("work", "keys", "copy_examples") if run.get(key)}
+    serve = costs["serve_tcp"] if run.get("transport") == "tcp" else costs["serve"]
+    return {**costs, "serve": serve, **own}
+
+
+def fit(costs, run, copy=None):
+    """The cost of serving a key with which the model predicts the rate of that run."""
+    low, high = 0.0, 1e-6
+    for _ in range(60):
+        middle = (low + high) / 2
+        trial = {**costs_of(costs, run), "serve": middle, "copy": COPY * middle if copy is None else copy}
+        low, high = (middle, high) if predict(trial, one_machine(run))[0] > run["rate"] else (low, middle)
+    return low
+
+
+def calibrate(runs, message=MESSAGE):
+    """Costs from the run of one process (work), that of two (serve, copy), and that over TCP. Other runs only check the model."""
+    one, two, tcp = (next(run for run in runs if run["use"] == use) for use in ("work", "serve", "tcp"))
+    costs = {"work": one["threads"] / one["rate"], "message": message, "keys": two["keys"],
+             "copy_examples": two["copy_examples"], "serve": 0.0, "serve_tcp": 0.0, "copy": 0.0}
+    costs["serve"] = fit(costs, two)
+    costs["copy"] = COPY * costs["serve"]
+    costs["serve_tcp"] = fit(costs, tcp, costs["copy"])
+    return {**costs, "runs": runs}
+
+
+def check(costs):
+    """Of each run: (run, predicted examples/s, what limits them, error)."""
+    rows = []
+    for run in costs["runs"]:
+        rate, limit = predict(costs_of(costs, run), one_machine(run))
+        rows.append((run, rate, limit, rate / run["rate"] - 1))
+    return rows
+
+
+# ---- the costs, measured
+
+def measure(b):
+    """Examples/s of 1, 2, 4 and 8 processes on the cores of this machine, in turns."""
+    many = max(1, CORES // 4)
+    setups = [("work", 1, many, ()), ("serve", 2, many, ()), ("check", 4, many, ()), ("check", 8, max(1, many // 2), ()),
+              ("tcp", 4, many, TCP)]
+    found = [[] for _ in setups]
+    for _ in range(3):
+        for (_, processes, threads, more), runs in zip(setups, found):
+            launch = ("--launch", str(processes)) if processes > 1 else ()
+            runs.append(b.train("--model", "logreg", "--data", f"{CTR}&examples=2000000&seed=1", "--test", "none", "--batch", "100",
+                                "--mode", "async", "--lr", "0.3", "--epochs", "12", "--eval-every", "1000000000", "--workers",
+                                str(threads), *launch, *more))
+    costs = calibrate([describe(setup, runs) for setup, runs in zip(setups, found)])
+    return {**costs, "machine": machine()}
+
+
+def describe(setup, runs):
+    use, processes, threads, more = setup
+    last = runs[-1]
+    run = {"use": use, "processes": processes, "threads": threads, "cores": CORES, "transport": "tcp" if more else "memory",
+           "rate": statistics.median(s["examples_per_second"] for s in runs),
+           "busy": any(w["kind"] == "busy_host" for s in runs for w in s["warnings"])}
+    if processes > 1:
+        run["keys"] = last["traffic"]["push"]["sent"] / last["examples"] / 4
+        run["copy_examples"] = last["copies"]["lifetime"] * last["batch"]
+    return run
+
+
+# ---- tables
+
+def check_table(costs):
+    lines = ["| processes x threads, cores | copies | measured | predicted | limit | error | used for |", "|---|---|---|---|---|---|---|"]
+    for run, rate, limit, error in check(costs):
+        where = ", TCP" if run.get("transport") == "tcp" else ""
+        lines.append(f"| {run['processes']} x {run['threads']}, {run['cores']}{where} | {run.get('copy_examples', 0) or '-'} | "
+                     f"{run['rate'] / 1e6:.3g} M | {rate / 1e6:.3g} M | {limit} | {100 * error:+.0f} % | {run['use']} |")
+    return lines
+
+
+def cluster_table(costs, processes, threads, cores):
+    """On machines, the serving thread uses TCP."""
+    costs = {**costs, "serve": costs["serve_tcp"]}
+    lines = ["| machines | " + " | ".join(f"{g} Gbit/s" for g in GIGABITS) + " | hottest shard | time for messages |",
+             "|---|" + "---|" * (len(GIGABITS) + 2)]
+    for n in MACHINES:
+        job = {"machines": n, "processes": processes, "threads": threads, "cores": cores}
+        cells = []
+        for gigabit in GIGABITS:
+            rate, limit = predict(costs, {**job, "link": gigabit * 1e9})
+            cells.append(f"{rate / 1e6:,.0f} M, {limit}")
+        shards, keys = n * processes, costs["keys"]
+        hot, messages = hottest(keys * costs["copy_examples"], shards), 4 * shards * costs["message"] / costs["copy_examples"]
+        lines.append(f"| {n} | " + " | ".join(cells) + f" | {hot:.2f} x | {100 * messages / (messages + keys * hot * costs['serve']):.0f} % |")
+    return lines
+
+
+def report(costs, processes, threads, cores):
+    yield f"costs: work {1e9 * costs['work']:.0f} ns per example; copy {1e9 * costs['copy']:.1f} ns per key; serve " \
+          f"{1e9 * costs['serve']:.1f} ns per key, {1e9 * costs['serve_tcp']:.1f} ns over TCP; message {1e6 * costs['message']:.2f} us; " \
+          f"{costs['keys']:.2f} keys per example in copies of {costs['copy_examples']} examples"
+    yield ""
+    yield from check_table(costs)
+    yield ""
+    yield from cluster_table(costs, processes, threads, cores)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev bench model", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--yoke", default=os.path.join(HERE, "..", "build", "yoke"), help=argparse.SUPPRESS)
+    parser.add_argument("--costs", metavar="FILE", help="costs that were measured before")
+    parser.add_argument("--save", metavar="FILE", help="write the measured costs there")
+    parser.add_argument("--processes", type=int, default=4, help="processes of each machine (4)")
+    parser.add_argument("--threads", type=int, default=4, help="worker threads of each process (4)")
+    parser.add_argument("--cores", type=int, default=16, help="cores of each machine (16)")
+    options = parser.parse_args()
+    if options.costs:
+        with open(options.costs, encoding="utf-8") as f:
+            costs = json.load(f)
+        costs = {**costs, **calibrate(costs["runs"])}
+    else:
+        options.against, options.quick = None, False
+        with tempfile.TemporaryDirectory(prefix="yoke-bench-") as folder:
+            costs = measure(Bench(options, folder))
+    if options.save:
+        with open(options.save, "w", encoding="utf-8") as f:
+            json.dump(costs, f, indent=1)
+            f.write("\n")
+    print(f"measured on: {costs['machine']}")
+    print("\n".join(report(costs, options.processes, options.threads, options.cores)))
+    if any(run.get("busy") for run in costs["runs"]):
+        print("other programs used the cores during the measurement: measure again on an idle machine")
+    worst = max(abs(error) for run, _, _, error in check(costs) if run["use"] != "older program")
+    print(f"largest error {100 * worst:.0f} %" + ("" if worst <= 0.15 else ": more than 15 %"))
+    return 0 if worst <= 0.15 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
