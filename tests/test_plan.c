@@ -50,6 +50,32 @@ static void modes(void **state)
     }
 }
 
+static void lifetimes_of_copies(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options;
+        uint64_t lifetime;
+        int depth;
+    } want[] = {
+        {SPARSE "mode=async batch=100", 20, 2},
+        {SPARSE "mode=async batch=5000", 1, 2},
+        {SPARSE "staleness=8 batch=100", 4, 2},
+        {SPARSE "staleness=1 batch=100", 1, 1},
+        {SPARSE "mode=async batch=100 optimizer=adagrad", 20, 2},
+        {SPARSE "mode=async batch=100 optimizer=momentum", 2, 2},
+        {SPARSE "mode=async batch=100 optimizer=adam", 2, 2},
+        {SPARSE "batch=100", 0, 1},
+        {DENSE "mode=async batch=100", 0, 1},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        yk_plan p;
+        assert_int_equal(plan_of(want[i].options, 2, &p), YK_OK);
+        assert_int_equal(p.copy_lifetime, want[i].lifetime);
+        assert_int_equal(p.depth, want[i].depth);
+    }
+}
+
 static void placement(void **state)
 {
     (void)state;
@@ -189,9 +215,14 @@ static void standard_input(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(modes),      cmocka_unit_test(placement), cmocka_unit_test(automatic_workers),
-        cmocka_unit_test(shards),     cmocka_unit_test(timeouts),  cmocka_unit_test(contradictions),
-        cmocka_unit_test(prefetching), cmocka_unit_test(standard_input)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(modes),
+                                       cmocka_unit_test(placement),
+                                       cmocka_unit_test(automatic_workers),
+                                       cmocka_unit_test(shards),
+                                       cmocka_unit_test(timeouts),
+                                       cmocka_unit_test(contradictions),
+                                       cmocka_unit_test(prefetching),
+                                       cmocka_unit_test(standard_input),
+                                       cmocka_unit_test(lifetimes_of_copies)};
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }
