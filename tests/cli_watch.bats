@@ -159,7 +159,7 @@ END
     digits --workers 3 --epochs 2 --out run
     expect 0
     for tag in train/loss train/mean_loss train/learning_rate test/loss test/accuracy speed/global_step_per_second \
-        rank0/cpu rank0/memory rank0/disk_read rank0/disk_written rank0/host_cpu rank0/host_sent; do
+        rank0/cpu rank0/memory rank0/disk_read rank0/disk_written rank0/host_cpu rank0/sent rank0/received; do
         grep -aq "$tag" run/worker-0/events.out.tfevents.*
     done
     for i in 0 1 2; do

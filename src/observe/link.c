@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/mem.h"
 #include "observe/lines.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -57,6 +58,23 @@ static yk_status probe(yk_observer *o, int other, char *buf)
     return st;
 }
 
+/* Finds the lowest rank of each network namespace. */
+static yk_status find_first_of_host(yk_observer *o)
+{
+    const size_t n = (size_t)o->c.ranks;
+    uint64_t mine = yk_network_id("/proc"), *all = yk_alloc(n, sizeof *all, "the hosts of the ranks");
+    if (!all)
+        return YK_ESYSTEM;
+    yk_status st = yk_comm_gather(o->c.comm, &mine, sizeof mine, all, 120.0, "the hosts of the ranks");
+    if (!st)
+        st = yk_comm_broadcast(o->c.comm, all, n * sizeof *all, 120.0, "the hosts of the ranks");
+    o->first_of_host = true;
+    for (int i = 0; i < o->c.rank; i++)
+        o->first_of_host &= all[i] != mine;
+    yk_free(all);
+    return st;
+}
+
 /* A process that joins creates the first free worker-N in the run directory, if it can write there. The last line of
  * metrics.jsonl says how long the run has lasted. */
 static yk_status take_number(yk_observer *o)
@@ -104,5 +122,5 @@ yk_status yk__link_open(yk_observer *o)
     if (!st)
         st = yk_comm_broadcast(c->comm, &zero, sizeof zero, seconds, "the probes of the other ranks");
     o->clock_zero = zero;
-    return st;
+    return st ? st : find_first_of_host(o);
 }

@@ -29,7 +29,7 @@ typedef struct {
     const char *role;         /* NULL: a thread */
     bool joined, lost;
     yk_phases_sample phases;
-    double cpu, rss, sent, received; /* NaN: not known */
+    double cpu, rss, sent, received, sent_rate, received_rate; /* NaN: not known */
 } row;
 
 static void row_of_process(row *r, const yk_process *p, const yk_sample *s)
@@ -41,7 +41,9 @@ static void row_of_process(row *r, const yk_process *p, const yk_sample *s)
                .cpu = s->seconds > 0.0 ? s->cpu : (double)NAN,
                .rss = s->seconds > 0.0 ? s->rss : (double)NAN,
                .sent = (double)p->bytes_sent,
-               .received = (double)p->bytes_received};
+               .received = (double)p->bytes_received,
+               .sent_rate = s->seconds > 0.0 ? s->sent : (double)NAN,
+               .received_rate = s->seconds > 0.0 ? s->received : (double)NAN};
     snprintf(r->name, sizeof r->name, "rank %d", p->rank);
     snprintf(r->label, sizeof r->label, "%d", p->rank);
 }
@@ -56,7 +58,8 @@ static row *rows_of(yk_observer *o, const yk__history *h, int *n_out)
     yk__telemetry *others = alone ? NULL : yk__telemetry_copy(o, &received);
     row *r = calloc((size_t)(received + o->c.workers), sizeof *r);
     for (int i = 0; r && alone && i < o->c.workers; i++) {
-        r[i] = (row){.cpu = nan, .rss = nan, .sent = nan, .received = nan};
+        r[i] = (row){
+            .cpu = nan, .rss = nan, .sent = nan, .received = nan, .sent_rate = nan, .received_rate = nan};
         snprintf(r[i].name, sizeof r[i].name, "worker %d", i);
         snprintf(r[i].label, sizeof r[i].label, "%d", i);
         yk_phases_read(&o->c.phases[i], &r[i].phases);
@@ -90,7 +93,8 @@ static void put_processes(yk_json *j, const row *r, int n)
         yk_json_bool(j, "joined", r[i].joined);
         yk_json_bool(j, "lost", r[i].lost);
         YK_JSON_REALS(j, {"cpu", r[i].cpu}, {"rss", r[i].rss}, {"bytes_sent", r[i].sent},
-                      {"bytes_received", r[i].received});
+                      {"bytes_received", r[i].received}, {"sent_rate", r[i].sent_rate},
+                      {"received_rate", r[i].received_rate});
         yk_json_known(j, "steps", trains(&r[i]), l->steps);
         yk_json_known(j, "examples", trains(&r[i]), l->examples);
         yk_json_real(j, "examples_per_second",
@@ -127,9 +131,9 @@ static void put_columns(yk_json *j, const char *name, const char *const *columns
 
 static void put_history(yk_json *j, const yk__history *h)
 {
-    static const char *const points[] = {"seconds", "step",      "loss",         "examples_per_second",
-                                         "cpu",     "cpu_host",  "rss",          "net_in",
-                                         "net_out", "disk_read", "disk_written", NULL};
+    static const char *const points[] = {
+        "seconds",  "step",   "loss",    "examples_per_second", "cpu",          "cpu_host", "rss", "sent",
+        "received", "net_in", "net_out", "disk_read",           "disk_written", NULL};
     static const char *const tests[] = {"seconds", "step", "test_loss", "test_accuracy", NULL};
     put_columns(j, "history", points, h->point, h->npoints);
     put_columns(j, "evals", tests, h->test, h->ntests);
@@ -210,6 +214,10 @@ static void metrics_of_workers(yk_prom *p, const row *r, int n)
     EACH(true, "yoke_worker_resident_bytes", "gauge", "Resident memory of a rank.", r[i].rss);
     EACH(true, "yoke_worker_sent_bytes_total", "counter", "Bytes that a rank sent.", r[i].sent);
     EACH(true, "yoke_worker_received_bytes_total", "counter", "Bytes that a rank received.", r[i].received);
+    EACH(true, "yoke_worker_sent_bytes_per_second", "gauge", "Bytes per second that a rank sends.",
+         r[i].sent_rate);
+    EACH(true, "yoke_worker_received_bytes_per_second", "gauge", "Bytes per second that a rank receives.",
+         r[i].received_rate);
 #undef EACH
 }
 
@@ -222,10 +230,17 @@ static void metrics_of_resources(yk_prom *p, const yk__history *h)
     one(p, "yoke_host_cpu_cores", "gauge", "Busy cores of the host.", s->cpu_host);
     one(p, "yoke_resident_bytes", "gauge", "Resident memory of this process.", s->rss);
     one(p, "yoke_resident_peak_bytes", "gauge", "Peak resident memory of this process.", s->rss_peak);
+    const yk__point *last = h->npoints ? &h->point[h->npoints - 1] : NULL;
     yk_prom_family(p, "yoke_network_bytes_per_second", "gauge",
-                   "Network traffic of the host, without loopback.");
-    yk_prom_sample(p, LABELS("direction", "in"), s->net_in);
-    yk_prom_sample(p, LABELS("direction", "out"), s->net_out);
+                   "Bytes per second that the processes of the run send to each other.");
+    yk_prom_sample(p, LABELS("direction", "sent"), last ? last->sent : (double)NAN);
+    yk_prom_sample(p, LABELS("direction", "received"), last ? last->received : (double)NAN);
+    yk_prom_family(p, "yoke_host_network_bytes_per_second", "gauge",
+                   "Traffic of all programs on an interface of this host.");
+    for (int i = 0; i < s->nnics; i++) {
+        yk_prom_sample(p, LABELS("interface", s->nic[i].name, "direction", "in"), s->nic[i].in);
+        yk_prom_sample(p, LABELS("interface", s->nic[i].name, "direction", "out"), s->nic[i].out);
+    }
     yk_prom_family(p, "yoke_disk_bytes_per_second", "gauge", "Disk I/O of this process.");
     yk_prom_sample(p, LABELS("direction", "read"), s->disk_read);
     yk_prom_sample(p, LABELS("direction", "written"), s->disk_written);

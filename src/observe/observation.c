@@ -58,27 +58,54 @@ static bool first_of_host(const yk_observation *w, int i)
     return true;
 }
 
+/* The same for network interfaces: several network namespaces may share a host. */
+static bool first_of_network(const yk_observation *w, int i)
+{
+    const yk_usage *u = &w->process[i].usage;
+    for (int k = 0; u->network && k < i; k++)
+        if (w->process[k].usage.network == u->network)
+            return false;
+    return u->network || first_of_host(w, i);
+}
+
+/* Network interfaces, with the traffic of all programs. */
+static void interfaces(yk_json *j, const yk_observation *w)
+{
+    yk_json_array(j, "interfaces");
+    for (int i = 0; i < w->nprocesses; i++) {
+        const yk_usage *u = &w->process[i].usage;
+        for (int k = 0; k < u->nnics && first_of_network(w, i); k++) {
+            yk_json_object(j, NULL);
+            YK_JSON_TEXTS(j, {"host", u->host}, {"name", u->nic[k].name});
+            mean_peak(j, "in", u->nic[k].in, u->nic[k].rate);
+            mean_peak(j, "out", u->nic[k].out, u->nic[k].rate);
+            yk_json_end(j);
+        }
+    }
+    yk_json_end(j);
+}
+
 static void resources(yk_json *j, const yk_observation *w)
 {
-    enum { CPU, MEMORY, NET_IN, NET_OUT, READ, WRITTEN, FIELDS };
-    static const char *const names[FIELDS] = {"cpu",     "memory",    "net_in",
-                                              "net_out", "disk_read", "disk_written"};
+    enum { CPU, MEMORY, SENT, RECEIVED, NET_IN, NET_OUT, READ, WRITTEN, FIELDS };
+    static const char *const names[FIELDS] = {"cpu",    "memory",  "sent",      "received",
+                                              "net_in", "net_out", "disk_read", "disk_written"};
     yk_mean_peak sum[FIELDS] = {{0}};
     double of[FIELDS] = {0};
     for (int i = 0; i < w->nprocesses; i++) {
         const yk_usage *u = &w->process[i].usage;
-        const bool first = first_of_host(w, i);
-        const yk_mean_peak *part[FIELDS] = {&u->cpu,     &u->memory,    &u->net_in,
-                                            &u->net_out, &u->disk_read, &u->disk_written};
+        const bool first = first_of_host(w, i), network = first_of_network(w, i);
+        const yk_mean_peak *part[FIELDS] = {&u->cpu,    &u->memory,  &u->sent,      &u->received,
+                                            &u->net_in, &u->net_out, &u->disk_read, &u->disk_written};
         for (int k = 0; k < FIELDS; k++)
-            if (first || (k != NET_IN && k != NET_OUT)) {
+            if (network || (k != NET_IN && k != NET_OUT)) {
                 sum[k].mean += part[k]->mean;
                 sum[k].peak += part[k]->peak;
             }
         of[CPU] += first ? u->cores : 0.0;
         of[MEMORY] += first ? u->memory_limit : 0.0;
-        of[NET_IN] += first ? u->link_rate : 0.0;
-        of[NET_OUT] += first ? u->link_rate : 0.0;
+        of[NET_IN] += network ? u->link_rate : 0.0;
+        of[NET_OUT] += network ? u->link_rate : 0.0;
     }
     yk_json_object(j, "resources");
     for (int k = 0; k < FIELDS; k++)
@@ -185,6 +212,7 @@ void yk_observation_json(yk_json *j, const yk_observation *w, const yk_rank_repo
     seen ? yk_phases_json(j, w->phase, 1.0) : yk_json_null(j, "phases");
     timed ? passes(j, w->forward, w->backward) : yk_json_null(j, "passes");
     seen ? resources(j, w) : yk_json_null(j, "resources");
+    interfaces(j, w);
     seen ? processes(j, w, reports) : yk_json_null(j, "processes");
     alerts(j, w);
     warnings(j, w);

@@ -22,8 +22,11 @@ static void thin(void *points, size_t width, int *n)
         memcpy((char *)points + (size_t)i * width, (const char *)points + 2 * (size_t)i * width, width);
 }
 
-static void remember(yk__history *h, const yk_sample *s)
+/* Under the lock. */
+static void remember(yk_observer *o, const yk_sample *s)
 {
+    yk__history *h = &o->history;
+    const yk_bytes_rate all = yk__telemetry_rate(o, s);
     h->sample = *s;
     if (h->seen++ % h->every)
         return;
@@ -38,6 +41,8 @@ static void remember(yk__history *h, const yk_sample *s)
                                          .cpu = s->cpu,
                                          .cpu_host = s->cpu_host,
                                          .rss = s->rss,
+                                         .sent = all.sent,
+                                         .received = all.received,
                                          .net_in = s->net_in,
                                          .net_out = s->net_out,
                                          .disk_read = s->disk_read,
@@ -76,7 +81,7 @@ static void each_sample(void *context, const yk_sample *s)
         o->judged_at = now;
     }
     yk_mutex_lock(&o->lock);
-    remember(&o->history, s);
+    remember(o, s);
     const yk__progress p = o->history.progress;
     if (judged) {
         o->history.verdict = v;
@@ -104,13 +109,18 @@ void yk__observer_progress(yk_observer *o, const yk__progress *p)
     yk_mutex_unlock(&o->lock);
 }
 
+static void count_bytes(yk_observer *o)
+{
+    const yk_bytes all = yk__bytes_total(o->c.comm);
+    atomic_store_explicit(&o->sent, all.sent, memory_order_relaxed);
+    atomic_store_explicit(&o->received, all.received, memory_order_relaxed);
+}
+
 void yk_observer_traffic(yk_observer *o)
 {
     if (!o->c.comm)
         return;
-    const yk_bytes all = yk__bytes_total(o->c.comm);
-    atomic_store_explicit(&o->sent, all.sent, memory_order_relaxed);
-    atomic_store_explicit(&o->received, all.received, memory_order_relaxed);
+    count_bytes(o);
     if (!atomic_load_explicit(&o->telemetry.due, memory_order_relaxed) || o->alone)
         return;
     atomic_store_explicit(&o->telemetry.due, false, memory_order_relaxed);
@@ -191,6 +201,7 @@ yk_status yk_observer_create(const yk_observer_config *config, yk_observer **out
     o->c = *config;
     o->alone = config->plan->placement == YK_PLACEMENT_LOCAL;
     o->number = config->rank;
+    o->first_of_host = config->rank == 0;
     o->earlier_seconds = config->earlier_seconds;
     o->history.every = 1;
     o->history.progress = yk__progress_unknown(config->resumed_from);
@@ -238,6 +249,7 @@ static yk_status start_sampler(yk_observer *o)
                                    .earlier = o->earlier_seconds,
                                    .phases = c->server ? NULL : c->phases,
                                    .workers = c->server ? 0 : c->workers,
+                                   .other_writes_host = !o->first_of_host,
                                    .bytes = c->comm ? bytes_so_far : NULL,
                                    .each = each_sample,
                                    .context = o};
@@ -319,6 +331,8 @@ yk_status yk_observer_stop(yk_observer *o, uint64_t steps, bool unchanged, yk_st
         return so_far;
     yk_http_stop(o->http);
     o->http = NULL;
+    if (o->c.comm)
+        count_bytes(o);
     yk_status st = yk_resources_stop(o->resources, so_far, &o->self.usage);
     o->resources = NULL;
     yk__observer_self(o, &o->self);

@@ -35,8 +35,8 @@ enum { YK__POINTS = 400, YK__TESTS = 200 };
 
 /* Points of the curves of the live page. live.c lists the columns in the same order. */
 typedef struct {
-    double seconds, step, loss, examples_per_second, cpu, cpu_host, rss, net_in, net_out, disk_read,
-        disk_written;
+    double seconds, step, loss, examples_per_second, cpu, cpu_host, rss, sent, received, net_in, net_out,
+        disk_read, disk_written;
 } yk__point;
 
 typedef struct {
@@ -67,6 +67,7 @@ struct yk_observer {
     double first_step;      /* when the first step was complete; 0: not yet */
     double earlier_seconds; /* of the run, before this process started */
     char *shared_dir;       /* the chief's run directory; NULL: none, or not reachable from here */
+    bool first_of_host;     /* the lowest rank with these network interfaces: it writes their traffic */
     int number;             /* N of its directory worker-N there: its rank, or a free number if it joined */
     yk_process self;        /* this process; complete after stop */
     int64_t clock_offset;   /* ns to add to this process's clock to get the chief's */

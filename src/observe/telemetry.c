@@ -218,6 +218,19 @@ void yk__telemetry_receive_last(yk_observer *o)
     }
 }
 
+yk_bytes_rate yk__telemetry_rate(const yk_observer *o, const yk_sample *own)
+{
+    yk_bytes_rate sum = {own->sent, own->received};
+    for (int i = 0; i < o->telemetry.npeers; i++) {
+        const yk__peer *p = o->telemetry.peer[i];
+        if (p->known && !p->over && !p->status.lost && p->newest.sample.seconds > 0.0) {
+            sum.sent += p->newest.sample.sent;
+            sum.received += p->newest.sample.received;
+        }
+    }
+    return sum;
+}
+
 yk__telemetry *yk__telemetry_copy(yk_observer *o, int *n_out)
 {
     const yk__telemetry_state *t = &o->telemetry;

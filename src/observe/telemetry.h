@@ -64,6 +64,12 @@ void yk__telemetry_receive_last(yk_observer *o);
 /* The latest telemetry of the other processes, from any thread. The caller frees it. NULL, and *n_out 0: none. */
 yk__telemetry *yk__telemetry_copy(yk_observer *o, int *n_out);
 
+/* Bytes per second of all processes: of this one by its sample, of the others by their latest telemetry. Under the lock. */
+typedef struct {
+    double sent, received;
+} yk_bytes_rate;
+yk_bytes_rate yk__telemetry_rate(const yk_observer *o, const yk_sample *own);
+
 yk__peer *yk__telemetry_peer(const yk_observer *o, int peer); /* NULL: unknown */
 
 /* Synchronous training with servers: sets the number of steps in which this rank was the last one, which only the servers

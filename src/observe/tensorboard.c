@@ -8,7 +8,9 @@
  *     speed/global_step_per_second                          chief
  *     rankN/cpu, rankN/memory, rankN/disk_read, rankN/disk_written      process of rank N: cores; bytes; bytes per second
  *     rankN/sent, rankN/received                            messages of the process, bytes per second
- *     rankN/host_cpu, rankN/host_memory, rankN/host_sent, rankN/host_received               its host, all programs
+ *     rankN/host_cpu, rankN/host_memory                     its host, all programs
+ *     host/HOST/eth0_sent, host/HOST/eth0_received          an interface of a host, all programs, bytes per second; written by
+ *                                                           one process of the host
  *     phases/input, phases/compute, ...                     shares of the worker's time since the last event; their sum is 1
  *
  * Worker 0 also has the graph of the layers. The ranks of a job write to their own directories, if they can reach the run
@@ -25,15 +27,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SCALARS = 32, MOST_DIRECTORIES = 64 };
+enum { MOST_SCALARS = 64, MOST_DIRECTORIES = 64 };
 
 struct yk__tensorboard {
     int n;                    /* directories, for the first workers */
     bool used;                /* they have more than the graph */
     yk_events **events;       /* [n] */
     yk_phases_sample *before; /* [n] at the last event */
-    yk_bytes bytes;           /* sent and received at the last event, */
-    double seconds;           /* and its time */
 };
 
 /* ---- the graph of the layers ---- */
@@ -94,7 +94,6 @@ yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir)
     if (!b)
         return yk_fail_memory(sizeof *b, "the TensorBoard events");
     o->tensorboard = b;
-    b->seconds = o->earlier_seconds;
     const int n = o->c.workers < MOST_DIRECTORIES ? o->c.workers : MOST_DIRECTORIES;
     b->events = calloc((size_t)n, sizeof *b->events);
     b->before = calloc((size_t)n, sizeof *b->before);
@@ -138,7 +137,7 @@ yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far)
 
 typedef struct {
     yk_scalar scalar[MOST_SCALARS];
-    char tag[MOST_SCALARS][40];
+    char tag[MOST_SCALARS][112];
     size_t n;
 } scalars;
 
@@ -157,30 +156,40 @@ static void add_resource(scalars *s, int rank, const char *name, double value)
     add(s, tag, value);
 }
 
+static void add_interface(scalars *s, const char *host, const char *nic, const char *direction, double value)
+{
+    if (s->n == MOST_SCALARS)
+        return;
+    char *tag = s->tag[s->n];
+    snprintf(tag, sizeof *s->tag, "host/%s/%s_%s", host, nic, direction);
+    add(s, tag, value);
+}
+
 static void add_resources(yk_observer *o, scalars *s)
 {
-    yk__tensorboard *b = o->tensorboard;
     yk_sample now;
     if (!yk__observer_sample(o, &now))
         return;
-    const double seconds = now.seconds - b->seconds;
     const struct {
         const char *name;
         double value;
     } list[] = {{"cpu", now.cpu},
                 {"memory", now.rss},
-                {"sent", (double)(now.bytes.sent - b->bytes.sent) / seconds},
-                {"received", (double)(now.bytes.received - b->bytes.received) / seconds},
+                {"sent", now.sent},
+                {"received", now.received},
                 {"disk_read", now.disk_read},
                 {"disk_written", now.disk_written},
                 {"host_cpu", now.cpu_host},
-                {"host_memory", now.host_memory},
-                {"host_sent", now.net_out},
-                {"host_received", now.net_in}};
+                {"host_memory", now.host_memory}};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         add_resource(s, o->number, list[i].name, list[i].value);
-    b->bytes = now.bytes;
-    b->seconds = now.seconds;
+    yk_usage u = o->self.usage; /* after the end */
+    if (o->resources)
+        yk_resources_usage(o->resources, &u);
+    for (int i = 0; i < now.nnics && o->first_of_host; i++) {
+        add_interface(s, u.host, now.nic[i].name, "received", now.nic[i].in);
+        add_interface(s, u.host, now.nic[i].name, "sent", now.nic[i].out);
+    }
 }
 
 /* The phases of a worker since its last event, and its rate, unless the rate of all workers is given. */

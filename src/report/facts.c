@@ -166,7 +166,7 @@ static void resources_of(const yk_run *r, yk_facts *f)
                either(yk_summary_number(r, "resources.memory.peak"), yk_summary_number(r, "peak_rss_bytes")));
     f->sent = yk_summary_number(r, "bytes_sent");
     f->received = yk_summary_number(r, "bytes_received");
-    f->network = either((f->sent + f->received) / f->seconds, MEAN(r, net_in) + MEAN(r, net_out));
+    f->network = either((f->sent + f->received) / f->seconds, MEAN(r, sent_rate) + MEAN(r, received_rate));
     f->disk = either(MEAN(r, disk_read) + MEAN(r, disk_written),
                      yk_summary_number(r, "resources.disk_read.mean") +
                          yk_summary_number(r, "resources.disk_written.mean"));

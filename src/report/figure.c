@@ -170,7 +170,8 @@ static const struct resource {
 } resources[] = {
     {"cpu", "CPU", {SAMPLE(cpu), SIZE_MAX}, YK_UNIT_CORES},
     {"memory", "Memory", {SAMPLE(rss), SIZE_MAX}, YK_UNIT_BYTES},
-    {"network", "Network, in and out", {SAMPLE(net_in), SAMPLE(net_out)}, YK_UNIT_RATE},
+    {"sent", "Network, sent by the run", {SAMPLE(sent_rate), SIZE_MAX}, YK_UNIT_RATE},
+    {"received", "Network, received by the run", {SAMPLE(received_rate), SIZE_MAX}, YK_UNIT_RATE},
     {"disk", "Disk, read and written", {SAMPLE(disk_read), SAMPLE(disk_written)}, YK_UNIT_RATE},
 };
 

@@ -8,7 +8,7 @@
 
 enum { MAX_LINES = 12, MAX_BARS = 64, MAX_BANDS = 64 };
 
-typedef enum { CPU, MEMORY, TRAFFIC, NETWORK, LOOPBACK, DISK } resource_kind;
+typedef enum { CPU, MEMORY, TRAFFIC, DISK, LINK } resource_kind;
 
 #define AT(field) offsetof(yk_run_sample, field)
 
@@ -22,9 +22,12 @@ static const struct resource {
     /* in the order of resource_kind */
     {"cpu", "CPU", "all cores", YK_UNIT_CORES, {AT(cpu)}, {NULL}},
     {"memory", "Memory", "all memory", YK_UNIT_BYTES, {AT(rss)}, {NULL}},
-    {"traffic", "Traffic of the run", NULL, YK_UNIT_RATE, {AT(sent), AT(received)}, {"sent", "received"}},
-    {"network", "Network interfaces", "link speed", YK_UNIT_RATE, {AT(net_in), AT(net_out)}, {"in", "out"}},
-    {"loopback", "Loopback interface", NULL, YK_UNIT_RATE, {AT(lo_in), AT(lo_out)}, {"in", "out"}},
+    {"traffic",
+     "Network, by the run itself",
+     NULL,
+     YK_UNIT_RATE,
+     {AT(sent_rate), AT(received_rate)},
+     {"sent", "received"}},
     {"disk", "Disk", NULL, YK_UNIT_RATE, {AT(disk_read), AT(disk_written)}, {"read", "written"}},
 };
 
@@ -34,18 +37,6 @@ static yk_figure *add_figure(const yk_compare *c, size_t i, const char *id, cons
         c->n > 1 ? yk__figure_add(fs, title, "run-%zu-%s", i + 1, id) : yk__figure_add(fs, title, "%s", id);
     f->run = (int)i;
     return f;
-}
-
-/* The value of sample m; for TRAFFIC, which counts bytes, the rate since the previous sample. */
-static double value_at(const yk_process_log *w, size_t m, resource_kind kind, size_t offset)
-{
-    const yk_run_sample *s = &w->sample.row[m];
-    double now = yk_double_at(s, offset);
-    if (kind != TRAFFIC)
-        return now;
-    double before = m ? yk_double_at(s - 1, offset) : 0.0, since = s->seconds - (m ? (s - 1)->seconds : 0.0);
-    return since > 0.0 && now >= before ? (now - before) / since
-                                        : NAN; /* a resumed run counts from 0 again */
 }
 
 static bool share_host(const yk_run *r)
@@ -136,7 +127,7 @@ static void make_resource(const yk_compare *c, size_t i, resource_kind kind, yk_
             s->colour = c->n > 1 ? (int)i : alone ? k : (int)w;
             s->dash = c->n > 1 ? (int)w * parts + k : alone ? 0 : k;
             for (size_t m = 0; m < p->sample.n; m++) {
-                double y = value_at(p, m, kind, q->offset[k]);
+                double y = yk_double_at(&p->sample.row[m], q->offset[k]);
                 yk__series_point(s, p->sample.row[m].seconds, NAN, NAN, y);
                 most = y > most ? y : most;
             }
@@ -145,15 +136,55 @@ static void make_resource(const yk_compare *c, size_t i, resource_kind kind, yk_
     }
     if (kind == CPU)
         add_host(f, r, (int)i);
-    /* without traffic of its own, or with the loopback traffic of other programs only */
-    if ((kind == LOOPBACK && (r->logs < 2 || most < 10e3)) || (kind == TRAFFIC && most <= 0.0))
-        for (size_t k = 0; k < f->n; k++)
-            f->series[k].n = 0;
+    for (size_t k = 0; kind == TRAFFIC && most <= 0.0 && k < f->n; k++) /* one process */
+        f->series[k].n = 0;
     f->limit_text = q->limit;
     if (q->limit)
         f->limit = capacity(r, kind);
     if (kind == CPU && f->limit <= 4.0 * most)
         f->at_least = f->limit;
+    yk__figure_end(fs);
+}
+
+/* A line for each direction of an interface. */
+static void add_interface(yk_figure *f, const yk_process_log *p, const char *name, int run, size_t offset)
+{
+    static const char *const way[] = {"in", "out"};
+    const int colour = (int)f->n / 2;
+    for (int k = 0; k < 2; k++) {
+        char text[112];
+        snprintf(text, sizeof text, "%.60s %s, %s", p->host, name, way[k]);
+        yk_series *s = yk__series_add(f, text, run, YK__ONE_X);
+        s->colour = colour;
+        s->dash = k;
+        for (size_t m = 0; m < p->sample.n; m++)
+            yk__series_point(s, p->sample.row[m].seconds, NAN, NAN,
+                             yk_double_at(&p->sample.row[m], offset + (size_t)k * sizeof(double)));
+    }
+}
+
+/* The network interfaces of the hosts, with the traffic of all programs, once each: one process of a host has them. All
+ * processes of version 0.1.0 have the sum of their host's. */
+static void make_interfaces(const yk_compare *c, size_t i, yk_figures *fs)
+{
+    const yk_run *r = &c->run[i];
+    yk_figure *f = add_figure(c, i, "network", "Network interfaces of the hosts, all programs", fs);
+    f->x_unit = YK_UNIT_SECONDS;
+    f->y_unit = YK_UNIT_RATE;
+    f->from_zero = true;
+    for (size_t w = 0; w < r->logs; w++) {
+        const yk_process_log *p = &r->log[w];
+        bool seen = p->nics > 0 ? false : !isfinite(p->mean.net_in);
+        for (size_t k = 0; k < w && !p->nics; k++)
+            seen |= !strcmp(p->host, r->log[k].host);
+        for (int n = 0; n < p->nics && f->n < MAX_LINES; n++)
+            add_interface(f, p, p->nic[n], (int)i, AT(nic) + (size_t)n * sizeof p->sample.row->nic[0]);
+        if (!p->nics && !seen && f->n < MAX_LINES)
+            add_interface(f, p, "all interfaces", (int)i, AT(net_in));
+        add_bands(f, p, "network");
+    }
+    f->limit_text = "link speed";
+    f->limit = capacity(r, LINK);
     yk__figure_end(fs);
 }
 
@@ -214,4 +245,5 @@ void yk__figures_of_run(const yk_compare *c, size_t i, yk_figures *fs)
     make_phases(c, i, fs);
     for (resource_kind k = CPU; k <= DISK; k++)
         make_resource(c, i, k, fs);
+    make_interfaces(c, i, fs);
 }

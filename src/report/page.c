@@ -87,7 +87,7 @@ static void tiles(const yk_facts *f, yk_text *out)
     tile("CPU", YK_UNIT_CORES, f->cpu, small, out);
     tile("Memory", YK_UNIT_BYTES, f->memory_peak, "peak", out);
     if (f->ranks > 1.0 || f->network > 0.0)
-        tile("Network", YK_UNIT_RATE, f->network, "mean, in and out", out);
+        tile("Network", YK_UNIT_RATE, f->network, "mean, sent and received", out);
     yk_text_add(out, "</dl>\n");
 }
 

@@ -33,6 +33,7 @@
 
 #define YK_RUN_ROWS    65536 /* divisible by 4 */
 #define YK_RUN_OPTIONS 256   /* lines of a config.ini */
+#define YK_RUN_NICS    8     /* network interfaces of a host */
 
 /* A line of metrics.jsonl. Every field is a double: run_log.c relies on it. */
 typedef struct {
@@ -56,11 +57,13 @@ typedef struct {
     double rss, rss_peak, host_memory;
     double net_in, net_out, lo_in, lo_out;
     double sent, received; /* bytes since the start, by the program itself */
+    double sent_rate, received_rate;
     double disk_read, disk_written;
     double switches, switches_forced;
     double steps;
-    double cpu;              /* user + system, computed */
-    double phase[YK_PHASES]; /* seconds since the start */
+    double cpu;                 /* user + system, computed */
+    double phase[YK_PHASES];    /* seconds since the start */
+    double nic[YK_RUN_NICS][2]; /* interfaces of the host: in, out */
 } yk_run_sample;
 
 typedef struct {
@@ -73,6 +76,8 @@ typedef struct {
     int rank;
     char role[16], host[64];
     double cores, memory, link; /* of its host; link: bytes per second of all interfaces */
+    int nics;
+    char nic[YK_RUN_NICS][16]; /* their names */
     struct {
         yk_run_sample *row;
         size_t n, cap;

@@ -26,10 +26,11 @@ static const char *const metric_names[] = {"step",
                                            "test_accuracy",
                                            "test_auc",
                                            "majority_accuracy"};
-static const char *const sample_names[] = {
-    "seconds",      "cpu_user", "cpu_system",      "cpu_host", "rss",  "rss_peak", "host_memory",
-    "net_in",       "net_out",  "lo_in",           "lo_out",   "sent", "received", "disk_read",
-    "disk_written", "switches", "switches_forced", "steps"};
+static const char *const sample_names[] = {"seconds",      "cpu_user",  "cpu_system",      "cpu_host",
+                                           "rss",          "rss_peak",  "host_memory",     "net_in",
+                                           "net_out",      "lo_in",     "lo_out",          "sent",
+                                           "received",     "sent_rate", "received_rate",   "disk_read",
+                                           "disk_written", "switches",  "switches_forced", "steps"};
 enum {
     METRICS = sizeof metric_names / sizeof *metric_names,
     SAMPLES = sizeof sample_names / sizeof *sample_names,
@@ -217,11 +218,47 @@ static void read_phases(const yk_field *f, yk_run_sample *s)
                     s->phase[p] = g.number;
 }
 
+static void read_interfaces(const yk_field *f, yk_process_log *w, yk_run_sample *s)
+{
+    yk_line line, inner;
+    yk_field g, way;
+    int i;
+    if (!yk_line_open(f->text, f->size, &line))
+        return;
+    while (yk_line_next(&line, &g) > 0) {
+        for (i = 0; i < w->nics && !yk_field_is(&g, w->nic[i]);)
+            i++;
+        if (i == YK_RUN_NICS || g.kind != YK_FIELD_OBJECT || !yk_line_open(g.text, g.size, &inner))
+            continue;
+        if (i == w->nics)
+            snprintf(w->nic[w->nics++], sizeof w->nic[0], "%.*s", (int)(g.key_size < 15 ? g.key_size : 15),
+                     g.key);
+        while (yk_line_next(&inner, &way) > 0)
+            if (way.kind == YK_FIELD_NUMBER && (yk_field_is(&way, "in") || yk_field_is(&way, "out")))
+                s->nic[i][yk_field_is(&way, "out")] = way.number;
+    }
+}
+
+/* Version 0.1.0 wrote only the bytes so far. A resumed run counts from 0 again. */
+static void set_rates(const yk_process_log *w, yk_run_sample *s)
+{
+    const yk_run_sample *before = &w->last;
+    const bool first = !isfinite(before->seconds);
+    const double seconds = s->seconds - (first ? 0.0 : before->seconds);
+    const double sent = s->sent - (first ? 0.0 : before->sent),
+                 received = s->received - (first ? 0.0 : before->received);
+    if (!isfinite(s->sent_rate) && seconds > 0.0 && sent >= 0.0)
+        s->sent_rate = sent / seconds;
+    if (!isfinite(s->received_rate) && seconds > 0.0 && received >= 0.0)
+        s->received_rate = received / seconds;
+}
+
 static yk_status add_sample(sample_reader *t, yk_run_sample *s)
 {
     yk_process_log *w = t->log;
     if (!isfinite(s->seconds))
         return YK_OK;
+    set_rates(w, s);
     if (isfinite(s->cpu_user) || isfinite(s->cpu_system))
         s->cpu =
             (isfinite(s->cpu_user) ? s->cpu_user : 0.0) + (isfinite(s->cpu_system) ? s->cpu_system : 0.0);
@@ -289,6 +326,8 @@ static yk_status read_resource(void *context, const char *text, size_t size, boo
             ((double *)&s)[k] = f.number;
         else if (f.kind == YK_FIELD_OBJECT && yk_field_is(&f, "phases"))
             read_phases(&f, &s);
+        else if (f.kind == YK_FIELD_OBJECT && yk_field_is(&f, "interfaces"))
+            read_interfaces(&f, t->log, &s);
         else if (f.kind == YK_FIELD_TEXT && yk_field_is(&f, "kind"))
             sample = yk_field_equals(&f, "sample");
     if (more >= 0 && sample)

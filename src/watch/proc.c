@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/rng.h"
 #include <dirent.h>
 #include <limits.h>
 #include <math.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct yk_proc {
@@ -50,6 +52,19 @@ static double after(const char *text, const char *name)
         if (strncmp(at, name, n) == 0)
             return strtod(at + n, NULL);
     return (double)NAN;
+}
+
+uint64_t yk_network_id(const char *proc)
+{
+    char path[PATH_MAX], boot[64] = "";
+    struct stat s;
+    if ((size_t)snprintf(path, sizeof path, "%s/self/ns/net", proc) >= sizeof path || stat(path, &s))
+        return 0;
+    yk_file_text(boot, sizeof boot, "%s/sys/kernel/random/boot_id", proc);
+    uint64_t hash = (uint64_t)s.st_ino;
+    for (const char *c = boot; *c; c++)
+        hash = yk_mix64(hash + (unsigned char)*c);
+    return (hash >> 11) | 1;
 }
 
 /* ---- the process */

@@ -26,6 +26,7 @@ struct yk_resources {
     yk_resources_config config;
     yk_proc *proc;
     yk_proc_sample first, last;
+    yk_bytes first_bytes, last_bytes;
     double began;
     yk_file *file;
     yk_json line;
@@ -58,18 +59,20 @@ static void net_rates(const yk_proc_sample *now, const yk_proc_sample *before, d
 {
     out->net_in = out->net_out = 0.0;
     out->net_busy = (double)NAN;
+    out->nnics = now->nnics;
     for (int i = 0; i < now->nnics; i++) {
-        const yk_nic *n = &now->nic[i];
-        double in = 0.0, sent = 0.0;
+        yk_nic *n = &out->nic[i];
+        *n = now->nic[i];
+        n->in = n->out = 0.0;
         for (int k = 0; k < before->nnics; k++)
             if (strcmp(n->name, before->nic[k].name) == 0) {
-                in = rate(n->in, before->nic[k].in, seconds);
-                sent = rate(n->out, before->nic[k].out, seconds);
+                n->in = rate(now->nic[i].in, before->nic[k].in, seconds);
+                n->out = rate(now->nic[i].out, before->nic[k].out, seconds);
             }
-        out->net_in += in;
-        out->net_out += sent;
+        out->net_in += n->in;
+        out->net_out += n->out;
         if (n->rate > 0.0)
-            out->net_busy = fmax(out->net_busy, fmax(in, sent) / n->rate); /* fmax ignores NaN */
+            out->net_busy = fmax(out->net_busy, fmax(n->in, n->out) / n->rate); /* fmax ignores NaN */
     }
 }
 
@@ -93,7 +96,8 @@ static void read_phases(const yk_resources *r, yk_sample *out)
     memcpy(out->phase, all.phase, sizeof out->phase);
 }
 
-static yk_sample sample_of(const yk_resources *r, const yk_proc_sample *now, const yk_proc_sample *before)
+static yk_sample sample_of(const yk_resources *r, const yk_proc_sample *now, yk_bytes bytes,
+                           const yk_proc_sample *before, yk_bytes bytes_before)
 {
     const double s = now->at - before->at;
     yk_sample out = {
@@ -116,7 +120,10 @@ static yk_sample sample_of(const yk_resources *r, const yk_proc_sample *now, con
         .major_faults = rate(now->major_faults, before->major_faults, s),
         .delayed = rate(now->delayed, before->delayed, s),
         .disk_busy = disk_rate(now, before, s),
-        .memory_stall = rate(now->memory_stall, before->memory_stall, s)};
+        .memory_stall = rate(now->memory_stall, before->memory_stall, s),
+        .sent = rate((double)bytes.sent, (double)bytes_before.sent, s),
+        .received = rate((double)bytes.received, (double)bytes_before.received, s),
+        .bytes = bytes};
     net_rates(now, before, s, &out);
     return out;
 }
@@ -170,9 +177,28 @@ static void write_host(yk_resources *r)
         yk_json_fixed(j, r->first.nic[i].name,
                       r->first.nic[i].rate > 0.0 ? r->first.nic[i].rate : (double)NAN, 0);
     yk_json_end(j);
+    if (r->usage.network)
+        yk_json_whole(j, "network", (int64_t)r->usage.network);
     number(j, "interval", r->config.every);
     yk_json_fixed(j, "began", (double)now.tv_sec + (double)now.tv_nsec * 1e-9, 3);
     end_line(r);
+}
+
+/* The traffic of all programs on the host. */
+static void write_interfaces(yk_json *j, const yk_sample *s)
+{
+    number(j, "net_in", s->net_in);
+    number(j, "net_out", s->net_out);
+    number(j, "lo_in", s->lo_in);
+    number(j, "lo_out", s->lo_out);
+    yk_json_object(j, "interfaces");
+    for (int i = 0; i < s->nnics; i++) {
+        yk_json_object(j, s->nic[i].name);
+        number(j, "in", s->nic[i].in);
+        number(j, "out", s->nic[i].out);
+        yk_json_end(j);
+    }
+    yk_json_end(j);
 }
 
 static void write_sample(yk_resources *r, const yk_sample *s)
@@ -187,12 +213,12 @@ static void write_sample(yk_resources *r, const yk_sample *s)
     whole(j, "rss", s->rss);
     whole(j, "rss_peak", s->rss_peak);
     whole(j, "host_memory", s->host_memory);
-    number(j, "net_in", s->net_in);
-    number(j, "net_out", s->net_out);
-    number(j, "lo_in", s->lo_in);
-    number(j, "lo_out", s->lo_out);
+    if (!r->config.other_writes_host)
+        write_interfaces(j, s);
     if (r->config.bytes) {
         YK_JSON_WHOLES(j, {"sent", s->bytes.sent}, {"received", s->bytes.received});
+        number(j, "sent_rate", s->sent);
+        number(j, "received_rate", s->received);
     }
     number(j, "disk_read", s->disk_read);
     number(j, "disk_written", s->disk_written);
@@ -250,39 +276,9 @@ static void watch_all(yk_resources *r, const yk_sample *s, const yk_proc_sample 
     watch_level(r, YK_ALERT_DISK, s, s->disk_busy);
 }
 
-/* ---- mean and peak */
-
-static void peak(yk_mean_peak *m, double value)
+static yk_bytes bytes_now(const yk_resources *r)
 {
-    if (value > m->peak)
-        m->peak = value;
-}
-
-/* The fields of yk_usage with a mean and a peak, except memory. */
-static const struct {
-    size_t usage, sample;
-} measured[] = {
-#define MEASURED(name)                                                                                       \
-    {                                                                                                        \
-        offsetof(yk_usage, name), offsetof(yk_sample, name)                                                  \
-    }
-    MEASURED(cpu),       MEASURED(cpu_host),     MEASURED(net_in),      MEASURED(net_out),
-    MEASURED(disk_read), MEASURED(disk_written), MEASURED(disk_busy),   MEASURED(net_busy),
-    MEASURED(delayed),   MEASURED(memory_stall), MEASURED(major_faults)
-#undef MEASURED
-};
-
-/* Updates the means from the rates since the first sample, or the peaks from those of the last interval. */
-static void update_usage(yk_usage *u, const yk_sample *s, bool mean)
-{
-    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
-        yk_mean_peak *m = (yk_mean_peak *)((char *)u + measured[i].usage);
-        const double value = *(const double *)((const char *)s + measured[i].sample);
-        if (mean)
-            m->mean = value;
-        else
-            peak(m, value);
-    }
+    return r->config.bytes ? r->config.bytes(r->config.context) : (yk_bytes){0};
 }
 
 /* The last sample may follow the one before at once: then its rates mean little. */
@@ -290,27 +286,28 @@ static void take_sample(yk_resources *r, bool last)
 {
     yk_proc_sample now;
     yk_proc_read(r->proc, &now);
-    yk_sample s = sample_of(r, &now, &r->last), all = sample_of(r, &now, &r->first);
+    const yk_bytes bytes = bytes_now(r);
+    yk_sample s = sample_of(r, &now, bytes, &r->last, r->last_bytes),
+              all = sample_of(r, &now, bytes, &r->first, r->first_bytes);
     const bool brief = last && r->usage.samples > 0 && s.interval < r->config.every / 10.0;
     if (!(s.interval > 0.0) || brief)
         return;
     read_phases(r, &s);
-    if (r->config.bytes)
-        s.bytes = r->config.bytes(r->config.context);
     write_sample(r, &s);
     yk_mutex_lock(&r->lock);
     yk_usage *u = &r->usage;
-    update_usage(u, &all, true);
+    yk__usage_update(u, &all, true);
     u->seconds = all.interval;
     u->samples++;
     r->memory_seconds += now.rss * s.interval;
     u->memory.mean = r->memory_seconds / (now.at - r->first.at);
     if (!last || s.interval > r->config.every / 2.0 || u->samples == 1)
-        update_usage(u, &s, false);
-    peak(&u->memory, now.rss_peak);
+        yk__usage_update(u, &s, false);
+    u->memory.peak = fmax(u->memory.peak, now.rss_peak);
     watch_all(r, &s, &now);
     yk_mutex_unlock(&r->lock);
     r->last = now;
+    r->last_bytes = bytes;
     if (r->config.each)
         r->config.each(r->config.context, &s);
 }
@@ -365,6 +362,7 @@ static void read_capacity(yk_resources *r, const char *proc, const char *sys)
     u->memory_limit = r->first.host_memory;
     if (limits.memory > 0.0 && !(limits.memory >= u->memory_limit))
         u->memory_limit = limits.memory;
+    u->network = yk_network_id(proc);
     for (int i = 0; i < r->first.nnics; i++)
         u->link_rate = fmax(u->link_rate, r->first.nic[i].rate);
     if (gethostname(u->host, sizeof u->host - 1) || !u->host[0])
@@ -396,6 +394,7 @@ yk_status yk_resources_start(const yk_resources_config *config, yk_resources **o
     if (!st) {
         yk_proc_read(r->proc, &r->first);
         r->last = r->first;
+        r->first_bytes = r->last_bytes = bytes_now(r);
         r->began = r->first.at;
         read_capacity(r, proc, sys);
         write_host(r);

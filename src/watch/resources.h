@@ -17,6 +17,9 @@
  *     {"kind":"sample","seconds":1.25,"cpu_user":1.02,...,"steps":N,"phases":{"input":s,...}}        rates are per second
  *     {"kind":"alert","what":"cpu","begin":s,"seconds":s,"level":0.97}
  *
+ * The network traffic of the program itself comes from its own counters (yk_resources_config.bytes). The counters of the
+ * host's interfaces include other programs, and exclude loopback and shared memory.
+ *
  * An alert: a resource was above 90 % of its capacity for at least a second. Capacities are the cores that affinity and
  * cgroups allow (or all cores of the host, if other programs use them), the memory of the cgroup or the host, the rate of
  * the link if the system knows it, and all of the time of a disk.
@@ -26,6 +29,7 @@
 
 #include "base/status.h"
 #include "watch/phase.h"
+#include "watch/proc.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -40,22 +44,32 @@ typedef struct {
     double cpu_user, cpu_system, cpu;  /* cores used by this process; the sum */
     double cpu_host;                   /* busy cores of the host */
     double rss, rss_peak, host_memory; /* bytes */
-    double net_in, net_out;            /* all interfaces except loopback */
-    double lo_in, lo_out;
+    double net_in, net_out;            /* the host: all interfaces except loopback */
+    double lo_in, lo_out;              /* the host */
     double disk_read, disk_written;
     double switches, switches_forced;
     double major_faults;
     double delayed;             /* threads that were runnable but had no core */
     double disk_busy, net_busy; /* the busiest disk, share of its time; the busiest link, share of its rate */
     double memory_stall;        /* share of the time in which some process of the host waited for memory */
-    yk_bytes bytes;
-    uint64_t steps, examples; /* of all workers of this process */
-    double phase[YK_PHASES];  /* seconds so far, mean over the workers */
+    double sent, received;      /* by the program itself, in messages and through shared memory */
+    yk_bytes bytes;             /* the same, so far */
+    uint64_t steps, examples;   /* of all workers of this process */
+    double phase[YK_PHASES];    /* seconds so far, mean over the workers */
+    int nnics;                  /* interfaces of the host, except loopback */
+    yk_nic nic[YK_MAX_NICS];    /* in, out: bytes per second */
 } yk_sample;
 
 typedef struct {
     double mean, peak;
 } yk_mean_peak;
+
+/* A network interface of the host: the traffic of all programs. */
+typedef struct {
+    char name[16];
+    double rate; /* capacity, bytes per second; 0: not known */
+    yk_mean_peak in, out;
+} yk_nic_usage;
 
 typedef enum { YK_ALERT_CPU, YK_ALERT_MEMORY, YK_ALERT_NETWORK, YK_ALERT_DISK, YK_ALERTS } yk_alert_kind;
 
@@ -71,10 +85,14 @@ typedef struct {
     double cores, host_cores; /* that this process may use; of the host */
     double memory_limit;      /* bytes that this process may use */
     double link_rate;         /* of the fastest link in use, bytes per second; 0: not known */
+    uint64_t network;         /* yk_network_id() */
     double seconds;           /* from the first sample to the last */
     uint64_t samples;
     yk_mean_peak cpu, cpu_host, memory, net_in, net_out, disk_read, disk_written, disk_busy, net_busy,
         delayed, memory_stall, major_faults;
+    yk_mean_peak sent, received; /* by the program itself */
+    int nnics;
+    yk_nic_usage nic[YK_MAX_NICS];
     int nalerts;
     yk_alert alert[YK_MAX_ALERTS];
 } yk_usage;
@@ -88,6 +106,7 @@ typedef struct {
     double earlier;    /* seconds of the run before this process resumed it */
     yk_phases *phases; /* [workers] of this process, or NULL; borrowed */
     int workers;
+    bool other_writes_host;           /* another process writes the interfaces of this host to its file */
     yk_bytes (*bytes)(void *context); /* NULL: the program sends nothing */
     void (*each)(void *context,
                  const yk_sample *now); /* after each sample, on the sampling thread; or NULL */
@@ -102,5 +121,8 @@ void yk_resources_usage(yk_resources *r, yk_usage *out);
 yk_status yk_resources_stop(yk_resources *r, yk_status so_far, yk_usage *out); /* NULL returns so_far */
 
 const char *yk_alert_name(yk_alert_kind what);
+
+/* usage.c: updates the means from the rates since the first sample, or the peaks from those of the last interval. */
+void yk__usage_update(yk_usage *u, const yk_sample *s, bool mean);
 
 #endif
