@@ -31,3 +31,61 @@ END
     grep -q 'host/.*_sent' run/worker-0/events* || [ "$(ls /sys/class/net)" = lo ]
     ! grep -q 'host/' run/worker-1/events*
 }
+
+# Steps of the lines of one kind in run/metrics.jsonl, on one line.
+steps_of() { # KIND
+    python3 -c 'import json, sys
+print(*[o["step"] for o in map(json.loads, open("run/metrics.jsonl")) if o["kind"] == sys.argv[1]])' "$1"
+}
+
+@test "--eval-every: none is skipped in asynchronous runs, and each is at its step" {
+    for how in "--workers 2" "--launch 2 --servers 1" "--launch 2 --servers all"; do
+        rm -rf run
+        try $softmax --batch 2 --steps 160 --eval-every 20 --mode async --out run $how
+        expect 0
+        equal "evaluations with $how" "$(steps_of eval)" "0 20 40 60 80 100 120 140 160"
+    done
+}
+
+@test "--eval-every: training waits for an evaluation that takes longer, also on copies of parameters" {
+    try train --model logreg --data 'synth:ctr?features=2000&examples=2000&test=30000' --batch 1 --epochs 1 --eval-every 200 \
+        --mode async --launch 2 --servers 1 --out run
+    expect 0
+    equal evaluations "$(steps_of eval | wc -w)" 11
+    holds "all(b - a <= 400 for a, b in zip([$(steps_of eval | tr ' ' ,)], [$(steps_of eval | tr ' ' ,)][1:]))"
+}
+
+@test "points: about min(steps, 200) to 2,000, the evaluation at step 0 is one, --log-every N sets them" {
+    for how in "softmax --batch 1 --workers 1 --steps 3000" "softmax --batch 1 --workers 2 --mode async --steps 3000" \
+        "lenet5 --batch 2 --workers 2 --mode async --steps 100"; do
+        rm -rf run
+        try $softmax --model $how --sample-every 0 --out run
+        expect 0
+        holds "$(steps_of train | wc -w) >= 0.6 * min(${how##* }, 200) and $(steps_of train | wc -w) <= 2000"
+        holds "[$(steps_of eval | tr ' ' ,)][0] == 0 and [$(steps_of train | tr ' ' ,)][-1] == ${how##* }"
+    done
+    rm -rf run
+    try $softmax --batch 1 --steps 100 --log-every 30 --out run
+    expect 0
+    equal points "$(steps_of train)" "30 60 90 100"
+}
+
+@test "points: an asynchronous run whose first worker has no examples has some, too" {
+    YK_SLOW_WORKER=0:500ms try $softmax --batch 50 --epochs 1 --mode async --workers 2 --out run
+    expect 0
+    holds "$(steps_of train | wc -w) >= 5"
+}
+
+@test "--test-examples: an evaluation uses that many, always the same" {
+    try $softmax --batch 5 --steps 20 --eval-every 10 --test-examples 20 --out run
+    expect 0
+    holds "$(field test_accuracy) * 20 == round($(field test_accuracy) * 20, 9)"
+    first=$(field majority_accuracy)
+    try $softmax --batch 5 --steps 20 --workers 3 --test-examples 20 --out none
+    expect 0
+    equal "majority class" "$(field majority_accuracy)" "$first"
+    try $softmax --batch 5 --steps 20 --test-examples 2000 --out none
+    all=$(field test_loss)
+    try $softmax --batch 5 --steps 20 --out none
+    equal "all examples" "$(field test_loss)" "$all"
+}

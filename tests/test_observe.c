@@ -109,7 +109,11 @@ typedef struct {
 static void position_of(void *context, yk_run_position *out)
 {
     const uint64_t step = ((const run *)context)->step;
-    *out = (yk_run_position){.step = step, .examples = 2 * BATCH * step, .epoch_examples = 1000};
+    *out = (yk_run_position){.step = step,
+                             .examples = 2 * BATCH * step,
+                             .epoch_examples = 1000,
+                             .trained_examples = 2 * BATCH * step,
+                             .trained_loss = BATCH * (double)step};
 }
 
 static yk_workspace *work_of(void *context, int worker)
@@ -132,9 +136,9 @@ static yk_status steps(yk_observer *o, run *r, yk_phases *p)
         yk_phases_step(p);
         yk_phase_to(p, YK_PHASE_COMPUTE);
         yk_sleep_ns(step_ns);
-        yk_phases_done(p, 1, BATCH);
+        yk_phases_done(p, 1, BATCH, 0.5 * BATCH);
         yk_observer_traffic(o);
-        yk_observer_progress(o, 0.5);
+        yk_observer_progress(o, r->step, true);
     }
     r->step = STEPS;
     yk_phases_end(p);
@@ -153,7 +157,7 @@ static int count(const char *text, const char *what)
 
 static yk_status check_file(const char *name, const char *what, int least, int most)
 {
-    static char text[1 << 16];
+    static char text[1 << 18];
     const int fd = yk_open_in("run", name, O_RDONLY);
     WANT(fd >= 0);
     const ssize_t n = yk_fs_read(fd, text, sizeof text - 1);
@@ -183,7 +187,7 @@ static yk_status check_chief(yk_observer *o, const yk_rank_report *report, int n
     WANT(page && strstr(page, "\"rank 1\""));
     free(page);
     TRY(yk_observer_close(o));
-    TRY(check_file("metrics.jsonl", "\"kind\":\"train\"", 12, 16));
+    TRY(check_file("metrics.jsonl", "\"kind\":\"train\"", 200, 400));
     TRY(check_file("metrics.jsonl", "\"kind\":\"eval\"", 1, 1));
     TRY(check_file("worker-0/resources.jsonl", "\"kind\":\"sample\"", 28, 34));
     yk_metrics_read_end("run", &end);

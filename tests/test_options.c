@@ -11,39 +11,43 @@ static const struct {
     const char *names;
 } sets[] = {
     {YK_OPT_CHANGES_RESULTS,
-     "model data test features hash-bits skip-bad stream shuffle-mb no-bias init "
+     "model data test test-examples features hash-bits skip-bad stream shuffle-mb no-bias init "
      "init-bias standardize augment mode "
      "staleness workers threads servers quorum local-steps prefetch batch epochs steps seed "
      "optimizer lr l2 l1 momentum "
      "lr-schedule lr-decay lr-decay-every lr-decay-epochs bias-lr bias-decay"},
     {YK_OPT_MUST_AGREE,
-     "model data test features hash-bits skip-bad stream shuffle-mb no-bias init init-bias standardize "
+     "model data test test-examples features hash-bits skip-bad stream shuffle-mb no-bias init init-bias "
+     "standardize "
      "augment dry-run "
      "profile mode staleness workers threads bind servers quorum local-steps prefetch deadline batch epochs "
      "steps "
      "seed "
      "optimizer lr "
      "l2 l1 momentum lr-schedule lr-decay lr-decay-every lr-decay-epochs bias-lr bias-decay eval-every "
+     "log-every "
      "checkpoint-every sample-every trace"},
     {YK_OPT_IN_SWEEPS,
-     "model data test features hash-bits skip-bad stream shuffle-mb no-bias init init-bias standardize "
+     "model data test test-examples features hash-bits skip-bad stream shuffle-mb no-bias init init-bias "
+     "standardize "
      "augment mode "
      "staleness workers threads launch hosts hostfile agent mpi-options bind network servers quorum "
      "local-steps "
      "prefetch restarts "
      "deadline batch epochs steps seed optimizer lr l2 l1 momentum lr-schedule lr-decay lr-decay-every "
-     "lr-decay-epochs bias-lr bias-decay eval-every checkpoint-every sample-every trace http"},
+     "lr-decay-epochs bias-lr bias-decay eval-every log-every checkpoint-every sample-every trace http"},
     {YK_OPT_KEPT,
-     "model data test features hash-bits skip-bad stream shuffle-mb no-bias init init-bias standardize "
+     "model data test test-examples features hash-bits skip-bad stream shuffle-mb no-bias init init-bias "
+     "standardize "
      "augment mode "
      "staleness workers threads launch hosts hostfile agent mpi-options bind network servers quorum "
      "local-steps "
      "prefetch restarts "
      "deadline batch epochs steps seed optimizer lr l2 l1 momentum lr-schedule lr-decay lr-decay-every "
-     "lr-decay-epochs bias-lr bias-decay eval-every checkpoint-every sample-every trace"},
+     "lr-decay-epochs bias-lr bias-decay eval-every log-every checkpoint-every sample-every trace"},
     {YK_OPT_COMMAND_LINE_ONLY, "hosts hostfile agent mpi-options network join out resume http config"},
 };
-enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 58 };
+enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 60 };
 
 static void flags_are_as_intended(void **state)
 {

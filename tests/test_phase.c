@@ -73,7 +73,7 @@ static void long_steps_are_all_timed(void **state)
         yk_phase_to(p, YK_PHASE_WORKERS);
         workers += spin(0.001);
         yk_phase_to(p, YK_PHASE_OTHER);
-        yk_phases_done(p, 1, 64);
+        yk_phases_done(p, 1, 64, 0.0);
         yk_phases_barrier(p, i % 4 == 0);
     }
     yk_phases_step(p);
@@ -109,7 +109,7 @@ static void tiny_steps_are_sampled(void **state)
         spin(4e-6);
         yk_phase_to(p, YK_PHASE_APPLY);
         spin(1e-6);
-        yk_phases_done(p, 1, 10);
+        yk_phases_done(p, 1, 10, 0.0);
     }
     yk_phases_end(p);
     const double wall = yk_now() - begin;
@@ -201,7 +201,7 @@ static void null_is_ignored(void **state)
     yk_phase_to(NULL, YK_PHASE_COMPUTE);
     yk_phases_detail(NULL);
     yk_phase_waited(NULL, YK_PHASE_INPUT, 5);
-    yk_phases_done(NULL, 1, 1);
+    yk_phases_done(NULL, 1, 1, 0.0);
     yk_phases_barrier(NULL, true);
     yk_phases_end(NULL);
     yk_phases *p = make(); /* without a begin, it is empty */
@@ -249,7 +249,7 @@ static void another_thread_reads(void **state)
         spin(5e-6);
         yk_phase_to(p, YK_PHASE_APPLY);
         spin(1e-6);
-        yk_phases_done(p, 1, 1);
+        yk_phases_done(p, 1, 1, 0.0);
     }
     atomic_store(&r.stop, true);
     pthread_join(thread, NULL);

@@ -92,6 +92,8 @@ static void set_prefetching(const yk_config *c, yk_plan *p)
     p->depth = 1 + (c->prefetch != YK_AUTO ? (int)c->prefetch : copies && p->staleness > 1);
     if (copies)
         p->copy_lifetime = copy_lifetime_of(c, p);
+    if (p->eval_every && p->eval_every < p->copy_lifetime) /* a push must not skip an evaluation */
+        p->copy_lifetime = p->eval_every;
 }
 
 static void set_timeouts(const yk_config *c, yk_plan *p)

@@ -4,6 +4,9 @@
  *      "steps_per_second":392,"learning_rate":0.1,"bottleneck":"cpu","share":0.97}
  *     {"kind":"eval","step":938,...,"train_loss":0.40,"test_loss":0.33,"test_accuracy":0.907,"majority_accuracy":0.1135}
  *
+ * A run writes 200 to 2,000 train lines, or one for each step if there are fewer: every 1/400 of the run, and at most every
+ * 1/2000 if that takes more than half a second. --log-every N writes one every N steps.
+ *
  * A resumed run removes the lines of steps after its checkpoint, since it repeats these steps. If the step of the checkpoint
  * was already evaluated, the evaluation is not written again.
  */
@@ -20,7 +23,15 @@
 #include <string.h>
 
 static const char name[] = "metrics.jsonl";
-static const double show_every = 0.2, write_every = 0.5; /* seconds */
+static const double show_every = 0.2, write_every = 0.5, flush_every = 0.2; /* seconds */
+enum { LEAST_POINTS = 400, MOST_POINTS = 2000, SLOWER = MOST_POINTS / LEAST_POINTS };
+
+/* A moment that rates and losses are computed from. */
+typedef struct {
+    double time;
+    uint64_t step, examples, trained;
+    double loss;
+} mark;
 
 struct yk__metrics {
     yk_file *file;  /* NULL: nothing is written */
@@ -28,11 +39,14 @@ struct yk__metrics {
     double resumed_loss;
     yk_json line;
     uint64_t calls, next_call;
-    double shown, written; /* times; 0: not yet */
-    double accuracy;       /* of the last test; NaN: none yet */
-    double loss_sum;       /* since the last line */
-    uint64_t loss_count;
-    uint64_t shown_examples, shown_step;
+    double flushed,
+        measured;    /* times: of the last flush; of the last event with resources and phases; 0: not yet */
+    double accuracy; /* of the last test; NaN: none yet */
+    mark shown, written; /* the last progress line; the last train line, */
+    mark from, then;     /* and the beginnings of its rates: at least show_every earlier, and more recent */
+    atomic_uint_fast64_t interval; /* steps between train lines; 0: not known yet */
+    uint64_t next;                 /* the step of the next one */
+    bool shows;                    /* the progress line was shown */
 };
 
 /* ---- opening ---- */
@@ -62,8 +76,6 @@ yk_status yk__metrics_open(yk_observer *o)
     if (!m)
         return YK_ESYSTEM;
     o->metrics = m;
-    m->shown_examples = o->c.earlier_examples;
-    m->shown_step = o->c.resumed_from;
     m->accuracy = (double)NAN;
     if (!dir)
         return YK_OK;
@@ -93,10 +105,10 @@ static void begin_line(yk_observer *o, const char *kind, const yk_run_position *
     yk_json_real(j, "seconds", yk__observer_seconds(o));
 }
 
-static yk_status write_line(yk__metrics *m)
+static yk_status write_line(yk__metrics *m, bool flush)
 {
     yk_json_end(&m->line);
-    const yk_status st = yk_json_write(&m->line, m->file), flushed = yk_file_flush(m->file);
+    const yk_status st = yk_json_write(&m->line, m->file), flushed = flush ? yk_file_flush(m->file) : YK_OK;
     return st ? st : flushed;
 }
 
@@ -159,65 +171,123 @@ static void show(yk_observer *o, const yk__progress *p)
                                                           .text = text});
 }
 
-static void write_progress(yk_observer *o, const yk_run_position *at, const yk__progress *p)
+/* ---- points of the training curves ---- */
+
+/* Steps between two points. While the length of the run is not known, the gaps grow with it. */
+static uint64_t interval_at(const yk_observer *o, const yk_run_position *at)
+{
+    const yk_plan *plan = o->c.plan;
+    double steps = plan->steps == UINT64_MAX ? HUGE_VAL : (double)plan->steps;
+    if (o->c.config->log_every)
+        return (uint64_t)o->c.config->log_every;
+    if (at->epoch_examples && plan->epochs != UINT64_MAX)
+        steps =
+            fmin(steps, ceil((double)at->epoch_examples * (double)plan->epochs / (double)plan->global_batch));
+    const double gap = isfinite(steps) ? steps / LEAST_POINTS : (double)at->step / (LEAST_POINTS / 4);
+    return gap > 1.0 ? (uint64_t)ceil(gap) : 1;
+}
+
+uint64_t yk_observer_interval(const yk_observer *o)
+{
+    const uint64_t n = o->metrics ? atomic_load_explicit(&o->metrics->interval, memory_order_relaxed) : 0;
+    return n ? n : 1;
+}
+
+static mark mark_of(const yk_run_position *at, double now)
+{
+    return (mark){now, at->step, at->examples, at->trained_examples, at->trained_loss};
+}
+
+/* The progress since `from`, with rates since `rates`. */
+static yk__progress progress_since(const yk_observer *o, const yk_run_position *at, double now,
+                                   const mark *from, const mark *rates)
+{
+    const double seconds = now - rates->time;
+    return (yk__progress){.step = at->step,
+                          .examples = at->examples,
+                          .loss = (at->trained_loss - from->loss) /
+                                  (double)(at->trained_examples - from->trained),
+                          .rate = (double)(at->examples - rates->examples) / seconds,
+                          .step_rate = (double)(at->step - rates->step) / seconds,
+                          .epoch = epochs_done(at, at->examples),
+                          .seconds_left = seconds_left(o, at),
+                          .lr = (double)yk_optim_at(o->c.optim, at->step).lr};
+}
+
+/* The rates of a point are those of the last fifth of a second or more: single steps vary too much. */
+static void write_point(yk_observer *o, const yk_run_position *at, double now)
 {
     yk__metrics *m = o->metrics;
     yk_verdict v;
+    if (m->written.step == at->step || m->written.trained == at->trained_examples)
+        return;
+    if (now - m->then.time >= show_every) {
+        m->from = m->then;
+        m->then = mark_of(at, now);
+    }
+    const yk__progress p = progress_since(o, at, now, &m->written, &m->from);
+    m->written = mark_of(at, now);
+    m->interval = interval_at(o, at);
+    m->next = at->step - at->step % m->interval + m->interval;
+    if (!m->file)
+        return;
+    const bool flush = now - m->flushed >= flush_every, all = now - m->measured >= write_every;
     begin_line(o, "train", at);
-    YK_JSON_REALS(&m->line, {"loss", p->loss}, {"examples_per_second", p->rate},
-                  {"steps_per_second", p->step_rate}, {"learning_rate", p->lr});
+    YK_JSON_REALS(&m->line, {"loss", p.loss}, {"examples_per_second", p.rate},
+                  {"steps_per_second", p.step_rate}, {"learning_rate", p.lr});
     if (yk__observer_verdict(o, &v)) { /* in case the run is killed */
         yk_json_text(&m->line, "bottleneck", yk_verdict_name(v.kind));
         yk_json_real(&m->line, "share", v.share);
     }
-    write_line(m); /* the first error is kept and reported at the end */
-    yk__tensorboard_progress(o, p);
+    write_line(m, flush); /* the first error is kept and reported at the end */
+    all ? yk__tensorboard_progress(o, &p) : yk__tensorboard_point(o, &p);
+    m->flushed = flush ? now : m->flushed;
+    m->measured = all ? now : m->measured;
 }
 
-/* Reports the progress of the last `since` seconds. */
-static void report_progress(yk_observer *o, double now, double since)
+/* After the first step. */
+static void begin_points(yk_observer *o)
 {
     yk__metrics *m = o->metrics;
     yk_run_position at;
+    o->first_step = yk_now();
     o->c.position(o->c.context, &at);
-    const yk__progress p = {.step = at.step,
-                            .examples = at.examples,
-                            .loss = m->loss_sum / (double)m->loss_count,
-                            .rate = (double)(at.examples - m->shown_examples) / since,
-                            .step_rate = (double)(at.step - m->shown_step) / since,
-                            .epoch = epochs_done(&at, at.examples),
-                            .seconds_left = seconds_left(o, &at),
-                            .lr = (double)yk_optim_at(o->c.optim, at.step).lr};
-    const bool write = now - m->written >= write_every;
-    m->written = write ? now : m->written;
-    yk__observer_progress(o, &p);
-    if (write && m->file)
-        write_progress(o, &at, &p);
-    show(o, &p);
-    m->shown = now;
-    m->shown_examples = at.examples;
-    m->shown_step = at.step;
-    m->loss_sum = 0.0;
-    m->loss_count = 0;
+    m->written = (mark){.time = o->began, .step = o->c.resumed_from, .examples = o->c.earlier_examples};
+    m->from = m->then = m->shown = m->written;
+    m->interval = interval_at(o, &at);
+    m->next = m->written.step - m->written.step % m->interval + m->interval;
 }
 
-void yk_observer_progress(yk_observer *o, double loss)
+void yk_observer_progress(yk_observer *o, uint64_t step, bool shows)
 {
     yk__metrics *m = o->metrics;
+    yk_run_position at;
     if (!m || o->paused) /* only the chief has metrics */
         return;
     if (o->first_step == 0.0)
-        o->first_step = yk_now();
-    m->loss_sum += loss;
-    m->loss_count++;
-    if (++m->calls < m->next_call)
+        begin_points(o);
+    if (++m->calls < m->next_call && step < m->next)
         return;
-    double now = yk_now(), since = now - (m->shown > 0.0 ? m->shown : o->began);
+    const double now = yk_now();
     /* reads the clock again after about 20 ms */
-    uint64_t gap = m->shown > 0.0 && since > 0.0 ? (uint64_t)((double)m->calls / (now - o->began) * 0.02) : 1;
+    const uint64_t gap =
+        m->shows && now > o->began ? (uint64_t)((double)m->calls / (now - o->began) * 0.02) : 1;
     m->next_call = m->calls + (gap < 1 ? 1 : gap);
-    if (since >= show_every)
-        report_progress(o, now, since);
+    const bool show_it = shows && now - m->shown.time >= show_every,
+               early = !o->c.config->log_every && now - m->written.time >= write_every &&
+                       step >= m->written.step + m->interval / SLOWER;
+    if (step < m->next && !show_it && !early)
+        return;
+    o->c.position(o->c.context, &at);
+    if (step >= m->next || early)
+        write_point(o, &at, now);
+    if (show_it && at.trained_examples > m->shown.trained) {
+        const yk__progress p = progress_since(o, &at, now, &m->shown, &m->shown);
+        yk__observer_progress(o, &p);
+        show(o, &p);
+        m->shown = mark_of(&at, now);
+        m->shows = true;
+    }
 }
 
 double yk_observer_first_step(const yk_observer *o)
@@ -225,13 +295,24 @@ double yk_observer_first_step(const yk_observer *o)
     return o ? o->first_step : 0.0;
 }
 
+/* The steps since the last line. */
+static void write_last_point(yk_observer *o)
+{
+    yk_run_position at;
+    if (o->first_step == 0.0) /* worker 0 made no step */
+        begin_points(o);
+    o->c.position(o->c.context, &at);
+    o->metrics->flushed = 0.0;
+    write_point(o, &at, yk_now());
+}
+
 yk_status yk__metrics_close(yk_observer *o)
 {
     yk__metrics *m = o->metrics;
     if (!m)
         return YK_OK;
-    if (m->file && m->written == 0.0 && m->loss_count) /* the only line of a short run */
-        report_progress(o, yk_now(), yk_now() - o->began);
+    if (m->file && o->started && !o->unchanged)
+        write_last_point(o);
     yk_progress_end();
     yk_status st = yk__tensorboard_close(o, yk_file_close(m->file, YK_OK));
     yk_json_fini(&m->line);
@@ -262,7 +343,8 @@ static void print_evaluation(const yk_evaluation *e)
 yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
 {
     yk__metrics *m = o->metrics;
-    print_evaluation(e);
+    if (e->at.step) /* the one before the first step is for the curves */
+        print_evaluation(e);
     yk__observer_test(o, e);
     m->accuracy = e->tested ? e->accuracy : m->accuracy;
     if (!m->file || (m->evaluated && e->at.step == o->c.resumed_from))
@@ -272,7 +354,7 @@ yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
     if (e->tested)
         YK_JSON_REALS(&m->line, {"test_loss", e->test_loss}, {"test_accuracy", e->accuracy},
                       {"test_auc", e->auc}, {"majority_accuracy", e->majority_accuracy});
-    const yk_status st = yk__tensorboard_evaluated(o, e), written = write_line(m);
+    const yk_status st = yk__tensorboard_evaluated(o, e), written = write_line(m, true);
     return st ? st : written;
 }
 

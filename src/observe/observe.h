@@ -9,7 +9,7 @@
  *     if (!st)
  *         st = yk_observer_start(o, yk_now()); // before the first step: sampling thread, trace, live page
  *     for (uint64_t i = 0; !st && i < steps; i++) {
- *         yk_observer_progress(o, loss); // worker 0
+ *         yk_observer_progress(o, i + 1, true); // worker 0
  *         yk_observer_traffic(o);        // the thread that may use MPI
  *     }
  *     if (!st)
@@ -45,8 +45,10 @@ typedef struct yk_observer yk_observer;
 /* The position of the run, including what was done before a resume. */
 typedef struct {
     uint64_t step, examples;
-    uint64_t late_examples;  /* of dropped gradients: not in `examples`, but part of their epoch */
-    uint64_t epoch_examples; /* examples of one epoch; 0: not known yet */
+    uint64_t late_examples;    /* of dropped gradients: not in `examples`, but part of their epoch */
+    uint64_t epoch_examples;   /* examples of one epoch; 0: not known yet */
+    uint64_t trained_examples; /* since this process started, and the sum of their loss */
+    double trained_loss;
 } yk_run_position;
 
 /* Progress since the last report. A number that is not known is NaN. */
@@ -120,9 +122,13 @@ bool yk_observer_resumed_loss(const yk_observer *o, double *train_loss_out);
 
 /* ---- during training ---- */
 
-/* Worker 0, after each step: the mean loss of its examples. Cheap: reads the clock about every 20 ms. Does nothing except on
- * the chief. */
-void yk_observer_progress(yk_observer *o, double loss);
+/* One worker at a time, after a step of the run: writes a point of the training curves if one is due (--log-every). Cheap: reads
+ * the clock then, and about every 20 ms. Does nothing except on the chief. shows: this is worker 0, which also updates the
+ * progress line. */
+void yk_observer_progress(yk_observer *o, uint64_t step, bool shows);
+
+/* The number of steps from one point to the next; any thread. */
+uint64_t yk_observer_interval(const yk_observer *o);
 
 /* The time of the first call of progress (base/clock.h); 0: none yet. */
 double yk_observer_first_step(const yk_observer *o);

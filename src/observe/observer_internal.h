@@ -115,6 +115,7 @@ yk_status yk__metrics_close(yk_observer *o);
 /* tensorboard.c; all called by one thread */
 yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir); /* NULL: does nothing */
 void yk__tensorboard_progress(yk_observer *o, const yk__progress *p);
+void yk__tensorboard_point(yk_observer *o, const yk__progress *p);
 yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e);
 yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far);
 

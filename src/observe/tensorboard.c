@@ -236,6 +236,22 @@ void yk__tensorboard_progress(yk_observer *o, const yk__progress *p)
     }
 }
 
+/* The loss and the rates only, for points in quick succession. */
+void yk__tensorboard_point(yk_observer *o, const yk__progress *p)
+{
+    yk__tensorboard *b = o->tensorboard;
+    scalars s = {.n = 0};
+    if (!b)
+        return;
+    add(&s, "train/loss", p->loss);
+    add(&s, "train/learning_rate", p->lr);
+    add(&s, "speed/global_step_per_second", p->step_rate);
+    add(&s, "speed/examples_per_second", p->rate);
+    if (s.n)
+        yk_events_scalars(b->events[0], 0, (int64_t)p->step, s.scalar, s.n);
+    b->used = true;
+}
+
 /* TensorBoard defines buckets by their upper limits. */
 static yk_status write_staleness(yk_events *e, uint64_t step, const yk_staleness_histogram *s)
 {

@@ -108,8 +108,16 @@ static yk_status receive(yk_server *s, yk__client *c, bool *busy)
     return st;
 }
 
+bool yk__is_held(const yk_server *s)
+{
+    const yk_server_hooks *h = &s->config.hooks;
+    return s->chief && h->hold && h->hold(h->context);
+}
+
 static yk_status receive_all(yk_server *s, bool *busy)
 {
+    if (!s->config.synchronous && yk__is_held(s))
+        return YK_OK;
     bool found = false;
     int peer;
     size_t bytes;
@@ -165,9 +173,10 @@ static yk_status declare_lost(yk_server *s, yk__client *c, double seconds)
 
 static yk_status check_timeouts(yk_server *s, double now)
 {
+    const bool held = !s->config.synchronous && yk__is_held(s); /* their messages are not received */
     for (int i = 0; i < s->nclients; i++) {
         yk__client *c = &s->client[i];
-        if (!c->active || c->pushed ||
+        if (!c->active || c->pushed || held ||
             yk__is_owed(s, c)) { /* a worker that waits for this server sends nothing */
             c->last_message = now;
             continue;

@@ -48,7 +48,8 @@ typedef struct {
     yk_status (*on_tick)(void *context);
     yk_status (*turn)(void *context, bool *busy_out);
     bool (*stop)(void *context); /* whether the job should end */
-    bool (*hold)(void *context); /* synchronous: whether answers must wait, e.g. for an evaluation */
+    /* Whether training must wait, e.g. for an evaluation: answers in synchronous mode, gradients in asynchronous mode. */
+    bool (*hold)(void *context);
 } yk_server_hooks;
 
 typedef struct {

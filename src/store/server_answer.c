@@ -77,11 +77,11 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
     return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_PULL, p->out, bytes, &p->op);
 }
 
-/* Sends a heartbeat to a client that waits for an answer. */
-static yk_status send_heartbeat(yk_server *s, yk__client *c, double now)
+/* Sends a heartbeat to a client that waits for an answer; `held`: its message may not be received yet. */
+static yk_status send_heartbeat(yk_server *s, yk__client *c, bool held, double now)
 {
     bool done;
-    if (!c->active || !yk__is_owed(s, c) || now - c->alive_at < alive_seconds)
+    if (!c->active || !(held || yk__is_owed(s, c)) || now - c->alive_at < alive_seconds)
         return YK_OK;
     yk_status st = yk_comm_test(s->config.comm, &c->alive_op, &done);
     if (st)
@@ -95,11 +95,9 @@ static yk_status send_heartbeat(yk_server *s, yk__client *c, double now)
 
 yk_status yk__answer_all(yk_server *s, double now)
 {
-    const yk_server_hooks *h = &s->config.hooks;
-    const bool held = s->chief && s->config.synchronous && h->hold &&
-                      h->hold(h->context); /* clients still get heartbeats */
+    const bool held = yk__is_held(s); /* clients still get heartbeats */
     yk_status st = YK_OK;
-    for (int i = 0; !held && i < s->nclients; i++) {
+    for (int i = 0; !(held && s->config.synchronous) && i < s->nclients; i++) {
         yk__client *c = &s->client[i];
         /* in the order of their numbers: a worker waits for the oldest */
         for (yk__pull *p = c->pull; !st && c->active && p < c->pull + s->npulls; p++)
@@ -107,6 +105,6 @@ yk_status yk__answer_all(yk_server *s, double now)
                 st = answer(s, c, p);
     }
     for (int i = 0; !st && now > 0.0 && i < s->nclients; i++)
-        st = send_heartbeat(s, &s->client[i], now);
+        st = send_heartbeat(s, &s->client[i], held && !s->config.synchronous, now);
     return st;
 }

@@ -142,6 +142,8 @@ extern const double
 bool yk__all_have_left(const yk_server *s);
 yk_status yk__client_add(yk_server *s, int peer, yk__client **out);
 
+bool yk__is_held(const yk_server *s); /* by the hook */
+
 /* server_take.c */
 yk_status yk__take_message(yk_server *s, yk__client *c);
 yk_status yk__return_leases(yk_server *s, yk__client *c,

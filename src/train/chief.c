@@ -4,9 +4,9 @@
  *     server loop          update  update [due: snapshot]  update  update  update [evaluated: metrics]  update ...
  *     background thread                  \ evaluate the snapshot, save it /
  *
- * Workers do not stop for that. In lockstep, a snapshot is taken after exactly the step that it is due at: if the previous
- * one is still being evaluated, the answers to workers wait for it (and workers get heartbeats). Otherwise the next
- * snapshot is taken when the previous one is evaluated.
+ * Workers do not stop for that. A snapshot is taken after exactly the step that it is due at: if the previous one is still
+ * being evaluated, the workers wait for it, and get heartbeats. In synchronous mode their answers wait; in asynchronous mode the
+ * server receives no more gradients. A push of several steps (local SGD, copies) may end a few steps later.
  */
 #include "train/trainer.h"
 
@@ -30,6 +30,7 @@ typedef struct {
     bool taken; /* and not finished */
     yk__due due;
     bool parameters; /* they are needed: for a test, for a checkpoint, or at the end */
+    bool initial;    /* they are in `whole` already */
     atomic_bool over;
     yk_thread thread;
     yk_progress_state at;
@@ -43,6 +44,7 @@ typedef struct {
     yk__due due;            /* lockstep: of a snapshot that waits for the previous one */
     uint64_t used;          /* lockstep: examples of the epoch */
     double servers_checked; /* when */
+    yk_status hold_status;  /* of a snapshot that hold() began, or finished */
     bool streams;
 
     /* the workers of this process */
@@ -73,7 +75,8 @@ static yk_status evaluate_and_save(chief *c)
     yk_view table[YK_MAX_GROUPS];
     if (!s->parameters)
         return YK_OK;
-    yk_server_assemble(t->cluster.server, t->cluster.whole);
+    if (!s->initial)
+        yk_server_assemble(t->cluster.server, t->cluster.whole);
     yk_status st = yk_local_quiesce(t->cluster.whole, 0);
     yk_local_tables(t->cluster.whole, table);
     if (!st && s->due.eval && t->tested)
@@ -156,21 +159,35 @@ static yk_status finish(chief *c)
     return st || !s->due.eval ? st : yk__finish_evaluation(t, &s->at);
 }
 
-static yk_status start(chief *c)
+/* Evaluates and saves the snapshot that was taken, in the background. */
+static yk_status start_thread(chief *c)
 {
-    yk_status st = take(c, c->due, false);
-    c->due = (yk__due){0};
-    if (st)
-        return st;
     const int e = yk_thread_start(&c->snapshot.thread, snapshot_thread, c);
     if (e)
         release(&c->snapshot);
     return e ? yk_fail(YK_ESYSTEM, "cannot start the evaluation thread: %s", strerror(e)) : YK_OK;
 }
 
-static bool is_due(void *context)
+static yk_status start(chief *c)
 {
-    const chief *c = context;
+    yk_status st = take(c, c->due, false);
+    c->due = (yk__due){0};
+    return st ? st : start_thread(c);
+}
+
+/* Before the first step: the first point of the curves. The chief still has all of the initial parameters. */
+static yk_status start_initial(chief *c)
+{
+    yk__trainer *t = c->t;
+    if (!t->tested || t->step || t->result->resumed_from || yk__is_done(t, t->step, t->epoch))
+        return YK_OK;
+    c->snapshot = (snapshot){
+        .taken = true, .due = {.eval = true}, .parameters = true, .initial = true, .at = yk__progress_now(t)};
+    return start_thread(c);
+}
+
+static bool is_due(const chief *c)
+{
     return c->due.eval || c->due.save;
 }
 
@@ -186,6 +203,15 @@ static yk_status poll_snapshot(chief *c, bool wait)
 }
 
 /* ---- hooks of the server ---- */
+
+/* Whether workers wait for a snapshot. Begins it as soon as the one before is done. */
+static bool hold(void *context)
+{
+    chief *c = context;
+    if (is_due(c) && !c->hold_status && c->snapshot.taken && atomic_load(&c->snapshot.over))
+        c->hold_status = poll_snapshot(c, false);
+    return is_due(c);
+}
 
 static bool stop(void *context)
 {
@@ -207,9 +233,12 @@ static yk_status check_sync(chief *c, bool epoch_over)
 static yk_status check_async(chief *c)
 {
     yk__trainer *t = c->t;
-    if (c->snapshot.taken || stop(c) || !yk__is_due_async(t, t->step))
+    /* the last step is evaluated when all servers have received its gradient */
+    if (stop(c) || t->epoch >= t->plan->epochs || !yk__is_due_async(t, t->step))
         return YK_OK;
-    c->due = yk__due_async(t, t->step);
+    const yk__due due = yk__due_async(t, t->step);
+    c->due.eval |= due.eval;
+    c->due.save |= due.save;
     return poll_snapshot(c, false);
 }
 
@@ -245,8 +274,10 @@ static yk_status updated(void *context, uint64_t steps, uint64_t examples, doubl
     me->period_loss += loss;
     me->period_examples += examples;
     c->used += made * (uint64_t)t->plan->workers * t->plan->batch;
-    yk_phases_done(me->phases, made, examples);
-    yk_observer_progress(t->observer, loss / (double)examples);
+    t->trained_examples += examples;
+    t->trained_loss += loss;
+    yk_phases_done(me->phases, made, examples, loss);
+    yk_observer_progress(t->observer, t->step, true);
     if (t->plan->lockstep)
         return check_sync(c, false);
     const uint64_t epoch = t->epoch;
@@ -291,7 +322,9 @@ static yk_status send_telemetry(void *context)
 
 static yk_status on_tick(void *context)
 {
-    yk_status st = check_servers(context, yk_now());
+    yk_status st = ((chief *)context)->hold_status;
+    if (!st)
+        st = check_servers(context, yk_now());
     if (!st)
         st = send_telemetry(context);
     return st ? st : poll_snapshot(context, false);
@@ -370,7 +403,10 @@ static yk_status end_chief(chief *c)
         t->epoch = t->plan->epochs;
     t->result->interrupted = yk__is_stopped(t) && state.stopped && !yk__is_done(t, t->step, t->epoch) &&
                              t->epoch < t->plan->epochs;
-    yk_status st = take(c, (yk__due){t->step != t->last_eval, t->step != t->last_save}, true);
+    /* an earlier snapshot of this step may lack gradients that other servers received later */
+    const bool again = !t->plan->synchronous && t->cluster.servers > 1;
+    yk_status st =
+        take(c, (yk__due){again || t->step != t->last_eval, again || t->step != t->last_save}, true);
     if (st)
         return st;
     keep(&c->snapshot.outcome, evaluate_and_save(c));
@@ -388,10 +424,12 @@ static yk_status serve(chief *c)
                                   .epoch_over = epoch_over,
                                   .on_tick = on_tick,
                                   .stop = stop,
-                                  .hold = is_due};
+                                  .hold = hold};
     hooks.turn = k->remote ? pump : NULL;
     yk_server_set_hooks(k->server, &hooks);
-    yk_status st = yk_server_run(k->server);
+    yk_status st = k->rank == 0 ? start_initial(c) : YK_OK;
+    if (!st)
+        st = yk_server_run(k->server);
     if (!st && k->remote) /* their last messages are in transit */
         st = drive_workers(c);
     if (k->rank != 0)

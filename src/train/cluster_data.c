@@ -85,7 +85,9 @@ static uint64_t unit_of(const yk__trainer *t)
     if (p->staleness != YK_ASYNC || (t->config->optimizer && strcmp(t->config->optimizer, "sgd")))
         return unit;
     for (int longer = 2; longer <= YK__LONGEST_COPY; longer *= 2)
-        if (examples >= 2 * PER_EPOCH * workers * (double)unit && all >= 2 * IN_ALL * workers * (double)unit)
+        if (examples >= 2 * PER_EPOCH * workers * (double)unit &&
+            all >= 2 * IN_ALL * workers * (double)unit &&
+            (!p->eval_every || 2 * unit <= p->eval_every * p->batch)) /* a push skips no evaluation */
             unit *= 2;
     return unit;
 }

@@ -24,9 +24,22 @@ static yk_status prepare(void *trainer, yk_rows *rows)
     return st || !t->remap ? st : yk_keymap_rows(t->remap, rows);
 }
 
+/* Share `share` of n examples begins here. */
+static uint64_t share_begin(uint64_t n, int share, int of)
+{
+    return n * (uint64_t)share / (uint64_t)of;
+}
+
 yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v)
 {
-    const yk__predictor o = {.model = t->model,
+    const uint64_t wanted = (uint64_t)t->config->test_examples,
+                   rows = t->test.rows ? t->test.rows->n : wanted;
+    const uint64_t n = wanted && wanted < rows ? wanted : rows, begin = share_begin(n, share, of),
+                   end = share_begin(n, share + 1, of);
+    const yk_perm order = yk_perm_make(rows ? rows : 1, 1); /* the same examples in each evaluation */
+    const yk__predictor o = {.order = n < rows ? &order : NULL,
+                             .most = end - begin,
+                             .model = t->model,
                              .work = w->work,
                              .view = v,
                              .batch = YK__EVAL_BATCH,
@@ -36,10 +49,9 @@ yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, c
                              .context = t};
     yk_tally_clear(&w->tally);
     if (!t->test.rows)
-        return yk__predict_blocks(&o, t->test.source, (size_t)share, (size_t)of);
-    const size_t n = t->test.rows->n;
-    return yk__predict_rows(&o, t->test.rows, n * (size_t)share / (size_t)of,
-                            n * ((size_t)share + 1) / (size_t)of, NULL);
+        return wanted && end == begin ? YK_OK
+                                      : yk__predict_blocks(&o, t->test.source, (size_t)share, (size_t)of);
+    return yk__predict_rows(&o, t->test.rows, (size_t)begin, (size_t)end, NULL);
 }
 
 yk_progress_state yk__progress_now(const yk__trainer *t)

@@ -14,7 +14,7 @@ yk_status yk__predict_rows(const yk__predictor *o, const yk_rows *rows, size_t b
     for (size_t at = begin; !st && at < end; at += o->batch) {
         const size_t n = end - at < o->batch ? end - at : o->batch;
         for (size_t i = 0; i < n; i++)
-            pick[i] = (uint32_t)(at + i);
+            pick[i] = (uint32_t)(o->order ? yk_perm_at(o->order, at + i) : at + i);
         const yk_batch b = {.rows = rows, .pick = pick, .n = n};
         o->model->ops->predict(o->model, o->work, o->view, &b, o->p, &o->tally->loss);
         if (o->no_score)
@@ -27,20 +27,32 @@ yk_status yk__predict_rows(const yk__predictor *o, const yk_rows *rows, size_t b
     return st;
 }
 
+static bool is_enough(const yk__predictor *o)
+{
+    return o->most && o->tally->examples >= o->most;
+}
+
+/* As many of n rows as are still wanted. */
+static size_t few(const yk__predictor *o, size_t n)
+{
+    const uint64_t left = o->most ? o->most - o->tally->examples : n;
+    return left < n ? (size_t)left : n;
+}
+
 yk_status yk__predict_blocks(const yk__predictor *o, yk_source *s, size_t first, size_t stride)
 {
     yk_status st = YK_OK;
     yk_rows rows;
     yk_rows_init(&rows, s->kind, s->dim);
-    for (size_t b = first; !st && b < s->nblocks; b += stride) {
+    for (size_t b = first; !st && b < s->nblocks && !is_enough(o); b += stride) {
         yk_reader *r;
         size_t got = 1;
         if ((st = yk_source_read(s, b, &r)))
             break;
-        while (!st && got) {
+        while (!st && got && !is_enough(o)) {
             yk_rows_clear(&rows);
             if (!(st = yk_reader_next(r, &rows, READ, &got)) && !(st = o->prepare(o->context, &rows)))
-                st = yk__predict_rows(o, &rows, 0, rows.n, r);
+                st = yk__predict_rows(o, &rows, 0, few(o, rows.n), r);
         }
         yk_reader_free(r);
     }

@@ -10,6 +10,7 @@
 #ifndef YK_TRAIN_INFER_H
 #define YK_TRAIN_INFER_H
 
+#include "base/perm.h"
 #include "data/source.h"
 #include "train/score.h"
 #include "train/trained.h"
@@ -40,7 +41,9 @@ typedef struct {
     bool no_score;                                      /* only counts them */
     yk_status (*prepare)(void *context, yk_rows *rows); /* checks and remaps rows that were just read */
     void *context;
-    yk_infer_each *each; /* may be NULL */
+    const yk_perm *order; /* of the rows in memory; NULL: as they are */
+    uint64_t most;        /* predictions of a stream; 0: all */
+    yk_infer_each *each;  /* may be NULL */
     void *user;
 } yk__predictor;
 

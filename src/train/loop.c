@@ -30,7 +30,9 @@ typedef struct {
     uint64_t done, epoch; /* steps and epochs so far; of this worker if asynchronous */
     uint64_t seen;        /* lockstep: examples of all workers */
     unsigned round;
-    uint64_t next_check; /* asynchronous: worker 0 checks what is due after this many of its steps */
+    uint64_t next_check; /* asynchronous: this worker checks what is due after this many of its steps */
+    uint64_t quota;      /* the same: steps that this worker may still make before a barrier is due */
+    double loss;         /* of its examples that the phases do not have yet */
     yk_status ready;     /* of the store's ready() during a gradient */
 } loop;
 
@@ -147,6 +149,7 @@ static yk_status step(loop *w, yk_action action, yk_step_result *out)
     if ((st = yk_store_push(w->store, w->me, &grad)) || (st = yk_store_clock(w->store, w->me, action, out)))
         return st;
     yk_phase_to(p, YK_PHASE_OTHER);
+    w->loss += grad.loss;
     if (w->t->cluster.role != YK__REPLICA) { /* replicas count the examples of all: record_round() */
         w->state->period_loss += grad.loss;
         w->state->period_examples += grad.examples;
@@ -180,6 +183,7 @@ static yk_status burst(loop *w, yk_action action, size_t most, yk_step_result *o
     yk_phase_to(state->phases, YK_PHASE_APPLY);
     yk_local_burst_end(t->local, w->me, batch.n);
     yk_phase_to(state->phases, YK_PHASE_OTHER);
+    w->loss += out->loss;
     state->period_examples += batch.n;
     state->examples += batch.n;
     return YK_OK;
@@ -208,12 +212,14 @@ static void record_round(loop *w, const yk_step_result *r, bool epoch_over)
     }
     t->step = w->done;
     t->epoch = w->epoch;
+    t->trained_examples += r->examples;
+    t->trained_loss += r->loss;
     w->seen += r->examples;
     if (epoch_over && !t->train.examples) /* a stream: now the size of an epoch is known */
         t->train.examples = w->seen;
     if (!epoch_over) {
         yk_observer_traffic(t->observer);
-        yk_observer_progress(t->observer, r->loss / (double)r->examples);
+        yk_observer_progress(t->observer, t->step, true);
     }
     if (t->alternation)
         yk__alternate_step(t, r->examples);
@@ -257,10 +263,30 @@ static yk_status after_round(loop *w, const yk_step_result *r, bool *end_out)
 
 /* ---- asynchronous, in one process ---- */
 
-static void check_due(yk__trainer *t)
+/* Takes some of the steps that all workers may make before something is due: the fewer are left, the fewer, so that no worker
+ * keeps many while the others wait. 0: none are left. */
+static uint64_t take_quota(yk__trainer *t)
 {
-    if (yk__is_due_async(t, yk_local_steps(t->local)) || yk__is_stopped(t))
+    enum { MOST = 1024 };
+    uint64_t left = atomic_load_explicit(&t->quota, memory_order_relaxed), n;
+    do {
+        n = yk__min(left / (2 * (uint64_t)t->plan->workers), MOST);
+        n = n ? n : yk__min(left, 1);
+    } while (n && !atomic_compare_exchange_weak(&t->quota, &left, left - n));
+    return n;
+}
+
+/* Any worker, one at a time: worker 0 may be waiting for a core. */
+static void check_due(loop *w)
+{
+    yk__trainer *t = w->t;
+    if (atomic_flag_test_and_set_explicit(&t->checking, memory_order_acquire))
+        return;
+    const uint64_t step = yk_local_steps(t->local);
+    if (yk__is_due_async(t, step) || yk__is_stopped(t))
         atomic_store(&t->barrier_due, true);
+    yk_observer_progress(t->observer, step, w->me == 0);
+    atomic_flag_clear_explicit(&t->checking, memory_order_release);
 }
 
 /* All workers come; worker 0 decides what is done. */
@@ -272,6 +298,7 @@ static yk_status barrier_async(loop *w)
     yk_status st = yk_team_barrier(t->team, w->me);
     if (st)
         return st;
+    w->quota = 0; /* yk__due_async() divides them again */
     if (w->me == 0) {
         const bool all_done = atomic_load(&t->finished) == t->plan->workers;
         const uint64_t examples = yk__progress_now(t).examples;
@@ -281,7 +308,7 @@ static yk_status barrier_async(loop *w)
             t->epoch = t->plan->epochs;
         t->end = all_done || yk__is_stopped(t);
         t->result->interrupted = t->end && !all_done;
-        const yk__due due = yk__due_async(t, t->step);
+        const yk__due due = yk__due_async(t, t->step); /* none if a worker did not use its quota */
         t->due.eval = (t->end || due.eval) && t->step != t->last_eval;
         t->due.save = (t->end || due.save) && t->step != t->last_save;
     }
@@ -300,10 +327,11 @@ static yk_status enter_barrier(loop *w, bool *entered_out)
         if (yk_team_stopped(t->team))
             return yk_fail(YK_ESTOP, "another worker stopped the run");
         if (w->me == 0)
-            check_due(t);
+            check_due(w);
         yk_sleep(200e-6);
     }
-    if (yk__is_stopped(t)) /* every worker checks: worker 0 may be waiting for a core */
+    const bool waits = !w->state->finished && !w->quota && !(w->quota = take_quota(t));
+    if (waits || yk__is_stopped(t)) /* every worker checks: worker 0 may be waiting for a core */
         atomic_store(&t->barrier_due, true);
     *entered_out = atomic_load_explicit(&t->barrier_due, memory_order_relaxed);
     return *entered_out ? barrier_async(w) : YK_OK;
@@ -324,11 +352,14 @@ static void after_step(loop *w, const yk_step_result *r)
 {
     yk__trainer *t = w->t;
     w->done += r->steps;
-    if (w->me == 0 && !w->remote && w->done > w->next_check) {
+    w->quota -= yk__min(w->quota, r->steps);
+    if (!w->remote && w->done > w->next_check) {
         /* reading the counters of all workers costs a cache miss each */
-        w->next_check = w->done + 256 / t->plan->batch;
-        check_due(t);
-        yk_observer_progress(t->observer, r->loss / (double)r->examples);
+        const uint64_t points = yk_observer_interval(t->observer);
+        w->next_check =
+            w->done +
+            (w->me ? points - 1 : yk__min(256 / t->plan->batch, points / (uint64_t)t->plan->workers));
+        check_due(w);
     }
 }
 
@@ -341,7 +372,7 @@ static size_t burst_steps(const loop *w)
     const size_t most = yk_local_burst_max(t->local, w->me);
     if (t->plan->lockstep) /* a stop takes effect after one more step, as without bursts */
         return yk__is_stopped(t) ? 1 : yk__min(most, yk__until_due(w->t, w->done));
-    return w->me == 0 ? yk__min(most, w->next_check + 1 - w->done) : most;
+    return yk__min(w->quota, yk__min(most, w->next_check + 1 - w->done));
 }
 
 static yk_status train(loop *w)
@@ -364,7 +395,8 @@ static yk_status train(loop *w)
             yk_observer_traffic(t->observer);
         if (r.pending)
             continue;
-        yk_phases_done(w->state->phases, r.own > 0 ? r.steps : 0, r.own);
+        yk_phases_done(w->state->phases, r.own > 0 ? r.steps : 0, r.own, w->loss);
+        w->loss = 0.0;
         if (lockstep)
             st = after_round(w, &r, &end);
         else if (r.over && local_async)
@@ -376,6 +408,17 @@ static yk_status train(loop *w)
         if (st || end)
             return st;
     }
+}
+
+/* Before the first step: the first point of the curves. */
+static yk_status evaluate_start(loop *w)
+{
+    yk__trainer *t = w->t;
+    if (w->remote || !t->tested || w->done || t->result->resumed_from)
+        return YK_OK;
+    if (w->me == 0)
+        t->due = (yk__due){.eval = true};
+    return yk__barrier(t, w->me);
 }
 
 /* The run was resumed after its last step: it is only evaluated. Servers do that without workers. */
@@ -403,7 +446,9 @@ yk_status yk__train_worker(void *trainer, int me)
         yk_exchange_trace(t->cluster.exchange, w.state->phases ? w.state->phases->track : NULL);
     yk_model_on_ready(t->model, w.state->work, w.store->ops->ready ? on_ready : NULL, &w);
     const bool nothing = yk__is_done(t, w.done, w.epoch) && (t->plan->lockstep || w.remote);
-    yk_status st = nothing ? train_nothing(&w) : train(&w);
+    yk_status st = nothing ? train_nothing(&w) : evaluate_start(&w);
+    if (!st && !nothing)
+        st = train(&w);
     if (!st && w.remote)
         st = yk_store_finish(w.store, me);
     yk_phases_end(w.state->phases);

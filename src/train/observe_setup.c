@@ -7,23 +7,18 @@
 
 /* ---- callbacks ---- */
 
-/* An estimate, for worker 0 during training: it does not read the counters of other threads. The number of steps is known,
- * and all but the last step of an epoch have full batches. */
-static uint64_t examples_so_far(const yk__trainer *t)
-{
-    if (t->cluster.role != YK__SINGLE)
-        return t->earlier_examples + t->evaluator->examples;
-    return t->earlier_examples + (yk_local_steps(t->local) - t->result->resumed_from) * t->plan->batch *
-                                     (t->plan->lockstep ? (uint64_t)t->plan->workers : 1);
-}
-
 static void position(void *trainer, yk_run_position *out)
 {
     const yk__trainer *t = trainer;
+    yk_phases_sample all = {.examples = t->trained_examples, .loss = t->trained_loss};
+    if (t->cluster.role == YK__SINGLE && !t->plan->lockstep) /* the workers make steps of their own */
+        yk_phases_read_all(t->phases, t->local_workers, &all);
     *out = (yk_run_position){.step = yk_local_steps(t->local),
-                             .examples = examples_so_far(t),
+                             .examples = t->earlier_examples + all.examples,
                              .late_examples = t->late_examples,
-                             .epoch_examples = t->train.examples};
+                             .epoch_examples = t->train.examples,
+                             .trained_examples = all.examples,
+                             .trained_loss = all.loss};
 }
 
 static yk_workspace *work(void *trainer, int worker)

@@ -4,6 +4,12 @@
 
 #include "base/clock.h"
 
+/* The workers stop when they have made all steps until something is due, so none is skipped. */
+static void set_quota(yk__trainer *t, uint64_t done)
+{
+    atomic_store(&t->quota, yk__min(t->next_eval, t->next_save) - done);
+}
+
 void yk__schedule_init(yk__trainer *t)
 {
     const uint64_t per_epoch = (t->train.examples + t->plan->batch - 1) / t->plan->batch;
@@ -15,6 +21,7 @@ void yk__schedule_init(yk__trainer *t)
     t->checkpoint_every = t->checkpoint_every ? t->checkpoint_every : UINT64_MAX / 2;
     t->next_eval = (t->step / t->eval_every + 1) * t->eval_every;
     t->next_save = (t->step / t->checkpoint_every + 1) * t->checkpoint_every;
+    set_quota(t, t->step);
 }
 
 bool yk__is_done(const yk__trainer *t, uint64_t step, uint64_t epoch)
@@ -49,6 +56,7 @@ yk__due yk__due_async(yk__trainer *t, uint64_t done)
         t->next_eval += t->eval_every;
     while (t->next_save <= done)
         t->next_save += t->checkpoint_every;
+    set_quota(t, done);
     return due;
 }
 

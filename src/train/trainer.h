@@ -81,12 +81,17 @@ typedef struct yk__trainer {
     char *done_summary; /* summary.json, if the run was done when it was resumed; else NULL */
 
     /* barriers */
-    atomic_bool barrier_due; /* asynchronous: every worker comes after its current step */
-    atomic_int finished;     /* asynchronous: workers without examples */
-    yk__due due;             /* decided by worker 0 */
-    bool end;                /* the same */
-    uint64_t step, epoch;    /* at the last barrier */
-    uint64_t late_examples;  /* of the whole run */
+    atomic_bool barrier_due;    /* asynchronous: every worker comes after its current step */
+    atomic_int finished;        /* asynchronous: workers without examples */
+    yk__due due;                /* decided by worker 0 */
+    bool end;                   /* the same */
+    atomic_flag checking;       /* asynchronous: a worker checks what is due */
+    atomic_uint_fast64_t quota; /* asynchronous: steps until something is due that no worker has taken yet */
+    uint64_t step, epoch;       /* at the last barrier */
+    uint64_t late_examples;     /* of the whole run */
+    uint64_t
+        trained_examples; /* by all workers since this process started, as worker 0 or the chief knows it */
+    double trained_loss;  /* the sum over these */
     uint64_t next_eval, next_save, last_eval, last_save; /* steps */
     bool saves_by_time;                                  /* every YK__SAVE_SECONDS */
     double lowest_loss;                                  /* of all periods between evaluations */

@@ -79,6 +79,7 @@ typedef struct {
     atomic_int open;                              /* the current phase, or YK__PHASE_MANY, YK__PHASE_ENDED */
     atomic_uint_fast64_t ns[YK_PHASES];
     atomic_uint_fast64_t steps, examples;
+    _Atomic double loss;                              /* sum over the examples */
     atomic_uint_fast64_t timed, timed_ns, slowest_ns; /* steps in detail */
     _Atomic double timed_squares;                     /* sum of ns^2 */
     atomic_uint_fast64_t barriers, last;              /* barriers, and how often this worker came last */
@@ -89,6 +90,7 @@ typedef struct {
     double seconds; /* wall time since begin: the sum of all phases */
     double phase[YK_PHASES];
     uint64_t steps, examples;
+    double loss;                                    /* sum over the examples */
     uint64_t timed;                                 /* timed steps */
     double step_mean, step_deviation, step_slowest; /* seconds, of the timed steps */
     uint64_t barriers, last;
@@ -146,13 +148,15 @@ static inline void yk__phases_add(atomic_uint_fast64_t *to, uint64_t n)
     atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
-/* Adds what was done since the last call. */
-static inline void yk_phases_done(yk_phases *p, uint64_t steps, uint64_t examples)
+/* Adds what was done since the last call; loss: the sum over the examples. */
+static inline void yk_phases_done(yk_phases *p, uint64_t steps, uint64_t examples, double loss)
 {
     if (!p)
         return;
     yk__phases_add(&p->steps, steps);
     yk__phases_add(&p->examples, examples);
+    atomic_store_explicit(&p->loss, atomic_load_explicit(&p->loss, memory_order_relaxed) + loss,
+                          memory_order_relaxed);
 }
 
 /* Counts a barrier, and whether this worker arrived last. */
