@@ -65,7 +65,7 @@ net() { # OPTION...: a small network on generated digits
     # sorted by time; the shares add up to 100 %
     python3 - <<'END'
 import re
-rows = [line for line in open("err") if re.search(r" %( |$)", line) and not line.startswith("layer")]
+rows = [line for line in open("err").read().split("time by phase")[0].splitlines() if re.search(r" %( |$)", line) and not line.startswith("layer")]
 ms = [float(re.search(r"([0-9.]+) +[0-9.]+ %", row).group(1)) for row in rows]
 share = [float(re.search(r"([0-9.]+) %", row).group(1)) for row in rows]
 assert len(rows) == 11, rows
@@ -181,8 +181,6 @@ END
     expect 2 "no effect without --lr-schedule step"
     digits --init he
     expect 2 "are for networks; --model softmax"
-    digits --profile
-    expect 2 "are for networks"
     clicks --bias-lr 2
     expect 2 "models of dense data"
     [ ! -e runs ]

@@ -89,3 +89,24 @@ print(*[o["step"] for o in map(json.loads, open("run/metrics.jsonl")) if o["kind
     try $softmax --batch 5 --steps 20 --out none
     equal "all examples" "$(field test_loss)" "$all"
 }
+
+@test "servers have phases: in the summary, on the timeline and in the profile, which linear models have, too" {
+    try $softmax --batch 5 --steps 200 --mode async --launch 4 --servers 2 --sample-every 0.05 --trace --profile --out run
+    expect 0 "time by phase" "server 0 " "server 1 " "worker 2 " "worker 3 "
+    python3 - <<'END'
+import json
+of_servers = ["sending", "apply", "checkpoint", "other", "waiting", "receiving", "lookup"]
+for p in json.load(open("run/summary.json"))["processes"][:2]:
+    assert list(p["phases"]) == of_servers and abs(sum(p["phases"].values()) - 1) < 1e-6, p
+    assert min(p["phases"][k] for k in ("waiting", "receiving", "lookup", "apply", "sending")) > 0, p["phases"]
+    assert p["steps"] == 200 and p["examples"] == 1000, p
+trace = json.load(open("run/trace.json"))["traceEvents"]
+for rank in (0, 1):
+    names = {e["name"] for e in trace if e["ph"] == "X" and e["pid"] == rank}
+    assert {"waiting", "receiving", "lookup", "apply", "sending"} <= names and "input" not in names, names
+    samples = [json.loads(l) for l in open("run/worker-%d/resources.jsonl" % rank)]
+    assert any("waiting" in l.get("phases", {}) for l in samples), samples[-1]
+END
+    try $softmax --batch 5 --steps 20 --workers 2 --profile --out none
+    expect 0 "time by phase" "worker 0 " "worker 1 " "compute"
+}

@@ -54,7 +54,7 @@ static void names_are_in_order(void **state)
     assert_string_equal(yk_phase_name(YK_PHASE_INPUT), "input");
     assert_string_equal(yk_phase_name(YK_PHASE_WORKERS), "workers");
     assert_string_equal(yk_phase_name(YK_PHASE_OTHER), "other");
-    assert_int_equal(YK_PHASES, 9);
+    assert_int_equal(YK_WORKER_PHASES, 9);
 }
 
 static void long_steps_are_all_timed(void **state)

@@ -48,7 +48,7 @@ static yk_status print_results(const yk_config *c, const yk_result *r)
     }
     free(text);
     if (!st && r->profile)
-        yk_show_profile(stderr, r->profile);
+        yk_show_profile(stderr, r);
     return st;
 }
 

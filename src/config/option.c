@@ -82,7 +82,7 @@ const yk_option yk_options[] = {
     {"dry-run", NULL, FLAG(dry_run), NETWORK, SHOWS, NULL,
      "print the layers with shapes, parameters, FLOPs and memory; do not train"},
     {"profile", NULL, FLAG(profile), NETWORK, SHOWS, NULL,
-     "print the time of each layer on stderr after the run"},
+     "print the time of each phase (and of each layer of a network) on stderr after the run"},
 
     {"mode", "MODE", TEXT(mode), PARALLEL, TRAINS, "sync", "sync (synchronous) or async (asynchronous)"},
     {"staleness", "K", WHOLE(staleness, -1, BIG), PARALLEL, TRAINS, "sync: 0; async: no bound",

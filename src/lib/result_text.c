@@ -127,7 +127,7 @@ static char *printed(void (*print)(FILE *to, const yk_config *c, const yk_result
 static void print_profile(FILE *f, const yk_config *c, const yk_result *r)
 {
     (void)c;
-    yk_show_profile(f, r->profile);
+    yk_show_profile(f, r);
 }
 
 yk_status yk_result_summary(const yk_config *c, const yk_result *r, char **out)

@@ -167,7 +167,7 @@ char *yk_model_json(const char *name, const yk_description *d)
 
 /* ---- after training ---- */
 
-void yk_show_profile(FILE *to, const yk_profile *p)
+static void show_layers(FILE *to, const yk_profile *p)
 {
     int text = 5, shape = 6;
     char buffer[64], bytes[32];
@@ -203,4 +203,40 @@ void yk_show_profile(FILE *to, const yk_profile *p)
         fprintf(to,
                 "peak: %.1f GFLOP/s per thread, measured before training with matrix products in the cache\n",
                 p->peak * 1e-9);
+}
+
+/* One line: the phases of a worker, a process or a server, in descending order. */
+static void show_phases(FILE *to, const char *name, const yk_phases_sample *s)
+{
+    double rest[YK_PHASES];
+    memcpy(rest, s->phase, sizeof rest);
+    fprintf(to, "%-16s %9.3f s ", name, s->seconds);
+    for (int n = 0; n < YK_PHASES && s->seconds > 0.0; n++) {
+        int most = 0;
+        for (int k = 1; k < YK_PHASES; k++)
+            most = rest[k] > rest[most] ? k : most;
+        if (rest[most] < 0.0005 * s->seconds)
+            break;
+        fprintf(to, "  %s %.1f %%", yk_phase_name((yk_phase)most), 100.0 * rest[most] / s->seconds);
+        rest[most] = 0.0;
+    }
+    fprintf(to, "\n");
+}
+
+void yk_show_profile(FILE *to, const yk_result *r)
+{
+    const yk_observation *w = &r->watched;
+    char name[48];
+    if (r->profile->nlines > 0)
+        show_layers(to, r->profile);
+    fprintf(to, "\ntime by phase\n");
+    for (int i = 0; w->nprocesses == 1 && i < w->nmeasured; i++) {
+        snprintf(name, sizeof name, "worker %d", w->measured[i].worker);
+        show_phases(to, name, &w->measured[i].phases);
+    }
+    for (int i = 0; w->nprocesses > 1 && i < w->nprocesses; i++) {
+        const yk_process *p = &w->process[i];
+        snprintf(name, sizeof name, "%s %d", p->workers ? "worker" : "server", p->rank);
+        show_phases(to, name, &p->phases);
+    }
 }

@@ -1,10 +1,11 @@
-/* The output of --dry-run and --profile: the layers of a model before training, and their times after it.
+/* The output of --dry-run and --profile: the layers of a model before training, and after it
+ * their times and the phases of each process.
  *
  * Example:
  *     yk_show_model(stdout, "lenet5", result.description);
  *     char *json = yk_model_json("lenet5", result.description);   // one JSON object; NULL: out of memory
  *     free(json);
- *     yk_show_profile(stderr, result.profile);
+ *     yk_show_profile(stderr, &result); // if result.profile
  *
  * These functions keep no state. The caller checks the stream for errors.
  */
@@ -16,7 +17,7 @@
 
 void yk_show_model(FILE *to, const char *name, const yk_description *d);
 char *yk_model_json(const char *name, const yk_description *d);
-void yk_show_profile(FILE *to, const yk_profile *p);
+void yk_show_profile(FILE *to, const yk_result *r);
 
 /* "1.3 MB", with powers of 1000. Returns `text`. */
 const char *yk_bytes_text(double bytes, char text[static 24]);

@@ -100,17 +100,14 @@ static void put_processes(yk_json *j, const row *r, int n)
         yk_json_real(j, "examples_per_second",
                      trains(&r[i]) && trained > 0.0 ? (double)l->examples / trained : (double)NAN);
         yk_json_real(j, "last", l->barriers ? (double)l->last / (double)l->barriers : (double)NAN);
-        if (trains(&r[i]))
-            yk_phases_json(j, l->phase, l->seconds);
-        else
-            yk_json_null(j, "phases");
+        yk_phases_json(j, l->phase, l->seconds, !trains(&r[i]));
         yk_json_end(j);
         for (int k = 0; trains(&r[i]) && k < YK_PHASES; k++)
             sum[k] += l->phase[k];
         seconds += trains(&r[i]) ? l->seconds : 0.0;
     }
     yk_json_end(j);
-    yk_phases_json(j, sum, seconds);
+    yk_phases_json(j, sum, seconds, false);
 }
 
 /* The columns of a table of doubles, each an array. */
@@ -203,9 +200,10 @@ static void metrics_of_workers(yk_prom *p, const row *r, int n)
          r[i].phases.last);
     yk_prom_family(p, "yoke_worker_phase_seconds_total", "counter", "Time of a worker by phase.");
     for (int i = 0; i < n; i++)
-        for (int k = 0; trains(&r[i]) && k < YK_PHASES; k++)
-            yk_prom_sample(p, LABELS("worker", r[i].label, "phase", yk_phase_name((yk_phase)k)),
-                           r[i].phases.phase[k]);
+        for (int k = 0; k < YK_PHASES; k++)
+            if (yk_phase_is_of((yk_phase)k, !trains(&r[i])))
+                yk_prom_sample(p, LABELS("worker", r[i].label, "phase", yk_phase_name((yk_phase)k)),
+                               r[i].phases.phase[k]);
     if (!n || !r[0].role)
         return;
     EACH(true, "yoke_worker_lost", "gauge", "1 if the rank is lost.", r[i].lost);

@@ -5,7 +5,7 @@
  *     {"kind":"eval","step":938,...,"train_loss":0.40,"test_loss":0.33,"test_accuracy":0.907,"majority_accuracy":0.1135}
  *
  * A run writes 200 to 2,000 train lines, or one for each step if there are fewer: every 1/400 of the run, and at most every
- * 1/2000 if that takes more than half a second. --log-every N writes one every N steps.
+ * 1/2000 if that takes more than half a second; more often at the beginning of a long run. --log-every N writes one every N steps.
  *
  * A resumed run removes the lines of steps after its checkpoint, since it repeats these steps. If the step of the checkpoint
  * was already evaluated, the evaluation is not written again.
@@ -245,6 +245,13 @@ static void write_point(yk_observer *o, const yk_run_position *at, double now)
     m->measured = all ? now : m->measured;
 }
 
+/* Steps between points that are half a second apart. Those of a long run are closer together at its beginning. */
+static uint64_t early_gap(const yk__metrics *m, uint64_t step)
+{
+    const uint64_t usual = m->interval / SLOWER, beginning = step / (LEAST_POINTS / 8);
+    return usual < beginning ? usual : beginning;
+}
+
 /* After the first step. */
 static void begin_points(yk_observer *o)
 {
@@ -275,7 +282,7 @@ void yk_observer_progress(yk_observer *o, uint64_t step, bool shows)
     m->next_call = m->calls + (gap < 1 ? 1 : gap);
     const bool show_it = shows && now - m->shown.time >= show_every,
                early = !o->c.config->log_every && now - m->written.time >= write_every &&
-                       step >= m->written.step + m->interval / SLOWER;
+                       step >= m->written.step + early_gap(m, step);
     if (step < m->next && !show_it && !early)
         return;
     o->c.position(o->c.context, &at);

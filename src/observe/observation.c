@@ -127,7 +127,7 @@ static void workers_of(yk_json *j, const yk_observation *w, const yk_process *p)
         yk_json_real(j, "step_deviation", one->phases.step_deviation);
         yk_json_whole(j, "barriers", (int64_t)one->phases.barriers);
         yk_json_whole(j, "came_last", (int64_t)one->phases.last);
-        yk_phases_json(j, one->phases.phase, one->phases.seconds);
+        yk_phases_json(j, one->phases.phase, one->phases.seconds, false);
         yk_json_end(j);
     }
     yk_json_end(j);
@@ -162,7 +162,7 @@ static void processes(yk_json *j, const yk_observation *w, const yk_rank_report 
             yk_traffic_json(j, "traffic", reports[i].traffic); /* in the same order */
         YK_JSON_REALS(j, {"cpu_mean", p->usage.cpu.mean}, {"cpu_peak", p->usage.cpu.peak},
                       {"rss_peak", p->usage.memory.peak});
-        p->workers > 0 ? yk_phases_json(j, p->phases.phase, p->phases.seconds) : yk_json_null(j, "phases");
+        yk_phases_json(j, p->phases.phase, p->phases.seconds, p->workers == 0);
         workers_of(j, w, p);
         yk_json_end(j);
     }
@@ -209,7 +209,7 @@ void yk_observation_json(yk_json *j, const yk_observation *w, const yk_rank_repo
     const bool seen = w->nprocesses > 0, judged = w->verdict.text[0], timed = w->forward + w->backward > 0.0;
     yk_json_text(j, "verdict", judged ? w->verdict.text : NULL);
     judged ? bottleneck(j, &w->verdict) : yk_json_null(j, "bottleneck");
-    seen ? yk_phases_json(j, w->phase, 1.0) : yk_json_null(j, "phases");
+    seen ? yk_phases_json(j, w->phase, 1.0, false) : yk_json_null(j, "phases");
     timed ? passes(j, w->forward, w->backward) : yk_json_null(j, "passes");
     seen ? resources(j, w) : yk_json_null(j, "resources");
     interfaces(j, w);

@@ -213,7 +213,8 @@ static void add_worker(yk_observer *o, int worker, double rate, scalars *s)
     add(s, "speed/examples_per_second",
         isfinite(rate) ? rate : (double)(now.examples - before->examples) / sum);
     for (int k = 0; k < YK_PHASES; k++)
-        add(s, tags[k], part[k] / sum);
+        if (yk_phase_is_of((yk_phase)k, o->c.server))
+            add(s, tags[k], part[k] / sum);
     *before = now;
 }
 

@@ -24,7 +24,8 @@ static const char file_style[] =
     ".d1{stroke-dasharray:6 3}.d2{stroke-dasharray:2 3}.d3{stroke-dasharray:8 3 2 3}.d4{stroke-dasharray:12 "
     "4}"
     ".p0{fill:#0068b5}.p1{fill:#00805e}.p2{fill:#e08a00}.p3{fill:#b03a86}.p4{fill:#e2a6cc}.p5{fill:#d1570b}"
-    ".p6{fill:#86b8dd}.p7{fill:#9c9c9c}.p8{fill:#d5d5d5}";
+    ".p6{fill:#86b8dd}.p7{fill:#9c9c9c}.p8{fill:#d5d5d5}.p9{fill:#e9e2c8}.p10{fill:#c9a227}.p11{fill:#"
+    "6b4fa0}";
 
 static const char *const axis_names[YK_X_COUNT] = {"step", "epoch", "seconds"};
 
@@ -60,7 +61,13 @@ static double text_width(const char *s)
 /* Entries of the legend. */
 static size_t entries(const yk_figure *f)
 {
-    return f->kind == YK_BARS ? YK_PHASES : f->n > 1 ? f->n : 0;
+    if (f->kind != YK_BARS)
+        return f->n > 1 ? f->n : 0;
+    for (size_t k = 0; k < f->n; k++)
+        for (size_t i = YK_WORKER_PHASES; i < f->series[k].n; i++)
+            if (f->series[k].point[i].y > 0.0) /* a server */
+                return YK_PHASES;
+    return YK_WORKER_PHASES;
 }
 
 static const char *entry_name(const yk_figure *f, size_t i)

@@ -23,6 +23,9 @@ const yk_stacked_phase yk_stacked[YK_PHASES] = {
     {YK_PHASE_EVAL, "evaluating"},
     {YK_PHASE_CHECKPOINT, "saving checkpoints"},
     {YK_PHASE_OTHER, "other"},
+    {YK_PHASE_WAITING, "server: waiting"},
+    {YK_PHASE_RECEIVING, "server: receiving"},
+    {YK_PHASE_LOOKUP, "server: looking up"},
 };
 
 void yk_run_fini(yk_run *r)

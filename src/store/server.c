@@ -92,6 +92,31 @@ void yk_server_free(yk_server *s)
 
 /* ---- receiving ---- */
 
+/* The times between messages are measured exactly, those of a message as often as the phases want it (watch/phase.h). */
+static void wait_begins(yk_server *s)
+{
+    if (!s->config.phases || s->idle)
+        return;
+    s->idle = yk_now_ns();
+    yk_phase_to(s->config.phases, YK_PHASE_WAITING);
+}
+
+static void wait_ends(yk_server *s)
+{
+    if (!s->idle)
+        return;
+    yk_phase_waited(s->config.phases, YK_PHASE_WAITING, yk_now_ns() - s->idle);
+    s->idle = 0;
+}
+
+/* A message has arrived. */
+static void message_begins(yk_server *s)
+{
+    wait_ends(s);
+    yk_phases_step(s->config.phases);
+    yk_phase_to(s->config.phases, YK_PHASE_RECEIVING); /* in case this is one of several at once */
+}
+
 /* Receives the next message of a worker, unless its gradient is still needed. */
 static yk_status receive(yk_server *s, yk__client *c, bool *busy)
 {
@@ -129,8 +154,10 @@ static yk_status receive_all(yk_server *s, bool *busy)
         return yk__control_take(s, bytes);
     if (!st)
         st = yk_comm_probe(s->config.comm, YK_ANY, YK__TAG_UP, &found, &peer, &bytes);
-    if (!st && found)
+    if (!st && found) {
+        message_begins(s);
         st = sender(s, peer, &first);
+    }
     /* if this message cannot be received yet, there may be messages of others behind it */
     const bool each = first && (first->pushed || first->in.op.active);
     for (int i = 0; !st && i < s->nclients; i++) {
@@ -251,11 +278,13 @@ yk_status yk_server_run(yk_server *s)
                 s->stopping =
                     true; /* synchronous: only between two rounds, so that all workers see it in the same one */
         }
+        wait_begins(s); /* MPI may give the core to another process in the next call */
         if (busy)
             yk_wait_restart(&w);
         else
             yk_wait_turn(&w);
     }
+    wait_ends(s);
     return st;
 }
 

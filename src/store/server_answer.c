@@ -69,11 +69,13 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
                        .loss = s->round_loss,
                        .begin = p->of_push ? (uint64_t)(c->gradient_waited * 1e9) : 0,
                        .end = yk_local_steps(s->config.table)};
+    yk_phase_to(s->config.phases, YK_PHASE_LOOKUP);
     if (n)
         fill(s, p, (float *)(void *)(down + 1));
     p->owed = false;
     p->updates_then = s->updates;
     p->own_then = c->thread[p->number % (uint32_t)s->config.lanes].pushes;
+    yk_phase_to(s->config.phases, YK_PHASE_SENDING);
     return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_PULL, p->out, bytes, &p->op);
 }
 

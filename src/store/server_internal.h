@@ -63,6 +63,7 @@ struct yk_server {
     int me;
     bool chief, over, stopping;
     double over_at;    /* when server 0 ended the job */
+    uint64_t idle;     /* since when it waits for messages; 0: it does not (base/clock.h) */
     yk__layout layout; /* of values in messages */
     int npulls;        /* of each client */
     yk__client *client;

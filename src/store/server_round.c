@@ -37,6 +37,8 @@ static yk_status updated(yk_server *s, const yk__up *sum)
 {
     const yk_server_hooks *h = &s->config.hooks;
     s->updates += sum->steps;
+    if (!s->chief)
+        yk_phases_done(s->config.phases, sum->steps, sum->examples, sum->loss);
     yk_status st = s->chief && h->updated
                        ? h->updated(h->context, yk_local_steps(s->config.table), sum->examples, sum->loss)
                        : YK_OK;
@@ -78,6 +80,7 @@ yk_status yk__apply_at_once(yk_server *s, yk__client *c)
     bool any = false;
     for (int g = 0; g < s->layout.ngroups; g++)
         any |= s->config.at_once[g];
+    yk_phase_to(s->config.phases, any ? YK_PHASE_APPLY : YK_PHASE_OTHER);
     return any ? push_one(s, c, true, false) : YK_OK;
 }
 
@@ -85,6 +88,7 @@ yk_status yk__take_push(yk_server *s, yk__client *c, const yk__up *up)
 {
     const yk__pull *p = yk__pull_of(s, c, up->push_of);
     yk_status st = YK_OK;
+    yk_phase_to(s->config.phases, YK_PHASE_APPLY);
     yk__staleness_add(&s->staleness,
                       s->updates - p->updates_then - (c->thread[up->thread].pushes - p->own_then));
     count(s, c, up);
@@ -190,6 +194,7 @@ static yk_status close_round(yk_server *s)
 {
     yk__up sum = {0}; /* the totals, as if one client had sent them */
     int workers = 0;
+    yk_phase_to(s->config.phases, YK_PHASE_APPLY);
     yk_status st = begin_sum(s);
     if (st)
         return st;

@@ -140,8 +140,12 @@ static yk_status take(chief *c, yk__due due, bool last)
         t->last_save = t->step;
         t->saved_at = yk_now();
     }
-    if (!st && s->parameters)
+    if (!st && s->parameters) {
+        yk_phases_detail(t->evaluator->phases);
+        yk_phase_to(t->evaluator->phases, YK_PHASE_CHECKPOINT);
         st = yk_server_snapshot(t->cluster.server, t->cluster.whole);
+        yk_phase_to(t->evaluator->phases, YK_PHASE_OTHER);
+    }
     if (st)
         release(s);
     return st;

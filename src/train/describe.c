@@ -112,13 +112,14 @@ static int by_descending_time(const void *a, const void *b)
 
 yk_status yk__profile_take(yk__trainer *t)
 {
-    if (!t->config->profile || !t->model->ops->profile)
+    if (!t->config->profile)
         return YK_OK;
     yk_profile *p = calloc(1, sizeof *p);
     if (!p)
         return yk_fail_memory(sizeof *p, "a profile");
     t->result->profile = p;
-    p->nlines = t->model->ops->profile(t->worker[0].work, p->line, YK_MAX_PROFILE_LINES);
+    if (t->model->ops->profile && t->cluster.role != YK__SERVER)
+        p->nlines = t->model->ops->profile(t->worker[0].work, p->line, YK_MAX_PROFILE_LINES);
     p->threads = t->result->threads_used;
     p->peak = t->peak;
     p->train_seconds = t->result->train_seconds;

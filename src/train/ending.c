@@ -137,7 +137,7 @@ static yk_status end_success(yk__trainer *t)
         st = gather_reports(t);
     if (!st && chief) {
         summarise(t);
-        st = t->cluster.role == YK__SERVER ? YK_OK : yk__profile_take(t);
+        st = yk__profile_take(t);
     }
     if (!st && chief && r->examples == 0 && !r->interrupted)
         st = yk_fail(YK_EDATA, "%s: there are no examples in it", t->config->data);

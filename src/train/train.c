@@ -267,6 +267,7 @@ static yk_status run(yk__trainer *t)
         yk_note("joined the job in %s as an additional worker", t->config->join);
     yk_status st;
     if (k->role == YK__SERVER) {
+        t->phases->first = YK_PHASE_RECEIVING;
         yk_phases_begin(t->phases, 1);
         st = yk__serve(t);
         yk_phases_end(t->phases);

@@ -35,7 +35,7 @@ typedef struct {
     size_t weight_bytes, gradient_bytes, state_bytes, activation_bytes;
 } yk_description;
 
-/* --profile: the time of worker 0, in descending order. */
+/* --profile: the time of worker 0 in the layers of a network, in descending order. The phases are in yk_result.watched. */
 typedef struct {
     int nlines;
     yk_profile_line line[YK_MAX_PROFILE_LINES];

@@ -21,11 +21,21 @@ const char *yk_phase_name(yk_phase phase)
     return phase >= 0 && phase < YK_PHASES ? names[phase] : "none";
 }
 
-void yk_phases_json(yk_json *j, const double *phase, double of)
+bool yk_phase_is_of(yk_phase p, bool server)
+{
+    const int phase = (int)p;
+    if (!server)
+        return phase < YK_WORKER_PHASES;
+    return phase >= YK_WORKER_PHASES || phase == YK_PHASE_APPLY || phase == YK_PHASE_SENDING ||
+           phase == YK_PHASE_CHECKPOINT || phase == YK_PHASE_OTHER;
+}
+
+void yk_phases_json(yk_json *j, const double *phase, double of, bool server)
 {
     yk_json_object(j, "phases");
     for (int k = 0; k < YK_PHASES; k++)
-        yk_json_real(j, yk_phase_name((yk_phase)k), of > 0.0 ? phase[k] / of : 0.0);
+        if (yk_phase_is_of((yk_phase)k, server))
+            yk_json_real(j, yk_phase_name((yk_phase)k), of > 0.0 ? phase[k] / of : 0.0);
     yk_json_end(j);
 }
 
@@ -236,10 +246,10 @@ void yk__phases_decide(yk_phases *p)
         return;
     const uint64_t now = yk_now_ns();
     if (!p->detail) {
-        close_gap(p, YK_PHASE_INPUT, now);
+        close_gap(p, p->first, now);
         return;
     }
-    turn_to(p, YK_PHASE_INPUT, now);
+    turn_to(p, p->first, now);
     if (p->stepping && !p->rare) {
         learn(p, now);
         p->left = timing_interval(p) - 1;

@@ -4,7 +4,7 @@
  *     yk_phases *p = yk_alloc(workers, sizeof *p, "the phases"); // zeroed; one per worker
  *     yk_phases_begin(p, workers);                               // starts the clock
  *     for (int i = 0; i < steps; i++) {
- *         yk_phases_step(p); // begins a step, in the phase "input"
+ *         yk_phases_step(p); // begins a step, in the phase "input" (p->first)
  *         yk_phase_to(p, YK_PHASE_COMPUTE);
  *         yk_phase_to(p, YK_PHASE_APPLY);
  *     }
@@ -36,7 +36,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* In the order in which they are always listed. */
+/* In the order in which they are always listed: the phases of workers, then those that only parameter servers have. */
 #define YK_PHASE_LIST(X)                                                                                     \
     X(INPUT, "input")           /* waiting for the feed */                                                   \
     X(COMPUTE, "compute")       /* gradients */                                                              \
@@ -46,7 +46,10 @@
     X(APPLY, "apply")           /* the update rule, and merging */                                           \
     X(EVAL, "eval")                                                                                          \
     X(CHECKPOINT, "checkpoint")                                                                              \
-    X(OTHER, "other") /* the loop itself, progress, logs */
+    X(OTHER, "other")         /* the loop itself, progress, logs */                                          \
+    X(WAITING, "waiting")     /* a server: for messages */                                                   \
+    X(RECEIVING, "receiving") /* a server: a message of a worker */                                          \
+    X(LOOKUP, "lookup")       /* a server: copying parameters into an answer; then APPLY and SENDING */
 
 typedef enum {
 #define YK_PHASE_ENUM(name, text) YK_PHASE_##name,
@@ -54,6 +57,8 @@ typedef enum {
 #undef YK_PHASE_ENUM
         YK_PHASES
 } yk_phase;
+
+enum { YK_WORKER_PHASES = YK_PHASE_OTHER + 1 };
 
 enum { YK__PHASE_MANY = -1, YK__PHASE_ENDED = -2 }; /* in steps that are not timed; after the end */
 
@@ -70,6 +75,7 @@ typedef struct {
     uint64_t step_at;                              /* when the timed step began */
     double profile[YK_PHASES], profile_sum;        /* of timed steps; older ones decay */
     double step[YK_PHASES], step_blocked, step_ns; /* of this step; the usual duration of a step */
+    yk_phase first;               /* of a step; set before begin: INPUT, unless this is a server */
     struct yk_trace_track *track; /* borrowed, set before begin; NULL: no timeline (watch/trace.h) */
 
     /* read by other threads */
@@ -97,7 +103,9 @@ typedef struct {
 } yk_phases_sample;
 
 const char *yk_phase_name(yk_phase phase);
-void yk_phases_json(yk_json *j, const double *phase, double of); /* "phases": each as a share of `of` */
+bool yk_phase_is_of(yk_phase phase, bool server); /* whether workers, or servers, have this phase */
+void yk_phases_json(yk_json *j, const double *phase, double of,
+                    bool server); /* "phases": each as a share of `of` */
 
 /* workers: the workers of a synchronous step all wait for the one that is timed. */
 void yk_phases_begin(yk_phases *p, int workers);

@@ -226,7 +226,7 @@ static void write_sample(yk_resources *r, const yk_sample *s)
     number(j, "switches_forced", s->switches_forced);
     if (r->config.phases) {
         yk_json_whole(j, "steps", (int64_t)s->steps);
-        yk_phases_json(j, s->phase, 1.0);
+        yk_phases_json(j, s->phase, 1.0, r->config.server);
     }
     end_line(r);
 }

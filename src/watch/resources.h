@@ -106,6 +106,7 @@ typedef struct {
     double earlier;    /* seconds of the run before this process resumed it */
     yk_phases *phases; /* [workers] of this process, or NULL; borrowed */
     int workers;
+    bool server;                      /* the phases are those of a parameter server */
     bool other_writes_host;           /* another process writes the interfaces of this host to its file */
     yk_bytes (*bytes)(void *context); /* NULL: the program sends nothing */
     void (*each)(void *context,
