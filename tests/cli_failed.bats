@@ -67,7 +67,7 @@ diverge() { # OPTION...
 @test "a full disk: the disk error is reported, whether or not the summary fits" {
     mkdir disk again
     mount -t tmpfs -o size=80k none disk 2>/dev/null || skip "mounting a small file system needs root"
-    clicks --steps 400 --checkpoint-every 10 --sample-every 0 --out disk/run
+    clicks --steps 400 --checkpoint-every 10 --log-every 400 --sample-every 0 --out disk/run
     cp -r disk/run run
     umount disk
     failed 4 "No space left on device"

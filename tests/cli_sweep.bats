@@ -80,7 +80,7 @@ assert abs(float(points[0]["test_loss"]) - (a + b) / 2) < 1e-6, points
 assert abs(float(points[0]["test_loss_spread"]) - abs(a - b) / 2 ** 0.5) < 1e-6, points
 assert whole["done"] == 4 and len(whole["runs"]) == 4 and whole["runs"][0]["summary"]["steps"] == 16, whole
 evals = [json.loads(line) for line in open("sweep/mode-sync_workers-1_seed-1/metrics.jsonl")]
-assert [e["step"] for e in evals if e["kind"] == "eval"] == [8, 16], evals
+assert [e["step"] for e in evals if e["kind"] == "eval"] == [0, 8, 16], evals
 END
     # a second time: nothing is left to do
     before=$(find sweep/mode-* -type f -exec sha256sum {} + | sort)

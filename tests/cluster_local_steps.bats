@@ -49,7 +49,7 @@ equals_replicas() { # OPTION...
     equals_replicas $sgd --l2 1e-2
     equals_replicas $sgd --l1 1e-3 --l2 1e-3 --lr-schedule inverse --lr-decay 0.1
     equals_replicas $sgd --l2 1e-2 --eval-every 10 --checkpoint-every 7
-    equal "tests" "$(grep -c '"test_loss"' run-2/metrics.jsonl)" 4
+    equal "tests" "$(grep -c '"test_loss"' run-2/metrics.jsonl)" 5
     [ -e run-2/checkpoints/step-28/DONE ]
     equals_replicas --model softmax --data "$digits" --batch 10 --local-steps 5 --lr 0.3 --lr-schedule step \
         --lr-decay-every 9 --lr-decay 0.5

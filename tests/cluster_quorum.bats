@@ -19,7 +19,7 @@ evaluated() { # RUN
             --quorum 2 --steps 60 --eval-every 20 --checkpoint-every 25 --json --out run
         expect 0 "3 workers, synchronous with a quorum of 2, batch 10 per worker (global batch 20)"
         equal "steps, mode, batch" "$(said steps) $(said mode) $(said global_batch)" '60 "sync" 20'
-        equal evaluations "$(evaluated run)" "20 40 60"
+        equal evaluations "$(evaluated run)" "0 20 40 60"
         equal checkpoints "$(ls run/checkpoints | paste -s -d ' ')" "step-50 step-60"
         # every gradient belongs to a step or is late; the last batch of an epoch is short
         holds "60 * 20 - 6 * 9 <= $(said examples) <= 60 * 20"
@@ -36,7 +36,7 @@ evaluated() { # RUN
         expect 0
         equal "examples ($how)" $(($(said examples) + $(said late_examples))) $((3 * examples))
         equal "epochs ($how)" "$(said epochs)" 3
-        equal "evaluations ($how)" "$(evaluated run | wc -w)" 3
+        equal "evaluations ($how)" "$(evaluated run | sed 's/^0 //' | wc -w)" 3 # without the one before the first step
         equal "last evaluation ($how)" "$(evaluated run | sed 's/.* //')" "$(said steps)"
         rm -rf run
     done <<END
@@ -64,7 +64,7 @@ END
             --steps 50 --eval-every 15 --quiet --json --out run
         expect 0
         equal steps "$(said steps)" 50
-        equal evaluations "$(evaluated run)" "15 30 45 50"
+        equal evaluations "$(evaluated run)" "0 15 30 45 50"
         rm -rf run
     done
 }
@@ -143,6 +143,6 @@ END
     grep -q "not known in advance" out
     try sweep my.ini --set quorum=2 --no-report --quiet --out s
     expect 0
-    equal steps "$(evaluated s/*-*)" "25 50"
+    equal steps "$(evaluated s/*-*)" "0 25 50"
     grep -q '"examples": 1000,' s/*-*/summary.json
 }

@@ -40,8 +40,9 @@ struct yk__metrics {
     yk_json line;
     uint64_t calls, next_call;
     double flushed,
-        measured;    /* times: of the last flush; of the last event with resources and phases; 0: not yet */
-    double accuracy; /* of the last test; NaN: none yet */
+        measured; /* times: of the last flush; of the last event with resources and phases; 0: not yet */
+    double evaluated_at; /* the evaluation before the first step; 0: none */
+    double accuracy;     /* of the last test; NaN: none yet */
     mark shown, written; /* the last progress line; the last train line, */
     mark from, then;     /* and the beginnings of its rates: at least show_every earlier, and more recent */
     atomic_uint_fast64_t interval; /* steps between train lines; 0: not known yet */
@@ -181,8 +182,8 @@ static uint64_t interval_at(const yk_observer *o, const yk_run_position *at)
     if (o->c.config->log_every)
         return (uint64_t)o->c.config->log_every;
     if (at->epoch_examples && plan->epochs != UINT64_MAX)
-        steps =
-            fmin(steps, ceil((double)at->epoch_examples * (double)plan->epochs / (double)plan->global_batch));
+        steps = fmin(steps, ceil((double)at->epoch_examples * (double)plan->epochs /
+                                 (double)(plan->batch * plan->gradients_per_step)));
     const double gap = isfinite(steps) ? steps / LEAST_POINTS : (double)at->step / (LEAST_POINTS / 4);
     return gap > 1.0 ? (uint64_t)ceil(gap) : 1;
 }
@@ -259,7 +260,9 @@ static void begin_points(yk_observer *o)
     yk_run_position at;
     o->first_step = yk_now();
     o->c.position(o->c.context, &at);
-    m->written = (mark){.time = o->began, .step = o->c.resumed_from, .examples = o->c.earlier_examples};
+    m->written = (mark){.time = m->evaluated_at > 0.0 ? m->evaluated_at : o->began,
+                        .step = o->c.resumed_from,
+                        .examples = o->c.earlier_examples};
     m->from = m->then = m->shown = m->written;
     m->interval = interval_at(o, &at);
     m->next = m->written.step - m->written.step % m->interval + m->interval;
@@ -350,8 +353,10 @@ static void print_evaluation(const yk_evaluation *e)
 yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
 {
     yk__metrics *m = o->metrics;
-    if (e->at.step) /* the one before the first step is for the curves */
+    if (e->at.step)
         print_evaluation(e);
+    else /* it is for the curves, and not part of the rates */
+        m->evaluated_at = yk_now();
     yk__observer_test(o, e);
     m->accuracy = e->tested ? e->accuracy : m->accuracy;
     if (!m->file || (m->evaluated && e->at.step == o->c.resumed_from))

@@ -1,5 +1,6 @@
 #include "observe/observation.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,6 +146,15 @@ void yk_traffic_json(yk_json *j, const char *name, const yk_traffic *t)
     yk_json_end(j);
 }
 
+/* The loss and the accuracy of a process on its share of the training data. */
+static void train_scores(yk_json *j, const yk_process *p)
+{
+    const yk_phases_sample *s = &p->phases;
+    const double none = (double)NAN;
+    yk_json_real(j, "train_loss", s->examples ? s->loss / (double)s->examples : none);
+    yk_json_real(j, "train_accuracy", s->scored ? (double)s->correct / (double)s->scored : none);
+}
+
 static void processes(yk_json *j, const yk_observation *w, const yk_rank_report *reports)
 {
     yk_json_array(j, "processes");
@@ -156,12 +166,17 @@ static void processes(yk_json *j, const yk_observation *w, const yk_rank_report 
         yk_json_bool(j, "joined", p->joined);
         yk_json_bool(j, "lost", p->lost);
         yk_json_text(j, "host", p->usage.host);
-        YK_JSON_WHOLES(j, {"steps", p->phases.steps}, {"examples", p->phases.examples},
-                       {"bytes_sent", p->bytes_sent}, {"bytes_received", p->bytes_received});
+        yk_json_real(j, "seconds", p->usage.seconds);
+        YK_JSON_WHOLES(j, {"steps", p->phases.steps}, {"examples", p->phases.examples});
+        train_scores(j, p);
+        YK_JSON_WHOLES(j, {"bytes_sent", p->bytes_sent}, {"bytes_received", p->bytes_received});
         if (reports)
             yk_traffic_json(j, "traffic", reports[i].traffic); /* in the same order */
-        YK_JSON_REALS(j, {"cpu_mean", p->usage.cpu.mean}, {"cpu_peak", p->usage.cpu.peak},
-                      {"rss_peak", p->usage.memory.peak});
+        YK_JSON_REALS(j, {"sent_rate", p->usage.sent.mean}, {"received_rate", p->usage.received.mean},
+                      {"cpu_seconds", p->usage.cpu_seconds}, {"cpu_mean", p->usage.cpu.mean},
+                      {"cpu_peak", p->usage.cpu.peak}, {"rss_mean", p->usage.memory.mean},
+                      {"rss_peak", p->usage.memory.peak}, {"disk_read_bytes", p->usage.read_bytes},
+                      {"disk_written_bytes", p->usage.written_bytes});
         yk_phases_json(j, p->phases.phase, p->phases.seconds, p->workers == 0);
         workers_of(j, w, p);
         yk_json_end(j);

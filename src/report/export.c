@@ -1,6 +1,7 @@
 #include "report/export.h"
 
 #include "base/file.h"
+#include "report/page.h"
 #include "report/plot.h"
 #include <errno.h>
 #include <ftw.h>
@@ -26,6 +27,23 @@ static yk_status save(yk_text *t, const char *dir, const char *name, const char 
     return st;
 }
 
+/* table-processes.csv; of several runs, run-1-table-processes.csv and so on. */
+static yk_status save_processes(const yk_compare *c, size_t i, const char *dir)
+{
+    yk_table t;
+    yk_text text = {0};
+    char name[64] = "table-processes";
+    if (c->n > 1)
+        snprintf(name, sizeof name, "run-%zu-table-processes", i + 1);
+    yk__process_table(&c->run[i], &t);
+    yk_table_csv(&t, &text);
+    yk_status st = t.status;
+    yk_table_fini(&t);
+    if (st)
+        yk_text_fini(&text);
+    return st ? st : save(&text, dir, name, ".csv");
+}
+
 yk_status yk_export_csv(const yk_figures *fs, const yk_compare *c, const char *dir)
 {
     yk_status st = yk_dir_make(dir);
@@ -41,6 +59,8 @@ yk_status yk_export_csv(const yk_figures *fs, const yk_compare *c, const char *d
         yk_table_csv(&c->table[i], &t);
         st = save(&t, dir, name, ".csv");
     }
+    for (size_t i = 0; !st && i < c->n; i++)
+        st = save_processes(c, i, dir);
     return st;
 }
 

@@ -140,26 +140,32 @@ static void show(yk_table *t, size_t i, size_t least, const char *title, const y
     yk_table_fini(t);
 }
 
-static void processes(const yk_compare *c, size_t i, yk_text *out)
+/* The table of processes, also as CSV. */
+void yk__process_table(const yk_run *r, yk_table *t)
 {
     static const yk_column columns[] = {
         {"rank", NULL, YK_UNIT_WHOLE},
         {"role", .words = true},
         {"host", .words = true},
+        {"time", NULL, YK_UNIT_SECONDS},
         {"steps", NULL, YK_UNIT_WHOLE},
         {"examples", NULL, YK_UNIT_WHOLE},
+        {"accuracy", "on its share of the training data, before training on it", YK_UNIT_SHARE},
         {"CPU", "mean number of busy cores", YK_UNIT_CORES},
         {"CPU peak", NULL, YK_UNIT_CORES},
         {"memory peak", NULL, YK_UNIT_BYTES},
+        {"disk read", NULL, YK_UNIT_BYTES},
+        {"disk written", NULL, YK_UNIT_BYTES},
         {"sent", "bytes of messages", YK_UNIT_BYTES},
         {"received", "bytes of messages", YK_UNIT_BYTES},
+        {"sent/s", "mean", YK_UNIT_RATE},
+        {"received/s", "mean", YK_UNIT_RATE},
         {"switches/s", "context switches per second", YK_UNIT_COUNT},
         {"involuntary/s", "involuntary context switches per second", YK_UNIT_COUNT}};
-    const yk_run *r = &c->run[i];
     yk_process_log unknown;
     yk__process_log_init(0, &unknown);
-    yk_table t = {.id = "processes"};
-    YK_TABLE_COLUMNS(&t, columns);
+    *t = (yk_table){.id = "processes"};
+    YK_TABLE_COLUMNS(t, columns);
     for (size_t k = 0; k < yk_run_processes(r); k++) {
         const yk_run_process p = yk_run_process_at(r, k);
         const yk_process_log *w = p.log ? p.log : &unknown;
@@ -168,17 +174,27 @@ static void processes(const yk_compare *c, size_t i, yk_text *out)
         snprintf(role, sizeof role, "%.16s%s%s", p.role,
                  json_is_true(json_object_get(o, "joined")) ? ", joined" : "",
                  json_is_true(json_object_get(o, "lost")) ? ", lost" : "");
-        yk_table_row(&t, -1);
-        yk_table_number(&t, p.rank, NAN);
-        yk_table_text(&t, role);
-        yk_table_text(&t, p.host);
-        YK_TABLE_NUMBERS(&t, field_or(o, "steps", w->last.steps), field(o, "examples"),
-                         field_or(o, "cpu_mean", w->mean.cpu), field_or(o, "cpu_peak", w->peak.cpu),
-                         field_or(o, "rss_peak", fmax(w->peak.rss, w->peak.rss_peak)),
-                         field_or(o, "bytes_sent", w->last.sent),
-                         field_or(o, "bytes_received", w->last.received), w->mean.switches,
-                         w->mean.switches_forced);
+        yk_table_row(t, -1);
+        yk_table_number(t, p.rank, NAN);
+        yk_table_text(t, role);
+        yk_table_text(t, p.host);
+        YK_TABLE_NUMBERS(
+            t, field_or(o, "seconds", w->last.seconds), field_or(o, "steps", w->last.steps),
+            field(o, "examples"), field(o, "train_accuracy"), field_or(o, "cpu_mean", w->mean.cpu),
+            field_or(o, "cpu_peak", w->peak.cpu),
+            field_or(o, "rss_peak", fmax(w->peak.rss, w->peak.rss_peak)),
+            field_or(o, "disk_read_bytes", w->mean.disk_read * w->last.seconds),
+            field_or(o, "disk_written_bytes", w->mean.disk_written * w->last.seconds),
+            field_or(o, "bytes_sent", w->last.sent), field_or(o, "bytes_received", w->last.received),
+            field_or(o, "sent_rate", w->mean.sent_rate), field_or(o, "received_rate", w->mean.received_rate),
+            w->mean.switches, w->mean.switches_forced);
     }
+}
+
+static void processes(const yk_compare *c, size_t i, yk_text *out)
+{
+    yk_table t;
+    yk__process_table(&c->run[i], &t);
     show(&t, i, 2, "Processes", c, out);
 }
 

@@ -208,13 +208,14 @@ static yk_status poll_snapshot(chief *c, bool wait)
 
 /* ---- hooks of the server ---- */
 
-/* Whether workers wait for a snapshot. Begins it as soon as the one before is done. */
+/* Whether workers wait for a snapshot. Begins it as soon as the one before is done. In asynchronous mode, they do not wait for
+ * checkpoints. */
 static bool hold(void *context)
 {
     chief *c = context;
     if (is_due(c) && !c->hold_status && c->snapshot.taken && atomic_load(&c->snapshot.over))
         c->hold_status = poll_snapshot(c, false);
-    return is_due(c);
+    return c->due.eval || (c->due.save && c->t->plan->synchronous);
 }
 
 static bool stop(void *context)

@@ -143,6 +143,8 @@ static yk_status step(loop *w, yk_action action, yk_step_result *out)
     if (st || (st = yk_store_pull(w->store, w->me, &batch, view)))
         return st;
     yk_phase_to(p, YK_PHASE_COMPUTE);
+    if (yk__accuracy_due(w->state))
+        yk__accuracy_sample(w->t, w->state, view, &batch);
     if ((st = gradient(w, view, &batch, &grad)) || (st = announce(w)))
         return st;
     yk_phase_to(p, YK_PHASE_APPLY);
@@ -165,7 +167,9 @@ static yk_status burst(loop *w, yk_action action, size_t most, yk_step_result *o
     yk__worker_state *state = w->state;
     yk_batch batch;
     yk_view view;
+    const float half = 0.69314718f; /* the loss of a probability of 1/2 */
     float lr, loss[YK_BURST];
+    uint64_t correct = 0;
     yk_status st = next_batch(w, most, &batch);
     if (st)
         return st;
@@ -179,9 +183,12 @@ static yk_status burst(loop *w, yk_action action, size_t most, yk_step_result *o
             return yk__diverged(t, "the training loss", (double)loss[i], yk_local_steps(t->local) + i);
         state->period_loss += (double)loss[i];
         out->loss += (double)loss[i];
+        correct += loss[i] < half;
     }
     yk_phase_to(state->phases, YK_PHASE_APPLY);
     yk_local_burst_end(t->local, w->me, batch.n);
+    yk__accuracy_due(state); /* all examples of a burst are predicted anyway */
+    yk__accuracy_add(state, batch.n, correct);
     yk_phase_to(state->phases, YK_PHASE_OTHER);
     w->loss += out->loss;
     state->period_examples += batch.n;

@@ -28,6 +28,14 @@ static yk_status reserve(yk_tally *t, size_t outputs, const yk_batch *b)
     return classes == 2 ? YK_RESERVE(t->ranks, t->cap, t->examples + b->n, "predictions") : YK_OK;
 }
 
+size_t yk_score_class(const float *p, size_t outputs)
+{
+    size_t best = outputs == 1 && p[0] > 0.5f;
+    for (size_t c = 1; c < outputs; c++)
+        best = p[c] > p[best] ? c : best;
+    return best;
+}
+
 yk_status yk_tally_add(yk_tally *t, const float *p, size_t outputs, const yk_batch *b)
 {
     yk_status st = reserve(t, outputs, b);
@@ -35,12 +43,8 @@ yk_status yk_tally_add(yk_tally *t, const float *p, size_t outputs, const yk_bat
         return st;
     for (size_t i = 0; i < b->n; i++) {
         const float *row = p + i * outputs;
-        size_t y = (size_t)b->rows->label[b->pick[i]], best = 0;
-        if (outputs == 1)
-            best = row[0] > 0.5f;
-        for (size_t c = 1; c < outputs; c++)
-            best = row[c] > row[best] ? c : best;
-        t->correct += best == y;
+        size_t y = (size_t)b->rows->label[b->pick[i]];
+        t->correct += yk_score_class(row, outputs) == y;
         t->count[y]++;
         if (t->classes == 2)
             t->ranks[t->examples] = rank_word(row[outputs - 1], (uint8_t)y);

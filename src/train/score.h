@@ -33,6 +33,9 @@ typedef struct {
     double auc;
 } yk_score;
 
+/* The class that is predicted by probabilities p[outputs]. */
+size_t yk_score_class(const float *p, size_t outputs);
+
 yk_status yk_tally_add(yk_tally *t, const float *p, size_t outputs, const yk_batch *b);
 void yk_tally_clear(yk_tally *t); /* keeps the memory */
 void yk_tally_fini(yk_tally *t);

@@ -16,6 +16,16 @@
 #include "watch/phase.h"
 #include <stdatomic.h>
 
+/* Predictions of a worker on its share of the training data (accuracy.c). */
+typedef struct {
+    uint64_t examples, correct;
+} yk__correct;
+
+typedef struct {
+    uint64_t steps, next, turn; /* next: the step of the next sample; turn: recent samples become old */
+    yk__correct old, recent;
+} yk__accuracy;
+
 /* The state of one worker. */
 typedef struct {
     _Alignas(YK_ALIGN) yk_workspace *work;
@@ -23,6 +33,7 @@ typedef struct {
     float *p;           /* [YK__EVAL_BATCH][outputs] */
     double period_loss; /* sum of the training loss since the last evaluation */
     uint64_t period_examples, examples;
+    yk__accuracy accuracy;
     bool finished;
     yk_phases *phases; /* NULL: not measured */
 } yk__worker_state;
@@ -113,6 +124,12 @@ yk_status yk__train_worker(void *trainer, int me);
 yk_status yk__lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end);
 yk_status yk__next_stream(void *trainer, int worker, const uint64_t last[YK_CURSOR], int *number,
                           uint64_t cursor[YK_CURSOR]);
+
+/* accuracy.c: of a worker on its share of the training data */
+bool yk__accuracy_due(yk__worker_state *w); /* whether to sample this step; called once in each step */
+void yk__accuracy_sample(const yk__trainer *t, yk__worker_state *w, const yk_view *view,
+                         const yk_batch *batch);
+void yk__accuracy_add(yk__worker_state *w, uint64_t examples, uint64_t correct);
 
 /* schedule.c */
 void yk__schedule_init(yk__trainer *t);

@@ -297,6 +297,9 @@ static void take_sample(yk_resources *r, bool last)
     yk_mutex_lock(&r->lock);
     yk_usage *u = &r->usage;
     yk__usage_update(u, &all, true);
+    u->cpu_seconds = all.cpu * all.interval;
+    u->read_bytes = all.disk_read * all.interval;
+    u->written_bytes = all.disk_written * all.interval;
     u->seconds = all.interval;
     u->samples++;
     r->memory_seconds += now.rss * s.interval;
