@@ -140,6 +140,17 @@ clicks='synth:ctr?features=5000&examples=2003'
     done
 }
 
+@test "copies of chunks: servers remember the lists of keys" {
+    for way in "--launch 2" "--launch 3 --servers 1"; do
+        in_time 60 train --model logreg --data 'synth:ctr?features=20000&examples=40000' --batch 10 --mode async --epochs 6 $way --json --quiet --out none
+        expect 0
+        # a push has a value per key; a pull has a value, and only the first pull of a chunk by a process has the key, too
+        read -r pushed _ < <(traffic push)
+        read -r pulled _ < <(traffic pull)
+        holds "$pushed < $pulled < 1.7 * $pushed"
+    done
+}
+
 @test "--workers auto: the cores that affinity allows, divided among the processes of a host" {
     command -v taskset >/dev/null || skip "taskset is not installed"
     local first

@@ -11,6 +11,7 @@ struct yk_chunks {
     int servers;
     uint32_t bias_key;
     yk_chunk *chunk;
+    atomic_bool *remembered; /* [n] */
 };
 
 yk_status yk_chunks_create(yk_rows *rows, size_t unit, int servers, uint32_t bias_key, yk_chunks **out)
@@ -23,9 +24,15 @@ yk_status yk_chunks_create(yk_rows *rows, size_t unit, int servers, uint32_t bia
                      .n = (rows->n + unit - 1) / unit,
                      .servers = servers,
                      .bias_key = bias_key};
-    if (!(c->chunk = yk_alloc(c->n, sizeof *c->chunk, "the chunks"))) {
-        yk_free(c);
+    c->chunk = yk_alloc(c->n, sizeof *c->chunk, "the chunks");
+    c->remembered = c->chunk ? yk_alloc(c->n, sizeof *c->remembered, "the chunks") : NULL;
+    if (!c->remembered) {
+        yk_chunks_free(c);
         return YK_ESYSTEM;
+    }
+    for (size_t i = 0; i < c->n; i++) {
+        c->chunk[i].number = (uint32_t)i + 1;
+        c->chunk[i].remembered = &c->remembered[i];
     }
     *out = c;
     return YK_OK;
@@ -35,9 +42,10 @@ void yk_chunks_free(yk_chunks *c)
 {
     if (!c)
         return;
-    for (size_t i = 0; i < c->n; i++)
+    for (size_t i = 0; c->chunk && i < c->n; i++)
         free(c->chunk[i].begin);
     yk_free(c->chunk);
+    yk_free(c->remembered);
     yk_free(c);
 }
 

@@ -1,7 +1,7 @@
 /* The messages between clients and servers. A client is a process that trains; a server owns a shard of the parameters. A
  * message is a header and its data:
  *
- *     client to server, TAG_UP      | yk__up   | shares, 64 bytes [nshares] | values, f32 [npush] | keys, u32 [npull] |
+ *     client to server, TAG_UP      | yk__up   | shares, 64 bytes [nshares] | values, f32 [npush] | keys, u32 [npull], unless REMEMBERS |
  *     server to client, TAG_DOWN    | yk__down | values of the parameters, f32 [n] |
  *     server 0 to server, TAG_CTRL  | yk__up   | UP_ROUND: ranks of clients, u32 [npush] |
  *
@@ -16,7 +16,8 @@
  *
  * Values are those of all parameter groups, one group after the other: of a keyed group, the values of the keys; of a dense
  * one, all that the server has. A push contains no keys: its values are in the order of the keys that were pulled, which the
- * server remembers.
+ * server remembers. If the keys are those of a chunk of the client's data (chunks.h), the server may remember them for the whole
+ * job. It says so with its answer. Later pulls of this chunk then contain its number and no keys.
  *
  * With local SGD (delta.h), a round is up to H steps that a client makes on its own, and depth is 1. The keys are those of all
  * batches of the round. Weights and optimizer state travel down, deltas up. The arrays of a group follow each other.
@@ -59,9 +60,10 @@ typedef enum {
 enum {
     YK__HAS_PUSH = 1,
     YK__HAS_PULL = 2,
-    YK__IDLE = 4,  /* the thread has nothing to do until it gets examples */
-    YK__WANTS = 8, /* there is a batch: the answer must contain values */
-    YK__LAST = 16  /* the final snapshot: all clients have left, and it includes all they sent */
+    YK__IDLE = 4,      /* the thread has nothing to do until it gets examples */
+    YK__WANTS = 8,     /* there is a batch: the answer must contain values */
+    YK__LAST = 16,     /* the final snapshot: all clients have left, and it includes all they sent */
+    YK__REMEMBERS = 32 /* a pull, or its answer: the server remembers the keys of the chunk */
 };
 
 typedef struct {
@@ -79,8 +81,14 @@ typedef struct {
     /* UP_LEASE of streamed data: the stream that the thread returns, plus 1 (0: none); its cursor after the last batch, without the
      * last number; its next epoch */
     uint64_t stream, last[YK_CURSOR - 1], next_epoch;
-    uint64_t spare;
+    uint64_t chunk; /* a pull: the number of the chunk, from 1; 0: other keys */
 } yk__up;
+
+/* Keys that follow the values. */
+static inline size_t yk__keys_sent(const yk__up *up)
+{
+    return up->flags & YK__REMEMBERS ? 0 : up->npull;
+}
 
 /* The examples of one thread in a push. */
 typedef struct {

@@ -118,6 +118,7 @@ static yk_status take_values(yk_remote *r, int k, const yk__down *down, size_t b
     if (n)
         move(r, k, a, values, (float *)(void *)(down + 1), true);
     a->bytes += bytes;
+    a->remembered += (down->flags & YK__REMEMBERS) != 0;
     atomic_fetch_sub(&r->server[k].owes, 1);
     if (k == 0) {
         if (down->flags & YK__STOP)
@@ -315,18 +316,18 @@ int yk_remote_outstanding(const yk_remote *r, int lane)
     return (int)(r->lane[lane].requested - r->lane[lane].awaited);
 }
 
-/* Sends the values of a push, the keys of a request, or both, to server k. */
+/* Sends the values of a push, the keys of a request, or both, to server k. known: the servers remember the keys. */
 static yk_status send_step(yk_remote *r, int lane, int k, const yk_remote_pushed *p,
-                           const yk__request *request)
+                           const yk__request *request, bool known)
 {
     const yk__remote_lane *l = &r->lane[lane];
     const yk__layout layout =
         yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k, r->config.servers);
     const yk__request *of = p ? l->current : NULL;
     const size_t npush = p && p->examples ? yk__layout_all(&layout, keys_on(of, k)) : 0;
-    const size_t npull = request ? keys_on(request, k) : 0;
+    const size_t npull = request ? keys_on(request, k) : 0, sent = known ? 0 : npull;
     const size_t shares = p ? (size_t)(r->config.threads / r->config.lanes) : 0;
-    const size_t bytes = sizeof(yk__up) + shares * sizeof(yk__share) + 4 * (npush + npull);
+    const size_t bytes = sizeof(yk__up) + shares * sizeof(yk__share) + 4 * (npush + sent);
     yk__up *up;
     yk_status st = yk__remote_message(r, lane, k, bytes, p ? YK_FOR_PUSH : YK_FOR_PULL, &up);
     if (st)
@@ -346,6 +347,10 @@ static yk_status send_step(yk_remote *r, int lane, int k, const yk_remote_pushed
                    .loss = p ? p->loss : 0.0};
     if (request && request->batches)
         up->flags |= YK__WANTS;
+    if (request && request->keys && request->keys->number) {
+        up->chunk = request->keys->number;
+        up->flags |= known ? YK__REMEMBERS : 0;
+    }
     yk__share *share = (yk__share *)(void *)(up + 1);
     for (size_t i = 0; i < shares; i++) {
         share[i] = of ? of->share[i] : (yk__share){0};
@@ -354,10 +359,10 @@ static yk_status send_step(yk_remote *r, int lane, int k, const yk_remote_pushed
     float *v = (float *)(void *)(share + shares);
     if (npush)
         move(r, k, of, (float *const *)(void *)p->value, v, false);
-    if (npull)
-        memcpy(v + npush, request->keys->row + request->keys->begin[k], npull * sizeof *request->keys->row);
+    if (sent)
+        memcpy(v + npush, request->keys->row + request->keys->begin[k], sent * sizeof *request->keys->row);
     if (p)
-        l->queue[k].message[atomic_load(&l->queue[k].queued) % YK__QUEUE].pull_bytes = 4 * npull;
+        l->queue[k].message[atomic_load(&l->queue[k].queued) % YK__QUEUE].pull_bytes = 4 * sent;
     if (request && atomic_fetch_add(&r->server[k].owes, 1) == 0 && !r->config.driven)
         r->server[k].last_message = 0.0; /* the timeout starts with the next check */
     return yk__remote_queue(r, lane, k);
@@ -367,11 +372,13 @@ static yk_status send_steps(yk_remote *r, int lane, const yk_remote_pushed *p, y
 {
     yk_trace_track *track = r->config.phases ? r->config.phases[lane].track : NULL;
     const uint64_t began = track ? yk_now_ns() : 0;
+    const bool known =
+        request && request->keys && request->keys->number && atomic_load(request->keys->remembered);
     yk_status st = YK_OK;
     if (request)
         request->requested_at = began;
     for (int k = 0; !st && k < r->config.servers; k++) {
-        st = send_step(r, lane, k, p, request);
+        st = send_step(r, lane, k, p, request, known);
         if (!st && p && track)
             yk_trace_message(track, "push", r->server[k].peer, 0, began, yk_now_ns() - began);
     }
@@ -409,6 +416,9 @@ yk_status yk_remote_await(yk_remote *r, int lane, yk_remote_answer *out)
     if (phases && phases->track)
         yk_trace_message(phases->track, "pull", YK_ANY, a->bytes, a->requested_at,
                          yk_now_ns() - a->requested_at);
+    /* only now: requests of other lanes may overtake the one with the keys */
+    if (a->keys && a->keys->number && a->remembered == r->config.servers)
+        atomic_store(a->keys->remembered, true);
     l->current = a;
     *out = (yk_remote_answer){.request = a,
                               .chunk = a->keys,

@@ -12,6 +12,7 @@ static yk__request *open_of(yk_remote *r, yk__remote_lane *l)
         return a;
     l->open = a;
     a->batches = a->bytes = 0;
+    a->remembered = 0;
     a->keys = NULL;
     a->rows = &a->copied;
     yk_rows_clear(&a->copied);

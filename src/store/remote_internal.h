@@ -21,6 +21,7 @@ typedef struct {
     yk_batch dense;       /* without keyed groups: the batch itself */
     const yk_chunk *keys; /* to pull: a chunk of the data, or `found`; NULL: none */
     const yk_rows *rows;  /* of the batches; their index[] are indices into `keys` */
+    int remembered;       /* servers that remember `keys` */
     yk_chunk found;       /* the keys of `copied` */
     yk_rows copied;       /* the rows of batches that do not belong to a chunk */
     uint32_t *pick;       /* the rows of all batches */

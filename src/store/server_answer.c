@@ -57,18 +57,19 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
     if (YK_RESERVE(p->out, p->out_cap, bytes, "an answer"))
         return YK_ESYSTEM;
     yk__down *down = (yk__down *)(void *)p->out;
-    *down = (yk__down){.magic = YK__MAGIC,
-                       .incarnation = c->incarnation,
-                       .kind = YK__DOWN_VALUES,
-                       .flags = (s->stopping ? YK__STOP : 0) |
-                                (s->config.streams && s->config.streams->orphans ? YK__ORPHANS : 0),
-                       .pull = p->number,
-                       .n = (uint32_t)n,
-                       .round = s->config.synchronous ? s->round : s->updates,
-                       .examples = s->round_examples,
-                       .loss = s->round_loss,
-                       .begin = p->of_push ? (uint64_t)(c->gradient_waited * 1e9) : 0,
-                       .end = yk_local_steps(s->config.table)};
+    *down =
+        (yk__down){.magic = YK__MAGIC,
+                   .incarnation = c->incarnation,
+                   .kind = YK__DOWN_VALUES,
+                   .flags = (uint16_t)((s->stopping ? YK__STOP : 0) | (p->remembered ? YK__REMEMBERS : 0) |
+                                       (s->config.streams && s->config.streams->orphans ? YK__ORPHANS : 0)),
+                   .pull = p->number,
+                   .n = (uint32_t)n,
+                   .round = s->config.synchronous ? s->round : s->updates,
+                   .examples = s->round_examples,
+                   .loss = s->round_loss,
+                   .begin = p->of_push ? (uint64_t)(c->gradient_waited * 1e9) : 0,
+                   .end = yk_local_steps(s->config.table)};
     yk_phase_to(s->config.phases, YK_PHASE_LOOKUP);
     if (n)
         fill(s, p, (float *)(void *)(down + 1));

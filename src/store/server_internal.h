@@ -17,13 +17,21 @@ typedef struct {
     bool owed;           /* the answer was not sent yet */
     bool of_push, wants; /* it was sent with a push; it requests values */
     uint32_t number, n;
-    uint32_t *key; /* of keyed groups: rows on this server */
-    size_t key_cap;
+    uint32_t *key;  /* of keyed groups: rows on this server: `sent`, or a list that is remembered */
+    uint32_t *sent; /* with this pull */
+    size_t sent_cap;
+    bool remembered;
     uint64_t updates_then, own_then; /* when it was answered, for the staleness of the gradient */
     char *out;
     size_t out_cap;
     yk_op op;
 } yk__pull;
+
+/* The keys of a chunk of a client's data. */
+typedef struct {
+    uint32_t *key; /* NULL: not remembered */
+    uint32_t n;
+} yk__key_list;
 
 /* A thread of a client. */
 typedef struct {
@@ -47,7 +55,9 @@ typedef struct {
     bool pushed; /* synchronous: the gradient in `in` waits for those of others */
     bool counts; /* and is part of the round; with a quorum, server 0 decides */
 
-    yk__pull *pull; /* [lanes * YK__OUTSTANDING], by number */
+    yk__pull *pull;     /* [lanes * YK__OUTSTANDING], by number */
+    yk__key_list *list; /* [nlists] by the number of the chunk */
+    size_t nlists, list_cap;
     yk__down alive;
     yk_op alive_op;
 } yk__client;
@@ -71,8 +81,9 @@ struct yk_server {
     uint64_t round, updates, late, late_examples, returned;
     uint64_t round_examples; /* of the last round */
     double round_loss;
-    float *sum;         /* synchronous, the dense group: [arrays][floats] */
-    yk_delta_sums sums; /* synchronous, keyed groups */
+    uint64_t remembered; /* keys in the lists of all clients */
+    float *sum;          /* synchronous, the dense group: [arrays][floats] */
+    yk_delta_sums sums;  /* synchronous, keyed groups */
     yk_staleness staleness;
     struct yk__listener *listener; /* NULL: workers cannot join */
     uint32_t *parts;               /* server 0: a snapshot, the arrays of one server after the other */
