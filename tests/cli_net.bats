@@ -13,7 +13,7 @@ net() { # OPTION...: a small network on generated digits
     expect 0
     silent err
     grep -Eq '^ 0  conv 6 5x5 same +6 x 28 x 28 +156 +0\.235 ' out
-    grep -Eq '^ 6  dense 120 +120 +48,120 +0\.096 ' out
+    grep -Eq '^ 7  dense 120 +120 +48,120 +0\.096 ' out
     grep -Eq '^parameters +61,706$' out
     grep -Eq '^FLOPs +per image: forward 0\.833 M, backward 1\.43 M$' out
     grep -Eq '^ +per step: 145 M \(64 images\)$' out
@@ -41,7 +41,7 @@ net() { # OPTION...: a small network on generated digits
     [ "$(field parameters)" = 61706 ]
     [ "$(field dry_run)" = true ]
     holds "$(field flops_per_step) == 64 * $(field flops_per_image)"
-    python3 -c 'import json; l = json.load(open("out"))["layers"]; assert l[1]["output"] == [6, 28, 28] and len(l) == 12, l'
+    python3 -c 'import json; l = json.load(open("out"))["layers"]; assert l[1]["output"] == [6, 28, 28] and len(l) == 13, l'
 }
 
 @test "dry-run: an invalid layer list is a usage error" {

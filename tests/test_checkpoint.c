@@ -348,6 +348,36 @@ static void a_newer_format_is_refused(void **state)
     yk_result_fini(&r);
 }
 
+/* In yoke 0.1.0, networks with a name had no flatten layer, which is layer 6 of lenet5. */
+static void tensors_may_have_the_names_of_0_1_0(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {
+        {"\"7.weight\"", "\"6.weight\""},   {"\"7.bias\"", "\"6.bias\""},
+        {"\"9.weight\"", "\"8.weight\""},   {"\"9.bias\"", "\"8.bias\""},
+        {"\"11.weight\"", "\"10.weight\""}, {"\"11.bias\"", "\"10.bias\""}};
+    yk_result whole, part;
+    assert_int_equal(
+        train("model=lenet5 data=synth:digits?examples=60 optimizer=momentum batch=6 steps=8 out=run-whole",
+              0, &whole),
+        YK_OK);
+    assert_int_equal(
+        train("model=lenet5 data=synth:digits?examples=60 optimizer=momentum batch=6 steps=4 out=run", 0,
+              &part),
+        YK_OK);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        edit_metadata(part.checkpoint, "model.safetensors", names[i][0], names[i][1]);
+    yk_trained *m;
+    assert_int_equal(yk_trained_load(part.checkpoint, &m), YK_OK);
+    yk_trained_release(m);
+    yk_result_fini(&part);
+    assert_int_equal(train("steps=8 out=run resume=true", 0, &part), YK_OK);
+    assert_int_equal(part.resumed_from, 4);
+    assert_same_model(&whole, &part);
+    yk_result_fini(&whole);
+    yk_result_fini(&part);
+}
+
 /* A synchronous run is resumed asynchronously, and with another number of workers. */
 static void workers_and_mode_may_change(void **state)
 {
@@ -378,6 +408,7 @@ int main(void)
         cmocka_unit_test_setup(a_failed_write_keeps_the_last_checkpoint, clear_runs),
         cmocka_unit_test_setup(checkpoints_of_other_runs_are_refused, clear_runs),
         cmocka_unit_test_setup(a_newer_format_is_refused, clear_runs),
+        cmocka_unit_test_setup(tensors_may_have_the_names_of_0_1_0, clear_runs),
         cmocka_unit_test_setup(workers_and_mode_may_change, clear_runs),
     };
     return cmocka_run_group_tests_name("checkpoint", tests, make_folder, remove_folder);

@@ -316,6 +316,9 @@ static void models_predict_the_same(void **state)
                 assert_int_equal(yoke_model_save(m, file, &error), YOKE_OK);
             if (k == 0)
                 arrays_of(m, data, &all[k]);
+            char *torch = yoke_model_torch(m);
+            assert_non_null(strstr(torch, "model = nn.Sequential("));
+            free(torch);
             yoke_model_free(m);
             assert_memory_equal(all[0].p, all[k].p, sizeof all[0].p);
         }

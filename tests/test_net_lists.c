@@ -52,10 +52,10 @@ static void named_networks(void **state)
     assert_tensor(m, 1, "0.bias", 1, (size_t[]){6});
     assert_tensor(m, 2, "3.weight", 4, (size_t[]){16, 6, 5, 5});
     assert_tensor(m, 3, "3.bias", 1, (size_t[]){16});
-    assert_tensor(m, 4, "6.weight", 2, (size_t[]){120, 400});
-    assert_tensor(m, 6, "8.weight", 2, (size_t[]){84, 120});
-    assert_tensor(m, 8, "10.weight", 2, (size_t[]){10, 84});
-    assert_tensor(m, 9, "10.bias", 1, (size_t[]){10});
+    assert_tensor(m, 4, "7.weight", 2, (size_t[]){120, 400});
+    assert_tensor(m, 6, "9.weight", 2, (size_t[]){84, 120});
+    assert_tensor(m, 8, "11.weight", 2, (size_t[]){10, 84});
+    assert_tensor(m, 9, "11.bias", 1, (size_t[]){10});
     yk_model_free(m);
     assert_int_equal(create("lenet-caffe", (input){1, 28, 28}, 10, &m), YK_OK);
     assert_int_equal(m->nparams, 1256080);
@@ -78,6 +78,59 @@ static void named_networks(void **state)
     assert_tensor(m, 0, "1.weight", 2, (size_t[]){4, 12});
     assert_tensor(m, 2, "3.weight", 2, (size_t[]){2, 4});
     yk_model_free(m);
+}
+
+/* ---- as PyTorch modules */
+
+static void assert_torch(const yk_model_shape *shape, const char *list, const char *expected)
+{
+    yk_model *m;
+    char text[4096] = "";
+    FILE *to = fmemopen(text, sizeof text, "w");
+    assert_int_equal(yk_model_create(list, shape, &m), YK_OK);
+    yk_model_torch(m, to);
+    assert_int_equal(fclose(to), 0);
+    yk_model_free(m);
+    assert_string_equal(text, expected);
+}
+
+static void models_as_torch_modules(void **state)
+{
+    (void)state;
+    const yk_model_shape image = {.kind = YK_ROWS_U8,
+                                  .dim = 784,
+                                  .classes = 10,
+                                  .bias = true,
+                                  .channels = 1,
+                                  .height = 28,
+                                  .width = 28,
+                                  .threads = 1};
+    yk_model_shape rows = {.kind = YK_ROWS_F32, .dim = 12, .classes = 2, .bias = true, .threads = 1};
+    assert_torch(
+        &image, "lenet-caffe",
+        "from torch import nn\n\n# input: [N, 1, 28, 28], bytes divided by 255\nmodel = nn.Sequential(\n"
+        "    nn.Conv2d(1, 20, (5, 5), padding=2),\n    nn.MaxPool2d(2, stride=2),\n"
+        "    nn.Conv2d(20, 50, (5, 5), padding=2),\n    nn.MaxPool2d(2, stride=2),\n    nn.Flatten(),\n"
+        "    nn.Linear(2450, 500),\n    nn.ReLU(),\n    nn.Linear(500, 10),\n)\n");
+    /* a list without flatten keeps the names of its tensors */
+    assert_torch(&image, "conv 2 3x5 /2 pad 1, tanh, avgpool 3 /2, lrn, dropout 0.25, dense 10, sigmoid",
+                 "from collections import OrderedDict\n\nfrom torch import nn\n\n"
+                 "# input: [N, 1, 28, 28], bytes divided by 255\nmodel = nn.Sequential(OrderedDict([\n"
+                 "    (\"0\", nn.Conv2d(1, 2, (3, 5), stride=2, padding=1)),\n    (\"1\", nn.Tanh()),\n"
+                 "    (\"2\", nn.AvgPool2d(3, stride=2)),\n"
+                 "    (\"3\", nn.LocalResponseNorm(5, alpha=0.0001, beta=0.75, k=1)),\n"
+                 "    (\"4\", nn.Dropout(0.25)),\n    (\"flatten5\", nn.Flatten()),\n"
+                 "    (\"5\", nn.Linear(72, 10)),\n    (\"6\", nn.Sigmoid()),\n]))\n");
+    assert_torch(&rows, "dense 4, relu, dense 2",
+                 "from torch import nn\n\n# input: [N, 12]\nmodel = nn.Sequential(\n    nn.Linear(12, 4),\n"
+                 "    nn.ReLU(),\n    nn.Linear(4, 2),\n)\n");
+    assert_torch(
+        &rows, "softmax",
+        "from torch import nn\n\n# input: [N, 12]\nmodel = nn.Sequential(\n    nn.Linear(12, 2),\n)\n");
+    rows.bias = false;
+    assert_torch(&rows, "logreg",
+                 "from torch import nn\n\n# input: [N, 12]\nmodel = nn.Sequential(\n    nn.Linear(12, 1, "
+                 "bias=False),\n)\n");
 }
 
 /* A named network says which images it needs: the user who gave the name does not know the list. */
@@ -305,6 +358,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(named_networks),
+        cmocka_unit_test(models_as_torch_modules),
         cmocka_unit_test(images_too_small_for_a_named_network),
         cmocka_unit_test(tensors_are_exported_and_imported),
         cmocka_unit_test(errors_point_into_the_list),

@@ -12,7 +12,7 @@ typedef struct {
     const char *checkpoint, *data, *out;
     yoke_split split;
     yoke_options *options;
-    bool json;
+    bool json, print_torch;
 } arguments;
 
 /* ---- eval ---- */
@@ -43,6 +43,21 @@ static int print_score(const arguments *a, const yoke_score *s)
     if (isfinite(s->auc))
         yk_output_print(o, "AUC       %.4f\n", s->auc);
     return yk_output_close(o, 0);
+}
+
+static int print_torch(const char *checkpoint)
+{
+    yoke_model *model = NULL;
+    yoke_error error;
+    if (yoke_model_load(checkpoint, &model, &error))
+        return yk_cli_fail(&error);
+    char *text = yoke_model_torch(model);
+    yk_output *o = yk_output_open(NULL);
+    for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1) /* ends with a newline */
+        yk_output_print(o, "%.*s\n", (int)strcspn(line, "\n"), line);
+    free(text);
+    yoke_model_free(model);
+    return yk_output_close(o, text ? 0 : YOKE_SYSTEM_ERROR);
 }
 
 static int evaluate(const arguments *a, const yoke_model *model, const yoke_data *data)
@@ -107,6 +122,13 @@ static int predict(const arguments *a, const yoke_model *model, const yoke_data 
 static void parse(yk_command_line line, const char *json_help, bool has_out, int argc, char **argv,
                   arguments *a)
 {
+    const yk_argument out = {"out", 'o', "FILE", yk_argument_text, &a->out, "write to FILE", "stdout"},
+                      torch = {"print-torch",
+                               0,
+                               NULL,
+                               yk_argument_flag,
+                               &a->print_torch,
+                               "print the model as Python source for PyTorch; needs no --data"};
     const yk_argument table[] = {
         {"checkpoint", 'c', "DIR", yk_argument_text, &a->checkpoint,
          "run directory, one of its checkpoints/step-N, or a model.safetensors file"},
@@ -117,7 +139,7 @@ static void parse(yk_command_line line, const char *json_help, bool has_out, int
         {"skip-bad", 0, "N", yk_argument_option, a->options, "skip and count up to N bad records", "0"},
         {"json", 0, NULL, yk_argument_flag, &a->json, json_help},
         {"quiet", 0, NULL, yk_argument_quiet, NULL, "print no notes on stderr"},
-        {has_out ? "out" : NULL, 'o', "FILE", yk_argument_text, &a->out, "write to FILE", "stdout"},
+        has_out ? out : torch,
         {NULL}};
     line.usage = "--checkpoint DIR --data SPEC [OPTION...]";
     line.table = table;
@@ -125,7 +147,7 @@ static void parse(yk_command_line line, const char *json_help, bool has_out, int
     yk_arguments_parse(&line, argc, argv);
     if (!a->checkpoint)
         yk_usage_error("--checkpoint is missing: give the run directory (--out) of a training run");
-    if (!a->data)
+    if (!a->data && !a->print_torch)
         yk_usage_error("--data is missing");
 }
 
@@ -152,8 +174,13 @@ int yk_cmd_eval(int argc, char **argv)
                                   .notes =
                                       "Examples:\n"
                                       "  yoke eval --checkpoint runs/ctr --data tfrecord:clicks/test\n"
-                                      "  yoke eval -c runs/mnist/checkpoints/step-3000 -d idx:mnist --json"};
+                                      "  yoke eval -c runs/mnist/checkpoints/step-3000 -d idx:mnist --json\n"
+                                      "  yoke eval -c runs/mnist --print-torch > model.py"};
     parse(line, "print one JSON object", false, argc, argv, &a);
+    if (a.print_torch) {
+        yoke_options_free(a.options);
+        return print_torch(a.checkpoint);
+    }
     return run(&a, evaluate);
 }
 

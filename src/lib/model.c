@@ -68,6 +68,21 @@ void yoke_model_tensor_copy(const yoke_model *m, size_t i, float *out)
                     out);
 }
 
+char *yoke_model_torch(const yoke_model *m)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    if (!to)
+        return NULL;
+    yk_model_torch(trained(m)->model, to);
+    if (fclose(to)) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
 void yoke_model_free(yoke_model *m)
 {
     yk_trained_release((yk_trained *)m);

@@ -3,6 +3,7 @@
 #include "model/net.h"
 
 #include "model/layer_args.h"
+#include <stdio.h>
 #include <string.h>
 
 static const char *no_args(yk__layer *l, int n, char **arg)
@@ -78,7 +79,7 @@ static void drop_row(const yk__layer *l, const yk__pass *ctx, const float *y, fl
                      uint64_t first)
 {
     (void)y;
-    ctx->lanes->dropout(row, n, l->rate, yk_mix64(ctx->noise + (uint64_t)l->number), first);
+    ctx->lanes->dropout(row, n, l->rate, yk_mix64(ctx->noise + (uint64_t)l->stream), first);
 }
 
 static void drop(const yk__layer *l, const yk__pass *ctx)
@@ -101,9 +102,27 @@ static void flatten_back(const yk__layer *l, const yk__pass *ctx)
     each_row(l, ctx, true, NULL);
 }
 
+static void torch(const yk__layer *l, char *out, size_t size)
+{
+    static const char *const module[] = {[YK_RELU] = "ReLU", [YK_TANH] = "Tanh", [YK_SIGMOID] = "Sigmoid"};
+    snprintf(out, size, "%s()", module[l->ops->activation]);
+}
+
+static void torch_dropout(const yk__layer *l, char *out, size_t size)
+{
+    snprintf(out, size, "Dropout(%.7g)", (double)l->rate);
+}
+
+static void torch_flatten(const yk__layer *l, char *out, size_t size)
+{
+    (void)l;
+    snprintf(out, size, "Flatten()");
+}
+
 /* Where relu outputs 0 the gradient is 0, so that overwriting the value loses nothing. tanh preserves the sign, which is what
  * relu reads; so does dropout where the gradient is not 0. */
 const yk__layer_ops yk__relu_ops = {.name = "relu",
+                                    .torch = torch,
                                     .parse = no_args,
                                     .shape = yk__same_shape,
                                     .forward = forward,
@@ -113,6 +132,7 @@ const yk__layer_ops yk__relu_ops = {.name = "relu",
                                     .preserves = YK__ALL_VALUES,
                                     .activation = YK_RELU};
 const yk__layer_ops yk__tanh_ops = {.name = "tanh",
+                                    .torch = torch,
                                     .parse = no_args,
                                     .shape = yk__same_shape,
                                     .forward = forward,
@@ -122,6 +142,7 @@ const yk__layer_ops yk__tanh_ops = {.name = "tanh",
                                     .preserves = YK__SIGNS,
                                     .activation = YK_TANH};
 const yk__layer_ops yk__sigmoid_ops = {.name = "sigmoid",
+                                       .torch = torch,
                                        .parse = no_args,
                                        .shape = yk__same_shape,
                                        .forward = forward,
@@ -130,6 +151,7 @@ const yk__layer_ops yk__sigmoid_ops = {.name = "sigmoid",
                                        .elementwise = true,
                                        .activation = YK_SIGMOID};
 const yk__layer_ops yk__dropout_ops = {.name = "dropout",
+                                       .torch = torch_dropout,
                                        .parse = parse_dropout,
                                        .shape = yk__same_shape,
                                        .forward = drop,
@@ -137,6 +159,7 @@ const yk__layer_ops yk__dropout_ops = {.name = "dropout",
                                        .elementwise = true,
                                        .preserves = YK__SIGNS};
 const yk__layer_ops yk__flatten_ops = {.name = "flatten",
+                                       .torch = torch_flatten,
                                        .parse = no_args,
                                        .shape = yk__same_shape,
                                        .forward = flatten,

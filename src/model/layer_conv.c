@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "model/conv_groups.h"
 #include "model/layer_args.h"
+#include <stdio.h>
 #include <string.h>
 
 typedef struct {
@@ -256,6 +257,17 @@ static void backward(const yk__layer *l, const yk__pass *ctx)
         input_gradient(l, ctx);
 }
 
+static void torch(const yk__layer *l, char *out, size_t size)
+{
+    int n = snprintf(out, size, "Conv2d(%zu, %zu, (%zu, %zu)", l->in_edge.channels, l->count, l->kernel_h,
+                     l->kernel_w);
+    if (l->stride != 1)
+        n += snprintf(out + n, size - (size_t)n, ", stride=%zu", l->stride);
+    if (l->pad)
+        n += snprintf(out + n, size - (size_t)n, ", padding=%zu", l->pad);
+    snprintf(out + n, size - (size_t)n, ")");
+}
+
 const yk__layer_ops yk__conv_ops = {.name = "conv",
                                     .parse = parse,
                                     .shape = shape,
@@ -264,6 +276,7 @@ const yk__layer_ops yk__conv_ops = {.name = "conv",
                                     .backward = backward,
                                     .finish = finish,
                                     .free = free_layer,
+                                    .torch = torch,
                                     .weight_parts = WEIGHT_PARTS,
                                     .output_border = true,
                                     .weight_rank = 4};

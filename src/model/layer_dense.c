@@ -13,6 +13,7 @@
 
 #include "base/mem.h"
 #include "model/layer_args.h"
+#include <stdio.h>
 #include <string.h>
 
 enum { LARGE = 1 << 18 }; /* weights; more do not fit into a cache */
@@ -376,6 +377,11 @@ static void backward(const yk__layer *l, const yk__pass *ctx)
     }
 }
 
+static void torch(const yk__layer *l, char *out, size_t size)
+{
+    snprintf(out, size, "Linear(%zu, %zu)", l->fan_in, l->count);
+}
+
 const yk__layer_ops yk__dense_ops = {.name = "dense",
                                      .parse = parse,
                                      .shape = shape,
@@ -384,5 +390,6 @@ const yk__layer_ops yk__dense_ops = {.name = "dense",
                                      .backward = backward,
                                      .finish = finish,
                                      .free = free_layer,
+                                     .torch = torch,
                                      .weight_parts = WEIGHT_PARTS,
                                      .weight_rank = 2};

@@ -3,6 +3,7 @@
 #include "model/net.h"
 
 #include "model/layer_args.h"
+#include <stdio.h>
 
 static const char *parse(yk__layer *l, int n, char **arg)
 {
@@ -51,9 +52,16 @@ static void backward(const yk__layer *l, const yk__pass *ctx)
     normalize(l, ctx, true, ctx->lanes->normalize_back);
 }
 
+static void torch(const yk__layer *l, char *out, size_t size)
+{
+    snprintf(out, size, "LocalResponseNorm(%zu, alpha=%.7g, beta=%.7g, k=%.7g)", l->count, (double)l->alpha,
+             (double)l->beta, (double)l->bias);
+}
+
 const yk__layer_ops yk__lrn_ops = {.name = "lrn",
                                    .parse = parse,
                                    .shape = yk__same_shape,
+                                   .torch = torch,
                                    .forward = forward,
                                    .backward = backward,
                                    .backward_reads = YK__ALL_VALUES,

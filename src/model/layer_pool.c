@@ -2,6 +2,7 @@
 #include "model/net.h"
 
 #include "model/layer_args.h"
+#include <stdio.h>
 #include <string.h>
 
 static const char *parse(yk__layer *l, int n, char **arg)
@@ -73,14 +74,26 @@ static void average_backward(const yk__layer *l, const yk__pass *ctx)
     pool(l, ctx, true, ctx->lanes->average_pool_back);
 }
 
+static void max_torch(const yk__layer *l, char *out, size_t size)
+{
+    snprintf(out, size, "MaxPool2d(%zu, stride=%zu)", l->kernel_h, l->stride);
+}
+
+static void average_torch(const yk__layer *l, char *out, size_t size)
+{
+    snprintf(out, size, "AvgPool2d(%zu, stride=%zu)", l->kernel_h, l->stride);
+}
+
 const yk__layer_ops yk__maxpool_ops = {.name = "maxpool",
                                        .parse = parse,
                                        .shape = shape,
+                                       .torch = max_torch,
                                        .forward = max_forward,
                                        .backward = max_backward,
                                        .backward_reads = YK__ALL_VALUES};
 const yk__layer_ops yk__avgpool_ops = {.name = "avgpool",
                                        .parse = parse,
                                        .shape = shape,
+                                       .torch = average_torch,
                                        .forward = average_forward,
                                        .backward = average_backward};

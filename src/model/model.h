@@ -26,6 +26,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* What a model needs to know about the data. */
 typedef struct {
@@ -54,6 +55,7 @@ typedef struct {
     size_t offset;     /* in the parameters of the group */
     size_t transposed; /* 0: contiguous; otherwise element (r, c) is at offset + c * transposed + r */
     bool bias;
+    char earlier[32]; /* its name in files of yoke 0.1.0; "": the same */
 } yk_model_tensor;
 
 enum { YK_MAX_LINES = 72, YK_MAX_PROFILE_LINES = 2 * YK_MAX_LINES };
@@ -116,6 +118,9 @@ typedef struct {
     /* Optional (NULL): with shape.net.profile, records the layers as slices of this row of the trace. */
     void (*timeline)(yk_workspace *w, struct yk_trace_track *track);
 
+    /* Optional (NULL: made from the tensors): writes the layers as modules of PyTorch. */
+    void (*torch)(const yk_model *m, FILE *to);
+
     /* Optional (NULL): many steps of one example each; sparse models only. See model/burst.h. */
     void (*burst)(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float lr,
                   float *loss);
@@ -150,6 +155,8 @@ yk_status yk_workspace_create(const yk_model *m, size_t max_batch, yk_workspace 
 void yk_workspace_free(const yk_model *m, yk_workspace *w); /* NULL is fine */
 void yk_model_on_ready(const yk_model *m, yk_workspace *w, yk_ready_hook *hook,
                        void *context); /* NULL: none */
+/* The model as Python source: `model`, an nn.Sequential into which model.safetensors can be loaded. */
+void yk_model_torch(const yk_model *m, FILE *to);
 int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int max);
 
 extern const yk_model_ops yk_softmax_ops, yk_logreg_ops, yk_net_ops;

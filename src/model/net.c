@@ -76,6 +76,8 @@ static yk_status add_tensors(yk__net *net)
             .rank = 1, .shape = {l->count}, .size = l->biases, .offset = l->biases_offset, .bias = true};
         snprintf(w->name, sizeof w->name, "%d.weight", i);
         snprintf(b->name, sizeof b->name, "%d.bias", i);
+        snprintf(w->earlier, sizeof w->earlier, "%d.weight", l->stream);
+        snprintf(b->earlier, sizeof b->earlier, "%d.bias", l->stream);
     }
     yk_model_add_group(m, (yk_group){.name = "network", .keys = offset});
     return YK_OK;
@@ -371,6 +373,7 @@ const yk_model_ops yk_net_ops = {.name = "network",
                                  .predict = predict,
                                  .threads = threads,
                                  .on_ready = on_ready,
+                                 .torch = yk__net_torch,
                                  .describe = describe,
                                  .profile = profile_lines,
                                  .peak = yk__net_peak,

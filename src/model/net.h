@@ -95,6 +95,9 @@ typedef struct {
     void (*finish)(const yk__layer *l, const yk__pass *ctx);
     void (*free)(yk__layer *l); /* may be NULL */
 
+    /* The module of PyTorch: "Conv2d(1, 6, (5, 5), padding=2)". */
+    void (*torch)(const yk__layer *l, char *out, size_t size);
+
     /* backward is called once per part, with a barrier after each: first weight_parts parts for the gradient of the weights,
      * then one for the gradient of the input, unless no_input_gradient. ctx->part is the number of the part. */
     int weight_parts;
@@ -113,6 +116,7 @@ struct yk__layer {
     const yk__layer_ops *ops;
     char text[64]; /* as written */
     int number;
+    int stream; /* of random numbers; also its number in files of yoke 0.1.0. Named networks: without flatten layers */
     int in, out;                          /* edges; equal for layers that work in place */
     bool no_input_gradient;               /* no layer before this one has parameters */
     size_t weights, biases;               /* numbers of parameters */
@@ -198,6 +202,9 @@ static inline void yk__layer_set_edges(yk__layer *l, const yk__edge *in, const y
 
 extern const yk__layer_ops yk__conv_ops, yk__dense_ops, yk__maxpool_ops, yk__avgpool_ops, yk__relu_ops,
     yk__tanh_ops, yk__sigmoid_ops, yk__dropout_ops, yk__lrn_ops, yk__flatten_ops;
+
+/* net_torch.c */
+void yk__net_torch(const yk_model *m, FILE *to);
 
 /* net_input.c: copies images first .. first + 16 * blocks of the batch to edge 0, standardised and augmented.
  * image_stats: [16 * blocks] workspace for the mean and the reciprocal deviation of each image. */

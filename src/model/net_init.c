@@ -40,7 +40,7 @@ void yk__net_init(const yk_model *m, int group, float *params, uint64_t seed)
         const yk__layer *l = &net->layer[i];
         if (!l->weights)
             continue;
-        yk_rng rng = yk_rng_seed(seed, 0x696e6974u + (uint64_t)i);
+        yk_rng rng = yk_rng_seed(seed, 0x696e6974u + (uint64_t)l->stream);
         const distribution d = distribution_of(o, l);
         const bool random_bias = o->init == YK_INIT_TORCH && !o->bias_given;
         for (size_t k = 0; k < l->weights; k++)

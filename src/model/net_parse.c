@@ -19,14 +19,17 @@ static const yk__layer_ops *const kinds[] = {
 static const struct {
     const char *name, *layers;
 } named[] = {
-    {"lenet5", "conv 6 5x5 same, relu, maxpool 2, conv 16 5x5, relu, maxpool 2, dense 120, relu, dense 84, "
-               "relu, dense"},
-    {"lenet-caffe", "conv 20 5x5 same, maxpool 2, conv 50 5x5 same, maxpool 2, dense 500, relu, dense"},
-    {"alexnet", "conv 64 11x11 /4 valid, relu, maxpool 3 /2, conv 192 5x5 same, relu, maxpool 3 /2, conv 384 "
-                "3x3 same, relu, "
-                "conv 256 3x3 same, relu, conv 256 3x3 same, relu, maxpool 3 /2, dropout 0.5, dense 4096, "
-                "relu, dropout 0.5, "
-                "dense 4096, relu, dense"},
+    {"lenet5",
+     "conv 6 5x5 same, relu, maxpool 2, conv 16 5x5, relu, maxpool 2, flatten, dense 120, relu, dense 84, "
+     "relu, dense"},
+    {"lenet-caffe",
+     "conv 20 5x5 same, maxpool 2, conv 50 5x5 same, maxpool 2, flatten, dense 500, relu, dense"},
+    {"alexnet",
+     "conv 64 11x11 /4 valid, relu, maxpool 3 /2, conv 192 5x5 same, relu, maxpool 3 /2, conv 384 "
+     "3x3 same, relu, "
+     "conv 256 3x3 same, relu, conv 256 3x3 same, relu, maxpool 3 /2, flatten, dropout 0.5, dense 4096, "
+     "relu, dropout 0.5, "
+     "dense 4096, relu, dense"},
 };
 
 /* Quotes the part of the list around position `at` on one line, with a caret below it. The whole list may be too long. */
@@ -112,7 +115,7 @@ static yk_status add_layer(yk__net *net, const char *text, size_t at, char *piec
     if (net->nlayers == YK__MAX_LAYERS)
         return fail_at(text, at, "too many layers");
     yk__layer *l = &net->layer[net->nlayers];
-    *l = (yk__layer){.number = net->nlayers, .in = net->nedges - 1};
+    *l = (yk__layer){.number = net->nlayers, .stream = net->nlayers, .in = net->nedges - 1};
     snprintf(l->text, sizeof l->text, "%s", piece);
     for (char *w = strtok_r(piece, " \t\n", &rest); w; w = strtok_r(NULL, " \t\n", &rest)) {
         if (n == MAX_WORDS)
@@ -155,8 +158,13 @@ static yk_status remove_last_border(yk__net *net)
     if (net->nlayers == YK__MAX_LAYERS)
         return fail_at(net->text, strlen(net->text), "too many layers");
     yk__layer *l = &net->layer[net->nlayers];
-    *l = (yk__layer){
-        .ops = &yk__flatten_ops, .text = "flatten", .number = net->nlayers++, .in = last, .out = net->nedges};
+    *l = (yk__layer){.ops = &yk__flatten_ops,
+                     .text = "flatten",
+                     .number = net->nlayers,
+                     .stream = net->nlayers,
+                     .in = last,
+                     .out = net->nedges};
+    net->nlayers++;
     return l->ops->shape(l, &net->edge[last], &net->edge[net->nedges++]);
 }
 
@@ -199,6 +207,16 @@ static yk_status fail_named(yk__net *net, const char *name, yk__edge input)
         name, square.height, square.width, input.height, input.width, square.height);
 }
 
+/* Networks with a name had no flatten layer in yoke 0.1.0. It does not change the random numbers of the other layers. */
+static void number_streams(yk__net *net)
+{
+    int flattened = 0;
+    for (int i = 0; i < net->nlayers; i++) {
+        net->layer[i].stream = i - flattened;
+        flattened += strcmp(net->layer[i].text, "flatten") == 0;
+    }
+}
+
 yk_status yk__net_parse(const char *text, const yk_model_shape *shape, yk__net *net)
 {
     const yk__edge input = {.channels = shape->channels, .height = shape->height, .width = shape->width};
@@ -222,5 +240,7 @@ yk_status yk__net_parse(const char *text, const yk_model_shape *shape, yk__net *
                  shape->classes);
         st = fail_at(list, strlen(list), why);
     }
+    if (!st && layers_of(text))
+        number_streams(net);
     return st ? st : remove_last_border(net);
 }

@@ -89,7 +89,10 @@ yk_status yk__model_read(const yk_safetensors *s, const yk_model *m, float *cons
         for (int r = 0; r < want->rank; r++)
             shape[r] = want->shape[r];
         const yk_tensor *t;
-        yk_status st = yk_safetensors_need(s, want->name, YK_DTYPE_F32, (size_t)want->rank, shape, &t);
+        const char *name = want->name;
+        if (*want->earlier && !yk_safetensors_find(s, name) && yk_safetensors_find(s, want->earlier))
+            name = want->earlier;
+        yk_status st = yk_safetensors_need(s, name, YK_DTYPE_F32, (size_t)want->rank, shape, &t);
         if (st)
             return st;
         yk_model_import(m, i, t->data, params[want->group]);

@@ -133,6 +133,12 @@ def compare(folder, name, layers, data, lr=0.2, threads=1, workers=1, model=None
 
     net.load_state_dict(after)  # strict: checks every name and shape
     net.eval()
+    printed = {}
+    exec(yoke("eval", "--checkpoint", run, "--print-torch"), printed)  # the module that the program prints
+    printed["model"].load_state_dict(after)
+    printed["model"].eval()
+    with torch.no_grad():
+        assert torch.equal(net(test), printed["model"](test)), (name, "the printed module computes something else")
     with torch.no_grad():
         right = torch.softmax(net(test).double(), 1).numpy()
     ours = np.array([[float(x) for x in line.split()] for line in
@@ -176,7 +182,7 @@ LAYERS = {
     "flatten": "conv 5 3x3, relu, flatten, dense 20, relu, flatten, dense 10",
     "conv-last": "conv 5 3x3, relu, conv 10 10x10, flatten",
 }
-LENET5 = "conv 6 5x5 same, relu, maxpool 2, conv 16 5x5, relu, maxpool 2, dense 120, relu, dense 84, relu, dense 10"
+LENET5 = "conv 6 5x5 same, relu, maxpool 2, conv 16 5x5, relu, maxpool 2, flatten, dense 120, relu, dense 84, relu, dense 10"
 
 with tempfile.TemporaryDirectory() as where:
     small = gray(os.path.join(where, "small"), 33, 12)
