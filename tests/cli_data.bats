@@ -133,6 +133,29 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     [ ! -e b.parquet ]
 }
 
+@test "csv: two threads and two processes train on each line once, in memory and streamed" {
+    python3 - <<'END'
+with open("a.csv", "w") as f:
+    f.write("label,number,word\n")
+    for i in range(501):
+        f.write(f'{i % 2},{i % 7},"w{i % 13}"\n')
+END
+    for stream in never always; do
+        for how in "--workers 2" "--launch 2"; do
+            # shellcheck disable=SC2086  # two words
+            "$YOKE" train --model logreg --data 'csv:a.csv?categorical=word' --test none --hash-bits 8 --batch 10 $how \
+                --stream "$stream" --out "run-$stream-${how#--}" --quiet
+        done
+    done
+    python3 - <<'END'
+import json
+for stream in "never", "always":
+    threads, processes = (json.load(open(f"run-{stream}-{how} 2/summary.json")) for how in ("workers", "launch"))
+    assert threads["examples"] == processes["examples"] == 501, (threads["examples"], processes["examples"])
+    assert abs(threads["train_loss"] - processes["train_loss"]) < 1e-6
+END
+}
+
 @test "train and convert read standard input once" {
     ask gen "$small" --out a.libsvm
     ask gen "$small" --out b.libsvm --split test
