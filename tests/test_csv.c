@@ -167,6 +167,9 @@ static void one_hot(void **state)
     static const int32_t labels[] = {0, 1};
     expect_dense(csv("label,n,c,d\n0,4,new,q\n1,2,y,\n", options), 2, 5, test, labels);
     expect(YK_EUSAGE, csv(text, "?categorical=c,d&fit=x"), "fit is for encode=onehot");
+    yk_source *s;
+    assert_error(yk_source_open(csv(text, "?categorical=c,d&encode=onehot"), YK_SPLIT_TEST, NULL, &s),
+                 YK_EUSAGE, "add fit=FILES with the training files");
 }
 
 static void scales(void **state)

@@ -398,9 +398,34 @@ static yk_status read_options(yk__csv *s, yk_spec *spec, const yk_source_options
     return st ? st : spec->status;
 }
 
+/* Finds the values of categorical columns, and means, if the rows need them. */
+static yk_status fit(yk__csv *s, const yk_spec *spec, yk_split split)
+{
+    const char *files = yk_spec_text(spec, "fit", NULL);
+    const bool one_hot = s->categories && s->encode != YK__CSV_HASH;
+    if (!one_hot && s->scale != YK__CSV_STANDARD)
+        return files ? yk_fail(YK_EUSAGE, "%s: fit is for encode=onehot, encode=dense and scale=standard",
+                               spec->text)
+                     : YK_OK;
+    if (!files && s->text.base.base.once)
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: standard input can be read only once: add fit=FILES for encode=onehot, encode=dense "
+            "and scale=standard",
+            spec->text);
+    if (!files && split == YK_SPLIT_TEST)
+        return yk_fail(YK_EUSAGE,
+                       "%s: columns and scales must be those of the training data: add fit=FILES with the "
+                       "training files",
+                       spec->text);
+    yk_status st = yk__csv_fit(s, files);
+    if (!st && one_hot)
+        s->text.base.base.dim = s->numeric + s->values.n;
+    return st;
+}
+
 yk_status yk__csv_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
-    (void)split;
     yk__csv *s = (yk__csv *)source;
     sample t = {0};
     yk_status st;
@@ -417,20 +442,5 @@ yk_status yk__csv_open(yk_source *source, yk_spec *spec, yk_split split, const y
     source->kind = s->dense ? YK_ROWS_F32 : YK_ROWS_SPARSE;
     source->classes = s->nclasses;
     source->dim = s->categories == 0 ? s->numeric : (size_t)s->features;
-    const bool one_hot = s->categories && s->encode != YK__CSV_HASH;
-    if (one_hot || s->scale == YK__CSV_STANDARD) {
-        if (source->once && !yk_spec_text(spec, "fit", NULL))
-            return yk_fail(
-                YK_EUSAGE,
-                "%s: standard input can be read only once: add fit=FILES for encode=onehot, encode=dense "
-                "and scale=standard",
-                spec->text);
-        if ((st = yk__csv_fit(s, yk_spec_text(spec, "fit", NULL))))
-            return st;
-        source->dim = one_hot ? s->numeric + s->values.n : source->dim;
-    } else if (yk_spec_text(spec, "fit", NULL)) {
-        return yk_fail(YK_EUSAGE, "%s: fit is for encode=onehot, encode=dense and scale=standard",
-                       spec->text);
-    }
-    return YK_OK;
+    return fit(s, spec, split);
 }
