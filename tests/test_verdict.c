@@ -45,6 +45,21 @@ static void give_all(trial *t, yk_phase phase, double share)
         give(t, i, phase, share);
 }
 
+/* The links of all ranks, which are on hosts of their own. */
+static void link_all(trial *t, double bytes_per_step, double rate)
+{
+    t->e.hosts = t->e.workers;
+    for (int i = 0; i < t->e.workers; i++) {
+        static const char *const host[MOST] = {"h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7"};
+        t->measured[i].rank = i;
+        t->measured[i].worker = -1;
+        t->measured[i].host = host[i];
+        t->measured[i].bytes_per_step = bytes_per_step;
+        t->measured[i].link_rate = i ? rate : 0.0;
+    }
+    t->e.chief_host = "h0";
+}
+
 static const yk_verdict *judge(trial *t)
 {
     for (int i = 0; i < t->e.workers; i++) {
@@ -134,8 +149,10 @@ static void more_threads_than_cores(void **state)
     t.usage.cpu.mean = t.usage.cpu_host.mean = 2.0;
     t.usage.delayed.mean = 2.0;
     const yk_verdict *v = judge(&t);
-    assert_kind(v, YK_VERDICT_CPU, 1.0);
-    assert_words(v->advice, "4 threads share 2 cores");
+    assert_kind(v, YK_VERDICT_CPU, 0.5);
+    assert_words(v->text, "4 threads share 2 cores");
+    assert_words(v->advice, "--workers 2");
+    assert_true(estimated(v, "one more worker") <= 1.0);
 }
 
 static void other_programs_use_the_cpu(void **state)
@@ -173,8 +190,8 @@ static void too_many_processes_of_this_run(void **state)
     t.usage.cpu.mean = 1.85; /* hardly any other programs */
     t.usage.delayed.mean = 6.15;
     v = judge(&t);
-    assert_kind(v, YK_VERDICT_CPU, 1.0);
-    assert_words(v->text, "computing takes");
+    assert_kind(v, YK_VERDICT_CPU, 0.75);
+    assert_words(v->text, "8 threads of 8 processes share 2 cores");
 }
 
 /* Competition for the CPU slows all workers; a worker that is many times slower than the rest has another problem. */
@@ -274,13 +291,15 @@ static void one_slow_worker(void **state)
     v = judge(&t);
     assert_kind(v, YK_VERDICT_STRAGGLER, (0.65 + 0.6) / 3.0);
     give_all(&t, YK_PHASE_SENDING, 0.02); /* a small unexplained share does not make it synchronisation */
-    t.e.link_rate = 1e9;
+    link_all(&t, 1000.0, 1e9);
+    for (int i = 0; i < 3; i++)
+        t.measured[i].rank = i + 4;
     t.e.round_trip = 1e-5;
     t.e.round_trips = 1.0;
-    t.e.bytes_per_step = 1000.0;
     v = judge(&t);
-    assert_kind(v, YK_VERDICT_STRAGGLER, (0.65 + 0.6) / 3.0);
-    assert_words(v->text, "rank 5");
+    assert_kind(v, YK_VERDICT_STRAGGLER, (0.65 + 0.6) / 3.0 + 0.02);
+    assert_words(v->text, "rank 5 (h1)");
+    assert_string_equal(v->host, "h1");
     assert_words(v->advice, "--quorum");
 }
 
@@ -300,8 +319,7 @@ static void a_slow_network(void **state)
     (void)state;
     trial t = begin(2);
     t.e.ranks = 2;
-    t.e.bytes_per_step = 60e3;
-    t.e.link_rate = 6.25e6; /* 50 Mbit/s: 9.6 ms for a step's bytes */
+    link_all(&t, 60e3, 6.25e6); /* 50 Mbit/s: 9.6 ms for a step's bytes */
     t.e.round_trips = 2;
     t.e.round_trip = 1e-4;
     give_all(&t, YK_PHASE_PARAMETERS, 0.5);
@@ -316,14 +334,13 @@ static void a_slow_network(void **state)
     t.usage.delayed.mean = 1.6;
     assert_kind(judge(&t), YK_VERDICT_BANDWIDTH, 0.9);
 
-    t.e.link_rate = 1.25e9; /* high bandwidth, but high latency */
+    link_all(&t, 60e3, 1.25e9); /* plenty of it, but far away */
     t.e.round_trip = 4e-3;
     v = judge(&t);
     assert_kind(v, YK_VERDICT_LATENCY, 0.9);
     assert_words(v->text, "2.0 round trips of 4 ms");
 
-    t.e.bytes_per_step = 2e3; /* neither bandwidth nor latency: the process that should reply has no core */
-    t.e.link_rate = 1e8;
+    link_all(&t, 2e3, 1e8); /* neither bandwidth nor latency: the process that should answer has no core */
     t.e.round_trip = 5e-6;
     t.usage.cpu.mean = 0.4;
     assert_kind(judge(&t), YK_VERDICT_CPU, 0.8);
@@ -331,12 +348,158 @@ static void a_slow_network(void **state)
     t.usage.cpu.mean = 7.5;
     t.usage.delayed.mean = 0.0;
     t.e.ranks = 16;
+    t.e.host_threads = 16;
     v = judge(&t);
-    assert_kind(v, YK_VERDICT_CPU, 0.9);
+    assert_kind(v, YK_VERDICT_CPU, 0.5);
     assert_words(v->text, "16 processes share 8 cores");
-    t.usage.cpu_host.mean = 2.1; /* or it has a core, and the others wait */
+    t.e.host_threads = 0;
+    t.usage.cpu_host.mean = 2.1; /* or it has, and lets the others wait */
     t.usage.cpu.mean = 2.0;
     assert_kind(judge(&t), YK_VERDICT_SYNC, 0.9);
+}
+
+/* Messages between processes of one host do not use a link, whatever was measured. */
+static void ranks_on_one_host(void **state)
+{
+    (void)state;
+    trial t = begin(4);
+    t.e.ranks = 4;
+    link_all(&t, 1e6, 689e6);
+    t.e.hosts = 1;
+    t.e.round_trips = 2;
+    t.e.round_trip = 13e-6;
+    give_all(&t, YK_PHASE_SENDING, 0.8);
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_SYNC, 0.8);
+    assert_null(strstr(v->advice, "link"));
+    assert_words(v->advice, "--workers 4 without --launch");
+    assert_true(isnan(numbered(v, "link_bytes_per_second")));
+    t.usage.cores = t.usage.host_cores = 2; /* and too few cores */
+    t.usage.cpu.mean = t.usage.cpu_host.mean = 2.0;
+    t.usage.delayed.mean = 1.5;
+    v = judge(&t);
+    assert_kind(v, YK_VERDICT_CPU, 0.5);
+    assert_words(v->text, "4 processes share 2 cores");
+    assert_true(estimated(v, "one more worker") <= 1.0);
+}
+
+static void a_round_trip_that_explains_nothing(void **state)
+{
+    (void)state;
+    trial t = begin(2);
+    t.e.ranks = 2;
+    link_all(&t, 2e3, 1e9);
+    for (int i = 0; i < 2; i++)
+        t.measured[i].phases.steps = 62000; /* 161 us each */
+    t.e.round_trips = 2;
+    t.e.round_trip = 13e-6;
+    give_all(&t, YK_PHASE_SENDING, 0.9);
+    assert_kind(judge(&t), YK_VERDICT_SYNC, 0.9);
+    t.e.round_trip = 60e-6;
+    assert_kind(judge(&t), YK_VERDICT_LATENCY, 0.9);
+}
+
+static void one_slow_link(void **state)
+{
+    (void)state;
+    trial t = begin(3);
+    t.e.ranks = 3;
+    link_all(&t, 60e3, 110e6);
+    t.measured[2].link_rate = 6e6;
+    give_all(&t, YK_PHASE_SENDING, 0.7);
+    give(&t, 1, YK_PHASE_WORKERS, 0.2);
+    const yk_verdict *v = judge(&t);
+    assert_int_equal(v->kind, YK_VERDICT_BANDWIDTH);
+    assert_words(v->text, "the link of host h2 has 6 MB/s, the others 110 MB/s");
+    assert_string_equal(v->host, "h2");
+    t.measured[1].link_rate = 6e6; /* both links to the chief are slow, but not the one between the others */
+    t.measured[2].peer_rate = 110e6;
+    v = judge(&t);
+    assert_string_equal(v->host, "h0");
+    t.measured[2].peer_rate = 6e6; /* all are */
+    v = judge(&t);
+    assert_int_equal(v->kind, YK_VERDICT_BANDWIDTH);
+    assert_string_equal(v->host, "");
+    assert_words(v->text, "links of 6 MB/s");
+}
+
+static void a_busy_server(void **state)
+{
+    (void)state;
+    yk_server_evidence server[2] = {{.rank = 0, .host = "h9", .busy = 0.95, .cpu = 1.0},
+                                    {.rank = 1, .host = "h9", .busy = 0.4, .cpu = 0.9}};
+    trial t = begin(8);
+    t.usage.cores = t.usage.host_cores = 16;
+    t.e.ranks = 10;
+    t.e.synchronous = false;
+    t.e.server = server;
+    t.e.nservers = 2;
+    give_all(&t, YK_PHASE_PARAMETERS, 0.7);
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_SERVER, 0.7);
+    assert_words(v->text, "rank 0 (h9) handles messages 95 % of the time");
+    assert_words(v->advice, "more --servers (now 2)");
+    assert_null(strstr(v->advice, "async"));
+    assert_true(estimated(v, "one more worker") < 1.05);
+    server[0].busy = 0.3; /* it waits as well */
+    assert_kind(judge(&t), YK_VERDICT_SYNC, 0.7);
+    assert_null(strstr(v->advice, "--mode async"));
+    server[0].busy = 0.95; /* it has no core: it would handle them faster */
+    server[0].cpu = 0.1;
+    assert_kind(judge(&t), YK_VERDICT_SYNC, 0.7);
+    server[0].stopped = 0.7;
+    v = judge(&t);
+    assert_kind(v, YK_VERDICT_STRAGGLER, 0.7);
+    assert_words(v->text, "rank 0 (h9), a parameter server, was stopped for 70 %");
+}
+
+/* A stopped process may be stopped anywhere, so its phases and barriers look like those of the others. */
+static void one_is_stopped(void **state)
+{
+    (void)state;
+    trial t = begin(3);
+    t.e.ranks = 3;
+    link_all(&t, 1e3, 1e9);
+    give_all(&t, YK_PHASE_SENDING, 0.8);
+    t.measured[1].stopped = 0.7;
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_STRAGGLER, 0.8);
+    assert_words(v->text, "rank 1 (h1) was stopped for 70 % of the time");
+    t.measured[0].stopped = t.measured[2].stopped = 0.7; /* all of them: the host was suspended */
+    assert_kind(judge(&t), YK_VERDICT_SYNC, 0.8);
+}
+
+static void an_asynchronous_worker_that_falls_behind(void **state)
+{
+    (void)state;
+    trial t = begin(3);
+    t.e.ranks = 4;
+    t.e.synchronous = false;
+    link_all(&t, 1e3, 1e9);
+    t.measured[2].phases.steps = 300;
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_STRAGGLER, 0.233);
+    assert_words(v->text, "rank 2 (h2) takes 3.3 times as long");
+    assert_null(strstr(v->advice, "async"));
+    t.measured[2].phases.steps = 900;
+    assert_kind(judge(&t), YK_VERDICT_CPU, 1.0);
+}
+
+static void workers_that_contend(void **state)
+{
+    (void)state;
+    trial t = begin(8);
+    t.e.synchronous = false;
+    t.e.alone = 10.0 / 64000 / 20; /* 8 workers take 20 times as long */
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_CONTENTION, 0.95);
+    assert_words(v->text, "8 workers change the same parameters");
+    assert_words(v->text, "20.0 times as long");
+    t.e.alone = 10.0 / 64000 / 1.5; /* the memory is a bit slower for eight */
+    assert_kind(judge(&t), YK_VERDICT_CPU, 1.0);
+    t.e.alone = 10.0 / 64000 / 20;
+    t.usage.delayed.mean = 4.0; /* they had no core */
+    assert_int_not_equal(judge(&t)->kind, YK_VERDICT_CONTENTION);
 }
 
 static void swapping(void **state)
@@ -424,6 +587,13 @@ int main(void)
         cmocka_unit_test(one_slow_worker),
         cmocka_unit_test(no_particular_straggler),
         cmocka_unit_test(a_slow_network),
+        cmocka_unit_test(ranks_on_one_host),
+        cmocka_unit_test(a_round_trip_that_explains_nothing),
+        cmocka_unit_test(one_slow_link),
+        cmocka_unit_test(a_busy_server),
+        cmocka_unit_test(one_is_stopped),
+        cmocka_unit_test(an_asynchronous_worker_that_falls_behind),
+        cmocka_unit_test(workers_that_contend),
         cmocka_unit_test(swapping),
         cmocka_unit_test(unknown_values_are_not_reported),
         cmocka_unit_test(shares_add_up_to_one),

@@ -2,34 +2,49 @@
 #include "observe/observer_internal.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static yk_evidence evidence_of(const yk_observer *o, const yk_worker_evidence *w, int n, const yk_usage *u)
+static int hosts_of(const yk_process *p, int n)
+{
+    int hosts = 0;
+    for (int i = 0; i < n; i++) {
+        bool first = true;
+        for (int k = 0; k < i; k++)
+            first &= strcmp(p[k].usage.host, p[i].usage.host) != 0;
+        hosts += first;
+    }
+    return hosts;
+}
+
+static yk_evidence evidence_of(const yk_observer *o, const yk_process *p, int n)
 {
     const yk_plan *plan = o->c.plan;
-    double seconds = 0.0;
-    for (int i = 0; i < n; i++)
-        seconds = fmax(seconds, w[i].phases.seconds);
     return (yk_evidence){.synchronous = plan->staleness == 0,
                          .network = o->c.model->ops->profile != NULL,
                          .streamed = o->c.streamed,
+                         .quorum = o->c.config->quorum > 0,
                          .workers = plan->workers,
                          .ranks = o->c.ranks,
+                         .hosts = hosts_of(p, n),
                          .threads = plan->threads,
                          .batch = plan->batch,
-                         .seconds = seconds,
+                         .local_steps = plan->local_steps,
                          .round_trips = (plan->placement == YK_PLACEMENT_REPLICAS ? 2.0 : 1.0) /
                                         fmax(1.0, (double)plan->local_steps),
-                         .measured = w,
-                         .nmeasured = n,
-                         .usage = u};
+                         .chief_host = n ? p[0].usage.host : NULL};
 }
 
-void yk__usage_of_host(const yk_process *p, int n, int i, yk_usage *out, int *workers_out)
+/* Threads of a process that need a core: workers, or one that serves. */
+static int threads_of(const yk_observer *o, const yk_process *p)
+{
+    return p->workers ? p->workers * (o->c.plan->threads > 1 ? o->c.plan->threads : 1) : 1;
+}
+
+void yk__usage_of_host(const yk_process *p, int n, int i, yk_usage *out)
 {
     *out = p[i].usage;
-    *workers_out = p[i].workers;
     for (int k = 0; k < n; k++) {
         if (k == i || strcmp(p[k].usage.host, p[i].usage.host))
             continue;
@@ -37,7 +52,6 @@ void yk__usage_of_host(const yk_process *p, int n, int i, yk_usage *out, int *wo
             p[i].usage.seconds > 0.0 ? fmin(p[k].usage.seconds / p[i].usage.seconds, 1.0) : 0.0;
         out->cpu.mean += part * p[k].usage.cpu.mean;
         out->delayed.mean += part * p[k].usage.delayed.mean;
-        *workers_out += p[k].lost ? 0 : p[k].workers;
     }
 }
 
@@ -51,37 +65,96 @@ static int list_workers(const yk_observer *o, const yk_process *p, int n, yk_wor
     }
     for (int i = 0; !o->alone && i < n; i++)
         if (p[i].workers > 0 && !p[i].lost)
-            out[found++] = (yk_worker_evidence){.rank = p[i].rank, .worker = -1, .phases = p[i].phases};
+            out[found++] = (yk_worker_evidence){
+                .rank = p[i].rank,
+                .worker = -1,
+                .host = p[i].usage.host,
+                .phases = p[i].phases,
+                .stopped = p[i].usage.stopped,
+                .bytes_per_step =
+                    p[i].phases.steps
+                        ? ((double)p[i].bytes_sent + (double)p[i].bytes_received) / (double)p[i].phases.steps
+                        : 0.0,
+                .link_rate = strcmp(p[i].usage.host, p[0].usage.host) ? p[i].link_rate : 0.0,
+                .peer_rate = p[i].peer_rate};
     return found;
 }
 
-/* The verdict from the measurements of n processes and their workers. */
-static void find_verdict(const yk_observer *o, const yk_process *p, int n, const yk_worker_evidence *w,
-                         int measured, yk_verdict *out)
+/* Lists the servers that do not train. */
+static int list_servers(const yk_process *p, int n, yk_server_evidence *out)
 {
-    yk_usage u, worst = {0};
-    double rate = HUGE_VAL, trip = 0.0, bytes = 0.0, steps = 0.0;
-    int workers, worst_workers = 0;
+    int found = 0;
+    for (int i = 0; i < n; i++)
+        if (!p[i].workers && !p[i].lost)
+            out[found++] = (yk_server_evidence){
+                .rank = p[i].rank,
+                .host = p[i].usage.host,
+                .busy = p[i].usage.seconds > 0.0 ? fmin(p[i].serving / p[i].usage.seconds, 1.0) : 0.0,
+                .cpu = p[i].usage.cpu.mean,
+                .stopped = p[i].usage.stopped};
+    return found;
+}
+
+/* The busiest host, and the threads of this run on it. */
+static void find_busiest(const yk_observer *o, const yk_process *p, int n, yk_usage *out, int *threads_out)
+{
+    yk_usage u;
+    *out = (yk_usage){0};
+    *threads_out = 0;
     for (int i = 0; i < n; i++) {
-        yk__usage_of_host(p, n, i, &u, &workers);
-        if (!p[i].lost &&
-            (!worst.host[0] || u.cpu_host.mean / u.host_cores > worst.cpu_host.mean / worst.host_cores)) {
-            worst = u;
-            worst_workers = workers;
-        }
-        rate = p[i].link_rate > 0.0 ? fmin(rate, p[i].link_rate) : rate;
-        trip = fmax(trip, p[i].round_trip);
-        if (p[i].workers > 0) {
-            bytes += (double)p[i].bytes_sent + (double)p[i].bytes_received;
-            steps += (double)p[i].phases.steps;
-        }
+        yk__usage_of_host(p, n, i, &u);
+        if (p[i].lost ||
+            (out->host[0] && u.cpu_host.mean / u.host_cores <= out->cpu_host.mean / out->host_cores))
+            continue;
+        *out = u;
+        *threads_out = 0;
+        for (int k = 0; k < n; k++)
+            if (!p[k].lost && strcmp(p[k].usage.host, u.host) == 0)
+                *threads_out += threads_of(o, &p[k]);
     }
-    yk_evidence e = evidence_of(o, w, measured, &worst);
-    e.host_workers = worst_workers;
-    e.bytes_per_step = steps > 0.0 ? bytes / steps : 0.0;
-    e.link_rate = isfinite(rate) ? rate : 0.0;
-    e.round_trip = trip;
+}
+
+/* YK_EVIDENCE, for tests: a file that the evidence is written to. */
+static void save_evidence(const yk_evidence *e)
+{
+    const char *path = getenv("YK_EVIDENCE");
+    FILE *f = path ? fopen(path, "w") : NULL;
+    yk_json j = {.indent = true};
+    if (!f)
+        return;
+    yk_evidence_json(&j, NULL, e);
+    char *text = yk_json_take(&j);
+    if (text)
+        fprintf(f, "%s\n", text);
+    free(text);
+    fclose(f);
+}
+
+/* The verdict from the measurements of n processes and their workers. */
+static yk_status find_verdict(const yk_observer *o, const yk_process *p, int n, const yk_worker_evidence *w,
+                              int measured, bool last, yk_verdict *out)
+{
+    yk_usage busiest;
+    yk_server_evidence *servers = calloc((size_t)n, sizeof *servers);
+    if (!servers)
+        return yk_fail_memory((size_t)n * sizeof *servers, "the measurements");
+    yk_evidence e = evidence_of(o, p, n);
+    e.measured = w;
+    e.nmeasured = measured;
+    for (int i = 0; i < measured; i++)
+        e.seconds = fmax(e.seconds, w[i].phases.seconds);
+    e.server = servers;
+    e.nservers = o->alone ? 0 : list_servers(p, n, servers);
+    find_busiest(o, p, n, &busiest, &e.host_threads);
+    e.usage = &busiest;
+    for (int i = 0; i < n; i++)
+        if (strcmp(p[i].usage.host, p[0].usage.host))
+            e.round_trip = fmax(e.round_trip, p[i].round_trip);
     yk_verdict_find(&e, out);
+    if (last)
+        save_evidence(&e);
+    free(servers);
+    return YK_OK;
 }
 
 yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage)
@@ -90,6 +163,8 @@ yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage)
                        .usage = *usage,
                        .link_rate = o->self.link_rate,
                        .round_trip = o->self.round_trip,
+                       .peer_rate = o->self.peer_rate,
+                       .serving = o->c.server_busy ? o->c.server_busy(o->c.context) : 0.0,
                        .bytes_sent = atomic_load_explicit(&o->sent, memory_order_relaxed),
                        .bytes_received = atomic_load_explicit(&o->received, memory_order_relaxed)};
     yk_phases_read_all(o->c.phases, o->c.workers, &self.phases);
@@ -97,7 +172,7 @@ yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage)
 }
 
 /* Completes the observations from the processes in `w`. */
-static yk_status conclude(const yk_observer *o, yk_observation *w)
+static yk_status conclude(const yk_observer *o, bool last, yk_observation *w)
 {
     const int most = w->nprocesses + o->c.workers;
     w->measured = w->process ? calloc((size_t)most, sizeof *w->measured) : NULL;
@@ -111,8 +186,7 @@ static yk_status conclude(const yk_observer *o, yk_observation *w)
         w->backward += w->process[i].backward;
     }
     yk_verdict_shares(w->measured, w->nmeasured, w->phase);
-    find_verdict(o, w->process, w->nprocesses, w->measured, w->nmeasured, &w->verdict);
-    return YK_OK;
+    return find_verdict(o, w->process, w->nprocesses, w->measured, w->nmeasured, last, &w->verdict);
 }
 
 bool yk__judge_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out)
@@ -124,7 +198,7 @@ bool yk__judge_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out)
     yk_resources_usage(o->resources, usage_out);
     for (int i = 0; w.process && i < w.nprocesses; i++)
         w.process[i] = i ? others[i - 1].report.process : yk__self_so_far(o, usage_out);
-    const bool known = !conclude(o, &w) && w.nmeasured > 0;
+    const bool known = !conclude(o, false, &w) && w.nmeasured > 0;
     *out = w.verdict;
     yk_observation_fini(&w);
     free(others);
@@ -139,7 +213,7 @@ static yk_status conclude_run(const yk_observer *o, const yk_rank_report *report
     w->process = calloc((size_t)w->nprocesses, sizeof *w->process);
     for (int i = 0; w->process && i < w->nprocesses; i++)
         w->process[i] = reports ? reports[i].process : o->self;
-    return conclude(o, w);
+    return conclude(o, true, w);
 }
 
 yk_status yk_observer_conclude(yk_observer *o, const yk_rank_report *reports, int n, bool lost,

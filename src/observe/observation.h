@@ -13,9 +13,12 @@ typedef struct {
     bool joined, lost;
     char role[16]; /* "chief", "worker" or "server" */
     yk_usage usage;
-    yk_phases_sample phases;      /* seconds: means over its workers; counts: sums */
-    double forward, backward;     /* seconds of both passes, in the timed steps; 0: not known */
-    double link_rate, round_trip; /* to the chief, measured before the first step; 0: not known */
+    yk_phases_sample phases;  /* seconds: means over its workers; counts: sums */
+    double forward, backward; /* seconds of both passes, in the timed steps; 0: not known */
+    /* measured before the first step; 0: not known */
+    double link_rate, round_trip; /* to the chief */
+    double peer_rate;             /* to a host other than its own and that of the chief */
+    double serving;               /* a server: seconds in which it handled messages */
     uint64_t bytes_sent, bytes_received;
 } yk_process;
 

@@ -102,6 +102,7 @@ typedef struct {
     /* The workers of parameter servers, at most `most`; returns how many. Called by yk_observer_traffic() and
      * yk_observer_gather(). NULL: this process is not the chief of parameter servers. */
     int (*worker_status)(void *context, yk_worker_status *out, int most);
+    double (*server_busy)(void *context); /* seconds in which this server handled messages; NULL: none */
 } yk_observer_config;
 
 /* ---- beginning and end ---- */

@@ -313,6 +313,7 @@ void yk__observer_self(yk_observer *o, yk_process *out)
     if (o->resources)
         yk_resources_usage(o->resources, &out->usage);
     yk_phases_read_all(c->phases, c->workers, &out->phases);
+    out->serving = c->server_busy ? c->server_busy(c->context) : 0.0;
     out->forward = out->backward = 0.0;
     for (int i = 0; c->model->ops->passes && i < c->workers; i++) {
         double forward, backward;

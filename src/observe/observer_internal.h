@@ -132,8 +132,8 @@ yk_status yk__timeline_save(yk_observer *o, bool alone);
 bool yk__judge_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out);
 /* This process during training, as far as any thread can read it. */
 yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage);
-/* The usage of all processes of the run on the host of process i, and the number of their workers. A process that ran for a
- * part of the time counts for that part. */
-void yk__usage_of_host(const yk_process *p, int n, int i, yk_usage *out, int *workers_out);
+/* The usage of all processes of the run on the host of process i. A process that ran for a part of the time counts for that
+ * part. */
+void yk__usage_of_host(const yk_process *p, int n, int i, yk_usage *out);
 
 #endif

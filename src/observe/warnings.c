@@ -75,8 +75,7 @@ static void check_hosts(yk_observation *w)
 {
     for (int i = 0; i < w->nprocesses; i++) {
         yk_usage u;
-        int workers;
-        yk__usage_of_host(w->process, w->nprocesses, i, &u, &workers);
+        yk__usage_of_host(w->process, w->nprocesses, i, &u);
         const double others = u.cpu_host.mean - u.cpu.mean;
         if (u.seconds >= 0.5 && others > 0.25 && u.cpu_host.mean > 0.8 * u.host_cores) {
             warn(w, YK_WARNING_BUSY_HOST,

@@ -10,6 +10,7 @@
 
 enum { TIMEOUT_FACTOR = 10 }; /* the timeout is at least that many times the longest step */
 static const double tick_seconds = 0.02;
+static const uint64_t polling_ns = 5000; /* the most that a turn takes that only polls */
 const double yk__leave_seconds = 1.0;
 
 static yk_status sender(yk_server *s, int peer, yk__client **out)
@@ -248,6 +249,19 @@ static bool ended(const yk_server *s)
     return s->over && (all_gone || yk_now() - s->over_at > yk__leave_seconds);
 }
 
+/* A turn without a message may still have moved parts of a large one, which takes longer than polling. */
+static void count_busy(yk_server *s, bool busy, uint64_t ns)
+{
+    if (busy || ns > polling_ns)
+        atomic_store_explicit(&s->busy_ns, atomic_load_explicit(&s->busy_ns, memory_order_relaxed) + ns,
+                              memory_order_relaxed);
+}
+
+double yk_server_busy(const yk_server *s)
+{
+    return (double)atomic_load_explicit(&s->busy_ns, memory_order_relaxed) * 1e-9;
+}
+
 yk_status yk_server_run(yk_server *s)
 {
     const yk_server_hooks *h = &s->config.hooks;
@@ -259,6 +273,7 @@ yk_status yk_server_run(yk_server *s)
     while (!st && !ended(s)) {
         bool busy = false;
         double now = 0.0;
+        const uint64_t began = yk_now_ns();
         st = receive_all(s, &busy);
         if (!st && h->turn)
             st = h->turn(h->context, &busy);
@@ -281,6 +296,7 @@ yk_status yk_server_run(yk_server *s)
                 s->stopping =
                     true; /* synchronous: only between two rounds, so that all workers see it in the same one */
         }
+        count_busy(s, busy, yk_now_ns() - began);
         wait_begins(s); /* MPI may give the core to another process in the next call */
         if (busy)
             yk_wait_restart(&w);

@@ -9,6 +9,7 @@
 #include "store/local_internal.h"
 #include "store/messages.h"
 #include "store/server.h"
+#include <stdatomic.h>
 
 enum { YK__MAX_WORKERS = 1024 };
 
@@ -93,6 +94,7 @@ struct yk_server {
     uint64_t snapshot_round;
     double snapshot_at; /* when it was requested */
     yk__control control;
+    atomic_uint_fast64_t busy_ns; /* in which it handled messages */
     bool decided; /* with a quorum, on servers other than 0: `control` has the workers of the round */
 };
 

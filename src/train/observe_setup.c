@@ -64,6 +64,11 @@ static int worker_status(void *trainer, yk_worker_status *out, int most)
     return n;
 }
 
+static double server_busy(void *trainer)
+{
+    return yk_server_busy(((const yk__trainer *)trainer)->cluster.server);
+}
+
 /* ---- the observer ---- */
 
 yk_status yk__observe(yk__trainer *t)
@@ -93,7 +98,8 @@ yk_status yk__observe(yk__trainer *t)
                                   .position = position,
                                   .work = work,
                                   .staleness = staleness,
-                                  .worker_status = k->server ? worker_status : NULL};
+                                  .worker_status = k->server ? worker_status : NULL,
+                                  .server_busy = k->server ? server_busy : NULL};
     yk_status st = yk_observer_create(&c, &t->observer);
     if (!st)
         st = yk_observer_open(t->observer);

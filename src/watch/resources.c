@@ -38,6 +38,8 @@ struct yk_resources {
     bool quit, paused;
     yk_usage usage;
     double memory_seconds; /* sum of rss x seconds */
+    double stopped;        /* seconds in which this process did not run, although it had a core */
+    double thread_delayed; /* of the sampling thread: seconds without a core */
 };
 
 const char *yk_alert_name(yk_alert_kind what)
@@ -301,6 +303,7 @@ static void take_sample(yk_resources *r, bool last)
     u->read_bytes = all.disk_read * all.interval;
     u->written_bytes = all.disk_written * all.interval;
     u->seconds = all.interval;
+    u->stopped = all.interval > 0.0 ? fmin(r->stopped / all.interval, 1.0) : 0.0;
     u->samples++;
     r->memory_seconds += now.rss * s.interval;
     u->memory.mean = r->memory_seconds / (now.at - r->first.at);
@@ -317,16 +320,46 @@ static void take_sample(yk_resources *r, bool last)
 
 /* ---- the thread */
 
+/* Seconds that the calling thread was runnable but had no core; 0: not known. */
+static double own_delay(void)
+{
+    unsigned long long ran, waited = 0;
+    FILE *f = fopen("/proc/thread-self/schedstat", "r");
+    if (f && fscanf(f, "%llu %llu", &ran, &waited) != 2)
+        waited = 0;
+    if (f)
+        fclose(f);
+    return (double)waited * 1e-9;
+}
+
+/* Waits until `next`, in short turns: a turn that takes much longer shows that the process was stopped (SIGSTOP, a debugger,
+ * a suspended virtual machine). Holds the lock. */
+static void wait_until(yk_resources *r, uint64_t next)
+{
+    const uint64_t turn = 20000000, late = 10000000;
+    for (uint64_t now = yk_now_ns(); !r->quit && now < next;) {
+        const uint64_t until = next - now < turn ? next : now + turn;
+        while (!r->quit && yk_cond_wait_until(&r->wake, &r->lock, until))
+            ;
+        now = yk_now_ns();
+        if (now < until + late || r->quit)
+            continue;
+        const double delayed = own_delay(), own = delayed - r->thread_delayed;
+        r->thread_delayed = delayed;
+        r->stopped += fmax((double)(now - until) * 1e-9 - own, 0.0);
+    }
+}
+
 static void *sampling_thread(void *arg)
 {
     yk_resources *r = arg;
     const uint64_t every = (uint64_t)(r->config.every * 1e9);
     uint64_t next = yk_now_ns();
+    r->thread_delayed = own_delay();
     yk_mutex_lock(&r->lock);
     for (;;) {
         next += every;
-        while (!r->quit && yk_cond_wait_until(&r->wake, &r->lock, next))
-            ;
+        wait_until(r, next);
         if (r->quit)
             break;
         if (r->paused)

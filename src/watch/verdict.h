@@ -6,18 +6,26 @@
  *     yk_verdict_find(&e, &v);
  *     printf("%s; %s\n", v.text, v.advice); // "synchronisation: 41 % of the time ..."; "try --batch 256 ..."
  *
- * A pure function that any thread may call: the same evidence gives the same verdict, during a run and after it. It checks
- * these conditions in order; the first that holds gives the verdict:
+ * A pure function that any thread may call: the same evidence gives the same verdict, during a run and after it, and in the
+ * tests, which replay recorded evidence (yk_evidence_json). It checks these conditions in order; the first that holds gives
+ * the verdict:
  *
  *     too few measurements                          none
  *     much time waiting for memory                  memory
- *     workers without a core, other programs busy   cpu (competition), unless more time is lost waiting for data, messages
+ *     workers without a core:
+ *         other programs use the cores              cpu (competition), unless more time is lost waiting for data, messages
  *                                                   or a much slower worker
+ *         this run has more threads than cores      cpu (oversubscribed), unless a server or a slow worker explains it
  *     the largest of these, if at least 20 % of the time:
  *         waiting for input                         disk if a disk is always busy, else input pipeline
- *         waiting for parameters, sending           network bandwidth or network latency, whichever explains more of it
+ *         waiting for parameters, sending           parameter server, if one handles messages for most of that time;
+ *                                                   network bandwidth or latency, if bytes or round trips explain it;
+ *                                                   else synchronisation. On one host, there is no network
  *         waiting for other workers                 straggler if it is always the same one, else synchronisation
  *         checkpoints                               disk
+ *     asynchronous: one worker is much slower       straggler
+ *     asynchronous: computing takes much longer
+ *         than by one worker alone                  contention
  *     more than half of the time computing          cpu
  *     otherwise                                     none
  *
@@ -39,40 +47,62 @@ typedef enum {
     YK_VERDICT_MEMORY,
     YK_VERDICT_SYNC,
     YK_VERDICT_STRAGGLER,
+    YK_VERDICT_SERVER,
+    YK_VERDICT_CONTENTION,
     YK_VERDICT_KINDS
 } yk_verdict_kind;
 
 /* The measurements of one worker: a thread of this process, or a rank. */
 typedef struct {
     int rank, worker; /* worker: within its rank; negative: the rank as a whole */
+    const char *host; /* borrowed; NULL: not known */
     yk_phases_sample phases;
+    double stopped;              /* share of the time in which its process was stopped */
+    double bytes_per_step;       /* sent and received */
+    double link_rate, peer_rate; /* to the host of the chief, and to a third host; 0: not known */
 } yk_worker_evidence;
+
+/* A parameter server. */
+typedef struct {
+    int rank;
+    const char *host; /* borrowed; NULL: not known */
+    double busy;      /* share of the time in which it handled messages */
+    double cpu;       /* cores that it used */
+    double stopped;   /* share of the time in which it was stopped */
+} yk_server_evidence;
 
 typedef struct {
     bool synchronous;
     bool network;       /* the model is a network: its workers can use --threads */
     bool streamed;      /* the data is read again in each epoch */
+    bool quorum;        /* with --quorum */
     int workers, ranks; /* in total; ranks: 0 or 1: one process */
+    int hosts;          /* with ranks; 0 or 1: one */
     int threads;        /* per worker */
     uint64_t batch;     /* per worker */
-    int host_workers;   /* workers on the host of `usage`; 0: all */
+    uint64_t local_steps;
+    int host_threads; /* of this run on the host of `usage`; 0: all */
     double seconds;
     const yk_worker_evidence *measured; /* [nmeasured] borrowed */
     int nmeasured;
+    const yk_server_evidence *server; /* [nservers] borrowed */
+    int nservers;
     const yk_usage *usage; /* of the busiest host; borrowed, NULL: not measured */
     /* several ranks only: */
-    double bytes_per_step; /* sent and received by a worker */
-    double link_rate;      /* of a worker, in bytes per second */
-    double round_trips;    /* per step of a worker */
-    double round_trip;     /* seconds */
+    const char *chief_host; /* borrowed; NULL: not known */
+    double round_trips;     /* per step of a worker */
+    double round_trip;      /* seconds */
+    /* asynchronous, in one process: computing seconds per example of a worker while the others pause; 0: not known */
+    double alone;
 } yk_evidence;
 
-enum { YK_MAX_NUMBERS = 20, YK_MAX_ESTIMATES = 3 };
+enum { YK_MAX_NUMBERS = 28, YK_MAX_ESTIMATES = 3 };
 
 typedef struct {
     yk_verdict_kind kind;
     double share; /* of the workers' time that is lost */
     char text[400], advice[400];
+    char host[64];  /* that is slow, or has the slow link or worker; "": none */
     char brief[64]; /* "input pipeline 83 %" */
     int nnumbers;
     struct {
@@ -88,6 +118,9 @@ typedef struct {
 
 const char *yk_verdict_name(yk_verdict_kind kind);
 void yk_verdict_find(const yk_evidence *e, yk_verdict *out);
+
+/* The evidence as a JSON object, for tests that replay it. */
+void yk_evidence_json(yk_json *j, const char *name, const yk_evidence *e);
 
 /* Mean shares of the workers' time, which add up to 1; all 0: nothing was measured. */
 void yk_verdict_shares(const yk_worker_evidence *w, int n, double share_out[YK_PHASES]);

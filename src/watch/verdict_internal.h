@@ -1,25 +1,40 @@
-/* Private to the verdict: what verdict.c finds, and verdict_text.c puts into words. */
+/* Private to the verdict: verdict_facts.c derives figures from the evidence, verdict.c draws the conclusion,
+ * verdict_estimate.c estimates the effect of changes, and verdict_text.c puts it all into words. */
 #ifndef YK_WATCH_VERDICT_INTERNAL_H
 #define YK_WATCH_VERDICT_INTERNAL_H
 
 #include "watch/verdict.h"
 #include <math.h>
 
+static const double yk__significant = 0.2; /* share of the time: smaller losses are not the bottleneck */
+
+/* A host whose link is much slower than those of the others. */
+typedef struct {
+    const char *host;    /* NULL: none */
+    double rate, others; /* bytes per second */
+} yk__slow_link;
+
 /* Figures derived from the evidence. */
 typedef struct {
     const yk_evidence *e;
     double share[YK_PHASES];
+    double messages; /* share of the time for messages: parameters and sending; 0 in one process */
     double waste[YK_VERDICT_KINDS]; /* share of the time lost to each kind */
     double step;                    /* seconds per step of a worker */
     double steps, rate;             /* steps per worker; examples per second of all workers */
     double cpu, cpu_host, others;   /* cores in use: by this run, by all programs, by other programs */
     double cores, host_cores, free; /* that this run may use; of the host; idle ones that this run may use */
     double waiting, threads;        /* threads of this run that are runnable but have no core; all of them */
-    double delayed;                 /* share of the workers' time without a core */
-    double oversubscribed;          /* share of the time lost because processes share too few cores */
+    double delayed;                 /* share of the threads' time without a core */
+    double oversubscribed;          /* share of the time lost because threads share too few cores */
     bool tiny;                      /* steps so short that synchronization dominates */
-    int slowest;                    /* index of the straggler in `measured`; -1: none */
+    bool apart;                     /* ranks on several hosts */
+    double bytes_per_step, link_rate; /* of the worker that takes longest to send and receive; 0: not known */
+    yk__slow_link slow_link;
+    int slowest; /* index of the straggler in `measured`; -1: none */
     double slowest_factor, slowest_last;
+    int stopped; /* index of a server in `server` that was stopped for much of the time; -1: none */
+    int server;  /* index of the busiest server; -1: none */
 } yk__facts;
 
 /* The reason for a verdict. With YK__WASTE, its kind is the reason. */
@@ -33,7 +48,13 @@ typedef enum {
     YK__NOTHING
 } yk__cause;
 
-/* Sets the text and the advice, from v->kind and v->share. */
+/* verdict_facts.c */
+void yk__verdict_facts(const yk_evidence *e, yk__facts *out);
+
+/* verdict_estimate.c: sets the estimates that the evidence supports */
+void yk__verdict_estimate(const yk__facts *f, yk__cause cause, yk_verdict *v);
+
+/* verdict_text.c: sets the text and the advice, from v->kind and v->share */
 void yk__verdict_describe(const yk__facts *f, yk__cause cause, yk_verdict *v);
 
 static inline double yk__known(double x, double otherwise)
@@ -41,13 +62,20 @@ static inline double yk__known(double x, double otherwise)
     return isfinite(x) ? x : otherwise;
 }
 
-/* Seconds per step in which a worker did not wait for the others. */
-static inline double yk__busy_step(const yk_worker_evidence *w)
+/* Seconds in which a worker waited for others: for workers, and in a job for messages. */
+static inline double yk__waited(const yk_worker_evidence *w, bool ranks)
+{
+    const double *p = w->phases.phase;
+    return p[YK_PHASE_WORKERS] + (ranks ? p[YK_PHASE_PARAMETERS] + p[YK_PHASE_SENDING] : 0.0);
+}
+
+/* Seconds per step of its own work. */
+static inline double yk__busy_step(const yk_worker_evidence *w, bool ranks)
 {
     const yk_phases_sample *l = &w->phases;
     const double busy =
-        l->seconds - l->phase[YK_PHASE_WORKERS] - l->phase[YK_PHASE_EVAL] - l->phase[YK_PHASE_CHECKPOINT];
-    return l->steps ? busy / (double)l->steps : 0.0;
+        l->seconds - yk__waited(w, ranks) - l->phase[YK_PHASE_EVAL] - l->phase[YK_PHASE_CHECKPOINT];
+    return l->steps ? fmax(busy, 0.0) / (double)l->steps : 0.0;
 }
 
 #endif

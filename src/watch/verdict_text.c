@@ -19,14 +19,24 @@ static const char *duration(double seconds, char out[24])
     return out;
 }
 
-static void worker_name(const yk_worker_evidence *w, int ranks, char out[48])
+/* "worker 1", "rank 2 (host3)" */
+static void worker_name(const yk_worker_evidence *w, const yk_evidence *e, char out[128])
 {
-    if (ranks > 1 && w->worker < 0)
-        snprintf(out, 48, "rank %d", w->rank);
-    else if (ranks > 1)
-        snprintf(out, 48, "worker %d of rank %d", w->worker, w->rank);
+    char at[80] = "";
+    if (e->ranks > 1 && w->host)
+        snprintf(at, sizeof at, " (%s)", w->host);
+    if (e->ranks > 1 && w->worker < 0)
+        snprintf(out, 128, "rank %d%s", w->rank, at);
+    else if (e->ranks > 1)
+        snprintf(out, 128, "worker %d of rank %d%s", w->worker, w->rank, at);
     else
-        snprintf(out, 48, "worker %d", w->worker);
+        snprintf(out, 128, "worker %d", w->worker);
+}
+
+/* "--local-steps", or "more --local-steps" if it is already on. */
+static const char *local_steps(const yk_evidence *e)
+{
+    return e->local_steps > 1 ? "more --local-steps" : "--local-steps";
 }
 
 static void say_cpu(const yk__facts *f, yk_verdict *v)
@@ -42,15 +52,14 @@ static void say_cpu(const yk__facts *f, yk_verdict *v)
     else
         say(v, "computing takes %.0f %% of the workers' time; %.1f of %.3g cores are in use",
             100.0 * computing, f->cpu, f->cores);
-    const int busy = e->workers * (e->threads > 1 ? e->threads : 1);
     if (evaluating > computing)
         advise(v, "evaluate less often (--eval-every), or on fewer examples");
-    else if (e->ranks <= 1 && busy > f->cores && f->cores > 0.0 && f->delayed > 0.1)
-        advise(v, "%d threads share %.3g cores: use fewer --workers%s", busy, f->cores,
-               e->threads > 1 ? " or --threads" : "");
     else if (f->free >= 0.8 && e->network && e->workers == 1)
         advise(v, "%.1f cores are idle: use --threads %d or --workers %d", f->free,
                (e->threads > 1 ? e->threads : 1) + (int)(f->free + 0.2), e->workers + (int)(f->free + 0.2));
+    else if (f->free >= 0.8 && e->ranks > 1)
+        advise(v, "%.1f cores of this host are idle: use more processes (--launch), or more --threads",
+               f->free);
     else if (f->free >= 0.8)
         advise(v, "%.1f cores are idle: use --workers %d", f->free, e->workers + (int)(f->free + 0.2));
     else if (f->others >= 0.5 && f->cores - f->cpu >= 0.8)
@@ -70,11 +79,22 @@ static void say_competition(const yk__facts *f, yk_verdict *v)
 static void say_oversubscribed(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
-    say(v,
-        "%.0f %% of the time the workers waited for processes without a core: %d processes share %.3g cores, "
-        "and other programs use %.1f of them",
-        100.0 * v->share, e->ranks, f->host_cores, f->others);
-    advise(v, "use fewer processes on this host (one or two per core), or more hosts");
+    const double cores = e->ranks > 1 ? f->host_cores : f->cores;
+    if (e->ranks > 1)
+        say(v,
+            "%.0f threads of %d processes share %.3g cores%s; %.0f %% of the time they wait for a core or "
+            "for each other",
+            f->threads, e->ranks, cores, e->hosts > 1 ? " of a host" : "", 100.0 * v->share);
+    else
+        say(v, "%.0f threads share %.3g cores; %.0f %% of the time they wait for a core or for each other",
+            f->threads, cores, 100.0 * v->share);
+    if (e->ranks > 1)
+        advise(v, "use fewer processes on this host (workers and servers together at most %d), or more hosts",
+               (int)cores);
+    else if (e->threads > 1)
+        advise(v, "use fewer --workers or --threads: at most %d together", (int)cores);
+    else
+        advise(v, "use --workers %d", (int)fmax(cores, 1.0));
 }
 
 static void say_input(const yk__facts *f, yk_verdict *v)
@@ -105,70 +125,148 @@ static void say_checkpoints(const yk__facts *f, yk_verdict *v)
     advise(v, "save less often (--checkpoint-every), or to a faster disk (--out)");
 }
 
-static void say_network(const yk__facts *f, yk_verdict *v)
+static void say_bandwidth(const yk__facts *f, yk_verdict *v)
+{
+    const yk_evidence *e = f->e;
+    const yk__slow_link *l = &f->slow_link;
+    if (l->host)
+        say(v,
+            "%.0f %% of the time the workers transferred %.3g MB per step and worker; the link of host %s "
+            "has "
+            "%.3g MB/s, the others %.3g MB/s",
+            100.0 * v->share, f->bytes_per_step * 1e-6, l->host, l->rate * 1e-6, l->others * 1e-6);
+    else
+        say(v,
+            "%.0f %% of the time the workers transferred %.3g MB per step and worker over links of %.3g MB/s",
+            100.0 * v->share, f->bytes_per_step * 1e-6, f->link_rate * 1e-6);
+    if (l->host)
+        advise(v, "check the link of host %s, or leave it out; or use a larger --batch or %s", l->host,
+               local_steps(e));
+    else
+        advise(v, "use a larger --batch (fewer bytes per example), %s (fewer transfers), or a faster link",
+               local_steps(e));
+}
+
+static void say_latency(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     char trip[24];
-    if (v->kind == YK_VERDICT_BANDWIDTH) {
+    duration(e->round_trip, trip);
+    if (e->round_trips < 1.0)
         say(v,
-            "%.0f %% of the time the workers transferred %.3g MB per step and worker over links of %.3g MB/s",
-            100.0 * v->share, e->bytes_per_step * 1e-6, e->link_rate * 1e-6);
-        advise(v,
-               "use a larger --batch (fewer bytes per example), --local-steps (fewer transfers), or a faster "
-               "link");
-    } else {
-        duration(e->round_trip, trip);
-        if (e->round_trips < 1.0)
-            say(v,
-                "%.0f %% of the time the workers waited for answers: a round trip of %s every %.0f steps of "
-                "%.3g KB",
-                100.0 * v->share, trip, 1.0 / e->round_trips, e->bytes_per_step * 1e-3);
-        else
-            say(v,
-                "%.0f %% of the time the workers waited for answers: %.1f round trips of %s in each step of "
-                "%.3g KB",
-                100.0 * v->share, e->round_trips, trip, e->bytes_per_step * 1e-3);
-        advise(v,
-               e->synchronous ? "use a larger --batch, %s--local-steps, or --mode async"
-                              : "use a larger --batch or %s--local-steps",
-               e->round_trips < 1.0 ? "more " : "");
-    }
+            "%.0f %% of the time the workers waited for answers: a round trip of %s every %.0f steps of "
+            "%.3g KB",
+            100.0 * v->share, trip, 1.0 / e->round_trips, f->bytes_per_step * 1e-3);
+    else
+        say(v,
+            "%.0f %% of the time the workers waited for answers: %.1f round trips of %s in each step of "
+            "%.3g KB",
+            100.0 * v->share, e->round_trips, trip, f->bytes_per_step * 1e-3);
+    advise(v, e->synchronous ? "use a larger --batch, %s, or --mode async" : "use a larger --batch or %s",
+           local_steps(e));
+}
+
+static void say_server(const yk__facts *f, yk_verdict *v)
+{
+    const yk_evidence *e = f->e;
+    const yk_server_evidence *s = &e->server[f->server];
+    char at[80] = "";
+    if (s->host)
+        snprintf(at, sizeof at, " (%s)", s->host);
+    say(v,
+        "%.0f %% of the time the workers waited for parameter servers; rank %d%s handles messages %.0f %% of "
+        "the time",
+        100.0 * v->share, s->rank, at, 100.0 * fmin(s->busy, 1.0));
+    advise(v, "use more --servers (now %d), a larger --batch (now %llu), or %s", e->nservers,
+           (unsigned long long)e->batch, local_steps(e));
+}
+
+static void say_stopped_server(const yk__facts *f, yk_verdict *v)
+{
+    const yk_server_evidence *s = &f->e->server[f->stopped];
+    say(v, "rank %d (%s), a parameter server, was stopped for %.0f %% of the time; the workers waited for it",
+        s->rank, s->host ? s->host : "unknown host", 100.0 * s->stopped);
+    advise(v, "check what stops it: a debugger, a job scheduler, or a suspended host");
 }
 
 static void say_straggler(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
-    char name[48], slow[24];
+    char name[128], slow[24];
+    if (f->slowest < 0) {
+        say_stopped_server(f, v);
+        return;
+    }
     const yk_worker_evidence *w = &e->measured[f->slowest];
-    worker_name(w, e->ranks, name);
-    say(v,
-        "%s takes %.1f times as long for a step as the others (%s), and was last at %.0f %% of the barriers; "
-        "the "
-        "workers waited %.0f %% of the time",
-        name, f->slowest_factor, duration(yk__busy_step(w), slow), 100.0 * f->slowest_last, 100.0 * v->share);
-    advise(v, "check what else runs on the host of %s; or do not wait for it: --mode async%s", name,
-           e->ranks > 1 ? ", or --quorum" : "");
+    worker_name(w, e, name);
+    duration(yk__busy_step(w, e->ranks > 1), slow);
+    if (w->stopped > 0.2)
+        say(v, "%s was stopped for %.0f %% of the time%s", name, 100.0 * w->stopped,
+            e->synchronous ? "; the others waited for it" : "");
+    else if (e->synchronous)
+        say(v,
+            "%s takes %.1f times as long for a step as the others (%s), and was last at %.0f %% of the "
+            "barriers; the workers waited %.0f %% of the time",
+            name, f->slowest_factor, slow, 100.0 * f->slowest_last, 100.0 * v->share);
+    else
+        say(v, "%s takes %.1f times as long for a step as the others; %.0f %% of the speed is lost", name,
+            f->slowest_factor, 100.0 * v->share);
+    advise(v, "check what slows down the host of %s%s%s", name,
+           e->synchronous ? "; or do not wait for it: --mode async" : "",
+           e->synchronous && e->ranks > 1 && !e->quorum ? ", or --quorum" : "");
+}
+
+/* Processes of one host exchange parameters through memory. */
+static void say_exchange(const yk__facts *f, yk_verdict *v)
+{
+    const yk_evidence *e = f->e;
+    char step[24];
+    say(v, "%.0f %% of the time the processes exchanged parameters and waited for each other, in steps of %s",
+        100.0 * v->share, duration(f->step, step));
+    if (e->hosts <= 1)
+        advise(v,
+               "use a larger --batch (now %llu), %s, or threads instead of processes (--workers %d without "
+               "--launch)",
+               (unsigned long long)e->batch, local_steps(e), e->workers);
+    else
+        advise(v, "use a larger --batch (now %llu), or %s", (unsigned long long)e->batch, local_steps(e));
 }
 
 static void say_sync(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     char step[24];
+    if (e->ranks > 1 && f->messages > f->share[YK_PHASE_WORKERS]) {
+        say_exchange(f, v);
+        return;
+    }
     if (f->tiny)
         say(v, "synchronization takes %.0f %% of the time, computing %.0f %%, in steps of %s",
             100.0 * v->share, 100.0 * f->share[YK_PHASE_COMPUTE], duration(f->step, step));
     else
         say(v, "%.0f %% of the time the workers waited for each other, at the end of steps of %s",
             100.0 * v->share, duration(f->step, step));
-    const bool crowded = e->ranks <= 1 && f->cores > 0.0 && e->workers > f->cores;
-    if (crowded)
-        advise(v, "%d workers share %.3g cores: use --workers %d", e->workers, f->cores, (int)f->cores);
+    if (!e->synchronous)
+        advise(v, "no single worker is slow: use a larger --staleness or a larger --batch (now %llu)",
+               (unsigned long long)e->batch);
     else if (f->step < 1e-3)
         advise(v,
                "the steps are too short for a barrier each: use a larger --batch (now %llu), or --mode async",
                (unsigned long long)e->batch);
     else
         advise(v, "no single worker is slow: use --staleness 1 or --mode async, so that they need not wait");
+}
+
+static void say_contention(const yk__facts *f, yk_verdict *v)
+{
+    const yk_evidence *e = f->e;
+    say(v,
+        "%d workers change the same parameters, and computing takes %.1f times as long as by one worker "
+        "alone; %.0f %% of the time is lost",
+        e->workers, 1.0 / fmax(1.0 - v->share / fmax(f->share[YK_PHASE_COMPUTE], 1e-9), 1e-3),
+        100.0 * v->share);
+    advise(v, "use a larger --batch (now %llu), fewer --workers, or --mode sync",
+           (unsigned long long)e->batch);
 }
 
 static void say_memory(const yk__facts *f, yk_verdict *v)
@@ -200,8 +298,14 @@ void yk__verdict_describe(const yk__facts *f, yk__cause cause, yk_verdict *v)
         say_checkpoints(f, v);
     else if (v->kind == YK_VERDICT_INPUT || v->kind == YK_VERDICT_DISK)
         say_input(f, v);
-    else if (v->kind == YK_VERDICT_BANDWIDTH || v->kind == YK_VERDICT_LATENCY)
-        say_network(f, v);
+    else if (v->kind == YK_VERDICT_BANDWIDTH)
+        say_bandwidth(f, v);
+    else if (v->kind == YK_VERDICT_LATENCY)
+        say_latency(f, v);
+    else if (v->kind == YK_VERDICT_SERVER)
+        say_server(f, v);
+    else if (v->kind == YK_VERDICT_CONTENTION)
+        say_contention(f, v);
     else if (v->kind == YK_VERDICT_STRAGGLER)
         say_straggler(f, v);
     else

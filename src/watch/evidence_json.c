@@ -1,0 +1,64 @@
+#include "watch/verdict.h"
+
+#include <math.h>
+
+static void usage(yk_json *j, const yk_usage *u)
+{
+    yk_json_object(j, "usage");
+    YK_JSON_REALS(j, {"cores", u->cores}, {"host_cores", u->host_cores}, {"cpu", u->cpu.mean},
+                  {"cpu_host", u->cpu_host.mean}, {"delayed", u->delayed.mean},
+                  {"disk_busy", u->disk_busy.mean}, {"net_busy", u->net_busy.mean},
+                  {"memory_stall", u->memory_stall.mean}, {"major_faults", u->major_faults.mean});
+    yk_json_end(j);
+}
+
+static void worker(yk_json *j, const yk_worker_evidence *w)
+{
+    const yk_phases_sample *p = &w->phases;
+    yk_json_object(j, NULL);
+    YK_JSON_WHOLES(j, {"rank", w->rank}, {"worker", w->worker}, {"steps", p->steps},
+                   {"examples", p->examples}, {"timed", p->timed}, {"barriers", p->barriers},
+                   {"last", p->last});
+    yk_json_text(j, "host", w->host);
+    YK_JSON_REALS(j, {"seconds", p->seconds}, {"step_mean", p->step_mean},
+                  {"step_deviation", p->step_deviation}, {"stopped", w->stopped},
+                  {"bytes_per_step", w->bytes_per_step}, {"link_rate", w->link_rate},
+                  {"peer_rate", w->peer_rate});
+    yk_phases_json(j, p->phase, 1.0);
+    yk_json_end(j);
+}
+
+static void server(yk_json *j, const yk_server_evidence *s)
+{
+    yk_json_object(j, NULL);
+    yk_json_whole(j, "rank", s->rank);
+    yk_json_text(j, "host", s->host);
+    YK_JSON_REALS(j, {"busy", s->busy}, {"cpu", s->cpu}, {"stopped", s->stopped});
+    yk_json_end(j);
+}
+
+void yk_evidence_json(yk_json *j, const char *name, const yk_evidence *e)
+{
+    yk_json_object(j, name);
+    yk_json_bool(j, "synchronous", e->synchronous);
+    yk_json_bool(j, "network", e->network);
+    yk_json_bool(j, "streamed", e->streamed);
+    yk_json_bool(j, "quorum", e->quorum);
+    YK_JSON_WHOLES(j, {"workers", e->workers}, {"ranks", e->ranks}, {"hosts", e->hosts},
+                   {"threads", e->threads}, {"batch", e->batch}, {"local_steps", e->local_steps},
+                   {"host_threads", e->host_threads});
+    yk_json_text(j, "chief_host", e->chief_host);
+    YK_JSON_REALS(j, {"seconds", e->seconds}, {"round_trips", e->round_trips}, {"round_trip", e->round_trip},
+                  {"alone", e->alone});
+    if (e->usage)
+        usage(j, e->usage);
+    yk_json_array(j, "measured");
+    for (int i = 0; i < e->nmeasured; i++)
+        worker(j, &e->measured[i]);
+    yk_json_end(j);
+    yk_json_array(j, "servers");
+    for (int i = 0; i < e->nservers; i++)
+        server(j, &e->server[i]);
+    yk_json_end(j);
+    yk_json_end(j);
+}

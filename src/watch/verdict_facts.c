@@ -1,0 +1,336 @@
+/* Figures derived from the evidence: shares of the time, who is slow, and what the lost time is due to. */
+#include "watch/verdict_internal.h"
+
+#include <string.h>
+
+static const double large_step = 1e5; /* bytes per step that suggest bandwidth if the link rate is unknown */
+static const double tiny_step = 5e-5; /* seconds */
+static const double slow_factor = 1.25;     /* a straggler is slower than the others by this factor */
+static const double certainly_slow = 2.0;   /* even if it is not the last one at most barriers */
+static const double often_stopped = 0.2;    /* share of the time */
+static const double slow_link_factor = 0.4; /* of the rate of the other links */
+static const double contended = 0.5; /* share of the computing time: memory bandwidth alone costs less */
+
+void yk_verdict_shares(const yk_worker_evidence *w, int n, double share_out[YK_PHASES])
+{
+    double total = 0.0;
+    memset(share_out, 0, YK_PHASES * sizeof *share_out);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < YK_PHASES; k++) {
+            share_out[k] += w[i].phases.phase[k];
+            total += w[i].phases.phase[k];
+        }
+    for (int k = 0; total > 0.0 && k < YK_PHASES; k++)
+        share_out[k] /= total;
+}
+
+static void find_rates(const yk_evidence *e, yk__facts *f)
+{
+    const yk_usage none = {0}, *u = e->usage ? e->usage : &none;
+    double seconds = 0.0, examples = 0.0;
+    for (int i = 0; i < e->nmeasured; i++) {
+        const yk_phases_sample *l = &e->measured[i].phases;
+        f->steps += (double)l->steps / e->nmeasured;
+        seconds += (l->seconds - l->phase[YK_PHASE_EVAL] - l->phase[YK_PHASE_CHECKPOINT]) / e->nmeasured;
+        examples += (double)l->examples;
+    }
+    f->step = f->steps > 0.0 ? seconds / f->steps : 0.0;
+    f->rate = seconds > 0.0 ? examples / seconds : 0.0;
+    f->cores = yk__known(u->cores, 0.0);
+    f->host_cores = yk__known(u->host_cores, f->cores);
+    f->cpu = yk__known(u->cpu.mean, 0.0);
+    f->cpu_host = fmax(yk__known(u->cpu_host.mean, f->cpu), f->cpu);
+    f->others = f->cpu_host - f->cpu;
+    f->free = fmax(0.0, fmin(f->cores - f->cpu, f->host_cores - f->cpu_host));
+    f->threads = e->host_threads ? e->host_threads : e->workers * (e->threads > 1 ? e->threads : 1);
+    f->threads = fmax(f->threads, 1.0);
+    f->waiting = yk__known(u->delayed.mean, 0.0);
+    f->delayed = fmin(f->waiting / f->threads, 1.0);
+}
+
+/* ---- who is slow */
+
+/* The share of a worker's time in which it waited for others. */
+static double waiting_share(const yk_worker_evidence *w, bool ranks)
+{
+    return w->phases.seconds > 0.0 ? yk__waited(w, ranks) / w->phases.seconds : 0.0;
+}
+
+/* Of the workers other than i: means. */
+typedef struct {
+    double step, waiting, stopped, rate;
+} others;
+
+static others others_of(const yk_evidence *e, int i)
+{
+    others o = {0};
+    const double n = e->nmeasured - 1;
+    for (int k = 0; k < e->nmeasured; k++) {
+        const yk_worker_evidence *w = &e->measured[k];
+        if (k == i || !(w->phases.seconds > 0.0))
+            continue;
+        o.step += yk__busy_step(w, e->ranks > 1) / n;
+        o.waiting += waiting_share(w, e->ranks > 1) / n;
+        o.stopped += w->stopped / n;
+        o.rate += (double)w->phases.steps / w->phases.seconds / n;
+    }
+    return o;
+}
+
+static void set_slowest(yk__facts *f, int i, double factor)
+{
+    const yk_phases_sample *l = &f->e->measured[i].phases;
+    f->slowest = i;
+    f->slowest_factor = factor;
+    f->slowest_last = l->barriers ? (double)l->last / (double)l->barriers : 1.0;
+}
+
+/* Whether all others wait for worker i: its own work takes longer, and it waits less than they do. */
+static bool is_slowest(const yk_evidence *e, int i, double *factor_out)
+{
+    const yk_worker_evidence *w = &e->measured[i];
+    const others o = others_of(e, i);
+    const double last = w->phases.barriers ? (double)w->phases.last / (double)w->phases.barriers : 1.0;
+    const double factor = o.step > 0.0 ? yk__busy_step(w, e->ranks > 1) / o.step : 0.0;
+    *factor_out = factor;
+    return factor > slow_factor && o.waiting - waiting_share(w, e->ranks > 1) > 0.1 &&
+           (last > (e->nmeasured == 2 ? 0.7 : 0.5) || factor > certainly_slow);
+}
+
+/* Whether worker i was stopped so often that the job could only run in between. */
+static bool is_stopped(const yk_evidence *e, int i, double *factor_out)
+{
+    const double stopped = e->measured[i].stopped, more = stopped - others_of(e, i).stopped;
+    *factor_out = 1.0 / fmax(1.0 - stopped, 0.01);
+    return more > often_stopped;
+}
+
+/* Asynchronous workers do not wait for a slow one; but it contributes less. Returns the share of the job's speed that is lost. */
+static double behind(const yk_evidence *e, int i, double *factor_out)
+{
+    const yk_phases_sample *l = &e->measured[i].phases;
+    const double rate = l->seconds > 0.0 ? (double)l->steps / l->seconds : 0.0, mean = others_of(e, i).rate;
+    *factor_out = rate > 0.0 ? mean / rate : 0.0;
+    return mean > 0.0 ? fmax(1.0 - rate / mean, 0.0) / e->nmeasured : 0.0;
+}
+
+/* Finds the worker for which all others wait. */
+static void find_slowest(yk__facts *f)
+{
+    const yk_evidence *e = f->e;
+    double factor;
+    f->slowest = f->stopped = -1;
+    for (int i = 0; i < e->nservers; i++)
+        if (e->server[i].stopped > often_stopped)
+            f->stopped = i;
+    for (int i = 0; e->nmeasured > 1 && i < e->nmeasured; i++)
+        if (is_stopped(e, i, &factor) && factor > f->slowest_factor)
+            set_slowest(f, i, factor);
+    for (int i = 0; f->slowest < 0 && e->nmeasured > 1 && i < e->nmeasured; i++)
+        if (is_slowest(e, i, &factor))
+            set_slowest(f, i, factor);
+}
+
+/* ---- links between hosts */
+
+static bool same_host(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
+/* The chief's own link is slow if all others reach it slowly, but each other quickly. */
+static bool chief_is_slow(const yk_evidence *e, double *rate_out, double *others_out)
+{
+    int compared = 0;
+    *rate_out = *others_out = HUGE_VAL;
+    for (int i = 0; i < e->nmeasured; i++) {
+        const yk_worker_evidence *w = &e->measured[i];
+        if (w->peer_rate > 0.0 && w->link_rate > 0.0) {
+            if (w->link_rate > slow_link_factor * w->peer_rate)
+                return false;
+            *rate_out = fmin(*rate_out, w->link_rate);
+            *others_out = fmin(*others_out, w->peer_rate);
+            compared++;
+        }
+    }
+    return compared > 0;
+}
+
+static void find_slow_link(yk__facts *f)
+{
+    const yk_evidence *e = f->e;
+    yk__slow_link *s = &f->slow_link;
+    if (chief_is_slow(e, &s->rate, &s->others)) {
+        s->host = e->chief_host;
+        return;
+    }
+    *s = (yk__slow_link){0};
+    for (int i = 0; i < e->nmeasured; i++) {
+        const yk_worker_evidence *w = &e->measured[i];
+        double best = 0.0;
+        for (int k = 0; k < e->nmeasured; k++)
+            if (!same_host(w->host, e->measured[k].host))
+                best = fmax(best, e->measured[k].link_rate);
+        if (w->link_rate > 0.0 && w->host && w->link_rate < slow_link_factor * best &&
+            (!s->host || w->link_rate < s->rate))
+            *s = (yk__slow_link){w->host, w->link_rate, best};
+    }
+}
+
+/* The worker whose bytes take longest. */
+static double longest_transfer(yk__facts *f)
+{
+    const yk_evidence *e = f->e;
+    double longest = 0.0, slowest = HUGE_VAL, most = 0.0;
+    for (int i = 0; i < e->nmeasured; i++) {
+        const yk_worker_evidence *w = &e->measured[i];
+        most = fmax(most, w->bytes_per_step);
+        slowest = w->link_rate > 0.0 ? fmin(slowest, w->link_rate) : slowest;
+    }
+    f->bytes_per_step = most;
+    f->link_rate = isfinite(slowest) ? slowest : 0.0;
+    for (int i = 0; i < e->nmeasured; i++) {
+        const yk_worker_evidence *w = &e->measured[i];
+        const double seconds = w->link_rate > 0.0 ? w->bytes_per_step / w->link_rate : 0.0;
+        if (seconds > longest) {
+            longest = seconds;
+            f->bytes_per_step = w->bytes_per_step;
+            f->link_rate = w->link_rate;
+        }
+    }
+    /* a chief with a slow link: its own bytes, which no other rank measures */
+    return f->slow_link.host && f->slow_link.rate > 0.0 ? fmax(longest, most / f->slow_link.rate) : longest;
+}
+
+/* ---- what the lost time is due to */
+
+/* Whether a server handles messages for so much of the time that it explains the waiting. A server without a core is not
+ * busy, though it takes long. */
+static bool server_explains(yk__facts *f)
+{
+    const yk_evidence *e = f->e;
+    double most = 0.0;
+    f->server = -1;
+    for (int i = 0; i < e->nservers; i++) {
+        const yk_server_evidence *s = &e->server[i];
+        const double busy = s->cpu > 0.0 ? fmin(s->busy, 1.15 * s->cpu) : s->busy;
+        if (busy > most) {
+            most = busy;
+            f->server = i;
+        }
+    }
+    return most >= 0.5 && most >= 0.6 * f->messages;
+}
+
+/* The time for messages: of a busy server, of the network, or of the other processes. */
+static void divide_messages(yk__facts *f)
+{
+    const yk_evidence *e = f->e;
+    const yk_usage *u = e->usage;
+    const double waiting = f->share[YK_PHASE_WORKERS], no_straggler = f->slowest >= 0 ? 0.0 : waiting;
+    double messages = f->messages;
+    const double transfer = f->apart ? longest_transfer(f) : 0.0,
+                 answers = f->apart ? e->round_trips * e->round_trip : 0.0;
+    /* bandwidth: the bytes explain much of the waiting; small messages that take long are latency */
+    const bool full =
+        f->apart && ((u && yk__known(u->net_busy.mean, 0.0) > 0.7) ||
+                     (transfer > answers && transfer > 0.3 * (messages + no_straggler) * f->step) ||
+                     (transfer + answers <= 0.0 && f->bytes_per_step > large_step));
+    const double explained = (transfer + answers) / fmax(f->step, 1e-9);
+    if (!full && server_explains(f)) {
+        f->waste[YK_VERDICT_SERVER] = messages;
+        return;
+    }
+    /* a worker that waits for another one also waits for the gradient that it sends first */
+    if (full && transfer > 0.5 * (messages + waiting) * f->step) {
+        messages += waiting;
+        f->waste[YK_VERDICT_SYNC] = f->waste[YK_VERDICT_STRAGGLER] = 0.0;
+    }
+    if (full || (f->apart && (transfer + answers <= 0.0 || explained > 0.4 * messages)))
+        f->waste[full ? YK_VERDICT_BANDWIDTH : YK_VERDICT_LATENCY] = messages;
+    else if (f->slowest >= 0) /* messages of a slow worker come late */
+        f->waste[YK_VERDICT_STRAGGLER] = fmax(f->waste[YK_VERDICT_STRAGGLER], messages + waiting);
+    else
+        f->waste[YK_VERDICT_SYNC] = fmax(f->waste[YK_VERDICT_SYNC], messages + waiting);
+}
+
+/* More threads of this run than cores, and no idle core: each of them waits for a core, or for another one that does. */
+static double oversubscription(const yk__facts *f)
+{
+    const double cores = f->e->ranks > 1 ? f->host_cores : f->cores; /* ranks may be pinned to a core each */
+    if (!(cores > 0.0) || f->threads < cores + 0.5 || f->cpu_host < 0.85 * cores)
+        return 0.0;
+    const double lost = 1.0 - cores / f->threads;
+    return f->waiting > 0.0 ? fmin(lost, fmax(f->delayed, f->messages + f->share[YK_PHASE_WORKERS])) : lost;
+}
+
+static void divide_waiting(yk__facts *f)
+{
+    const yk_evidence *e = f->e;
+    const double *s = f->share, waiting = s[YK_PHASE_WORKERS], input = s[YK_PHASE_INPUT];
+    f->waste[f->slowest >= 0 ? YK_VERDICT_STRAGGLER : YK_VERDICT_SYNC] = waiting;
+    f->tiny = e->synchronous && e->workers > 1 && f->step < tiny_step && s[YK_PHASE_COMPUTE] < 0.4;
+    if (f->tiny &&
+        f->slowest < 0) /* the cost of synchronization: waiting, and reading what the others wrote */
+        f->waste[YK_VERDICT_SYNC] = waiting + s[YK_PHASE_APPLY] + s[YK_PHASE_OTHER];
+    if (f->tiny && f->slowest < 0 && !e->streamed) { /* choosing examples is a cost of each step as well */
+        f->waste[YK_VERDICT_SYNC] += input;
+        f->waste[YK_VERDICT_INPUT] = 0.0;
+    }
+}
+
+/* Losses of asynchronous workers, which do not wait. */
+static void find_slower_work(yk__facts *f)
+{
+    const yk_evidence *e = f->e;
+    double factor, computed = 0.0, examples = 0.0;
+    for (int i = 0; e->nmeasured > 1 && f->slowest < 0 && i < e->nmeasured; i++) {
+        const double lost = behind(e, i, &factor);
+        if (factor > 1.6 && lost > f->waste[YK_VERDICT_STRAGGLER] && lost > 0.1) {
+            set_slowest(f, i, factor);
+            f->waste[YK_VERDICT_STRAGGLER] = lost;
+        }
+    }
+    for (int i = 0; i < e->nmeasured; i++) {
+        computed += e->measured[i].phases.phase[YK_PHASE_COMPUTE];
+        examples += (double)e->measured[i].phases.examples;
+    }
+    const double each = examples > 0.0 ? computed / examples : 0.0;
+    const double more = each > 0.0 && e->alone > 0.0 ? 1.0 - e->alone / each : 0.0;
+    if (e->workers > 1 && more > contended && f->delayed < 0.1)
+        f->waste[YK_VERDICT_CONTENTION] = more * f->share[YK_PHASE_COMPUTE];
+}
+
+void yk__verdict_facts(const yk_evidence *e, yk__facts *f)
+{
+    const yk_usage none = {0}, *u = e->usage ? e->usage : &none;
+    *f = (yk__facts){.e = e, .server = -1, .apart = e->ranks > 1 && e->hosts > 1};
+    yk_verdict_shares(e->measured, e->nmeasured, f->share);
+    find_rates(e, f);
+    find_slowest(f);
+    const double *s = f->share;
+    const bool disk = yk__known(u->disk_busy.mean, 0.0) > 0.7 && e->streamed;
+    f->waste[disk ? YK_VERDICT_DISK : YK_VERDICT_INPUT] = s[YK_PHASE_INPUT];
+    f->waste[YK_VERDICT_DISK] = fmax(f->waste[YK_VERDICT_DISK], s[YK_PHASE_CHECKPOINT]);
+    f->messages = e->ranks > 1 ? s[YK_PHASE_PARAMETERS] + s[YK_PHASE_SENDING] : 0.0;
+    if (f->apart)
+        find_slow_link(f);
+    divide_waiting(f);
+    if (e->ranks > 1)
+        divide_messages(f);
+    if (!e->synchronous)
+        find_slower_work(f);
+    /* what a process loses while it is stopped, all that wait for it lose */
+    if (f->slowest >= 0 && e->measured[f->slowest].stopped > often_stopped && e->synchronous)
+        f->waste[YK_VERDICT_STRAGGLER] =
+            fmax(f->waste[YK_VERDICT_STRAGGLER], e->measured[f->slowest].stopped);
+    if (f->stopped >= 0) {
+        f->waste[YK_VERDICT_STRAGGLER] = fmax(e->server[f->stopped].stopped, f->messages);
+        f->waste[YK_VERDICT_SYNC] = f->waste[YK_VERDICT_SERVER] = 0.0;
+    }
+    f->oversubscribed = oversubscription(f);
+    const double stall = yk__known(u->memory_stall.mean, 0.0),
+                 faults = yk__known(u->major_faults.mean, 0.0) * 1e-4;
+    f->waste[YK_VERDICT_MEMORY] =
+        fmin(fmax(stall, faults), 1.0); /* reading a page from disk takes at least 0.1 ms */
+}
