@@ -234,6 +234,7 @@ static yk_status criteo_open(yk_source *source, yk_spec *spec, yk_split split, c
         return spec->status;
     s->text.parse = parse_line;
     source->dim = (size_t)s->features;
+    source->hashed_into = s->features;
     source->classes = 2;
     for (uint64_t i = 0; i < FIELDS; i++)
         s->column[i] = yk_mix64(i + 1);

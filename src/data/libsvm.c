@@ -200,6 +200,7 @@ static yk_status libsvm_open(yk_source *source, yk_spec *spec, yk_split split, c
         return spec->status;
     s->text.parse = parse_line;
     source->dim = (size_t)s->keys.features;
+    source->hashed_into = s->keys.hash ? s->keys.features : 0;
     return yk__text_open(&s->text, spec->where);
 }
 

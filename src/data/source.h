@@ -79,6 +79,7 @@ struct yk_source {
     uint64_t examples;              /* 0: not known without reading */
     size_t dim;                     /* columns; 0: not known without reading (sparse files) */
     uint32_t classes;               /* 0: not known without reading */
+    uint64_t hashed_into;           /* columns that keys are hashed into; 0: not hashed */
     size_t height, width, channels; /* images; 0 otherwise */
     yk_rows *cached;       /* all rows, if they are in memory (idx, binary cache); borrowed. Else NULL */
     bool read_only;        /* the cached rows belong to the caller and must not be modified */

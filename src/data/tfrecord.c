@@ -206,6 +206,7 @@ static yk_status tfr_open(yk_source *source, yk_spec *spec, yk_split split, cons
         return st;
     source->kind = YK_ROWS_SPARSE;
     source->dim = (size_t)s->keys.features;
+    source->hashed_into = s->keys.hash ? s->keys.features : 0;
     if (s->images.on) {
         yk__image_set_shape(source, &s->images.form);
         source->classes = s->images.classes;

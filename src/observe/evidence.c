@@ -33,6 +33,7 @@ static yk_evidence evidence_of(const yk_observer *o, const yk_process *p, int n)
                          .local_steps = plan->local_steps,
                          .round_trips = (plan->placement == YK_PLACEMENT_REPLICAS ? 2.0 : 1.0) /
                                         fmax(1.0, (double)plan->local_steps),
+                         .alone = o->c.alone ? o->c.alone(o->c.context) : 0.0,
                          .chief_host = n ? p[0].usage.host : NULL};
 }
 

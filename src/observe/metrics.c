@@ -358,6 +358,7 @@ yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
     else /* it is for the curves, and not part of the rates */
         m->evaluated_at = yk_now();
     yk__observer_test(o, e);
+    yk__course_add(o, e);
     m->accuracy = e->tested ? e->accuracy : m->accuracy;
     if (!m->file || (m->evaluated && e->at.step == o->c.resumed_from))
         return YK_OK;

@@ -36,6 +36,7 @@
 
 #include "base/plan.h"
 #include "config/config.h"
+#include "data/check.h"
 #include "model/model.h"
 #include "observe/observation.h"
 #include "optim/optim.h"
@@ -102,6 +103,7 @@ typedef struct {
     /* The workers of parameter servers, at most `most`; returns how many. Called by yk_observer_traffic() and
      * yk_observer_gather(). NULL: this process is not the chief of parameter servers. */
     int (*worker_status)(void *context, yk_worker_status *out, int most);
+    double (*alone)(void *context);       /* yk_evidence.alone; any thread; NULL: not known */
     double (*server_busy)(void *context); /* seconds in which this server handled messages; NULL: none */
 } yk_observer_config;
 
@@ -166,12 +168,27 @@ yk_status yk_observer_conclude(yk_observer *o, const yk_rank_report *reports, in
 yk_status yk_observer_conclude_failed(yk_observer *o, const yk_rank_report *reports, int n,
                                       yk_observation *out);
 
+/* An evaluation, as a point of the curves. Unknown numbers are NaN. */
+typedef struct {
+    double epoch, train_loss, test_loss, accuracy;
+    uint64_t steps, examples; /* that the training loss is a mean of */
+} yk_course_point;
+
+/* The points so far, at most some hundred: of more evaluations, every other one is dropped. On the chief. */
+const yk_course_point *yk_observer_course(const yk_observer *o, size_t *n_out);
+
 /* The result of training, for yk_observation_warn(). */
 typedef struct {
     yk_evaluation last;
-    double lowest_train_loss, lr;
+    const yk_course_point *point; /* [points] borrowed; the last one is `last` */
+    size_t points;
+    double lr;
     uint32_t classes;
+    uint64_t examples, test_examples; /* of the data; 0: not known */
+    uint64_t global_batch;
+    bool asynchronous;
     uint64_t bad_records;
+    yk_data_check data; /* zeros: not checked */
 } yk_outcome;
 
 /* Warns about wrong conclusions: prints the warnings and adds them to `w`. */

@@ -9,6 +9,7 @@
  *     timeline.c     the trace
  *     evidence.c     one verdict from the measurements of all processes
  *     observation.c  the results as a part of summary.json
+ *     course.c       the evaluations as curves, for warnings
  *     warnings.c     warnings about conclusions
  *     lines.c        files of JSON lines
  */
@@ -31,7 +32,7 @@ typedef struct {
     double loss, rate, step_rate, epoch, seconds_left, lr;
 } yk__progress;
 
-enum { YK__POINTS = 400, YK__TESTS = 200 };
+enum { YK__POINTS = 400, YK__TESTS = 200, YK__COURSE = 512 };
 
 /* Points of the curves of the live page. live.c lists the columns in the same order. */
 typedef struct {
@@ -85,6 +86,10 @@ struct yk_observer {
 
     yk__telemetry_state telemetry;
 
+    yk_course_point course[YK__COURSE]; /* written by worker 0, after an evaluation */
+    size_t ncourse;
+    uint64_t course_steps, course_examples; /* of the run, at the last point */
+
     yk_mutex lock; /* protects the rest, and telemetry.peer */
     yk__history history;
     double judged_at, written_at, sent_at; /* used by the sampling thread */
@@ -118,6 +123,9 @@ void yk__tensorboard_progress(yk_observer *o, const yk__progress *p);
 void yk__tensorboard_point(yk_observer *o, const yk__progress *p);
 yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e);
 yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far);
+
+/* course.c */
+void yk__course_add(yk_observer *o, const yk_evaluation *e);
 
 /* live.c */
 char *yk__live_document(void *observer, yk_http_document which);

@@ -49,25 +49,205 @@ static void warn(yk_observation *w, yk_warning_kind kind, const char *format, ..
     w->warning[w->nwarnings++] = (yk_warning){kind, text};
 }
 
-static void check_losses(const yk_outcome *r, yk_observation *w)
+/* ---- curves */
+
+/* The number of examples and steps that make a training loss a meaningful mean. */
+enum { ENOUGH_EXAMPLES = 1000, ENOUGH_STEPS = 10, ENOUGH_TESTS = 100 };
+
+static bool is_mean(const yk_outcome *r, const yk_course_point *p)
+{
+    const uint64_t half = r->examples / 2;
+    const uint64_t least = half && half < ENOUGH_EXAMPLES ? half : ENOUGH_EXAMPLES;
+    return isfinite(p->train_loss) && p->steps >= ENOUGH_STEPS && p->examples >= least;
+}
+
+static bool is_tested(const yk_outcome *r)
+{
+    return r->last.tested && (!r->test_examples || r->test_examples >= ENOUGH_TESTS);
+}
+
+/* The lowest training loss before the last point; HUGE_VAL: there is none that is a meaningful mean. */
+static double lowest_before(const yk_outcome *r)
+{
+    double lowest = HUGE_VAL;
+    for (size_t i = 0; i + 1 < r->points; i++)
+        if (is_mean(r, &r->point[i]))
+            lowest = fmin(lowest, r->point[i].train_loss);
+    return lowest;
+}
+
+/* The mean over a first epoch includes its beginning, and says little about its end: only the test does. */
+static bool check_rising(const yk_outcome *r, yk_observation *w)
 {
     const yk_evaluation *e = &r->last;
-    const double uniform = log((double)r->classes), lowest = r->lowest_train_loss;
-    if (e->train_loss > uniform * 1.02)
+    const double uniform = log((double)r->classes), lowest = lowest_before(r);
+    if (!r->points || !is_mean(r, &r->point[r->points - 1]))
+        return false;
+    /* a network may begin a little above the uniform guess: only a loss that rises, or is far above it, shows a large rate */
+    const bool far = e->train_loss > uniform * 1.3, rose = isfinite(lowest) && e->train_loss > 1.002 * lowest;
+    const bool still = is_tested(r) ? e->test_loss > uniform * 1.02 : isfinite(lowest);
+    if (e->train_loss > uniform * 1.02 && still && (far || rose))
         warn(w, YK_WARNING_LOSS_ROSE,
              "the training loss %.4f is above %.4f, the loss of a uniform guess: the learning rate %g is too "
              "large; try --lr %g",
              e->train_loss, uniform, r->lr, r->lr / 10.0);
-    else if (e->tested && e->test_loss > uniform * 1.02)
-        warn(w, YK_WARNING_OVERFITTING,
-             "the test loss %.4f is above %.4f, the loss of a uniform guess: the model overfits the training "
-             "data; try --l2 1e-6, fewer --epochs, or more data",
-             e->test_loss, uniform);
-    else if (e->train_loss > 1.05 * lowest && e->train_loss > lowest + 0.02 * uniform)
+    else if (isfinite(lowest) && e->train_loss > 1.05 * lowest && e->train_loss > lowest + 0.02 * uniform)
         warn(w, YK_WARNING_LOSS_ROSE,
              "the training loss rose from %.4f to %.4f: the learning rate %g is too large at the end; try "
              "--lr %g",
              lowest, e->train_loss, r->lr, r->lr / 3.0);
+    else
+        return false;
+    return true;
+}
+
+/* The best test loss was long before the end, and the loss has risen clearly since. */
+static bool check_overfitting(const yk_outcome *r, yk_observation *w)
+{
+    const yk_evaluation *e = &r->last;
+    const double uniform = log((double)r->classes);
+    size_t best = 0;
+    if (!is_tested(r))
+        return false;
+    if (e->test_loss > uniform * 1.02 && e->train_loss < 0.8 * uniform) {
+        warn(w, YK_WARNING_OVERFITTING,
+             "the test loss %.4f is above %.4f, the loss of a uniform guess, and the training loss is %.4f: "
+             "the model overfits the training data; try --l2 1e-6, fewer --epochs, or more data",
+             e->test_loss, uniform, e->train_loss);
+        return true;
+    }
+    if (r->points < 5)
+        return false;
+    for (size_t i = 1; i < r->points; i++)
+        if (!(r->point[i].test_loss >= r->point[best].test_loss))
+            best = i;
+    const yk_course_point *p = &r->point[best], *last = &r->point[r->points - 1];
+    double since = HUGE_VAL; /* the lowest one of the last quarter */
+    for (size_t i = r->points - (r->points + 3) / 4; i < r->points; i++)
+        since = fmin(since, r->point[i].test_loss);
+    if (best + 3 > r->points || !(p->epoch < 0.75 * last->epoch) || since < 1.03 * p->test_loss ||
+        last->test_loss < 1.05 * p->test_loss || last->test_loss < p->test_loss + 0.01 * uniform ||
+        last->train_loss > 0.8 * p->train_loss)
+        return false;
+    warn(w, YK_WARNING_OVERFITTING,
+         "the test loss was lowest, %.4f, at epoch %.3g of %.3g, and is %.4f at the end: the model overfits "
+         "the training data; use --epochs %.0f, --l2, or more data",
+         p->test_loss, p->epoch, last->epoch, last->test_loss, fmax(ceil(p->epoch), 1.0));
+    return true;
+}
+
+/* The loss of always predicting the frequencies of two classes. */
+static double entropy(double p)
+{
+    return p > 0.0 && p < 1.0 ? -p * log(p) - (1.0 - p) * log(1.0 - p) : 0.0;
+}
+
+/* The loss falls all the time, by about as much at the end as on average: it would fall further. */
+static bool falls_steadily(const yk_outcome *r)
+{
+    const size_t n = r->points;
+    if (n < 4)
+        return false;
+    for (size_t i = 1; i < n; i++)
+        if (!(r->point[i].train_loss <= 1.0005 * r->point[i - 1].train_loss) || !is_mean(r, &r->point[i]))
+            return false;
+    const double all = r->point[1].train_loss - r->point[n - 1].train_loss,
+                 last = r->point[n - 2].train_loss - r->point[n - 1].train_loss;
+    return all > 0.0 && last > 0.4 * all / (double)(n - 2);
+}
+
+/* After at least one epoch, the model has hardly left its initial parameters. */
+static void check_too_small(const yk_outcome *r, yk_observation *w)
+{
+    const yk_evaluation *e = &r->last;
+    const double uniform = log((double)r->classes), loss = e->train_loss;
+    const yk_course_point *p = r->points ? &r->point[r->points - 1] : NULL;
+    double steps = 0.0, begin = uniform; /* a network may begin above the uniform guess */
+    for (size_t i = 0; i < r->points; i++) {
+        begin = is_mean(r, &r->point[i]) ? fmax(begin, r->point[i].train_loss) : begin;
+        steps += (double)r->point[i].steps;
+    }
+    if (!p || !is_mean(r, p) || !(p->epoch >= 0.99) || steps < 50.0 || loss > 1.3 * uniform)
+        return;
+    const bool tested = is_tested(r);
+    /* it ranks well, but its outputs are still small */
+    const bool ranks = tested && e->accuracy > e->majority_accuracy + 0.2 * (1.0 - e->majority_accuracy) &&
+                       loss > 0.93 * uniform;
+    /* it has not even learned how frequent the classes are */
+    const double frequencies = tested && r->classes == 2 ? entropy(e->majority_accuracy) : uniform;
+    const bool ignorant =
+        frequencies < 0.9 * uniform && e->test_loss > frequencies + 0.3 * (uniform - frequencies);
+    const bool unchanged = fabs(loss - begin) < 0.002 * begin && (r->points > 2 || begin == uniform) &&
+                           (!tested || fabs(e->test_loss - loss) < 0.02 * begin);
+    const bool slow = falls_steadily(r) && loss > 0.85 * begin;
+    if (ranks || ignorant || unchanged || slow)
+        warn(w, YK_WARNING_LR_TOO_SMALL,
+             "after %.3g epochs and %.0f steps the training loss is %.4f, hardly below %.4f, that of a model "
+             "that has learned nothing%s: the learning rate %g is too small; try --lr %g",
+             p->epoch, steps, loss, begin, slow ? ", and still falls steadily" : "", r->lr, 10.0 * r->lr);
+}
+
+/* The accuracy goes up and down by several points in the second half of the run. */
+static void check_oscillation(const yk_outcome *r, yk_observation *w)
+{
+    const size_t n = r->points, first = n / 2;
+    double sum = 0.0, low = HUGE_VAL, high = 0.0, before = 0.0;
+    int turns = 0;
+    if (!is_tested(r) || n < 6)
+        return;
+    for (size_t i = first; i < n; i++) {
+        low = fmin(low, r->point[i].accuracy);
+        high = fmax(high, r->point[i].accuracy);
+        if (i == first)
+            continue;
+        const double change = r->point[i].accuracy - r->point[i - 1].accuracy;
+        turns += change * before < 0.0;
+        sum += fabs(change);
+        before = change != 0.0 ? change : before;
+    }
+    const double changes = (double)(n - first - 1);
+    const double mean = sum / changes;
+    if (mean < 0.03 || turns < 0.4 * (changes - 1.0) || sum < 2.5 * fabs(high - low))
+        return;
+    warn(w, YK_WARNING_OSCILLATION,
+         "the test accuracy goes up and down between %.1f and %.1f %%, by %.1f points from one evaluation to "
+         "the next: the learning rate %g is too large%s; try --lr %g%s",
+         100.0 * low, 100.0 * high, 100.0 * mean, r->lr, r->asynchronous ? " for asynchronous training" : "",
+         r->lr / 3.0, r->asynchronous ? ", a --staleness bound, or fewer --workers" : "");
+}
+
+/* ---- data */
+
+static void check_data(const yk_outcome *r, yk_observation *w)
+{
+    const yk_data_check *d = &r->data;
+    if (d->classes == 1)
+        warn(w, YK_WARNING_ONE_CLASS,
+             "all training examples have the label %u: there is nothing to learn; check the labels of the "
+             "data",
+             d->only_class);
+    if (r->examples && r->global_batch > r->examples)
+        warn(w, YK_WARNING_BATCH_TOO_LARGE,
+             "the data has %llu examples, fewer than the %llu of one global batch: some workers have "
+             "none; use a smaller --batch or fewer --workers",
+             (unsigned long long)r->examples, (unsigned long long)r->global_batch);
+    if (d->overlap >= 0.02)
+        warn(w, YK_WARNING_TEST_IN_TRAINING,
+             "about %.0f %% of the test examples are also training examples: the test results are too good; "
+             "use other data for --test",
+             100.0 * d->overlap);
+    if (d->examples && d->column >= 0)
+        warn(w, YK_WARNING_LABEL_LEAK,
+             "column %lld alone predicts the label of %.1f %% of the examples (majority class: %.1f %%): "
+             "check "
+             "that it is not derived from the label",
+             (long long)d->column, 100.0 * d->column_accuracy, 100.0 * d->majority);
+    if (d->hashed_into && d->used_columns > 0.5)
+        warn(w, YK_WARNING_HASH_COLLISIONS,
+             "about %.3g keys are hashed into %llu columns: %.0f %% of them share a column with another key; "
+             "use --hash-bits %.0f or more",
+             d->keys, (unsigned long long)d->hashed_into, 100.0 * d->used_columns,
+             fmin(ceil(log2(4.0 * d->keys)), 31.0));
 }
 
 /* On a busy host, a run takes longer than it would alone. */
@@ -77,7 +257,8 @@ static void check_hosts(yk_observation *w)
         yk_usage u;
         yk__usage_of_host(w->process, w->nprocesses, i, &u);
         const double others = u.cpu_host.mean - u.cpu.mean;
-        if (u.seconds >= 0.5 && others > 0.25 && u.cpu_host.mean > 0.8 * u.host_cores) {
+        if (u.seconds >= 0.5 && others > fmax(0.3, 0.1 * u.host_cores) &&
+            u.cpu_host.mean > 0.8 * u.host_cores) {
             warn(w, YK_WARNING_BUSY_HOST,
                  "other programs used %.1f of the %.0f cores of %s: do not compare the times of this run "
                  "with those of other runs",
@@ -90,8 +271,12 @@ static void check_hosts(yk_observation *w)
 void yk_observation_warn(const yk_outcome *r, yk_observation *w)
 {
     const yk_evaluation *e = &r->last;
-    check_losses(r, w);
-    if (e->tested && e->accuracy <= e->majority_accuracy + 1e-9) {
+    const bool one_class = r->data.classes == 1;
+    if (!one_class && !check_rising(r, w) && !check_overfitting(r, w))
+        check_too_small(r, w);
+    if (!one_class)
+        check_oscillation(r, w);
+    if (!one_class && e->tested && e->accuracy <= e->majority_accuracy + 1e-9) {
         char auc[64] = "";
         if (isfinite(e->auc))
             snprintf(auc, sizeof auc, "; look at the AUC, %.3f (0.5 is chance)", e->auc);
@@ -99,6 +284,7 @@ void yk_observation_warn(const yk_outcome *r, yk_observation *w)
              "accuracy %.2f %% is no better than always predicting the majority class (%.2f %%)%s",
              100.0 * e->accuracy, 100.0 * e->majority_accuracy, auc);
     }
+    check_data(r, w);
     if (r->bad_records)
         warn(w, YK_WARNING_BAD_RECORDS, "%llu bad record%s skipped", (unsigned long long)r->bad_records,
              r->bad_records == 1 ? " was" : "s were");

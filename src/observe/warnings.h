@@ -20,7 +20,14 @@
     X(MAJORITY, "majority_accuracy") /* no better than always predicting the majority class */               \
     X(NO_TRAFFIC, "no_traffic")      /* processes that exchanged nothing */                                  \
     X(LOSS_ROSE, "loss_rose")                                                                                \
-    X(FEWER_UPDATES, "fewer_updates") /* because the batch is larger */                                      \
+    X(LR_TOO_SMALL, "learning_rate_too_small")                                                               \
+    X(OSCILLATION, "oscillating_accuracy")                                                                   \
+    X(ONE_CLASS, "one_class")               /* all training examples have the same label */                  \
+    X(TEST_IN_TRAINING, "test_in_training") /* the test set contains training examples */                    \
+    X(LABEL_LEAK, "label_leak")             /* one feature predicts the label */                             \
+    X(HASH_COLLISIONS, "hash_collisions")                                                                    \
+    X(BATCH_TOO_LARGE, "batch_too_large") /* fewer examples than one global batch */                         \
+    X(FEWER_UPDATES, "fewer_updates")     /* because the batch is larger */                                  \
     X(BUSY_HOST, "busy_host")                                                                                \
     X(TOO_SHORT, "too_short")                                                                                \
     X(DIFFERENT_DATA, "different_data")                                                                      \

@@ -21,6 +21,21 @@ static const struct {
     [YK_WARNING_NO_TRAFFIC] = {"Processes that exchanged nothing",
                                "They did not train together. Check that they were started as one run."},
     [YK_WARNING_LOSS_ROSE] = {"Rising loss", "Lower the learning rate, or stop earlier."},
+    [YK_WARNING_LR_TOO_SMALL] =
+        {"Learning rate too small",
+         "The model has hardly changed. Raise the learning rate, or train much longer."},
+    [YK_WARNING_OSCILLATION] = {"Oscillating accuracy",
+                                "The result depends on when the run ends. Lower the learning rate; in "
+                                "asynchronous training, bound the staleness or use fewer workers."},
+    [YK_WARNING_ONE_CLASS] = {"Only one class", "There is nothing to learn. Check the labels of the data."},
+    [YK_WARNING_TEST_IN_TRAINING] = {"Test set contains training examples",
+                                     "The test results are too good. Use other data for testing."},
+    [YK_WARNING_LABEL_LEAK] = {"One feature predicts the label",
+                               "Check that this column is not derived from the label."},
+    [YK_WARNING_HASH_COLLISIONS] = {"Many hash collisions",
+                                    "Different keys share a weight. Use more --hash-bits."},
+    [YK_WARNING_BATCH_TOO_LARGE] = {"Fewer examples than one global batch",
+                                    "Some workers have no examples. Use a smaller batch or fewer workers."},
     [YK_WARNING_FEWER_UPDATES] = {"Fewer updates because of a larger batch",
                                   "At a fixed number of epochs, a larger batch means fewer steps. This alone "
                                   "changes loss and accuracy. Compare runs with equal steps, or raise the "
@@ -109,6 +124,12 @@ static void check_traffic(yk_warnings *w, const yk_run *r, const yk_facts *f, in
         }
 }
 
+/* Fewer examples or steps do not make a mean that can be compared. */
+static bool is_mean(double examples, double steps)
+{
+    return examples >= 500.0 && steps >= 10.0;
+}
+
 /* The mean loss of a tenth of the rows, beginning at the fraction `from`; NAN if there are too few rows. */
 static double mean_loss(const yk_metrics *m, double from)
 {
@@ -117,7 +138,17 @@ static double mean_loss(const yk_metrics *m, double from)
     for (size_t i = first; i < first + n && i < m->n; i++)
         if (isfinite(m->row[i].loss))
             sum += m->row[i].loss, k++;
-    return k > 0.0 ? sum / k : NAN;
+    if (k == 0.0)
+        return NAN;
+    const yk_metric *last = &m->row[first + n - 1], none = {0}, *before = first ? &m->row[first - 1] : &none;
+    return is_mean(last->examples - before->examples, last->step - before->step) ? sum / k : NAN;
+}
+
+/* Whether the training loss of an evaluation is the mean of enough examples. */
+static bool is_mean_row(const yk_metrics *m, size_t i)
+{
+    const yk_metric none = {0}, *now = &m->row[i], *before = i ? &m->row[i - 1] : &none;
+    return isfinite(now->train_loss) && is_mean(now->examples - before->examples, now->step - before->step);
 }
 
 static void check_losses(yk_warnings *w, const yk_run *r, const yk_facts *f, int run)
@@ -125,11 +156,14 @@ static void check_losses(yk_warnings *w, const yk_run *r, const yk_facts *f, int
     double first = mean_loss(&r->train, 0.0), last = mean_loss(&r->train, 0.9), lowest = first;
     for (double at = 0.1; at < 0.85; at += 0.1)
         lowest = fmin(lowest, mean_loss(&r->train, at));
-    if (isnan(first) && r->eval.n > 1) { /* a short run: use its evaluations */
-        lowest = first = r->eval.row[0].train_loss;
-        last = r->eval.row[r->eval.n - 1].train_loss;
+    if (isnan(first)) { /* a short run: use its evaluations */
+        lowest = last = NAN;
         for (size_t i = 0; i < r->eval.n; i++)
-            lowest = fmin(lowest, r->eval.row[i].train_loss);
+            if (is_mean_row(&r->eval, i)) {
+                last = r->eval.row[i].train_loss;
+                first = isnan(first) ? last : first;
+                lowest = fmin(lowest, last);
+            }
     }
     if (f->diverged)
         add(w, YK_WARNING_DIVERGED, run, "the last losses are not numbers");

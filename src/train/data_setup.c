@@ -71,6 +71,9 @@ yk_status yk__load_data(yk__trainer *t)
 {
     yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY, "loading the data");
     yk_status st = open_data(t);
+    if (!st && t->cluster.rank == 0 && !t->config->dry_run) /* the chief warns */
+        st = yk_data_check_rows(t->train.rows, t->test.rows, t->train.classes, t->train.source->hashed_into,
+                                &t->data_check);
     yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING, "");
     return st;
 }

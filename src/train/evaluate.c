@@ -93,8 +93,6 @@ yk_status yk__finish_evaluation(yk__trainer *t, const yk_progress_state *at)
     r->tested = t->tested;
     if (at->period_examples)
         r->train_loss = at->period_loss / (double)at->period_examples;
-    if (at->period_examples && r->train_loss < t->lowest_loss)
-        t->lowest_loss = r->train_loss;
     if (t->tested && !(r->test.loss <= yk__max_loss))
         return yk__diverged(t, "the test loss", r->test.loss, at->step);
     return yk__report_evaluation(t, at);

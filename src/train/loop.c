@@ -367,6 +367,8 @@ static void after_step(loop *w, const yk_step_result *r)
             w->done +
             (w->me ? points - 1 : yk__min(256 / t->plan->batch, points / (uint64_t)t->plan->workers));
         check_due(w);
+        if (w->me == 0 && t->alone.tries)
+            yk__alone_measure(t, w->state);
     }
 }
 
@@ -394,6 +396,8 @@ static yk_status train(loop *w)
             return st;
         if (entered)
             continue;
+        if (local_async && w->me && atomic_load_explicit(&t->alone.pause, memory_order_relaxed))
+            yk__alone_pause(t);
         yk_phases_step(w->state->phases);
         st = w->bursts ? burst(w, action_of(w), burst_steps(w), &r) : step(w, action_of(w), &r);
         if (st)

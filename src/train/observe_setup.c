@@ -69,6 +69,11 @@ static double server_busy(void *trainer)
     return yk_server_busy(((const yk__trainer *)trainer)->cluster.server);
 }
 
+static double alone(void *trainer)
+{
+    return atomic_load(&((yk__trainer *)trainer)->alone.seconds);
+}
+
 /* ---- the observer ---- */
 
 yk_status yk__observe(yk__trainer *t)
@@ -99,7 +104,9 @@ yk_status yk__observe(yk__trainer *t)
                                   .work = work,
                                   .staleness = staleness,
                                   .worker_status = k->server ? worker_status : NULL,
-                                  .server_busy = k->server ? server_busy : NULL};
+                                  .server_busy = k->server ? server_busy : NULL,
+                                  .alone = alone};
+    yk__alone_init(t);
     yk_status st = yk_observer_create(&c, &t->observer);
     if (!st)
         st = yk_observer_open(t->observer);
@@ -147,10 +154,18 @@ void yk__add_warnings(yk__trainer *t)
 {
     yk_result *r = t->result;
     const yk_progress_state at = yk__progress_now(t);
+    size_t points;
+    const yk_course_point *course = yk_observer_course(t->observer, &points);
     const yk_outcome outcome = {.last = evaluation_of(t, &at),
-                                .lowest_train_loss = t->lowest_loss,
+                                .point = course,
+                                .points = points,
                                 .lr = r->lr,
                                 .classes = t->model->shape.classes,
-                                .bad_records = r->bad_records};
+                                .examples = t->train.examples,
+                                .test_examples = t->tested ? t->test.examples : 0,
+                                .global_batch = r->plan.global_batch,
+                                .asynchronous = r->plan.staleness != 0,
+                                .bad_records = r->bad_records,
+                                .data = t->data_check};
     yk_observation_warn(&outcome, &r->watched);
 }

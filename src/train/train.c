@@ -289,8 +289,7 @@ yk_status yk_train(const yk_config *c, const yk_train_host *host, yk_result *out
                      .result = out,
                      .eval_every = (uint64_t)c->eval_every,
                      .checkpoint_every = (uint64_t)c->checkpoint_every,
-                     .process_started = host->started,
-                     .lowest_loss = HUGE_VAL};
+                     .process_started = host->started};
     slow_down(&t);
     yk_status st = yk_config_check(c);
     if (!st)

@@ -56,6 +56,7 @@ typedef struct yk__trainer {
     yk_result *result;
     yk_dataset train, test;
     bool tested; /* there is a test set */
+    yk_data_check data_check;
     yk_keymap keymap;
     const yk_keymap *remap; /* &keymap; NULL: keys are not remapped */
     yk_model *model;
@@ -81,6 +82,15 @@ typedef struct yk__trainer {
     float mean_square; /* of an input of dense data, after --standardize */
     double peak;       /* --profile: peak FLOP/s of one thread */
 
+    /* alone.c */
+    struct {
+        atomic_bool pause;
+        atomic_int paused;
+        int tries;              /* that are left */
+        double at;              /* of the next one */
+        _Atomic double seconds; /* per example; 0: not known */
+    } alone;
+
     /* times (base/clock.h) */
     double process_started, training_started;
     double training_ended; /* the chief of servers: end of the last step; 0: on other ranks */
@@ -105,7 +115,6 @@ typedef struct yk__trainer {
     double trained_loss;  /* the sum over these */
     uint64_t next_eval, next_save, last_eval, last_save; /* steps */
     bool saves_by_time;                                  /* every YK__SAVE_SECONDS */
-    double lowest_loss;                                  /* of all periods between evaluations */
 
     yk__cluster cluster;
     uint64_t used; /* the chief of servers, lockstep: examples of the epoch that were used before a resume */
@@ -179,6 +188,12 @@ static inline size_t yk__max_batch(const yk__trainer *t)
 yk_status yk__alternate_begin(yk__trainer *t);
 void yk__alternate_step(yk__trainer *t, uint64_t examples); /* worker 0, after each step */
 yk_status yk__alternate_end(yk__trainer *t, yk_status so_far);
+
+/* alone.c: how fast worker 0 computes while the others pause. init: before the first step; pause: by another worker, between
+ * two steps, while alone.pause is set; measure: by worker 0, often: does nothing until it is time */
+void yk__alone_init(yk__trainer *t);
+void yk__alone_pause(yk__trainer *t);
+void yk__alone_measure(yk__trainer *t, yk__worker_state *w);
 
 /* chief.c: for a process that owns a shard, or sends for its threads; returns when the job is over */
 yk_status yk__serve(yk__trainer *t);

@@ -1,0 +1,277 @@
+#include "data/check.h"
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TESTED = 4096,        /* test examples that are looked for */
+    BINS = 16,            /* of the values of a dense column */
+    LEAST_ROWS = 200,     /* for a column that predicts the label */
+    MAX_CLASSES = 64,     /* for the same */
+    TABLE_BITS = 20,      /* of the hash table of sparse columns */
+    MAX_BITMAP = 1 << 28, /* hashed columns that are counted */
+};
+static const size_t hashed_bytes = 64 << 20; /* of training examples that are compared */
+static const size_t sample_entries = 2 << 20, counted_entries = 4 << 20, count_bytes = 32 << 20;
+static const double predicts = 0.99, obvious = 0.9;
+
+static size_t entries_of(const yk_rows *r)
+{
+    return r->kind == YK_ROWS_SPARSE ? r->n ? (size_t)r->start[r->n] / r->n + 1 : 1 : r->dim;
+}
+
+/* Every k-th row is enough for at most `most` entries. */
+static size_t stride_of(const yk_rows *r, size_t most)
+{
+    const size_t rows = most / (entries_of(r) ? entries_of(r) : 1) + 1;
+    return r->n > rows ? (r->n + rows - 1) / rows : 1;
+}
+
+/* ---- classes */
+
+static void count_classes(const yk_rows *rows, yk_data_check *c)
+{
+    bool other = false;
+    for (size_t i = 0; i < rows->n && !other; i++)
+        other = rows->label[i] != rows->label[0];
+    c->classes = other ? 2 : rows->n ? 1 : 0;
+    c->only_class = rows->n ? (uint32_t)rows->label[0] : 0;
+}
+
+/* ---- test examples in the training set */
+
+static uint64_t hash_bytes(const void *from, size_t n, uint64_t h)
+{
+    const unsigned char *p = from;
+    uint64_t word;
+    for (; n >= 8; n -= 8, p += 8) {
+        memcpy(&word, p, 8);
+        h = (h ^ word) * 0x9fb21c651e98df25u;
+        h ^= h >> 29;
+    }
+    word = 0;
+    memcpy(&word, p, n);
+    return yk_mix64(h ^ word);
+}
+
+static uint64_t hash_row(const yk_rows *r, size_t i)
+{
+    const uint64_t h = 0x2545f4914f6cdd1du ^ (uint64_t)(uint32_t)r->label[i];
+    if (r->kind == YK_ROWS_U8)
+        return hash_bytes(r->u8 + i * r->dim, r->dim, h);
+    if (r->kind == YK_ROWS_F32)
+        return hash_bytes(r->f32 + i * r->dim, r->dim * sizeof(float), h);
+    const size_t at = (size_t)r->start[i], n = yk_rows_entries(r, i);
+    const uint64_t keys = hash_bytes(r->index + at, n * sizeof *r->index, h);
+    return r->value ? hash_bytes(r->value + at, n * sizeof *r->value, keys) : keys;
+}
+
+static int by_hash(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Looks for a sample of the test examples in a sample of the training set. If test examples are often equal to each other,
+ * examples have so few different values that equal ones mean nothing. */
+static yk_status find_overlap(const yk_rows *train, const yk_rows *test, yk_data_check *c)
+{
+    const size_t skip = test->n > TESTED ? test->n / TESTED : 1, step = stride_of(train, hashed_bytes / 4);
+    uint64_t *hash = yk_alloc(TESTED + 1, sizeof *hash, "a check of the test set");
+    bool *seen = yk_alloc(TESTED + 1, sizeof *seen, "a check of the test set");
+    size_t n = 0, equal = 0, found = 0, looked = 0;
+    if (!hash || !seen) {
+        yk_free(hash);
+        yk_free(seen);
+        return YK_ESYSTEM;
+    }
+    for (size_t i = 0; i < test->n && n < TESTED; i += skip)
+        hash[n++] = hash_row(test, i);
+    qsort(hash, n, sizeof *hash, by_hash);
+    for (size_t i = 1; i < n; i++)
+        equal += hash[i] == hash[i - 1];
+    for (size_t i = 0; i < train->n; i += step, looked++) {
+        const uint64_t h = hash_row(train, i);
+        const uint64_t *at = bsearch(&h, hash, n, sizeof *hash, by_hash);
+        if (at && !seen[at - hash]) {
+            seen[at - hash] = true;
+            found++;
+        }
+    }
+    yk_free(hash);
+    yk_free(seen);
+    if (n && looked && equal * 20 <= n && found > equal * 4)
+        c->overlap = fmin((double)found / (double)n * (double)train->n / (double)looked, 1.0);
+    return YK_OK;
+}
+
+/* ---- a column that predicts the label */
+
+/* Keeps the best column. */
+static void consider(yk_data_check *c, int64_t column, double right)
+{
+    const double accuracy = right / (double)c->examples;
+    if (accuracy > c->column_accuracy) {
+        c->column_accuracy = accuracy;
+        c->column = column;
+    }
+}
+
+static uint32_t largest(const uint32_t *count, uint32_t classes)
+{
+    uint32_t most = 0;
+    for (uint32_t k = 0; k < classes; k++)
+        most = count[k] > most ? count[k] : most;
+    return most;
+}
+
+static float dense_value(const yk_rows *r, size_t i, size_t column)
+{
+    return r->kind == YK_ROWS_U8 ? (float)r->u8[i * r->dim + column] : r->f32[i * r->dim + column];
+}
+
+/* The accuracy of each column: its range is divided into bins, and each bin predicts its most frequent class. */
+static yk_status check_dense(const yk_rows *r, size_t step, uint32_t classes, yk_data_check *c)
+{
+    const size_t cells = (size_t)BINS * classes;
+    if (r->dim * cells * sizeof(uint32_t) > count_bytes)
+        return YK_OK;
+    uint32_t *count = yk_alloc(cells, sizeof *count, "a check of the columns");
+    if (!count)
+        return YK_ESYSTEM;
+    for (size_t k = 0; k < r->dim; k++) {
+        float low = HUGE_VALF, high = -HUGE_VALF;
+        for (size_t i = 0; i < r->n; i += step) {
+            low = fminf(low, dense_value(r, i, k));
+            high = fmaxf(high, dense_value(r, i, k));
+        }
+        if (!(high > low) || !isfinite(high - low))
+            continue;
+        memset(count, 0, cells * sizeof *count);
+        for (size_t i = 0; i < r->n; i += step) {
+            const float x = (dense_value(r, i, k) - low) / (high - low); /* NaN: in the first bin */
+            const size_t bin = x > 0.0f ? (size_t)(x * (BINS - 0.001f)) : 0;
+            count[bin * classes + (uint32_t)r->label[i]]++;
+        }
+        double right = 0.0;
+        for (int b = 0; b < BINS; b++)
+            right += largest(count + (size_t)b * classes, classes);
+        consider(c, (int64_t)k, right);
+    }
+    yk_free(count);
+    return YK_OK;
+}
+
+/* A sparse column: how often it occurs with each of two classes, and the range of its values there. */
+typedef struct {
+    uint32_t key, count[2]; /* all 0: free */
+    float low[2], high[2];
+} sparse_column;
+
+static sparse_column *column_of(sparse_column *table, uint32_t key)
+{
+    const size_t mask = ((size_t)1 << TABLE_BITS) - 1;
+    size_t at = (size_t)yk_mix64(key) & mask;
+    for (int tries = 0; tries < 64; tries++, at = (at + 1) & mask) {
+        sparse_column *s = &table[at];
+        if (!s->count[0] && !s->count[1]) {
+            *s = (sparse_column){.key = key, .low = {HUGE_VALF, HUGE_VALF}, .high = {-HUGE_VALF, -HUGE_VALF}};
+            return s;
+        }
+        if (s->key == key)
+            return s;
+    }
+    return NULL; /* full */
+}
+
+static double right_of(const sparse_column *s, const uint32_t total[2])
+{
+    const uint32_t absent[2] = {total[0] - s->count[0], total[1] - s->count[1]};
+    const bool apart = s->count[0] && s->count[1] && (s->high[0] < s->low[1] || s->high[1] < s->low[0]);
+    return (double)(apart ? s->count[0] + s->count[1] : largest(s->count, 2)) + (double)largest(absent, 2);
+}
+
+static yk_status check_sparse(const yk_rows *r, size_t step, yk_data_check *c)
+{
+    const size_t size = (size_t)1 << TABLE_BITS;
+    uint32_t total[2] = {0};
+    sparse_column *table = calloc(size, sizeof *table);
+    if (!table)
+        return yk_fail_memory(size * sizeof *table, "a check of the columns");
+    for (size_t i = 0; i < r->n; i += step) {
+        const int y = r->label[i] > 0;
+        total[y]++;
+        for (size_t e = (size_t)r->start[i]; e < (size_t)r->start[i + 1]; e++) {
+            sparse_column *s = column_of(table, r->index[e]);
+            if (!s)
+                continue;
+            const float x = r->value ? r->value[e] : 1.0f;
+            s->count[y]++;
+            s->low[y] = fminf(s->low[y], x);
+            s->high[y] = fmaxf(s->high[y], x);
+        }
+    }
+    for (size_t k = 0; k < size; k++)
+        if (table[k].count[0] || table[k].count[1])
+            consider(c, table[k].key, right_of(&table[k], total));
+    free(table);
+    return YK_OK;
+}
+
+static yk_status find_column(const yk_rows *r, uint32_t classes, yk_data_check *c)
+{
+    const size_t step = stride_of(r, sample_entries);
+    uint32_t count[MAX_CLASSES] = {0};
+    if (classes > MAX_CLASSES || (r->kind == YK_ROWS_SPARSE && classes > 2))
+        return YK_OK;
+    for (size_t i = 0; i < r->n; i += step, c->examples++)
+        count[r->label[i]]++;
+    c->majority = (double)largest(count, classes) / (double)c->examples;
+    if (c->examples < LEAST_ROWS || c->majority > obvious)
+        return YK_OK;
+    yk_status st = r->kind == YK_ROWS_SPARSE ? check_sparse(r, step, c) : check_dense(r, step, classes, c);
+    if (c->column_accuracy < predicts)
+        c->column = -1;
+    return st;
+}
+
+/* ---- hash collisions */
+
+/* N columns of which a share u is used were hit by about -N ln(1 - u) keys. */
+static yk_status count_columns(const yk_rows *r, uint64_t hashed_into, yk_data_check *c)
+{
+    const size_t step = stride_of(r, counted_entries);
+    if (!hashed_into || hashed_into > MAX_BITMAP || r->kind != YK_ROWS_SPARSE)
+        return YK_OK;
+    uint64_t *used = yk_alloc((size_t)hashed_into / 64 + 1, sizeof *used, "a check of hash collisions");
+    uint64_t n = 0;
+    if (!used)
+        return YK_ESYSTEM;
+    for (size_t i = 0; i < r->n; i += step)
+        for (size_t e = (size_t)r->start[i]; e < (size_t)r->start[i + 1]; e++) {
+            const uint32_t k = r->index[e];
+            n += k < hashed_into && !(used[k / 64] >> (k % 64) & 1);
+            used[k / 64] |= k < hashed_into ? (uint64_t)1 << (k % 64) : 0;
+        }
+    yk_free(used);
+    c->hashed_into = hashed_into;
+    c->used_columns = (double)n / (double)hashed_into;
+    c->keys = -(double)hashed_into * log1p(-fmin(c->used_columns, 1.0 - 0.5 / (double)hashed_into));
+    return YK_OK;
+}
+
+yk_status yk_data_check_rows(const yk_rows *train, const yk_rows *test, uint32_t classes,
+                             uint64_t hashed_into, yk_data_check *out)
+{
+    *out = (yk_data_check){.column = -1};
+    if (!train || !train->n)
+        return YK_OK;
+    count_classes(train, out);
+    yk_status st = find_column(train, classes, out);
+    if (!st)
+        st = count_columns(train, hashed_into, out);
+    return st || !test || !test->n || test->kind != train->kind ? st : find_overlap(train, test, out);
+}

@@ -1,0 +1,35 @@
+/* Checks of a data set for mistakes that a result does not show: one class, leaked labels, hash collisions, and a test set that
+ * contains training examples.
+ *
+ * Example:
+ *     yk_data_check c;
+ *     yk_status st = yk_data_check_rows(train.rows, test.rows, train.classes, hashed_into, &c);
+ *     if (!st && c.overlap > 0.01)
+ *         yk_warn("%.0f %% of the test examples are also training examples", 100.0 * c.overlap);
+ *
+ * The checks look at samples of bounded size, which takes some milliseconds. They need rows in memory whose keys were not
+ * remapped. Any thread.
+ */
+#ifndef YK_DATA_CHECK_H
+#define YK_DATA_CHECK_H
+
+#include "base/rows.h"
+
+typedef struct {
+    uint64_t examples;      /* that were looked at; 0: nothing was checked */
+    uint32_t classes;       /* that occur among the labels of all rows */
+    uint32_t only_class;    /* if it is one: which */
+    double overlap;         /* share of the test examples that are training examples; 0: none, or not known */
+    int64_t column;         /* that alone predicts the label; -1: none */
+    double column_accuracy; /* its accuracy, and that of always predicting the majority class */
+    double majority;
+    uint64_t hashed_into; /* columns that keys are hashed into; 0: not hashed */
+    double used_columns;  /* share of them that occur: the probability that a new key collides */
+    double keys;          /* estimated number of different keys */
+} yk_data_check;
+
+/* test: NULL: there is none in memory. hashed_into: 0: keys are not hashed. */
+yk_status yk_data_check_rows(const yk_rows *train, const yk_rows *test, uint32_t classes,
+                             uint64_t hashed_into, yk_data_check *out);
+
+#endif

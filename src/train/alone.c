@@ -1,0 +1,99 @@
+/* The speed of a worker while the others pause: the reference for contention (watch/verdict.h).
+ *
+ * Asynchronous workers of one process change the same parameters, and each change takes a cache line away from the others.
+ * That shows only as slow computing. So, once per run, the others pause for a few milliseconds between two of their steps,
+ * and worker 0 computes gradients of random examples, which it does not use:
+ *
+ *     worker 0   step step [wait][compute compute compute ...][go] step step ...
+ *     worker 1   step step step [pause ......................] step step ...
+ *
+ * Linear models on data in memory only: a step of a network takes so long that contention matters little.
+ */
+#include "train/trainer.h"
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "base/wait.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { CHUNKS = 9, MAX_PICK = 4096, AHEAD = 16, TRIES = 3 };
+static const double first_at = 0.3, again_after = 0.3; /* seconds */
+static const double pause_seconds = 2e-3, chunk_seconds = 3e-4;
+
+void yk__alone_init(yk__trainer *t)
+{
+    const bool useful = t->cluster.role == YK__SINGLE && !t->plan->lockstep && t->plan->workers > 1 &&
+                        !t->model->ops->profile && t->train.rows && t->train.rows->n &&
+                        t->plan->batch <= MAX_PICK;
+    t->alone.tries = useful ? TRIES : 0;
+    t->alone.at = yk_now() + first_at;
+}
+
+void yk__alone_pause(yk__trainer *t)
+{
+    yk_wait w = yk_wait_begin(YK_WAIT_THREADS, 1.0);
+    atomic_fetch_add(&t->alone.paused, 1);
+    while (atomic_load(&t->alone.pause) && yk_wait_turn(&w))
+        ;
+    atomic_fetch_sub(&t->alone.paused, 1);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median seconds per example of some chunks of batches. */
+static double compute(yk__trainer *t, yk__worker_state *w)
+{
+    const yk_rows *rows = t->train.rows;
+    const size_t n = (size_t)t->plan->batch;
+    yk_rng rng = yk_rng_seed(1, t->alone.tries);
+    yk_view view[YK_MAX_GROUPS];
+    uint32_t pick[MAX_PICK + AHEAD];
+    double each[CHUNKS];
+    yk_local_tables(t->local, view);
+    for (size_t i = 0; i < AHEAD; i++)
+        pick[n + i] = yk_rng_below(&rng, (uint32_t)rows->n);
+    for (int c = 0; c < CHUNKS; c++) {
+        const double began = yk_now();
+        double spent = 0.0, examples = 0.0;
+        while (yk_now() - began < chunk_seconds) {
+            for (size_t i = 0; i < n; i++)
+                pick[i] = i < AHEAD ? pick[n + i] : yk_rng_below(&rng, (uint32_t)rows->n);
+            for (size_t i = 0; i < AHEAD; i++)
+                pick[n + i] = yk_rng_below(&rng, (uint32_t)rows->n);
+            const yk_batch batch = {.rows = rows, .pick = pick, .n = n, .ahead = AHEAD};
+            yk_grad unused = {0};
+            const double at = yk_now();
+            t->model->ops->grad(t->model, w->work, view, &batch, &unused);
+            spent += yk_now() - at;
+            examples += (double)n;
+        }
+        each[c] = spent / examples;
+    }
+    qsort(each, CHUNKS, sizeof *each, by_value);
+    return each[CHUNKS / 2];
+}
+
+void yk__alone_measure(yk__trainer *t, yk__worker_state *w)
+{
+    const double now = yk_now();
+    const int others = t->plan->workers - 1;
+    if (!t->alone.tries || now < t->alone.at)
+        return;
+    t->alone.tries--;
+    t->alone.at = now + again_after;
+    atomic_store(&t->alone.pause, true);
+    yk_wait turns = yk_wait_begin(YK_WAIT_THREADS, HUGE_VAL);
+    while (atomic_load(&t->alone.paused) < others && yk_now() - now < pause_seconds)
+        yk_wait_turn(&turns);
+    /* with a staleness bound, the others may wait for this worker instead: then they do not compute, either */
+    if (atomic_load(&t->alone.paused) == others || t->plan->staleness != YK_ASYNC) {
+        atomic_store(&t->alone.seconds, compute(t, w));
+        t->alone.tries = 0;
+    }
+    atomic_store(&t->alone.pause, false);
+}
