@@ -178,6 +178,8 @@ static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *folde
     yk_status st = argv ? YK_OK : yk_fail_memory(256, "a command line");
     s->at = i;
     s->began = yk_now();
+    if (s->plan.file.drop_models)
+        setenv("YK_DROP_MODEL", "1", 1); /* a finished run writes no checkpoint */
     if (!st)
         st = yk_remove_in(folder, "summary.json"); /* from before it was stopped */
     if (!st)

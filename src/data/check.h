@@ -3,9 +3,9 @@
  *
  * Example:
  *     yk_data_check c;
- *     yk_status st = yk_data_check_rows(train.rows, test.rows, train.classes, hashed_into, &c);
+ *     yk_status st = yk_data_check_rows(train, test, 10, 0, &c);
  *     if (!st && c.overlap > 0.01)
- *         yk_warn("%.0f %% of the test examples are also training examples", 100.0 * c.overlap);
+ *         printf("%.0f %% of the test examples are also training examples", 100.0 * c.overlap);
  *
  * The checks look at samples of bounded size, which takes some milliseconds. They need rows in memory whose keys were not
  * remapped. Any thread.

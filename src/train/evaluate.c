@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "train/infer.h"
 #include <math.h>
 
@@ -100,7 +101,8 @@ yk_status yk__finish_evaluation(yk__trainer *t, const yk_progress_state *at)
 
 yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p)
 {
-    if (!t->result->run_dir)
+    const bool complete = p->step >= t->plan->steps || p->epoch >= t->plan->epochs;
+    if (!t->result->run_dir || (complete && yk_env_number("YK_DROP_MODEL", 0))) /* a sweep would remove it */
         return YK_OK;
     for (int g = 0; g < t->model->ngroups; g++) {
         const float *w = yk_local_table(parameters, g).w;

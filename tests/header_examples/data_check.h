@@ -1,0 +1,2 @@
+#include <stdio.h>
+extern const yk_rows *train, *test;
