@@ -56,6 +56,25 @@ void yk__usage_of_host(const yk_process *p, int n, int i, yk_usage *out)
     }
 }
 
+static double bytes_per_step(const yk_process *p)
+{
+    const uint64_t all = p->bytes_sent + p->bytes_received,
+                   bytes = all > p->probe_bytes ? all - p->probe_bytes : 0;
+    return p->phases.steps ? (double)bytes / (double)p->phases.steps : 0.0;
+}
+
+/* Of the host of process i, to the chief: one of its processes measured it. 0: not known, or the host of the chief. */
+static double link_rate_of(const yk_process *p, int n, int i)
+{
+    double rate = 0.0;
+    if (strcmp(p[i].usage.host, p[0].usage.host) == 0)
+        return 0.0;
+    for (int k = 0; k < n; k++)
+        if (strcmp(p[k].usage.host, p[i].usage.host) == 0)
+            rate = fmax(rate, p[k].link_rate);
+    return rate;
+}
+
 /* Lists the workers that are not lost: the threads of one process, or the ranks that train. */
 static int list_workers(const yk_observer *o, const yk_process *p, int n, yk_worker_evidence *out)
 {
@@ -66,18 +85,14 @@ static int list_workers(const yk_observer *o, const yk_process *p, int n, yk_wor
     }
     for (int i = 0; !o->alone && i < n; i++)
         if (p[i].workers > 0 && !p[i].lost)
-            out[found++] = (yk_worker_evidence){
-                .rank = p[i].rank,
-                .worker = -1,
-                .host = p[i].usage.host,
-                .phases = p[i].phases,
-                .stopped = p[i].usage.stopped,
-                .bytes_per_step =
-                    p[i].phases.steps
-                        ? ((double)p[i].bytes_sent + (double)p[i].bytes_received) / (double)p[i].phases.steps
-                        : 0.0,
-                .link_rate = strcmp(p[i].usage.host, p[0].usage.host) ? p[i].link_rate : 0.0,
-                .peer_rate = p[i].peer_rate};
+            out[found++] = (yk_worker_evidence){.rank = p[i].rank,
+                                                .worker = -1,
+                                                .host = p[i].usage.host,
+                                                .phases = p[i].phases,
+                                                .stopped = p[i].usage.stopped,
+                                                .bytes_per_step = bytes_per_step(&p[i]),
+                                                .link_rate = link_rate_of(p, n, i),
+                                                .peer_rate = p[i].peer_rate};
     return found;
 }
 
@@ -165,6 +180,7 @@ yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage)
                        .link_rate = o->self.link_rate,
                        .round_trip = o->self.round_trip,
                        .peer_rate = o->self.peer_rate,
+                       .probe_bytes = o->self.probe_bytes,
                        .serving = o->c.server_busy ? o->c.server_busy(o->c.context) : 0.0,
                        .bytes_sent = atomic_load_explicit(&o->sent, memory_order_relaxed),
                        .bytes_received = atomic_load_explicit(&o->received, memory_order_relaxed)};

@@ -13,78 +13,104 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A large message takes much longer than a small one: a fast link is measured with the larger ones. */
-enum { TAG_PROBE = 14, PROBES = 8, LARGE = 3, MOST_NUMBERS = 10000 };
-static const size_t large_bytes = 256 << 10, larger_bytes = 4 << 20;
+/* Probes: round trips of small messages; of large ones, there and back; and on a fast link of larger ones, because a rate is
+ * exact only if a large message takes much longer than a small one. */
+enum { TAG_PROBE = 14, PROBES = 8, LARGE = 2, MOST_NUMBERS = 10000 };
+static const size_t large_bytes = 512 << 10, larger_bytes = 4 << 20;
 static const double fast = 2e-3; /* seconds */
 
-/* The sizes of the probes that a rank sends: small, large and, on a fast link, larger ones. */
+typedef enum { SMALL, THERE, BACK, LARGER_THERE, LARGER_BACK, PROBE_KINDS } probe_kind;
+
+/* Seconds, of the fastest probe of each kind. */
 typedef struct {
-    double small, large, larger; /* seconds, of the fastest probe of each size */
+    double best[PROBE_KINDS];
 } probe_times;
 
-static size_t size_of_probe(int i, const probe_times *t)
+static probe_kind kind_of(int i)
 {
-    if (i < PROBES)
-        return sizeof(uint64_t);
-    return i < PROBES + LARGE ? large_bytes : t->large - t->small < fast ? larger_bytes : sizeof(uint64_t);
+    return i < PROBES ? SMALL : (probe_kind)(THERE + (i - PROBES) / LARGE);
 }
 
+/* The bytes of a message in the direction of `there` or its answer. */
+static size_t bytes_of(probe_kind kind, bool back, const probe_times *t)
+{
+    const size_t small = sizeof(uint64_t[2]);
+    if (kind == SMALL || back != (kind == BACK || kind == LARGER_BACK))
+        return small;
+    if (kind == THERE || kind == BACK)
+        return large_bytes;
+    return t->best[back ? BACK : THERE] - t->best[SMALL] < fast ? larger_bytes : small;
+}
+
+/* Bytes per second of the slower direction. */
 static double rate_of(const probe_times *t)
 {
-    return isfinite(t->larger) ? (double)larger_bytes / fmax(t->larger - t->small, 1e-6)
-                               : (double)large_bytes / fmax(t->large - t->small, 1e-6);
+    double rate = HUGE_VAL;
+    for (int back = 0; back < 2; back++) {
+        const bool larger = bytes_of(back ? LARGER_BACK : LARGER_THERE, back, t) == larger_bytes;
+        const probe_kind kind = larger ? back ? LARGER_BACK : LARGER_THERE : back ? BACK : THERE;
+        rate = fmin(rate, (double)bytes_of(kind, back, t) / fmax(t->best[kind] - t->best[SMALL], 1e-6));
+    }
+    return rate;
 }
 
-/* Sends one probe to `peer`, and receives its clock. */
-static yk_status ask(yk_comm *c, int peer, const char *buf, size_t bytes, uint64_t *theirs)
+/* Sends a probe to `peer`, which says how many bytes to answer; the answer begins with the clock of the peer. */
+static yk_status ask(yk_comm *c, int peer, char *buf, size_t there, size_t back, uint64_t *theirs)
 {
+    const uint64_t wanted = back;
     yk_op op[2];
     memset(op, 0, sizeof op);
-    yk_status st = yk_comm_recv(c, peer, TAG_PROBE, YK_FOR_CONTROL, theirs, sizeof *theirs, &op[0]);
+    memcpy(buf, &wanted, sizeof wanted);
+    char *in = buf + larger_bytes;
+    yk_status st = yk_comm_recv(c, peer, TAG_PROBE, YK_FOR_CONTROL, in, back, &op[0]);
     if (!st)
-        st = yk_comm_send(c, peer, TAG_PROBE, YK_FOR_CONTROL, buf, bytes, &op[1]);
-    return st ? st : yk_comm_wait(c, op, 2, 60.0, "the reply to a probe");
+        st = yk_comm_send(c, peer, TAG_PROBE, YK_FOR_CONTROL, buf, there, &op[1]);
+    if (!st)
+        st = yk_comm_wait(c, op, 2, 60.0, "the reply to a probe");
+    memcpy(theirs, in, sizeof *theirs);
+    return st;
 }
 
 static yk_status reply(yk_comm *c, int peer, char *buf)
 {
+    uint64_t wanted = 0;
     yk_op op;
     memset(&op, 0, sizeof op);
     yk_status st = yk_comm_recv(c, peer, TAG_PROBE, YK_FOR_CONTROL, buf, larger_bytes, &op);
     if (!st)
         st = yk_comm_wait(c, &op, 1, 60.0, "a probe");
     const uint64_t now = yk_now_ns();
+    memcpy(&wanted, buf, sizeof wanted);
+    memcpy(buf, &now, sizeof now);
+    if (!st && (wanted < sizeof now || wanted > larger_bytes))
+        st = yk_fail(YK_ELOST, "rank %d sent a malformed probe", peer);
     if (!st)
-        st = yk_comm_send(c, peer, TAG_PROBE, YK_FOR_CONTROL, &now, sizeof now, &op);
+        st = yk_comm_send(c, peer, TAG_PROBE, YK_FOR_CONTROL, buf, (size_t)wanted, &op);
     return st ? st : yk_comm_wait(c, &op, 1, 60.0, "the reply to a probe");
 }
 
-/* Rank `from` measures the round trip of small messages and of large ones to rank `to`, which replies. */
-static yk_status probe(yk_observer *o, int from, int to, char *buf, probe_times *t, int64_t *offset_out)
+/* Rank `from` measures the round trip of small messages and, if `large`, of large ones to rank `to`, which replies. */
+static yk_status probe(yk_observer *o, int from, int to, bool large, char *buf, probe_times *t,
+                       int64_t *offset_out)
 {
     yk_comm *c = o->c.comm;
     yk_status st = YK_OK;
-    *t = (probe_times){HUGE_VAL, HUGE_VAL, HUGE_VAL};
-    for (int i = 0; !st && i < PROBES + 2 * LARGE; i++) {
+    for (int k = 0; k < PROBE_KINDS; k++)
+        t->best[k] = HUGE_VAL;
+    for (int i = 0; !st && i < PROBES + (large ? (PROBE_KINDS - 1) * LARGE : 0); i++) {
         uint64_t theirs = 0;
         if (o->c.rank != from) {
             st = reply(c, from, buf);
             continue;
         }
-        const size_t bytes = size_of_probe(i, t);
+        const probe_kind kind = kind_of(i);
         const uint64_t began = yk_now_ns();
-        st = ask(c, to, buf, bytes, &theirs);
+        st = ask(c, to, buf, bytes_of(kind, false, t), bytes_of(kind, true, t), &theirs);
         const uint64_t ended = yk_now_ns();
         const double took = (double)(ended - began) * 1e-9;
-        if (bytes == larger_bytes)
-            t->larger = fmin(t->larger, took);
-        else if (bytes == large_bytes)
-            t->large = fmin(t->large, took);
-        else if (took < t->small) {
-            t->small = took;
+        if (kind == SMALL && took < t->best[SMALL])
             *offset_out = (int64_t)(theirs - began - (ended - began) / 2);
-        }
+        t->best[kind] = fmin(t->best[kind], took);
     }
     return st;
 }
@@ -100,70 +126,71 @@ static uint64_t host_hash(void)
     return hash;
 }
 
-/* The first rank on a host other than the chief's; -1: none. */
-static int first_elsewhere(const uint64_t *host, int n)
-{
-    for (int i = 1; i < n; i++)
-        if (host[i] != host[0])
-            return i;
-    return -1;
-}
-
-/* Every host measures the link to the chief. Hosts other than the chief's also measure the link to each other: if only the
- * links to the chief are slow, its own link is. One rank per host is enough. */
-static yk_status probe_peers(yk_observer *o, char *buf)
+/* The hosts of all ranks, as hashes of their names. */
+static yk_status share_hosts(yk_observer *o, uint64_t *host)
 {
     const int n = o->c.ranks;
-    uint64_t *host = yk_alloc((size_t)n, sizeof *host, "the hosts of the ranks"), mine = host_hash();
-    yk_op *op = host ? yk_alloc((size_t)n, sizeof *op, "the hosts of the ranks") : NULL;
+    const uint64_t mine = host_hash();
+    yk_op *op = yk_alloc((size_t)n, sizeof *op, "the hosts of the ranks");
     yk_status st = op ? YK_OK : YK_ESYSTEM;
+    if (!st && o->c.rank)
+        st = yk_comm_send(o->c.comm, 0, TAG_PROBE, YK_FOR_CONTROL, &mine, sizeof mine, &op[0]);
+    for (int i = 1; !st && !o->c.rank && i < n; i++)
+        st = yk_comm_recv(o->c.comm, i, TAG_PROBE, YK_FOR_CONTROL, &host[i], sizeof *host, &op[i]);
+    if (!st)
+        st = yk_comm_wait(o->c.comm, op, n, 60.0, "the hosts of the ranks");
+    host[0] = o->c.rank ? 0 : mine;
+    yk_free(op);
+    return st ? st
+              : yk_comm_broadcast(o->c.comm, host, (size_t)n * sizeof *host, 120.0, "the hosts of the ranks");
+}
+
+static bool is_first_of_host(const uint64_t *host, int rank)
+{
+    for (int k = 0; k < rank; k++)
+        if (host[k] == host[rank])
+            return false;
+    return true;
+}
+
+/* All ranks measure the round trip to the chief, for its clock. One rank of each host measures the rate of the link to the
+ * chief, and to the first other host: if only the links to the chief are slow, its own link is. */
+static yk_status probe_hosts(yk_observer *o, const uint64_t *host, char *buf)
+{
+    yk_status st = YK_OK;
+    int other = 1;
     probe_times t;
     int64_t ignored;
-    if (!st && o->c.rank == 0) {
-        host[0] = mine;
-        for (int i = 1; !st && i < n; i++)
-            st = yk_comm_recv(o->c.comm, i, TAG_PROBE, YK_FOR_CONTROL, &host[i], sizeof *host, &op[i]);
-        if (!st)
-            st = yk_comm_wait(o->c.comm, op, n, 60.0, "the hosts of the ranks");
-    } else if (!st) {
-        st = yk_comm_send(o->c.comm, 0, TAG_PROBE, YK_FOR_CONTROL, &mine, sizeof mine, &op[0]);
-        if (!st)
-            st = yk_comm_wait(o->c.comm, op, 1, 60.0, "the hosts of the ranks");
-    }
-    if (!st)
-        st = yk_comm_broadcast(o->c.comm, host, (size_t)n * sizeof *host, 120.0, "the hosts of the ranks");
-    const int to = st ? -1 : first_elsewhere(host, n);
-    for (int i = to + 1; !st && to >= 0 && i < n; i++) {
-        bool first = host[i] != host[0] && host[i] != host[to];
-        for (int k = 0; k < i; k++)
-            first &= host[k] != host[i];
-        if (!first || (o->c.rank != i && o->c.rank != to))
-            continue;
-        st = probe(o, i, to, buf, &t, &ignored);
-        if (!st && o->c.rank == i)
+    while (other < o->c.ranks && host[other] == host[0])
+        other++;
+    for (int i = 1; !st && i < o->c.ranks; i++) {
+        const bool first = is_first_of_host(host, i);
+        if (o->c.rank == 0 || o->c.rank == i)
+            st = probe(o, i, 0, first, buf, &t, &o->clock_offset);
+        if (!st && o->c.rank == i) {
+            o->self.round_trip = t.best[SMALL];
+            o->self.link_rate = first ? rate_of(&t) : 0.0;
+        }
+        if (!st && first && i > other && (o->c.rank == i || o->c.rank == other))
+            st = probe(o, i, other, true, buf, &t, &ignored);
+        if (!st && first && i > other && o->c.rank == i)
             o->self.peer_rate = rate_of(&t);
     }
-    yk_free(op);
-    yk_free(host);
     return st;
 }
 
 static yk_status probe_all(yk_observer *o)
 {
-    char *buf = calloc(1, larger_bytes);
-    yk_status st = buf ? YK_OK : yk_fail_memory(larger_bytes, "a probe");
-    probe_times t;
-    for (int i = 1; !st && i < o->c.ranks; i++) {
-        if (o->c.rank != 0 && o->c.rank != i)
-            continue;
-        st = probe(o, i, 0, buf, &t, &o->clock_offset);
-        if (!st && o->c.rank == i) {
-            o->self.round_trip = t.small;
-            o->self.link_rate = rate_of(&t);
-        }
-    }
+    char *buf = calloc(2, larger_bytes); /* for both directions */
+    uint64_t *host = yk_alloc((size_t)o->c.ranks, sizeof *host, "the hosts of the ranks");
+    yk_status st = !buf ? yk_fail_memory(2 * larger_bytes, "a probe") : host ? YK_OK : YK_ESYSTEM;
     if (!st)
-        st = probe_peers(o, buf);
+        st = share_hosts(o, host);
+    if (!st)
+        st = probe_hosts(o, host, buf);
+    const yk_bytes all = yk__bytes_total(o->c.comm);
+    o->self.probe_bytes = all.sent + all.received;
+    yk_free(host);
     free(buf);
     return st;
 }

@@ -18,6 +18,7 @@ typedef struct {
     /* measured before the first step; 0: not known */
     double link_rate, round_trip; /* to the chief */
     double peer_rate;             /* to a host other than its own and that of the chief */
+    uint64_t probe_bytes;         /* sent and received to measure them */
     double serving;               /* a server: seconds in which it handled messages */
     uint64_t bytes_sent, bytes_received;
 } yk_process;

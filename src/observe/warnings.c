@@ -52,13 +52,18 @@ static void warn(yk_observation *w, yk_warning_kind kind, const char *format, ..
 /* ---- curves */
 
 /* The number of examples and steps that make a training loss a meaningful mean. */
-enum { ENOUGH_EXAMPLES = 1000, ENOUGH_STEPS = 10, ENOUGH_TESTS = 100 };
+enum { ENOUGH_EXAMPLES = 1000, SOME_EXAMPLES = 200, ENOUGH_STEPS = 10, ENOUGH_TESTS = 100 };
 
+static bool is_mean_of(uint64_t examples, const yk_course_point *p)
+{
+    return isfinite(p->train_loss) && p->steps >= ENOUGH_STEPS && p->examples >= examples;
+}
+
+/* Means that small differences between matter for need more examples. */
 static bool is_mean(const yk_outcome *r, const yk_course_point *p)
 {
     const uint64_t half = r->examples / 2;
-    const uint64_t least = half && half < ENOUGH_EXAMPLES ? half : ENOUGH_EXAMPLES;
-    return isfinite(p->train_loss) && p->steps >= ENOUGH_STEPS && p->examples >= least;
+    return is_mean_of(half && half < ENOUGH_EXAMPLES ? half : ENOUGH_EXAMPLES, p);
 }
 
 static bool is_tested(const yk_outcome *r)
@@ -81,17 +86,20 @@ static bool check_rising(const yk_outcome *r, yk_observation *w)
 {
     const yk_evaluation *e = &r->last;
     const double uniform = log((double)r->classes), lowest = lowest_before(r);
-    if (!r->points || !is_mean(r, &r->point[r->points - 1]))
+    const yk_course_point *p = r->points ? &r->point[r->points - 1] : NULL;
+    if (!p || !is_mean_of(SOME_EXAMPLES, p))
         return false;
     /* a network may begin a little above the uniform guess: only a loss that rises, or is far above it, shows a large rate */
     const bool far = e->train_loss > uniform * 1.3, rose = isfinite(lowest) && e->train_loss > 1.002 * lowest;
-    const bool still = is_tested(r) ? e->test_loss > uniform * 1.02 : isfinite(lowest);
-    if (e->train_loss > uniform * 1.02 && still && (far || rose))
+    const bool still =
+        is_tested(r) ? e->test_loss > uniform * 1.02 : isfinite(lowest) || (far && r->points > 1);
+    if (e->train_loss > uniform * 1.02 && still && (far || (rose && is_mean(r, p))))
         warn(w, YK_WARNING_LOSS_ROSE,
              "the training loss %.4f is above %.4f, the loss of a uniform guess: the learning rate %g is too "
              "large; try --lr %g",
              e->train_loss, uniform, r->lr, r->lr / 10.0);
-    else if (isfinite(lowest) && e->train_loss > 1.05 * lowest && e->train_loss > lowest + 0.02 * uniform)
+    else if (isfinite(lowest) && is_mean(r, p) && e->train_loss > 1.05 * lowest &&
+             e->train_loss > lowest + 0.02 * uniform)
         warn(w, YK_WARNING_LOSS_ROSE,
              "the training loss rose from %.4f to %.4f: the learning rate %g is too large at the end; try "
              "--lr %g",
@@ -107,7 +115,8 @@ static bool check_overfitting(const yk_outcome *r, yk_observation *w)
     const yk_evaluation *e = &r->last;
     const double uniform = log((double)r->classes);
     size_t best = 0;
-    if (!is_tested(r))
+    if (!is_tested(r) || !r->points || !is_mean(r, &r->point[r->points - 1]) ||
+        !(r->point[r->points - 1].epoch >= 1.0)) /* in its first epoch, a model has seen each example once */
         return false;
     if (e->test_loss > uniform * 1.02 && e->train_loss < 0.8 * uniform) {
         warn(w, YK_WARNING_OVERFITTING,
@@ -196,6 +205,8 @@ static void check_oscillation(const yk_outcome *r, yk_observation *w)
     if (!is_tested(r) || n < 6)
         return;
     for (size_t i = first; i < n; i++) {
+        if (r->point[i].examples < SOME_EXAMPLES / 2) /* so early, every example matters */
+            return;
         low = fmin(low, r->point[i].accuracy);
         high = fmax(high, r->point[i].accuracy);
         if (i == first)
@@ -207,7 +218,7 @@ static void check_oscillation(const yk_outcome *r, yk_observation *w)
     }
     const double changes = (double)(n - first - 1);
     const double mean = sum / changes;
-    if (mean < 0.03 || turns < 0.4 * (changes - 1.0) || sum < 2.5 * fabs(high - low))
+    if (mean < 0.02 || turns < 0.4 * (changes - 1.0) || sum < 2.0 * (high - low))
         return;
     warn(w, YK_WARNING_OSCILLATION,
          "the test accuracy goes up and down between %.1f and %.1f %%, by %.1f points from one evaluation to "
@@ -276,7 +287,8 @@ void yk_observation_warn(const yk_outcome *r, yk_observation *w)
         check_too_small(r, w);
     if (!one_class)
         check_oscillation(r, w);
-    if (!one_class && e->tested && e->accuracy <= e->majority_accuracy + 1e-9) {
+    const bool enough = !r->test_examples || r->test_examples >= 30;
+    if (!one_class && enough && e->tested && e->accuracy <= e->majority_accuracy + 1e-9) {
         char auc[64] = "";
         if (isfinite(e->auc))
             snprintf(auc, sizeof auc, "; look at the AUC, %.3f (0.5 is chance)", e->auc);

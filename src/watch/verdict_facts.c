@@ -261,7 +261,9 @@ static double oversubscription(const yk__facts *f)
     if (!(cores > 0.0) || f->threads < cores + 0.5 || f->cpu_host < 0.85 * cores)
         return 0.0;
     const double lost = 1.0 - cores / f->threads;
-    return f->waiting > 0.0 ? fmin(lost, fmax(f->delayed, f->messages + f->share[YK_PHASE_WORKERS])) : lost;
+    const bool full = f->cpu > 0.85 * cores; /* this run alone uses them all */
+    return !full && f->waiting > 0.0 ? fmin(lost, fmax(f->delayed, f->messages + f->share[YK_PHASE_WORKERS]))
+                                     : lost;
 }
 
 static void divide_waiting(yk__facts *f)

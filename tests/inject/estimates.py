@@ -1,0 +1,96 @@
+"""Compares yoke's estimates with measurements: for each base run, the changes that it estimates are made, and the speedup is
+measured. Needs a quiet host with many cores for the numbers to mean something; each run takes about a second."""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+
+SECONDS = float(os.environ.get("YK_ESTIMATE_SECONDS", "1.0"))
+CORES = len(os.sched_getaffinity(0))
+
+DIGITS, CLICKS = "cache:digits.cache", "cache:clicks.cache"
+
+
+def bases():
+    """(model, data, options): workers, batch, launch, servers."""
+    for workers, batch in ((1, 10), (2, 10), (4, 100), (8, 100), (4, 1000)):
+        yield "softmax", DIGITS, {"workers": workers, "batch": batch}
+    for workers, batch in ((1, 100), (2, 100), (4, 1000), (8, 1000)):
+        yield "logreg", CLICKS, {"workers": workers, "batch": batch}
+    for workers, batch in ((1, 16), (8, 64)):
+        yield "lenet5", DIGITS, {"workers": workers, "batch": batch}
+    for launch, batch, servers in ((2, 50, 0), (4, 50, 1)):
+        yield "softmax", DIGITS, {"launch": launch, "batch": batch, "servers": servers}
+    for launch, batch, servers in ((4, 128, 0), (5, 64, 1)):
+        yield "lenet5", DIGITS, {"launch": launch, "batch": batch, "servers": servers}
+
+
+def changes(options):
+    n = "launch" if "launch" in options else "workers"
+    workers = options[n] - options.get("servers", 0)
+    yield "one more worker", {**options, n: options[n] + 1}
+    yield "twice the batch", {**options, "batch": 2 * options["batch"]}
+    if workers > 1 and (n == "workers" or options["servers"]):
+        yield "asynchronous", {**options, "mode": "async"}
+
+
+def label(model, options):
+    return model + "".join(f" --{k} {v}" for k, v in options.items() if not (k == "servers" and not v))
+
+
+def run(yoke, folder, model, data, options, evidence):
+    command = [yoke, "train", "--model", model, "--data", data, "--test", "none", "--epochs", "1000000", "--json", "--quiet",
+               "--out", "none"]
+    for k, v in options.items():
+        command += [f"--{k}", str(v)]
+    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "YK_EVIDENCE": evidence}
+    process = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(SECONDS + (1.4 if "launch" in options else 0.3))
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    at = out.find("{")
+    if at < 0:
+        raise RuntimeError(f"{' '.join(command)}: {err[-300:]}")
+    return json.loads(out[at:])
+
+
+def make_data(yoke, folder):
+    for spec, name in (("synth:digits?examples=20000", DIGITS), ("synth:ctr?features=1000000&examples=300000", CLICKS)):
+        subprocess.run([yoke, "data", "convert", spec, "--out", os.path.join(folder, name.split(":")[1]), "--quiet"], check=True,
+                       stdout=subprocess.DEVNULL)
+
+
+def main(args):
+    table, keep = [], args.record
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
+        make_data(args.yoke, folder)
+        for model, data, options in bases():
+            name = label(model, options)
+            evidence = os.path.join(keep or folder, name.replace(" ", "_") + ".json")
+            try:
+                before = run(args.yoke, folder, model, data, options, evidence)
+            except RuntimeError as e:
+                print(e)
+                continue
+            given = {e["change"]: e["speedup"] for e in before["bottleneck"]["estimates"]}
+            for change, changed in changes(options):
+                try:
+                    after = run(args.yoke, folder, model, data, changed, os.path.join(folder, "changed.json"))
+                except RuntimeError as e:
+                    print(e)
+                    continue
+                measured = after["examples_per_second"] / before["examples_per_second"]
+                table.append({"run": name, "change": change, "estimated": given.get(change), "measured": measured,
+                              "evidence": os.path.basename(evidence), "bottleneck": before["bottleneck"]["kind"]})
+                estimated = given.get(change)
+                print(f"{name:48}  {change:16}  {'-' if estimated is None else f'{estimated:.2f}':>6}  {measured:6.2f}  "
+                      f"{before['bottleneck']['kind']}", flush=True)
+    given = [row for row in table if row["estimated"] is not None]
+    close = [row for row in given if abs(row["estimated"] / row["measured"] - 1) <= 0.25]
+    print(f"{len(table)} pairs; given for {len(given)}, within 25 % in {len(close)}")
+    if args.estimates != "-":
+        with open(args.estimates, "w") as f:
+            json.dump(table, f, indent=1)
+    return 0 if len(given) >= 0.8 * len(table) and len(close) >= 0.9 * len(given) else 1

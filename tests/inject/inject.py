@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""./dev inject: injects problems and makes healthy runs, and checks what yoke says about them.
+
+    ./dev inject                    all rows, about ten minutes on two cores
+    ./dev inject 'link|server'      the rows whose name matches
+    ./dev inject --record DIR       also writes the evidence of each bottleneck to DIR, for tests/test_replay.c
+    ./dev inject --estimates        measures what the changes that yoke estimates really bring
+
+At least 23 problems must be identified and no healthy run may be complained about. A row that needs more cores, root or a quiet
+host is skipped, with the reason.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import lan as lans  # noqa: E402
+import rows as table  # noqa: E402
+
+TURNS = 3  # of a row on a busy host
+LEAST = 23
+
+
+def descendants(pid):
+    parent = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat") as f:
+                    parent[int(name)] = int(f.read().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                pass
+    found, more = set(), {pid}
+    while more:
+        more = {c for c, p in parent.items() if p in more} - found
+        found |= more
+    return found
+
+
+def process_of_rank(pid, rank):
+    for child in descendants(pid):
+        try:
+            with open(f"/proc/{child}/environ") as f, open(f"/proc/{child}/cmdline") as c:
+                if f"OMPI_COMM_WORLD_RANK={rank}\0" in f.read() and "yoke" in c.read():
+                    return child
+        except OSError:
+            pass
+    return None
+
+
+def run_stopped(process, rank, stopped, running):
+    """Stops a rank in turns until the job ends."""
+    end = time.time() + 20
+    target = None
+    while target is None and process.poll() is None and time.time() < end:
+        time.sleep(0.05)
+        target = process_of_rank(process.pid, rank)
+    time.sleep(0.2)
+    while target and process.poll() is None:
+        try:
+            os.kill(target, signal.SIGSTOP)
+            time.sleep(stopped)
+            os.kill(target, signal.SIGCONT)
+        except ProcessLookupError:
+            return
+        time.sleep(running)
+
+
+def run(yoke, row, folder, lan=None, evidence=None):
+    """The summary of a run, its exit status, and what it wrote to stderr."""
+    shutil.rmtree(os.path.join(folder, "run"), ignore_errors=True)
+    options = row.command.split() + ["--json", "--quiet"] + ([] if "--out" in row.command else ["--out", "none"])
+    command = lan.command(yoke, options) if lan else [yoke, "train", *options]
+    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **row.env}
+    if evidence:
+        env["YK_EVIDENCE"] = evidence
+    spinners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(row.spin * table.CORES)]
+    try:
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+            process = subprocess.Popen(command, cwd=folder, env=env, stdout=out, stderr=err, stdin=subprocess.DEVNULL)
+            try:
+                if row.stop:
+                    run_stopped(process, *row.stop)
+                process.wait(timeout=90)
+            except subprocess.TimeoutExpired:
+                process.terminate()
+                process.wait()
+            out.seek(0)
+            err.seek(0)
+            said, text = out.read(), err.read()
+    finally:
+        for s in spinners:
+            s.kill()
+            s.wait()
+    at = said.find("{")
+    try:
+        summary = json.loads(said[at:]) if at >= 0 else {}
+    except ValueError:
+        summary = {}
+    return summary, process.returncode, text
+
+
+def judge(row, summary, status, text):
+    """('ok' | 'MISSED' | 'FALSE ALARM' | 'FAILED', what yoke said)."""
+    if row.fails:
+        return ("ok" if status and row.fails in text else "MISSED"), text.strip().splitlines()[-1] if text.strip() else "nothing"
+    if status or not summary:
+        return "FAILED", (text.strip().splitlines() or ["no output"])[-1]
+    b = summary.get("bottleneck") or {"kind": "none", "text": "none", "advice": ""}
+    warnings = {w["kind"]: w["text"] for w in summary["warnings"]}
+    about = f"{b['text']} / {b['advice']}"
+    if not row.problem:
+        unexpected = [w for w in warnings if w != "busy_host"]
+        if unexpected:
+            return "FALSE ALARM", f"{unexpected[0]}: {warnings[unexpected[0]]}"
+        return ("ok" if b["kind"] in row.kinds else "FALSE ALARM"), b["text"]
+    if row.kinds and (b["kind"] not in row.kinds or row.words not in about):
+        return "MISSED", b["text"]
+    if row.warning and row.warning not in warnings:
+        return "MISSED", "; ".join(warnings) or "no warning"
+    return "ok", b["text"] if row.kinds else warnings[row.warning]
+
+
+def is_disturbed(row, summary):
+    """Other programs used the host, so that the run is not the one that was meant."""
+    kinds = [w["kind"] for w in summary.get("warnings", [])]
+    text = (summary.get("bottleneck") or {}).get("text", "")
+    return not row.spin and bool(row.kinds) and ("busy_host" in kinds or "other programs use" in text)
+
+
+def make_data(yoke, folder):
+    def gen(name, seed, size="features=5000&examples=4000"):
+        subprocess.run([yoke, "data", "gen", f"synth:ctr?{size}&seed={seed}", "--out", name, "--format", "libsvm",
+                        "--quiet"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        with open(os.path.join(folder, name)) as f:
+            return f.readlines()
+
+    def put(name, lines):
+        with open(os.path.join(folder, name), "w") as f:
+            f.writelines(lines)
+
+    clicks, other = gen("clicks.libsvm", 1), gen("other.libsvm", 2)
+    put("large.libsvm", gen("all.libsvm", 1, "features=300&examples=22000")[:20000])
+    with open(os.path.join(folder, "all.libsvm")) as f:
+        put("held-out.libsvm", f.readlines()[20000:])
+    put("mixed.libsvm", other[:800] + clicks[:200])
+    put("one.libsvm", [line for line in clicks if line.startswith("1")])
+    put("leak.libsvm", [f"{line.strip()} 6000:{1 if line[0] == '1' else -1}\n" for line in clicks])
+    put("bad.libsvm", clicks[:100] + ["1 x:y\n", "what\n"] + clicks[100:])
+
+
+def record(row, evidence, folder):
+    name = re.sub(r"[^a-z0-9]+", "-", row.name.lower()).strip("-")
+    os.makedirs(folder, exist_ok=True)
+    with open(evidence) as f:
+        fixture = {"name": row.name, "kinds": list(row.kinds), "words": row.words, "evidence": json.load(f)}
+    short = json.loads(json.dumps(fixture).replace(f'"{os.uname().nodename}"', '"host1"'), parse_float=lambda x: float(f"{float(x):.5g}"))
+    with open(os.path.join(folder, name + ".json"), "w") as f:
+        f.write(json.dumps(short).replace('{"rank"', '\n  {"rank"') + "\n")
+
+
+def try_row(args, row, folder, lan):
+    evidence = os.path.join(folder, "evidence.json")
+    for _ in range(TURNS):
+        if os.path.exists(evidence):
+            os.remove(evidence)
+        summary, status, text = run(args.yoke, row, folder, lan, evidence)
+        result, said = judge(row, summary, status, text)
+        if args.record and row.kinds and os.path.exists(evidence):
+            record(row, evidence, args.record if result == "ok" else os.path.join(args.record, "missed"))
+        if result == "ok" or not is_disturbed(row, summary):
+            return result, said
+    return "skipped", "the host is busy with other programs"
+
+
+def run_all(args, chosen, folder):
+    count = {}
+    why = lans.why_not()
+    lan = None
+    try:
+        for row in chosen:
+            reason = f"needs {row.cores} cores" if row.cores > table.CORES else why if row.lan else ""
+            began = time.time()
+            if row.lan and not reason:
+                lan = lan or lans.Lan(folder).__enter__()
+                reason = lan.shape(row.lan)
+            if reason:
+                result, said = "skipped", reason
+            else:
+                result, said = try_row(args, row, folder, lan if row.lan else None)
+            key = (row.problem, result)
+            count[key] = count.get(key, 0) + 1
+            print(f"{'problem' if row.problem else 'healthy'}  {result:11}  {time.time() - began:4.1f} s  {row.name:44}  {said[:110]}", flush=True)
+    finally:
+        if lan:
+            lan.__exit__()
+    return count
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pattern", nargs="?", default="")
+    parser.add_argument("--yoke", default="build/yoke")
+    parser.add_argument("--record", metavar="DIR")
+    parser.add_argument("--estimates", metavar="FILE", nargs="?", const="-", help="writes the table as JSON to FILE")
+    args = parser.parse_args()
+    args.yoke = os.path.abspath(args.yoke)
+    if args.record:
+        os.makedirs(args.record, exist_ok=True)
+        args.record = os.path.abspath(args.record)
+    if args.estimates:
+        import estimates
+        return estimates.main(args)
+    chosen = [r for r in table.all_rows() if re.search(args.pattern, r.name)]
+    with tempfile.TemporaryDirectory() as folder:
+        make_data(args.yoke, folder)
+        count = run_all(args, chosen, folder)
+    problems = sum(n for (problem, _), n in count.items() if problem)
+    found, alarms = count.get((True, "ok"), 0), count.get((False, "FALSE ALARM"), 0)
+    skipped = sum(n for (_, result), n in count.items() if result == "skipped")
+    print(f"\n{found} of {problems} problems identified, {alarms} false alarms in {sum(count.values()) - problems} healthy runs, {skipped} skipped")
+    bad = sum(n for (_, result), n in count.items() if result in ("MISSED", "FAILED"))
+    return 1 if alarms or (found < LEAST and not args.pattern) or (args.pattern and bad) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""The rows of ./dev inject: problems that yoke must identify, and healthy runs that it must not complain about.
+
+A row is a command and what is expected of its summary. `kinds`: bottlenecks that are right; `words`: what the verdict must
+say; `warning`: the kind of a warning that must be there. A healthy run has no warning, and one of `kinds` as its bottleneck.
+"""
+import os
+from dataclasses import dataclass, field
+
+CORES = len(os.sched_getaffinity(0))
+SMALL = "synth:digits?examples=20000"
+TINY = "synth:digits?examples=2000&test=500"
+CLICKS = "synth:ctr?features=200000&examples=200000"
+
+
+@dataclass
+class Row:
+    name: str
+    command: str
+    problem: bool = True
+    kinds: tuple = ()
+    words: str = ""
+    warning: str = ""
+    fails: str = ""  # the run must fail with these words
+    env: dict = field(default_factory=dict)
+    stop: tuple = ()  # (rank, seconds stopped, seconds running): SIGSTOP and SIGCONT in turns
+    spin: int = 0  # other programs that use a core each
+    cores: int = 1  # that the row needs
+    lan: tuple = ()  # tc arguments of the links of three hosts; needs root
+    why: str = ""
+
+
+def bottlenecks():
+    two = min(CORES, 2)
+    yield Row("reader of 300 kB/s", "--model logreg --data libsvm:clicks.libsvm --test none --stream always --epochs 2",
+              kinds=("input pipeline",), env={"YK_SLOW_READ": "300000"})
+    yield Row("tiny synchronous steps", f"--model logreg --data {CLICKS} --test none --workers {two} --batch 4 --epochs 6",
+              kinds=("synchronisation",), words="--batch", cores=2)
+    yield Row("slow thread", f"--model softmax --data {SMALL} --workers 2 --batch 50 --steps 100 --test none",
+              kinds=("straggler",), words="worker 1", env={"YK_SLOW_WORKER": "1:20ms"})
+    yield Row("slow rank, replicas", f"--model softmax --data {SMALL} --launch 2 --batch 50 --steps 150 --test none",
+              kinds=("straggler",), words="rank 1", env={"YK_SLOW_WORKER": "1:15ms"})
+    yield Row("slow rank, servers", f"--model softmax --data {SMALL} --launch 3 --servers 1 --batch 50 --steps 150 --test none",
+              kinds=("straggler",), words="rank 2", env={"YK_SLOW_WORKER": "1:15ms"})
+    yield Row("slow rank, asynchronous",
+              f"--model softmax --data {SMALL} --launch 3 --servers 1 --mode async --batch 50 --epochs 3 --test none",
+              kinds=("straggler",), words="rank 2", env={"YK_SLOW_WORKER": "1:15ms"})
+    yield Row("rank stopped 70 %, replicas", f"--model softmax --data {SMALL} --launch 2 --batch 20 --epochs 5 --test none",
+              kinds=("straggler",), words="rank 1", stop=(1, 0.7, 0.3))
+    yield Row("rank stopped 70 %, servers", f"--model softmax --data {SMALL} --launch 3 --servers 1 --batch 20 --epochs 3 --test none",
+              kinds=("straggler",), words="rank 2", stop=(2, 0.07, 0.03))
+    yield Row("server stopped 70 %", f"--model softmax --data {SMALL} --launch 2 --servers 1 --mode async --batch 20 --epochs 3 --test none",
+              kinds=("straggler",), words="rank 0", stop=(0, 0.35, 0.15))
+    yield Row("saturated server", f"--model softmax --data {SMALL} --launch 9 --servers 1 --mode async --batch 5 --epochs 12 --test none",
+              kinds=("parameter server",), words="--servers", cores=10)
+    yield Row("saturated server, large model",
+              f"--model logreg --data {CLICKS} --launch 5 --servers 1 --mode async --batch 1 --epochs 1 --test none",
+              kinds=("parameter server",), words="--servers", cores=6)
+    yield Row("other programs on all cores", f"--model softmax --data {SMALL} --workers {two} --batch 100 --epochs 40 --test none",
+              kinds=("cpu",), words="other programs use", warning="busy_host", spin=2)
+    yield Row("twice as many threads as cores",
+              f"--model softmax --data {SMALL} --workers {2 * CORES} --batch 50 --epochs {5 * CORES} --test none",
+              kinds=("cpu",), words="threads share")
+    yield Row("twice as many threads as cores, async",
+              f"--model logreg --data {CLICKS} --workers {2 * CORES} --mode async --batch 50 --epochs {20 * CORES} --test none",
+              kinds=("cpu",), words="threads share")
+    yield Row("twice as many processes as cores",
+              f"--model softmax --data {SMALL} --launch {2 * CORES} --batch 20 --epochs 12 --test none",
+              kinds=("cpu",), words="processes share")
+    yield Row("a checkpoint after every step", f"--model lenet5 --data {TINY} --batch 10 --checkpoint-every 1 --epochs 1 --test none --out run",
+              kinds=("disk",), words="checkpoints")
+    yield Row("an evaluation after every step", f"--model softmax --data {SMALL} --batch 20 --eval-every 1 --steps 500",
+              kinds=("cpu",), words="evaluation takes")
+    yield Row("contention", f"--model softmax --data {SMALL} --workers {min(CORES, 16)} --mode async --batch 1 --epochs {2 * CORES} --test none",
+              kinds=("contention",), cores=8)
+    yield Row("one link of three at 50 Mbit/s", "--model lenet5 --data synth:digits?examples=1200&test=100 --batch 20 --epochs 2",
+              kinds=("network bandwidth",), words="host3", lan=("rate 1gbit", "rate 1gbit", "rate 50mbit"))
+    yield Row("the chief's link at 50 Mbit/s", "--model lenet5 --data synth:digits?examples=1200&test=100 --batch 20 --epochs 2",
+              kinds=("network bandwidth",), words="host1", lan=("rate 50mbit", "rate 1gbit", "rate 1gbit"))
+    yield Row("all links at 50 Mbit/s", "--model lenet5 --data synth:digits?examples=1200&test=100 --batch 20 --epochs 2",
+              kinds=("network bandwidth",), words="MB/s", lan=("rate 50mbit",) * 3)
+    yield Row("one link at 20 Mbit/s, servers", "--model lenet5 --data synth:digits?examples=1200&test=100 --batch 20 --epochs 1 --servers 1",
+              kinds=("network bandwidth",), words="host2", lan=("rate 1gbit", "rate 20mbit", "rate 1gbit"))
+    yield Row("a round trip of 20 ms", "--model softmax --data synth:digits?examples=2000 --batch 20 --epochs 2 --test none",
+              kinds=("network latency",), words="round trips", lan=("delay 10ms",) * 3)
+
+
+def mistakes():
+    yield Row("learning rate 1e-6", f"--model softmax --data {SMALL} --lr 1e-6 --epochs 3", warning="learning_rate_too_small")
+    yield Row("learning rate 1e-6, clicks", f"--model logreg --data {CLICKS} --lr 1e-6 --epochs 2", warning="learning_rate_too_small")
+    yield Row("learning rate 1e-7, network", f"--model lenet5 --data {TINY} --lr 1e-7 --epochs 4", warning="learning_rate_too_small")
+    yield Row("learning rate 20", f"--model softmax --data {SMALL} --lr 20 --batch 10 --epochs 3", warning="loss_rose")
+    yield Row("learning rate 100, network", f"--model lenet5 --data {TINY} --lr 100 --epochs 2", fails="diverged")
+    yield Row("300 examples, 200 epochs", "--model softmax --data synth:digits?examples=300 --lr 0.5 --epochs 200", warning="overfitting")
+    yield Row("only one class", "--model logreg --data libsvm:one.libsvm --test none --epochs 3", warning="one_class")
+    yield Row("batch larger than the data", "--model softmax --data synth:digits?examples=400 --workers 2 --batch 256 --epochs 5",
+              warning="batch_too_large")
+    yield Row("test set = training set", "--model logreg --data libsvm:clicks.libsvm --test libsvm:clicks.libsvm --epochs 3",
+              warning="test_in_training")
+    yield Row("a fifth of the test set is in the training set",
+              "--model logreg --data libsvm:clicks.libsvm --test libsvm:mixed.libsvm --epochs 3", warning="test_in_training")
+    yield Row("one column is the label", "--model logreg --data libsvm:leak.libsvm --test none --epochs 3", warning="label_leak")
+    yield Row("4000 keys in 512 columns", "--model logreg --data libsvm:clicks.libsvm --hash-bits 9 --test none --epochs 3",
+              warning="hash_collisions")
+    yield Row("asynchronous, learning rate too large",
+              f"--model softmax --data {TINY} --workers 2 --mode async --batch 1 --lr 1 --eval-every 300 --epochs 8", warning="oscillating_accuracy")
+    yield Row("bad records", "--model logreg --data libsvm:bad.libsvm --skip-bad 10 --test none --epochs 3", warning="bad_records")
+
+
+def healthy():
+    cpu, job = ("cpu", "none"), ("cpu", "none", "synchronisation")
+    rows = [
+        ("softmax", f"--model softmax --data {SMALL} --epochs 10", cpu),
+        ("softmax, one epoch", f"--model softmax --data {SMALL} --epochs 1", cpu),
+        ("softmax, 5 examples", "--model softmax --data synth:digits?examples=5 --batch 1 --epochs 4", cpu),
+        ("softmax, 2 steps", f"--model softmax --data {SMALL} --steps 2", cpu),
+        ("softmax, async", f"--model softmax --data {SMALL} --workers 2 --mode async --batch 50 --epochs 10", cpu),
+        ("softmax, staleness 4", f"--model softmax --data {SMALL} --workers 2 --staleness 4 --batch 50 --epochs 10", job),
+        ("softmax, large rate that recovers", f"--model softmax --data {SMALL} --lr 0.5 --batch 100 --epochs 1", cpu),
+        ("softmax, batch 500", f"--model softmax --data {SMALL} --workers 2 --batch 500 --epochs 20", job),
+        ("softmax, evaluated often", f"--model softmax --data {SMALL} --batch 50 --eval-every 100 --epochs 3", cpu),
+        ("softmax, few tests", "--model softmax --data synth:digits?examples=3000&test=20 --epochs 10", cpu),
+        ("softmax, small steps evaluated", f"--model softmax --data {SMALL} --batch 1 --eval-every 5 --steps 60", cpu),
+        ("clicks", f"--model logreg --data {CLICKS} --epochs 4", cpu),
+        ("clicks, async", f"--model logreg --data {CLICKS} --workers 2 --mode async --batch 100 --epochs 20", cpu),
+        ("clicks, adagrad", f"--model logreg --data {CLICKS} --optimizer adagrad --epochs 2", cpu),
+        ("clicks, from a file", "--model logreg --data libsvm:large.libsvm --test libsvm:held-out.libsvm --epochs 3", cpu),
+        ("clicks, hashed", "--model logreg --data libsvm:large.libsvm --hash-bits 18 --test libsvm:held-out.libsvm --epochs 3", cpu),
+        ("clicks, one epoch, untested", f"--model logreg --data {CLICKS} --test none --epochs 1", cpu),
+        ("lenet5", f"--model lenet5 --data {TINY} --epochs 2", cpu),
+        ("lenet5, threads", f"--model lenet5 --data {TINY} --threads 2 --batch 64 --epochs 2", cpu),
+        ("lenet5, workers", f"--model lenet5 --data {TINY} --workers 2 --batch 64 --epochs 2", cpu),
+        ("lenet5, async", f"--model lenet5 --data {TINY} --workers 2 --mode async --batch 16 --epochs 2", cpu),
+        ("lenet5, replicas", f"--model lenet5 --data {TINY} --launch 2 --batch 128 --epochs 2", job),
+        ("lenet5, local steps", f"--model lenet5 --data {TINY} --launch 2 --batch 32 --local-steps 8 --epochs 2", job),
+        ("lenet5, a server", f"--model lenet5 --data {TINY} --launch 2 --servers 1 --batch 64 --epochs 2", job),
+        ("softmax, a run directory", f"--model softmax --data {SMALL} --epochs 5 --out run", cpu),
+        ("softmax, l2", f"--model softmax --data {SMALL} --l2 1e-4 --epochs 5", cpu),
+    ]
+    for name, command, kinds in rows:
+        yield Row(name, command, problem=False, kinds=kinds)
+    yield Row("three hosts at 1 Gbit/s", "--model lenet5 --data synth:digits?examples=1200&test=200 --batch 100 --epochs 2",
+              problem=False, kinds=job + ("network bandwidth",), lan=("rate 1gbit",) * 3)
+
+
+def all_rows():
+    return [*bottlenecks(), *mistakes(), *healthy()]
