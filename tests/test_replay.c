@@ -81,6 +81,7 @@ static void read_evidence(const json_t *o, evidence *out)
     size_t i;
     out->e = (yk_evidence){.synchronous = flag(o, "synchronous"),
                            .network = flag(o, "network"),
+                           .keyed = flag(o, "keyed"),
                            .streamed = flag(o, "streamed"),
                            .quorum = flag(o, "quorum"),
                            .workers = whole(o, "workers"),

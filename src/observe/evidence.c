@@ -23,6 +23,7 @@ static yk_evidence evidence_of(const yk_observer *o, const yk_process *p, int n)
     const yk_plan *plan = o->c.plan;
     return (yk_evidence){.synchronous = plan->staleness == 0,
                          .network = o->c.model->ops->profile != NULL,
+                         .keyed = o->c.model->group[0].keyed,
                          .streamed = o->c.streamed,
                          .quorum = o->c.config->quorum > 0,
                          .workers = plan->workers,

@@ -42,6 +42,7 @@ void yk_evidence_json(yk_json *j, const char *name, const yk_evidence *e)
     yk_json_object(j, name);
     yk_json_bool(j, "synchronous", e->synchronous);
     yk_json_bool(j, "network", e->network);
+    yk_json_bool(j, "keyed", e->keyed);
     yk_json_bool(j, "streamed", e->streamed);
     yk_json_bool(j, "quorum", e->quorum);
     YK_JSON_WHOLES(j, {"workers", e->workers}, {"ranks", e->ranks}, {"hosts", e->hosts},

@@ -1,6 +1,12 @@
 /* Rough estimates of the speedup, in examples per second, that some changes would bring. An estimate that the measurements do
- * not support is left out: on a host that is busy with other programs, the times say little about this run. */
+ * not support is left out: on a host that is busy with other programs, the times say little about this run. `./dev inject
+ * --estimates` compares them with measurements. */
 #include "watch/verdict_internal.h"
+
+static const double imbalance = 0.1; /* synchronous workers wait for the slowest of similar ones */
+static const double barriers = 3e-6; /* seconds, of two threads */
+/* Of sparse models: applying gradients of one worker, as a share of computing them; merging those of several workers, likewise */
+static const double apply_sparse = 0.4, merge_sparse = 2.0;
 
 static double least(double a, double b)
 {
@@ -25,59 +31,78 @@ static double working(const yk__facts *f)
     return fmax(1.0 - waits, 0.0);
 }
 
-/* How many times as fast the run could be with all cores of its hosts. */
+static double cores_of(const yk__facts *f)
+{
+    return f->e->ranks > 1 ? f->host_cores : f->cores;
+}
+
+/* How many times as fast the run could be if all workers computed all the time. */
 static double most(const yk__facts *f)
 {
-    const double cores = f->e->ranks > 1 ? f->host_cores : f->cores;
-    const double hosts = f->e->hosts > 1 ? f->e->hosts : 1;
-    const double used = f->e->workers * (f->e->threads > 1 ? f->e->threads : 1) * working(f);
-    return cores > 0.0 && used > 0.0 ? fmax(cores * hosts / used, 1.0) : 1.0;
+    const double hosts = f->e->hosts > 1 ? f->e->hosts : 1,
+                 used = f->threads * hosts * working(f);
+    return cores_of(f) > 0.0 && used > 0.0 ? fmax(cores_of(f) * hosts / used, 1.0) : 1.0;
+}
+
+/* Synchronous threads on too few cores run in turns. */
+static double in_turns(const yk__facts *f, double threads)
+{
+    const double n = f->e->workers, before = ceil(f->threads / cores_of(f)),
+                 after = ceil((f->threads + threads) / cores_of(f));
+    return f->e->synchronous ? 0.9 * (n + 1.0) / n * before / after : 1.0;
 }
 
 static double with_one_more(const yk__facts *f, yk_verdict_kind kind)
 {
     const yk_evidence *e = f->e;
+    const double *s = f->share;
     const double n = e->workers, threads = e->threads > 1 ? e->threads : 1;
-    const double cores = e->ranks > 1 ? f->host_cores : f->cores;
-    double capacity = least(fmax(cores - f->threads, 0.0) / threads, 1.0);
-    if (f->apart)
-        capacity = 1.0; /* on one more host */
     if (kind == YK_VERDICT_BANDWIDTH || kind == YK_VERDICT_DISK || kind == YK_VERDICT_SERVER)
-        capacity = 0.0; /* the bottleneck is shared by all workers */
+        return 1.0; /* the bottleneck is shared by all workers */
+    if (!f->apart && cores_of(f) > 0.0 && f->threads + threads > cores_of(f) + 0.5)
+        return in_turns(f, threads);
+    const double more = (n + 1.0) / n;
     if (kind == YK_VERDICT_CONTENTION)
-        capacity *= 0.2;
-    double more = (n + capacity) / n;
-    if (e->synchronous) {
-        const double tiny = 3e-6; /* two barriers of two threads */
-        const double wait = n > 1.0         ? (f->share[YK_PHASE_WORKERS] + f->messages) / n
-                            : f->step > 0.0 ? tiny / f->step
-                                            : 0.0;
-        more /= 1.0 + wait;
-    }
-    return fmax(more, 0.5);
+        return 1.0 + 0.2 / n;
+    if (!e->synchronous)
+        return more;
+    if (n > 1.0)
+        return more / (1.0 + (s[YK_PHASE_WORKERS] + f->messages + (e->keyed ? s[YK_PHASE_APPLY] : 0.0)) / n);
+    if (e->keyed)
+        return more / (1.0 + imbalance + merge_sparse);
+    return more / (1.0 + imbalance + (f->step > 0.0 ? barriers / f->step : 0.0));
 }
 
 static double with_twice_the_batch(const yk__facts *f)
 {
     const double *s = f->share;
-    double once = s[YK_PHASE_WORKERS] + s[YK_PHASE_OTHER]; /* per step, independent of the batch */
-    if (f->e->ranks > 1)
-        once += f->messages;
+    double once = s[YK_PHASE_WORKERS] + s[YK_PHASE_OTHER] + f->messages; /* per step, independent of the batch */
+    if (f->tiny)
+        once += 0.5 * s[YK_PHASE_APPLY];
     if (f->slowest >= 0)
         once -= s[YK_PHASE_WORKERS]; /* the straggler takes twice as long as well */
     return 2.0 / (2.0 - least(fmax(once, 0.0), 1.0));
 }
 
-/* No worker waits for another one. */
+/* No worker waits for another one, and gradients of sparse models need not be merged. */
 static double with_async(const yk__facts *f)
 {
     const yk_evidence *e = f->e;
     double together = 0.0;
     for (int i = 0; i < e->nmeasured; i++) {
-        const double busy = yk__busy_step(&e->measured[i], false);
+        const yk_phases_sample *l = &e->measured[i].phases;
+        double busy = yk__busy_step(&e->measured[i], false);
+        const double merging = l->phase[YK_PHASE_APPLY] - apply_sparse * l->phase[YK_PHASE_COMPUTE];
+        if (e->keyed && e->ranks <= 1 && merging > 0.0 && l->steps)
+            busy -= merging / (double)l->steps;
         together += busy > 0.0 ? 1.0 / busy : 0.0;
     }
-    return e->nmeasured ? least(fmax(together * f->step / e->nmeasured, 1.0), most(f)) : (double)NAN;
+    if (!e->nmeasured)
+        return (double)NAN;
+    const double speedup = fmax(together * f->step / e->nmeasured, 1.0);
+    if (f->slowest >= 0)
+        return speedup;
+    return least(speedup, most(f) * (e->keyed ? 3.0 : 1.0)); /* merging takes cores as well */
 }
 
 void yk__verdict_estimate(const yk__facts *f, yk__cause cause, yk_verdict *v)
@@ -85,9 +110,11 @@ void yk__verdict_estimate(const yk__facts *f, yk__cause cause, yk_verdict *v)
     const yk_evidence *e = f->e;
     if (cause == YK__COMPETITION || cause == YK__SHORT_OF_MEMORY)
         return;
-    add(v, "one more worker", cause == YK__OVERSUBSCRIBED ? 1.0 : with_one_more(f, v->kind));
-    if (cause == YK__OVERSUBSCRIBED) /* most of the waiting is for a core */
+    if (cause == YK__OVERSUBSCRIBED) { /* most of the waiting is for a core */
+        add(v, "one more worker", least(in_turns(f, e->threads > 1 ? e->threads : 1), 1.0));
         return;
+    }
+    add(v, "one more worker", with_one_more(f, v->kind));
     add(v, "twice the batch", with_twice_the_batch(f));
     if (e->synchronous && e->workers > 1)
         add(v, "asynchronous", with_async(f));

@@ -14,17 +14,13 @@ DIGITS, CLICKS = "cache:digits.cache", "cache:clicks.cache"
 
 
 def bases():
-    """(model, data, options): workers, batch, launch, servers."""
-    for workers, batch in ((1, 10), (2, 10), (4, 100), (8, 100), (4, 1000)):
-        yield "softmax", DIGITS, {"workers": workers, "batch": batch}
-    for workers, batch in ((1, 100), (2, 100), (4, 1000), (8, 1000)):
-        yield "logreg", CLICKS, {"workers": workers, "batch": batch}
-    for workers, batch in ((1, 16), (8, 64)):
-        yield "lenet5", DIGITS, {"workers": workers, "batch": batch}
-    for launch, batch, servers in ((2, 50, 0), (4, 50, 1)):
-        yield "softmax", DIGITS, {"launch": launch, "batch": batch, "servers": servers}
-    for launch, batch, servers in ((4, 128, 0), (5, 64, 1)):
-        yield "lenet5", DIGITS, {"launch": launch, "batch": batch, "servers": servers}
+    """(model, data, options): runs with at most as many workers and servers as cores."""
+    runs = [("softmax", DIGITS, {"workers": w, "batch": b}) for w, b in ((1, 10), (2, 10), (2, 200), (4, 100), (8, 100), (4, 1000))]
+    runs += [("logreg", CLICKS, {"workers": w, "batch": b}) for w, b in ((1, 100), (2, 10), (2, 1000), (4, 1000), (8, 1000))]
+    runs += [("lenet5", DIGITS, {"workers": w, "batch": b}) for w, b in ((1, 16), (2, 16), (8, 64))]
+    runs += [("softmax", DIGITS, {"launch": n, "batch": b, "servers": s}) for n, b, s in ((2, 50, 0), (2, 50, 1), (4, 50, 1))]
+    runs += [("lenet5", DIGITS, {"launch": n, "batch": b, "servers": s}) for n, b, s in ((2, 64, 0), (4, 128, 0), (5, 64, 1))]
+    return [r for r in runs if r[2].get("workers", r[2].get("launch")) <= CORES]
 
 
 def changes(options):
