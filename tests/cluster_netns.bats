@@ -159,17 +159,3 @@ sync="--model softmax --data synth:digits?examples=1003 --batch 4 --eval-every 1
     expect 0 "rank 2"
     equal examples "$(said examples)" 20060
 }
-
-rate() { # RATE HOST...
-    local to=$1 i
-    shift
-    for i in "$@"; do ip netns exec "$HOST$i" tc qdisc replace dev eth0 root tbf rate "$to" burst 64kb latency 50ms; done
-}
-
-@test "verdict on a link of 50 Mbit/s: network bandwidth" {
-    rate 50mbit 1 2 3
-    there --model lenet5 --data 'synth:digits?examples=1200&test=100' --batch 20 --epochs 3 --hosts "$HOSTS" --json --out run
-    rate 1gbit 1 2 3
-    expect 0
-    grep -q '"kind":"network bandwidth"' out || { cat out; return 1; }
-}

@@ -39,8 +39,7 @@ static double cores_of(const yk__facts *f)
 /* How many times as fast the run could be if all workers computed all the time. */
 static double most(const yk__facts *f)
 {
-    const double hosts = f->e->hosts > 1 ? f->e->hosts : 1,
-                 used = f->threads * hosts * working(f);
+    const double hosts = f->e->hosts > 1 ? f->e->hosts : 1, used = f->threads * hosts * working(f);
     return cores_of(f) > 0.0 && used > 0.0 ? fmax(cores_of(f) * hosts / used, 1.0) : 1.0;
 }
 
@@ -76,7 +75,8 @@ static double with_one_more(const yk__facts *f, yk_verdict_kind kind)
 static double with_twice_the_batch(const yk__facts *f)
 {
     const double *s = f->share;
-    double once = s[YK_PHASE_WORKERS] + s[YK_PHASE_OTHER] + f->messages; /* per step, independent of the batch */
+    double once =
+        s[YK_PHASE_WORKERS] + s[YK_PHASE_OTHER] + f->messages; /* per step, independent of the batch */
     if (f->tiny)
         once += 0.5 * s[YK_PHASE_APPLY];
     if (f->slowest >= 0)
