@@ -12,6 +12,7 @@
 
 enum { TAG_REPORT = 13 };
 static const double timeout = 30.0;
+static const double reply_timeout = 60.0; /* longer: if a rank is lost, the chief finds out first, and names it */
 
 yk_bytes yk__bytes_total(const yk_comm *c)
 {
@@ -76,7 +77,7 @@ static yk_status send_report(yk_observer *o, const yk_rank_report *mine, char *l
         st = yk_comm_wait(c, &op, 1, timeout, "the report of this rank to be received");
     if (!st)
         st = yk_comm_recv(c, 0, TAG_REPORT, YK_FOR_CONTROL, lost, 1, &op);
-    return st ? st : yk_comm_wait(c, &op, 1, timeout, "the reply to the report of this rank");
+    return st ? st : yk_comm_wait(c, &op, 1, reply_timeout, "the reply to the report of this rank");
 }
 
 /* Adds the last telemetry of lost ranks and, after the ranks, of the workers that joined. */

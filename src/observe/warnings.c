@@ -63,7 +63,9 @@ static bool is_mean_of(uint64_t examples, const yk_course_point *p)
 static bool is_mean(const yk_outcome *r, const yk_course_point *p)
 {
     const uint64_t half = r->examples / 2;
-    return is_mean_of(half && half < ENOUGH_EXAMPLES ? half : ENOUGH_EXAMPLES, p);
+    const bool epoch = r->examples >= ENOUGH_TESTS && p->examples >= r->examples; /* over all of the data */
+    return (epoch && isfinite(p->train_loss)) ||
+           is_mean_of(half && half < ENOUGH_EXAMPLES ? half : ENOUGH_EXAMPLES, p);
 }
 
 static bool is_tested(const yk_outcome *r)

@@ -1,0 +1,71 @@
+#!/usr/bin/env bats
+# Warnings about mistakes, one run for each; and none where there is no mistake. ./dev inject has more of both.
+
+setup() { load cli; cli_setup; }
+teardown() { cli_teardown; }
+
+# The kinds of the warnings of the last run, except that the host is busy.
+kinds() {
+    python3 -c '
+import json
+print(*(w["kind"] for w in json.load(open("out"))["warnings"] if w["kind"] != "busy_host"))'
+}
+
+warned() { # KINDS COMMAND...
+    local wanted=$1
+    shift
+    try train "$@" --json --quiet --out none
+    expect 0
+    if [ -z "$wanted" ] && grep 'learning rate' err; then return 1; fi
+    [ "$(kinds)" = "$wanted" ] || { echo "$*: warnings are '$(kinds)', not '$wanted'"; return 1; }
+}
+
+clicks_files() {
+    "$YOKE" data gen 'synth:ctr?features=5000&examples=3000' --out clicks.libsvm --format libsvm >/dev/null 2>&1
+    awk '$1 > 0' clicks.libsvm >one.libsvm
+    awk '{ print $0, "6000:" ($1 > 0 ? 1 : -1) }' clicks.libsvm >leak.libsvm
+}
+
+softmax="--model softmax --data synth:digits?examples=2000&test=500"
+
+@test "a learning rate that is far too small, and overfitting" {
+    warned learning_rate_too_small $softmax --lr 1e-6 --epochs 3
+    warned overfitting --model softmax --data 'synth:digits?examples=200&test=500' --lr 1 --epochs 150
+    holds "'at epoch' in '''$(field warnings)'''"
+}
+
+@test "data: one class, a leaked label, test examples in the training set, hash collisions, a batch larger than the data" {
+    clicks_files
+    clicks="--model logreg --epochs 2 --data"
+    warned one_class $clicks libsvm:one.libsvm --test none
+    warned label_leak $clicks libsvm:leak.libsvm --test none
+    warned test_in_training $clicks libsvm:clicks.libsvm --test libsvm:clicks.libsvm --epochs 8
+    warned hash_collisions $clicks libsvm:clicks.libsvm --hash-bits 9 --test none
+    warned batch_too_large --model softmax --data 'synth:digits?examples=60&test=200' --batch 64 --epochs 20
+    warned "" $clicks libsvm:clicks.libsvm --hash-bits 20 --test none
+}
+
+@test "asynchronous accuracy that oscillates" {
+    for _ in 1 2 3; do # whether it does is a matter of chance
+        try train $softmax --workers 2 --mode async --batch 1 --lr 1 --eval-every 300 --epochs 8 --json --quiet --out none
+        expect 0
+        case " $(kinds) " in *" oscillating_accuracy "*) return 0 ;; esac
+    done
+    echo "warnings: $(kinds)"
+    return 1
+}
+
+@test "no false alarms: a loss over 5 examples, over 2 steps, and the mean of a first epoch" {
+    warned "" $softmax --batch 5 --eval-every 100 --steps 301
+    warned "" $softmax --batch 5 --lr 0.3 --eval-every 100 --steps 302
+    warned "" $softmax --batch 2 --lr 1 --epochs 1 --test none
+    warned "" --model softmax --data 'synth:digits?examples=5&test=20' --batch 1 --lr 0.5 --epochs 6
+}
+
+@test "processes of one host: the verdict does not mention links, nor advice that is already on" {
+    for options in "--launch 2" "--launch 3 --servers 1 --mode async"; do
+        try train --model softmax --data 'synth:digits?examples=3000' --batch 2 --epochs 2 --test none $options --json --quiet --out none
+        expect 0
+        holds "not any(w in '''$(field bottleneck)''' for w in ('link', 'network', '--mode async' if 'async' in '''$options''' else '-'*99))"
+    done
+}
