@@ -56,8 +56,8 @@ static yk_worker_evidence read_worker(const json_t *o)
                                        .step_mean = real(o, "step_mean"),
                                        .step_deviation = real(o, "step_deviation")}};
     const json_t *phases = json_object_get(o, "phases");
-    for (int k = 0; k < YK_PHASES; k++)
-        w.phases.phase[k] = real(phases, yk_phase_name((yk_phase)k));
+    for (int k = 0; k < YK_PHASES; k++) /* older evidence lacks phases that were added later */
+        w.phases.phase[k] = json_number_value(json_object_get(phases, yk_phase_name((yk_phase)k)));
     return w;
 }
 

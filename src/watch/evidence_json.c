@@ -24,7 +24,10 @@ static void worker(yk_json *j, const yk_worker_evidence *w)
                   {"step_deviation", p->step_deviation}, {"stopped", w->stopped},
                   {"bytes_per_step", w->bytes_per_step}, {"link_rate", w->link_rate},
                   {"peer_rate", w->peer_rate});
-    yk_phases_json(j, p->phase, 1.0);
+    yk_json_object(j, "phases"); /* seconds */
+    for (int k = 0; k < YK_PHASES; k++)
+        yk_json_real(j, yk_phase_name((yk_phase)k), p->phase[k]);
+    yk_json_end(j);
     yk_json_end(j);
 }
 
