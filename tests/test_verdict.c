@@ -358,6 +358,28 @@ static void a_slow_network(void **state)
     assert_kind(judge(&t), YK_VERDICT_SYNC, 0.9);
 }
 
+static void pinned_to_few_cores(void **state)
+{
+    (void)state;
+    trial t = begin(4);
+    t.e.ranks = 4;
+    link_all(&t, 1e3, 1e9);
+    t.e.hosts = 1;
+    t.usage.cores = 1;
+    t.usage.cpu.mean = 1.0;
+    t.usage.cpu_host.mean = 1.1;
+    t.usage.delayed.mean = 3.0;
+    give_all(&t, YK_PHASE_SENDING, 0.7);
+    const yk_verdict *v = judge(&t);
+    assert_kind(v, YK_VERDICT_CPU, 0.75);
+    assert_words(v->text, "4 processes share 1 cores");
+    t = begin(1); /* a container */
+    t.usage.cores = 0.5;
+    t.usage.cpu.mean = 0.5;
+    v = judge(&t);
+    assert_words(v->text, "may use only 0.5 cores");
+}
+
 /* Messages between processes of one host do not use a link, whatever was measured. */
 static void ranks_on_one_host(void **state)
 {
@@ -465,6 +487,9 @@ static void one_is_stopped(void **state)
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_STRAGGLER, 0.8);
     assert_words(v->text, "rank 1 (h1) was stopped for 70 % of the time");
+    t.e.synchronous = false; /* the others go on */
+    assert_int_equal(judge(&t)->kind, YK_VERDICT_STRAGGLER);
+    t.e.synchronous = true;
     t.measured[0].stopped = t.measured[2].stopped = 0.7; /* all of them: the host was suspended */
     assert_kind(judge(&t), YK_VERDICT_SYNC, 0.8);
 }
@@ -587,6 +612,7 @@ int main(void)
         cmocka_unit_test(one_slow_worker),
         cmocka_unit_test(no_particular_straggler),
         cmocka_unit_test(a_slow_network),
+        cmocka_unit_test(pinned_to_few_cores),
         cmocka_unit_test(ranks_on_one_host),
         cmocka_unit_test(a_round_trip_that_explains_nothing),
         cmocka_unit_test(one_slow_link),

@@ -38,10 +38,12 @@ static yk_evidence evidence_of(const yk_observer *o, const yk_process *p, int n)
                          .chief_host = n ? p[0].usage.host : NULL};
 }
 
-/* Threads of a process that need a core: workers, or one that serves. */
+/* Threads of a process that need a core: workers, or one that serves. A worker uses at most as many --threads as cores. */
 static int threads_of(const yk_observer *o, const yk_process *p)
 {
-    return p->workers ? p->workers * (o->c.plan->threads > 1 ? o->c.plan->threads : 1) : 1;
+    const int cores = p->usage.cores >= 1.0 ? (int)p->usage.cores : 1, wanted = o->c.plan->threads,
+              threads = wanted > cores ? cores : wanted;
+    return p->workers ? p->workers * (threads > 1 ? threads : 1) : 1;
 }
 
 void yk__usage_of_host(const yk_process *p, int n, int i, yk_usage *out)

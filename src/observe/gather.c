@@ -12,7 +12,8 @@
 
 enum { TAG_REPORT = 13 };
 static const double timeout = 30.0;
-static const double reply_timeout = 60.0; /* longer: if a rank is lost, the chief finds out first, and names it */
+static const double reply_timeout =
+    60.0; /* longer: if a rank is lost, the chief finds out first, and names it */
 
 yk_bytes yk__bytes_total(const yk_comm *c)
 {

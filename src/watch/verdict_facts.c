@@ -255,9 +255,14 @@ static void divide_messages(yk__facts *f)
 }
 
 /* More threads of this run than cores, and no idle core: each of them waits for a core, or for another one that does. */
-static double oversubscription(const yk__facts *f)
+static double oversubscription(yk__facts *f)
 {
     const double cores = f->e->ranks > 1 ? f->host_cores : f->cores; /* ranks may be pinned to a core each */
+    f->shared_cores = cores;
+    if (f->e->ranks > 1 && f->threads > f->cores + 0.5 && f->delayed > 0.25 && f->cpu_host < 0.85 * cores) {
+        f->shared_cores = f->cores; /* all ranks are pinned to the same few of them */
+        return f->delayed;
+    }
     if (!(cores > 0.0) || f->threads < cores + 0.5 || f->cpu_host < 0.85 * cores)
         return 0.0;
     const double lost = 1.0 - cores / f->threads;
@@ -323,9 +328,10 @@ void yk__verdict_facts(const yk_evidence *e, yk__facts *f)
     if (!e->synchronous)
         find_slower_work(f);
     /* what a process loses while it is stopped, all that wait for it lose */
-    if (f->slowest >= 0 && e->measured[f->slowest].stopped > often_stopped && e->synchronous)
+    if (f->slowest >= 0 && e->measured[f->slowest].stopped > often_stopped)
         f->waste[YK_VERDICT_STRAGGLER] =
-            fmax(f->waste[YK_VERDICT_STRAGGLER], e->measured[f->slowest].stopped);
+            fmax(f->waste[YK_VERDICT_STRAGGLER],
+                 e->measured[f->slowest].stopped / (e->synchronous ? 1 : e->nmeasured));
     if (f->stopped >= 0) {
         f->waste[YK_VERDICT_STRAGGLER] = fmax(e->server[f->stopped].stopped, f->messages);
         f->waste[YK_VERDICT_SYNC] = f->waste[YK_VERDICT_SERVER] = 0.0;

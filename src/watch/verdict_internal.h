@@ -27,6 +27,7 @@ typedef struct {
     double waiting, threads;        /* threads of this run that are runnable but have no core; all of them */
     double delayed;                 /* share of the threads' time without a core */
     double oversubscribed;          /* share of the time lost because threads share too few cores */
+    double shared_cores;            /* that they share */
     bool tiny;                      /* steps so short that synchronization dominates */
     bool apart;                     /* ranks on several hosts */
     double bytes_per_step, link_rate; /* of the worker that takes longest to send and receive; 0: not known */

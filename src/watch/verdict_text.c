@@ -79,8 +79,10 @@ static void say_competition(const yk__facts *f, yk_verdict *v)
 static void say_oversubscribed(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
-    const double cores = e->ranks > 1 ? f->host_cores : f->cores;
-    if (e->ranks > 1)
+    const double cores = f->shared_cores;
+    if (f->threads < 1.5)
+        say(v, "this run may use only %.3g cores, and uses them all: a CPU limit of its cgroup", cores);
+    else if (e->ranks > 1)
         say(v,
             "%.0f threads of %d processes share %.3g cores%s; %.0f %% of the time they wait for a core or "
             "for each other",
@@ -88,7 +90,9 @@ static void say_oversubscribed(const yk__facts *f, yk_verdict *v)
     else
         say(v, "%.0f threads share %.3g cores; %.0f %% of the time they wait for a core or for each other",
             f->threads, cores, 100.0 * v->share);
-    if (e->ranks > 1)
+    if (f->threads < 1.5)
+        advise(v, "raise the CPU limit of the container or the job");
+    else if (e->ranks > 1)
         advise(v, "use fewer processes on this host (workers and servers together at most %d), or more hosts",
                (int)cores);
     else if (e->threads > 1)

@@ -48,13 +48,16 @@ def bottlenecks():
               kinds=("straggler",), words="rank 1", stop=(1, 0.7, 0.3))
     yield Row("rank stopped 70 %, servers", f"--model softmax --data {SMALL} --launch 3 --servers 1 --batch 20 --epochs 3 --test none",
               kinds=("straggler",), words="rank 2", stop=(2, 0.07, 0.03))
+    yield Row("rank stopped 70 %, asynchronous",
+              f"--model softmax --data {SMALL} --launch 3 --servers 1 --mode async --batch 20 --epochs 4 --test none",
+              kinds=("straggler",), words="rank 2", stop=(2, 0.35, 0.15))
     yield Row("server stopped 70 %", f"--model softmax --data {SMALL} --launch 2 --servers 1 --mode async --batch 20 --epochs 3 --test none",
               kinds=("straggler",), words="rank 0", stop=(0, 0.35, 0.15))
     yield Row("saturated server", f"--model softmax --data {SMALL} --launch 9 --servers 1 --mode async --batch 5 --epochs 12 --test none",
               kinds=("parameter server",), words="--servers", cores=10)
-    yield Row("saturated server, large model",
-              f"--model logreg --data {CLICKS} --launch 5 --servers 1 --mode async --batch 1 --epochs 1 --test none",
-              kinds=("parameter server",), words="--servers", cores=6)
+    yield Row("saturated server, larger messages",
+              "--model softmax --data synth:images?examples=10000 --launch 6 --servers 1 --mode async --batch 1 --epochs 3 --test none",
+              kinds=("parameter server",), words="--servers", cores=7)
     yield Row("other programs on all cores", f"--model softmax --data {SMALL} --workers {two} --batch 100 --epochs 40 --test none",
               kinds=("cpu",), words="other programs use", warning="busy_host", spin=2)
     yield Row("twice as many threads as cores",
@@ -128,6 +131,7 @@ def healthy():
         ("clicks, one epoch, untested", f"--model logreg --data {CLICKS} --test none --epochs 1", cpu),
         ("lenet5", f"--model lenet5 --data {TINY} --epochs 2", cpu),
         ("lenet5, threads", f"--model lenet5 --data {TINY} --threads 2 --batch 64 --epochs 2", cpu),
+        ("lenet5, more threads than cores", f"--model lenet5 --data {TINY} --threads 64 --batch 64 --epochs 2", cpu),
         ("lenet5, workers", f"--model lenet5 --data {TINY} --workers 2 --batch 64 --epochs 2", cpu),
         ("lenet5, async", f"--model lenet5 --data {TINY} --workers 2 --mode async --batch 16 --epochs 2", cpu),
         ("lenet5, replicas", f"--model lenet5 --data {TINY} --launch 2 --batch 128 --epochs 2", job),
