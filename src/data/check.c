@@ -53,7 +53,8 @@ static uint64_t hash_bytes(const void *from, size_t n, uint64_t h)
         h ^= h >> 29;
     }
     word = 0;
-    memcpy(&word, p, n);
+    if (n)
+        memcpy(&word, p, n);
     return yk_mix64(h ^ word);
 }
 
@@ -253,8 +254,10 @@ static yk_status count_columns(const yk_rows *r, uint64_t hashed_into, yk_data_c
     for (size_t i = 0; i < r->n; i += step)
         for (size_t e = (size_t)r->start[i]; e < (size_t)r->start[i + 1]; e++) {
             const uint32_t k = r->index[e];
-            n += k < hashed_into && !(used[k / 64] >> (k % 64) & 1);
-            used[k / 64] |= k < hashed_into ? (uint64_t)1 << (k % 64) : 0;
+            if (k >= hashed_into)
+                continue;
+            n += !(used[k / 64] >> (k % 64) & 1);
+            used[k / 64] |= (uint64_t)1 << (k % 64);
         }
     yk_free(used);
     c->hashed_into = hashed_into;

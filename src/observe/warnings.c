@@ -201,26 +201,25 @@ static void check_too_small(const yk_outcome *r, yk_observation *w)
 /* The accuracy goes up and down by several points in the second half of the run. */
 static void check_oscillation(const yk_outcome *r, yk_observation *w)
 {
-    const size_t n = r->points, first = n / 2;
-    double sum = 0.0, low = HUGE_VAL, high = 0.0, before = 0.0;
-    int turns = 0;
-    if (!is_tested(r) || n < 6)
+    double sum = 0.0, low = HUGE_VAL, high = 0.0, last = (double)NAN, before = 0.0;
+    int changes = -1, turns = 0;
+    if (!is_tested(r) || r->points < 6)
         return;
-    for (size_t i = first; i < n; i++) {
-        if (r->point[i].examples < SOME_EXAMPLES / 2) /* so early, every example matters */
-            return;
-        low = fmin(low, r->point[i].accuracy);
-        high = fmax(high, r->point[i].accuracy);
-        if (i == first)
+    for (size_t i = r->points / 2; i < r->points; i++) {
+        const yk_course_point *p = &r->point[i];
+        if (p->examples < SOME_EXAMPLES / 2) /* too close to the one before */
             continue;
-        const double change = r->point[i].accuracy - r->point[i - 1].accuracy;
+        low = fmin(low, p->accuracy);
+        high = fmax(high, p->accuracy);
+        const double change = isfinite(last) ? p->accuracy - last : 0.0;
         turns += change * before < 0.0;
         sum += fabs(change);
         before = change != 0.0 ? change : before;
+        last = p->accuracy;
+        changes++;
     }
-    const double changes = (double)(n - first - 1);
-    const double mean = sum / changes;
-    if (mean < 0.02 || turns < 0.4 * (changes - 1.0) || sum < 2.0 * (high - low))
+    const double mean = changes > 0 ? sum / changes : 0.0;
+    if (changes < 2 || mean < 0.02 || turns < 0.4 * (changes - 1) || sum < 1.5 * (high - low))
         return;
     warn(w, YK_WARNING_OSCILLATION,
          "the test accuracy goes up and down between %.1f and %.1f %%, by %.1f points from one evaluation to "

@@ -123,9 +123,10 @@ def judge(row, summary, status, text):
         return ("ok" if b["kind"] in row.kinds else "FALSE ALARM"), b["text"]
     if row.kinds and (b["kind"] not in row.kinds or row.words not in about):
         return "MISSED", b["text"]
-    if row.warning and row.warning not in warnings:
+    named = [w for w in row.warning.split("|") if w in warnings]
+    if row.warning and not named:
         return "MISSED", "; ".join(warnings) or "no warning"
-    return "ok", b["text"] if row.kinds else warnings[row.warning]
+    return "ok", b["text"] if row.kinds else warnings[named[0]]
 
 
 def is_disturbed(row, summary):
