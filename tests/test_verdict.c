@@ -520,6 +520,15 @@ static void workers_that_contend(void **state)
     assert_kind(v, YK_VERDICT_CONTENTION, 0.95);
     assert_words(v->text, "8 workers change the same parameters");
     assert_words(v->text, "20.0 times as long");
+    give_all(&t, YK_PHASE_APPLY, 0.7); /* merging copies */
+    t.e.alone = 0.0;
+    v = judge(&t);
+    assert_kind(v, YK_VERDICT_CONTENTION, 0.4);
+    assert_words(v->text, "merging updates takes 70 %");
+    t.e.synchronous = true; /* then it is work */
+    assert_int_not_equal(judge(&t)->kind, YK_VERDICT_CONTENTION);
+    t.e.synchronous = false;
+    give_all(&t, YK_PHASE_APPLY, 0.0);
     t.e.alone = 10.0 / 64000 / 1.5; /* the memory is a bit slower for eight */
     assert_kind(judge(&t), YK_VERDICT_CPU, 1.0);
     t.e.alone = 10.0 / 64000 / 20;

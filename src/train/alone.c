@@ -14,6 +14,8 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "base/wait.h"
+#include "model/burst.h"
+#include "store/burst.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -45,26 +47,46 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Bursts (model/burst.h) compute and apply the gradient of one example after the other. They cannot be repeated without
+ * changing parameters, so a larger batch is measured, and multiplied by the usual ratio. */
+static const double burst_ratio = 2.4;
+
+static size_t batch_of(const yk__trainer *t)
+{
+    const size_t batch = (size_t)t->plan->batch;
+    return t->model->group[0].keyed && batch < YK__EVAL_BATCH ? YK__EVAL_BATCH : batch;
+}
+
+/* The next row: in the order in which workers go through the data, which is random in memory unless it was shuffled when it
+ * was loaded. */
+static uint32_t next_row(const yk__trainer *t, yk_rng *rng, uint32_t *at)
+{
+    const uint32_t n = (uint32_t)t->train.rows->n;
+    *at = t->train.shuffled ? (*at + 1) % n : yk_rng_below(rng, n);
+    return *at;
+}
+
 /* The median seconds per example of some chunks of batches. */
 static double compute(yk__trainer *t, yk__worker_state *w)
 {
     const yk_rows *rows = t->train.rows;
-    const size_t n = (size_t)t->plan->batch;
+    const size_t n = batch_of(t);
     yk_rng rng = yk_rng_seed(1, t->alone.tries);
     yk_view view[YK_MAX_GROUPS];
     uint32_t pick[MAX_PICK + AHEAD];
     double each[CHUNKS];
+    uint32_t row = yk_rng_below(&rng, (uint32_t)rows->n);
     yk_local_tables(t->local, view);
     for (size_t i = 0; i < AHEAD; i++)
-        pick[n + i] = yk_rng_below(&rng, (uint32_t)rows->n);
+        pick[n + i] = next_row(t, &rng, &row);
     for (int c = 0; c < CHUNKS; c++) {
         const double began = yk_now();
         double spent = 0.0, examples = 0.0;
         while (yk_now() - began < chunk_seconds) {
             for (size_t i = 0; i < n; i++)
-                pick[i] = i < AHEAD ? pick[n + i] : yk_rng_below(&rng, (uint32_t)rows->n);
+                pick[i] = i < AHEAD ? pick[n + i] : next_row(t, &rng, &row);
             for (size_t i = 0; i < AHEAD; i++)
-                pick[n + i] = yk_rng_below(&rng, (uint32_t)rows->n);
+                pick[n + i] = next_row(t, &rng, &row);
             const yk_batch batch = {.rows = rows, .pick = pick, .n = n, .ahead = AHEAD};
             yk_grad unused = {0};
             const double at = yk_now();
@@ -92,7 +114,8 @@ void yk__alone_measure(yk__trainer *t, yk__worker_state *w)
         yk_wait_turn(&turns);
     /* with a staleness bound, the others may wait for this worker instead: then they do not compute, either */
     if (atomic_load(&t->alone.paused) == others || t->plan->staleness != YK_ASYNC) {
-        atomic_store(&t->alone.seconds, compute(t, w));
+        const bool bursts = yk_model_can_burst(t->model) && yk_local_bursts(t->local);
+        atomic_store(&t->alone.seconds, compute(t, w) * (bursts ? burst_ratio : 1.0));
         t->alone.tries = 0;
     }
     atomic_store(&t->alone.pause, false);

@@ -6,7 +6,9 @@
 static const double imbalance = 0.1; /* synchronous workers wait for the slowest of similar ones */
 static const double barriers = 3e-6; /* seconds, of two threads */
 /* Of sparse models: applying gradients of one worker, as a share of computing them; merging those of several workers, likewise */
-static const double apply_sparse = 0.4, merge_sparse = 2.0;
+static const double apply_sparse = 0.6, merge_sparse = 2.0;
+
+static const double largest = 50.0; /* more cannot be told from a disturbance */
 
 static double least(double a, double b)
 {
@@ -43,11 +45,17 @@ static double most(const yk__facts *f)
     return cores_of(f) > 0.0 && used > 0.0 ? fmax(cores_of(f) * hosts / used, 1.0) : 1.0;
 }
 
+/* Threads of workers on the host: servers need a core for a part of the time only. */
+static double worker_threads(const yk__facts *f)
+{
+    return fmax(f->threads - (f->apart ? 0.0 : f->e->nservers), 1.0);
+}
+
 /* Synchronous threads on too few cores run in turns. */
 static double in_turns(const yk__facts *f, double threads)
 {
-    const double n = f->e->workers, before = ceil(f->threads / cores_of(f)),
-                 after = ceil((f->threads + threads) / cores_of(f));
+    const double n = f->e->workers, before = ceil(worker_threads(f) / cores_of(f)),
+                 after = ceil((worker_threads(f) + threads) / cores_of(f));
     return f->e->synchronous ? 0.9 * (n + 1.0) / n * before / after : 1.0;
 }
 
@@ -58,7 +66,7 @@ static double with_one_more(const yk__facts *f, yk_verdict_kind kind)
     const double n = e->workers, threads = e->threads > 1 ? e->threads : 1;
     if (kind == YK_VERDICT_BANDWIDTH || kind == YK_VERDICT_DISK || kind == YK_VERDICT_SERVER)
         return 1.0; /* the bottleneck is shared by all workers */
-    if (!f->apart && cores_of(f) > 0.0 && f->threads + threads > cores_of(f) + 0.5)
+    if (!f->apart && cores_of(f) > 0.0 && worker_threads(f) + threads > cores_of(f) + 0.5)
         return in_turns(f, threads);
     const double more = (n + 1.0) / n;
     if (kind == YK_VERDICT_CONTENTION)
@@ -69,7 +77,7 @@ static double with_one_more(const yk__facts *f, yk_verdict_kind kind)
         return more / (1.0 + (s[YK_PHASE_WORKERS] + f->messages + (e->keyed ? s[YK_PHASE_APPLY] : 0.0)) / n);
     if (e->keyed)
         return more / (1.0 + imbalance + merge_sparse);
-    return more / (1.0 + imbalance + (f->step > 0.0 ? barriers / f->step : 0.0));
+    return more / (1.0 + imbalance + f->messages + (f->step > 0.0 ? barriers / f->step : 0.0));
 }
 
 static double with_twice_the_batch(const yk__facts *f)
@@ -101,7 +109,7 @@ static double with_async(const yk__facts *f)
         return (double)NAN;
     const double speedup = fmax(together * f->step / e->nmeasured, 1.0);
     if (f->slowest >= 0)
-        return speedup;
+        return least(speedup, largest);
     return least(speedup, most(f) * (e->keyed ? 3.0 : 1.0)); /* merging takes cores as well */
 }
 

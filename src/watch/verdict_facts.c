@@ -9,7 +9,7 @@ static const double slow_factor = 1.25;     /* a straggler is slower than the ot
 static const double certainly_slow = 2.0;   /* even if it is not the last one at most barriers */
 static const double often_stopped = 0.2;    /* share of the time */
 static const double slow_link_factor = 0.4; /* of the rate of the other links */
-static const double contended = 0.5; /* share of the computing time: memory bandwidth alone costs less */
+static const double contended = 0.6; /* share of the computing time: memory bandwidth alone costs less */
 
 void yk_verdict_shares(const yk_worker_evidence *w, int n, double share_out[YK_PHASES])
 {
@@ -306,6 +306,11 @@ static void find_slower_work(yk__facts *f)
     const double more = each > 0.0 && e->alone > 0.0 ? 1.0 - e->alone / each : 0.0;
     if (e->workers > 1 && more > contended && f->delayed < 0.1)
         f->waste[YK_VERDICT_CONTENTION] = more * f->share[YK_PHASE_COMPUTE];
+    /* applying an update takes about as long as computing it, unless other workers change the same parameters */
+    const double merging = f->share[YK_PHASE_APPLY] - f->share[YK_PHASE_COMPUTE];
+    f->merging = e->workers > 1 && e->ranks <= 1 && merging > f->waste[YK_VERDICT_CONTENTION];
+    if (f->merging && f->delayed < 0.1)
+        f->waste[YK_VERDICT_CONTENTION] = merging;
 }
 
 void yk__verdict_facts(const yk_evidence *e, yk__facts *f)

@@ -29,6 +29,7 @@ typedef struct {
     double oversubscribed;          /* share of the time lost because threads share too few cores */
     double shared_cores;            /* that they share */
     bool tiny;                      /* steps so short that synchronization dominates */
+    bool merging;                   /* contention: applying updates takes longer than computing them */
     bool apart;                     /* ranks on several hosts */
     double bytes_per_step, link_rate; /* of the worker that takes longest to send and receive; 0: not known */
     yk__slow_link slow_link;

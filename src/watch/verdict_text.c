@@ -264,12 +264,18 @@ static void say_sync(const yk__facts *f, yk_verdict *v)
 static void say_contention(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
-    say(v,
-        "%d workers change the same parameters, and computing takes %.1f times as long as by one worker "
-        "alone; %.0f %% of the time is lost",
-        e->workers, 1.0 / fmax(1.0 - v->share / fmax(f->share[YK_PHASE_COMPUTE], 1e-9), 1e-3),
-        100.0 * v->share);
-    advise(v, "use a larger --batch (now %llu), fewer --workers, or --mode sync",
+    if (f->merging)
+        say(v,
+            "%d workers change the same parameters: applying and merging updates takes %.0f %% of the time, "
+            "computing %.0f %%",
+            e->workers, 100.0 * f->share[YK_PHASE_APPLY], 100.0 * f->share[YK_PHASE_COMPUTE]);
+    else
+        say(v,
+            "%d workers change the same parameters, and computing takes %.1f times as long as by one worker "
+            "alone; %.0f %% of the time is lost",
+            e->workers, 1.0 / fmax(1.0 - v->share / fmax(f->share[YK_PHASE_COMPUTE], 1e-9), 1e-3),
+            100.0 * v->share);
+    advise(v, "use a larger --batch (now %llu), a larger --staleness if it is bounded, or fewer --workers",
            (unsigned long long)e->batch);
 }
 

@@ -73,6 +73,9 @@ def bottlenecks():
               kinds=("disk",), words="checkpoints")
     yield Row("an evaluation after every step", f"--model softmax --data {SMALL} --batch 20 --eval-every 1 --steps 500",
               kinds=("cpu",), words="evaluation takes")
+    yield Row("contention, bounded staleness",
+              f"--model logreg --data {CLICKS} --workers 2 --staleness 4 --batch 1 --epochs 8 --test none",
+              kinds=("contention",), words="--staleness", cores=2)
     yield Row("contention", f"--model softmax --data {SMALL} --workers {min(CORES, 16)} --mode async --batch 1 --epochs {2 * CORES} --test none",
               kinds=("contention",), cores=8)
     yield Row("one link of three at 50 Mbit/s", "--model lenet5 --data synth:digits?examples=1200&test=100 --batch 20 --epochs 2",
