@@ -33,7 +33,8 @@ static void bottleneck(yk_json *j, const yk_verdict *v)
     yk_json_real(j, "share", v->share);
     yk_json_text(j, "text", v->text);
     yk_json_text(j, "advice", v->advice[0] ? v->advice : NULL);
-    yk_json_text(j, "host", v->host[0] ? v->host : NULL);
+    if (v->host[0])
+        yk_json_text(j, "host", v->host);
     yk_json_object(j, "numbers");
     for (int i = 0; i < v->nnumbers; i++)
         yk_json_real(j, v->number[i].name, v->number[i].value);
