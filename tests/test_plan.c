@@ -63,8 +63,6 @@ static void lifetimes_of_copies(void **state)
         {SPARSE "staleness=8 batch=100", 4, 2},
         {SPARSE "staleness=1 batch=100", 1, 1},
         {SPARSE "mode=async batch=100 optimizer=adagrad", 20, 2},
-        {SPARSE "mode=async batch=100 optimizer=momentum", 2, 2},
-        {SPARSE "mode=async batch=100 optimizer=adam", 2, 2},
         {SPARSE "batch=100", 0, 1},
         {DENSE "mode=async batch=100", 0, 1},
     };
@@ -215,14 +213,9 @@ static void standard_input(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(modes),
-                                       cmocka_unit_test(placement),
-                                       cmocka_unit_test(automatic_workers),
-                                       cmocka_unit_test(shards),
-                                       cmocka_unit_test(timeouts),
-                                       cmocka_unit_test(contradictions),
-                                       cmocka_unit_test(prefetching),
-                                       cmocka_unit_test(standard_input),
-                                       cmocka_unit_test(lifetimes_of_copies)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(modes),      cmocka_unit_test(placement), cmocka_unit_test(automatic_workers),
+        cmocka_unit_test(shards),     cmocka_unit_test(timeouts),  cmocka_unit_test(contradictions),
+        cmocka_unit_test(prefetching), cmocka_unit_test(standard_input), cmocka_unit_test(lifetimes_of_copies)};
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

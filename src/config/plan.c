@@ -67,19 +67,11 @@ static void set_roles(const yk_config *c, int cores, yk_plan *p)
     p->joinable = !p->synchronous && dedicated;
 }
 
-/* Examples of a copy of keyed parameters. With momentum and adam, a copy begins with the velocity of all copies and follows it.
- * Long copies follow it many times before they see where it leads, and oscillate (docs/convergence.md). */
-static uint64_t copy_examples(const yk_config *c)
-{
-    const bool velocity =
-        c->optimizer && (!strcmp(c->optimizer, "momentum") || !strcmp(c->optimizer, "adam"));
-    return velocity ? 200 : 2048;
-}
-
 /* Copies of keyed parameters (store/copies.h) live long enough for a message to have many keys, but within the bound. */
-static uint64_t copy_lifetime_of(const yk_config *c, const yk_plan *p)
+static uint64_t copy_lifetime_of(const yk_plan *p)
 {
-    const uint64_t batches = copy_examples(c) / p->batch, long_enough = batches > 1 ? batches : 1,
+    enum { EXAMPLES = 2048 };
+    const uint64_t long_enough = EXAMPLES / p->batch > 1 ? EXAMPLES / p->batch : 1,
                    bound = p->staleness / (uint64_t)p->depth;
     return bound < 1 ? 1 : bound < long_enough ? bound : long_enough;
 }
@@ -91,7 +83,7 @@ static void set_prefetching(const yk_config *c, yk_plan *p)
     const bool copies = can_prefetch(p) && is_sparse(c);
     p->depth = 1 + (c->prefetch != YK_AUTO ? (int)c->prefetch : copies && p->staleness > 1);
     if (copies)
-        p->copy_lifetime = copy_lifetime_of(c, p);
+        p->copy_lifetime = copy_lifetime_of(p);
     if (p->eval_every && p->eval_every < p->copy_lifetime) /* a push must not skip an evaluation */
         p->copy_lifetime = p->eval_every;
 }
