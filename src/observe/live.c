@@ -95,8 +95,7 @@ static void put_processes(yk_json *j, const row *r, int n)
         YK_JSON_REALS(j, {"cpu", r[i].cpu}, {"rss", r[i].rss}, {"bytes_sent", r[i].sent},
                       {"bytes_received", r[i].received}, {"sent_rate", r[i].sent_rate},
                       {"received_rate", r[i].received_rate});
-        yk_json_known(j, "steps", trains(&r[i]), l->steps);
-        yk_json_known(j, "examples", trains(&r[i]), l->examples);
+        YK_JSON_WHOLES(j, {"steps", l->steps}, {"examples", l->examples});
         yk_json_real(j, "examples_per_second",
                      trains(&r[i]) && trained > 0.0 ? (double)l->examples / trained : (double)NAN);
         yk_json_real(j, "last", l->barriers ? (double)l->last / (double)l->barriers : (double)NAN);

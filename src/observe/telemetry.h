@@ -6,7 +6,7 @@
  *     rank 0   serving ....... [receive] ................... [receive] ......... receives the last messages
  *                                 \ verdict, progress line, live page, metrics
  *
- * A message is a yk__telemetry: phases, steps, examples, bytes by purpose, resources and the latest sample; about 3 KB, with
+ * A message is a yk__telemetry: phases, steps, examples, bytes by purpose, resources and the latest sample; about 4 KB, with
  * its own tag, once a second, for YK_FOR_CONTROL. The sampling thread decides when; between messages it costs a step the load
  * of an atomic. No process waits: a rank whose last message is still in transit skips one, and the chief receives the messages
  * that have arrived. All ranks send: servers, replicas, and workers that joined, whose last message replaces the report. The

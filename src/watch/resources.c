@@ -61,20 +61,20 @@ static void net_rates(const yk_proc_sample *now, const yk_proc_sample *before, d
 {
     out->net_in = out->net_out = 0.0;
     out->net_busy = (double)NAN;
-    out->nnics = now->nnics;
     for (int i = 0; i < now->nnics; i++) {
-        yk_nic *n = &out->nic[i];
-        *n = now->nic[i];
-        n->in = n->out = 0.0;
+        yk_nic n = now->nic[i];
+        n.in = n.out = 0.0;
         for (int k = 0; k < before->nnics; k++)
-            if (strcmp(n->name, before->nic[k].name) == 0) {
-                n->in = rate(now->nic[i].in, before->nic[k].in, seconds);
-                n->out = rate(now->nic[i].out, before->nic[k].out, seconds);
+            if (strcmp(n.name, before->nic[k].name) == 0) {
+                n.in = rate(now->nic[i].in, before->nic[k].in, seconds);
+                n.out = rate(now->nic[i].out, before->nic[k].out, seconds);
             }
-        out->net_in += n->in;
-        out->net_out += n->out;
-        if (n->rate > 0.0)
-            out->net_busy = fmax(out->net_busy, fmax(n->in, n->out) / n->rate); /* fmax ignores NaN */
+        out->net_in += n.in;
+        out->net_out += n.out;
+        if (n.rate > 0.0)
+            out->net_busy = fmax(out->net_busy, fmax(n.in, n.out) / n.rate); /* fmax ignores NaN */
+        if (out->nnics < YK_SHOWN_NICS)
+            out->nic[out->nnics++] = n;
     }
 }
 

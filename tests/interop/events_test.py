@@ -87,8 +87,7 @@ def run_is_read(where, name, options, workers, layers):
                    check=True, stdout=subprocess.DEVNULL)
     chief = {"train/loss", "train/mean_loss", "train/learning_rate", "test/loss", "test/accuracy",
              "speed/global_step_per_second", "rank0/cpu", "rank0/memory", "rank0/sent", "rank0/received",
-             "rank0/disk_read", "rank0/disk_written", "rank0/host_cpu", "rank0/host_memory", "rank0/host_sent",
-             "rank0/host_received"}
+             "rank0/disk_read", "rank0/disk_written", "rank0/host_cpu", "rank0/host_memory"}
     for i in range(workers):
         folder = os.path.join(out, f"worker-{i}")
         (path,) = [p for p in os.listdir(folder) if p.startswith("events.out.tfevents.")]
