@@ -116,7 +116,7 @@ END
         --sample-every 0.05 --out run
     expect 0
     grep -Eq '^process +seconds +steps +examples +accuracy +CPU +memory +read +written +sent +received$' out
-    for who in "server 0" "worker 1" "worker 2"; do grep -q "^$who  *[0-9.]* .* [kMG]*B\|bytes" out; done
+    for who in "server 0" "worker 1" "worker 2"; do grep -Eq "^$who +[0-9.]+ +[0-9]+ +[0-9]+ " out; done
     try report run -o page.html --csv csv
     expect 0
     python3 - <<'END'
