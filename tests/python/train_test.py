@@ -146,6 +146,17 @@ def test_jobs_use_the_bundled_program():
         assert run.predict(DIGITS).shape == (300,)
 
 
+def test_bundled_libraries():
+    """A bare machine has none of the libraries beyond glibc: those of the wheel are used."""
+    with open("/proc/self/maps") as f:
+        loaded = {line.split()[-1] for line in f if ".so" in line}
+    for name in ("libyoke.so", "libjansson.so", "libmicrohttpd.so", "libisal.so", "libdeflate.so", "libjpeg.so"):
+        paths = [path for path in loaded if os.path.basename(path).startswith(name)]
+        assert any("_native/lib" in path for path in paths), (name, paths)
+    said = subprocess.run(["ldd", yoke._native.PROGRAM], capture_output=True, text=True).stdout
+    assert "not found" not in said and "libjansson.so.4 => " + os.path.realpath(yoke._native.HERE) in said.replace("bin/../", ""), said
+
+
 def test_command():
     """The wheel installs the program beside python."""
     command = os.path.join(os.path.dirname(sys.executable), "yoke")
