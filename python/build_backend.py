@@ -133,6 +133,15 @@ def write_wheel(path, entries):
         archive.writestr(zipfile.ZipInfo(f"{info}/RECORD", (2020, 1, 1, 0, 0, 0)), "\n".join(record) + "\n")
 
 
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """Without it, pip builds the wheel twice."""
+    info = f"yoke-{version()}.dist-info"
+    os.makedirs(os.path.join(metadata_directory, info))
+    with open(os.path.join(metadata_directory, info, "METADATA"), "wb") as f:
+        f.write(metadata())
+    return info
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     base, info = f"yoke-{version()}", f"yoke-{version()}.dist-info"
     with tempfile.TemporaryDirectory() as native:
