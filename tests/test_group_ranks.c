@@ -200,9 +200,9 @@ static void local_sgd_averages_copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replicas_equal_serial),   cmocka_unit_test(servers_equal_serial),
-        cmocka_unit_test(servers_mix_staleness),   cmocka_unit_test(servers_train_asynchronously),
-        cmocka_unit_test(servers_bound_staleness), cmocka_unit_test(copies_bound_staleness),
+        cmocka_unit_test(replicas_equal_serial),     cmocka_unit_test(servers_equal_serial),
+        cmocka_unit_test(servers_mix_staleness),     cmocka_unit_test(servers_train_asynchronously),
+        cmocka_unit_test(servers_bound_staleness),   cmocka_unit_test(copies_bound_staleness),
         cmocka_unit_test(local_sgd_averages_copies),
     };
     return cmocka_run_group_tests_name("group ranks", tests, NULL, NULL);

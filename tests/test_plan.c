@@ -213,9 +213,14 @@ static void standard_input(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(modes),      cmocka_unit_test(placement), cmocka_unit_test(automatic_workers),
-        cmocka_unit_test(shards),     cmocka_unit_test(timeouts),  cmocka_unit_test(contradictions),
-        cmocka_unit_test(prefetching), cmocka_unit_test(standard_input), cmocka_unit_test(lifetimes_of_copies)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(modes),
+                                       cmocka_unit_test(placement),
+                                       cmocka_unit_test(automatic_workers),
+                                       cmocka_unit_test(shards),
+                                       cmocka_unit_test(timeouts),
+                                       cmocka_unit_test(contradictions),
+                                       cmocka_unit_test(prefetching),
+                                       cmocka_unit_test(standard_input),
+                                       cmocka_unit_test(lifetimes_of_copies)};
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

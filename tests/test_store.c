@@ -204,12 +204,12 @@ static void frequent_keys_change_no_bits(void **state)
         for (int k = 0; k < 512; k++) /* all, some or none of the keys that have a frequency */
             freq[k] = i % 3 == 0 || (i % 3 == 1 && k < 117) ? 0.01f : 0.005f;
         train_config how = {.model = "logreg",
-                      .data = i < 3 ? "synth:ctr?features=2000&examples=3000" : in_folder("values"),
-                      .optim = yk_optim_defaults(YK_SGD),
-                      .workers = 3,
-                      .batch = 17,
-                      .epochs = 2,
-                      .seed = 3};
+                            .data = i < 3 ? "synth:ctr?features=2000&examples=3000" : in_folder("values"),
+                            .optim = yk_optim_defaults(YK_SGD),
+                            .workers = 3,
+                            .batch = 17,
+                            .epochs = 2,
+                            .seed = 3};
         size_t n;
         float *a = train(&how, &n);
         how.keymap = &map;
