@@ -40,15 +40,20 @@ browse() { # OPTION...: writes the rendered page to dom, and the console to log
     python3 - <<'END'
 import re
 dom = open("dom", encoding="utf-8").read()
-plots = re.findall(r'<h2>([^<]+)</h2><svg[^>]*aria-label="[^"]*"[^>]*>(.*?)</svg>', dom, re.S)
-names = [name for name, _ in plots]
-assert names == ["Loss", "Test accuracy", "Examples per second", "CPU cores", "Memory", "Network (host)", "Disk"], names
-for name, svg in plots:
+plots = re.findall(r'<div class="card"([^>]*)><h2>([^<]+)</h2><svg[^>]*aria-label="[^"]*"[^>]*>(.*?)</svg>', dom, re.S)
+names = [name for hidden, name, _ in plots if not hidden]
+wanted = ["Loss", "Test accuracy", "Examples per second, recently", "CPU cores", "Memory", "Interfaces of the host (all programs)",
+          "Disk"]
+assert [n for n in names if n != "Network"] == wanted, names
+assert 'role="progressbar"' in dom
+for hidden, name, svg in plots:
+    if hidden:
+        continue
     points = [p for line in re.findall(r'<polyline[^>]*points="([^"]*)"', svg) for p in line.split()]
     assert len(points) >= 2 or "<circle" in svg, (name, svg[:300])
     for p in points:
         x, y = map(float, p.split(","))
-        assert 0 <= x <= 320 and 0 <= y <= 140, (name, p)
+        assert 0 <= x <= 340 and 0 <= y <= 160, (name, p)
 assert not re.search(r"NaN|undefined|null", re.sub(r"<script>.*?</script>", "", dom, flags=re.S)), "a number is missing"
 assert "<h1 id=\"title\">softmax on synth:digits" in dom
 assert re.search(r'<b id="text">[a-z ]+: ', dom), "no verdict"

@@ -64,10 +64,10 @@ trained() { # FOLDER OPTION...
     trained runs/a
     try report runs/a -o page.html --csv numbers --svg plots/deep
     expect 0
-    head -n 1 numbers/accuracy.csv | grep -q '^series,step,epoch,seconds,Test accuracy'
-    [ "$(wc -l <numbers/accuracy.csv)" -eq 3 ]
+    head -n 1 numbers/accuracy.csv | grep -q '^series,step,epoch,examples,seconds,Test accuracy'
+    [ "$(wc -l <numbers/accuracy.csv)" -eq 4 ]
     [ -s numbers/table-runs.csv ]
-    for by in step epoch seconds; do
+    for by in step epoch examples seconds; do
         python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "plots/deep/accuracy-$by.svg"
     done
 }

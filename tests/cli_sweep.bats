@@ -281,6 +281,7 @@ staleness = 0 3"
     try sweep my.ini --out sweep
     expect 0 "report: sweep/report.html"
     grep -q "<html" sweep/report.html
+    grep -q "<h1>my</h1>" sweep/report.html
     [ ! -e sweep/report.log ]
 }
 

@@ -90,22 +90,31 @@ END
     holds "$(stat -c %s run/trace.json) < 8000000"
 }
 
-@test "each worker has a TensorBoard directory, and all tags have a group" {
+@test "TensorBoard: one run, with tags that have a group; --tensorboard-workers adds one for each worker" {
     digits --workers 3 --epochs 2 --out run
     expect 0
     for tag in train/loss train/mean_loss train/learning_rate test/loss test/accuracy speed/global_step_per_second \
-        rank0/cpu rank0/memory rank0/disk_read rank0/disk_written rank0/host_cpu rank0/sent rank0/received; do
-        grep -aq "$tag" run/worker-0/events.out.tfevents.*
+        speed/examples_per_second phases/compute rank0/cpu rank0/memory rank0/disk_read rank0/disk_written rank0/host_cpu \
+        rank0/sent rank0/received; do
+        grep -aq "$tag" run/events.out.tfevents.*
     done
+    [ "$(find run -name 'events.out.tfevents.*' | wc -l)" -eq 1 ]
+    digits --workers 3 --epochs 2 --out each --tensorboard-workers
+    expect 0
     for i in 0 1 2; do
         for tag in speed/examples_per_second phases/compute; do
-            grep -aq "$tag" run/worker-$i/events.out.tfevents.*
+            grep -aq "$tag" each/worker-$i/events.out.tfevents.*
         done
     done
-    [ ! -e run/worker-3 ]
+    [ ! -e each/worker-3 ]
     digits --workers 2 --mode async --epochs 2 --out async
     expect 0
-    grep -aq train/staleness async/worker-0/events.out.tfevents.*
+    grep -aq train/staleness async/events.out.tfevents.*
+    try train --model 'conv 4 5x5, relu, dense 10' --data 'synth:digits?examples=200&test=100' --out net
+    expect 0
+    for layer in conv_0 relu_1 dense_2; do # as --dry-run numbers them
+        grep -aq "$layer" net/events.out.tfevents.*
+    done
 }
 
 @test "a resumed run drops log entries after its checkpoint" {
@@ -227,7 +236,7 @@ assert set(ends) == {0, 1}, set(ends)
 assert abs(max(ends[0]) - max(ends[1])) < 0.5e6 and abs(min(ends[0]) - min(ends[1])) < 0.5e6, ends
 END
     for tag in rank1/cpu rank1/sent rank1/received; do
-        grep -aq "$tag" run/worker-1/events.out.tfevents.*
+        grep -aq "$tag" run/events.out.tfevents.*
     done
 }
 

@@ -53,7 +53,7 @@ END
     expect 0
     equal steps "$(said steps)" 40
     [ "$(said late_gradients)" -gt 0 ]
-    in_time 60 $one --resume --steps 0 --epochs 3
+    in_time 60 $one --resume --epochs 3
     expect 0
     equal "examples and epochs" "$(($(said examples) + $(said late_examples))) $(said epochs)" "1521 3"
 }

@@ -133,7 +133,7 @@ clicks='synth:ctr?features=5000&examples=2003'
     equal steps "$(said steps)" 9000
     for way in "--launch 3 --servers 1" "--launch 0 --workers 2"; do
         cp -r run more
-        in_time 60 train --out more --resume --steps 0 --epochs 2 $way --json --quiet
+        in_time 60 train --out more --resume --epochs 2 $way --json --quiet
         expect 0
         equal "examples (resumed with $way)" "$(said examples)" 140006
         rm -r more

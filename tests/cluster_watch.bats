@@ -143,7 +143,7 @@ for purpose, t in s["traffic"].items(): # of all ranks, including the joined one
 samples = [json.loads(line) for line in open("run/worker-3/resources.jsonl")]
 assert samples[0]["rank"] == 3 and samples[-1]["kind"] in ("sample", "alert"), samples[0]
 END
-    ls run/worker-3/events.out.tfevents.*
+    grep -aq rank3/cpu run/events.out.tfevents.*
     in_time 30 report run -o page.html
     expect 0
     grep -q 'worker, joined' page.html

@@ -386,14 +386,14 @@ static void workers_and_mode_may_change(void **state)
     for (uint64_t step = 49; step <= 51; step++) { /* an epoch has 50 steps */
         assert_int_equal(train_f(&r, CLICKS " batch=40 workers=2 steps=%d out=run", (int)step), YK_OK);
         yk_result_fini(&r);
-        assert_int_equal(train("steps=0 epochs=2 workers=3 mode=async out=run resume=true", 0, &r), YK_OK);
+        assert_int_equal(train("epochs=2 workers=3 mode=async out=run resume=true", 0, &r), YK_OK);
         assert_int_equal(r.examples, 2 * 4000);
         yk_result_fini(&r);
         remove_run("out=run");
     }
     assert_int_equal(train(CLICKS " batch=40 workers=2 steps=33 out=run", 0, &r), YK_OK);
     yk_result_fini(&r);
-    assert_int_equal(train("steps=0 epochs=2 workers=5 out=run resume=true", 0, &r), YK_OK);
+    assert_int_equal(train("epochs=2 workers=5 out=run resume=true", 0, &r), YK_OK);
     assert_int_equal(r.examples, 2 * 4000);
     yk_result_fini(&r);
 }

@@ -26,7 +26,7 @@ static const struct {
      "optimizer lr "
      "l2 l1 momentum lr-schedule lr-decay lr-decay-every lr-decay-epochs bias-lr bias-decay eval-every "
      "log-every "
-     "checkpoint-every sample-every trace"},
+     "checkpoint-every sample-every trace tensorboard-workers"},
     {YK_OPT_IN_SWEEPS,
      "model data test test-examples features hash-bits skip-bad stream shuffle-mb no-bias init init-bias "
      "standardize "
@@ -35,7 +35,8 @@ static const struct {
      "local-steps "
      "prefetch restarts "
      "deadline batch epochs steps seed optimizer lr l2 l1 momentum lr-schedule lr-decay lr-decay-every "
-     "lr-decay-epochs bias-lr bias-decay eval-every log-every checkpoint-every sample-every trace http"},
+     "lr-decay-epochs bias-lr bias-decay eval-every log-every checkpoint-every sample-every trace "
+     "tensorboard-workers http"},
     {YK_OPT_KEPT,
      "model data test test-examples features hash-bits skip-bad stream shuffle-mb no-bias init init-bias "
      "standardize "
@@ -44,10 +45,11 @@ static const struct {
      "local-steps "
      "prefetch restarts "
      "deadline batch epochs steps seed optimizer lr l2 l1 momentum lr-schedule lr-decay lr-decay-every "
-     "lr-decay-epochs bias-lr bias-decay eval-every log-every checkpoint-every sample-every trace"},
+     "lr-decay-epochs bias-lr bias-decay eval-every log-every checkpoint-every sample-every trace "
+     "tensorboard-workers"},
     {YK_OPT_COMMAND_LINE_ONLY, "hosts hostfile agent mpi-options network join out resume http config"},
 };
-enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 60 };
+enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 61 };
 
 static void flags_are_as_intended(void **state)
 {

@@ -85,7 +85,7 @@ static void assert_points(const char *page)
                     fail_msg("%s: line %zu has %zu points, not %zu", id, k, got, want);
             }
         }
-        assert_int_equal(drawings, json_is_true(json_object_get(figure, "choice")) ? 3 : 1);
+        assert_int_equal(drawings, json_is_true(json_object_get(figure, "choice")) ? 4 : 1);
     }
     json_decref(o);
 }
@@ -136,7 +136,7 @@ static void one_run_makes_a_page(void **state)
                                         "id=\"table-processes-1\"",
                                         "id=\"table-traffic-1\"",
                                         "id=\"table-workers-1\"",
-                                        "25.00 %</td>",
+                                        "25 %</td>",
                                         "id=\"table-alerts-1\"",
                                         "class=\"band\"",
                                         "yoke train <span>--model softmax</span>"};
@@ -188,7 +188,7 @@ static void several_runs_make_a_page_and_files(void **state)
             fail_msg("the page has no %s", parts[i]);
     free(page);
     char *text = slurp(in_folder("files/csv/accuracy.csv"));
-    assert_int_equal(strncmp(text, "series,step,epoch,seconds,Test accuracy\r\n", 41), 0);
+    assert_int_equal(strncmp(text, "series,step,epoch,examples,seconds,Test accuracy\r\n", 50), 0);
     assert_int_equal(count(text, "\r\n"), 1 + 6 * 10);
     free(text);
     text = slurp(in_folder("files/csv/table-batch.csv"));
@@ -200,6 +200,49 @@ static void several_runs_make_a_page_and_files(void **state)
     assert_null(strstr(text, "var("));
     free(text);
     free(slurp(in_folder("files/svg/cpu.svg")));
+    free(r.out);
+}
+
+/* 12 configurations with 2 seeds: panels of at most six curves, each the mean of its seeds. */
+static void many_runs_make_panels_of_means(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 24; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "grid/batch-%d_workers-%d_mode-%s_seed-%d", 5 << i % 3, 1 + i / 3 % 2,
+                 i / 6 % 2 ? "async" : "sync", 1 + i / 12);
+        made m = made_run(name);
+        m.batch = 5 << i % 3;
+        m.workers = 1 + i / 3 % 2;
+        m.mode = i / 6 % 2 ? "async" : "sync";
+        m.seed = 1 + i / 12;
+        m.top = i / 12 ? 0.92 : 0.9;
+        m.more_options = "lr = 0.050000000000000003\nlaunch = 4\nl2 = 0\n";
+        make_run(&m);
+    }
+    char path[300], csv[300];
+    snprintf(path, sizeof path, "%s", in_folder("grid"));
+    snprintf(csv, sizeof csv, "%s", in_folder("grid-csv"));
+    char *paths[] = {path};
+    yk_report_result r = make(&(yk_report){.paths = paths, .n = 1, .csv = csv});
+    char *page = slurp(r.out);
+    assert_points(page);
+    static const char *const parts[] = {
+        "<h1>grid</h1>",   "id=\"figure-accuracy-2\"", "id=\"figure-error-1\"",   "class=\"spread",
+        "class=\"whisker", "<span>--lr 0.05</span>",   "<span>--launch 4</span>", "id=\"x3\""};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strstr(page, parts[i]))
+            fail_msg("the page has no %s", parts[i]);
+    assert_null(strstr(page, "--l2 0"));
+    assert_null(strstr(page, "id=\"figure-accuracy-3\""));
+    assert_int_equal(count(page, "<li><button type=\"button\" data-r=\"5\""), 2); /* curves and resources */
+    assert_null(strstr(page, "data-r=\"6\""));
+    free(page);
+    char *text = slurp(in_folder("grid-csv/accuracy-1.csv"));
+    assert_non_null(strstr(text, ",standard deviation\r\n"));
+    assert_int_equal(count(text, "\r\n"), 1 + 6 * 10);
+    free(text);
+    free(slurp(in_folder("grid-csv/table-processes.csv")));
     free(r.out);
 }
 
@@ -289,6 +332,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_run_makes_a_page),
         cmocka_unit_test(several_runs_make_a_page_and_files),
+        cmocka_unit_test(many_runs_make_panels_of_means),
         cmocka_unit_test(names_and_values_cannot_break_the_page),
         cmocka_unit_test(old_and_broken_runs_make_a_page_too),
         cmocka_unit_test(write_errors_are_reported),

@@ -103,6 +103,29 @@ static void check_axis(const yk_axis *a, double low, double high)
     }
 }
 
+static void deviations_have_the_unit_of_the_mean(void **state)
+{
+    (void)state;
+    static const struct {
+        yk_unit unit;
+        double mean, spread;
+        const char *m, *s;
+    } cases[] = {{YK_UNIT_COUNT, 7110, 8460, "7.1 k", "8.5 k"},
+                 {YK_UNIT_SHARE, 0.91744, 0.00123, "91.74 %", "0.12"},
+                 {YK_UNIT_SHARE, 0.91744, 0.0323, "91.7 %", "3.2"},
+                 {YK_UNIT_SECONDS, 2.134, 0.021, "2.13 s", "0.02"},
+                 {YK_UNIT_BYTES, 123456789, 4000000, "123 MB", "4 MB"},
+                 {YK_UNIT_BYTES, 34200000, 1000, "34.2 MB", ""},
+                 {YK_UNIT_WHOLE, 24000, 0, "24,000", ""},
+                 {YK_UNIT_PLAIN, 0.29212, 0.0223, "0.292", "0.022"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char mean[YK_UNIT_SIZE], spread[YK_UNIT_SIZE];
+        yk_unit_pair(cases[i].unit, cases[i].mean, cases[i].spread, mean, spread);
+        assert_string_equal(mean, cases[i].m);
+        assert_string_equal(spread, cases[i].s);
+    }
+}
+
 static void axes_have_round_ticks_whatever_the_range(void **state)
 {
     (void)state;
@@ -147,11 +170,12 @@ static yk_figures two_lines(void)
     assert_non_null(f);
     f->steps_or_time = true;
     for (int k = 0; k < 2; k++) {
-        yk_series *s = yk__series_add(f, k ? "</svg><script>" : "a", k, 7);
+        yk_series *s = yk__series_add(f, k ? "</svg><script>" : "a", k, YK__ALL_X);
         assert_non_null(s);
         s->dots = k == 0;
         for (int i = 0; i < 100; i++)
-            yk__series_point(s, i, i / 10.0, i / 5.0, i == 50 ? NAN : 1.0 + k + i / 100.0);
+            yk__series_put(
+                s, &(yk_point){{i, i / 10.0, i * 20.0, i / 5.0}, i == 50 ? NAN : 1.0 + k + i / 100.0, NAN});
         assert_int_equal(s->n, 99);
     }
     return fs;
@@ -182,7 +206,8 @@ static void a_plot_has_every_point_and_no_foreign_markup(void **state)
     }
     yk_text csv = {0};
     yk_figure_csv(&fs.figure[0], &csv);
-    assert_int_equal(strncmp(csv.s, "series,step,epoch,seconds,Loss & <more>\r\na,0,0,0,1\r\n", 48), 0);
+    assert_int_equal(
+        strncmp(csv.s, "series,step,epoch,examples,seconds,Loss & <more>\r\na,0,0,0,0,1\r\n", 59), 0);
     assert_int_equal(count(csv.s, "\r\n"), 1 + 2 * 99);
     yk_text_fini(&csv);
     yk_figures_fini(&fs);
@@ -196,7 +221,7 @@ static void relative_steps_end_where_the_last_point_is(void **state)
     f->x_unit = YK_UNIT_SECONDS;
     yk_series *s = yk__series_add(f, "a", 0, 1);
     for (int i = 0; i <= 1000; i++)
-        yk__series_point(s, i, NAN, NAN, (i * 7919) % 101);
+        yk__series_point(s, i, (i * 7919) % 101);
     yk_text t = {0};
     yk_figure_draw(f, YK_X_STEP, YK_DRAW_PAGE, &t);
     const char *path = strstr(strstr(t.s, "class=\"line"), "d=\"M") + 4;
@@ -223,9 +248,9 @@ static void figures_are_thinned_to_a_budget(void **state)
     yk_figures fs = {0};
     yk_figure *f = yk__figure_add(&fs, "t", "t");
     for (int k = 0; k < 50; k++) {
-        yk_series *s = yk__series_add(f, "a", k, 7);
+        yk_series *s = yk__series_add(f, "a", k, YK__ALL_X);
         for (int i = 0; i < 3000; i++)
-            yk__series_point(s, i, i, i, i % 13);
+            yk__series_put(s, &(yk_point){{i, i, i, i}, i % 13, NAN});
     }
     yk_figures_thin(&fs, 500000);
     size_t points = 0;
@@ -282,6 +307,7 @@ int main(void)
         cmocka_unit_test(thinning_keeps_the_ends_and_every_spike),
         cmocka_unit_test(thinning_few_or_unusual_points_is_safe),
         cmocka_unit_test(units_are_formatted),
+        cmocka_unit_test(deviations_have_the_unit_of_the_mean),
         cmocka_unit_test(axes_have_round_ticks_whatever_the_range),
         cmocka_unit_test(a_plot_has_every_point_and_no_foreign_markup),
         cmocka_unit_test(relative_steps_end_where_the_last_point_is),

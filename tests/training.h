@@ -36,6 +36,8 @@ static inline void set_all(yk_config *c, const char *options)
         *equals = '\0';
         if (strcmp(word, "steps") == 0)
             c->epochs = 0;
+        if (strcmp(word, "epochs") == 0)
+            c->steps = 0;
         const char *value = strcmp(word, "out") ? equals + 1 : run_folder(options);
         assert_int_equal(yk_config_set(c, word, value), YK_OK);
     }

@@ -105,13 +105,20 @@ static bool ends_in(const char *s, const char *ending)
     return n > m && strcmp(s + n - m, ending) == 0;
 }
 
+/* Pipes and devices. One of them may be stdout, so the results are not printed there. */
+static bool is_stream(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
 static yk_status choose_format(arguments *a)
 {
     static const struct {
         const char *ending, *format;
     } known[] = {{".tfrecord", "tfrecord"}, {".tfrecords", "tfrecord"}, {".libsvm", "libsvm"},
                  {".svm", "libsvm"},        {".svmlight", "libsvm"},    {".libffm", "libffm"},
-                 {".ffm", "libffm"},        {".cache", "cache"}};
+                 {".ffm", "libffm"},        {".cache", "cache"},        {".bin", "cache"}};
     if (ends_in(a->out, ".gz"))
         return yk_fail(YK_EUSAGE,
                        "%s: cannot write compressed files; leave out .gz and run gzip on the result", a->out);
@@ -155,13 +162,6 @@ static yk_status print_written(const arguments *a, const yk_source *s, const yk_
     if (bad)
         printf("%llu bad record%s skipped\n", (unsigned long long)bad, bad == 1 ? "" : "s");
     return yk_cli_flush();
-}
-
-/* Pipes and devices. One of them may be stdout, so the results are not printed there. */
-static bool is_stream(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
 static void on_signal(int signal)

@@ -91,7 +91,7 @@ static yk_status write_report(const yk_sweep *s, size_t done)
 {
     size_t n = 0;
     char *page = NULL, *log = NULL, **run = calloc(done + 1, sizeof *run);
-    const char **argv = calloc(done + 7, sizeof *argv);
+    const char **argv = calloc(done + 9, sizeof *argv);
     if (asprintf(&page, "%s/report.html", s->path) < 0)
         page = NULL;
     if (asprintf(&log, "%s/report.log", s->path) < 0)
@@ -111,6 +111,8 @@ static yk_status write_report(const yk_sweep *s, size_t done)
             argv[k++] = run[i];
         argv[k++] = "-o";
         argv[k++] = page;
+        argv[k++] = "--title";
+        argv[k++] = s->plan.file.name;
         st = yk_child_run(argv, s->path, "report.log", false, NULL, NULL, &child);
     }
     if (!st && child.status == 0) {

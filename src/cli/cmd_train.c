@@ -1,9 +1,11 @@
 /* yoke train in a single process. Jobs of several processes: cli/job.h. */
 #include "cli/arguments.h"
 #include "cli/cli.h"
+#include "cli/failure.h"
 #include "cli/job.h"
 #include "cli/terminal.h"
 #include <stdio.h>
+#include <string.h>
 #include <yoke.h>
 
 enum { MOST_OPTIONS = 64 };
@@ -83,6 +85,8 @@ static int train(const yoke_options *options)
     training.discard_model = 1;
     const bool json = yoke_options_get(options, "json");
     const yoke_status status = yoke_train(&training, &run, &error);
+    if (status && run)
+        yk_failure_print_text(yoke_run_summary(run));
     const int code = status ? yk_cli_fail(&error) : print_results(run, json);
     yoke_run_free(run);
     return code;
@@ -93,6 +97,9 @@ int yk_cmd_train(int argc, char **argv)
     yoke_options *options = yoke_options_create();
     if (!options)
         return YOKE_SYSTEM_ERROR;
+    for (int i = 1; i < argc; i++) /* also for errors of the command line */
+        if (strcmp(argv[i], "--json") == 0 && !yk_job_is_process())
+            yk_failure_expect();
     parse(argc, argv, options);
     signal(SIGPIPE, SIG_IGN); /* if nobody reads the results, writing them fails */
     yk_terminal_quiet(yoke_options_get(options, "quiet"));

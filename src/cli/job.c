@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/failure.h"
 #include "cli/job_status.h"
 #include "cli/launch.h"
 #include "cli/terminal.h"
@@ -15,6 +16,11 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
+
+bool yk_job_is_process(void)
+{
+    return yk_comm_expected() > 0;
+}
 
 bool yk_job_wanted(const yoke_options *options)
 {
@@ -58,6 +64,13 @@ static yk_status print_results(const yk_config *c, const yk_result *r)
 static int leave(yk_config *config, yk_result *result, yk_status st)
 {
     yk_comm *comm = result->comm;
+    char *text = NULL;
+    if (st && comm && yk_comm_rank(comm) == 0 && config->json && !getenv("YK_ENDED") &&
+        !yk_result_summary(config, result, &text)) {
+        yk_failure_expect();
+        yk_failure_print_text(text);
+    }
+    free(text);
     const int code = yk_cli_exit(comm ? yk_comm_explain(comm, st) : st);
     /* if the job continues without this worker, it has not failed */
     const bool others_continue =

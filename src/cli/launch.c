@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "base/wait.h"
 #include "cli/cli.h"
+#include "cli/failure.h"
 #include "cli/job_folder.h"
 #include "cli/job_status.h"
 #include "cli/mpirun.h"
@@ -193,12 +194,14 @@ typedef struct {
     bool restartable;
     int exit;
     const char *why; /* the reason for a restart */
+    time_t since;    /* when the attempt began */
+    char error[1024];
 } outcome;
 
 static outcome stopped_early(void)
 {
     yk_note("stopped by a signal before training began");
-    return (outcome){false, 0, ""};
+    return (outcome){.restartable = false, .exit = 0, .why = ""};
 }
 
 /* The processes have reported how the job ended. */
@@ -209,7 +212,7 @@ static outcome judge_reported(const yk_output_filter *o, const yk_ended *how)
         return stopped_early();
     if (o->ended < 0 && *how->error) /* mpirun ended before it forwarded the error */
         yk_report_error(how->error);
-    return (outcome){lost, yk_status_exit(how->status), "a process was lost"};
+    return (outcome){.restartable = lost, .exit = yk_status_exit(how->status), .why = "a process was lost"};
 }
 
 /* The processes have reported nothing: rank 0 did not reach its end, whatever the exit status of mpirun. */
@@ -225,23 +228,29 @@ static outcome judge_unreported(int wait_status, const yk_output_filter *o, cons
                  "--deadline (the limit is 8 times that)",
                  v->limit);
         yk_report_error(text);
-        return (outcome){true, 1, "the job did not start"};
+        return (outcome){.restartable = true, .exit = 1, .why = "the job did not start"};
     }
     if (code == 127)
-        return (outcome){false, 4, ""};
-    if (!begun && !*o->died && code < 128) { /* another attempt would fail, too */
+        return (outcome){.restartable = false, .exit = 4, .why = ""};
+    if (o->unreachable) {
+        yk_report_error("cannot start the job on every host; check that this command works for each of them, "
+                        "without a password: ssh HOST true (--hosts, --hostfile, --agent), and that each has "
+                        "Open MPI and this program at the same path");
+        return (outcome){.restartable = begun, .exit = 4, .why = "a host could not be reached"};
+    }
+    if (!begun && !*o->died && WIFEXITED(wait_status)) { /* another attempt would fail, too */
         snprintf(text, sizeof text,
                  "mpirun could not start the job (status %d); check that every host can be reached (--hosts, "
                  "--hostfile, --agent) and has this program at the same path, and check --mpi-options",
                  code);
         yk_report_error(text);
-        return (outcome){false, 4, ""};
+        return (outcome){.restartable = false, .exit = 4, .why = ""};
     }
     if (!*o->died && !o->lost)
         yk_report_error(
             "the job ended without an error message; check that every host can be reached and has "
             "this program at the same path");
-    return (outcome){true, code > 4 || !code ? 1 : code, "a process died"};
+    return (outcome){.restartable = true, .exit = code > 4 || !code ? 1 : code, .why = "a process died"};
 }
 
 /* Writes the summary of an attempt whose processes could not write it. */
@@ -266,7 +275,9 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
         w.arg[w.n++] = (char *)"--resume";
     w.arg[w.n] = NULL;
     if (truncate(j->ended, 0))
-        return (outcome){false, yk_cli_exit(yk_fail(YK_ESYSTEM, "%s: %s", j->ended, strerror(errno))), ""};
+        return (outcome){.restartable = false,
+                         .exit = yk_cli_exit(yk_fail(YK_ESYSTEM, "%s: %s", j->ended, strerror(errno))),
+                         .why = ""};
     snprintf(text, sizeof text, "%lld", (long long)number);
     setenv("YK_RESTARTS", text, 1);
     snprintf(text, sizeof text, "%.6f", yk_now());
@@ -288,6 +299,8 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
         snprintf(text, sizeof text, "the job was lost: %s", filter.died);
         yk_report_error(text);
     }
+    o.since = since;
+    snprintf(o.error, sizeof o.error, "%s", *filter.died ? text : *how.error ? how.error : "the job failed");
     if (o.exit && filter.begun)
         save_lost(j, since, &filter, o.exit, *filter.died ? text : how.error);
     if (!o.exit)
@@ -412,8 +425,13 @@ static int run(const job *j)
         if (i > 1) /* a lost host may need time to come back */
             yk_sleep(i < 10 ? 0.1 * (double)(i * i) : 10.0);
         const outcome o = attempt(j, i, &begun);
-        if (!o.restartable || i >= most || yk_cli_stop)
+        if (!o.restartable || i >= most || yk_cli_stop) {
+            if (o.exit) {
+                yk_failure_print_summary(j->out, o.since);
+                yk_failure_print(o.error, o.exit);
+            }
             return o.exit;
+        }
         yk_warn("%s; restarting from the last checkpoint (restart %lld of %lld)", o.why, (long long)(i + 1),
                 (long long)most);
     }

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "cli/failure.h"
 #include "cli/terminal.h"
 #include "config/suggest.h"
 #include <errno.h>
@@ -46,18 +47,24 @@ static void print_help(FILE *to)
           to);
 }
 
+static void fail(const char *error, int code)
+{
+    yk_report_error(error);
+    yk_failure_print(error, code);
+}
+
 int yk_cli_exit(yk_status status)
 {
     if (status == YK_EINTERRUPTED && !getenv("YK_ENDED")) /* else the launcher reports it */
         yk_note("%s", yk_error());
     else if (status && status != YK_EINTERRUPTED)
-        yk_report_error(*yk_error() ? yk_error() : yk_status_text(status));
+        fail(*yk_error() ? yk_error() : yk_status_text(status), yk_status_exit(status));
     return yk_status_exit(status);
 }
 
 int yk_cli_fail(const yoke_error *error)
 {
-    yk_report_error(error->message);
+    fail(error->message, (int)error->status);
     return (int)error->status;
 }
 

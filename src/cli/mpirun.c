@@ -170,10 +170,14 @@ static void add_open_mpi(const yk_config *c, const yk_job_paths *paths, yk_argv 
         /* by default, waiting for a worker to join fails after 300 s */
         add_all(w, "--mca pmix_base_exchange_timeout 1000000");
     }
-    if (c->agent) {
-        add_all(w, "--mca plm_rsh_agent");
-        add(w, c->agent);
-    }
+    /* Open MPI wants an agent even if there is no other host. */
+    char path[PATH_MAX];
+    const bool local = !c->hosts && !c->hostfile;
+    const char *agent = c->agent                                                                  ? c->agent
+                        : local && !yk_find_in_path("ssh", path) && !yk_find_in_path("rsh", path) ? "false"
+                                                                                                  : NULL;
+    if (agent)
+        add_two(w, "--mca", "plm_rsh_agent"), add(w, agent);
     if (c->hosts || c->hostfile) {
         add_all(w, c->hosts ? "--map-by slot --host" : "--hostfile");
         add(w, c->hosts ? c->hosts : c->hostfile);

@@ -41,7 +41,9 @@ static void end_block(yk_output_filter *o)
                                         "Primary job  terminated normally",
                                         " detected that one or more processes", /* mpirun, or mpiexec */
                                         "lost communication with",
+                                        "unable to reliably start", /* see yk_output_filter.unreachable */
                                         NULL};
+    o->unreachable |= memmem(o->block, o->nblock, "unable to reliably start", 24) != NULL;
     if (memmem(o->block, o->nblock, "noticed that process rank", 25))
         keep_death(o);
     if (!has(o->block, o->nblock, known))

@@ -291,6 +291,8 @@ yk_status yk_sweep_train(yk_sweep *s)
         return st;
     }
     double saved = yk_now();
+    setenv("YK_HTTP_WAIT", "0",
+           0); /* the next run does not wait until somebody has seen the page of this one */
     for (size_t i = 0; !st && !yk_cli_stop && i < s->plan.nruns; i++) {
         if (state[i] == YK_SWEEP_RUN_COMPLETE)
             continue;

@@ -4,6 +4,7 @@
 #include "base/number.h"
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -67,10 +68,17 @@ static void show_progress(void *context, const char *text)
     const int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col - 1
                       : launcher_width() > 20                                          ? launcher_width() - 1
                                                                                        : 79;
+    int n = text ? (int)strlen(text) : 0;
+    while (n > width) { /* whole fields only */
+        const int before = n;
+        for (n--; n > 0 && (text[n] != ' ' || text[n - 1] != ' ');)
+            n--;
+        n = n > 0 ? n - 1 : before > width ? width : before;
+    }
     pthread_mutex_lock(&lock);
     clear_line();
     if (text)
-        fprintf(stderr, "\r\033[K%.*s", width, text);
+        fprintf(stderr, "\r\033[K%.*s", n, text);
     line_shown = text;
     fflush(stderr);
     pthread_mutex_unlock(&lock);

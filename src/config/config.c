@@ -222,6 +222,16 @@ bool yk_config_same_run(const yk_config *a, const yk_config *b)
     return true;
 }
 
+/* The shortest text of the same number: 0.05, not 0.050000000000000003. */
+static void write_real(double x, char *out, size_t size)
+{
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(out, size, "%.*g", digits, x);
+        if (strtod(out, NULL) == x)
+            return;
+    }
+}
+
 /* Writes a line if the option was given, or if a later version of the program might change its default. */
 static yk_status save_option(yk_file *f, const yk_option *o, const yk_config *c, const yk_config *defaults)
 {
@@ -233,10 +243,11 @@ static yk_status save_option(yk_file *f, const yk_option *o, const yk_config *c,
         text = *(char *const *)field ? *(char *const *)field : "";
     else if (o->kind == YK_OPT_REAL && isfinite(*(const double *)field) &&
              (*(const double *)field >= 0 || o->least < 0))
-        snprintf(number, sizeof number, "%.17g", *(const double *)field);
+        write_real(*(const double *)field, number, sizeof number);
     else if (yk_option_word(o) && *(const int64_t *)field == YK_ALL)
         text = yk_option_word(o);
-    else if ((o->kind == YK_OPT_INT || yk_option_word(o)) && (!same_value(o, c, defaults) || o->least >= 1))
+    else if ((o->kind == YK_OPT_INT || yk_option_word(o)) && (!same_value(o, c, defaults) || o->least >= 1) &&
+             (double)*(const int64_t *)field >= o->least) /* else it was not given */
         snprintf(number, sizeof number, "%lld", (long long)*(const int64_t *)field);
     else if (o->kind == YK_OPT_FLAG && *(const bool *)field)
         text = "true";

@@ -133,8 +133,8 @@ const yk_option yk_options[] = {
      "join the asynchronous job of this run directory as one more worker"},
 
     {"batch", "B", WHOLE(batch, 1, 1 << 24), STEPS, TRAINS, "64", "examples per worker and step"},
-    {"epochs", "E", WHOLE(epochs, 0, BIG), STEPS, TRAINS, "1", "passes over the data"},
-    {"steps", "S", WHOLE(steps, 0, BIG), STEPS, TRAINS, NULL,
+    {"epochs", "E", WHOLE(epochs, 1, BIG), STEPS, TRAINS, "1", "passes over the data"},
+    {"steps", "S", WHOLE(steps, 1, BIG), STEPS, TRAINS, NULL,
      "steps instead of epochs; async: of all workers together"},
     {"seed", "S", WHOLE(seed, 0, BIG), STEPS, TRAINS, "1",
      "seed for the order of the examples and the initial weights of networks (linear models start at zero)"},
@@ -174,6 +174,9 @@ const yk_option yk_options[] = {
      "interval at which CPU, memory, network and disk are sampled; 0: never"},
     {"trace", NULL, FLAG(trace), OUTPUT, RUNS, NULL,
      "write a timeline, trace.json, for ui.perfetto.dev or chrome://tracing"},
+    {"tensorboard-workers", NULL, FLAG(tensorboard_workers), OUTPUT, RUNS, NULL,
+     "write TensorBoard events of each worker (in a job, of each process), too: worker-N/ is a run of its "
+     "own"},
     {"http", "[ADDR:]PORT", TEXT(http), OUTPUT, YK_OPT_IN_SWEEPS | YK_OPT_COMMAND_LINE_ONLY, NULL,
      "serve a live page, and /metrics for Prometheus; only this host can reach it unless ADDR is given; port "
      "0: any free port"},

@@ -132,14 +132,27 @@ static yk_status find_in_directory(const char *directory, yk_files *f)
     return st;
 }
 
+/* Ends glob() at a directory that cannot be listed. Missing ones do not match. */
+static int is_unreadable(const char *path, int error)
+{
+    (void)path;
+    errno = error;
+    return error != ENOENT && error != ENOTDIR;
+}
+
 /* Files that match a pattern. *found_out: any matches, maybe directories. */
 static yk_status find_by_glob(const char *pattern, yk_files *f, bool *found_out)
 {
     glob_t g;
+    struct stat s;
     *found_out = false;
-    int rc = glob(pattern, GLOB_NOSORT | GLOB_BRACE, NULL, &g);
+    if (!strpbrk(pattern, "*?[{") && stat(pattern, &s) && errno != ENOENT)
+        return yk_fail(YK_EDATA, "%s: cannot read: %s", pattern, strerror(errno));
+    int rc = glob(pattern, GLOB_NOSORT | GLOB_BRACE, is_unreadable, &g);
     if (rc == GLOB_NOSPACE)
         return yk_fail_memory(0, "a list of files");
+    if (rc == GLOB_ABORTED)
+        return yk_fail(YK_EDATA, "%s: cannot list the directory: %s", pattern, strerror(errno));
     if (rc)
         return YK_OK;
     *found_out = true;

@@ -5,11 +5,13 @@
  */
 #include "format/idx.h"
 #include "data/formats.h"
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct {
     yk_source base;
@@ -84,6 +86,9 @@ static yk_status find_files(const yk_spec *spec, yk_split split, bool *directory
     *labels_out = labels ? strdup(labels) : guess_labels(where);
     if (!*images_out)
         return yk_fail_memory(strlen(where), "a file's name");
+    if (!*labels_out && access(where, F_OK))
+        return yk_fail(YK_EDATA, "%s: %s", where,
+                       errno == ENOENT ? "no such file or directory" : strerror(errno));
     if (!*labels_out)
         return yk_fail(YK_EUSAGE, "%s: no labels file: write idx:IMAGES?labels=LABELS", spec->text);
     return YK_OK;

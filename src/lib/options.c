@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "comm/comm.h"
+#include "format/ini.h"
 #include "kern/isa.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,16 +111,45 @@ int yoke_option_at(size_t i, yoke_option *out)
 
 /* ---- the configuration ---- */
 
+/* Whether two model options are the same, except for blanks. */
+static bool same_model(const char *a, const char *b)
+{
+    for (;; a++, b++) {
+        a += strspn(a, YK_BLANKS);
+        b += strspn(b, YK_BLANKS);
+        if (*a != *b || !*a)
+            return *a == *b;
+    }
+}
+
+/* Checks the options of the command line against those of the run that it resumes. */
+static yk_status check_resumed(const yoke_options *o, const char *run, bool there, const yk_config *c)
+{
+    const char *model = yoke_options_get(o, "model");
+    if (!there && !model && !c->model) /* with a model, --resume starts a run that does not exist */
+        return yk_fail(YK_EUSAGE,
+                       "%s: no run to resume there; check --out, or start a run with --model and --data",
+                       run);
+    if (there && model && c->model && !same_model(model, c->model))
+        return yk_fail(YK_EUSAGE,
+                       "%s: this run trains --model '%s' and cannot be resumed with --model '%s'; leave out "
+                       "--model, or start a new run with another --out",
+                       run, c->model, model);
+    return YK_OK;
+}
+
 /* Loads the options of the run that is resumed or joined. */
-static yk_status load_run(const char *run, bool join, bool silent, yk_config *c)
+static yk_status load_run(const yoke_options *o, const char *run, bool join, bool silent, yk_config *c)
 {
     char *path, *ignored;
     bool there;
     if (asprintf(&path, "%s/config.ini", run) < 0)
         return yk_fail_memory(strlen(run), "a path");
     yk_status st = yk_config_load_run(c, path, &there, &ignored);
-    if (!st && !there && join) /* --resume starts a run that does not exist */
+    if (!st && !there && join)
         st = yk_fail(YK_EUSAGE, "%s: this directory has no run to join", run);
+    if (!st && !join)
+        st = check_resumed(o, run, there, c);
     if (ignored && !silent)
         yk_warn("%s: ignored: %s; these options are accepted only on the command line; to use them, repeat "
                 "them there",
@@ -140,10 +170,10 @@ static yk_status load_files(const yoke_options *o, bool silent, yk_config *c)
     if (!st && resume && strcmp(resume, "false")) {
         if (!out)
             return yk_fail(YK_EUSAGE, "--resume needs --out DIR: the run directory to continue");
-        st = load_run(out, false, silent, c);
+        st = load_run(o, out, false, silent, c);
     }
     if (!st && join && yk_comm_expected()) /* the launcher of this worker does not need it */
-        st = load_run(join, true, silent, c);
+        st = load_run(o, join, true, silent, c);
     return st;
 }
 

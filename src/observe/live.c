@@ -3,7 +3,10 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
+#include "base/number.h"
 #include "base/thread.h"
+#include "base/wait.h"
 #include "watch/prom.h"
 #include <math.h>
 #include <stdio.h>
@@ -80,6 +83,13 @@ static bool trains(const row *r)
     return !r->role || r->role[0] == 'w';
 }
 
+static double rate_of_row(const row *r)
+{
+    const double trained =
+        r->phases.seconds - r->phases.phase[YK_PHASE_EVAL] - r->phases.phase[YK_PHASE_CHECKPOINT];
+    return trains(r) && trained > 0.0 ? (double)r->phases.examples / trained : (double)NAN;
+}
+
 /* Each process, and the mean of their phases. */
 static void put_processes(yk_json *j, const row *r, int n)
 {
@@ -87,7 +97,6 @@ static void put_processes(yk_json *j, const row *r, int n)
     double sum[YK_PHASES] = {0}, seconds = 0.0;
     for (int i = 0; i < n; i++) {
         const yk_phases_sample *l = &r[i].phases;
-        const double trained = l->seconds - l->phase[YK_PHASE_EVAL] - l->phase[YK_PHASE_CHECKPOINT];
         yk_json_object(j, NULL);
         YK_JSON_TEXTS(j, {"name", r[i].name}, {"role", r[i].role});
         yk_json_bool(j, "joined", r[i].joined);
@@ -96,8 +105,7 @@ static void put_processes(yk_json *j, const row *r, int n)
                       {"bytes_received", r[i].received}, {"sent_rate", r[i].sent_rate},
                       {"received_rate", r[i].received_rate});
         YK_JSON_WHOLES(j, {"steps", l->steps}, {"examples", l->examples});
-        yk_json_real(j, "examples_per_second",
-                     trains(&r[i]) && trained > 0.0 ? (double)l->examples / trained : (double)NAN);
+        yk_json_real(j, "examples_per_second", rate_of_row(&r[i]));
         yk_json_real(j, "last", l->barriers ? (double)l->last / (double)l->barriers : (double)NAN);
         yk_phases_json(j, l->phase, l->seconds, !trains(&r[i]));
         yk_json_end(j);
@@ -130,7 +138,7 @@ static void put_history(yk_json *j, const yk__history *h)
     static const char *const points[] = {
         "seconds",  "step",   "loss",    "examples_per_second", "cpu",          "cpu_host", "rss", "sent",
         "received", "net_in", "net_out", "disk_read",           "disk_written", NULL};
-    static const char *const tests[] = {"seconds", "step", "test_loss", "test_accuracy", NULL};
+    static const char *const tests[] = {"seconds", "step", "test_loss", "test_accuracy", "test_auc", NULL};
     put_columns(j, "history", points, h->point, h->npoints);
     put_columns(j, "evals", tests, h->test, h->ntests);
 }
@@ -142,6 +150,21 @@ static void put_verdict(yk_json *j, const yk__history *h)
                   {"bottleneck", h->judged ? yk_verdict_name(v->kind) : NULL});
     yk_json_real(j, "share", h->judged ? v->share : (double)NAN);
     yk__estimates_json(j, v);
+}
+
+static double seconds_of(const yk_observer *o, const yk__history *h)
+{
+    return h->end.state ? h->end.seconds : yk__observer_seconds(o);
+}
+
+/* Examples per second while training, without evaluations and checkpoints, of all workers together: the same as in the
+ * summary and, for each worker, in the table. */
+static double rate_of(const yk__history *h, const row *r, int n)
+{
+    double sum = 0.0;
+    for (int i = 0; i < n; i++)
+        sum += trains(&r[i]) && rate_of_row(&r[i]) > 0.0 ? rate_of_row(&r[i]) : 0.0;
+    return h->end.state ? h->end.examples_per_second : sum > 0.0 ? sum : (double)NAN;
 }
 
 static char *status(yk_observer *o, const yk__history *h, const row *rows, int n)
@@ -158,16 +181,18 @@ static char *status(yk_observer *o, const yk__history *h, const row *rows, int n
     yk_json_text(j, "host", h->usage.host[0] ? h->usage.host : "localhost");
     yk_json_whole(j, "cores", yk_cores());
     yk_json_text(j, "run", o->c.run_dir);
-    yk_json_real(j, "seconds", yk__observer_seconds(o));
-    yk_json_real(j, "seconds_left", p->seconds_left);
+    YK_JSON_TEXTS(j, {"state", h->end.state ? h->end.state : "running"}, {"error", h->end.error});
+    yk_json_real(j, "seconds", seconds_of(o, h));
+    yk_json_real(j, "seconds_left", h->end.state ? 0.0 : p->seconds_left);
     yk_json_whole(j, "step", (int64_t)p->step);
     yk_json_known(j, "total_steps", plan->steps != UINT64_MAX, plan->steps);
     yk_json_whole(j, "examples", (int64_t)p->examples);
     yk_json_real(j, "epoch", p->epoch);
     yk_json_known(j, "total_epochs", plan->epochs != UINT64_MAX, plan->epochs);
     YK_JSON_REALS(j, {"loss", p->loss}, {"test_loss", h->test_loss}, {"test_accuracy", h->accuracy},
-                  {"examples_per_second", p->rate}, {"steps_per_second", p->step_rate},
-                  {"learning_rate", p->lr});
+                  {"test_auc", h->auc}, {"majority_accuracy", h->majority}, {"best_loss", o->c.best_loss},
+                  {"best_auc", o->c.best_auc}, {"examples_per_second", rate_of(h, rows, n)},
+                  {"steps_per_second", p->step_rate}, {"learning_rate", p->lr});
     put_verdict(j, h);
     put_processes(j, rows, n);
     put_history(j, h);
@@ -263,15 +288,24 @@ static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int 
     for (int i = 0; i < n; i++)
         workers += trains(&rows[i]) && !rows[i].lost;
     one(&p, "yoke_workers", "gauge", "Workers that are not lost.", workers);
-    one(&p, "yoke_seconds", "gauge", "Seconds since the run began.", yk__observer_seconds(o));
+    one(&p, "yoke_running", "gauge", "1 during the run, 0 after its end.", !h->end.state);
+    one(&p, "yoke_seconds", "gauge", "Seconds since the run began.", seconds_of(o, h));
     one(&p, "yoke_seconds_left", "gauge", "Estimated seconds until the end of the run.", at->seconds_left);
     one(&p, "yoke_steps_total", "counter", "Steps of the run.", (double)at->step);
     one(&p, "yoke_examples_total", "counter", "Examples of the run.", (double)at->examples);
-    one(&p, "yoke_examples_per_second", "gauge", "Examples per second, recently.", at->rate);
+    one(&p, "yoke_examples_per_second", "gauge", "Examples per second while training, since the start.",
+        rate_of(h, rows, n));
     one(&p, "yoke_epoch", "gauge", "Epochs, including the fraction of the current one.", at->epoch);
     one(&p, "yoke_loss", "gauge", "Training loss, recently.", at->loss);
     one(&p, "yoke_test_loss", "gauge", "Loss of the last test.", h->test_loss);
     one(&p, "yoke_test_accuracy", "gauge", "Accuracy of the last test.", h->accuracy);
+    one(&p, "yoke_test_auc", "gauge", "AUC of the last test, for two classes.", h->auc);
+    one(&p, "yoke_majority_accuracy", "gauge", "Accuracy of always predicting the most frequent class.",
+        h->majority);
+    one(&p, "yoke_best_loss", "gauge", "The lowest loss that any model can reach on the test set.",
+        o->c.best_loss);
+    one(&p, "yoke_best_auc", "gauge", "The highest AUC that any model can reach on the test set.",
+        o->c.best_auc);
     one(&p, "yoke_learning_rate", "gauge", "Current learning rate.", at->lr);
     metrics_of_workers(&p, rows, n);
     metrics_of_resources(&p, h);
@@ -284,8 +318,46 @@ char *yk__live_document(void *observer, yk_http_document which)
     yk__history *h = copy_history(o);
     int n = 0;
     row *rows = h ? rows_of(o, h, &n) : NULL;
+    if (h && h->end.error)
+        h->end.error = h->error; /* of the copy */
     char *out = rows ? which == YK_HTTP_STATUS ? status(o, h, rows, n) : metrics(o, h, rows, n) : NULL;
+    if (out && which == YK_HTTP_STATUS && h->end.state)
+        atomic_store(&o->end_seen, true);
     free(rows);
     free(h);
     return out;
+}
+
+/* ---- the end ---- */
+
+void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile sig_atomic_t *stop)
+{
+    static const double step = 0.05, to_send = 0.5;             /* seconds */
+    const double at_most = yk_env_number("YK_HTTP_WAIT", 60.0); /* a sweep does not wait */
+    if (!o || !o->http)
+        return;
+    yk_mutex_lock(&o->lock);
+    yk__history *h = &o->history;
+    h->end = *end;
+    snprintf(h->error, sizeof h->error, "%s", end->error ? end->error : "");
+    h->end.verdict = NULL; /* the caller's */
+    if (end->verdict) {
+        h->verdict = *end->verdict;
+        h->judged = true;
+    }
+    h->progress.step = end->step;
+    h->progress.examples = end->examples;
+    h->progress.epoch = end->epoch;
+    h->progress.step_rate = end->steps_per_second;
+    if (isfinite(end->train_loss))
+        h->progress.loss = end->train_loss;
+    yk_mutex_unlock(&o->lock);
+    if (*stop || at_most <= 0.0)
+        return;
+    yk_note("live page: %s shows the result until it is seen, at most for %.0f s (Ctrl-C ends it)",
+            yk_http_url(o->http), at_most);
+    for (double waited = 0.0; waited < at_most && !*stop && !atomic_load(&o->end_seen); waited += step)
+        yk_sleep(step);
+    if (atomic_load(&o->end_seen))
+        yk_sleep(to_send);
 }

@@ -143,7 +143,7 @@ static void shorten(double rate, char out[24])
                          : "");
 }
 
-/* Short enough for 80 columns, unless the bottleneck has a long name. */
+/* The terminal leaves out the last fields if its line is too short. */
 static void show(yk_observer *o, const yk__progress *p)
 {
     if (!yk_progress_wanted() && !o->c.progress)
@@ -154,8 +154,8 @@ static void show(yk_observer *o, const yk__progress *p)
     shorten(p->rate, rate);
     if (isfinite(accuracy))
         snprintf(test, sizeof test, "  test %.1f %%", 100.0 * accuracy);
-    if (yk__observer_verdict(o, &verdict))
-        snprintf(by, sizeof by, "  %s", verdict.brief);
+    if (yk__observer_verdict(o, &verdict) && verdict.kind != YK_VERDICT_NONE)
+        snprintf(by, sizeof by, "  bottleneck: %s", yk_verdict_name(verdict.kind));
     if (isfinite(p->seconds_left))
         snprintf(left, sizeof left, "  %d:%02d left", (int)p->seconds_left / 60, (int)p->seconds_left % 60);
     snprintf(text, sizeof text, "step %llu  epoch %.2f  loss %.3f%s  %s/s%s%s", (unsigned long long)p->step,

@@ -40,6 +40,7 @@
 #include "model/model.h"
 #include "observe/observation.h"
 #include "optim/optim.h"
+#include <signal.h>
 
 typedef struct yk_observer yk_observer;
 
@@ -91,6 +92,7 @@ typedef struct {
     const char *run_dir;                     /* of the chief; NULL: nothing is written */
     uint64_t resumed_from, earlier_examples; /* the step and the examples of the checkpoint; 0: no resume */
     double earlier_seconds;
+    double best_loss, best_auc; /* that any model can reach on the test set; NaN: not known */
 
     /* Callbacks to the training loop. */
     void *context;
@@ -176,6 +178,18 @@ typedef struct {
 
 /* The points so far, at most some hundred: of more evaluations, every other one is dropped. On the chief. */
 const yk_course_point *yk_observer_course(const yk_observer *o, size_t *n_out);
+/* The end of a run, for the live page. NaN: not known. */
+typedef struct {
+    const char *state, *error; /* "done", "stopped", "failed"; error: of a failed run, else NULL */
+    const yk_verdict *verdict; /* NULL: none */
+    uint64_t step, examples;
+    double epoch, seconds, train_loss;
+    double examples_per_second, steps_per_second; /* while training */
+} yk_run_end;
+
+/* On the chief: shows the end on the live page, and waits until a browser has fetched it, at most a minute, or until *stop
+ * is not 0. Returns at once if there is no live page. */
+void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile sig_atomic_t *stop);
 
 /* The result of training, for yk_observation_warn(). */
 typedef struct {

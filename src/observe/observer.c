@@ -150,10 +150,12 @@ void yk__observer_test(yk_observer *o, const yk_evaluation *e)
     yk__history *h = &o->history;
     h->accuracy = e->accuracy;
     h->test_loss = e->test_loss;
+    h->auc = e->auc;
+    h->majority = e->majority_accuracy;
     if (h->ntests == YK__TESTS)
         thin(h->test, sizeof *h->test, &h->ntests);
     h->test[h->ntests++] =
-        (yk__test_point){yk__observer_seconds(o), (double)e->at.step, e->test_loss, e->accuracy};
+        (yk__test_point){yk__observer_seconds(o), (double)e->at.step, e->test_loss, e->accuracy, e->auc};
     yk_mutex_unlock(&o->lock);
 }
 
@@ -206,7 +208,7 @@ yk_status yk_observer_create(const yk_observer_config *config, yk_observer **out
     o->history.every = 1;
     o->history.progress = yk__progress_unknown(config->resumed_from);
     o->history.progress.examples = config->earlier_examples;
-    o->history.test_loss = o->history.accuracy = (double)NAN;
+    o->history.test_loss = o->history.accuracy = o->history.auc = o->history.majority = (double)NAN;
     yk_mutex_init(&o->lock);
     *out = o;
     return YK_OK;
@@ -331,8 +333,6 @@ yk_status yk_observer_stop(yk_observer *o, uint64_t steps, bool unchanged, yk_st
     o->unchanged = unchanged;
     if (!o->started)
         return so_far;
-    yk_http_stop(o->http);
-    o->http = NULL;
     if (o->c.comm)
         count_bytes(o);
     yk_status st = yk_resources_stop(o->resources, so_far, &o->self.usage);

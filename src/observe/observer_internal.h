@@ -41,13 +41,15 @@ typedef struct {
 } yk__point;
 
 typedef struct {
-    double seconds, step, test_loss, test_accuracy;
+    double seconds, step, test_loss, test_accuracy, test_auc;
 } yk__test_point;
 
 /* What the live page shows. Bounded: when it is full, every other point is dropped. */
 typedef struct {
     yk__progress progress;
-    double test_loss, accuracy; /* of the last test; NaN: none yet */
+    double test_loss, accuracy, auc, majority; /* of the last test; NaN: none yet, or not known */
+    yk_run_end end;                            /* its state is NULL during the run */
+    char error[256];                           /* of a run that failed */
     int npoints, ntests;
     uint64_t seen, every; /* samples; which of them are kept */
     yk__point point[YK__POINTS];
@@ -79,6 +81,7 @@ struct yk_observer {
     yk_trace *trace;
     yk_trace_track *counters;
     yk_http *http;
+    atomic_bool end_seen; /* the live page has fetched the final state */
     uint64_t began_ns;
     bool paused;
 

@@ -1,20 +1,19 @@
-/* TensorBoard: a directory per worker of a process, or per process of a job.
+/* TensorBoard: one run per job. Its events are in the run directory itself, written by the chief:
  *
- *     train/loss, train/learning_rate                       chief
- *     train/mean_loss                                       chief, at evaluations: since the evaluation before
- *     test/loss, test/accuracy, test/majority_accuracy, test/auc                                      chief, at evaluations
+ *     train/loss, train/learning_rate
+ *     train/mean_loss                                       at evaluations: since the evaluation before
+ *     test/loss, test/accuracy, test/majority_accuracy, test/auc                                            at evaluations
  *     train/staleness                                       a histogram, at evaluations
- *     speed/examples_per_second                             chief: of all workers; else of this worker
- *     speed/global_step_per_second                          chief
+ *     speed/examples_per_second, speed/global_step_per_second                                  of all workers, recently
+ *     phases/input, phases/compute, ...                     shares of all workers' time since the last event; their sum is 1
  *     rankN/cpu, rankN/memory, rankN/disk_read, rankN/disk_written      process of rank N: cores; bytes; bytes per second
  *     rankN/sent, rankN/received                            messages of the process, bytes per second
  *     rankN/host_cpu, rankN/host_memory                     its host, all programs
- *     host/HOST/eth0_sent, host/HOST/eth0_received          an interface of a host, all programs, bytes per second; written by
- *                                                           one process of the host
- *     phases/input, phases/compute, ...                     shares of the worker's time since the last event; their sum is 1
+ *     host/HOST/eth0_sent, host/HOST/eth0_received          an interface of a host, all programs, bytes per second
  *
- * Worker 0 also has the graph of the layers. The ranks of a job write to their own directories, if they can reach the run
- * directory.
+ * and the graph of the layers. With --tensorboard-workers, each worker (in a job, each process) also has a directory
+ * worker-N/, a run of its own, with speed/examples_per_second and phases/..., and rankN/... of its process. The ranks of a job
+ * write them, if they can reach the run directory.
  */
 #include "observe/observer_internal.h"
 
@@ -30,15 +29,17 @@
 enum { MOST_SCALARS = 64, MOST_DIRECTORIES = 64 };
 
 struct yk__tensorboard {
-    int n;                    /* directories, for the first workers */
+    int n;                    /* files: on the chief, that of the run; then those of the first workers */
+    int first;                /* the file of worker 0: 1 on the chief, else 0 */
     bool used;                /* they have more than the graph */
     yk_events **events;       /* [n] */
-    yk_phases_sample *before; /* [n] at the last event */
+    yk_phases_sample *before; /* [n] at the last event; on the chief, [0] is the sum of all workers */
 };
 
 /* ---- the graph of the layers ---- */
 
-/* "conv 6 5x5 same" is named conv_1; the whole text is an attribute of the node. */
+/* Layer 0, "conv 6 5x5 same", is named conv_0, with the number that --dry-run prints and the weights have. The whole text is
+ * an attribute of the node. */
 static void name_node(const yk_layer_line *line, int number, char name[48], char op[24])
 {
     int n = 0;
@@ -69,7 +70,7 @@ static yk_status write_graph(yk_observer *o, yk_events *e)
             .name = "input", .op = "input", .rank = 3, .shape = {s->channels, s->height, s->width}};
     for (int i = 0; i < n; i++) {
         const yk_layer_line *l = &g->line[i + first];
-        name_node(l, i + 1, g->name[i], g->op[i]);
+        name_node(l, i, g->name[i], g->op[i]);
         g->node[i + 1] = (yk_graph_node){.name = g->name[i],
                                          .op = g->op[i],
                                          .text = l->text,
@@ -88,13 +89,16 @@ static yk_status write_graph(yk_observer *o, yk_events *e)
 
 yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir)
 {
-    if (!run_dir)
+    const bool chief = o->c.rank == 0, workers = o->c.config->tensorboard_workers;
+    if (!run_dir || (!chief && !workers))
         return YK_OK;
     yk__tensorboard *b = calloc(1, sizeof *b);
     if (!b)
         return yk_fail_memory(sizeof *b, "the TensorBoard events");
     o->tensorboard = b;
-    const int n = o->c.workers < MOST_DIRECTORIES ? o->c.workers : MOST_DIRECTORIES;
+    b->first = chief;
+    const int of_workers = !workers ? 0 : o->c.workers < MOST_DIRECTORIES ? o->c.workers : MOST_DIRECTORIES;
+    const int n = b->first + of_workers;
     b->events = calloc((size_t)n, sizeof *b->events);
     b->before = calloc((size_t)n, sizeof *b->before);
     if (!b->events || !b->before)
@@ -102,13 +106,16 @@ yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir)
     yk_status st = YK_OK;
     for (; !st && b->n < n; b->n += !st) {
         char name[32];
-        if (o->alone || n == 1)
-            snprintf(name, sizeof name, "worker-%d", o->number + b->n);
+        const int worker = b->n - b->first;
+        if (worker < 0)
+            snprintf(name, sizeof name, ".");
+        else if (o->alone || of_workers == 1)
+            snprintf(name, sizeof name, "worker-%d", o->number + worker);
         else
-            snprintf(name, sizeof name, "worker-%d-%d", o->number, b->n);
+            snprintf(name, sizeof name, "worker-%d-%d", o->number, worker);
         st = yk_events_create(run_dir, name, &b->events[b->n]);
     }
-    return st || o->c.rank ? st : write_graph(o, b->events[0]);
+    return st || !chief ? st : write_graph(o, b->events[0]);
 }
 
 yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far)
@@ -165,76 +172,133 @@ static void add_interface(scalars *s, const char *host, const char *nic, const c
     add(s, tag, value);
 }
 
-static void add_resources(yk_observer *o, scalars *s)
+/* Of the process of a rank; `host`: it also writes the interfaces of this host; NULL: it does not. */
+static void add_resources(int rank, const char *host, const yk_sample *now, scalars *s)
 {
-    yk_sample now;
-    if (!yk__observer_sample(o, &now))
-        return;
     const struct {
         const char *name;
         double value;
-    } list[] = {{"cpu", now.cpu},
-                {"memory", now.rss},
-                {"sent", now.sent},
-                {"received", now.received},
-                {"disk_read", now.disk_read},
-                {"disk_written", now.disk_written},
-                {"host_cpu", now.cpu_host},
-                {"host_memory", now.host_memory}};
+    } list[] = {{"cpu", now->cpu},
+                {"memory", now->rss},
+                {"sent", now->sent},
+                {"received", now->received},
+                {"disk_read", now->disk_read},
+                {"disk_written", now->disk_written},
+                {"host_cpu", now->cpu_host},
+                {"host_memory", now->host_memory}};
+    if (!(now->seconds > 0.0))
+        return;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        add_resource(s, o->number, list[i].name, list[i].value);
-    yk_usage u = o->self.usage; /* after the end */
-    if (o->resources)
-        yk_resources_usage(o->resources, &u);
-    for (int i = 0; i < now.nnics && o->first_of_host; i++) {
-        add_interface(s, u.host, now.nic[i].name, "received", now.nic[i].in);
-        add_interface(s, u.host, now.nic[i].name, "sent", now.nic[i].out);
+        add_resource(s, rank, list[i].name, list[i].value);
+    for (int i = 0; host && i < now->nnics; i++) {
+        add_interface(s, host, now->nic[i].name, "received", now->nic[i].in);
+        add_interface(s, host, now->nic[i].name, "sent", now->nic[i].out);
     }
 }
 
-/* The phases of a worker since its last event, and its rate, unless the rate of all workers is given. */
-static void add_worker(yk_observer *o, int worker, double rate, scalars *s)
+static void add_own_resources(yk_observer *o, scalars *s)
+{
+    yk_sample now;
+    yk_usage u = o->self.usage; /* after the end */
+    if (!yk__observer_sample(o, &now))
+        return;
+    if (o->resources)
+        yk_resources_usage(o->resources, &u);
+    add_resources(o->number, o->first_of_host ? u.host : NULL, &now, s);
+}
+
+/* The shares of the phases since the last event; returns their sum in seconds. */
+static double add_phases(const yk_phases_sample *now, const yk_phases_sample *before, bool server, scalars *s)
 {
     static const char *const tags[YK_PHASES] = {
 #define TAG(name, text) "phases/" text,
         YK_PHASE_LIST(TAG)
 #undef TAG
     };
-    yk_phases_sample now, *before = &o->tensorboard->before[worker];
-    yk_phases_read(&o->c.phases[worker], &now);
     double part[YK_PHASES], sum = 0.0;
     for (int k = 0; k < YK_PHASES; k++) {
         part[k] =
-            fmax(now.phase[k] - before->phase[k], 0.0); /* the current phase is an estimate and may shrink */
+            fmax(now->phase[k] - before->phase[k], 0.0); /* the current phase is an estimate and may shrink */
         sum += part[k];
     }
+    for (int k = 0; sum > 0.0 && k < YK_PHASES; k++)
+        if (yk_phase_is_of((yk_phase)k, server))
+            add(s, tags[k], part[k] / sum);
+    return sum;
+}
+
+/* The phases of a worker, and its rate. */
+static void add_worker(yk_observer *o, int worker, scalars *s)
+{
+    yk__tensorboard *b = o->tensorboard;
+    yk_phases_sample now, *before = &b->before[b->first + worker];
+    yk_phases_read(&o->c.phases[worker], &now);
+    const double sum = add_phases(&now, before, o->c.server, s);
     if (!(sum > 0.0))
         return;
-    add(s, "speed/examples_per_second",
-        isfinite(rate) ? rate : (double)(now.examples - before->examples) / sum);
-    for (int k = 0; k < YK_PHASES; k++)
-        if (yk_phase_is_of((yk_phase)k, o->c.server))
-            add(s, tags[k], part[k] / sum);
+    add(s, "speed/examples_per_second", (double)(now.examples - before->examples) / sum);
     *before = now;
+}
+
+static void write_all(yk_events *e, uint64_t step, scalars *s)
+{
+    if (s->n)
+        yk_events_scalars(e, 0, (int64_t)step, s->scalar, s->n);
+    s->n = 0;
+}
+
+/* On the chief: of all processes. */
+static void write_run(yk_observer *o, const yk__progress *p)
+{
+    yk__tensorboard *b = o->tensorboard;
+    scalars s = {.n = 0};
+    yk_phases_sample all = {0};
+    int n = 0;
+    yk__telemetry *others = o->alone ? NULL : yk__telemetry_copy(o, &n);
+    yk_usage self = o->self.usage;
+    if (o->resources)
+        yk_resources_usage(o->resources, &self);
+    add(&s, "train/loss", p->loss);
+    add(&s, "train/learning_rate", p->lr);
+    add(&s, "speed/global_step_per_second", p->step_rate);
+    add(&s, "speed/examples_per_second", p->rate);
+    add_own_resources(o, &s);
+    write_all(b->events[0], p->step, &s);
+    if (!o->c.server)
+        yk_phases_read_all(o->c.phases, o->c.workers, &all);
+    for (int i = 0; i < n; i++) {
+        const yk_process *of = &others[i].report.process;
+        for (int k = 0; k < YK_PHASES; k++)
+            all.phase[k] += of->workers > 0 ? of->phases.phase[k] : 0.0;
+        bool seen = !strcmp(of->usage.host, self.host); /* one process of a host writes its interfaces */
+        for (int k = 0; k < i; k++)
+            seen |= !strcmp(of->usage.host, others[k].report.process.usage.host);
+        add_resources(of->rank, seen ? NULL : of->usage.host, &others[i].sample, &s);
+        write_all(b->events[0], p->step, &s);
+    }
+    if (add_phases(&all, &b->before[0], false, &s) > 0.0)
+        b->before[0] = all;
+    write_all(b->events[0], p->step, &s);
+    free(others);
 }
 
 void yk__tensorboard_progress(yk_observer *o, const yk__progress *p)
 {
     yk__tensorboard *b = o->tensorboard;
-    for (int i = 0; b && i < b->n; i++) {
+    if (!b)
+        return;
+    if (b->first)
+        write_run(o, p);
+    for (int i = 0; i < b->n - b->first; i++) {
         scalars s = {.n = 0};
-        if (i == 0) {
-            add(&s, "train/loss", p->loss);
-            add(&s, "train/learning_rate", p->lr);
-            add(&s, "speed/global_step_per_second", p->step_rate);
-            add_resources(o, &s);
-        }
-        add_worker(o, i, i ? (double)NAN : p->rate, &s);
-        if (s.n)
-            yk_events_scalars(b->events[i], 0, (int64_t)p->step, s.scalar, s.n);
-        b->used = true;
-        yk_events_flush(b->events[i]); /* the first error is kept and reported at the end */
+        if (i == 0 && !b->first)
+            add_own_resources(o, &s);
+        add_worker(o, i, &s);
+        write_all(b->events[b->first + i], p->step, &s);
     }
+    b->used = true;
+    for (int i = 0; i < b->n; i++)
+        yk_events_flush(b->events[i]); /* the first error is kept and reported at the end */
 }
 
 /* The loss and the rates only, for points in quick succession. */
@@ -297,7 +361,7 @@ yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e)
     b->used = true;
     for (int i = 0; !st && i < b->n; i++) {
         yk_staleness_histogram seen = {0};
-        o->c.staleness(o->c.context, i, &seen);
+        o->c.staleness(o->c.context, i > b->first ? i - b->first : 0, &seen); /* 0: of all workers */
         if (!(st = write_staleness(b->events[i], e->at.step, &seen)))
             st = yk_events_flush(b->events[i]);
     }

@@ -15,6 +15,10 @@ void yk_compare_fini(yk_compare *c)
             free(c->group[g].key[k]);
     free(c->group);
     free(c->members);
+    free(c->group_of);
+    free(c->label);
+    free(c->panel);
+    free(c->line);
     for (size_t t = 0; t < c->tables; t++)
         yk_table_fini(&c->table[t]);
     *c = (yk_compare){0};
@@ -38,12 +42,15 @@ typedef struct {
 
 static option_columns add_options(const yk_compare *c, yk_table *t, const char *const *except)
 {
+    static const char *const wide[] = {"data", "ranks",
+                                       NULL}; /* not shown if they follow from other columns */
     option_columns o = {.n = 0};
     const char *names[25];
     size_t n = yk_compare_varying(c, names, 24);
     for (size_t k = 0; k < n; k++) {
         bool number = true;
-        if (yk_is_listed(names[k], except))
+        if (yk_is_listed(names[k], except) ||
+            (yk_is_listed(names[k], wide) && !yk_is_listed(names[k], c->telling)))
             continue;
         for (size_t i = 0; i < c->n && number; i++) {
             char text[YK_OPTION_SIZE];
@@ -77,7 +84,7 @@ static void put_options(const yk_compare *c, yk_table *t, const option_columns *
 
 /* ---- columns of results ---- */
 
-enum { RUNS = 1, BATCH = 2, WORKERS = 4, SAME = 7, MODES = 8, ALL = 15 };
+enum { RUNS = 1, BATCH = 2, WORKERS = 4, SAME = 7, MODES = 8, ALL = 15, USED = 16 };
 
 /* Values that are not facts. */
 enum { REPEATS = sizeof(yk_facts), SPEED_UP, EFFICIENCY, FASTER, GAIN, PLATEAU, BOTTLENECK, EPOCHS };
@@ -93,13 +100,16 @@ static const struct {
     {{"global batch", "examples per step, of all workers together", YK_UNIT_WHOLE},
      FACT(global_batch),
      BATCH | WORKERS},
-    {{"repeats", "runs that differ only in the seed", YK_UNIT_WHOLE}, REPEATS, BATCH | WORKERS},
-    {{"time", "of the whole run", YK_UNIT_SECONDS, .best = -1}, FACT(seconds), ALL},
+    {{"repeats", "runs that differ only in the seed", YK_UNIT_WHOLE}, REPEATS, SAME},
+    {{"time", "of the whole run", YK_UNIT_SECONDS, .best = -1}, FACT(seconds), SAME},
     {{"examples/s", "while training", YK_UNIT_COUNT, .best = 1}, FACT(examples_per_second), ALL},
     {{"speed-up", NULL, YK_UNIT_TIMES}, SPEED_UP, WORKERS},
-    {{"efficiency", NULL, YK_UNIT_SHARE}, EFFICIENCY, WORKERS},
+    {{"efficiency", NULL, YK_UNIT_PART}, EFFICIENCY, WORKERS},
     {{"relative speed", "examples per second, compared with sync", YK_UNIT_TIMES}, FASTER, MODES},
     {{"accuracy", "on the test data, at the end", YK_UNIT_SHARE, .best = 1}, FACT(test_accuracy), ALL},
+    {{"error", "share of the test data that is classified wrongly", YK_UNIT_SHARE, .best = -1},
+     FACT(test_error),
+     SAME},
     {{"accuracy gain", "compared with sync, in percentage points", YK_UNIT_POINTS}, GAIN, MODES},
     {{"AUC", "area under the ROC curve, at the end", YK_UNIT_PLAIN, .best = 1}, FACT(test_auc), ALL},
     {{"test loss", NULL, YK_UNIT_PLAIN, .best = -1}, FACT(test_loss), ALL},
@@ -112,13 +122,21 @@ static const struct {
     {{"last improvement", "epoch after which the test results did not improve", YK_UNIT_SHORT},
      PLATEAU,
      RUNS},
-    {{"CPU", "mean number of busy cores, of all processes together", YK_UNIT_CORES}, FACT(cpu), SAME},
-    {{"memory", "peak resident memory, of all processes together", YK_UNIT_BYTES}, FACT(memory_peak), SAME},
-    {{"network", "bytes per second that the run sent and received", YK_UNIT_RATE}, FACT(network), SAME},
-    {{"disk", "bytes per second read and written", YK_UNIT_RATE}, FACT(disk), SAME},
-    {{"bottleneck", .words = true}, BOTTLENECK, RUNS},
-    {{"train loss", NULL, YK_UNIT_PLAIN}, FACT(train_loss), RUNS | BATCH},
-    {{"steps done", "updates of the model", YK_UNIT_WHOLE}, FACT(steps), RUNS | BATCH},
+    {{"CPU", "mean number of busy cores, of all processes together", YK_UNIT_CORES},
+     FACT(cpu),
+     USED | BATCH | WORKERS},
+    {{"memory", "peak resident memory, of all processes together", YK_UNIT_BYTES},
+     FACT(memory_peak),
+     USED | BATCH | WORKERS},
+    {{"network", "bytes per second that all processes sent and received", YK_UNIT_RATE},
+     FACT(network),
+     USED | BATCH | WORKERS},
+    {{"sent", "by all processes, in the whole run", YK_UNIT_BYTES}, FACT(sent), USED},
+    {{"received", "by all processes, in the whole run", YK_UNIT_BYTES}, FACT(received), USED},
+    {{"disk", "bytes per second read and written", YK_UNIT_RATE}, FACT(disk), USED},
+    {{"bottleneck", .words = true}, BOTTLENECK, USED},
+    {{"train loss", NULL, YK_UNIT_PLAIN}, FACT(train_loss), RUNS},
+    {{"steps done", "updates of the model", YK_UNIT_WHOLE}, FACT(steps), RUNS},
     {{"epochs done", "passes over the training data", YK_UNIT_SHORT}, EPOCHS, RUNS},
 };
 
@@ -177,6 +195,12 @@ static double value_of(const yk_compare *c, const yk_config_group *g, size_t off
         return c->groups < c->n ? (double)g->n : NAN;
     case PLATEAU:
         return f->plateau.reached ? rounded(f->plateau.epoch) : NAN;
+    case FACT(network):
+    case FACT(sent):
+    case FACT(received): { /* threads send nothing */
+        const double x = yk_group_mean(c, g, offset, spread_out);
+        return x > 0.0 ? x : (*spread_out = NAN);
+    }
     case EPOCHS:
         return c->epochs_differ ? rounded(f->epochs) : NAN;
     default:
@@ -208,28 +232,6 @@ static void put_results(const yk_compare *c, yk_table *t, unsigned table, const 
     }
 }
 
-/* The highest accuracy that three quarters of the runs reach, rounded down to half a point; NAN if they use different
- * data. */
-static double find_target(const yk_compare *c)
-{
-    double best[512];
-    size_t n = 0;
-    for (size_t i = 0; i < c->n && n < 512; i++) {
-        double top = NAN;
-        if (!yk_same_data(c))
-            return NAN;
-        for (size_t k = 0; k < c->run[i].eval.n; k++)
-            top = fmax(top, c->run[i].eval.row[k].test_accuracy);
-        if (!isfinite(top))
-            continue;
-        size_t at = n++;
-        for (; at > 0 && best[at - 1] > top; at--)
-            best[at] = best[at - 1];
-        best[at] = top;
-    }
-    return n < 2 ? NAN : floor(best[n / 4] * 200.0 + 1e-9) / 200.0;
-}
-
 /* ---- the tables ---- */
 
 /* The position of a group in a table: by class (groups with the same key), then by the fact that is compared. */
@@ -238,27 +240,48 @@ typedef struct {
     double by;
 } position;
 
+/* A row for each group: its options, then these results. */
+static void fill_runs(const yk_compare *c, yk_table *t, unsigned table)
+{
+    static const char *const except[] = {"seed", "steps", "epochs", NULL}, *const none[] = {NULL};
+    const bool names = yk__shows_names(c);
+    yk_table_column(t, &(yk_column){"run", .words = true});
+    const option_columns o = add_options(c, t, c->groups > 1 ? except : none);
+    t->lead = 0;
+    if (table == RUNS)
+        yk_table_column(t, &(yk_column){"status", "empty: the run is complete", .words = true});
+    add_results(c, t, table);
+    for (size_t g = 0; g < c->groups; g++) {
+        const yk_config_group *group = &c->group[g];
+        char text[64];
+        snprintf(text, sizeof text, "%zu", g + 1);
+        yk_table_row(t, (int)group->run[0]);
+        yk_table_text(t, names ? c->run[group->run[0]].name : text);
+        put_options(c, t, &o, group->run[0]);
+        yk__group_status(c, group, text);
+        if (table == RUNS)
+            yk_table_text(t, text);
+        put_results(c, t, table, group, NULL, NULL);
+    }
+}
+
 static void table_of_runs(const yk_compare *c, yk_table *t, position *unused)
 {
-    static const char *const except[] = {NULL};
     (void)unused;
-    *t = (yk_table){.id = "runs", .title = "All runs"};
-    yk_table_column(t, &(yk_column){"run", .words = true});
-    option_columns o = add_options(c, t, except);
-    t->lead = 0;
-    yk_table_column(t, &(yk_column){"status", "empty: the run is complete", .words = true});
-    add_results(c, t, RUNS);
-    for (size_t i = 0; i < c->n; i++) {
-        const yk_facts *f = &c->facts[i];
-        yk_table_row(t, (int)i);
-        yk_table_text(t, c->run[i].name);
-        put_options(c, t, &o, i);
-        yk_table_text(t, f->failed        ? "failed"
-                         : f->interrupted ? "interrupted"
-                         : f->ended       ? ""
-                                          : "no summary");
-        put_results(c, t, RUNS, &(yk_config_group){.run = &i, .n = 1}, NULL, NULL);
-    }
+    *t =
+        (yk_table){.id = "runs",
+                   .title = "Results",
+                   .note = c->groups < c->n
+                               ? "Runs that differ only in the seed are one row: mean and standard deviation."
+                               : NULL};
+    fill_runs(c, t, RUNS);
+}
+
+static void table_of_resources(const yk_compare *c, yk_table *t, position *unused)
+{
+    (void)unused;
+    *t = (yk_table){.id = "resources", .title = "Resources and bottlenecks"};
+    fill_runs(c, t, USED);
 }
 
 static int by_position(const void *a, const void *b)
@@ -341,25 +364,46 @@ static void table_of_workers(const yk_compare *c, yk_table *t, position *at)
     }
 }
 
+/* "async", or "async, 1 server" if runs differ in that. */
+static void mode_and_servers(const yk_compare *c, const yk_config_group *g, bool servers, char *out,
+                             size_t size)
+{
+    char mode[32], text[48] = "", number[YK_OPTION_SIZE];
+    yk_mode_text(&c->facts[g->run[0]], mode);
+    if (servers) {
+        yk_option_text(c, g->run[0], "servers", number);
+        yk__option_phrase("servers", number, text, sizeof text);
+    }
+    snprintf(out, size, "%s%s%s", mode, *text ? ", " : "", text);
+}
+
+/* N workers are compared with N workers, whether parameter servers are used or not. */
 static void table_of_modes(const yk_compare *c, yk_table *t, position *unused)
 {
-    static const char *const except[] = {"mode", "seed", "epochs", "steps", NULL};
+    static const char *const except[] = {"mode", "servers", "ranks", "seed", "epochs", "steps", NULL};
+    const char *varying[25];
     (void)unused;
     *t = (yk_table){
         .id = "modes",
         .title = "Synchronous and asynchronous training",
-        .note = "Runs that differ only in the mode. A synchronous step uses a batch of every worker, an "
-                "asynchronous step a batch of one worker: for the same examples, it makes more steps."};
+        .note =
+            "Runs with the same number of workers that differ only in the mode. A synchronous step uses a "
+            "batch of every worker, an asynchronous step a batch of one worker: for the same examples, it "
+            "makes more steps."};
+    yk_compare_varying(c, varying, 24);
+    const bool servers = yk_is_listed("servers", varying);
     option_columns o = add_options(c, t, except);
     t->lead = 0;
     yk_table_column(t, &(yk_column){"other", "the mode that is compared with sync", .words = true});
+    if (servers)
+        yk_table_column(t, &(yk_column){"sync", "what it is compared with", .words = true});
     add_results(c, t, MODES);
     for (size_t g = 0; g < c->groups; g++)
         for (size_t k = 0; k < c->groups; k++) {
             const yk_config_group *sync = &c->group[g], *other = &c->group[k];
-            char mode[32], base[32];
-            yk_mode_text(&c->facts[sync->run[0]], base);
-            yk_mode_text(&c->facts[other->run[0]], mode);
+            char mode[96], base[96];
+            mode_and_servers(c, sync, false, base, sizeof base);
+            mode_and_servers(c, other, false, mode, sizeof mode);
             if (strcmp(base, "sync") || !strcmp(mode, "sync") ||
                 strcmp(sync->key[YK_KEY_EXCEPT_MODE], other->key[YK_KEY_EXCEPT_MODE]))
                 continue;
@@ -368,9 +412,13 @@ static void table_of_modes(const yk_compare *c, yk_table *t, position *unused)
                                                             yk_group_mean(c, sync, speed, NULL),
                                       [GAIN - SPEED_UP] = yk_group_mean(c, other, accuracy, NULL) -
                                                           yk_group_mean(c, sync, accuracy, NULL)};
+            mode_and_servers(c, sync, servers, base, sizeof base);
+            mode_and_servers(c, other, servers, mode, sizeof mode);
             yk_table_row(t, (int)other->run[0]);
             put_options(c, t, &o, other->run[0]);
             yk_table_text(t, mode);
+            if (servers)
+                yk_table_text(t, base);
             put_results(c, t, MODES, other, sync, special);
         }
 }
@@ -380,13 +428,19 @@ yk_status yk_compare_make(const yk_run *runs, const yk_facts *facts, size_t n, y
     static const struct {
         void (*make)(const yk_compare *c, yk_table *t, position *at);
         size_t least; /* rows */
-    } tables[] = {{table_of_runs, 0}, {table_of_batches, 2}, {table_of_workers, 2}, {table_of_modes, 1}};
+    } tables[] = {{table_of_runs, 0},
+                  {table_of_resources, 0},
+                  {table_of_batches, 2},
+                  {table_of_workers, 2},
+                  {table_of_modes, 1}};
     yk_compare *c = out;
     *c = (yk_compare){.run = runs, .facts = facts, .n = n};
-    c->target = find_target(c);
+    c->target = yk__find_target(c);
     position *at = calloc(n + 1, sizeof *at);
     bool *failed = calloc(n + 1, sizeof *failed);
     yk_status st = at && failed ? yk__groups_make(c) : yk_fail_memory(n * sizeof *at, "a comparison of runs");
+    if (!st)
+        st = yk__labels_make(c);
     for (size_t i = 0; !st && i < n; i++) {
         failed[i] = facts[i].failed;
         c->epochs_differ |= fabs(facts[i].epochs - facts[0].epochs) > 0.005;

@@ -3,7 +3,8 @@
  * Runs that differ only in the seed are repeats: they are one row, with mean and standard deviation. There is a table if
  * runs differ in what it compares, and are otherwise the same:
  *
- *     runs       all runs
+ *     runs       all runs: results
+ *     resources  all runs: use of CPU, memory, network and disk, and the bottleneck
  *     batch      batch size: time, accuracy, CPU, memory, network
  *     workers    number of workers: speed-up and efficiency, compared with one worker or the fewest
  *     modes      synchronous and asynchronous (or bounded staleness)
@@ -36,11 +37,18 @@ enum {
     YK_KEYS
 };
 
-/* Runs with the same options: repeats. */
+#define YK_TELLING 12 /* options that tell runs apart */
+#define YK_LABEL   128
+#define YK_CURVES  6 /* in a plot */
+
+/* Runs with the same options: repeats. They are one curve: the mean. */
 typedef struct {
     size_t *run; /* [n], owned by the comparison */
     size_t n;
     char *key[YK_KEYS]; /* yk_run_key() */
+    char label
+        [YK_LABEL]; /* the options in which it differs from other groups, "sync, 2 workers", or its name */
+    size_t panel, line; /* its plot and its curve (colour) there */
 } yk_config_group;
 
 typedef struct {
@@ -49,10 +57,18 @@ typedef struct {
     size_t n;
     yk_config_group *group; /* in the order of their first runs */
     size_t groups;
-    size_t *members;
+    size_t *members, *group_of; /* [n]; the group of a run */
+    char (*label)[YK_LABEL];    /* [n], of the runs: that of the group, and the seed */
+    const char
+        *telling[YK_TELLING + 1]; /* the options in labels; others follow from them, or do not differ */
+    /* With more than YK_CURVES groups, curves are drawn as small multiples: a panel for each value of some options
+     * ("batch 5"), and in each the same lines ("sync, 2 workers"), in the same colours. */
+    char (*panel)[YK_LABEL];
+    char (*line)[YK_LABEL];
+    size_t panels, lines;
     bool epochs_differ;
     double target; /* an accuracy that most runs reach, or NAN */
-    yk_table table[4];
+    yk_table table[5];
     size_t tables;
     struct {
         char title[64], value[64], text[256];
@@ -81,6 +97,39 @@ void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out /
 
 /* Internal. */
 yk_status yk__groups_make(yk_compare *c);
+
+/* The highest accuracy that three quarters of the runs reach, rounded down to half a point; NAN if they use different
+ * data. */
+double yk__find_target(const yk_compare *c);
+
+/* Whether labels are the names of the runs, and their table has them: those that people chose are short. Those of a sweep
+ * list all options. */
+bool yk__shows_names(const yk_compare *c);
+
+/* "": all runs of the group are complete; "failed", "1 of 3 failed". */
+void yk__group_status(const yk_compare *c, const yk_config_group *g, char *out /* [64] */);
+
+yk_status yk__labels_make(yk_compare *c);
+
+/* "batch 5", "2 workers", "async": an option and its value, as people would say it. */
+void yk__option_phrase(const char *name, const char *value, char *out, size_t size);
+
+/* Items and their values of some options; equal numbers are equal values. */
+typedef struct {
+    size_t items, options;
+    size_t *value;  /* [items][YK_TELLING] */
+    unsigned apart; /* bits: options that must be among those of the panels */
+} yk_options_of;
+
+/* Whether runs that differ in this option are in different panels: losses of different models do not compare. */
+bool yk__keeps_apart(const char *option);
+
+/* The options (bits) whose values name the panels of a plot: the fewest panels with at most YK_CURVES items each. 0: one
+ * panel is enough, or nothing helps. */
+unsigned yk__choose_panels(const yk_options_of *o);
+
+/* The index of a text in a list, to which it is added if necessary. */
+size_t yk__index_of(char (*list)[YK_LABEL], size_t *n, const char *text);
 void yk__compare_highlights(yk_compare *c);
 
 #endif

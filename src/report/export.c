@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "report/page.h"
 #include "report/plot.h"
+#include "report/run_tables.h"
 #include <errno.h>
 #include <ftw.h>
 #include <spawn.h>
@@ -27,21 +28,39 @@ static yk_status save(yk_text *t, const char *dir, const char *name, const char 
     return st;
 }
 
-/* table-processes.csv; of several runs, run-1-table-processes.csv and so on. */
-static yk_status save_processes(const yk_compare *c, size_t i, const char *dir)
+/* A table of all runs, one below the other: table-processes.csv, with the label of the run in the first column. The table of
+ * workers is table-run-workers.csv: table-workers.csv compares numbers of workers. */
+static yk_status save_run_tables(const yk_compare *c, yk_run_table which, const char *dir)
 {
-    yk_table t;
-    yk_text text = {0};
-    char name[64] = "table-processes";
-    if (c->n > 1)
-        snprintf(name, sizeof name, "run-%zu-table-processes", i + 1);
-    yk__process_table(&c->run[i], &t);
-    yk_table_csv(&t, &text);
-    yk_status st = t.status;
-    yk_table_fini(&t);
-    if (st)
-        yk_text_fini(&text);
-    return st ? st : save(&text, dir, name, ".csv");
+    yk_text all = {0};
+    char name[64] = "";
+    for (size_t i = 0; i < c->n; i++) {
+        yk_table t;
+        yk_text one = {0};
+        yk_run_table_make(c, i, which, &t);
+        snprintf(name, sizeof name, which == YK_RUN_WORKERS ? "table-run-%s" : "table-%s", t.id);
+        yk_table_csv(&t, &one);
+        if (t.status && !all.status)
+            all.status = t.status;
+        const size_t rows = t.rows;
+        yk_table_fini(&t);
+        const char *line = one.s;
+        for (size_t r = 0; line && rows && *line; r++) {
+            const char *end = strstr(line, "\r\n");
+            const size_t n = end ? (size_t)(end + 2 - line) : strlen(line);
+            if (r || !all.n) {
+                yk_text_csv(&all, r ? c->label[i] : "run");
+                yk_text_add(&all, ",");
+                yk_text_put(&all, line, n);
+            }
+            line += n;
+        }
+        yk_text_fini(&one);
+    }
+    if (all.n || all.status)
+        return save(&all, dir, name, ".csv");
+    yk_text_fini(&all);
+    return YK_OK;
 }
 
 yk_status yk_export_csv(const yk_figures *fs, const yk_compare *c, const char *dir)
@@ -59,8 +78,8 @@ yk_status yk_export_csv(const yk_figures *fs, const yk_compare *c, const char *d
         yk_table_csv(&c->table[i], &t);
         st = save(&t, dir, name, ".csv");
     }
-    for (size_t i = 0; !st && i < c->n; i++)
-        st = save_processes(c, i, dir);
+    for (int k = 0; !st && k < YK_RUN_TABLES; k++)
+        st = save_run_tables(c, (yk_run_table)k, dir);
     return st;
 }
 
@@ -155,7 +174,7 @@ static yk_status convert_text(conversion *c, yk_text *svg, const char *dir, cons
 /* Saves every drawing as SVG, or converts it. */
 static yk_status save_drawings(const yk_figures *fs, const char *dir, conversion *c)
 {
-    static const char *const by[YK_X_COUNT] = {"-step", "-epoch", "-seconds"};
+    static const char *const by[YK_X_COUNT] = {"-step", "-epoch", "-examples", "-seconds"};
     yk_status st = YK_OK;
     for (size_t i = 0; !st && i < fs->n; i++) {
         const yk_figure *f = &fs->figure[i];

@@ -209,6 +209,7 @@ void yk_facts_of(const yk_run *r, yk_facts *out)
     f->lr = number_of(r, "lr", r->train.n ? r->train.row[0].learning_rate : NAN);
     f->seed = number_of(r, "seed", r->options ? 1.0 : NAN);
     results_of(r, f);
+    f->test_error = 1.0 - f->test_accuracy;
     resources_of(r, f);
     phases_of(r, f);
     f->stale_mean = yk_summary_number(r, "observed_staleness.mean");

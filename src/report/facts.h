@@ -33,7 +33,7 @@ typedef struct {
     double staleness, workers, ranks, servers, threads, batch, global_batch, lr, seed;
     double epochs, steps, examples, seconds; /* done, not requested */
     double steps_per_second, examples_per_second;
-    double train_loss, test_loss, test_accuracy, test_auc, majority;
+    double train_loss, test_loss, test_accuracy, test_error, test_auc, majority; /* error: 1 - accuracy */
     double best_loss, best_auc; /* possible, for generated data with known probabilities */
     double cpu, cores;          /* cores used, by all processes together; cores of the hosts */
     double memory_peak;         /* bytes, of all processes together */

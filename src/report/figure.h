@@ -1,7 +1,8 @@
 /* What a plot shows, as data. The page, the SVG files and the CSV files are all made from it.
  *
- * A figure is about all runs (run -1: overlaid curves) or about one run (its processes). A point of a line has up to
- * three x: step, epoch and seconds.
+ * A figure is about all runs (run -1: a curve for each group of runs) or about one run (its processes). A point of a line
+ * has up to four x: step, epoch, examples and seconds. With many groups there are several figures of the same kind, one per
+ * panel (compare.h), with the same y axis.
  *
  * Example:
  *     yk_figures figures;
@@ -19,14 +20,12 @@
 #include "report/compare.h"
 #include "report/scale.h"
 
-/* With more runs than this, plots have lines only: no points, rings or legends. */
-#define YK_FEW_RUNS 12
-
-typedef enum { YK_X_STEP, YK_X_EPOCH, YK_X_SECONDS, YK_X_COUNT } yk_x;
+typedef enum { YK_X_STEP, YK_X_EPOCH, YK_X_EXAMPLES, YK_X_SECONDS, YK_X_COUNT } yk_x;
 
 typedef struct {
     double x[YK_X_COUNT]; /* finite on the axes of the series */
     double y;             /* finite */
+    double spread;        /* the standard deviation over seeds; 0 or NAN: none */
 } yk_point;
 
 typedef struct {
@@ -34,8 +33,9 @@ typedef struct {
     unsigned axes; /* bit k: points have x[k] */
     int colour;    /* number of a run or of a worker; -1: grey */
     int dash;      /* 0: solid */
-    int run;       /* -1: none */
+    int run;       /* the entry of the page's legend (a line of compare.h); -1: none */
     bool dots;     /* each point is marked */
+    bool bars;     /* the spread is drawn as error bars, not as a band */
     bool marked;   /* a ring around `mark`, where the curve flattened */
     yk_point mark;
     char mark_text[96];
@@ -47,15 +47,16 @@ typedef struct {
 typedef enum { YK_LINES, YK_BARS, YK_HISTOGRAM } yk_figure_kind;
 
 typedef struct {
-    char id[64];         /* the name of its files: letters, digits, '-' */
-    const char *title;   /* borrowed, as are the texts below */
-    const char *x_title; /* LINES whose x is a column of a table; NULL: x is time */
+    char id[64];          /* the name of its files: letters, digits, '-' */
+    const char *title;    /* borrowed, as are the texts below */
+    char panel[YK_LABEL]; /* one of several figures with this title: "batch 5"; "": the only one */
+    const char *x_title;  /* LINES whose x is a column of a table; NULL: x is time */
     yk_figure_kind kind;
     int run;            /* -1: all runs */
     bool steps_or_time; /* the reader chooses x: step, epoch or seconds; else it is x[0], in x_unit */
     yk_unit x_unit, y_unit;
     bool x_log, from_zero;
-    double at_least;        /* the y axis reaches at least this; NAN */
+    double low, high;       /* the y axis has at least this range; NAN */
     double limit;           /* a horizontal line: the capacity; NAN */
     const char *limit_text; /* its label */
     struct {
@@ -90,15 +91,30 @@ void yk_figure_csv(const yk_figure *f, yk_text *out);
 #define YK_BUCKET_SIZE 48
 void yk_bucket_text(size_t k, char *out);
 
+/* "Test accuracy: batch 5". */
+void yk_figure_name(const yk_figure *f, char *out, size_t size);
+
 /* Internal. Adds a figure, then its series and points; yk__figure_end() checks for errors. Pointers are valid until the
  * next figure or series is added. */
-enum { YK__ALL_X = 7, YK__ONE_X = 1 << YK_X_STEP };
+enum { YK__ALL_X = (1 << YK_X_COUNT) - 1, YK__ONE_X = 1 << YK_X_STEP };
 
 yk_figure *yk__figure_add(yk_figures *fs, const char *title, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 yk_series *yk__series_add(yk_figure *f, const char *name, int run, unsigned axes);
-void yk__series_point(yk_series *s, double step, double epoch, double seconds, double y);
-void yk__figure_end(yk_figures *fs); /* removes the figure if it has no points */
+void yk__series_put(yk_series *s, const yk_point *p);
+void yk__series_point(yk_series *s, double x, double y); /* a point with one x */
+void yk__figure_end(yk_figures *fs);                     /* removes the figure if it has no points */
+
+/* The mean of several series, at the points of the first one that all of them reach. Frees their points. */
+void yk__series_mean(yk_series *part, size_t n, yk_series *out);
+
+/* The figures from number `first` on get the same y axis, unless that would flatten the curves of one of them. */
+void yk__figures_share_y(yk_figures *fs, size_t first);
+
+void yk__figures_of_curves(const yk_compare *c, yk_figures *fs);
+void yk__figures_of_tables(const yk_compare *c, yk_figures *fs);
+void yk__figures_of_time(const yk_compare *c, yk_figures *fs); /* staleness and phases */
+void yk__figures_of_resources(const yk_compare *c, yk_figures *fs);
 void yk__figures_of_run(const yk_compare *c, size_t i, yk_figures *fs);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_LINES = 12, MAX_BARS = 64, MAX_BANDS = 64 };
+enum { MAX_PROCESSES = 4 * YK_CURVES, MAX_BARS = 64, MAX_BANDS = 64 };
 
 typedef enum { CPU, MEMORY, TRAFFIC, DISK, LINK } resource_kind;
 
@@ -23,7 +23,7 @@ static const struct resource {
     {"cpu", "CPU", "all cores", YK_UNIT_CORES, {AT(cpu)}, {NULL}},
     {"memory", "Memory", "all memory", YK_UNIT_BYTES, {AT(rss)}, {NULL}},
     {"traffic",
-     "Network, by the run itself",
+     "Network of each process",
      NULL,
      YK_UNIT_RATE,
      {AT(sent_rate), AT(received_rate)},
@@ -89,60 +89,125 @@ static void add_bands(yk_figure *f, const yk_process_log *w, const char *what)
 }
 
 /* The CPU use of all programs on the host, if the processes share one. */
-static void add_host(yk_figure *f, const yk_run *r, int run)
+static void add_host(yk_figure *f, const yk_run *r)
 {
     if (!share_host(r) || !isfinite(r->log[0].mean.cpu_host))
         return;
-    yk_series *s = yk__series_add(f, "all programs on the host", run, YK__ONE_X);
-    s->colour = -1;
+    yk_series *s = yk__series_add(f, "all programs on the host", -1, YK__ONE_X);
     for (size_t m = 0; m < r->log[0].sample.n; m++) {
         const yk_run_sample *at = &r->log[0].sample.row[m];
-        yk__series_point(s, at->seconds, NAN, NAN, fmin(at->cpu_host, r->log[0].cores)); /* rounding */
+        yk__series_point(s, at->seconds, fmin(at->cpu_host, r->log[0].cores)); /* rounding */
     }
 }
 
-static void make_resource(const yk_compare *c, size_t i, resource_kind kind, yk_figures *fs)
+/* The lines of the processes from number `first` on, at most YK_CURVES; `part`: one of the two lines of each, -1: both. */
+static void make_panel(const yk_compare *c, size_t i, resource_kind kind, size_t first, int part,
+                       yk_figures *fs)
 {
     const yk_run *r = &c->run[i];
     const struct resource *q = &resources[kind];
-    yk_figure *f = add_figure(c, i, q->id, q->title, fs);
+    const size_t last = first + YK_CURVES < r->logs ? first + YK_CURVES : r->logs;
+    const bool alone = r->logs == 1;
+    double most = 0.0;
+    char id[48];
+    snprintf(id, sizeof id, part < 0 ? "%s" : "%s-%s", q->id, part < 0 ? "" : q->part[part]);
+    if (first)
+        snprintf(id + strlen(id), sizeof id - strlen(id), "-%zu", first);
+    yk_figure *f = add_figure(c, i, id, q->title, fs);
     f->x_unit = YK_UNIT_SECONDS;
     f->y_unit = q->unit;
     f->from_zero = true;
-    double most = 0.0;
-    const int parts = q->part[1] ? 2 : 1;
-    const bool alone = r->logs == 1;
-    for (size_t w = 0; w < r->logs && w < MAX_LINES; w++) {
+    if (r->logs > YK_CURVES)
+        snprintf(f->panel, sizeof f->panel, "%s%sranks %d to %d", part < 0 ? "" : q->part[part],
+                 part < 0 ? "" : ", ", r->log[first].rank, r->log[last - 1].rank);
+    else if (part >= 0)
+        snprintf(f->panel, sizeof f->panel, "%s", q->part[part]);
+    for (size_t w = first; w < last; w++) {
         const yk_process_log *p = &r->log[w];
-        for (int k = 0; k < parts; k++) {
-            const char *part = q->part[k];
+        for (int k = 0; k < (q->part[1] ? 2 : 1); k++) {
+            const char *word = part < 0 ? q->part[k] : NULL;
             char name[96];
+            if (part >= 0 && part != k)
+                continue;
             if (alone)
-                snprintf(name, sizeof name, "%s", part ? part : "this run");
+                snprintf(name, sizeof name, "%s", word ? word : "this run");
             else
                 snprintf(name, sizeof name, "%s %d%s%s", p->role[0] ? p->role : "worker", p->rank,
-                         part ? ", " : "", part ? part : "");
-            yk_series *s = yk__series_add(f, name, (int)i, YK__ONE_X);
-            /* several runs: one colour per run; else one per process; else, of one process, one per part */
-            s->colour = c->n > 1 ? (int)i : alone ? k : (int)w;
-            s->dash = c->n > 1 ? (int)w * parts + k : alone ? 0 : k;
+                         word ? ", " : "", word ? word : "");
+            yk_series *s = yk__series_add(f, name, -1, YK__ONE_X);
+            s->colour = alone ? k : p->rank; /* one per process, or of one process, one per part */
+            s->dash = alone || part >= 0 ? 0 : k;
             for (size_t m = 0; m < p->sample.n; m++) {
                 double y = yk_double_at(&p->sample.row[m], q->offset[k]);
-                yk__series_point(s, p->sample.row[m].seconds, NAN, NAN, y);
+                yk__series_point(s, p->sample.row[m].seconds, y);
                 most = y > most ? y : most;
             }
         }
         add_bands(f, p, q->id);
     }
-    if (kind == CPU)
-        add_host(f, r, (int)i);
+    if (kind == CPU && !first)
+        add_host(f, r);
     for (size_t k = 0; kind == TRAFFIC && most <= 0.0 && k < f->n; k++) /* one process */
         f->series[k].n = 0;
     f->limit_text = q->limit;
     if (q->limit)
         f->limit = capacity(r, kind);
     if (kind == CPU && f->limit <= 4.0 * most)
-        f->at_least = f->limit;
+        f->high = f->limit;
+    yk__figure_end(fs);
+}
+
+/* At most YK_CURVES lines per plot: else a plot for each part, and for some processes. */
+static void make_resource(const yk_compare *c, size_t i, resource_kind kind, yk_figures *fs)
+{
+    const size_t n = c->run[i].logs < MAX_PROCESSES ? c->run[i].logs : MAX_PROCESSES;
+    const bool split = resources[kind].part[1] && 2 * n > YK_CURVES;
+    const size_t begin = fs->n;
+    for (int part = split ? 0 : -1; part < (split ? 2 : 0); part++)
+        for (size_t first = 0; first < n; first += YK_CURVES)
+            make_panel(c, i, kind, first, part, fs);
+    yk__figures_share_y(fs, begin);
+}
+
+/* A line for each direction of an interface. */
+static void add_interface(yk_figure *f, const yk_process_log *p, const char *name, size_t offset)
+{
+    static const char *const way[] = {"in", "out"};
+    const int colour = (int)f->n / 2;
+    for (int k = 0; k < 2; k++) {
+        char text[112];
+        snprintf(text, sizeof text, "%.60s %s, %s", p->host, name, way[k]);
+        yk_series *s = yk__series_add(f, text, -1, YK__ONE_X);
+        s->colour = colour;
+        s->dash = k;
+        for (size_t m = 0; m < p->sample.n; m++)
+            yk__series_point(s, p->sample.row[m].seconds,
+                             yk_double_at(&p->sample.row[m], offset + (size_t)k * sizeof(double)));
+    }
+}
+
+/* The network interfaces of the hosts, with the traffic of all programs, once each: one process of a host has them. All
+ * processes of version 0.1.0 have the sum of their host's. */
+static void make_interfaces(const yk_compare *c, size_t i, yk_figures *fs)
+{
+    const yk_run *r = &c->run[i];
+    yk_figure *f = add_figure(c, i, "network", "Network interfaces of the hosts, all programs", fs);
+    f->x_unit = YK_UNIT_SECONDS;
+    f->y_unit = YK_UNIT_RATE;
+    f->from_zero = true;
+    for (size_t w = 0; w < r->logs; w++) {
+        const yk_process_log *p = &r->log[w];
+        bool seen = p->nics > 0 ? false : !isfinite(p->mean.net_in);
+        for (size_t k = 0; k < w && !p->nics; k++)
+            seen |= !strcmp(p->host, r->log[k].host);
+        for (int n = 0; n < p->nics && f->n < YK_CURVES; n++)
+            add_interface(f, p, p->nic[n], AT(nic) + (size_t)n * sizeof p->sample.row->nic[0]);
+        if (!p->nics && !seen && f->n < YK_CURVES)
+            add_interface(f, p, "all interfaces", AT(net_in));
+        add_bands(f, p, "network");
+    }
+    f->limit_text = "link speed";
+    f->limit = capacity(r, LINK);
     yk__figure_end(fs);
 }
 
@@ -201,9 +266,9 @@ static void add_bar(yk_figure *f, const char *name, const json_t *from, const do
     }
     if (!(sum > 0.0) || f->n >= MAX_BARS)
         return;
-    yk_series *s = yk__series_add(f, name, f->run, YK__ONE_X);
+    yk_series *s = yk__series_add(f, name, -1, YK__ONE_X);
     for (int k = 0; k < YK_PHASES; k++)
-        yk__series_point(s, k, NAN, NAN, phase[yk_stacked[k].phase] / sum);
+        yk__series_point(s, k, phase[yk_stacked[k].phase] / sum);
 }
 
 /* One bar per worker if the summary has them; else one per process, of the summary or of its last sample; else the

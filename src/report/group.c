@@ -13,7 +13,7 @@ static char *key_of(const yk_compare *c, size_t run, int which)
     static const char *const except[YK_KEYS][5] = {{NULL},
                                                    {"batch", "lr", NULL},
                                                    {"workers", "ranks", "lr", NULL},
-                                                   {"mode", NULL},
+                                                   {"mode", "servers", "ranks", NULL},
                                                    {"workers", "ranks", "lr", "mode", NULL}};
     yk_text t = {0};
     yk_run_key(&c->run[run], &c->facts[run], except[which], &t);
@@ -24,7 +24,7 @@ static char *key_of(const yk_compare *c, size_t run, int which)
 
 yk_status yk__groups_make(yk_compare *c)
 {
-    size_t *of = calloc(c->n, sizeof *of);
+    size_t *of = c->group_of = calloc(c->n, sizeof *of);
     c->group = calloc(c->n, sizeof *c->group);
     c->members = calloc(c->n, sizeof *c->members);
     yk_status st =
@@ -57,7 +57,6 @@ yk_status yk__groups_make(yk_compare *c)
             if (of[i] == g)
                 c->members[at++] = i;
     }
-    free(of);
     return st;
 }
 
@@ -98,6 +97,50 @@ bool yk_same_data(const yk_compare *c)
     for (size_t i = 1; i < c->n; i++)
         same &= !strcmp(c->facts[i].data ? c->facts[i].data : "", c->facts[0].data ? c->facts[0].data : "");
     return same;
+}
+
+double yk__find_target(const yk_compare *c)
+{
+    double best[512];
+    size_t n = 0;
+    for (size_t i = 0; i < c->n && n < 512; i++) {
+        double top = NAN;
+        if (!yk_same_data(c))
+            return NAN;
+        for (size_t k = 0; k < c->run[i].eval.n; k++)
+            top = fmax(top, c->run[i].eval.row[k].test_accuracy);
+        if (!isfinite(top))
+            continue;
+        size_t at = n++;
+        for (; at > 0 && best[at - 1] > top; at--)
+            best[at] = best[at - 1];
+        best[at] = top;
+    }
+    return n < 2 ? NAN : floor(best[n / 4] * 200.0 + 1e-9) / 200.0;
+}
+
+bool yk__shows_names(const yk_compare *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (strlen(c->run[i].name) > 20)
+            return false;
+    return c->groups == c->n;
+}
+
+void yk__group_status(const yk_compare *c, const yk_config_group *g, char *out)
+{
+    size_t bad = 0;
+    const char *what = "";
+    for (size_t i = 0; i < g->n; i++) {
+        const yk_facts *f = &c->facts[g->run[i]];
+        const char *is = f->failed ? "failed" : f->interrupted ? "interrupted" : f->ended ? "" : "no summary";
+        bad += *is != 0;
+        what = *is ? is : what;
+    }
+    if (bad && g->n > 1)
+        snprintf(out, 64, "%zu of %zu %s", bad, g->n, what);
+    else
+        snprintf(out, 64, "%s", what);
 }
 
 /* ---- options ---- */

@@ -10,14 +10,18 @@
 
 #define FACT(field) offsetof(yk_facts, field)
 
-static size_t best_run(const yk_compare *c, size_t offset, double sign)
+/* The group with the best mean; SIZE_MAX: none. */
+static size_t best_group(const yk_compare *c, size_t offset, double sign)
 {
     size_t best = SIZE_MAX;
-    for (size_t i = 0; i < c->n; i++) {
-        double x = sign * yk_double_at(&c->facts[i], offset);
-        if (isfinite(x) && !c->facts[i].failed &&
-            (best == SIZE_MAX || x > sign * yk_double_at(&c->facts[best], offset)))
-            best = i;
+    for (size_t g = 0; g < c->groups; g++) {
+        const double x = sign * yk_group_mean(c, &c->group[g], offset, NULL);
+        bool failed = true;
+        for (size_t i = 0; i < c->group[g].n; i++)
+            failed &= c->facts[c->group[g].run[i]].failed;
+        if (isfinite(x) && !failed &&
+            (best == SIZE_MAX || x > sign * yk_group_mean(c, &c->group[best], offset, NULL)))
+            best = g;
     }
     return best;
 }
@@ -44,12 +48,12 @@ static void add_best(yk_compare *c)
     for (size_t i = 0; i < c->n; i++)
         auc |= isfinite(c->facts[i].test_auc);
     size_t offset = auc ? FACT(test_auc) : FACT(test_accuracy);
-    size_t top = best_run(c, offset, 1.0), low = best_run(c, offset, -1.0);
+    size_t top = best_group(c, offset, 1.0), low = best_group(c, offset, -1.0);
     if (yk_same_data(c) && top != SIZE_MAX && top != low) {
-        yk_unit_text(auc ? YK_UNIT_PLAIN : YK_UNIT_SHARE, yk_double_at(&c->facts[top], offset), a);
-        yk_unit_text(auc ? YK_UNIT_PLAIN : YK_UNIT_SHARE, yk_double_at(&c->facts[low], offset), b);
-        add(c, auc ? "Highest test AUC" : "Highest test accuracy", a, "%.100s; lowest %s", c->run[top].name,
-            b);
+        yk_unit_text(auc ? YK_UNIT_PLAIN : YK_UNIT_SHARE, yk_group_mean(c, &c->group[top], offset, NULL), a);
+        yk_unit_text(auc ? YK_UNIT_PLAIN : YK_UNIT_SHARE, yk_group_mean(c, &c->group[low], offset, NULL), b);
+        add(c, auc ? "Highest test AUC" : "Highest test accuracy", a, "%.100s; lowest %s",
+            c->group[top].label, b);
     }
     size_t first = SIZE_MAX, never = 0;
     double soonest = INFINITY;
@@ -65,15 +69,15 @@ static void add_best(yk_compare *c)
             snprintf(others, sizeof others, "; %zu of %zu runs did not reach it", never, c->n);
         snprintf(title, sizeof title, "Fastest to %.4g %%", c->target * 100.0);
         yk_unit_text(YK_UNIT_SECONDS, soonest, a);
-        add(c, title, a, "%.100s%s", c->run[first].name, others);
+        add(c, title, a, "%.100s%s", c->label[first], others);
     }
-    size_t fast = best_run(c, FACT(examples_per_second), 1.0),
-           slow = best_run(c, FACT(examples_per_second), -1.0);
+    const size_t speed = FACT(examples_per_second), fast = best_group(c, speed, 1.0),
+                 slow = best_group(c, speed, -1.0);
     if (fast != SIZE_MAX && fast != slow) {
-        yk_unit_text(YK_UNIT_COUNT, c->facts[fast].examples_per_second, a);
-        yk_unit_text(YK_UNIT_TIMES, c->facts[fast].examples_per_second / c->facts[slow].examples_per_second,
-                     b);
-        add(c, "Most examples/s", a, "%.100s; %s the slowest run", c->run[fast].name, b);
+        const double most = yk_group_mean(c, &c->group[fast], speed, NULL);
+        yk_unit_text(YK_UNIT_COUNT, most, a);
+        yk_unit_text(YK_UNIT_TIMES, most / yk_group_mean(c, &c->group[slow], speed, NULL), b);
+        add(c, "Most examples/s", a, "%.100s; %s the slowest run", c->group[fast].label, b);
     }
 }
 
@@ -95,7 +99,7 @@ static void add_workers(yk_compare *c, const yk_table *t)
     yk_unit_text(YK_UNIT_TIMES, number(t, best, times), a);
     if (number(t, best, times) > 1.0)
         add(c, "Best speed-up", a, "%.0f workers, efficiency %.0f %%; %.100s", c->facts[t->run[best]].workers,
-            100.0 * number(t, best, part), c->run[t->run[best]].name);
+            100.0 * number(t, best, part), c->group[c->group_of[t->run[best]]].label);
     else
         add(c, "Best speed-up", "none", "more workers were not faster");
 }

@@ -17,6 +17,8 @@ void yk_page_title(const yk_page *p, char *out)
         snprintf(out, 256, "%s", p->title);
     else if (c->n == 1)
         snprintf(out, 256, "%s", c->run[0].name);
+    else if (p->folder)
+        snprintf(out, 256, "%s", p->folder);
     else
         snprintf(out, 256, "%zu runs", c->n);
 }
@@ -76,7 +78,7 @@ static void tiles(const yk_facts *f, yk_text *out)
     else
         tile("Training loss", YK_UNIT_PLAIN, f->train_loss, "", out);
     yk_unit_text(YK_UNIT_WHOLE, f->steps, s);
-    snprintf(small, sizeof small, "%s steps, %.4g epochs", s, round(f->epochs * 100.0) / 100.0);
+    snprintf(small, sizeof small, "%s steps, %.3g epochs", s, f->epochs);
     tile("Time", YK_UNIT_SECONDS, f->seconds, isfinite(f->epochs) ? small : "", out);
     yk_unit_text(YK_UNIT_COUNT, f->steps_per_second, s);
     snprintf(small, sizeof small, "%s steps/s", s);
@@ -100,7 +102,7 @@ static void plateau(const yk_facts *f, yk_text *out)
                  best);
     yk_unit_text(YK_UNIT_SECONDS, f->plateau.rest * f->seconds, rest);
     yk_text_print(out,
-                  "<p>No improvement after epoch %.4g of %.4g: by then, the %s was as good as its best value "
+                  "<p>No improvement after epoch %.3g of %.3g: by then, the %s was as good as its best value "
                   "(%s). The last %.0f %% of the time (%s) gained nothing.</p>",
                   f->plateau.epoch, f->epochs, f->plateau.what, best, 100.0 * f->plateau.rest, rest);
 }
@@ -149,10 +151,10 @@ static void plateaus(const yk_compare *c, yk_text *out)
             most = fmax(most, c->facts[i].plateau.epoch);
         }
     if (n == 1)
-        yk_html(out, "<li>%s did not improve after epoch %.4g.</li>", c->run[last].name, most);
+        yk_html(out, "<li>%s did not improve after epoch %.3g.</li>", c->label[last], most);
     else if (n)
         yk_html(out,
-                "<li>%zu of %zu runs stopped improving long before the end, after epoch %.4g to %.4g.</li>",
+                "<li>%zu of %zu runs stopped improving long before the end, after epoch %.3g to %.3g.</li>",
                 n, c->n, least, most);
 }
 
@@ -185,7 +187,7 @@ static void warning_item(const yk_compare *c, int run, const char *text, yk_text
     yk_text_add(out, "<li>");
     yk__page_key(c, run, out);
     if (run >= 0 && c->n > 1)
-        yk_html(out, "<b>%s</b>: ", c->run[run].name);
+        yk_html(out, "<b>%s</b>: ", c->label[run]);
     yk_html(out, "%s</li>", text);
 }
 
@@ -221,9 +223,66 @@ static void warnings(const yk_page *p, yk_text *out)
     yk_text_add(out, "</div></section>\n");
 }
 
+/* ---- figures, by section ---- */
+
+static bool is_curve(const yk_page *p, const yk_figure *f, const char *unused)
+{
+    (void)p, (void)unused;
+    return f->steps_or_time;
+}
+
+static bool is_by(const yk_page *p, const yk_figure *f, const char *x)
+{
+    (void)p;
+    return f->x_title && !strcmp(f->x_title, x);
+}
+
+/* A single run has its own phases here too. */
+static bool is_time(const yk_page *p, const yk_figure *f, const char *unused)
+{
+    (void)unused;
+    return f->kind != YK_LINES && (f->run < 0 || p->compare->n == 1);
+}
+
+static bool is_used(const yk_page *p, const yk_figure *f, const char *unused)
+{
+    (void)p, (void)unused;
+    return f->kind == YK_LINES && f->run < 0 && !f->steps_or_time && !f->x_title;
+}
+
+/* Figures in a grid. The panels of a figure are small, below their common title. */
+static void show_figures(const yk_page *p,
+                         bool (*wanted)(const yk_page *p, const yk_figure *f, const char *x), const char *x,
+                         const char *class, yk_text *out)
+{
+    const char *before = NULL; /* the title of the panels that are open; "": a grid of whole figures */
+    for (size_t i = 0; i < p->figures->n; i++) {
+        const yk_figure *f = &p->figures->figure[i];
+        const char *title = *f->panel ? f->title : "";
+        if (!wanted(p, f, x))
+            continue;
+        if (!before || strcmp(before, title)) {
+            yk_text_add(out, before ? "</div>\n" : "");
+            if (*title)
+                yk_html(out, "<h3 class=\"panels\">%s</h3>", title);
+            size_t panels = 0;
+            for (size_t k = i; *title && k < p->figures->n && !strcmp(p->figures->figure[k].title, title);
+                 k++)
+                panels++;
+            yk_text_print(out, "<div class=\"%s%s\">\n", class,
+                          !*title                      ? ""
+                          : panels == 2 || panels == 4 ? " small two"
+                                                       : " small");
+        }
+        before = title;
+        yk__page_figure(f, *f->panel ? f->panel : f->title, p->compare, out);
+    }
+    yk_text_add(out, before ? "</div>\n" : "");
+}
+
 static void curves(const yk_page *p, yk_text *out)
 {
-    static const char *const names[YK_X_COUNT] = {"Step", "Epoch", "Seconds"};
+    static const char *const names[YK_X_COUNT] = {"Steps", "Epochs", "Examples", "Seconds"};
     bool any = false, rings = false;
     for (size_t i = 0; i < p->figures->n; i++) {
         any |= p->figures->figure[i].steps_or_time;
@@ -242,11 +301,7 @@ static void curves(const yk_page *p, yk_text *out)
         yk_text_print(out, "<label for=\"x%d\">%s</label>", a, names[a]);
     yk_text_add(out, "</div></div>");
     yk__page_legend(p->compare, out);
-    yk_text_add(out, "<div class=\"figures choice\">\n");
-    for (size_t i = 0; i < p->figures->n; i++)
-        if (p->figures->figure[i].steps_or_time)
-            yk__page_figure(&p->figures->figure[i], p->compare, out);
-    yk_text_add(out, "</div>");
+    show_figures(p, is_curve, NULL, "figures choice", out);
     if (rings)
         yk_text_add(out, "<p class=\"note\">A ring marks the point after which a curve did not improve.</p>");
     yk_text_add(out, "</section>\n");
@@ -257,39 +312,23 @@ static void comparison(const yk_page *p, const yk_table *t, const char *x, yk_te
 {
     yk_text_print(out, "<section id=\"%s\"><h2>%s</h2>", t->id, t->title);
     yk__page_table(t, p->compare, out);
-    size_t shown = 0;
-    for (size_t i = 0; i < p->figures->n; i++) {
-        const yk_figure *f = &p->figures->figure[i];
-        if (!x || !f->x_title || strcmp(f->x_title, x))
-            continue;
-        if (!shown++)
-            yk_text_add(out, "<div class=\"figures\">");
-        yk__page_figure(f, p->compare, out);
-    }
-    yk_text_add(out, shown ? "</div></section>\n" : "</section>\n");
+    if (x)
+        show_figures(p, is_by, x, "figures", out);
+    yk_text_add(out, "</section>\n");
 }
 
 static void section(const yk_page *p, const char *id, const char *title, bool time, yk_text *out)
 {
-    size_t shown = 0;
-    for (size_t i = 0; i < p->figures->n; i++) {
-        const yk_figure *f = &p->figures->figure[i];
-        /* a single run has its own phases here too */
-        bool here = time ? f->kind != YK_LINES && (f->run < 0 || p->compare->n == 1)
-                         : f->kind == YK_LINES && f->run < 0 && !f->steps_or_time && !f->x_title;
-        if (!here)
-            continue;
-        if (!shown++) {
-            yk_text_print(out, "<section id=\"%s\"><h2>%s</h2>", id, title);
-            if (!time &&
-                p->compare->n <= YK_FEW_RUNS) /* for many runs, the legend above the curves must do */
-                yk__page_legend(p->compare, out);
-            yk_text_add(out, "<div class=\"figures\">\n");
-        }
-        yk__page_figure(f, p->compare, out);
-    }
-    if (shown)
-        yk_text_add(out, "</div></section>\n");
+    bool any = false;
+    for (size_t i = 0; i < p->figures->n; i++)
+        any |= (time ? is_time : is_used)(p, &p->figures->figure[i], NULL);
+    if (!any)
+        return;
+    yk_text_print(out, "<section id=\"%s\"><h2>%s</h2>", id, title);
+    if (!time)
+        yk__page_legend(p->compare, out);
+    show_figures(p, time ? is_time : is_used, NULL, "figures", out);
+    yk_text_add(out, "</section>\n");
 }
 
 static void footer(const yk_page *p, yk_text *out)
@@ -323,17 +362,18 @@ void yk_page_write(const yk_page *p, yk_text *out)
     yk_html(out, "%s \u00b7 yoke</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n", title);
     yk_text_put(out, (const char *)yk_embedded_report_page_css, yk_embedded_report_page_css_size);
     yk_html(out, "</style>\n</head>\n<body>\n<header><div><h1>%s</h1><p>", title);
-    if (c->n > 1 && p->title)
+    if (c->n > 1 && (p->title || p->folder))
         yk_text_print(out, "%zu runs \u00b7 ", c->n);
     in_common(c, out);
     yk_text_add(out, "</p></div><button id=\"theme\" type=\"button\">Theme</button></header>\n<main>\n");
     verdict(p, out);
     warnings(p, out);
-    if (c->n > 1 && c->tables)
-        comparison(p, &c->table[0], NULL, out);
+    for (size_t i = 0; c->n > 1 && i < c->tables; i++)
+        if (!strcmp(c->table[i].id, "runs") || !strcmp(c->table[i].id, "resources"))
+            comparison(p, &c->table[i], NULL, out);
     curves(p, out);
     for (size_t i = 0; i < c->tables; i++)
-        if (strcmp(c->table[i].id, "runs"))
+        if (strcmp(c->table[i].id, "runs") && strcmp(c->table[i].id, "resources"))
             comparison(p, &c->table[i], strcmp(c->table[i].id, "modes") ? c->table[i].id : NULL, out);
     section(p, "time", "Where the time went", true, out);
     section(p, "used", "Resources", false, out);

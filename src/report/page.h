@@ -13,7 +13,7 @@
  *
  * Example:
  *     yk_text page = {0};
- *     yk_page_write(&(yk_page){"batch sizes", &compare, &warnings, &figures}, &page);
+ *     yk_page_write(&(yk_page){"batch sizes", NULL, &compare, &warnings, &figures}, &page);
  *     yk_status st = yk_text_save(&page, "run", "report.html");
  *     yk_text_fini(&page);
  *
@@ -28,7 +28,8 @@
 #include "report/warning.h"
 
 typedef struct {
-    const char *title; /* NULL: the name of the only run, or the number of runs */
+    const char *title;  /* NULL: the name of the only run, or the folder, or the number of runs */
+    const char *folder; /* the name of the directory that has all runs, such as a sweep; NULL: none */
     const yk_compare *compare;
     const yk_warnings *warnings;
     const yk_figures *figures;
@@ -41,7 +42,7 @@ void yk_page_title(const yk_page *p, char *out /* [256] */);
 
 /* Internal: parts of the page. */
 void yk__page_table(const yk_table *t, const yk_compare *c, yk_text *out);
-void yk__page_figure(const yk_figure *f, const yk_compare *c, yk_text *out);
+void yk__page_figure(const yk_figure *f, const char *caption, const yk_compare *c, yk_text *out);
 void yk__page_legend(const yk_compare *c, yk_text *out);
 void yk__page_key(const yk_compare *c, int run,
                   yk_text *out); /* a sample of the run's line; not for one run */

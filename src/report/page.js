@@ -54,7 +54,9 @@
     while (b - a > 1) { const m = (a + b) >> 1; if (xs[m] < x) a = m; else b = m; }
     return Math.abs(xs[a] - x) <= Math.abs(xs[b] - x) ? a : b;
   };
-  const axisNames = ["step", "epoch", "seconds"], axisFormat = [(x) => "step " + format.whole(x), (x) => "epoch " + format.short(+x.toPrecision(4)), format.seconds];
+  const axisNames = ["step", "epoch", "examples", "seconds"];
+  const axisFormat = [(x) => "step " + format.whole(x), (x) => "epoch " + format.short(+x.toPrecision(4)), (x) => format.count(x) + " examples", format.seconds];
+  const spread = (s, i, unit) => s.s && s.s[i] > 0 ? " \u00b1 " + format[unit](s.s[i]) : ""; // the standard deviation
 
   const plot = (svg) => {
     const f = data.figures[svg.dataset.f], axis = +svg.dataset.x;
@@ -89,7 +91,7 @@
         : f.xTitle ? f.xTitle + " " + format.short(x) : format[f.xUnit](x);
       for (const r of rows) {
         element("circle", group, { class: "at " + r.o.c, cx: X(r.o.xs[r.k]).toFixed(1), cy: Y(r.o.y[r.k]).toFixed(1), r: r.o === s ? 4.5 : 3 });
-        tip.append(row(r.o.c, r.o.n, format[f.unit](r.o.y[r.k]), r.o === s && rows.length > 1));
+        tip.append(row(r.o.c, r.o.n, format[f.unit](r.o.y[r.k]) + spread(r.o, r.k, f.unit), r.o === s && rows.length > 1));
       }
       if (more > 0) { const m = tip.appendChild(document.createElement("div")); m.className = "head"; m.textContent = `and ${more} more`; }
       place(scrollX + rect.left + X(x) / size.width * rect.width, scrollY + rect.top + Y(s.y[i]) / size.height * rect.height);
@@ -181,19 +183,23 @@
   all(".csv").forEach((b) => b.addEventListener("click", () => {
     const f = data.figures[b.dataset.f];
     if (f) {
-      const used = [0, 1, 2].filter((a) => f.series.some((s) => s.x[a]));
-      save(b.dataset.f, [["series", ...used.map((a) => f.choice ? axisNames[a] : f.xTitle || "seconds"), f.title],
-        ...f.series.flatMap((s) => s.y.map((y, i) => [s.n, ...used.map((a) => s.x[a] && s.x[a][i]), y]))]);
+      const used = [0, 1, 2, 3].filter((a) => f.series.some((s) => s.x[a])), spreads = f.series.some((s) => s.s);
+      save(b.dataset.f, [["series", ...used.map((a) => f.choice ? axisNames[a] : f.xTitle || "seconds"), f.title, ...(spreads ? ["standard deviation"] : [])],
+        ...f.series.flatMap((s) => s.y.map((y, i) => [s.n, ...used.map((a) => s.x[a] && s.x[a][i]), y, ...(spreads ? [s.s ? s.s[i] : ""] : [])]))]);
     } else {
       const table = document.getElementById(b.dataset.t);
-      save(b.dataset.t, all("tr", table).map((r) => [...r.cells].map((c) => "v" in c.dataset ? c.dataset.v : c.textContent.trim())));
+      const spreads = [...table.rows[0].cells].map((_, k) => [...table.tBodies[0].rows].some((r) => "s" in r.cells[k].dataset)); // columns with a deviation
+      save(b.dataset.t, [...table.rows].map((r, i) => [...r.cells].flatMap((c, k) => {
+        const text = "v" in c.dataset ? c.dataset.v : c.textContent.trim();
+        return spreads[k] ? [text, i ? c.dataset.s : text + " (standard deviation)"] : [text];
+      })));
     }
   }));
 
-  // ---- links to a run open its details; printing opens them if there are few runs
+  // ---- links to a run open its details; printing opens them unless there are very many
   const open = () => { const e = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1))); if (e && e.tagName === "DETAILS") e.open = true; };
   addEventListener("hashchange", open);
   open();
   const runs = all("details.run");
-  addEventListener("beforeprint", () => { if (runs.length <= 4) runs.forEach((d) => { d.open = true; }); });
+  addEventListener("beforeprint", () => { if (runs.length <= 16) runs.forEach((d) => { d.open = true; }); });
 })();

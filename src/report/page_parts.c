@@ -10,8 +10,10 @@
 
 void yk__page_key(const yk_compare *c, int run, yk_text *out)
 {
-    if (run >= 0 && c->n > 1)
-        yk_text_print(out, "<i class=\"k c%d d%d\"></i>", run % YK_COLOURS, run / YK_COLOURS % YK_DASHES);
+    if (run < 0 || c->groups < 2)
+        return;
+    const int line = (int)c->group[c->group_of[run]].line;
+    yk_text_print(out, "<i class=\"k c%d d%d\"></i>", line % YK_COLOURS, line / YK_COLOURS % YK_DASHES);
 }
 
 static void cell(const yk_column *col, const yk_cell *v, yk_text *out)
@@ -24,27 +26,28 @@ static void cell(const yk_column *col, const yk_cell *v, yk_text *out)
             yk_text_add(out, "<td class=\"w\">");
         return;
     }
-    yk_unit_text(col->unit, v->number, mean);
+    yk_unit_pair(col->unit, v->number, v->spread, mean, s);
     yk_text_print(out, "<td%s data-v=\"",
                   v->mark               ? " class=\"best\""
                   : isfinite(v->number) ? ""
                                         : " class=\"no\"");
     yk_text_number(out, v->number, 9, "");
-    yk_text_print(out, "\">%s", mean);
-    if (!isfinite(v->spread))
-        return;
-    yk_unit_text(col->unit, v->spread, s);
-    const char *point = strchr(mean, '.');
-    if (col->unit == YK_UNIT_PLAIN && point) /* with as many decimals */
-        snprintf(s, sizeof s, "%.*f", (int)strspn(point + 1, "0123456789"), v->spread);
-    if (col->unit == YK_UNIT_SHARE) /* without a second percent sign */
-        s[strcspn(s, " ")] = 0;
-    yk_text_print(out, " <span class=\"pm\">\u00b1 %s</span>", s);
+    yk_text_add(out, "\"");
+    if (isfinite(v->spread)) {
+        yk_text_add(out, " data-s=\"");
+        yk_text_number(out, v->spread, 4, "");
+        yk_text_add(out, "\"");
+    }
+    yk_text_print(out, ">%s", mean);
+    if (isfinite(v->spread) && *s)
+        yk_text_print(out, " <span class=\"pm\">\u00b1 %s</span>", s);
 }
 
 void yk__page_table(const yk_table *t, const yk_compare *c, yk_text *out)
 {
-    yk_text_print(out, "<div class=\"scroll\"><table id=\"table-%s\"><thead><tr>", t->id);
+    enum { MANY = 12 }; /* columns */
+    yk_text_print(out, "<div class=\"scroll\"><table%s id=\"table-%s\"><thead><tr>",
+                  t->columns > MANY ? " class=\"tight\"" : "", t->id);
     for (size_t k = 0; k < t->columns; k++) {
         yk_text_print(out, "<th class=\"o%s\" scope=\"col\"", t->column[k].words ? " w" : "");
         if (t->column[k].hint)
@@ -77,14 +80,15 @@ void yk__page_table(const yk_table *t, const yk_compare *c, yk_text *out)
 
 void yk__page_legend(const yk_compare *c, yk_text *out)
 {
-    if (c->n < 2)
+    if (c->groups < 2)
         return;
     yk_text_add(out, "<ul class=\"legend\">");
-    for (size_t i = 0; i < c->n; i++) {
-        yk_text_print(out, "<li><button type=\"button\" data-r=\"%zu\" aria-pressed=\"true\">", i);
-        yk__page_key(c, (int)i, out);
-        yk_html(out, "%s</button></li>", c->run[i].name);
-    }
+    for (size_t i = 0; i < c->lines; i++)
+        yk_html(
+            out,
+            "<li><button type=\"button\" data-r=\"%zu\" aria-pressed=\"true\"><i class=\"k c%zu d%zu\"></i>%s"
+            "</button></li>",
+            i, i % YK_COLOURS, i / YK_COLOURS % YK_DASHES, c->line[i]);
     yk_text_add(out, "</ul>\n");
 }
 
@@ -92,7 +96,7 @@ void yk__page_legend(const yk_compare *c, yk_text *out)
 static void own_legend(const yk_figure *f, const yk_compare *c, yk_text *out)
 {
     bool bars = f->kind == YK_BARS, of_runs = f->run < 0 && !f->x_title;
-    bool histogram = f->kind == YK_HISTOGRAM && f->n <= YK_FEW_RUNS && c->n > 1;
+    bool histogram = f->kind == YK_HISTOGRAM && c->groups > 1;
     if (!bars && !histogram && (f->n < 2 || of_runs))
         return;
     yk_text_add(out, "<ul class=\"legend\">");
@@ -115,14 +119,14 @@ static void own_legend(const yk_figure *f, const yk_compare *c, yk_text *out)
     yk_text_add(out, "</ul>");
 }
 
-void yk__page_figure(const yk_figure *f, const yk_compare *c, yk_text *out)
+void yk__page_figure(const yk_figure *f, const char *caption, const yk_compare *c, yk_text *out)
 {
     yk_x axes[YK_X_COUNT];
     int n = yk_figure_axes(f, axes);
     yk_html(out,
             "<figure id=\"figure-%s\"><figcaption><h3>%s</h3><button class=\"csv\" type=\"button\" "
             "data-f=\"%s\">CSV</button>",
-            f->id, f->title, f->id);
+            f->id, caption, f->id);
     own_legend(f, c, out);
     yk_text_add(out, "</figcaption>");
     for (int a = 0; a < n; a++)
@@ -159,26 +163,38 @@ static void one_series(yk_json *j, const yk_series *s, int digits)
     yk_json_text(j, "c", class);
     yk_json_array(j, "x");
     for (int a = 0; a < YK_X_COUNT; a++)
-        numbers(j, NULL, s, a, a == YK_X_STEP ? digits : 5);
+        numbers(j, NULL, s, a, a == YK_X_STEP || a == YK_X_EXAMPLES ? digits : 5);
     yk_json_end(j);
     numbers(j, "y", s, -1, 5);
+    bool spread = false;
+    for (size_t i = 0; i < s->n; i++)
+        spread |= s->point[i].spread > 0.0;
+    if (spread) {
+        j->digits = 3;
+        yk_json_array(j, "s");
+        for (size_t i = 0; i < s->n; i++)
+            yk_json_real(j, NULL, s->point[i].spread);
+        yk_json_end(j);
+    }
     yk_json_end(j);
 }
 
 void yk__page_data(const yk_figures *fs, yk_text *out)
 {
     static const char *const units[] = {
-        [YK_UNIT_PLAIN] = "plain", [YK_UNIT_SHORT] = "short", [YK_UNIT_COUNT] = "count",
-        [YK_UNIT_WHOLE] = "whole", [YK_UNIT_SHARE] = "share", [YK_UNIT_SECONDS] = "seconds",
-        [YK_UNIT_BYTES] = "bytes", [YK_UNIT_RATE] = "rate",   [YK_UNIT_CORES] = "cores",
-        [YK_UNIT_TIMES] = "times", [YK_UNIT_POINTS] = "plain"};
+        [YK_UNIT_PLAIN] = "plain",     [YK_UNIT_SHORT] = "short", [YK_UNIT_COUNT] = "count",
+        [YK_UNIT_WHOLE] = "whole",     [YK_UNIT_SHARE] = "share", [YK_UNIT_PART] = "share",
+        [YK_UNIT_SECONDS] = "seconds", [YK_UNIT_BYTES] = "bytes", [YK_UNIT_RATE] = "rate",
+        [YK_UNIT_CORES] = "cores",     [YK_UNIT_TIMES] = "times", [YK_UNIT_POINTS] = "plain"};
     yk_json all = {.html = true}, *j = &all;
     yk_json_object(j, NULL);
     yk_json_object(j, "figures");
     for (size_t i = 0; i < fs->n; i++) {
         const yk_figure *f = &fs->figure[i];
         yk_json_object(j, f->id);
-        YK_JSON_TEXTS(j, {"title", f->title}, {"unit", units[f->y_unit]}, {"xUnit", units[f->x_unit]});
+        char name[256];
+        yk_figure_name(f, name, sizeof name);
+        YK_JSON_TEXTS(j, {"title", name}, {"unit", units[f->y_unit]}, {"xUnit", units[f->x_unit]});
         yk_json_bool(j, "choice", f->steps_or_time);
         yk_json_bool(j, "bars", f->kind != YK_LINES);
         yk_json_text(j, "xTitle",

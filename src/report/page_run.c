@@ -1,9 +1,13 @@
 /* One run on the page: verdict, processes, alerts, options, and the command to run it again. */
 #include "report/page.h"
 
+#include "config/config.h"
+#include "report/run_tables.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Prints a paragraph with a capital at its beginning; a verdict begins with the name of the bottleneck. */
@@ -68,17 +72,55 @@ static void shell_word(const char *s, yk_text *out)
     yk_text_fini(&word);
 }
 
+/* 0.050000000000000003 becomes 0.05: the shortest text of the same number. */
+static void shorten(const char *value, char *out, size_t size)
+{
+    char *end;
+    const double x = strtod(value, &end);
+    snprintf(out, size, "%s", value);
+    for (int digits = 1; *value && !*end && strlen(value) > 15 && digits <= 17; digits++) {
+        char text[40];
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        if (strtod(text, NULL) == x) {
+            snprintf(out, size, "%s", text);
+            return;
+        }
+    }
+}
+
+/* config.ini has the values of some options that were not given, in case a later version changes their defaults. */
+static bool is_default(const char *name, const char *value)
+{
+    const yk_option *o = yk_option_find(name);
+    yk_config given, defaults;
+    if (!o || o->kind == YK_OPT_TEXT)
+        return false;
+    yk_config_init(&given);
+    yk_config_init(&defaults);
+    const size_t size = o->kind == YK_OPT_FLAG ? sizeof(bool) : sizeof(double);
+    const bool same = !yk_config_set(&given, name, value) &&
+                      !memcmp((const char *)&given + o->offset, (const char *)&defaults + o->offset, size);
+    yk_config_fini(&given);
+    yk_config_fini(&defaults);
+    return same;
+}
+
 /* People copy this command, and config.ini is untrusted: values are quoted, and lines that are not options are left
  * out. */
-static void command(const yk_run *r, yk_text *out)
+static void command(const yk_run *r, const yk_facts *f, yk_text *out)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
-    yk_text_add(out, "<h3>Run it again</h3><pre>yoke train");
+    yk_text_add(out, "<h3>Run it again</h3><pre>");
+    if (f->ranks > 1.0 && !yk_run_get(r, "launch")) /* it was started by mpirun or srun, or on --hosts */
+        yk_text_print(out, "<span>mpirun -n %.0f</span> ", f->ranks);
+    yk_text_add(out, "yoke train");
     for (size_t i = 0; i < r->options; i++) {
-        const char *name = r->option[i].name, *value = r->option[i].value;
-        bool flag = !strcmp(value, "true");
-        if (!*name || name[strspn(name, letters)])
+        const char *name = r->option[i].name;
+        char value[1024];
+        if (!*name || name[strspn(name, letters)] || is_default(name, r->option[i].value))
             continue;
+        shorten(r->option[i].value, value, sizeof value);
+        const bool flag = !strcmp(value, "true");
         yk_html(out, " <span>--%s%s", name, flag ? "" : " "); /* breaks between options, not within one */
         if (!flag)
             shell_word(value, out);
@@ -99,139 +141,16 @@ static void configuration(const yk_page *p, size_t i, yk_text *out)
         return;
     yk_compare_varying(p->compare, varying, 48);
     yk_text_add(out, "<div class=\"cols\"><div>");
-    command(r, out);
+    command(r, &p->compare->facts[i], out);
     yk_text_add(out, "</div><div><h3>Options</h3><dl class=\"options\">");
     for (size_t o = 0; o < r->options; o++) {
         const bool differs = yk_is_listed(r->option[o].name, varying);
+        char value[1024];
+        shorten(r->option[o].value, value, sizeof value);
         yk_html(out, differs ? "<dt>%s</dt><dd class=\"differs\">%s</dd>" : "<dt>%s</dt><dd>%s</dd>",
-                r->option[o].name, r->option[o].value);
+                r->option[o].name, value);
     }
     yk_html(out, "<dt>run directory</dt><dd>%s</dd></dl></div></div>\n", r->path);
-}
-
-/* ---- processes, traffic, alerts ---- */
-
-static double field(const json_t *o, const char *name)
-{
-    const json_t *x = json_object_get(o, name);
-    return json_is_number(x) ? json_number_value(x) : NAN;
-}
-
-static double field_or(const json_t *o, const char *name, double otherwise)
-{
-    const double x = field(o, name);
-    return isfinite(x) ? x : otherwise;
-}
-
-/* Prints the table of run i if it has at least `least` rows, and frees it. */
-static void show(yk_table *t, size_t i, size_t least, const char *title, const yk_compare *c, yk_text *out)
-{
-    char id[32];
-    snprintf(id, sizeof id, "%s-%zu", t->id, i + 1);
-    t->id = id;
-    yk_table_squeeze(t);
-    if (t->status && !out->status)
-        out->status = t->status;
-    if (t->rows >= least && !t->status) {
-        yk_text_print(out, "<div><h3>%s</h3>", title);
-        yk__page_table(t, c, out);
-        yk_text_add(out, "</div>");
-    }
-    yk_table_fini(t);
-}
-
-/* The table of processes, also as CSV. */
-void yk__process_table(const yk_run *r, yk_table *t)
-{
-    static const yk_column columns[] = {
-        {"rank", NULL, YK_UNIT_WHOLE},
-        {"role", .words = true},
-        {"host", .words = true},
-        {"time", NULL, YK_UNIT_SECONDS},
-        {"steps", NULL, YK_UNIT_WHOLE},
-        {"examples", NULL, YK_UNIT_WHOLE},
-        {"accuracy", "on its share of the training data, before training on it", YK_UNIT_SHARE},
-        {"CPU", "mean number of busy cores", YK_UNIT_CORES},
-        {"CPU peak", NULL, YK_UNIT_CORES},
-        {"memory peak", NULL, YK_UNIT_BYTES},
-        {"disk read", NULL, YK_UNIT_BYTES},
-        {"disk written", NULL, YK_UNIT_BYTES},
-        {"sent", "bytes of messages", YK_UNIT_BYTES},
-        {"received", "bytes of messages", YK_UNIT_BYTES},
-        {"sent/s", "mean", YK_UNIT_RATE},
-        {"received/s", "mean", YK_UNIT_RATE},
-        {"switches/s", "context switches per second", YK_UNIT_COUNT},
-        {"involuntary/s", "involuntary context switches per second", YK_UNIT_COUNT}};
-    yk_process_log unknown;
-    yk__process_log_init(0, &unknown);
-    *t = (yk_table){.id = "processes"};
-    YK_TABLE_COLUMNS(t, columns);
-    for (size_t k = 0; k < yk_run_processes(r); k++) {
-        const yk_run_process p = yk_run_process_at(r, k);
-        const yk_process_log *w = p.log ? p.log : &unknown;
-        const json_t *o = p.summary;
-        char role[48];
-        snprintf(role, sizeof role, "%.16s%s%s", p.role,
-                 json_is_true(json_object_get(o, "joined")) ? ", joined" : "",
-                 json_is_true(json_object_get(o, "lost")) ? ", lost" : "");
-        yk_table_row(t, -1);
-        yk_table_number(t, p.rank, NAN);
-        yk_table_text(t, role);
-        yk_table_text(t, p.host);
-        YK_TABLE_NUMBERS(
-            t, field_or(o, "seconds", w->last.seconds), field_or(o, "steps", w->last.steps),
-            field(o, "examples"), field(o, "train_accuracy"), field_or(o, "cpu_mean", w->mean.cpu),
-            field_or(o, "cpu_peak", w->peak.cpu),
-            field_or(o, "rss_peak", fmax(w->peak.rss, w->peak.rss_peak)),
-            field_or(o, "disk_read_bytes", w->mean.disk_read * w->last.seconds),
-            field_or(o, "disk_written_bytes", w->mean.disk_written * w->last.seconds),
-            field_or(o, "bytes_sent", w->last.sent), field_or(o, "bytes_received", w->last.received),
-            field_or(o, "sent_rate", w->mean.sent_rate), field_or(o, "received_rate", w->mean.received_rate),
-            w->mean.switches, w->mean.switches_forced);
-    }
-}
-
-static void processes(const yk_compare *c, size_t i, yk_text *out)
-{
-    yk_table t;
-    yk__process_table(&c->run[i], &t);
-    show(&t, i, 2, "Processes", c, out);
-}
-
-/* In a synchronous run, a slow worker is the last one at the barriers. */
-static void workers(const yk_compare *c, size_t i, yk_text *out)
-{
-    static const yk_column columns[] = {
-        {"rank", NULL, YK_UNIT_WHOLE},
-        {"worker", NULL, YK_UNIT_WHOLE},
-        {"steps", NULL, YK_UNIT_WHOLE},
-        {"examples", NULL, YK_UNIT_WHOLE},
-        {"steps/s", "1 / mean time per step", YK_UNIT_COUNT},
-        {"\u03bcs per step", "mean and standard deviation", YK_UNIT_COUNT},
-        {"was last", "share of the barriers at which the other workers waited for it", YK_UNIT_SHARE}};
-    const json_t *list = yk_summary_at(c->run[i].summary, "processes"), *process, *one;
-    const bool several = json_array_size(list) > 1;
-    size_t k, w;
-    yk_table t = {.id = "workers"};
-    YK_TABLE_COLUMNS(&t, columns);
-    json_array_foreach(list, k, process)
-    {
-        json_array_foreach(json_object_get(process, "workers"), w, one)
-        {
-            const bool old = !json_object_get(one, "barriers"); /* version 0.1.0 */
-            const double seconds = field(one, "step_seconds"),
-                         barriers = field(one, old ? "meetings" : "barriers");
-            if (t.rows == 256)
-                break;
-            yk_table_row(&t, -1);
-            YK_TABLE_NUMBERS(&t, several ? field(process, "rank") : NAN, field(one, "worker"),
-                             field(one, "steps"), field(one, "examples"),
-                             seconds > 0.0 ? 1.0 / seconds : NAN);
-            yk_table_number(&t, seconds * 1e6, field(one, "step_deviation") * 1e6);
-            yk_table_number(&t, barriers > 0.0 ? field(one, "came_last") / barriers : NAN, NAN);
-        }
-    }
-    show(&t, i, 2, "Workers", c, out);
 }
 
 static void passes(const yk_run *r, yk_text *out)
@@ -243,47 +162,28 @@ static void passes(const yk_run *r, yk_text *out)
                       100.0 * forward / (forward + backward), 100.0 * backward / (forward + backward));
 }
 
-static void traffic(const yk_compare *c, size_t i, yk_text *out)
+/* Prints the table if it has at least `least` rows, and frees it. */
+static void show(yk_run_table which, const yk_compare *c, size_t i, yk_text *out)
 {
-    static const yk_column columns[] = {{"purpose", .words = true},
-                                        {"sent", NULL, YK_UNIT_BYTES},
-                                        {"received", NULL, YK_UNIT_BYTES},
-                                        {"messages", NULL, YK_UNIT_WHOLE}};
-    const char *name;
-    json_t *o, *all = (json_t *)yk_summary_at(c->run[i].summary, "traffic"); /* it is only read */
-    yk_table t = {.id = "traffic"};
-    YK_TABLE_COLUMNS(&t, columns);
-    json_object_foreach(all, name, o)
-    {
-        if (!json_is_object(o) || !(field(o, "sent") + field(o, "received") > 0.0))
-            continue;
-        yk_table_row(&t, -1);
-        yk_table_text(&t, name);
-        YK_TABLE_NUMBERS(&t, field(o, "sent"), field(o, "received"), field(o, "messages"));
+    static const struct {
+        const char *title;
+        size_t least;
+    } known[YK_RUN_TABLES] = {
+        {"Workers", 2}, {"Processes", 2}, {"Network traffic by purpose", 1}, {"Alerts", 1}};
+    yk_table t;
+    char id[48];
+    yk_run_table_make(c, i, which, &t);
+    snprintf(id, sizeof id, "%s-%zu", t.id, i + 1);
+    t.id = id;
+    yk_table_squeeze(&t);
+    if (t.status && !out->status)
+        out->status = t.status;
+    if (t.rows >= known[which].least && !t.status) {
+        yk_text_print(out, "<div><h3>%s</h3>", known[which].title);
+        yk__page_table(&t, c, out);
+        yk_text_add(out, "</div>");
     }
-    show(&t, i, 1, "Traffic", c, out);
-}
-
-static void alerts(const yk_compare *c, size_t i, yk_text *out)
-{
-    static const yk_column columns[] = {{"resource", .words = true},
-                                        {"rank", NULL, YK_UNIT_WHOLE},
-                                        {"start", NULL, YK_UNIT_SECONDS},
-                                        {"duration", NULL, YK_UNIT_SECONDS},
-                                        {"level", "share of the capacity", YK_UNIT_SHARE}};
-    const yk_run *r = &c->run[i];
-    yk_table t = {.id = "alerts",
-                  .note =
-                      "Times at which a resource stayed above 90 % of its capacity; shaded in the plots."};
-    YK_TABLE_COLUMNS(&t, columns);
-    for (size_t w = 0; w < r->logs; w++)
-        for (size_t k = 0; k < r->log[w].alerts && t.rows < 40; k++) {
-            const yk_run_alert *a = &r->log[w].alert[k];
-            yk_table_row(&t, -1);
-            yk_table_text(&t, a->what);
-            YK_TABLE_NUMBERS(&t, r->log[w].rank, a->begin, a->seconds, a->level);
-        }
-    show(&t, i, 1, "Alerts", c, out);
+    yk_table_fini(&t);
 }
 
 static void summary_line(const yk_facts *f, yk_text *out)
@@ -315,7 +215,7 @@ void yk__page_run(const yk_page *p, size_t i, yk_text *out)
     if (!only) {
         yk_text_print(out, "<details class=\"run\" id=\"run-%zu\"><summary>", i + 1);
         yk__page_key(c, (int)i, out);
-        yk_html(out, "<b>%s</b><span>", c->run[i].name);
+        yk_html(out, "<b>%s</b><span>", c->label[i]);
         summary_line(&c->facts[i], out);
         yk_text_add(out, "</span></summary><div class=\"body\"><div class=\"verdict\">");
         yk__page_verdict(&c->run[i], &c->facts[i], out);
@@ -328,20 +228,20 @@ void yk__page_run(const yk_page *p, size_t i, yk_text *out)
         if (p->figures->figure[k].run == (int)i && (!only || p->figures->figure[k].kind == YK_LINES)) {
             if (!shown++)
                 yk_text_add(out, "<div class=\"figures\">");
-            yk__page_figure(&p->figures->figure[k], c, out);
+            char caption[256];
+            yk_figure_name(&p->figures->figure[k], caption, sizeof caption);
+            yk__page_figure(&p->figures->figure[k], caption, c, out);
         }
     yk_text_add(
         out,
         shown ? "</div>\n"
               : "<p class=\"note\">This run did not record its use of CPU, memory, network and disk.</p>\n");
-    if (c->run[i].logs > 12)
-        yk_text_print(out, "<p class=\"note\">The plots show the first 12 of %zu processes.</p>",
-                      c->run[i].logs);
+    if (c->run[i].logs > 4 * YK_CURVES)
+        yk_text_print(out, "<p class=\"note\">The plots show the first %d of %zu processes.</p>",
+                      4 * YK_CURVES, c->run[i].logs);
     passes(&c->run[i], out);
-    workers(c, i, out);
-    processes(c, i, out);
-    traffic(c, i, out);
-    alerts(c, i, out);
+    for (int k = 0; k < YK_RUN_TABLES; k++)
+        show((yk_run_table)k, c, i, out);
     if (only)
         yk_text_add(out, "</div></section>\n<section id=\"configuration\"><h2>Configuration</h2>");
     configuration(p, i, out);

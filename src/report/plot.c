@@ -16,18 +16,19 @@ static const char file_style[] =
     "path{fill:none;stroke-linejoin:round;stroke-linecap:round}.line,.key{stroke-width:1.6}.dot{stroke-width:"
     "5}"
     ".ring{fill:none;stroke-width:1.6}.e{text-anchor:end}.m{text-anchor:middle}"
-    ".c0{stroke:#0068b5}.c1{stroke:#d1570b}.c2{stroke:#00805e}.c3{stroke:#b03a86}.c4{stroke:#a87800}.c5{"
-    "stroke:#3c95d0}"
-    ".c6{stroke:#6d4fc0}.c7{stroke:#666}.cx{stroke:#999}"
-    ".f0{fill:#0068b5}.f1{fill:#d1570b}.f2{fill:#00805e}.f3{fill:#b03a86}.f4{fill:#a87800}.f5{fill:#3c95d0}"
-    ".f6{fill:#6d4fc0}.f7{fill:#666}"
+    ".c0{stroke:#0068b5}.c1{stroke:#d1570b}.c2{stroke:#00805e}.c3{stroke:#b03a86}"
+    ".c4{stroke:#d99a00}.c5{stroke:#23272d}.c6{stroke:#7a5bd0}.c7{stroke:#58b1e4}"
+    ".cx{stroke:#999}"
+    ".f0{fill:#0068b5}.f1{fill:#d1570b}.f2{fill:#00805e}.f3{fill:#b03a86}.f4{fill:#d99a00}"
+    ".f5{fill:#23272d}.f6{fill:#7a5bd0}.f7{fill:#58b1e4}"
+    ".whisker{stroke-width:1.2}.spread{fill-opacity:.16;stroke:none}"
     ".d1{stroke-dasharray:6 3}.d2{stroke-dasharray:2 3}.d3{stroke-dasharray:8 3 2 3}.d4{stroke-dasharray:12 "
     "4}"
     ".p0{fill:#0068b5}.p1{fill:#00805e}.p2{fill:#e08a00}.p3{fill:#b03a86}.p4{fill:#e2a6cc}.p5{fill:#d1570b}"
     ".p6{fill:#86b8dd}.p7{fill:#9c9c9c}.p8{fill:#d5d5d5}.p9{fill:#e9e2c8}.p10{fill:#c9a227}.p11{fill:#"
     "6b4fa0}";
 
-static const char *const axis_names[YK_X_COUNT] = {"step", "epoch", "seconds"};
+static const char *const axis_names[YK_X_COUNT] = {"step", "epoch", "examples", "seconds"};
 
 int yk_figure_axes(const yk_figure *f, yk_x axes_out[YK_X_COUNT])
 {
@@ -115,9 +116,11 @@ static void draw_legend(const yk_figure *f, double top, yk_text *out)
 
 void yk__draw_open(const yk_figure *f, const char *data, double height, yk_draw how, yk_text *out)
 {
+    char name[256];
+    yk_figure_name(f, name, sizeof name);
     if (how == YK_DRAW_PAGE) {
         yk_html(out, "<svg viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"%s\" data-f=\"%s\"", YK__WIDTH,
-                height, f->title, f->id);
+                height, name, f->id);
         yk_text_print(out, "%s>", data);
         return;
     }
@@ -127,7 +130,7 @@ void yk__draw_open(const yk_figure *f, const char *data, double height, yk_draw 
             "width=\"%d\" height=\"%.0f\" viewBox=\"0 -26 %d %.0f\">\n<style>%s</style>\n<rect y=\"-26\" "
             "width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n<text class=\"title\" x=\"%d\" "
             "y=\"-8\">%s</text>\n",
-            YK__WIDTH, all, YK__WIDTH, all, file_style, YK__WIDTH, all, YK__LEFT, f->title);
+            YK__WIDTH, all, YK__WIDTH, all, file_style, YK__WIDTH, all, YK__LEFT, name);
     draw_legend(f, height, out);
 }
 
@@ -153,15 +156,16 @@ void yk__draw_y(const yk_axis *y, const yk__box *b, yk_text *out)
 
 /* ---- lines ---- */
 
-static void range(const yk_figure *f, int axis, double *low_out, double *high_out)
+static void range(const yk_figure *f, int axis, bool spread, double *low_out, double *high_out)
 {
     double low = INFINITY, high = -INFINITY;
     for (size_t i = 0; i < f->n; i++) {
         const yk_series *s = &f->series[i];
         for (size_t k = 0; (axis < 0 || s->axes >> axis & 1) && k < s->n; k++) {
             double v = axis < 0 ? s->point[k].y : s->point[k].x[axis];
-            low = v < low ? v : low;
-            high = v > high ? v : high;
+            double margin = spread && s->point[k].spread > 0.0 ? s->point[k].spread : 0.0;
+            low = v - margin < low ? v - margin : low;
+            high = v + margin > high ? v + margin : high;
         }
     }
     *low_out = low;
@@ -171,16 +175,18 @@ static void range(const yk_figure *f, int axis, double *low_out, double *high_ou
 yk_axis yk_figure_y_axis(const yk_figure *f)
 {
     double low, high;
-    range(f, -1, &low, &high);
-    if (f->at_least > high)
-        high = f->at_least;
-    if (f->from_zero && low > 0.0)
-        low = 0.0;
-    if (f->from_zero && high <= 0.0)
-        high = f->y_unit == YK_UNIT_RATE || f->y_unit == YK_UNIT_BYTES ? 1000.0 : 1.0;
+    range(f, -1, false, &low, &high);
+    low = fmin(low, f->low); /* ignores NaN */
+    high = fmax(high, f->high);
     /* a loss that falls by more would look like a corner */
     if (f->y_unit == YK_UNIT_PLAIN && !f->from_zero && low > 0.0 && high > 30.0 * low)
         return yk_axis_log(f->y_unit, low, high);
+    double below, above;
+    range(f, -1, true, &below, &above);
+    low = f->from_zero ? 0.0 : f->y_unit == YK_UNIT_SHARE ? fmax(0.0, fmin(low, below)) : fmin(low, below);
+    high = fmax(high, above);
+    if (f->from_zero && high <= 0.0)
+        high = f->y_unit == YK_UNIT_RATE || f->y_unit == YK_UNIT_BYTES ? 1000.0 : 1.0;
     /* noise around a constant must not fill the plot */
     double least = f->y_unit == YK_UNIT_SHARE ? 0.004 : 0.004 * fabs(high);
     if (high - low < least) {
@@ -218,9 +224,9 @@ static void at_points(const yk_figure *f, yk_axis *x)
 
 static yk_axis x_axis(const yk_figure *f, int axis)
 {
-    static const yk_unit units[YK_X_COUNT] = {YK_UNIT_WHOLE, YK_UNIT_SHORT, YK_UNIT_SECONDS};
+    static const yk_unit units[YK_X_COUNT] = {YK_UNIT_WHOLE, YK_UNIT_SHORT, YK_UNIT_WHOLE, YK_UNIT_SECONDS};
     double low, high;
-    range(f, axis, &low, &high);
+    range(f, axis, false, &low, &high);
     if (f->x_log) {
         yk_axis x = yk_axis_log(f->x_unit, low / 1.12, high * 1.12);
         at_points(f, &x);
@@ -237,8 +243,8 @@ static yk_axis x_axis(const yk_figure *f, int axis)
 static const char *x_words(const yk_figure *f, int axis, const yk_axis *x, char *out)
 {
     const char *name = f->x_title ? f->x_title : f->steps_or_time ? axis_names[axis] : "seconds";
-    if (f->steps_or_time && axis == YK_X_STEP && *x->word)
-        snprintf(out, 64, "%s of steps", x->word);
+    if (f->steps_or_time && (axis == YK_X_STEP || axis == YK_X_EXAMPLES) && *x->word)
+        snprintf(out, 64, "%s of %s", x->word, axis == YK_X_STEP ? "steps" : "examples");
     else if (!strcmp(name, "seconds") && *x->word)
         snprintf(out, 64, "%s", x->word);
     else
@@ -327,12 +333,51 @@ static void draw_path(const frame *p, const yk_series *s, yk_text *out)
         yk_text_add(out, "h0");
 }
 
+/* A point, moved up by `times` its spread. */
+static void locate_spread(const frame *p, const yk_point *at, double times, int *x_out, int *y_out)
+{
+    yk_point moved = *at;
+    moved.y += at->spread > 0.0 ? times * at->spread : 0.0;
+    locate(p, &moved, x_out, y_out);
+}
+
+/* The standard deviation over seeds: a band around the line, or a bar at each point. */
+static void draw_spread(const frame *p, const yk_series *s, const char *class, yk_text *out)
+{
+    bool any = false;
+    int x, y, low;
+    for (size_t i = 0; i < s->n; i++)
+        any |= s->point[i].spread > 0.0;
+    if (!any)
+        return;
+    if (s->bars) {
+        yk_text_print(out, "<path class=\"whisker %.2s\" d=\"", class);
+        for (size_t i = 0; i < s->n; i++)
+            if (s->point[i].spread > 0.0) {
+                locate_spread(p, &s->point[i], 1.0, &x, &y);
+                locate_spread(p, &s->point[i], -1.0, &x, &low);
+                yk_text_print(out, "M%.1f %.1fh6m-3 0V%.1fm-3 0h6", x / 10.0 - 3.0, y / 10.0, low / 10.0);
+            }
+    } else {
+        yk_text_print(out, "<path class=\"spread f%.1s\" d=\"", class + 1);
+        for (size_t i = 0; i < 2 * s->n; i++) {
+            const bool back = i >= s->n;
+            locate_spread(p, &s->point[back ? 2 * s->n - 1 - i : i], back ? -1.0 : 1.0, &x, &y);
+            yk_text_print(out, "%c%.1f %.1f", i ? 'L' : 'M', x / 10.0, y / 10.0);
+        }
+        yk_text_add(out, "Z");
+    }
+    yk_text_add(out, "\"/>");
+}
+
 static void draw_series(const frame *p, const yk_series *s, yk_text *out)
 {
     char class[16];
     int x, y;
     yk_series_class(s, class);
-    yk_text_print(out, "<g class=\"s\" data-r=\"%d\"><path class=\"line %s\" d=\"", s->run, class);
+    yk_text_print(out, "<g class=\"s\" data-r=\"%d\">", s->run);
+    draw_spread(p, s, class, out);
+    yk_text_print(out, "<path class=\"line %s\" d=\"", class);
     draw_path(p, s, out);
     yk_text_add(out, "\"/>");
     if (s->dots)

@@ -89,6 +89,9 @@ void yk_unit_text(yk_unit unit, double x, char *out)
     case YK_UNIT_SHARE:
         snprintf(out, YK_UNIT_SIZE, "%.2f %%", x * 100.0);
         break;
+    case YK_UNIT_PART:
+        snprintf(out, YK_UNIT_SIZE, "%.0f %%", x * 100.0);
+        break;
     case YK_UNIT_SECONDS:
         duration(x, out);
         break;
@@ -110,6 +113,61 @@ void yk_unit_text(yk_unit unit, double x, char *out)
     }
 }
 
+/* The factor and the word of the unit in which a mean is written. */
+static double unit_of(yk_unit unit, double mean, const char **word_out)
+{
+    static const char *const si[] = {"", " k", " M", " G", " T"},
+                             *const bytes[] = {" B", " kB", " MB", " GB", " TB"},
+                             *const rates[] = {" B/s", " kB/s", " MB/s", " GB/s", " TB/s"};
+    int k = 0;
+    *word_out = "";
+    switch (unit) {
+    case YK_UNIT_COUNT:
+    case YK_UNIT_WHOLE:
+    case YK_UNIT_BYTES:
+    case YK_UNIT_RATE:
+        for (double x = fabs(mean); x >= 999.5 && k < 4 && unit != YK_UNIT_WHOLE; x /= 1000.0)
+            k++;
+        *word_out = (unit == YK_UNIT_BYTES ? bytes : unit == YK_UNIT_RATE ? rates : si)[k];
+        return pow(1e3, -k);
+    case YK_UNIT_SHARE:
+    case YK_UNIT_PART:
+        *word_out = " %";
+        return 100.0;
+    case YK_UNIT_POINTS:
+        return 100.0;
+    case YK_UNIT_SECONDS:
+        *word_out = mean < 0.0995 ? " ms" : " s";
+        return mean < 0.0995 ? 1e3 : 1.0;
+    case YK_UNIT_TIMES:
+        *word_out = " \u00d7";
+        return 1.0;
+    default:
+        return 1.0;
+    }
+}
+
+void yk_unit_pair(yk_unit unit, double mean, double spread, char *mean_out, char *spread_out)
+{
+    const char *word, *shown;
+    yk_unit_text(unit, mean, mean_out);
+    yk_unit_text(unit, spread, spread_out);
+    if (!isfinite(mean) || !isfinite(spread) || (unit == YK_UNIT_SECONDS && mean >= 99.95))
+        return;
+    const double factor = unit_of(unit, mean, &word), x = mean * factor, s = spread * factor;
+    const char *point = strchr(mean_out, '.');
+    const int most = point ? (int)strspn(point + 1, "0123456789") : 0;
+    int decimals = s > 0.0 ? 1 - (int)floor(log10(s)) : most; /* two digits of the deviation */
+    decimals = decimals < 0 ? 0 : decimals > most ? most : decimals;
+    shown = unit == YK_UNIT_COUNT || unit == YK_UNIT_BYTES || unit == YK_UNIT_RATE ? word : "";
+    snprintf(mean_out, YK_UNIT_SIZE, unit == YK_UNIT_POINTS ? "%+.*f%s" : "%.*f%s", decimals, x, word);
+    snprintf(spread_out, YK_UNIT_SIZE, "%.*f%s", decimals, s, shown);
+    if (unit == YK_UNIT_WHOLE)
+        with_commas(mean, mean_out);
+    if (!strpbrk(spread_out, "123456789")) /* smaller than the last digit */
+        *spread_out = 0;
+}
+
 /* ---- axes ---- */
 
 /* The unit of the ticks of an axis up to `high`, and the factor to it. */
@@ -118,6 +176,7 @@ static double in_words(yk_unit unit, double high, const char **word_out)
     *word_out = "";
     switch (unit) {
     case YK_UNIT_SHARE:
+    case YK_UNIT_PART:
         *word_out = "%";
         return 100.0;
     case YK_UNIT_SECONDS:

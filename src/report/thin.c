@@ -38,8 +38,9 @@ size_t yk_thin(yk_point *point, size_t n, yk_x axis, size_t most)
 /* Bytes per point: its position in the drawing for each axis, and its numbers for the tooltip. */
 static double weight(const yk_figure *f, const yk_series *s)
 {
-    double axes = (s->axes & 1) + (s->axes >> 1 & 1) + (s->axes >> 2 & 1);
-    return (f->kind == YK_LINES ? 8.0 * axes : 0.0) + 7.0 * axes + 7.0;
+    const double axes = __builtin_popcount(s->axes),
+                 band = s->n && s->point[s->n - 1].spread > 0.0 ? 24.0 : 0.0;
+    return (f->kind == YK_LINES ? (8.0 + band) * axes : 0.0) + 7.0 * axes + 7.0;
 }
 
 void yk_figures_thin(yk_figures *fs, size_t bytes)

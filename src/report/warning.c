@@ -263,7 +263,7 @@ static void check_updates(yk_warnings *w, const yk_compare *c, int which)
             yk_unit_text(YK_UNIT_WHOLE, f->steps, few);
             add(w, YK_WARNING_FEWER_UPDATES, (int)fewest,
                 "%s updates of %.0f examples; %s made %s updates of %.0f examples%s", few,
-                f->examples / f->steps, c->run[most].name, many, m->examples / m->steps,
+                f->examples / f->steps, c->label[most], many, m->examples / m->steps,
                 m->lr == f->lr ? " at the same learning rate" : "");
         }
     }

@@ -69,7 +69,8 @@ void yk__print_plan(const yk__trainer *t)
             yk_local_rule(t->local, 0)->name, t->result->lr);
     if (p->threads > 1)
         yk_note("each worker uses %d of --threads %d%s", t->result->threads_used, p->threads,
-                t->result->threads_used < p->threads
+                !t->model->ops->threads ? ": linear models use one thread per worker; use --workers instead"
+                : t->result->threads_used < p->threads
                     ? ": more do not help with this model, batch size and number of cores"
                     : "");
     if (t->cluster.role != YK__SINGLE)

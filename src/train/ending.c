@@ -128,6 +128,25 @@ static yk_status gather_reports(yk__trainer *t)
     return r->lost ? YK_OK : check_exchange(t);
 }
 
+/* On the live page, if there is one. */
+static void show_end(const yk__trainer *t, const char *state)
+{
+    const yk_result *r = t->result;
+    const double here = (double)(r->steps - r->resumed_from);
+    const yk_run_end end = {.state = state,
+                            .error = r->error,
+                            .verdict = &r->watched.verdict,
+                            .step = r->steps,
+                            .examples = r->examples,
+                            .epoch = t->train.examples ? (double)r->examples / (double)t->train.examples
+                                                       : (double)r->epochs,
+                            .seconds = t->earlier_seconds + r->seconds,
+                            .train_loss = r->train_loss,
+                            .examples_per_second = (double)r->trained_here / r->train_seconds,
+                            .steps_per_second = here / r->train_seconds};
+    yk_observer_show_end(t->observer, &end, t->stop);
+}
+
 static yk_status end_success(yk__trainer *t)
 {
     const bool chief = t->cluster.rank == 0;
@@ -156,10 +175,11 @@ static yk_status end_success(yk__trainer *t)
                 (unsigned long long)r->steps, r->checkpoint, r->run_dir);
     else if (r->interrupted)
         yk_note("stopped at step %llu; with --out none nothing is saved", (unsigned long long)r->steps);
-    if (!r->run_dir)
-        return YK_OK;
-    return was_done(t) && t->done_summary ? yk_summary_restore(r->run_dir, t->done_summary)
-                                          : yk_result_save(t->config, r, r->run_dir);
+    if (r->run_dir)
+        st = was_done(t) && t->done_summary ? yk_summary_restore(r->run_dir, t->done_summary)
+                                            : yk_result_save(t->config, r, r->run_dir);
+    show_end(t, r->interrupted ? "stopped" : "done");
+    return st;
 }
 
 /* ---- failure ---- */
@@ -226,6 +246,8 @@ static void end_failure(yk__trainer *t, yk_status st)
     yk_observer_close(t->observer);
     if (writes_summary(t))
         save_failure(t);
+    if (t->cluster.role == YK__SINGLE) /* the other processes of a job must not wait */
+        show_end(t, "failed");
     if (r->error)
         yk_fail(st, "%s", r->error);
 }

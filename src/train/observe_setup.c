@@ -98,6 +98,8 @@ yk_status yk__observe(yk__trainer *t)
                                   .resumed_from = t->result->resumed_from,
                                   .earlier_examples = t->earlier_examples,
                                   .earlier_seconds = t->earlier_seconds,
+                                  .best_loss = t->result->best_known ? t->result->best.loss : (double)NAN,
+                                  .best_auc = t->result->best_known ? t->result->best.auc : (double)NAN,
                                   .context = t,
                                   .progress = t->host->progress ? progress : NULL,
                                   .position = position,

@@ -83,27 +83,28 @@ def modern_loader_reads(folder):
 def run_is_read(where, name, options, workers, layers):
     """A real run: one directory per worker, the documented tags, and the layers as a chain in the graph."""
     out = os.path.join(where, name)
-    subprocess.run([YOKE, "train", *options, "--workers", str(workers), "--out", out, "--quiet", "--sample-every", "0.1"],
+    subprocess.run([YOKE, "train", *options, "--workers", str(workers), "--out", out, "--quiet", "--sample-every", "0.1",
+                    "--tensorboard-workers"],
                    check=True, stdout=subprocess.DEVNULL)
     chief = {"train/loss", "train/mean_loss", "train/learning_rate", "test/loss", "test/accuracy",
              "speed/global_step_per_second", "rank0/cpu", "rank0/memory", "rank0/sent", "rank0/received",
              "rank0/disk_read", "rank0/disk_written", "rank0/host_cpu", "rank0/host_memory"}
-    for i in range(workers):
-        folder = os.path.join(out, f"worker-{i}")
+    for i in range(-1, workers):
+        folder = out if i < 0 else os.path.join(out, f"worker-{i}")
         (path,) = [p for p in os.listdir(folder) if p.startswith("events.out.tfevents.")]
         loaded = list(event_file_loader.EventFileLoader(os.path.join(folder, path)).Load())
         assert loaded[0].file_version == "brain.Event:2" and len(loaded) > 2, (path, len(loaded))
         events = event_accumulator.EventAccumulator(folder, size_guidance={"scalars": 0, "histograms": 0})
         events.Reload()
         tags = set(events.Tags()["scalars"])
-        wanted = {"speed/examples_per_second", "phases/compute"} | (chief if i == 0 else set())
+        wanted = {"speed/examples_per_second", "phases/compute"} | (chief if i < 0 else set())
         assert wanted <= tags, (name, i, wanted - tags)
         shares = [[e.value for e in events.Scalars(t)] for t in tags if t.startswith("phases/")]
         assert len(shares) == 9 and all(abs(sum(at) - 1) < 1e-3 for at in zip(*shares)), (name, i, shares)
         if "async" in options:
             h = events.Histograms("train/staleness")[-1].histogram_value
             assert h.num > 0 and abs(sum(h.bucket) - h.num) < 1e-9, h
-    nodes = [(n.name, n.op, list(n.input)) for n in graph_of(os.path.join(out, "worker-0")).node]
+    nodes = [(n.name, n.op, list(n.input)) for n in graph_of(out).node]
     assert [op for _, op, _ in nodes] == layers, nodes
     for before, after in zip(nodes, nodes[1:]):
         assert after[2] == [before[0]], nodes

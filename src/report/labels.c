@@ -1,0 +1,210 @@
+/* Short names for runs and groups of runs: the options in which they differ, and nothing else; and which of them share a
+ * plot. */
+#include "report/compare.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT = YK_OPTION_SIZE };
+
+/* The options that tell groups apart, in the order in which a label has them. */
+typedef struct {
+    const char *name[YK_TELLING];
+    yk_options_of of;
+} telling;
+
+void yk__option_phrase(const char *name, const char *value, char *out, size_t size)
+{
+    static const struct {
+        const char *name, *before, *after;
+    } known[] = {{"model", "", ""},          {"data", "", ""},           {"mode", "", ""},
+                 {"optimizer", "", ""},      {"workers", "", " worker"}, {"ranks", "", " process"},
+                 {"threads", "", " thread"}, {"servers", "", " server"}};
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+        if (strcmp(name, known[k].name))
+            continue;
+        const char *plural = !*known[k].after || !strcmp(value, "1") ? ""
+                             : !strcmp(name, "ranks")                ? "es"
+                                                                     : "s";
+        if (!strcmp(name, "servers") && !strcmp(value, "0"))
+            snprintf(out, size, "no server");
+        else
+            snprintf(out, size, "%s%s%s%s", known[k].before, value, known[k].after, plural);
+        return;
+    }
+    snprintf(out, size, "%s %s", name, *value ? value : "default");
+}
+
+/* The option of a group, as a phrase. */
+static void phrase(const yk_compare *c, size_t group, const char *name, char *out, size_t size)
+{
+    char value[TEXT];
+    yk_option_text(c, c->group[group].run[0], name, value);
+    yk__option_phrase(name, value, out, size);
+}
+
+/* Joins the phrases of the options in `mask`. */
+static void join(const yk_compare *c, size_t group, const telling *o, unsigned mask, char out[YK_LABEL])
+{
+    size_t n = 0;
+    *out = 0;
+    for (size_t k = 0; k < o->of.options && n < YK_LABEL; k++) {
+        char text[YK_LABEL];
+        if (!(mask >> k & 1))
+            continue;
+        phrase(c, group, o->name[k], text, sizeof text);
+        n += (size_t)snprintf(out + n, YK_LABEL - n, "%s%s", n ? ", " : "", text);
+    }
+}
+
+/* Numbers the values of option k: the first group that has the value. */
+static void number_values(const yk_compare *c, telling *o, size_t k)
+{
+    char text[TEXT], other[TEXT];
+    for (size_t g = 0; g < c->groups; g++) {
+        size_t first = 0;
+        yk_option_text(c, c->group[g].run[0], o->name[k], text);
+        for (; first < g; first++) {
+            yk_option_text(c, c->group[first].run[0], o->name[k], other);
+            if (!strcmp(text, other))
+                break;
+        }
+        o->of.value[g * YK_TELLING + k] = first;
+    }
+}
+
+static bool same(const size_t *a, const size_t *b, size_t options, unsigned mask)
+{
+    for (size_t k = 0; k < options; k++)
+        if (mask >> k & 1 && a[k] != b[k])
+            return false;
+    return true;
+}
+
+/* How many classes of items the options in `mask` make, and the size of the largest. */
+static size_t classes(const yk_options_of *o, unsigned mask, size_t *largest_out)
+{
+    size_t n = 0, largest = 0;
+    for (size_t g = 0; g < o->items; g++) {
+        size_t size = 0;
+        bool first = true;
+        for (size_t k = 0; k < o->items; k++)
+            if (same(&o->value[g * YK_TELLING], &o->value[k * YK_TELLING], o->options, mask)) {
+                first &= k >= g;
+                size++;
+            }
+        n += first;
+        largest = size > largest ? size : largest;
+    }
+    *largest_out = largest;
+    return n;
+}
+
+bool yk__keeps_apart(const char *option)
+{
+    return !strcmp(option, "model") || !strcmp(option, "data");
+}
+
+unsigned yk__choose_panels(const yk_options_of *o)
+{
+    unsigned best = 0;
+    size_t fewest = SIZE_MAX, largest;
+    if (o->items <= YK_CURVES)
+        return 0;
+    for (unsigned mask = 1; mask < 1u << o->options; mask++) {
+        if ((mask & o->apart) != o->apart)
+            continue;
+        const size_t n = classes(o, mask, &largest);
+        if (largest <= YK_CURVES && n <= fewest) /* rather by batch than by mode or workers: later options */
+            fewest = n, best = mask;
+    }
+    return best;
+}
+
+/* An option that follows from the others before it (the learning rate that changes with the batch, the number of
+ * processes) tells nothing new. */
+static void find_telling(const yk_compare *c, telling *o)
+{
+    static const char *const first[] = {"model", "data", "mode", "servers", "workers", "batch", NULL};
+    static const char *const never[] = {"seed", "steps", "epochs", NULL};
+    const char *all[32], *varying[25];
+    size_t n = 0, before = 1, largest;
+    const size_t nvarying = yk_compare_varying(c, varying, 24);
+    for (const char *const *name = first; *name; name++)
+        if (yk_is_listed(*name, varying))
+            all[n++] = *name;
+    for (size_t k = 0; k < nvarying; k++)
+        if (!yk_is_listed(varying[k], first) && !yk_is_listed(varying[k], never))
+            all[n++] = varying[k];
+    for (size_t k = 0; k < n && o->of.options < YK_TELLING; k++) {
+        o->name[o->of.options] = all[k];
+        number_values(c, o, o->of.options++);
+        const size_t now = classes(&o->of, ~0u, &largest);
+        o->of.options -= now == before;
+        before = now;
+    }
+}
+
+size_t yk__index_of(char (*list)[YK_LABEL], size_t *n, const char *text)
+{
+    size_t k = 0;
+    while (k < *n && strcmp(list[k], text))
+        k++;
+    if (k == *n)
+        snprintf(list[(*n)++], YK_LABEL, "%s", text);
+    return k;
+}
+
+static void label_runs(yk_compare *c)
+{
+    for (size_t g = 0; g < c->groups; g++)
+        for (size_t i = 0; i < c->group[g].n; i++) {
+            const size_t run = c->group[g].run[i];
+            const char *label = c->group[g].label;
+            const bool repeats = c->group[g].n > 1;
+            if (repeats && isfinite(c->facts[run].seed) && *label && c->groups > 1)
+                snprintf(c->label[run], YK_LABEL, "%.100s, seed %.0f", label, c->facts[run].seed);
+            else if (repeats || c->groups == 1)
+                snprintf(c->label[run], YK_LABEL, "%.127s", c->run[run].name);
+            else
+                snprintf(c->label[run], YK_LABEL, "%s", label);
+        }
+}
+
+yk_status yk__labels_make(yk_compare *c)
+{
+    c->label = calloc(c->n, sizeof *c->label);
+    c->panel = calloc(c->groups, sizeof *c->panel);
+    c->line = calloc(c->groups, sizeof *c->line);
+    telling o = {.of = {.items = c->groups, .value = calloc(c->groups * YK_TELLING, sizeof(size_t))}};
+    if (!c->label || !c->panel || !c->line || !o.of.value) {
+        free(o.of.value);
+        return yk_fail_memory(c->n * 3 * YK_LABEL, "the names of runs");
+    }
+    find_telling(c, &o);
+    for (size_t k = 0; k < o.of.options; k++) {
+        c->telling[k] = o.name[k];
+        o.of.apart |= (unsigned)yk__keeps_apart(o.name[k]) << k;
+    }
+    const bool names = yk__shows_names(c);
+    const unsigned all = (1u << o.of.options) - 1, panels = yk__choose_panels(&o.of);
+    for (size_t g = 0; g < c->groups; g++) {
+        yk_config_group *group = &c->group[g];
+        char panel[YK_LABEL], line[YK_LABEL];
+        join(c, g, &o, all, group->label);
+        join(c, g, &o, panels, panel);
+        join(c, g, &o, all & ~panels, line);
+        if (!*group->label || names)
+            snprintf(group->label, YK_LABEL, "%.127s", c->run[group->run[0]].name);
+        if (c->groups > YK_CURVES && !panels) /* they differ in nothing that is known: six by six */
+            snprintf(panel, sizeof panel, "part %zu", g / YK_CURVES + 1);
+        group->panel = yk__index_of(c->panel, &c->panels, panel);
+        group->line = yk__index_of(c->line, &c->lines, *line && !(names && !panels) ? line : group->label);
+    }
+    label_runs(c);
+    free(o.of.value);
+    return YK_OK;
+}

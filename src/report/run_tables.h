@@ -1,0 +1,21 @@
+/* The tables of one run: its workers, processes, traffic and alerts.
+ *
+ * Example:
+ *     yk_compare compare = {.n = 0};                             // from yk_compare_make()
+ *     yk_table t;
+ *     yk_run_table_make(&compare, 0, YK_RUN_PROCESSES, &t);      // of run 0; t.id is "processes"
+ *     yk_status st = t.status;
+ *     yk_table_fini(&t);
+ *
+ * One thread.
+ */
+#ifndef YK_REPORT_RUN_TABLES_H
+#define YK_REPORT_RUN_TABLES_H
+
+#include "report/compare.h"
+
+typedef enum { YK_RUN_WORKERS, YK_RUN_PROCESSES, YK_RUN_TRAFFIC, YK_RUN_ALERTS, YK_RUN_TABLES } yk_run_table;
+
+void yk_run_table_make(const yk_compare *c, size_t i, yk_run_table which, yk_table *out);
+
+#endif

@@ -1,0 +1,132 @@
+#!/usr/bin/env bats
+# Messages about mistakes: what is wrong, and the exit status.
+
+setup() {
+    load cli
+    cli_setup
+}
+
+teardown() {
+    cli_teardown
+}
+
+@test "a directory of idx files that does not exist" {
+    try train --model softmax --data idx:/nowhere
+    expect 3 "/nowhere: no such file or directory"
+}
+
+@test "no epochs and no steps" {
+    digits --epochs 0
+    expect 2 "--epochs 0"
+    digits --steps 0
+    expect 2 "--steps 0"
+    [ ! -e runs ]
+}
+
+@test "resuming a run that does not exist, and with another model" {
+    try train --out nothere --resume
+    expect 2 "nothere: no run to resume there"
+    [ ! -e nothere ]
+    digits --out run --quiet
+    expect 0
+    try train --out run --resume --model lenet5
+    expect 2 "this run trains --model 'softmax'" "--model 'lenet5'"
+    digits --out run --resume --epochs 2
+    expect 0
+}
+
+@test "a file in a directory that this user may not search" {
+    mkdir closed
+    echo "1 1:1" >closed/x.libsvm
+    cp "$YOKE" yoke
+    chmod 0 closed
+    chmod 755 .
+    as=()
+    if [ "$(id -u)" -eq 0 ]; then # root may read everything
+        command -v setpriv >/dev/null || skip "no setpriv"
+        as=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+    fi
+    for path in closed/x.libsvm libsvm:closed/x.libsvm 'libsvm:closed/*'; do
+        status=0
+        "${as[@]}" ./yoke train --model logreg --data "$path" --out none >out 2>err || status=$?
+        expect 3 "Permission denied"
+    done
+    chmod 755 closed
+}
+
+@test "converting to a format that does not exist" {
+    try data convert 'synth:digits?examples=20' --out x.parquet
+    expect 2 "x.parquet: cannot write .parquet files" "cache"
+    [ ! -e x.parquet ]
+    try data convert 'synth:digits?examples=20' --out x.parquet --format cache
+    expect 0
+}
+
+@test "a host that cannot be reached" {
+    command -v mpirun >/dev/null || skip "no mpirun"
+    printf '#!/bin/sh\necho "ssh: connect to host: No route to host" >&2\nexit 255\n' >agent
+    chmod +x agent
+    digits --hosts nohost.invalid:2 --agent "$PWD/agent" --out none
+    expect 4 "No route to host" "cannot start the job on every host"
+    [ "$(wc -l <err)" -le 3 ]
+}
+
+@test "several processes on a host without ssh" {
+    command -v mpirun >/dev/null || skip "no mpirun"
+    mkdir bin
+    ln -s /usr/bin/* bin/
+    rm -f bin/ssh bin/rsh
+    PATH=$PWD/bin digits --launch 2 --out none --json --quiet
+    expect 0
+    [ "$(field ranks)" -eq 2 ]
+}
+
+@test "threads of a linear model" {
+    clicks --threads 2 --out none
+    expect 0 "linear models use one thread per worker"
+}
+
+@test "help of a command" {
+    try train -h
+    expect 0
+    grep -q "Usage: yoke train" out
+    try help train
+    expect 0
+    grep -q "Usage: yoke train" out
+}
+
+@test "a misspelled option" {
+    try train --modle softmax
+    expect 2 "did you mean --model?"
+}
+
+@test "a failed run prints JSON" {
+    digits --lr 1e30 --json --out run --quiet
+    expect 1
+    [ "$(field state)" = '"failed"' ]
+    [ "$(field exit_code)" -eq 1 ]
+    [ "$(field model)" = '"softmax"' ]
+    try train --model softmax --data idx:/nowhere --json
+    expect 3
+    [ "$(field state)" = '"failed"' ]
+    try train --epochs 0 --json
+    expect 2
+    [ "$(field exit_code)" -eq 2 ]
+    [ "$(wc -l <out)" -eq 1 ]
+}
+
+@test "a failed job prints JSON" {
+    command -v mpirun >/dev/null || skip "no mpirun"
+    digits --lr 1e30 --json --out run --quiet --launch 2
+    expect 1
+    [ "$(field state)" = '"failed"' ]
+    [ "$(field model)" = '"softmax"' ]
+    [ "$(wc -l <out)" -eq 1 ]
+}
+
+@test "the progress line names the bottleneck as such" {
+    command -v script >/dev/null || skip "no script"
+    script -qec "stty cols 200; '$YOKE' train --model softmax --data 'synth:digits?examples=10000&test=1000' --epochs 25 \
+        --out none" typescript >/dev/null
+    run ! grep -aqE "  cpu [0-9]+ %" typescript
+}
