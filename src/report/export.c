@@ -1,7 +1,6 @@
 #include "report/export.h"
 
 #include "base/file.h"
-#include "report/page.h"
 #include "report/plot.h"
 #include "report/run_tables.h"
 #include <errno.h>

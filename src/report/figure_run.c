@@ -211,48 +211,6 @@ static void make_interfaces(const yk_compare *c, size_t i, yk_figures *fs)
     yk__figure_end(fs);
 }
 
-/* A line for each direction of an interface. */
-static void add_interface(yk_figure *f, const yk_process_log *p, const char *name, int run, size_t offset)
-{
-    static const char *const way[] = {"in", "out"};
-    const int colour = (int)f->n / 2;
-    for (int k = 0; k < 2; k++) {
-        char text[112];
-        snprintf(text, sizeof text, "%.60s %s, %s", p->host, name, way[k]);
-        yk_series *s = yk__series_add(f, text, run, YK__ONE_X);
-        s->colour = colour;
-        s->dash = k;
-        for (size_t m = 0; m < p->sample.n; m++)
-            yk__series_point(s, p->sample.row[m].seconds, NAN, NAN,
-                             yk_double_at(&p->sample.row[m], offset + (size_t)k * sizeof(double)));
-    }
-}
-
-/* The network interfaces of the hosts, with the traffic of all programs, once each: one process of a host has them. All
- * processes of version 0.1.0 have the sum of their host's. */
-static void make_interfaces(const yk_compare *c, size_t i, yk_figures *fs)
-{
-    const yk_run *r = &c->run[i];
-    yk_figure *f = add_figure(c, i, "network", "Network interfaces of the hosts, all programs", fs);
-    f->x_unit = YK_UNIT_SECONDS;
-    f->y_unit = YK_UNIT_RATE;
-    f->from_zero = true;
-    for (size_t w = 0; w < r->logs; w++) {
-        const yk_process_log *p = &r->log[w];
-        bool seen = p->nics > 0 ? false : !isfinite(p->mean.net_in);
-        for (size_t k = 0; k < w && !p->nics; k++)
-            seen |= !strcmp(p->host, r->log[k].host);
-        for (int n = 0; n < p->nics && f->n < MAX_LINES; n++)
-            add_interface(f, p, p->nic[n], (int)i, AT(nic) + (size_t)n * sizeof p->sample.row->nic[0]);
-        if (!p->nics && !seen && f->n < MAX_LINES)
-            add_interface(f, p, "all interfaces", (int)i, AT(net_in));
-        add_bands(f, p, "network");
-    }
-    f->limit_text = "link speed";
-    f->limit = capacity(r, LINK);
-    yk__figure_end(fs);
-}
-
 /* A bar of the phases in an object of the summary, or else in a sample. */
 static void add_bar(yk_figure *f, const char *name, const json_t *from, const double *or_else)
 {
