@@ -56,7 +56,7 @@ teardown() {
 
 @test "converting to a format that does not exist" {
     try data convert 'synth:digits?examples=20' --out x.parquet
-    expect 2 "x.parquet: cannot write .parquet files" "cache"
+    expect 2 "x.parquet: the extension names no format that yoke can write" ".cache"
     [ ! -e x.parquet ]
     try data convert 'synth:digits?examples=20' --out x.parquet --format cache
     expect 0

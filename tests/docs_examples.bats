@@ -23,6 +23,7 @@ page() { # PAGE
 @test "docs/README.md" { page docs/README.md; }
 @test "docs/clusters.md" { page docs/clusters.md; }
 @test "docs/commands.md" { page docs/commands.md; }
+@test "docs/convergence.md" { page docs/convergence.md; }
 @test "docs/data.md" { page docs/data.md; }
 @test "docs/design.md" { page docs/design.md; }
 @test "docs/file-formats.md" { page docs/file-formats.md; }
@@ -31,6 +32,7 @@ page() { # PAGE
 @test "docs/observation.md" { page docs/observation.md; }
 @test "docs/options.md" { page docs/options.md; }
 @test "docs/performance.md" { page docs/performance.md; }
+@test "docs/performance-model.md" { page docs/performance-model.md; }
 @test "docs/promises.md" { page docs/promises.md; }
 @test "docs/python.md" { page docs/python.md; }
 @test "docs/tutorial.md" { page docs/tutorial.md; }
@@ -86,11 +88,11 @@ finds() { # LINE WORDS PAGE: the checker fails at this line with these words
     local at="$BATS_TEST_TMPDIR"
     good | sed '/^cat note/d' >"$at/good.md"
     sed 's/^steps .*/steps          17 (2198 per second)/' "$at/good.md" >"$at/steps.md"
-    finds 9 "the page says steps 17; the program says steps 16" "$at/steps.md"
+    finds 9 "the page has steps 17; the program prints steps 16" "$at/steps.md"
     sed 's/7850/7851/' "$at/good.md" >"$at/parameters.md"
-    finds 7 "the page says" "$at/parameters.md"
+    finds 7 "the page has" "$at/parameters.md"
     printf '```sh\necho test loss 0.3041\n```\n<!-- compare -->\n```text\ntest loss 0.3141\n```\n' >"$at/loss.md"
-    finds 6 "the page says test loss 0.3141; the program says test loss 0.3041" "$at/loss.md"
+    finds 6 "the page has test loss 0.3141; the program prints test loss 0.3041" "$at/loss.md"
     printf '```sh\nfalse\ntrue\n```\n' >"$at/false.md"
     finds 1 "exit status 1" "$at/false.md"
     grep -v 'skip:' "$at/good.md" >"$at/ssh.md"

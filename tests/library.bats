@@ -146,7 +146,7 @@ int main(int argc, char **argv) /* NAME VALUE ... */
 END
     compile job
     ./job model softmax data 'synth:digits?examples=2000' launch 2 epochs 3 out run | tee out
-    grep -qx 'ranks 2 steps 48 points 3 notes 1 interrupted 0' out
+    grep -qx 'ranks 2 steps 48 points 4 notes 1 interrupted 0' out
     grep -qx 'model softmax in run' out
     # the same bits as in one process
     YOKE_PROGRAM=$YOKE ./job model softmax data 'synth:digits?examples=2000' launch 2 epochs 3 out again

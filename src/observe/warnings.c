@@ -52,7 +52,7 @@ static void warn(yk_observation *w, yk_warning_kind kind, const char *format, ..
 /* ---- curves */
 
 /* The number of examples and steps that make a training loss a meaningful mean. */
-enum { ENOUGH_EXAMPLES = 1000, SOME_EXAMPLES = 200, ENOUGH_STEPS = 10, ENOUGH_TESTS = 100 };
+enum { ENOUGH_EXAMPLES = 1000, SOME_EXAMPLES = 200, ENOUGH_STEPS = 10, SOME_STEPS = 5, ENOUGH_TESTS = 100 };
 
 static bool is_mean_of(uint64_t examples, const yk_course_point *p)
 {
@@ -89,7 +89,7 @@ static bool check_rising(const yk_outcome *r, yk_observation *w)
     const yk_evaluation *e = &r->last;
     const double uniform = log((double)r->classes), lowest = lowest_before(r);
     const yk_course_point *p = r->points ? &r->point[r->points - 1] : NULL;
-    if (!p || !is_mean_of(SOME_EXAMPLES, p))
+    if (!p || !isfinite(p->train_loss) || p->steps < SOME_STEPS || p->examples < SOME_EXAMPLES)
         return false;
     /* a network may begin a little above the uniform guess: only a loss that rises, or is far above it, shows a large rate */
     const bool far = e->train_loss > uniform * 1.3, rose = isfinite(lowest) && e->train_loss > 1.002 * lowest;
