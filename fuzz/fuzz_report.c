@@ -62,7 +62,7 @@ static void report(const yk_run *runs, size_t n)
             for (size_t i = 0; i < fs.n; i++)
                 yk_figure_csv(&fs.figure[i], &csv);
             yk_figures_thin(&fs, 100000);
-            yk_page_write(&(yk_page){NULL, &c, &w, &fs}, &page);
+            yk_page_write(&(yk_page){.compare = &c, .warnings = &w, .figures = &fs}, &page);
             if (!page.status && strlen(page.s) != page.n)
                 abort();
             yk_text_fini(&page);
