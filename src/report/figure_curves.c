@@ -101,7 +101,9 @@ static void run_curve(const yk_compare *c, size_t run, const void *what, yk_seri
     const bool eval = uses_eval(c, k), error = !strcmp(k->id, "error");
     const size_t offset = eval && k->offset == METRIC(loss) ? METRIC(train_loss) : k->offset;
     const yk_metrics *m = eval ? &r->eval : &r->train;
-    for (size_t p = 0; p < m->n; p++) {
+    /* the evaluation before training would take most of the height */
+    const size_t first = m->n >= 5 && m->row[0].step == 0.0;
+    for (size_t p = first; p < m->n; p++) {
         const yk_metric *at = &m->row[p];
         const double y = metric_at(m, p, offset);
         yk__series_put(out, &(yk_point){.x = {at->step, at->epoch, at->examples, at->seconds},

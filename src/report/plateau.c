@@ -34,7 +34,9 @@ void yk_plateau_find(const yk_metrics *e, yk_plateau *out)
         return;
     size_t offset = kinds[k].offset;
     double sign = kinds[k].up ? 1.0 : -1.0, best = -INFINITY, first = NAN;
-    for (size_t i = 0; i < e->n; i++) {
+    const size_t trained =
+        e->row[0].step == 0.0 && e->n > 1; /* the model before training is no measure of progress */
+    for (size_t i = trained; i < e->n; i++) {
         double v = sign * yk_double_at(&e->row[i], offset);
         if (isfinite(v)) {
             first = isfinite(first) ? first : v;
@@ -44,7 +46,7 @@ void yk_plateau_find(const yk_metrics *e, yk_plateau *out)
     double noise = 0.01 * (best - first);
     if (kinds[k].up && noise < 0.001)
         noise = 0.001;
-    size_t i = 0;
+    size_t i = trained;
     while (!(sign * yk_double_at(&e->row[i], offset) >= best - noise))
         i++;
     const yk_metric *m = &e->row[i], *end = &e->row[e->n - 1];
@@ -57,8 +59,8 @@ void yk_plateau_find(const yk_metrics *e, yk_plateau *out)
     out->reached = e->n - 1 - i >= 3 && out->rest >= 0.15;
     if (count(e, offsetof(yk_metric, test_loss)) < ENOUGH)
         return;
-    size_t low = 0;
-    for (size_t t = 0; t < e->n; t++) {
+    size_t low = trained;
+    for (size_t t = trained; t < e->n; t++) {
         double v = e->row[t].test_loss;
         if (isfinite(v) && !(e->row[low].test_loss <= v))
             low = t;
@@ -66,7 +68,7 @@ void yk_plateau_find(const yk_metrics *e, yk_plateau *out)
     out->low = e->row[low].test_loss;
     out->low_epoch = e->row[low].epoch;
     out->last = end->test_loss;
-    double fell = e->row[0].test_loss - out->low;
+    double fell = e->row[trained].test_loss - out->low;
     out->worse = e->n - 1 - low >= 2 && out->last - out->low > 0.05 * (fell > 0.0 ? fell : 0.0) &&
                  out->last - out->low > 0.01 * out->low;
 }

@@ -34,7 +34,7 @@ def test_run():
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "run")
         run = yoke.train("softmax", DIGITS, epochs=3, batch=50, lr=0.5, out=out)
-        assert run.curves["step"].tolist() == [20, 40, 60] and run.curves["epoch"].tolist() == [1, 2, 3]
+        assert run.curves["step"].tolist() == [0, 20, 40, 60] and run.curves["epoch"].tolist() == [0, 1, 2, 3]
         assert run.curves["test_accuracy"][-1] == run.summary["test_accuracy"] > 0.7
         assert np.isnan(run.curves["test_auc"]).all()
         assert run.verdict == run.summary["verdict"] and run.directory == out
@@ -47,7 +47,7 @@ def test_run():
         assert all(np.array_equal(again.curves[k], run.curves[k], equal_nan=True) for k in run.curves)
         assert "<svg" in run._repr_html_() and "softmax" in repr(run)
         more = yoke.train(out=out, resume=True, epochs=4)
-        assert more.curves["epoch"].tolist() == [1, 2, 3, 4]
+        assert more.curves["epoch"].tolist() == [0, 1, 2, 3, 4]
         more.model.save(os.path.join(folder, "m.safetensors"))
         loaded = yoke.Model.load(os.path.join(folder, "m.safetensors"))
         score = loaded.evaluate(DIGITS)
@@ -78,7 +78,7 @@ def test_callback_stops():
 
     run = yoke.train("softmax", DIGITS, epochs=50, out="none", callback=callback)
     assert run.summary["state"] == "stopped" and run.summary["epochs"] < 5
-    assert seen[0]["epoch"] == 1 and {"test_loss", "step", "seconds"} <= seen[0].keys()
+    assert seen[0]["epoch"] == 0 and seen[1]["epoch"] == 1 and {"test_loss", "step", "seconds"} <= seen[0].keys()
 
     def fails(metrics):
         raise KeyError("mine")
@@ -142,7 +142,7 @@ def test_jobs_use_the_bundled_program():
         return
     with tempfile.TemporaryDirectory() as folder:
         run = yoke.train("softmax", DIGITS, epochs=2, launch=2, out=os.path.join(folder, "run"))
-        assert run.summary["ranks"] == 2 and len(run.curves["step"]) == 2
+        assert run.summary["ranks"] == 2 and len(run.curves["step"]) == 3
         assert run.predict(DIGITS).shape == (300,)
 
 
