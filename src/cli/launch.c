@@ -238,7 +238,8 @@ static outcome judge_unreported(int wait_status, const yk_output_filter *o, cons
                         "Open MPI and this program at the same path");
         return (outcome){.restartable = begun, .exit = 4, .why = "a host could not be reached"};
     }
-    if (!begun && !*o->died && WIFEXITED(wait_status)) { /* another attempt would fail, too */
+    /* another attempt would fail, too; above 128, a signal ended a process, even if mpirun did not say so */
+    if (!begun && !*o->died && WIFEXITED(wait_status) && code < 128) {
         snprintf(text, sizeof text,
                  "mpirun could not start the job (status %d); check that every host can be reached (--hosts, "
                  "--hostfile, --agent) and has this program at the same path, and check --mpi-options",
@@ -246,10 +247,15 @@ static outcome judge_unreported(int wait_status, const yk_output_filter *o, cons
         yk_report_error(text);
         return (outcome){.restartable = false, .exit = 4, .why = ""};
     }
-    if (!*o->died && !o->lost)
+    if (!*o->died && !o->lost && code > 128) {
+        snprintf(text, sizeof text, "the job was lost: a process was ended by signal %d (%s)", code - 128,
+                 strsignal(code - 128));
+        yk_report_error(text);
+    } else if (!*o->died && !o->lost) {
         yk_report_error(
             "the job ended without an error message; check that every host can be reached and has "
             "this program at the same path");
+    }
     return (outcome){.restartable = true, .exit = code > 4 || !code ? 1 : code, .why = "a process died"};
 }
 
