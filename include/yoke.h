@@ -27,25 +27,27 @@
  * for the duration of the call unless the description says otherwise.
  *
  * Threads. The library has no global state. Any number of training runs can be active at the same time, in different
- * threads. A const argument may be shared by threads; any other object may be used by one thread at a time. yoke_train()
+ * threads. Threads may share a const argument; only one thread at a time may use any other object. yoke_train()
  * starts threads of its own, with all signals blocked, and ends them before it returns.
  *
  * Callbacks. `log`, `progress` and `metrics` are called by the thread that called yoke_train() or by a thread of the
- * library, one call at a time for each training run. They may not call functions of this library on objects that the run
- * uses, and should return soon: training waits for them. They must not longjmp() or throw.
+ * library, one call at a time for each training run. They must not call functions of this library on objects that the run
+ * uses, and should return quickly, because training waits for them. They must not longjmp() or throw.
  *
  * fork(). A child that was forked while no training was active can use the library. A child that was forked during
  * training can only call exec() or _exit().
  *
  * Several processes. With the options launch, hosts, hostfile or join, yoke_train() runs the program `yoke` as a child,
- * which starts the processes through MPI. It looks for the program in the environment variable YOKE_PROGRAM, beside the
- * library, in ../bin from there, and in PATH. Data from memory and start models need a single process. `progress` and
- * `metrics` follow the run directory of the job: with out = none they are not called.
+ * which starts the processes through MPI. It looks for the program in the environment variable YOKE_PROGRAM, in the
+ * directory of the library, in ../bin relative to it, and in PATH. Data in memory and initial models (`start`) require a
+ * single process. `progress` and `metrics` report what the job writes to its run directory: with out = none, they are not
+ * called.
  *
- * ABI. The soname is libyoke.so.0. Until version 1.0 each minor version may change it. A change that breaks programs
- * linked against an earlier version always changes the soname: removed functions, other arguments, other layouts. New
- * functions do not. Structures with a `struct_size` can grow at their end: set it as the _INIT macros do. Structures
- * that the library passes to callbacks can also grow at their end. Only names that begin with yoke_ are exported.
+ * ABI. The soname is libyoke.so.0. Until version 1.0, each minor version may change it. A change that breaks programs
+ * linked against an earlier version (a removed function, different arguments, a different layout) always changes the
+ * soname; a new function does not. Structures with a `struct_size` can grow at their end: set it as the _INIT macros do.
+ * Structures that the library passes to callbacks can also grow at their end. Only names that begin with yoke_ are
+ * exported.
  */
 #ifndef YOKE_H
 #define YOKE_H
@@ -69,7 +71,7 @@ YOKE_API const char *yoke_kernels(void); /* instruction set in use: "avx512" */
 
 /* ---- errors ---- */
 
-/* The numbers are the exit status of the program `yoke`. */
+/* The values are also the exit statuses of the program `yoke`. */
 typedef enum {
     YOKE_OK = 0,
     YOKE_TRAINING_FAILED = 1, /* training diverged, or a process was lost */
@@ -90,21 +92,21 @@ typedef struct yoke_options yoke_options;
 YOKE_API yoke_options *yoke_options_create(void); /* all defaults. NULL: out of memory */
 YOKE_API void yoke_options_free(yoke_options *o);
 
-/* `name` without dashes: "batch". Flags have the values "true" and "false". Numbers may be written 1e6, 100k or 2m. */
+/* `name` has no leading dashes: "batch". Flags have the values "true" and "false". Numbers may be written 1e6, 100k or 2m. */
 YOKE_API yoke_status yoke_options_set(yoke_options *o, const char *name, const char *value,
                                       yoke_error *error);
 
 /* Reads a configuration file. Options that are set with yoke_options_set() have priority. */
 YOKE_API yoke_status yoke_options_load(yoke_options *o, const char *path, yoke_error *error);
 
-/* The value that was set last with yoke_options_set(); NULL: none. */
+/* The value last set with yoke_options_set(); NULL: not set. */
 YOKE_API const char *yoke_options_get(const yoke_options *o, const char *name);
 
 /* The table of all options. */
 typedef struct {
     const char *name;
     const char *argument; /* "N"; NULL: a flag */
-    const char *group;    /* the heading in the help; options of a group follow each other */
+    const char *group;    /* the heading in the help; the options of a group are consecutive */
     const char *help;
     const char *default_text; /* NULL: none */
 } yoke_option;
@@ -117,12 +119,12 @@ typedef struct yoke_data yoke_data;
 
 typedef enum { YOKE_TRAIN_SPLIT, YOKE_TEST_SPLIT } yoke_split;
 
-/* Data by its specification: "idx:mnist", "libsvm:clicks.txt", "synth:ctr?examples=1000". `split` chooses between training
- * and test set if the data has both. `options`, if not NULL, gives features, hash-bits and skip-bad. Nothing is read yet. */
+/* Data by its specification: "idx:mnist", "libsvm:clicks.txt", "synth:ctr?examples=1000". `split` selects the training or
+ * the test set if the data has both. `options`, if not NULL, supplies features, hash-bits and skip-bad. Reads no data yet. */
 YOKE_API yoke_status yoke_data_from_spec(const char *spec, yoke_split split, const yoke_options *options,
                                          yoke_data **out, yoke_error *error);
 
-/* Dense data from memory. Exactly one of f32 and u8 is not NULL. The arrays are borrowed until yoke_data_free() and are
+/* Dense data in memory. Exactly one of f32 and u8 is not NULL. The arrays are borrowed until yoke_data_free() and are
  * never modified. */
 typedef struct {
     size_t struct_size; /* sizeof(yoke_dense) */
@@ -141,12 +143,12 @@ typedef struct {
 
 YOKE_API yoke_status yoke_data_from_dense(const yoke_dense *dense, yoke_data **out, yoke_error *error);
 
-/* Sparse data from memory, in CSR form: row r has the entries start[r] to start[r + 1] - 1 of `index` and `value`.
- * Indices of a row need not be sorted, and may be repeated: then their values are added. The arrays are borrowed until
+/* Sparse data in memory, in CSR format: row r has the entries start[r] to start[r + 1] - 1 of `index` and `value`.
+ * The indices of a row need not be sorted. If an index is repeated, its values are summed. The arrays are borrowed until
  * yoke_data_free() and are never modified.
  *
- * By default training makes a copy that is laid out for speed, if that is worth its cost. `in_place` always trains on the
- * arrays themselves, which saves memory and may take longer; indices must then ascend within each row. */
+ * By default, training makes a copy with a faster layout if that is worth the cost. With `in_place`, it always uses the
+ * arrays themselves, which saves memory but may take longer; indices must then ascend within each row. */
 typedef struct {
     size_t struct_size; /* sizeof(yoke_csr) */
     size_t rows, columns;
@@ -195,13 +197,13 @@ typedef struct {
 typedef struct {
     size_t struct_size; /* sizeof(yoke_training) */
     const yoke_options *options;
-    const yoke_data *data, *test; /* NULL: as the options data and test say */
+    const yoke_data *data, *test; /* NULL: given by the options data and test */
     const yoke_model *start;      /* initial parameters; NULL: initialize them */
     void *context;                /* passed to the functions below */
     void (*log)(void *context, yoke_log_level level, const char *text); /* NULL: discard */
     int (*progress)(void *context, const yoke_progress *p); /* may be NULL. Return non-zero to cancel */
     int (*metrics)(void *context, const yoke_metrics *m);   /* likewise */
-    /* May be NULL. Training is cancelled when it becomes non-zero. A signal handler may assign to it; another thread must
+    /* May be NULL. Training is canceled when it becomes non-zero. A signal handler may assign to it; another thread must
      * use an atomic store (__atomic_store_n(&flag, 1, __ATOMIC_RELAXED)). */
     const volatile sig_atomic_t *cancel;
     int discard_model; /* yoke_run_model() will not be called: saves a copy of the parameters */
@@ -212,8 +214,8 @@ typedef struct {
         sizeof(yoke_training), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0                       \
     }
 
-/* Trains. A training that is cancelled saves a checkpoint, unless the option out is "none", and returns YOKE_OK; its
- * summary has "interrupted": true. After a failure *run_out is NULL, or a run whose summary says how far it got. */
+/* Trains. A canceled run saves a checkpoint, unless the option out is "none", and returns YOKE_OK; its summary has
+ * "interrupted": true. After a failure, *run_out is NULL or a run whose summary shows how far it got. */
 YOKE_API yoke_status yoke_train(const yoke_training *training, yoke_run **run_out, yoke_error *error);
 
 YOKE_API const char *yoke_run_summary(const yoke_run *r); /* what `yoke train --json` prints: a JSON object */
@@ -239,7 +241,7 @@ YOKE_API const char *yoke_model_name(const yoke_model *m); /* "softmax", or a li
 YOKE_API size_t yoke_model_columns(const yoke_model *m);
 YOKE_API size_t
 yoke_model_outputs(const yoke_model *m); /* probabilities per example: 1 (class 1), or 1 per class */
-/* The model as Python source: an nn.Sequential of PyTorch called `model`, into which model.safetensors can be loaded. The
+/* The model as Python source: a PyTorch nn.Sequential named `model`, into which model.safetensors can be loaded. The
  * caller frees it with free(); NULL: out of memory. */
 YOKE_API char *yoke_model_torch(const yoke_model *m);
 YOKE_API void yoke_model_free(yoke_model *m);
@@ -273,7 +275,7 @@ typedef struct {
     const char *const *file;  /* [n] file of each example (images: data); else NULL */
 } yoke_predictions;
 
-/* Calls each() for blocks of examples until it returns non-zero, which yoke_predict() returns as its status. */
+/* Calls each() for successive blocks of examples until it returns a non-zero value, which yoke_predict() then returns. */
 YOKE_API yoke_status yoke_predict(const yoke_model *m, const yoke_data *data,
                                   int (*each)(void *context, const yoke_predictions *some), void *context,
                                   yoke_error *error);

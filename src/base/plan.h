@@ -25,13 +25,13 @@ typedef struct {
     /* synchronization */
     uint64_t staleness; /* the bound; YK_ASYNC: none */
     bool synchronous;   /* a bound of 0, with or without a quorum */
-    bool lockstep;      /* without a quorum: all workers make the same steps, on fixed shares of the data */
-    int quorum;         /* processes whose gradients make a step; 0: all workers */
-    /* Asynchronous, keyed parameters on shards: the batches that a worker trains on one copy; 0: no copies. Longer once the
+    bool lockstep;      /* without a quorum: all workers execute the same steps, on fixed shares of data */
+    int quorum;         /* processes whose gradients form a step; 0: all workers */
+    /* Asynchronous, keyed parameters on shards: batches that a worker trains on one copy; 0: no copies. Increased once the
      * size of the data is known (train/cluster_data.c). */
     uint64_t copy_lifetime;
-    int depth; /* on shards: requests for parameters (for copies) that a worker has under way; 1: no prefetching */
-    uint64_t local_steps; /* local SGD: steps between two averages; 0: every gradient is shared */
+    int depth; /* on shards: requests for parameters (for copies) that a worker has in flight; 1: no prefetching */
+    uint64_t local_steps; /* local SGD: steps between averaging; 0: every gradient is sent */
 
     /* processes and threads */
     yk_placement placement;
@@ -54,7 +54,7 @@ typedef struct {
     double heartbeat_timeout; /* a peer without a heartbeat for this long is lost */
     double worker_timeout;    /* the same, for servers that wait for a worker */
     double
-        server_timeout; /* the same, for workers that wait for a server, which can name the missing worker: longer */
+        server_timeout; /* the same, for workers that wait for a server; longer, so that the server can name a missing worker */
     double heartbeat_every;    /* interval of heartbeats during a long computation */
     double start_limit;        /* heartbeat timeout before training begins */
     double first_step_timeout; /* for a worker that has not completed its first step */

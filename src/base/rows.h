@@ -34,12 +34,12 @@
 
 typedef enum { YK_ROWS_U8, YK_ROWS_F32, YK_ROWS_SPARSE } yk_rows_kind;
 
-/* A feature as a data file names it. Rows hold internal ids of 32 bits: the key itself, or a hash of it. */
+/* The key of a feature in a data file. Rows hold 32-bit internal ids: the key itself, or a hash of it. */
 typedef uint64_t yk_key;
 
 /* How keys become internal ids. */
 typedef struct {
-    uint64_t features; /* ids are below it; 0: as many as the format allows. Not 0 with `hash` */
+    uint64_t features; /* exclusive upper bound of ids; 0: that of the format. Not 0 with `hash` */
     bool hash;         /* keys are hashed; otherwise a key is its own id, and a larger key is an error */
 } yk_key_space;
 
@@ -66,7 +66,7 @@ typedef struct {
     yk_rows_kind kind;
     size_t n;
     size_t dim;      /* dense: columns; sparse: 1 + the largest index so far */
-    float scale;     /* u8: the factor to a float, 1/255 */
+    float scale;     /* u8: converts a byte to a float: 1/255 */
     uint8_t *u8;     /* [n][dim] */
     float *f32;      /* [n][dim] */
     uint64_t *start; /* [n + 1] */
@@ -96,24 +96,24 @@ yk_status yk_rows_dense_u8(yk_rows *rows, uint8_t **out);
 yk_status yk_rows_dense_f32(yk_rows *rows, float **out);
 
 /* Adds the reserved row. Sparse: with its first `entries` entries. An unsorted row is sorted; values of entries with the same
- * index and field are added. Dense: `entries` is ignored. */
+ * index and field are summed. Dense: `entries` is ignored. */
 yk_status yk_rows_commit(yk_rows *rows, size_t entries, int32_t label);
 yk_status yk_rows_commit_truth(yk_rows *rows, size_t entries, int32_t label, float truth);
 
 /* Appends rows `first` .. `first + n` of `from`, which has the same kind. */
 yk_status yk_rows_append(yk_rows *rows, const yk_rows *from, size_t first, size_t n);
 
-/* Packs all rows into bytes, for another process; the caller frees them with free(). Unpacking makes a block that borrows its
- * arrays from the bytes, which must be aligned to 8; YK_EDATA if they are not valid. */
+/* Serializes all rows, for another process; the caller frees the bytes with free(). Unpacking creates a block that borrows
+ * its arrays from the bytes, which must be aligned to 8; YK_EDATA if they are invalid. */
 yk_status yk_rows_pack(const yk_rows *rows, char **out, size_t *bytes_out);
 yk_status yk_rows_unpack(const char *from, size_t bytes, yk_rows *borrowed_out);
 
-/* Removes the field numbers, for a model without fields. Values of entries that differ only in their field are added. Not for
+/* Removes the field numbers, for a model without fields. Values of entries that differ only in their field are summed. Not for
  * rows whose keys were remapped (keymap.h). */
 yk_status yk_rows_drop_fields(yk_rows *rows);
 
-/* Shuffles sparse rows, with as many threads as there are cores. The same seed gives the same order. Needs the memory of the
- * rows twice. */
+/* Shuffles sparse rows, with as many threads as there are cores. The same seed gives the same order. Needs twice the memory of
+ * the rows. */
 yk_status yk_rows_shuffle(yk_rows *rows, uint64_t seed);
 yk_status yk_rows_shuffled_copy(const yk_rows *from, uint64_t seed, yk_rows *out); /* initializes `out` */
 

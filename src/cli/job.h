@@ -3,7 +3,7 @@
  * Example:
  *     const int code = yk_job_wanted(options) ? yk_job(options, argc, argv) : train(options);
  *
- * Signals, exit codes and the end of a process that lost the others are handled here, not in the library. Main thread
+ * Signals, exit codes and the exit of a process that has lost its peers are handled here, not in the library. Main thread
  * only.
  */
 #ifndef YK_CLI_JOB_H

@@ -1,4 +1,4 @@
-/* The output filter: forwards the stderr and stdout of a job, without messages of Open MPI that do not help the user.
+/* The output filter: forwards stderr and stdout of a job, except for Open MPI messages that do not help the user.
  *
  * Example:
  *     yk_output_filter o = {.from = job_stderr, .results = job_stdout, .ended = -1}; // read ends of pipes, non-blocking
@@ -8,9 +8,9 @@
  *     if (!st && *o.died)
  *         printf("%s\n", o.died);                // "process rank 2 ... exited on signal 9 (Killed)"
  *
- * Lines of ranks pass unchanged. mpirun writes its messages between two lines of dashes. The message that a process died is
+ * Lines from ranks pass unchanged. mpirun writes its messages between two lines of dashes. The message that a process died is
  * kept for the launcher. Messages that only repeat that the job ends (a rank called abort, or did not finalize) are
- * dropped. All others pass. Lines that begin with \001 are for the launcher (job_status.h). One thread.
+ * dropped. All other messages pass. Lines that begin with \001 are for the launcher (job_status.h). Not thread-safe.
  */
 #ifndef YK_CLI_OUTPUT_FILTER_H
 #define YK_CLI_OUTPUT_FILTER_H
@@ -34,7 +34,7 @@ typedef struct {
     bool begun;         /* rank 0 reported that all processes are connected */
     bool training;      /* all ranks are ready */
     bool saving;        /* a checkpoint is being written */
-    double last_output; /* its time (base/clock.h) */
+    double last_output; /* time of the last output (base/clock.h) */
     int ended; /* yk_status of rank 0, or of the first process that failed; -1: none yet. Set it to -1 before use */
 } yk_output_filter;
 

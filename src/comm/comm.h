@@ -1,4 +1,4 @@
-/* Messages between the processes of a job, by MPI or another transport (transport.h).
+/* Messages between the processes of a job, over MPI or another transport (transport.h).
  *
  * Example:
  *     yk_comm *c = NULL;
@@ -14,13 +14,13 @@
  *     yk_comm_stop(c, st == YK_OK);
  *
  * Nothing blocks inside MPI. A wait calls the transport's test function and yk_wait_turn() until the operation is done or
- * its deadline has passed. That makes progress, is fair when there are more processes than cores, and detects hangs.
+ * its deadline has passed. This makes progress, is fair when there are more processes than cores, and detects hangs.
  *
  * A *peer* is a process. Peers 0 .. size - 1 are the ranks of the job. Workers that join a running job are numbered from
  * size on (yk_comm_adopt). Bytes and messages are counted by purpose, when they are sent and when they have arrived.
  *
- * One thread of a process calls these functions, except for yk_comm_accept() (YK_COMM_ACCEPTS), which has a thread of its
- * own. An error of MPI becomes YK_ELOST and names the rank.
+ * One thread of a process calls these functions, except for yk_comm_accept() (YK_COMM_ACCEPTS), which runs in its own
+ * thread. An MPI error becomes a YK_ELOST that names the rank.
  */
 #ifndef YK_COMM_COMM_H
 #define YK_COMM_COMM_H
@@ -43,7 +43,7 @@ typedef struct {
 
 typedef enum { YK_COMM_SINGLE, YK_COMM_ACCEPTS } yk_comm_kind;
 
-/* A message in flight. Owned by the caller, who must not move it until it is done. */
+/* A message in flight. Owned by the caller, which must not move it until the operation is done. */
 typedef struct {
     uint64_t request; /* the transport's handle */
     int peer;
@@ -58,17 +58,17 @@ enum { YK_ANY = -1 };
 int yk_comm_expected(void);
 int yk_comm_expected_rank(void); /* 0 without a launcher */
 
-/* Fails if the MPI world has one process but the environment says more: the launcher belongs to a different MPI.
+/* Fails if the MPI world has one process but the environment specifies more: then the launcher belongs to a different MPI.
  *
  * With a `startup` (borrowed; may be NULL), and until yk_comm_ready(), processes send heartbeats to each other. A wait
- * then ends when its peer has sent no heartbeat for the limit, no matter how long the wait takes, or when a signal
- * arrived (YK_EINTERRUPTED). */
+ * then fails when its peer misses the heartbeat timeout, however long the wait takes, or when a signal arrives
+ * (YK_EINTERRUPTED). */
 yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out);
 
 /* Called by all processes when training begins. From then on, the deadlines passed to waits apply. */
 yk_status yk_comm_ready(yk_comm *c);
 
-/* Not `clean`: a process is lost, so MPI_Finalize, which waits for all, is not called. NULL is fine. */
+/* Not `clean`: a process is lost, so MPI_Finalize, which waits for all processes, is not called. NULL is fine. */
 void yk_comm_stop(yk_comm *c, bool clean);
 
 /* Ends all processes of the job. If it returns, the caller must exit. */
@@ -77,7 +77,7 @@ void yk_comm_abort(yk_comm *c, int status);
 int yk_comm_rank(const yk_comm *c);
 int yk_comm_size(const yk_comm *c);
 int yk_comm_local_size(const yk_comm *c); /* processes on this host; NULL: 1 */
-/* The number of this process among those on its host, and how many they are; 0 of 1 if ranks are not processes. */
+/* The index of this process among those on its host, and how many there are; 0 of 1 if ranks are not processes. */
 int yk_comm_local_rank(const yk_comm *c, int *processes_out);
 /* Processes that share the cores of this one: those on its host, or fewer after it was bound to some of the cores. */
 int yk_comm_sharing(const yk_comm *c);
@@ -96,13 +96,13 @@ void yk_comm_change_purpose(yk_comm *c, bool incoming, yk_purpose from, yk_purpo
 /* Counts traffic through shared memory (memory.h), with `messages` in each direction. */
 void yk_comm_count_shared(yk_comm *c, yk_purpose why, size_t bytes_in, size_t bytes_out, unsigned messages);
 
-/* Whether it is done. An operation that was never started is done. */
+/* Whether the operation is done. An operation that was never started is done. */
 yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out);
 
 /* Whether a message from `peer` (YK_ANY: any rank of the job) can be received, and its length. */
 yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *peer_out, size_t *bytes_out);
 
-/* Whether all processes of the job are on this host, unless the user told MPI to use the network anyway. */
+/* Whether all processes of the job are on this host, unless the user configured MPI to use the network anyway. */
 bool yk_comm_on_one_host(const yk_comm *c);
 int64_t yk_comm_pid(const yk_comm *c, int peer); /* of a rank of the job, on its host */
 
@@ -114,10 +114,10 @@ bool yk_comm_dead(const yk_comm *c, int peer);
  * named in the error may only have waited for one of these. */
 yk_status yk_comm_explain(const yk_comm *c, yk_status st);
 
-/* Waits for all of them. `what` is for the error: "waited 8 s for WHAT". */
+/* Waits for all `n` operations. `what` is for the error: "waited 8 s for WHAT". */
 yk_status yk_comm_wait(yk_comm *c, yk_op *op, int n, double seconds, const char *what);
 
-/* One message, and a wait until it was sent or received. */
+/* Sends or receives one message, and waits until it is done. */
 yk_status yk_comm_send_wait(yk_comm *c, int peer, int tag, yk_purpose why, const void *buf, size_t bytes,
                             double seconds, const char *what);
 yk_status yk_comm_recv_wait(yk_comm *c, int peer, int tag, yk_purpose why, void *buf, size_t bytes,
@@ -155,7 +155,7 @@ void yk_comm_pieces_free(yk_comm_pieces *p);
 /* From rank 0 to all. */
 yk_status yk_comm_broadcast(yk_comm *c, void *buf, size_t bytes, double seconds, const char *what);
 
-/* From `root` to `count` ranks starting at `first`, which include the root. Only these call it. */
+/* From `root` to `count` ranks starting at `first`, which include the root. Only these ranks call it. */
 yk_status yk_comm_broadcast_range(yk_comm *c, int root, int first, int count, void *buf, size_t bytes,
                                   double seconds, const char *what);
 

@@ -5,8 +5,8 @@
 #include "comm/comm.h"
 #include "comm/transport.h"
 
-/* Tags: up to 7 comm/ and store/exchange.c (2, 3); 8 to 12 store/messages.h; 13 to 15 train/ and observe/; from 16 on the
- * buckets of an exchange. */
+/* Tags: comm/ and store/exchange.c (2, 3) use tags up to 7, store/messages.h 8 to 12, train/ and observe/ 13 to 15, and the
+ * buckets of an exchange 16 and above. */
 enum { YK__TAG_COLLECTIVE = 1, YK__TAG_HEARTBEAT = 4 };
 
 /* How to reach a process of the job without messages. Plain data, sent as bytes. */
@@ -29,12 +29,12 @@ struct yk_comm {
     yk__address *address; /* [size] */
     yk_startup *startup;  /* borrowed; NULL: training has begun */
     /* heartbeats of the start-up (heartbeat.c) */
-    double limit;      /* heartbeat timeout in seconds; 0: none are sent */
+    double limit;      /* heartbeat timeout in seconds; 0: no heartbeats */
     double beat_at;    /* when the last ones were sent */
     double *last_beat; /* [size] when the latest one from this peer arrived */
     yk_op *beat_op;    /* [size] */
-    int lasts;         /* peers whose last heartbeat has arrived */
-    uint64_t beat[2];  /* what is sent: an ordinary heartbeat, the last one */
+    int lasts;         /* peers whose final heartbeat has arrived */
+    uint64_t beat[2];  /* contents of an ordinary heartbeat and of the final one */
 };
 
 yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int peer);
@@ -43,7 +43,7 @@ yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int 
 yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup);
 /* Sends heartbeats that are due and receives those that have arrived. */
 yk_status yk__heartbeat(yk_comm *c, double now);
-/* When the last heartbeat of a peer arrived; at least `began`, when the wait for it began. */
+/* When the last heartbeat of a peer arrived, but not earlier than `began`, when the wait for it began. */
 double yk__last_heartbeat(const yk_comm *c, int peer, double began);
 
 /* peers.c */

@@ -5,17 +5,19 @@
  *     yk_status st = yk_mpi_load(&mpi); // the MPI whose launcher started this process
  *
  * Each MPI has its own ABI, so there is one plug-in per MPI (mpi_plugin.c, built once for each). The program looks for
- * it in its own folder, then in ../lib/yoke. Any thread may call these functions:
+ * it in its own directory, then in ../lib/yoke:
  *
  *     yoke-mpi-openmpi.so              Open MPI
  *     yoke-mpi-mpich.so                MPICH, and MPIs with its ABI
  *
- * YK_MPI_PLUGIN=FILE names another file. The launcher's environment shows which MPI it is:
+ * YK_MPI_PLUGIN=FILE names another file. The environment set by the launcher identifies the MPI:
  *
  *     OMPI_COMM_WORLD_SIZE             Open MPI's mpirun          Open MPI
- *     PMIX_RANK                        srun --mpi=pmix            Open MPI, or MPICH if only its plug-in is there
- *     PMI_RANK and SLURM_JOB_ID        srun --mpi=pmi2            MPICH, or Open MPI if only its plug-in is there
+ *     PMIX_RANK                        srun --mpi=pmix            Open MPI, or MPICH if only its plug-in is installed
+ *     PMI_RANK and SLURM_JOB_ID        srun --mpi=pmi2            MPICH, or Open MPI if only its plug-in is installed
  *     PMI_RANK                         MPICH's mpirun             MPICH
+ *
+ * Any thread may call these functions.
  */
 #ifndef YK_COMM_PLUGIN_H
 #define YK_COMM_PLUGIN_H
@@ -41,7 +43,7 @@ yk_status yk_mpi_load(const yk_transport_ops **out);
 yk_status yk_mpi_check_any(void);
 yk_status yk_mpi_check(yk_mpi_kind kind);
 
-/* The path of its plug-in, and what its MPI says about itself ("Open MPI v4.1.4"). Fails like yk_mpi_check(). */
+/* The path of its plug-in, and the version of its MPI ("Open MPI v4.1.4"). Fails like yk_mpi_check(). */
 yk_status yk_mpi_describe(yk_mpi_kind kind, char *path, size_t path_size, char *version, size_t version_size);
 
 #endif

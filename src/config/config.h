@@ -10,7 +10,7 @@
  *         st = yk_config_check(&c);                         // YK_EUSAGE: the error names the options that conflict
  *     yk_config_fini(&c);
  *
- * config/option.h has the table of options: kinds, ranges, defaults, and who may set them. A yk_config owns its strings.
+ * config/option.h has the table of options: kinds, ranges, defaults, and where they may be set. A yk_config owns its strings.
  * It has no locks: threads may read it at the same time.
  */
 #ifndef YK_CONFIG_CONFIG_H
@@ -30,7 +30,7 @@ typedef struct {
     double init_bias;                                /* NaN: not given */
     double bias_lr;                                  /* negative: not given */
     double lr_decay_epochs;                          /* 0: not given */
-    int64_t staleness;                               /* -1: as the mode says */
+    int64_t staleness;                               /* -1: given by the mode */
     int64_t workers, threads, batch;
     int64_t launch;                                      /* processes; 0: not given */
     char *hosts, *hostfile, *agent, *mpi_options, *join; /* NULL: not given */
@@ -65,10 +65,10 @@ yk_status yk_config_load_run(yk_config *c, const char *path, bool *there_out, ch
 
 yk_status yk_config_check(const yk_config *c);
 
-/* Whether two configurations describe the same run: all options that config.ini keeps, except as comments, agree. */
+/* Whether two configurations describe the same run: all options that config.ini stores, other than as comments, are equal. */
 bool yk_config_same_run(const yk_config *a, const yk_config *b);
 
-/* Writes an ini file that yk_config_load() can read. A comment at the top says how to run it again; command-line-only
+/* Writes an ini file that yk_config_load() can read. A comment at the top shows how to repeat the run; command-line-only
  * options are written as comments. */
 yk_status yk_config_save(const yk_config *c, const char *dir, const char *name);
 

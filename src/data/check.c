@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    TESTED = 4096,        /* test examples that are looked for */
+    TESTED = 4096,        /* test examples that are searched for in the training set */
     BINS = 16,            /* of the values of a dense column */
     LEAST_ROWS = 200,     /* for a column that predicts the label */
     MAX_CLASSES = 64,     /* for the same */

@@ -1,5 +1,5 @@
-/* Checks of a data set for mistakes that a result does not show: one class, leaked labels, hash collisions, and a test set that
- * contains training examples.
+/* Checks a data set for mistakes that do not show in the results: a single class, leaked labels, hash collisions, and a test
+ * set that contains training examples.
  *
  * Example:
  *     yk_data_check c;
@@ -7,8 +7,8 @@
  *     if (!st && c.overlap > 0.01)
  *         printf("%.0f %% of the test examples are also training examples", 100.0 * c.overlap);
  *
- * The checks look at samples of bounded size, which takes some milliseconds. They need rows in memory whose keys were not
- * remapped. Any thread.
+ * The checks use samples of bounded size and take a few milliseconds. They require rows in memory whose keys were not
+ * remapped. Thread-safe.
  */
 #ifndef YK_DATA_CHECK_H
 #define YK_DATA_CHECK_H
@@ -16,9 +16,9 @@
 #include "base/rows.h"
 
 typedef struct {
-    uint64_t examples;      /* that were looked at; 0: nothing was checked */
+    uint64_t examples;      /* that were examined; 0: nothing was checked */
     uint32_t classes;       /* that occur among the labels of all rows */
-    uint32_t only_class;    /* if it is one: which */
+    uint32_t only_class;    /* if there is only one: its number */
     double overlap;         /* share of the test examples that are training examples; 0: none, or not known */
     int64_t column;         /* that alone predicts the label; -1: none */
     double column_accuracy; /* its accuracy, and that of always predicting the majority class */
@@ -28,7 +28,7 @@ typedef struct {
     double keys;          /* estimated number of different keys */
 } yk_data_check;
 
-/* test: NULL: there is none in memory. hashed_into: 0: keys are not hashed. */
+/* `test` is NULL if it is not in memory; `hashed_into` is 0 if keys are not hashed. */
 yk_status yk_data_check_rows(const yk_rows *train, const yk_rows *test, uint32_t classes,
                              uint64_t hashed_into, yk_data_check *out);
 

@@ -1,24 +1,24 @@
-/* csv:FILES, text with columns, plain or compressed.
+/* csv:FILES: text files with columns, plain or compressed.
  *
  *     click,price,city,text
  *     1,9.5,Paris,"a ""quoted"" field, with a comma"
  *     0,,Rome,
  *
  * A column is the label, numeric, categorical or ignored. Rows without categorical columns are dense: one float for each
- * numeric column. With categorical columns, `encode` chooses the rows:
+ * numeric column. With categorical columns, `encode` selects the kind of rows:
  *
  *     hash     sparse   | numeric columns: 0 .. k-1 | categories, hashed: k .. features-1 |
  *     onehot   sparse   | numeric columns: 0 .. k-1 | values of the first categorical column | of the second | ...
  *     dense    dense    the same columns as onehot
  *
- * A missing value is no feature of a sparse row, and 0 in a dense row. onehot, dense and scale=standard need statistics of the
- * data: one pass over the files of `fit` (by default, the data itself) finds the values of the categorical columns, and mean
- * and standard deviation of the numeric columns. A value that this pass did not find is no feature.
+ * A missing value is left out of a sparse row, and is 0 in a dense row. onehot, dense and scale=standard need statistics of
+ * the data: one pass over the files of `fit` (by default, the data itself) finds the values of the categorical columns, and
+ * the mean and standard deviation of the numeric columns. Categorical values that this pass did not find are ignored.
  *
  * csv_open.c decides what each column is, csv_fit.c makes that pass, csv.c reads rows.
  *
  * A line belongs to the block that holds its first byte. With multiline=1, quoted fields may contain line breaks; then a
- * file is one block, because a line break inside quotes cannot be told from the end of a line.
+ * file is one block, because a line break inside quotes cannot be distinguished from the end of a line.
  */
 #ifndef YK_DATA_CSV_H
 #define YK_DATA_CSV_H
@@ -75,7 +75,7 @@ typedef struct {
     yk__words missing;
     atomic_uint labels_seen;
     yk__csv_values values; /* onehot and dense */
-    float *log_of;         /* YK__CSV_LOG: of small integers */
+    float *log_of;         /* YK__CSV_LOG: logarithms of small integers */
 } yk__csv;
 
 typedef struct {
@@ -98,7 +98,7 @@ yk__csv_result yk__csv_unquote(const char *p, const char *end, char delimiter, c
 
 #define YK__CSV_BYTES(b) ((uint64_t)(uint8_t)(b) * (uint64_t)0x0101010101010101)
 
-/* Shows where a byte occurs in a word: the lowest bit belongs to the first one. */
+/* Finds a byte in a word: the lowest set bit marks its first occurrence. */
 static inline uint64_t yk__csv_find(uint64_t x, uint64_t pattern)
 {
     x ^= pattern;
@@ -133,7 +133,7 @@ static inline yk__csv_result yk__csv_field(const char *p, const char *end, char 
     return YK__CSV_FIELD;
 }
 
-/* Models depend on this hash of (column, value): it must never change. It takes 8 bytes at a time, then the last 0 to 7. */
+/* Models depend on this hash of (column, value): it must never change. It reads 8 bytes at a time, then the last 0 to 7. */
 static inline uint64_t yk__csv_hash_word(uint64_t h, uint64_t x)
 {
     h = (h ^ x) * 0xd1342543de82ef95u;

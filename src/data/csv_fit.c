@@ -1,5 +1,5 @@
 /* The statistics of csv:FILES for encode=onehot, encode=dense and scale=standard: one pass over the files, in order, by one
- * thread, so that every process finds the same; see csv.h. */
+ * thread, so that every process gets the same result; see csv.h. */
 #include "data/csv.h"
 
 #include "base/log.h"

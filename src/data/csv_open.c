@@ -1,4 +1,5 @@
-/* Opens csv:FILES: finds the delimiter, the header and what each column is, from the spec and the first lines; see csv.h. */
+/* Opens csv:FILES: determines the delimiter, the header and the role of each column, from the spec and the first lines; see
+ * csv.h. */
 #include "data/csv.h"
 
 #include "base/mem.h"

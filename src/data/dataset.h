@@ -21,7 +21,7 @@ typedef struct {
     yk_source *source;
     yk_rows *rows; /* &loaded, or the source's own; NULL when streamed */
     yk_rows loaded;
-    bool shuffled; /* the rows were put into random order when they were loaded: neighbours are unrelated */
+    bool shuffled; /* the rows were put into random order when they were loaded: neighbors are unrelated */
     yk_rows_kind kind;
     size_t dim;       /* columns: as given, or 1 + the largest index seen (streams: in a first pass) */
     uint32_t classes; /* at least 2 */
@@ -31,12 +31,12 @@ typedef struct {
 /* A stream whose number of columns is not given is read once to find it. */
 yk_status yk_dataset_open(const char *spec, yk_split split, const yk_source_options *options,
                           yk_stream_choice stream, yk_dataset *out);
-/* The same of an open source, which is taken: the data set frees it, also after a failure. */
+/* The same for an open source. The data set takes ownership of the source and frees it, also after a failure. */
 yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream, yk_dataset *out);
 void yk_dataset_fini(yk_dataset *d);
 
 /* For several processes that hold the same training data in memory: each reads one part of the files, and gather() replaces
- * the rows of that part by the rows of all parts, in order. Applies to data sets that this thread opens later; NULL: this
+ * the rows of that part with the rows of all parts, in order. Applies to data sets that this thread opens later; NULL: this
  * process reads everything. */
 typedef struct {
     int here; /* processes on this host, which share its memory */
@@ -47,13 +47,14 @@ typedef struct {
 
 void yk_dataset_set_partition(const yk_dataset_partition *others);
 
-/* Up to `most` rows from all parts of the data, for counting keys. Initialises `out`. None of streamed standard input. */
+/* Samples up to `most` rows from all parts of the data, for counting keys; none if standard input is streamed. Initializes
+ * `out`. */
 yk_status yk_dataset_sample(yk_dataset *d, size_t most, yk_rows *out);
 
 /* Remaps the keys of rows in memory. Streams are remapped as they are read (feed.h). */
 yk_status yk_dataset_remap_keys(yk_dataset *d, const yk_keymap *map);
 
-/* For streams, before keys are remapped: checks that rows that were just read have no more columns and classes than expected,
+/* For streams, before keys are remapped: checks that newly read rows have no more columns and classes than expected,
  * because the model has no parameters for more. */
 yk_status yk_dataset_check(const yk_dataset *d, const yk_rows *rows);
 

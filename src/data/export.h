@@ -11,12 +11,12 @@
  *     libffm     the same with a field number before each index, indices from 0; read back by libffm:FILE
  *     cache      the binary cache (format/cache.h); keeps everything: images, fields, known probabilities; cache:FILE
  *
- * Examples keep their order and class numbers. To tfrecord, libsvm and libffm dense rows are written as their nonzero
- * columns, pixels as byte/255. Memory does not grow with the data. Writing a cache reads the source twice. The file appears
+ * Examples keep their order and class numbers. In tfrecord, libsvm and libffm, a dense row is written as its nonzero
+ * columns, pixels as byte/255. Memory use does not grow with the data. Writing a cache reads the source twice. The file appears
  * under its name when it is complete and on disk, or not at all.
  *
- * Bad records are skipped as in any reading (--skip-bad). A source without examples is YK_EDATA, an unknown format
- * YK_EUSAGE, a failed system call YK_ESYSTEM. One thread.
+ * Bad records are skipped as by any reader (--skip-bad). A source without examples is YK_EDATA, an unknown format
+ * YK_EUSAGE, a failed system call YK_ESYSTEM. Not thread-safe.
  */
 #ifndef YK_DATA_EXPORT_H
 #define YK_DATA_EXPORT_H

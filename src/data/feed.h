@@ -11,20 +11,21 @@
  *     yk_feed_free(f);
  *
  * Data in memory: the order of an epoch is a permutation that follows from (seed, epoch). Sparse rows are shuffled once when
- * they are loaded; their epochs permute groups of 16 neighbouring rows. In synchronous training, global batch number s of N
- * workers with batch size b is positions s N b .. (s + 1) N b of that order, and worker w has the w-th b positions of it. So
- * N workers see what one worker with an N times larger batch sees. In asynchronous training, workers lease ranges of
- * positions as they need them. A slow worker leases fewer, and no worker waits at the end of an epoch.
+ * they are loaded; their epochs permute groups of 16 neighboring rows. In synchronous training, global batch number s of N
+ * workers with batch size b has positions s N b .. (s + 1) N b of that order, and worker w gets the w-th group of b of them.
+ * So N workers see the same examples as one worker with an N times larger batch. In asynchronous training, workers lease ranges
+ * of positions as they need them. A slow worker leases fewer, and no worker waits at the end of an epoch.
  *
  *     order of an epoch   | w0 w1 w2 | w0 w1 w2 | w0 w1 |                    synchronous: the last batch may be short
  *                         | lease: w0 | lease: w2 | lease: w0 | lease: w1    asynchronous
  *
  * Streamed data: block number j of the epoch's random order of blocks belongs to worker j mod N. If there are too few
  * blocks, every worker reads all of them, and stripe j of 64 examples belongs to worker (j + epoch) mod N. These are the N
- * streams; a worker may continue with the stream of one that was lost. A thread per worker reads ahead into windows of bounded size and shuffles each window.
+ * streams; a worker may continue with the stream of a lost worker. One thread per worker reads ahead into windows of bounded
+ * size and shuffles each window.
  *
  * The feed borrows the data set and owns its threads. Each worker calls yk_feed_next() and yk_feed_epoch() from its own
- * thread. Cursors are saved and restored while no worker is inside of them.
+ * thread. Cursors are saved and restored while no worker is in either function.
  */
 #ifndef YK_DATA_FEED_H
 #define YK_DATA_FEED_H
@@ -42,21 +43,21 @@ typedef struct {
     bool synchronous;
     size_t window_bytes; /* streams: memory for shuffling, of all workers together */
     /* Asynchronous, data in memory: leases a range of positions for a worker; NULL: the feed assigns them itself. Used where
-     * workers of several processes share one assignment. An empty range: none, or none now (then next() may be called
-     * again). */
+     * workers of several processes share one assignment. An empty range: there are no examples, or none for now (then
+     * next() may be called again). */
     yk_status (*lease)(void *context, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end);
-    /* Asynchronous, streams: called at the end of each epoch of a stream, so that others can continue with the stream of a lost
-     * worker. last: the stream's cursor after its last batch. Sets the stream to continue with, and its cursor; number -1:
-     * none, or none now (then next() may be called again). NULL: every worker keeps its own stream. */
+    /* Asynchronous, streams: called at the end of each epoch of a stream, so that other workers can continue with the stream of a
+     * lost worker. last: the stream's cursor after its last batch. Sets the stream to continue with, and its cursor; number -1:
+     * none, or none for now (then next() may be called again). NULL: every worker keeps its own stream. */
     yk_status (*next_stream)(void *context, int worker, const uint64_t last[5], int *number,
                              uint64_t cursor[5]);
     void *lease_context;
-    /* With `lease` and shuffled rows in memory: how many neighbouring rows stay together, a multiple of `batch`; 0: as many
+    /* With `lease` and shuffled rows in memory: how many neighboring rows stay together, a multiple of `batch`; 0: as many
      * as is best for the cache. A checkpoint keeps the unit that it was written with. */
     size_t unit;
     const yk_keymap *keymap; /* streams: remaps keys as they are read; NULL: no remap */
     yk_phases *phases;       /* streams: for the time that workers wait for their reader; borrowed, or NULL */
-    int first;               /* phases[0] is that of this worker; workers before it are in other processes */
+    int first;               /* the worker of phases[0]; workers before it are in other processes */
 } yk_feed_plan;
 
 typedef struct yk_feed yk_feed;
@@ -64,18 +65,18 @@ typedef struct yk_feed yk_feed;
 yk_status yk_feed_create(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 void yk_feed_free(yk_feed *f); /* NULL is fine */
 
-/* The next batch of a worker. batch.n is 0 at the end of its epoch (synchronous) or of the training (asynchronous). */
+/* The next batch of a worker. batch.n is 0 at the end of its epoch (synchronous) or of training (asynchronous). */
 yk_status yk_feed_next(yk_feed *f, int me, yk_batch *out);
 
-/* Up to `most` batches (at least 1) as one, for a caller that uses them one after the other. Fewer at the end of an epoch, a
- * lease or a window; none where next() would return none. */
+/* Returns up to `most` batches (at least 1) as one, for a caller that uses them one after another: fewer at the end of an
+ * epoch, a lease or a window, and none where next() would return none. */
 yk_status yk_feed_next_few(yk_feed *f, int me, size_t most, yk_batch *out);
 
 void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch);
 
 size_t yk_feed_unit(const yk_feed *f); /* see yk_feed_plan; 0 for a stream */
 
-/* Where leases come from another process: takes over the unit of a saved cursor. Returns it; 0: the default. */
+/* If leases come from another process: adopts the unit of a saved cursor. Returns it; 0: the default. */
 size_t yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n);
 
 /* The same for one worker of a process that joined a job, before its first lease: `unit` came with the lease. */
@@ -86,9 +87,9 @@ int yk_feed_stream(const yk_feed *f, int me); /* the stream that a worker reads;
 /* Drops the rest of a worker's lease or stream: it was assigned to another worker. */
 void yk_feed_drop_lease(yk_feed *f, int me);
 
-/* The cursor: where all workers are, as numbers for a checkpoint. Restore it before the first next(). A cursor of data in
- * memory fits any number of workers; that of a stream is exact only for the same workers and windows. The cursor of a
- * stream cannot be restored for data in memory, nor the reverse. */
+/* The cursor: the positions of all workers, as numbers for a checkpoint. Restore it before the first next(). A cursor of data
+ * in memory works with any number of workers; that of a stream is exact only with the same number of workers and the same
+ * window size. The cursor of a stream cannot be restored for data in memory, or vice versa. */
 size_t yk_feed_cursor_size(const yk_feed *f);
 void yk_feed_cursor_save(const yk_feed *f, uint64_t *out);
 yk_status yk_feed_cursor_restore(yk_feed *f, const uint64_t *cursor, size_t n, uint64_t steps_done);

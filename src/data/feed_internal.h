@@ -47,8 +47,8 @@ static inline uint64_t yk__epoch_seed(const yk_feed_plan *plan, uint64_t epoch)
     return plan->seed * 0x9e3779b97f4a7c15u + epoch;
 }
 
-/* `n` rows from pick[0] on as a batch, of the `have` that are known; `position` of the first one in the epoch sets the batch's
- * noise. */
+/* The first `n` of the `have` rows in pick[], as a batch. `position`, that of the first row in the epoch, determines the
+ * noise of the batch. */
 static inline yk_batch yk__batch_at(const yk_feed_plan *plan, const yk_rows *rows, const uint32_t *pick,
                                     size_t n, size_t have, uint64_t epoch, uint64_t position)
 {

@@ -7,12 +7,12 @@
  *     yk_file_block b = f.block[3];                        // records that begin in [b.begin, b.end) of b.path
  *     yk_files_fini(&f);
  *
- * Several files, directories and patterns are separated by commas. The files of each are sorted, and a file that occurs
- * again is dropped, so that every example is read once. YK_STDIN (format/input.h) is one block of unknown size.
+ * Several files, directories and patterns are separated by commas. The files of each are sorted, and duplicates are
+ * dropped, so that every example is read once. YK_STDIN (format/input.h) is one block of unknown size.
  *
  * Plain files are divided at any byte. A record belongs to the block that holds its first byte; a reader that starts in the
  * middle of a file searches for the first record that begins at or after `begin`. A compressed file is one block. A pattern
- * without matches, a directory without files, an unreadable file: YK_EDATA. The list is owned by the caller; any thread may
+ * without matches, a directory without files and an unreadable file are YK_EDATA. The list is owned by the caller; any thread may
  * read it.
  */
 #ifndef YK_DATA_FILES_H
@@ -53,8 +53,8 @@ typedef struct {
     char **name; /* owned */
 } yk__names;
 
-/* The folders, or else the regular files, of a directory that are not hidden and that `wanted` (NULL: all) accepts; at most
- * `most`, sorted. */
+/* Lists the subdirectories (`folders`) or the regular files of a directory that are not hidden and that `wanted` (NULL: all)
+ * accepts; at most `most`, sorted. */
 yk_status yk__names_list(const char *path, bool folders, bool (*wanted)(const char *name), size_t most,
                          yk__names *out);
 void yk__names_fini(yk__names *names);

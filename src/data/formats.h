@@ -15,8 +15,8 @@ extern const yk_source_ops yk__idx_source, yk__tfrecord_source, yk__libsvm_sourc
     yk__criteo_source, yk__csv_source, yk__cifar10_source, yk__images_source, yk__cache_source,
     yk__synth_source;
 
-/* How keys become columns: by the options `features` and `bits` of the spec, else by --features and --hash-bits. A number of
- * features takes precedence over bits. default_bits: hashed into 2^default_bits by default; 0: not hashed. */
+/* How keys are mapped to columns: by the options `features` and `bits` of the spec, or else by --features and --hash-bits.
+ * `features` takes precedence over `bits`. By default, keys are hashed into 2^default_bits columns; 0: not hashed. */
 yk_key_space yk__spec_keys(yk_spec *spec, const yk_source_options *o, unsigned default_bits, uint64_t most);
 
 yk_status yk__fail_empty(const yk_source *s); /* YK_EDATA: the source has no examples */

@@ -1,4 +1,4 @@
-/* Internal to data/: indices of hashed values, sorted. Two hashes with the same index become one index. No state.
+/* Internal to data/: sorted indices of hashed values. Hashes with the same index yield one index. Stateless.
  */
 #ifndef YK_DATA_HASHED_H
 #define YK_DATA_HASHED_H
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* out[i] = base + the index of a hash below `features`. Returns how many are left. */
+/* out[i] = base + the index of a hash below `features`. Returns the number of distinct indices. */
 size_t yk__sort_hashes(const uint64_t *hash, size_t n, uint64_t features, uint32_t base, uint32_t *out);
 
 #endif

@@ -5,10 +5,10 @@
  *     yk_source *s;
  *     yk_status st = yk_memory_check(&m);
  *     if (!st)
- *         st = yk_source_from_memory(&m, &s);          // m stays where it is until the source is freed
+ *         st = yk_source_from_memory(&m, &s);          // m must stay valid until the source is freed
  *
  * The arrays are borrowed and never modified. Dense rows are used in place. Sparse rows are copied, and the copy is laid out
- * for speed, unless `in_place` is set. Sparse rows in place are visited in groups of neighbours if they are mixed.
+ * for speed, unless `in_place` is set. Sparse rows in place are visited in groups of neighbors if they are mixed.
  */
 #ifndef YK_DATA_MEMORY_H
 #define YK_DATA_MEMORY_H
@@ -22,11 +22,11 @@ typedef struct {
     bool in_place;
     /* set by yk_memory_check() */
     bool ascending; /* sparse: indices ascend in every row */
-    bool mixed;     /* the labels of neighbouring rows differ about as often as in random order */
+    bool mixed;     /* the labels of neighboring rows differ about as often as in random order */
 } yk_memory_data;
 
-/* Labels, indices, values and starts: YK_EDATA names the first row that makes no sense. Sets rows.value to NULL if all values
- * are 1. */
+/* Checks labels, indices, values and starts; a YK_EDATA error names the first invalid row. Sets rows.value to NULL if all
+ * values are 1. */
 yk_status yk_memory_check(yk_memory_data *m);
 
 /* Rows begin to end - 1 of checked data, in place. */

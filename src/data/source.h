@@ -33,7 +33,7 @@
 typedef enum {
     YK_SPLIT_TRAIN,
     YK_SPLIT_TEST
-} yk_split; /* of data sets that have two (idx, synth, cifar10, images) */
+} yk_split; /* for data sets that have both (idx, synth, cifar10, images) */
 
 typedef struct yk_source yk_source;
 typedef struct yk_reader yk_reader;
@@ -52,12 +52,12 @@ typedef struct {
     yk_fields fields;
 } yk_source_options;
 
-/* A format. Its sources embed yk_source as their first member, its readers yk_reader; the rest starts as zeros. Functions
+/* A format. Its sources embed yk_source as their first member, its readers yk_reader; other members start as zeros. Functions
  * marked with * may be NULL. free() and reader_close() are also called after a failed open. */
 typedef struct {
     const char *name, *usage;        /* "tfrecord", "tfrecord:FILES" */
     const char *options;             /* * keys of a spec: "bits features"; NULL: open() checks them */
-    const char *record;              /* * what messages call a record; NULL: "record" */
+    const char *record;              /* * word for a record in messages; NULL: "record" */
     bool has_test;                   /* every data set of this format has a test split */
     size_t source_size, reader_size; /* bytes */
     yk_status (*open)(yk_source *s, yk_spec *spec, yk_split split, const yk_source_options *o);
@@ -83,7 +83,7 @@ struct yk_source {
     size_t height, width, channels; /* images; 0 otherwise */
     yk_rows *cached;       /* all rows, if they are in memory (idx, binary cache); borrowed. Else NULL */
     bool read_only;        /* the cached rows belong to the caller and must not be modified */
-    bool mixed;            /* cached sparse rows are in random order, as far as their labels tell */
+    bool mixed;            /* cached sparse rows are in random order, judging by their labels */
     const yk_rows *caller; /* sparse rows of the caller, to be copied as they are. Else NULL */
     bool has_test;         /* the data set has a test split */
     bool once;             /* standard input: it can be read once, and its size is not known */
@@ -106,7 +106,7 @@ yk_status yk_source_read(yk_source *s, size_t block, yk_reader **out);
 yk_status yk_reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
 void yk_reader_free(yk_reader *r); /* NULL is fine */
 
-/* Visits all examples in order, some thousands at a time. */
+/* Visits all examples in order, a few thousand at a time. */
 typedef yk_status yk_visitor(void *context, const yk_rows *rows);
 yk_status yk_source_each(yk_source *s, yk_visitor *visit, void *context);
 

@@ -4,12 +4,12 @@
  *     yk_spec spec;
  *     st = yk_spec_parse("synth:ctr?features=1000&seed=1", &spec);
  *     st = yk_spec_check(&spec, "features examples seed");                             // any other key is an error
- *     uint64_t features = yk_spec_u64(&spec, "features", 33762578, 1, UINT32_MAX);     // default, least, most
+ *     uint64_t features = yk_spec_u64(&spec, "features", 33762578, 1, UINT32_MAX);     // default, minimum, maximum
  *     st = spec.status;                                                                // the first bad option
  *     yk_spec_fini(&spec);
  *
- * A bare path has an empty format. A '?' in a path is part of the path unless key= follows it. Errors are YK_EUSAGE and say
- * which option is wrong and what is accepted. The spec owns its strings. One thread at a time.
+ * A bare path has an empty format. A '?' in a path is part of the path unless key= follows it. Errors are YK_EUSAGE;
+ * they name the invalid option and what is accepted. The spec owns its strings. One thread at a time.
  */
 #ifndef YK_DATA_SPEC_H
 #define YK_DATA_SPEC_H

@@ -1,4 +1,4 @@
-/* Reads the examples of one stream, block by block. Internal to the feed (feed.h says how streamed data is divided). */
+/* Reads the examples of one stream, block by block. Internal to the feed (feed.h describes how streamed data is divided). */
 #ifndef YK_DATA_STREAM_READER_H
 #define YK_DATA_STREAM_READER_H
 
@@ -15,8 +15,8 @@ typedef struct {
 typedef struct {
     yk_dataset *data;
     const yk_feed_plan *plan;
-    bool by_block; /* a block belongs to one stream; else a stripe of some examples does */
-    /* Resumed with other workers or windows: how many blocks of `earlier_epoch` each of the earlier workers had used up. */
+    bool by_block; /* each block belongs to one stream; otherwise, each stripe of examples does */
+    /* Resumed with a different number of workers or window size: blocks of `earlier_epoch` that each earlier worker used up. */
     uint64_t earlier_epoch, *earlier; /* [earlier_workers] */
     uint64_t earlier_workers;
 } yk__streams_division;
@@ -34,6 +34,6 @@ typedef struct {
 
 /* Appends some of the next examples to `rows`, or none. *last_out: the epoch is over. */
 yk_status yk__stream_read(yk__stream_reader *r, yk_rows *rows, bool *last_out);
-void yk__stream_close(yk__stream_reader *r); /* the open block */
+void yk__stream_close(yk__stream_reader *r); /* closes the current block */
 
 #endif

@@ -9,8 +9,8 @@
  *     const yk_source_ops yk__arff_source = YK__TEXT_SOURCE("arff", "features", arff, arff_open);
  *     // arff_open() sets s->text.parse and calls yk__text_open(&s->text, spec->where), which finds the files
  *
- * line[length] and the 7 bytes after it can be read. line[length] is a newline, a carriage return or zero, so that a loop
- * over digits needs no other end. A line belongs to the block that holds its first byte. Files are plain or compressed.
+ * line[length] and the 7 bytes after it can be read. line[length] is a newline, a carriage return or zero, so a loop over
+ * digits needs no other check for the end. A line belongs to the block that holds its first byte. Files are plain or compressed.
  *
  * A format's source embeds yk_text_source as its first member. A reader is used by one thread.
  */
@@ -47,7 +47,7 @@ yk_status yk__text_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out
         .reader_open = yk__text_reader_open, .reader_close = yk__file_reader_close, .next = yk__text_next    \
     }
 
-/* Whether the label, a class number or -1, goes with the labels of all lines so far: -1 only with 1. *seen starts as 0; any
+/* Whether the label, a class number or -1, is consistent with all labels so far: -1 occurs only with 1. *seen starts as 0; any
  * thread may call this. */
 bool yk__labels_agree(atomic_uint *seen, int32_t label);
 

@@ -1,5 +1,5 @@
-/* The message tf.train.Example. Sparse rows have `label` int64[1], `index` int64 list, `value` float list, and possibly
- * `field`, an int64 list of field numbers; yk_example_names has other names for them. Other features can be found by name.
+/* The tf.train.Example message. Sparse rows have `label` int64[1], `index` int64 list, `value` float list, and possibly
+ * `field`, an int64 list of field numbers; yk_example_names sets other names for them. Other features can be found by name.
  *
  * Example:
  *     uint8_t *buffer = NULL;                                  // freed by the caller, reused from call to call
@@ -18,10 +18,11 @@
  *     entry     { 1: key "label" | "index" | "value" | "field" | other,  2: Feature }
  *     Feature   { one of  1: bytes_list,  2: float_list,  3: int64_list;  each { 1: value, packed or one by one } }
  *
- * Entries may be in any order, and the last one of equal keys counts. Other features and unknown fields are skipped, but
+ * Entries may be in any order; if a key is repeated, the last one counts. Other features and unknown fields are skipped, but
  * must be well formed. Labels -1 and 0 are class 0; other labels are class numbers below 65536. Without `value` all values
  * are 1. Errors: no label or index; an index that is negative, 2^31 or more, or not below `features` (unless it is hashed);
- * different numbers of indices, values and fields; a field of 65536 or more; NaN and infinity. Any thread may call these functions, on its own rows.
+ * different numbers of indices, values and fields; a field of 65536 or more; NaN and infinity. Any thread may call these
+ * functions, on its own rows.
  */
 #ifndef YK_FORMAT_EXAMPLE_H
 #define YK_FORMAT_EXAMPLE_H
@@ -40,7 +41,7 @@ typedef struct {
     bool field_needed; /* an example without it is an error */
 } yk_example_names;
 
-/* p[0 .. n + 8) must be readable. An index must be below keys.features (0: below 2^31), or is hashed. names NULL: the default
+/* p[0 .. n + 8) must be readable. An index must be below keys.features (0: below 2^31) unless it is hashed. names NULL: default
  * names, without fields. On failure `rows` has no new row. */
 yk_status yk_example_decode(const uint8_t *p, size_t n, yk_key_space keys, const yk_example_names *names,
                             yk_rows *rows);
@@ -59,7 +60,8 @@ typedef struct {
 /* Sets everything except the names. */
 yk_status yk_example_find(const uint8_t *p, size_t n, yk_feature *features, size_t nfeatures);
 
-/* value NULL: writes ones. field NULL: writes no fields. *buffer is malloc memory of *cap bytes (NULL and 0 at first), 8 more than the example. */
+/* value NULL: writes ones. field NULL: writes no fields. *buffer is allocated with malloc() and has *cap bytes (NULL and 0 at
+ * first), at least 8 more than the example. */
 yk_status yk_example_encode(int64_t label, const uint32_t *index, const float *value, const uint16_t *field,
                             size_t n, uint8_t **buffer, size_t *cap, size_t *size_out);
 

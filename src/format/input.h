@@ -9,8 +9,8 @@
  *     yk_input_skip(in, 12);                           // consumes at most `have` bytes
  *     yk_input_free(in);
  *
- * The path YK_STDIN is standard input, which can be read once: an input of it that is freed before anything was consumed is
- * kept for the next yk_input_open(), later ones fail with YK_EUSAGE.
+ * The path YK_STDIN is standard input, which can be read only once. If its input is freed before anything was consumed, it is
+ * kept for the next yk_input_open(); otherwise, later calls fail with YK_EUSAGE.
  *
  * p is valid until the next call. Offsets count decompressed bytes. A read error and a damaged or truncated compressed stream
  * are YK_EDATA with file and offset. One thread at a time.
@@ -37,8 +37,8 @@ void yk_input_skip(yk_input *in, size_t n);
 uint64_t yk_input_offset(const yk_input *in); /* of the next byte */
 const char *yk_input_path(const yk_input *in);
 
-/* A hint for speed: of a plain file, only the rest of a record that began before `end` will be read after `end`. Reading
- * further works, in small pieces. */
+/* A performance hint for plain files: after `end`, only the rest of a record that began before `end` will be read. Reading
+ * further works, but in small pieces. */
 void yk_input_expect(yk_input *in, uint64_t end);
 
 /* Why the last call failed, without the path; "": nothing failed. Borrowed. */
@@ -48,7 +48,7 @@ const char *yk_input_reason(const yk_input *in);
  * and at least 8 bytes after it are readable. */
 yk_status yk_input_line(yk_input *in, const char **line_out, size_t *length_out);
 
-/* The same for a record of CSV: line breaks between double quotes are part of it. *lines_out: lines that it takes. */
+/* The same for a CSV record: line breaks between double quotes are part of it. *lines_out: the number of lines it spans. */
 yk_status yk_input_record(yk_input *in, const char **line_out, size_t *length_out, uint64_t *lines_out);
 
 /* Maps a whole file, read-only. It must be a regular file and not empty. The caller unmaps it with yk_fs_unmap(). */

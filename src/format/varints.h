@@ -1,5 +1,6 @@
-/* Internal to format/: packed varints of protobuf as indices, fast. The ends of the varints in 64 bytes become a 64-bit mask.
- * Then each varint is loaded as a whole and compacted without a branch, independently of the one before it. No state.
+/* Internal to format/: fast decoding of packed protobuf varints into indices. The ends of the varints in 64 bytes are marked in a
+ * 64-bit mask. Then each varint is loaded as a whole and compacted without branches, independently of the previous one.
+ * Stateless.
  */
 #ifndef YK_FORMAT_VARINTS_H
 #define YK_FORMAT_VARINTS_H
@@ -35,7 +36,7 @@ static inline uint64_t yk__varint_compact(uint64_t w)
 
 typedef enum { YK__VARINTS_OK, YK__VARINTS_MALFORMED, YK__VARINTS_TOO_MANY, YK__VARINTS_OUTSIDE } yk__varints;
 
-/* Stores at most `most` indices: all of them below `limit` <= 2^31, or any key hashed to an id below it. */
+/* Stores at most `most` indices: either all are below `limit` <= 2^31, or keys are hashed to ids below it. */
 static inline __attribute__((always_inline)) yk__varints yk__varints_decode(const uint8_t *p, size_t n,
                                                                             bool hash, uint64_t limit,
                                                                             uint32_t *out, size_t most,

@@ -6,19 +6,19 @@
  *
  * Example:
  *     const yk_linear_ops *fast = yk_linear();                               // the best for this processor
- *     const yk_linear_ops *base = YK_ISA_AT(yk_linear, YK_ISA_BASE);         // this one, for a test
+ *     const yk_linear_ops *base = YK_ISA_AT(yk_linear, YK_ISA_BASE);         // a given one, for a test
  *
  * The environment variable YK_ISA selects a lower instruction set than the processor has, for tests and comparisons:
  *
  *     YK_ISA     x86-64                  arm64
- *     base       SSE 4.2                 NEON, which all of them have
+ *     base       SSE 4.2                 NEON, which all processors have
  *     avx2       with FMA and BMI2
  *     avx512     F, VL, BW and DQ
  *     sve                                SVE with vectors of 256 or of 512 bits
  *
  * The width of SVE vectors depends on the processor. Tiles that stay in registers need to know it at compile time, so there
- * are two tables, _sve256 and _sve512. With 128 bits SVE is as wide as NEON and no faster: those processors use base, and so
- * do wider ones. Any thread may call these functions.
+ * are two tables, _sve256 and _sve512. 128-bit SVE is no wider and no faster than NEON, so those processors use base, as do
+ * processors with vectors wider than 512 bits. Any thread may call these functions.
  */
 #ifndef YK_KERN_ISA_H
 #define YK_KERN_ISA_H

@@ -52,7 +52,7 @@ typedef struct {
     void (*dropout)(float *x, size_t n, float rate, uint64_t noise, uint64_t first);
 
     void (*max_pool)(const yk_pool *p);
-    void (*max_pool_back)(const yk_pool *p); /* of equal maxima in a window the first gets the gradient */
+    void (*max_pool_back)(const yk_pool *p); /* the first of equal maxima gets the gradient */
     void (*average_pool)(const yk_pool *p);
     void (*average_pool_back)(const yk_pool *p);
 

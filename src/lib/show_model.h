@@ -1,5 +1,5 @@
-/* The output of --dry-run and --profile: the layers of a model before training, and after it
- * their times and the phases of each process.
+/* The output of --dry-run and --profile: the layers of a model before training, and the times of the layers and the phases of
+ * each process after training.
  *
  * Example:
  *     yk_show_model(stdout, "lenet5", result.description);
@@ -7,7 +7,7 @@
  *     free(json);
  *     yk_show_profile(stderr, &result); // if result.profile
  *
- * These functions keep no state. The caller checks the stream for errors.
+ * These functions are stateless. The caller checks the stream for errors.
  */
 #ifndef YK_LIB_SHOW_MODEL_H
 #define YK_LIB_SHOW_MODEL_H

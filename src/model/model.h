@@ -77,7 +77,7 @@ typedef struct {
     int rank;
     size_t shape[3];
     uint64_t calls;
-    double seconds, flops, bytes; /* totals; bytes: read and written at least */
+    double seconds, flops, bytes; /* totals; bytes: at least this many are read and written */
 } yk_profile_line;
 
 /* Called on the thread that called grad() when begin .. end of the dense gradient, possibly empty, is final. */
@@ -98,13 +98,13 @@ typedef struct {
     void (*predict)(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss);
 
-    /* Optional (NULL: 1): how many of shape.threads a worker uses for batches of `max_batch`: as many as help. */
+    /* Optional (NULL: 1): how many of shape.threads a worker uses for batches of `max_batch`: as many as improve its speed. */
     int (*threads)(const yk_model *m, size_t max_batch);
 
     /* Optional (NULL): from now on, grad() calls the hook as soon as a part of the gradient is final. */
     void (*on_ready)(yk_workspace *w, yk_ready_hook *hook, void *context);
 
-    /* Optional (NULL: made from the tensors): its layers, for batches of `max_batch`; returns the number of lines. */
+    /* Optional (NULL: derived from the tensors): its layers, for batches of `max_batch`; returns the number of lines. */
     int (*describe)(const yk_model *m, size_t max_batch, yk_layer_line *out, int max);
 
     /* Optional (NULL): with shape.net.profile, the time of the layers in gradients; and the highest FLOP/s of products that
@@ -112,13 +112,13 @@ typedef struct {
     int (*profile)(const yk_workspace *w, yk_profile_line *out, int max);
     double (*peak)(void);
 
-    /* Optional (NULL): seconds of the two passes, sampled over some of the steps: only their ratio counts. */
+    /* Optional (NULL): seconds of the two passes, sampled in some of the steps: only their ratio is meaningful. */
     void (*passes)(const yk_workspace *w, double *forward_out, double *backward_out);
 
     /* Optional (NULL): with shape.net.profile, records the layers as slices of this row of the trace. */
     void (*timeline)(yk_workspace *w, struct yk_trace_track *track);
 
-    /* Optional (NULL: made from the tensors): writes the layers as modules of PyTorch. */
+    /* Optional (NULL: derived from the tensors): writes the layers as PyTorch modules. */
     void (*torch)(const yk_model *m, FILE *to);
 
     /* Optional (NULL): many steps of one example each; sparse models only. See model/burst.h. */

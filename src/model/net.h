@@ -2,9 +2,10 @@
  *
  *     input -> [edge 0] -> conv -> [edge 1] -> relu -> [edge 1] -> maxpool -> [edge 2] -> ... -> dense -> [edge n] -> softmax
  *
- * An edge holds what flows between two layers: activations forward, and the gradients of the loss by them backward. Layers
- * that work in place (relu, dropout) have the same edge on both sides. An edge is stored as [block][channel][row][column][16
- * images], with a border of zeros as wide as its convolutions need, so that they have no special case at the border.
+ * An edge holds what flows between two layers: activations forward, and the gradients of the loss with respect to them
+ * backward. Layers that work in place (relu, dropout) have the same edge on both sides. An edge is stored as
+ * [block][channel][row][column][16 images], with a border of zeros as wide as its convolutions need, so that they have no
+ * special case at the border.
  *
  * A pass processes a batch in chunks of a few blocks that fit into the cache. The threads of a worker share its work in one of
  * two ways. The number of threads does not change the result.
@@ -69,11 +70,10 @@ typedef struct yk__net yk__net;
 typedef struct yk__profile yk__profile;
 typedef struct yk__pass yk__pass;
 
-/* What the backward pass of a layer reads of its output; what an in-place layer preserves of the values it overwrites. */
+/* How much of its output the backward pass of a layer reads; how much of the values it overwrites an in-place layer keeps. */
 typedef enum { YK__NO_VALUES, YK__SIGNS, YK__ALL_VALUES } yk__values;
 
-/* A kind of layer: its functions, and the traits by which other code distinguishes kinds. That code never compares pointers to
- * ops. */
+/* A kind of layer: its functions, and the traits that other code checks. Other code never compares pointers to ops. */
 typedef struct {
     const char *name;
 
@@ -81,21 +81,21 @@ typedef struct {
     const char *(*parse)(yk__layer *l, int nargs, char **arg);
 
     /* Sets the shape of `out`, the borders that the layer needs on both edges, and the sizes of its parameters. YK_EUSAGE
-     * where the input does not fit. */
+     * if the input does not fit. */
     yk_status (*shape)(yk__layer *l, yk__edge *in, yk__edge *out);
 
-    /* Makes the tables of a layer for chunks of max_blocks. May be NULL. */
+    /* Creates the tables of a layer for chunks of max_blocks. May be NULL. */
     yk_status (*prepare)(yk__layer *l, size_t max_blocks);
 
     void (*forward)(const yk__layer *l, const yk__pass *ctx);
     void (*backward)(const yk__layer *l, const yk__pass *ctx);
 
-    /* By blocks: the part of this thread of the gradients of the weights, from what backward() stored for ctx->blocks blocks,
-     * from the first of the wave. NULL: no weights. */
+    /* By blocks: computes this thread's part of the weight gradients, from what backward() stored for ctx->blocks blocks,
+     * starting with the first block of the wave. NULL: no weights. */
     void (*finish)(const yk__layer *l, const yk__pass *ctx);
     void (*free)(yk__layer *l); /* may be NULL */
 
-    /* The module of PyTorch: "Conv2d(1, 6, (5, 5), padding=2)". */
+    /* The PyTorch module: "Conv2d(1, 6, (5, 5), padding=2)". */
     void (*torch)(const yk__layer *l, char *out, size_t size);
 
     /* backward is called once per part, with a barrier after each: first weight_parts parts for the gradient of the weights,
@@ -206,7 +206,7 @@ extern const yk__layer_ops yk__conv_ops, yk__dense_ops, yk__maxpool_ops, yk__avg
 /* net_torch.c */
 void yk__net_torch(const yk_model *m, FILE *to);
 
-/* net_input.c: copies images first .. first + 16 * blocks of the batch to edge 0, standardised and augmented.
+/* net_input.c: copies images first .. first + 16 * blocks of the batch to edge 0, standardized and augmented.
  * image_stats: [16 * blocks] workspace for the mean and the reciprocal deviation of each image. */
 void yk__load_images(const yk__pass *ctx, const yk_batch *batch, size_t first, uint64_t noise,
                      float (*image_stats)[2]);
@@ -236,7 +236,7 @@ static inline int yk__slot_backward(const yk__net *net, int layer)
     return 2 + net->nlayers + layer;
 }
 
-/* Adds the time since `since` and one call with `blocks` blocks to a slot; 0: only time. Returns the current time. */
+/* Adds the time since `since` and one call with `blocks` blocks to a slot; if it is 0, only the time. Returns the current time. */
 uint64_t yk__profile_add(yk__profile *p, int slot, uint64_t since, size_t blocks);
 void yk__profile_trace(yk__profile *p, const yk__net *net, struct yk_trace_track *track);
 int yk__profile_lines(const yk__profile *p, const yk__net *net, yk_profile_line *out, int max);
@@ -245,7 +245,7 @@ double yk__net_peak(void);
 /* Fills out[0 .. max) and returns the number of lines. */
 int yk__net_describe(const yk__net *net, size_t blocks, yk_layer_line *out, int max);
 
-/* net_init.c: initial weights, as model.shape.net says. */
+/* net_init.c: initial weights, as specified by model.shape.net. */
 void yk__net_init(const yk_model *m, int group, float *params, uint64_t seed);
 
 /* net_parse.c: "conv 6 5x5 same, relu, ..." or the name of a network; errors point into the string. */

@@ -1,4 +1,4 @@
-/* A model as Python source for PyTorch. The names of the modules are those of the tensors in model.safetensors. */
+/* Writes a model as Python source for PyTorch. Module names match the names of the tensors in model.safetensors. */
 #include "model/net.h"
 
 /* Dense layers accept images, nn.Linear does not: whether a Flatten that is not in the list is missing before layer i. */

@@ -9,7 +9,7 @@
 
 /* A process of the run, as it measured itself. */
 typedef struct {
-    int rank, workers; /* rank: of a process that joined, a number above the ranks; workers: 0 for a server */
+    int rank, workers; /* rank: above those of the job if the process joined; workers: 0 for a server */
     bool joined, lost;
     char role[16]; /* "chief", "worker" or "server" */
     yk_usage usage;

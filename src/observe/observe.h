@@ -68,7 +68,7 @@ typedef struct {
     double mean, max;
 } yk_staleness_histogram;
 
-/* A worker, as the parameter servers know it. */
+/* A worker, as seen by the parameter servers. */
 typedef struct {
     int peer;
     bool lost;
@@ -102,7 +102,7 @@ typedef struct {
     yk_workspace *(*work)(void *context, int worker);      /* of this process; any thread */
     /* Of one worker of this process; worker 0: of all workers. Called by yk_observer_evaluated(). */
     void (*staleness)(void *context, int worker, yk_staleness_histogram *out);
-    /* The workers of parameter servers, at most `most`; returns how many. Called by yk_observer_traffic() and
+    /* The workers of parameter servers, at most `most`; returns their number. Called by yk_observer_traffic() and
      * yk_observer_gather(). NULL: this process is not the chief of parameter servers. */
     int (*worker_status)(void *context, yk_worker_status *out, int most);
     double (*alone)(void *context);       /* yk_evidence.alone; any thread; NULL: not known */
@@ -128,8 +128,8 @@ bool yk_observer_resumed_loss(const yk_observer *o, double *train_loss_out);
 /* ---- during training ---- */
 
 /* One worker at a time, after a step of the run: writes a point of the training curves if one is due (--log-every). Cheap: reads
- * the clock then, and about every 20 ms. Does nothing except on the chief. shows: this is worker 0, which also updates the
- * progress line. */
+ * the clock only for a point, and about every 20 ms. Does nothing on ranks other than the chief. `shows`: this is worker 0,
+ * which also updates the progress line. */
 void yk_observer_progress(yk_observer *o, uint64_t step, bool shows);
 
 /* The number of steps from one point to the next; any thread. */
@@ -158,8 +158,8 @@ void yk_observer_pause(yk_observer *o, bool pause);
 /* ---- the end ---- */
 
 /* On the chief: the reports of the ranks in their order, then those of workers that joined. A lost rank is represented by
- * its last telemetry. Free them with yk_free(). Elsewhere *reports_out is NULL. `lost`: whether a rank is lost, as the
- * chief knows it; set on the others. */
+ * its last telemetry. Free them with yk_free(). Elsewhere *reports_out is NULL. `lost`: whether a rank is lost; passed
+ * in by the chief, set on the other ranks. */
 yk_status yk_observer_gather(yk_observer *o, bool *lost, yk_rank_report **reports_out, int *n_out);
 /* For a failed job, without communication: the report of this process, then the last telemetry of the others. */
 yk_status yk_observer_reports(yk_observer *o, yk_rank_report **reports_out, int *n_out);
@@ -173,10 +173,10 @@ yk_status yk_observer_conclude_failed(yk_observer *o, const yk_rank_report *repo
 /* An evaluation, as a point of the curves. Unknown numbers are NaN. */
 typedef struct {
     double epoch, train_loss, test_loss, accuracy;
-    uint64_t steps, examples; /* that the training loss is a mean of */
+    uint64_t steps, examples; /* over which the training loss is averaged */
 } yk_course_point;
 
-/* The points so far, at most some hundred: of more evaluations, every other one is dropped. On the chief. */
+/* The points so far, at most a few hundred: if there are more, every other one is dropped. On the chief. */
 const yk_course_point *yk_observer_course(const yk_observer *o, size_t *n_out);
 /* The end of a run, for the live page. NaN: not known. */
 typedef struct {
@@ -205,7 +205,7 @@ typedef struct {
     yk_data_check data; /* zeros: not checked */
 } yk_outcome;
 
-/* Warns about wrong conclusions: prints the warnings and adds them to `w`. */
+/* Warns about results that invite wrong conclusions: prints the warnings and adds them to `w`. */
 void yk_observation_warn(const yk_outcome *outcome, yk_observation *w);
 
 /* ---- the metrics of another process ---- */

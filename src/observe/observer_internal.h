@@ -26,7 +26,7 @@
 typedef struct yk__metrics yk__metrics;
 typedef struct yk__tensorboard yk__tensorboard;
 
-/* The progress of training, as worker 0 knows it; NaN: not known. */
+/* The progress of training, as seen by worker 0; NaN: unknown. */
 typedef struct {
     uint64_t step, examples;
     double loss, rate, step_rate, epoch, seconds_left, lr;

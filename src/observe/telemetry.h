@@ -1,5 +1,5 @@
-/* Telemetry: statistics that the processes of a job send to the chief during training, so that there is one verdict on all
- * of them.
+/* Telemetry: statistics that the processes of a job send to the chief during training, so that one verdict covers all of
+ * them.
  *
  *     rank 2   step step [send] step step step ... step [send] step ...   leave | last message | report
  *                            \                              \                        \
@@ -7,10 +7,10 @@
  *                                 \ verdict, progress line, live page, metrics
  *
  * A message is a yk__telemetry: phases, steps, examples, bytes by purpose, resources and the latest sample; about 4 KB, with
- * its own tag, once a second, for YK_FOR_CONTROL. The sampling thread decides when; between messages it costs a step the load
- * of an atomic. No process waits: a rank whose last message is still in transit skips one, and the chief receives the messages
- * that have arrived. All ranks send: servers, replicas, and workers that joined, whose last message replaces the report. The
- * last message of a lost rank is kept, and the rank is marked as lost.
+ * its own tag, once a second, counted as YK_FOR_CONTROL. The sampling thread decides when to send; between messages, the cost
+ * per step is one atomic load. No process waits: a rank whose last message is still in transit skips one, and the chief receives
+ * the messages that have arrived. All ranks send: servers, replicas, and workers that joined, whose last message replaces the
+ * report. The last message of a lost rank is kept, and the rank is marked as lost.
  *
  * The thread that may use MPI calls these functions; any thread may call yk__telemetry_copy().
  */
@@ -64,7 +64,8 @@ void yk__telemetry_receive_last(yk_observer *o);
 /* The latest telemetry of the other processes, from any thread. The caller frees it. NULL, and *n_out 0: none. */
 yk__telemetry *yk__telemetry_copy(yk_observer *o, int *n_out);
 
-/* Bytes per second of all processes: of this one by its sample, of the others by their latest telemetry. Under the lock. */
+/* Bytes per second of all processes: this one from its sample, the others from their latest telemetry. The caller holds the
+ * lock. */
 typedef struct {
     double sent, received;
 } yk_bytes_rate;

@@ -1,14 +1,14 @@
-/* Warnings about a run: reasons why its results mean something else than a reader may think.
+/* Warnings about a run: reasons why its results may not mean what a reader thinks they mean.
  *
  * Training prints them and writes them to summary.json, "warnings": [{"kind": "busy_host", "text": "other programs
- * used ..."}, ...]. Programs use the kind; the text is for people and may change. `yoke report` groups the warnings of
+ * used ..."}, ...]. Programs should use the kind; the text is for people and may change. `yoke report` groups the warnings of
  * all runs by kind, and adds those that it finds itself.
  *
  * Example:
  *     yk_warning_kind kind = yk_warning_find("busy_host");      // YK_WARNING_OTHER for a kind that is unknown here
  *     const char *name = yk_warning_name(kind);                 // "busy_host"
  *
- * Any thread.
+ * Thread-safe.
  */
 #ifndef YK_OBSERVE_WARNINGS_H
 #define YK_OBSERVE_WARNINGS_H

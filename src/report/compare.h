@@ -1,7 +1,7 @@
 /* Several runs compared: the tables that people make by hand, and the main results.
  *
- * Runs that differ only in the seed are repeats: they are one row, with mean and standard deviation. There is a table if
- * runs differ in what it compares, and are otherwise the same:
+ * Runs that differ only in the seed are repeats: they are one row, with mean and standard deviation. A table is made if
+ * runs differ in what it compares and are otherwise the same:
  *
  *     runs       all runs: results
  *     resources  all runs: use of CPU, memory, network and disk, and the bottleneck
@@ -19,7 +19,7 @@
  *     if (!st)
  *         yk_compare_fini(&c);
  *
- * One thread.
+ * Not thread-safe.
  */
 #ifndef YK_REPORT_COMPARE_H
 #define YK_REPORT_COMPARE_H
@@ -37,7 +37,7 @@ enum {
     YK_KEYS
 };
 
-#define YK_TELLING 12 /* options that tell runs apart */
+#define YK_TELLING 12 /* options that distinguish runs */
 #define YK_LABEL   128
 #define YK_CURVES  6 /* in a plot */
 
@@ -48,7 +48,7 @@ typedef struct {
     char *key[YK_KEYS]; /* yk_run_key() */
     char label
         [YK_LABEL]; /* the options in which it differs from other groups, "sync, 2 workers", or its name */
-    size_t panel, line; /* its plot and its curve (colour) there */
+    size_t panel, line; /* its plot and its curve (color) there */
 } yk_config_group;
 
 typedef struct {
@@ -62,7 +62,7 @@ typedef struct {
     const char
         *telling[YK_TELLING + 1]; /* the options in labels; others follow from them, or do not differ */
     /* With more than YK_CURVES groups, curves are drawn as small multiples: a panel for each value of some options
-     * ("batch 5"), and in each the same lines ("sync, 2 workers"), in the same colours. */
+     * ("batch 5"), and in each the same lines ("sync, 2 workers"), in the same colors. */
     char (*panel)[YK_LABEL];
     char (*line)[YK_LABEL];
     size_t panels, lines;
@@ -82,17 +82,17 @@ void yk_compare_fini(yk_compare *c);
 const yk_table *yk_compare_table(const yk_compare *c, const char *id); /* NULL: none */
 bool yk_same_data(const yk_compare *c);                                /* all runs use the same data */
 
-/* The mean and, if spread_out is not NULL, the standard deviation of a fact over the runs of a group, by its offset in
- * yk_facts; YK_TO_TARGET: the seconds to c->target. The deviation of one run is NAN. Failed runs do not count, unless all
+/* The mean and, if spread_out is not NULL, the standard deviation of a fact over the runs of a group. `offset`: that of the
+ * fact in yk_facts; YK_TO_TARGET: the seconds to c->target. The deviation of one run is NAN. Failed runs do not count, unless all
  * failed. */
 #define YK_TO_TARGET (sizeof(yk_facts) + 64)
 double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out);
 
-/* The names of at most `max` options in which the runs differ, those that people vary most first, and then NULL.
- * Returns how many. The names are borrowed. */
+/* The names of at most `max` options in which the runs differ, the most commonly varied first, then NULL.
+ * Returns their number. The names are borrowed. */
 size_t yk_compare_varying(const yk_compare *c, const char **names_out /* [max + 1] */, size_t max);
 
-/* The value of an option of run i: of its facts, or else of its config.ini; "": not set. */
+/* The value of an option of run i: from its facts, or else from its config.ini; "": not set. */
 void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out /* [YK_OPTION_SIZE] */);
 
 /* Internal. */
@@ -102,8 +102,8 @@ yk_status yk__groups_make(yk_compare *c);
  * data. */
 double yk__find_target(const yk_compare *c);
 
-/* Whether labels are the names of the runs, and their table has them: those that people chose are short. Those of a sweep
- * list all options. */
+/* Whether labels and tables show the names of the runs: names that people chose are short, but those of a sweep list all
+ * options. */
 bool yk__shows_names(const yk_compare *c);
 
 /* "": all runs of the group are complete; "failed", "1 of 3 failed". */
@@ -111,21 +111,21 @@ void yk__group_status(const yk_compare *c, const yk_config_group *g, char *out /
 
 yk_status yk__labels_make(yk_compare *c);
 
-/* "batch 5", "2 workers", "async": an option and its value, as people would say it. */
+/* "batch 5", "2 workers", "async": an option and its value, for labels. */
 void yk__option_phrase(const char *name, const char *value, char *out, size_t size);
 
-/* Items and their values of some options; equal numbers are equal values. */
+/* Items and the values of some of their options; equal numbers mean equal values. */
 typedef struct {
     size_t items, options;
     size_t *value;  /* [items][YK_TELLING] */
     unsigned apart; /* bits: options that must be among those of the panels */
 } yk_options_of;
 
-/* Whether runs that differ in this option are in different panels: losses of different models do not compare. */
+/* Whether runs that differ in this option are in different panels: losses of different models cannot be compared. */
 bool yk__keeps_apart(const char *option);
 
 /* The options (bits) whose values name the panels of a plot: the fewest panels with at most YK_CURVES items each. 0: one
- * panel is enough, or nothing helps. */
+ * panel is enough, or no choice helps. */
 unsigned yk__choose_panels(const yk_options_of *o);
 
 /* The index of a text in a list, to which it is added if necessary. */

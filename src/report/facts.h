@@ -1,11 +1,11 @@
 /* The facts about a run: its options and its results, from whichever file of the run directory has them.
  *
- * Numbers that are unknown are NAN, texts NULL. Texts are borrowed from the run. Any thread.
+ * Unknown numbers are NAN, unknown texts NULL. Texts are borrowed from the run. Thread-safe.
  *
  * Example:
  *     yk_facts f;
  *     yk_facts_of(&run, &f);
- *     printf("%g\n", f.test_accuracy);            // from summary.json, or else of the last evaluation
+ *     printf("%g\n", f.test_accuracy);            // from summary.json, or else from the last evaluation
  *     static const char *const except[] = {"batch", NULL};
  *     yk_run_key(&run, &f, except, &text);        // runs with the same key differ at most in the batch and the seed
  */
@@ -19,11 +19,11 @@
 /* Where a curve stops improving (plateau.c). */
 typedef struct {
     const char *what;   /* "test accuracy", "test AUC", "test loss"; NULL: there are too few evaluations */
-    size_t offset;      /* of that in yk_metric */
+    size_t offset;      /* of this quantity in yk_metric */
     double best;        /* the best value */
     double epoch, step; /* of the first evaluation as good as that, except for noise */
     double rest;        /* share of the run's time after it */
-    bool reached;       /* enough of the run came after it to say so */
+    bool reached;       /* enough of the run came after it to be sure */
     bool worse;         /* the test loss rose again, by more than noise: */
     double low, low_epoch, last;
 } yk_plateau;
@@ -41,7 +41,7 @@ typedef struct {
     double sent, received;      /* bytes, by the program itself */
     double stale_mean;          /* updates by others between reading and writing a parameter */
     const char *verdict, *bottleneck, *advice;
-    double share;                              /* of the time, that the bottleneck costs */
+    double share;                              /* of the time that the bottleneck costs */
     bool ended, interrupted, diverged, failed; /* ended: it has a summary */
     const char *error;                         /* of a failed run */
     double phase[YK_PHASES];                   /* shares of the workers' time */
@@ -75,7 +75,7 @@ static inline bool yk_is_listed(const char *name, const char *const *list)
 
 void yk_facts_of(const yk_run *r, yk_facts *out);
 
-/* Whether runs that differ in this option are different configurations. Unknown options, of other versions, count. The
+/* Whether runs that differ in this option are different configurations. Unknown options (of other versions) count. The
  * staleness does not: it is part of yk_mode_text(). */
 bool yk__changes_results(const char *option);
 

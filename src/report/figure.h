@@ -1,7 +1,7 @@
 /* What a plot shows, as data. The page, the SVG files and the CSV files are all made from it.
  *
  * A figure is about all runs (run -1: a curve for each group of runs) or about one run (its processes). A point of a line
- * has up to four x: step, epoch, examples and seconds. With many groups there are several figures of the same kind, one per
+ * has up to four x values: step, epoch, examples and seconds. With many groups there are several figures of the same kind, one per
  * panel (compare.h), with the same y axis.
  *
  * Example:
@@ -12,7 +12,7 @@
  *         yk_figure_draw(&figures.figure[0], YK_X_EPOCH, YK_DRAW_PAGE, &text);
  *     yk_figures_fini(&figures);
  *
- * Points are owned by the figures; texts are borrowed from the runs. One thread.
+ * Points are owned by the figures; texts are borrowed from the runs. Not thread-safe.
  */
 #ifndef YK_REPORT_FIGURE_H
 #define YK_REPORT_FIGURE_H
@@ -31,7 +31,7 @@ typedef struct {
 typedef struct {
     char name[96];
     unsigned axes; /* bit k: points have x[k] */
-    int colour;    /* number of a run or of a worker; -1: grey */
+    int colour;    /* number of a run or of a worker; -1: gray */
     int dash;      /* 0: solid */
     int run;       /* the entry of the page's legend (a line of compare.h); -1: none */
     bool dots;     /* each point is marked */

@@ -17,7 +17,7 @@
  *     yk_status st = yk_text_save(&page, "run", "report.html");
  *     yk_text_fini(&page);
  *
- * All is borrowed. One thread.
+ * Everything is borrowed. Not thread-safe.
  */
 #ifndef YK_REPORT_PAGE_H
 #define YK_REPORT_PAGE_H

@@ -2,13 +2,13 @@
  *
  *     RUN/config.ini                 -> r.option[]     name, value
  *     RUN/metrics.jsonl              -> r.train, r.eval
- *     RUN/summary.json               -> r.summary      NULL for a run that did not end, or of an old version
+ *     RUN/summary.json               -> r.summary      NULL if the run did not end, or for old versions
  *     RUN/worker-R/resources.jsonl   -> r.log[]        by rank
  *
  * Missing data is not an error: it is NULL, 0 rows or NAN. A line that is not a JSON object is counted in bad_lines and
  * skipped (the last line of a killed run is often incomplete). If a step is logged again, after a kill and --resume, it
- * replaces all rows from that step on. At most YK_RUN_ROWS rows of a kind are kept: of a longer log, the lowest and the
- * highest loss (of samples: CPU) of every four rows, again and again. Means and peaks are those of all samples.
+ * replaces all rows from that step on. At most YK_RUN_ROWS rows of a kind are kept: a longer log is thinned
+ * repeatedly to the lowest and the highest loss (of samples: CPU) of every four rows. Means and peaks are over all samples.
  *
  * A run directory is untrusted: only regular files of bounded size are read (base/file.h).
  *
@@ -35,7 +35,7 @@
 #define YK_RUN_OPTIONS 256   /* lines of a config.ini */
 #define YK_RUN_NICS    8     /* network interfaces of a host */
 
-/* A line of metrics.jsonl. Every field is a double: run_log.c relies on it. */
+/* A line of metrics.jsonl. Every field is a double: run_log.c relies on this. */
 typedef struct {
     double step, examples, epoch, seconds;
     double loss, examples_per_second, steps_per_second, learning_rate;        /* train */
@@ -113,8 +113,8 @@ void yk_run_fini(yk_run *r);
 
 const char *yk_run_get(const yk_run *r, const char *option); /* the value in config.ini; NULL: not set */
 
-/* The run directories at the paths: a directory with metrics.jsonl is one; below any other, all that have it, in
- * natural order (run-2 before run-10). Names are the shortest ends of the paths that are unique. */
+/* The run directories at the paths: a directory with metrics.jsonl is one; any other is searched recursively, in
+ * natural order (run-2 before run-10). Names are the shortest unique suffixes of the paths. */
 typedef struct {
     struct {
         char *path, *name;

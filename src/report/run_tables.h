@@ -7,7 +7,7 @@
  *     yk_status st = t.status;
  *     yk_table_fini(&t);
  *
- * One thread.
+ * Not thread-safe.
  */
 #ifndef YK_REPORT_RUN_TABLES_H
 #define YK_REPORT_RUN_TABLES_H

@@ -8,7 +8,7 @@
  *     yk_axis a = yk_axis_make(YK_UNIT_SECONDS, 0, 4000, 6, false);  // a.word is "minutes"
  *     yk_axis_text(&a, a.tick[1], s);                                // a.tick[1] is 600: "10"
  *
- * Plain data, no errors. Any thread.
+ * Plain data, no errors. Thread-safe.
  */
 #ifndef YK_REPORT_SCALE_H
 #define YK_REPORT_SCALE_H
@@ -46,7 +46,7 @@ typedef struct {
     bool log; /* logarithmic; low > 0 */
     int ticks;
     double tick[YK_AXIS_TICKS];
-    double factor;    /* a tick is labelled tick * factor */
+    double factor;    /* a tick is labeled tick * factor */
     int decimals;     /* of the labels; -1: as many as necessary */
     const char *word; /* "" for a plain number */
 } yk_axis;

@@ -38,7 +38,7 @@ typedef struct {
     double squares_sum;
     uint64_t entries;        /* number of values that were summed */
     uint32_t number;         /* from 1; 0: not a chunk of the data */
-    atomic_bool *remembered; /* not 0: whether all servers remember its list of keys */
+    atomic_bool *remembered; /* if `number` is not 0: whether all servers remember the keys */
 } yk_chunk;
 
 typedef struct yk_chunks yk_chunks;
@@ -49,12 +49,12 @@ void yk_chunks_free(yk_chunks *c); /* NULL is fine */
 /* scratch: of the calling thread (yk_merger_init). */
 yk_status yk_chunks_get(yk_chunks *c, size_t row, yk_merger *scratch, const yk_chunk **out);
 
-/* Fills in everything but `entries` from the keys of `m` and their squares; m->key[i] becomes the index of key i. order: of
- * the keys on each server; NULL: that of `m`. */
+/* Fills in everything but `entries` from the keys of `m` and their squares; m->key[i] becomes the index of key i. order: the
+ * order of the keys on each server; NULL: that of `m`. */
 yk_status yk__chunk_sort(yk_chunk *chunk, yk_merger *m, const uint32_t *order, int servers,
                          uint32_t bias_key);
 
-/* Finds the keys of all chunks before training: the part of thread `me` of `all`. */
+/* Finds the keys of all chunks before training. Each of `all` threads calls it with its number `me` and does its part. */
 yk_status yk_chunks_prepare(yk_chunks *c, int me, int all);
 
 #endif

@@ -18,9 +18,9 @@
  *   K         no worker is more than K steps ahead of the slowest active worker.
  *   infinity  asynchronous: no worker waits.
  * With K > 0, push() updates the shared weights immediately and without locks. The hottest keys (or all of a small dense
- * group) are the exception: each worker has a copy of them and merges it periodically (hot.c), because cache lines that all
- * cores write make many cores slower than one. If one group is synchronous, all workers make the same steps, and the other
- * groups are updated immediately within these steps.
+ * group) are the exception: each worker has a copy of them and merges it periodically (hot.c), because if all cores write
+ * to the same cache lines, many cores are slower than one. If one group is synchronous, all workers execute the same steps,
+ * and the other groups are updated immediately within these steps.
  *
  * Parameter servers and replicas also keep their parameters in such a store. Worker `me` calls every function on its own
  * thread, except create and free. Once it has seen the largest batch, a step allocates no memory.
@@ -51,7 +51,7 @@ typedef struct {
     int workers;
     size_t batch;            /* examples per worker */
     const yk_keymap *keymap; /* which keys are hot; NULL: none. Borrowed */
-    float mean_square;       /* dense: expected square of an input; 0: no copies, all is shared */
+    float mean_square;       /* dense: expected square of an input; 0: no copies, everything is shared */
     float norm;              /* expected sum of the squares of all inputs of an example */
     yk_phases *phases;       /* [workers] NULL: not measured. Borrowed */
     /* When true, a worker that waits for slower ones stops waiting, because all are about to enter a barrier. */
@@ -63,7 +63,7 @@ typedef struct yk_local yk_local;
 enum { YK_STALENESS_BUCKETS = 40 };
 
 typedef struct {
-    uint64_t observed; /* gradients: all where steps are long, a sample where they are short */
+    uint64_t observed; /* gradients: all if steps are long, a sample if they are short */
     /* 0, 1, 2-3, 4-7, ...: updates of other workers between pull and push */
     uint64_t bucket[YK_STALENESS_BUCKETS];
     double sum, mean, max;

@@ -1,38 +1,40 @@
 /* The messages between clients and servers. A client is a process that trains; a server owns a shard of the parameters. A
  * message is a header and its data:
  *
- *     client to server, TAG_UP      | yk__up   | shares, 64 bytes [nshares] | values, f32 [npush] | keys, u32 [npull], unless REMEMBERS |
+ *     client to server, TAG_UP      | yk__up   | shares, 64 bytes [nshares] | values, f32 [npush] | keys, u32 [npull] (1) |
  *     server to client, TAG_DOWN    | yk__down | values of the parameters, f32 [n] |
  *     server 0 to server, TAG_CTRL  | yk__up   | UP_ROUND: ranks of clients, u32 [npush] |
  *
+ * (1) no keys with REMEMBERS
+ *
  * A step takes one message up and one down: the gradient of step t travels with the keys of step t + depth, and the answer
  * contains their values. Depth is 1 where an answer must include step t, as in lockstep, and for dense groups by default. It is
- * more where the parameters of the next batches are in flight while a batch is computed: in asynchronous mode with --prefetch,
+ * larger where the parameters of the next batches are in flight while a batch is computed: in asynchronous mode with --prefetch,
  * and by default for keyed groups.
  *
  *     lockstep       up: push 0, keys 1 ------>  all N have arrived: applied  ---> down: values 1        depth 1
  *     asynchronous   up: push 0, keys 2 ------>  applied immediately  -----------> down: values 2        depth 2
  *                    (meanwhile the worker computes step 1 with values 1)
  *
- * Values are those of all parameter groups, one group after the other: of a keyed group, the values of the keys; of a dense
- * one, all that the server has. A push contains no keys: its values are in the order of the keys that were pulled, which the
- * server remembers. If the keys are those of a chunk of the client's data (chunks.h), the server may remember them for the whole
- * job. It says so with its answer. Later pulls of this chunk then contain its number and no keys.
+ * A message has values of all parameter groups, one after another: for a keyed group, the values of the keys; for a dense
+ * group, all values that the server owns. A push contains no keys: its values are in the order of the keys that were pulled,
+ * which the server remembers. If the keys are those of a chunk of the client's data (chunks.h), the server may remember them
+ * for the whole job. It then sets REMEMBERS in its answer, and later pulls of this chunk contain its number and no keys.
  *
  * With local SGD (delta.h), a round is up to H steps that a client makes on its own, and depth is 1. The keys are those of all
- * batches of the round. Weights and optimizer state travel down, deltas up. The arrays of a group follow each other.
+ * batches of the round. Weights and optimizer state travel down, deltas up. The arrays of a group are consecutive.
  *
  *     up: deltas of round 0, keys of round 1 ------>  synchronous: the mean of all N  ----> down: weights and state 1
  *                                                     asynchronous: 1/N of each immediately
  *
  * The threads of a client compute one gradient together (lockstep, local SGD), or each pulls and pushes on its own, in its own
- * lane. The number of a pull is  count of the lane * lanes + lane.  A share says which examples of a thread are in a push.
+ * lane. The number of a pull is  count of the lane * lanes + lane.  A share describes the examples of one thread in a push.
  *
- * A server has a contiguous piece of a dense group. Of a keyed group it has
+ * A server owns a contiguous piece of a dense group. The keys of a keyed group are assigned to servers by
  *
  *     key k:  row = k / K,  server = (k + mix(row)) mod K,  its index there = row           K servers
  *
- * so that adjacent keys and the hottest keys are distributed over all servers, whatever pattern the keys have.
+ * so that adjacent keys and the hottest keys are distributed over all servers, whatever the pattern of the keys.
  */
 #ifndef YK_STORE_MESSAGES_H
 #define YK_STORE_MESSAGES_H
@@ -62,7 +64,7 @@ enum {
     YK__HAS_PULL = 2,
     YK__IDLE = 4,      /* the thread has nothing to do until it gets examples */
     YK__WANTS = 8,     /* there is a batch: the answer must contain values */
-    YK__LAST = 16,     /* the final snapshot: all clients have left, and it includes all they sent */
+    YK__LAST = 16,     /* the final snapshot: all clients have left, and it includes everything they sent */
     YK__REMEMBERS = 32 /* a pull, or its answer: the server remembers the keys of the chunk */
 };
 
@@ -102,7 +104,7 @@ typedef enum { YK__DOWN_VALUES = 1, YK__DOWN_LEASE, YK__DOWN_ALIVE, YK__DOWN_REF
 enum {
     YK__STOP = 1,
     YK__LATER =
-        2, /* nothing to lease now, but other workers may return leases; or a stream, after what is in flight */
+        2, /* no lease for now, but perhaps later: others may return theirs, or messages of a stream are in flight */
     YK__STREAM = 4, /* the lease is a stream */
     YK__ORPHANS = 8 /* there are streams without a worker */
 };
@@ -127,7 +129,7 @@ _Static_assert(sizeof(yk__up) == 128 && sizeof(yk__share) == 64 && sizeof(yk__do
 
 #define YK__MAGIC 0x796f6b65u
 
-/* ---- which server has what ---- */
+/* ---- which server owns what ---- */
 
 static inline uint32_t yk__mix32(uint32_t x)
 {
@@ -167,13 +169,13 @@ static inline uint64_t yk__piece(const yk_group *g, int server, int servers, uin
 
 /* ---- the layout of values in a message ---- */
 
-/* The groups of a job, as one server has them. */
+/* The groups of a job, as stored on one server. */
 typedef struct {
     int ngroups;
     struct {
         bool keyed;
         size_t each; /* floats of one array: of a key, or of the whole piece */
-        int arrays;  /* that are sent: with local SGD also the optimizer's state */
+        int arrays;  /* that are sent; with local SGD, also the optimizer's state */
     } group[YK_MAX_GROUPS];
 } yk__layout;
 
@@ -196,7 +198,7 @@ static inline size_t yk__layout_floats(const yk__layout *l, int group, size_t ke
     return (l->group[group].keyed ? keys : 1) * l->group[group].each * (size_t)l->group[group].arrays;
 }
 
-/* The number of floats in a message with so many keys. */
+/* The number of floats in a message with this many keys. */
 static inline size_t yk__layout_all(const yk__layout *l, size_t keys)
 {
     size_t all = 0;

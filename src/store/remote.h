@@ -18,8 +18,8 @@
  * parameters, which fits into a cache.
  *
  * A lane belongs to one thread at a time. yk_remote_pump() sends and receives messages. With one thread, it is called while
- * that thread waits. With several, or if the process is a server as well, `driven` is set: one thread calls yk_remote_pump()
- * all the time, and the others only queue messages and wait. Every wait has a deadline, and its error names the server.
+ * that thread waits. With several, or if the process is also a server, `driven` is set: one thread calls yk_remote_pump()
+ * continuously, and the others only queue messages and wait. Every wait has a deadline, and its error names the server.
  */
 #ifndef YK_STORE_REMOTE_H
 #define YK_STORE_REMOTE_H
@@ -91,7 +91,7 @@ yk_status yk_remote_add(yk_remote *r, int lane, int thread, const yk_batch *batc
 void yk_remote_count_batch(yk_remote *r, int lane, int thread, const uint64_t cursor[YK_CURSOR]);
 size_t yk_remote_added(const yk_remote *r, int lane);
 yk_status yk_remote_pull(yk_remote *r, int lane);
-int yk_remote_outstanding(const yk_remote *r, int lane); /* requests that were not awaited */
+int yk_remote_outstanding(const yk_remote *r, int lane); /* requests that were not awaited yet */
 yk_status yk_remote_await(yk_remote *r, int lane, yk_remote_answer *out);
 yk_batch yk_remote_batch(const yk_remote_answer *a, size_t i);
 yk_status yk_remote_push(yk_remote *r, int lane, const yk_remote_pushed *p);
@@ -111,7 +111,7 @@ void yk_remote_out_of_examples(yk_remote *r, int first, int end, yk_step_result 
 /* Ends a step of threads first .. end - 1: whether to stop, and whether they are idle (`pending`). */
 void yk_remote_end_step(yk_remote *r, int first, int end, bool stop, yk_step_result *out);
 
-/* Sends and receives messages: in the thread that drives, or in the only thread. */
+/* Sends and receives messages. Called by the thread that drives, or by the only thread. */
 yk_status yk_remote_pump(yk_remote *r, bool *busy_out);
 /* The same thread: sends heartbeats that are due, and checks those of the servers. */
 yk_status yk_remote_alive(yk_remote *r);

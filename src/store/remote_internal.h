@@ -49,8 +49,8 @@ typedef struct {
 typedef struct {
     _Alignas(YK_ALIGN) yk__request slot[YK__OUTSTANDING];
     uint32_t requested, awaited; /* requests so far */
-    yk__request *current;        /* that the lane computes with */
-    yk__request *open;           /* that batches are added to; NULL: none */
+    yk__request *current;        /* the one that the lane computes with */
+    yk__request *open;           /* the one that batches are added to; NULL: none */
     yk_merger keys;              /* of `open` */
     yk_mutex lock;               /* of `open`: the threads of a lane add to it */
     yk__queue *queue;            /* [servers] */

@@ -18,7 +18,7 @@
  * server 0 decides which ones, and late gradients are counted and dropped. In asynchronous mode a gradient is applied when it
  * arrives, and the staleness bound decides how long the answer waits for the slowest worker. With local steps, workers apply
  * their gradients to copies, and the server adds the deltas of these copies (delta.h). Steps are then those of the workers; a
- * round counts as many as the worker with the most. messages.h describes the messages.
+ * round counts as many steps as the worker that made the most. messages.h describes the messages.
  *
  * A server never waits for a single peer. A worker that misses its heartbeat timeout is declared lost. Without survives_loss
  * that is an error that names its rank; otherwise its leases go to others, and it is active again with its next message.
@@ -43,12 +43,12 @@ typedef struct {
      * it returns. */
     yk_status (*updated)(void *context, uint64_t steps, uint64_t examples, double loss);
     yk_status (*epoch_over)(void *context); /* lockstep: no worker had examples in this round */
-    /* Called on every server that sets them: about fifty times a second; in every iteration of the server's loop, for a
-     * process that also trains. *busy_out: there was something to do. */
+    /* Called on every server that sets them. on_tick: about fifty times a second. turn: in every iteration of the server's
+     * loop, for a process that also trains; *busy_out: there was something to do. */
     yk_status (*on_tick)(void *context);
     yk_status (*turn)(void *context, bool *busy_out);
     bool (*stop)(void *context); /* whether the job should end */
-    /* Whether training must wait, e.g. for an evaluation: answers in synchronous mode, gradients in asynchronous mode. */
+    /* Whether training must wait, e.g. for an evaluation: holds answers in synchronous mode, gradients in asynchronous mode. */
     bool (*hold)(void *context);
 } yk_server_hooks;
 
@@ -81,7 +81,7 @@ typedef struct {
     bool joined, lost;
     uint64_t steps, examples, late;
     uint64_t last; /* rounds in which it was last */
-    double waited; /* seconds that others waited for it in these */
+    double waited; /* seconds that others waited for it in these rounds */
 } yk_server_worker;
 
 typedef struct {
@@ -90,7 +90,7 @@ typedef struct {
     uint64_t late_examples;  /* their examples, unless leased to others: they count as used in their epoch */
     uint64_t returned;       /* examples of lost workers that were leased again */
     int workers, lost, joined;
-    bool stopped; /* the workers were told to stop */
+    bool stopped; /* the workers were asked to stop */
     yk_staleness staleness;
 } yk_server_state;
 

@@ -15,7 +15,7 @@ enum { YK__MAX_WORKERS = 1024 };
 
 /* A pull of a lane of a client, until it is answered and its gradient has arrived. */
 typedef struct {
-    bool owed;           /* the answer was not sent yet */
+    bool owed;           /* the answer has not been sent yet */
     bool of_push, wants; /* it was sent with a push; it requests values */
     uint32_t number, n;
     uint32_t *key;  /* of keyed groups: rows on this server: `sent`, or a list that is remembered */
@@ -46,7 +46,7 @@ typedef struct {
     int peer;
     bool active, left, joined, lost;
     double last_message, longest, alive_at, pushed_at,
-        gradient_waited; /* kept: seconds that its gradient waited for others' */
+        gradient_waited; /* seconds that its last gradient waited for those of others */
     uint64_t incarnation, messages, pushes, examples, late, came_last;
     uint64_t skipped; /* steps of the others while it was not active: no worker waits for it to catch up */
     double waited;
@@ -74,7 +74,7 @@ struct yk_server {
     int me;
     bool chief, over, stopping;
     double over_at;    /* when server 0 ended the job */
-    uint64_t idle;     /* since when it waits for messages; 0: it does not (base/clock.h) */
+    uint64_t idle;     /* when it began to wait for messages; 0: it is not waiting (base/clock.h) */
     yk__layout layout; /* of values in messages */
     int npulls;        /* of each client */
     yk__client *client;
@@ -132,7 +132,7 @@ static inline bool yk__has_examples(const yk_server *s)
                              : s->config.assignment && !yk_assignment_done(s->config.assignment);
 }
 
-/* Whether it waits for an answer. */
+/* Whether the client waits for an answer. */
 static inline bool yk__is_owed(const yk_server *s, const yk__client *c)
 {
     for (int p = 0; p < s->npulls; p++)
@@ -141,7 +141,7 @@ static inline bool yk__is_owed(const yk_server *s, const yk__client *c)
     return false;
 }
 
-/* Whether all of its threads are idle. */
+/* Whether all threads of the client are idle. */
 static inline bool yk__is_idle(const yk_server *s, const yk__client *c)
 {
     for (int i = 0; i < s->config.threads; i++)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { KIND_STREAM = 3, HEAD = 2 };
-enum { USED = 4 }; /* the numbers of a cursor that say how much was used */
+enum { USED = 4 }; /* the numbers of a cursor that show how much was used */
 
 typedef struct yk_stream_state stream;
 

@@ -1,6 +1,6 @@
 /* Stream assignment: which worker reads which stream. Streamed data is divided into as many streams as there are workers
- * (data/feed.h), and each worker begins with its own. Its cursor is known after each of its gradients. When a worker is lost
- * or leaves, others continue with its streams, exactly where the last gradient that counted ended.
+ * (data/feed.h), and each worker begins with its own. The cursor of a stream is known after each gradient. When a worker is
+ * lost or leaves, others continue with its streams, exactly where the last gradient that counted ended.
  *
  * Example:
  *     yk_streams s;
@@ -58,8 +58,8 @@ bool yk_streams_done(const yk_streams *s); /* all epochs of all streams were use
  * synchronous mode all workers are in `epoch`, because the cursor of a worker after its last batch does not show whether that
  * epoch is over. In asynchronous mode `epoch` is 0. */
 void yk_streams_save(const yk_streams *s, uint64_t *out, size_t window_bytes, uint64_t epoch);
-/* Restores it. If it was saved with other workers or windows, all streams begin with the first epoch that is not over: the feed
- * skips the blocks that were used up. */
+/* Restores it. If it was saved with a different number of workers or window size, all streams begin with the first epoch that
+ * is not over, and the feed skips the blocks that were used up. */
 void yk_streams_restore(yk_streams *s, const uint64_t *saved, size_t n, size_t window_bytes);
 uint64_t yk_streams_epoch(const yk_streams *s); /* epochs that are over in all streams */
 

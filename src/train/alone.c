@@ -1,7 +1,7 @@
 /* The speed of a worker while the others pause: the reference for contention (watch/verdict.h).
  *
- * Asynchronous workers of one process change the same parameters, and each change takes a cache line away from the others.
- * That shows only as slow computing. So, once per run, the others pause for a few milliseconds between two of their steps,
+ * Asynchronous workers of one process update the same parameters, and each update takes a cache line from the other cores.
+ * The only symptom is slow computation. So, once per run, the others pause for a few milliseconds between two of their steps,
  * and worker 0 computes gradients of random examples, which it does not use:
  *
  *     worker 0   step step [wait][compute compute compute ...][go] step step ...

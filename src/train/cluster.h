@@ -46,7 +46,7 @@ typedef struct {
     int first_client, clients; /* ranks that train: the first one, and how many */
     int first_worker;          /* of this process, in the job */
     bool driven;               /* the main thread sends and receives for the others (store/remote.h) */
-    bool joined;               /* this process joined a running job; its MPI world is its own */
+    bool joined;               /* this process joined a running job; it has its own MPI world */
     int *server_peer;
     yk_exchange *exchange;
     yk_shared_memory memory; /* replicas on one host: exchanges gradients */

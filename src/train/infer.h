@@ -25,7 +25,7 @@ typedef struct {
 
 typedef yk_status yk_infer_each(void *user, const yk_inferred *some);
 
-/* `each` may be NULL. So may `out`: the score takes longer than the predictions. */
+/* `each` and `out` may be NULL. Computing the score takes longer than the predictions. */
 yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, void *user, yk_score *out);
 
 /* ---- internal to train: predictions of one thread, also for evaluations during training ---- */
@@ -41,7 +41,7 @@ typedef struct {
     bool no_score;                                      /* only counts them */
     yk_status (*prepare)(void *context, yk_rows *rows); /* checks and remaps rows that were just read */
     void *context;
-    const yk_perm *order; /* of the rows in memory; NULL: as they are */
+    const yk_perm *order; /* of the rows in memory; NULL: as stored */
     uint64_t most;        /* predictions of a stream; 0: all */
     yk_infer_each *each;  /* may be NULL */
     void *user;

@@ -74,7 +74,7 @@ typedef struct {
     yk_staleness observed;
     bool interrupted;
     yk_status status;            /* YK_OK, or why the run failed */
-    int exit_code;               /* 0: the one of the status */
+    int exit_code;               /* 0: that of the status */
     char *error;                 /* message of the failure; NULL: none */
     bool from_launcher;          /* written by the launcher: CPU time and memory are not known */
     char *checkpoint, *run_dir;  /* NULL: none */

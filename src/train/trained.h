@@ -8,8 +8,8 @@
  *     yk_trained_release(m);
  *
  * The file has the tensors with the names and shapes of PyTorch, and metadata that describes the model. The metadata has a
- * format version, "format_version":"1"; a reader refuses a newer version. Files without it, as yoke 0.1.0 wrote them, are
- * version 0; version 1 differs only by this field.
+ * format version, "format_version":"1"; a reader rejects newer versions. Files without it, as yoke 0.1.0 wrote them, are
+ * version 0; version 1 differs only in this field.
  *
  * A yk_trained is immutable and reference-counted: any thread may use it.
  */
@@ -33,7 +33,8 @@ typedef struct {
 yk_status yk_trained_load(const char *path, yk_trained **out);
 yk_status yk_trained_save(const yk_trained *m, const char *dir, const char *name);
 
-/* The parameters of the store, which can then only be freed; `keymap`: how its keys were remapped, NULL: they were not. */
+/* Takes the parameters from the store, which can then only be freed. `keymap`: how its keys were remapped; NULL: they were
+ * not. */
 yk_status yk_trained_take(const char *name, const yk_model *m, yk_local *store, const yk_keymap *keymap,
                           yk_trained **out);
 /* Fills the weights of the store, before its first step. YK_EUSAGE: the model or the shape of the data differs. */

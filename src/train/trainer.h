@@ -49,9 +49,9 @@ typedef struct {
 
 typedef struct yk__trainer {
     const yk_config *config;
-    const yk_plan *plan; /* the one of the result */
+    const yk_plan *plan; /* that of the result */
     const yk_train_host *host;
-    const volatile sig_atomic_t *stop; /* the one of the host */
+    const volatile sig_atomic_t *stop; /* that of the host */
     atomic_bool cancelled;             /* by a callback of the host */
     yk_result *result;
     yk_dataset train, test;
@@ -102,10 +102,10 @@ typedef struct yk__trainer {
     char *done_summary; /* summary.json, if the run was done when it was resumed; else NULL */
 
     /* barriers */
-    atomic_bool barrier_due;    /* asynchronous: every worker comes after its current step */
+    atomic_bool barrier_due;    /* asynchronous: every worker enters it after its current step */
     atomic_int finished;        /* asynchronous: workers without examples */
     yk__due due;                /* decided by worker 0 */
-    bool end;                   /* the same */
+    bool end;                   /* also decided by worker 0 */
     atomic_flag checking;       /* asynchronous: a worker checks what is due */
     atomic_uint_fast64_t quota; /* asynchronous: steps until something is due that no worker has taken yet */
     uint64_t step, epoch;       /* at the last barrier */
@@ -157,7 +157,7 @@ bool yk__is_due_async(yk__trainer *t, uint64_t done); /* whether anything is due
 yk__due yk__due_async(yk__trainer *t, uint64_t done); /* what is due; schedules the next */
 uint64_t yk__until_due(void *trainer, uint64_t done); /* steps until something is due */
 
-/* barrier.c: called by all workers of processes that have all parameters; does what t->due says */
+/* barrier.c: called by all workers of processes that have all parameters; performs the actions in t->due */
 yk_status yk__barrier(yk__trainer *t, int me);
 uint64_t yk__parameter_hash(yk__trainer *t);
 
@@ -195,8 +195,8 @@ yk_status yk__alternate_begin(yk__trainer *t);
 void yk__alternate_step(yk__trainer *t, uint64_t examples); /* worker 0, after each step */
 yk_status yk__alternate_end(yk__trainer *t, yk_status so_far);
 
-/* alone.c: how fast worker 0 computes while the others pause. init: before the first step; pause: by another worker, between
- * two steps, while alone.pause is set; measure: by worker 0, often: does nothing until it is time */
+/* alone.c: how fast worker 0 computes while the others pause. init is called before the first step; pause by other workers,
+ * between two steps, while alone.pause is set; measure by worker 0, often (it does nothing until a measurement is due) */
 void yk__alone_init(yk__trainer *t);
 void yk__alone_pause(yk__trainer *t);
 void yk__alone_measure(yk__trainer *t, yk__worker_state *w);
@@ -206,7 +206,7 @@ yk_status yk__serve(yk__trainer *t);
 
 /* cluster.c */
 yk_status yk__cluster_start(yk__trainer *t);
-enum { YK__LONGEST_COPY = 4 };                            /* times the lifetime in the plan */
+enum { YK__LONGEST_COPY = 4 };                            /* a multiple of the lifetime in the plan */
 void yk__cluster_set_unit(yk__trainer *t, uint64_t unit); /* of the order of examples; 0: the default */
 yk_status yk__cluster_ready(yk__trainer *t);              /* called by all ranks when training begins */
 void yk__report_stage(const yk__trainer *t, yk_train_stage stage); /* to the launcher, by rank 0 of a job */

@@ -12,8 +12,8 @@
  *     yk_phase_to(p, YK_PHASE_EVAL);
  *     yk_phases_end(p);
  *
- * Reading the clock takes about 30 ns, a step of a small model a few thousand. Reading it seven times in each step would
- * cost too much. So steps are timed in detail as often as a budget of 0.1 % of the time allows: all of them if they are long,
+ * Reading the clock takes about 30 ns, a step of a small model a few thousand ns. Reading it seven times in each step
+ * would cost too much. So steps are timed in detail as often as a budget of 0.1 % of the time allows: all of them if they are long,
  * one in k if they are short. k is drawn at random around the right mean, so that periodic effects do not bias the result.
  * The time between timed steps is measured as a whole and divided in the same proportions as recent timed steps:
  *
@@ -48,7 +48,7 @@
     X(CHECKPOINT, "checkpoint")                                                                              \
     X(OTHER, "other")         /* the loop itself, progress, logs */                                          \
     X(WAITING, "waiting")     /* a server: for messages */                                                   \
-    X(RECEIVING, "receiving") /* a server: a message of a worker */                                          \
+    X(RECEIVING, "receiving") /* a server: a message from a worker */                                        \
     X(LOOKUP, "lookup")       /* a server: copying parameters into an answer; then APPLY and SENDING */
 
 typedef enum {
@@ -109,11 +109,11 @@ bool yk_phase_is_of(yk_phase phase, bool server); /* whether workers, or servers
 void yk_phases_json(yk_json *j, const double *phase, double of,
                     bool server); /* "phases": each as a share of `of` */
 
-/* workers: the workers of a synchronous step all wait for the one that is timed. */
+/* The number of workers matters because all workers of a synchronous step wait for the one that is timed. */
 void yk_phases_begin(yk_phases *p, int workers);
 void yk_phases_end(yk_phases *p);
 
-/* From any thread: one worker; all of them, with means of seconds and sums of counts. */
+/* From any thread: the sample of one worker; that of all workers, with means of seconds and sums of counts. */
 void yk_phases_read(const yk_phases *p, yk_phases_sample *out);
 void yk_phases_read_all(const yk_phases *p, int workers, yk_phases_sample *out);
 
@@ -121,7 +121,7 @@ void yk__phases_decide(yk_phases *p);
 void yk__phase_switch(yk_phases *p, yk_phase to);
 void yk__phase_waited(yk_phases *p, yk_phase phase, uint64_t ns);
 
-/* Those of one worker; `all` may be NULL. */
+/* The phases of one worker; `all` may be NULL. */
 static inline yk_phases *yk_phases_of(yk_phases *all, int worker)
 {
     return all ? &all[worker] : NULL;
@@ -152,7 +152,7 @@ static inline void yk_phase_waited(yk_phases *p, yk_phase phase, uint64_t ns)
 /* Moves `ns` of a phase that has just ended to another one. Does nothing in untimed steps. */
 void yk_phase_move(yk_phases *p, yk_phase from, yk_phase to, uint64_t ns);
 
-/* There is one writer, so a load and a store make an addition. */
+/* There is only one writer, so a load and a store are enough. */
 static inline void yk__phases_add(atomic_uint_fast64_t *to, uint64_t n)
 {
     atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + n, memory_order_relaxed);

@@ -3,14 +3,15 @@
  *
  * Example:
  *     yk_proc *p;
- *     yk_status st = yk_proc_open("/proc", "/sys", &p); // tests pass directories of their own
+ *     yk_status st = yk_proc_open("/proc", "/sys", &p); // tests pass their own directories
  *     yk_proc_sample now;
  *     if (!st)
  *         yk_proc_read(p, &now); // takes about 100 microseconds
  *     yk_proc_close(p);
  *
- * CPU time, context switches and page faults of the process come from getrusage(), which has microseconds and includes all
- * threads; PROC/self/stat has only hundredths of a second. Values that cannot be read are NaN. One thread at a time.
+ * CPU time, context switches and page faults of the process come from getrusage(), which has a resolution of microseconds
+ * and includes all threads; PROC/self/stat has only hundredths of a second. Values that cannot be read are NaN.
+ * One thread at a time.
  */
 #ifndef YK_WATCH_PROC_H
 #define YK_WATCH_PROC_H
@@ -32,7 +33,7 @@ typedef struct {
     double busy; /* seconds so far with I/O in progress */
 } yk_disk;
 
-/* NaN: not known. The doubles come first: proc.c relies on it. */
+/* NaN: not known. The doubles come first: proc.c relies on this. */
 typedef struct {
     double at; /* seconds, base/clock.h */
     /* this process, all threads */

@@ -11,16 +11,17 @@
  *     st = yk_resources_stop(r, st, &u); // takes r; writes the last sample
  *
  * With every = 0 there is no thread and no file: only a first and a last sample, which give means. The file has one JSON
- * object per line; unknown values are left out:
+ * object per line (the first one is broken here); unknown values are left out:
  *
- *     {"kind":"host","rank":0,"role":"chief","host":"name","pid":1,"cores":2,"memory_bytes":N,"nic":{"eth0":125000000},"interval":0.25,"began":UNIX}
+ *     {"kind":"host","rank":0,"role":"chief","host":"name","pid":1,"cores":2,"memory_bytes":N,
+ *      "nic":{"eth0":125000000},"interval":0.25,"began":UNIX}
  *     {"kind":"sample","seconds":1.25,"cpu_user":1.02,...,"steps":N,"phases":{"input":s,...}}        rates are per second
  *     {"kind":"alert","what":"cpu","begin":s,"seconds":s,"level":0.97}
  *
  * The network traffic of the program itself comes from its own counters (yk_resources_config.bytes). The counters of the
  * host's interfaces include other programs, and exclude loopback and shared memory.
  *
- * An alert: a resource was above 90 % of its capacity for at least a second. Capacities are the cores that affinity and
+ * An alert means that a resource was above 90 % of its capacity for at least a second. Capacities are the cores that affinity and
  * cgroups allow (or all cores of the host, if other programs use them), the memory of the cgroup or the host, the rate of
  * the link if the system knows it, and all of the time of a disk.
  */
@@ -38,12 +39,12 @@ typedef struct {
     uint64_t sent, received;
 } yk_bytes;
 
-/* Interfaces of a host that are shown one by one; a message with samples and usage is below 4 KB then (observe/telemetry.h). */
+/* Interfaces of a host that are shown individually; this keeps a telemetry message below 4 KB (observe/telemetry.h). */
 enum { YK_SHOWN_NICS = 8 };
 
-/* One line of the file. Rates are per second, since the sample before; NaN: not known. */
+/* One line of the file. Rates are per second, since the previous sample; NaN: unknown. */
 typedef struct {
-    double seconds, interval;          /* since the run began; since the sample before */
+    double seconds, interval;          /* since the run began; since the previous sample */
     double cpu_user, cpu_system, cpu;  /* cores used by this process; the sum */
     double cpu_host;                   /* busy cores of the host */
     double rss, rss_peak, host_memory; /* bytes */

@@ -1,4 +1,4 @@
-/* Figures derived from the evidence: shares of the time, who is slow, and what the lost time is due to. */
+/* Figures derived from the evidence: shares of the time, which worker is slow, and the causes of lost time. */
 #include "watch/verdict_internal.h"
 
 #include <string.h>

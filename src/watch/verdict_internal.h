@@ -1,5 +1,5 @@
 /* Private to the verdict: verdict_facts.c derives figures from the evidence, verdict.c draws the conclusion,
- * verdict_estimate.c estimates the effect of changes, and verdict_text.c puts it all into words. */
+ * verdict_estimate.c estimates the effect of changes, and verdict_text.c writes the text. */
 #ifndef YK_WATCH_VERDICT_INTERNAL_H
 #define YK_WATCH_VERDICT_INTERNAL_H
 
@@ -27,7 +27,7 @@ typedef struct {
     double waiting, threads;        /* threads of this run that are runnable but have no core; all of them */
     double delayed;                 /* share of the threads' time without a core */
     double oversubscribed;          /* share of the time lost because threads share too few cores */
-    double shared_cores;            /* that they share */
+    double shared_cores;            /* cores that they share */
     bool tiny;                      /* steps so short that synchronization dominates */
     bool merging;                   /* contention: applying updates takes longer than computing them */
     bool apart;                     /* ranks on several hosts */
@@ -71,7 +71,7 @@ static inline double yk__waited(const yk_worker_evidence *w, bool ranks)
     return p[YK_PHASE_WORKERS] + (ranks ? p[YK_PHASE_PARAMETERS] + p[YK_PHASE_SENDING] : 0.0);
 }
 
-/* Seconds per step of its own work. */
+/* Seconds of its own work per step. */
 static inline double yk__busy_step(const yk_worker_evidence *w, bool ranks)
 {
     const yk_phases_sample *l = &w->phases;
