@@ -140,12 +140,6 @@ void yk__accuracy_sample(const yk__trainer *t, yk__worker_state *w, const yk_vie
                          const yk_batch *batch);
 void yk__accuracy_add(yk__worker_state *w, uint64_t examples, uint64_t correct);
 
-/* accuracy.c: of a worker on its share of the training data */
-bool yk__accuracy_due(yk__worker_state *w); /* whether to sample this step; called once in each step */
-void yk__accuracy_sample(const yk__trainer *t, yk__worker_state *w, const yk_view *view,
-                         const yk_batch *batch);
-void yk__accuracy_add(yk__worker_state *w, uint64_t examples, uint64_t correct);
-
 /* schedule.c */
 void yk__schedule_init(yk__trainer *t);
 /* Whether the run has made all requested steps or epochs. Called at the start and after each step. Asynchronous workers,
