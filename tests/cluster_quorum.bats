@@ -104,6 +104,17 @@ END
     equal "examples and epochs" "$(($(said examples) + $(said late_examples))) $(said epochs)" "20280 40"
 }
 
+@test "streamed: after a worker is killed, the others read its part of the data" {
+    begin train --model softmax --data "$digits" --stream always --batch 2 --launch 4 --servers 1 --quorum 2 --epochs 8 \
+        --eval-every 100 --deadline 2 --json --out none
+    until_step 200
+    remember_job
+    signal_rank KILL 2
+    finish 60
+    expect 0 "rank 2"
+    equal "examples and epochs" "$(($(said examples) + $(said late_examples))) $(said epochs)" "4056 8"
+}
+
 @test "the live page shows the mode as synchronous" {
     begin train --model softmax --data "$digits" --batch 10 --launch 4 --servers 1 --quorum 2 --steps 1000000 --http 0 --out none
     until_said "live page:"
