@@ -102,7 +102,7 @@ def processes(b):
     t = threads(4)
     counts = [n for n in (1, 2, 4) if n * t <= max(CORES, 2)]
     most = counts[-1]
-    setups = {n: logreg("--workers", str(t), *(("--launch", str(n)) if n > 1 else ()), epochs=12) for n in counts}
+    setups = {n: logreg("--workers", str(t), *(("--launch", str(n)) if n > 1 else ()), epochs=40) for n in counts}
     if most > 1:
         setups["tcp"] = (*setups[most], *TCP)
     found = measure(b, setups)

@@ -40,6 +40,8 @@ static void set_up(team *t, yk_isa isa, yk_optim_kind kind, int workers, float m
                                        .base = {t->base[i][0], t->base[i][1], t->base[i][2]},
                                        .flat = 1.0f,
                                        .moves = moves,
+                                       .steps = moves,
+                                       .examples = moves,
                                        .workers = workers};
     }
 }

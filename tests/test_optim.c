@@ -251,12 +251,35 @@ static void invalid_values_are_refused(void **state)
     REFUSED((c.schedule = YK_LR_INVERSE, c.lr_decay = -1), "--lr-decay");
 }
 
+/* A gradient, and then steps in which the velocity runs out, move a weight as far as one step without a velocity. */
+static void without_a_velocity_a_step_goes_as_far(void **state)
+{
+    (void)state;
+    yk_optim_config c = yk_optim_defaults(YK_MOMENTUM);
+    const yk_optim_config at_once = yk_optim_without_velocity(&c);
+    const yk_optim_step with = yk_optim_at(&c, 0), without = yk_optim_at(&at_once, 0);
+    weight a = {0.5, 0, 0}, b = a;
+    reference_update(YK_MOMENTUM, &a, 0.3, &with);
+    for (int i = 0; i < 300; i++)
+        reference_update(YK_MOMENTUM, &a, 0.0, &with);
+    reference_update(YK_MOMENTUM, &b, 0.3, &without);
+    reference_update(YK_MOMENTUM, &b, 0.0, &without);
+    assert_true(fabs(a.w - b.w) < 1e-6 && a.w < 0.5);
+    c = yk_optim_without_velocity(
+        &(yk_optim_config){.kind = YK_ADAM, .lr = 0.1, .beta1 = 0.9, .beta2 = 0.999});
+    assert_true(c.lr == 0.1 && c.beta1 == 0.0 && c.beta2 == 0.999);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dense_steps_match_the_reference), cmocka_unit_test(pairs_match_the_reference),
-        cmocka_unit_test(many_steps_match_the_reference),  cmocka_unit_test(rates_follow_their_schedule),
-        cmocka_unit_test(sums_of_rates_are_exact),         cmocka_unit_test(invalid_values_are_refused),
+        cmocka_unit_test(dense_steps_match_the_reference),
+        cmocka_unit_test(pairs_match_the_reference),
+        cmocka_unit_test(many_steps_match_the_reference),
+        cmocka_unit_test(rates_follow_their_schedule),
+        cmocka_unit_test(sums_of_rates_are_exact),
+        cmocka_unit_test(invalid_values_are_refused),
+        cmocka_unit_test(without_a_velocity_a_step_goes_as_far),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

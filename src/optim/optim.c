@@ -106,6 +106,18 @@ yk_optim_step yk_optim_in_range(const yk_optim_step *o, const yk_optim_range *ra
     return own;
 }
 
+yk_optim_config yk_optim_without_velocity(const yk_optim_config *c)
+{
+    yk_optim_config o = *c;
+    if (o.kind == YK_MOMENTUM) {
+        o.lr /= 1.0 - o.momentum;
+        o.momentum = 0.0;
+    }
+    if (o.kind == YK_ADAM)
+        o.beta1 = 0.0;
+    return o;
+}
+
 /* sgd with one float per key: alpha = 1 / (1 + (T - 1) x / (1 + x)) = (1 + x) / (1 + T x), in a form that the compiler can
  * vectorize. */
 static void scale_sgd(const float *restrict squares, float one, float moves, float workers, size_t n,
@@ -127,18 +139,20 @@ void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_s
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        float state[YK_MAX_SLOTS] = {0}, alpha = share;
+        float state[YK_MAX_SLOTS] = {0}, alpha = share, square_share = share;
         for (int j = 0; j < slots; j++)
             state[j] = s->state.s[j][i] + delta[(size_t)(j + 1) * n + i];
         if (s->squares) {
             const float often = fmaxf(0.0f, s->squares[i / s->width] - s->one);
             const float x = yk__step_size(kind, state[0], state[1], o) * s->moves * often;
-            alpha = 1.0f / (1.0f + others * x / (1.0f + x));
+            alpha = yk__merged_share(x, others);
+            square_share = yk__mean_square_share(fminf(s->steps, often / s->one), others, o);
         }
         delta[i] *= alpha;
         for (int j = 0; j < slots; j++) {
-            const bool is_sum = kind == YK_ADAGRAD || kind == YK_FTRL;
-            delta[(size_t)(j + 1) * n + i] *= is_sum ? alpha : share;
+            const bool is_sum = kind == YK_ADAGRAD || kind == YK_FTRL,
+                       is_mean_square = kind == YK_ADAM && j == 1;
+            delta[(size_t)(j + 1) * n + i] *= is_sum ? alpha : is_mean_square ? square_share : share;
         }
     }
 }

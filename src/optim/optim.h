@@ -70,8 +70,9 @@ typedef struct {
     float *base[1 + YK_MAX_SLOTS]; /* the copies after the last merge: w, s0, s1 */
     const float *freq; /* expected sum of squared values per example, by key; NULL: `flat` for all */
     float flat;
-    float moves; /* steps since the last merge * curvature c * (mean |x|^2)^0.75 */
-    int workers; /* T */
+    float moves;           /* steps since the last merge * curvature c * (mean |x|^2)^0.75 */
+    float steps, examples; /* since the last merge */
+    int workers;           /* T */
 } yk_optim_merge;
 
 /* The curvature of the log-loss, p (1 - p), on average. */
@@ -84,6 +85,7 @@ typedef struct {
     float one;   /* mean square of a value: that of a key which occurred once, perhaps only in this copy */
     size_t width;  /* floats per key */
     float moves;   /* curvature c * (mean |x|^2)^0.75 / examples of a step */
+    float steps;   /* of the copy */
     int workers;   /* T */
     yk_view state; /* before the steps of the copy */
 } yk_optim_share;
@@ -111,6 +113,11 @@ yk_status yk_optim_find(const char *name, yk_optim_kind *out);
 
 /* YK_EUSAGE, with the reason, if a value is invalid. */
 yk_status yk_optim_check(const yk_optim_config *c);
+
+/* For copies without a staleness bound: applies the whole effect of a gradient at once, instead of adding it to a velocity that
+ * later steps follow. If T copies followed the same velocity at the same time, it would be followed T times, and the weights would
+ * oscillate. momentum becomes sgd with lr / (1 - mu); adam has beta1 = 0. The mean step is the same. */
+yk_optim_config yk_optim_without_velocity(const yk_optim_config *c);
 
 /* Steps are counted from 0. */
 yk_optim_step yk_optim_at(const yk_optim_config *c, uint64_t step);

@@ -110,8 +110,8 @@ INLINE void pairs(yk_optim_kind kind, const yk_view *v, const uint32_t *key, con
 }
 
 /* Sums of squared gradients are merged like the weights: far from the optimum, T copies see the same gradients as one worker
- * would, and their sum would make the step size of adagrad and ftrl too small for the rest of the run. Moving averages are
- * averaged. ftrl's z follows from the merged weight and n, so that the three stay consistent. Where the weight is zero, z is
+ * would, and their sum would make the step size of adagrad and ftrl too small for the rest of the run. adam's mean square is
+ * merged by the share of its way that each copy moves it; other moving averages are averaged. ftrl's z follows from the merged weight and n, so that the three stay consistent. Where the weight is zero, z is
  * merged like a weight. */
 INLINE void merge(yk_optim_kind kind, const yk_optim_merge *m, uint32_t first, uint32_t n,
                   const yk_optim_step *step)
@@ -126,11 +126,14 @@ INLINE void merge(yk_optim_kind kind, const yk_optim_merge *m, uint32_t first, u
             change[j] = v->s[j][k + v->shift] - m->base[1 + j][k];
             s[j] = v->s[j][k] + (kind == YK_ADAGRAD || kind == YK_FTRL ? change[j] : share * change[j]);
         }
-        float x = yk__step_size(kind, s[0], s[1], &o) * m->moves * (m->freq ? m->freq[k] : m->flat);
-        float rho = x / (1.0f + x), alpha = 1.0f / (1.0f + others * rho);
+        const float freq = m->freq ? m->freq[k] : m->flat;
+        float alpha = yk__merged_share(yk__step_size(kind, s[0], s[1], &o) * m->moves * freq, others);
         float merged = *w + alpha * (*mine - *base);
         for (int j = 0; j < slots(kind) && (kind == YK_ADAGRAD || kind == YK_FTRL); j++)
             s[j] = v->s[j][k] + alpha * change[j];
+        if (kind == YK_ADAM)
+            s[1] = v->s[1][k] +
+                   yk__mean_square_share(fminf(m->steps, freq * m->examples), others, &o) * change[1];
         if (kind == YK_FTRL)
             s[0] = yk__ftrl_z(merged, s[0], s[1], &o);
         *w = *mine = *base = merged;

@@ -22,6 +22,19 @@ static inline __attribute__((always_inline)) float yk__step_size(yk_optim_kind k
     }
 }
 
+/* The share of a change that is added, if each of 1 + `others` workers moves a value by x / (1 + x) of the way. */
+static inline __attribute__((always_inline)) float yk__merged_share(float x, float others)
+{
+    return 1.0f / (1.0f + others * x / (1.0f + x));
+}
+
+/* The same for adam's mean square, which moves by 1 - beta2 in each step with the key. */
+static inline __attribute__((always_inline)) float yk__mean_square_share(float steps, float others,
+                                                                         const yk_optim_step *o)
+{
+    return yk__merged_share(steps * (1.0f - o->beta2), others);
+}
+
 /* ftrl's z for a merged weight and n. Where the weight is zero, z stays within the threshold. */
 static inline __attribute__((always_inline)) float yk__ftrl_z(float w, float z, float n,
                                                               const yk_optim_step *o)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { YK__COPY_AGE = 64 }; /* copies.h */
+
 /* A worker, with its own lane. */
 typedef struct {
     _Alignas(YK_ALIGN) yk_local *copy;
@@ -19,6 +21,7 @@ typedef struct {
     uint32_t *held_pick;
     size_t held_cap;
     uint64_t held_cursor[YK_CURSOR];
+    size_t target;        /* batches of the next request */
     bool open, exhausted; /* it trains on a copy; there are no more batches, or none for now */
     size_t at;            /* index of the next batch of the copy */
     yk_grad grad;
@@ -39,12 +42,23 @@ static copies *of(yk_store *s)
 
 /* ---- announce, pull ---- */
 
+/* The batches of the next copy, which depend on the steps so far. */
+static size_t batches_of_next(const copies *s, const worker *w)
+{
+    const uint64_t in_flight = (uint64_t)(s->config.all_workers * s->config.depth),
+                   young = w->answer.status.steps / (YK__COPY_AGE * in_flight);
+    return (size_t)(s->config.bounded            ? s->config.lifetime
+                    : young < 1                  ? 1
+                    : young < s->config.lifetime ? young
+                                                 : s->config.lifetime);
+}
+
 static size_t wants(const yk_store *store, int me)
 {
     const copies *s = (const copies *)(const void *)store;
     const worker *w = &s->worker[me];
     const yk_remote *r = s->config.remote;
-    const size_t added = yk_remote_added(r, me), max = (size_t)s->config.lifetime;
+    const size_t added = yk_remote_added(r, me), max = added ? w->target : batches_of_next(s, w);
     if (w->exhausted || (w->held && added > 0) ||
         (w->open && w->at < w->answer.batches)) /* not before the last batch of the copy */
         return 0;
@@ -70,7 +84,8 @@ static yk_status add_to_chunk(copies *s, int me, const yk_batch *batch, const ui
         return YK_OK;
     }
     w->chunk = chunk;
-    return yk_remote_add(s->config.remote, me, me, batch, chunk, cursor, &(size_t){0});
+    return yk_remote_add(s->config.remote, me, me, batch, chunk, w->target == s->config.lifetime, cursor,
+                         &(size_t){0});
 }
 
 /* Adds the batch that was held back, if the next request is empty. */
@@ -80,6 +95,7 @@ static yk_status add_held(copies *s, int me)
     if (!w->held || yk_remote_added(s->config.remote, me) > 0)
         return YK_OK;
     w->held = false;
+    w->target = batches_of_next(s, w);
     return add_to_chunk(s, me, &w->held_batch, w->held_cursor);
 }
 
@@ -91,12 +107,14 @@ static yk_status announce(yk_store *store, int me, const yk_batch *batch, const 
     yk_status held = add_held(s, me);
     if (held)
         return held;
+    if (yk_remote_added(r, me) == 0)
+        w->target = batches_of_next(s, w);
     w->exhausted = batch->n == 0;
     yk_status st = w->exhausted       ? YK_OK
                    : s->config.chunks ? add_to_chunk(s, me, batch, cursor)
-                                      : yk_remote_add(r, me, me, batch, NULL, cursor, &(size_t){0});
+                                      : yk_remote_add(r, me, me, batch, NULL, false, cursor, &(size_t){0});
     const size_t added = yk_remote_added(r, me);
-    const bool complete = added == s->config.lifetime || (added > 0 && (w->exhausted || w->held));
+    const bool complete = added == w->target || (added > 0 && (w->exhausted || w->held));
     return !st && complete && !w->open ? yk_remote_pull(r, me) : st; /* otherwise it is sent with the delta */
 }
 
@@ -165,6 +183,7 @@ static void scale(const copies *s, worker *w, int group)
         .one = (float)(w->answer.chunk->squares_sum / fmax(1.0, (double)w->answer.chunk->entries)),
         .width = g->width,
         .moves = (float)(YK_CURVATURE * pow(norm, 0.75) / (double)s->config.copy.batch),
+        .steps = (float)w->steps,
         .workers = s->config.all_workers * s->config.depth, /* copies in flight */
         .state = yk_local_raw(w->copy, group).live};
     const yk_optim_step o = yk_optim_at(&s->config.copy.group[group].optim, w->answer.status.steps);
@@ -256,6 +275,8 @@ yk_status yk_copies_create(const yk_copies_config *config, yk_store **out)
     s->config = *config;
     for (int g = 0; g < config->copy.ngroups; g++) {
         yk_optim_config *o = &s->config.copy.group[g].optim;
+        if (config->copy.group[g].shape.keyed && !config->bounded)
+            *o = yk_optim_without_velocity(o);
         if (o->kind == YK_SGD && config->copy.group[g].shape.keyed)
             o->l1 = o->l2 = 0.0; /* the servers apply it */
     }

@@ -2,7 +2,7 @@
  * cache lines move between the cores all the time, and sixteen threads train slower than one. So each worker has a copy of the
  * H hottest keys, which it periodically merges with the shared ones. All other keys are shared.
  *
- *     key           0 ..... 255 | 256 ............. H-1 | H ......................... n-1
+ *     key           0 .... 2047 | 2048 ............ H-1 | H ......................... n-1
  *                   hottest     | hot                 | shared, lock-free
  *     merged every  tier_every  | all_every examples  | immediately
  *
@@ -24,6 +24,9 @@
 static const double merge_share = 0.02; /* of the time may be spent on merging */
 static const double most_decay = 0.01;  /* of a weight between merges */
 static const double least_tier = 512, least_all = 4096, most_all = 65536;
+/* At first, copies are merged more often: after 1/64 of the examples so far for the hottest keys, 1/16 for the others. The weights
+ * move fast then, and copies that are old in comparison to the run slow it down (docs/convergence.md). */
+static const double tier_age = 64, all_age = 16, first_all = 1024;
 static const double least_uses = 0.03; /* of a copy between merges; a cache line has 16 of them */
 
 static size_t level2_bytes(void)
@@ -90,8 +93,8 @@ static yk_status make_copies(yk__table *t, int me)
     for (int a = 0; a < 1 + t->rule->slots; a++)
         if (!(w->base[a] = yk_alloc((size_t)t->hot * t->width, sizeof(float), "copies of hot weights")))
             return YK_ESYSTEM;
-    w->tier_every = least_tier;
-    w->all_every = t->config.shape.keyed ? fmin(least_all, t->hot_examples) : (double)c->batch;
+    w->tier_every = (double)c->batch;
+    w->all_every = t->config.shape.keyed ? fmin(first_all, t->hot_examples) : (double)c->batch;
     return YK_OK;
 }
 
@@ -118,6 +121,8 @@ yk_status yk__hot_create(yk__table *t)
         if (t->hot)
             st = make_copies(t, i);
     }
+    if (t->hot && t->config.shape.keyed && t->config.staleness == YK_ASYNC)
+        t->config.optim = yk_optim_without_velocity(&t->config.optim);
     t->range =
         yk_alloc((size_t)t->hot * t->width / YK__HOT_RANGE + 1, sizeof *t->range, "the locks of hot weights");
     return st ? st : t->range ? YK_OK : YK_ESYSTEM;
@@ -166,6 +171,8 @@ static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examp
                         .flat = c->mean_square,
                         .moves =
                             (float)(examples / (double)c->batch * YK_CURVATURE * pow((double)c->norm, 0.75)),
+                        .steps = (float)(examples / (double)c->batch),
+                        .examples = (float)examples,
                         .workers = c->workers};
     const size_t begin = (size_t)first * t->width, last = begin + (size_t)n * t->width;
     const size_t low = begin / YK__HOT_RANGE, ranges = (last - 1) / YK__HOT_RANGE + 1 - low;
@@ -186,7 +193,32 @@ static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examp
 static double interval(const yk__table_worker *w, uint64_t ns, double min, double max)
 {
     double every = w->ns_per_example > 0.0 ? (double)ns / (merge_share * w->ns_per_example) : min;
-    return every < min ? min : every > max ? max : every;
+    return fmin(fmax(every, min), max);
+}
+
+/* The examples that each worker has trained on, on average. */
+static double trained(const yk_local *s, int me)
+{
+    const double workers = (double)s->config.workers;
+    return ((double)s->restored_steps / workers + (double)s->worker[me].own_steps) * (double)s->config.batch;
+}
+
+static void choose_intervals(yk__table *t, int me, uint64_t ns)
+{
+    yk__table_worker *w = &t->worker[me];
+    const double batch = (double)t->store->config.batch, max = t->hot_examples,
+                 so_far = trained(t->store, me);
+    if (!t->config.shape.keyed) {
+        w->all_every = interval(w, ns, batch, fmin(64 * batch, max));
+        return;
+    }
+    const double tier = t->hot < YK__HOT_TIER ? t->hot : YK__HOT_TIER;
+    w->all_every = interval(w, ns, fmin(least_all, max), max);
+    w->tier_every = interval(w, (uint64_t)((double)ns * tier / (double)t->hot), least_tier, w->all_every);
+    if (t->config.staleness == YK_ASYNC) {
+        w->all_every = fmin(w->all_every, fmax(first_all, so_far / all_age));
+        w->tier_every = fmin(w->tier_every, fmax(batch, so_far / tier_age));
+    }
 }
 
 static void merge_all(yk__table *t, int me)
@@ -206,14 +238,7 @@ static void merge_all(yk__table *t, int me)
     w->steps_since_all = 0;
     w->since_all = w->since_tier = w->timed_examples = 0.0;
     w->timed_from = end;
-    const double batch = (double)t->store->config.batch, max = t->hot_examples;
-    if (t->config.shape.keyed) {
-        double share = (double)tier / (double)t->hot;
-        w->all_every = interval(w, end - begin, least_all < max ? least_all : max, max);
-        w->tier_every = interval(w, (uint64_t)((double)(end - begin) * share), least_tier, w->all_every);
-    } else {
-        w->all_every = interval(w, end - begin, batch, 64 * batch < max ? 64 * batch : max);
-    }
+    choose_intervals(t, me, end - begin);
 }
 
 void yk__hot_step(yk__table *t, int me, size_t steps, size_t examples)

@@ -65,7 +65,7 @@ yk_status yk__sgd_shards_announce(yk__sgd *s, int me, const yk_batch *batch)
         return YK_OK;
     if (YK_RESERVE(w->next.index, w->next.cap, w->next.n + 1, "announced batches"))
         return YK_ESYSTEM;
-    return yk_remote_add(s->config.remote, 0, me, batch, NULL, w->cursor, &w->next.index[w->next.n++]);
+    return yk_remote_add(s->config.remote, 0, me, batch, NULL, false, w->cursor, &w->next.index[w->next.n++]);
 }
 
 yk_batch yk__sgd_shards_batch(yk__sgd *s, int me)
@@ -100,7 +100,7 @@ static yk_status add_dense(yk__sgd *s)
     yk_status st = YK_OK;
     for (int i = 0; !st && !s->keyed && i < s->config.workers; i++)
         if (s->worker[i].announced && s->worker[i].has)
-            st = yk_remote_add(s->config.remote, 0, i, &s->worker[i].batch, NULL, s->worker[i].cursor,
+            st = yk_remote_add(s->config.remote, 0, i, &s->worker[i].batch, NULL, false, s->worker[i].cursor,
                                &(size_t){0});
     return st;
 }

@@ -52,6 +52,8 @@ static void free_lane(const yk_remote *r, yk__remote_lane *l)
         for (int i = 0; i < YK__QUEUE; i++)
             free(l->queue[k].message[i].data);
     yk_merger_fini(&l->keys);
+    free(l->squares);
+    free(l->used_at);
     yk_free(l->queue);
 }
 
@@ -289,11 +291,11 @@ static void set_share(const yk_remote *r, yk__share *share, int thread, const ui
 }
 
 yk_status yk_remote_add(yk_remote *r, int lane, int thread, const yk_batch *batch, const yk_chunk *chunk,
-                        const uint64_t cursor[YK_CURSOR], size_t *index_out)
+                        bool whole, const uint64_t cursor[YK_CURSOR], size_t *index_out)
 {
     yk__remote_lane *l = &r->lane[lane];
     yk_mutex_lock(&l->lock);
-    yk_status st = yk__request_add(r, l, batch, chunk, index_out);
+    yk_status st = yk__request_add(r, l, batch, chunk, whole, index_out);
     if (!st)
         set_share(r, &l->open->share[thread - lane], thread, cursor);
     yk_mutex_unlock(&l->lock);

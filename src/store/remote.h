@@ -6,7 +6,7 @@
  *     yk_remote_answer answer;
  *     size_t i;
  *     yk_status st = yk_remote_create(&config, &r);
- *     st = yk_remote_add(r, lane, thread, &batch, NULL, cursor, &i); // adds its keys to the next request
+ *     st = yk_remote_add(r, lane, thread, &batch, NULL, false, cursor, &i); // adds its keys to the next request
  *     st = yk_remote_pull(r, lane);                            // sends the request, without a push
  *     st = yk_remote_await(r, lane, &answer);                  // the answer to the oldest outstanding request
  *     batch = yk_remote_batch(&answer, i);                     // the batch that was added, with remapped keys
@@ -83,10 +83,11 @@ void yk_remote_free(yk_remote *r); /* NULL is fine */
 /* A worker that joins a running job calls this first. identity: a digest of program, options, data and model. */
 yk_status yk_remote_join(yk_remote *r, uint64_t identity);
 
-/* Adds a batch to the next request. `chunk`: the chunk of its rows (chunks.h), the same for all batches of a request; NULL: a
- * sparse batch is copied. */
+/* Adds a batch to the next request. `chunk`: the chunk of its rows (chunks.h), the same for all batches of a request; NULL: its
+ * rows have keys. whole: the request is for all keys of the chunk. Otherwise it is for those of its batches: they are found, and
+ * a sparse batch is copied. */
 yk_status yk_remote_add(yk_remote *r, int lane, int thread, const yk_batch *batch, const yk_chunk *chunk,
-                        const uint64_t cursor[YK_CURSOR], size_t *index_out);
+                        bool whole, const uint64_t cursor[YK_CURSOR], size_t *index_out);
 /* Without keyed groups: counts one more batch of this thread in the current gradient of the lane. */
 void yk_remote_count_batch(yk_remote *r, int lane, int thread, const uint64_t cursor[YK_CURSOR]);
 size_t yk_remote_added(const yk_remote *r, int lane);

@@ -2,6 +2,7 @@
  * keys. */
 #include "store/remote_internal.h"
 
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ static yk__request *open_of(yk_remote *r, yk__remote_lane *l)
     a->remembered = 0;
     a->keys = NULL;
     a->rows = &a->copied;
+    l->chunk = NULL;
     yk_rows_clear(&a->copied);
     if (l->requested) /* the cursors of threads without a batch do not change */
         memcpy(a->share, l->slot[(l->requested - 1) % YK__OUTSTANDING].share,
@@ -65,18 +67,37 @@ static yk_status reserve(yk_rows *to, const yk_batch *b, size_t entries)
     return YK_OK;
 }
 
-/* Copies the rows of a batch. Until the request is closed, index[] are the slots of the keys in l->keys. */
-static yk_status add_sparse(yk_remote *r, yk__remote_lane *l, yk__request *a, const yk_batch *b)
+/* Some batches of a chunk: counts its keys in l->squares. */
+static yk_status begin_part(yk__remote_lane *l, const yk_chunk *chunk, size_t examples)
+{
+    if (l->chunk != chunk) {
+        if (YK_RESERVE(l->squares, l->squares_cap, chunk->nkeys, "the keys of a batch") ||
+            YK_RESERVE(l->used_at, l->used_cap, chunk->nkeys, "the keys of a batch"))
+            return YK_ESYSTEM;
+        memset(l->squares, 0, chunk->nkeys * sizeof *l->squares);
+        l->chunk = chunk;
+    }
+    if (chunk->bias != UINT32_MAX)
+        l->squares[chunk->bias] += (float)examples;
+    return YK_OK;
+}
+
+/* Copies the rows of a batch. Until the request is closed, index[] are the slots of the keys in l->keys, or the indices of the
+ * chunk. */
+static yk_status add_sparse(yk_remote *r, yk__remote_lane *l, yk__request *a, const yk_batch *b,
+                            const yk_chunk *chunk)
 {
     yk_rows *w = &a->copied;
     size_t entries = 0;
     for (size_t i = 0; i < b->n; i++)
         entries += yk_rows_entries(b->rows, b->pick[i]);
     yk_status st = reserve(w, b, entries);
-    if (st || (st = add_picks(a, b->n)) || (st = yk_merger_grow(&l->keys, entries + 1)))
+    if (st || (st = add_picks(a, b->n)) ||
+        (st = chunk ? begin_part(l, chunk, b->n) : yk_merger_grow(&l->keys, entries + 1)))
         return st;
-    if (r->config.bias_key != UINT32_MAX)
+    if (!chunk && r->config.bias_key != UINT32_MAX)
         l->keys.value[yk_merger_slot(&l->keys, r->config.bias_key)] += (float)b->n;
+    float *squares = chunk ? l->squares : l->keys.value;
     uint64_t e = w->n ? w->start[w->n] : 0;
     for (size_t i = 0, to = w->n; i < b->n; i++, to++) {
         const size_t row = b->pick[i];
@@ -84,10 +105,10 @@ static yk_status add_sparse(yk_remote *r, yk__remote_lane *l, yk__request *a, co
         w->label[to] = b->rows->label[row];
         a->pick[to] = (uint32_t)to;
         for (uint64_t at = b->rows->start[row]; at < b->rows->start[row + 1]; at++, e++) {
-            const uint32_t slot = yk_merger_slot(&l->keys, b->rows->index[at]);
+            const uint32_t index = b->rows->index[at], slot = chunk ? index : yk_merger_slot(&l->keys, index);
             const float x = b->rows->value ? b->rows->value[at] : 1.0f;
             w->index[e] = slot;
-            l->keys.value[slot] += x * x;
+            squares[slot] += x * x + FLT_MIN; /* not 0 */
             if (w->value)
                 w->value[e] = x;
             if (w->field)
@@ -132,12 +153,12 @@ static yk_status add_dense(yk__request *a, const yk_batch *b)
 }
 
 yk_status yk__request_add(yk_remote *r, yk__remote_lane *l, const yk_batch *b, const yk_chunk *chunk,
-                          size_t *index_out)
+                          bool whole, size_t *index_out)
 {
     yk__request *a = open_of(r, l);
     *index_out = a->batches;
     if (r->keyed)
-        return chunk ? add_chunk(a, chunk, b) : add_sparse(r, l, a, b);
+        return chunk && whole ? add_chunk(a, chunk, b) : add_sparse(r, l, a, b, chunk);
     if (r->config.prefetches)
         return add_dense(a, b);
     a->dense = *b;
@@ -145,18 +166,48 @@ yk_status yk__request_add(yk_remote *r, yk__remote_lane *l, const yk_batch *b, c
     return YK_OK;
 }
 
+/* The keys of a chunk that the copied rows have, in the order of the chunk. */
+static yk_status keys_of_part(yk_remote *r, yk__remote_lane *l, yk_chunk *found)
+{
+    const yk_chunk *chunk = l->chunk;
+    const size_t servers = (size_t)r->config.servers;
+    if (YK_RESERVE(found->begin, found->cap, servers + 1 + 2 * (size_t)chunk->nkeys, "the keys of a batch"))
+        return YK_ESYSTEM;
+    found->row = found->begin + servers + 1;
+    found->squares = (float *)(void *)(found->row + chunk->nkeys);
+    found->squares_sum = 0.0;
+    uint32_t n = 0;
+    for (size_t k = 0; k < servers; k++) {
+        found->begin[k] = n;
+        for (uint32_t i = chunk->begin[k]; i < chunk->begin[k + 1]; i++) {
+            l->used_at[i] = n;
+            found->row[n] = chunk->row[i];
+            found->squares[n] = l->squares[i];
+            found->squares_sum += (double)l->squares[i];
+            n += l->squares[i] > 0.0f;
+        }
+    }
+    found->begin[servers] = found->nkeys = n;
+    found->bias = chunk->bias == UINT32_MAX ? UINT32_MAX : l->used_at[chunk->bias];
+    l->chunk = NULL;
+    return YK_OK;
+}
+
 /* Sorts the keys of the copied rows by server. */
 static yk_status find_keys(yk_remote *r, yk__remote_lane *l, yk__request *a)
 {
     yk_rows *w = &a->copied;
-    yk_status st = yk__chunk_sort(&a->found, &l->keys, NULL, r->config.servers, r->config.bias_key);
+    const uint32_t *index_of = l->chunk ? l->used_at : l->keys.key;
+    yk_status st = l->chunk
+                       ? keys_of_part(r, l, &a->found)
+                       : yk__chunk_sort(&a->found, &l->keys, NULL, r->config.servers, r->config.bias_key);
     if (st)
         return st;
     a->keys = &a->found;
     a->found.entries = w->start[w->n];
     w->dim = a->found.nkeys;
     for (uint64_t e = 0; e < a->found.entries; e++)
-        w->index[e] = l->keys.key[w->index[e]];
+        w->index[e] = index_of[w->index[e]];
     return YK_OK;
 }
 

@@ -52,8 +52,13 @@ typedef struct {
     yk__request *current;        /* the one that the lane computes with */
     yk__request *open;           /* the one that batches are added to; NULL: none */
     yk_merger keys;              /* of `open` */
-    yk_mutex lock;               /* of `open`: the threads of a lane add to it */
-    yk__queue *queue;            /* [servers] */
+    /* instead of `keys`, if `open` has some batches of a chunk; by index in the chunk: */
+    const yk_chunk *chunk;
+    float *squares;    /* sums of squared values; 0: not in these batches */
+    uint32_t *used_at; /* the index among the keys of these batches */
+    size_t squares_cap, used_cap;
+    yk_mutex lock;    /* of `open`: the threads of a lane add to it */
+    yk__queue *queue; /* [servers] */
 } yk__remote_lane;
 
 /* The leases of a thread. */
@@ -105,7 +110,7 @@ yk_status yk__remote_send_queued(yk_remote *r);                 /* in the thread
 
 /* remote_batch.c */
 yk_status yk__request_add(yk_remote *r, yk__remote_lane *l, const yk_batch *b, const yk_chunk *chunk,
-                          size_t *index_out);
+                          bool whole, size_t *index_out);
 yk_status yk__request_close(yk_remote *r, int lane, yk__request **out); /* assigns its number */
 void yk__request_fini(yk__request *a);
 

@@ -70,7 +70,7 @@ static yk_status announce(yk_store *store, int me, const yk_batch *batch, const 
     if (!w->has)
         return YK_OK;
     w->batch = *batch;
-    yk_status st = yk_remote_add(s->config.remote, lane_of(s, me), me, batch, NULL, cursor, &w->index);
+    yk_status st = yk_remote_add(s->config.remote, lane_of(s, me), me, batch, NULL, false, cursor, &w->index);
     /* during a computation, the request is sent with the gradient */
     return st || s->config.together || w->computing ? st : yk_remote_pull(s->config.remote, me);
 }

@@ -41,7 +41,7 @@ yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *conf
         if (t->frequent && !(w->sum_of_frequent = yk_alloc(t->frequent + AT_ONCE, sizeof(float),
                                                            "the gradient of frequent keys")))
             st = YK_ESYSTEM;
-        w->optim = yk_optim_at(&config->optim, 0);
+        w->optim = yk_optim_at(&t->config.optim, 0);
         if (!st && config->shape.keyed)
             st = yk_merger_init_wide(&w->pairs, 64, t->width);
         if (!st && config->shape.keyed)

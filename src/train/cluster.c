@@ -364,6 +364,7 @@ static yk_status make_copies(yk__trainer *t, const yk_local_config *copy)
                           .all_workers = t->plan->workers,
                           .lifetime = t->plan->copy_lifetime,
                           .depth = t->plan->depth,
+                          .bounded = t->plan->staleness != YK_ASYNC,
                           .copy = *copy};
     c.copy.workers = 1;
     c.copy.phases = NULL;

@@ -69,12 +69,12 @@ typedef struct {
 } shape;
 
 /* The examples of a chunk, which are those of a copy (store/copies.h). A longer copy has fewer keys per example, so less is sent
- * and served: chunks of 8,192 examples trained 1.5 times as fast as those of 2,048. But the first copies of a worker move the
- * weights less, so a chunk is only made longer if a worker trains on at least 120 of them. Without a staleness bound, and for
+ * and served: chunks of 8,192 examples trained 1.5 times as fast as those of 2,048. But copies are short at
+ * first (copies.h), so a chunk is only made longer if a worker trains on at least 500 of them. Without a staleness bound, and for
  * sgd: with adagrad, longer copies lost more. 0: there are too few examples for chunks. */
 static uint64_t unit_of(const yk__trainer *t)
 {
-    enum { PER_EPOCH = 8, IN_ALL = 120 };
+    enum { PER_EPOCH = 8, IN_ALL = 500 };
     const yk_plan *p = t->plan;
     const double examples = (double)t->train.examples, workers = (double)p->workers,
                  steps = p->steps == UINT64_MAX ? HUGE_VAL : (double)p->steps * (double)p->batch,
