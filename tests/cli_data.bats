@@ -124,7 +124,7 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     for name in a.parquet a.csv a; do
         run ask gen "$small" --out "$name"
         [ "$status" -eq 2 ]
-        grep -q "$name: the extension names no format that yoke can write" stderr
+        grep -q "$name: the extension is not that of an output format" stderr
         [ ! -e "$name" ]
     done
     ask gen "$small" --out a.parquet --format libsvm

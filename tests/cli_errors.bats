@@ -246,7 +246,7 @@ END
     try data convert libsvm:small.libsvm --out small.cache
     expect 0
     train cache:small.cache --features 5
-    expect 3 "does not fit 5 features"
+    expect 3 "is out of range for 5 features"
     try train --model logreg --data libsvm:small.libsvm --out run --quiet
     expect 0
     printf '1 3:1\n0 500:1\n' >large.libsvm

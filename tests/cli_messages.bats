@@ -25,7 +25,7 @@ teardown() {
 
 @test "resuming a run that does not exist, and with another model" {
     try train --out nothere --resume
-    expect 2 "nothere: no run to resume there"
+    expect 2 "nothere: no run to resume in this directory"
     [ ! -e nothere ]
     digits --out run --quiet
     expect 0
@@ -56,7 +56,7 @@ teardown() {
 
 @test "converting to a format that does not exist" {
     try data convert 'synth:digits?examples=20' --out x.parquet
-    expect 2 "x.parquet: the extension names no format that yoke can write" ".cache"
+    expect 2 "x.parquet: the extension is not that of an output format" ".cache"
     [ ! -e x.parquet ]
     try data convert 'synth:digits?examples=20' --out x.parquet --format cache
     expect 0

@@ -164,11 +164,11 @@ END
 
 @test "network options: errors are reported" {
     net --init xavier
-    expect 2 "--init xavier is not known; choose he, glorot"
+    expect 2 "unknown --init xavier; choose he, glorot"
     net --init normal:zero
     expect 2 "expected a number above 0"
     net --standardize pixels
-    expect 2 "--standardize pixels is not known"
+    expect 2 "unknown --standardize pixels"
     net --standardize channel:0.5/0.2,0.5/0.2
     expect 2 "of 2 channels are given, but the data has 1 channel"
     net --augment spin

@@ -182,7 +182,7 @@ in_use() { # PID: the last command was rejected because this process uses the ru
     rm -rf run/checkpoints/.saving
     echo mine >run/checkpoints/.saving
     try train --out run --resume --epochs 3
-    expect 4 "run/checkpoints/.saving: cannot be used: File exists; a file or directory is in the way; move it"
+    expect 4 "run/checkpoints/.saving: cannot be used: File exists; a file or directory with this name exists; move it"
     [ "$(cat run/checkpoints/.saving)" = mine ]
 }
 

@@ -137,7 +137,7 @@ END
     try sweep none.ini
     expect 2 "none.ini: cannot read"
     try sweep a.ini b.ini
-    expect 2 "unexpected argument 'b.ini': give one FILE"
+    expect 2 "unexpected argument 'b.ini': expected one FILE"
     printf '[train]\nmodel = softmax\nbach = 3\n' >a.ini
     try sweep a.ini
     expect 2 "a.ini:3: unknown option bach; did you mean batch?"
@@ -245,7 +245,7 @@ staleness = 0 3"
     expect 2 "the sweep in sweep was started with different runs"
     sed -i 's/batch = 10$/batch = 11/' sweep/batch-10_seed-1/config.ini
     try sweep my.ini --out sweep --no-report
-    expect 2 "sweep/batch-10_seed-1: the run has other options than the plan; --force trains it again"
+    expect 2 "sweep/batch-10_seed-1: the options of this run differ from the plan; --force trains it again"
     try sweep my.ini --out sweep --no-report --force
     expect 0 "3 of 4 runs are already complete" "run 1 of 4: batch=10 seed=1: "
     mkdir other

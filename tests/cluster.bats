@@ -213,9 +213,9 @@ equals_serial() { # BATCH OPTION...
     by_mpirun -n 1 yoke $one --launch 4
     expect 2 "--launch 4, but the job has 1 process"
     by_mpirun -n 1 yoke $one : -n 1 yoke $one --lr 0.2
-    expect 2 "rank 1 was given other options"
+    expect 2 "rank 1 has different options"
     by_mpirun -n 2 yoke $one --servers 1 : -n 1 yoke $one --servers 1 --seed 9
-    expect 2 "rank 2 was given other options"
+    expect 2 "rank 2 has different options"
     in_time 60 $one --launch 2 --servers 2
     expect 2 "leaves no worker"
     in_time 60 $one --launch 2 --servers 0 --mode async
@@ -241,7 +241,7 @@ equals_serial() { # BATCH OPTION...
     printf 'x' >>other
     by_mpirun -n 2 yoke train --model softmax --data "$digits" --out none --quiet : \
         -n 1 ./other train --model softmax --data "$digits" --out none --quiet
-    expect 2 "rank 2 is another program"
+    expect 2 "rank 2 runs a different version"
     mkdir a b c
     for i in 1 2 3 4 5 6 7 8; do echo "$((i % 2)) $((i % 5 + 1)):1.5"; done >a/x.libsvm
     sed 's/^0 3/0 4/' a/x.libsvm >c/x.libsvm
@@ -250,10 +250,10 @@ equals_serial() { # BATCH OPTION...
     for way in "--servers 0" "--servers 1"; do
         by_mpirun -n 2 --wdir a yoke $one $way : -n 1 --wdir b yoke $one $way
         [ "$status" -eq 2 ] || [ "$status" -eq 3 ]
-        expect "$status" "rank 2 has other data"
+        expect "$status" "rank 2 has different data"
         by_mpirun -n 2 --wdir a yoke $one $way : -n 1 --wdir c yoke $one $way
         [ "$status" -eq 2 ] || [ "$status" -eq 3 ]
-        expect "$status" "rank 2 has other data"
+        expect "$status" "rank 2 has different data"
         by_mpirun -n 2 --wdir a yoke $one $way : -n 1 --wdir a yoke $one $way
         expect 0
     done

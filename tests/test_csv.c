@@ -231,7 +231,7 @@ static void faults(void **state)
     expect(YK_EUSAGE, csv("1,2\n", "?ignore=2,7"),
            "ignore: no column '7'; there are 2 columns without names");
     expect(YK_EUSAGE, csv("1,2\n", "?ignore=2-1"), "no column '2-1'");
-    expect(YK_EUSAGE, csv("1,2\n", "?numeric=2&ignore=2"), "column 2 is chosen twice");
+    expect(YK_EUSAGE, csv("1,2\n", "?numeric=2&ignore=2"), "column 2 is listed twice");
     expect(YK_EUSAGE, csv("1,2\n", "?label=1-2"), "must be one column");
     expect(YK_EUSAGE, csv("1,2\n", "?delimiter=ab"), "delimiter=ab: must be one character");
     expect(YK_EUSAGE, csv("1,2\n", "?encode=x"), "encode=x: must be one of: hash onehot dense");

@@ -107,8 +107,10 @@ static void only_regular_files_are_written(void **state)
     make("run/directory");
     assert_int_equal(mkfifo(in_folder("run/pipe"), 0666), 0);
     for (int i = 0; i < 2; i++) { /* does not wait for a reader of the pipe */
-        assert_error(yk_file_create_in(run, i ? "pipe" : "directory", &f), YK_ESYSTEM, "in the way");
-        assert_error(yk_file_append_in(run, i ? "pipe" : "directory", &f), YK_ESYSTEM, "in the way");
+        assert_error(yk_file_create_in(run, i ? "pipe" : "directory", &f), YK_ESYSTEM,
+                     "with this name exists");
+        assert_error(yk_file_append_in(run, i ? "pipe" : "directory", &f), YK_ESYSTEM,
+                     "with this name exists");
     }
 }
 

@@ -222,7 +222,7 @@ static void example_refuses_bad_content(void **state)
     f = usual(65536);
     refuse(&rows, &f, 0, "the label 65536");
     f = usual(1);
-    refuse(&rows, &f, 33762577, "index 33762577 does not fit 33762577 features (largest 33762576)");
+    refuse(&rows, &f, 33762577, "index 33762577 is out of range for 33762577 features (largest 33762576)");
     for (int packed = 0; packed < 2; packed++) {
         static const int64_t negative[3] = {1, -5, 7}, huge[3] = {1, 2, (int64_t)1 << 31},
                              far[3] = {1, INT64_MAX, 3};

@@ -145,7 +145,7 @@ static void folders_are_classes(void **state)
     refuse(in_folder("pets"), YK_SPLIT_TRAIN, YK_EDATA, "pets");
     char spec[300], name[64];
     snprintf(spec, sizeof spec, "images:%s", in_folder("pets"));
-    refuse(spec, YK_SPLIT_TRAIN, YK_EDATA, "has no images");
+    refuse(spec, YK_SPLIT_TRAIN, YK_EDATA, "no images");
     for (int i = 0; i < 70; i++) {
         snprintf(name, sizeof name, "pets/%s/%d.%s", i % 7 ? "dog" : "Cat", i, i % 2 ? "PNG" : "png");
         put_png(name, 8, 6);
@@ -237,7 +237,7 @@ static void folders_have_two_splits(void **state)
         yk_source_free(s);
     }
     make_directory("two/val/d");
-    refuse(spec, YK_SPLIT_TEST, YK_EDATA, "val/d: the training split has no class of that name");
+    refuse(spec, YK_SPLIT_TEST, YK_EDATA, "val/d: the training set has no class with this name");
     make_directory("one");
     make_directory("one/train");
     snprintf(spec, sizeof spec, "images:%s", in_folder("one"));
@@ -435,7 +435,7 @@ static void bad_image_records_are_reported(void **state)
                  "record 2 at byte 42: the feature 'image/encoded' is missing");
     yk_rows_fini(&rows);
     snprintf(spec, sizeof spec, "tfrecord:%s?form=image", path);
-    refuse(spec, YK_SPLIT_TRAIN, YK_EDATA, "none of the first 16 records has a good image");
+    refuse(spec, YK_SPLIT_TRAIN, YK_EDATA, "none of the first 16 records has a valid image");
 }
 
 int main(void)

@@ -251,7 +251,7 @@ static void values_of_one_are_detected(void **state)
     assert_int_equal(i.class_count[1], 0);
     yk_inspection_fini(&i);
     put(path, "# nothing but this\n", 19);
-    assert_error(inspect(spec, NULL, 9, &i), YK_EDATA, "has no examples");
+    assert_error(inspect(spec, NULL, 9, &i), YK_EDATA, ": no examples");
 }
 
 /* Generated clicks have the requested figures, also after a conversion to a cache. */

@@ -285,7 +285,7 @@ static void errors_are_reported_with_their_line(void **state)
         {HEAD "[grid]\nbatch = 5 x\n", ":5: --batch x: not a whole number"},
         {HEAD "[grid]\nbatch = 0\n", ":5: --batch 0: must be between 1 and"},
         {HEAD "[grid]\nbatch =\n", ":5: batch: expected 1 to 512 values"},
-        {HEAD "[grid]\nbatch = 5 6 | 7\n", ":5: '5 6': separate values by blanks or by |, not by both"},
+        {HEAD "[grid]\nbatch = 5 6 | 7\n", ":5: '5 6': separate values by spaces or by |, not by both"},
         {HEAD "[grid]\nmode, workers = sync 1 | async\n", ":5: 'async' has 1 value for 2 options"},
         {HEAD "[grid]\nmode, mode = sync 1\n", ":5: mode occurs twice"},
         {HEAD "[grid]\nbatch = 5 5\n", "the run batch=5 occurs twice"},

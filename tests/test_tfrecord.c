@@ -174,7 +174,7 @@ static void tfrecord_content_is_checked(void **state)
     snprintf(expected, sizeof expected, "%s: record %zu at byte %llu: index ", t.path, first + 1,
              (unsigned long long)t.offset[first]);
     assert_says(expected);
-    assert_says("does not fit 20000 features (largest 19999)");
+    assert_says("is out of range for 20000 features (largest 19999)");
     yk_rows_fini(&rows);
     snprintf(spec, sizeof spec, "tfrecord:%s", t.path);
     assert_int_equal(read_all(spec, &(yk_source_options){.features = 20000}, 33, &rows, NULL), YK_EDATA);

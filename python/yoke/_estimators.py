@@ -76,7 +76,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         return self._train(X, labels, self.epochs)
 
     def partial_fit(self, X, y, classes=None):
-        """Trains one more epoch, on these rows. The first call needs all classes."""
+        """Trains for one more epoch, on these rows. The first call needs all classes."""
         first = not hasattr(self, "model_")
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit")
@@ -97,7 +97,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):
     # ---- use
 
     def predict_proba(self, X):
-        """[rows][classes]; the columns are in the order of classes_."""
+        """Probabilities, [rows][classes]; the columns are in the order of classes_."""
         check_is_fitted(self)
         p = self.model_.probabilities(self._check(X, reset=False))
         if p.shape[1] > 1:
@@ -160,10 +160,10 @@ class LogisticRegression(_Linear):
     optimizer     "sgd", "momentum", "adagrad", "ftrl" or "adam"
     l1, l2        regularization: l1 |w| + l2/2 |w|^2 is added to the mean loss
     mode          "sync" or "async"
-    staleness     bound of the staleness of asynchronous workers, in steps
+    staleness     staleness bound of asynchronous workers, in steps
     workers       number of threads, or "auto"
-    copy          False: train on a CSR matrix in place. It takes less memory and more time
-    random_state  seed for the order of the examples; None: always the same
+    copy          False: train on a CSR matrix in place, which takes less memory and may take longer
+    random_state  seed for the order of the examples; None: a fixed seed
 
     After fit: classes_, coef_, intercept_, model_ (a yoke.Model), summary_ (the dict that `yoke train --json` prints).
     """
@@ -193,13 +193,13 @@ class Network(_Classifier):
     """A network of layers, on dense data or images.
 
     layers        as on the command line: "lenet5", or a list such as "conv 6 5x5 same, relu, maxpool 2, dense 84, relu", or the
-                  same as a list of strings. An output layer, "dense CLASSES", is added unless it is there
+                  same as a list of strings. An output layer, "dense CLASSES", is added if it is missing
     image         (channels, height, width) of the rows. Arrays [rows][channels][height][width] and [rows][height][width] have
                   it in their shape
     batch, lr, optimizer, l1, l2, mode, staleness, workers, random_state   see LogisticRegression
     init, standardize, augment, threads                                    see `yoke train --help`
 
-    Arrays of bytes are pixels, which count as x / 255.
+    Bytes are pixels and are divided by 255.
     """
 
     _sparse = False

@@ -55,7 +55,7 @@ class Run:
     def report(self, path=None):
         """Writes the HTML report and returns its path (default: report.html in the run directory)."""
         if not self.directory:
-            raise _native.UsageError("a report needs a run directory; do not set out to none")
+            raise _native.UsageError("a report needs a run directory; do not use out=\"none\"")
         return write_report([self.directory], path)
 
     def __getitem__(self, name):
@@ -135,7 +135,7 @@ def read_evaluations(directory):
 
 
 def load(directory):
-    """Opens a run directory, also of a run that was made by the program, that failed, or that is still running."""
+    """Opens a run directory, including those of the program `yoke`, of failed runs and of runs in progress."""
     directory = os.fspath(directory)
     if not os.path.exists(os.path.join(directory, "config.ini")):
         raise _native.UsageError(f"{directory}: this is not a run directory: it has no config.ini")

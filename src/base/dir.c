@@ -31,7 +31,7 @@ static const char *remedy(int error)
     case ENOTDIR:
     case EISDIR:
     case EEXIST:
-        return "a file or directory is in the way; move it or choose another --out";
+        return "a file or directory with this name exists; move it or choose another --out";
     case ELOOP:
         return "yoke does not write through links inside a run directory; remove the link or choose another "
                "--out";

@@ -1,4 +1,4 @@
-/* Writing files so that nobody ever sees an incomplete one.
+/* Writing files so that no reader ever sees an incomplete one.
  *
  * Example:
  *     yk_file *f;

@@ -1,7 +1,7 @@
 /* Errors are values: 0 is OK, the rest come from the list below.
  *
  * Whoever detects an error describes it once with yk_fail(), naming the file, offset, rank or option and the
- * remedy; everybody above passes the status on unchanged. The text is kept per thread:
+ * remedy; its callers pass the status on unchanged. The text is kept per thread:
  *
  *     if (fd < 0)
  *         return yk_fail(YK_EDATA, "%s: cannot open: %s", path, strerror(errno));

@@ -13,8 +13,8 @@
  * new thread is a task of the simulation, and a thread that waits lets the others run. For a real thread this costs a load
  * and a branch. A mutex that is never held across a wait, a sleep, a yield or another lock may be a plain pthread_mutex_t.
  *
- * A thread starts with the file system (base/fs.h) and the log (base/log.h) of the thread that starts it, and with all signals blocked: the main
- * thread receives them.
+ * A thread starts with the file system (base/fs.h) and the log (base/log.h) of the thread that starts it, and with all signals
+ * blocked: the main thread receives them.
  */
 #ifndef YK_BASE_SYNC_H
 #define YK_BASE_SYNC_H

@@ -34,7 +34,7 @@ void yk_team_no_timeout(yk_team *team);
 /* Worker 0 runs on the calling thread. Returns when all workers have returned. */
 yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), void *context);
 
-yk_status yk_team_barrier(yk_team *team, int me); /* a barrier */
+yk_status yk_team_barrier(yk_team *team, int me);
 
 /* The last barrier of this worker, for its own thread: whether it arrived last, and the nanoseconds that it waited after
  * spinning. */

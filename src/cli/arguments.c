@@ -45,7 +45,7 @@ void yk_argument_whole(const yk_argument *a, const char *value)
 void yk_argument_split(const yk_argument *a, const char *value)
 {
     if (strcmp(value, "train") && strcmp(value, "test"))
-        yk_usage_error("--%s %s: it must be train or test", a->name, value);
+        yk_usage_error("--%s %s: the value must be train or test", a->name, value);
     *(yoke_split *)a->to = strcmp(value, "train") ? YOKE_TEST_SPLIT : YOKE_TRAIN_SPLIT;
 }
 

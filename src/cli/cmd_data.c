@@ -127,10 +127,11 @@ static yk_status choose_format(arguments *a)
             a->format = known[i].format;
     if (a->format)
         return YK_OK;
-    return yk_fail(YK_EUSAGE,
-                   "%s: the extension names no format that yoke can write; use .cache, .tfrecord, .libsvm or "
-                   ".libffm, or add --format FORMAT",
-                   a->out);
+    return yk_fail(
+        YK_EUSAGE,
+        "%s: the extension is not that of an output format; use .cache, .tfrecord, .libsvm or .libffm, "
+        "or add --format FORMAT",
+        a->out);
 }
 
 static yk_status print_written_json(const arguments *a, const yk_export_stats *e, uint64_t bad,
@@ -272,8 +273,8 @@ static const struct {
      "  yoke data gen synth:digits --split test --out digits-test.libsvm\n"
      "  yoke data gen 'synth:ctr?features=1000&nnz=20&seed=7' --out clicks.tfrecord\n"
      "\n"
-     "A SPEC gives the same bytes on every machine. Training on synth: data needs no\n"
-     "file."},
+     "The same SPEC gives the same bytes on every machine. yoke train can use synth:\n"
+     "data without a file."},
     {"convert", "yoke data convert", "Write data in another format.", WRITES | READS_FILES, convert,
      "Examples:\n"
      "  yoke data convert idx:mnist --out mnist.cache\n"
@@ -281,8 +282,8 @@ static const struct {
      "  yoke data convert 'criteo:day_*.gz' --hash-bits 24 --out clicks.cache\n"
      "  yoke data convert clicks.libsvm --out clicks.tfrecord --skip-bad 100\n"
      "\n"
-     "A cache contains everything and is mapped into memory to load it. The other\n"
-     "formats contain sparse rows; of images, only pixels that are not zero."},
+     "A cache keeps all information and is mapped into memory. The other formats\n"
+     "contain sparse rows; for images, only the non-zero pixels."},
     {"inspect", "yoke data inspect",
      "Read a whole data set and print statistics: classes, ranges of values and\n"
      "features, entries per example, the most frequent features, the first records.",
@@ -293,7 +294,7 @@ static const struct {
      "  yoke data inspect clicks.txt --hash-bits 22 --skip-bad 1000\n"
      "  yoke data inspect clicks.cache --json | jq .majority_share\n"
      "\n"
-     "The checksums of a cache are verified; the exit status is 3 if one is wrong."},
+     "For a cache, all checksums are verified; if one is wrong, the exit status is 3."},
 };
 
 static void parse(size_t verb, int argc, char **argv, arguments *a)
@@ -301,27 +302,28 @@ static void parse(size_t verb, int argc, char **argv, arguments *a)
     const struct {
         int of; /* verbs; 0: all */
         yk_argument argument;
-    } all[] = {
-        {WRITES,
-         {"out", 'o', "FILE", yk_argument_text, &a->out, "file to write; it appears when it is complete"}},
-        {WRITES,
-         {"format", 0, "FORMAT", yk_argument_text, &a->format, "tfrecord, libsvm, libffm or cache",
-          "by the extension of FILE"}},
-        {INSPECTS, {"first", 0, "N", yk_argument_whole, &a->first, "number of records to show", "3", 0, 1e6}},
-        {0,
-         {"split", 0, "SPLIT", yk_argument_split, &a->split, "train or test, for data that has both",
-          "train"}},
-        {READS_FILES,
-         {"features", 0, "N", yk_argument_whole, &a->features, "columns of sparse data", "as many as occur",
-          1, INT32_MAX - 1}},
-        {READS_FILES,
-         {"hash-bits", 0, "B", yk_argument_whole, &a->hash_bits, "hash sparse keys into 2^B columns",
-          "24 for Criteo text, else not hashed", 1, 30}},
-        {READS_FILES,
-         {"skip-bad", 0, "N", yk_argument_whole, &a->skip_bad, "skip and count up to N bad records", "0", 0,
-          1e15}},
-        {0, {"json", 0, NULL, yk_argument_flag, &a->json, "print the results as one JSON object"}},
-        {0, {"quiet", 0, NULL, yk_argument_quiet, NULL, "print no progress line"}}};
+    } all[] = {{WRITES,
+                {"out", 'o', "FILE", yk_argument_text, &a->out,
+                 "output file; it appears under this name when it is complete"}},
+               {WRITES,
+                {"format", 0, "FORMAT", yk_argument_text, &a->format, "tfrecord, libsvm, libffm or cache",
+                 "by the extension of FILE"}},
+               {INSPECTS,
+                {"first", 0, "N", yk_argument_whole, &a->first, "number of records to print", "3", 0, 1e6}},
+               {0,
+                {"split", 0, "SPLIT", yk_argument_split, &a->split, "train or test, for data that has both",
+                 "train"}},
+               {READS_FILES,
+                {"features", 0, "N", yk_argument_whole, &a->features, "number of columns of sparse data",
+                 "the largest index in the data + 1", 1, INT32_MAX - 1}},
+               {READS_FILES,
+                {"hash-bits", 0, "B", yk_argument_whole, &a->hash_bits, "hash sparse keys into 2^B columns",
+                 "24 for Criteo text, else not hashed", 1, 30}},
+               {READS_FILES,
+                {"skip-bad", 0, "N", yk_argument_whole, &a->skip_bad, "skip and count up to N bad records",
+                 "0", 0, 1e15}},
+               {0, {"json", 0, NULL, yk_argument_flag, &a->json, "print the results as one JSON object"}},
+               {0, {"quiet", 0, NULL, yk_argument_quiet, NULL, "do not print progress"}}};
     enum { ALL = sizeof all / sizeof *all };
     const int own = verbs[verb].options;
     yk_argument table[ALL + 1] = {{NULL}};
@@ -334,11 +336,10 @@ static void parse(size_t verb, int argc, char **argv, arguments *a)
                                   .table = table,
                                   .operand = &a->spec,
                                   .operands = 1,
-                                  .unexpected = "give one SPEC, and quote patterns such as 'part-*'",
+                                  .unexpected = "expected one SPEC; quote patterns such as 'part-*'",
                                   .notes = verbs[verb].notes};
     if (!yk_arguments_parse(&line, argc, argv))
-        yk_usage_error(
-            "SPEC is missing: give, for example, synth:digits, 'tfrecord:clicks/part-*' or a path");
+        yk_usage_error("SPEC is missing; examples: synth:digits, 'tfrecord:clicks/part-*', or a path");
     if ((own & WRITES) && !a->out)
         yk_usage_error("--out FILE is missing");
 }

@@ -128,7 +128,7 @@ static void parse(yk_command_line line, const char *json_help, bool has_out, int
                                NULL,
                                yk_argument_flag,
                                &a->print_torch,
-                               "print the model as Python source for PyTorch; needs no --data"};
+                               "print the model as Python source for PyTorch; --data is not needed"};
     const yk_argument table[] = {
         {"checkpoint", 'c', "DIR", yk_argument_text, &a->checkpoint,
          "run directory, one of its checkpoints/step-N, or a model.safetensors file"},
@@ -143,7 +143,7 @@ static void parse(yk_command_line line, const char *json_help, bool has_out, int
         {NULL}};
     line.usage = "--checkpoint DIR --data SPEC [OPTION...]";
     line.table = table;
-    line.unexpected = "--data names the data";
+    line.unexpected = "use --data to specify the data";
     yk_arguments_parse(&line, argc, argv);
     if (!a->checkpoint)
         yk_usage_error("--checkpoint is missing: give the run directory (--out) of a training run");

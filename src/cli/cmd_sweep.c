@@ -30,8 +30,8 @@ static void add_setting(const yk_argument *argument, const char *value)
 }
 
 static const char notes[] =
-    "FILE lists options and their values. Values are separated by blanks or by |.\n"
-    "Options that belong together are separated by commas:\n"
+    "FILE lists options and their values. Values are separated by spaces or by |.\n"
+    "Options that vary together are separated by commas:\n"
     "\n"
     "  [sweep]\n"
     "  repeats = 3           ; with seeds 1, 2, 3\n"
@@ -63,7 +63,8 @@ static void parse(int argc, char **argv, arguments *a)
         {"set", 0, "NAME=VALUES", add_setting, a,
          "add this line to the end of the file, as in --set data=idx:mnist; may be repeated. Options that a "
          "file cannot set, such as hosts, must be given this way"},
-        {"dry-run", 0, NULL, yk_argument_flag, &a->dry_run, "print the runs and their steps; do not train"},
+        {"dry-run", 0, NULL, yk_argument_flag, &a->dry_run,
+         "print the runs and their steps without training"},
         {"keep-going", 0, NULL, yk_argument_flag, &a->keep_going,
          "continue after three failed runs in a row. A run that diverged is a result, not a failure"},
         {"force", 0, NULL, yk_argument_flag, &a->force,
@@ -79,7 +80,7 @@ static void parse(int argc, char **argv, arguments *a)
                                   table,
                                   &a->file,
                                   1,
-                                  "give one FILE",
+                                  "expected one FILE",
                                   notes};
     if (!yk_arguments_parse(&line, argc, argv))
         yk_usage_error("FILE is missing: see yoke sweep --help, and experiments/ for examples");

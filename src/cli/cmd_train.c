@@ -23,7 +23,7 @@ static const char notes[] = "Examples:\n"
                             "  yoke train --out runs/clicks --resume\n"
                             "\n"
                             "Numbers may be written as 1e6, 100k or 2m. Ctrl-C saves a checkpoint and ends\n"
-                            "the run, in all processes; a second Ctrl-C ends it at once.";
+                            "the run, in all processes; a second Ctrl-C ends it immediately.";
 
 /* The options are those of the library. */
 static void parse(int argc, char **argv, yoke_options *options)
@@ -42,7 +42,7 @@ static void parse(int argc, char **argv, yoke_options *options)
                                   "[OPTION...]",
                                   "Train a model.",
                                   table,
-                                  .unexpected = "options begin with --, and --data names the data",
+                                  .unexpected = "options begin with --; use --data to specify the data",
                                   .notes = notes};
     yk_arguments_parse(&line, argc, argv);
 }

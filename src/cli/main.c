@@ -35,7 +35,7 @@ enum { COMMANDS = sizeof commands / sizeof *commands };
 static void print_help(FILE *to)
 {
     fputs("yoke trains linear models and convolutional networks by stochastic gradient descent:\n"
-          "synchronously or asynchronously, on one thread or on a cluster. After a run it names the "
+          "synchronously or asynchronously, on one thread or on a cluster. After a run, it reports the "
           "bottleneck.\n"
           "\n",
           to);

@@ -271,7 +271,8 @@ static yk_status find_all(yk_sweep *s, yk_sweep_run_state *state)
         if (!st && state[i] == YK_SWEEP_RUN_COMPLETE)
             add_complete(s, i, summary);
         else if (!st && state[i] == YK_SWEEP_RUN_OTHER && !s->force)
-            st = yk_fail(YK_EUSAGE, "%s/%s: the run has other options than the plan; --force trains it again",
+            st = yk_fail(YK_EUSAGE,
+                         "%s/%s: the options of this run differ from the plan; --force trains it again",
                          s->path, s->plan.run[i].folder);
     }
     if (!st && s->found)

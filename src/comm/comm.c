@@ -109,17 +109,16 @@ yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out)
     }
     *out = c;
     if (expected > 1 && c->size == 1)
-        return yk_fail(
-            YK_EUSAGE,
-            "the launcher started %d processes, but each is alone in its MPI world: the launcher belongs to "
-            "a "
-            "different MPI than this program (%s); use that MPI's mpirun, srun --mpi=pmix, or yoke train "
-            "--launch %d",
-            expected, c->library, expected);
+        return yk_fail(YK_EUSAGE,
+                       "the launcher started %d processes, but each has an MPI_COMM_WORLD of its own: the "
+                       "launcher belongs "
+                       "to a different MPI implementation than this program (%s); use the mpirun of that "
+                       "implementation, srun --mpi=pmix, or yoke train --launch %d",
+                       expected, c->library, expected);
     if (c->allows < wanted)
         return yk_fail(
             YK_ESYSTEM,
-            "%s does not allow calls from several threads, which heartbeats and workers that join need",
+            "%s does not support calls from several threads, which heartbeats and joining workers need",
             c->library);
     st = startup ? yk__heartbeats_begin(c, startup) : YK_OK;
     return st ? st : yk__exchange_addresses(c);

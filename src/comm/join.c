@@ -12,7 +12,7 @@ yk_status yk_comm_open(yk_comm *c, const char *name, char **port_out)
 yk_status yk_comm_accept(yk_comm *c, const char *port, void **handle_out)
 {
     const int code = c->ops->accept(c->self, port, handle_out);
-    return code ? yk__transport_error(c, code, "a worker that wanted to join failed", YK_ANY) : YK_OK;
+    return code ? yk__transport_error(c, code, "a worker failed to join", YK_ANY) : YK_OK;
 }
 
 yk_status yk_comm_adopt(yk_comm *c, void *handle, int *peer_out)
@@ -21,7 +21,7 @@ yk_status yk_comm_adopt(yk_comm *c, void *handle, int *peer_out)
         return yk_fail(YK_ELOST, "more than %d workers have joined", YK_MAX_JOINED);
     const int code = c->ops->adopt(c->self, handle, peer_out);
     c->njoined += code == 0;
-    return code ? yk__transport_error(c, code, "a worker that wanted to join failed", YK_ANY) : YK_OK;
+    return code ? yk__transport_error(c, code, "a worker failed to join", YK_ANY) : YK_OK;
 }
 
 yk_status yk_comm_connect(yk_comm *c, const char *name, int *peer_out)

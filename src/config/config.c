@@ -63,7 +63,7 @@ yk_status yk_config_set(yk_config *c, const char *name, const char *value)
         if (!*value || strchr(YK_BLANKS, *value) || strchr(YK_BLANKS, value[strlen(value) - 1]) ||
             strpbrk(value, "\r\n"))
             return yk_fail(YK_EUSAGE,
-                           "--%s '%s': the value is empty, begins or ends with a blank, or has several lines",
+                           "--%s '%s': the value is empty, begins or ends with a space, or has several lines",
                            name, value);
         char *copy = strdup(value);
         if (!copy)

@@ -54,9 +54,9 @@ const yk_option yk_options[] = {
     {"test", "SPEC", TEXT(test), MODEL, TRAINS, "the test set of idx, cifar10, images and synth data",
      "test data; none: do not evaluate"},
     {"test-examples", "N", WHOLE(test_examples, 0, BIG), MODEL, TRAINS, "all",
-     "evaluate on N examples of the test data, chosen at random once; of streamed data, on the first N"},
-    {"features", "N", WHOLE(features, 0, INT32_MAX - 1), MODEL, TRAINS, "as many as occur",
-     "columns of sparse data"},
+     "evaluate on N examples of the test data: a fixed random sample, or the first N of streamed data"},
+    {"features", "N", WHOLE(features, 0, INT32_MAX - 1), MODEL, TRAINS, "the largest index in the data + 1",
+     "number of columns of sparse data"},
     {"hash-bits", "B", WHOLE(hash_bits, 0, 30), MODEL, TRAINS, "24 for Criteo text and CSV, else not hashed",
      "hash the keys of sparse data (any 64-bit index of LIBSVM, LIBFFM and TFRecord files, Criteo text, CSV) "
      "into 2^B features"},
@@ -70,56 +70,58 @@ const yk_option yk_options[] = {
     {"no-bias", NULL, FLAG(no_bias), MODEL, TRAINS, NULL, "train logreg without a bias"},
 
     {"init", "METHOD", TEXT(init), NETWORK, TRAINS, "he",
-     "initial weights: he, glorot, torch (uniform, up to 1 / sqrt(fan-in), biases too), normal:SIGMA or "
-     "uniform:LIMIT"},
+     "initial weights: he, glorot, torch (uniform in +-1 / sqrt(fan-in), also for biases), normal:SIGMA "
+     "or uniform:LIMIT"},
     {"init-bias", "X", REAL(init_bias, -HUGE_VAL, HUGE_VAL), NETWORK, TRAINS, "0", "initial biases"},
     {"standardize", "METHOD", TEXT(standardize), NETWORK, TRAINS, "none",
-     "none (pixels are 0 to 1), image (each image to mean 0 and variance 1), channel (each channel, with the "
-     "mean and deviation of the training set) or channel:MEAN/DEVIATION,... (given for each channel)"},
+     "none (pixels from 0 to 1), image (each image to mean 0 and variance 1), channel (each channel, with "
+     "its mean and standard deviation in the training set) or channel:MEAN/DEVIATION,... (with the given "
+     "values)"},
     {"augment", "LIST", TEXT(augment), NETWORK, TRAINS, NULL,
-     "change training images at random: flip (left to right), crop:PIXELS (shift by up to PIXELS), or both: "
+     "random changes to training images: flip (left to right), crop:PIXELS (shift by up to PIXELS), or both: "
      "flip,crop:4"},
     {"dry-run", NULL, FLAG(dry_run), NETWORK, SHOWS, NULL,
-     "print the layers with shapes, parameters, FLOPs and memory; do not train"},
+     "print the layers with shapes, parameters, FLOPs and memory, without training"},
     {"profile", NULL, FLAG(profile), NETWORK, SHOWS, NULL,
      "print the time of each phase (and of each layer of a network) on stderr after the run"},
 
     {"mode", "MODE", TEXT(mode), PARALLEL, TRAINS, "sync", "sync (synchronous) or async (asynchronous)"},
     {"staleness", "K", WHOLE(staleness, -1, BIG), PARALLEL, TRAINS, "sync: 0; async: no bound",
-     "staleness bound: no worker is more than K steps ahead of the slowest; 0: sync; -1: as --mode says"},
+     "staleness bound: a worker that is more than K steps ahead of the slowest waits before its next step; "
+     "0: sync; -1: determined by --mode"},
     {"workers", "N|auto", WHOLE_OR_AUTO(workers, 1, 1024), PARALLEL, TRAINS, "1",
-     "worker threads in each process that trains; each trains on its part of the data; auto: one for "
-     "each core (with --threads T: for each T cores)"},
+     "worker threads of each process that trains; each trains on its own batches; auto: one per core "
+     "(with --threads T: one per T cores)"},
     {"threads", "T", WHOLE(threads, 1, 1024), PARALLEL, TRAINS, "1",
-     "threads of each worker, for networks; as many as help are used; linear models use one"},
+     "threads of each worker, for networks; yoke uses only as many as help; linear models use one"},
 
     {"launch", "N", WHOLE(launch, 0, 4096), CLUSTER, LAUNCHES, "the number of processes in --hosts",
-     "run as N processes on this host, or on those of --hosts; a job can also be started with mpirun or "
+     "start N processes on this host, or on the hosts of --hosts; a job can also be started with mpirun or "
      "srun; 0: one process, to resume the run of a job"},
     {"hosts", "LIST", TEXT(hosts), CLUSTER, CONNECTS, "this host",
-     "run on these hosts, by ssh: a,b:2 is one process on a and two on b"},
+     "run on these hosts, over ssh: a,b:2 is one process on a and two on b"},
     {"hostfile", "FILE", TEXT(hostfile), CLUSTER, CONNECTS, NULL,
      "read the hosts from a file, one per line: HOST slots=N"},
-    {"agent", "CMD", TEXT(agent), CLUSTER, CONNECTS, "ssh", "program that runs commands on other hosts"},
+    {"agent", "CMD", TEXT(agent), CLUSTER, CONNECTS, "ssh",
+     "program that runs commands on other hosts, instead of ssh"},
     {"mpi-options", "ARGS", TEXT(mpi_options), CLUSTER, CONNECTS, NULL,
-     "more arguments for mpirun, as in '--mca btl_tcp_if_include eth1'"},
-    {"bind", "HOW", TEXT(bind), CLUSTER, RUNS, "auto",
-     "numa: bind each process of a host with several NUMA nodes to one of them, or to its share of them; "
-     "none: "
-     "do not; auto: numa, unless the launcher has restricted the cores"},
-    {"network", "WHERE", TEXT(network), CLUSTER, CONNECTS, "any with --hosts, else local",
+     "additional arguments for mpirun, such as '--mca btl_tcp_if_include eth1'"},
+    {"bind", "POLICY", TEXT(bind), CLUSTER, RUNS, "auto",
+     "numa: on a host with several NUMA nodes, bind each process to one node or to its share of the nodes; "
+     "none: do not bind; auto: numa, unless the launcher has restricted the cores"},
+    {"network", "SCOPE", TEXT(network), CLUSTER, CONNECTS, "any with --hosts, else local",
      "local: only this host can reach the job; any: a worker can --join it from another host"},
     {"servers", "K|all", WHOLE_OR_ALL(servers, 0, 1024), CLUSTER, TRAINS,
      "0 for synchronous training of dense models and synchronous --local-steps, else all",
      "K: processes 0 to K-1 are parameter servers and do not train; 0: every process has all parameters "
-     "(replicas); all: every process trains and owns a shard of the parameters. Workers can be lost, or can "
-     "join, without a restart only with parameter servers that do not train"},
+     "(replicas); all: every process trains and owns a shard of the parameters. Only dedicated parameter "
+     "servers allow workers to be lost or to join without a restart"},
     {"quorum", "M", WHOLE(quorum, 0, 4096), CLUSTER, TRAINS, "all processes",
      "sync: a step uses the gradients of the first M processes; gradients that arrive later are counted and "
      "dropped"},
     {"local-steps", "H", WHOLE(local_steps, 0, BIG), CLUSTER, TRAINS, NULL,
-     "local SGD: each worker trains alone for H steps, then the parameters are averaged; async: 1/N of its "
-     "delta is added"},
+     "local SGD: each process trains independently for H steps, then the parameters are averaged; async: 1/N "
+     "of the delta of each of N processes is added"},
     {"prefetch", "N|auto", WHOLE_OR_AUTO(prefetch, 0, 2), CLUSTER, TRAINS, "auto",
      "async, with servers or shards: request the parameters of N more batches (sparse data: copies) before "
      "the gradient of the current one is sent. 0: parameters are fresh, but a worker waits for them; auto: "
@@ -127,15 +129,15 @@ const yk_option yk_options[] = {
     {"restarts", "R", WHOLE(restarts, 0, 1e6), CLUSTER, LAUNCHES, "0",
      "with --launch or --hosts: restart a lost job from its last checkpoint, up to R times"},
     {"deadline", "S", REAL(deadline, 0.1, 86400), CLUSTER, RUNS, "8",
-     "heartbeat timeout: a process is lost after S seconds without a heartbeat, or later if its steps are "
-     "long"},
+     "heartbeat timeout: a process is declared lost after S seconds without a heartbeat, or later if its "
+     "steps are long"},
     {"join", "RUN", TEXT(join), CLUSTER, INVOKES, NULL,
-     "join the asynchronous job of this run directory as one more worker"},
+     "join the asynchronous job of this run directory as an additional worker"},
 
     {"batch", "B", WHOLE(batch, 1, 1 << 24), STEPS, TRAINS, "64", "examples per worker and step"},
-    {"epochs", "E", WHOLE(epochs, 1, BIG), STEPS, TRAINS, "1", "passes over the data"},
+    {"epochs", "E", WHOLE(epochs, 1, BIG), STEPS, TRAINS, "1", "number of passes over the data"},
     {"steps", "S", WHOLE(steps, 1, BIG), STEPS, TRAINS, NULL,
-     "steps instead of epochs; async: of all workers together"},
+     "number of steps, instead of --epochs; async: of all workers together"},
     {"seed", "S", WHOLE(seed, 0, BIG), STEPS, TRAINS, "1",
      "seed for the order of the examples and the initial weights of networks (linear models start at zero)"},
 
@@ -154,9 +156,9 @@ const yk_option yk_options[] = {
      "see --lr-schedule"},
     {"lr-decay-every", "N", WHOLE(lr_decay_every, 1, BIG), UPDATES, TRAINS, "1000", "see --lr-schedule"},
     {"lr-decay-epochs", "E", REAL(lr_decay_epochs, 0, 1e9), UPDATES, TRAINS, NULL,
-     "--lr-decay-every in epochs instead of steps; may be a fraction. Not with --quorum"},
+     "like --lr-decay-every, in epochs instead of steps; may be a fraction. Not with --quorum"},
     {"bias-lr", "X", REAL(bias_lr, 0, HUGE_VAL), UPDATES, TRAINS, "1",
-     "factor of the learning rate for biases of dense models"},
+     "factor by which the learning rate of biases is multiplied, for dense models"},
     {"bias-decay", "BOOL", TEXT(bias_decay), UPDATES, TRAINS, "yes",
      "yes or no: apply --l1 and --l2 to biases of dense models"},
 
@@ -175,11 +177,10 @@ const yk_option yk_options[] = {
     {"trace", NULL, FLAG(trace), OUTPUT, RUNS, NULL,
      "write a timeline, trace.json, for ui.perfetto.dev or chrome://tracing"},
     {"tensorboard-workers", NULL, FLAG(tensorboard_workers), OUTPUT, RUNS, NULL,
-     "write TensorBoard events of each worker (in a job, of each process), too: worker-N/ is a run of its "
-     "own"},
+     "also write TensorBoard events of each worker (in a job, of each process): worker-N/ is a separate run"},
     {"http", "[ADDR:]PORT", TEXT(http), OUTPUT, YK_OPT_IN_SWEEPS | YK_OPT_COMMAND_LINE_ONLY, NULL,
      "serve a live page, and /metrics for Prometheus; only this host can reach it unless ADDR is given; port "
-     "0: any free port"},
+     "0: choose a free port"},
     {"json", NULL, FLAG(json), OUTPUT, PRINTS, NULL,
      "print the results as one JSON object on the last line of stdout"},
     {"quiet", NULL, FLAG(quiet), OUTPUT, PRINTS, NULL,

@@ -28,7 +28,8 @@ static yk_status fit_features(cache *s, yk_spec *spec, const yk_source_options *
     if (spec->status || features == 0 || s->rows.kind != YK_ROWS_SPARSE)
         return spec->status;
     if (features < s->rows.dim)
-        return yk_fail(YK_EDATA, "%s: index %zu does not fit %llu features; raise --features to at least %zu",
+        return yk_fail(YK_EDATA,
+                       "%s: index %zu is out of range for %llu features; raise --features to at least %zu",
                        spec->where, s->rows.dim - 1, (unsigned long long)features, s->rows.dim);
     s->rows.dim = s->base.dim = (size_t)features;
     return YK_OK;

@@ -221,7 +221,7 @@ static yk_status choose_columns(yk__csv *s, const yk_spec *spec, const char *key
         for (size_t i = first; !st && i < end; i++) {
             char name[80];
             if (s->column[i].chosen)
-                st = yk_fail(YK_EUSAGE, "%s: %s: %s is chosen twice", spec->text, key,
+                st = yk_fail(YK_EUSAGE, "%s: %s: %s is listed twice", spec->text, key,
                              yk__csv_name(s, i, name));
             s->column[i].role = role;
             s->column[i].chosen = true;

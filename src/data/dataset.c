@@ -233,7 +233,7 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
     } else if (s->once && (!d->dim || (!d->classes && s->kind != YK_ROWS_SPARSE))) {
         st = yk_fail(
             YK_EUSAGE,
-            "%s: standard input can be read only once, and the number of %s is not known before: add %s, "
+            "%s: standard input can be read only once, and the number of %s is not known in advance: add %s, "
             "or --stream never to load it into memory",
             spec, d->dim ? "classes" : "features", d->dim ? "?classes=N" : "--features N or --hash-bits B");
     } else if (!d->dim) {
@@ -315,7 +315,8 @@ yk_status yk_dataset_check(const yk_dataset *d, const yk_rows *rows)
                 d->source->spec, rows->label[i], d->classes);
     if (rows->dim > d->dim)
         return yk_fail(
-            YK_EDATA, "%s: index %zu does not fit %zu features: the file has changed since it was first read",
+            YK_EDATA,
+            "%s: index %zu is out of range for %zu features: the file has changed since it was first read",
             d->source->spec, rows->dim - 1, d->dim);
     return YK_OK;
 }

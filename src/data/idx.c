@@ -144,7 +144,7 @@ static yk_status drop_bad_images(idx_source *s, const char *path)
         kept++;
     }
     rows->n = kept;
-    return kept ? YK_OK : yk_fail(YK_EDATA, "%s: has no good images", path);
+    return kept ? YK_OK : yk_fail(YK_EDATA, "%s: no valid images", path);
 }
 
 static void count_file(yk_source *s, const char *path)

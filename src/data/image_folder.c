@@ -115,14 +115,14 @@ static yk_status list(yk_image_folder *f, const char *directory, yk_split split)
             class ++;
         st = class < classes.n && !strcmp(classes.name[class], folders.name[i])
                  ? add_class(f, (uint32_t) class)
-                 : yk_fail(YK_EDATA, "%s/%s: the training split has no class of that name", f->root,
+                 : yk_fail(YK_EDATA, "%s/%s: the training set has no class with this name", f->root,
                            folders.name[i]);
     }
     yk__names_fini(&folders);
     if (!st && f->files == 0)
-        st = yk_fail(YK_EDATA, "%s: has no images (.jpg, .jpeg, .png) in class folders", f->root);
+        st = yk_fail(YK_EDATA, "%s: no images (.jpg, .jpeg, .png) in class directories", f->root);
     if (!st && f->classes > INT32_MAX / 2)
-        st = yk_fail(YK_EDATA, "%s: too many classes: %zu folders", f->root, f->classes);
+        st = yk_fail(YK_EDATA, "%s: too many classes: %zu directories", f->root, f->classes);
     return st;
 }
 

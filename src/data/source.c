@@ -278,7 +278,7 @@ bool yk_source_has_test_split(const yk_source *s)
 
 yk_status yk__fail_empty(const yk_source *s)
 {
-    return yk_fail(YK_EDATA, "%s: has no examples", s->spec ? s->spec : "the data");
+    return yk_fail(YK_EDATA, "%s: no examples", s->spec ? s->spec : "the data");
 }
 
 /* ---- bad records. Streamed data is read in every epoch and by several workers, but each bad record counts once. A search

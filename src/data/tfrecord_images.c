@@ -132,10 +132,11 @@ yk_status yk__tfr_images_open(yk_spec *spec, const yk_files *files, yk__tfr_imag
     if ((!chosen || !out->form.height) && (st = probe(files, out, &found)))
         return st;
     if (!found && chosen)
-        return yk_fail(YK_EDATA,
-                       "%s: none of the first %d records has a good image in 'image/encoded', so the size is "
-                       "not known: add size=224",
-                       files->path[0], PROBED);
+        return yk_fail(
+            YK_EDATA,
+            "%s: none of the first %d records has a valid image in 'image/encoded', so the size is "
+            "not known: add size=224",
+            files->path[0], PROBED);
     out->on = found;
     return YK_OK;
 }

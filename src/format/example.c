@@ -309,7 +309,7 @@ static yk_status outside(int64_t index, uint64_t features)
     if (features && features <= YK_EXAMPLE_INDICES)
         return yk_fail(
             YK_EDATA,
-            "index %lld does not fit %llu features (largest %llu); use --hash-bits B to hash indices",
+            "index %lld is out of range for %llu features (largest %llu); use --hash-bits B to hash indices",
             (long long)index, (unsigned long long)features, (unsigned long long)features - 1);
     return yk_fail(
         YK_EDATA,

@@ -181,7 +181,7 @@ yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool grey, const yk_image_
     if (!choose_colours(j, grey)) {
         jpeg_abort_decompress(z);
         return yk_fail(YK_EDATA,
-                       "unsupported JPEG colour space with %d components: neither grey, RGB nor CMYK",
+                       "unsupported JPEG color space with %d components: neither grayscale, RGB nor CMYK",
                        z->num_components);
     }
     if (setjmp(j->out))

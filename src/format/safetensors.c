@@ -84,7 +84,7 @@ static yk_status parse_shape(const yk_safetensors *s, const char *name, const js
     for (size_t i = 0; i < t->rank; i++) {
         const json_t *side = json_array_get(shape, i);
         if (!json_is_integer(side) || json_integer_value(side) < 0)
-            return bad(s, "dimension %zu of tensor \"%s\" is not an integer from 0 on", i, name);
+            return bad(s, "dimension %zu of tensor \"%s\" is not a non-negative integer", i, name);
         t->shape[i] = (uint64_t)json_integer_value(side);
         if (__builtin_mul_overflow(t->bytes, t->shape[i], &t->bytes))
             return bad(s, "the shape of tensor \"%s\" is too large for a file", name);

@@ -127,9 +127,10 @@ static yk_status check_resumed(const yoke_options *o, const char *run, bool ther
 {
     const char *model = yoke_options_get(o, "model");
     if (!there && !model && !c->model) /* with a model, --resume starts a run that does not exist */
-        return yk_fail(YK_EUSAGE,
-                       "%s: no run to resume there; check --out, or start a run with --model and --data",
-                       run);
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: no run to resume in this directory; check --out, or start a run with --model and --data",
+            run);
     if (there && model && c->model && !same_model(model, c->model))
         return yk_fail(YK_EUSAGE,
                        "%s: this run trains --model '%s' and cannot be resumed with --model '%s'; leave out "

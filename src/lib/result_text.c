@@ -42,7 +42,7 @@ static void print_traffic(FILE *f, const yk_result *r)
                     (unsigned long long)r->traffic[p].messages_sent);
     if (r->late)
         fprintf(f,
-                "late           %llu gradients (%llu examples) arrived after their step had closed and were "
+                "late           %llu gradients (%llu examples) arrived after their step had ended and were "
                 "dropped\n",
                 (unsigned long long)r->late, (unsigned long long)r->late_examples);
     if (r->lost || r->joined)

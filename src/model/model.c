@@ -15,7 +15,7 @@ yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_mode
             if (shape->net.asked)
                 return yk_fail(YK_EUSAGE,
                                "--init, --init-bias, --standardize, --augment and --profile are for "
-                               "networks; --model %s is not one",
+                               "networks; --model %s is not a network",
                                name);
             return models[i]->create(name, shape, out);
         }

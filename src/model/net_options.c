@@ -31,7 +31,7 @@ yk_status yk_net_options_init(yk_net_options *o, const char *text)
     if (!normal && !uniform)
         return yk_fail(
             YK_EUSAGE,
-            "--init %s is not known; choose he, glorot, torch, normal:SIGMA or uniform:LIMIT, as in --init "
+            "unknown --init %s; choose he, glorot, torch, normal:SIGMA or uniform:LIMIT, as in --init "
             "normal:0.01",
             text);
     if (!positive(strchr(text, ':') + 1, &o->init_size))
@@ -82,7 +82,7 @@ yk_status yk_net_options_standardize(yk_net_options *o, const char *text)
     if (strncmp(text, "channel:", 8) == 0)
         return parse_channels(o, text + 8);
     return yk_fail(YK_EUSAGE,
-                   "--standardize %s is not known; choose none, image, channel or channel:MEAN/DEVIATION,...",
+                   "unknown --standardize %s; choose none, image, channel or channel:MEAN/DEVIATION,...",
                    text);
 }
 
@@ -113,8 +113,7 @@ yk_status yk_net_options_augment(yk_net_options *o, const char *text)
         } else {
             return yk_fail(
                 YK_EUSAGE,
-                "--augment %s is not known; choose flip, crop:PIXELS or both, as in --augment flip,crop:4",
-                text);
+                "unknown --augment %s; choose flip, crop:PIXELS or both, as in --augment flip,crop:4", text);
         }
         if (!p[length])
             return YK_OK;

@@ -296,10 +296,10 @@ static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int 
     one(&p, "yoke_examples_per_second", "gauge", "Examples per second while training, since the start.",
         rate_of(h, rows, n));
     one(&p, "yoke_epoch", "gauge", "Epochs, including the fraction of the current one.", at->epoch);
-    one(&p, "yoke_loss", "gauge", "Training loss, recently.", at->loss);
-    one(&p, "yoke_test_loss", "gauge", "Loss of the last test.", h->test_loss);
-    one(&p, "yoke_test_accuracy", "gauge", "Accuracy of the last test.", h->accuracy);
-    one(&p, "yoke_test_auc", "gauge", "AUC of the last test, for two classes.", h->auc);
+    one(&p, "yoke_loss", "gauge", "Recent training loss.", at->loss);
+    one(&p, "yoke_test_loss", "gauge", "Loss of the last evaluation.", h->test_loss);
+    one(&p, "yoke_test_accuracy", "gauge", "Accuracy of the last evaluation.", h->accuracy);
+    one(&p, "yoke_test_auc", "gauge", "AUC of the last evaluation, for two classes.", h->auc);
     one(&p, "yoke_majority_accuracy", "gauge", "Accuracy of always predicting the most frequent class.",
         h->majority);
     one(&p, "yoke_best_loss", "gauge", "The lowest loss that any model can reach on the test set.",
@@ -354,8 +354,9 @@ void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile 
     yk_mutex_unlock(&o->lock);
     if (*stop || at_most <= 0.0)
         return;
-    yk_note("live page: %s shows the result until it is seen, at most for %.0f s (Ctrl-C ends it)",
-            yk_http_url(o->http), at_most);
+    yk_note(
+        "live page: %s shows the result for up to %.0f s, until it has been fetched (Ctrl-C ends the wait)",
+        yk_http_url(o->http), at_most);
     for (double waited = 0.0; waited < at_most && !*stop && !atomic_load(&o->end_seen); waited += step)
         yk_sleep(step);
     if (atomic_load(&o->end_seen))

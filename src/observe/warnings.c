@@ -246,7 +246,7 @@ static void check_data(const yk_outcome *r, yk_observation *w)
     if (d->overlap >= 0.02)
         warn(w, YK_WARNING_TEST_IN_TRAINING,
              "about %.0f %% of the test examples are also training examples: the test results are too good; "
-             "use other data for --test",
+             "use different data for --test",
              100.0 * d->overlap);
     if (d->examples && d->column >= 0)
         warn(w, YK_WARNING_LABEL_LEAK,

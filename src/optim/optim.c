@@ -33,8 +33,7 @@ yk_status yk_optim_find(const char *name, yk_optim_kind *out)
             *out = (yk_optim_kind)k;
             return YK_OK;
         }
-    return yk_fail(YK_EUSAGE, "--optimizer %s is not known; choose sgd, momentum, adagrad, ftrl or adam",
-                   name);
+    return yk_fail(YK_EUSAGE, "unknown --optimizer %s; choose sgd, momentum, adagrad, ftrl or adam", name);
 }
 
 yk_status yk_optim_check(const yk_optim_config *c)

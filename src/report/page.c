@@ -103,7 +103,7 @@ static void plateau(const yk_facts *f, yk_text *out)
     yk_unit_text(YK_UNIT_SECONDS, f->plateau.rest * f->seconds, rest);
     yk_text_print(out,
                   "<p>No improvement after epoch %.3g of %.3g: by then, the %s was as good as its best value "
-                  "(%s). The last %.0f %% of the time (%s) gained nothing.</p>",
+                  "(%s). The last %.0f %% of the time (%s) brought no improvement.</p>",
                   f->plateau.epoch, f->epochs, f->plateau.what, best, 100.0 * f->plateau.rest, rest);
 }
 

@@ -29,7 +29,7 @@ static const struct {
                                 "asynchronous training, bound the staleness or use fewer workers."},
     [YK_WARNING_ONE_CLASS] = {"Only one class", "There is nothing to learn. Check the labels of the data."},
     [YK_WARNING_TEST_IN_TRAINING] = {"Test set contains training examples",
-                                     "The test results are too good. Use other data for testing."},
+                                     "The test results are too good. Use different data for testing."},
     [YK_WARNING_LABEL_LEAK] = {"One feature predicts the label",
                                "Check that this column is not derived from the label."},
     [YK_WARNING_HASH_COLLISIONS] = {"Many hash collisions",

@@ -23,8 +23,8 @@
  * in rank order.
  *
  * If all ranks are on one host, small dense gradients are not sent. Each rank sums its piece of all gradients in shared
- * memory (yk_exchange_use_shared_memory), in the same order, with bitwise the same result. What it reads from other ranks is counted as if
- * it had been sent.
+ * memory (yk_exchange_use_shared_memory), in the same order, with the same bits. What it reads from other ranks is counted as
+ * if it had been sent.
  *
  * A rank without examples takes part with zeros. One thread calls these functions.
  */

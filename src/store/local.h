@@ -15,7 +15,7 @@
  *   0         synchronous. clock() waits for all workers. Gradients are added in worker order and applied once, divided by
  *             the number of all examples: the same bits every time. N workers with batch b equal one worker with batch N b,
  *             up to rounding.
- *   K         no worker is more than K steps ahead of the slowest active worker.
+ *   K         a worker that is more than K steps ahead of the slowest active worker waits before its next step.
  *   infinity  asynchronous: no worker waits.
  * With K > 0, push() updates the shared weights immediately and without locks. The hottest keys (or all of a small dense
  * group) are the exception: each worker has a copy of them and merges it periodically (hot.c), because if all cores write

@@ -157,7 +157,7 @@ static yk_status split_tied(char **choice, size_t nchoices, size_t nnames, char 
             return yk_fail(YK_EUSAGE,
                            "'%s' has %zu value%s for %zu options; separate choices by |, as in 'sync 1 | "
                            "sync 2', and put "
-                           "values with blanks in double quotes",
+                           "values with spaces in double quotes",
                            copy, n, n == 1 ? "" : "s", nnames);
     }
     return YK_OK;
@@ -175,7 +175,7 @@ static yk_status split_list(const yk_option *o, char **choice, size_t *nchoices,
     for (size_t i = 0; i < n; i++) {
         value[i] = yk_trim(choice[i]);
         if (!has_blanks(o) && *value[i] != '"' && strpbrk(value[i], YK_BLANKS))
-            return yk_fail(YK_EUSAGE, "'%s': separate values by blanks or by |, not by both", value[i]);
+            return yk_fail(YK_EUSAGE, "'%s': separate values by spaces or by |, not by both", value[i]);
         value[i] = yk__unquote(value[i]);
     }
     return YK_OK;
@@ -244,7 +244,8 @@ static yk_status options_line(yk_sweep_file *f, section where, int line, char *l
 static yk_status set_name(yk_sweep_file *f, const char *name)
 {
     if (!*name || strpbrk(name, "/" YK_BLANKS) || *name == '.')
-        return yk_fail(YK_EUSAGE, "name = %s: it names a directory: no blanks, no /, no dot at the beginning",
+        return yk_fail(YK_EUSAGE,
+                       "name = %s: the name of a directory cannot contain spaces or /, or begin with a dot",
                        name);
     char *copy = strdup(name);
     if (!copy)

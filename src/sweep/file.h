@@ -1,6 +1,6 @@
 /* The file of `yoke sweep`: the options to try, and those that stay fixed.
  *
- *     ; a comment is a line of its own, or follows a blank and a semicolon
+ *     ; a comment is a line of its own, or follows a space and a semicolon
  *     [sweep]
  *     name = softmax-batch                  ; of the directory; default: the name of the file
  *     repeats = 3                           ; seeds: seed, seed + 1, seed + 2
@@ -13,7 +13,7 @@
  *     [grid]
  *     batch = 5 10 50                       ; every combination of these lines is a run
  *     mode, workers = sync 1 | sync 3 | async 3            ; tied: these three, not all six
- *     model = lenet5 | "conv 8 3x3, relu, dense 10"        ; model, data and test may have blanks: only | separates them
+ *     model = lenet5 | "conv 8 3x3, relu, dense 10"        ; model, data and test may have spaces: only | separates them
  *     [quick]
  *     examples = 20k                        ; with --quick, these lines replace those above with the same names
  *     batch = 10 100

@@ -83,8 +83,9 @@ static yk_status compare_plan(const yk_sweep_plan *plan, const char *folder, con
     }
     return yk_fail(
         YK_EUSAGE,
-        "%s: the sweep in %s was started with different runs (its run %d is '%.*s', with other options or "
-        "at another position). Choose another --out, or use --force: it keeps runs that did not change, and "
+        "%s: the sweep in %s was started with different runs (its run %d is '%.*s', with different options "
+        "or at a different position). Choose another --out, or use --force: it keeps runs that did not "
+        "change, and "
         "repeats the others. The old file is %s/sweep.ini",
         plan->file.path, folder, number, length, line, folder);
 }

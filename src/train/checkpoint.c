@@ -182,7 +182,8 @@ yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *stor
         const yk_tensor *t;
         st = yk_safetensors_need(state, want[i].name, want[i].dtype, 1, (uint64_t[]){want[i].size}, &t);
         if (st)
-            yk_fail(st, "%s; the run may have other options than the checkpoint (--optimizer, --l2)",
+            yk_fail(st,
+                    "%s; the options of the run may differ from those of the checkpoint (--optimizer, --l2)",
                     yk_error());
         else
             memcpy(want[i].data, t->data, want[i].size * sizeof(float));

@@ -3,7 +3,7 @@
  *     RUN/checkpoints/step-1200/model.safetensors    the weights, named and shaped as in PyTorch; metadata: what model
  *                               state.safetensors    optimizer state, data cursor, counters
  *                               DONE                 written last, with size and CRC32C of the two files;
- *                                                    without it the folder is not a checkpoint
+ *                                                    without it the directory is not a checkpoint
  *
  * The format version is that of trained.h.
  *
@@ -44,7 +44,7 @@ typedef struct {
 yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const yk_model *m, yk_local *store,
                              const yk_keymap *keymap, const yk_progress_state *progress, char **path_out);
 
-/* The newest complete checkpoint below a run directory, or the folder itself if it is one; NULL if there is none.
+/* The newest complete checkpoint below a run directory, or the directory itself if it is one; NULL if there is none.
  * A damaged one is skipped with a warning. Caller frees. */
 yk_status yk_checkpoint_find(const char *dir, char **path_out);
 

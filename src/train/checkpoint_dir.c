@@ -216,7 +216,7 @@ static yk_status rename_saved(int top, const char *run_dir, uint64_t step, const
             return yk_fail_path(path, "cannot rename the new checkpoint to this path", errno);
     }
     if (yk_fs_sync(top) && errno != EINVAL && errno != ENOTSUP && errno != EBADF)
-        return yk_fail_in(run_dir, top_name, "cannot sync the folder", errno);
+        return yk_fail_in(run_dir, top_name, "cannot sync the directory", errno);
     return YK_OK;
 }
 
@@ -227,7 +227,7 @@ yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, yk_status st, c
         st = path ? write_done(run_dir) : YK_ESYSTEM;
     const int top = yk_dir_open(run_dir, top_name);
     if (!st && top < 0)
-        st = yk_fail_in(run_dir, top_name, "cannot open the folder", errno);
+        st = yk_fail_in(run_dir, top_name, "cannot open the directory", errno);
     if (!st)
         st = rename_saved(top, run_dir, step, path);
     if (st && top >= 0)

@@ -91,15 +91,15 @@ static const char *difference(const yk__cluster *k, const identity *all, int i, 
     const identity *other = &all[i], *chief = &all[0];
     *from_out = 0;
     if (other->program != chief->program)
-        return "is another program (another version, or build)";
+        return "runs a different version or build of yoke";
     if (other->options != chief->options)
-        return "was given other options";
+        return "has different options";
     if (i >= k->first_client && other->data != all[k->first_client].data) {
         *from_out = k->first_client;
-        return "has other data";
+        return "has different data";
     }
-    return other->nparams != chief->nparams         ? "has a model of another size"
-           : other->parameters != chief->parameters ? "begins with other parameters"
+    return other->nparams != chief->nparams         ? "has a model of a different size"
+           : other->parameters != chief->parameters ? "starts with different parameters"
                                                     : NULL;
 }
 
@@ -125,8 +125,10 @@ yk_status yk__cluster_agree(yk__trainer *t)
         int from;
         const char *what = difference(k, all, i, &from);
         if (what)
-            st = yk_fail(YK_EUSAGE, "rank %d %s than rank %d: all processes of a job must be the same", i,
-                         what, from);
+            st = yk_fail(
+                YK_EUSAGE,
+                "rank %d %s than rank %d: all processes of a job must use the same program, options and data",
+                i, what, from);
     }
     uint64_t data = all && !st ? all[k->first_client].data : 0;
     yk_free(all);

@@ -84,7 +84,8 @@ yk_status yk__columns_of(const yk__trainer *t, size_t *out)
     *out = t->train.dim > t->test.dim ? t->train.dim : t->test.dim;
     if (given && t->train.kind == YK_ROWS_SPARSE) {
         if (*out > given)
-            return yk_fail(YK_EDATA, "%s: index %zu does not fit a model of %zu features (largest %zu)",
+            return yk_fail(YK_EDATA,
+                           "%s: index %zu is out of range for a model of %zu features (largest %zu)",
                            t->config->data, *out - 1, given, given - 1);
         *out = given;
     }

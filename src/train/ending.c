@@ -159,7 +159,7 @@ static yk_status end_success(yk__trainer *t)
         st = yk__profile_take(t);
     }
     if (!st && chief && r->examples == 0 && !r->interrupted)
-        st = yk_fail(YK_EDATA, "%s: there are no examples in it", t->config->data);
+        st = yk_fail(YK_EDATA, "%s: no examples", t->config->data);
     if (!st)
         st = yk_observer_conclude(t->observer, r->report, r->nreports, t->cluster.rank_lost, &r->watched);
     if (!st)

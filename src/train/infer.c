@@ -72,7 +72,7 @@ static yk_status check(void *context, yk_rows *rows)
     checker *c = context;
     if (rows->kind == YK_ROWS_SPARSE ? rows->dim > c->shape->dim : rows->dim != c->shape->dim)
         return yk_fail(YK_EDATA,
-                       "%s: near example %llu: %s %zu does not fit the model, which has %zu features",
+                       "%s: near example %llu: %s %zu does not match the model, which has %zu features",
                        c->source->spec, (unsigned long long)c->seen,
                        rows->kind == YK_ROWS_SPARSE ? "index" : "a row length of",
                        rows->kind == YK_ROWS_SPARSE ? rows->dim - 1 : rows->dim, c->shape->dim);
@@ -132,7 +132,7 @@ yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, 
     else if (!st && !(st = check(&c, source->cached)))
         st = yk__predict_rows(&o, source->cached, 0, source->cached->n, NULL);
     if (!st && tally.examples == 0)
-        st = yk_fail(YK_EDATA, "%s: there are no examples in it", source->spec);
+        st = yk_fail(YK_EDATA, "%s: no examples", source->spec);
     if (!st && out)
         st = yk_score_make(&tally, 1, out);
     yk_tally_fini(&tally);

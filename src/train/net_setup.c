@@ -56,7 +56,7 @@ yk_status yk__net_channels(yk__trainer *t, yk_net_options *o)
     yk_rows sample;
     yk_status st = yk_dataset_sample(&t->train, CHANNEL_SAMPLE, &sample);
     if (!st && sample.n == 0)
-        st = yk_fail(YK_EDATA, "%s: there are no examples in it", t->config->data);
+        st = yk_fail(YK_EDATA, "%s: no examples", t->config->data);
     if (!st)
         measure(&sample, channels, t->train.dim / channels, o);
     yk_rows_fini(&sample);

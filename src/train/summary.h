@@ -7,7 +7,7 @@
  *         free(text);
  *     }
  *
- * Unknown values are null. The keys are described in the man page. "state" is done, stopped (by a signal), or failed, with
+ * Unknown values are null. docs/file-formats.md describes the keys. "state" is done, stopped (by a signal), or failed, with
  * "error" and "exit_code". Any thread may call these; run directories are written as in train/run_dir.h.
  */
 #ifndef YK_TRAIN_SUMMARY_H

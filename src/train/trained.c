@@ -256,8 +256,8 @@ yk_status yk_trained_restore(const yk_trained *from, const char *name, const yk_
         from->model->nparams != m->nparams)
         return yk_fail(
             YK_EUSAGE,
-            "cannot start from a model '%s' of %zu columns and %u classes: this is '%s' of %zu columns and "
-            "%u classes",
+            "cannot start from model '%s' with %zu columns and %u classes: this run trains '%s' with %zu "
+            "columns and %u classes",
             from->name, a->dim, a->classes, name, b->dim, b->classes);
     groups_of(from, params);
     yk_status st = YK_OK;
