@@ -249,6 +249,15 @@ END
     [ "$(json 'o["fields"]')" = 10 ]
 }
 
+@test "libffm: the fields of CSV columns are written" {
+    printf 'label,a,b\n1,2,x\n0,3,y\n' >a.csv
+    ask convert 'csv:a.csv?categorical=b' --hash-bits 8 --out b.ffm
+    grep -q '^1 0:0:2 1:' b.ffm
+    ask convert 'csv:a.csv?categorical=b&fields=1' --hash-bits 8 --out b.cache
+    run ask inspect b.cache --json
+    [ "$(json 'o["fields"]')" = 2 ]
+}
+
 @test "inspect: classes, entries, features and records of sparse data" {
     printf '1 1:1 5:0.5 9:-2\n0 5:1\n0\n0 5:3 1000:1\n' >a.libsvm
     run ask inspect a.libsvm --first 2

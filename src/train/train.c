@@ -91,7 +91,8 @@ static yk_status make_model(yk__trainer *t)
                             .width = t->train.source->width,
                             .threads = t->plan->threads < yk_cores() ? t->plan->threads : yk_cores(),
                             .net = net};
-    if ((st = yk__columns_of(t, &shape.dim)) || (st = yk_model_create(c->model, &shape, &t->model)))
+    if ((st = yk__columns_of(t, &shape.dim)) || (st = yk__fields_of(t, &shape.fields)) ||
+        (st = yk_model_create(c->model, &shape, &t->model)))
         return st;
     for (int i = 0; i < t->model->ntensors; i++)
         t->result->params += t->model->tensor[i].size; /* without padding */

@@ -122,6 +122,7 @@ typedef struct yk__trainer {
 
 /* data_setup.c */
 yk_status yk__load_data(yk__trainer *t);
+yk_status yk__fields_of(const yk__trainer *t, uint32_t *out); /* error: those of the test data differ */
 yk_status yk__columns_of(const yk__trainer *t,
                          size_t *out); /* of the model: --features, or those of the data */
 /* Remaps sparse keys by descending frequency: frequent keys share cache lines, and get copies in asynchronous training. */
