@@ -40,6 +40,9 @@ static void formats(void **state)
 {
     (void)state;
     char spec[256];
+    check("synth:ctr?features=100&examples=50", 39);
+    check("synth:ctr?features=100&nnz=7&examples=50", 7);
+    check("synth:ctr?features=100&examples=50&fields=0", 1);
     snprintf(spec, sizeof spec, "libffm:%s", file("a.ffm", "1 0:3:0.5 4:17:1 9:17:1\n0 2:2:1\n"));
     check(spec, 10);
     strcat(spec, "?nfields=12");
