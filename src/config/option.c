@@ -67,6 +67,9 @@ const yk_option yk_options[] = {
      "memory), always or never"},
     {"shuffle-mb", "MB", WHOLE(shuffle_mb, 1, 1 << 20), MODEL, TRAINS, "32",
      "size of the buffer in which streamed data is shuffled, in MB"},
+    {"warm-start", "RUN", TEXT(warm_start), MODEL, TRAINS, NULL,
+     "begin with the parameters and the optimizer state of another run (a run directory or a checkpoint); "
+     "features that it does not have get initial values"},
     {"no-bias", NULL, FLAG(no_bias), MODEL, TRAINS, NULL, "train logreg without a bias"},
 
     {"init", "METHOD", TEXT(init), NETWORK, TRAINS, "he",

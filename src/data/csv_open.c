@@ -444,5 +444,6 @@ yk_status yk__csv_open(yk_source *source, yk_spec *spec, yk_split split, const y
     source->classes = s->nclasses;
     source->fields = s->fields ? (uint32_t)(s->numeric + s->categories) : 1;
     source->dim = s->categories == 0 ? s->numeric : (size_t)s->features;
+    source->hashed_into = s->categories && s->encode == YK__CSV_HASH ? s->features : 0;
     return fit(s, spec, split);
 }

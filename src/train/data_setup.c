@@ -83,6 +83,8 @@ yk_status yk__columns_of(const yk__trainer *t, size_t *out)
 {
     size_t given = (size_t)t->config->features;
     *out = t->train.dim > t->test.dim ? t->train.dim : t->test.dim;
+    if (t->train.kind == YK_ROWS_SPARSE && t->start.dim > *out)
+        *out = t->start.dim;
     if (given && t->train.kind == YK_ROWS_SPARSE) {
         if (*out > given)
             return yk_fail(YK_EDATA, "%s: index %zu does not fit a model of %zu features (largest %zu)",

@@ -139,6 +139,22 @@ static bool read_shape(const yk_safetensors *s, yk_model_shape *out)
     return ok && at && !*at && c * h <= out->dim && c * h * w <= out->dim;
 }
 
+yk_status yk__model_about(const char *path, const yk_safetensors *s, const char **name_out,
+                          yk_model_shape *shape_out)
+{
+    yk_status st = yk__model_check_format(path, s);
+    if (st)
+        return st;
+    *name_out = yk_safetensors_meta(s, "model");
+    if (!*name_out || !read_shape(s, shape_out))
+        return yk_fail(YK_EDATA,
+                       "%s: the metadata does not describe a model (model, kind, dim, classes, bias, image)",
+                       path);
+    if (yk_net_options_standardize(&shape_out->net, yk_safetensors_meta(s, "standardize")))
+        return yk_fail(YK_EDATA, "%s: %s", path, yk_error());
+    return YK_OK;
+}
+
 /* ---- the model ---- */
 
 /* Takes `params`; NULL: allocates them. */
@@ -172,20 +188,12 @@ static void groups_of(const yk_trained *t, float *out[YK_MAX_GROUPS])
 
 static yk_status read_model(const char *path, const yk_safetensors *s, yk_trained **out)
 {
-    const char *name = yk_safetensors_meta(s, "model");
+    const char *name;
     yk_model_shape shape;
     yk_trained *t;
     float *params[YK_MAX_GROUPS];
-    yk_status st = yk__model_check_format(path, s);
-    if (st)
-        return st;
-    if (!name || !read_shape(s, &shape))
-        return yk_fail(YK_EDATA,
-                       "%s: the metadata does not describe a model (model, kind, dim, classes, bias, image)",
-                       path);
-    if (yk_net_options_standardize(&shape.net, yk_safetensors_meta(s, "standardize")))
-        return yk_fail(YK_EDATA, "%s: %s", path, yk_error());
-    if ((st = create(name, &shape, NULL, &t)))
+    yk_status st = yk__model_about(path, s, &name, &shape);
+    if (st || (st = create(name, &shape, NULL, &t)))
         return st;
     groups_of(t, params);
     if ((st = yk__model_read(s, t->model, params)))
