@@ -304,8 +304,11 @@ yk_status yk_checkpoint_start(const char *path, const yk_model *m, yk_local *sto
     if (!st && !(st = yk__model_about(path, model, &name, &shape)) &&
         !(st = check_optimizer(path, state, store)) && shape.dim != m->shape.dim)
         st = yk_model_create(name, &shape, &old);
-    for (int g = 0; g < yk_local_groups(store); g++)
+    for (int g = 0; g < yk_local_groups(store); g++) {
         params[g] = yk_local_raw(store, g).live.w;
+        if (!st && old) /* initial values of new features */
+            st = remap(yk_local_group_of(store, g), params[g], keymap, yk_keymap_restore);
+    }
     if (!st)
         st = old ? start_weights(model, m, old, params) : yk__model_read(model, m, params);
     for (size_t i = 0; !st && i < n; i++)
