@@ -11,13 +11,13 @@ static const struct {
     const char *names;
 } sets[] = {
     {YK_OPT_CHANGES_RESULTS,
-     "model data test test-examples features hash-bits skip-bad stream shuffle-mb warm-start no-bias init "
+     "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
      "init-bias standardize augment mode "
      "staleness workers threads servers quorum local-steps prefetch batch epochs steps seed "
      "optimizer lr l2 l1 momentum "
      "lr-schedule lr-decay lr-decay-every lr-decay-epochs bias-lr bias-decay"},
     {YK_OPT_MUST_AGREE,
-     "model data test test-examples features hash-bits skip-bad stream shuffle-mb warm-start no-bias init "
+     "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
      "init-bias "
      "standardize "
      "augment dry-run "
@@ -29,7 +29,7 @@ static const struct {
      "log-every "
      "checkpoint-every sample-every trace tensorboard-workers"},
     {YK_OPT_IN_SWEEPS,
-     "model data test test-examples features hash-bits skip-bad stream shuffle-mb warm-start no-bias init "
+     "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
      "init-bias "
      "standardize "
      "augment mode "
@@ -40,7 +40,7 @@ static const struct {
      "lr-decay-epochs bias-lr bias-decay eval-every log-every checkpoint-every sample-every trace "
      "tensorboard-workers http"},
     {YK_OPT_KEPT,
-     "model data test test-examples features hash-bits skip-bad stream shuffle-mb warm-start no-bias init "
+     "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
      "init-bias "
      "standardize "
      "augment mode "

@@ -55,6 +55,9 @@ const yk_option yk_options[] = {
      "test data; none: do not evaluate"},
     {"test-examples", "N", WHOLE(test_examples, 0, BIG), MODEL, TRAINS, "all",
      "evaluate on N examples of the test data, chosen at random once; of streamed data, on the first N"},
+    {"warm-start", "RUN", TEXT(warm_start), MODEL, TRAINS, NULL,
+     "begin with the parameters and the optimizer state of another run (a run directory or a checkpoint); "
+     "features that it does not have get initial values"},
     {"features", "N", WHOLE(features, 0, INT32_MAX - 1), MODEL, TRAINS, "as many as occur",
      "columns of sparse data"},
     {"hash-bits", "B", WHOLE(hash_bits, 0, 30), MODEL, TRAINS, "24 for Criteo text and CSV, else not hashed",
@@ -67,9 +70,6 @@ const yk_option yk_options[] = {
      "memory), always or never"},
     {"shuffle-mb", "MB", WHOLE(shuffle_mb, 1, 1 << 20), MODEL, TRAINS, "32",
      "size of the buffer in which streamed data is shuffled, in MB"},
-    {"warm-start", "RUN", TEXT(warm_start), MODEL, TRAINS, NULL,
-     "begin with the parameters and the optimizer state of another run (a run directory or a checkpoint); "
-     "features that it does not have get initial values"},
     {"no-bias", NULL, FLAG(no_bias), MODEL, TRAINS, NULL, "train logreg without a bias"},
 
     {"init", "METHOD", TEXT(init), NETWORK, TRAINS, "he",
