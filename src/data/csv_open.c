@@ -328,12 +328,17 @@ static yk_status check_numeric(const yk__csv *s, sample *t)
 
 static yk_status number_columns(yk__csv *s)
 {
+    yk_source *source = &s->text.base.base;
     uint64_t salt = 0;
     uint16_t field = 0;
+    if (s->header && !(source->column = calloc(s->ncolumns, sizeof *source->column)))
+        return yk_fail_memory(s->ncolumns * sizeof *source->column, "columns");
     for (size_t i = 0; i < s->ncolumns; i++) {
         yk__csv_column *c = &s->column[i];
         if (c->role > YK__CSV_CATEGORY)
             continue;
+        if (s->header)
+            source->column[source->ncolumns++] = c->name;
         c->field = field++;
         c->salt = yk_mix64(++salt);
         if (c->role == YK__CSV_NUMERIC)
@@ -386,7 +391,7 @@ static yk_status read_options(yk__csv *s, yk_spec *spec, const yk_source_options
     s->scale = (yk__csv_scale)yk_spec_choice(spec, "scale", "none log standard", YK__CSV_AS_IS);
     s->text.quoted = yk_spec_u64(spec, "multiline", 0, 0, 1);
     s->features = yk__spec_keys(spec, o, 24, UINT32_MAX).features;
-    s->fields = yk_spec_u64(spec, "fields", o->fields == YK_FIELDS_ALL, 0, 1);
+    s->fields = yk__spec_fields(spec, o);
     yk_status st =
         spec->status ? spec->status : yk__words_split(yk_spec_text(spec, "missing", NULL), &s->missing);
     if (!st && classes && is_number(classes))
@@ -442,6 +447,8 @@ yk_status yk__csv_open(yk_source *source, yk_spec *spec, yk_split split, const y
     s->fields = s->fields && !s->dense;
     source->kind = s->dense ? YK_ROWS_F32 : YK_ROWS_SPARSE;
     source->classes = s->nclasses;
+    source->fields = s->fields ? (uint32_t)(s->numeric + s->categories) : 1;
     source->dim = s->categories == 0 ? s->numeric : (size_t)s->features;
+    source->hashed_into = s->categories && s->encode == YK__CSV_HASH ? s->features : 0;
     return fit(s, spec, split);
 }

@@ -158,6 +158,7 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
         return yk_fail_memory(formats[i]->source_size, "a data source");
     s->ops = formats[i];
     s->has_test = formats[i]->has_test;
+    s->fields = 1;
     s->skip_bad = o->skip_bad;
     s->spec = strdup(spec->text);
     yk_status st = s->spec ? YK_OK : yk_fail_memory(strlen(spec->text), "a data spec");
@@ -274,6 +275,25 @@ bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size)
 bool yk_source_has_test_split(const yk_source *s)
 {
     return s->has_test;
+}
+
+yk_status yk_source_same_columns(const yk_source *train, const yk_source *test)
+{
+    if (!train->column || !test->column)
+        return YK_OK;
+    for (size_t i = 0; i < train->ncolumns || i < test->ncolumns; i++) {
+        const char *want = i < train->ncolumns ? train->column[i] : NULL,
+                   *have = i < test->ncolumns ? test->column[i] : NULL;
+        if (!have)
+            return yk_fail(YK_EDATA, "%s: the column '%s' of %s is missing", test->spec, want, train->spec);
+        if (!want || strcmp(want, have))
+            return yk_fail(YK_EDATA,
+                           "%s: the column '%s' is not in this place in %s%s%s%s: both need the same "
+                           "columns in the same order",
+                           test->spec, have, train->spec, want ? ", which has '" : "", want ? want : "",
+                           want ? "' there" : "");
+    }
+    return YK_OK;
 }
 
 yk_status yk__fail_empty(const yk_source *s)

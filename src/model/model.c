@@ -22,6 +22,12 @@ yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_mode
     return yk_net_ops.create(name, shape, out);
 }
 
+bool yk_model_uses_fields(const char *name)
+{
+    (void)name; /* none of the models above does */
+    return false;
+}
+
 void yk_model_add_group(yk_model *m, yk_group group)
 {
     group.width = group.width ? group.width : 1;

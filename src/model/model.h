@@ -33,7 +33,9 @@ typedef struct {
     yk_rows_kind kind;
     size_t dim;
     uint32_t classes;
+    uint32_t fields; /* exclusive upper bound of the rows' field numbers; 0 or 1: they have none */
     bool bias;
+    bool hashed;                    /* its columns are hashes of the keys in the data */
     size_t channels, height, width; /* images; 0 otherwise */
     int threads;                    /* per worker */
     yk_net_options net;             /* networks only; zero: the defaults */
@@ -140,6 +142,8 @@ struct yk_model {
 };
 
 yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out);
+/* Whether the model of this name reads field numbers. Otherwise they are not loaded, and shape.fields is 1. */
+bool yk_model_uses_fields(const char *name);
 void yk_model_free(yk_model *m);                      /* NULL is fine */
 void yk_model_add_group(yk_model *m, yk_group group); /* for create(); width 0 means 1 */
 uint64_t yk_model_keys(const yk_model *m);            /* of its keyed groups; 0: none */

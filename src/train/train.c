@@ -78,7 +78,8 @@ static yk_status make_model(yk__trainer *t)
     yk_status st = c->optimizer ? yk_optim_find(c->optimizer, &kind) : YK_OK;
     const yk_optim_config optim = optimizer_of(c, kind);
     if (st || (st = yk_optim_check(&optim)) || (st = yk__net_options_of(c, &net)) ||
-        (st = yk__load_data(t)) || (st = yk__cluster_shape(t)) || (st = yk__net_channels(t, &net)))
+        (st = yk__load_data(t)) || (st = yk__warm_start_find(t)) || (st = yk__cluster_shape(t)) ||
+        (st = yk__warm_start_check(t)) || (st = yk__net_channels(t, &net)))
         return st;
     t->result->lr = optim.lr;
     t->result->load_seconds = yk_now() - t->process_started;
@@ -86,12 +87,14 @@ static yk_status make_model(yk__trainer *t)
     yk_model_shape shape = {.kind = t->train.kind,
                             .classes = t->train.classes,
                             .bias = !c->no_bias,
+                            .hashed = t->train.source->hashed_into > 0,
                             .channels = t->train.source->channels,
                             .height = t->train.source->height,
                             .width = t->train.source->width,
                             .threads = t->plan->threads < yk_cores() ? t->plan->threads : yk_cores(),
                             .net = net};
-    if ((st = yk__columns_of(t, &shape.dim)) || (st = yk_model_create(c->model, &shape, &t->model)))
+    if ((st = yk__columns_of(t, &shape.dim)) || (st = yk__fields_of(t, &shape.fields)) ||
+        (st = yk_model_create(c->model, &shape, &t->model)))
         return st;
     for (int i = 0; i < t->model->ntensors; i++)
         t->result->params += t->model->tensor[i].size; /* without padding */
@@ -100,6 +103,8 @@ static yk_status make_model(yk__trainer *t)
     for (int g = 0; g < t->model->ngroups; g++)
         t->group[g] =
             (yk_local_group){.shape = t->model->group[g], .optim = optim, .staleness = t->plan->staleness};
+    for (int g = 0; g < t->model->ngroups; g++)
+        t->group[g].optim.earlier = t->start.earlier;
     st = yk__set_decay_steps(t);
     return st ? st : yk__set_bias_rates(t);
 }
@@ -244,6 +249,7 @@ static void tear_down(yk__trainer *t)
     yk_dataset_fini(&t->test);
     yk_team_free(t->team);
     yk_lock_release(t->lock);
+    free(t->start.path);
 }
 
 /* For tests: YK_SLOW_WORKER=INDEX:FACTOR multiplies the step time of one worker, INDEX:100ms adds to it. */
