@@ -45,8 +45,9 @@
 
 const yk_option yk_options[] = {
     {"model", "M", TEXT(model), MODEL, TRAINS, NULL,
-     "softmax (any number of classes), logreg (two classes; sparse or dense data), lenet5, lenet-caffe, "
-     "alexnet, or a list of layers: \"conv 6 5x5 same, relu, maxpool 2, dense 10\""},
+     "softmax (any number of classes), logreg (two classes; sparse or dense data), fm:K, wide-deep:K, "
+     "deepfm:K (two classes; sparse data), lenet5, lenet-caffe, alexnet, or a list of layers: \"conv 6 5x5 "
+     "same, relu, maxpool 2, dense 10\", \"linear + fm 8 + (embed 8, dense 100, relu, dense 1)\""},
     {"data", "SPEC", TEXT(data), MODEL, TRAINS, NULL,
      "training data: idx:DIR, tfrecord:GLOB, libsvm:GLOB, libffm:GLOB, criteo:GLOB, csv:GLOB, cifar10:DIR, "
      "images:DIR, cache:FILE, synth:digits, synth:ctr, synth:images, or a path; options follow a '?', as in "
@@ -67,7 +68,8 @@ const yk_option yk_options[] = {
      "memory), always or never"},
     {"shuffle-mb", "MB", WHOLE(shuffle_mb, 1, 1 << 20), MODEL, TRAINS, "32",
      "size of the buffer in which streamed data is shuffled, in MB"},
-    {"no-bias", NULL, FLAG(no_bias), MODEL, TRAINS, NULL, "train logreg without a bias"},
+    {"no-bias", NULL, FLAG(no_bias), MODEL, TRAINS, NULL,
+     "train logreg, or the linear part of a model on sparse data, without a bias"},
 
     {"init", "METHOD", TEXT(init), NETWORK, TRAINS, "he",
      "initial weights: he, glorot, torch (uniform, up to 1 / sqrt(fan-in), biases too), normal:SIGMA or "
@@ -137,7 +139,7 @@ const yk_option yk_options[] = {
     {"steps", "S", WHOLE(steps, 1, BIG), STEPS, TRAINS, NULL,
      "steps instead of epochs; async: of all workers together"},
     {"seed", "S", WHOLE(seed, 0, BIG), STEPS, TRAINS, "1",
-     "seed for the order of the examples and the initial weights of networks (linear models start at zero)"},
+     "seed for the order of the examples and the initial weights (those of linear models are zero)"},
 
     {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS, "sgd", "sgd, momentum, adagrad, ftrl or adam"},
     {"lr", "X", REAL(lr, 0, HUGE_VAL), UPDATES, TRAINS,

@@ -86,6 +86,8 @@ yk_status yk__describe(yk__trainer *t)
     if (!d)
         return yk_fail_memory(sizeof *d, "a description");
     t->result->description = d;
+    snprintf(d->list, sizeof d->list, "%s", t->model->list ? t->model->list : "");
+    d->unit = t->model->sparse ? "example" : "image";
     d->nlines = yk_model_describe(t->model, yk__max_batch(t), d->line, YK_MAX_LINES);
     for (int i = 0; i < d->nlines; i++) {
         d->params += d->line[i].params;

@@ -192,9 +192,13 @@ static yk_status init_parameters(yk__trainer *t)
     const yk_trained *start = t->host->start;
     if (!whole || (!t->model->ops->init && !start))
         return YK_OK;
-    for (int g = 0; !start && g < t->model->ngroups; g++)
-        t->model->ops->init(t->model, g, yk_local_raw(whole, g).live.w, (uint64_t)t->config->seed);
     yk_status st = start ? yk_trained_restore(start, t->config->model, t->model, whole, t->remap) : YK_OK;
+    for (int g = 0; !st && !start && g < t->model->ngroups; g++) {
+        float *w = yk_local_raw(whole, g).live.w;
+        t->model->ops->init(t->model, g, w, (uint64_t)t->config->seed);
+        if (t->remap && t->model->group[g].keyed)
+            st = yk_keymap_apply(t->remap, w, t->model->group[g].width);
+    }
     yk_local_restore(whole, 0);
     return st;
 }
