@@ -111,6 +111,37 @@ static void kernels_equal_the_reference(void **state)
     }
 }
 
+/* Random keys of a row, over several rows: equal keys get equal slots, new ones the next. */
+static void slots_are_those_of_the_keys(void **state)
+{
+    enum { KEYS = 3000, EACH = 39 };
+    static uint32_t seen[1 << 16];
+    yk_merger m;
+    (void)state;
+    assert_int_equal(yk_merger_init(&m, KEYS), YK_OK);
+    for (int round = 0; round < 5; round++) {
+        uint32_t key[EACH], slot[EACH], next = 0;
+        memset(seen, 0, sizeof seen);
+        yk_merger_clear(&m);
+        for (int r = 0; r < KEYS / EACH; r++) {
+            for (int i = 0; i < EACH; i++)
+                key[i] = yk_rng_below(&random_state, i % 2 ? 40 : 1 << 16);
+            yk_merger_slots(&m, key, EACH, slot);
+            for (int i = 0; i < EACH; i++) {
+                if (!seen[key[i]])
+                    seen[key[i]] = ++next;
+                assert_int_equal(slot[i], seen[key[i]] - 1);
+                assert_int_equal(m.key[slot[i]], key[i]);
+                assert_true(m.value[slot[i]] == 0.0f);
+            }
+        }
+        assert_int_equal(m.n, next);
+        for (size_t i = 0; i < m.n; i++)
+            m.value[i] = 1.0f;
+    }
+    yk_merger_fini(&m);
+}
+
 /* ---- a model in doubles, from its tensors ---- */
 
 enum { MOST_TENSOR = 1024 };
@@ -405,9 +436,13 @@ static void unsuitable_data_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels_equal_the_reference), cmocka_unit_test(gradients_are_right),
-        cmocka_unit_test(presets_are_lists),           cmocka_unit_test(initial_values_depend_on_the_key),
-        cmocka_unit_test(errors_point_at_the_place),   cmocka_unit_test(unsuitable_data_is_refused),
+        cmocka_unit_test(slots_are_those_of_the_keys),
+        cmocka_unit_test(kernels_equal_the_reference),
+        cmocka_unit_test(gradients_are_right),
+        cmocka_unit_test(presets_are_lists),
+        cmocka_unit_test(initial_values_depend_on_the_key),
+        cmocka_unit_test(errors_point_at_the_place),
+        cmocka_unit_test(unsuitable_data_is_refused),
     };
     random_state = yk_rng_seed(3, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,6 +121,46 @@ static void pairs_match_the_reference(void **state)
 }
 
 /* Sixty steps with a decaying rate from the initial state: weights and state are 0. Pairs and dense steps together. */
+/* Vectors of several floats per key: the same as dense() on each of them. */
+static void wide_equals_dense(void **state)
+{
+    enum { KEYS = 21, MOST = 70, SOME = 13, COPIES = 4 };
+    static const size_t widths[] = {3, 8, 12, 16, MOST};
+    static float block[2][1 + YK_MAX_SLOTS][(KEYS + COPIES) * MOST], g[SOME * MOST];
+    static const uint32_t key[SOME] = {20, 3, 2, 19, 0, 7, 11, 12, 1, 5, 18, 9, 4};
+    (void)state;
+    for (yk_isa isa = YK_ISA_BASE; isa <= yk_isa_best(); isa++)
+        for (int kind = 0; kind < YK_OPTIM_KINDS; kind++)
+            for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+                const size_t width = widths[i], copies = COPIES * width;
+                const yk_optim_rule *rule = rule_of(isa, (yk_optim_kind)kind);
+                const yk_optim_config c = config_of((yk_optim_kind)kind, 1);
+                const yk_optim_step o = yk_optim_at(&c, 3);
+                yk_view v[2];
+                for (int a = 0; a < 1 + YK_MAX_SLOTS; a++)
+                    for (size_t k = 0; k < (KEYS + COPIES) * width; k++)
+                        block[0][a][k] = block[1][a][k] = a ? uniform(0, 2) : uniform(-1, 1);
+                for (size_t k = 0; k < SOME * width; k++)
+                    g[k] = uniform(-5, 5);
+                for (int t = 0; t < 2; t++)
+                    v[t] = (yk_view){.w = block[t][0] + copies,
+                                     .s = {block[t][1] + copies, block[t][2] + copies},
+                                     .hot = COPIES,
+                                     .shift = -(int32_t)copies};
+                rule->wide(&v[0], key, g, SOME, width, 0.25f, &o);
+                for (size_t k = 0; k < SOME; k++) { /* hot keys are in the copy */
+                    const size_t at = key[k] < COPIES ? key[k] * width : copies + key[k] * width;
+                    const yk_view all = {.w = block[1][0], .s = {block[1][1], block[1][2]}};
+                    rule->dense(&all, at, width, g + k * width, 0.25f, &o);
+                }
+                for (int a = 0; a < 1 + YK_MAX_SLOTS; a++)
+                    for (size_t k = 0; k < (KEYS + COPIES) * width; k++) {
+                        const float got = block[0][a][k], right = block[1][a][k];
+                        assert_true(fabsf(got - right) <= 1e-6f * (1.0f + fabsf(right)));
+                    }
+            }
+}
+
 static void many_steps_match_the_reference(void **state)
 {
     (void)state;
@@ -254,9 +294,13 @@ static void invalid_values_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dense_steps_match_the_reference), cmocka_unit_test(pairs_match_the_reference),
-        cmocka_unit_test(many_steps_match_the_reference),  cmocka_unit_test(rates_follow_their_schedule),
-        cmocka_unit_test(sums_of_rates_are_exact),         cmocka_unit_test(invalid_values_are_refused),
+        cmocka_unit_test(dense_steps_match_the_reference),
+        cmocka_unit_test(pairs_match_the_reference),
+        cmocka_unit_test(wide_equals_dense),
+        cmocka_unit_test(many_steps_match_the_reference),
+        cmocka_unit_test(rates_follow_their_schedule),
+        cmocka_unit_test(sums_of_rates_are_exact),
+        cmocka_unit_test(invalid_values_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

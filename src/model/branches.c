@@ -326,8 +326,10 @@ static void add_linear(work *w, const yk_batch *b, uint32_t bias)
             to[slot[e]] += value ? err * value[e] : err;
         all += err;
     }
-    if (bias != UINT32_MAX)
-        yk_merger_add(&w->keys, bias, all);
+    if (bias != UINT32_MAX) { /* no entry has this key */
+        w->keys.key[w->keys.n] = bias;
+        w->keys.value[w->keys.n++] = all;
+    }
 }
 
 static void grad(const yk_model *model, yk_workspace *workspace, const yk_view *v, const yk_batch *b,

@@ -5,6 +5,7 @@
  *     const yk_optim_rule *rule = yk_optim_rule_of(config.kind);
  *     rule->dense(&view, 0, n, g, 1.0f / examples, &o); // all weights; g is a sum over examples
  *     rule->pairs(&view, key, g, n, 1.0f / examples, &o); // only these keys
+ *     rule->wide(&view, key, g, n, 8, 1.0f / examples, &o); // the same for vectors of 8 floats per key
  *
  * With G the mean gradient (plus l2 w), per weight:
  *
@@ -96,6 +97,8 @@ typedef struct {
                   const yk_optim_step *o);
     void (*pairs)(const yk_view *v, const uint32_t *key, const float *g, size_t n, float scale,
                   const yk_optim_step *o);
+    void (*wide)(const yk_view *v, const uint32_t *key, const float *g, size_t n, size_t width, float scale,
+                 const yk_optim_step *o); /* pairs() for `width` floats per key */
     void (*merge)(const yk_optim_merge *m, uint32_t first, uint32_t n, const yk_optim_step *o);
 } yk_optim_rule;
 

@@ -4,6 +4,7 @@
 #include "optim/step_size.h"
 
 #include <math.h>
+#include <string.h>
 
 #define INLINE static inline __attribute__((always_inline)) YK_RACY
 
@@ -109,6 +110,52 @@ INLINE void pairs(yk_optim_kind kind, const yk_view *v, const uint32_t *key, con
     }
 }
 
+enum { BUFFER = 64 }; /* floats of wide() */
+
+/* Vectors of `width` floats. Gathers the vectors of some keys, as pairs() does: the compiler cannot know that weights and
+ * gradients do not overlap. Prefetches those of later keys. */
+INLINE void wide(yk_optim_kind kind, const yk_view *v, const uint32_t *key, const float *g, size_t n,
+                 size_t width, float scale, const yk_optim_step *step)
+{
+    enum { LINE = 16 }; /* floats of a cache line */
+    float w[BUFFER], s[YK_MAX_SLOTS][BUFFER];
+    ptrdiff_t at[BUFFER];
+    const yk_view gathered = {.w = w, .s = {s[0], s[1]}};
+    const size_t some = BUFFER / width, bytes = width * sizeof *w;
+    for (size_t i = 0; i < n; i += some) {
+        const size_t m = n - i < some ? n - i : some;
+        for (size_t j = 0; j < m; j++) {
+            const ptrdiff_t far =
+                yk_view_wide(v, key[i + j + AHEAD / 2 < n ? i + j + AHEAD / 2 : n - 1], (uint32_t)width) -
+                v->w;
+            at[j] = yk_view_wide(v, key[i + j], (uint32_t)width) - v->w;
+            memcpy(w + j * width, v->w + at[j], bytes);
+            for (int k = 0; k < slots(kind); k++)
+                memcpy(s[k] + j * width, v->s[k] + at[j], bytes);
+            for (size_t line = 0; line < width; line += LINE) {
+                __builtin_prefetch(v->w + far + line, 1);
+                for (int k = 0; k < slots(kind); k++)
+                    __builtin_prefetch(v->s[k] + far + line, 1);
+            }
+        }
+        dense(kind, &gathered, 0, m * width, g + i * width, scale, step);
+        for (size_t j = 0; j < m; j++) {
+            memcpy(v->w + at[j], w + j * width, bytes);
+            for (int k = 0; k < slots(kind); k++)
+                memcpy(v->s[k] + at[j], s[k] + j * width, bytes);
+        }
+    }
+}
+
+/* The same for vectors that do not fit into the buffer. */
+INLINE void widest(yk_optim_kind kind, const yk_view *v, const uint32_t *key, const float *g, size_t n,
+                   size_t width, float scale, const yk_optim_step *step)
+{
+    for (size_t i = 0; i < n; i++)
+        dense(kind, v, (size_t)(yk_view_wide(v, key[i], (uint32_t)width) - v->w), width, g + i * width, scale,
+              step);
+}
+
 /* Sums of squared gradients are merged like the weights: far from the optimum, T copies see the same gradients as one worker
  * would, and their sum would make the step size of adagrad and ftrl too small for the rest of the run. Moving averages are
  * averaged. ftrl's z follows from the merged weight and n, so that the three stay consistent. Where the weight is zero, z is
@@ -151,6 +198,18 @@ INLINE void merge(yk_optim_kind kind, const yk_optim_merge *m, uint32_t first, u
     {                                                                                                        \
         pairs(kind, v, key, g, n, scale, o);                                                                 \
     }                                                                                                        \
+    static YK_RACY void name##_wide(const yk_view *v, const uint32_t *key, const float *g, size_t n,         \
+                                    size_t width, float scale, const yk_optim_step *o)                       \
+    {                                                                                                        \
+        if (width == 8)                                                                                      \
+            wide(kind, v, key, g, n, 8, scale, o);                                                           \
+        else if (width == 16)                                                                                \
+            wide(kind, v, key, g, n, 16, scale, o);                                                          \
+        else if (width <= BUFFER)                                                                            \
+            wide(kind, v, key, g, n, width, scale, o);                                                       \
+        else                                                                                                 \
+            widest(kind, v, key, g, n, width, scale, o);                                                     \
+    }                                                                                                        \
     static YK_RACY void name##_merge(const yk_optim_merge *m, uint32_t first, uint32_t n,                    \
                                      const yk_optim_step *o)                                                 \
     {                                                                                                        \
@@ -164,9 +223,11 @@ RULE(adam, YK_ADAM)
 RULE(ftrl, YK_FTRL)
 
 const yk_optim_rules YK_ISA_NAME(yk_optim_rules) = {{
-    [YK_SGD] = {"sgd", 0, {NULL, NULL}, sgd_dense, sgd_pairs, sgd_merge},
-    [YK_MOMENTUM] = {"momentum", 1, {"velocity", NULL}, momentum_dense, momentum_pairs, momentum_merge},
-    [YK_ADAGRAD] = {"adagrad", 1, {"sum_squares", NULL}, adagrad_dense, adagrad_pairs, adagrad_merge},
-    [YK_ADAM] = {"adam", 2, {"mean", "mean_square"}, adam_dense, adam_pairs, adam_merge},
-    [YK_FTRL] = {"ftrl", 2, {"z", "n"}, ftrl_dense, ftrl_pairs, ftrl_merge},
+    [YK_SGD] = {"sgd", 0, {NULL, NULL}, sgd_dense, sgd_pairs, sgd_wide, sgd_merge},
+    [YK_MOMENTUM] =
+        {"momentum", 1, {"velocity", NULL}, momentum_dense, momentum_pairs, momentum_wide, momentum_merge},
+    [YK_ADAGRAD] =
+        {"adagrad", 1, {"sum_squares", NULL}, adagrad_dense, adagrad_pairs, adagrad_wide, adagrad_merge},
+    [YK_ADAM] = {"adam", 2, {"mean", "mean_square"}, adam_dense, adam_pairs, adam_wide, adam_merge},
+    [YK_FTRL] = {"ftrl", 2, {"z", "n"}, ftrl_dense, ftrl_pairs, ftrl_wide, ftrl_merge},
 }};
