@@ -10,7 +10,7 @@ deep='linear + fm 4 name=v + (embed 4 name=v, dense 12, relu, dropout 0.2, dense
 fit() { # MODEL OPTION...: trains on generated clicks
     local model=$1
     shift
-    try train --model "$model" --data "$clicks" --optimizer adagrad --quiet --json "$@"
+    try train --model "$model" --data "$clicks" --quiet --json "$@"
 }
 
 tensors() { # RUN: the tensors of its last checkpoint, as one hash
@@ -72,6 +72,21 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
         expect 0
         holds "$(field test_auc) > 0.72"
     done
+}
+
+@test "the keyed and the dense parameters have their own optimizer, learning rate and staleness bound" {
+    fit "$deep" --optimizer keyed=ftrl,dense=momentum --lr keyed=0.02,dense=0.03 --steps 20 --out run
+    expect 0
+    [ "$(field optimizer)" = '"keyed=ftrl,dense=momentum"' ]
+    grep -qx 'lr = keyed=0.02,dense=0.03' run/config.ini
+    try train --model "$deep" --data "$clicks" --workers 2 --mode async --staleness dense=0 --batch 8 --out none --json
+    expect 0 'adagrad, learning rate 0.05' 'the network: adam, learning rate 0.001; it is synchronous'
+    [ "$(field mode)" = '"sync"' ]
+    holds "$(field test_auc) > 0.72"
+    fit fm:4 --lr dense=0.1 --out none
+    expect 2 '--lr dense=... has no effect: --model fm:4 has no dense parameters'
+    fit fm:4 --lr wide=0.1 --out none
+    expect 2 '--lr wide=0.1: must be one value, or keyed=VALUE,dense=VALUE'
 }
 
 @test "dense data and three classes are refused" {

@@ -9,12 +9,14 @@
 
 /* ---- kind, field and range */
 
-#define TEXT(field)                       YK_OPT_TEXT, offsetof(yk_config, field), 0, 0
-#define WHOLE(field, least, most)         YK_OPT_INT, offsetof(yk_config, field), least, most
-#define WHOLE_OR_ALL(field, least, most)  YK_OPT_INT_OR_ALL, offsetof(yk_config, field), least, most
-#define WHOLE_OR_AUTO(field, least, most) YK_OPT_INT_OR_AUTO, offsetof(yk_config, field), least, most
-#define REAL(field, least, most)          YK_OPT_REAL, offsetof(yk_config, field), least, most
-#define FLAG(field)                       YK_OPT_FLAG, offsetof(yk_config, field), 0, 0
+#define TEXT(field)                        YK_OPT_TEXT, offsetof(yk_config, field), 0, 0
+#define WHOLE(field, least, most)          YK_OPT_INT, offsetof(yk_config, field), least, most
+#define WHOLE_OR_ALL(field, least, most)   YK_OPT_INT_OR_ALL, offsetof(yk_config, field), least, most
+#define WHOLE_OR_AUTO(field, least, most)  YK_OPT_INT_OR_AUTO, offsetof(yk_config, field), least, most
+#define REAL(field, least, most)           YK_OPT_REAL, offsetof(yk_config, field), least, most
+#define WHOLE_BY_GROUP(field, least, most) YK_OPT_INT_BY_GROUP, offsetof(yk_config, field), least, most
+#define REAL_BY_GROUP(field, least, most)  YK_OPT_REAL_BY_GROUP, offsetof(yk_config, field), least, most
+#define FLAG(field)                        YK_OPT_FLAG, offsetof(yk_config, field), 0, 0
 
 /* ---- headings */
 
@@ -87,8 +89,10 @@ const yk_option yk_options[] = {
      "print the time of each phase (and of each layer of a network) on stderr after the run"},
 
     {"mode", "MODE", TEXT(mode), PARALLEL, TRAINS, "sync", "sync (synchronous) or async (asynchronous)"},
-    {"staleness", "K", WHOLE(staleness, -1, BIG), PARALLEL, TRAINS, "sync: 0; async: no bound",
-     "staleness bound: no worker is more than K steps ahead of the slowest; 0: sync; -1: as --mode says"},
+    {"staleness", "K", WHOLE_BY_GROUP(staleness, -1, BIG), PARALLEL, TRAINS, "sync: 0; async: no bound",
+     "staleness bound: no worker is more than K steps ahead of the slowest; 0: sync; -1: as --mode says. "
+     "keyed=K,dense=K: of vectors and weights of keys, and of networks; with a 0, all workers take the same "
+     "steps, and other gradients are applied immediately"},
     {"workers", "N|auto", WHOLE_OR_AUTO(workers, 1, 1024), PARALLEL, TRAINS, "1",
      "worker threads in each process that trains; each trains on its part of the data; auto: one for "
      "each core (with --threads T: for each T cores)"},
@@ -141,9 +145,13 @@ const yk_option yk_options[] = {
     {"seed", "S", WHOLE(seed, 0, BIG), STEPS, TRAINS, "1",
      "seed for the order of the examples and the initial weights (those of linear models are zero)"},
 
-    {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS, "sgd", "sgd, momentum, adagrad, ftrl or adam"},
-    {"lr", "X", REAL(lr, 0, HUGE_VAL), UPDATES, TRAINS,
-     "sgd 0.1, momentum 0.01, adagrad 0.05, adam 0.001, ftrl 0.1", "learning rate"},
+    {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS,
+     "sgd; fm, wide-deep, deepfm: keyed=adagrad,dense=adam",
+     "sgd, momentum, adagrad, ftrl or adam; keyed=NAME,dense=NAME: of vectors and weights of keys, and of "
+     "networks"},
+    {"lr", "X", REAL_BY_GROUP(lr, 0, HUGE_VAL), UPDATES, TRAINS,
+     "sgd 0.1, momentum 0.01, adagrad 0.05, adam 0.001, ftrl 0.1",
+     "learning rate; keyed=X,dense=X: of vectors and weights of keys, and of networks"},
     {"l2", "X", REAL(l2, 0, HUGE_VAL), UPDATES, TRAINS, "0",
      "weight decay: add l2/2 |w|^2 to the mean loss (ftrl: to the sum over steps); includes biases"},
     {"l1", "X", REAL(l1, 0, HUGE_VAL), UPDATES, TRAINS, "0",
@@ -212,7 +220,8 @@ yk_status yk_option_require(const char *name, const yk_option **out)
 
 bool yk_option_is_number(const yk_option *o)
 {
-    return o->kind == YK_OPT_INT || o->kind == YK_OPT_REAL || yk_option_word(o);
+    return o->kind == YK_OPT_INT || o->kind == YK_OPT_REAL || o->kind == YK_OPT_INT_BY_GROUP ||
+           o->kind == YK_OPT_REAL_BY_GROUP || yk_option_word(o);
 }
 
 const char *yk_option_word(const yk_option *o)

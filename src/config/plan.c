@@ -15,11 +15,19 @@ static bool can_prefetch(const yk_plan *p)
     return shards && !p->synchronous && !p->local_steps;
 }
 
+uint64_t yk_plan_staleness(const yk_config *c, bool keyed)
+{
+    const double given = yk_by_group_of(&c->staleness, keyed, -1.0);
+    if (given >= 0.0)
+        return (uint64_t)given;
+    return c->mode && strcmp(c->mode, "async") == 0 ? YK_ASYNC : 0;
+}
+
+/* The strictest bound of a group. All workers take the same steps if one is synchronous. */
 static uint64_t staleness_of(const yk_config *c)
 {
-    if (c->staleness >= 0)
-        return (uint64_t)c->staleness;
-    return c->mode && strcmp(c->mode, "async") == 0 ? YK_ASYNC : 0;
+    const uint64_t keyed = yk_plan_staleness(c, true), dense = yk_plan_staleness(c, false);
+    return keyed < dense ? keyed : dense;
 }
 
 /* Whether the parameters are keyed: those of logreg on sparse data, and of sums of branches. If the data cannot be opened, the error is reported
