@@ -158,12 +158,13 @@ typedef struct {
     const float *value;    /* NULL: all are 1 */
     const int32_t *labels; /* as above */
     int in_place;
-    uint32_t classes; /* as above */
+    uint32_t classes;      /* as above */
+    const uint16_t *field; /* field number of each entry, for models that use them; NULL: all have the same field */
 } yoke_csr;
 
 #define YOKE_CSR_INIT                                                                                        \
     {                                                                                                        \
-        sizeof(yoke_csr), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0                                           \
+        sizeof(yoke_csr), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL                                     \
     }
 
 YOKE_API yoke_status yoke_data_from_csr(const yoke_csr *csr, yoke_data **out, yoke_error *error);

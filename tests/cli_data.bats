@@ -249,6 +249,25 @@ END
     [ "$(json 'o["fields"]')" = 10 ]
 }
 
+@test "libffm: the fields of generated data and of CSV columns are written" {
+    ask gen 'synth:ctr?features=50&nnz=3&examples=4' --out a.ffm
+    [ "$(cut -d' ' -f2- a.ffm | tr ' ' '\n' | cut -d: -f1 | sort -u | tr '\n' ' ')" = "0 1 2 " ]
+    printf 'label,a,b\n1,2,x\n0,3,y\n' >a.csv
+    ask convert 'csv:a.csv?categorical=b' --hash-bits 8 --out b.ffm
+    grep -q '^1 0:0:2 1:' b.ffm
+    ask convert 'csv:a.csv?categorical=b&fields=1' --hash-bits 8 --out b.cache
+    run ask inspect b.cache --json
+    [ "$(json 'o["fields"]')" = 2 ]
+}
+
+@test "synth:ctr with interactions: the best possible AUC is known, and a linear model falls short" {
+    run "$YOKE" train --model logreg --data 'synth:ctr?features=500&examples=10000&interactions=1' --batch 10 \
+        --out none --quiet --json
+    [ "$status" -eq 0 ]
+    [ "$(json 'o["best_auc"] > 0.84')" = True ]
+    [ "$(json 'o["test_auc"] < o["best_auc"] - 0.05')" = True ]
+}
+
 @test "inspect: classes, entries, features and records of sparse data" {
     printf '1 1:1 5:0.5 9:-2\n0 5:1\n0\n0 5:3 1000:1\n' >a.libsvm
     run ask inspect a.libsvm --first 2

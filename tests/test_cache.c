@@ -141,7 +141,7 @@ static void round_trips(void **state)
     check_round_trip(copy);
 }
 
-/* A file with fields has version 2, and readers get the fields on request; a file without fields has version 1. */
+/* A file with fields has version 3, and readers get the fields on request; a file without fields has version 1. */
 static void fields_are_kept(void **state)
 {
     (void)state;
@@ -180,7 +180,8 @@ static void fields_are_kept(void **state)
     yk_cache_header h;
     assert_non_null(f);
     assert_int_equal(fread(&h, sizeof h, 1, f), 1);
-    assert_int_equal(h.version, 2);
+    assert_int_equal(h.version, 3);
+    assert_int_equal(h.fields, 65536);
     assert_int_equal(fseek(f, (long)h.field.offset, SEEK_SET), 0);
     assert_int_equal(fputc(7, f), 7);
     assert_int_equal(fclose(f), 0);
@@ -346,6 +347,9 @@ static void forged_headers(void **state)
         assert_int_equal(map_other(), YK_EDATA);                                                             \
     } while (0)
     FORGE(h.version = 2);
+    FORGE(h.version = 3);
+    FORGE(h.version = 4);
+    FORGE(h.fields = 1);
     FORGE(h.kind = 3);
     FORGE(h.kind = YK_ROWS_U8);
     FORGE(h.n = 0);

@@ -11,13 +11,14 @@ static const struct {
     const char *names;
 } sets[] = {
     {YK_OPT_CHANGES_RESULTS,
-     "model data test test-examples features hash-bits skip-bad stream shuffle-mb no-bias init "
+     "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
      "init-bias standardize augment mode "
      "staleness workers threads servers quorum local-steps prefetch batch epochs steps seed "
      "optimizer lr l2 l1 momentum "
      "lr-schedule lr-decay lr-decay-every lr-decay-epochs bias-lr bias-decay"},
     {YK_OPT_MUST_AGREE,
-     "model data test test-examples features hash-bits skip-bad stream shuffle-mb no-bias init init-bias "
+     "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
+     "init-bias "
      "standardize "
      "augment dry-run "
      "profile mode staleness workers threads bind servers quorum local-steps prefetch deadline batch epochs "
@@ -28,7 +29,8 @@ static const struct {
      "log-every "
      "checkpoint-every sample-every trace tensorboard-workers"},
     {YK_OPT_IN_SWEEPS,
-     "model data test test-examples features hash-bits skip-bad stream shuffle-mb no-bias init init-bias "
+     "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
+     "init-bias "
      "standardize "
      "augment mode "
      "staleness workers threads launch hosts hostfile agent mpi-options bind network servers quorum "
@@ -38,7 +40,8 @@ static const struct {
      "lr-decay-epochs bias-lr bias-decay eval-every log-every checkpoint-every sample-every trace "
      "tensorboard-workers http"},
     {YK_OPT_KEPT,
-     "model data test test-examples features hash-bits skip-bad stream shuffle-mb no-bias init init-bias "
+     "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
+     "init-bias "
      "standardize "
      "augment mode "
      "staleness workers threads launch hosts hostfile agent mpi-options bind network servers quorum "
@@ -49,7 +52,7 @@ static const struct {
      "tensorboard-workers"},
     {YK_OPT_COMMAND_LINE_ONLY, "hosts hostfile agent mpi-options network join out resume http config"},
 };
-enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 61 };
+enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 62 };
 
 static void flags_are_as_intended(void **state)
 {

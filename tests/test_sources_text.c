@@ -489,11 +489,39 @@ static void criteo_columns_are_fields(void **state)
     }
     yk_rows_fini(&rows);
     yk_rows_fini(&plain);
-    read_well(spec_of("criteo", "?fields=1&features=1"),
-              &rows); /* all have the same hash, but different fields */
+    o.fields = YK_FIELDS_STORED; /* all have the same hash, but different fields */
+    assert_int_equal(read_all(spec_of("criteo", "?fields=1&features=1"), &o, &rows, NULL), YK_OK);
     assert_int_equal(rows.start[1], 5);
     assert_memory_equal(rows.field, columns, sizeof columns);
     yk_rows_fini(&rows);
+}
+
+/* Integers as values: features 0 to 12. The categories are hashed into the others. */
+static void criteo_integers_are_values(void **state)
+{
+    (void)state;
+    static const uint16_t columns[] = {0, 1, 12, 13, 38};
+    const yk_source_options o = {.fields = YK_FIELDS_ALL};
+    yk_rows rows;
+    put("1\t5\t-2\t\t\t\t\t\t\t\t\t\t\t100000\t68fd1e64\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t"
+        "68fd1e64\n");
+    for (int fields = 0; fields < 2; fields++) {
+        assert_int_equal(
+            read_all(spec_of("criteo", "?numeric=value&features=100"), fields ? &o : NULL, &rows, NULL),
+            YK_OK);
+        assert_int_equal(rows.start[1], 5);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(rows.index[i], columns[i]);
+        assert_true(fabsf(rows.value[0] - logf(6.0f)) < 1e-6f && fabsf(rows.value[1] + logf(3.0f)) < 1e-6f);
+        assert_true(fabsf(rows.value[2] - logf(100001.0f)) < 1e-5f);
+        assert_true(rows.index[3] >= 13 && rows.index[4] < 100 && rows.value[3] == 1.0f);
+        assert_true(!fields == !rows.field);
+        for (size_t i = 0; fields && i < 3; i++)
+            assert_int_equal(rows.field[i], columns[i]);
+        yk_rows_fini(&rows);
+    }
+    assert_int_equal(read_all(spec_of("criteo", "?numeric=value&features=13"), NULL, &rows, NULL), YK_EUSAGE);
+    assert_int_equal(read_all(spec_of("criteo", "?numeric=log"), NULL, &rows, NULL), YK_EUSAGE);
 }
 
 static const char no_fields[] =
@@ -637,6 +665,7 @@ int main(void)
         cmocka_unit_test(libffm_reads_fields),
         cmocka_unit_test(libffm_reports_errors),
         cmocka_unit_test(criteo_columns_are_fields),
+        cmocka_unit_test(criteo_integers_are_values),
         cmocka_unit_test(bad_lines_can_be_skipped),
         cmocka_unit_test(blocks_hold_each_line_once),
         cmocka_unit_test(line_numbers_in_later_blocks),

@@ -352,6 +352,51 @@ static void clicks_shapes(void **state)
     yk_source_free(s);
 }
 
+static double logit(float p)
+{
+    return log((double)p / (1.0 - (double)p));
+}
+
+static double deviation(const double *x, size_t n)
+{
+    double mean = 0.0, square = 0.0;
+    for (size_t i = 0; i < n; i++)
+        mean += x[i] / (double)n;
+    for (size_t i = 0; i < n; i++)
+        square += (x[i] - mean) * (x[i] - mean) / (double)n;
+    return sqrt(square);
+}
+
+/* The rows do not depend on `interactions`, so the logits differ by the pairwise part. */
+static void clicks_interactions(void **state)
+{
+    (void)state;
+    enum { N = 20000 };
+    static const double wanted[] = {0.25, 0.5, 1.0};
+    static double linear[N], pairs[N];
+    yk_rows plain, rows;
+    read_all("synth:ctr?examples=20000&features=3000&interactions=0", YK_SPLIT_TRAIN, &plain);
+    const double auc = bayes_auc(&plain);
+    for (size_t k = 0; k < 3; k++) {
+        char spec[128];
+        snprintf(spec, sizeof spec, "synth:ctr?examples=20000&features=3000&interactions=%g", wanted[k]);
+        read_all(spec, YK_SPLIT_TRAIN, &rows);
+        assert_memory_equal(rows.index, plain.index, plain.start[N] * sizeof *plain.index);
+        double positives = 0.0;
+        for (size_t i = 0; i < N; i++) {
+            linear[i] = logit(plain.truth[i]);
+            pairs[i] = logit(rows.truth[i]) - linear[i];
+            positives += rows.label[i] / (double)N;
+        }
+        const double ratio = deviation(pairs, N) / deviation(linear, N);
+        assert_true(fabs(ratio / wanted[k] - 1.0) < 0.05);
+        assert_true(fabs(positives - 0.25) < 0.02);
+        assert_true(bayes_auc(&rows) > auc);
+        yk_rows_fini(&rows);
+    }
+    yk_rows_fini(&plain);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -360,6 +405,7 @@ int main(void)
         cmocka_unit_test(exact_exp_is_exp),     cmocka_unit_test(clicks_golden),
         cmocka_unit_test(clicks_random_access), cmocka_unit_test(click_rate_is_as_requested),
         cmocka_unit_test(clicks_fields),        cmocka_unit_test(clicks_shapes),
+        cmocka_unit_test(clicks_interactions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -395,6 +395,16 @@ yk_status yk_rows_drop_fields(yk_rows *rows)
     return st;
 }
 
+uint32_t yk_rows_count_fields(const yk_rows *rows)
+{
+    const size_t begin = rows->field && rows->n ? (size_t)rows->start[0] : 0,
+                 end = rows->field ? entries_so_far(rows) : 0;
+    uint16_t largest = 0;
+    for (size_t i = begin; i < end; i++)
+        largest = rows->field[i] > largest ? rows->field[i] : largest;
+    return largest + 1u;
+}
+
 size_t yk_rows_bytes(const yk_rows *rows)
 {
     size_t bytes = 0;

@@ -112,6 +112,9 @@ yk_status yk_rows_unpack(const char *from, size_t bytes, yk_rows *borrowed_out);
  * rows whose keys were remapped (keymap.h). */
 yk_status yk_rows_drop_fields(yk_rows *rows);
 
+/* 1 + the largest field number, at least 1. */
+uint32_t yk_rows_count_fields(const yk_rows *rows);
+
 /* Shuffles sparse rows, with as many threads as there are cores. The same seed gives the same order. Needs twice the memory of
  * the rows. */
 yk_status yk_rows_shuffle(yk_rows *rows, uint64_t seed);

@@ -74,10 +74,11 @@ static yk_split split_of(const arguments *a)
 static yk_status open_watched(const arguments *a, const char *doing, int passes, yk_source **out)
 {
     yk_source *s = NULL;
+    const bool ffm = a->format && !strcmp(a->format, "libffm"); /* its entries have fields anyway */
     const yk_source_options options = {.features = (uint64_t)a->features,
                                        .hash_bits = (unsigned)a->hash_bits,
                                        .skip_bad = (uint64_t)a->skip_bad,
-                                       .fields = YK_FIELDS_STORED};
+                                       .fields = ffm ? YK_FIELDS_ALL : YK_FIELDS_STORED};
     yk_status st = yk_source_open(a->spec, split_of(a), &options, &s);
     if (st)
         return st;

@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 typedef struct {
-    char *model, *data, *test;
+    char *model, *data, *test, *warm_start;
     char *mode, *optimizer, *lr_schedule, *stream, *out, *config;
     char *init, *standardize, *augment, *bias_decay; /* NULL: the defaults of model/net_options.h */
     double init_bias;                                /* NaN: not given */

@@ -58,6 +58,9 @@ const yk_option yk_options[] = {
      "test data; none: do not evaluate"},
     {"test-examples", "N", WHOLE(test_examples, 0, BIG), MODEL, TRAINS, "all",
      "evaluate on N examples of the test data, chosen at random once; of streamed data, on the first N"},
+    {"warm-start", "RUN", TEXT(warm_start), MODEL, TRAINS, NULL,
+     "begin with the parameters and the optimizer state of another run (a run directory or a checkpoint); "
+     "features that it does not have get initial values"},
     {"features", "N", WHOLE(features, 0, INT32_MAX - 1), MODEL, TRAINS, "as many as occur",
      "columns of sparse data"},
     {"hash-bits", "B", WHOLE(hash_bits, 0, 30), MODEL, TRAINS, "24 for Criteo text and CSV, else not hashed",

@@ -34,6 +34,17 @@ static yk_status fit_features(cache *s, yk_spec *spec, const yk_source_options *
     return YK_OK;
 }
 
+/* `given`: the number of fields in the header; 0: not known. */
+static yk_status count_fields(cache *s, uint32_t given)
+{
+    const uint32_t found = yk_rows_count_fields(&s->rows);
+    if (given && found > given)
+        return yk_fail(YK_EDATA, "%s: field %u is not below the %u fields: the file is damaged", s->path,
+                       found - 1, given);
+    s->base.fields = given ? given : found;
+    return YK_OK;
+}
+
 static yk_status cache_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
     (void)split;
@@ -55,9 +66,8 @@ static yk_status cache_open(yk_source *source, yk_spec *spec, yk_split split, co
     source->width = shape.width;
     source->channels = shape.channels;
     source->cached = &s->rows;
-    if (o->fields == YK_FIELDS_NONE && (st = yk_rows_drop_fields(&s->rows)))
-        return st;
-    return fit_features(s, spec, o);
+    st = o->fields == YK_FIELDS_NONE ? yk_rows_drop_fields(&s->rows) : count_fields(s, shape.fields);
+    return st ? st : fit_features(s, spec, o);
 }
 
 const yk_source_ops yk__cache_source = {

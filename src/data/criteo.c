@@ -11,6 +11,8 @@
  *
  * Integers are counts with long tails. As is common for this data they are put into buckets: v itself up to 2, above that
  * floor(ln(v)^2). The bounds of the buckets are computed with exact arithmetic: the same features on every platform.
+ * With `?numeric=value`, integer column i is feature i with the value sign(v) ln(1 + |v|), and the categories are hashed
+ * into the features after these 13.
  */
 #include "base/rng.h"
 #include "base/rows.h"
@@ -32,11 +34,21 @@ typedef struct {
     yk_text_source text;
     uint64_t features;
     bool fields;                 /* rows carry the column as field number */
+    bool values;                 /* integers are values, not buckets */
     uint64_t column[FIELDS];     /* salts of the hash, one per column */
     uint64_t least[BUCKETS];     /* least[k]: the smallest v with ln(v)^2 >= k */
     uint16_t begin[64 * 16 + 1]; /* by the leading one and the next four bits: the first possible bucket */
     uint16_t small[SMALL];
+    float log_of[SMALL]; /* of small integers, with `values` */
 } criteo;
+
+/* The entries of a line: integers as values, then hashes. */
+typedef struct {
+    size_t values, hashes;
+    uint16_t column[FIELDS]; /* of the values, then of the hashes */
+    float value[INTEGERS];
+    uint64_t hash[FIELDS];
+} entries;
 
 /* ---- integers to buckets */
 
@@ -172,14 +184,43 @@ static yk_status bad_field(yk_text_reader *r, const char *line, const char *end,
                                            : "a hash of at most 16 hex digits");
 }
 
+static inline float log_of(const criteo *s, int64_t v)
+{
+    return (uint64_t)v < SMALL ? s->log_of[v] : (float)copysign(log1p(fabs((double)v)), (double)v);
+}
+
+static yk_status put_row(const criteo *s, const entries *e, int32_t label, yk_rows *rows)
+{
+    uint32_t *index;
+    float *value;
+    uint16_t *field;
+    const uint32_t first = s->values ? INTEGERS : 0; /* of the hashed columns */
+    size_t n = e->values;
+    yk_status st = yk_rows_sparse(rows, FIELDS, &index, &value);
+    if (st || (s->fields && (st = yk_rows_fields(rows, FIELDS, &field))))
+        return st;
+    for (size_t i = 0; i < n; i++) {
+        index[i] = e->column[i];
+        value[i] = e->value[i];
+    }
+    if (s->fields) {
+        for (size_t i = 0; i < e->hashes; i++)
+            index[n + i] = first + yk_key_id(e->hash[i], s->features - first);
+        n += e->hashes;
+        memcpy(field, e->column, n * sizeof *field);
+    } else {
+        n += yk__sort_hashes(e->hash, e->hashes, s->features - first, first, index + n);
+    }
+    return yk_rows_commit(rows, n, label);
+}
+
 static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
                             bool *added_out)
 {
     const criteo *s = (const criteo *)r->base.base.source;
     const char *p = line, *end = line + length;
-    uint64_t hash[FIELDS];
-    uint16_t column[FIELDS];
-    size_t n = 0;
+    entries e;
+    e.values = e.hashes = 0;
     if ((*p != '0' && *p != '1') || p[1] != '\t')
         return bad_field(r, line, end, p, 0);
     p++;
@@ -188,10 +229,10 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
             return bad_field(r, line, end, p, i);
         const char *at = ++p;
         uint64_t key;
+        int64_t v = 0;
         if (*p == '\t' || p == end)
             continue;
         if (i < INTEGERS) {
-            int64_t v;
             p = parse_integer(p, &v);
             key = p ? code_of(s, v) : 0;
         } else if (parse_hex8(p, &key) && (p[8] == '\t' || p + 8 == end)) {
@@ -201,25 +242,15 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
         }
         if (!p || (*p != '\t' && p != end))
             return bad_field(r, line, end, at, i + 1);
-        column[n] = (uint16_t)i;
-        hash[n++] = yk_mix64(key ^ s->column[i]);
+        e.column[e.values + e.hashes] = (uint16_t)i;
+        if (s->values && i < INTEGERS)
+            e.value[e.values++] = log_of(s, v);
+        else
+            e.hash[e.hashes++] = yk_mix64(key ^ s->column[i]);
     }
     if (p != end)
         return bad_field(r, line, end, p, FIELDS);
-
-    uint32_t *index;
-    float *value;
-    uint16_t *field;
-    yk_status st = yk_rows_sparse(rows, FIELDS, &index, &value);
-    if (!st && s->fields && !(st = yk_rows_fields(rows, FIELDS, &field))) {
-        memcpy(field, column, n * sizeof *field);
-        for (size_t i = 0; i < n; i++)
-            index[i] = yk_key_id(hash[i], s->features);
-    } else if (!st) {
-        n = yk__sort_hashes(hash, n, s->features, 0, index);
-    }
-    if (!st)
-        st = yk_rows_commit(rows, n, line[0] - '0');
+    yk_status st = put_row(s, &e, line[0] - '0', rows);
     *added_out = !st;
     return st;
 }
@@ -229,18 +260,25 @@ static yk_status criteo_open(yk_source *source, yk_spec *spec, yk_split split, c
     (void)split;
     criteo *s = (criteo *)source;
     s->features = yk__spec_keys(spec, o, 24, UINT32_MAX).features;
-    s->fields = yk_spec_u64(spec, "fields", o->fields == YK_FIELDS_ALL, 0, 1);
+    s->fields = yk__spec_fields(spec, o);
+    s->values = yk_spec_choice(spec, "numeric", "bucket value", 0);
     if (spec->status)
         return spec->status;
+    if (s->values && s->features <= INTEGERS)
+        return yk_fail(YK_EUSAGE, "%s: %llu features are not enough: %d columns are numeric", spec->text,
+                       (unsigned long long)s->features, INTEGERS);
     s->text.parse = parse_line;
     source->dim = (size_t)s->features;
     source->hashed_into = s->features;
     source->classes = 2;
+    source->fields = s->fields ? FIELDS : 1;
     for (uint64_t i = 0; i < FIELDS; i++)
         s->column[i] = yk_mix64(i + 1);
     make_buckets(s);
+    for (int v = 0; s->values && v < SMALL; v++)
+        s->log_of[v] = (float)log1p((double)v);
     return yk__text_open(&s->text, spec->where);
 }
 
 const yk_source_ops yk__criteo_source =
-    YK__TEXT_SOURCE("criteo", "bits features fields", criteo, criteo_open);
+    YK__TEXT_SOURCE("criteo", "bits features fields numeric", criteo, criteo_open);

@@ -386,7 +386,7 @@ static yk_status read_options(yk__csv *s, yk_spec *spec, const yk_source_options
     s->scale = (yk__csv_scale)yk_spec_choice(spec, "scale", "none log standard", YK__CSV_AS_IS);
     s->text.quoted = yk_spec_u64(spec, "multiline", 0, 0, 1);
     s->features = yk__spec_keys(spec, o, 24, UINT32_MAX).features;
-    s->fields = yk_spec_u64(spec, "fields", o->fields == YK_FIELDS_ALL, 0, 1);
+    s->fields = yk__spec_fields(spec, o);
     yk_status st =
         spec->status ? spec->status : yk__words_split(yk_spec_text(spec, "missing", NULL), &s->missing);
     if (!st && classes && is_number(classes))
@@ -442,6 +442,8 @@ yk_status yk__csv_open(yk_source *source, yk_spec *spec, yk_split split, const y
     s->fields = s->fields && !s->dense;
     source->kind = s->dense ? YK_ROWS_F32 : YK_ROWS_SPARSE;
     source->classes = s->nclasses;
+    source->fields = s->fields ? (uint32_t)(s->numeric + s->categories) : 1;
     source->dim = s->categories == 0 ? s->numeric : (size_t)s->features;
+    source->hashed_into = s->categories && s->encode == YK__CSV_HASH ? s->features : 0;
     return fit(s, spec, split);
 }

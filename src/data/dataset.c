@@ -34,6 +34,7 @@ typedef struct {
     double began, reported;
     size_t dim, end; /* end: of the range of blocks */
     int32_t most_label;
+    uint32_t fields;
     uint64_t examples;
 } loader;
 
@@ -43,10 +44,17 @@ static void count_labels(loader *l, const yk_rows *rows)
         l->most_label = rows->label[i] > l->most_label ? rows->label[i] : l->most_label;
 }
 
+static void count_fields(loader *l, const yk_rows *rows)
+{
+    const uint32_t fields = l->source->fields ? l->source->fields : yk_rows_count_fields(rows);
+    l->fields = fields > l->fields ? fields : l->fields;
+}
+
 /* Counts the rows of a block, and appends them. The lock is held. */
 static yk_status append(loader *l, const yk_rows *part)
 {
     count_labels(l, part);
+    count_fields(l, part);
     l->dim = part->dim > l->dim ? part->dim : l->dim;
     l->examples += part->n;
     return l->rows ? yk_rows_append(l->rows, part, 0, part->n) : YK_OK;
@@ -136,8 +144,10 @@ static yk_status gather_parts(loader *l)
     yk_status st = party.gather(party.context, l->rows);
     l->dim = l->rows->dim;
     l->examples = l->rows->n;
-    if (!st)
+    if (!st) {
         count_labels(l, l->rows);
+        count_fields(l, l->rows);
+    }
     return st;
 }
 
@@ -173,6 +183,7 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
     if ((uint32_t)l.most_label + 1 > d->classes)
         d->classes = (uint32_t)l.most_label + 1;
     d->examples = l.examples;
+    d->fields = l.fields;
     return YK_OK;
 }
 
@@ -208,6 +219,7 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
     d->kind = s->kind;
     d->dim = s->dim;
     d->classes = s->classes;
+    d->fields = s->fields;
     d->examples = s->examples;
     const double limit =
         0.4 * yk_memory_available("/proc", "/sys") / (double)(party.here > 1 ? party.here : 1);
@@ -230,15 +242,21 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
         yk_rows_finish(&d->loaded);
     } else if (stream == YK_STREAM_SHAPE) {
         return YK_OK;
-    } else if (s->once && (!d->dim || (!d->classes && s->kind != YK_ROWS_SPARSE))) {
+    } else if (s->once && (!d->dim || !d->fields || (!d->classes && s->kind != YK_ROWS_SPARSE))) {
         st = yk_fail(
             YK_EUSAGE,
             "%s: standard input can be read only once, and the number of %s is not known before: add %s, "
             "or --stream never to load it into memory",
-            spec, d->dim ? "classes" : "features", d->dim ? "?classes=N" : "--features N or --hash-bits B");
-    } else if (!d->dim) {
-        yk_note("%s: reading all data once to find the number of features; --features N avoids this pass",
-                spec);
+            spec,
+            !d->dim     ? "features"
+            : d->fields ? "classes"
+                        : "fields",
+            !d->dim     ? "--features N or --hash-bits B"
+            : d->fields ? "?classes=N"
+                        : "?nfields=N");
+    } else if (!d->dim || !d->fields) {
+        yk_note("%s: reading all data once to find the number of %s; %s avoids this pass", spec,
+                d->dim ? "fields" : "features", d->dim ? "?nfields=N" : "--features N");
         st = load(d, split, NULL);
     } else if (!d->classes && s->kind != YK_ROWS_SPARSE) {
         yk_note("%s: reading all data once to find the number of classes; ?classes=N avoids this pass", spec);
@@ -246,6 +264,8 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
     }
     if (d->classes < 2)
         d->classes = 2;
+    if (!d->fields)
+        d->fields = 1;
     if (!st && d->rows && d->rows->n == 0)
         st = yk__fail_empty(s);
     if (!st && d->rows && d->rows->n >= UINT32_MAX)
@@ -317,5 +337,10 @@ yk_status yk_dataset_check(const yk_dataset *d, const yk_rows *rows)
         return yk_fail(
             YK_EDATA, "%s: index %zu does not fit %zu features: the file has changed since it was first read",
             d->source->spec, rows->dim - 1, d->dim);
+    const uint32_t fields = yk_rows_count_fields(rows);
+    if (rows->field && fields > d->fields)
+        return yk_fail(YK_EDATA,
+                       "%s: field %u does not fit %u fields: the file has changed since it was first read",
+                       d->source->spec, fields - 1, d->fields);
     return YK_OK;
 }

@@ -25,6 +25,7 @@ typedef struct {
     yk_rows_kind kind;
     size_t dim;       /* columns: as given, or 1 + the largest index seen (streams: in a first pass) */
     uint32_t classes; /* at least 2 */
+    uint32_t fields; /* exclusive upper bound of field numbers: as given, or from the largest seen; 1: none */
     uint64_t examples;
 } yk_dataset;
 

@@ -16,6 +16,7 @@
 typedef struct {
     uint64_t examples, entries, dim;
     int32_t largest_label;
+    uint32_t fields;
     bool value, field, no_truth;
     float scale;
 } totals;
@@ -29,6 +30,8 @@ static yk_status count_rows(void *context, const yk_rows *rows)
     c->scale = rows->scale;
     c->no_truth |= !rows->truth;
     c->field |= rows->field != NULL;
+    const uint32_t fields = yk_rows_count_fields(rows);
+    c->fields = fields > c->fields ? fields : c->fields;
     for (size_t i = 0; i < rows->n; i++)
         c->largest_label = rows->label[i] > c->largest_label ? rows->label[i] : c->largest_label;
     for (uint64_t i = 0; rows->value && !c->value && i < rows->start[rows->n]; i++)
@@ -212,7 +215,8 @@ static yk_status export_cache(yk_source *s, const char *path, yk_export_stats *o
                             .channels = (uint32_t)s->channels,
                             .has_value = c.value,
                             .has_truth = !c.no_truth,
-                            .has_field = c.field};
+                            .has_field = c.field,
+                            .fields = s->fields > c.fields ? s->fields : c.fields};
     yk_cache_writer *w;
     if ((st = yk_cache_create(path, &shape, &w)))
         return st;

@@ -19,6 +19,12 @@ extern const yk_source_ops yk__idx_source, yk__tfrecord_source, yk__libsvm_sourc
  * `features` takes precedence over `bits`. By default, keys are hashed into 2^default_bits columns; 0: not hashed. */
 yk_key_space yk__spec_keys(yk_spec *spec, const yk_source_options *o, unsigned default_bits, uint64_t most);
 
+/* The option `fields`, for formats whose field numbers follow from the format: whether rows get them. */
+bool yk__spec_fields(yk_spec *spec, const yk_source_options *o);
+
+/* The option `nfields`, for formats that store field numbers: their exclusive upper bound; 0: not given. */
+uint32_t yk__spec_nfields(yk_spec *spec, const yk_source_options *o);
+
 yk_status yk__fail_empty(const yk_source *s); /* YK_EDATA: the source has no examples */
 
 /* ---- readers.c: sources of files in blocks */

@@ -9,7 +9,8 @@
  * libsvm's indices start at 1, libffm's at 0 (`?base=0`, `?base=1` change that). They may be in any order. Values with the
  * same index are added (libffm with fields: the same index and field). Labels -1/+1 and 0/1 are two classes; other labels
  * are class numbers. With `?features=N` or --features N, an index that does not fit is a bad record. With `?bits=B` or
- * --hash-bits B, indices are keys of up to 64 bits that are hashed. Field numbers are below 65536.
+ * --hash-bits B, indices are keys of up to 64 bits that are hashed. Field numbers are below 65536, or below N with
+ * `?nfields=N`.
  */
 #include "base/number.h"
 #include "base/rng.h"
@@ -25,8 +26,9 @@ typedef struct {
     yk_text_source text;
     uint64_t base; /* the first index: 1 or 0 */
     yk_key_space keys;
-    bool ffm;         /* entries begin with a field number */
-    bool fields;      /* rows keep it */
+    bool ffm;    /* entries begin with a field number */
+    bool fields; /* rows keep it */
+    uint32_t most_field;
     atomic_uint seen; /* kinds of labels that any reader has seen */
 } libsvm;
 
@@ -126,8 +128,9 @@ static const char *parse_entry(yk_text_reader *r, const char *p, const char *end
     uint64_t index, field = 0;
     if (s->ffm && !(p = parse_number(r, p, entry, "field", &field)))
         return NULL;
-    if (field > UINT16_MAX)
-        return yk__text_bad(r, entry, "the field in '%s' is not below 65536", yk__text_token(entry, token)),
+    if (field > s->most_field)
+        return yk__text_bad(r, entry, "the field in '%s' is not below %u", yk__text_token(entry, token),
+                            s->most_field + 1),
                NULL;
     const char *at = p;
     if (!(p = parse_number(r, p, entry, "index", &index)))
@@ -196,6 +199,8 @@ static yk_status libsvm_open(yk_source *source, yk_spec *spec, yk_split split, c
     s->fields = s->ffm && o->fields != YK_FIELDS_NONE;
     s->base = yk_spec_u64(spec, "base", !s->ffm, 0, 1);
     s->keys = yk__spec_keys(spec, o, 0, UINT32_MAX);
+    source->fields = s->ffm ? yk__spec_nfields(spec, o) : 1;
+    s->most_field = s->fields && source->fields ? source->fields - 1 : UINT16_MAX;
     if (spec->status)
         return spec->status;
     s->text.parse = parse_line;
@@ -205,4 +210,5 @@ static yk_status libsvm_open(yk_source *source, yk_spec *spec, yk_split split, c
 }
 
 const yk_source_ops yk__libsvm_source = YK__TEXT_SOURCE("libsvm", "base bits features", libsvm, libsvm_open);
-const yk_source_ops yk__libffm_source = YK__TEXT_SOURCE("libffm", "base bits features", libsvm, libsvm_open);
+const yk_source_ops yk__libffm_source =
+    YK__TEXT_SOURCE("libffm", "base bits features nfields", libsvm, libsvm_open);

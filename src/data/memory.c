@@ -186,7 +186,7 @@ yk_memory_data yk_memory_part(const yk_memory_data *m, size_t begin, size_t end)
 
 typedef struct {
     yk_source base;
-    const yk_memory_data *data;
+    yk_memory_data data;
 } memory_source;
 
 /* Rows whose indices do not ascend are sorted. */
@@ -198,7 +198,12 @@ static yk_status append_sorted(const yk_rows *from, size_t r, yk_rows *rows)
     yk_status st = yk_rows_sparse(rows, n, &index, &value);
     if (st)
         return st;
+    uint16_t *field;
+    if (from->field && (st = yk_rows_fields(rows, n, &field)))
+        return st;
     memcpy(index, from->index + from->start[r], n * sizeof *index);
+    if (from->field)
+        memcpy(field, from->field + from->start[r], n * sizeof *field);
     if (from->value)
         memcpy(value, from->value + from->start[r], n * sizeof *value);
     return yk_rows_commit(rows, n, from->label[r]);
@@ -207,7 +212,7 @@ static yk_status append_sorted(const yk_rows *from, size_t r, yk_rows *rows)
 static yk_status next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
 {
     yk__cached_reader *r = (yk__cached_reader *)reader;
-    const yk_memory_data *m = ((const memory_source *)reader->source)->data;
+    const yk_memory_data *m = &((const memory_source *)reader->source)->data;
     const size_t first = reader->block * YK__CACHED_BLOCK + r->at, left = m->rows.n - first,
                  block = YK__CACHED_BLOCK - r->at;
     size_t n = max < left ? max : left;
@@ -226,7 +231,7 @@ static const yk_source_ops memory_ops = {.name = "memory",
                                          .reader_size = sizeof(yk__cached_reader),
                                          .next = next};
 
-yk_status yk_source_from_memory(const yk_memory_data *m, yk_source **out)
+yk_status yk_source_from_memory(const yk_memory_data *from, yk_fields fields, yk_source **out)
 {
     memory_source *s = calloc(1, sizeof *s);
     char *name = strdup("memory");
@@ -235,8 +240,11 @@ yk_status yk_source_from_memory(const yk_memory_data *m, yk_source **out)
         free(name);
         return yk_fail_memory(sizeof *s, "a data source");
     }
+    s->data = *from;
+    yk_memory_data *m = &s->data;
+    if (fields == YK_FIELDS_NONE)
+        m->rows.field = NULL;
     const bool in_place = m->in_place || m->rows.kind != YK_ROWS_SPARSE;
-    s->data = m;
     s->base = (yk_source){.ops = &memory_ops,
                           .spec = name,
                           .kind = m->rows.kind,
@@ -244,10 +252,11 @@ yk_status yk_source_from_memory(const yk_memory_data *m, yk_source **out)
                           .examples = m->rows.n,
                           .dim = m->rows.dim,
                           .classes = m->classes,
+                          .fields = yk_rows_count_fields(&m->rows),
                           .channels = m->channels,
                           .height = m->height,
                           .width = m->width,
-                          .cached = in_place ? (yk_rows *)&m->rows : NULL,
+                          .cached = in_place ? &m->rows : NULL,
                           .read_only = in_place,
                           .mixed = m->mixed && m->rows.kind == YK_ROWS_SPARSE,
                           .caller = !in_place && m->ascending ? &m->rows : NULL};

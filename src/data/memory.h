@@ -5,7 +5,7 @@
  *     yk_source *s;
  *     yk_status st = yk_memory_check(&m);
  *     if (!st)
- *         st = yk_source_from_memory(&m, &s);          // m must stay valid until the source is freed
+ *         st = yk_source_from_memory(&m, YK_FIELDS_NONE, &s);  // the arrays must stay valid until it is freed
  *
  * The arrays are borrowed and never modified. Dense rows are used in place. Sparse rows are copied, and the copy is laid out
  * for speed, unless `in_place` is set. Sparse rows in place are visited in groups of neighbors if they are mixed.
@@ -32,6 +32,7 @@ yk_status yk_memory_check(yk_memory_data *m);
 /* Rows begin to end - 1 of checked data, in place. */
 yk_memory_data yk_memory_part(const yk_memory_data *m, size_t begin, size_t end);
 
-yk_status yk_source_from_memory(const yk_memory_data *m, yk_source **out);
+/* With YK_FIELDS_NONE, field numbers are ignored. */
+yk_status yk_source_from_memory(const yk_memory_data *m, yk_fields fields, yk_source **out);
 
 #endif

@@ -158,6 +158,7 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
         return yk_fail_memory(formats[i]->source_size, "a data source");
     s->ops = formats[i];
     s->has_test = formats[i]->has_test;
+    s->fields = 1;
     s->skip_bad = o->skip_bad;
     s->spec = strdup(spec->text);
     yk_status st = s->spec ? YK_OK : yk_fail_memory(strlen(spec->text), "a data spec");

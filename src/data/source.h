@@ -40,9 +40,9 @@ typedef struct yk_reader yk_reader;
 
 /* Which field numbers the rows get (base/rows.h). */
 typedef enum {
-    YK_FIELDS_NONE,   /* none: the model does not use them */
-    YK_FIELDS_STORED, /* those that are in the data: libffm, the binary cache */
-    YK_FIELDS_ALL     /* also those that follow from the format: Criteo's columns */
+    YK_FIELDS_NONE, /* none: the model does not use them */
+    YK_FIELDS_STORED, /* those that are in the data: libffm, TFRecords, the binary cache; others with ?fields=1 */
+    YK_FIELDS_ALL /* also those that follow from the format: columns (criteo, csv), groups of features (synth:ctr) */
 } yk_fields;
 
 typedef struct {
@@ -74,12 +74,13 @@ struct yk_source {
     char *spec; /* as given; owned by yk_source_open() and yk_source_free() */
     yk_rows_kind kind;
     size_t nblocks;
-    uint64_t bytes;                 /* to read; 0 for generated data */
-    uint64_t files, disk_bytes;     /* 0: none, or not known */
-    uint64_t examples;              /* 0: not known without reading */
-    size_t dim;                     /* columns; 0: not known without reading (sparse files) */
-    uint32_t classes;               /* 0: not known without reading */
-    uint64_t hashed_into;           /* columns that keys are hashed into; 0: not hashed */
+    uint64_t bytes;             /* to read; 0 for generated data */
+    uint64_t files, disk_bytes; /* 0: none, or not known */
+    uint64_t examples;          /* 0: not known without reading */
+    size_t dim;                 /* columns; 0: not known without reading (sparse files) */
+    uint32_t classes;           /* 0: not known without reading */
+    uint32_t fields;            /* exclusive upper bound of field numbers; 1: rows have none. 0: not known */
+    uint64_t hashed_into;       /* columns that keys are hashed into; 0: not hashed */
     size_t height, width, channels; /* images; 0 otherwise */
     yk_rows *cached;       /* all rows, if they are in memory (idx, binary cache); borrowed. Else NULL */
     bool read_only;        /* the cached rows belong to the caller and must not be modified */

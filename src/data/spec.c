@@ -187,3 +187,15 @@ yk_key_space yk__spec_keys(yk_spec *spec, const yk_source_options *o, unsigned d
         features = (uint64_t)1 << bits;
     return (yk_key_space){.features = features, .hash = bits != 0};
 }
+
+bool yk__spec_fields(yk_spec *spec, const yk_source_options *o)
+{
+    const bool wanted = yk_spec_u64(spec, "fields", o->fields == YK_FIELDS_ALL, 0, 1);
+    return wanted && o->fields != YK_FIELDS_NONE;
+}
+
+uint32_t yk__spec_nfields(yk_spec *spec, const yk_source_options *o)
+{
+    const uint64_t n = yk_spec_u64(spec, "nfields", 0, 1, UINT16_MAX + 1);
+    return o->fields == YK_FIELDS_NONE ? 1 : (uint32_t)n;
+}

@@ -54,7 +54,7 @@ static const struct {
     const char *name, *options;
     yk_status (*open)(yk_synth *s, yk_spec *spec, yk_split split, const yk_source_options *o);
 } kinds[] = {{"digits", "examples test seed", yk__synth_digits},
-             {"ctr", "features nnz examples test seed positives", yk__synth_ctr},
+             {"ctr", "features nnz examples test seed positives interactions fields", yk__synth_ctr},
              {"images", "size classes channels examples test seed", yk__synth_images}};
 
 static yk_status synth_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)

@@ -1,7 +1,7 @@
 /* synth:ctr, clicks with known probabilities: sparse rows of `nnz` ones among `features` columns. The label is drawn with a
  * probability that the rows carry (yk_rows.truth), so the best possible log loss and AUC are known.
  *
- *     synth:ctr?features=33762578&nnz=39&examples=1000000&test=100000&positives=0.25&seed=1
+ *     synth:ctr?features=33762578&nnz=39&examples=1000000&test=100000&positives=0.25&interactions=0&seed=1
  *
  * Each of the nnz fields has a range of columns, its categories. The ranges grow geometrically, from about three categories
  * to millions, in scrambled order. A row has exactly one category of each field:
@@ -17,6 +17,11 @@
  * nothing could learn them. The label is 1 with probability sigmoid(bias + gain * sum of weights). Gain and bias are
  * calibrated on a sample when the source is opened, so that the logits have the same spread, and the labels the requested
  * fraction of positives, for every seed and shape.
+ *
+ * With `interactions=S`, every column also has a planted vector of RANK numbers, and the logits get the products of all pairs
+ * of vectors in a row: a factorization machine (Rendle 2010). Within a field the vectors have mean zero, so that a linear model
+ * can explain almost nothing of these products. Their standard deviation is S times that of the linear part, which stays the
+ * same, as do the rows. Only labels and probabilities depend on S.
  */
 #include "base/perm.h"
 #include "base/rng.h"
@@ -30,6 +35,7 @@
 #define SMALLEST     3.0 /* categories in the smallest field, if there are enough columns */
 #define LOGIT_SPREAD 1.38
 #define SAMPLE       8192
+#define RANK         4
 #define SAMPLE_AT    ((uint64_t)1 << 62) /* streams of the sample: in neither split */
 
 typedef struct {
@@ -43,12 +49,14 @@ typedef struct {
     uint8_t other[OCTAVES];
     uint32_t size[OCTAVES];  /* ranks in the octave; the first is 2^octave - 1 */
     int32_t weight[OCTAVES]; /* standard deviation of the weights of these ranks */
+    double mean[RANK];       /* of the vectors, subtracted from each; 0 until it is known */
 } field;
 
 struct yk_synth_ctr {
-    uint64_t weight_key, draw_key;
-    double gain, bias;
+    uint64_t weight_key, vector_key, draw_key;
+    double gain, pair_gain, bias;
     uint32_t nnz;
+    bool pairs; /* rows have interactions */
     field f[];
 };
 
@@ -164,8 +172,12 @@ static void make_field(field *f, uint32_t first, uint32_t categories, yk_rng *r)
 
 /* ---- drawing */
 
-/* Draws a category; returns its column and adds its weight. */
-static uint32_t draw_category(const yk_synth_ctr *c, const field *f, yk_rng *r, int64_t *weight)
+/* A category that was drawn. */
+typedef struct {
+    uint32_t column, octave;
+} category;
+
+static category draw_category(const field *f, yk_rng *r)
 {
     uint64_t u = yk_rng_u64(r);
     uint64_t slot = (u >> 32) * f->octaves;
@@ -177,57 +189,119 @@ static uint32_t draw_category(const yk_synth_ctr *c, const field *f, yk_rng *r, 
     uint64_t q = (uint64_t)((unsigned __int128)x * f->reciprocal >> 64); /* the quotient or one less */
     uint64_t offset = x - q * f->categories;
     offset -= offset >= f->categories ? f->categories : 0;
-    uint32_t column = f->first + (uint32_t)offset;
-    *weight += (int64_t)normal_of(yk_mix64(c->weight_key + column)) * f->weight[o];
-    return column;
+    return (category){f->first + (uint32_t)offset, o};
 }
 
-static int64_t draw_row(const yk_synth_ctr *c, yk_rng *r, uint32_t *index)
+/* The vector of a category. It shrinks with the square of the weights: a vector has more numbers to learn than a weight. */
+static void vector_of(const yk_synth_ctr *c, const field *f, category k, double out[RANK])
+{
+    const double scale = (double)f->weight[k.octave] * (double)f->weight[k.octave];
+    for (uint64_t i = 0; i < RANK; i++)
+        out[i] =
+            (double)normal_of(yk_mix64(c->vector_key + k.column * (uint64_t)RANK + i)) * scale - f->mean[i];
+}
+
+/* The two parts of a logit, without their gains. */
+typedef struct {
+    double linear, pairs;
+} score;
+
+static score draw_row(const yk_synth_ctr *c, yk_rng *r, uint32_t *index)
 {
     int64_t weight = 0;
-    for (uint32_t i = 0; i < c->nnz; i++)
-        index[i] = draw_category(c, &c->f[i], r, &weight);
-    return weight;
+    double sum[RANK] = {0.0}, squares = 0.0, pairs = 0.0, v[RANK];
+    for (uint32_t i = 0; i < c->nnz; i++) {
+        const field *f = &c->f[i];
+        const category k = draw_category(f, r);
+        index[i] = k.column;
+        weight += (int64_t)normal_of(yk_mix64(c->weight_key + k.column)) * f->weight[k.octave];
+        if (!c->pairs)
+            continue;
+        vector_of(c, f, k, v);
+        for (int d = 0; d < RANK; d++) {
+            sum[d] += v[d];
+            squares += v[d] * v[d];
+        }
+    }
+    for (int d = 0; d < RANK; d++) /* the pairs are half of (sum v)^2 - sum v^2 */
+        pairs += sum[d] * sum[d];
+    return (score){(double)weight, (pairs - squares) / 2.0};
+}
+
+static double logit_of(const yk_synth_ctr *c, score s)
+{
+    return s.linear * c->gain + s.pairs * c->pair_gain;
 }
 
 bool yk_synth_ctr_draw(const yk_synth_ctr *c, uint64_t stream, uint32_t *index_out, float *p_out)
 {
     yk_rng r = yk_rng_seed(c->draw_key, stream);
-    double p = sigmoid((double)draw_row(c, &r, index_out) * c->gain + c->bias);
+    double p = sigmoid(logit_of(c, draw_row(c, &r, index_out)) + c->bias);
     *p_out = (float)p;
     return yk_rng_unit(&r) < p;
 }
 
-/* Sets gain and bias so that a sample has the right spread of logits and the right fraction of positives. */
-static yk_status calibrate(yk_synth_ctr *c, double positives)
+/* ---- calibration on a sample */
+
+/* Finds the mean vector of field `i`. */
+static void center_vectors(yk_synth_ctr *c, uint32_t i)
 {
-    double *sum = yk_alloc(SAMPLE, sizeof *sum, "a sample");
-    uint32_t *index = yk_alloc(c->nnz, sizeof *index, "a sample");
-    if (!sum || !index) {
-        yk_free(sum);
-        yk_free(index);
-        return YK_ESYSTEM;
+    field *f = &c->f[i];
+    yk_rng r = yk_rng_seed(c->draw_key, SAMPLE_AT + SAMPLE + i);
+    double mean[RANK] = {0.0}, v[RANK];
+    for (int k = 0; k < SAMPLE; k++) {
+        vector_of(c, f, draw_category(f, &r), v);
+        for (int d = 0; d < RANK; d++)
+            mean[d] += v[d] / SAMPLE;
     }
+    memcpy(f->mean, mean, sizeof mean);
+}
+
+static double spread_of(const double *x)
+{
     double mean = 0.0, square = 0.0;
+    for (int i = 0; i < SAMPLE; i++)
+        mean += x[i] / SAMPLE;
+    for (int i = 0; i < SAMPLE; i++)
+        square += (x[i] - mean) * (x[i] - mean) / SAMPLE;
+    return sqrt(square);
+}
+
+/* Sets the gains and the bias so that a sample has the right spread of logits and the right fraction of positives. */
+static yk_status calibrate(yk_synth_ctr *c, const yk_synth_ctr_shape *shape)
+{
+    double *linear = yk_alloc(SAMPLE, sizeof *linear, "a sample"),
+           *pairs = yk_alloc(SAMPLE, sizeof *pairs, "a sample");
+    uint32_t *index = yk_alloc(c->nnz, sizeof *index, "a sample");
+    yk_status st = linear && pairs && index ? YK_OK : YK_ESYSTEM;
+    if (st)
+        goto free_all;
+    for (uint32_t i = 0; c->pairs && i < c->nnz; i++)
+        center_vectors(c, i);
+    double mean = 0.0;
     for (int i = 0; i < SAMPLE; i++) {
         yk_rng r = yk_rng_seed(c->draw_key, SAMPLE_AT + (uint64_t)i);
-        sum[i] = (double)draw_row(c, &r, index);
-        mean += sum[i] / SAMPLE;
+        const score s = draw_row(c, &r, index);
+        linear[i] = s.linear;
+        pairs[i] = s.pairs;
+        mean += linear[i] / SAMPLE;
     }
-    for (int i = 0; i < SAMPLE; i++)
-        square += (sum[i] - mean) * (sum[i] - mean) / SAMPLE;
-    c->gain = square > 0.0 ? LOGIT_SPREAD / sqrt(square) : 0.0;
+    const double spread = spread_of(linear), pair_spread = spread_of(pairs);
+    c->gain = spread > 0.0 ? LOGIT_SPREAD / spread : 0.0;
+    c->pair_gain = pair_spread > 0.0 ? shape->interactions * LOGIT_SPREAD / pair_spread : 0.0;
     double low = -40.0 - mean * c->gain, high = 40.0 - mean * c->gain;
     for (int k = 0; k < 40; k++) {
         double mid = (low + high) / 2.0, share = 0.0;
         for (int i = 0; i < SAMPLE; i++)
-            share += sigmoid(sum[i] * c->gain + mid);
-        *(share < positives * SAMPLE ? &low : &high) = mid;
+            share += sigmoid(logit_of(c, (score){linear[i], pairs[i]}) + mid);
+        *(share < shape->positives * SAMPLE ? &low : &high) = mid;
     }
     c->bias = (low + high) / 2.0;
-    yk_free(sum);
+free_all:
+    yk_free(linear);
+    yk_free(pairs);
     yk_free(index);
-    return YK_OK;
+    return st;
 }
 
 yk_synth_ctr *yk_synth_ctr_create(const yk_synth_ctr_shape *shape)
@@ -238,7 +312,9 @@ yk_synth_ctr *yk_synth_ctr_create(const yk_synth_ctr_shape *shape)
         goto fail;
     c->nnz = shape->nnz;
     c->weight_key = yk_mix64(shape->seed + 0x5bf03635u);
+    c->vector_key = yk_mix64(shape->seed + 0x7061697273u);
     c->draw_key = shape->seed;
+    c->pairs = shape->interactions > 0.0;
     choose_sizes(shape, size);
     /* The layout of the columns depends on the shape, not on the seed. */
     yk_perm order = yk_perm_make(shape->nnz, 0x636c69636bu);
@@ -249,7 +325,7 @@ yk_synth_ctr *yk_synth_ctr_create(const yk_synth_ctr_shape *shape)
         make_field(&c->f[i], first, categories, &r);
         first += categories;
     }
-    if (calibrate(c, shape->positives))
+    if (calibrate(c, shape))
         goto fail;
     yk_free(size);
     return c;
@@ -264,9 +340,12 @@ static yk_status make_click(const yk_synth *s, uint64_t number, yk_rows *rows)
     const yk_synth_ctr *c = s->state;
     uint32_t *index;
     float *value, p;
+    uint16_t *of = NULL; /* field numbers */
     yk_status st = yk_rows_sparse(rows, c->nnz, &index, &value);
-    if (st)
+    if (st || (s->base.fields > 1 && (st = yk_rows_fields(rows, c->nnz, &of))))
         return st;
+    for (uint32_t i = 0; of && i < c->nnz; i++)
+        of[i] = (uint16_t)i;
     bool click = yk_synth_ctr_draw(c, s->stream + number, index, &p);
     return yk_rows_commit_truth(rows, c->nnz, click, p);
 }
@@ -279,7 +358,9 @@ yk_status yk__synth_ctr(yk_synth *s, yk_spec *spec, yk_split split, const yk_sou
         .nnz = (uint32_t)yk_spec_u64(spec, "nnz", 39, 1, 4096),
         .features = yk_spec_u64(spec, "features", o->features ? o->features : 33762578, 1, UINT32_MAX),
         .positives = yk_spec_real(spec, "positives", 0.25, 0.001, 0.999),
+        .interactions = yk_spec_real(spec, "interactions", 0.0, 0.0, 100.0),
         .seed = s->seed};
+    const bool fields = yk__spec_fields(spec, o);
     if (st || (st = spec->status))
         return st;
     if (shape.features < shape.nnz)
@@ -289,5 +370,6 @@ yk_status yk__synth_ctr(yk_synth *s, yk_spec *spec, yk_split split, const yk_sou
     s->base.kind = YK_ROWS_SPARSE;
     s->base.dim = (size_t)shape.features;
     s->base.classes = 2;
+    s->base.fields = fields ? shape.nnz : 1;
     return (s->state = yk_synth_ctr_create(&shape)) ? YK_OK : YK_ESYSTEM;
 }

@@ -200,16 +200,19 @@ static yk_status tfr_open(yk_source *source, yk_spec *spec, yk_split split, cons
     tfr_source *s = (tfr_source *)source;
     s->keys = yk__spec_keys(spec, o, 0, YK_EXAMPLE_INDICES);
     const uint64_t block = yk_spec_u64(spec, "block", YK_BLOCK_BYTES, 1, UINT64_MAX);
+    source->fields = yk__spec_nfields(spec, o);
     yk_status st = spec->status ? spec->status : yk_files_find(spec->where, &s->base.files);
     if (st || (st = name_features(s, spec, o)) || (st = yk__file_blocks(&s->base, block)) ||
         (st = yk__tfr_images_open(spec, &s->base.files, &s->images)))
         return st;
+    s->names.nfields = source->fields;
     source->kind = YK_ROWS_SPARSE;
     source->dim = (size_t)s->keys.features;
     source->hashed_into = s->keys.hash ? s->keys.features : 0;
     if (s->images.on) {
         yk__image_set_shape(source, &s->images.form);
         source->classes = s->images.classes;
+        source->fields = 1;
     }
     return YK_OK;
 }
@@ -217,7 +220,7 @@ static yk_status tfr_open(yk_source *source, yk_spec *spec, yk_split split, cons
 const yk_source_ops yk__tfrecord_source = {
     .name = "tfrecord",
     .usage = "tfrecord:FILES",
-    .options = "bits features block label index value field " YK__TFR_IMAGE_KEYS,
+    .options = "bits features block label index value field nfields " YK__TFR_IMAGE_KEYS,
     .source_size = sizeof(tfr_source),
     .reader_size = sizeof(tfr_reader),
     .open = tfr_open,

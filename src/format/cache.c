@@ -39,7 +39,7 @@ yk_status yk__cache_layout(const char *path, const yk_cache_shape *s, yk_cache_h
 {
     memset(out, 0, sizeof *out);
     memcpy(out->magic, YK_CACHE_MAGIC, sizeof out->magic);
-    out->version = s->has_field ? 2 : 1;
+    out->version = !s->has_field ? 1 : s->fields ? 3 : 2;
     out->kind = s->kind;
     out->n = s->n;
     out->dim = s->dim;
@@ -49,6 +49,7 @@ yk_status yk__cache_layout(const char *path, const yk_cache_shape *s, yk_cache_h
     out->height = s->height;
     out->width = s->width;
     out->channels = s->channels;
+    out->fields = s->has_field ? s->fields : 0;
     uint64_t at = YK_CACHE_HEADER;
     for (int i = 0; i < YK_CACHE_ARRAYS; i++) {
         uint64_t size;
@@ -79,9 +80,9 @@ static yk_status check_header(const char *path, const yk_cache_header *h, uint64
 {
     if (memcmp(h->magic, YK_CACHE_MAGIC, sizeof h->magic))
         return bad(path, 0, "not a binary cache: the magic is not " YK_CACHE_MAGIC);
-    if (h->version != 1 && h->version != 2)
+    if (h->version < 1 || h->version > 3)
         return yk_fail(YK_EDATA,
-                       "%s: at byte 8: version %u of the cache, but only versions 1 and 2 can be read; "
+                       "%s: at byte 8: version %u of the cache, but only versions 1 to 3 can be read; "
                        "convert the data again",
                        path, h->version);
     if (h->crc != yk_crc32c(h, offsetof(yk_cache_header, crc)))
@@ -104,6 +105,8 @@ static yk_status check_header(const char *path, const yk_cache_header *h, uint64
     if (h->kind != YK_ROWS_SPARSE &&
         (__builtin_mul_overflow(h->n, h->dim, &product) || product != h->entries))
         return bad(path, offsetof(yk_cache_header, entries), "entries are not rows times columns");
+    if ((h->version == 3) != (h->fields != 0) || h->fields > UINT16_MAX + 1)
+        return bad(path, offsetof(yk_cache_header, fields), "invalid number of fields");
     if (!isfinite(h->scale))
         return bad(path, offsetof(yk_cache_header, scale), "the scale is not finite");
     /* the product of two 32-bit numbers fits 64 bits; the third is checked by division */
@@ -123,7 +126,8 @@ static yk_status check_header(const char *path, const yk_cache_header *h, uint64
                           .channels = h->channels,
                           .has_value = h->array[YK_CACHE_VALUE].size != 0,
                           .has_truth = h->array[YK_CACHE_TRUTH].size != 0,
-                          .has_field = h->version == 2};
+                          .has_field = h->version > 1,
+                          .fields = h->fields};
     yk_cache_header want;
     yk_status st = yk__cache_layout(path, s, &want);
     if (st)

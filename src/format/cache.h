@@ -2,7 +2,7 @@
  *
  *     offset  size
  *          0     8   magic "YKCACHE1"
- *          8     4   version: 1, or 2 with field numbers   all little endian
+ *          8     4   version: 1; 2 or 3 with field numbers all little endian
  *         12     4   kind: 0 u8, 1 f32, 2 sparse     (yk_rows_kind)
  *         16     8   n, rows
  *         24     8   dim, columns
@@ -13,8 +13,9 @@
  *         60     4   zero
  *         64   144   six arrays, 24 each:  offset u64 | size in bytes u64 | CRC-32C u32 | zero u32
  *        208     8   size of the file
- *        216    24   version 2: array 6 (field) in the same form; version 1: zero
- *        240    12   zero
+ *        216    24   versions 2 and 3: array 6 (field) in the same form; version 1: zero
+ *        240     4   version 3: fields, the exclusive upper bound of field numbers; otherwise zero: not known
+ *        244     8   zero
  *        252     4   CRC-32C of the 252 bytes before
  *        256         the arrays that exist, in this order, each at the next multiple of 64:
  *
@@ -67,6 +68,7 @@ typedef struct {
     float scale;
     uint32_t height, width, channels;
     bool has_value, has_truth, has_field;
+    uint32_t fields; /* exclusive upper bound of field numbers; 0: not known. Only with has_field */
 } yk_cache_shape;
 
 typedef struct {
@@ -85,7 +87,8 @@ typedef struct {
     yk_cache_array array[YK_CACHE_FIELD]; /* of version 1 */
     uint64_t file_size;
     yk_cache_array field;
-    uint8_t zeros[12];
+    uint32_t fields;
+    uint8_t zeros[8];
     uint32_t crc;
 } yk_cache_header;
 _Static_assert(sizeof(yk_cache_header) == YK_CACHE_HEADER, "as drawn above");

@@ -368,7 +368,7 @@ static yk_status read_value(const slot *s, float *out, size_t n)
 }
 
 /* Field numbers of n entries. They are rare, so this need not be fast. */
-static yk_status read_field(const layout *l, uint16_t *out, size_t n)
+static yk_status read_field(const layout *l, uint32_t limit, uint16_t *out, size_t n)
 {
     const slot *s = &l->slot[FIELD];
     const size_t count = count_of(s);
@@ -379,7 +379,7 @@ static yk_status read_field(const layout *l, uint16_t *out, size_t n)
     uint32_t *wide = malloc(n * sizeof *wide + 1);
     if (!wide)
         return yk_fail_memory(n * sizeof *wide, "fields");
-    sink got = {.limit = UINT16_MAX + 1, .index = wide, .cap = n};
+    sink got = {.limit = limit, .index = wide, .cap = n};
     text name;
     const bool ok = walk_entry(&got, s->entry, s->entry_n, &name) && got.count == n;
     for (size_t i = 0; ok && i < n; i++)
@@ -387,8 +387,9 @@ static yk_status read_field(const layout *l, uint16_t *out, size_t n)
     free(wide);
     if (!ok)
         return malformed();
-    return got.outside ? yk_fail(YK_EDATA, "field %lld is not from 0 to 65535", (long long)got.first_outside)
-                       : YK_OK;
+    return got.outside
+               ? yk_fail(YK_EDATA, "field %lld is not from 0 to %u", (long long)got.first_outside, limit - 1)
+               : YK_OK;
 }
 
 static layout name_features(const yk_example_names *names)
@@ -433,7 +434,8 @@ yk_status yk_example_decode(const uint8_t *p, size_t n, yk_key_space keys, const
         (value->kind && (st = read_value(value, to_value, most))))
         return st;
     if (l.slot[FIELD].kind &&
-        ((st = yk_rows_fields(rows, most, &to_field)) || (st = read_field(&l, to_field, most))))
+        ((st = yk_rows_fields(rows, most, &to_field)) ||
+         (st = read_field(&l, names->nfields ? names->nfields : UINT16_MAX + 1, to_field, most))))
         return st;
     return yk_rows_commit(rows, most, label);
 }

@@ -39,6 +39,7 @@ typedef struct {
     const char *label, *index, *value;
     const char *field; /* NULL: rows have no field numbers */
     bool field_needed; /* an example without it is an error */
+    uint32_t nfields;  /* field numbers are below it; 0: 65536 */
 } yk_example_names;
 
 /* p[0 .. n + 8) must be readable. An index must be below keys.features (0: below 2^31) unless it is hashed. names NULL: default

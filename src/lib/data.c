@@ -123,7 +123,8 @@ yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_erro
                                           .n = csr->rows,
                                           .dim = csr->columns,
                                           .index = (uint32_t *)csr->index,
-                                          .value = (float *)csr->value},
+                                          .value = (float *)csr->value,
+                                          .field = (uint16_t *)csr->field},
                                  .in_place = csr->in_place,
                                  .classes = csr->classes};
     st = set_start(d, csr);
@@ -132,9 +133,10 @@ yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_erro
 
 yk_status yk_data_open(const yoke_data *data, const yk_model_shape *shape, yk_source **out)
 {
-    if (!data->spec)
-        return yk_source_from_memory(&data->memory, out);
     yk_source_options o = data->options;
+    o.fields = shape->fields > 1 ? YK_FIELDS_ALL : YK_FIELDS_NONE;
+    if (!data->spec)
+        return yk_source_from_memory(&data->memory, o.fields, out);
     if (shape->kind == YK_ROWS_SPARSE && !o.features && !o.hash_bits)
         o.features = shape->dim; /* the range of hashed text, and the limit for indices */
     return yk_source_open(data->spec, data->split, &o, out);

@@ -201,7 +201,8 @@ static yk_status predict_part(void *context, int me)
     const yk_memory_data some = yk_memory_part(&a->data->memory, begin, end);
     part p = {a->out + begin * trained(a->model)->model->outputs, end - begin};
     yk_source *source = NULL;
-    yk_status st = yk_source_from_memory(&some, &source);
+    yk_status st = yk_source_from_memory(
+        &some, trained(a->model)->model->shape.fields > 1 ? YK_FIELDS_ALL : YK_FIELDS_NONE, &source);
     if (!st)
         st = yk_infer(trained(a->model), source, append, &p, NULL);
     yk_source_free(source);

@@ -78,7 +78,7 @@ yk_optim_step yk_optim_at(const yk_optim_config *c, uint64_t step)
                        .correct1 = 1.0f,
                        .correct2 = 1.0f};
     if (c->kind == YK_ADAM) {
-        double t = (double)step + 1.0;
+        double t = (double)(c->earlier + step) + 1.0;
         o.correct1 = (float)(1.0 / (1.0 - pow(c->beta1, t)));
         o.correct2 = (float)(1.0 / (1.0 - pow(c->beta2, t)));
     }

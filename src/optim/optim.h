@@ -41,6 +41,7 @@ typedef struct {
     double lr_decay;         /* step: the factor; inverse: lr / (1 + lr_decay * step) */
     uint64_t lr_decay_every; /* step: the interval in steps */
     double momentum, beta1, beta2, epsilon, ftrl_beta;
+    uint64_t earlier; /* steps before step 0 that the state comes from: adam's bias corrections continue */
 } yk_optim_config;
 
 /* Parameters begin .. end of a dense model with their own learning rate, e.g. biases. */

@@ -25,6 +25,7 @@ typedef struct {
     float *data;
     size_t size;
     const yk_group *group;
+    bool decay; /* belongs to pending decay */
 } array;
 
 static void add_array(array *a, size_t *n, const yk_group *g, bool first, const char *name, void *data,
@@ -47,6 +48,7 @@ static size_t state_arrays(yk_local *store, array a[static MAX_ARRAYS])
         if (raw.touched) { /* weights before pending decay is applied; the model file has them after it */
             add_array(a, &n, group, g == 0, "raw_weights", raw.live.w, YK_DTYPE_F32);
             add_array(a, &n, group, g == 0, "touched", raw.touched, YK_DTYPE_U32); /* remapped like floats */
+            a[n - 2].decay = a[n - 1].decay = true;
         }
     }
     return n;
@@ -59,7 +61,7 @@ static yk_tensor vector(const char *name, yk_dtype dtype, size_t n, const void *
 
 static yk_status save_state(const char *run_dir, yk_local *store, const yk_progress_state *p)
 {
-    yk_tensor t[MAX_ARRAYS + 4];
+    yk_tensor t[MAX_ARRAYS + 5];
     array a[MAX_ARRAYS];
     const size_t n = state_arrays(store, a);
     for (size_t i = 0; i < n; i++)
@@ -71,10 +73,11 @@ static yk_status save_state(const char *run_dir, yk_local *store, const yk_progr
     t[n + 1] = vector("sums", YK_DTYPE_F64, 2, sums);
     t[n + 2] = vector("place", YK_DTYPE_U64, p->ncursor, p->cursor);
     t[n + 3] = vector("late", YK_DTYPE_U64, 2, late);
+    t[n + 4] = vector("earlier", YK_DTYPE_U64, 1, &p->earlier);
     const yk_pair meta[] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
                             {"optimizer", yk_local_rule(store, 0)->name},
                             {"yoke", YK_VERSION}};
-    return yk_safetensors_write(run_dir, YK__SAVING "/" YK__STATE_FILE, t, n + 4, meta, 3);
+    return yk_safetensors_write(run_dir, YK__SAVING "/" YK__STATE_FILE, t, n + 4 + (p->earlier > 0), meta, 3);
 }
 
 typedef yk_status remapping(const yk_keymap *keymap, float *array, size_t width);
@@ -196,6 +199,129 @@ yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *stor
         st = read_progress(state, progress);
     if (!st)
         yk_local_restore(store, progress->step);
+    yk_safetensors_free(model);
+    yk_safetensors_free(state);
+    return st;
+}
+
+/* ---- the beginning of another run ---- */
+
+static uint64_t read_earlier(const yk_safetensors *state)
+{
+    const yk_tensor *t = yk_safetensors_find(state, "earlier");
+    uint64_t n = 0;
+    if (t && t->dtype == YK_DTYPE_U64 && t->bytes == sizeof n)
+        memcpy(&n, t->data, sizeof n);
+    return n;
+}
+
+yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_about *out)
+{
+    yk_safetensors *model = NULL, *state = NULL;
+    yk_progress_state p = {0};
+    const char *name;
+    *out = (yk_checkpoint_about){0};
+    yk_status st = open_file(path, YK__MODEL_FILE, &model);
+    if (!st)
+        st = open_file(path, YK__STATE_FILE, &state);
+    if (!st)
+        st = yk__model_about(path, model, &name, &out->shape);
+    if (!st && !(st = read_progress(state, &p)) && !(out->model = strdup(name)))
+        st = yk_fail_memory(strlen(name), "the name of a model");
+    out->step = p.step;
+    out->earlier = st ? 0 : read_earlier(state);
+    free(p.cursor);
+    yk_safetensors_free(model);
+    yk_safetensors_free(state);
+    return st;
+}
+
+/* Copies the keys of a group, in the order of the data. A key after the features (a bias) stays after them. */
+static void copy_keys(const yk_group *g, size_t dim, size_t old_dim, size_t width, const char *from,
+                      float *to)
+{
+    const size_t row = width * sizeof(float), rest = (size_t)g->keys - dim;
+    memcpy(to, from, old_dim * row);
+    memcpy(to + dim * width, from + old_dim * row, rest * row);
+}
+
+/* The weights, from a model file with other features. */
+static yk_status start_weights(const yk_safetensors *file, const yk_model *m, const yk_model *old,
+                               float *const *params)
+{
+    float *block = yk_alloc(yk_model_group_offset(old, old->ngroups), sizeof *block, "the parameters");
+    float *from[YK_MAX_GROUPS];
+    if (!block)
+        return YK_ESYSTEM;
+    for (int g = 0; g < old->ngroups; g++)
+        from[g] = block + yk_model_group_offset(old, g);
+    yk_status st = yk__model_read(file, old, from);
+    for (int g = 0; !st && g < m->ngroups; g++) {
+        const yk_group *group = &m->group[g];
+        if (group->keyed)
+            copy_keys(group, m->shape.dim, old->shape.dim, group->width, (const char *)from[g], params[g]);
+        else
+            memcpy(params[g], from[g], yk_group_floats(group) * sizeof(float));
+    }
+    yk_free(block);
+    return st;
+}
+
+static yk_status start_state(const yk_safetensors *file, const yk_model *m, size_t old_dim, const array *a)
+{
+    const size_t width = a->group->keyed ? a->size / (size_t)a->group->keys : 1;
+    const size_t size = a->group->keyed ? a->size - (m->shape.dim - old_dim) * width : a->size;
+    const yk_tensor *t;
+    yk_status st = yk_safetensors_need(file, a->name, a->dtype, 1, (uint64_t[]){size}, &t);
+    if (!st && a->group->keyed)
+        copy_keys(a->group, m->shape.dim, old_dim, width, t->data, a->data);
+    else if (!st)
+        memcpy(a->data, t->data, size * sizeof(float));
+    return st;
+}
+
+static yk_status check_optimizer(const char *path, const yk_safetensors *state, yk_local *store)
+{
+    const char *was = yk_safetensors_meta(state, "optimizer"), *is = yk_local_rule(store, 0)->name;
+    if (!was || !strcmp(was, is))
+        return YK_OK;
+    return yk_fail(YK_EUSAGE, "%s has the state of the optimizer %s, not of %s: use --optimizer %s", path,
+                   was, is, was);
+}
+
+yk_status yk_checkpoint_start(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap)
+{
+    yk_safetensors *model = NULL, *state = NULL;
+    yk_model *old = NULL;
+    const char *name;
+    yk_model_shape shape;
+    float *params[YK_MAX_GROUPS] = {0};
+    array want[MAX_ARRAYS];
+    const size_t n = state_arrays(store, want);
+    yk_status st = open_file(path, YK__MODEL_FILE, &model);
+    if (!st)
+        st = open_file(path, YK__STATE_FILE, &state);
+    if (!st && !(st = yk__model_about(path, model, &name, &shape)) &&
+        !(st = check_optimizer(path, state, store)) && shape.dim != m->shape.dim)
+        st = yk_model_create(name, &shape, &old);
+    for (int g = 0; g < yk_local_groups(store); g++) {
+        params[g] = yk_local_raw(store, g).live.w;
+        if (!st && old) /* initial values of new features */
+            st = remap(yk_local_group_of(store, g), params[g], keymap, yk_keymap_restore);
+    }
+    if (!st)
+        st = old ? start_weights(model, m, old, params) : yk__model_read(model, m, params);
+    for (size_t i = 0; !st && i < n; i++)
+        if (!want[i].decay) /* a new run has no pending decay */
+            st = start_state(state, m, (size_t)shape.dim, &want[i]);
+    for (int g = 0; !st && g < yk_local_groups(store); g++)
+        st = remap(yk_local_group_of(store, g), params[g], keymap, yk_keymap_apply);
+    for (size_t i = 0; !st && i < n; i++)
+        if (!want[i].decay)
+            st = remap(want[i].group, want[i].data, keymap, yk_keymap_apply);
+    if (!st)
+        yk_local_restore(store, 0);
+    yk_model_free(old);
     yk_safetensors_free(model);
     yk_safetensors_free(state);
     return st;

@@ -36,6 +36,7 @@ typedef struct {
     double period_loss, seconds; /* loss since the last evaluation; training time so far */
     uint64_t period_examples;
     uint64_t late, late_examples; /* --quorum: gradients that were dropped, and their examples */
+    uint64_t earlier;             /* steps of the runs before this one (--warm-start) */
     uint64_t *cursor;             /* of the feed; load() allocates it */
     size_t ncursor;
 } yk_progress_state;
@@ -51,5 +52,19 @@ yk_status yk_checkpoint_find(const char *dir, char **path_out);
 /* Fills the arrays of the store, before its first step. The caller frees progress->cursor. */
 yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap,
                              yk_progress_state *progress);
+
+/* ---- another run begins with it (--warm-start) */
+
+typedef struct {
+    char *model; /* the value of --model; the caller frees it */
+    yk_model_shape shape;
+    uint64_t step, earlier;
+} yk_checkpoint_about;
+
+yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_about *out);
+
+/* Fills the weights and the optimizer's state of the store. Keyed groups may have more features than the checkpoint: those keep
+ * their values. */
+yk_status yk_checkpoint_start(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap);
 
 #endif

@@ -45,8 +45,11 @@ static uint64_t hash_program(void)
 static uint64_t hash_row(const yk_rows *rows, size_t r, uint64_t hash)
 {
     hash = hash * PRIME + (uint32_t)rows->label[r];
-    if (rows->kind == YK_ROWS_SPARSE)
-        return hash + yk_crc32c(rows->index + rows->start[r], yk_rows_entries(rows, r) * sizeof *rows->index);
+    if (rows->kind == YK_ROWS_SPARSE) {
+        const size_t at = (size_t)rows->start[r], n = yk_rows_entries(rows, r);
+        hash += yk_crc32c(rows->index + at, n * sizeof *rows->index);
+        return rows->field ? hash * PRIME + yk_crc32c(rows->field + at, n * sizeof *rows->field) : hash;
+    }
     if (rows->kind == YK_ROWS_U8)
         return hash + yk_crc32c(rows->u8 + r * rows->dim, rows->dim);
     return hash + yk_crc32c(rows->f32 + r * rows->dim, rows->dim * sizeof *rows->f32);

@@ -65,7 +65,7 @@ void yk__set_partition(yk__trainer *t)
 /* ---- the shape of the data: servers do not read it ---- */
 
 typedef struct {
-    uint64_t dim, examples, classes, kind, channels, height, width, streams, ordered;
+    uint64_t dim, examples, classes, fields, earlier, kind, channels, height, width, streams, ordered;
 } shape;
 
 /* The examples of a chunk, which are those of a copy (store/copies.h). A longer copy has fewer keys per example, so less is sent
@@ -104,9 +104,12 @@ void yk__cluster_set_unit(yk__trainer *t, uint64_t unit)
 yk_status yk__cluster_shape(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
-    shape mine = {.dim = t->train.dim > t->test.dim ? t->train.dim : t->test.dim,
+    const size_t dim = t->train.dim > t->test.dim ? t->train.dim : t->test.dim;
+    shape mine = {.dim = dim > t->start.dim ? dim : t->start.dim,
                   .examples = t->train.examples,
                   .classes = t->train.classes,
+                  .fields = t->train.fields,
+                  .earlier = t->start.earlier,
                   .streams = k->role != YK__SERVER && !t->train.rows,
                   .ordered = k->role != YK__SERVER && !t->train.shuffled},
           *all = NULL, most = {0};
@@ -123,6 +126,8 @@ yk_status yk__cluster_shape(yk__trainer *t)
         most.dim = all[i].dim > most.dim ? all[i].dim : most.dim;
         most.examples = all[i].examples > most.examples ? all[i].examples : most.examples;
         most.classes = all[i].classes > most.classes ? all[i].classes : most.classes;
+        most.fields = all[i].fields > most.fields ? all[i].fields : most.fields;
+        most.earlier |= all[i].earlier; /* only the chief knows it */
         most.streams |= all[i].streams;
         most.ordered |= all[i].ordered;
         if (i >= k->first_client && all[i].examples != all[k->first_client].examples)
@@ -139,6 +144,8 @@ yk_status yk__cluster_shape(yk__trainer *t)
         t->train.dim = most.dim;
     t->train.examples = most.examples;
     t->train.classes = (uint32_t)most.classes;
+    t->train.fields = (uint32_t)most.fields;
+    t->start.earlier = most.earlier;
     t->test.classes = (uint32_t)most.classes;
     k->cursor_kind = most.streams        ? YK__STREAM_CURSOR
                      : t->plan->lockstep ? YK__LOCKSTEP_CURSOR

@@ -14,7 +14,7 @@ static yk_status open_set(const yk_memory_data *m, const char *spec, yk_split sp
     yk_source *s;
     if (!m)
         return yk_dataset_open(spec, split, o, stream, out);
-    yk_status st = yk_source_from_memory(m, &s);
+    yk_status st = yk_source_from_memory(m, o->fields, &s);
     return st ? st : yk_dataset_take(s, split, stream, out);
 }
 
@@ -28,7 +28,8 @@ static yk_status open_data(yk__trainer *t)
     yk_stream_choice stream = *s == 'n' ? YK_STREAM_NEVER : s[1] == 'l' ? YK_STREAM_ALWAYS : YK_STREAM_AUTO;
     yk_source_options o = {.skip_bad = (uint64_t)c->skip_bad,
                            .hash_bits = (unsigned)c->hash_bits,
-                           .features = (uint64_t)c->features};
+                           .features = (uint64_t)c->features,
+                           .fields = yk_model_uses_fields(c->model) ? YK_FIELDS_ALL : YK_FIELDS_NONE};
     if (server) /* the workers read the data */
         stream = YK_STREAM_SHAPE;
     yk__set_partition(t);
@@ -82,6 +83,8 @@ yk_status yk__columns_of(const yk__trainer *t, size_t *out)
 {
     size_t given = (size_t)t->config->features;
     *out = t->train.dim > t->test.dim ? t->train.dim : t->test.dim;
+    if (t->train.kind == YK_ROWS_SPARSE && t->start.dim > *out)
+        *out = t->start.dim;
     if (given && t->train.kind == YK_ROWS_SPARSE) {
         if (*out > given)
             return yk_fail(YK_EDATA, "%s: index %zu does not fit a model of %zu features (largest %zu)",
@@ -89,6 +92,19 @@ yk_status yk__columns_of(const yk__trainer *t, size_t *out)
         *out = given;
     }
     return YK_OK;
+}
+
+/* The model has parameters for the fields of the training data. Fewer in the test data are fine, but not none. */
+yk_status yk__fields_of(const yk__trainer *t, uint32_t *out)
+{
+    const uint32_t n = t->train.fields, test = t->test.fields;
+    *out = n;
+    if (!t->tested || test == n || (test > 1 && test < n))
+        return YK_OK;
+    return yk_fail(YK_EDATA,
+                   "%s: the rows have %u field%s, but those of %s have %u: training and test data "
+                   "must have the same fields",
+                   t->test.source->spec, test, test == 1 ? "" : "s", t->train.source->spec, n);
 }
 
 yk_status yk__sort_keys(yk__trainer *t)

@@ -112,8 +112,10 @@ yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state
                 return yk__diverged(t, "a weight", (double)w[i], p->step);
     }
     yk__report_stage(t, YK_STAGE_SAVING);
-    yk_status st = yk_checkpoint_save(t->result->run_dir, t->config->model, t->model, parameters, t->remap, p,
-                                      &t->result->checkpoint);
+    yk_progress_state all = *p;
+    all.earlier = t->start.earlier;
+    yk_status st = yk_checkpoint_save(t->result->run_dir, t->config->model, t->model, parameters, t->remap,
+                                      &all, &t->result->checkpoint);
     yk__report_stage(t, YK_STAGE_SAVED);
     return st;
 }

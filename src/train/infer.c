@@ -76,6 +76,15 @@ static yk_status check(void *context, yk_rows *rows)
                        c->source->spec, (unsigned long long)c->seen,
                        rows->kind == YK_ROWS_SPARSE ? "index" : "a row length of",
                        rows->kind == YK_ROWS_SPARSE ? rows->dim - 1 : rows->dim, c->shape->dim);
+    if (c->shape->fields > 1 && !rows->field && rows->n)
+        return yk_fail(YK_EDATA, "%s: the rows have no field numbers, but the model was trained on %u fields",
+                       c->source->spec, c->shape->fields);
+    const uint32_t fields = yk_rows_count_fields(rows);
+    if (rows->field && fields > c->shape->fields)
+        return yk_fail(YK_EDATA,
+                       "%s: near example %llu: field %u does not fit the model, which has %u field%s",
+                       c->source->spec, (unsigned long long)c->seen, fields - 1, c->shape->fields,
+                       c->shape->fields == 1 ? "" : "s");
     for (size_t i = 0; i < rows->n; i++, c->seen++)
         if ((uint32_t)rows->label[i] >= c->shape->classes)
             return yk_fail(YK_EDATA, "%s: example %llu has class %d, but the model has classes 0 to %u",

@@ -9,12 +9,13 @@ static yk_status load(yk__trainer *t, yk_local *store, yk_progress_state *p, boo
 {
     yk_result *r = t->result;
     if (!t->config->resume)
-        return YK_OK;
+        return yk__warm_start_load(t, store);
     yk_status st = yk_checkpoint_find(r->run_dir, &r->checkpoint);
-    if (st || !r->checkpoint) {
-        if (!st)
-            yk_note("%s: no checkpoint yet, starting from the beginning", r->run_dir);
+    if (st)
         return st;
+    if (!r->checkpoint) {
+        yk_note("%s: no checkpoint yet, starting from the beginning", r->run_dir);
+        return yk__warm_start_load(t, store);
     }
     *found_out = true;
     st = yk_checkpoint_load(r->checkpoint, t->model, store, t->remap, p);
@@ -92,7 +93,7 @@ static yk_status distribute(yk__trainer *t, bool found, yk_progress_state *p)
     yk__cluster *k = &t->cluster;
     const bool alone = k->role == YK__SINGLE;
     yk_status st = alone ? YK_OK : broadcast_progress(t, &found, p);
-    if (!st && k->role == YK__REPLICA && found)
+    if (!st && k->role == YK__REPLICA && (found || t->config->warm_start))
         st = broadcast_parameters(t, p->step);
     if (!st && k->server)
         st = yk_server_scatter(k->server, k->whole);

@@ -82,6 +82,7 @@ static yk_status set_groups(yk__trainer *t, const yk_optim_config optim[2])
         t->group[g] = (yk_local_group){.shape = t->model->group[g],
                                        .optim = optim[keyed],
                                        .staleness = yk_plan_staleness(t->config, keyed)};
+        t->group[g].optim.earlier = t->start.earlier;
     }
     for (int keyed = 0; keyed < 2; keyed++) {
         const char *option = used[keyed] ? NULL : yk_config_only_for(t->config, keyed);
@@ -101,8 +102,8 @@ static yk_status make_model(yk__trainer *t)
     yk_optim_config optim[2]; /* dense, keyed */
     yk_status st;
     if ((st = optimizer_of(c, false, &optim[0])) || (st = optimizer_of(c, true, &optim[1])) ||
-        (st = yk__net_options_of(c, &net)) || (st = yk__load_data(t)) || (st = yk__cluster_shape(t)) ||
-        (st = yk__net_channels(t, &net)))
+        (st = yk__net_options_of(c, &net)) || (st = yk__load_data(t)) || (st = yk__warm_start_find(t)) ||
+        (st = yk__cluster_shape(t)) || (st = yk__warm_start_check(t)) || (st = yk__net_channels(t, &net)))
         return st;
     t->result->load_seconds = yk_now() - t->process_started;
     t->mean_square = net.standardize || c->dry_run ? 1.0f : yk__mean_square(&t->train);
@@ -114,7 +115,8 @@ static yk_status make_model(yk__trainer *t)
                             .width = t->train.source->width,
                             .threads = t->plan->threads < yk_cores() ? t->plan->threads : yk_cores(),
                             .net = net};
-    if ((st = yk__columns_of(t, &shape.dim)) || (st = yk_model_create(c->model, &shape, &t->model)))
+    if ((st = yk__columns_of(t, &shape.dim)) || (st = yk__fields_of(t, &shape.fields)) ||
+        (st = yk_model_create(c->model, &shape, &t->model)))
         return st;
     for (int i = 0; i < t->model->ntensors; i++)
         t->result->params += t->model->tensor[i].size; /* without padding */
@@ -268,6 +270,7 @@ static void tear_down(yk__trainer *t)
     yk_dataset_fini(&t->test);
     yk_team_free(t->team);
     yk_lock_release(t->lock);
+    free(t->start.path);
 }
 
 /* For tests: YK_SLOW_WORKER=INDEX:FACTOR multiplies the step time of one worker, INDEX:100ms adds to it. */

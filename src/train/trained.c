@@ -37,11 +37,13 @@ yk_status yk__model_write(const char *dir, const char *file, const char *name, c
         for (int r = 0; r < from->rank; r++)
             t[i].shape[r] = from->shape[r];
     }
-    char dim[24], classes[16], step_text[24], kind[8], image[80], standardize[YK_STANDARDIZE_TEXT];
+    char dim[24], classes[16], fields[16], step_text[24], kind[8], image[80],
+        standardize[YK_STANDARDIZE_TEXT];
     snprintf(image, sizeof image, "%zux%zux%zu", m->shape.channels, m->shape.height, m->shape.width);
     yk_net_options_standardize_text(&m->shape.net, standardize);
     snprintf(dim, sizeof dim, "%zu", m->shape.dim);
     snprintf(classes, sizeof classes, "%u", m->shape.classes);
+    snprintf(fields, sizeof fields, "%u", m->shape.fields);
     snprintf(step_text, sizeof step_text, "%" PRIu64, step);
     snprintf(kind, sizeof kind, "%d", (int)m->shape.kind);
     const yk_pair meta[] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
@@ -53,9 +55,11 @@ yk_status yk__model_write(const char *dir, const char *file, const char *name, c
                             {"step", step_text},
                             {"yoke", YK_VERSION},
                             {"image", image},
-                            {"standardize", standardize}};
+                            {"standardize", standardize},
+                            {"fields", fields}}; /* the last one: only if there are any */
+    const size_t nmeta = sizeof meta / sizeof *meta - (m->shape.fields <= 1);
     if (!st)
-        st = yk_safetensors_write(dir, file, t, (size_t)m->ntensors, meta, sizeof meta / sizeof *meta);
+        st = yk_safetensors_write(dir, file, t, (size_t)m->ntensors, meta, nmeta);
     for (int i = 0; i < m->ntensors; i++)
         yk_free(data[i]);
     return st;
@@ -115,10 +119,12 @@ static bool read_shape(const yk_safetensors *s, yk_model_shape *out)
     enum { MAX_CLASSES = 1 << 24 };
     bool ok = true;
     uint64_t c = 0, h = 0, w = 0;
+    const char *fields = yk_safetensors_meta(s, "fields");
     *out =
         (yk_model_shape){.kind = (yk_rows_kind)read_meta(yk_safetensors_meta(s, "kind"), YK_ROWS_SPARSE, &ok),
                          .dim = read_meta(yk_safetensors_meta(s, "dim"), INT32_MAX, &ok),
                          .classes = (uint32_t)read_meta(yk_safetensors_meta(s, "classes"), MAX_CLASSES, &ok),
+                         .fields = fields ? (uint32_t)read_meta(fields, UINT16_MAX + 1, &ok) : 1,
                          .bias = read_meta(yk_safetensors_meta(s, "bias"), 1, &ok)};
     const char *at =
         yk_safetensors_meta(s, "image"); /* channels x height x width; not always present in files of 0.1.0 */
@@ -131,6 +137,22 @@ static bool read_shape(const yk_safetensors *s, yk_model_shape *out)
     out->height = h;
     out->width = w;
     return ok && at && !*at && c * h <= out->dim && c * h * w <= out->dim;
+}
+
+yk_status yk__model_about(const char *path, const yk_safetensors *s, const char **name_out,
+                          yk_model_shape *shape_out)
+{
+    yk_status st = yk__model_check_format(path, s);
+    if (st)
+        return st;
+    *name_out = yk_safetensors_meta(s, "model");
+    if (!*name_out || !read_shape(s, shape_out))
+        return yk_fail(YK_EDATA,
+                       "%s: the metadata does not describe a model (model, kind, dim, classes, bias, image)",
+                       path);
+    if (yk_net_options_standardize(&shape_out->net, yk_safetensors_meta(s, "standardize")))
+        return yk_fail(YK_EDATA, "%s: %s", path, yk_error());
+    return YK_OK;
 }
 
 /* ---- the model ---- */
@@ -166,20 +188,12 @@ static void groups_of(const yk_trained *t, float *out[YK_MAX_GROUPS])
 
 static yk_status read_model(const char *path, const yk_safetensors *s, yk_trained **out)
 {
-    const char *name = yk_safetensors_meta(s, "model");
+    const char *name;
     yk_model_shape shape;
     yk_trained *t;
     float *params[YK_MAX_GROUPS];
-    yk_status st = yk__model_check_format(path, s);
-    if (st)
-        return st;
-    if (!name || !read_shape(s, &shape))
-        return yk_fail(YK_EDATA,
-                       "%s: the metadata does not describe a model (model, kind, dim, classes, bias, image)",
-                       path);
-    if (yk_net_options_standardize(&shape.net, yk_safetensors_meta(s, "standardize")))
-        return yk_fail(YK_EDATA, "%s: %s", path, yk_error());
-    if ((st = create(name, &shape, NULL, &t)))
+    yk_status st = yk__model_about(path, s, &name, &shape);
+    if (st || (st = create(name, &shape, NULL, &t)))
         return st;
     groups_of(t, params);
     if ((st = yk__model_read(s, t->model, params)))

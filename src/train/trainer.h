@@ -82,6 +82,14 @@ typedef struct yk__trainer {
     float mean_square; /* of an input of dense data, after --standardize */
     double peak;       /* --profile: peak FLOP/s of one thread */
 
+    /* warm_start.c */
+    struct {
+        char *path;             /* on the chief: the checkpoint to load; NULL: none */
+        yk_model_shape shape;   /* on the chief: of its model, or of the checkpoint that is resumed */
+        size_t dim;             /* the same; 0: none */
+        uint64_t step, earlier; /* step of the checkpoint; on all ranks: steps before this run */
+    } start;
+
     /* alone.c */
     struct {
         atomic_bool pause;
@@ -120,8 +128,14 @@ typedef struct yk__trainer {
     uint64_t used; /* the chief of servers, lockstep: examples of the epoch that were used before a resume */
 } yk__trainer;
 
+/* warm_start.c */
+yk_status yk__warm_start_find(yk__trainer *t);  /* before yk__cluster_shape() */
+yk_status yk__warm_start_check(yk__trainer *t); /* after it: whether the data fits */
+yk_status yk__warm_start_load(yk__trainer *t, yk_local *store);
+
 /* data_setup.c */
 yk_status yk__load_data(yk__trainer *t);
+yk_status yk__fields_of(const yk__trainer *t, uint32_t *out); /* error: those of the test data differ */
 yk_status yk__columns_of(const yk__trainer *t,
                          size_t *out); /* of the model: --features, or those of the data */
 /* Remaps sparse keys by descending frequency: frequent keys share cache lines, and get copies in asynchronous training. */

@@ -1,0 +1,124 @@
+/* --warm-start: a run begins with the parameters and the optimizer state of another run.
+ *
+ * The chief reads the checkpoint. Its shape is a part of the shape of the data (cluster_data.c): the model has all features of
+ * the earlier run, and possibly new ones. Keys of keyed groups are copied one by one, because a bias comes after the last
+ * feature:
+ *
+ *     earlier run    | 0 1 2 ... 999 | bias |
+ *     this run       | 0 1 2 ... 999 | 1000 ... 1199 | bias |          1000 to 1199: initial values
+ *
+ * A checkpoint of this run has everything that is needed to resume it; the earlier run may be gone by then.
+ */
+#include "train/trainer.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "train/trained.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what the checkpoint is like */
+
+static yk_status check_model(const yk__trainer *t, const char *path, const char *name,
+                             const yk_model_shape *shape)
+{
+    const yk_config *c = t->config;
+    if (strcmp(name, c->model))
+        return yk_fail(YK_EUSAGE,
+                       "--warm-start: %s has the model '%s', this run trains '%s': use the same --model",
+                       path, name, c->model);
+    if (shape->bias == c->no_bias)
+        return yk_fail(YK_EUSAGE, "--warm-start: the model in %s has %s bias: %s --no-bias", path,
+                       shape->bias ? "a" : "no", shape->bias ? "leave out" : "add");
+    return YK_OK;
+}
+
+static yk_status read_start(yk__trainer *t, const char *path)
+{
+    yk_checkpoint_about about;
+    yk_status st = yk_checkpoint_describe(path, &about);
+    if (st)
+        return st;
+    st = check_model(t, path, about.model, &about.shape);
+    t->start.shape = about.shape;
+    t->start.dim = about.shape.dim;
+    if (t->train.classes < about.shape.classes)
+        t->train.classes = t->test.classes = about.shape.classes;
+    if (t->train.fields < about.shape.fields)
+        t->train.fields = about.shape.fields;
+    t->start.step = about.step;
+    t->start.earlier = about.earlier;
+    free(about.model);
+    return st;
+}
+
+yk_status yk__warm_start_find(yk__trainer *t)
+{
+    const yk_config *c = t->config;
+    char *own = NULL, *path = NULL;
+    if (!c->warm_start || (t->cluster.rank != 0 && !t->cluster.joined))
+        return YK_OK;
+    if (t->host->start)
+        return yk_fail(YK_EUSAGE, "warm-start cannot be used with a start model");
+    yk_status st = c->resume ? yk_checkpoint_find(c->out, &own) : YK_OK;
+    if (!st && own)
+        st = read_start(t, own);
+    free(own);
+    if (st || t->start.dim)
+        return st;
+    if (!(st = yk_checkpoint_find(c->warm_start, &path)) && !path)
+        st = yk_fail(YK_EUSAGE,
+                     "--warm-start %s: no complete checkpoint (checkpoints/step-N with a DONE file)",
+                     c->warm_start);
+    if (!st)
+        st = read_start(t, path);
+    t->start.path = path;
+    t->start.earlier += t->start.step;
+    return st;
+}
+
+yk_status yk__warm_start_check(yk__trainer *t)
+{
+    const yk_model_shape *run = &t->start.shape;
+    const yk_dataset *d = &t->train;
+    const char *spec = d->source->spec;
+    const bool sparse = d->kind == YK_ROWS_SPARSE;
+    if (!t->start.dim || !run->dim) /* not the chief */
+        return YK_OK;
+    if (sparse != (run->kind == YK_ROWS_SPARSE) || (!sparse && d->dim && d->dim != run->dim))
+        return yk_fail(
+            YK_EDATA, "--warm-start: %s has %s rows with %zu columns, but %s was trained on %s rows with %zu",
+            spec, sparse ? "sparse" : "dense", d->dim, t->config->warm_start,
+            run->kind == YK_ROWS_SPARSE ? "sparse" : "dense", run->dim);
+    if (d->source->hashed_into && d->source->dim != run->dim)
+        return yk_fail(
+            YK_EUSAGE,
+            "--warm-start: the keys of %s are hashed into %zu features, those of %s into %zu: use the same "
+            "--hash-bits or --features",
+            spec, d->source->dim, t->config->warm_start, run->dim);
+    if (t->config->features && (uint64_t)t->config->features < run->dim)
+        return yk_fail(YK_EUSAGE, "--warm-start: %s has %zu features; --features %lld is too small",
+                       t->config->warm_start, run->dim, (long long)t->config->features);
+    if (d->classes > run->classes)
+        return yk_fail(YK_EDATA, "--warm-start: %s has %u classes, but %s was trained on %u", spec,
+                       d->classes, t->config->warm_start, run->classes);
+    if (d->fields > run->fields)
+        return yk_fail(YK_EDATA, "--warm-start: %s has %u fields, but %s was trained on %u", spec, d->fields,
+                       t->config->warm_start, run->fields);
+    return YK_OK;
+}
+
+/* ---- its parameters */
+
+yk_status yk__warm_start_load(yk__trainer *t, yk_local *store)
+{
+    if (!t->start.path)
+        return YK_OK;
+    yk_status st = yk_checkpoint_start(t->start.path, t->model, store, t->remap);
+    if (st)
+        return yk_fail(st, "--warm-start: %s", yk_error());
+    yk_note("starting with the parameters of %s", t->start.path);
+    if (t->model->sparse && t->model->shape.dim > t->start.dim)
+        yk_note("%llu features are new", (unsigned long long)(t->model->shape.dim - t->start.dim));
+    return YK_OK;
+}

@@ -1,0 +1,118 @@
+#!/usr/bin/env bats
+# --warm-start: a run begins with the parameters and the optimizer state of another run.
+#
+# No two rows of the data have a key in common, and a step uses all rows. So the result does not depend on the order of the
+# examples, and a run of two epochs after one of two epochs must have the same bits as one run of four epochs.
+
+setup() { load cli; load cluster; cluster_setup; rows 40 >a.libsvm; }
+teardown() { cluster_teardown; }
+
+rows() { # N
+    awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++)
+        printf "%d %d:%g %d:%g\n", i % 3 == 0, 2 * i + 1, 1 + i % 7, 2 * i + 2, i % 5 - 2.5 }'
+}
+
+linear() { # OUT OPTION...: a run on a.libsvm
+    local out=$1
+    shift
+    try train --model logreg --no-bias --data a.libsvm --batch 40 --quiet --out "$out" "$@"
+    expect 0
+}
+
+# Weights and optimizer state of the last checkpoints of two runs are the same bits.
+same() { # RUN RUN
+    python3 - "$@" <<'END'
+import glob, json, struct, sys
+
+def tensors(run):
+    last = max(glob.glob(run + "/checkpoints/step-*"), key=lambda path: int(path.rsplit("-", 1)[1]))
+    found = {}
+    for name in "model", "state":
+        with open(f"{last}/{name}.safetensors", "rb") as file:
+            header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+            data = file.read()
+        found |= {n: data[slice(*t["data_offsets"])] for n, t in header.items() if n != "__metadata__"}
+    for name in "counters", "sums", "place", "late", "earlier", "raw_weights", "touched":
+        found.pop(name, None)
+    return found
+
+a, b = tensors(sys.argv[1]), tensors(sys.argv[2])
+different = [n for n in a.keys() | b.keys() if a.get(n) != b.get(n)]
+sys.exit(f"these tensors differ: {different}" if different or not a else 0)
+END
+}
+
+@test "warm start: two epochs after two epochs are four epochs, for every optimizer" {
+    for optimizer in "sgd --l2 0.01" momentum adagrad ftrl adam; do
+        # shellcheck disable=SC2086
+        linear whole --epochs 4 --optimizer $optimizer
+        # shellcheck disable=SC2086
+        linear first --epochs 2 --optimizer $optimizer
+        # shellcheck disable=SC2086
+        linear second --epochs 2 --optimizer $optimizer --warm-start first
+        same whole second
+        rm -rf whole first second
+    done
+}
+
+@test "warm start: with replicas, servers and shards, and a third run" {
+    linear whole --epochs 6 --optimizer adam
+    linear first --epochs 2 --optimizer adam
+    for job in "--launch 2 --servers 0" "--launch 3 --servers 1" "--launch 2 --servers all"; do
+        # shellcheck disable=SC2086
+        linear second --epochs 2 --optimizer adam --batch 20 $job --warm-start first
+        linear third --epochs 2 --optimizer adam --warm-start second/checkpoints/step-2
+        same whole third
+        rm -rf second third
+    done
+}
+
+@test "warm start: new features get initial values, and a run resumes after the earlier run is gone" {
+    linear first --optimizer adagrad
+    rows 60 >b.libsvm
+    for out in whole parts; do
+        try train --model logreg --no-bias --data b.libsvm --batch 7 --optimizer adagrad --warm-start first --out $out \
+            --steps "$([ $out = whole ] && echo 20 || echo 9)"
+        expect 0 "starting with the parameters of first" "40 features are new"
+    done
+    rm -rf first
+    try train --resume --out parts --steps 20
+    expect 0 "resuming from"
+    same whole parts
+    # fewer features: the model keeps those of the earlier run
+    linear second --optimizer adagrad --warm-start whole --json
+    [ "$(field parameters)" = 120 ]
+}
+
+@test "warm start: a bias stays a bias when features are added" {
+    try train --model logreg --data a.libsvm --batch 40 --steps 3 --lr 1 --quiet --out first
+    expect 0
+    rows 60 >b.libsvm
+    try train --model logreg --data b.libsvm --batch 60 --steps 1 --lr 1e-30 --warm-start first --quiet --out second
+    expect 0
+    for run in first second; do
+        try predict --checkpoint $run --data a.libsvm
+        expect 0
+        mv out $run.txt
+    done
+    cmp first.txt second.txt
+}
+
+@test "warm start: what does not fit is an error" {
+    linear first --optimizer adam
+    refused() { # STATUS WORDS OPTION...
+        local wanted=$1 words=$2
+        shift 2
+        try train --batch 40 --warm-start first --out second "$@"
+        expect "$wanted" "--warm-start" "$words"
+    }
+    refused 2 "has the model 'logreg', this run trains 'softmax': use the same --model" --model softmax --data a.libsvm
+    refused 2 "has no bias: add --no-bias" --model logreg --optimizer adam --data a.libsvm
+    refused 2 "the state of the optimizer adam, not of sgd: use --optimizer adam" --model logreg --no-bias --data a.libsvm
+    rows 20 >b.libsvm
+    refused 2 "first has 80 features; --features 50 is too small" --model logreg --no-bias --optimizer adam \
+        --data b.libsvm --features 50
+    refused 2 "hashed into 64 features, those of first into 80" --model logreg --no-bias --hash-bits 6 --optimizer adam --data a.libsvm
+    refused 2 "nowhere: no complete checkpoint" --model logreg --no-bias --warm-start nowhere --data a.libsvm
+    linear second --optimizer adam --warm-start first # nothing is left of the errors
+}

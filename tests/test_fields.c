@@ -1,0 +1,163 @@
+/* The number of fields of a data set: from the format, from the data, or given; in memory, streamed and in a cache. */
+#include "read_all.h"
+
+#include "base/rows.h"
+#include "data/dataset.h"
+#include "data/export.h"
+#include "data/memory.h"
+#include "format/cache.h"
+
+static const yk_source_options all = {.fields = YK_FIELDS_ALL}, none = {0};
+
+static const char *file(const char *name, const char *text)
+{
+    const char *path = in_folder(name);
+    put(path, text, strlen(text));
+    return path;
+}
+
+static uint32_t fields_of(const char *spec, const yk_source_options *o, yk_stream_choice stream)
+{
+    yk_dataset d;
+    if (yk_dataset_open(spec, YK_SPLIT_TRAIN, o, stream, &d))
+        fail_msg("%s", yk_error());
+    const uint32_t n = d.fields;
+    if (d.rows)
+        assert_true(n > 1 ? d.rows->field != NULL : d.rows->field == NULL);
+    yk_dataset_fini(&d);
+    return n;
+}
+
+static void check(const char *spec, uint32_t n)
+{
+    assert_int_equal(fields_of(spec, &all, YK_STREAM_NEVER), n);
+    assert_int_equal(fields_of(spec, &all, YK_STREAM_ALWAYS), n);
+    assert_int_equal(fields_of(spec, &none, YK_STREAM_NEVER), 1);
+    assert_int_equal(fields_of(spec, &none, YK_STREAM_ALWAYS), 1);
+}
+
+static void formats(void **state)
+{
+    (void)state;
+    char spec[256];
+    check("synth:ctr?features=100&examples=50", 39);
+    check("synth:ctr?features=100&nnz=7&examples=50", 7);
+    check("synth:ctr?features=100&examples=50&fields=0", 1);
+    snprintf(spec, sizeof spec, "libffm:%s", file("a.ffm", "1 0:3:0.5 4:17:1 9:17:1\n0 2:2:1\n"));
+    check(spec, 10);
+    strcat(spec, "?nfields=12");
+    check(spec, 12);
+    snprintf(spec, sizeof spec, "libffm:%s?nfields=9", in_folder("a.ffm"));
+    yk_dataset d;
+    assert_int_equal(yk_dataset_open(spec, YK_SPLIT_TRAIN, &all, YK_STREAM_NEVER, &d), YK_EDATA);
+    assert_says("the field in '9:17:1' is not below 9");
+    assert_int_equal(fields_of(spec, &none, YK_STREAM_NEVER),
+                     1); /* a model without fields does not look at them */
+    snprintf(spec, sizeof spec, "libsvm:%s", file("a.svm", "1 3:0.5 4:1\n0 2:2\n"));
+    check(spec, 1);
+    snprintf(spec, sizeof spec, "csv:%s?categorical=c,d",
+             file("a.csv", "label,a,b,c,d\n1,2,3,x,y\n0,,5,z,y\n"));
+    check(spec, 4);
+    strcat(spec, "&fields=0");
+    check(spec, 1);
+    snprintf(spec, sizeof spec, "criteo:%s",
+             file("day.txt",
+                  "1\t5\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\n"));
+    check(spec, 39);
+}
+
+/* The upper bound is kept in TFRecords and caches, also if the largest field numbers do not occur. */
+static void converted(void **state)
+{
+    (void)state;
+    static const char *const format[] = {"cache", "tfrecord", "libffm"};
+    for (size_t i = 0; i < 3; i++) {
+        char path[256], spec[256];
+        yk_source *s;
+        yk_export_stats stats;
+        snprintf(path, sizeof path, "%s", in_folder(format[i]));
+        snprintf(spec, sizeof spec, "libffm:%s?nfields=12",
+                 file("b.ffm", "1 0:3:0.5 4:17:1 9:17:1\n0 2:2:1\n"));
+        assert_int_equal(yk_source_open(spec, YK_SPLIT_TRAIN, &all, &s), YK_OK);
+        assert_int_equal(yk_export(s, format[i], path, &stats), YK_OK);
+        yk_source_free(s);
+        assert_int_equal(fields_of(path, &all, YK_STREAM_NEVER), i ? 10 : 12);
+        assert_int_equal(fields_of(path, &none, YK_STREAM_NEVER), 1);
+    }
+    char spec[256];
+    snprintf(spec, sizeof spec, "tfrecord:%s?nfields=10", in_folder("tfrecord"));
+    check(spec, 10);
+    snprintf(spec, sizeof spec, "tfrecord:%s?nfields=5", in_folder("tfrecord"));
+    yk_dataset d;
+    assert_int_equal(yk_dataset_open(spec, YK_SPLIT_TRAIN, &all, YK_STREAM_NEVER, &d), YK_EDATA);
+    assert_says("field 9 is not from 0 to 4");
+}
+
+/* A cache of version 2 does not have the number of fields: it is counted. */
+static void older_cache(void **state)
+{
+    (void)state;
+    yk_rows rows;
+    yk_cache_shape shape;
+    yk_cache_writer *w;
+    assert_int_equal(yk_cache_map(in_folder("cache"), &rows, &shape), YK_OK);
+    assert_int_equal(shape.fields, 12);
+    shape.fields = 0;
+    assert_int_equal(yk_cache_create(in_folder("older"), &shape, &w), YK_OK);
+    assert_int_equal(yk_cache_close(w, yk_cache_add(w, &rows)), YK_OK);
+    yk_rows_fini(&rows);
+    assert_int_equal(fields_of(in_folder("older"), &all, YK_STREAM_NEVER), 10);
+    assert_int_equal(fields_of(in_folder("older"), &none, YK_STREAM_NEVER), 1);
+}
+
+/* The caller's arrays: sorted if necessary, in parts, and without the fields. */
+static void memory(void **state)
+{
+    (void)state;
+    uint64_t start[] = {0, 3, 5};
+    uint32_t index[] = {7, 3, 3, 1, 2};
+    uint16_t field[] = {0, 5, 2, 8, 1};
+    int32_t label[] = {0, 1};
+    yk_memory_data m = {.rows = {.kind = YK_ROWS_SPARSE,
+                                 .n = 2,
+                                 .dim = 10,
+                                 .start = start,
+                                 .index = index,
+                                 .field = field,
+                                 .label = label}};
+    yk_source *s;
+    yk_dataset d;
+    assert_int_equal(yk_memory_check(&m), YK_OK);
+    assert_int_equal(yk_source_from_memory(&m, YK_FIELDS_ALL, &s), YK_OK);
+    assert_int_equal(yk_dataset_take(s, YK_SPLIT_TEST, YK_STREAM_NEVER, &d), YK_OK);
+    assert_int_equal(d.fields, 9);
+    static const uint16_t sorted[] = {2, 5, 0, 8, 1};
+    assert_memory_equal(d.rows->field, sorted, sizeof sorted);
+    yk_dataset_fini(&d);
+    assert_int_equal(yk_source_from_memory(&m, YK_FIELDS_NONE, &s), YK_OK);
+    assert_int_equal(yk_dataset_take(s, YK_SPLIT_TEST, YK_STREAM_NEVER, &d), YK_OK);
+    assert_int_equal(d.fields, 1);
+    assert_null(d.rows->field);
+    assert_true(d.rows->start[1] == 2 && d.rows->value[0] == 2.0f); /* index 3 in two fields */
+    yk_dataset_fini(&d);
+    index[1] = 8;
+    index[2] = 9;
+    assert_int_equal(yk_memory_check(&m), YK_OK);
+    assert_true(m.ascending);
+    assert_int_equal(yk_source_from_memory(&m, YK_FIELDS_ALL, &s), YK_OK); /* a copy with another layout */
+    assert_int_equal(yk_dataset_take(s, YK_SPLIT_TRAIN, YK_STREAM_NEVER, &d), YK_OK);
+    assert_int_equal(d.fields, 9);
+    assert_non_null(d.rows->field);
+    yk_dataset_fini(&d);
+    const yk_memory_data part = yk_memory_part(&m, 0, 1);
+    assert_int_equal(yk_source_from_memory(&part, YK_FIELDS_ALL, &s), YK_OK);
+    assert_int_equal(s->fields, 6);
+    yk_source_free(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(formats), cmocka_unit_test(converted),
+                                       cmocka_unit_test(older_cache), cmocka_unit_test(memory)};
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
