@@ -12,7 +12,7 @@ end
 complete -c yoke -n __fish_use_subcommand -f -a 'train eval predict sweep report data version help'
 complete -c yoke -n '__fish_seen_subcommand_from data; and not __fish_seen_subcommand_from gen convert inspect' -f -a 'gen convert inspect'
 complete -c yoke -n 'not __fish_use_subcommand; and string match -q -- "-*" (commandline -ct)' -f -a '(__yoke_options)'
-complete -c yoke -n '__yoke_after --model' -f -a 'softmax logreg lenet5 lenet-caffe alexnet'
+complete -c yoke -n '__yoke_after --model' -f -a 'softmax logreg fm:8 wide-deep deepfm lenet5 lenet-caffe alexnet'
 complete -c yoke -n '__yoke_after --mode' -f -a 'sync async'
 complete -c yoke -n '__yoke_after --optimizer' -f -a 'sgd momentum adagrad ftrl adam'
 complete -c yoke -n '__yoke_after --lr-schedule' -f -a 'constant step inverse'
