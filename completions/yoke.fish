@@ -14,6 +14,6 @@ complete -c yoke -n '__fish_seen_subcommand_from data; and not __fish_seen_subco
 complete -c yoke -n 'not __fish_use_subcommand; and string match -q -- "-*" (commandline -ct)' -f -a '(__yoke_options)'
 complete -c yoke -n '__yoke_after --model' -f -a 'softmax logreg fm:8 wide-deep deepfm lenet5 lenet-caffe alexnet'
 complete -c yoke -n '__yoke_after --mode' -f -a 'sync async'
-complete -c yoke -n '__yoke_after --optimizer' -f -a 'sgd momentum adagrad ftrl adam'
+complete -c yoke -n '__yoke_after --optimizer' -f -a 'sgd momentum adagrad rowwise-adagrad ftrl adam'
 complete -c yoke -n '__yoke_after --lr-schedule' -f -a 'constant step inverse'
 complete -c yoke -n '__yoke_after --stream' -f -a 'auto always never'

@@ -130,7 +130,7 @@ static void wide_equals_dense(void **state)
     static const uint32_t key[SOME] = {20, 3, 2, 19, 0, 7, 11, 12, 1, 5, 18, 9, 4};
     (void)state;
     for (yk_isa isa = YK_ISA_BASE; isa <= yk_isa_best(); isa++)
-        for (int kind = 0; kind < YK_OPTIM_KINDS; kind++)
+        for (int kind = 0; kind < YK_ROWWISE; kind++)
             for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
                 const size_t width = widths[i], copies = COPIES * width;
                 const yk_optim_rule *rule = rule_of(isa, (yk_optim_kind)kind);
@@ -159,6 +159,44 @@ static void wide_equals_dense(void **state)
                         assert_true(fabsf(got - right) <= 1e-6f * (1.0f + fabsf(right)));
                     }
             }
+}
+
+/* rowwise-adagrad: one sum of squares for the vector of a key, the mean over its elements. */
+static void a_row_has_one_step_size(void **state)
+{
+    enum { MOST = 70 };
+    static const size_t widths[] = {2, 8, 16, MOST};
+    (void)state;
+    for (yk_isa isa = YK_ISA_BASE; isa <= yk_isa_best(); isa++)
+        for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+            const size_t width = widths[i];
+            const yk_optim_config c = config_of(YK_ROWWISE, 2);
+            const yk_optim_step o = yk_optim_at(&c, 0);
+            float w[2 * MOST], s[2 * MOST], g[MOST], before[MOST];
+            double squares = 0.0;
+            for (size_t k = 0; k < 2 * width; k++) {
+                w[k] = uniform(-1, 1);
+                s[k] = 0.5f;
+            }
+            for (size_t k = 0; k < width; k++) {
+                g[k] = uniform(-5, 5);
+                before[k] = w[width + k];
+                const double x = (double)g[k] * 0.25 + (double)o.l2 * (double)before[k];
+                squares += x * x / (double)width;
+            }
+            const yk_view v = {.w = w, .s = {s}};
+            const uint32_t key = 1;
+            rule_of(isa, YK_ROWWISE)->wide(&v, &key, g, 1, width, 0.25f, &o);
+            for (size_t k = 0; k < width; k++) {
+                const double x = (double)g[k] * 0.25 + (double)o.l2 * (double)before[k],
+                             right = (double)before[k] -
+                                     (double)o.lr * x / (sqrt(0.5 + squares) + (double)o.epsilon);
+                assert_true(s[k] == 0.5f && s[width + k] == s[width]);
+                assert_close((double)s[width + k], 0.5 + squares, 1e-5 * (1.0 + squares), "sum", "rowwise",
+                             isa, k);
+                assert_close((double)w[width + k], right, 1e-5, "weight", "rowwise", isa, k);
+            }
+        }
 }
 
 static void many_steps_match_the_reference(void **state)
@@ -260,7 +298,7 @@ static void sums_of_rates_are_exact(void **state)
 static void invalid_values_are_refused(void **state)
 {
     (void)state;
-    static const char *const names[] = {"sgd", "momentum", "adagrad", "adam", "ftrl"};
+    static const char *const names[] = {"sgd", "momentum", "adagrad", "adam", "ftrl", "rowwise-adagrad"};
     yk_optim_kind found;
     EACH_KIND(kind)
     {
@@ -297,6 +335,7 @@ int main(void)
         cmocka_unit_test(dense_steps_match_the_reference),
         cmocka_unit_test(pairs_match_the_reference),
         cmocka_unit_test(wide_equals_dense),
+        cmocka_unit_test(a_row_has_one_step_size),
         cmocka_unit_test(many_steps_match_the_reference),
         cmocka_unit_test(rates_follow_their_schedule),
         cmocka_unit_test(sums_of_rates_are_exact),

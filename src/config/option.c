@@ -150,10 +150,11 @@ const yk_option yk_options[] = {
 
     {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS,
      "sgd; fm, wide-deep, deepfm: keyed=adagrad,dense=adam",
-     "sgd, momentum, adagrad, ftrl or adam; keyed=NAME,dense=NAME: of vectors and weights of keys, and of "
+     "sgd, momentum, adagrad, rowwise-adagrad (one sum of squares for the vector of a key), ftrl or adam; "
+     "keyed=NAME,dense=NAME: of vectors and weights of keys, and of "
      "networks"},
     {"lr", "X", REAL_BY_GROUP(lr, 0, HUGE_VAL), UPDATES, TRAINS,
-     "sgd 0.1, momentum 0.01, adagrad 0.05, adam 0.001, ftrl 0.1",
+     "sgd 0.1, momentum 0.01, adagrad and rowwise-adagrad 0.05, adam 0.001, ftrl 0.1",
      "learning rate; keyed=X,dense=X: of vectors and weights of keys, and of networks"},
     {"l2", "X", REAL(l2, 0, HUGE_VAL), UPDATES, TRAINS, "0",
      "weight decay: add l2/2 |w|^2 to the mean loss (ftrl: to the sum over steps); includes biases"},

@@ -12,6 +12,8 @@
  *     sgd       w -= lr G
  *     momentum  v = mu v + G;                     w -= lr v
  *     adagrad   s += G^2;                         w -= lr G / (sqrt(s) + eps)               (Duchi et al. 2011)
+ *     rowwise-adagrad  the same, but s += the mean of G^2 over the vector of a key: one step size for all of it. Its
+ *               elements have equal s
  *     adam      m, v: moving means of G and G^2;  w -= lr m^ / (sqrt(v^) + eps)             (Kingma, Ba 2015)
  *     ftrl      z += G - w (sqrt(n + G^2) - sqrt(n)) / lr;  n += G^2
  *               w = 0 where |z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt(n)) / lr + l2)  (McMahan et al. 2013)
@@ -31,7 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum { YK_SGD, YK_MOMENTUM, YK_ADAGRAD, YK_ADAM, YK_FTRL, YK_OPTIM_KINDS } yk_optim_kind;
+typedef enum { YK_SGD, YK_MOMENTUM, YK_ADAGRAD, YK_ADAM, YK_FTRL, YK_ROWWISE, YK_OPTIM_KINDS } yk_optim_kind;
 typedef enum { YK_LR_CONSTANT, YK_LR_STEP, YK_LR_INVERSE } yk_lr_schedule;
 
 typedef struct {
