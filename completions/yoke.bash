@@ -16,9 +16,9 @@ _yoke() {
     fi
     local words=
     case $previous in
-    --model) words="softmax logreg lenet5 lenet-caffe alexnet" ;;
+    --model) words="softmax logreg fm:8 wide-deep deepfm lenet5 lenet-caffe alexnet" ;;
     --mode) words="sync async" ;;
-    --optimizer) words="sgd momentum adagrad ftrl adam" ;;
+    --optimizer) words="sgd momentum adagrad rowwise-adagrad ftrl adam" ;;
     --lr-schedule) words="constant step inverse" ;;
     --stream) words="auto always never" ;;
     --split) words="train test" ;;

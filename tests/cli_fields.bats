@@ -53,7 +53,7 @@ embed() { # OPTION...
 @test "fields: a warm start gives new features the initial vectors of a new run" {
     "$YOKE" data gen "$CLICKS" --out a.ffm >log
     sed 's/ [0-9]*:19[0-9]:1//g' a.ffm >first.ffm
-    embed --data first.ffm --out first
+    embed --data first.ffm --optimizer sgd --out first
     expect 0
     embed --data a.ffm --warm-start first --steps 1 --lr 1e-30 --optimizer sgd --out second
     expect 0

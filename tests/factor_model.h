@@ -218,6 +218,21 @@ static inline void add_example(const reference *r, const yk_rows *rows, size_t r
     }
 }
 
+/* rowwise-adagrad: the vector of one key. */
+static inline void reference_row(weight *w, const double *g, double examples, const yk_optim_step *o)
+{
+    double squares = 0.0;
+    for (int j = 0; j < WIDE; j++) {
+        const double x = g[j] / examples + (double)o->l2 * w[j].w;
+        squares += x * x / WIDE;
+    }
+    for (int j = 0; j < WIDE; j++) {
+        const double x = g[j] / examples + (double)o->l2 * w[j].w;
+        w[j].s0 += squares;
+        w[j].w -= (double)o->lr * x / (sqrt(w[j].s0) + (double)o->epsilon);
+    }
+}
+
 /* One step of some groups (a bit for each) with rows first .. end - 1 of `rows`; the gradient was computed with the parameters `with`. */
 static inline void reference_apply(reference *r, const reference *with, const yk_rows *rows, size_t first,
                                    size_t end, unsigned groups)
@@ -230,7 +245,10 @@ static inline void reference_apply(reference *r, const reference *with, const yk
         const yk_optim_step o = yk_optim_at(&r->optim[g], r->step);
         const size_t width = g == EMBEDDING ? WIDE : 1;
         for (size_t i = 0; groups >> g & 1 && i < floats_of[g]; i++)
-            if (g == NETWORK || (sum.touched[i / width] && (g == LINEAR || i / width != DIM)))
+            if (g == EMBEDDING && r->optim[g].kind == YK_ROWWISE) {
+                if (i % WIDE == 0 && sum.touched[i / WIDE] && i / WIDE != DIM)
+                    reference_row(&r->w[g][i], &sum.g[g][i], (double)(end - first), &o);
+            } else if (g == NETWORK || (sum.touched[i / width] && (g == LINEAR || i / width != DIM)))
                 reference_update(r->optim[g].kind, &r->w[g][i], sum.g[g][i] / (double)(end - first), &o);
             else if (g == LINEAR && r->optim[g].kind == YK_SGD) /* store/decay.c */
                 r->w[g][i].w *= exp(-(double)o.lr * (double)o.l2);

@@ -68,7 +68,7 @@ static inline void reference_update(yk_optim_kind kind, weight *p, double g, con
     } else if (kind == YK_MOMENTUM) {
         p->s0 = (double)o->momentum * p->s0 + g;
         p->w -= lr * p->s0;
-    } else if (kind == YK_ADAGRAD) {
+    } else if (kind == YK_ADAGRAD || kind == YK_ROWWISE) { /* of one float per key */
         p->s0 += g * g;
         p->w -= lr * g / (sqrt(p->s0) + (double)o->epsilon);
     } else if (kind == YK_ADAM) {

@@ -121,6 +121,84 @@ static void pairs_match_the_reference(void **state)
 }
 
 /* Sixty steps with a decaying rate from the initial state: weights and state are 0. Pairs and dense steps together. */
+/* Vectors of several floats per key: the same as dense() on each of them. */
+static void wide_equals_dense(void **state)
+{
+    enum { KEYS = 21, MOST = 70, SOME = 13, COPIES = 4 };
+    static const size_t widths[] = {3, 8, 12, 16, MOST};
+    static float block[2][1 + YK_MAX_SLOTS][(KEYS + COPIES) * MOST], g[SOME * MOST];
+    static const uint32_t key[SOME] = {20, 3, 2, 19, 0, 7, 11, 12, 1, 5, 18, 9, 4};
+    (void)state;
+    for (yk_isa isa = YK_ISA_BASE; isa <= yk_isa_best(); isa++)
+        for (int kind = 0; kind < YK_ROWWISE; kind++)
+            for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+                const size_t width = widths[i], copies = COPIES * width;
+                const yk_optim_rule *rule = rule_of(isa, (yk_optim_kind)kind);
+                const yk_optim_config c = config_of((yk_optim_kind)kind, 1);
+                const yk_optim_step o = yk_optim_at(&c, 3);
+                yk_view v[2];
+                for (int a = 0; a < 1 + YK_MAX_SLOTS; a++)
+                    for (size_t k = 0; k < (KEYS + COPIES) * width; k++)
+                        block[0][a][k] = block[1][a][k] = a ? uniform(0, 2) : uniform(-1, 1);
+                for (size_t k = 0; k < SOME * width; k++)
+                    g[k] = uniform(-5, 5);
+                for (int t = 0; t < 2; t++)
+                    v[t] = (yk_view){.w = block[t][0] + copies,
+                                     .s = {block[t][1] + copies, block[t][2] + copies},
+                                     .hot = COPIES,
+                                     .shift = -(int32_t)copies};
+                rule->wide(&v[0], key, g, SOME, width, 0.25f, &o);
+                for (size_t k = 0; k < SOME; k++) { /* hot keys are in the copy */
+                    const size_t at = key[k] < COPIES ? key[k] * width : copies + key[k] * width;
+                    const yk_view all = {.w = block[1][0], .s = {block[1][1], block[1][2]}};
+                    rule->dense(&all, at, width, g + k * width, 0.25f, &o);
+                }
+                for (int a = 0; a < 1 + YK_MAX_SLOTS; a++)
+                    for (size_t k = 0; k < (KEYS + COPIES) * width; k++) {
+                        const float got = block[0][a][k], right = block[1][a][k];
+                        assert_true(fabsf(got - right) <= 1e-6f * (1.0f + fabsf(right)));
+                    }
+            }
+}
+
+/* rowwise-adagrad: one sum of squares for the vector of a key, the mean over its elements. */
+static void a_row_has_one_step_size(void **state)
+{
+    enum { MOST = 70 };
+    static const size_t widths[] = {2, 8, 16, MOST};
+    (void)state;
+    for (yk_isa isa = YK_ISA_BASE; isa <= yk_isa_best(); isa++)
+        for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+            const size_t width = widths[i];
+            const yk_optim_config c = config_of(YK_ROWWISE, 2);
+            const yk_optim_step o = yk_optim_at(&c, 0);
+            float w[2 * MOST], s[2 * MOST], g[MOST], before[MOST];
+            double squares = 0.0;
+            for (size_t k = 0; k < 2 * width; k++) {
+                w[k] = uniform(-1, 1);
+                s[k] = 0.5f;
+            }
+            for (size_t k = 0; k < width; k++) {
+                g[k] = uniform(-5, 5);
+                before[k] = w[width + k];
+                const double x = (double)g[k] * 0.25 + (double)o.l2 * (double)before[k];
+                squares += x * x / (double)width;
+            }
+            const yk_view v = {.w = w, .s = {s}};
+            const uint32_t key = 1;
+            rule_of(isa, YK_ROWWISE)->wide(&v, &key, g, 1, width, 0.25f, &o);
+            for (size_t k = 0; k < width; k++) {
+                const double x = (double)g[k] * 0.25 + (double)o.l2 * (double)before[k],
+                             right = (double)before[k] -
+                                     (double)o.lr * x / (sqrt(0.5 + squares) + (double)o.epsilon);
+                assert_true(s[k] == 0.5f && s[width + k] == s[width]);
+                assert_close((double)s[width + k], 0.5 + squares, 1e-5 * (1.0 + squares), "sum", "rowwise",
+                             isa, k);
+                assert_close((double)w[width + k], right, 1e-5, "weight", "rowwise", isa, k);
+            }
+        }
+}
+
 static void many_steps_match_the_reference(void **state)
 {
     (void)state;
@@ -220,7 +298,7 @@ static void sums_of_rates_are_exact(void **state)
 static void invalid_values_are_refused(void **state)
 {
     (void)state;
-    static const char *const names[] = {"sgd", "momentum", "adagrad", "adam", "ftrl"};
+    static const char *const names[] = {"sgd", "momentum", "adagrad", "adam", "ftrl", "rowwise-adagrad"};
     yk_optim_kind found;
     EACH_KIND(kind)
     {
@@ -275,6 +353,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_steps_match_the_reference),
         cmocka_unit_test(pairs_match_the_reference),
+        cmocka_unit_test(wide_equals_dense),
+        cmocka_unit_test(a_row_has_one_step_size),
         cmocka_unit_test(many_steps_match_the_reference),
         cmocka_unit_test(rates_follow_their_schedule),
         cmocka_unit_test(sums_of_rates_are_exact),

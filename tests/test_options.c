@@ -114,11 +114,13 @@ static void documented_defaults_are_correct(void **state)
 static const char *value_of(const yk_option *o)
 {
     const char *word = yk_option_word(o);
-    return o->kind == YK_OPT_FLAG   ? "true"
-           : word                   ? strcmp(word, o->default_text) ? word : "1"
-           : o->kind == YK_OPT_INT  ? "7"
-           : o->kind == YK_OPT_REAL ? "0.375"
-                                    : "text";
+    return o->kind == YK_OPT_FLAG            ? "true"
+           : word                            ? strcmp(word, o->default_text) ? word : "1"
+           : o->kind == YK_OPT_INT           ? "7"
+           : o->kind == YK_OPT_REAL          ? "0.375"
+           : o->kind == YK_OPT_REAL_BY_GROUP ? "keyed=0.375,dense=0.1"
+           : o->kind == YK_OPT_INT_BY_GROUP  ? "dense=7"
+                                             : "text";
 }
 
 /* Each option alone: one that is stored in config.ini makes it a different run, and is read back. */

@@ -379,7 +379,7 @@ static void runs_are_found_again(void **state)
     assert_state(&p, YK_SWEEP_RUN_COMPLETE);
     p.run[0].config.quiet = p.run[0].config.resume = true; /* belong to one invocation, not to the run */
     assert_state(&p, YK_SWEEP_RUN_COMPLETE);
-    p.run[0].config.lr = 0.2;
+    p.run[0].config.lr.all = 0.2;
     assert_state(&p, YK_SWEEP_RUN_OTHER);
     free(path);
     free(file);

@@ -384,8 +384,8 @@ static void configurations_round_trip(void **state)
         assert_int_equal(yk_config_save(&a, folder, "round.ini"), YK_OK);
         assert_int_equal(yk_config_load(&b, file), YK_OK);
         assert_string_equal(b.data, text);
-        assert_true(b.lr == a.lr && b.momentum == 0.0 && b.lr_decay == a.lr_decay);
-        assert_true(b.no_bias && b.staleness == 3 && b.seed == 0 && b.batch == a.batch && !b.test);
+        assert_true(yk_by_group_same(&b.lr, &a.lr) && b.momentum == 0.0 && b.lr_decay == a.lr_decay);
+        assert_true(b.no_bias && b.staleness.all == 3 && b.seed == 0 && b.batch == a.batch && !b.test);
         yk_config_fini(&a);
         yk_config_fini(&b);
     }
@@ -396,7 +396,7 @@ static void configurations_round_trip(void **state)
     static const char bad[] = "\xef\xbb\xbf# by hand\n[train]\n  batch = 7\r\nlr=0.5\n\nworkers 3\n";
     put(file, bad, sizeof bad - 1);
     assert_error(yk_config_load(&c, file), YK_EUSAGE, "round.ini:6: not a line of the form name = value");
-    assert_true(c.batch == 7 && c.lr == 0.5);
+    assert_true(c.batch == 7 && c.lr.all == 0.5);
     put(file, "batch = 7\nbatches = 3\n", 22);
     assert_error(yk_config_load(&c, file), YK_EUSAGE,
                  "round.ini:2: unknown option batches; did you mean batch?");

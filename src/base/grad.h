@@ -32,7 +32,8 @@ typedef struct {
 
 typedef struct {
     size_t examples;
-    double loss; /* summed over the examples */
+    double loss;      /* summed over the examples */
+    yk_status status; /* not YK_OK: there is no gradient (out of memory) */
     const yk_worker_threads
         *crew; /* the threads that computed it, which can help to apply it; NULL: one thread */
     yk_group_grad group[YK_MAX_GROUPS];

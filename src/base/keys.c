@@ -118,3 +118,36 @@ void yk_merger_add_all(yk_merger *m, const uint32_t *key, const float *value, fl
     else
         add_all(m, key, NULL, scale, n);
 }
+
+/* Eight neighboring keys share a cache line: frequent keys are neighbors (keymap.h). */
+static inline size_t slot_of(uint32_t key, int shift)
+{
+    return yk__merger_hash(key >> 3, shift + 3) << 3 | (key & 7);
+}
+
+void yk_merger_slots(yk_merger *m, const uint32_t *key, size_t n, uint32_t *slot_out)
+{
+    enum { LATER = 8 };
+    uint64_t *const slot = m->slot;
+    uint32_t *const keys = m->key;
+    const size_t last = m->slots - 1;
+    const uint32_t stamp = m->stamp, cap = (uint32_t)m->cap;
+    const int shift = m->shift;
+    uint32_t next = (uint32_t)m->n;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t k = key[i];
+        size_t at = slot_of(k, shift);
+        __builtin_prefetch(slot + slot_of(key[i + LATER < n ? i + LATER : i], shift), 1);
+        while (__builtin_expect(other(slot[at], k, stamp, cap), 0))
+            at = (at + 1) & last;
+        const uint32_t there = (uint32_t)slot[at] - stamp, known = no_branch(there < cap), mask = -known;
+        const uint32_t index = (there & mask) | (next & ~mask);
+        next += 1 - known;
+        slot[at] = (uint64_t)k << 32 | (stamp + index);
+        keys[index] = k;
+        slot_out[i] = index;
+    }
+    for (size_t i = m->n; i < next; i++)
+        m->value[i] = 0.0f;
+    m->n = next;
+}

@@ -78,6 +78,10 @@ static inline void yk_merger_add(yk_merger *m, uint32_t key, float value)
  * differ, kern/linear.h has a still faster one. */
 void yk_merger_add_all(yk_merger *m, const uint32_t *key, const float *value, float scale, size_t n);
 
+/* slot_out[i]: the index of key[i] in m->key[]. New keys get the value 0. One float per key. Until it is cleared, no other
+ * function may look up keys of this merger. */
+void yk_merger_slots(yk_merger *m, const uint32_t *key, size_t n, uint32_t *slot_out);
+
 /* `width` floats per key. */
 static inline void yk_merger_add_wide(yk_merger *m, uint32_t key, const float *value, uint32_t width)
 {

@@ -26,4 +26,10 @@ static inline int64_t yk_view_at(const yk_view *v, uint32_t key)
     return (int64_t)key + (v->shift & -(int32_t)(key < v->hot));
 }
 
+/* The weights of a key of a group with `width` floats per key. */
+static inline float *yk_view_wide(const yk_view *v, uint32_t key, uint32_t width)
+{
+    return v->w + ((int64_t)key * width + (v->shift & -(int32_t)(key < v->hot)));
+}
+
 #endif

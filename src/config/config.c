@@ -2,7 +2,7 @@
 
 #include "base/number.h"
 #include "format/ini.h"
-#include "optim/optim.h"
+#include "model/model.h"
 #include "watch/http.h"
 #include <errno.h>
 #include <math.h>
@@ -13,14 +13,14 @@
 
 void yk_config_init(yk_config *c)
 {
-    *c = (yk_config){.staleness = -1,
+    *c = (yk_config){.staleness = YK_BY_GROUP_NONE,
                      .workers = 1,
                      .threads = 1,
                      .batch = 64,
                      .servers = -1,
                      .prefetch = YK_AUTO,
                      .deadline = 8,
-                     .lr = -1,
+                     .lr = YK_BY_GROUP_NONE,
                      .momentum = -1,
                      .lr_decay = -1,
                      .init_bias = NAN,
@@ -46,8 +46,11 @@ static yk_status set_number(const yk_option *o, const char *value, void *field)
         *(int64_t *)field = YK_ALL;
         return YK_OK;
     }
-    const yk_status st = o->kind == YK_OPT_REAL ? yk_number_real(value, o->least, o->most, field)
-                                                : yk_number_whole(value, o->least, o->most, field);
+    const bool whole = o->kind == YK_OPT_INT_BY_GROUP;
+    const yk_status st = whole || o->kind == YK_OPT_REAL_BY_GROUP
+                             ? yk_by_group_set(value, o->least, o->most, whole, field)
+                         : o->kind == YK_OPT_REAL ? yk_number_real(value, o->least, o->most, field)
+                                                  : yk_number_whole(value, o->least, o->most, field);
     return st ? yk_fail(st, "--%s %s: %s%s%s", o->name, value, yk_error(), word ? ", or " : "",
                         word ? word : "")
               : YK_OK;
@@ -169,10 +172,12 @@ yk_status yk_config_check(const yk_config *c)
                        c->lr_decay_epochs);
     if (c->lr_decay_epochs > 0.0 && c->lr_decay_every != 1000)
         return yk_fail(YK_EUSAGE, "--lr-decay-epochs and --lr-decay-every cannot be used together");
-    if (c->mode && strcmp(c->mode, "sync") == 0 && c->staleness > 0)
+    const double bound =
+        fmax(yk_by_group_of(&c->staleness, true, 0), yk_by_group_of(&c->staleness, false, 0));
+    if (c->mode && strcmp(c->mode, "sync") == 0 && bound > 0)
         return yk_fail(YK_EUSAGE,
-                       "--mode sync means --staleness 0; for a staleness bound of %lld, use --mode async",
-                       (long long)c->staleness);
+                       "--mode sync means --staleness 0; for a staleness bound of %.0f, use --mode async",
+                       bound);
     if (c->resume && (!c->out || strcmp(c->out, "none") == 0))
         return yk_fail(YK_EUSAGE, "--resume needs --out DIR: the run directory to continue");
     if (c->trace && c->out && strcmp(c->out, "none") == 0)
@@ -181,7 +186,10 @@ yk_status yk_config_check(const yk_config *c)
         return yk_fail(YK_EUSAGE, "--network local cannot be used with --hosts or --hostfile");
     if (c->http && (st = yk_http_check(c->http)))
         return st;
-    if (c->momentum >= 0.0 && (!c->optimizer || strcmp(c->optimizer, "momentum")))
+    yk_optim_kind kind;
+    if ((st = yk_config_optimizer(c, true, &kind)) || (st = yk_config_optimizer(c, false, &kind)))
+        return st;
+    if (c->momentum >= 0.0 && (!c->optimizer || !strstr(c->optimizer, "momentum")))
         return yk_fail(YK_EUSAGE, "--momentum %g has no effect without --optimizer momentum", c->momentum);
     if (c->lr_decay >= 0.0 && (!c->lr_schedule || strcmp(c->lr_schedule, "constant") == 0))
         return yk_fail(YK_EUSAGE, "--lr-decay %g has no effect without --lr-schedule step or inverse",
@@ -189,6 +197,30 @@ yk_status yk_config_check(const yk_config *c)
     if (c->epochs && c->steps)
         return yk_fail(YK_EUSAGE, "--epochs and --steps cannot be used together");
     return YK_OK;
+}
+
+const char *yk_config_default_optimizer(const yk_config *c)
+{
+    const bool branches = c->model && yk_model_is_branches(c->model);
+    return !branches ? "sgd" : yk_model_uses_fields(c->model) ? "keyed=adagrad,dense=adam" : "adagrad";
+}
+
+yk_status yk_config_optimizer(const yk_config *c, bool keyed, yk_optim_kind *out)
+{
+    char name[64];
+    if (yk_by_group_word(c->optimizer, keyed, name, sizeof name))
+        return yk_fail(YK_EUSAGE, "--optimizer %s: %s", c->optimizer, yk_error());
+    if (!*name && yk_by_group_word(yk_config_default_optimizer(c), keyed, name, sizeof name))
+        return YK_EUSAGE;
+    return yk_optim_find(name, out);
+}
+
+const char *yk_config_only_for(const yk_config *c, bool keyed)
+{
+    return !isnan(keyed ? c->lr.keyed : c->lr.dense)                           ? "lr"
+           : !isnan(keyed ? c->staleness.keyed : c->staleness.dense)           ? "staleness"
+           : c->optimizer && strstr(c->optimizer, keyed ? "keyed=" : "dense=") ? "optimizer"
+                                                                               : NULL;
 }
 
 /* An option that was not given has a value out of its range: NaN or a negative number. */
@@ -207,6 +239,9 @@ static bool same_value(const yk_option *o, const yk_config *a, const yk_config *
         return s && t ? strcmp(s, t) == 0 : s == t;
     case YK_OPT_REAL:
         return same_real(o, *(const double *)x, *(const double *)y);
+    case YK_OPT_INT_BY_GROUP:
+    case YK_OPT_REAL_BY_GROUP:
+        return yk_by_group_same(x, y);
     case YK_OPT_FLAG:
         return *(const bool *)x == *(const bool *)y;
     default:
@@ -237,10 +272,12 @@ static yk_status save_option(yk_file *f, const yk_option *o, const yk_config *c,
 {
     const void *field = (const char *)c + o->offset;
     const char *line = o->flags & YK_OPT_COMMAND_LINE_ONLY ? "; on the command line: --%s %s\n" : "%s = %s\n";
-    char number[32] = "";
+    char number[128] = "";
     const char *text = number;
     if (o->kind == YK_OPT_TEXT)
         text = *(char *const *)field ? *(char *const *)field : "";
+    else if (o->kind == YK_OPT_INT_BY_GROUP || o->kind == YK_OPT_REAL_BY_GROUP)
+        yk_by_group_text(field, number, sizeof number);
     else if (o->kind == YK_OPT_REAL && isfinite(*(const double *)field) &&
              (*(const double *)field >= 0 || o->least < 0))
         write_real(*(const double *)field, number, sizeof number);

@@ -18,7 +18,9 @@
 
 #include "base/file.h"
 #include "base/status.h"
+#include "config/by_group.h"
 #include "config/option.h"
+#include "optim/optim.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,7 +32,7 @@ typedef struct {
     double init_bias;                                /* NaN: not given */
     double bias_lr;                                  /* negative: not given */
     double lr_decay_epochs;                          /* 0: not given */
-    int64_t staleness;                               /* -1: given by the mode */
+    yk_by_group staleness;                           /* negative, or not given: given by the mode */
     int64_t workers, threads, batch;
     int64_t launch;                                      /* processes; 0: not given */
     char *hosts, *hostfile, *agent, *mpi_options, *join; /* NULL: not given */
@@ -41,7 +43,8 @@ typedef struct {
     int64_t prefetch;                      /* batches; YK_AUTO: chosen by config/plan.h */
     double deadline;                       /* heartbeat timeout in seconds */
     int64_t epochs, steps;                 /* 0: not given */
-    double lr, l1, l2, momentum, lr_decay; /* negative: the optimizer's default */
+    yk_by_group lr;                        /* not given: the optimizer's default */
+    double l1, l2, momentum, lr_decay;     /* negative: the optimizer's default */
     int64_t lr_decay_every;
     int64_t seed;
     int64_t eval_every, checkpoint_every; /* 0: at the end of each epoch; every ten minutes */
@@ -64,6 +67,12 @@ yk_status yk_config_load(yk_config *c, const char *path);
 yk_status yk_config_load_run(yk_config *c, const char *path, bool *there_out, char **ignored_out);
 
 yk_status yk_config_check(const yk_config *c);
+
+/* The optimizer of keyed or dense groups. */
+yk_status yk_config_optimizer(const yk_config *c, bool keyed, yk_optim_kind *out);
+const char *yk_config_default_optimizer(const yk_config *c); /* if --optimizer is not given */
+/* Whether only groups of this kind have their own value of an option; its name, or NULL. */
+const char *yk_config_only_for(const yk_config *c, bool keyed);
 
 /* Whether two configurations describe the same run: all options that config.ini stores, other than as comments, are equal. */
 bool yk_config_same_run(const yk_config *a, const yk_config *b);

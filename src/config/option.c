@@ -9,12 +9,14 @@
 
 /* ---- kind, field and range */
 
-#define TEXT(field)                       YK_OPT_TEXT, offsetof(yk_config, field), 0, 0
-#define WHOLE(field, least, most)         YK_OPT_INT, offsetof(yk_config, field), least, most
-#define WHOLE_OR_ALL(field, least, most)  YK_OPT_INT_OR_ALL, offsetof(yk_config, field), least, most
-#define WHOLE_OR_AUTO(field, least, most) YK_OPT_INT_OR_AUTO, offsetof(yk_config, field), least, most
-#define REAL(field, least, most)          YK_OPT_REAL, offsetof(yk_config, field), least, most
-#define FLAG(field)                       YK_OPT_FLAG, offsetof(yk_config, field), 0, 0
+#define TEXT(field)                        YK_OPT_TEXT, offsetof(yk_config, field), 0, 0
+#define WHOLE(field, least, most)          YK_OPT_INT, offsetof(yk_config, field), least, most
+#define WHOLE_OR_ALL(field, least, most)   YK_OPT_INT_OR_ALL, offsetof(yk_config, field), least, most
+#define WHOLE_OR_AUTO(field, least, most)  YK_OPT_INT_OR_AUTO, offsetof(yk_config, field), least, most
+#define REAL(field, least, most)           YK_OPT_REAL, offsetof(yk_config, field), least, most
+#define WHOLE_BY_GROUP(field, least, most) YK_OPT_INT_BY_GROUP, offsetof(yk_config, field), least, most
+#define REAL_BY_GROUP(field, least, most)  YK_OPT_REAL_BY_GROUP, offsetof(yk_config, field), least, most
+#define FLAG(field)                        YK_OPT_FLAG, offsetof(yk_config, field), 0, 0
 
 /* ---- headings */
 
@@ -45,8 +47,9 @@
 
 const yk_option yk_options[] = {
     {"model", "M", TEXT(model), MODEL, TRAINS, NULL,
-     "softmax (any number of classes), logreg (two classes; sparse or dense data), lenet5, lenet-caffe, "
-     "alexnet, or a list of layers: \"conv 6 5x5 same, relu, maxpool 2, dense 10\""},
+     "softmax (any number of classes), logreg (two classes; sparse or dense data), fm:K, wide-deep:K, "
+     "deepfm:K (two classes; sparse data), lenet5, lenet-caffe, alexnet, or a list of layers: \"conv 6 5x5 "
+     "same, relu, maxpool 2, dense 10\", \"linear + fm 8 + (embed 8, dense 100, relu, dense 1)\""},
     {"data", "SPEC", TEXT(data), MODEL, TRAINS, NULL,
      "training data: idx:DIR, tfrecord:GLOB, libsvm:GLOB, libffm:GLOB, criteo:GLOB, csv:GLOB, cifar10:DIR, "
      "images:DIR, cache:FILE, synth:digits, synth:ctr, synth:images, or a path; options follow a '?', as in "
@@ -70,7 +73,8 @@ const yk_option yk_options[] = {
      "memory), always or never"},
     {"shuffle-mb", "MB", WHOLE(shuffle_mb, 1, 1 << 20), MODEL, TRAINS, "32",
      "size of the buffer in which streamed data is shuffled, in MB"},
-    {"no-bias", NULL, FLAG(no_bias), MODEL, TRAINS, NULL, "train logreg without a bias"},
+    {"no-bias", NULL, FLAG(no_bias), MODEL, TRAINS, NULL,
+     "train logreg, or the linear part of a model on sparse data, without a bias"},
 
     {"init", "METHOD", TEXT(init), NETWORK, TRAINS, "he",
      "initial weights: he, glorot, torch (uniform in +-1 / sqrt(fan-in), also for biases), normal:SIGMA "
@@ -89,9 +93,10 @@ const yk_option yk_options[] = {
      "print the time of each phase (and of each layer of a network) on stderr after the run"},
 
     {"mode", "MODE", TEXT(mode), PARALLEL, TRAINS, "sync", "sync (synchronous) or async (asynchronous)"},
-    {"staleness", "K", WHOLE(staleness, -1, BIG), PARALLEL, TRAINS, "sync: 0; async: no bound",
+    {"staleness", "K", WHOLE_BY_GROUP(staleness, -1, BIG), PARALLEL, TRAINS, "sync: 0; async: no bound",
      "staleness bound: a worker that is more than K steps ahead of the slowest waits before its next step; "
-     "0: sync; -1: determined by --mode"},
+     "0: sync; -1: determined by --mode. keyed=K,dense=K: of vectors and weights of keys, and of networks; "
+     "with a 0, all workers take the same steps, and other gradients are applied immediately"},
     {"workers", "N|auto", WHOLE_OR_AUTO(workers, 1, 1024), PARALLEL, TRAINS, "1",
      "worker threads of each process that trains; each trains on its own batches; auto: one per core "
      "(with --threads T: one per T cores)"},
@@ -142,11 +147,16 @@ const yk_option yk_options[] = {
     {"steps", "S", WHOLE(steps, 1, BIG), STEPS, TRAINS, NULL,
      "number of steps, instead of --epochs; async: of all workers together"},
     {"seed", "S", WHOLE(seed, 0, BIG), STEPS, TRAINS, "1",
-     "seed for the order of the examples and the initial weights of networks (linear models start at zero)"},
+     "seed for the order of the examples and the initial weights (those of linear models are zero)"},
 
-    {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS, "sgd", "sgd, momentum, adagrad, ftrl or adam"},
-    {"lr", "X", REAL(lr, 0, HUGE_VAL), UPDATES, TRAINS,
-     "sgd 0.1, momentum 0.01, adagrad 0.05, adam 0.001, ftrl 0.1", "learning rate"},
+    {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS,
+     "sgd; fm, wide-deep, deepfm: keyed=adagrad,dense=adam",
+     "sgd, momentum, adagrad, rowwise-adagrad (one sum of squares for the vector of a key), ftrl or adam; "
+     "keyed=NAME,dense=NAME: of vectors and weights of keys, and of "
+     "networks"},
+    {"lr", "X", REAL_BY_GROUP(lr, 0, HUGE_VAL), UPDATES, TRAINS,
+     "sgd 0.1, momentum 0.01, adagrad and rowwise-adagrad 0.05, adam 0.001, ftrl 0.1",
+     "learning rate; keyed=X,dense=X: of vectors and weights of keys, and of networks"},
     {"l2", "X", REAL(l2, 0, HUGE_VAL), UPDATES, TRAINS, "0",
      "weight decay: add l2/2 |w|^2 to the mean loss (ftrl: to the sum over steps); includes biases"},
     {"l1", "X", REAL(l1, 0, HUGE_VAL), UPDATES, TRAINS, "0",
@@ -214,7 +224,8 @@ yk_status yk_option_require(const char *name, const yk_option **out)
 
 bool yk_option_is_number(const yk_option *o)
 {
-    return o->kind == YK_OPT_INT || o->kind == YK_OPT_REAL || yk_option_word(o);
+    return o->kind == YK_OPT_INT || o->kind == YK_OPT_REAL || o->kind == YK_OPT_INT_BY_GROUP ||
+           o->kind == YK_OPT_REAL_BY_GROUP || yk_option_word(o);
 }
 
 const char *yk_option_word(const yk_option *o)

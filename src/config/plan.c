@@ -2,6 +2,7 @@
 
 #include "base/number.h"
 #include "data/source.h"
+#include "model/model.h"
 #include <math.h>
 #include <string.h>
 
@@ -14,19 +15,29 @@ static bool can_prefetch(const yk_plan *p)
     return shards && !p->synchronous && !p->local_steps;
 }
 
-static uint64_t staleness_of(const yk_config *c)
+uint64_t yk_plan_staleness(const yk_config *c, bool keyed)
 {
-    if (c->staleness >= 0)
-        return (uint64_t)c->staleness;
+    const double given = yk_by_group_of(&c->staleness, keyed, -1.0);
+    if (given >= 0.0)
+        return (uint64_t)given;
     return c->mode && strcmp(c->mode, "async") == 0 ? YK_ASYNC : 0;
 }
 
-/* Whether the parameters are keyed: only logreg has keyed parameters. If the data cannot be opened, the error is reported
+/* The strictest bound of a group. All workers take the same steps if one is synchronous. */
+static uint64_t staleness_of(const yk_config *c)
+{
+    const uint64_t keyed = yk_plan_staleness(c, true), dense = yk_plan_staleness(c, false);
+    return keyed < dense ? keyed : dense;
+}
+
+/* Whether the parameters are keyed: those of logreg on sparse data, and of sums of branches. If the data cannot be opened, the error is reported
  * later, when it is read. */
 static bool is_sparse(const yk_config *c)
 {
     yk_source *s;
     const yk_source_options o = {.hash_bits = (unsigned)c->hash_bits, .features = (uint64_t)c->features};
+    if (c->model && yk_model_is_branches(c->model))
+        return true;
     if (!c->model || !c->data || strcmp(c->model, "logreg"))
         return false;
     if (yk_source_open(c->data, YK_SPLIT_TRAIN, &o, &s))

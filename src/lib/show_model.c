@@ -84,15 +84,15 @@ static void show_totals(FILE *to, const yk_description *d)
                  each = (double)(d->gradient_bytes + d->activation_bytes);
     fprintf(to, "parameters    %s\n", grouped(d->params, a));
     if (d->flops > 0.0) {
-        fprintf(to, "FLOPs         per image: forward %s, backward %s\n", counted(d->flops, a),
+        fprintf(to, "FLOPs         per %s: forward %s, backward %s\n", d->unit, counted(d->flops, a),
                 counted(d->flops_back, b));
-        fprintf(to, "              per step: %s (%llu image%s", counted(both * (double)d->batch * workers, a),
-                (unsigned long long)d->batch, d->batch == 1 ? "" : "s");
+        fprintf(to, "              per step: %s (%llu %s%s", counted(both * (double)d->batch * workers, a),
+                (unsigned long long)d->batch, d->unit, d->batch == 1 ? "" : "s");
         fprintf(to, d->workers > 1 ? " for each of %d workers)\n" : ")\n", d->workers);
     }
     if (d->flops > 0.0 && d->examples)
-        fprintf(to, "              per epoch: %s (%s images)\n", counted(both * (double)d->examples, a),
-                grouped(d->examples, b));
+        fprintf(to, "              per epoch: %s (%s %ss)\n", counted(both * (double)d->examples, a),
+                grouped(d->examples, b), d->unit);
     fprintf(to, "memory        %s: weights %s, gradient %s, ", sized(once + each, a),
             sized((double)d->weight_bytes, b), sized((double)d->gradient_bytes, c));
     fprintf(to, "state of %s %s, activations %s\n", d->optimizer, sized((double)d->state_bytes, a),
@@ -111,7 +111,7 @@ void yk_show_model(FILE *to, const char *name, const yk_description *d)
         shape = width_of(shape, shaped(d->line[i].rank, d->line[i].shape, buffer));
     }
     const int all = 4 + text + 2 + shape + 2 + 12 + 2 + 14 + 2 + 11;
-    fprintf(to, "%s\n\n", name);
+    fprintf(to, *d->list ? "%s: %s\n\n" : "%s\n\n", name, d->list);
     fprintf(to, "%2s  %-*s  %-*s  %12s  %14s  %11s\n", "#", text, "layer", shape, "output", "parameters",
             "MFLOP forward", "activations");
     rule(to, all);
@@ -151,6 +151,8 @@ char *yk_model_json(const char *name, const yk_description *d)
     yk_json all = {0}, *j = &all;
     yk_json_object(j, NULL);
     yk_json_text(j, "model", name);
+    if (*d->list)
+        yk_json_text(j, "list", d->list);
     yk_json_bool(j, "dry_run", true);
     yk_json_array(j, "layers");
     for (int i = 0; i < d->nlines; i++)

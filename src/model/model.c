@@ -19,13 +19,13 @@ yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_mode
                                name);
             return models[i]->create(name, shape, out);
         }
-    return yk_net_ops.create(name, shape, out);
+    return yk_model_is_branches(name) ? yk_branches_ops.create(name, shape, out)
+                                      : yk_net_ops.create(name, shape, out);
 }
 
 bool yk_model_uses_fields(const char *name)
 {
-    (void)name; /* none of the models above does */
-    return false;
+    return yk_model_is_branches(name) && (strstr(name, "embed") || strstr(name, "deep"));
 }
 
 void yk_model_add_group(yk_model *m, yk_group group)

@@ -137,6 +137,8 @@ struct yk_model {
     bool sparse;       /* has keyed groups, whose keys may be remapped: */
     uint32_t bias_key; /* internal id, in its keyed groups; UINT32_MAX: none */
     size_t outputs;    /* probabilities per example: 1 (of class 1) or the number of classes */
+    const char
+        *list; /* the layers of a model with a name; NULL: it has none, or they are its name. Borrowed */
     int ntensors;
     yk_model_tensor tensor[YK_MAX_TENSORS];
 };
@@ -144,6 +146,8 @@ struct yk_model {
 yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out);
 /* Whether the model of this name reads field numbers. Otherwise they are not loaded, and shape.fields is 1. */
 bool yk_model_uses_fields(const char *name);
+/* Whether it is a sum of branches (branches.h), which needs sparse data and has keyed parameters. */
+bool yk_model_is_branches(const char *name);
 void yk_model_free(yk_model *m);                      /* NULL is fine */
 void yk_model_add_group(yk_model *m, yk_group group); /* for create(); width 0 means 1 */
 uint64_t yk_model_keys(const yk_model *m);            /* of its keyed groups; 0: none */
@@ -163,6 +167,6 @@ void yk_model_on_ready(const yk_model *m, yk_workspace *w, yk_ready_hook *hook,
 void yk_model_torch(const yk_model *m, FILE *to);
 int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int max);
 
-extern const yk_model_ops yk_softmax_ops, yk_logreg_ops, yk_net_ops;
+extern const yk_model_ops yk_softmax_ops, yk_logreg_ops, yk_net_ops, yk_branches_ops, yk_branches_net_ops;
 
 #endif

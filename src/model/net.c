@@ -55,7 +55,6 @@ static yk_status add_tensors(yk__net *net)
     yk_model *m = &net->model;
     size_t offset = 0;
     choose_borders(net);
-    mark_no_input_gradient(net);
     for (int i = 0; i < net->nlayers; i++) {
         yk__layer *l = &net->layer[i];
         yk__layer_set_edges(l, &net->edge[l->in], &net->edge[l->out]);
@@ -121,6 +120,7 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
                      s->height, s->width);
     if (!st)
         st = check_options(net);
+    mark_no_input_gradient(net);
     if (!st)
         st = add_tensors(net);
     if (!st && net->model.nparams == 0)
@@ -131,6 +131,28 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     }
     *out = &net->model;
     return YK_OK;
+}
+
+yk_status yk__net_branch(const char *list, size_t begin, size_t end, const yk_model_shape *shape,
+                         yk__net **out)
+{
+    yk__net *net = yk_alloc(1, sizeof *net, "the network");
+    if (!net)
+        return YK_ESYSTEM;
+    net->model.ops = &yk_net_ops;
+    net->model.shape = *shape;
+    net->model.outputs = 1;
+    net->model.bias_key = UINT32_MAX;
+    yk_status st = yk__net_parse_branch(list, begin, end, shape, net);
+    if (!st)
+        st = add_tensors(net);
+    if (!st && net->model.nparams == 0)
+        st = yk__list_error(list, end, "the branch has no dense layer");
+    if (st)
+        free_net(&net->model);
+    else
+        *out = net;
+    return st;
 }
 
 /* ---- workspace ---- */
@@ -295,17 +317,40 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_worksp
 
 /* ---- functions of the model ---- */
 
+/* A function of the batch, so that a resumed run has the same dropout. */
+static uint64_t noise_of(const yk_batch *b)
+{
+    uint64_t noise = yk_mix64(b->noise + b->n);
+    for (size_t i = 0; i < b->n; i++)
+        noise = yk_mix64(noise + b->pick[i]);
+    return noise;
+}
+
+double yk__net_branch_pass(yk_workspace *w, const yk__branch_hooks *hooks, const float *params,
+                           const yk_batch *batch, bool training)
+{
+    w->hooks = hooks;
+    w->batch = batch;
+    w->params = params;
+    w->p = NULL;
+    w->training = training;
+    w->noise = training ? noise_of(batch) : 0;
+    yk__net_pass(w);
+    return w->loss;
+}
+
+float *yk__net_branch_gradient(yk_workspace *w)
+{
+    return w->grad;
+}
+
 static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, yk_grad *out)
 {
     w->batch = b;
     w->params = v->w;
     w->p = NULL;
     w->training = true;
-    /* a function of the batch, so that a resumed run has the same dropout */
-    uint64_t noise = yk_mix64(b->noise + b->n);
-    for (size_t i = 0; i < b->n; i++)
-        noise = yk_mix64(noise + b->pick[i]);
-    w->noise = noise;
+    w->noise = noise_of(b);
     if (b->n == 0) /* otherwise the first chunk overwrites it */
         memset(w->grad, 0, m->nparams * sizeof *w->grad);
     yk__net_pass(w);

@@ -250,5 +250,28 @@ void yk__net_init(const yk_model *m, int group, float *params, uint64_t seed);
 
 /* net_parse.c: "conv 6 5x5 same, relu, ..." or the name of a network; errors point into the string. */
 yk_status yk__net_parse(const char *text, const yk_model_shape *shape, yk__net *net);
+yk_status yk__net_parse_branch(const char *list, size_t begin, size_t end, const yk_model_shape *shape,
+                               yk__net *net);
+/* YK_EUSAGE: quotes the list, with a caret below position `at`. */
+yk_status yk__list_error(const char *list, size_t at, const char *why);
+
+/* ---- a network as a branch of another model (branches.h), on one thread ---- */
+
+/* What the other model provides. `first` is the number of the first example of ctx->blocks blocks in the batch. */
+typedef struct {
+    void (*load)(void *context, const yk__pass *ctx, size_t first);   /* fills edge 0 */
+    double (*loss)(void *context, const yk__pass *ctx, size_t first); /* and the gradient of the last edge */
+    void (*input_gradient)(void *context, const yk__pass *ctx, size_t first); /* takes that of edge 0 */
+    void *context;
+} yk__branch_hooks;
+
+/* The layers in begin .. end of the list. shape: one row of `channels` values. */
+yk_status yk__net_branch(const char *list, size_t begin, size_t end, const yk_model_shape *shape,
+                         yk__net **out);
+
+/* One pass over a batch; `work` is a workspace of the network. Returns the sum of the losses. */
+double yk__net_branch_pass(yk_workspace *work, const yk__branch_hooks *hooks, const float *params,
+                           const yk_batch *batch, bool training);
+float *yk__net_branch_gradient(yk_workspace *work); /* of the last pass; [nparams] */
 
 #endif

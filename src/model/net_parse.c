@@ -32,8 +32,8 @@ static const struct {
      "dense 4096, relu, dense"},
 };
 
-/* Quotes the part of the list around position `at` on one line, with a caret below it. The whole list may be too long. */
-static yk_status fail_at(const char *text, size_t at, const char *why)
+/* Quotes the part of the list around the position on one line. The whole list may be too long. */
+yk_status yk__list_error(const char *text, size_t at, const char *why)
 {
     enum { BEFORE = 60, AFTER = 40 };
     char shown[BEFORE + AFTER + 16];
@@ -81,8 +81,9 @@ static yk_status unknown_layer(const char *text, size_t at, const char *name)
 {
     char why[512];
     if (one_word(text)) { /* meant as the name of a model */
-        size_t n =
-            (size_t)snprintf(why, sizeof why, "unknown --model %.60s; choose one of: softmax, logreg", text);
+        size_t n = (size_t)snprintf(
+            why, sizeof why, "unknown --model %.60s; choose one of: softmax, logreg, fm, wide-deep, deepfm",
+            text);
         for (size_t i = 0; i < sizeof named / sizeof *named && n < sizeof why; i++)
             n += (size_t)snprintf(why + n, sizeof why - n, ", %s", named[i].name);
         return yk_fail(
@@ -92,7 +93,7 @@ static yk_status unknown_layer(const char *text, size_t at, const char *name)
     size_t n = (size_t)snprintf(why, sizeof why, "unknown layer \"%.60s\"; choose one of:", name);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && n < sizeof why; i++)
         n += (size_t)snprintf(why + n, sizeof why - n, "%s %s", i ? "," : "", kinds[i]->name);
-    return fail_at(text, at, why);
+    return yk__list_error(text, at, why);
 }
 
 /* Whether a layer works in place: not if that destroys values that the backward pass of an earlier layer reads. */
@@ -113,17 +114,17 @@ static yk_status add_layer(yk__net *net, const char *text, size_t at, char *piec
     char *word[MAX_WORDS], *rest = NULL;
     int n = 0;
     if (net->nlayers == YK__MAX_LAYERS)
-        return fail_at(text, at, "too many layers");
+        return yk__list_error(text, at, "too many layers");
     yk__layer *l = &net->layer[net->nlayers];
     *l = (yk__layer){.number = net->nlayers, .stream = net->nlayers, .in = net->nedges - 1};
     snprintf(l->text, sizeof l->text, "%s", piece);
     for (char *w = strtok_r(piece, " \t\n", &rest); w; w = strtok_r(NULL, " \t\n", &rest)) {
         if (n == MAX_WORDS)
-            return fail_at(text, at, "too many arguments");
+            return yk__list_error(text, at, "too many arguments");
         word[n++] = w;
     }
     if (n == 0)
-        return fail_at(text, at, "empty layer: two commas in a row, or a comma at the end");
+        return yk__list_error(text, at, "empty layer: two commas in a row, or a comma at the end");
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(word[0], kinds[i]->name) == 0)
             l->ops = kinds[i];
@@ -131,13 +132,13 @@ static yk_status add_layer(yk__net *net, const char *text, size_t at, char *piec
         return unknown_layer(text, at, word[0]);
     const char *error = l->ops->parse(l, n - 1, word + 1);
     if (error)
-        return fail_at(text, at, error);
+        return yk__list_error(text, at, error);
     yk__edge *in = &net->edge[l->in], out = {0};
     yk_status st = l->ops->shape(l, in, &out);
     if (st) {
         char why[512];
         snprintf(why, sizeof why, "%s", yk_error());
-        return fail_at(text, at, why);
+        return yk__list_error(text, at, why);
     }
     l->out = in_place(net, l) ? l->in : net->nedges;
     if (l->out != l->in)
@@ -156,7 +157,7 @@ static yk_status remove_last_border(yk__net *net)
     if (!border)
         return YK_OK;
     if (net->nlayers == YK__MAX_LAYERS)
-        return fail_at(net->text, strlen(net->text), "too many layers");
+        return yk__list_error(net->text, strlen(net->text), "too many layers");
     yk__layer *l = &net->layer[net->nlayers];
     *l = (yk__layer){.ops = &yk__flatten_ops,
                      .text = "flatten",
@@ -168,16 +169,16 @@ static yk_status remove_last_border(yk__net *net)
     return l->ops->shape(l, &net->edge[last], &net->edge[net->nedges++]);
 }
 
-/* Adds all layers, for images of this shape. */
-static yk_status add_layers(yk__net *net, const char *list, yk__edge input)
+/* Adds all layers of a part of the list, for images of this shape. */
+static yk_status add_part(yk__net *net, const char *list, size_t begin, size_t end, yk__edge input)
 {
     net->edge[0] = input;
     net->nedges = 1;
     net->nlayers = 0;
     yk_status st = YK_OK;
-    for (const char *p = list; !st && p;) {
-        const char *comma = strchr(p, ',');
-        size_t blank = strspn(p, " \t\n"), length = comma ? (size_t)(comma - p) : strlen(p);
+    for (const char *p = list + begin, *last = list + end; !st && p;) {
+        const char *comma = memchr(p, ',', (size_t)(last - p));
+        size_t blank = strspn(p, " \t\n"), length = (size_t)((comma ? comma : last) - p);
         blank = blank < length ? blank : length;
         char *piece = strndup(p + blank, length - blank);
         if (!piece)
@@ -189,6 +190,28 @@ static yk_status add_layers(yk__net *net, const char *list, yk__edge input)
         p = comma ? comma + 1 : NULL;
     }
     return st;
+}
+
+static yk_status add_layers(yk__net *net, const char *list, yk__edge input)
+{
+    return add_part(net, list, 0, strlen(list), input);
+}
+
+yk_status yk__net_parse_branch(const char *list, size_t begin, size_t end, const yk_model_shape *shape,
+                               yk__net *net)
+{
+    char why[160];
+    yk_status st =
+        add_part(net, list, begin, end, (yk__edge){.channels = shape->channels, .height = 1, .width = 1});
+    const yk__edge *last = &net->edge[net->nedges - 1];
+    if (!st && yk__edge_size(last) != 1) {
+        snprintf(why, sizeof why,
+                 "the last layer of a branch must have one output, but it has %zu: end with "
+                 "dense 1",
+                 yk__edge_size(last));
+        st = yk__list_error(list, end, why);
+    }
+    return st ? st : remove_last_border(net);
 }
 
 /* The user who gave a name did not write the list that the error points into: says which images the network needs instead. */
@@ -238,7 +261,7 @@ yk_status yk__net_parse(const char *text, const yk_model_shape *shape, yk__net *
                  "dense %u",
                  yk__edge_size(last), last->channels, last->height, last->width, shape->classes,
                  shape->classes);
-        st = fail_at(list, strlen(list), why);
+        st = yk__list_error(list, strlen(list), why);
     }
     if (!st && layers_of(text))
         number_streams(net);

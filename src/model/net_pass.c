@@ -62,7 +62,12 @@ static void compute_loss(yk_workspace *w, const yk__pass *ctx, size_t first)
 static void do_stage(yk_workspace *w, int me, yk__pass *ctx, size_t at, int stage)
 {
     const int layers = w->net->nlayers, back = stage - layers - 2;
-    if (stage == 0)
+    const yk__branch_hooks *hooks = w->hooks;
+    if (stage == 0 && hooks)
+        hooks->load(hooks->context, ctx, at * YK_LANES);
+    else if (stage == layers + 1 && hooks)
+        w->loss += hooks->loss(hooks->context, ctx, at * YK_LANES);
+    else if (stage == 0)
         yk__load_images(ctx, w->batch, at * YK_LANES, w->noise, group_of(w, me)->image_stats);
     else if (stage <= layers)
         w->layer[stage - 1].ops->forward(&w->layer[stage - 1], ctx);
@@ -128,6 +133,8 @@ static void run_stages(yk_workspace *w, int me, yk__pass *ctx, size_t at, size_t
             if (me == 0) /* its profile stands for all groups: n blocks in `end` of them */
                 after_stage(w, stage, n * (b + ctx->blocks) / end - n * b / end, last_chunk, c);
         }
+        if (w->hooks && w->training)
+            w->hooks->input_gradient(w->hooks->context, ctx, (at + b) * YK_LANES);
     }
 }
 
@@ -169,7 +176,7 @@ static void pass(yk_workspace *w, int me)
             yk_team_barrier(w->team, me);
         if (d->by_blocks && w->training)
             finish_layers(w, me, &ctx, n, &c);
-        for (size_t b = 0; me == 0 && b < n; b++)
+        for (size_t b = 0; !w->hooks && me == 0 && b < n; b++)
             w->loss += w->block_loss[b];
         if (me == 0 && w->training)
             lap(&c, &w->backward_ns);

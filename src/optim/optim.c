@@ -8,8 +8,8 @@
 
 yk_optim_config yk_optim_defaults(yk_optim_kind kind)
 {
-    static const double lr[] = {
-        [YK_SGD] = 0.1, [YK_MOMENTUM] = 0.01, [YK_ADAGRAD] = 0.05, [YK_ADAM] = 0.001, [YK_FTRL] = 0.1};
+    static const double lr[] = {[YK_SGD] = 0.1,    [YK_MOMENTUM] = 0.01, [YK_ADAGRAD] = 0.05,
+                                [YK_ADAM] = 0.001, [YK_FTRL] = 0.1,      [YK_ROWWISE] = 0.05};
     return (yk_optim_config){.kind = kind,
                              .lr = lr[kind],
                              .lr_decay_every = 1000,
@@ -33,7 +33,8 @@ yk_status yk_optim_find(const char *name, yk_optim_kind *out)
             *out = (yk_optim_kind)k;
             return YK_OK;
         }
-    return yk_fail(YK_EUSAGE, "unknown --optimizer %s; choose sgd, momentum, adagrad, ftrl or adam", name);
+    return yk_fail(YK_EUSAGE,
+                   "unknown --optimizer %s; choose sgd, momentum, adagrad, rowwise-adagrad, ftrl or adam", name);
 }
 
 yk_status yk_optim_check(const yk_optim_config *c)
@@ -42,7 +43,7 @@ yk_status yk_optim_check(const yk_optim_config *c)
         return yk_fail(YK_EUSAGE, "--lr %g must be above 0", c->lr);
     if (!(c->l1 >= 0.0 && c->l2 >= 0.0) || !isfinite(c->l1 + c->l2))
         return yk_fail(YK_EUSAGE, "--l1 and --l2 must be 0 or more");
-    if (c->kind != YK_FTRL && c->kind != YK_ADAGRAD && c->kind != YK_ADAM && c->lr * c->l2 >= 1.0)
+    if ((c->kind == YK_SGD || c->kind == YK_MOMENTUM) && c->lr * c->l2 >= 1.0)
         return yk_fail(YK_EUSAGE,
                        "--lr %g times --l2 %g is 1 or more: every step would flip the signs of the weights; "
                        "lower one of them",
@@ -149,7 +150,7 @@ void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_s
         }
         delta[i] *= alpha;
         for (int j = 0; j < slots; j++) {
-            const bool is_sum = kind == YK_ADAGRAD || kind == YK_FTRL,
+            const bool is_sum = kind == YK_ADAGRAD || kind == YK_ROWWISE || kind == YK_FTRL,
                        is_mean_square = kind == YK_ADAM && j == 1;
             delta[(size_t)(j + 1) * n + i] *= is_sum ? alpha : is_mean_square ? square_share : share;
         }

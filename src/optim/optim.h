@@ -5,12 +5,15 @@
  *     const yk_optim_rule *rule = yk_optim_rule_of(config.kind);
  *     rule->dense(&view, 0, n, g, 1.0f / examples, &o); // all weights; g is a sum over examples
  *     rule->pairs(&view, key, g, n, 1.0f / examples, &o); // only these keys
+ *     rule->wide(&view, key, g, n, 8, 1.0f / examples, &o); // the same for vectors of 8 floats per key
  *
  * With G the mean gradient (plus l2 w), per weight:
  *
  *     sgd       w -= lr G
  *     momentum  v = mu v + G;                     w -= lr v
  *     adagrad   s += G^2;                         w -= lr G / (sqrt(s) + eps)               (Duchi et al. 2011)
+ *     rowwise-adagrad  the same, but s += the mean of G^2 over the vector of a key: one step size for all of it. Its
+ *               elements have equal s
  *     adam      m, v: moving means of G and G^2;  w -= lr m^ / (sqrt(v^) + eps)             (Kingma, Ba 2015)
  *     ftrl      z += G - w (sqrt(n + G^2) - sqrt(n)) / lr;  n += G^2
  *               w = 0 where |z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt(n)) / lr + l2)  (McMahan et al. 2013)
@@ -30,7 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum { YK_SGD, YK_MOMENTUM, YK_ADAGRAD, YK_ADAM, YK_FTRL, YK_OPTIM_KINDS } yk_optim_kind;
+typedef enum { YK_SGD, YK_MOMENTUM, YK_ADAGRAD, YK_ADAM, YK_FTRL, YK_ROWWISE, YK_OPTIM_KINDS } yk_optim_kind;
 typedef enum { YK_LR_CONSTANT, YK_LR_STEP, YK_LR_INVERSE } yk_lr_schedule;
 
 typedef struct {
@@ -99,6 +102,8 @@ typedef struct {
                   const yk_optim_step *o);
     void (*pairs)(const yk_view *v, const uint32_t *key, const float *g, size_t n, float scale,
                   const yk_optim_step *o);
+    void (*wide)(const yk_view *v, const uint32_t *key, const float *g, size_t n, size_t width, float scale,
+                 const yk_optim_step *o); /* pairs() for `width` floats per key */
     void (*merge)(const yk_optim_merge *m, uint32_t first, uint32_t n, const yk_optim_step *o);
 } yk_optim_rule;
 

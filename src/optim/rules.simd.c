@@ -4,6 +4,8 @@
 #include "optim/step_size.h"
 
 #include <math.h>
+#include <stdbool.h>
+#include <string.h>
 
 #define INLINE static inline __attribute__((always_inline)) YK_RACY
 
@@ -34,6 +36,7 @@ INLINE void update(yk_optim_kind kind, float *w, float *s0, float *s1, float g, 
         *w = *w - o->lr * *s0;
         break;
     case YK_ADAGRAD:
+    case YK_ROWWISE: /* one float per key: the same */
         *s0 = *s0 + g * g;
         *w = *w - o->lr * g / (sqrtf(*s0) + o->epsilon);
         break;
@@ -109,6 +112,83 @@ INLINE void pairs(yk_optim_kind kind, const yk_view *v, const uint32_t *key, con
     }
 }
 
+/* rowwise-adagrad: the vector of one key. */
+INLINE void row_update(float *w, float *s, const float *g, size_t width, float scale, const yk_optim_step *o)
+{
+    float squares = 0.0f;
+    for (size_t j = 0; j < width; j++) {
+        const float x = g[j] * scale + o->l2 * w[j];
+        squares += x * x;
+    }
+    const float sum = s[0] + squares / (float)width, by = o->lr / (sqrtf(sum) + o->epsilon);
+    for (size_t j = 0; j < width; j++) {
+        w[j] -= by * (g[j] * scale + o->l2 * w[j]);
+        if (o->l1 > 0.0f)
+            w[j] = shrink(w[j], o->lr * o->l1);
+        s[j] = sum;
+    }
+}
+
+enum { BUFFER = 64 }; /* floats of wide() */
+
+/* Vectors of `width` floats. Gathers the vectors of some keys, as pairs() does: the compiler cannot know that weights and
+ * gradients do not overlap. Prefetches those of later keys. */
+INLINE void wide(yk_optim_kind kind, const yk_view *v, const uint32_t *key, const float *g, size_t n,
+                 size_t width, float scale, const yk_optim_step *step)
+{
+    enum { LINE = 16 }; /* floats of a cache line */
+    float w[BUFFER], s[YK_MAX_SLOTS][BUFFER];
+    ptrdiff_t at[BUFFER];
+    const yk_view gathered = {.w = w, .s = {s[0], s[1]}};
+    const size_t some = BUFFER / width, bytes = width * sizeof *w;
+    for (size_t i = 0; i < n; i += some) {
+        const size_t m = n - i < some ? n - i : some;
+        for (size_t j = 0; j < m; j++) {
+            const ptrdiff_t far =
+                yk_view_wide(v, key[i + j + AHEAD / 2 < n ? i + j + AHEAD / 2 : n - 1], (uint32_t)width) -
+                v->w;
+            at[j] = yk_view_wide(v, key[i + j], (uint32_t)width) - v->w;
+            memcpy(w + j * width, v->w + at[j], bytes);
+            for (int k = 0; k < slots(kind); k++)
+                memcpy(s[k] + j * width, v->s[k] + at[j], bytes);
+            for (size_t line = 0; line < width; line += LINE) {
+                __builtin_prefetch(v->w + far + line, 1);
+                for (int k = 0; k < slots(kind); k++)
+                    __builtin_prefetch(v->s[k] + far + line, 1);
+            }
+        }
+        for (size_t j = 0; kind == YK_ROWWISE && j < m; j++)
+            row_update(w + j * width, s[0] + j * width, g + (i + j) * width, width, scale, step);
+        if (kind != YK_ROWWISE)
+            dense(kind, &gathered, 0, m * width, g + i * width, scale, step);
+        for (size_t j = 0; j < m; j++) {
+            memcpy(v->w + at[j], w + j * width, bytes);
+            for (int k = 0; k < slots(kind); k++)
+                memcpy(v->s[k] + at[j], s[k] + j * width, bytes);
+        }
+    }
+}
+
+/* The same for vectors that do not fit into the buffer. */
+INLINE void widest(yk_optim_kind kind, const yk_view *v, const uint32_t *key, const float *g, size_t n,
+                   size_t width, float scale, const yk_optim_step *step)
+{
+    for (size_t i = 0; i < n; i++) {
+        const ptrdiff_t at = yk_view_wide(v, key[i], (uint32_t)width) - v->w;
+        const yk_view there = {.w = v->w + at,
+                               .s = {v->s[0] ? v->s[0] + at : NULL, v->s[1] ? v->s[1] + at : NULL}};
+        if (kind == YK_ROWWISE)
+            row_update(there.w, there.s[0], g + i * width, width, scale, step);
+        else
+            dense(kind, &there, 0, width, g + i * width, scale, step);
+    }
+}
+
+INLINE bool sums_squares(yk_optim_kind kind)
+{
+    return kind == YK_ADAGRAD || kind == YK_ROWWISE || kind == YK_FTRL;
+}
+
 /* Sums of squared gradients are merged like the weights: far from the optimum, T copies see the same gradients as one worker
  * would, and their sum would make the step size of adagrad and ftrl too small for the rest of the run. adam's mean square is
  * merged by the share of its way that each copy moves it; other moving averages are averaged. ftrl's z follows from the merged weight and n, so that the three stay consistent. Where the weight is zero, z is
@@ -124,12 +204,12 @@ INLINE void merge(yk_optim_kind kind, const yk_optim_merge *m, uint32_t first, u
         float s[2] = {0.0f, 0.0f}, change[2] = {0.0f, 0.0f};
         for (int j = 0; j < slots(kind); j++) {
             change[j] = v->s[j][k + v->shift] - m->base[1 + j][k];
-            s[j] = v->s[j][k] + (kind == YK_ADAGRAD || kind == YK_FTRL ? change[j] : share * change[j]);
+            s[j] = v->s[j][k] + (sums_squares(kind) ? change[j] : share * change[j]);
         }
         const float freq = m->freq ? m->freq[k] : m->flat;
         float alpha = yk__merged_share(yk__step_size(kind, s[0], s[1], &o) * m->moves * freq, others);
         float merged = *w + alpha * (*mine - *base);
-        for (int j = 0; j < slots(kind) && (kind == YK_ADAGRAD || kind == YK_FTRL); j++)
+        for (int j = 0; j < slots(kind) && sums_squares(kind); j++)
             s[j] = v->s[j][k] + alpha * change[j];
         if (kind == YK_ADAM)
             s[1] = v->s[1][k] +
@@ -154,6 +234,18 @@ INLINE void merge(yk_optim_kind kind, const yk_optim_merge *m, uint32_t first, u
     {                                                                                                        \
         pairs(kind, v, key, g, n, scale, o);                                                                 \
     }                                                                                                        \
+    static YK_RACY void name##_wide(const yk_view *v, const uint32_t *key, const float *g, size_t n,         \
+                                    size_t width, float scale, const yk_optim_step *o)                       \
+    {                                                                                                        \
+        if (width == 8)                                                                                      \
+            wide(kind, v, key, g, n, 8, scale, o);                                                           \
+        else if (width == 16)                                                                                \
+            wide(kind, v, key, g, n, 16, scale, o);                                                          \
+        else if (width <= BUFFER)                                                                            \
+            wide(kind, v, key, g, n, width, scale, o);                                                       \
+        else                                                                                                 \
+            widest(kind, v, key, g, n, width, scale, o);                                                     \
+    }                                                                                                        \
     static YK_RACY void name##_merge(const yk_optim_merge *m, uint32_t first, uint32_t n,                    \
                                      const yk_optim_step *o)                                                 \
     {                                                                                                        \
@@ -165,11 +257,21 @@ RULE(momentum, YK_MOMENTUM)
 RULE(adagrad, YK_ADAGRAD)
 RULE(adam, YK_ADAM)
 RULE(ftrl, YK_FTRL)
+RULE(rowwise, YK_ROWWISE)
 
 const yk_optim_rules YK_ISA_NAME(yk_optim_rules) = {{
-    [YK_SGD] = {"sgd", 0, {NULL, NULL}, sgd_dense, sgd_pairs, sgd_merge},
-    [YK_MOMENTUM] = {"momentum", 1, {"velocity", NULL}, momentum_dense, momentum_pairs, momentum_merge},
-    [YK_ADAGRAD] = {"adagrad", 1, {"sum_squares", NULL}, adagrad_dense, adagrad_pairs, adagrad_merge},
-    [YK_ADAM] = {"adam", 2, {"mean", "mean_square"}, adam_dense, adam_pairs, adam_merge},
-    [YK_FTRL] = {"ftrl", 2, {"z", "n"}, ftrl_dense, ftrl_pairs, ftrl_merge},
+    [YK_SGD] = {"sgd", 0, {NULL, NULL}, sgd_dense, sgd_pairs, sgd_wide, sgd_merge},
+    [YK_MOMENTUM] =
+        {"momentum", 1, {"velocity", NULL}, momentum_dense, momentum_pairs, momentum_wide, momentum_merge},
+    [YK_ADAGRAD] =
+        {"adagrad", 1, {"sum_squares", NULL}, adagrad_dense, adagrad_pairs, adagrad_wide, adagrad_merge},
+    [YK_ADAM] = {"adam", 2, {"mean", "mean_square"}, adam_dense, adam_pairs, adam_wide, adam_merge},
+    [YK_FTRL] = {"ftrl", 2, {"z", "n"}, ftrl_dense, ftrl_pairs, ftrl_wide, ftrl_merge},
+    [YK_ROWWISE] = {"rowwise-adagrad",
+                    1,
+                    {"sum_squares", NULL},
+                    rowwise_dense,
+                    rowwise_pairs,
+                    rowwise_wide,
+                    rowwise_merge},
 }};

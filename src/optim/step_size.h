@@ -12,6 +12,7 @@ static inline __attribute__((always_inline)) float yk__step_size(yk_optim_kind k
     case YK_MOMENTUM:
         return o->lr / (1.0f - o->momentum);
     case YK_ADAGRAD:
+    case YK_ROWWISE:
         return o->lr / (sqrtf(s0) + 1e-6f);
     case YK_ADAM:
         return o->lr / (sqrtf(s1 * o->correct2) + 1e-6f);

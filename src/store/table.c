@@ -166,13 +166,7 @@ static YK_RACY void apply_pairs(const yk__table *t, const yk_view *v, const yk_m
         t->rule->pairs(v, pairs->key, pairs->value, pairs->n, scale, o);
         return;
     }
-    for (size_t i = 0; i < pairs->n; i++) {
-        const size_t at = (size_t)pairs->key[i] * t->width;
-        const ptrdiff_t shift = pairs->key[i] < v->hot ? v->shift : 0;
-        const yk_view there = {.w = v->w + shift,
-                               .s = {v->s[0] ? v->s[0] + shift : NULL, v->s[1] ? v->s[1] + shift : NULL}};
-        t->rule->dense(&there, at, t->width, pairs->value + i * t->width, scale, o);
-    }
+    t->rule->wide(v, pairs->key, pairs->value, pairs->n, t->width, scale, o);
 }
 
 /* Prefetches the optimizer's state of keys. The model has just read their weights. */

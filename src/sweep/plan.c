@@ -89,10 +89,7 @@ static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
 static yk_status plan_run(yk_sweep_run *r)
 {
     const yk_config *c = &r->config;
-    yk_optim_kind kind;
     yk_status st = yk_config_check(c);
-    if (!st && c->optimizer)
-        st = yk_optim_find(c->optimizer, &kind);
     return st ? st : yk_plan_make(c, processes_of(c), cores_of(processes_of(c)), &r->plan);
 }
 

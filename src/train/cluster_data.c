@@ -82,7 +82,8 @@ static uint64_t unit_of(const yk__trainer *t)
     uint64_t unit = p->copy_lifetime * p->batch;
     if (examples < PER_EPOCH * workers * (double)unit)
         return 0;
-    if (p->staleness != YK_ASYNC || (t->config->optimizer && strcmp(t->config->optimizer, "sgd")))
+    yk_optim_kind kind = YK_SGD;
+    if (yk_config_optimizer(t->config, true, &kind) || p->staleness != YK_ASYNC || kind != YK_SGD)
         return unit;
     for (int longer = 2; longer <= YK__LONGEST_COPY; longer *= 2)
         if (examples >= 2 * PER_EPOCH * workers * (double)unit &&

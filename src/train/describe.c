@@ -66,7 +66,14 @@ void yk__print_plan(const yk__trainer *t)
             (unsigned long long)t->result->params, c->data, examples, t->train.dim, t->train.classes);
     yk_note("%d worker%s, %s, batch %llu per worker (global batch %llu), %s, learning rate %g", p->workers,
             plural(p->workers), mode, (unsigned long long)p->batch, (unsigned long long)p->global_batch,
-            yk_local_rule(t->local, 0)->name, t->result->lr);
+            yk_optim_rule_of(t->group[0].optim.kind)->name, t->result->lr);
+    const yk_local_group *last = &t->group[t->model->ngroups - 1];
+    if (t->model->sparse && !last->shape.keyed)
+        yk_note("the network: %s, learning rate %g%s", yk_optim_rule_of(last->optim.kind)->name,
+                last->optim.lr,
+                p->synchronous && t->group[0].staleness && t->cluster.role != YK__REPLICA
+                    ? "; it is synchronous, the keyed parameters are asynchronous"
+                    : "");
     if (p->threads > 1)
         yk_note("each worker uses %d of --threads %d%s", t->result->threads_used, p->threads,
                 !t->model->ops->threads ? ": linear models use one thread per worker; use --workers instead"
@@ -86,6 +93,8 @@ yk_status yk__describe(yk__trainer *t)
     if (!d)
         return yk_fail_memory(sizeof *d, "a description");
     t->result->description = d;
+    snprintf(d->list, sizeof d->list, "%s", t->model->list ? t->model->list : "");
+    d->unit = t->model->sparse ? "example" : "image";
     d->nlines = yk_model_describe(t->model, yk__max_batch(t), d->line, YK_MAX_LINES);
     for (int i = 0; i < d->nlines; i++) {
         d->params += d->line[i].params;

@@ -124,6 +124,8 @@ static yk_status gradient(loop *w, const yk_view *view, const yk_batch *batch, y
     if (!batch->n)
         return YK_OK;
     t->model->ops->grad(t->model, w->state->work, view, batch, out);
+    if (out->status)
+        return out->status;
     if (began)
         slow_down(t, began);
     if (!(out->loss <= yk__max_loss * (double)out->examples))

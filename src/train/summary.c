@@ -59,7 +59,7 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
                    {"threads", r->plan.threads}, {"threads_used", r->threads_used}, {"batch", r->plan.batch});
     yk_json_known(j, "global_batch", r->plan.workers, r->plan.global_batch);
     yk_json_whole(j, "seed", c->seed);
-    yk_json_text(j, "optimizer", c->optimizer ? c->optimizer : "sgd");
+    yk_json_text(j, "optimizer", c->optimizer ? c->optimizer : yk_config_default_optimizer(c));
     yk_json_real(j, "lr", r->lr);
     YK_JSON_WHOLES(j, {"parameters", r->params}, {"epochs", r->epochs}, {"steps", r->steps},
                    {"examples", r->examples});

@@ -15,10 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static yk_optim_config optimizer_of(const yk_config *c, yk_optim_kind kind)
+static yk_status optimizer_of(const yk_config *c, bool keyed, yk_optim_config *out)
 {
+    yk_optim_kind kind = YK_SGD;
+    yk_status st = yk_config_optimizer(c, keyed, &kind);
     yk_optim_config o = yk_optim_defaults(kind);
-    o.lr = c->lr >= 0.0 ? c->lr : o.lr;
+    o.lr = yk_by_group_of(&c->lr, keyed, o.lr);
     o.l1 = c->l1;
     o.l2 = c->l2;
     o.momentum = c->momentum >= 0.0 ? c->momentum : o.momentum;
@@ -28,7 +30,8 @@ static yk_optim_config optimizer_of(const yk_config *c, yk_optim_kind kind)
                      : !strcmp(c->lr_schedule, "inverse") ? YK_LR_INVERSE
                                                           : YK_LR_CONSTANT;
     o.lr_decay = c->lr_decay >= 0.0 ? c->lr_decay : o.schedule == YK_LR_INVERSE ? 1e-3 : 0.1;
-    return o;
+    *out = o;
+    return st ? st : yk_optim_check(out);
 }
 
 /* ---- the run directory ---- */
@@ -69,19 +72,39 @@ static yk_status claim_run_dir(yk__trainer *t)
 
 /* ---- setup ---- */
 
+/* How each group is trained. */
+static yk_status set_groups(yk__trainer *t, const yk_optim_config optim[2])
+{
+    bool used[2] = {false, false};
+    for (int g = 0; g < t->model->ngroups; g++) {
+        const bool keyed = t->model->group[g].keyed;
+        used[keyed] = true;
+        t->group[g] = (yk_local_group){.shape = t->model->group[g],
+                                       .optim = optim[keyed],
+                                       .staleness = yk_plan_staleness(t->config, keyed)};
+        t->group[g].optim.earlier = t->start.earlier;
+    }
+    for (int keyed = 0; keyed < 2; keyed++) {
+        const char *option = used[keyed] ? NULL : yk_config_only_for(t->config, keyed);
+        if (option)
+            return yk_fail(YK_EUSAGE, "--%s %s=... has no effect: --model %.60s has no %s parameters", option,
+                           keyed ? "keyed" : "dense", t->config->model, keyed ? "keyed" : "dense");
+    }
+    t->result->lr = t->group[0].optim.lr;
+    return YK_OK;
+}
+
 /* Data, model and parameter groups; --dry-run ends here. */
 static yk_status make_model(yk__trainer *t)
 {
     const yk_config *c = t->config;
     yk_net_options net;
-    yk_optim_kind kind = YK_SGD;
-    yk_status st = c->optimizer ? yk_optim_find(c->optimizer, &kind) : YK_OK;
-    const yk_optim_config optim = optimizer_of(c, kind);
-    if (st || (st = yk_optim_check(&optim)) || (st = yk__net_options_of(c, &net)) ||
-        (st = yk__load_data(t)) || (st = yk__warm_start_find(t)) || (st = yk__cluster_shape(t)) ||
-        (st = yk__warm_start_check(t)) || (st = yk__net_channels(t, &net)))
+    yk_optim_config optim[2]; /* dense, keyed */
+    yk_status st;
+    if ((st = optimizer_of(c, false, &optim[0])) || (st = optimizer_of(c, true, &optim[1])) ||
+        (st = yk__net_options_of(c, &net)) || (st = yk__load_data(t)) || (st = yk__warm_start_find(t)) ||
+        (st = yk__cluster_shape(t)) || (st = yk__warm_start_check(t)) || (st = yk__net_channels(t, &net)))
         return st;
-    t->result->lr = optim.lr;
     t->result->load_seconds = yk_now() - t->process_started;
     t->mean_square = net.standardize || c->dry_run ? 1.0f : yk__mean_square(&t->train);
     yk_model_shape shape = {.kind = t->train.kind,
@@ -99,14 +122,9 @@ static yk_status make_model(yk__trainer *t)
     for (int i = 0; i < t->model->ntensors; i++)
         t->result->params += t->model->tensor[i].size; /* without padding */
     t->result->threads_used = t->model->ops->threads ? t->model->ops->threads(t->model, t->plan->batch) : 1;
-    /* the options apply to all groups; one that names a group would change its entry here */
-    for (int g = 0; g < t->model->ngroups; g++)
-        t->group[g] =
-            (yk_local_group){.shape = t->model->group[g], .optim = optim, .staleness = t->plan->staleness};
-    for (int g = 0; g < t->model->ngroups; g++)
-        t->group[g].optim.earlier = t->start.earlier;
-    st = yk__set_decay_steps(t);
-    return st ? st : yk__set_bias_rates(t);
+    if ((st = set_groups(t, optim)) || (st = yk__set_decay_steps(t)))
+        return st;
+    return yk__set_bias_rates(t);
 }
 
 /* The configuration of a store for all parameters; with one worker, unless this is a single process. */
@@ -197,9 +215,13 @@ static yk_status init_parameters(yk__trainer *t)
     const yk_trained *start = t->host->start;
     if (!whole || (!t->model->ops->init && !start))
         return YK_OK;
-    for (int g = 0; !start && g < t->model->ngroups; g++)
-        t->model->ops->init(t->model, g, yk_local_raw(whole, g).live.w, (uint64_t)t->config->seed);
     yk_status st = start ? yk_trained_restore(start, t->config->model, t->model, whole, t->remap) : YK_OK;
+    for (int g = 0; !st && !start && g < t->model->ngroups; g++) {
+        float *w = yk_local_raw(whole, g).live.w;
+        t->model->ops->init(t->model, g, w, (uint64_t)t->config->seed);
+        if (t->remap && t->model->group[g].keyed)
+            st = yk_keymap_apply(t->remap, w, t->model->group[g].width);
+    }
     yk_local_restore(whole, 0);
     return st;
 }

@@ -25,6 +25,8 @@
 
 /* --dry-run: what would be trained. Weights and state exist once, gradients and activations once per worker. */
 typedef struct {
+    char list[256];   /* the layers of a model with a name; "": not shown */
+    const char *unit; /* "image" or "example" */
     int nlines;
     yk_layer_line line[YK_MAX_LINES];
     uint64_t params;

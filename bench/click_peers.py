@@ -1,0 +1,107 @@
+"""Measures xLearn and PyTorch on the work of `./dev bench clicks`, like peers.py.
+
+    click_peers.py torch fm|deepfm CACHE K BATCH    PyTorch: sparse embeddings with Adagrad, the network with Adam
+    click_peers.py xlearn LIBSVM K EXAMPLES         xLearn: FM with adagrad on one thread; needs the variable USER
+
+Each prints one JSON object: {"rate": best, "unit": ..., "version": ...}. One thread; data in memory.
+"""
+import json
+import os
+import sys
+import tempfile
+import time
+
+HIDDEN = (400, 400, 400)
+
+
+def torch_model(name, columns, nnz, width):
+    import torch
+    from torch import nn
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Embedding(columns, 1, sparse=True)
+            self.v = nn.Embedding(columns, width, sparse=True)
+            self.bias = nn.Parameter(torch.zeros(1))
+            sizes = (nnz * width, *HIDDEN)
+            layers = [m for a, b in zip(sizes, sizes[1:]) for m in (nn.Linear(a, b), nn.ReLU())]
+            self.network = nn.Sequential(*layers, nn.Linear(HIDDEN[-1], 1)) if name == "deepfm" else None
+            nn.init.zeros_(self.linear.weight)
+            nn.init.uniform_(self.v.weight, -0.03, 0.03)
+
+        def forward(self, keys):
+            x = self.v(keys)
+            z = self.bias + self.linear(keys).sum((1, 2)) + 0.5 * (x.sum(1) ** 2 - (x ** 2).sum(1)).sum(1)
+            return z if self.network is None else z + self.network(x.flatten(1)).squeeze(1)
+
+    return Model()
+
+
+def measure_torch(name, cache, width, batch):
+    import numpy as np
+    import torch
+
+    import peers
+
+    torch.set_num_threads(1)
+    columns, start, index, label = peers.map_cache(cache)
+    nnz = int(start[1])
+    n = min(len(label), 20_000 if name == "deepfm" else 50_000) // batch * batch
+    keys = torch.from_numpy(index[:n * nnz].astype(np.int64)).reshape(n, nnz)
+    y = torch.from_numpy(label[:n].astype(np.float32))
+    model = torch_model(name, columns, nnz, width)
+    loss_of = torch.nn.BCEWithLogitsLoss()
+    optimizers = [torch.optim.Adagrad([model.linear.weight, model.v.weight], lr=0.05)]
+    dense = [p for p in model.parameters() if p is not model.linear.weight and p is not model.v.weight]
+    optimizers.append(torch.optim.Adam(dense, lr=0.001))
+
+    def epoch():
+        for i in range(0, n, batch):
+            for o in optimizers:
+                o.zero_grad()
+            loss_of(model(keys[i:i + batch]), y[i:i + batch]).backward()
+            for o in optimizers:
+                o.step()
+
+    cpu = 1e9
+    epoch()
+    for _ in range(peers.REPEAT):
+        since = time.process_time()
+        epoch()
+        cpu = min(cpu, time.process_time() - since)
+    print(json.dumps({"rate": peers.best_rate(epoch, n), "cpu_rate": n / cpu, "unit": "examples/s",
+                      "version": f"PyTorch {torch.__version__.split('+')[0]}"}))
+
+
+def measure_xlearn(path, width, examples):
+    os.environ.setdefault("USER", "user")
+    import xlearn
+
+    def seconds(epochs):
+        model = xlearn.create_fm()
+        model.setTrain(path)
+        model.disableEarlyStop()
+        model.setQuiet()
+        with tempfile.TemporaryDirectory() as folder:
+            since = time.perf_counter()
+            model.fit({"task": "binary", "lr": 0.05, "lambda": 0.0, "k": width, "epoch": epochs, "opt": "adagrad",
+                       "nthread": 1}, os.path.join(folder, "model"))
+            return time.perf_counter() - since
+
+    seconds(1)  # writes the binary file that later runs read
+    more = min(seconds(6) - seconds(1) for _ in range(3))
+    print(json.dumps({"rate": 5 * examples / more, "unit": "examples/s", "version": "xLearn"}), flush=True)
+
+
+def main(args):
+    if len(args) == 5 and args[0] == "torch" and args[1] in ("fm", "deepfm"):
+        measure_torch(args[1], args[2], int(args[3]), int(args[4]))
+    elif len(args) == 4 and args[0] == "xlearn":
+        measure_xlearn(args[1], int(args[2]), int(args[3]))
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,41 @@
+/* Options with one value for all parameter groups, or one for the keyed and one for the dense groups:
+ *
+ *     --lr 0.1    --lr keyed=0.05,dense=0.001    --optimizer keyed=adagrad,dense=adam    --staleness dense=0
+ *
+ * Example:
+ *     yk_by_group lr = YK_BY_GROUP_NONE;
+ *     yk_status st = yk_by_group_set("keyed=0.05", 0.0, HUGE_VAL, false, &lr);
+ *     double keyed = yk_by_group_of(&lr, true, 0.1), dense = yk_by_group_of(&lr, false, 0.1); // 0.05 and 0.1
+ *
+ * Plain data; the functions are pure.
+ */
+#ifndef YK_CONFIG_BY_GROUP_H
+#define YK_CONFIG_BY_GROUP_H
+
+#include "base/status.h"
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct {
+    double all, keyed, dense; /* NaN: not given */
+} yk_by_group;
+
+#define YK_BY_GROUP_NONE ((yk_by_group){NAN, NAN, NAN})
+
+/* A number, or a list of them. YK_EUSAGE with the reason; the caller adds the name of the option. */
+yk_status yk_by_group_set(const char *text, double least, double most, bool whole, yk_by_group *out);
+
+/* The text of the same values; "": none were given. */
+void yk_by_group_text(const yk_by_group *g, char *out, size_t size);
+
+/* The value for keyed or dense groups; `otherwise` if none was given. */
+double yk_by_group_of(const yk_by_group *g, bool keyed, double otherwise);
+
+bool yk_by_group_same(const yk_by_group *a, const yk_by_group *b);
+
+/* The word for keyed or dense groups in "WORD" or "keyed=WORD,dense=WORD"; out: "": none is given. YK_EUSAGE if the list is
+ * malformed. */
+yk_status yk_by_group_word(const char *text, bool keyed, char *out, size_t size);
+
+#endif

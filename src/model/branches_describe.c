@@ -1,0 +1,97 @@
+/* Descriptions of a sum of branches: its layers (--dry-run), and the model as PyTorch source. */
+#include "model/branches.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static yk_layer_line line_of(size_t values, size_t params, size_t bytes, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static yk_layer_line line_of(size_t values, size_t params, size_t bytes, const char *format, ...)
+{
+    yk_layer_line line = {.rank = 1, .shape = {values}, .params = params, .bytes = bytes};
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line.text, sizeof line.text, format, args);
+    va_end(args);
+    return line;
+}
+
+/* The parameters of a shared table are counted once. */
+int yk__branches_describe(const yk_model *model, size_t max_batch, yk_layer_line *out, int max)
+{
+    const yk__branches *m = (const yk__branches *)model;
+    const size_t dim = model->shape.dim;
+    bool counted[YK__MAX_TABLES] = {false};
+    int n = 0;
+    if (max < 1)
+        return 0;
+    out[n++] = line_of(m->fields, 0, 0, "input: %zu key%s, %zu field%s", dim, dim == 1 ? "" : "s", m->fields,
+                       m->fields == 1 ? "" : "s");
+    if (m->linear && n < max)
+        out[n++] = line_of(1, dim + (model->bias_key != UINT32_MAX), max_batch * sizeof(float), "linear");
+    for (int i = 0; i < m->nfm && n < max; i++) {
+        const yk__vectors *t = &m->table[m->fm[i]];
+        out[n++] = line_of(1, counted[m->fm[i]] ? 0 : dim * t->width, max_batch * t->width * sizeof(float),
+                           "fm %u name=%s", t->width, t->name);
+        counted[m->fm[i]] = true;
+    }
+    if (m->net && n + m->net->nlayers + 1 <= max) {
+        const yk__vectors *t = &m->table[m->embed];
+        yk_layer_line *embed = &out[n];
+        n += yk_net_ops.describe(&m->net->model, max_batch, embed, max - n);
+        const size_t bytes = embed->bytes;
+        *embed = line_of(m->fields * t->width, counted[m->embed] ? 0 : dim * t->width, bytes,
+                         "embed %u name=%s", t->width, t->name);
+    }
+    return n;
+}
+
+static void torch_network(const yk__branches *m, FILE *to)
+{
+    fprintf(to, "        self.network = nn.Sequential(\n");
+    for (int i = 0; i < m->net->nlayers; i++) {
+        char module[160];
+        m->net->layer[i].ops->torch(&m->net->layer[i], module, sizeof module);
+        fprintf(to, "            nn.%s,\n", module);
+    }
+    fprintf(to, "        )\n");
+}
+
+void yk__branches_torch(const yk_model *model, FILE *to)
+{
+    const yk__branches *m = (const yk__branches *)model;
+    const bool bias = model->bias_key != UINT32_MAX;
+    fprintf(
+        to,
+        "import torch\nfrom torch import nn\n\n\n# input: key, value and field, [N, E] each; unused entries "
+        "have value 0. Output: the log-odds, [N]\nclass Model(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n");
+    if (m->linear)
+        fprintf(to, "        self.linear = nn.Linear(%zu, 1, bias=%s)\n", model->shape.dim,
+                bias ? "True" : "False");
+    for (int i = 0; i < m->ntables; i++)
+        fprintf(to, "        self.%s = nn.Embedding(%zu, %u)\n", m->table[i].name, model->shape.dim,
+                m->table[i].width);
+    if (m->net)
+        torch_network(m, to);
+    fprintf(to, "\n    def forward(self, key, value, field):\n        z = torch.zeros(key.shape[0])\n");
+    if (m->linear)
+        fprintf(to, "        z = z + (self.linear.weight[0][key] * value).sum(1)%s\n",
+                bias ? " + self.linear.bias" : "");
+    for (int i = 0; i < m->nfm; i++)
+        fprintf(to,
+                "        x = self.%s(key) * value.unsqueeze(2)\n"
+                "        z = z + 0.5 * (x.sum(1) ** 2 - (x ** 2).sum(1)).sum(1)\n",
+                m->table[m->fm[i]].name);
+    if (m->net) {
+        const yk__vectors *t = &m->table[m->embed];
+        fprintf(to,
+                "        x = self.%s(key) * value.unsqueeze(2)\n"
+                "        e = torch.zeros(key.shape[0], %zu, %u)\n"
+                "        e = e.scatter_add(1, field.unsqueeze(2).expand(-1, -1, %u), x)\n"
+                "        z = z + self.network(e.flatten(1)).squeeze(1)\n",
+                t->name, m->fields, t->width, t->width);
+    }
+    fprintf(to, "        return z\n\n\nmodel = Model()\n");
+}

@@ -1,0 +1,95 @@
+#!/usr/bin/env bats
+# Factorization machines and deep models on sparse keys: training, evaluation, prediction, resume, and lists of branches.
+
+setup() { load cli; cli_setup; }
+teardown() { cli_teardown; }
+
+clicks='synth:ctr?features=2000&examples=3000&test=500&nnz=10'
+deep='linear + fm 4 name=v + (embed 4 name=v, dense 12, relu, dropout 0.2, dense 1)'
+
+fit() { # MODEL OPTION...: trains on generated clicks
+    local model=$1
+    shift
+    try train --model "$model" --data "$clicks" --quiet --json "$@"
+}
+
+tensors() { # RUN: the tensors of its last checkpoint, as one hash
+    sha256sum <"$(find "$1/checkpoints" -name model.safetensors | sort -V | tail -n 1)"
+}
+
+@test "dry-run: presets are lists of branches" {
+    try train --model deepfm --data "$clicks" --dry-run
+    expect 0
+    grep -q '^deepfm: linear + fm 16 name=v + (embed 16 name=v, dense 400, relu,' out
+    grep -Eq '^ 1  fm 16 name=v +1 +32,000 ' out
+    grep -Eq ' embed 16 name=v +[0-9]+ ' out
+    grep -Eq '^FLOPs +per example: ' out
+}
+
+@test "an error in a list of branches points at its place" {
+    try train --model 'linear + (embed 4, dens 8, dense 1)' --data "$clicks" --dry-run
+    expect 2 'linear + (embed 4, dens 8, dense 1)' '                     ^' 'unknown layer "dens"'
+}
+
+@test "several workers and processes train like one worker with the whole batch" {
+    for model in fm:4 "${deep/dropout 0.2, /}"; do
+        fit "$model" --batch 60 --epochs 2 --out none
+        expect 0
+        loss=$(field test_loss)
+        for how in '--workers 3 --batch 20' '--launch 2 --servers 0 --batch 30' '--launch 2 --servers all --batch 30'; do
+            # shellcheck disable=SC2086
+            fit "$model" --epochs 2 --out none $how
+            expect 0
+            holds "abs($(field test_loss) - $loss) < 1e-6"
+        done
+    done
+}
+
+@test "a resumed run has the same bits; eval and predict use the checkpoint" {
+    for model in fm:4 "$deep"; do
+        fit "$model" --batch 16 --steps 240 --out whole
+        expect 0
+        loss=$(field test_loss)
+        fit "$model" --batch 16 --steps 100 --out parts
+        expect 0
+        try train --resume --out parts --steps 240 --quiet
+        expect 0
+        [ "$(tensors whole)" = "$(tensors parts)" ]
+        try eval --checkpoint whole --data "$clicks" --json
+        expect 0
+        holds "abs($(field loss) - $loss) < 1e-6"
+        try predict --checkpoint whole --data "$clicks"
+        expect 0
+        [ "$(wc -l <out)" -eq 500 ]
+        rm -r whole parts
+    done
+}
+
+@test "asynchronous threads, bounded staleness and local SGD reach the loss of one thread" {
+    for how in '--mode async --workers 2' '--staleness 8 --workers 2' '--launch 2 --local-steps 4'; do
+        # shellcheck disable=SC2086
+        fit "$deep" --batch 8 --out none $how
+        expect 0
+        holds "$(field test_auc) > 0.72"
+    done
+}
+
+@test "the keyed and the dense parameters have their own optimizer, learning rate and staleness bound" {
+    fit "$deep" --optimizer keyed=ftrl,dense=momentum --lr keyed=0.02,dense=0.03 --steps 20 --out run
+    expect 0
+    [ "$(field optimizer)" = '"keyed=ftrl,dense=momentum"' ]
+    grep -qx 'lr = keyed=0.02,dense=0.03' run/config.ini
+    try train --model "$deep" --data "$clicks" --workers 2 --mode async --staleness dense=0 --batch 8 --out none --json
+    expect 0 'adagrad, learning rate 0.05' 'the network: adam, learning rate 0.001; it is synchronous'
+    [ "$(field mode)" = '"sync"' ]
+    holds "$(field test_auc) > 0.72"
+    fit fm:4 --lr dense=0.1 --out none
+    expect 2 '--lr dense=... has no effect: --model fm:4 has no dense parameters'
+    fit fm:4 --lr wide=0.1 --out none
+    expect 2 '--lr wide=0.1: must be one value, or keyed=VALUE,dense=VALUE'
+}
+
+@test "dense data and three classes are refused" {
+    try train --model fm:4 --data synth:digits --out none
+    expect 2 'needs sparse data'
+}

@@ -1,0 +1,95 @@
+"""Compares factorization machines and deep models on sparse keys with PyTorch: from the same start, on the same data, with the
+same optimizers, the losses of 500 steps agree to 1e-4. A step uses all examples, so that their order does not matter. The
+model in PyTorch is the source that `yoke eval --print-torch` writes.
+
+Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD is the build directory.
+"""
+import json
+import os
+import random
+import sys
+import tempfile
+
+from program import yoke
+
+try:
+    import torch
+    from safetensors.torch import load_file
+except ImportError as missing:
+    print(f"Python package {missing.name} is not installed (./dev peers installs it)")
+    sys.exit(77)
+
+torch.set_num_threads(1)
+EXAMPLES, FIELDS, KEYS, STEPS = 200, 5, 60, 500
+
+
+def write_data(path):
+    """LIBFFM text: some fields have several keys, some none. Returns key, value and field as tensors [N, E], and the labels."""
+    rng = random.Random(1)
+    rows, labels = [], []
+    for _ in range(EXAMPLES):
+        row = sorted({(f * KEYS // FIELDS + rng.randrange(KEYS // FIELDS), f, round(rng.uniform(0.2, 1.5), 3))
+                      for f in range(FIELDS) for _ in range(rng.choice((0, 1, 1, 2)))})
+        unique = {(k, f): (k, f, x) for k, f, x in row}
+        rows.append(list(unique.values()) or [(0, 0, 1.0)])
+        labels.append(int(sum(x * ((7 * k) % 5 - 2) for k, _, x in rows[-1]) + rng.gauss(0, 1) > 0))
+    with open(path, "w", encoding="ascii") as f:
+        for row, label in zip(rows, labels):
+            f.write(f"{label} " + " ".join(f"{field}:{key}:{value}" for key, field, value in row) + "\n")
+    longest = max(map(len, rows))
+    padded = [row + [(0, 0, 0.0)] * (longest - len(row)) for row in rows]
+    key, field, value = (torch.tensor([[entry[i] for entry in row] for row in padded]) for i in range(3))
+    return key, value, field, torch.tensor(labels, dtype=torch.float32)
+
+
+def optimizers(model, keyed, dense):
+    network = [p for name, p in model.named_parameters() if name.startswith("network.")]
+    others = [p for name, p in model.named_parameters() if not name.startswith("network.")]
+    made = {"sgd": lambda p, lr: torch.optim.SGD(p, lr), "adagrad": lambda p, lr: torch.optim.Adagrad(p, lr),
+            "adam": lambda p, lr: torch.optim.Adam(p, lr),
+            "momentum": lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9)}
+    return [made[keyed[0]](others, keyed[1])] + ([made[dense[0]](network, dense[1])] if network else [])
+
+
+def compare(folder, name, model, spec, data, keyed, dense):
+    key, value, field, label = data
+    common = ("train", "--model", model, "--data", spec, "--features", KEYS, "--test", "none", "--batch", EXAMPLES, "--quiet",
+              "--log-every", 1)
+    start, run = os.path.join(folder, name + "-start"), os.path.join(folder, name)
+    yoke(*common, "--steps", 1, "--optimizer", "sgd", "--lr", 1e-30, "--out", start)
+    only = "," if "embed" in model or "deep" in model else ""
+    yoke(*common, "--steps", STEPS, "--out", run, "--optimizer", f"keyed={keyed[0]}" + (only and f",dense={dense[0]}"),
+         "--lr", f"keyed={keyed[1]}" + (only and f",dense={dense[1]}"))
+    with open(os.path.join(run, "metrics.jsonl"), encoding="utf-8") as f:
+        lines = [json.loads(line) for line in f]
+    ours = {line["step"]: line["loss"] for line in lines if line["kind"] == "train"}
+    printed = {}
+    exec(yoke("eval", "--checkpoint", start, "--print-torch"), printed)
+    net = printed["model"]
+    net.load_state_dict(load_file(os.path.join(start, "checkpoints", "step-1", "model.safetensors")))
+    steppers = optimizers(net, keyed, dense)
+    apart = 0.0
+    for step in range(1, STEPS + 1):
+        for o in steppers:
+            o.zero_grad()
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(net(key, value, field), label)
+        loss.backward()
+        apart = max(apart, abs(loss.item() - ours[step]))
+        for o in steppers:
+            o.step()
+    print(f"{name}: the losses of {STEPS} steps differ by at most {apart:.1e}; the last one is {loss.item():.4f}")
+    assert len(ours) == STEPS and apart < 1e-4, (name, apart)
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="yoke-interop-") as folder:
+        path = os.path.join(folder, "clicks.ffm")
+        data = write_data(path)
+        spec = f"libffm:{path}"
+        deep = "linear + fm 4 name=v + (embed 4 name=v, dense 16, relu, dense 8, tanh, dense 1)"
+        compare(folder, "fm", "fm:8", spec, data, ("adagrad", 0.05), None)
+        compare(folder, "deepfm", deep, spec, data, ("adagrad", 0.02), ("adam", 0.001))
+        compare(folder, "deep", "embed 6, dense 10, relu, dense 1", spec, data, ("sgd", 0.1), ("momentum", 0.01))
+
+
+main()
