@@ -147,8 +147,8 @@ YOKE_API yoke_status yoke_data_from_dense(const yoke_dense *dense, yoke_data **o
  * The indices of a row need not be sorted. If an index is repeated, its values are summed. The arrays are borrowed until
  * yoke_data_free() and are never modified.
  *
- * By default, training makes a copy with a faster layout if that is worth the cost. With `in_place`, it always uses the
- * arrays themselves, which saves memory but may take longer; indices must then ascend within each row. */
+ * By default, training makes a copy with a faster layout if that is worth the cost: if the rows are not shuffled, or for several
+ * workers. With `in_place`, it always uses the arrays themselves; indices must then ascend within each row. */
 typedef struct {
     size_t struct_size; /* sizeof(yoke_csr) */
     size_t rows, columns;
@@ -284,6 +284,12 @@ YOKE_API yoke_status yoke_predict(const yoke_model *m, const yoke_data *data,
 /* Writes the probabilities of all examples to `out`, an array of [rows][outputs]. The data must have `rows` examples. */
 YOKE_API yoke_status yoke_predict_array(const yoke_model *m, const yoke_data *data, float *out, size_t rows,
                                         yoke_error *error);
+
+/* The same for a CSR matrix, which is checked while it is used: faster than yoke_data_from_csr() and yoke_predict_array().
+ * Indices may be in any order; labels are ignored. `out` is an array of [rows][columns]: columns is yoke_model_outputs(), or
+ * 2 for a model with one output p, which gets 1 - p and p. */
+YOKE_API yoke_status yoke_predict_csr(const yoke_model *m, const yoke_csr *csr, float *out, size_t columns,
+                                      yoke_error *error);
 
 #ifdef __cplusplus
 }

@@ -51,7 +51,7 @@ def build(into):
         if not shutil.which(tool):
             raise RuntimeError(f"building yoke needs {tool}; ./dev packages installs what is needed (Debian, Ubuntu)")
     folder = os.environ.get("YOKE_BUILD") or os.path.join(SOURCE, "build-pip")
-    if not os.path.exists(os.path.join(folder, "CMakeCache.txt")):
+    if not os.path.exists(os.path.join(folder, "build.ninja")):
         subprocess.run(["cmake", "-S", SOURCE, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
                         "-DCMAKE_INSTALL_LIBDIR=lib"], check=True)
     subprocess.run(["ninja", "-C", folder, "yoke", "libyoke"], check=True)

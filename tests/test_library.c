@@ -281,6 +281,73 @@ static void arrays_of(const yoke_model *m, const yoke_data *data, const taken *e
     free(p);
 }
 
+/* The probabilities of the rows of a CSR matrix are those of yoke_predict_array(), in any order of indices, with one or two
+ * columns; bad rows are named. */
+static void a_matrix_is_predicted_while_it_is_checked(void **state)
+{
+    (void)state;
+    enum { N = 20000, WIDTH = 3, WIDE = 50 }; /* several threads and blocks */
+    static int32_t index[N * WIDTH], label[N], start[N + 1];
+    static int64_t wide[N + 1];
+    static float value[N * WIDTH], p[N], both[N][2];
+    yoke_error error;
+    for (int i = 0; i < N; i++) {
+        label[i] = i % 3 == 0;
+        wide[i + 1] = start[i + 1] = (i + 1) * WIDTH;
+        for (int k = 0; k < WIDTH; k++) {
+            index[i * WIDTH + k] = (i + 17 * k) % WIDE;
+            value[i * WIDTH + k] = i < N / 2 ? 1.0f : 0.25f * (float)(i % 5); /* some blocks have only ones */
+        }
+    }
+    yoke_csr csr = YOKE_CSR_INIT;
+    csr.rows = N;
+    csr.columns = WIDE;
+    csr.start32 = start;
+    csr.index = index;
+    csr.value = value;
+    csr.labels = label;
+    yoke_training t = YOKE_TRAINING_INIT;
+    yoke_options *o = OPTIONS({"model", "logreg"}, {"epochs", "1"}, {"out", "none"}, {"test", "none"});
+    t.options = o;
+    yoke_data *data;
+    assert_int_equal(yoke_data_from_csr(&csr, &data, &error), YOKE_OK);
+    t.data = data;
+    yoke_run *run = train(&t);
+    yoke_model *m;
+    assert_int_equal(yoke_run_model(run, &m, &error), YOKE_OK);
+    assert_int_equal(yoke_predict_array(m, data, p, N, &error), YOKE_OK);
+    csr.labels = NULL;
+    assert_int_equal(yoke_predict_csr(m, &csr, &both[0][0], 2, &error), YOKE_OK);
+    for (int i = 0; i < N; i++)
+        assert_true(fabsf(both[i][1] - p[i]) < 1e-6f && fabsf(both[i][0] + p[i] - 1.0f) < 1e-6f);
+    csr.start32 = NULL;
+    csr.start64 = wide;
+    static float one[N];
+    assert_int_equal(yoke_predict_csr(m, &csr, one, 1, &error), YOKE_OK);
+    for (int i = 0; i < N; i++)
+        assert_true(one[i] == both[i][1]);
+
+    assert_int_equal(yoke_predict_csr(m, &csr, one, 3, &error), YOKE_BAD_USAGE);
+    csr.columns = WIDE + 1;
+    assert_int_equal(yoke_predict_csr(m, &csr, one, 1, &error), YOKE_BAD_DATA);
+    csr.columns = WIDE;
+    value[15000 * WIDTH + 1] = NAN;
+    assert_int_equal(yoke_predict_csr(m, &csr, one, 1, &error), YOKE_BAD_DATA);
+    assert_non_null(strstr(error.message, "row 15000: the value"));
+    value[15000 * WIDTH + 1] = 1.0f;
+    index[700 * WIDTH] = -1;
+    assert_int_equal(yoke_predict_csr(m, &csr, one, 1, &error), YOKE_BAD_DATA);
+    assert_non_null(strstr(error.message, "row 700: index -1 is not one of 50 columns"));
+    index[700 * WIDTH] = 0;
+    wide[900] = 3 * N;
+    assert_int_equal(yoke_predict_csr(m, &csr, one, 1, &error), YOKE_BAD_DATA);
+    assert_non_null(strstr(error.message, "row 900"));
+    yoke_model_free(m);
+    yoke_run_free(run);
+    yoke_data_free(data);
+    yoke_options_free(o);
+}
+
 /* The model of a run, its checkpoint and a file saved from it give the same predictions; training can start from it. */
 static void models_predict_the_same(void **state)
 {
@@ -533,6 +600,7 @@ int main(void)
         cmocka_unit_test(failures_are_values),
         cmocka_unit_test_setup_teardown(sparse_rows_in_memory_equal_a_file, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(bad_rows_are_refused, make_folder, remove_folder),
+        cmocka_unit_test(a_matrix_is_predicted_while_it_is_checked),
         cmocka_unit_test_setup_teardown(models_predict_the_same, make_folder, remove_folder),
         cmocka_unit_test(callbacks_observe_and_can_cancel),
         cmocka_unit_test(another_thread_can_cancel),

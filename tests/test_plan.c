@@ -127,6 +127,10 @@ static void contradictions(void **state)
                  "--quorum 3, but there are only 2 processes that train");
     assert_error(plan_of(DENSE "quorum=2 mode=async", 3, &p), YK_EUSAGE, "--quorum needs --mode sync");
     assert_error(plan_of(DENSE "local-steps=5 staleness=4", 3, &p), YK_EUSAGE, "use a bound of 5 or more");
+    assert_error(plan_of(DENSE "mode=async local-steps=5 eval-every=4", 3, &p), YK_EUSAGE,
+                 "evaluate every 5 steps or more");
+    assert_int_equal(plan_of(DENSE "mode=async local-steps=5 eval-every=5", 3, &p), YK_OK);
+    assert_int_equal(plan_of(DENSE "mode=sync local-steps=5 eval-every=4", 3, &p), YK_OK);
 }
 
 /* Dense parameters are fresh unless prefetching is requested; copies of keyed ones are prefetched within the bound. */

@@ -217,7 +217,10 @@ static void many_runs_make_panels_of_means(void **state)
         m.mode = i / 6 % 2 ? "async" : "sync";
         m.seed = 1 + i / 12;
         m.top = i / 12 ? 0.92 : 0.9;
-        m.more_options = "lr = 0.050000000000000003\nlaunch = 4\nl2 = 0\n";
+        m.ranks = 2;
+        m.more_options =
+            "lr = 0.050000000000000003\nlaunch = 4\nl2 = 0\n; on the command line: --hosts a,b:3\n"
+            "; on the command line: --agent evil\n";
         make_run(&m);
     }
     char path[300], csv[300];
@@ -227,13 +230,21 @@ static void many_runs_make_panels_of_means(void **state)
     yk_report_result r = make(&(yk_report){.paths = paths, .n = 1, .csv = csv});
     char *page = slurp(r.out);
     assert_points(page);
-    static const char *const parts[] = {
-        "<h1>grid</h1>",   "id=\"figure-accuracy-2\"", "id=\"figure-error-1\"",   "class=\"spread",
-        "class=\"whisker", "<span>--lr 0.05</span>",   "<span>--launch 4</span>", "id=\"x3\""};
+    static const char *const parts[] = {"<h1>grid</h1>",
+                                        "id=\"figure-accuracy-2\"",
+                                        "id=\"figure-error-1\"",
+                                        "class=\"spread",
+                                        "class=\"whisker",
+                                        "<span>--lr 0.05</span>",
+                                        "<span>--launch 4</span>",
+                                        "id=\"x3\"",
+                                        "<span>--hosts a,b:3</span>"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strstr(page, parts[i]))
             fail_msg("the page has no %s", parts[i]);
     assert_null(strstr(page, "--l2 0"));
+    assert_null(strstr(page, "evil"));
+    assert_null(strstr(page, "mpirun"));
     assert_null(strstr(page, "id=\"figure-accuracy-3\""));
     assert_int_equal(count(page, "<li><button type=\"button\" data-r=\"5\""), 2); /* curves and resources */
     assert_null(strstr(page, "data-r=\"6\""));

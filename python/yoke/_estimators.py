@@ -22,6 +22,8 @@ def _classes_of(y):
         least = y.min()
         offset = (y - least if least else y).astype(np.intp, copy=False)
         found = np.flatnonzero(np.bincount(offset))
+        if found.size == found[-1] + 1:
+            return (found + least).astype(y.dtype), offset.astype(np.int32)
         number = np.zeros(found[-1] + 1, np.int32)
         number[found] = np.arange(found.size)
         return (found + least).astype(y.dtype), number[offset]
@@ -99,7 +101,10 @@ class _Classifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X):
         """Probabilities, [rows][classes]; the columns are in the order of classes_."""
         check_is_fitted(self)
-        p = self.model_.probabilities(self._check(X, reset=False))
+        X = self._check(X, reset=False)
+        if getattr(X, "format", None) == "csr":
+            return self.model_.probabilities_of_csr(X, len(self.classes_))
+        p = self.model_.probabilities(X)
         if p.shape[1] > 1:
             return p
         both = np.empty((p.shape[0], 2), np.float32)

@@ -129,6 +129,7 @@ FUNCTIONS = {
     "evaluate": ([c_void_p, c_void_p, POINTER(CScore), POINTER(CError)], c_int),
     "predict": ([c_void_p, c_void_p, c_void_p, c_void_p, POINTER(CError)], c_int),
     "predict_array": ([c_void_p, c_void_p, c_void_p, c_size_t, POINTER(CError)], c_int),
+    "predict_csr": ([c_void_p, POINTER(CCsr), c_void_p, c_size_t, POINTER(CError)], c_int),
 }
 
 
@@ -212,6 +213,18 @@ def _is_csr(x):
     return hasattr(x, "indptr") and getattr(x, "format", None) == "csr"
 
 
+def _csr(x, labels=None, in_place=True, classes=0):
+    """The structure, and the arrays that it points to."""
+    if x.shape[1] >= 2**31 - 1:
+        raise UsageError(f"the matrix has {x.shape[1]} columns; at most 2^31 - 2 fit")
+    wide = x.indptr.dtype == np.int64
+    arrays = (np.ascontiguousarray(x.indptr, np.int64 if wide else np.int32), np.ascontiguousarray(x.indices, np.int32),
+              np.ascontiguousarray(x.data, np.float32))
+    start, index, value = map(_address, arrays)
+    return CCsr(ctypes.sizeof(CCsr), *x.shape, start if wide else None, None if wide else start, index, value, _address(labels),
+                int(in_place), classes), arrays
+
+
 class Data:
     """Rows in memory or a spec. Keeps the arrays, which the library borrows."""
 
@@ -239,15 +252,8 @@ class Data:
             _address(self.labels), c, h, w, classes)))
 
     def _from_csr(self, x, classes, copy):
-        if x.shape[1] >= 2**31 - 1:
-            raise UsageError(f"the matrix has {x.shape[1]} columns; at most 2^31 - 2 fit")
-        self.index = np.ascontiguousarray(x.indices, np.int32)
-        self.value = np.ascontiguousarray(x.data, np.float32)
-        wide = x.indptr.dtype == np.int64
-        self.start = np.ascontiguousarray(x.indptr, np.int64 if wide else np.int32)
-        return create("data_from_csr", byref(CCsr(
-            ctypes.sizeof(CCsr), *x.shape, _address(self.start) if wide else None, None if wide else _address(self.start),
-            _address(self.index), _address(self.value), _address(self.labels), 0 if copy else 1, classes)))
+        csr, self.arrays = _csr(x, self.labels, not copy, classes)
+        return create("data_from_csr", byref(csr))
 
     def __del__(self):
         if getattr(self, "handle", None):
@@ -308,14 +314,19 @@ class Model:
         """[rows][outputs] for a matrix, an array of images, or a data spec."""
         if isinstance(x, (str, os.PathLike)):
             return self._probabilities_of_spec(Data(x, split=TEST))
-        try:
-            data = Data(x, copy=False)
-        except UsageError:
-            if not _is_csr(x):
-                raise
-            data = Data(x)  # indices that do not ascend need a copy
+        if _is_csr(x):
+            return self.probabilities_of_csr(x, self.outputs)
+        data = Data(x)
         out = np.empty((data.rows, self.outputs), np.float32)
         call("predict_array", self._handle, data.handle, out.ctypes.data, data.rows)
+        return out
+
+    def probabilities_of_csr(self, x, columns):
+        """[rows][columns]; with two columns and one output p: 1 - p and p."""
+        csr, arrays = _csr(x)
+        out = np.empty((x.shape[0], columns), np.float32)
+        call("predict_csr", self._handle, byref(csr), out.ctypes.data, columns)
+        del arrays  # the library borrowed them
         return out
 
     def _probabilities_of_spec(self, data):

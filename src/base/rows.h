@@ -75,6 +75,8 @@ typedef struct {
     uint16_t *field; /* [start[n]] or NULL: one field */
     int32_t *label;  /* [n] */
     float *truth;    /* [n] or NULL: the probability of class 1 that a generator drew the label from */
+    bool
+        raw_keys; /* sparse: frequent keys may be anywhere in the table, so that kernels prefetch all parameters */
     /* memory */
     size_t cap[YK_ROWS_ARRAYS]; /* allocated elements */
     float *spare;               /* values of the reserved row while value is NULL */

@@ -162,6 +162,12 @@ static yk_status check(const yk_plan *p)
             "--staleness %lld cannot be guaranteed with --local-steps %lld: other workers do not see "
             "local steps before the round ends; use a bound of %lld or more",
             bound, steps, steps);
+    if (p->local_steps && !p->synchronous && p->eval_every && p->eval_every < p->local_steps)
+        return yk_fail(
+            YK_EUSAGE,
+            "--eval-every %lld is not possible with asynchronous --local-steps %lld: the steps of a "
+            "round arrive together; evaluate every %lld steps or more",
+            (long long)p->eval_every, steps, steps);
     if (p->depth > 1 && !can_prefetch(p))
         return yk_fail(YK_EUSAGE,
                        "--prefetch %d needs asynchronous training with --servers all, or --servers 1 "

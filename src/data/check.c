@@ -11,11 +11,11 @@ enum {
     BINS = 16,            /* of the values of a dense column */
     LEAST_ROWS = 200,     /* for a column that predicts the label */
     MAX_CLASSES = 64,     /* for the same */
-    TABLE_BITS = 20,      /* of the hash table of sparse columns */
+    TABLE_BITS = 17,      /* of the hash table of sparse columns */
     MAX_BITMAP = 1 << 28, /* hashed columns that are counted */
 };
 static const size_t hashed_bytes = 64 << 20; /* of training examples that are compared */
-static const size_t sample_entries = 2 << 20, counted_entries = 4 << 20, count_bytes = 32 << 20;
+static const size_t sample_entries = 1 << 18, counted_entries = 4 << 20, count_bytes = 32 << 20;
 static const double predicts = 0.99, obvious = 0.9;
 
 static size_t entries_of(const yk_rows *r)

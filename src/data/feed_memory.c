@@ -12,6 +12,7 @@ enum { LEASE = 2048 }; /* positions, at most */
 /* Rows that were shuffled when they were loaded are visited in groups of neighbours: the groups in random order, the rows of
  * a group from first to last. Fewer rows than GROUP_FROM are in a cache anyway. */
 enum { GROUP = 16, GROUP_FROM = 1 << 14 };
+enum { LARGE_GROUP = 256 }; /* of rows in place (raw_keys), which use more cache lines of parameters */
 
 typedef struct {
     uint64_t epoch, at, end; /* positions that are not used yet */
@@ -185,7 +186,9 @@ static void epoch_of(yk_feed *feed, int me, uint64_t epoch)
 
 static size_t default_unit(const memory_feed *f)
 {
-    return f->feed.data->shuffled && f->n >= GROUP_FROM ? GROUP : 1;
+    if (!f->feed.data->shuffled || f->n < GROUP_FROM)
+        return 1;
+    return f->feed.data->rows->raw_keys ? LARGE_GROUP : GROUP;
 }
 
 /* Synchronous: kind, epoch, positions used. Asynchronous: kind, next epoch, next position, then three numbers per lease. */

@@ -1,5 +1,7 @@
 #include "data/memory.h"
 
+#include "base/mem.h"
+#include "base/thread.h"
 #include "data/formats.h"
 #include <math.h>
 #include <stdlib.h>
@@ -40,19 +42,20 @@ static yk_status check_labels(yk_memory_data *m)
     return YK_OK;
 }
 
-/* Finds the row that makes no sense, and says why. */
-static yk_status check_row(const yk_rows *rows, size_t r)
+/* Whether row r makes sense, which has this number in messages. */
+static yk_status check_row(const yk_rows *rows, size_t r, size_t number)
 {
     const uint64_t begin = rows->start[r], end = rows->start[r + 1];
     if (begin > end || end > rows->start[rows->n] || (r == 0 && begin))
-        return yk_fail(YK_EDATA, "row %zu: it starts at entry %llu and ends at entry %llu", r,
+        return yk_fail(YK_EDATA, "row %zu: it starts at entry %llu and ends at entry %llu", number,
                        (unsigned long long)begin, (unsigned long long)end);
     for (uint64_t e = begin; e < end; e++) {
         if (rows->index[e] >= rows->dim) /* a negative one is large here */
-            return yk_fail(YK_EDATA, "row %zu: index %d is not one of %zu columns", r,
+            return yk_fail(YK_EDATA, "row %zu: index %d is not one of %zu columns", number,
                            (int32_t)rows->index[e], rows->dim);
         if (rows->value && !isfinite(rows->value[e]))
-            return yk_fail(YK_EDATA, "row %zu: the value of index %u is NaN or infinite", r, rows->index[e]);
+            return yk_fail(YK_EDATA, "row %zu: the value of index %u is NaN or infinite", number,
+                           rows->index[e]);
     }
     return YK_OK;
 }
@@ -65,69 +68,130 @@ static bool starts_make_sense(const yk_rows *rows)
     return !bad;
 }
 
-/* Whether the exponent is not that of infinity or NaN. */
+/* Whether the exponent is that of infinity or NaN. */
+static inline uint32_t is_not_finite(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (bits & 0x7f800000u) == 0x7f800000u;
+}
+
 static bool all_finite(const float *x, size_t n)
 {
     uint32_t bad = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &x[i], sizeof bits);
-        bad |= (bits & 0x7f800000u) == 0x7f800000u;
-    }
+    for (size_t i = 0; i < n; i++)
+        bad |= is_not_finite(x[i]);
     return !bad;
 }
 
-static bool all_one(const float *x, size_t n)
+/* What one thread finds in its rows. */
+typedef struct {
+    _Alignas(YK_ALIGN) size_t falls; /* entries of a row that are not larger than the one before */
+    uint32_t largest, other, bad;    /* index; whether a value is not 1; whether a value is not finite */
+} scan;
+
+typedef struct {
+    const yk_rows *rows;
+    scan *part; /* [threads] */
+    int threads;
+} scan_job;
+
+/* Entries first to end - 1. The loops have no branches, so that the compiler makes vector code of them. */
+static void scan_entries(const yk_rows *rows, size_t first, size_t end, scan *s)
 {
-    enum { BLOCK = 4096 };
-    for (size_t first = 0; first < n; first += BLOCK) {
-        const size_t end = first + BLOCK < n ? first + BLOCK : n;
-        uint32_t other = 0;
-        for (size_t i = first; i < end; i++)
-            other |= x[i] != 1.0f;
-        if (other)
-            return false;
-    }
-    return true;
+    uint32_t largest = s->largest, other = 0, bad = 0;
+    for (size_t e = first; e < end; e++)
+        largest = rows->index[e] > largest ? rows->index[e] : largest;
+    for (size_t e = first; rows->value && e < end; e++)
+        other |= rows->value[e] != 1.0f;
+    for (size_t e = first; other && e < end; e++)
+        bad |= is_not_finite(rows->value[e]);
+    s->largest = largest;
+    s->other |= other;
+    s->bad |= bad;
 }
 
-/* These loops have no branches, so that the compiler makes vector code of them. */
-static bool indices_make_sense(const yk_rows *rows, bool *ascending_out)
+static void count_falls(const yk_rows *rows, size_t first, size_t end, scan *s)
 {
-    const size_t n = (size_t)rows->start[rows->n];
-    const uint32_t *index = rows->index;
-    uint32_t largest = n ? index[0] : 0;
-    size_t falls = 0,
-           between = 0;       /* entries that are not larger than the one before; those that begin a row */
-    enum { BLOCK = 1 << 20 }; /* a block is counted in 32 bits */
-    for (size_t first = 1; first < n; first += BLOCK) {
-        const size_t end = first + BLOCK < n ? first + BLOCK : n;
-        uint32_t some = 0;
-        for (size_t e = first; e < end; e++) {
-            largest = index[e] > largest ? index[e] : largest;
-            some += index[e] <= index[e - 1];
-        }
-        falls += some;
+    uint32_t falls = 0;
+    for (size_t e = first + 1; e < end; e++)
+        falls += rows->index[e] <= rows->index[e - 1];
+    s->falls += falls;
+}
+
+static yk_status scan_part(void *context, int me)
+{
+    enum { BLOCK = 64 }; /* rows whose entries are in the L1 cache */
+    const scan_job *j = context;
+    const yk_rows *rows = j->rows;
+    const uint64_t *start = rows->start;
+    const size_t end = rows->n * ((size_t)me + 1) / (size_t)j->threads;
+    scan s = {0};
+    for (size_t first = rows->n * (size_t)me / (size_t)j->threads; first < end; first += BLOCK) {
+        const size_t last = first + BLOCK < end ? first + BLOCK : end;
+        scan_entries(rows, (size_t)start[first], (size_t)start[last], &s);
+        count_falls(rows, (size_t)start[first], (size_t)start[last], &s);
+        for (size_t r = first + 1; r < last; r++) /* the first entry of a row may be smaller */
+            if (start[r] > start[first] && start[r] < start[r + 1])
+                s.falls -= rows->index[start[r]] <= rows->index[start[r] - 1];
     }
-    for (size_t r = 1; r < rows->n; r++) {
-        const uint64_t s = rows->start[r];
-        if (s && s < rows->start[r + 1])
-            between += index[s] <= index[s - 1];
+    j->part[me] = s;
+    return YK_OK;
+}
+
+static yk_status scan_rows(const yk_rows *rows, scan *out)
+{
+    enum { MIN_ENTRIES = 1 << 20, MAX_THREADS = 16 };
+    const size_t parts = (size_t)rows->start[rows->n] / MIN_ENTRIES + 1;
+    scan part[MAX_THREADS];
+    scan_job job = {rows, part, yk_cores() < MAX_THREADS ? yk_cores() : MAX_THREADS};
+    job.threads = parts < (size_t)job.threads ? (int)parts : job.threads;
+    yk_team *team;
+    yk_status st = yk_team_create(job.threads, &team);
+    if (!st)
+        st = yk_team_run(team, scan_part, &job);
+    yk_team_free(team);
+    *out = (scan){0};
+    for (int i = 0; !st && i < job.threads; i++) {
+        out->falls += part[i].falls;
+        out->largest = part[i].largest > out->largest ? part[i].largest : out->largest;
+        out->other |= part[i].other;
+        out->bad |= part[i].bad;
     }
-    *ascending_out = falls == between;
-    return !n || largest < rows->dim;
+    return st;
 }
 
 static yk_status check_sparse(yk_memory_data *m)
 {
     yk_rows *rows = &m->rows;
+    scan found = {0};
     yk_status st = YK_OK;
-    const bool good = starts_make_sense(rows) && indices_make_sense(rows, &m->ascending);
-    if (good && rows->value && all_one(rows->value, (size_t)rows->start[rows->n]))
-        rows->value = NULL;
-    if (!good || (rows->value && !all_finite(rows->value, (size_t)rows->start[rows->n])))
+    const bool good = starts_make_sense(rows);
+    if (good && (st = scan_rows(rows, &found)))
+        return st;
+    if (!good || found.bad || (rows->start[rows->n] && found.largest >= rows->dim))
         for (size_t r = 0; !st && r < rows->n; r++)
-            st = check_row(rows, r);
+            st = check_row(rows, r, r);
+    else
+        m->ascending = !found.falls;
+    if (!found.other)
+        rows->value = NULL; /* all are 1 */
+    return st;
+}
+
+yk_status yk_memory_check_block(yk_rows *rows, size_t first)
+{
+    enum { BLOCK = 4096 }; /* entries in the L1 cache */
+    const size_t n = (size_t)rows->start[rows->n];
+    yk_status st = YK_OK;
+    scan found = {0};
+    for (size_t e = 0; e < n; e += BLOCK)
+        scan_entries(rows, e, n - e < BLOCK ? n : e + BLOCK, &found);
+    if (found.bad || (n && found.largest >= rows->dim))
+        for (size_t r = 0; !st && r < rows->n; r++)
+            st = check_row(rows, r, first + r);
+    if (!found.other)
+        rows->value = NULL; /* all are 1 */
     return st;
 }
 

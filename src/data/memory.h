@@ -29,6 +29,10 @@ typedef struct {
  * values are 1. */
 yk_status yk_memory_check(yk_memory_data *m);
 
+/* Checks indices and values of some sparse rows, whose starts are correct, in one thread; `first` is the number of the first
+ * row in messages. Sets rows->value to NULL if all values are 1. */
+yk_status yk_memory_check_block(yk_rows *rows, size_t first);
+
 /* Rows begin to end - 1 of checked data, in place. */
 yk_memory_data yk_memory_part(const yk_memory_data *m, size_t begin, size_t end);
 

@@ -15,6 +15,12 @@
 enum { START_AHEAD = 24, INDEX_AHEAD = 12, WEIGHT_AHEAD = 6 };
 enum { COLD_FROM = 1 << 18 }; /* keys are in order of frequency; this many weights are half of an L2 cache */
 
+/* The first key whose weight is prefetched. An empty batch has no rows. */
+static inline uint32_t cold_from(const yk_batch *b)
+{
+    return b->n && b->rows->raw_keys ? 0 : COLD_FROM;
+}
+
 #if defined(__ARM_FEATURE_SVE)
 /* Offsets of the weights of a vector of entries; entries that are not in the mask `in` get the offset of key 0. */
 static inline svint32_t sve_offsets(const yk_view *v, svbool_t in, const uint32_t *index)
@@ -22,6 +28,37 @@ static inline svint32_t sve_offsets(const yk_view *v, svbool_t in, const uint32_
     svuint32_t key = svld1_u32(in, index);
     svint32_t at = svreinterpret_s32_u32(key);
     return svadd_n_s32_m(svcmplt_n_u32(in, key, v->hot), at, v->shift);
+}
+#endif
+
+#if defined(__aarch64__) && !defined(__ARM_FEATURE_SVE)
+/* `copies` is a constant: whether this worker has its own copy of hot keys. If so, a conditional select of the table is cheaper
+ * than computing the offset of each entry. */
+static inline __attribute__((always_inline)) YK_RACY float dot_neon(const yk_view *v, const uint32_t *index,
+                                                                    const float *value, size_t n, bool copies)
+{
+    const float *const shared = v->w, *const own = v->w + v->shift;
+    float a = 0.0f, b = 0.0f, c = 0.0f, d = 0.0f;
+    size_t e = 0;
+#define WEIGHT(at) ((copies && index[at] < v->hot ? own : shared)[index[at]])
+    if (value)
+        for (; e + 4 <= n; e += 4) {
+            a += WEIGHT(e) * value[e];
+            b += WEIGHT(e + 1) * value[e + 1];
+            c += WEIGHT(e + 2) * value[e + 2];
+            d += WEIGHT(e + 3) * value[e + 3];
+        }
+    else
+        for (; e + 4 <= n; e += 4) {
+            a += WEIGHT(e);
+            b += WEIGHT(e + 1);
+            c += WEIGHT(e + 2);
+            d += WEIGHT(e + 3);
+        }
+    for (; e < n; e++)
+        a += WEIGHT(e) * (value ? value[e] : 1.0f);
+#undef WEIGHT
+    return (a + b) + (c + d);
 }
 #endif
 
@@ -49,29 +86,7 @@ static inline YK_RACY float dot(const yk_view *v, const uint32_t *index, const f
     }
     return svaddv_f32(svptrue_b32(), sum);
 #elif defined(__aarch64__)
-    /* A conditional select of the table is cheaper than computing the offset of each entry. */
-    const float *const shared = v->w, *const own = v->w + v->shift;
-    float a = 0.0f, b = 0.0f, c = 0.0f, d = 0.0f;
-    size_t e = 0;
-#define WEIGHT(at) ((index[at] < v->hot ? own : shared)[index[at]])
-    if (value)
-        for (; e + 4 <= n; e += 4) {
-            a += WEIGHT(e) * value[e];
-            b += WEIGHT(e + 1) * value[e + 1];
-            c += WEIGHT(e + 2) * value[e + 2];
-            d += WEIGHT(e + 3) * value[e + 3];
-        }
-    else
-        for (; e + 4 <= n; e += 4) {
-            a += WEIGHT(e);
-            b += WEIGHT(e + 1);
-            c += WEIGHT(e + 2);
-            d += WEIGHT(e + 3);
-        }
-    for (; e < n; e++)
-        a += WEIGHT(e) * (value ? value[e] : 1.0f);
-#undef WEIGHT
-    return (a + b) + (c + d);
+    return v->hot ? dot_neon(v, index, value, n, true) : dot_neon(v, index, value, n, false);
 #else
     float sum[4] = {0};
     size_t e = 0;
@@ -121,6 +136,11 @@ PREFETCH void prefetch_cold(const yk_view *v, uint32_t from, const uint32_t *ind
 #elif defined(__aarch64__)
     /* No mask to iterate over, and a branch here would be unpredictable: keys that are not cold prefetch `here` instead. */
     const float here = 0.0f, *const w = v->w;
+    if (!from) {
+        for (size_t e = 0; e < n; e++)
+            __builtin_prefetch(w + index[e], 1);
+        return;
+    }
     for (size_t e = 0; e < n; e++) {
         const float *at = w + index[e];
         __builtin_prefetch(index[e] >= from ? at : &here, 1);
@@ -144,7 +164,8 @@ PREFETCH void prefetch_ahead(const yk_view *v, uint32_t cold, const yk_batch *b,
     size_t end = b->n + b->ahead;
     if (i + START_AHEAD < end)
         __builtin_prefetch(rows->start + b->pick[i + START_AHEAD]);
-    if (i + INDEX_AHEAD < end) {
+    /* the processor prefetches rows that follow each other, except for the first ones */
+    if (i + INDEX_AHEAD < end && (!i || b->pick[i + INDEX_AHEAD] != b->pick[i + INDEX_AHEAD - 1] + 1)) {
         const uint64_t s = rows->start[b->pick[i + INDEX_AHEAD]],
                        e = rows->start[b->pick[i + INDEX_AHEAD] + 1];
         prefetch_range(rows->index + s, rows->index + e);
@@ -161,36 +182,46 @@ PREFETCH void prefetch_ahead(const yk_view *v, uint32_t cold, const yk_batch *b,
 static YK_RACY void margins(const yk_view *v, const yk_batch *b, float *z)
 {
     const yk_rows *rows = b->rows;
+    const uint32_t cold = cold_from(b);
     for (size_t i = 0; i < b->n; i++) {
         uint64_t s = rows->start[b->pick[i]];
-        prefetch_ahead(v, COLD_FROM, b, i);
+        prefetch_ahead(v, cold, b, i);
         z[i] = dot(v, rows->index + s, rows->value ? rows->value + s : NULL, rows->start[b->pick[i] + 1] - s);
     }
 }
 
 /* Four loads, then four stores: no two entries of a row are the same weight, but the processor does not know that, and a load
  * right after a store that may be to the same address stalls. */
+static inline __attribute__((always_inline)) YK_RACY void add_at(float *w, const int32_t *at,
+                                                                 const float *value, size_t n, float by)
+{
+    size_t j = 0;
+    for (; j + 4 <= n; j += 4) {
+        float a = w[at[j]] + (value ? by * value[j] : by);
+        float b = w[at[j + 1]] + (value ? by * value[j + 1] : by);
+        float c = w[at[j + 2]] + (value ? by * value[j + 2] : by);
+        float d = w[at[j + 3]] + (value ? by * value[j + 3] : by);
+        w[at[j]] = a;
+        w[at[j + 1]] = b;
+        w[at[j + 2]] = c;
+        w[at[j + 3]] = d;
+    }
+    for (; j < n; j++)
+        w[at[j]] += value ? by * value[j] : by;
+}
+
 static inline YK_RACY void add_row(const yk_view *v, const uint32_t *index, const float *value, size_t n,
                                    float by)
 {
-    float *w = v->w;
+    if (!v->hot) { /* keys are offsets */
+        add_at(v->w, (const int32_t *)index, value, n, by);
+        return;
+    }
     for (size_t e = 0; e < n; e += 16) {
         int32_t at[16];
         const size_t m = n - e < 16 ? n - e : 16;
-        size_t j = 0;
         offsets(v, index + e, m, at);
-        for (; j + 4 <= m; j += 4) {
-            float a = w[at[j]] + (value ? by * value[e + j] : by);
-            float b = w[at[j + 1]] + (value ? by * value[e + j + 1] : by);
-            float c = w[at[j + 2]] + (value ? by * value[e + j + 2] : by);
-            float d = w[at[j + 3]] + (value ? by * value[e + j + 3] : by);
-            w[at[j]] = a;
-            w[at[j + 1]] = b;
-            w[at[j + 2]] = c;
-            w[at[j + 3]] = d;
-        }
-        for (; j < m; j++)
-            w[at[j]] += value ? by * value[e + j] : by;
+        add_at(v->w, at, value ? value + e : NULL, m, by);
     }
 }
 
@@ -276,7 +307,7 @@ static YK_RACY void sgd_steps(const yk_view *v, const yk_batch *b, uint32_t bias
 {
     const yk_rows *rows = b->rows;
     /* keys without a copy in this worker may be in the cache of another core */
-    const uint32_t cold = v->hot ? v->hot : COLD_FROM;
+    const uint32_t cold = v->hot ? v->hot : cold_from(b);
     float *bias = bias_key != UINT32_MAX ? v->w + yk_view_at(v, bias_key) : NULL;
     for (size_t i = 0; i < b->n; i++) {
         const uint64_t s = rows->start[b->pick[i]], n = rows->start[b->pick[i] + 1] - s;

@@ -122,6 +122,7 @@ yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_erro
     d->memory = (yk_memory_data){.rows = {.kind = YK_ROWS_SPARSE,
                                           .n = csr->rows,
                                           .dim = csr->columns,
+                                          .raw_keys = true,
                                           .index = (uint32_t *)csr->index,
                                           .value = (float *)csr->value,
                                           .field = (uint16_t *)csr->field},

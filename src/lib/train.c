@@ -83,13 +83,14 @@ static yk_status take_result(yoke_run *run, const yk_config *c, yk_result *r)
     return st;
 }
 
-/* Whether training on the sparse rows of the caller in place takes no longer than making a copy that is laid out for speed, and
- * training on that. Several asynchronous workers need a copy, since their copies of hot keys depend on it. */
+/* Whether training on the sparse rows of the caller in place is fast enough: making a copy takes longer than it saves, unless the
+ * rows must be shuffled or their indices sorted. Several asynchronous workers need a copy, since their copies of hot keys
+ * depend on it. */
 static bool in_place_is_faster(const yk_memory_data *m, const yk_config *c)
 {
-    enum { MIN_ROWS = 1 << 14, FEW_EPOCHS = 8 };
+    enum { MIN_ROWS = 1 << 14 };
     return m->rows.kind == YK_ROWS_SPARSE && m->ascending && m->mixed && m->rows.n >= MIN_ROWS &&
-           c->epochs <= FEW_EPOCHS && !c->steps && c->workers == 1;
+           c->workers == 1;
 }
 
 static yk_memory_data data_for(const yoke_data *d, const yk_config *c)

@@ -83,8 +83,8 @@ static uint32_t bias_of(const yk_model *m, const yk_batch *b)
     return m->bias_key != UINT32_MAX && b->remapped ? b->bias : m->bias_key;
 }
 
-static YK_RACY double margins_and_errors(const yk_model *m, yk_workspace *w, const yk_view *v,
-                                         const yk_batch *b)
+/* w->z */
+static YK_RACY void margins(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b)
 {
     w->rows = yk__packed_batch(&w->packed, b);
     w->kern->margins(v, &w->rows, w->z);
@@ -93,12 +93,12 @@ static YK_RACY double margins_and_errors(const yk_model *m, yk_workspace *w, con
         for (size_t i = 0; i < b->n; i++)
             w->z[i] += bias;
     }
-    return w->kern->logistic(w->z, &w->rows, w->err);
 }
 
 static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, yk_grad *out)
 {
-    double loss = margins_and_errors(m, w, v, b);
+    margins(m, w, v, b);
+    const double loss = w->kern->logistic(w->z, &w->rows, w->err);
     *out = (yk_grad){.examples = b->n, .loss = loss};
     if (m->sparse) {
         out->group[0] = (yk_group_grad){
@@ -123,7 +123,9 @@ static void burst(const yk_model *m, yk_workspace *w, const yk_view *v, const yk
 static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss)
 {
-    *loss += margins_and_errors(m, w, v, b);
+    margins(m, w, v, b);
+    if (loss)
+        *loss += w->kern->logistic(w->z, &w->rows, w->err);
     for (size_t i = 0; i < b->n; i++)
         p[i] = 1.0f / (1.0f + expf(-w->z[i])); /* err + label would lose the digits of a small p */
 }

@@ -96,7 +96,7 @@ typedef struct {
     /* Optional (NULL: zeros): initial parameters of a group. */
     void (*init)(const yk_model *m, int group, float *params, uint64_t seed);
 
-    /* p[i][0..outputs): probabilities. Adds the sum of the losses to *loss. */
+    /* p[i][0..outputs): probabilities. Adds the sum of the losses to *loss, unless it is NULL. */
     void (*predict)(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss);
 

@@ -369,7 +369,8 @@ static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const 
     w->p = p;
     w->training = false;
     yk__net_pass(w);
-    *loss += w->loss;
+    if (loss)
+        *loss += w->loss;
 }
 
 static int describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int max)

@@ -167,7 +167,9 @@ static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const 
     w->kern->rows_matrix(v->w + ld, v->w, ld, &rows, w->logits);
     for (size_t i = 0; i < b->n; i++)
         memcpy(p + i * classes, w->logits + i * ld, classes * sizeof *p);
-    *loss += w->kern->softmax(w->logits, classes, ld, &rows);
+    const double sum = w->kern->softmax(w->logits, classes, ld, &rows);
+    if (loss)
+        *loss += sum;
     for (size_t i = 0; i < b->n; i++) {
         float *row = p + i * classes, *delta = w->logits + i * ld;
         const size_t y = (size_t)b->rows->label[b->pick[i]];

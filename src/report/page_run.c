@@ -111,7 +111,8 @@ static void command(const yk_run *r, const yk_facts *f, yk_text *out)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
     yk_text_add(out, "<h3>Run it again</h3><pre>");
-    if (f->ranks > 1.0 && !yk_run_get(r, "launch")) /* it was started by mpirun or srun, or on --hosts */
+    const bool launched = yk_run_get(r, "launch") || yk_run_get(r, "hosts") || yk_run_get(r, "hostfile");
+    if (f->ranks > 1.0 && !launched) /* it was started by mpirun or srun */
         yk_text_print(out, "<span>mpirun -n %.0f</span> ", f->ranks);
     yk_text_add(out, "yoke train");
     for (size_t i = 0; i < r->options; i++) {

@@ -70,6 +70,34 @@ static yk_status add_option(yk_run *r, const char *name, const char *value)
     return o->name && o->value ? YK_OK : yk_fail_memory(64, "an option of a run");
 }
 
+/* The hosts are in a comment, since a file must not choose them (yk_config_save). */
+static yk_status read_hosts(yk_run *r, const char *path)
+{
+    static const char comment[] = "; on the command line: --";
+    char *line = NULL;
+    size_t cap = 0;
+    int fd;
+    yk_status st = yk_file_open_plain(path, MAX_CONFIG, &fd);
+    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (fd >= 0 && !f)
+        close(fd);
+    while (!st && f && getline(&line, &cap, f) >= 0) {
+        if (strncmp(line, comment, sizeof comment - 1))
+            continue;
+        char *name = line + sizeof comment - 1, *value = strchr(name, ' ');
+        if (!value)
+            continue;
+        *value++ = '\0';
+        value[strcspn(value, "\n")] = '\0';
+        if (!strcmp(name, "hosts") || !strcmp(name, "hostfile"))
+            st = add_option(r, name, value);
+    }
+    if (f)
+        fclose(f);
+    free(line);
+    return st;
+}
+
 static yk_status read_config(yk_run *r)
 {
     char *path;
@@ -81,6 +109,8 @@ static yk_status read_config(yk_run *r)
         if (in.name)
             st = add_option(r, in.name, in.value);
     st = yk_ini_close(&in, st);
+    if (!st)
+        st = read_hosts(r, path);
     free(path);
     return st;
 }

@@ -16,7 +16,7 @@ yk_status yk__predict_rows(const yk__predictor *o, const yk_rows *rows, size_t b
         for (size_t i = 0; i < n; i++)
             pick[i] = (uint32_t)(o->order ? yk_perm_at(o->order, at + i) : at + i);
         const yk_batch b = {.rows = rows, .pick = pick, .n = n};
-        o->model->ops->predict(o->model, o->work, o->view, &b, o->p, &o->tally->loss);
+        o->model->ops->predict(o->model, o->work, o->view, &b, o->p, o->no_score ? NULL : &o->tally->loss);
         if (o->no_score)
             o->tally->examples += n;
         else

@@ -180,10 +180,6 @@ void yk_verdict_find(const yk_evidence *e, yk_verdict *out)
     const char *host = host_of(&f, out->kind);
     snprintf(out->host, sizeof out->host, "%s", host ? host : "");
     yk__verdict_describe(&f, cause, out);
-    if (out->kind == YK_VERDICT_NONE)
-        snprintf(out->brief, sizeof out->brief, "%s", yk_verdict_name(out->kind));
-    else
-        snprintf(out->brief, sizeof out->brief, "%s %.0f %%", yk_verdict_name(out->kind), 100.0 * out->share);
     numbers(&f, out);
     if (cause != YK__TOO_SHORT)
         yk__verdict_estimate(&f, cause, out);

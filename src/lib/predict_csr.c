@@ -1,0 +1,145 @@
+/* Predictions for a CSR matrix. Each thread checks a block of rows and predicts it while it is in the cache, so the matrix is
+ * read from memory once. */
+#include "lib/internal.h"
+
+#include "base/mem.h"
+#include "base/thread.h"
+#include "model/model.h"
+#include <string.h>
+
+enum { BLOCK = 2048, MIN_ROWS = 16384, MAX_THREADS = 16 };
+
+typedef struct {
+    const yk_trained *trained;
+    const yoke_csr *csr;
+    float *out;
+    size_t columns; /* of `out` */
+    int threads;
+} job;
+
+/* Memory of one thread. */
+typedef struct {
+    yk_workspace *work;
+    float *p;                  /* [BLOCK][outputs] */
+    uint64_t start[BLOCK + 1]; /* of the rows of a block, relative to its first entry */
+    int32_t label[BLOCK];      /* zeros */
+    uint32_t pick[BLOCK];      /* 0, 1, 2, ... */
+} state;
+
+static uint64_t start_of(const yoke_csr *csr, size_t r)
+{
+    return csr->start64 ? (uint64_t)csr->start64[r] : (uint64_t)(int64_t)csr->start32[r];
+}
+
+/* Rows first to first + n - 1. */
+static yk_status block_of(const yoke_csr *csr, size_t first, size_t n, state *s, yk_rows *out)
+{
+    const uint64_t base = start_of(csr, first), entries = start_of(csr, csr->rows);
+    for (size_t r = 0; r <= n; r++) {
+        const uint64_t at = start_of(csr, first + r);
+        if (at > entries || (r && at < base + s->start[r - 1])) /* a negative start is large here */
+            return yk_fail(YK_EDATA, "row %zu: it starts at entry %llu and ends at entry %lld",
+                           first + r - (r > 0), (unsigned long long)(r ? base + s->start[r - 1] : base),
+                           (long long)at);
+        s->start[r] = at - base;
+    }
+    *out = (yk_rows){.kind = YK_ROWS_SPARSE,
+                     .n = n,
+                     .dim = csr->columns,
+                     .start = s->start,
+                     .index = (uint32_t *)csr->index + base,
+                     .value = csr->value ? (float *)csr->value + base : NULL,
+                     .label = s->label,
+                     .raw_keys = true};
+    return yk_memory_check_block(out, first);
+}
+
+static void put(const job *j, const float *p, size_t first, size_t n)
+{
+    const size_t outputs = j->trained->model->outputs;
+    float *to = j->out + first * j->columns;
+    if (outputs == j->columns)
+        memcpy(to, p, n * outputs * sizeof *to);
+    else
+        for (size_t i = 0; i < n; i++) {
+            to[2 * i] = 1.0f - p[i];
+            to[2 * i + 1] = p[i];
+        }
+}
+
+static yk_status predict_rows(const job *j, size_t begin, size_t end, state *s)
+{
+    const yk_model *model = j->trained->model;
+    yk_view view[YK_MAX_GROUPS] = {0};
+    yk_status st = YK_OK;
+    for (int g = 0; g < model->ngroups; g++)
+        view[g].w = j->trained->params + yk_model_group_offset(model, g);
+    for (size_t first = begin; !st && first < end; first += BLOCK) {
+        const size_t n = end - first < BLOCK ? end - first : BLOCK;
+        yk_rows rows;
+        if ((st = block_of(j->csr, first, n, s, &rows)))
+            break;
+        const yk_batch b = {.rows = &rows, .pick = s->pick, .n = n};
+        model->ops->predict(model, s->work, view, &b, s->p, NULL);
+        put(j, s->p, first, n);
+    }
+    return st;
+}
+
+static yk_status predict_part(void *context, int me)
+{
+    const job *j = context;
+    const yk_model *model = j->trained->model;
+    const size_t begin = j->csr->rows * (size_t)me / (size_t)j->threads,
+                 end = j->csr->rows * ((size_t)me + 1) / (size_t)j->threads;
+    state *s = yk_alloc(1, sizeof *s, "predictions");
+    if (!s)
+        return YK_ESYSTEM;
+    for (uint32_t i = 0; i < BLOCK; i++)
+        s->pick[i] = i;
+    yk_status st = yk_workspace_create(model, BLOCK, &s->work);
+    if (!st && !(s->p = yk_alloc(BLOCK * model->outputs, sizeof *s->p, "predictions")))
+        st = YK_ESYSTEM;
+    if (!st)
+        st = predict_rows(j, begin, end, s);
+    yk_free(s->p);
+    yk_workspace_free(model, s->work);
+    yk_free(s);
+    return st;
+}
+
+static yk_status check(const yk_trained *t, const yoke_csr *csr, size_t columns)
+{
+    const yk_model_shape *shape = &t->model->shape;
+    const size_t outputs = t->model->outputs;
+    if (!csr->start64 == !csr->start32 || !csr->index)
+        return yk_fail(YK_EUSAGE, "yoke_csr: set index, and either start64 or start32");
+    if (columns != outputs && !(outputs == 1 && columns == 2))
+        return yk_fail(YK_EUSAGE, "yoke_predict_csr: the model has %zu outputs, not %zu", outputs, columns);
+    if (shape->kind != YK_ROWS_SPARSE)
+        return yk_fail(YK_EDATA, "the rows are sparse, but the model was trained on dense rows");
+    if (csr->columns != shape->dim)
+        return yk_fail(YK_EDATA, "the matrix has %zu columns, but the model was trained on %zu", csr->columns,
+                       shape->dim);
+    return start_of(csr, 0) ? yk_fail(YK_EDATA, "row 0: it does not start at entry 0") : YK_OK;
+}
+
+yoke_status yoke_predict_csr(const yoke_model *m, const yoke_csr *given, float *out, size_t columns,
+                             yoke_error *error)
+{
+    yoke_csr csr = {0};
+    job j = {.trained = (const yk_trained *)m, .csr = &csr, .out = out, .columns = columns};
+    yk_status st = YK_API_STRUCT(&csr, given, in_place);
+    if (!st)
+        st = check(j.trained, &csr, columns);
+    const size_t parts = csr.rows / MIN_ROWS + 1;
+    j.threads = yk_cores() < MAX_THREADS ? yk_cores() : MAX_THREADS;
+    j.threads = parts < (size_t)j.threads ? (int)parts : j.threads;
+    yk_team *team = NULL;
+    if (!st)
+        st = yk_team_create(j.threads, &team);
+    if (!st)
+        st = yk_team_run(team, predict_part, &j);
+    yk_team_free(team);
+    return yk_api_status(st, error);
+}
