@@ -365,6 +365,21 @@ static int memory_rename(void *self, int from_dir, const char *from, int to_dir,
     return change(new_dir, NULL, new_name, n) && change(old_dir, old_name, NULL, NULL) ? 0 : -1;
 }
 
+/* Two names in the same directory: one change. */
+static int memory_exchange(void *self, int dir, const char *a, const char *b)
+{
+    yk_fs_memory *m = self;
+    const char *name[2];
+    take_time(m);
+    node *in = walk(m, dir, a, &name[0]), *first = in ? find(m, dir, a) : NULL,
+         *second = in && walk(m, dir, b, &name[1]) == in ? find(m, dir, b) : NULL;
+    if (!first || !second || !may_change(m) || !change(in, NULL, name[0], second))
+        return -1;
+    entry *other = look_up(in, name[1], strlen(name[1]));
+    other->node = first;
+    return 0;
+}
+
 static int memory_remove(void *self, int dir, const char *path, int flags)
 {
     yk_fs_memory *m = self;
@@ -568,6 +583,7 @@ static inline yk_fs_memory *yk_fs_memory_create(uint64_t seed)
                     .stat = memory_stat,
                     .make_dir = memory_make_dir,
                     .rename = memory_rename,
+                    .exchange = memory_exchange,
                     .remove = memory_remove,
                     .map = memory_map,
                     .unmap = memory_unmap,

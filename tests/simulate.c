@@ -6,11 +6,13 @@
 #include <getopt.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { SECONDS = 30, TWICE = 16 }; /* real time for a schedule; one schedule of this many is run twice */
+enum { SECONDS = 300, CPU_SECONDS = 20 }; /* real time and CPU time for a schedule */
+enum { TWICE = 16 };                      /* one schedule of this many is run twice */
 
 static char folder[] = "/tmp/yoke-simulate-XXXXXX";
 static const char *program;
@@ -49,8 +51,11 @@ static yk_fs_memory *make_disk(uint64_t seed)
 /* Fractions become times and numbers of changes of the disk. */
 static void scale(const attempt *undisturbed, uint64_t bytes, attempt_plan *p)
 {
-    for (int i = 0; i < p->events; i++)
-        p->event[i].at *= undisturbed->sim.seconds;
+    const double all = undisturbed->sim.seconds, training = all - undisturbed->training;
+    for (int i = 0; i < p->events; i++) {
+        double *at = &p->event[i].at;
+        *at = *at < 1.0 ? *at * all : undisturbed->training + (*at - 1.0) * training;
+    }
     p->disk_at *= p->disk == DISK_FULL ? (double)bytes : (double)undisturbed->changes;
 }
 
@@ -115,11 +120,12 @@ static const char *run_schedule(run *r)
     r->digest = r->undisturbed.sim.digest;
     const char *wrong = check_ends(&r->s, NULL, &r->undisturbed, &r->why);
     if (!wrong)
-        wrong = check_done(&r->s, &r->undisturbed, &r->undisturbed, reference, reference, &r->why);
+        wrong = check_done(&r->s, NULL, &r->undisturbed, &r->undisturbed, reference, reference, &r->why);
     if (!wrong)
         wrong = run_attempts(r, disk, reference->used);
     if (!wrong)
-        wrong = check_done(&r->s, &r->last, &r->undisturbed, disk, reference, &r->why);
+        wrong = check_done(&r->s, r->attempts <= r->s.attempts ? &r->plan[r->attempts - 1] : NULL, &r->last,
+                           &r->undisturbed, disk, reference, &r->why);
     if (!wrong)
         wrong = resume_again(r, disk);
     attempt_free(&r->last);
@@ -177,6 +183,7 @@ static bool run_child(uint64_t seed)
     fflush(stdout);
     const pid_t pid = fork();
     if (pid == 0) {
+        setrlimit(RLIMIT_CPU, &(struct rlimit){CPU_SECONDS, CPU_SECONDS});
         alarm(SECONDS);
         const int code = run_seed(seed, false);
         fflush(stdout);
@@ -187,8 +194,10 @@ static bool run_child(uint64_t seed)
     if (!WIFSIGNALED(status))
         return WEXITSTATUS(status) == 0;
     printf("seed %llu failed: %s\n  replay: %s --seed %llu --trace\n", (unsigned long long)seed,
-           WTERMSIG(status) == SIGALRM ? "it hangs" : strsignal(WTERMSIG(status)), program,
-           (unsigned long long)seed);
+           WTERMSIG(status) == SIGALRM   ? "it hangs"
+           : WTERMSIG(status) == SIGKILL ? "it does not end"
+                                         : strsignal(WTERMSIG(status)),
+           program, (unsigned long long)seed);
     return false;
 }
 

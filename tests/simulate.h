@@ -23,22 +23,24 @@
 #include "comm/sim.h"
 #include "train/train.h"
 
-enum { MOST_RANKS = 5, MOST_ATTEMPTS = 3, MOST_EVENTS = 4 };
+enum { MOST_RANKS = 5, MOST_ATTEMPTS = 3, MOST_EVENTS = 16 };
 
 /* Data sets, by what can be checked with them. */
 typedef enum {
-    OWN,   /* every example has a feature of its own: its weight shows how often it was used */
-    KEYED, /* sparse, shared features */
-    DENSE, /* small images */
+    OWN,        /* every example has a feature of its own: its weight shows how often it was used */
+    OWN_PIXELS, /* the same with images: every example has a pixel of its own */
+    KEYED,      /* sparse, shared features */
+    DENSE,      /* small images */
 } data_kind;
 
 #define OWN_RATE 1e-6 /* learning rate */
-enum { OWN_EXAMPLES = 48, KEYED_EXAMPLES = 40, DENSE_EXAMPLES = 36 };
+enum { CLASSES = 3, OWN_EXAMPLES = 48, KEYED_EXAMPLES = 40, DENSE_EXAMPLES = 36 };
 
 typedef enum { DISK_OK, DISK_FULL, DISK_ERROR, POWER_FAILURE } disk_fault;
 
 typedef struct {
-    yk_sim_event event[MOST_EVENTS]; /* times are fractions of the undisturbed run until it is known */
+    yk_sim_event event
+        [MOST_EVENTS]; /* times are those of the undisturbed run, from 0 to 1; from 1 to 2: of its training */
     int events;
     disk_fault disk;
     double disk_at; /* the change that fails, or the capacity, as a fraction of the undisturbed run */
@@ -65,6 +67,14 @@ typedef struct {
     size_t eager;
 } schedule;
 
+/* A worker thread as server 0 sees it. */
+typedef struct {
+    uint64_t clock;   /* steps whose gradient it has sent */
+    bool known, idle; /* it has sent a gradient; it had no examples at some time: no worker waits for it */
+} worker_clock;
+
+enum { MOST_THREADS = 4 };
+
 typedef struct {
     yk_sim_rank rank[MOST_RANKS];
     yk_result result[MOST_RANKS];
@@ -73,6 +83,9 @@ typedef struct {
     bool returned[MOST_RANKS]; /* yk_train() has returned */
     bool gave_up[MOST_RANKS];  /* it ended itself during start-up */
     yk_sim_result sim;
+    double training; /* when training began */
+    worker_clock worker[MOST_RANKS][MOST_THREADS];
+    uint64_t too_far;      /* how many steps a worker was ahead of another one, beyond the staleness bound */
     uint64_t changes;      /* of the disk */
     uint64_t saved;        /* the newest checkpoint that must survive; UINT64_MAX: none */
     uint64_t saved_before; /* the one before it */
@@ -104,8 +117,9 @@ typedef struct {
 } kept_files;
 
 const char *check_ends(const schedule *s, const attempt_plan *plan, const attempt *a, complaint *why);
-const char *check_done(const schedule *s, const attempt *a, const attempt *undisturbed, yk_fs_memory *disk,
-                       yk_fs_memory *reference, complaint *why);
+const char *check_done(const schedule *s, const attempt_plan *plan, const attempt *a,
+                       const attempt *undisturbed, yk_fs_memory *disk, yk_fs_memory *reference,
+                       complaint *why);
 const char *check_disk(yk_fs_memory *disk, const attempt *a, complaint *why); /* after a failure */
 void keep_files(yk_fs_memory *disk, const attempt *a, kept_files *out);
 const char *check_unchanged(const kept_files *before, const kept_files *after, complaint *why);

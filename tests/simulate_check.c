@@ -61,6 +61,12 @@ const char *check_ends(const schedule *s, const attempt_plan *p, const attempt *
         if (calm && (r->end != YK_SIM_RETURNED || a->status[i]))
             return complain(why, "rank %d did not succeed, although nothing had failed: %s", i, a->error[i]);
     }
+    if (calm && a->too_far)
+        return complain(
+            why,
+            "a gradient was sent by a worker that was %llu steps further ahead of another one than the "
+            "staleness bound %llu allows",
+            (unsigned long long)a->too_far, (unsigned long long)s->plan.staleness);
     if (calm && a->result[0].lost)
         return complain(why, "%d workers were declared lost, although nothing had failed", a->result[0].lost);
     return NULL;
@@ -211,18 +217,6 @@ static const char *check_traffic(const yk_result *r, complaint *why)
     return NULL;
 }
 
-/* While a worker computes a gradient, each other worker takes at most K + 1 steps until it waits for this one, and up to K
- * steps that it is behind. */
-static const char *check_staleness(const schedule *s, const yk_result *r, complaint *why)
-{
-    const uint64_t k = s->plan.staleness, others = (uint64_t)s->plan.workers - 1;
-    if (k == 0 || k == YK_ASYNC || (double)r->observed.max <= (double)(others * (2 * k + 1)))
-        return NULL;
-    return complain(why,
-                    "a gradient missed %.0f updates of %llu other workers: more than the bound %llu allows",
-                    (double)r->observed.max, (unsigned long long)others, (unsigned long long)k);
-}
-
 static const char *check_bits(const attempt *a, const attempt *undisturbed, yk_fs_memory *disk,
                               yk_fs_memory *reference, complaint *why)
 {
@@ -243,14 +237,27 @@ static const char *check_bits(const attempt *a, const attempt *undisturbed, yk_f
                            present ? "differs from that of the undisturbed run" : "is missing");
 }
 
-/* Each example has a weight of its own, which moves by half of the learning rate when it is used: the learning rate is so small
- * that its gradient is constant. */
+/* The learning rate is so small that gradients are constant. A use of an example moves its weight by half of the learning rate
+ * (logreg), or its CLASSES weights by 1 + (CLASSES - 2) / CLASSES of it together (softmax, at 1 / CLASSES each). */
+static double uses_of(const schedule *s, const unsigned char *data, size_t example)
+{
+    const size_t weights = s->data == OWN ? 1 : CLASSES;
+    double sum = 0.0;
+    for (size_t i = 0; i < weights; i++) {
+        float w;
+        memcpy(&w, data + (i * s->examples + example) * sizeof w, sizeof w);
+        sum += fabs((double)w);
+    }
+    return sum / (s->data == OWN ? 0.5 * OWN_RATE : (2.0 - 2.0 / CLASSES) * OWN_RATE);
+}
+
 static const char *check_uses(const schedule *s, const attempt *a, yk_fs_memory *disk, complaint *why)
 {
     const yk_result *r = &a->result[0];
-    /* with --steps, each worker reads its own part of a stream as often as it can */
-    const uint64_t most =
-                       s->epochs || !s->streamed ? (r->examples + s->examples - 1) / s->examples : UINT64_MAX,
+    /* with --steps, a worker may have begun the next epoch, and reads its own part of a stream as often as it can */
+    const uint64_t most = s->epochs     ? s->epochs
+                          : s->streamed ? UINT64_MAX
+                                        : r->examples / s->examples + 2,
                    least = s->epochs;
     char path[512];
     size_t n;
@@ -259,13 +266,14 @@ static const char *check_uses(const schedule *s, const attempt *a, yk_fs_memory 
     unsigned char *data = read_all(disk, path, &n);
     if (data)
         memcpy(&header, data, sizeof header);
-    const char *wrong = data && n == sizeof header + header + s->examples * sizeof(float)
+    const size_t begin = sizeof header + header, weights = s->examples * (s->data == OWN ? 1 : CLASSES);
+    /* the biases of softmax come last */
+    const size_t biases = s->data == OWN ? 0 : CLASSES;
+    const char *wrong = data && n == begin + (weights + biases) * sizeof(float)
                             ? NULL
-                            : complain(why, "%s does not have one weight for each example", path);
+                            : complain(why, "%s does not have the weights of all examples", path);
     for (size_t i = 0; !wrong && i < s->examples; i++) {
-        float w;
-        memcpy(&w, data + sizeof header + header + i * sizeof w, sizeof w);
-        const double uses = fabs((double)w) / (0.5 * OWN_RATE);
+        const double uses = uses_of(s, data + begin, i);
         const uint64_t whole = (uint64_t)(uses + 0.5);
         sum += whole;
         if (fabs(uses - (double)whole) > 0.01 || whole > most || whole < least)
@@ -290,18 +298,17 @@ static const char *check_run_dir(const schedule *s, const yk_result *r, yk_fs_me
     return wrong ? wrong : check_metrics(disk, why);
 }
 
-const char *check_done(const schedule *s, const attempt *a, const attempt *undisturbed, yk_fs_memory *disk,
-                       yk_fs_memory *reference, complaint *why)
+const char *check_done(const schedule *s, const attempt_plan *plan, const attempt *a,
+                       const attempt *undisturbed, yk_fs_memory *disk, yk_fs_memory *reference,
+                       complaint *why)
 {
     const yk_result *r = &a->result[0];
     const char *wrong = check_counts(s, r, &undisturbed->result[0], why);
     bool all = true;
     for (int i = 0; i < s->ranks; i++)
         all &= a->returned[i] && !a->status[i];
-    if (!wrong && all && r->lost == 0)
+    if (!wrong && all && r->lost == 0 && only_short_pauses(s, plan))
         wrong = check_traffic(r, why);
-    if (!wrong)
-        wrong = check_staleness(s, r, why);
     if (!wrong && s->bits)
         wrong = check_bits(a, undisturbed, disk, reference, why);
     /* servers save their shards one after the other: an example may be in one shard of a checkpoint and not in another */

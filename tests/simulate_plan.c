@@ -45,7 +45,7 @@ static bool write_images(const char *dir, const char *images, const char *labels
     unsigned char label[8 + DENSE_EXAMPLES] = {0, 0, 8, 1, 0, 0, 0, (unsigned char)n};
     yk_rng rng = yk_rng_seed(2, n);
     for (unsigned i = 0; i < n; i++) {
-        label[8 + i] = (unsigned char)(i % 3);
+        label[8 + i] = (unsigned char)(i % CLASSES);
         for (unsigned k = 0; k < SIDE * SIDE; k++)
             pixels[16 + i * SIDE * SIDE + k] =
                 (unsigned char)(yk_rng_below(&rng, 100) + (k % 3 == i % 3 ? 100 : 0));
@@ -54,9 +54,27 @@ static bool write_images(const char *dir, const char *images, const char *labels
            write_file(dir, labels, label, 8 + (size_t)n);
 }
 
+/* Example i is pixel i. */
+static bool write_pixels(const char *dir, const char *images, const char *labels)
+{
+    enum { N = OWN_EXAMPLES };
+    static unsigned char pixels[16 + N * N] = {0, 0, 8, 3, 0, 0, 0, N, 0, 0, 0, 6, 0, 0, 0, N / 6};
+    unsigned char label[8 + N] = {0, 0, 8, 1, 0, 0, 0, N};
+    for (unsigned i = 0; i < N; i++) {
+        label[8 + i] = (unsigned char)(i % CLASSES);
+        pixels[16 + i * N + i] = 255;
+    }
+    return write_file(dir, images, pixels, sizeof pixels) && write_file(dir, labels, label, sizeof label);
+}
+
 yk_status write_data(const char *dir)
 {
-    return write_text(dir, "own.libsvm", true) && write_text(dir, "keyed.libsvm", false) &&
+    char folder[1024];
+    snprintf(folder, sizeof folder, "%s/pixels", dir);
+    return !mkdir(folder, 0700) &&
+                   write_pixels(folder, "train-images-idx3-ubyte", "train-labels-idx1-ubyte") &&
+                   write_pixels(folder, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte") &&
+                   write_text(dir, "own.libsvm", true) && write_text(dir, "keyed.libsvm", false) &&
                    write_images(dir, "train-images-idx3-ubyte", "train-labels-idx1-ubyte", DENSE_EXAMPLES) &&
                    write_images(dir, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", 12)
                ? YK_OK
@@ -82,20 +100,23 @@ static bool one_in(yk_rng *rng, uint32_t n)
 static void draw_data(schedule *s, yk_rng *rng, const char *dir, bool sync)
 {
     static const char *const any[] = {"sgd", "momentum", "adagrad", "ftrl", "adam"};
-    const uint32_t kind = yk_rng_below(rng, 8);
-    s->data = kind < (sync ? 2 : 5) ? OWN : kind < 6 ? KEYED : DENSE;
-    s->examples = s->data == OWN ? OWN_EXAMPLES : s->data == KEYED ? KEYED_EXAMPLES : DENSE_EXAMPLES;
-    const char *optimizer = s->data == OWN ? "sgd" : any[yk_rng_below(rng, 5)];
-    if (s->data == DENSE)
+    const uint32_t kind = yk_rng_below(rng, 9);
+    s->data = kind < (sync ? 1 : 4) ? OWN : kind < (sync ? 2 : 7) ? OWN_PIXELS : kind < 8 ? KEYED : DENSE;
+    const bool own = s->data == OWN || s->data == OWN_PIXELS;
+    s->examples = own ? OWN_EXAMPLES : s->data == KEYED ? KEYED_EXAMPLES : DENSE_EXAMPLES;
+    const char *optimizer = own ? "sgd" : any[yk_rng_below(rng, 5)];
+    if (s->data == OWN_PIXELS)
+        add(s, " model=softmax data=idx:%s/pixels lr=%g", dir, OWN_RATE);
+    else if (s->data == DENSE)
         add(s, " data=idx:%s model=%s", dir, one_in(rng, 3) ? "dense_4,relu,dense_3" : "softmax");
     else
         add(s, " model=logreg data=libsvm:%s/%s.libsvm", dir, s->data == OWN ? "own" : "keyed");
-    if (s->data != DENSE && !one_in(rng, 4))
+    if ((s->data == OWN || s->data == KEYED) && !one_in(rng, 4))
         add(s, " test=libsvm:%s/%s.libsvm", dir, s->data == OWN ? "own" : "keyed");
     if (s->data == OWN)
         add(s, " no-bias=true lr=%g", OWN_RATE);
     /* one example in a step: otherwise the last, smaller batch of a worker changes its weights more */
-    add(s, " optimizer=%s batch=%u", optimizer, s->data == OWN ? 1 : 1 + yk_rng_below(rng, 5));
+    add(s, " optimizer=%s batch=%u", optimizer, own ? 1 : 1 + yk_rng_below(rng, 5));
     s->streamed = one_in(rng, 2);
     add(s, " stream=%s", s->streamed ? "always" : "never");
 }
@@ -189,16 +210,30 @@ static int by_time(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* A rank that is often paused for a short time. */
+static void draw_slow_rank(const schedule *s, yk_rng *rng, attempt_plan *p)
+{
+    const int rank = (int)yk_rng_below(rng, (uint32_t)s->ranks);
+    p->events = MOST_EVENTS;
+    for (int i = 0; i < MOST_EVENTS; i++)
+        p->event[i] = (yk_sim_event){.at = 1.0 + (double)i / MOST_EVENTS,
+                                     .action = YK_SIM_PAUSE,
+                                     .rank = rank,
+                                     .seconds = 0.03 * yk_rng_unit(rng)};
+}
+
 static void draw_attempt(const schedule *s, yk_rng *rng, attempt_plan *p)
 {
     *p = (attempt_plan){.seed = s->seed, .no_abort = one_in(rng, 3)};
     draw_delays(rng, &p->min_delay, &p->max_delay);
-    const uint32_t kind = yk_rng_below(rng, 16);
-    if (kind < 10)
-        p->events = 1 + (int)(one_in(rng, 3) ? yk_rng_below(rng, MOST_EVENTS) : 0);
-    for (int i = 0; i < p->events; i++) {
+    const uint32_t kind = yk_rng_below(rng, 18);
+    const int n = kind < 10 ? 1 + (int)(one_in(rng, 3) ? yk_rng_below(rng, 4) : 0) : 0;
+    if (kind == 17)
+        draw_slow_rank(s, rng, p);
+    for (int i = 0; i < n; i++, p->events++) {
         yk_sim_event *e = &p->event[i];
-        *e = (yk_sim_event){.at = 1.1 * yk_rng_unit(rng), .rank = (int)yk_rng_below(rng, (uint32_t)s->ranks)};
+        *e = (yk_sim_event){.at = (one_in(rng, 3) ? 1.0 : 2.0) * yk_rng_unit(rng),
+                            .rank = (int)yk_rng_below(rng, (uint32_t)s->ranks)};
         const uint32_t what = yk_rng_below(rng, 10);
         e->action = what < 5 ? YK_SIM_KILL : what < 9 ? YK_SIM_PAUSE : YK_SIM_SIGNAL;
         e->seconds = one_in(rng, 2) ? yk_rng_unit(rng) : 20.0 * yk_rng_unit(rng);
@@ -206,7 +241,7 @@ static void draw_attempt(const schedule *s, yk_rng *rng, attempt_plan *p)
             e->rank = -1; /* the launcher forwards a signal to all; all are killed */
     }
     qsort(p->event, (size_t)p->events, sizeof *p->event, by_time);
-    if (kind >= 10 && kind < 15) {
+    if (kind >= 10 && kind < 16) {
         p->disk = kind < 12 ? POWER_FAILURE : kind == 12 ? DISK_FULL : DISK_ERROR;
         p->disk_at = 1.05 * yk_rng_unit(rng);
         p->disk_error = one_in(rng, 2) ? EIO : ENOSPC;
@@ -225,7 +260,8 @@ void schedule_make(uint64_t seed, const char *data_dir, schedule *out)
         draw_steps(out, &rng);
     } while (!is_valid(out));
     out->bits = out->plan.lockstep;
-    out->uses = out->data == OWN && !out->plan.synchronous && !out->plan.local_steps;
+    out->uses =
+        (out->data == OWN || out->data == OWN_PIXELS) && !out->plan.synchronous && !out->plan.local_steps;
     out->eager = one_in(&rng, 2) ? 0 : one_in(&rng, 2) ? 1 : 64;
     draw_delays(&rng, &out->min_delay, &out->max_delay);
     out->attempts = 1 + (int)(one_in(&rng, 3) ? yk_rng_below(&rng, MOST_ATTEMPTS) : 0);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "comm/comm.h"
+#include "store/messages.h"
 #include "train/checkpoint.h"
 #include <stdio.h>
 
@@ -33,6 +34,42 @@ static void log_line(void *context, yk_log_level level, const char *text)
     const job *j = context;
     if (j->trace)
         printf("%12.6f s  rank %d %s: %s\n", yk_sim_now(), yk_comm_expected_rank(), name[level], text);
+}
+
+/* ---- the staleness bound ---- */
+
+/* The gradient of clock c must include all updates up to clock c - K - 1: they were sent before. */
+static void check_clock(job *j, int rank, uint32_t thread, uint64_t c)
+{
+    const yk_plan *p = &j->s->plan;
+    for (int r = p->servers; r < j->s->ranks; r++)
+        for (int i = 0; i < (p->local_steps ? 1 : p->workers_per_process); i++) {
+            const worker_clock *w = &j->out->worker[r][i];
+            const bool same = r == rank && (uint32_t)i == thread;
+            if (!same && w->known && !w->idle && c > w->clock + p->staleness &&
+                c - w->clock - p->staleness > j->out->too_far)
+                j->out->too_far = c - w->clock - p->staleness;
+        }
+}
+
+static void on_send(void *context, int from, int to, int tag, const void *data, size_t bytes)
+{
+    job *j = context;
+    yk__up up;
+    if (to != 0 || tag != YK__TAG_UP || bytes < sizeof up || j->s->plan.synchronous ||
+        j->s->plan.staleness == YK_ASYNC)
+        return;
+    memcpy(&up, data, sizeof up);
+    if (up.thread >= MOST_THREADS)
+        return;
+    worker_clock *w = &j->out->worker[from][up.thread];
+    if (up.kind == YK__UP_STEP && (up.flags & YK__HAS_PUSH)) {
+        check_clock(j, from, up.thread, w->clock + up.steps - (up.steps > 0));
+        w->clock += up.steps;
+        w->known = true;
+    }
+    w->idle |= up.kind == YK__UP_LEAVE || (up.flags & YK__IDLE) ||
+               (up.kind == YK__UP_STEP && !up.examples && w->known && !(up.flags & YK__WANTS));
 }
 
 /* ---- the disk ---- */
@@ -89,6 +126,8 @@ static void stage(yk_train_stage what, int workers)
     (void)workers;
     char *path = NULL;
     unsigned long long step;
+    if (what == YK_STAGE_TRAINING)
+        current->out->training = yk_sim_now();
     if (what != YK_STAGE_SAVED || yk_checkpoint_find(run_dir, &path) || !path)
         return;
     const char *name = strrchr(path, '/');
@@ -161,7 +200,8 @@ void attempt_run(const schedule *s, const attempt_plan *plan, yk_fs_memory *disk
                                   .max_seconds = 1000.0 + pauses,
                                   .event = event,
                                   .events = plan ? plan->events : 0,
-                                  .trace = show ? trace : NULL};
+                                  .trace = show ? trace : NULL,
+                                  .sends = on_send};
     const uint64_t saved = out->saved, before = disk->changes;
     *out = (attempt){.saved = saved, .saved_before = saved};
     current = &j;

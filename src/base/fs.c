@@ -61,6 +61,11 @@ int yk_fs_rename(int from_dir, const char *from, int to_dir, const char *to)
     return own ? own->rename(own->self, from_dir, from, to_dir, to) : renameat(from_dir, from, to_dir, to);
 }
 
+int yk_fs_exchange(int dir, const char *a, const char *b)
+{
+    return own ? own->exchange(own->self, dir, a, b) : renameat2(dir, a, dir, b, RENAME_EXCHANGE);
+}
+
 int yk_fs_remove(int dir, const char *path, int flags)
 {
     return own ? own->remove(own->self, dir, path, flags) : unlinkat(dir, path, flags);

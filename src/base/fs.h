@@ -27,7 +27,8 @@ typedef struct {
                 int flags); /* fstatat(); with AT_EMPTY_PATH fstat() */
     int (*make_dir)(void *self, int dir, const char *path, mode_t mode);                   /* mkdirat() */
     int (*rename)(void *self, int from_dir, const char *from, int to_dir, const char *to); /* renameat() */
-    int (*remove)(void *self, int dir, const char *path, int flags);                       /* unlinkat() */
+    int (*exchange)(void *self, int dir, const char *a, const char *b); /* renameat2(): RENAME_EXCHANGE */
+    int (*remove)(void *self, int dir, const char *path, int flags);    /* unlinkat() */
     void *(*map)(void *self, int fd, size_t size); /* mmap() of a whole file, read-only; NULL: errno */
     void (*unmap)(void *self, void *at, size_t size);
     /* The names in an open directory except . and .., in any order, terminated by NULL. */
@@ -53,6 +54,7 @@ int yk_fs_sync(int fd);
 int yk_fs_stat(int dir, const char *path, struct stat *s, int flags);
 int yk_fs_make_dir(int dir, const char *path, mode_t mode);
 int yk_fs_rename(int from_dir, const char *from, int to_dir, const char *to);
+int yk_fs_exchange(int dir, const char *a, const char *b);
 int yk_fs_remove(int dir, const char *path, int flags);
 void *yk_fs_map(int fd, size_t size);
 void yk_fs_unmap(void *at, size_t size); /* NULL is fine */

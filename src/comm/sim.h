@@ -63,6 +63,8 @@ typedef struct {
     int events;
     /* Messages, events and ends of ranks, for people; NULL: none. */
     void (*trace)(void *context, double seconds, int rank, const char *text);
+    /* Called when a rank sends a message, with the context of rank_main(); NULL: none. */
+    void (*sends)(void *context, int from, int to, int tag, const void *data, size_t bytes);
 } yk_sim_config;
 
 typedef enum { YK_SIM_RETURNED, YK_SIM_KILLED, YK_SIM_ABORTED, YK_SIM_STUCK } yk_sim_end;

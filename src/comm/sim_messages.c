@@ -138,6 +138,8 @@ static int sim_send(void *self, int peer, int tag, const void *buf, size_t bytes
     *request_out = (uint64_t)(uintptr_t)r;
     yk__sim_trace(me->sim, yk__this_task->now, me->number, "sends %zu bytes with tag %d to rank %d", bytes,
                   tag, peer);
+    if (me->sim->config.sends)
+        me->sim->config.sends(me->sim->context, me->number, peer, tag, buf, bytes);
     me->sim->result->messages++;
     me->sim->result->bytes += bytes;
     if (to->ended) { /* no one receives it */

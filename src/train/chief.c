@@ -44,6 +44,7 @@ typedef struct {
     snapshot snapshot;
     yk__due due;            /* lockstep: of a snapshot that waits for the previous one */
     uint64_t used;          /* lockstep: examples of the epoch */
+    uint64_t saved_late;    /* gradients that were too late, in the last checkpoint */
     double servers_checked; /* when */
     yk_status hold_status;  /* of a snapshot that hold() began, or finished */
     bool streams;
@@ -128,6 +129,8 @@ static yk_status take(chief *c, yk__due due, bool last)
     snapshot *s = &c->snapshot;
     yk_server_state state;
     yk_server_state_of(t->cluster.server, &state);
+    if (t->plan->quorum) /* the cursor includes gradients that arrived too late since the last step */
+        t->late_examples = t->earlier_late_examples + state.late_examples;
     *s = (snapshot){
         .taken = true, .due = {due.eval, due.save && t->result->run_dir}, .at = yk__progress_now(t)};
     s->repeated = due.eval && t->step == t->last_eval;
@@ -141,6 +144,7 @@ static yk_status take(chief *c, yk__due due, bool last)
     if (due.save) {
         t->last_save = t->step;
         t->saved_at = yk_now();
+        c->saved_late = state.late;
     }
     if (!st && s->parameters) {
         yk_phases_detail(t->evaluator->phases);
@@ -433,8 +437,9 @@ static yk_status end_chief(chief *c)
                              t->epoch < t->plan->epochs;
     /* an earlier snapshot of this step may lack gradients that other servers received later */
     const bool again = !t->plan->synchronous && t->cluster.servers > 1;
+    const bool later = state.late != c->saved_late; /* the cursor in the checkpoint lacks their examples */
     yk_status st =
-        take(c, (yk__due){again || t->step != t->last_eval, again || t->step != t->last_save}, true);
+        take(c, (yk__due){again || t->step != t->last_eval, again || later || t->step != t->last_save}, true);
     if (!st)
         st = yk_server_end(t->cluster.server); /* the other servers are not needed any more */
     if (!st)
