@@ -202,6 +202,28 @@ static yk_status declare_lost(yk_server *s, yk__client *c, double seconds)
     return st;
 }
 
+/* Server 0 tells the others that it is alive if they may wait for it during training: with a quorum, until it decides on a round.
+ * Without active clients, too, they wait for messages from server 0. */
+static yk_status check_chief(yk_server *s, double now)
+{
+    bool waits = s->active == 0;
+    for (int i = 0; s->config.quorum && i < s->nclients; i++)
+        waits |= s->client[i].pushed;
+    if (s->chief && s->config.quorum && now - s->heard_at > 1.0) {
+        s->heard_at = now;
+        return yk__control_alive(s);
+    }
+    if (s->chief)
+        return YK_OK;
+    if (!waits || s->over)
+        s->heard_at = now;
+    if (now - s->heard_at > 2.0 * s->config.timeout + 5.0)
+        return yk_fail(YK_ELOST,
+                       "server 0 (rank 0) sent nothing for %.1f s: it has died, hangs, or cannot be reached",
+                       now - s->heard_at);
+    return YK_OK;
+}
+
 static yk_status check_timeouts(yk_server *s, double now)
 {
     const bool held = !s->config.synchronous && yk__is_held(s); /* their messages are not received */
@@ -221,14 +243,9 @@ static yk_status check_timeouts(yk_server *s, double now)
         if (st)
             return st;
     }
-    if (s->active > 0 || s->over)
-        s->heard_at = now;
-    if (!s->chief && now - s->heard_at > 2.0 * s->config.timeout + 5.0)
-        return yk_fail(
-            YK_ELOST,
-            "no worker is left, and server 0 (rank 0) sent nothing for %.1f s: it has died, hangs, or "
-            "cannot be reached",
-            now - s->heard_at);
+    yk_status st = check_chief(s, now);
+    if (st)
+        return st;
     if (s->active == 0 && s->chief) {
         bool all_bye = true;
         for (int i = 0; i < s->nclients; i++)

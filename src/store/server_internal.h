@@ -73,8 +73,9 @@ struct yk_server {
     yk_server_config config;
     int me;
     bool chief, over, stopping;
-    double over_at;    /* when server 0 ended the job */
-    double heard_at;   /* unless clients are active: the last message from server 0 */
+    double over_at; /* when server 0 ended the job */
+    double
+        heard_at; /* the last message from server 0, if this server waits for one; of server 0: its last heartbeat */
     uint64_t idle;     /* when it began to wait for messages; 0: it is not waiting (base/clock.h) */
     yk__layout layout; /* of values in messages */
     int npulls;        /* of each client */
