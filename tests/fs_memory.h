@@ -16,6 +16,8 @@
  *     names in a directory that was not synced   its state after any change since the last sync; a rename within it is
  *                                                one change
  *
+ * Absolute paths are read from the real disk, where tests have their data.
+ *
  * A file and its directory are synced separately, as in POSIX; most real file systems keep more. There are no links,
  * permissions or times. Files are only appended to.
  */
@@ -29,6 +31,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { FIRST_FD = 1 << 20, MOST_OPEN = 256, SECTOR = 512 };
 
@@ -57,6 +61,7 @@ struct node {
 typedef struct {
     node *node; /* NULL: free */
     size_t at;
+    bool locked;
 } handle;
 
 typedef struct {
@@ -66,13 +71,22 @@ typedef struct {
     handle open[MOST_OPEN];
     uint64_t changes, cut_at, fail_at, room, used;
     int fail_with;
-    bool is_off; /* without power */
+    bool is_off;                          /* without power */
+    void (*before_change)(void *context); /* for simulations, where a change takes time; NULL: none */
+    void *context;
 } yk_fs_memory;
 
 static int refuse(int error)
 {
     errno = error;
     return -1;
+}
+
+/* Before a change: other threads may change the disk meanwhile. */
+static void take_time(const yk_fs_memory *m)
+{
+    if (m->before_change)
+        m->before_change(m->context);
 }
 
 /* Whether a change can be made now; else errno. */
@@ -208,9 +222,15 @@ static int memory_open(void *self, int dir, const char *path, int flags, mode_t 
 {
     yk_fs_memory *m = self;
     const char *last;
-    node *n = find(m, dir, path);
     int slot = 0;
     (void)mode;
+    if (*path == '/')
+        return flags & (O_WRONLY | O_RDWR | O_CREAT) ? refuse(EROFS) : open(path, flags);
+    if (flags & O_CREAT)
+        take_time(m);
+    node *n = find(m, dir, path);
+    if ((flags & O_TMPFILE) == O_TMPFILE)
+        return refuse(EOPNOTSUPP);
     while (slot < MOST_OPEN && m->open[slot].node)
         slot++;
     if (!n && errno != ENOENT)
@@ -228,13 +248,15 @@ static int memory_open(void *self, int dir, const char *path, int flags, mode_t 
         if (!in || !may_change(m) || !(n = add_node(m, false)) || !change(in, NULL, last, n))
             return -1;
     }
-    m->open[slot] = (handle){n, 0};
+    m->open[slot] = (handle){.node = n};
     return FIRST_FD + slot;
 }
 
 static int memory_close(void *self, int fd)
 {
     yk_fs_memory *m = self;
+    if (fd < FIRST_FD)
+        return close(fd);
     if (!node_of(m, fd))
         return refuse(EBADF);
     m->open[fd - FIRST_FD] = (handle){0};
@@ -258,6 +280,7 @@ static ssize_t memory_read(void *self, int fd, void *buf, size_t size)
 static ssize_t memory_write(void *self, int fd, const void *buf, size_t size)
 {
     yk_fs_memory *m = self;
+    take_time(m);
     node *n = node_of(m, fd);
     if (!n)
         return refuse(EBADF);
@@ -281,6 +304,7 @@ static ssize_t memory_write(void *self, int fd, const void *buf, size_t size)
 static int memory_sync(void *self, int fd)
 {
     yk_fs_memory *m = self;
+    take_time(m);
     node *n = node_of(m, fd);
     if (!n)
         return refuse(EBADF);
@@ -294,8 +318,9 @@ static int memory_sync(void *self, int fd)
 
 static int memory_stat(void *self, int dir, const char *path, struct stat *s, int flags)
 {
+    if (*path == '/' || (dir >= 0 && dir < FIRST_FD))
+        return fstatat(dir, path, s, flags);
     const node *n = find(self, dir, path);
-    (void)flags;
     if (!n)
         return -1;
     memset(s, 0, sizeof *s);
@@ -308,6 +333,7 @@ static int memory_make_dir(void *self, int dir, const char *path, mode_t mode)
 {
     yk_fs_memory *m = self;
     const char *last;
+    take_time(m);
     node *in = walk(m, dir, path, &last), *n;
     (void)mode;
     if (!in)
@@ -321,6 +347,7 @@ static int memory_rename(void *self, int from_dir, const char *from, int to_dir,
 {
     yk_fs_memory *m = self;
     const char *old_name, *new_name;
+    take_time(m);
     node *old_dir = walk(m, from_dir, from, &old_name), *n = old_dir ? find(m, from_dir, from) : NULL;
     node *new_dir = n ? walk(m, to_dir, to, &new_name) : NULL;
     if (!new_dir)
@@ -338,10 +365,26 @@ static int memory_rename(void *self, int from_dir, const char *from, int to_dir,
     return change(new_dir, NULL, new_name, n) && change(old_dir, old_name, NULL, NULL) ? 0 : -1;
 }
 
+/* Two names in the same directory: one change. */
+static int memory_exchange(void *self, int dir, const char *a, const char *b)
+{
+    yk_fs_memory *m = self;
+    const char *name[2];
+    take_time(m);
+    node *in = walk(m, dir, a, &name[0]), *first = in ? find(m, dir, a) : NULL,
+         *second = in && walk(m, dir, b, &name[1]) == in ? find(m, dir, b) : NULL;
+    if (!first || !second || !may_change(m) || !change(in, NULL, name[0], second))
+        return -1;
+    entry *other = look_up(in, name[1], strlen(name[1]));
+    other->node = first;
+    return 0;
+}
+
 static int memory_remove(void *self, int dir, const char *path, int flags)
 {
     yk_fs_memory *m = self;
     const char *last;
+    take_time(m);
     node *in = walk(m, dir, path, &last), *n = in ? find(m, dir, path) : NULL;
     if (!n)
         return -1;
@@ -359,18 +402,23 @@ static int memory_remove(void *self, int dir, const char *path, int flags)
 static void *memory_map(void *self, int fd, size_t size)
 {
     const node *n = node_of(self, fd);
-    void *copy = n && size <= n->size ? malloc(size) : NULL;
-    if (copy)
-        memcpy(copy, n->data, size);
-    else
+    const int real = fd < FIRST_FD ? fd : -1;
+    void *copy = n && size > n->size ? MAP_FAILED
+                                     : mmap(NULL, size, PROT_READ | PROT_WRITE,
+                                            MAP_PRIVATE | (real < 0 ? MAP_ANONYMOUS : 0), real, 0);
+    if (copy == MAP_FAILED) {
         errno = EINVAL;
+        return NULL;
+    }
+    if (n)
+        memcpy(copy, n->data, size);
     return copy;
 }
 
 static void memory_unmap(void *self, void *at, size_t size)
 {
-    (void)self, (void)size;
-    free(at);
+    (void)self;
+    munmap(at, size);
 }
 
 static char **memory_list(void *self, int dir)
@@ -388,6 +436,59 @@ static char **memory_list(void *self, int dir)
             out = NULL;
         }
     return out;
+}
+
+/* The lock ends when the descriptor is closed. */
+static int memory_lock(void *self, int fd, bool take)
+{
+    yk_fs_memory *m = self;
+    const node *n = node_of(m, fd);
+    if (!n || m->is_off)
+        return n ? EIO : EBADF;
+    for (int i = 0; i < MOST_OPEN; i++)
+        if (m->open[i].node == n && m->open[i].locked && i != fd - FIRST_FD)
+            return EAGAIN;
+    m->open[fd - FIRST_FD].locked |= take;
+    return 0;
+}
+
+static ssize_t memory_read_at(void *self, int fd, void *buf, size_t size, off_t at)
+{
+    yk_fs_memory *m = self;
+    if (!node_of(m, fd))
+        return refuse(EBADF);
+    handle *h = &m->open[fd - FIRST_FD];
+    const size_t before = h->at;
+    h->at = (size_t)at < h->node->size ? (size_t)at : h->node->size;
+    const ssize_t n = memory_read(self, fd, buf, size);
+    h->at = before;
+    return n;
+}
+
+static int memory_truncate(void *self, int fd, off_t size)
+{
+    yk_fs_memory *m = self;
+    take_time(m);
+    node *n = node_of(m, fd);
+    if (!n || (size_t)size > n->size)
+        return refuse(n ? EINVAL : EBADF);
+    if (!may_change(m))
+        return -1;
+    m->used -= n->size - (size_t)size;
+    n->size = (size_t)size;
+    n->synced = n->synced < n->size ? n->synced : n->size;
+    return 0;
+}
+
+/* There are no links and no working directory. */
+static char *memory_real_path(void *self, const char *path, char *out)
+{
+    return find(self, AT_FDCWD, path) ? strcpy(out, path) : NULL;
+}
+
+static bool memory_can_write(void *self, const char *path)
+{
+    return find(self, AT_FDCWD, path) != NULL;
 }
 
 /* ---- faults ---- */
@@ -443,10 +544,16 @@ static uint64_t bytes_below(const node *dir)
     return sum;
 }
 
+/* All processes have ended: open descriptors become invalid. */
+static inline void yk_fs_memory_close_all(yk_fs_memory *m)
+{
+    memset(m->open, 0, sizeof m->open);
+}
+
 /* After a power failure, or simulates one now. Open descriptors become invalid. */
 static inline void yk_fs_memory_restart(yk_fs_memory *m)
 {
-    memset(m->open, 0, sizeof m->open);
+    yk_fs_memory_close_all(m);
     m->is_off = false;
     m->cut_at = m->fail_at = 0;
     for (node *n = m->nodes; n; n = n->next) {
@@ -476,10 +583,16 @@ static inline yk_fs_memory *yk_fs_memory_create(uint64_t seed)
                     .stat = memory_stat,
                     .make_dir = memory_make_dir,
                     .rename = memory_rename,
+                    .exchange = memory_exchange,
                     .remove = memory_remove,
                     .map = memory_map,
                     .unmap = memory_unmap,
                     .list = memory_list,
+                    .lock = memory_lock,
+                    .read_at = memory_read_at,
+                    .truncate = memory_truncate,
+                    .real_path = memory_real_path,
+                    .can_write = memory_can_write,
                     .self = m};
     m->rng = yk_rng_seed(seed, 0);
     m->room = UINT64_MAX;

@@ -1,4 +1,5 @@
-/* Training on simulated ranks and threads. For every seed, the results equal those without simulation. */
+/* Training on simulated ranks and threads. For every seed, the results equal those without simulation. simulate.c runs many more
+ * kinds of jobs, with faults. */
 #include "simulation.h"
 
 /* Sanitizers make a schedule several times slower; fewer schedules are enough to find races and leaks. */
@@ -14,7 +15,6 @@
 #define SLOWER 1
 #endif
 
-#include "base/rng.h"
 #include "base/sync.h"
 #include "comm/comm.h"
 
@@ -161,7 +161,7 @@ static void test_lockstep(void **state)
         train_all(2, 1, &j);
         assert_int_equal(j.result[0].examples, alone.examples);
         assert_true(fabs(j.result[0].test.loss - alone.test.loss) < 1e-6);
-        for (uint64_t seed = 0; seed < 25 / SLOWER; seed++)
+        for (uint64_t seed = 0; seed < 8 / SLOWER; seed++)
             assert_trains_as(2, 1000 * i + seed, options, &j.result[0]);
         yk_result_fini(&alone);
         free_results(&j);
@@ -203,7 +203,7 @@ static void test_asynchronous(void **state)
         assert_int_equal(train(options, 0, &alone), YK_OK);
         assert_int_equal(alone.examples, FEATURES);
         snprintf(options + n, sizeof options - (size_t)n, " servers=all workers=2");
-        for (uint64_t seed = 0; seed < 40 / SLOWER; seed++) {
+        for (uint64_t seed = 0; seed < 8 / SLOWER; seed++) {
             job j = {.options = options};
             train_all(2, seed, &j);
             assert_int_equal(j.result[0].examples, FEATURES);
@@ -234,37 +234,6 @@ static void test_prefetching(void **state)
             free_results(&j);
         }
         yk_result_fini(&alone);
-    }
-}
-
-/* The same seed: the same schedule and the same weights. Another seed: another schedule. */
-static void test_same_seed(void **state)
-{
-    static const char *const how[] = {"mode=async",
-                                      "mode=async stream=always",
-                                      "mode=async local-steps=2",
-                                      "staleness=2 stream=always",
-                                      "workers=3 stream=always",
-                                      "servers=1 local-steps=2"};
-    (void)state;
-    for (int i = 0; i < 6; i++) {
-        yk_sim_result r[3];
-        job j[3];
-        char options[3][256];
-        for (int k = 0; k < 3; k++) {
-            snprintf(options[k], sizeof options[k], SMALL "eval-every=5 servers=all workers=2 %s out=seed-%d",
-                     how[i], k);
-            j[k] = (job){.options = options[k]};
-            r[k] = train_all(2, k < 2 ? 7 : 8, &j[k]);
-        }
-        assert_true(r[0].digest == r[1].digest && r[0].seconds == r[1].seconds);
-        assert_true(r[0].digest != r[2].digest);
-        assert_same_model(&j[0].result[0], &j[1].result[0]);
-        assert_true(j[0].result[0].test.loss == j[1].result[0].test.loss);
-        for (int k = 0; k < 3; k++) {
-            free_results(&j[k]);
-            remove_run(strstr(options[k], "out="));
-        }
     }
 }
 
@@ -322,38 +291,13 @@ static void test_server_0_is_killed(void **state)
     }
 }
 
-static void test_one_is_killed(void **state)
-{
-    static const char *const how[] = {"", "mode=async ", "stream=always eval-every=1 ",
-                                      "mode=async stream=always eval-every=5 "};
-    (void)state;
-    for (uint64_t i = 0; i < 4; i++) {
-        char options[256];
-        snprintf(options, sizeof options, SMALL "%sservers=all workers=2 deadline=2", how[i]);
-        job whole = {.options = options};
-        const double seconds = train_all(3, i, &whole).seconds;
-        free_results(&whole);
-        for (uint64_t seed = 0; seed < 12 / SLOWER; seed++) {
-            yk_rng rng = yk_rng_seed(seed, i);
-            job j = {.options = options,
-                     .victim = (int)yk_rng_below(&rng, 3),
-                     .after = 0.7 * seconds * yk_rng_unit(&rng)};
-            train_ranks(3, seed, &j);
-            /* before training, a rank that waits for the victim sends no heartbeats either */
-            assert_lost(&j, 3, seed, j.after > 0.04);
-            free_results(&j);
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replicas),         cmocka_unit_test(test_servers),
-        cmocka_unit_test(test_lockstep),         cmocka_unit_test(test_asynchronous),
-        cmocka_unit_test(test_prefetching),      cmocka_unit_test(test_same_seed),
-        cmocka_unit_test(test_some_leave_early), cmocka_unit_test(test_server_0_is_killed),
-        cmocka_unit_test(test_one_is_killed),
+        cmocka_unit_test(test_replicas),           cmocka_unit_test(test_servers),
+        cmocka_unit_test(test_lockstep),           cmocka_unit_test(test_asynchronous),
+        cmocka_unit_test(test_prefetching),        cmocka_unit_test(test_some_leave_early),
+        cmocka_unit_test(test_server_0_is_killed),
     };
     const double began = real_seconds();
     const int failed = cmocka_run_group_tests(tests, make_folder, remove_folder);

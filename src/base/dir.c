@@ -136,6 +136,22 @@ static bool is_dir(const char *path)
     return !yk_fs_stat(AT_FDCWD, path, &there, 0) && S_ISDIR(there.st_mode);
 }
 
+/* A new directory survives a power failure once its parent is synced. A parent that cannot be read cannot be synced, which is
+ * not an error. */
+static void sync_parent(const char *path)
+{
+    char *parent = strdup(path), *slash = parent ? strrchr(parent, '/') : NULL;
+    if (slash)
+        slash[slash == parent] = '\0';
+    const int fd =
+        parent ? yk_fs_open(AT_FDCWD, slash ? parent : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0) : -1;
+    if (fd >= 0) {
+        yk_fs_sync(fd);
+        yk_fs_close(fd);
+    }
+    free(parent);
+}
+
 yk_status yk_dir_make(const char *path)
 {
     char *at = strdup(path);
@@ -150,10 +166,12 @@ yk_status yk_dir_make(const char *path)
         at[i] = '\0';
         /* Check first: a parent that is read-only or owned by someone else cannot be created, but may exist. Check
          * again afterwards: another process may have created it in between. */
-        if (!is_dir(at) && yk_fs_make_dir(AT_FDCWD, at, 0777)) {
-            const int error = errno;
-            st = is_dir(at) ? YK_OK : yk_fail_path(at, "cannot create the directory", error);
-        }
+        const bool made = !is_dir(at) && !yk_fs_make_dir(AT_FDCWD, at, 0777);
+        const int error = errno;
+        if (!made && !is_dir(at))
+            st = yk_fail_path(at, "cannot create the directory", error);
+        if (made)
+            sync_parent(at);
         at[i] = cut;
     }
     free(at);
@@ -232,7 +250,7 @@ static bool matches(const char *const *patterns, const char *prefix, const char 
     return false;
 }
 
-static size_t clear(int fd, const char *const *patterns, const char *prefix)
+static size_t clear(int fd, const char *const *patterns, const char *prefix, bool temporary_only)
 {
     size_t removed = 0;
     char **names = yk_fs_list(fd);
@@ -240,7 +258,7 @@ static size_t clear(int fd, const char *const *patterns, const char *prefix)
         struct stat there;
         if (yk_fs_stat(fd, *name, &there, AT_SYMLINK_NOFOLLOW))
             continue;
-        if (S_ISREG(there.st_mode) && (matches(patterns, prefix, *name, "") ||
+        if (S_ISREG(there.st_mode) && ((!temporary_only && matches(patterns, prefix, *name, "")) ||
                                        matches(patterns, prefix, *name, ".[0-9]*-[0-9]*.tmp"))) {
             removed += yk_fs_remove(fd, *name, 0) == 0;
         } else if (S_ISDIR(there.st_mode) && matches(patterns, prefix, *name, "/")) {
@@ -251,9 +269,9 @@ static size_t clear(int fd, const char *const *patterns, const char *prefix)
                     yk_fs_close(inner);
                 continue;
             }
-            removed += clear(inner, patterns, below);
+            removed += clear(inner, patterns, below, temporary_only);
             yk_fs_close(inner);
-            removed += yk_fs_remove(fd, *name, AT_REMOVEDIR) == 0;
+            removed += !temporary_only && yk_fs_remove(fd, *name, AT_REMOVEDIR) == 0;
         }
     }
     yk_fs_list_free(names);
@@ -262,5 +280,10 @@ static size_t clear(int fd, const char *const *patterns, const char *prefix)
 
 size_t yk_dir_clear(int fd, const char *const *patterns)
 {
-    return clear(fd, patterns, "");
+    return clear(fd, patterns, "", false);
+}
+
+void yk_dir_clear_temporary(int fd, const char *const *patterns)
+{
+    clear(fd, patterns, "", true);
 }

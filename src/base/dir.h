@@ -45,6 +45,7 @@ yk_status yk_remove_in(const char *dir, const char *name);
  *     static const char *const written[] = {"config.ini", "worker-[0-9]/", "worker-[0-9]/resources.jsonl", NULL};
  */
 size_t yk_dir_clear(int fd, const char *const *patterns);
+void yk_dir_clear_temporary(int fd, const char *const *patterns); /* only temporary files */
 
 /* YK_ESYSTEM: "PATH: DOING: strerror; what to do". `doing` is a phrase such as "cannot write". */
 yk_status yk_fail_path(const char *path, const char *doing, int error) __attribute__((cold));

@@ -61,6 +61,11 @@ int yk_fs_rename(int from_dir, const char *from, int to_dir, const char *to)
     return own ? own->rename(own->self, from_dir, from, to_dir, to) : renameat(from_dir, from, to_dir, to);
 }
 
+int yk_fs_exchange(int dir, const char *a, const char *b)
+{
+    return own ? own->exchange(own->self, dir, a, b) : renameat2(dir, a, dir, b, RENAME_EXCHANGE);
+}
+
 int yk_fs_remove(int dir, const char *path, int flags)
 {
     return own ? own->remove(own->self, dir, path, flags) : unlinkat(dir, path, flags);
@@ -80,6 +85,42 @@ void yk_fs_unmap(void *at, size_t size)
         own->unmap(own->self, at, size);
     else if (at)
         munmap(at, size);
+}
+
+static int lock_system(int fd, bool take)
+{
+    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int got;
+    while ((got = fcntl(fd, take ? F_OFD_SETLK : F_OFD_GETLK, &l)) && errno == EINTR)
+        continue;
+    if (got)
+        return errno == EACCES ? EAGAIN : errno;
+    return take || l.l_type == F_UNLCK ? 0 : EAGAIN;
+}
+
+int yk_fs_lock(int fd, bool take)
+{
+    return own ? own->lock(own->self, fd, take) : lock_system(fd, take);
+}
+
+ssize_t yk_fs_read_at(int fd, void *buf, size_t n, off_t at)
+{
+    return own ? own->read_at(own->self, fd, buf, n, at) : pread(fd, buf, n, at);
+}
+
+int yk_fs_truncate(int fd, off_t size)
+{
+    return own ? own->truncate(own->self, fd, size) : ftruncate(fd, size);
+}
+
+char *yk_fs_real_path(const char *path, char *out)
+{
+    return own ? own->real_path(own->self, path, out) : realpath(path, out);
+}
+
+bool yk_fs_can_write(const char *path)
+{
+    return own ? own->can_write(own->self, path) : access(path, W_OK) == 0;
 }
 
 void yk_fs_list_free(char **names)

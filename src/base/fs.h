@@ -27,11 +27,18 @@ typedef struct {
                 int flags); /* fstatat(); with AT_EMPTY_PATH fstat() */
     int (*make_dir)(void *self, int dir, const char *path, mode_t mode);                   /* mkdirat() */
     int (*rename)(void *self, int from_dir, const char *from, int to_dir, const char *to); /* renameat() */
-    int (*remove)(void *self, int dir, const char *path, int flags);                       /* unlinkat() */
+    int (*exchange)(void *self, int dir, const char *a, const char *b); /* renameat2(): RENAME_EXCHANGE */
+    int (*remove)(void *self, int dir, const char *path, int flags);    /* unlinkat() */
     void *(*map)(void *self, int fd, size_t size); /* mmap() of a whole file, read-only; NULL: errno */
     void (*unmap)(void *self, void *at, size_t size);
     /* The names in an open directory except . and .., in any order, terminated by NULL. */
     char **(*list)(void *self, int dir);
+    /* Locks (base/lock.h): 0, or an errno value; EAGAIN: another description of the file has the lock. */
+    int (*lock)(void *self, int fd, bool take); /* fcntl() with F_OFD_SETLK, or F_OFD_GETLK */
+    ssize_t (*read_at)(void *self, int fd, void *buf, size_t n, off_t at); /* pread() */
+    int (*truncate)(void *self, int fd, off_t size);                       /* ftruncate() */
+    char *(*real_path)(void *self, const char *path, char *out);           /* realpath(): PATH_MAX bytes */
+    bool (*can_write)(void *self, const char *path);                       /* access() with W_OK */
     void *self;
 } yk_fs;
 
@@ -47,10 +54,16 @@ int yk_fs_sync(int fd);
 int yk_fs_stat(int dir, const char *path, struct stat *s, int flags);
 int yk_fs_make_dir(int dir, const char *path, mode_t mode);
 int yk_fs_rename(int from_dir, const char *from, int to_dir, const char *to);
+int yk_fs_exchange(int dir, const char *a, const char *b);
 int yk_fs_remove(int dir, const char *path, int flags);
 void *yk_fs_map(int fd, size_t size);
 void yk_fs_unmap(void *at, size_t size); /* NULL is fine */
-char **yk_fs_list(int dir);              /* NULL: errno */
+int yk_fs_lock(int fd, bool take);
+ssize_t yk_fs_read_at(int fd, void *buf, size_t n, off_t at);
+int yk_fs_truncate(int fd, off_t size);
+char *yk_fs_real_path(const char *path, char *out);
+bool yk_fs_can_write(const char *path);
+char **yk_fs_list(int dir); /* NULL: errno */
 void yk_fs_list_free(char **names);
 
 #endif

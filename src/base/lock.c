@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/fs.h"
 #include "base/wait.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -95,14 +96,14 @@ static void write_owner(int fd, const owner *o)
     const int n = snprintf(text, sizeof text, "pid %ld\nhost %s\nsince %s\nboot %s\nstart %llu\n", o->pid,
                            o->host, o->since, o->boot, o->start);
     /* With locks, only the message needs this text. Without locks, it is read back to decide who owns the directory. */
-    if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)n, 0) != n)
+    if (yk_fs_truncate(fd, 0) || yk_fs_write(fd, text, (size_t)n) != n)
         return;
 }
 
 static void read_owner(int fd, owner *out)
 {
     char text[512];
-    const ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    const ssize_t n = yk_fs_read_at(fd, text, sizeof text - 1, 0);
     text[n > 0 ? n : 0] = '\0';
     *out = (owner){0};
     if (sscanf(text, "pid %ld host %255s since %31s boot %63s start %llu", &out->pid, out->host, out->since,
@@ -131,22 +132,15 @@ static yk_status fail_owned(const char *dir, const owner *o, bool has_locks)
 /* 0: free, or taken by this call; EAGAIN: held by another owner; ENOTSUP: no locks on this file system; else the error. */
 static int try_lock(int fd, bool take)
 {
-    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    int got;
-    while ((got = fcntl(fd, take ? F_OFD_SETLK : F_OFD_GETLK, &l)) && errno == EINTR)
-        continue;
-    if (got == 0)
-        return take || l.l_type == F_UNLCK ? 0 : EAGAIN;
-    switch (errno) {
-    case EACCES:
-        return EAGAIN;
+    const int error = yk_fs_lock(fd, take);
+    switch (error) {
     case ENOLCK:
     case ENOSYS:
     case EOPNOTSUPP:
     case EINVAL: /* before Linux 3.15 */
         return ENOTSUP;
     default:
-        return errno;
+        return error;
     }
 }
 
@@ -189,7 +183,7 @@ yk_status yk_lock_take(const char *dir, double seconds, yk_lock **out)
 {
     *out = NULL;
     bool has_locks;
-    const int fd = yk_open_in(dir, name, O_RDWR | O_CREAT);
+    const int fd = yk_open_in(dir, name, O_RDWR | O_CREAT | O_APPEND);
     if (fd < 0)
         return yk_fail_in(dir, name, "cannot open", errno);
     yk_status st = wait_for(fd, dir, seconds, true, &has_locks);
@@ -206,7 +200,7 @@ yk_status yk_lock_take(const char *dir, double seconds, yk_lock **out)
     if (!st && !lock)
         st = yk_fail_memory(sizeof *lock, "a lock");
     if (st) {
-        close(fd);
+        yk_fs_close(fd);
         return st;
     }
     lock->fd = fd;
@@ -222,7 +216,7 @@ yk_status yk_lock_check(const char *dir)
         return errno == ELOOP ? yk_fail_in(dir, name, "cannot open", errno)
                               : YK_OK; /* taking the lock reports other errors */
     const yk_status st = wait_for(fd, dir, 0.0, false, &has_locks);
-    close(fd);
+    yk_fs_close(fd);
     return st;
 }
 
@@ -230,8 +224,9 @@ void yk_lock_release(yk_lock *lock)
 {
     if (!lock)
         return;
-    if (ftruncate(lock->fd, 0)) /* on failure the file names an owner that has ended, which is harmless */
+    if (yk_fs_truncate(lock->fd,
+                       0)) /* on failure the file names an owner that has ended, which is harmless */
         errno = 0;
-    close(lock->fd);
+    yk_fs_close(lock->fd);
     free(lock);
 }

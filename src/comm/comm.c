@@ -305,6 +305,8 @@ static yk_status check_wait(yk_comm *c, const yk_op *op, int n, double seconds, 
     yk_status st = yk__heartbeat(c, now);
     if (!st)
         st = check_overdue(c, op, n, *began, now, seconds, what);
+    if (!st && c->rank == 0) /* a rank that it does not wait for: another rank may */
+        st = yk__check_heartbeats(c, *began, now);
     if (!st && yk_startup_stopped(c->startup))
         st = yk_fail(YK_EINTERRUPTED, "stopped by a signal before training began");
     if (st || now - *checked <= 0.5)

@@ -44,6 +44,8 @@ yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup);
 /* Sends heartbeats that are due and receives those that have arrived. */
 yk_status yk__heartbeat(yk_comm *c, double now);
 /* When the last heartbeat of a peer arrived, but not earlier than `began`, when the wait for it began. */
+/* Whether all ranks that exchange heartbeats with this one have sent some; the wait has lasted since `began`. */
+yk_status yk__check_heartbeats(const yk_comm *c, double began, double now);
 double yk__last_heartbeat(const yk_comm *c, int peer, double began);
 
 /* peers.c */

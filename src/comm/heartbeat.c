@@ -87,6 +87,16 @@ yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup)
     return YK_OK;
 }
 
+yk_status yk__check_heartbeats(const yk_comm *c, double began, double now)
+{
+    for (int i = 0; c->limit > 0.0 && i < c->size; i++)
+        if (exchanges(c, i) && now - yk__last_heartbeat(c, i, began) > c->limit + (c->rank != 0))
+            return yk_fail(YK_ELOST,
+                           "no heartbeat from rank %d for %.0f s: it has died, hangs, or cannot be reached",
+                           i, c->limit);
+    return YK_OK;
+}
+
 static yk_status wait_for_last(yk_comm *c, int wanted)
 {
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
@@ -94,14 +104,10 @@ static yk_status wait_for_last(yk_comm *c, int wanted)
     while (c->lasts < wanted) {
         const double now = yk_now();
         yk_status st = yk__heartbeat(c, now);
+        if (!st)
+            st = yk__check_heartbeats(c, began, now);
         if (st)
             return st;
-        for (int i = 0; i < c->size; i++)
-            if (exchanges(c, i) && now - yk__last_heartbeat(c, i, began) > c->limit + (c->rank != 0))
-                return yk_fail(
-                    YK_ELOST,
-                    "no heartbeat from rank %d for %.0f s: it has died, hangs, or cannot be reached", i,
-                    c->limit);
         if (yk_startup_stopped(c->startup))
             return yk_fail(YK_EINTERRUPTED, "stopped by a signal before training began");
         yk_wait_turn(&w);

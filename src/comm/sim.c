@@ -1,6 +1,7 @@
 #include "comm/sim_internal.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,18 +18,45 @@ static double seconds_at(uint64_t ns)
     return (double)(ns - first_ns) * 1e-9;
 }
 
+double yk_sim_now(void)
+{
+    return seconds_at(yk__this_task->now);
+}
+
+void yk__sim_trace(const yk__sim *s, uint64_t now, int rank, const char *format, ...)
+{
+    char text[256];
+    va_list args;
+    if (!s->config.trace)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    s->config.trace(s->context, seconds_at(now), rank, text);
+}
+
+/* When a task runs next. A paused rank that was killed ends at once. */
+static uint64_t time_of(const yk__task *t)
+{
+    return t->at < t->rank->paused_until && !t->rank->killed ? t->rank->paused_until : t->at;
+}
+
 /* The task with the earliest time; a random one among equals. NULL: all have ended. */
-static yk__task *choose(yk__sim *s)
+static yk__task *choose(yk__sim *s, uint64_t *at_out)
 {
     yk__task *best = NULL;
+    uint64_t best_at = UINT64_MAX;
     uint32_t equal = 0;
     for (yk__task *t = s->first; t; t = t->next) {
-        if (t->ended || (best && t->at > best->at))
+        const uint64_t at = t->ended ? UINT64_MAX : time_of(t);
+        if (t->ended || (best && at > best_at))
             continue;
-        equal = best && t->at == best->at ? equal + 1 : 1;
+        equal = best && at == best_at ? equal + 1 : 1;
+        best_at = at;
         if (equal == 1 || yk_rng_below(&s->rng, equal) == 0)
             best = t;
     }
+    *at_out = best_at;
     return best;
 }
 
@@ -47,19 +75,58 @@ static void kill_all(yk__sim *s, uint64_t at)
         kill_rank(&s->rank[i], at);
 }
 
+static void apply_to(yk__sim *s, const yk_sim_event *e, yk__rank *r, uint64_t at)
+{
+    if (r->ended || r->killed)
+        return;
+    if (e->action == YK_SIM_KILL) {
+        kill_rank(r, at);
+        yk__sim_trace(s, at, r->number, "is killed");
+    } else if (e->action == YK_SIM_PAUSE) {
+        r->paused_until = at + (uint64_t)(e->seconds * 1e9);
+        yk__sim_trace(s, at, r->number, "is paused for %g s", e->seconds);
+    } else {
+        *e->flag = 1;
+        yk__sim_trace(s, at, r->number, "receives a signal");
+    }
+}
+
+/* Applies the events before that time; false: there are none. */
+static bool apply_events(yk__sim *s, uint64_t before)
+{
+    const int first = s->next_event;
+    for (; s->next_event < s->config.events; s->next_event++) {
+        const yk_sim_event *e = &s->config.event[s->next_event];
+        const uint64_t at = first_ns + (uint64_t)(e->at * 1e9);
+        if (at > before)
+            break;
+        for (int i = 0; i < s->config.ranks; i++)
+            if (e->rank < 0 || e->rank == i)
+                apply_to(s, e, &s->rank[i], at);
+    }
+    return s->next_event > first;
+}
+
 /* Passes control to the next task. Only the task in control accesses the simulation. */
 static void run_next(yk__sim *s)
 {
-    yk__task *next = choose(s);
-    if (next && next->at == UINT64_MAX) { /* all wait for each other */
+    uint64_t at;
+    yk__task *next = choose(s, &at);
+    while (next && apply_events(s, at))
+        next = choose(s, &at);
+    if (next && at == UINT64_MAX) { /* all wait for each other */
         s->stuck = true;
         kill_all(s, next->now);
-        next = choose(s);
+        next = choose(s, &at);
     }
-    if (next && seconds_at(next->at) > s->config.max_seconds)
-        kill_all(s, next->at);
-    if (next)
-        s->result->digest = yk_mix64(s->result->digest ^ next->at) + next->number;
+    if (next && seconds_at(at) > s->config.max_seconds) {
+        s->result->timed_out = true;
+        kill_all(s, at);
+    }
+    if (next) {
+        next->at = at;
+        s->result->digest = yk_mix64(s->result->digest ^ at) + next->number;
+    }
     sem_post(next ? &next->go : &s->all_ended);
 }
 
@@ -90,6 +157,8 @@ static void end_rank(const yk__task *t)
     yk_sim_result *out = r->sim->result;
     r->ended = true;
     r->result->seconds = seconds_at(t->now);
+    yk__sim_trace(r->sim, t->now, r->number, "has ended%s%s", *r->result->error ? ": " : "",
+                  r->result->error);
     if (r->result->seconds > out->seconds)
         out->seconds = r->result->seconds;
     yk__sim_drop_messages(r);

@@ -22,6 +22,7 @@
  * - A send of up to `eager` bytes is done at once. A longer one is done when it is received, and is read from the sender's
  *   buffer only then.
  * - If all tasks wait for each other, all ranks end as YK_SIM_STUCK.
+ * - Ranks can be killed, paused and signalled at given times. Messages to a paused rank arrive, and its time goes on.
  * - The threads of a rank end with its main thread. A rank that was killed, or has ended, sends and receives nothing more.
  *   What it sent before arrives, except for what was still in its own buffers.
  *
@@ -31,11 +32,26 @@
 #define YK_COMM_SIM_H
 
 #include "base/status.h"
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { YK_SIM_MAX_RANKS = 64 };
+
+typedef enum {
+    YK_SIM_KILL,  /* as by SIGKILL */
+    YK_SIM_PAUSE, /* as by SIGSTOP, and SIGCONT after some seconds */
+    YK_SIM_SIGNAL /* its handler sets a flag */
+} yk_sim_action;
+
+typedef struct {
+    double at; /* simulated seconds */
+    yk_sim_action action;
+    int rank;                    /* -1: all ranks */
+    double seconds;              /* YK_SIM_PAUSE */
+    volatile sig_atomic_t *flag; /* YK_SIM_SIGNAL */
+} yk_sim_event;
 
 typedef struct {
     int ranks;
@@ -43,6 +59,12 @@ typedef struct {
     double min_delay, max_delay; /* latency of a message in seconds; both 0: 10 us to 1 ms */
     size_t eager;                /* bytes; 0: 4096 */
     double max_seconds;          /* simulated; ranks that still run then are killed; 0: a day */
+    const yk_sim_event *event;   /* [events], in the order of their times; borrowed */
+    int events;
+    /* Messages, events and ends of ranks, for people; NULL: none. */
+    void (*trace)(void *context, double seconds, int rank, const char *text);
+    /* Called when a rank sends a message, with the context of rank_main(); NULL: none. */
+    void (*sends)(void *context, int from, int to, int tag, const void *data, size_t bytes);
 } yk_sim_config;
 
 typedef enum { YK_SIM_RETURNED, YK_SIM_KILLED, YK_SIM_ABORTED, YK_SIM_STUCK } yk_sim_end;
@@ -57,6 +79,7 @@ typedef struct {
 typedef struct {
     double seconds; /* simulated, when the last one ended */
     uint64_t messages, bytes;
+    bool timed_out;  /* max_seconds */
     uint64_t digest; /* of the schedule: the same for the same seed */
 } yk_sim_result;
 
@@ -64,6 +87,8 @@ typedef struct {
  * not be run. */
 yk_status yk_sim_run(const yk_sim_config *config, yk_status (*rank_main)(void *context, int rank),
                      void *context, yk_sim_rank *ranks, yk_sim_result *out);
+
+double yk_sim_now(void); /* simulated seconds; called by a rank */
 
 /* Called by a rank: ends another rank, or itself, at once, as by SIGKILL. Its memory is leaked. */
 void yk_sim_kill(int rank);

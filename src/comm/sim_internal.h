@@ -16,7 +16,8 @@ typedef struct yk__sim_message yk__sim_message;
 typedef struct {
     yk__sim *sim;
     int number;
-    bool ended, killed; /* killed: its tasks end when they would run next */
+    bool ended, killed;    /* killed: its tasks end when they would run next */
+    uint64_t paused_until; /* its tasks run no earlier */
     yk__sim_message *inbox;
     yk__sim_request *requests, *posted;
     yk_sim_rank *result;
@@ -47,6 +48,7 @@ struct yk__sim {
     unsigned tasks;
     yk_rng rng;
     bool aborted, stuck;
+    int next_event;
     yk_sim_result *result;
     yk__rank rank[YK_SIM_MAX_RANKS];
 };
@@ -54,6 +56,8 @@ struct yk__sim {
 extern _Thread_local yk__task *yk__this_task;
 
 /* sim.c */
+void yk__sim_trace(const yk__sim *s, uint64_t now, int rank, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 void yk__sim_abort(yk__rank *r);
 void yk__sim_shorten_yields(yk__rank *r, uint64_t until, bool restart); /* there is something to do then */
 

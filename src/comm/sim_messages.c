@@ -136,6 +136,10 @@ static int sim_send(void *self, int peer, int tag, const void *buf, size_t bytes
                    eager ? copy : buf,
                    eager ? NULL : r};
     *request_out = (uint64_t)(uintptr_t)r;
+    yk__sim_trace(me->sim, yk__this_task->now, me->number, "sends %zu bytes with tag %d to rank %d", bytes,
+                  tag, peer);
+    if (me->sim->config.sends)
+        me->sim->config.sends(me->sim->context, me->number, peer, tag, buf, bytes);
     me->sim->result->messages++;
     me->sim->result->bytes += bytes;
     if (to->ended) { /* no one receives it */
@@ -165,6 +169,8 @@ static int receive(yk__rank *me, message **at, void *buf, size_t cap, size_t *by
 {
     message *m = *at;
     const int code = m->bytes > cap ? TRUNCATED : 0;
+    yk__sim_trace(me->sim, yk__this_task->now, me->number, "receives %zu bytes with tag %d from rank %d",
+                  m->bytes, m->tag, m->source);
     *at = m->next;
     if (!code && m->bytes)
         memcpy(buf, m->data, m->bytes);

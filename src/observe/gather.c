@@ -1,7 +1,7 @@
 /* The end of a job: the chief gathers the reports of all ranks.
  *
- *     rank r    last telemetry         | report ->             <- is a rank lost?
- *     rank 0    receives all of them   | <- reports of all     ->
+ *     rank r    last telemetry         <- alive, alive ... ready | report ->             <- is a rank lost?
+ *     rank 0    receives all of them   evaluates           ->    | <- reports of all     ->
  *               one list: the ranks (a lost rank by its last telemetry), then the workers that joined
  */
 #include "observe/observer_internal.h"
@@ -10,10 +10,11 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { TAG_REPORT = 13 };
+enum { TAG_REPORT = 13, TAG_READY = 12 };
 static const double timeout = 30.0;
 static const double reply_timeout =
     60.0; /* longer: if a rank is lost, the chief finds out first, and names it */
+static const char alive = 0, ready = 1;
 
 yk_bytes yk__bytes_total(const yk_comm *c)
 {
@@ -50,6 +51,49 @@ static bool is_lost(const yk_observer *o, int rank)
 static bool is_received(const yk_rank_report *r)
 {
     return r->process.role[0];
+}
+
+/* To all ranks that are not lost. A heartbeat is left out if the last one was not received yet. */
+static yk_status send_state(yk_observer *o, const char *state)
+{
+    yk_comm *c = o->c.comm;
+    yk_status st = YK_OK;
+    if (!o->alive_op && !(o->alive_op = yk_alloc((size_t)o->c.ranks, sizeof *o->alive_op, "the heartbeats")))
+        return YK_ESYSTEM;
+    for (int i = 1; !st && i < o->c.ranks; i++) {
+        yk_op *op = &o->alive_op[i];
+        bool done = true;
+        if (is_lost(o, i))
+            continue;
+        st = state == &ready ? yk_comm_wait(c, op, 1, timeout, "a heartbeat to be received")
+                             : yk_comm_test(c, op, &done);
+        if (!st && done)
+            st = yk_comm_send(c, i, TAG_READY, YK_FOR_CONTROL, state, 1, op);
+    }
+    return st;
+}
+
+yk_status yk_observer_alive(yk_observer *o)
+{
+    return send_state(o, &alive);
+}
+
+/* The chief sends `ready`; the others wait for it. After that, no message is counted in the reports. */
+static yk_status wait_until_ready(yk_observer *o)
+{
+    yk_comm *c = o->c.comm;
+    if (o->c.rank == 0) {
+        const yk_status st = send_state(o, &ready);
+        return st ? st
+                  : yk_comm_wait(c, o->alive_op, o->c.ranks, timeout, "the last heartbeat to be received");
+    }
+    for (char state = alive; state != ready;) {
+        const yk_status st = yk_comm_recv_wait(c, 0, TAG_READY, YK_FOR_CONTROL, &state, 1, reply_timeout,
+                                               "rank 0 to end the run");
+        if (st)
+            return st;
+    }
+    return YK_OK;
 }
 
 /* The chief receives the reports of all ranks that are not lost, then tells them whether a rank is lost. */
@@ -131,10 +175,13 @@ yk_status yk_observer_gather(yk_observer *o, bool *lost, yk_rank_report **report
         return YK_OK;
     if (o->c.rank == 0)
         yk__telemetry_receive_last(o);
+    yk_status st = wait_until_ready(o);
+    if (st)
+        return st;
     yk__report_make(o, &o->self, &mine);
     if (o->c.rank == 0)
         return gather_on_chief(o, &mine, flag, reports_out, n_out);
-    yk_status st = send_report(o, &mine, &flag);
+    st = send_report(o, &mine, &flag);
     *lost = flag;
     return st;
 }

@@ -217,7 +217,7 @@ static yk_status find_first_of_host(yk_observer *o)
 static yk_status take_number(yk_observer *o)
 {
     char path[4096], folder[4096 + 32], line[1024];
-    if (!realpath(o->c.config->join, path) || access(path, W_OK))
+    if (!yk_fs_real_path(o->c.config->join, path) || !yk_fs_can_write(path))
         return YK_OK;
     yk_lines_last(path, "metrics.jsonl", "seconds", line, sizeof line);
     const double seconds = yk_line_number(line, "seconds");
@@ -241,12 +241,12 @@ yk_status yk__link_open(yk_observer *o)
         return YK_OK;
     if (c->joined)
         return take_number(o);
-    if (c->rank == 0 && c->run_dir && !realpath(c->run_dir, path))
+    if (c->rank == 0 && c->run_dir && !yk_fs_real_path(c->run_dir, path))
         path[0] = '\0';
     yk_status st = yk_comm_broadcast(c->comm, path, sizeof path, seconds, "the run directory");
     if (st)
         return st;
-    if (c->rank > 0 && path[0] && access(path, W_OK) == 0 && !(o->shared_dir = strdup(path)))
+    if (c->rank > 0 && path[0] && yk_fs_can_write(path) && !(o->shared_dir = strdup(path)))
         return yk_fail_memory(strlen(path), "a path");
     st = probe_all(o);
     uint64_t zero = yk_now_ns();

@@ -157,6 +157,9 @@ void yk_observer_pause(yk_observer *o, bool pause);
 
 /* ---- the end ---- */
 
+/* On the chief, before yk_observer_gather(): a heartbeat to the ranks that wait there, while it evaluates. */
+yk_status yk_observer_alive(yk_observer *o);
+
 /* On the chief: the reports of the ranks in their order, then those of workers that joined. A lost rank is represented by
  * its last telemetry. Free them with yk_free(). Elsewhere *reports_out is NULL. `lost`: whether a rank is lost; passed
  * in by the chief, set on the other ranks. */

@@ -359,5 +359,6 @@ void yk_observer_free(yk_observer *o)
     yk__telemetry_free(o);
     yk_mutex_destroy(&o->lock);
     free(o->shared_dir);
+    yk_free(o->alive_op);
     free(o);
 }

@@ -88,6 +88,7 @@ struct yk_observer {
     atomic_uint_fast64_t sent, received; /* bytes so far, written by the thread that may use MPI */
 
     yk__telemetry_state telemetry;
+    yk_op *alive_op; /* on the chief: the last heartbeat to each rank; NULL: none yet */
 
     yk_course_point course[YK__COURSE]; /* written by worker 0, after an evaluation */
     size_t ncourse;

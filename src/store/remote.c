@@ -200,7 +200,7 @@ static yk_status send_heartbeats(yk_remote *r, double now)
     for (int k = 0; k < r->config.servers; k++) {
         bool done;
         yk_status st = yk_comm_test(r->config.comm, &r->server[k].alive_op, &done);
-        if (!st && done)
+        if (!st && done && r->server[k].left < r->config.lanes)
             st = yk_comm_send(r->config.comm, r->server[k].peer, YK__TAG_UP, YK_FOR_CONTROL, &r->alive,
                               sizeof r->alive, &r->server[k].alive_op);
         if (st)

@@ -80,6 +80,7 @@ typedef struct {
     yk_op alive_op;
     double last_message;
     atomic_int owes; /* answers that it has not sent yet */
+    int left;        /* lanes whose leave message was sent: it is their last one */
 } yk__connection;
 
 struct yk_remote {

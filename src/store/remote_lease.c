@@ -122,14 +122,22 @@ static bool is_leaving(const yk_remote *r)
     return r->config.leave && *r->config.leave;
 }
 
+/* Whether the lane of these threads has announced batches: it got examples since this step began. */
+static bool has_batches(const yk_remote *r, int first)
+{
+    const int lane = r->config.lanes > 1 ? first : 0;
+    return yk_remote_added(r, lane) > 0 || yk_remote_outstanding(r, lane) > 0;
+}
+
 void yk_remote_out_of_examples(yk_remote *r, int first, int end, yk_step_result *out)
 {
+    const bool has = has_batches(r, first);
     bool later = false;
     for (int i = first; i < end; i++)
         later |= r->leases[i].later;
     later &= !is_leaving(r);
-    *out = (yk_step_result){.pending = later, .over = !later};
-    if (later)
+    *out = (yk_step_result){.pending = has || later, .over = !has && !later};
+    if (later && !has)
         yk_sleep(retry_seconds);
 }
 
@@ -137,8 +145,10 @@ void yk_remote_end_step(yk_remote *r, int first, int end, bool stop, yk_step_res
 {
     out->action = stop ? YK_ACTION_STOP : YK_ACTION_CONTINUE;
     out->over |= stop || is_leaving(r);
+    out->pending &= !out->over;
     for (int i = first; i < end; i++)
-        r->leases[i].idle = out->pending; /* servers do not wait for an idle thread */
+        r->leases[i].idle =
+            out->pending && !has_batches(r, first); /* servers do not wait for an idle thread */
 }
 
 bool yk_remote_revoked(const yk_remote *r, int thread)
@@ -153,6 +163,11 @@ yk_status yk_remote_leave(yk_remote *r, int lane)
     yk_status st = YK_OK;
     while (!st && yk_remote_outstanding(r, lane) > 0)
         st = yk_remote_await(r, lane, &unused);
+    /* a lease that was requested in advance is answered, too */
+    const int first = r->config.lanes > 1 ? lane : 0,
+              end = r->config.lanes > 1 ? first + 1 : r->config.threads;
+    for (int i = first; !st && i < end; i++)
+        st = yk__remote_wait(r, NULL, &r->leases[i].pending, "examples");
     if (!st)
         st = send_control(r, lane, 0, r->config.servers, &up);
     for (int k = 0; !st && k < r->config.servers; k++)

@@ -4,14 +4,15 @@
 #include "base/wait.h"
 
 /* Sends queued messages in order, and counts those that are done. */
-static yk_status send_queued(yk_remote *r, yk__queue *queue, int peer)
+static yk_status send_queued(yk_remote *r, yk__queue *queue, yk__connection *to)
 {
     const unsigned queued = atomic_load_explicit(&queue->queued, memory_order_acquire);
     unsigned done = atomic_load_explicit(&queue->done, memory_order_relaxed);
     yk_status st = YK_OK;
     for (; !st && queue->sent != queued; queue->sent++) {
         struct yk__message *l = &queue->message[queue->sent % YK__QUEUE];
-        st = yk_comm_send(r->config.comm, peer, YK__TAG_UP, l->purpose, l->data, l->bytes, &l->op);
+        st = yk_comm_send(r->config.comm, to->peer, YK__TAG_UP, l->purpose, l->data, l->bytes, &l->op);
+        to->left += ((const yk__up *)(const void *)l->data)->kind == YK__UP_LEAVE;
         if (!st && l->pull_bytes)
             yk_comm_change_purpose(r->config.comm, false, l->purpose, YK_FOR_PULL, l->pull_bytes, 0);
     }
@@ -30,7 +31,7 @@ yk_status yk__remote_send_queued(yk_remote *r)
     yk_status st = YK_OK;
     for (int i = 0; !st && i < r->config.lanes; i++)
         for (int k = 0; !st && k < r->config.servers; k++)
-            st = send_queued(r, &r->lane[i].queue[k], r->server[k].peer);
+            st = send_queued(r, &r->lane[i].queue[k], &r->server[k]);
     return st;
 }
 
@@ -80,5 +81,5 @@ yk_status yk__remote_queue(yk_remote *r, int lane, int server)
     atomic_fetch_add_explicit(&r->waiting, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&r->activity, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&queue->queued, 1, memory_order_release);
-    return r->config.driven ? YK_OK : send_queued(r, queue, r->server[server].peer);
+    return r->config.driven ? YK_OK : send_queued(r, queue, &r->server[server]);
 }

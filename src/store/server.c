@@ -202,13 +202,35 @@ static yk_status declare_lost(yk_server *s, yk__client *c, double seconds)
     return st;
 }
 
+/* Server 0 tells the others that it is alive if they may wait for it during training: with a quorum, until it decides on a round.
+ * Without active clients, too, they wait for messages from server 0. */
+static yk_status check_chief(yk_server *s, double now)
+{
+    bool waits = s->active == 0;
+    for (int i = 0; s->config.quorum && i < s->nclients; i++)
+        waits |= s->client[i].pushed;
+    if (s->chief && s->config.quorum && now - s->heard_at > 1.0) {
+        s->heard_at = now;
+        return yk__control_alive(s);
+    }
+    if (s->chief)
+        return YK_OK;
+    if (!waits || s->over)
+        s->heard_at = now;
+    if (now - s->heard_at > 2.0 * s->config.timeout + 5.0)
+        return yk_fail(YK_ELOST,
+                       "server 0 (rank 0) sent nothing for %.1f s: it has died, hangs, or cannot be reached",
+                       now - s->heard_at);
+    return YK_OK;
+}
+
 static yk_status check_timeouts(yk_server *s, double now)
 {
     const bool held = !s->config.synchronous && yk__is_held(s); /* their messages are not received */
     for (int i = 0; i < s->nclients; i++) {
         yk__client *c = &s->client[i];
-        if (!c->active || c->pushed || held ||
-            yk__is_owed(s, c)) { /* a worker that waits for this server sends nothing */
+        /* a worker that waits sends heartbeats, but they are not received before its gradient was applied */
+        if (!c->active || c->pushed || held || (s->config.synchronous && yk__is_owed(s, c))) {
             c->last_message = now;
             continue;
         }
@@ -221,6 +243,9 @@ static yk_status check_timeouts(yk_server *s, double now)
         if (st)
             return st;
     }
+    yk_status st = check_chief(s, now);
+    if (st)
+        return st;
     if (s->active == 0 && s->chief) {
         bool all_bye = true;
         for (int i = 0; i < s->nclients; i++)
@@ -266,7 +291,7 @@ yk_status yk_server_run(yk_server *s)
 {
     const yk_server_hooks *h = &s->config.hooks;
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
-    double ticked = yk_now();
+    double ticked = s->heard_at = yk_now();
     yk_status st = YK_OK;
     for (int i = 0; i < s->nclients; i++)
         s->client[i].last_message = ticked;
@@ -305,6 +330,11 @@ yk_status yk_server_run(yk_server *s)
     }
     wait_ends(s);
     return st;
+}
+
+yk_status yk_server_alive(yk_server *s)
+{
+    return yk__control_alive(s);
 }
 
 yk_status yk_server_end(yk_server *s)

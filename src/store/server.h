@@ -98,6 +98,8 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out);
 void yk_server_free(yk_server *s);                                    /* NULL is fine */
 void yk_server_set_hooks(yk_server *s, const yk_server_hooks *hooks); /* server 0, before run */
 yk_status yk_server_run(yk_server *s);
+/* Server 0, while it evaluates after the last update: a heartbeat to the other servers. */
+yk_status yk_server_alive(yk_server *s);
 /* Server 0: ends the other servers, which return from yk_server_run(). */
 yk_status yk_server_end(yk_server *s);
 

@@ -12,6 +12,16 @@ static yk_status send_to(yk_server *s, int server, const yk__control *message, c
                              what);
 }
 
+yk_status yk__control_alive(yk_server *s)
+{
+    yk__control *message = &s->control;
+    message->up = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_ALIVE};
+    yk_status st = YK_OK;
+    for (int i = 1; !st && i < s->config.servers; i++)
+        st = send_to(s, i, message, "a server to receive a heartbeat");
+    return st;
+}
+
 yk_status yk__control_end(yk_server *s)
 {
     yk__control *message = &s->control;
@@ -59,8 +69,11 @@ yk_status yk__control_take(yk_server *s, size_t bytes)
         return st;
     if (bytes != sizeof message->up + message->up.npush * sizeof *message->peer)
         return yk_fail(YK_ELOST, "server 0 sent a malformed message of %zu bytes", bytes);
+    s->heard_at = yk_now();
     if (message->up.kind == YK__UP_ROUND)
         return take_round(s);
+    if (message->up.kind == YK__UP_ALIVE)
+        return YK_OK;
     if (message->up.kind == YK__UP_SNAPSHOT) {
         s->snapshot_wanted = true;
         s->snapshot_last = (message->up.flags & YK__LAST) != 0;

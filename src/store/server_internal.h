@@ -73,7 +73,9 @@ struct yk_server {
     yk_server_config config;
     int me;
     bool chief, over, stopping;
-    double over_at;    /* when server 0 ended the job */
+    double over_at; /* when server 0 ended the job */
+    double
+        heard_at; /* the last message from server 0, if this server waits for one; of server 0: its last heartbeat */
     uint64_t idle;     /* when it began to wait for messages; 0: it is not waiting (base/clock.h) */
     yk__layout layout; /* of values in messages */
     int npulls;        /* of each client */
@@ -183,6 +185,7 @@ yk_status yk__apply_at_once(yk_server *s,
 yk_status yk__close_round_if_all(yk_server *s);
 
 /* server_control.c */
+yk_status yk__control_alive(yk_server *s);
 yk_status yk__control_end(yk_server *s);
 yk_status yk__control_round(yk_server *s); /* with a quorum: the round uses the gradients that have arrived */
 yk_status yk__control_take(yk_server *s, size_t bytes); /* a message from server 0 has arrived */

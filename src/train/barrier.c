@@ -110,7 +110,7 @@ static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
     if (!st && t->due.eval && t->cluster.rank == 0) {
         const yk_progress_state at = yk__progress_now(t);
         yk__start_period(t);
-        st = yk__finish_evaluation(t, &at);
+        st = yk__finish_evaluation(t, &at, false);
     }
     if (t->due.eval)
         t->last_eval = t->step;

@@ -52,17 +52,17 @@ static void remove_checkpoint(int top, const char *run_dir, const char *name)
 
 /* Renames an entry that yoke did not create (a link, a file, a directory with foreign files) and that has the name of a
  * new checkpoint. */
-static void move_aside(int top, const char *run_dir, const char *name)
+static void move_aside(int top, const char *run_dir, const char *from, const char *name)
 {
     struct stat there;
     char other[64];
-    if (yk_fs_stat(top, name, &there, AT_SYMLINK_NOFOLLOW))
+    if (yk_fs_stat(top, from, &there, AT_SYMLINK_NOFOLLOW))
         return;
     for (int i = 1; i < 1000; i++) {
         snprintf(other, sizeof other, "%s.old-%d", name, i);
         if (yk_fs_stat(top, other, &there, AT_SYMLINK_NOFOLLOW) == 0)
             continue;
-        if (yk_fs_rename(top, name, top, other) == 0)
+        if (yk_fs_rename(top, from, top, other) == 0)
             yk_warn("%s/%s/%s has the name of a new checkpoint: renamed to %s", run_dir, top_name, name,
                     other);
         return;
@@ -204,19 +204,38 @@ yk_status yk__checkpoint_begin(const char *run_dir)
     return yk_dir_make_in(run_dir, YK__SAVING);
 }
 
+/* This step was saved before; then the run was resumed, or gradients arrived too late. Exchanges the two names, so that there is
+ * always one of the checkpoints: .saving is the old one then. */
+static bool replaces(int top, const char *name)
+{
+    struct stat there;
+    return yk_fs_stat(top, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(there.st_mode) &&
+           yk_fs_exchange(top, saving_name, name) == 0;
+}
+
 /* .saving becomes step-N. */
 static yk_status rename_saved(int top, const char *run_dir, uint64_t step, const char *path)
 {
     char name[32];
     snprintf(name, sizeof name, "step-%" PRIu64, step);
-    if (yk_fs_rename(top, saving_name, top, name)) {
-        remove_checkpoint(top, run_dir, name); /* this step was saved before; then the run was resumed */
-        move_aside(top, run_dir, name);
+    const bool replaced = replaces(top, name);
+    if (!replaced &&
+        yk_fs_rename(top, saving_name, top, name)) { /* not every file system can exchange names */
+        remove_checkpoint(top, run_dir, name);
+        move_aside(top, run_dir, name, name);
         if (yk_fs_rename(top, saving_name, top, name))
             return yk_fail_path(path, "cannot rename the new checkpoint to this path", errno);
     }
-    if (yk_fs_sync(top) && errno != EINVAL && errno != ENOTSUP && errno != EBADF)
-        return yk_fail_in(run_dir, top_name, "cannot sync the directory", errno);
+    if (yk_fs_sync(top) && errno != EINVAL && errno != ENOTSUP && errno != EBADF) {
+        const yk_status st = yk_fail_in(run_dir, top_name, "cannot sync the directory", errno);
+        if (replaced) /* the caller removes .saving */
+            yk_fs_exchange(top, saving_name, name);
+        return st;
+    }
+    if (replaced) {
+        remove_checkpoint(top, run_dir, saving_name);
+        move_aside(top, run_dir, saving_name, name);
+    }
     return YK_OK;
 }
 

@@ -31,6 +31,7 @@ typedef struct {
     yk__due due;
     bool parameters; /* they are needed: for a test, for a checkpoint, or at the end */
     bool initial;    /* they are in `whole` already */
+    bool repeated;   /* this step was evaluated and reported before */
     atomic_bool over;
     yk_thread thread;
     yk_progress_state at;
@@ -43,6 +44,7 @@ typedef struct {
     snapshot snapshot;
     yk__due due;            /* lockstep: of a snapshot that waits for the previous one */
     uint64_t used;          /* lockstep: examples of the epoch */
+    uint64_t saved_late;    /* gradients that were too late, in the last checkpoint */
     double servers_checked; /* when */
     yk_status hold_status;  /* of a snapshot that hold() began, or finished */
     bool streams;
@@ -127,8 +129,11 @@ static yk_status take(chief *c, yk__due due, bool last)
     snapshot *s = &c->snapshot;
     yk_server_state state;
     yk_server_state_of(t->cluster.server, &state);
+    if (t->plan->quorum) /* the cursor includes gradients that arrived too late since the last step */
+        t->late_examples = t->earlier_late_examples + state.late_examples;
     *s = (snapshot){
         .taken = true, .due = {due.eval, due.save && t->result->run_dir}, .at = yk__progress_now(t)};
+    s->repeated = due.eval && t->step == t->last_eval;
     s->parameters = s->due.save || (due.eval && t->tested) || last;
     s->at.late = t->earlier_late + state.late;
     yk_status st = s->due.save ? make_cursor(c, &s->at) : YK_OK;
@@ -139,6 +144,7 @@ static yk_status take(chief *c, yk__due due, bool last)
     if (due.save) {
         t->last_save = t->step;
         t->saved_at = yk_now();
+        c->saved_late = state.late;
     }
     if (!st && s->parameters) {
         yk_phases_detail(t->evaluator->phases);
@@ -160,7 +166,27 @@ static yk_status finish(chief *c)
     t->result->eval_seconds += s->eval_seconds;
     t->result->checkpoint_seconds += s->save_seconds;
     yk_status st = raise_error(&s->outcome);
-    return st || !s->due.eval ? st : yk__finish_evaluation(t, &s->at);
+    return st || !s->due.eval ? st : yk__finish_evaluation(t, &s->at, s->repeated);
+}
+
+/* All workers have left. The other processes wait for this one, and get heartbeats. */
+static yk_status wait_for_snapshot(chief *c)
+{
+    yk__trainer *t = c->t;
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
+    double beat_at = yk_now();
+    yk_status st = YK_OK;
+    while (!st && !atomic_load(&c->snapshot.over)) {
+        yk_wait_turn(&w);
+        if (!yk_wait_polls(&w) || yk_now() - beat_at < t->plan->heartbeat_every)
+            continue;
+        beat_at = yk_now();
+        st = yk_server_alive(t->cluster.server);
+        if (!st)
+            st = yk_observer_alive(t->observer);
+    }
+    yk_thread_join(&c->snapshot.thread);
+    return st;
 }
 
 /* Evaluates and saves the snapshot that was taken, in the background. */
@@ -200,8 +226,9 @@ static yk_status poll_snapshot(chief *c, bool wait)
 {
     yk_status st = YK_OK;
     if (c->snapshot.taken && (wait || atomic_load(&c->snapshot.over))) {
-        yk_thread_join(&c->snapshot.thread);
-        st = finish(c);
+        st = wait_for_snapshot(c);
+        const yk_status finished = finish(c);
+        st = st ? st : finished;
     }
     return !st && !c->snapshot.taken && is_due(c) ? start(c) : st;
 }
@@ -410,12 +437,14 @@ static yk_status end_chief(chief *c)
                              t->epoch < t->plan->epochs;
     /* an earlier snapshot of this step may lack gradients that other servers received later */
     const bool again = !t->plan->synchronous && t->cluster.servers > 1;
+    const bool later = state.late != c->saved_late; /* the cursor in the checkpoint lacks their examples */
     yk_status st =
-        take(c, (yk__due){again || t->step != t->last_eval, again || t->step != t->last_save}, true);
-    if (st)
-        return st;
-    keep(&c->snapshot.outcome, evaluate_and_save(c));
-    return finish(c);
+        take(c, (yk__due){again || t->step != t->last_eval, again || later || t->step != t->last_save}, true);
+    if (!st)
+        st = yk_server_end(t->cluster.server); /* the other servers are not needed any more */
+    if (!st)
+        st = start_thread(c);
+    return st ? st : poll_snapshot(c, true);
 }
 
 static yk_status serve(chief *c)
@@ -445,9 +474,7 @@ static yk_status serve(chief *c)
         st = poll_snapshot(c, true);
     else if (c->snapshot.taken)
         yk_thread_join(&c->snapshot.thread);
-    if (!st)
-        st = end_chief(c);
-    return st ? st : yk_server_end(k->server);
+    return st ? st : end_chief(c);
 }
 
 yk_status yk__serve(yk__trainer *t)

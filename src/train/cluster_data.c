@@ -101,6 +101,15 @@ void yk__cluster_set_unit(yk__trainer *t, uint64_t unit)
         t->result->plan.copy_lifetime = (unit + t->plan->batch - 1) / t->plan->batch;
 }
 
+/* A worker pushes all steps on a copy together, and each may do so once more after the last step: with copies that are short for
+ * --steps, few steps are too many. Leases end at the last step. */
+static void limit_copies(yk_plan *p)
+{
+    enum { PARTS = 8 };
+    const uint64_t most = p->steps / (PARTS * (uint64_t)(p->workers * p->depth));
+    p->copy_lifetime = yk__min(p->copy_lifetime, most ? most : 1);
+}
+
 yk_status yk__cluster_shape(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
@@ -150,6 +159,8 @@ yk_status yk__cluster_shape(yk__trainer *t)
     k->cursor_kind = most.streams        ? YK__STREAM_CURSOR
                      : t->plan->lockstep ? YK__LOCKSTEP_CURSOR
                                          : YK__LEASE_CURSOR;
+    if (k->cursor_kind == YK__STREAM_CURSOR && t->plan->copy_lifetime && t->plan->steps != UINT64_MAX)
+        limit_copies(&t->result->plan);
     if (k->cursor_kind == YK__LEASE_CURSOR && !most.ordered &&
         t->plan->copy_lifetime) /* neighbours are unrelated */
         yk__cluster_set_unit(t, unit_of(t));

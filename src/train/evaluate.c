@@ -78,7 +78,7 @@ void yk__start_period(yk__trainer *t)
     }
 }
 
-yk_status yk__finish_evaluation(yk__trainer *t, const yk_progress_state *at)
+yk_status yk__finish_evaluation(yk__trainer *t, const yk_progress_state *at, bool repeated)
 {
     yk_result *r = t->result;
     const int n = t->nevaluators;
@@ -96,7 +96,7 @@ yk_status yk__finish_evaluation(yk__trainer *t, const yk_progress_state *at)
         r->train_loss = at->period_loss / (double)at->period_examples;
     if (t->tested && !(r->test.loss <= yk__max_loss))
         return yk__diverged(t, "the test loss", r->test.loss, at->step);
-    return yk__report_evaluation(t, at);
+    return repeated ? YK_OK : yk__report_evaluation(t, at);
 }
 
 yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p)

@@ -79,7 +79,7 @@ static yk_status restore_assignment(yk__trainer *t, const yk_progress_state *p)
     t->used = p->ncursor >= 3 ? p->cursor[2] : 0;
     t->earlier_late = p->late;
     t->earlier_late_examples = t->late_examples = p->late_examples;
-    if (t->plan->steps != UINT64_MAX && !t->plan->synchronous)
+    if (t->plan->steps != UINT64_MAX && yk__leases_steps(t->plan))
         k->assignment.steps_left = t->plan->steps > p->step ? t->plan->steps - p->step : 0;
     if (k->cursor_kind == YK__LEASE_CURSOR)
         return yk_assignment_cursor_restore(&k->assignment, p->cursor, p->ncursor);

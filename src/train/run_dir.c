@@ -3,7 +3,6 @@
 #include "base/dir.h"
 #include "base/fs.h"
 #include "base/number.h"
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -26,6 +25,13 @@ static const char *const checkpoints[] = {"checkpoints/",
                                           "checkpoints/*/state.safetensors",
                                           NULL};
 
+static const char *const unfinished[] = {"checkpoints/",
+                                         "checkpoints/.saving/",
+                                         "checkpoints/.saving/DONE",
+                                         "checkpoints/.saving/model.safetensors",
+                                         "checkpoints/.saving/state.safetensors",
+                                         NULL};
+
 /* log.txt is written by sweeps. */
 static const char *const written[] = {"config.ini",
                                       "metrics.jsonl",
@@ -47,7 +53,7 @@ static yk_status check_entry(int fd, const char *dir, const char *below, const c
 {
     struct stat there;
     char name[NAME_MAX + 32];
-    if (fstatat(fd, entry, &there, AT_SYMLINK_NOFOLLOW) || (there.st_mode & S_IFMT) == kind)
+    if (yk_fs_stat(fd, entry, &there, AT_SYMLINK_NOFOLLOW) || (there.st_mode & S_IFMT) == kind)
         return YK_OK;
     snprintf(name, sizeof name, "%s%s", below, entry);
     return yk_fail_in(dir, name, "cannot be used", S_ISLNK(there.st_mode) ? ELOOP : EEXIST);
@@ -63,19 +69,18 @@ static yk_status check_entries(const char *dir)
                 {"checkpoints", S_IFDIR}, {"worker-[0-9]*", S_IFDIR}};
     yk_status st = YK_OK;
     const int fd = yk_dir_open(dir, NULL), saving = yk_dir_open(dir, "checkpoints");
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    for (struct dirent *e; !st && d && (e = readdir(d));)
+    char **names = fd < 0 ? NULL : yk_fs_list(fd);
+    for (char **name = names; !st && name && *name; name++)
         for (size_t i = 0; !st && i < sizeof made / sizeof *made; i++)
-            if (fnmatch(made[i].pattern, e->d_name, 0) == 0)
-                st = check_entry(fd, dir, "", e->d_name, made[i].kind);
+            if (fnmatch(made[i].pattern, *name, 0) == 0)
+                st = check_entry(fd, dir, "", *name, made[i].kind);
+    yk_fs_list_free(names);
     if (!st && saving >= 0)
         st = check_entry(saving, dir, "checkpoints/", ".saving", S_IFDIR);
-    if (d)
-        closedir(d);
-    else if (fd >= 0)
-        close(fd);
+    if (fd >= 0)
+        yk_fs_close(fd);
     if (saving >= 0)
-        close(saving);
+        yk_fs_close(saving);
     return st;
 }
 
@@ -96,6 +101,12 @@ yk_status yk_run_dir_take(const char *dir, yk_lock **out)
     if (!st && (st = check_entries(dir))) {
         yk_lock_release(*out);
         *out = NULL;
+    }
+    const int fd = st ? -1 : yk_dir_open(dir, NULL);
+    if (fd >= 0) { /* what a process that was killed left behind */
+        yk_dir_clear_temporary(fd, written);
+        yk_dir_clear(fd, unfinished);
+        yk_fs_close(fd);
     }
     return st;
 }
@@ -128,6 +139,6 @@ yk_status yk_run_dir_clear(const char *parent, const char *name, bool checkpoint
     yk_dir_clear(fd, checkpoints);
     if (!checkpoints_only)
         yk_dir_clear(fd, written);
-    close(fd);
+    yk_fs_close(fd);
     return YK_OK;
 }

@@ -1,6 +1,7 @@
 #include "train/summary.h"
 
 #include "base/file.h"
+#include "base/fs.h"
 #include "base/json.h"
 #include "base/number.h"
 #include <errno.h>
@@ -128,13 +129,15 @@ yk_status yk_summary_restore(const char *run_dir, const char *text)
 char *yk_summary_if_done(const char *run_dir, uint64_t steps)
 {
     char *text = NULL;
-    size_t cap = 0;
+    struct stat there;
     const int fd = yk_open_in(run_dir, file, O_RDONLY | O_NONBLOCK);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
-    const ssize_t n = f ? getdelim(&text, &cap, '\0', f) : -1;
-    if (f)
-        fclose(f);
-    json_t *o = n > 0 ? json_loads(text, 0, NULL) : NULL;
+    if (fd >= 0 && !yk_fs_stat(fd, "", &there, AT_EMPTY_PATH) && S_ISREG(there.st_mode) &&
+        (text = calloc(1, (size_t)there.st_size + 1)) &&
+        yk_fs_read_at(fd, text, (size_t)there.st_size, 0) != there.st_size)
+        *text = '\0';
+    if (fd >= 0)
+        yk_fs_close(fd);
+    json_t *o = text ? json_loads(text, 0, NULL) : NULL;
     const char *state = json_string_value(json_object_get(o, "state"));
     const bool done = state && strcmp(state, "done") == 0 &&
                       json_integer_value(json_object_get(o, "steps")) == (json_int_t)steps;
@@ -163,10 +166,11 @@ yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *run
 yk_status yk_result_save_if_missing(const yk_config *c, const yk_result *r, const char *run_dir)
 {
     const int dir = yk_dir_open(run_dir, NULL);
-    const int fd = dir < 0 ? -1 : openat(dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    const int fd = dir < 0 ? -1 : yk_fs_open(dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    struct stat there;
     yk_status st = YK_OK;
     if (fd < 0) {
-        st = dir >= 0 && faccessat(dir, file, F_OK, 0) == 0 ? YK_OK : yk_result_save(c, r, run_dir);
+        st = dir >= 0 && yk_fs_stat(dir, file, &there, 0) == 0 ? YK_OK : yk_result_save(c, r, run_dir);
     } else {
         char self[64], *all = to_json(c, r, true);
         snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
@@ -176,9 +180,9 @@ yk_status yk_result_save_if_missing(const yk_config *c, const yk_result *r, cons
                  (linkat(AT_FDCWD, self, dir, file, AT_SYMLINK_FOLLOW) && errno != EEXIST))
             st = yk_fail_in(run_dir, file, "cannot write", errno);
         free(all);
-        close(fd);
+        yk_fs_close(fd);
     }
     if (dir >= 0)
-        close(dir);
+        yk_fs_close(dir);
     return st;
 }

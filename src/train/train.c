@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "train/run_dir.h"
@@ -48,7 +49,7 @@ static yk_status make_run_dir(yk__trainer *t)
     yk_status st = yk_run_dir_take(dir, &t->lock);
     const int there = st || c->resume ? -1 : yk_open_in(dir, "config.ini", O_PATH);
     if (there >= 0) {
-        close(there);
+        yk_fs_close(there);
         st = yk_fail(YK_EUSAGE, "%s already holds a run: continue it with --resume, or choose another --out",
                      dir);
     }

@@ -176,8 +176,9 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
 yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v);
 yk_progress_state yk__progress_now(const yk__trainer *t); /* without `late` and the cursor */
 void yk__start_period(yk__trainer *t);                    /* resets the sums of the training loss */
-/* The chief, after all evaluators have evaluated the parameters of `at`: computes and reports the scores. */
-yk_status yk__finish_evaluation(yk__trainer *t, const yk_progress_state *at);
+/* The chief, after all evaluators have evaluated the parameters of `at`: computes the scores, and reports them unless this step
+ * was reported before. */
+yk_status yk__finish_evaluation(yk__trainer *t, const yk_progress_state *at, bool repeated);
 yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p); /* quiesced ones */
 
 /* Whether to save and end. */
@@ -214,7 +215,12 @@ yk_status yk__serve(yk__trainer *t);
 
 /* cluster.c */
 yk_status yk__cluster_start(yk__trainer *t);
-enum { YK__LONGEST_COPY = 4 };                            /* a multiple of the lifetime in the plan */
+enum { YK__LONGEST_COPY = 4 }; /* a multiple of the lifetime in the plan */
+/* Whether --steps limits the batches that are leased: a step is one batch. */
+static inline bool yk__leases_steps(const yk_plan *p)
+{
+    return !p->synchronous && (!p->local_steps || p->workers_per_process == 1);
+}
 void yk__cluster_set_unit(yk__trainer *t, uint64_t unit); /* of the order of examples; 0: the default */
 yk_status yk__cluster_ready(yk__trainer *t);              /* called by all ranks when training begins */
 void yk__report_stage(const yk__trainer *t, yk_train_stage stage); /* to the launcher, by rank 0 of a job */
