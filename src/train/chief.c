@@ -31,11 +31,12 @@ typedef struct {
     yk__due due;
     bool parameters; /* they are needed: for a test, for a checkpoint, or at the end */
     bool initial;    /* they are in `whole` already */
+    double stall;    /* seconds in which the server took it */
     atomic_bool over;
     yk_thread thread;
     yk_progress_state at;
     outcome outcome;
-    double eval_seconds, save_seconds;
+    double eval_seconds, save_seconds, cpu_seconds; /* cpu: of saving */
 } snapshot;
 
 typedef struct {
@@ -82,9 +83,11 @@ static yk_status evaluate_and_save(chief *c)
     if (!st && s->due.eval && t->tested)
         st = yk__evaluate(t, t->evaluator, 0, 1, table);
     s->eval_seconds = yk_now() - began;
+    const double cpu = yk__thread_seconds();
     if (!st && s->due.save)
         st = yk__save(t, t->cluster.whole, &s->at);
     s->save_seconds = yk_now() - began - s->eval_seconds;
+    s->cpu_seconds = yk__thread_seconds() - cpu;
     return st;
 }
 
@@ -139,11 +142,14 @@ static yk_status take(chief *c, yk__due due, bool last)
     if (due.save) {
         t->last_save = t->step;
         t->saved_at = yk_now();
+        t->saving = true;
     }
     if (!st && s->parameters) {
         yk_phases_detail(t->evaluator->phases);
         yk_phase_to(t->evaluator->phases, YK_PHASE_CHECKPOINT);
+        const double began = yk_now();
         st = yk_server_snapshot(t->cluster.server, t->cluster.whole);
+        s->stall = yk_now() - began;
         yk_phase_to(t->evaluator->phases, YK_PHASE_OTHER);
     }
     if (st)
@@ -159,6 +165,9 @@ static yk_status finish(chief *c)
     release(s);
     t->result->eval_seconds += s->eval_seconds;
     t->result->checkpoint_seconds += s->save_seconds;
+    if (s->due.save)
+        t->save_cost = s->stall + s->cpu_seconds;
+    t->saving = false;
     yk_status st = raise_error(&s->outcome);
     return st || !s->due.eval ? st : yk__finish_evaluation(t, &s->at);
 }
