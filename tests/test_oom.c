@@ -1,19 +1,12 @@
 /* Out of memory: each allocation of a short run of each kind fails once. The run then either ends with an error that says
- * "out of memory", or gives the same result as without the failure. Nothing leaks (AddressSanitizer), and the run can be
- * resumed with the result of an undisturbed run.
+ * "out of memory", or gives the same result as without the failure. Nothing leaks (AddressSanitizer reports leaks at the
+ * end), and the run can be resumed with the result of an undisturbed run.
  *
  * YK_OOM_STEP=N: every Nth allocation fails; 1 is `./dev oom`. */
 #include "oom.h"
 #include "training.h"
 
 #include "base/number.h"
-
-#if defined __SANITIZE_ADDRESS__
-#include <sanitizer/lsan_interface.h>
-#define LEAKS() __lsan_do_recoverable_leak_check()
-#else
-#define LEAKS() 0
-#endif
 
 #define CLICKS                                                                                               \
     "model=logreg data=synth:ctr?features=3000&examples=400 test=synth:ctr?features=3000&examples=50 "       \
@@ -116,8 +109,6 @@ static bool fail_at(kind *k, uint64_t at)
     if (st && (st != YK_ESYSTEM || !strstr(yk_error(), "out of memory")))
         wrong(k, at, "status %d: %s", (int)st, yk_error());
     yk_result_fini(&r);
-    if (LEAKS())
-        wrong(k, at, "memory leaks");
     k->failed += st != YK_OK;
     k->tolerated += !st && made >= at;
     resume(k, at);

@@ -37,8 +37,7 @@ typedef struct {
     yk_plan plan;
     yk_mpirun mpirun;
     yk_argv command;
-    char folder[PATH_MAX]; /* job_folder.h; "": not created yet */
-    int folder_lock;
+    yk_job_folder folder;
     char ended[PATH_MAX + 8];   /* job_status.h */
     char out[PATH_MAX];         /* the run directory, the same for all attempts */
     char names[PATH_MAX + 8];   /* RUN/join: has the address of the name server */
@@ -289,7 +288,7 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
     snprintf(text, sizeof text, "%.6f", yk_now());
     setenv("YK_STARTED", text, 1);
     yk_output_filter filter = {.ended = -1};
-    const pid_t pid = start(&w, j->folder, &filter);
+    const pid_t pid = start(&w, j->folder.path, &filter);
     if (pid < 0)
         return (outcome){false, yk_cli_exit(yk_fail(YK_ESYSTEM, "cannot start mpirun: %s", strerror(errno))),
                          ""};
@@ -402,9 +401,9 @@ static yk_status prepare(job *j, int argc, char **argv)
     if (!st)
         st = allow_open_files(n);
     if (!st)
-        st = yk_job_folder_make(n, j->folder, sizeof j->folder, &j->folder_lock);
+        st = yk_job_folder_make(n, &j->folder);
     if (!st)
-        st = yk_ended_make(j->folder, j->ended, sizeof j->ended);
+        st = yk_ended_make(j->folder.path, j->ended, sizeof j->ended);
     if (!st && c->hostfile)
         st = yk_network_check_hostfile(c->hostfile);
     if (!st && c->join)
@@ -413,12 +412,12 @@ static yk_status prepare(job *j, int argc, char **argv)
     if (!st)
         yk_network_confine(c, joinable || c->join);
     if (!st && joinable && !(st = yk_dir_make(j->out)))
-        j->names_pid = start_name_server(j->names, j->folder);
+        j->names_pid = start_name_server(j->names, j->folder.path);
     if (j->names_pid > 0) {
         snprintf(j->server, sizeof j->server, "file:%s", j->names);
         setenv("YK_JOINABLE", "1", 1);
     }
-    const yk_job_paths paths = {j->folder, j->out, *j->server ? j->server : NULL, &j->plan};
+    const yk_job_paths paths = {j->folder.path, j->out, *j->server ? j->server : NULL, &j->plan};
     return st ? st : yk_mpirun_argv(c, &j->mpirun, argc, argv, &paths, &j->command);
 }
 
@@ -450,8 +449,8 @@ static void clean_up(job *j)
         waitpid(j->names_pid, NULL, 0);
         unlink(j->names);
     }
-    if (*j->folder)
-        yk_job_folder_remove(j->folder, j->folder_lock);
+    if (*j->folder.path)
+        yk_job_folder_remove(&j->folder);
     yk_argv_fini(&j->command);
 }
 
