@@ -44,6 +44,13 @@ END
     grep -q "MPI_Init did not return within 2 s" err
 }
 
+@test "async: a process that dies before training begins ends the job at once, and the error names its rank" {
+    with_shim '[ "$RANK" != 1 ] || sleep 20; [ "$RANK" != 2 ] || { sleep 0.5; kill -KILL $$; } &'
+    in_time 10 $small --mode async --servers 1 --launch 3 --out run
+    expect 1 "rank 2 has died before training began"
+    nobody_is_left
+}
+
 @test "a process that hangs before MPI_Init ends the job within the limit" {
     with_shim '[ "$RANK" != 1 ] || exec sleep 100'
     YK_START_LIMIT=2 in_time 15 $small --launch 3 --out none

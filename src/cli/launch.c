@@ -12,6 +12,7 @@
 #include "cli/mpirun.h"
 #include "cli/network.h"
 #include "cli/output_filter.h"
+#include "cli/ranks.h"
 #include "comm/comm.h"
 #include "train/run_dir.h"
 #include "train/summary.h"
@@ -30,7 +31,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static const double grace = 1.0; /* seconds for mpirun to end after its ranks have ended */
+static const double grace = 1.0;         /* seconds for mpirun to end after its ranks have ended */
+static const double result_grace = 10.0; /* the same, if it has not forwarded the results yet */
 
 typedef struct {
     const yk_config *config;
@@ -125,6 +127,10 @@ typedef struct {
     double over;      /* when the ranks had ended */
     double ends;      /* when the launcher began to end mpirun */
     bool hangs;       /* it is ended because there was no heartbeat */
+    bool results;     /* the job prints results */
+    yk_ranks ranks;
+    int lost_rank; /* died before training began */
+    double lost;   /* when that was noticed */
 } watchdog;
 
 /* After a signal all ranks save and end. If they do not, mpirun is ended. */
@@ -142,6 +148,22 @@ static bool never_starts(const watchdog *v, const yk_output_filter *o, double no
 {
     static const double margin = 5.0;
     return !o->training && now - o->last_output > v->limit + margin;
+}
+
+/* Whether a process has died before training began, and mpirun does not end the job. */
+static bool lost_at_start(watchdog *v, const yk_output_filter *o, double now)
+{
+    if (v->lost == 0.0 && !o->training && !yk_cli_stop &&
+        (v->lost_rank = yk_ranks_lost(&v->ranks, v->pid)) >= 0)
+        v->lost = now;
+    return v->lost > 0.0 && !o->training && now - v->lost > grace;
+}
+
+/* Seconds for mpirun to end after its ranks have ended, with this status. */
+static double grace_of(const watchdog *v, const yk_output_filter *o, yk_status status)
+{
+    const bool complete = o->nresult && o->result[o->nresult - 1] == '\n';
+    return v->results && !status && !complete ? result_grace : grace;
 }
 
 /* Asks mpirun to end, then kills it: it may be waiting for a host that is down or stopped. */
@@ -176,10 +198,11 @@ static int supervise(watchdog *v, yk_output_filter *o, const char *ended)
         if (yk_cli_stop_again)
             kill(-v->pid, SIGKILL);
         v->hangs |= v->over == 0.0 && never_starts(v, o, now);
-        if (v->over > 0.0 && now - v->over > grace)
+        const bool lost = v->over == 0.0 && lost_at_start(v, o, now);
+        if (v->over > 0.0 && now - v->over > grace_of(v, o, how.status))
             end_mpirun(v, how.status == YK_OK,
                        now); /* if it is aborting, SIGTERM would make it print messages */
-        else if (v->over == 0.0 && (v->hangs || ignores_signal(v, o, now)))
+        else if (v->over == 0.0 && (lost || v->hangs || ignores_signal(v, o, now)))
             end_mpirun(v, true, now);
         yk_output_filter_wait(o, yk_cli_stop || v->over > 0.0 ? 0.01 : 0.1);
     }
@@ -221,6 +244,11 @@ static outcome judge_unreported(int wait_status, const yk_output_filter *o, cons
     const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
     if (yk_cli_stop && !o->training)
         return stopped_early();
+    if (v->lost > 0.0 && !o->training && !*o->died) {
+        snprintf(text, sizeof text, "rank %d has died before training began", v->lost_rank);
+        yk_report_error(text);
+        return (outcome){.restartable = true, .exit = 1, .why = "a process died"};
+    }
     if (v->hangs) {
         snprintf(text, sizeof text,
                  "the job did not start: no heartbeat for %.0f s; if it needs longer to start, raise "
@@ -293,7 +321,8 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
         return (outcome){false, yk_cli_exit(yk_fail(YK_ESYSTEM, "cannot start mpirun: %s", strerror(errno))),
                          ""};
     const time_t since = time(NULL);
-    watchdog v = {.pid = pid, .limit = j->plan.start_limit};
+    watchdog v = {.pid = pid, .limit = j->plan.start_limit, .results = !j->config->join};
+    v.lost = j->config->dry_run || j->config->join ? -1.0 : 0.0; /* these report no training */
     const int status = supervise(&v, &filter, j->ended);
     const yk_status written = yk_output_filter_end(&filter);
     *begun |= filter.begun;
