@@ -40,6 +40,11 @@ static const char *const written[] = {"config.ini",
                                       "worker-[0-9]*/events.out.tfevents.*",
                                       NULL};
 
+/* What a process that was killed while it wrote one of these leaves behind (base/file.h). */
+static const char *const temporary[] = {"config.ini.[0-9]*-[0-9]*.tmp",   "metrics.jsonl.[0-9]*-[0-9]*.tmp",
+                                        "summary.json.[0-9]*-[0-9]*.tmp", "trace.json.[0-9]*-[0-9]*.tmp",
+                                        "report.html.[0-9]*-[0-9]*.tmp",  NULL};
+
 /* ---- checks ---- */
 
 /* An entry that yoke writes to must be missing or of the kind that yoke creates. */
@@ -97,6 +102,11 @@ yk_status yk_run_dir_take(const char *dir, yk_lock **out)
         yk_lock_release(*out);
         *out = NULL;
     }
+    const int fd = st ? -1 : yk_dir_open(dir, NULL);
+    if (fd >= 0) {
+        yk_dir_clear(fd, temporary);
+        yk_fs_close(fd);
+    }
     return st;
 }
 
@@ -108,15 +118,20 @@ char *yk_run_dir_name(const char *model)
     localtime_r(&now, &tm);
     strftime(when, sizeof when, "%Y%m%d-%H%M%S", &tm);
     const char *name = strpbrk(model, " ,/") ? "net" : model; /* a layer list cannot be a directory name */
-    yk_fs_make_dir(AT_FDCWD, "runs", 0777);                   /* if this fails, so does what follows */
+    yk_dir_make("runs");                                      /* if this fails, so does what follows */
     for (int n = 1;; n++) {
         const int length = n == 1 ? asprintf(&dir, "runs/%.40s-%s-%d", name, when, (int)getpid())
                                   : asprintf(&dir, "runs/%.40s-%s-%d-%d", name, when, (int)getpid(), n);
         if (length < 0)
             return NULL;
-        if (yk_fs_make_dir(AT_FDCWD, dir, 0777) == 0 || errno != EEXIST)
-            return dir;
-        free(dir);
+        const bool made = yk_fs_make_dir(AT_FDCWD, dir, 0777) == 0;
+        if (!made && errno == EEXIST) {
+            free(dir);
+            continue;
+        }
+        if (made)
+            yk_dir_sync("runs"); /* the new directory survives a power failure */
+        return dir;
     }
 }
 
