@@ -2,6 +2,7 @@
  *
  * Example:
  *     yk_ranks r = {0};
+ *     pid_t mpirun = 4711;
  *     int rank = yk_ranks_lost(&r, mpirun); // now and then; -1: none has ended
  *
  * If workers may be lost, mpirun says nothing when a process dies. During start-up the others cannot notice either: they wait
