@@ -31,8 +31,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static const double grace = 1.0;         /* seconds for mpirun to end after its ranks have ended */
-static const double result_grace = 10.0; /* the same, if it has not forwarded the results yet */
+/* Seconds for mpirun to end after its ranks have ended; the same, if it has not forwarded the results yet. */
+static const double grace = 1.0, result_grace = 10.0;
 
 typedef struct {
     const yk_config *config;
@@ -120,17 +120,15 @@ static bool has_ended(const yk_output_filter *o, const char *ended, yk_ended *ou
 
 /* The state of an attempt. Times are 0 until the event has happened. */
 typedef struct {
-    pid_t pid;        /* of mpirun, and of its process group */
-    double limit;     /* timeout in seconds without output, before training and after a signal */
-    double signalled; /* when a signal arrived and was first forwarded */
-    double forwarded; /* when it was last forwarded; mpirun may lose it */
-    double over;      /* when the ranks had ended */
-    double ends;      /* when the launcher began to end mpirun */
-    bool hangs;       /* it is ended because there was no heartbeat */
-    bool results;     /* the job prints results */
+    pid_t pid;           /* of mpirun, and of its process group */
+    double limit;        /* timeout in seconds without output, before training and after a signal */
+    double signalled;    /* when a signal arrived and was first forwarded */
+    double forwarded;    /* when it was last forwarded; mpirun may lose it */
+    double over;         /* when the ranks had ended */
+    double ends;         /* when the launcher began to end mpirun */
+    bool hangs, results; /* it is ended because there was no heartbeat; the job prints results */
     yk_ranks ranks;
-    int lost_rank; /* died before training began */
-    double lost;   /* when that was noticed */
+    double lost; /* when a process was missing before training began */
 } watchdog;
 
 /* After a signal all ranks save and end. If they do not, mpirun is ended. */
@@ -153,10 +151,13 @@ static bool never_starts(const watchdog *v, const yk_output_filter *o, double no
 /* Whether a process has died before training began, and mpirun does not end the job. */
 static bool lost_at_start(watchdog *v, const yk_output_filter *o, double now)
 {
-    if (v->lost == 0.0 && !o->training && !yk_cli_stop &&
-        (v->lost_rank = yk_ranks_lost(&v->ranks, v->pid)) >= 0)
+    if (v->ends > 0.0) /* its processes are missing, too */
+        return v->lost > 0.0;
+    if (o->training || yk_cli_stop || !yk_ranks_missing(&v->ranks, v->pid))
+        v->lost = 0.0;
+    else if (v->lost == 0.0)
         v->lost = now;
-    return v->lost > 0.0 && !o->training && now - v->lost > grace;
+    return v->lost > 0.0 && now - v->lost > grace;
 }
 
 /* Seconds for mpirun to end after its ranks have ended, with this status. */
@@ -198,11 +199,10 @@ static int supervise(watchdog *v, yk_output_filter *o, const char *ended)
         if (yk_cli_stop_again)
             kill(-v->pid, SIGKILL);
         v->hangs |= v->over == 0.0 && never_starts(v, o, now);
-        const bool lost = v->over == 0.0 && lost_at_start(v, o, now);
         if (v->over > 0.0 && now - v->over > grace_of(v, o, how.status))
             end_mpirun(v, how.status == YK_OK,
                        now); /* if it is aborting, SIGTERM would make it print messages */
-        else if (v->over == 0.0 && (lost || v->hangs || ignores_signal(v, o, now)))
+        else if (v->over == 0.0 && (lost_at_start(v, o, now) || v->hangs || ignores_signal(v, o, now)))
             end_mpirun(v, true, now);
         yk_output_filter_wait(o, yk_cli_stop || v->over > 0.0 ? 0.01 : 0.1);
     }
@@ -244,8 +244,8 @@ static outcome judge_unreported(int wait_status, const yk_output_filter *o, cons
     const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
     if (yk_cli_stop && !o->training)
         return stopped_early();
-    if (v->lost > 0.0 && !o->training && !*o->died) {
-        snprintf(text, sizeof text, "rank %d has died before training began", v->lost_rank);
+    if (v->lost > 0.0 && !*o->died) {
+        snprintf(text, sizeof text, "%s has died before training began", v->ranks.missing);
         yk_report_error(text);
         return (outcome){.restartable = true, .exit = 1, .why = "a process died"};
     }
@@ -322,7 +322,8 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
                          ""};
     const time_t since = time(NULL);
     watchdog v = {.pid = pid, .limit = j->plan.start_limit, .results = !j->config->join};
-    v.lost = j->config->dry_run || j->config->join ? -1.0 : 0.0; /* these report no training */
+    if (!j->config->dry_run && !j->config->join && !j->config->hosts && !j->config->hostfile)
+        v.ranks.wanted = (int)j->config->launch;
     const int status = supervise(&v, &filter, j->ended);
     const yk_status written = yk_output_filter_end(&filter);
     *begun |= filter.begun;

@@ -3,7 +3,6 @@
 #include "base/file.h"
 #include "base/number.h"
 #include <limits.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,41 +34,40 @@ static int rank_of(pid_t pid)
 
 static bool is_listed(const char *children, pid_t pid)
 {
-    for (char *end; *children; children = end) {
-        const long number = strtol(children, &end, 10);
-        if (end == children)
-            break;
-        if (number == pid)
+    char *end;
+    for (long child; (child = strtol(children, &end, 10)) > 0; children = end)
+        if (child == pid)
             return true;
-    }
     return false;
 }
 
-static bool is_known(const yk_ranks *r, pid_t pid)
+/* Remembers the rank of a process that executes this program. */
+static bool remember(yk_ranks *r, pid_t pid)
 {
     for (int i = 0; i < r->n; i++)
         if (r->seen[i].pid == pid)
             return true;
-    return false;
+    const int rank = rank_of(pid);
+    if (rank < 0 || r->n == YK_RANKS_MOST)
+        return false;
+    r->seen[r->n].pid = pid;
+    r->seen[r->n++].rank = rank;
+    return true;
 }
 
-int yk_ranks_lost(yk_ranks *r, pid_t mpirun)
+bool yk_ranks_missing(yk_ranks *r, pid_t mpirun)
 {
-    char children[16384];
-    yk_file_text(children, sizeof children, "/proc/%ld/task/%ld/children", (long)mpirun, (long)mpirun);
-    for (int i = 0; i < r->n; i++)
-        if (!is_listed(children, r->seen[i].pid))
-            return r->seen[i].rank;
-    char *end;
-    for (const char *at = children; *at; at = end) {
-        const pid_t pid = (pid_t)strtol(at, &end, 10);
-        if (end == at)
-            break;
-        const int rank = is_known(r, pid) || r->n == YK_RANKS_MOST ? -1 : rank_of(pid);
-        if (rank < 0)
-            continue;
-        r->seen[r->n].pid = pid;
-        r->seen[r->n++].rank = rank;
+    char text[16384], *end;
+    int children = 0, ranks = 0;
+    yk_file_text(text, sizeof text, "/proc/%ld/task/%ld/children", (long)mpirun, (long)mpirun);
+    const char *at = text;
+    for (long pid; (pid = strtol(at, &end, 10)) > 0; at = end) {
+        children++;
+        ranks += remember(r, (pid_t)pid);
     }
-    return -1;
+    snprintf(r->missing, sizeof r->missing, "a process");
+    for (int i = 0; i < r->n; i++)
+        if (!is_listed(text, r->seen[i].pid))
+            snprintf(r->missing, sizeof r->missing, "rank %d", r->seen[i].rank);
+    return ranks > 0 && children < r->wanted;
 }

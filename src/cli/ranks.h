@@ -1,17 +1,21 @@
 /* Watches the processes that mpirun started on this host, until training begins.
  *
  * Example:
- *     yk_ranks r = {0};
+ *     yk_ranks r = {.wanted = 4};
  *     pid_t mpirun = 4711;
- *     int rank = yk_ranks_lost(&r, mpirun); // now and then; -1: none has ended
+ *     if (yk_ranks_missing(&r, mpirun))     // now and then: whether there are fewer than 4
+ *         printf("%s has died\n", r.missing); // "rank 2"; "a process": it had not started this program yet
  *
  * If workers may be lost, mpirun says nothing when a process dies. During start-up the others cannot notice either: they wait
- * inside MPI for the start-up limit. The processes are the children of mpirun that execute this program. Where the kernel
- * does not list children, and on other hosts, nothing is found. Main thread only.
+ * inside MPI for the start-up limit. The processes are the children of mpirun, as soon as one of them executes this program.
+ * For a job on other hosts, mpirun has other children. Where the kernel does not list children, nothing is missing. Main
+ * thread only.
  */
 #ifndef YK_CLI_RANKS_H
 #define YK_CLI_RANKS_H
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 enum { YK_RANKS_MOST = 1024 };
@@ -21,9 +25,10 @@ typedef struct {
         pid_t pid;
         int rank;
     } seen[YK_RANKS_MOST];
-    int n;
+    int n, wanted;
+    char missing[32];
 } yk_ranks;
 
-int yk_ranks_lost(yk_ranks *r, pid_t mpirun);
+bool yk_ranks_missing(yk_ranks *r, pid_t mpirun);
 
 #endif

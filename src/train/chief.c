@@ -313,14 +313,15 @@ static yk_status epoch_over(void *context)
     return check_sync(c, true);
 }
 
-/* Finds a dead server before the workers that wait for it time out. */
+/* Server 0 finds dead servers before the workers that wait for them time out. The others check server 0: without workers, no
+ * one else would notice. */
 static yk_status check_servers(chief *c, double now)
 {
     const yk__cluster *k = &c->t->cluster;
     if (now - c->servers_checked < 0.25)
         return YK_OK;
     c->servers_checked = now;
-    for (int i = 1; i < k->servers; i++)
+    for (int i = k->rank == 0; i < (k->rank == 0 ? k->servers : 1); i++)
         if (yk_comm_dead(k->comm, i))
             return yk_fail(YK_ELOST, "server %d (rank %d) has died", i, i);
     return YK_OK;
@@ -334,13 +335,18 @@ static yk_status send_telemetry(void *context)
     return t->cluster.remote ? yk_remote_alive(t->cluster.remote) : YK_OK;
 }
 
+/* On the servers other than server 0. */
+static yk_status check_and_send(void *context)
+{
+    yk_status st = check_servers(context, yk_now());
+    return st ? st : send_telemetry(context);
+}
+
 static yk_status on_tick(void *context)
 {
     yk_status st = ((chief *)context)->hold_status;
     if (!st)
-        st = check_servers(context, yk_now());
-    if (!st)
-        st = send_telemetry(context);
+        st = check_and_send(context);
     return st ? st : poll_snapshot(context, false);
 }
 
@@ -431,7 +437,7 @@ static yk_status serve(chief *c)
 {
     yk__trainer *t = c->t;
     yk__cluster *k = &t->cluster;
-    yk_server_hooks hooks = {.context = c, .on_tick = send_telemetry};
+    yk_server_hooks hooks = {.context = c, .on_tick = check_and_send};
     if (k->rank == 0)
         hooks = (yk_server_hooks){.context = c,
                                   .updated = updated,
