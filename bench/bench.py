@@ -325,29 +325,49 @@ def watch_cost(b):
     turn, enough = 0.02, 1000 * b.rounds
     # All threads on one core, so that the work of any of them takes time from training.
     alone = ["taskset", "-c", str(max(os.sched_getaffinity(0)))]
-
-    def run(options):
-        """Rates of adjacent turns: (with observation, without)."""
-        folder = tempfile.mkdtemp(dir=b.folder)
-        b.run([*alone, b.yoke, "train", *options, "--test", "none", "--seed", "1", "--quiet", "--out", f"{folder}/run"],
-              {"YK_WATCH_TURNS": f"{turn}:{folder}/turns"})
-        with open(f"{folder}/turns") as lines:
-            turns = [(on == "1", int(examples) / float(seconds)) for on, seconds, examples in map(str.split, lines)]
-        shutil.rmtree(folder)
-        return [tuple(rate for _, rate in sorted(pair, reverse=True)) for pair in zip(turns[1::2], turns[2::2])]
-
     rows = []
     for work, options in works.items():
         pairs = []
         while len(pairs) < enough:
-            pairs += run(options)
-        # The mean, not the median: samples are taken in few turns, and have to count.
-        cost = [2 * (off - on) / (off + on) for on, off in pairs]
-        mean, error = statistics.mean(cost), 2 * statistics.stdev(cost) / len(cost) ** 0.5
-        ok = True if mean + error < 0.01 else False if mean - error > 0.01 else None
-        on, off = (statistics.mean(rates) for rates in zip(*pairs))
-        rows.append(figure(f"observation: {work}", human(on, "examples/s"), human(off, "examples/s without"),
-                           f"{100 * mean:+.2f} ± {100 * error:.2f} %", "costs < 1 %", ok))
+            pairs += turns(b, "YK_WATCH_TURNS", turn, options, alone)
+        rows.append(cost_of(f"observation: {work}", pairs, 0.01))
+    return rows
+
+
+def turns(b, variable, seconds, options, prefix=()):
+    """Examples/s in adjacent intervals of one run: (on, off)."""
+    folder = tempfile.mkdtemp(dir=b.folder)
+    b.run([*prefix, b.yoke, "train", *options, "--test", "none", "--seed", "1", "--quiet", "--out", f"{folder}/run"],
+          {variable: f"{seconds}:{folder}/turns"})
+    with open(f"{folder}/turns") as lines:
+        rates = [(on == "1", int(examples) / float(time)) for on, time, examples in map(str.split, lines)]
+    shutil.rmtree(folder)
+    return [tuple(rate for _, rate in sorted(pair, reverse=True)) for pair in zip(rates[1::2], rates[2::2])]
+
+
+def cost_of(name, pairs, most):
+    # The mean, not the median: samples are taken in few turns, and have to count.
+    cost = [2 * (off - on) / (off + on) for on, off in pairs]
+    mean, error = statistics.mean(cost), 2 * statistics.stdev(cost) / len(cost) ** 0.5
+    ok = True if mean + error < most else False if mean - error > most else None
+    on, off = (statistics.mean(rates) for rates in zip(*pairs))
+    return figure(name, human(on, "examples/s"), human(off, "examples/s without"),
+                  f"{100 * mean:+.2f} ± {100 * error:.2f} %", f"costs < {100 * most:g} %", ok)
+
+
+def checkpoint_cost(b):
+    """what a checkpoint of 33,762,578 parameters with adagrad every 10 s costs: alternately on and off for 10 s, within one run"""
+    seconds, pairs = 10, 6 * b.rounds
+    rate = b.train("--model", "logreg", "--data", f"{CTR}&examples=200000&seed=1", "--batch", "100", "--optimizer", "adagrad",
+                   "--lr", "0.1", "--epochs", "5")["examples_per_second"]
+    rows = []
+    for workers in sorted({1, CORES}):
+        # twice as many pairs as needed: training may be slower than it was above
+        steps = int(2 * pairs * seconds * rate / 100) + 1
+        measured = turns(b, "YK_SAVE_TURNS", seconds,
+                         ("--model", "logreg", "--data", f"{CTR}&examples=200000&seed=1", "--batch", "100", "--optimizer",
+                          "adagrad", "--lr", "0.1", "--workers", str(workers), "--steps", str(steps)))
+        rows.append(cost_of(f"checkpoint every {seconds} s: {workers} of {CORES} cores train", measured, 0.02))
     return rows
 
 
@@ -369,6 +389,7 @@ ROWS = {
     "lenet-workers": lenet_workers,
     "alexnet": alexnet,
     "watch-cost": watch_cost,
+    "checkpoint-cost": checkpoint_cost,
 }
 
 

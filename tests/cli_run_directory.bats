@@ -186,6 +186,15 @@ in_use() { # PID: the last command was rejected because this process uses the ru
     [ "$(cat run/checkpoints/.saving)" = mine ]
 }
 
+@test "temporary files of a killed run are removed, foreign files are kept" {
+    short
+    expect 0
+    touch run/config.ini.4711-0.tmp run/summary.json.12-3.tmp run/notes.1-1.tmp run/config.ini.bak
+    resume
+    expect 0
+    [ "$(cd run && echo *.tmp *.bak)" = "notes.1-1.tmp config.ini.bak" ] || { ls run; false; }
+}
+
 @test "yoke report does not write through links in a run directory" {
     short
     expect 0

@@ -38,6 +38,8 @@ static const char *remedy(int error)
     case EMFILE:
     case ENFILE:
         return "too many files are open (ulimit -n); raise the limit";
+    case ENOMEM:
+        return "out of memory; end other programs";
     case ENAMETOOLONG:
         return "choose a shorter name";
     case EIO:
@@ -87,6 +89,20 @@ static int opened(int parent, int fd)
     return fd;
 }
 
+/* Some network file systems cannot sync a directory and return EINVAL, which is not an error here. */
+static int sync_dir(int fd)
+{
+    return yk_fs_sync(fd) && errno != EINVAL && errno != ENOTSUP && errno != EBADF ? -1 : 0;
+}
+
+/* Creates a directory, which then survives a power failure. Not an error if it exists. */
+static int make_at(int parent, const char *part)
+{
+    if (yk_fs_make_dir(parent, part, 0777))
+        return errno == EEXIST ? 0 : -1;
+    return sync_dir(parent);
+}
+
 /* Opens the directory that contains the last component of `name`. `make`: creates missing parents. */
 static int open_parent(const char *dir, const char *name, bool make, const char **last_out)
 {
@@ -98,7 +114,7 @@ static int open_parent(const char *dir, const char *name, bool make, const char 
         snprintf(part, sizeof part, "%.*s", (int)n, name);
         if (n > NAME_MAX)
             errno = ENAMETOOLONG;
-        else if (!make || !yk_fs_make_dir(at, part, 0777) || errno == EEXIST)
+        else if (!make || !make_at(at, part))
             next = yk_dir_open_at(at, part);
         at = opened(at, next);
     }
@@ -183,7 +199,7 @@ yk_status yk_dir_make_in(const char *dir, const char *name)
     const char *last;
     const int parent = open_parent(dir, name, true, &last);
     int fd = -1;
-    if (parent >= 0 && (!yk_fs_make_dir(parent, last, 0777) || errno == EEXIST))
+    if (parent >= 0 && !make_at(parent, last))
         fd = yk_dir_open_at(parent, last);
     if (opened(parent, fd) < 0)
         return yk_fail_in(dir, name, "cannot create the directory", errno);
@@ -194,11 +210,12 @@ yk_status yk_dir_make_in(const char *dir, const char *name)
 yk_status yk_dir_sync(const char *path)
 {
     int fd = yk_fs_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (fd < 0 && errno == EACCES) /* it can be written to, but not read */
+        return YK_OK;
     if (fd < 0)
         return yk_fail_path(path, "cannot open the directory", errno);
     yk_status st = YK_OK;
-    /* Some network file systems cannot sync a directory and return EINVAL, which is not an error here. */
-    if (yk_fs_sync(fd) && errno != EINVAL && errno != ENOTSUP && errno != EBADF)
+    if (sync_dir(fd))
         st = yk_fail_path(path, "cannot sync the directory", errno);
     yk_fs_close(fd);
     return st;

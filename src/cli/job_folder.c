@@ -15,6 +15,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char prefix[] = "yoke-";
@@ -85,17 +87,51 @@ static bool has_space(const char *base, int64_t processes)
     return statvfs(base, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize >= wanted;
 }
 
-yk_status yk_job_folder_make(int64_t processes, char *path, size_t size, int *lock_out)
+/* Waits until the launcher has died. The processes of its job also notice that, but may create files until they end. */
+static void clean(const char *path)
+{
+    char lock[PATH_MAX + 32];
+    snprintf(lock, sizeof lock, "%s/%s", path, lock_name);
+    const int fd = open(lock, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    while (fd >= 0 && flock(fd, LOCK_SH) && errno == EINTR)
+        ;
+    for (int i = 0; fd >= 0 && i < 200 && access(path, F_OK) == 0; i++) {
+        remove_all(path);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+}
+
+/* Starts the process that removes the directory if the launcher is killed. It has no files of the launcher open, because
+ * they may be pipes that somebody reads until their end, and ignores the signals of the terminal. */
+static pid_t start_cleaner(const char *path)
+{
+    const pid_t pid = fork();
+    if (pid)
+        return pid;
+    setsid();
+    for (int s = 1; s < NSIG; s++)
+        signal(s, SIG_IGN);
+    close_range(0, ~0u, 0);
+    clean(path);
+    _exit(0);
+}
+
+yk_status yk_job_folder_make(int64_t processes, yk_job_folder *out)
 {
     const char *other = getenv("TMPDIR"), *base[] = {"/dev/shm", other && *other ? other : "/tmp"};
-    *lock_out = -1;
+    char *path = out->path;
+    const size_t size = sizeof out->path;
+    out->lock = -1;
+    out->cleaner = -1;
     for (int i = 0; i < 2; i++) {
         remove_stale(base[i]);
         if (i == 0 && !has_space(base[i], processes))
             continue;
         snprintf(path, size, "%s/%sXXXXXX", base[i], prefix);
         if (mkdtemp(path)) {
-            *lock_out = lock_folder(path);
+            out->lock = lock_folder(path);
+            if (out->lock >= 0)
+                out->cleaner = start_cleaner(path);
             return YK_OK;
         }
     }
@@ -104,11 +140,15 @@ yk_status yk_job_folder_make(int64_t processes, char *path, size_t size, int *lo
     return st;
 }
 
-void yk_job_folder_remove(const char *path, int lock)
+void yk_job_folder_remove(yk_job_folder *f)
 {
-    remove_all(path);
-    if (lock >= 0)
-        close(lock);
+    if (f->cleaner > 0) {
+        kill(f->cleaner, SIGKILL);
+        waitpid(f->cleaner, NULL, 0);
+    }
+    remove_all(f->path);
+    if (f->lock >= 0)
+        close(f->lock);
 }
 
 /* The launcher holds the lock for as long as it lives. */

@@ -1,15 +1,15 @@
 /* The directory of a launcher: temporary files of its job on this host, such as shared memory that killed processes left.
  *
  * Example:
- *     char path[PATH_MAX];
- *     int lock;
- *     yk_status st = yk_job_folder_make(4, path, sizeof path, &lock); // /dev/shm/yoke-XXXXXX, for 4 processes
+ *     yk_job_folder f;
+ *     yk_status st = yk_job_folder_make(4, &f); // /dev/shm/yoke-XXXXXX, for 4 processes
  *     if (!st)
- *         yk_job_folder_remove(path, lock);
+ *         yk_job_folder_remove(&f);
  *
- * A launcher that is killed cannot remove its directory; the next launcher does. Each directory has a lock file, which its
- * launcher keeps locked. The kernel releases the lock when the process ends, so a directory that can be locked is stale.
- * (A process id would not do: it may be reused, or belong to another container.) Main thread only.
+ * A launcher that is killed cannot remove its directory: a child process, the cleaner, waits for that and removes it. If
+ * all are killed, the next launcher does. Each directory has a lock file, which its launcher keeps locked. The kernel
+ * releases the lock when the process ends, so a directory that can be locked is stale. (A process id would not do: it may be
+ * reused, or belong to another container.) Main thread only.
  */
 #ifndef YK_CLI_JOB_FOLDER_H
 #define YK_CLI_JOB_FOLDER_H
@@ -18,10 +18,17 @@
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+typedef struct {
+    char path[PATH_MAX]; /* "": none */
+    int lock;
+    pid_t cleaner; /* -1: none */
+} yk_job_folder;
 
 /* Makes it in /dev/shm if there is enough space for this number of processes, else in TMPDIR. */
-yk_status yk_job_folder_make(int64_t processes, char *path, size_t size, int *lock_out);
-void yk_job_folder_remove(const char *path, int lock);
+yk_status yk_job_folder_make(int64_t processes, yk_job_folder *out);
+void yk_job_folder_remove(yk_job_folder *f);
 
 /* In a process of the job: ends the process when the launcher dies. On other hosts, where the directory does not exist, the
  * daemons of mpirun do that. */

@@ -12,6 +12,7 @@
 #include "cli/mpirun.h"
 #include "cli/network.h"
 #include "cli/output_filter.h"
+#include "cli/ranks.h"
 #include "comm/comm.h"
 #include "train/run_dir.h"
 #include "train/summary.h"
@@ -30,15 +31,15 @@
 #include <time.h>
 #include <unistd.h>
 
-static const double grace = 1.0; /* seconds for mpirun to end after its ranks have ended */
+/* Seconds for mpirun to end after its ranks have ended; the same, if it has not forwarded the results yet. */
+static const double grace = 1.0, result_grace = 10.0;
 
 typedef struct {
     const yk_config *config;
     yk_plan plan;
     yk_mpirun mpirun;
     yk_argv command;
-    char folder[PATH_MAX]; /* job_folder.h; "": not created yet */
-    int folder_lock;
+    yk_job_folder folder;
     char ended[PATH_MAX + 8];   /* job_status.h */
     char out[PATH_MAX];         /* the run directory, the same for all attempts */
     char names[PATH_MAX + 8];   /* RUN/join: has the address of the name server */
@@ -119,13 +120,15 @@ static bool has_ended(const yk_output_filter *o, const char *ended, yk_ended *ou
 
 /* The state of an attempt. Times are 0 until the event has happened. */
 typedef struct {
-    pid_t pid;        /* of mpirun, and of its process group */
-    double limit;     /* timeout in seconds without output, before training and after a signal */
-    double signalled; /* when a signal arrived and was first forwarded */
-    double forwarded; /* when it was last forwarded; mpirun may lose it */
-    double over;      /* when the ranks had ended */
-    double ends;      /* when the launcher began to end mpirun */
-    bool hangs;       /* it is ended because there was no heartbeat */
+    pid_t pid;           /* of mpirun, and of its process group */
+    double limit;        /* timeout in seconds without output, before training and after a signal */
+    double signalled;    /* when a signal arrived and was first forwarded */
+    double forwarded;    /* when it was last forwarded; mpirun may lose it */
+    double over;         /* when the ranks had ended */
+    double ends;         /* when the launcher began to end mpirun */
+    bool hangs, results; /* it is ended because there was no heartbeat; the job prints results */
+    yk_ranks ranks;
+    double lost; /* when a process was missing before training began */
 } watchdog;
 
 /* After a signal all ranks save and end. If they do not, mpirun is ended. */
@@ -143,6 +146,25 @@ static bool never_starts(const watchdog *v, const yk_output_filter *o, double no
 {
     static const double margin = 5.0;
     return !o->training && now - o->last_output > v->limit + margin;
+}
+
+/* Whether a process has died before training began, and mpirun does not end the job. */
+static bool lost_at_start(watchdog *v, const yk_output_filter *o, double now)
+{
+    if (v->ends > 0.0) /* its processes are missing, too */
+        return v->lost > 0.0;
+    if (o->training || yk_cli_stop || !yk_ranks_missing(&v->ranks, v->pid))
+        v->lost = 0.0;
+    else if (v->lost == 0.0)
+        v->lost = now;
+    return v->lost > 0.0 && now - v->lost > grace;
+}
+
+/* Seconds for mpirun to end after its ranks have ended, with this status. */
+static double grace_of(const watchdog *v, const yk_output_filter *o, yk_status status)
+{
+    const bool complete = o->nresult && o->result[o->nresult - 1] == '\n';
+    return v->results && !status && !complete ? result_grace : grace;
 }
 
 /* Asks mpirun to end, then kills it: it may be waiting for a host that is down or stopped. */
@@ -177,10 +199,10 @@ static int supervise(watchdog *v, yk_output_filter *o, const char *ended)
         if (yk_cli_stop_again)
             kill(-v->pid, SIGKILL);
         v->hangs |= v->over == 0.0 && never_starts(v, o, now);
-        if (v->over > 0.0 && now - v->over > grace)
+        if (v->over > 0.0 && now - v->over > grace_of(v, o, how.status))
             end_mpirun(v, how.status == YK_OK,
                        now); /* if it is aborting, SIGTERM would make it print messages */
-        else if (v->over == 0.0 && (v->hangs || ignores_signal(v, o, now)))
+        else if (v->over == 0.0 && (lost_at_start(v, o, now) || v->hangs || ignores_signal(v, o, now)))
             end_mpirun(v, true, now);
         yk_output_filter_wait(o, yk_cli_stop || v->over > 0.0 ? 0.01 : 0.1);
     }
@@ -222,6 +244,11 @@ static outcome judge_unreported(int wait_status, const yk_output_filter *o, cons
     const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
     if (yk_cli_stop && !o->training)
         return stopped_early();
+    if (v->lost > 0.0 && !*o->died) {
+        snprintf(text, sizeof text, "%s has died before training began", v->ranks.missing);
+        yk_report_error(text);
+        return (outcome){.restartable = true, .exit = 1, .why = "a process died"};
+    }
     if (v->hangs) {
         snprintf(text, sizeof text,
                  "the job did not start: no heartbeat for %.0f s; if it needs longer to start, raise "
@@ -289,12 +316,14 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
     snprintf(text, sizeof text, "%.6f", yk_now());
     setenv("YK_STARTED", text, 1);
     yk_output_filter filter = {.ended = -1};
-    const pid_t pid = start(&w, j->folder, &filter);
+    const pid_t pid = start(&w, j->folder.path, &filter);
     if (pid < 0)
         return (outcome){false, yk_cli_exit(yk_fail(YK_ESYSTEM, "cannot start mpirun: %s", strerror(errno))),
                          ""};
     const time_t since = time(NULL);
-    watchdog v = {.pid = pid, .limit = j->plan.start_limit};
+    watchdog v = {.pid = pid, .limit = j->plan.start_limit, .results = !j->config->join};
+    if (!j->config->dry_run && !j->config->join && !j->config->hosts && !j->config->hostfile)
+        v.ranks.wanted = (int)j->config->launch;
     const int status = supervise(&v, &filter, j->ended);
     const yk_status written = yk_output_filter_end(&filter);
     *begun |= filter.begun;
@@ -402,9 +431,9 @@ static yk_status prepare(job *j, int argc, char **argv)
     if (!st)
         st = allow_open_files(n);
     if (!st)
-        st = yk_job_folder_make(n, j->folder, sizeof j->folder, &j->folder_lock);
+        st = yk_job_folder_make(n, &j->folder);
     if (!st)
-        st = yk_ended_make(j->folder, j->ended, sizeof j->ended);
+        st = yk_ended_make(j->folder.path, j->ended, sizeof j->ended);
     if (!st && c->hostfile)
         st = yk_network_check_hostfile(c->hostfile);
     if (!st && c->join)
@@ -413,12 +442,12 @@ static yk_status prepare(job *j, int argc, char **argv)
     if (!st)
         yk_network_confine(c, joinable || c->join);
     if (!st && joinable && !(st = yk_dir_make(j->out)))
-        j->names_pid = start_name_server(j->names, j->folder);
+        j->names_pid = start_name_server(j->names, j->folder.path);
     if (j->names_pid > 0) {
         snprintf(j->server, sizeof j->server, "file:%s", j->names);
         setenv("YK_JOINABLE", "1", 1);
     }
-    const yk_job_paths paths = {j->folder, j->out, *j->server ? j->server : NULL, &j->plan};
+    const yk_job_paths paths = {j->folder.path, j->out, *j->server ? j->server : NULL, &j->plan};
     return st ? st : yk_mpirun_argv(c, &j->mpirun, argc, argv, &paths, &j->command);
 }
 
@@ -450,8 +479,8 @@ static void clean_up(job *j)
         waitpid(j->names_pid, NULL, 0);
         unlink(j->names);
     }
-    if (*j->folder)
-        yk_job_folder_remove(j->folder, j->folder_lock);
+    if (*j->folder.path)
+        yk_job_folder_remove(&j->folder);
     yk_argv_fini(&j->command);
 }
 

@@ -47,7 +47,7 @@ typedef struct {
     double l1, l2, momentum, lr_decay;     /* negative: the optimizer's default */
     int64_t lr_decay_every;
     int64_t seed;
-    int64_t eval_every, checkpoint_every; /* 0: at the end of each epoch; every ten minutes */
+    int64_t eval_every, checkpoint_every; /* 0: at the end of each epoch; by time */
     int64_t log_every, test_examples;     /* 0: not given */
     int64_t features, hash_bits, skip_bad, shuffle_mb;
     char *http;          /* [ADDR:]PORT; NULL: no live page */

@@ -229,6 +229,7 @@ bool yk__judge_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out)
 
 static yk_status conclude_run(const yk_observer *o, const yk_rank_report *reports, int n, yk_observation *w)
 {
+    yk_observation_fini(w); /* a run can fail after it was concluded */
     w->nprocesses = reports ? n : 1;
     w->process = calloc((size_t)w->nprocesses, sizeof *w->process);
     for (int i = 0; w->process && i < w->nprocesses; i++)

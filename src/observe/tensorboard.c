@@ -126,7 +126,7 @@ yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far)
         return st;
     /* the time since the last event; of a short run, all of it */
     const yk__progress end = yk__progress_unknown(o->c.rank ? o->self.phases.steps : o->steps);
-    if (!o->unchanged)
+    if (o->started && !o->unchanged)
         yk__tensorboard_progress(o, &end);
     for (int i = 0; i < b->n; i++) {
         if (o->unchanged && !b->used)

@@ -1,9 +1,12 @@
-/* For benchmarks: measures what observation costs within one run, so that both sides have the same memory, cores and time.
+/* For benchmarks: measures what observation or checkpoints cost within one run, so that both sides have the same memory, cores
+ * and time. Each variable divides a run in one process into intervals of SECONDS. Of each two intervals, a random one
  *
- * YK_WATCH_TURNS=SECONDS:FILE divides a run with one worker into intervals of SECONDS. Of each two intervals, a random one is
- * observed, with everything that is measured and written, and the other is not. FILE gets a line for each interval:
+ *     YK_WATCH_TURNS=SECONDS:FILE    is observed, with everything that is measured and written, and the other is not
+ *     YK_SAVE_TURNS=SECONDS:FILE     begins with a checkpoint, and the other does not
  *
- *     1 0.500013 181230          observed or not, seconds, examples
+ * FILE gets a line for each interval:
+ *
+ *     1 0.500013 181230          observed (saved) or not, seconds, examples
  */
 #include "train/trainer.h"
 
@@ -18,7 +21,9 @@ struct yk__alternation {
     yk_file *file;
     double seconds, began; /* began: this interval */
     uint64_t examples, interval;
-    bool paused;         /* not observed */
+    bool saves;          /* the intervals differ in checkpoints, not in observation */
+    bool save;           /* a checkpoint is due */
+    bool off;            /* this interval is not observed, or does not begin with a checkpoint */
     unsigned until_read; /* steps until the clock is read again */
 };
 
@@ -26,23 +31,29 @@ enum { READ_EVERY = 16 };
 
 yk_status yk__alternate_begin(yk__trainer *t)
 {
-    const char *text = getenv("YK_WATCH_TURNS");
+    const char *watch = getenv("YK_WATCH_TURNS"), *text = watch ? watch : getenv("YK_SAVE_TURNS"),
+               *name = watch ? "YK_WATCH_TURNS" : "YK_SAVE_TURNS";
     double seconds = 0.0;
     if (!text)
         return YK_OK;
     const char *colon = yk_decimal(text, &seconds);
     if (!colon || *colon != ':' || !(seconds > 0.0))
-        return yk_fail(YK_EUSAGE, "YK_WATCH_TURNS=%s: must be SECONDS:FILE, as in 0.5:turns.txt", text);
-    if (t->cluster.role != YK__SINGLE || t->plan->workers > 1 || !t->plan->lockstep)
-        return yk_fail(YK_EUSAGE, "YK_WATCH_TURNS is for one worker in one process");
+        return yk_fail(YK_EUSAGE, "%s=%s: must be SECONDS:FILE, as in 0.5:turns.txt", name, text);
+    if (t->cluster.role != YK__SINGLE || (watch && t->plan->workers > 1) || !t->plan->lockstep)
+        return yk_fail(YK_EUSAGE, "%s is for %s in one process", name,
+                       watch ? "one worker" : "synchronous workers");
+    if (!watch && !t->saves_by_time)
+        return yk_fail(YK_EUSAGE, "YK_SAVE_TURNS needs a run directory, and no --checkpoint-every");
     if (!(t->alternation = calloc(1, sizeof *t->alternation)))
-        return yk_fail_memory(sizeof *t->alternation, "the intervals of YK_WATCH_TURNS");
-    *t->alternation = (yk__alternation){.seconds = seconds, .began = yk_now()};
+        return yk_fail_memory(sizeof *t->alternation, "the intervals of a benchmark");
+    *t->alternation =
+        (yk__alternation){.seconds = seconds, .began = yk_now(), .saves = !watch, .off = !watch};
+    t->saves_by_time = watch && t->saves_by_time;
     return yk_file_create(colon + 1, &t->alternation->file);
 }
 
 /* Either the first or the second of two intervals. */
-static bool is_observed(uint64_t interval)
+static bool is_on(uint64_t interval)
 {
     return (yk_mix64(interval / 2) ^ interval) & 1;
 }
@@ -50,9 +61,8 @@ static bool is_observed(uint64_t interval)
 static void observe(yk__trainer *t, bool on)
 {
     yk_phases *p = &t->phases[0];
-    if (on == !t->alternation->paused)
+    if (on == !t->alternation->off)
         return;
-    t->alternation->paused = !on;
     yk_observer_pause(t->observer, !on);
     if (on)
         yk_phases_begin(p, 1);
@@ -72,10 +82,23 @@ void yk__alternate_step(yk__trainer *t, uint64_t examples)
     if (now - a->began < a->seconds)
         return;
     if (a->interval) /* the first one warms up */
-        yk_file_print(a->file, "%d %.6f %llu\n", !a->paused, now - a->began, (unsigned long long)a->examples);
-    observe(t, is_observed(++a->interval));
+        yk_file_print(a->file, "%d %.6f %llu\n", !a->off, now - a->began, (unsigned long long)a->examples);
+    const bool on = is_on(++a->interval);
+    if (a->saves)
+        a->save = on;
+    else
+        observe(t, on);
+    a->off = !on;
     a->examples = 0;
     a->began = yk_now();
+}
+
+bool yk__alternate_saves(yk__trainer *t)
+{
+    const bool due = t->alternation && t->alternation->save;
+    if (due)
+        t->alternation->save = false;
+    return due;
 }
 
 yk_status yk__alternate_end(yk__trainer *t, yk_status so_far)

@@ -94,10 +94,22 @@ static yk_status save(yk__trainer *t)
         return YK_ESYSTEM;
     yk_feed_cursor_save(t->feed, p.cursor);
     yk_status st = streams ? gather_cursors(t, p.cursor + 2) : YK_OK;
-    if (!st && t->cluster.rank == 0)
-        st = yk__save(t, t->local, &p);
+    if (!st && t->cluster.rank == 0 && t->result->run_dir)
+        return yk__saver_begin(t, &p, &t->copies);
     yk_free(p.cursor);
     return st;
+}
+
+/* After save(): each worker copies its part of the parameters, and worker 0 starts to write the copy. */
+static yk_status copy_and_start(yk__trainer *t, int me)
+{
+    yk__saver_copy(t, me);
+    yk_status st = yk_team_barrier(t->team, me);
+    if (st || me)
+        return st;
+    t->result->checkpoint_seconds += yk_now() - t->saved_at;
+    t->saved_at = yk_now();
+    return yk__saver_start(t);
 }
 
 /* ---- the barrier ---- */
@@ -106,6 +118,7 @@ static yk_status save(yk__trainer *t)
 static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
 {
     const bool replica = t->cluster.role == YK__REPLICA;
+    t->copies = false;
     yk_status st = replica && t->due.eval && t->tested ? gather_tallies(t) : YK_OK;
     if (!st && t->due.eval && t->cluster.rank == 0) {
         const yk_progress_state at = yk__progress_now(t);
@@ -163,6 +176,8 @@ yk_status yk__barrier(yk__trainer *t, int me)
         yk_phase_to(p, YK_PHASE_CHECKPOINT);
     if (!st)
         st = yk_team_barrier(t->team, me);
+    if (!st && t->copies)
+        st = copy_and_start(t, me);
     yk_phase_to(p, YK_PHASE_OTHER);
     return st || t->end ? st : yk_local_resume(t->local, me);
 }

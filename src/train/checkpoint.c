@@ -10,48 +10,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ARRAYS = YK_MAX_GROUPS * (2 + YK_MAX_SLOTS), NAME = 48 };
-
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
 
 /* ---- saving ---- */
 
-/* An array of the store in state.safetensors. It has the name of the optimizer's state; in all groups but the first one,
- * prefixed by the name of the group. */
-typedef struct {
-    char name[NAME];
-    yk_dtype dtype;
-    float *data;
-    size_t size;
-    const yk_group *group;
-    bool decay; /* belongs to pending decay */
-} array;
-
-static void add_array(array *a, size_t *n, const yk_group *g, bool first, const char *name, void *data,
+/* An array in state.safetensors has the name of the optimizer's state; in all groups but the first one, prefixed by the
+ * name of the group. */
+static void add_array(yk_checkpoint_arrays *a, const yk_group *g, bool first, const char *name, void *data,
                       yk_dtype dtype)
 {
-    array *to = &a[(*n)++];
-    *to = (array){.dtype = dtype, .data = data, .size = yk_group_floats(g), .group = g};
-    snprintf(to->name, sizeof to->name, "%s%s%s", first ? "" : g->name, first ? "" : ".", name);
+    yk_checkpoint_array *to = &a->array[a->n++];
+    *to = (yk_checkpoint_array){.dtype = dtype, .data = data, .size = yk_group_floats(g), .group = g};
+    if (name)
+        snprintf(to->name, sizeof to->name, "%s%s%s", first ? "" : g->name, first ? "" : ".", name);
 }
 
-static size_t state_arrays(yk_local *store, array a[static MAX_ARRAYS])
+void yk_checkpoint_arrays_of(yk_local *store, yk_checkpoint_arrays *out)
 {
-    size_t n = 0;
-    for (int g = 0; g < yk_local_groups(store); g++) {
+    const int groups = yk_local_groups(store);
+    out->n = 0;
+    out->optimizer = yk_local_rule(store, 0)->name;
+    for (int g = 0; g < groups; g++)
+        add_array(out, yk_local_group_of(store, g), g == 0, NULL, yk_local_table(store, g).w, YK_DTYPE_F32);
+    for (int g = 0; g < groups; g++) {
         const yk_group *group = yk_local_group_of(store, g);
         const yk_local_state raw = yk_local_raw(store, g);
         const yk_optim_rule *rule = yk_local_rule(store, g);
         for (int i = 0; i < rule->slots; i++)
-            add_array(a, &n, group, g == 0, rule->slot_name[i], raw.live.s[i], YK_DTYPE_F32);
+            add_array(out, group, g == 0, rule->slot_name[i], raw.live.s[i], YK_DTYPE_F32);
         if (raw.touched) { /* weights before pending decay is applied; the model file has them after it */
-            add_array(a, &n, group, g == 0, "raw_weights", raw.live.w, YK_DTYPE_F32);
-            add_array(a, &n, group, g == 0, "touched", raw.touched, YK_DTYPE_U32); /* remapped like floats */
-            a[n - 2].decay = a[n - 1].decay = true;
+            add_array(out, group, g == 0, "raw_weights", raw.live.w, YK_DTYPE_F32);
+            add_array(out, group, g == 0, "touched", raw.touched, YK_DTYPE_U32); /* remapped like floats */
+            out->array[out->n - 2].decay = out->array[out->n - 1].decay = true;
         }
     }
-    return n;
 }
 
 static yk_tensor vector(const char *name, yk_dtype dtype, size_t n, const void *data)
@@ -59,13 +52,13 @@ static yk_tensor vector(const char *name, yk_dtype dtype, size_t n, const void *
     return (yk_tensor){.name = name, .dtype = dtype, .rank = 1, .shape = {n}, .data = data};
 }
 
-static yk_status save_state(const char *run_dir, yk_local *store, const yk_progress_state *p)
+static yk_status save_state(const char *run_dir, const yk_checkpoint_arrays *a, const yk_progress_state *p)
 {
-    yk_tensor t[MAX_ARRAYS + 5];
-    array a[MAX_ARRAYS];
-    const size_t n = state_arrays(store, a);
-    for (size_t i = 0; i < n; i++)
-        t[i] = vector(a[i].name, a[i].dtype, a[i].size, a[i].data);
+    yk_tensor t[YK_CHECKPOINT_ARRAYS + 5];
+    size_t n = 0;
+    for (size_t i = 0; i < a->n; i++)
+        if (*a->array[i].name)
+            t[n++] = vector(a->array[i].name, a->array[i].dtype, a->array[i].size, a->array[i].data);
     const uint64_t counters[] = {p->step, p->epoch, p->examples, p->period_examples};
     const uint64_t late[] = {p->late, p->late_examples};
     const double sums[] = {p->period_loss, p->seconds};
@@ -74,48 +67,51 @@ static yk_status save_state(const char *run_dir, yk_local *store, const yk_progr
     t[n + 2] = vector("place", YK_DTYPE_U64, p->ncursor, p->cursor);
     t[n + 3] = vector("late", YK_DTYPE_U64, 2, late);
     t[n + 4] = vector("earlier", YK_DTYPE_U64, 1, &p->earlier);
-    const yk_pair meta[] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
-                            {"optimizer", yk_local_rule(store, 0)->name},
-                            {"yoke", YK_VERSION}};
+    const yk_pair meta[] = {
+        {"format_version", TEXT(YK__MODEL_FORMAT)}, {"optimizer", a->optimizer}, {"yoke", YK_VERSION}};
     return yk_safetensors_write(run_dir, YK__SAVING "/" YK__STATE_FILE, t, n + 4 + (p->earlier > 0), meta, 3);
 }
 
 typedef yk_status remapping(const yk_keymap *keymap, float *array, size_t width);
 
-static yk_status remap(const yk_group *g, float *data, const yk_keymap *keymap, remapping *by)
+static yk_status remap(const yk_checkpoint_array *a, const yk_keymap *keymap, remapping *by)
 {
-    return keymap && g->keyed ? by(keymap, data, g->width) : YK_OK;
+    return keymap && a->group->keyed ? by(keymap, a->data, a->group->width) : YK_OK;
 }
 
-/* Puts all arrays of the quiesced store into the order of the data's keys to write them, and back: in place, because
- * there may be no memory for a second copy of 33 million weights. */
-static yk_status remap_all(yk_local *store, const yk_keymap *keymap, remapping *by)
+static yk_status remap_all(const yk_checkpoint_arrays *a, const yk_keymap *keymap, remapping *by)
 {
-    array a[MAX_ARRAYS];
-    const size_t n = state_arrays(store, a);
     yk_status st = YK_OK;
-    for (int g = 0; !st && g < yk_local_groups(store); g++)
-        st = remap(yk_local_group_of(store, g), yk_local_table(store, g).w, keymap, by);
-    for (size_t i = 0; !st && i < n; i++)
-        st = remap(a[i].group, a[i].data, keymap, by);
+    for (size_t i = 0; !st && i < a->n; i++)
+        st = remap(&a->array[i], keymap, by);
     return st;
 }
 
+yk_status yk_checkpoint_write(const char *run_dir, const char *model_name, const yk_model *m,
+                              const yk_checkpoint_arrays *arrays, const yk_keymap *keymap,
+                              const yk_progress_state *progress, char **path_out)
+{
+    yk_status st = remap_all(arrays, keymap, yk_keymap_restore);
+    if (st || (st = yk__checkpoint_begin(run_dir)))
+        return st;
+    float *params[YK_MAX_GROUPS];
+    for (int g = 0; g < m->ngroups; g++)
+        params[g] = arrays->array[g].data;
+    st = yk__model_write(run_dir, YK__SAVING "/" YK__MODEL_FILE, model_name, m, params, progress->step);
+    if (!st)
+        st = save_state(run_dir, arrays, progress);
+    return yk__checkpoint_end(run_dir, progress->step, st, path_out);
+}
+
+/* Remaps the arrays in place: there may be no memory for a second copy of 33 million weights. */
 yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const yk_model *m, yk_local *store,
                              const yk_keymap *keymap, const yk_progress_state *progress, char **path_out)
 {
-    yk_status st = yk__checkpoint_begin(run_dir);
-    if (!st && !(st = remap_all(store, keymap, yk_keymap_restore))) {
-        float *params[YK_MAX_GROUPS];
-        for (int g = 0; g < m->ngroups; g++)
-            params[g] = yk_local_table(store, g).w;
-        st = yk__model_write(run_dir, YK__SAVING "/" YK__MODEL_FILE, model_name, m, params, progress->step);
-        if (!st)
-            st = save_state(run_dir, store, progress);
-        yk_status back = remap_all(store, keymap, yk_keymap_apply);
-        st = st ? st : back;
-    }
-    return yk__checkpoint_end(run_dir, progress->step, st, path_out);
+    yk_checkpoint_arrays a;
+    yk_checkpoint_arrays_of(store, &a);
+    yk_status st = yk_checkpoint_write(run_dir, model_name, m, &a, keymap, progress, path_out);
+    yk_status back = st ? YK_OK : remap_all(&a, keymap, yk_keymap_apply); /* after a failure, the run ends */
+    return st ? st : back;
 }
 
 /* ---- loading ---- */
@@ -179,23 +175,24 @@ yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *stor
         params[g] = yk_local_raw(store, g).live.w;
     if (!st)
         st = yk__model_read(model, m, params);
-    array want[MAX_ARRAYS];
-    const size_t n = state_arrays(store, want);
-    for (size_t i = 0; !st && i < n; i++) {
+    yk_checkpoint_arrays all;
+    yk_checkpoint_arrays_of(store, &all);
+    for (size_t i = 0; !st && i < all.n; i++) {
+        const yk_checkpoint_array *a = &all.array[i];
         const yk_tensor *t;
-        st = yk_safetensors_need(state, want[i].name, want[i].dtype, 1, (uint64_t[]){want[i].size}, &t);
+        if (!*a->name) /* weights: in the model file, unless decay is pending */
+            continue;
+        st = yk_safetensors_need(state, a->name, a->dtype, 1, (uint64_t[]){a->size}, &t);
         if (st)
             yk_fail(st,
                     "%s; the options of the run may differ from those of the checkpoint (--optimizer, --l2)",
                     yk_error());
         else
-            memcpy(want[i].data, t->data, want[i].size * sizeof(float));
+            memcpy(a->data, t->data, a->size * sizeof(float));
     }
-    for (int g = 0; !st && g < yk_local_groups(store); g++)
-        if (!yk_local_raw(store, g).touched)
-            st = remap(yk_local_group_of(store, g), params[g], keymap, yk_keymap_apply);
-    for (size_t i = 0; !st && i < n; i++)
-        st = remap(want[i].group, want[i].data, keymap, yk_keymap_apply);
+    for (size_t i = 0; !st && i < all.n; i++)
+        if (*all.array[i].name || !yk_local_raw(store, (int)i).touched)
+            st = remap(&all.array[i], keymap, yk_keymap_apply);
     if (!st)
         st = read_progress(state, progress);
     if (!st)
@@ -268,7 +265,8 @@ static yk_status start_weights(const yk_safetensors *file, const yk_model *m, co
     return st;
 }
 
-static yk_status start_state(const yk_safetensors *file, const yk_model *m, size_t old_dim, const array *a)
+static yk_status start_state(const yk_safetensors *file, const yk_model *m, size_t old_dim,
+                             const yk_checkpoint_array *a)
 {
     const size_t width = a->group->keyed ? a->size / (size_t)a->group->keys : 1;
     const size_t size = a->group->keyed ? a->size - (m->shape.dim - old_dim) * width : a->size;
@@ -281,30 +279,38 @@ static yk_status start_state(const yk_safetensors *file, const yk_model *m, size
     return st;
 }
 
+/* An array of the optimizer. A new run has no pending decay. */
+static bool is_state(const yk_checkpoint_array *a)
+{
+    return *a->name && !a->decay;
+}
+
 /* Whether the file has the state that the store needs, and no other. */
-static bool same_state(const yk_safetensors *state, const array *want, size_t n)
+static bool same_state(const yk_safetensors *state, const yk_checkpoint_arrays *want)
 {
     size_t have = 0, wanted = 0;
     for (size_t i = 0; i < yk_safetensors_count(state); i++) {
         const yk_tensor *t = yk_safetensors_at(state, i);
         have += t->dtype == YK_DTYPE_F32 && !strstr(t->name, "raw_weights");
     }
-    for (size_t i = 0; i < n; i++) {
-        if (!want[i].decay && !yk_safetensors_find(state, want[i].name))
+    for (size_t i = 0; i < want->n; i++) {
+        if (!is_state(&want->array[i]))
+            continue;
+        if (!yk_safetensors_find(state, want->array[i].name))
             return false;
-        wanted += !want[i].decay;
+        wanted++;
     }
     return have == wanted;
 }
 
 static yk_status check_optimizer(const char *path, const yk_safetensors *state, yk_local *store,
-                                 const array *want, size_t n)
+                                 const yk_checkpoint_arrays *want)
 {
     const char *was = yk_safetensors_meta(state, "optimizer"), *is = yk_local_rule(store, 0)->name;
     if (was && strcmp(was, is)) /* of the first group */
         return yk_fail(YK_EUSAGE, "%s has the state of the optimizer %s, not of %s: use --optimizer %s", path,
                        was, is, was);
-    return same_state(state, want, n)
+    return same_state(state, want)
                ? YK_OK
                : yk_fail(YK_EUSAGE, "%s has the state of other optimizers: use the same --optimizer", path);
 }
@@ -316,29 +322,29 @@ yk_status yk_checkpoint_start(const char *path, const yk_model *m, yk_local *sto
     const char *name;
     yk_model_shape shape;
     float *params[YK_MAX_GROUPS] = {0};
-    array want[MAX_ARRAYS];
-    const size_t n = state_arrays(store, want);
+    yk_checkpoint_arrays want;
+    yk_checkpoint_arrays_of(store, &want);
     yk_status st = open_file(path, YK__MODEL_FILE, &model);
     if (!st)
         st = open_file(path, YK__STATE_FILE, &state);
     if (!st && !(st = yk__model_about(path, model, &name, &shape)) &&
-        !(st = check_optimizer(path, state, store, want, n)) && shape.dim != m->shape.dim)
+        !(st = check_optimizer(path, state, store, &want)) && shape.dim != m->shape.dim)
         st = yk_model_create(name, &shape, &old);
+    yk_checkpoint_array weights[YK_MAX_GROUPS];
     for (int g = 0; g < yk_local_groups(store); g++) {
-        params[g] = yk_local_raw(store, g).live.w;
+        weights[g] = want.array[g];
+        weights[g].data = params[g] = yk_local_raw(store, g).live.w;
         if (!st && old) /* initial values of new features */
-            st = remap(yk_local_group_of(store, g), params[g], keymap, yk_keymap_restore);
+            st = remap(&weights[g], keymap, yk_keymap_restore);
     }
     if (!st)
         st = old ? start_weights(model, m, old, params) : yk__model_read(model, m, params);
-    for (size_t i = 0; !st && i < n; i++)
-        if (!want[i].decay) /* a new run has no pending decay */
-            st = start_state(state, m, (size_t)shape.dim, &want[i]);
     for (int g = 0; !st && g < yk_local_groups(store); g++)
-        st = remap(yk_local_group_of(store, g), params[g], keymap, yk_keymap_apply);
-    for (size_t i = 0; !st && i < n; i++)
-        if (!want[i].decay)
-            st = remap(want[i].group, want[i].data, keymap, yk_keymap_apply);
+        st = remap(&weights[g], keymap, yk_keymap_apply);
+    for (size_t i = 0; !st && i < want.n; i++)
+        if (is_state(&want.array[i]) &&
+            !(st = start_state(state, m, (size_t)shape.dim, &want.array[i])))
+            st = remap(&want.array[i], keymap, yk_keymap_apply);
     if (!st)
         yk_local_restore(store, 0);
     yk_model_free(old);

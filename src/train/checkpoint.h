@@ -25,6 +25,7 @@
 
 #include "base/keymap.h"
 #include "base/status.h"
+#include "format/safetensors.h"
 #include "model/model.h"
 #include "store/local.h"
 #include <stddef.h>
@@ -41,7 +42,33 @@ typedef struct {
     size_t ncursor;
 } yk_progress_state;
 
-/* The store is quiesced. `keymap`: how its keys were remapped; NULL: they were not. *path_out is replaced. */
+/* The arrays that are saved: those of a store, or copies of them (saver.h). Plain data; elements have 4 bytes. */
+enum { YK_CHECKPOINT_ARRAYS = YK_MAX_GROUPS * (3 + YK_MAX_SLOTS), YK_CHECKPOINT_NAME = 48 };
+
+typedef struct {
+    char name[YK_CHECKPOINT_NAME]; /* in state.safetensors; empty: weights, in model.safetensors */
+    yk_dtype dtype;
+    float *data;
+    size_t size;
+    const yk_group *group;
+    bool decay; /* belongs to pending decay */
+} yk_checkpoint_array;
+
+typedef struct {
+    yk_checkpoint_array array[YK_CHECKPOINT_ARRAYS]; /* first the weights of each group */
+    size_t n;
+    const char *optimizer;
+} yk_checkpoint_arrays;
+
+void yk_checkpoint_arrays_of(yk_local *store, yk_checkpoint_arrays *out); /* of a quiesced store */
+
+/* Writes the arrays, and leaves them indexed by the keys of the data. `keymap`: how the keys were remapped; NULL: they were
+ * not. *path_out is replaced. */
+yk_status yk_checkpoint_write(const char *run_dir, const char *model_name, const yk_model *m,
+                              const yk_checkpoint_arrays *arrays, const yk_keymap *keymap,
+                              const yk_progress_state *progress, char **path_out);
+
+/* The same for the arrays of a quiesced store, which are unchanged afterwards. */
 yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const yk_model *m, yk_local *store,
                              const yk_keymap *keymap, const yk_progress_state *progress, char **path_out);
 

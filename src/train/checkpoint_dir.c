@@ -190,13 +190,7 @@ static const char *find_damage(const char *folder)
 
 yk_status yk__checkpoint_begin(const char *run_dir)
 {
-    int top = yk_dir_open(run_dir, top_name);
-    if (top < 0) { /* a new folder survives a power failure once its parent is synced */
-        yk_status st = yk_dir_make_in(run_dir, top_name);
-        if (st || (st = yk_dir_sync(run_dir)))
-            return st;
-        top = yk_dir_open(run_dir, top_name);
-    }
+    const int top = yk_dir_open(run_dir, top_name);
     if (top >= 0) {
         remove_checkpoint(top, run_dir, saving_name); /* what a killed run left behind */
         yk_fs_close(top);

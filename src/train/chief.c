@@ -32,11 +32,12 @@ typedef struct {
     bool parameters; /* they are needed: for a test, for a checkpoint, or at the end */
     bool initial;    /* they are in `whole` already */
     bool repeated;   /* this step was evaluated and reported before */
+    double stall;    /* seconds in which the server took it */
     atomic_bool over;
     yk_thread thread;
     yk_progress_state at;
     outcome outcome;
-    double eval_seconds, save_seconds;
+    double eval_seconds, save_seconds, cpu_seconds; /* cpu: of saving */
 } snapshot;
 
 typedef struct {
@@ -84,9 +85,11 @@ static yk_status evaluate_and_save(chief *c)
     if (!st && s->due.eval && t->tested)
         st = yk__evaluate(t, t->evaluator, 0, 1, table);
     s->eval_seconds = yk_now() - began;
+    const double cpu = yk__thread_seconds();
     if (!st && s->due.save)
         st = yk__save(t, t->cluster.whole, &s->at);
     s->save_seconds = yk_now() - began - s->eval_seconds;
+    s->cpu_seconds = yk__thread_seconds() - cpu;
     return st;
 }
 
@@ -145,11 +148,14 @@ static yk_status take(chief *c, yk__due due, bool last)
         t->last_save = t->step;
         t->saved_at = yk_now();
         c->saved_late = state.late;
+        t->saving = true;
     }
     if (!st && s->parameters) {
         yk_phases_detail(t->evaluator->phases);
         yk_phase_to(t->evaluator->phases, YK_PHASE_CHECKPOINT);
+        const double began = yk_now();
         st = yk_server_snapshot(t->cluster.server, t->cluster.whole);
+        s->stall = yk_now() - began;
         yk_phase_to(t->evaluator->phases, YK_PHASE_OTHER);
     }
     if (st)
@@ -165,6 +171,9 @@ static yk_status finish(chief *c)
     release(s);
     t->result->eval_seconds += s->eval_seconds;
     t->result->checkpoint_seconds += s->save_seconds;
+    if (s->due.save)
+        t->save_cost = s->stall + s->cpu_seconds;
+    t->saving = false;
     yk_status st = raise_error(&s->outcome);
     return st || !s->due.eval ? st : yk__finish_evaluation(t, &s->at, s->repeated);
 }
@@ -331,14 +340,15 @@ static yk_status epoch_over(void *context)
     return check_sync(c, true);
 }
 
-/* Finds a dead server before the workers that wait for it time out. */
+/* Server 0 finds dead servers before the workers that wait for them time out. The others check server 0: without workers, no
+ * one else would notice. */
 static yk_status check_servers(chief *c, double now)
 {
     const yk__cluster *k = &c->t->cluster;
     if (now - c->servers_checked < 0.25)
         return YK_OK;
     c->servers_checked = now;
-    for (int i = 1; i < k->servers; i++)
+    for (int i = k->rank == 0; i < (k->rank == 0 ? k->servers : 1); i++)
         if (yk_comm_dead(k->comm, i))
             return yk_fail(YK_ELOST, "server %d (rank %d) has died", i, i);
     return YK_OK;
@@ -352,13 +362,18 @@ static yk_status send_telemetry(void *context)
     return t->cluster.remote ? yk_remote_alive(t->cluster.remote) : YK_OK;
 }
 
+/* On the servers other than server 0. */
+static yk_status check_and_send(void *context)
+{
+    yk_status st = check_servers(context, yk_now());
+    return st ? st : send_telemetry(context);
+}
+
 static yk_status on_tick(void *context)
 {
     yk_status st = ((chief *)context)->hold_status;
     if (!st)
-        st = check_servers(context, yk_now());
-    if (!st)
-        st = send_telemetry(context);
+        st = check_and_send(context);
     return st ? st : poll_snapshot(context, false);
 }
 
@@ -451,7 +466,7 @@ static yk_status serve(chief *c)
 {
     yk__trainer *t = c->t;
     yk__cluster *k = &t->cluster;
-    yk_server_hooks hooks = {.context = c, .on_tick = send_telemetry};
+    yk_server_hooks hooks = {.context = c, .on_tick = check_and_send};
     if (k->rank == 0)
         hooks = (yk_server_hooks){.context = c,
                                   .updated = updated,

@@ -99,23 +99,47 @@ yk_status yk__finish_evaluation(yk__trainer *t, const yk_progress_state *at, boo
     return repeated ? YK_OK : yk__report_evaluation(t, at);
 }
 
-yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p)
+/* A checkpoint with other weights could not be resumed. */
+static yk_status check_weights(const yk__trainer *t, const yk_checkpoint_arrays *a, uint64_t step)
 {
-    const bool complete = p->step >= t->plan->steps || p->epoch >= t->plan->epochs;
-    if (!t->result->run_dir || (complete && yk_env_number("YK_DROP_MODEL", 0))) /* a sweep would remove it */
-        return YK_OK;
     for (int g = 0; g < t->model->ngroups; g++) {
-        const float *w = yk_local_table(parameters, g).w;
-        const size_t n = yk_group_floats(&t->model->group[g]);
-        for (size_t i = 0; i < n; i++)
-            if (!isfinite(w[i])) /* such a checkpoint could not be resumed */
-                return yk__diverged(t, "a weight", (double)w[i], p->step);
+        const float *w = a->array[g].data;
+        for (size_t i = 0; i < a->array[g].size; i++)
+            if (!isfinite(w[i]))
+                return yk__diverged(t, "a weight", (double)w[i], step);
     }
+    return YK_OK;
+}
+
+yk_status yk__write_checkpoint(yk__trainer *t, const yk_checkpoint_arrays *arrays, const yk_progress_state *p)
+{
+    yk_status st = check_weights(t, arrays, p->step);
+    if (st)
+        return st;
     yk__report_stage(t, YK_STAGE_SAVING);
     yk_progress_state all = *p;
     all.earlier = t->start.earlier;
-    yk_status st = yk_checkpoint_save(t->result->run_dir, t->config->model, t->model, parameters, t->remap,
-                                      &all, &t->result->checkpoint);
+    st = yk_checkpoint_write(t->result->run_dir, t->config->model, t->model, arrays, t->remap, &all,
+                             &t->result->checkpoint);
+    yk__report_stage(t, YK_STAGE_SAVED);
+    return st;
+}
+
+yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p)
+{
+    const bool complete = p->step >= t->plan->steps || p->epoch >= t->plan->epochs;
+    yk_checkpoint_arrays a;
+    if (!t->result->run_dir || (complete && yk_env_number("YK_DROP_MODEL", 0))) /* a sweep would remove it */
+        return YK_OK;
+    yk_checkpoint_arrays_of(parameters, &a);
+    yk_status st = check_weights(t, &a, p->step);
+    if (st)
+        return st;
+    yk__report_stage(t, YK_STAGE_SAVING);
+    yk_progress_state all = *p;
+    all.earlier = t->start.earlier;
+    st = yk_checkpoint_save(t->result->run_dir, t->config->model, t->model, parameters, t->remap, &all,
+                            &t->result->checkpoint);
     yk__report_stage(t, YK_STAGE_SAVED);
     return st;
 }

@@ -200,14 +200,14 @@ static yk_status burst(loop *w, yk_action action, size_t most, yk_step_result *o
 
 /* ---- lockstep ---- */
 
-/* What this worker wants all to do after this step. Worker 0 of the chief reads the clock every 256 steps. */
+/* What this worker wants all to do after this step. Worker 0 of the chief reads the clock every 16 steps. */
 static yk_action action_of(const loop *w)
 {
     if (yk__is_stopped(w->t))
         return YK_ACTION_STOP;
-    return w->t->cluster.rank == 0 && w->me == 0 && w->round % 256 == 0 && yk__save_is_overdue(w->t)
-               ? YK_ACTION_SAVE
-               : YK_ACTION_CONTINUE;
+    if (w->t->cluster.rank || w->me || w->round % 16)
+        return YK_ACTION_CONTINUE;
+    return yk__save_is_overdue(w->t) || yk__alternate_saves(w->t) ? YK_ACTION_SAVE : YK_ACTION_CONTINUE;
 }
 
 /* Worker 0 of each process records what all workers did. Replicas count the examples of all, not their own. */
@@ -400,6 +400,8 @@ static yk_status train(loop *w)
             continue;
         if (local_async && w->me && atomic_load_explicit(&t->alone.pause, memory_order_relaxed))
             yk__alone_pause(t);
+        if (w->me == 0 && yk__saver_failed(&t->saver))
+            return yk__saver_finish(t, YK_OK);
         yk_phases_step(w->state->phases);
         st = w->bursts ? burst(w, action_of(w), burst_steps(w), &r) : step(w, action_of(w), &r);
         if (st)

@@ -119,15 +119,20 @@ char *yk_run_dir_name(const char *model)
     localtime_r(&now, &tm);
     strftime(when, sizeof when, "%Y%m%d-%H%M%S", &tm);
     const char *name = strpbrk(model, " ,/") ? "net" : model; /* a layer list cannot be a directory name */
-    yk_fs_make_dir(AT_FDCWD, "runs", 0777);                   /* if this fails, so does what follows */
+    yk_dir_make("runs");                                      /* if this fails, so does what follows */
     for (int n = 1;; n++) {
         const int length = n == 1 ? asprintf(&dir, "runs/%.40s-%s-%d", name, when, (int)getpid())
                                   : asprintf(&dir, "runs/%.40s-%s-%d-%d", name, when, (int)getpid(), n);
         if (length < 0)
             return NULL;
-        if (yk_fs_make_dir(AT_FDCWD, dir, 0777) == 0 || errno != EEXIST)
-            return dir;
-        free(dir);
+        const bool made = yk_fs_make_dir(AT_FDCWD, dir, 0777) == 0;
+        if (!made && errno == EEXIST) {
+            free(dir);
+            continue;
+        }
+        if (made)
+            yk_dir_sync("runs"); /* the new directory survives a power failure */
+        return dir;
     }
 }
 

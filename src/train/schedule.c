@@ -3,6 +3,21 @@
 #include "train/trainer.h"
 
 #include "base/clock.h"
+#include <math.h>
+
+/* Checkpoints by time: at most 1 % of the training time, and not more often than that. */
+static const double save_share = 0.01, save_seconds = 10.0;
+
+/* Estimates what the first checkpoint costs: all of it is copied and written, at 1 GB/s. */
+static double estimated_cost(const yk__trainer *t)
+{
+    double bytes = 0.0;
+    for (int g = 0; g < t->model->ngroups; g++) {
+        const yk_optim_rule *rule = yk_optim_rule_of(t->group[g].optim.kind);
+        bytes += 4.0 * (double)yk_group_floats(&t->model->group[g]) * (1.0 + rule->slots);
+    }
+    return bytes * 1e-9;
+}
 
 /* The workers stop when they have made all steps until something is due, so none is skipped. */
 static void set_quota(yk__trainer *t, uint64_t done)
@@ -14,6 +29,7 @@ void yk__schedule_init(yk__trainer *t)
 {
     const uint64_t per_epoch = (t->train.examples + t->plan->batch - 1) / t->plan->batch;
     t->saves_by_time = t->result->run_dir && !t->checkpoint_every;
+    t->save_cost = estimated_cost(t);
     if (t->plan->synchronous)
         return;
     /* an epoch has that many updates */
@@ -29,10 +45,11 @@ bool yk__is_done(const yk__trainer *t, uint64_t step, uint64_t epoch)
     return step >= t->plan->steps || (t->plan->lockstep && epoch >= t->plan->epochs);
 }
 
-/* No --checkpoint-every, and the last checkpoint is older than YK__SAVE_SECONDS. */
+/* Without --checkpoint-every. A checkpoint that is still being written delays the next one. */
 bool yk__save_is_overdue(const yk__trainer *t)
 {
-    return t->saves_by_time && yk_now() - t->saved_at > YK__SAVE_SECONDS;
+    return t->saves_by_time && !atomic_load_explicit(&t->saving, memory_order_acquire) &&
+           yk_now() - t->saved_at > fmax(save_seconds, t->save_cost / save_share);
 }
 
 yk__due yk__due_sync(const yk__trainer *t, uint64_t done, bool epoch_over, bool end, bool save_now)

@@ -271,6 +271,7 @@ static void tear_down(yk__trainer *t)
     yk_dataset_fini(&t->train);
     yk_dataset_fini(&t->test);
     yk_team_free(t->team);
+    yk__saver_fini(&t->saver);
     yk_lock_release(t->lock);
     free(t->start.path);
 }
@@ -339,7 +340,7 @@ yk_status yk_train(const yk_config *c, const yk_train_host *host, yk_result *out
         if (!st)
             st = yk__cluster_ready(&t);
         if (!st && !(st = yk__alternate_begin(&t)))
-            st = run(&t);
+            st = yk__saver_finish(&t, run(&t));
         st = yk__alternate_end(&t, st);
     }
     st = yk__end_run(&t, st);

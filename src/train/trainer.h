@@ -12,6 +12,7 @@
 #include "store/store.h"
 #include "train/checkpoint.h"
 #include "train/cluster.h"
+#include "train/saver.h"
 #include "train/train.h"
 #include "watch/phase.h"
 #include <stdatomic.h>
@@ -38,7 +39,7 @@ typedef struct {
     yk_phases *phases; /* NULL: not measured */
 } yk__worker_state;
 
-enum { YK__MAX_RANGES = YK_MAX_TENSORS / 2, YK__EVAL_BATCH = 64, YK__SAVE_SECONDS = 600 };
+enum { YK__MAX_RANGES = YK_MAX_TENSORS / 2, YK__EVAL_BATCH = 64 };
 
 typedef struct yk__alternation yk__alternation;
 
@@ -67,7 +68,7 @@ typedef struct yk__trainer {
     int local_workers; /* in this process; 1 on a server */
     yk_phases *phases; /* [local_workers] */
     yk_observer *observer;
-    yk__alternation *alternation; /* YK_WATCH_TURNS, for benchmarks; NULL: observed all the time */
+    yk__alternation *alternation; /* YK_WATCH_TURNS or YK_SAVE_TURNS, for benchmarks; else NULL */
     bool run_dir_claimed;         /* on the chief: the run directory belongs to this run now */
     yk_lock *lock;                /* on the chief: of the run directory; NULL: none */
     int slow_worker;              /* YK_SLOW_WORKER, for tests: the worker that is slowed down; -1: none */
@@ -103,6 +104,8 @@ typedef struct yk__trainer {
     double process_started, training_started;
     double training_ended; /* the chief of servers: end of the last step; 0: on other ranks */
     double saved_at;       /* the last checkpoint */
+    double save_cost;      /* seconds of training that a checkpoint costs; estimated before the first one */
+    atomic_bool saving;    /* a thread is writing a checkpoint, and will then add to save_cost */
 
     /* before a resume */
     double earlier_seconds;
@@ -122,7 +125,9 @@ typedef struct yk__trainer {
         trained_examples; /* by all workers since this process started, as worker 0 or the chief knows it */
     double trained_loss;  /* the sum over these */
     uint64_t next_eval, next_save, last_eval, last_save; /* steps */
-    bool saves_by_time;                                  /* every YK__SAVE_SECONDS */
+    bool saves_by_time;                                  /* no --checkpoint-every */
+    bool copies;     /* decided by worker 0 at a barrier: all copy the parameters for a checkpoint */
+    yk__saver saver; /* of a process that has all parameters */
 
     yk__cluster cluster;
     uint64_t used; /* the chief of servers, lockstep: examples of the epoch that were used before a resume */
@@ -180,6 +185,8 @@ void yk__start_period(yk__trainer *t);                    /* resets the sums of 
  * was reported before. */
 yk_status yk__finish_evaluation(yk__trainer *t, const yk_progress_state *at, bool repeated);
 yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p); /* quiesced ones */
+yk_status yk__write_checkpoint(yk__trainer *t, const yk_checkpoint_arrays *arrays,
+                               const yk_progress_state *p); /* leaves the arrays reordered (checkpoint.h) */
 
 /* Whether to save and end. */
 static inline bool yk__is_stopped(const yk__trainer *t)
@@ -202,6 +209,7 @@ static inline size_t yk__max_batch(const yk__trainer *t)
 /* alternate.c */
 yk_status yk__alternate_begin(yk__trainer *t);
 void yk__alternate_step(yk__trainer *t, uint64_t examples); /* worker 0, after each step */
+bool yk__alternate_saves(yk__trainer *t);                   /* worker 0: whether to save now */
 yk_status yk__alternate_end(yk__trainer *t, yk_status so_far);
 
 /* alone.c: how fast worker 0 computes while the others pause. init is called before the first step; pause by other workers,

@@ -1,0 +1,34 @@
+/* Watches the processes that mpirun started on this host, until training begins.
+ *
+ * Example:
+ *     yk_ranks r = {.wanted = 4};
+ *     pid_t mpirun = 4711;
+ *     if (yk_ranks_missing(&r, mpirun))     // now and then: whether there are fewer than 4
+ *         printf("%s has died\n", r.missing); // "rank 2"; "a process": it had not started this program yet
+ *
+ * If workers may be lost, mpirun says nothing when a process dies. During start-up the others cannot notice either: they wait
+ * inside MPI for the start-up limit. The processes are the children of mpirun, as soon as one of them executes this program.
+ * For a job on other hosts, mpirun has other children. Where the kernel does not list children, nothing is missing. Main
+ * thread only.
+ */
+#ifndef YK_CLI_RANKS_H
+#define YK_CLI_RANKS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+enum { YK_RANKS_MOST = 1024 };
+
+typedef struct {
+    struct {
+        pid_t pid;
+        int rank;
+    } seen[YK_RANKS_MOST];
+    int n, wanted;
+    char missing[32];
+} yk_ranks;
+
+bool yk_ranks_missing(yk_ranks *r, pid_t mpirun);
+
+#endif

@@ -1,0 +1,60 @@
+/* Checkpoints are written beside training: all workers stop only to copy the parameters and the optimizer's state.
+ *
+ * At a barrier:
+ *
+ *     worker 0       begin: waits for the previous checkpoint
+ *     all workers    a barrier; copy: each worker copies its part; a barrier
+ *     worker 0       start: a thread writes the copy, and training continues
+ *
+ * At the end, finish() waits until the last checkpoint is complete.
+ *
+ * There is one copy. It takes as much memory as what is saved: 4 bytes for each parameter, and as much for each array of
+ * the optimizer. It is allocated for the first checkpoint before the end. If the memory is not available, and at the end of
+ * a run, the store itself is written while the workers wait.
+ *
+ * A failed write ends the run with its error: at the next step of worker 0 (yk__saver_failed), or in finish().
+ *
+ * What a checkpoint costs is measured: the seconds in which the workers wait, and the CPU time of the thread. It decides the
+ * interval of checkpoints by time (schedule.c).
+ */
+#ifndef YK_TRAIN_SAVER_H
+#define YK_TRAIN_SAVER_H
+
+#include "base/sync.h"
+#include "train/checkpoint.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct yk__trainer;
+
+typedef struct {
+    yk_checkpoint_arrays arrays, from; /* the copy; the arrays of the store */
+    float *memory;                     /* of the copy; NULL: none */
+    bool refused;                      /* there is no memory for a copy */
+    bool started;                      /* the thread is to be joined */
+    yk_thread thread;
+    yk_progress_state at;
+    double began;       /* the barrier */
+    atomic_bool failed; /* written by the thread at its end: */
+    yk_status status;
+    char error[2048];
+} yk__saver;
+
+/* Takes p->cursor. *copies_out: the workers have to copy; otherwise the checkpoint is already written. */
+yk_status yk__saver_begin(struct yk__trainer *t, const yk_progress_state *p, bool *copies_out);
+void yk__saver_copy(struct yk__trainer *t, int me);
+yk_status yk__saver_start(struct yk__trainer *t);
+
+/* Waits for the thread. Returns `so_far`, or else the error of the thread. */
+yk_status yk__saver_finish(struct yk__trainer *t, yk_status so_far);
+void yk__saver_fini(yk__saver *s);
+
+/* Whether a checkpoint could not be written. Then yk__saver_finish() returns the error. */
+static inline bool yk__saver_failed(const yk__saver *s)
+{
+    return atomic_load_explicit(&s->failed, memory_order_relaxed);
+}
+
+double yk__thread_seconds(void); /* CPU time of this thread; 0 in a simulation */
+
+#endif

@@ -1,0 +1,210 @@
+/* Checkpoints beside training: training continues while one is written, the checkpoint is of exactly one step, and an error
+ * of the disk ends the run. The disk of these tests is the real one, with a sync that waits or fails. */
+#include "training.h"
+
+#include "base/fs.h"
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#define CLICKS "model=logreg data=synth:ctr?features=20000&examples=4000 test=none batch=10 eval-every=10 "
+
+static atomic_ullong step;       /* of training, every 10 steps */
+static atomic_bool waited;       /* a sync after step 90 has waited for training */
+static atomic_bool overtaken;    /* and training continued */
+static bool disk_waits, is_full; /* what happens to a sync after step 90 */
+
+static bool on_metrics(void *context, const yk_metrics_report *m)
+{
+    (void)context;
+    atomic_store(&step, m->step);
+    return false;
+}
+
+/* The first sync of the checkpoint of step 100 waits until training has made more steps, but at most 10 s. */
+static int slow_sync(void *self, int fd)
+{
+    (void)self;
+    const unsigned long long began = atomic_load(&step);
+    if (is_full && began >= 90) {
+        errno = ENOSPC;
+        return -1;
+    }
+    if (disk_waits && began >= 90 && !atomic_exchange(&waited, true))
+        for (int i = 0; i < 10000 && !atomic_load(&overtaken); i++) {
+            yk_sleep_ns(1000000);
+            atomic_store(&overtaken, atomic_load(&step) > 110);
+        }
+    return fsync(fd);
+}
+
+/* ---- the other calls are those of the system ---- */
+
+static int open_(void *self, int dir, const char *path, int flags, mode_t mode)
+{
+    (void)self;
+    return openat(dir, path, flags, mode);
+}
+
+static int close_(void *self, int fd)
+{
+    (void)self;
+    return close(fd);
+}
+
+static ssize_t read_(void *self, int fd, void *buf, size_t n)
+{
+    (void)self;
+    return read(fd, buf, n);
+}
+
+static ssize_t write_(void *self, int fd, const void *buf, size_t n)
+{
+    (void)self;
+    return write(fd, buf, n);
+}
+
+static int stat_(void *self, int dir, const char *path, struct stat *s, int flags)
+{
+    (void)self;
+    return fstatat(dir, path, s, flags);
+}
+
+static int make_dir(void *self, int dir, const char *path, mode_t mode)
+{
+    (void)self;
+    return mkdirat(dir, path, mode);
+}
+
+static int rename_(void *self, int from_dir, const char *from, int to_dir, const char *to)
+{
+    (void)self;
+    return renameat(from_dir, from, to_dir, to);
+}
+
+static int remove_(void *self, int dir, const char *path, int flags)
+{
+    (void)self;
+    return unlinkat(dir, path, flags);
+}
+
+static void *map(void *self, int fd, size_t size)
+{
+    (void)self;
+    void *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static void unmap(void *self, void *at, size_t size)
+{
+    (void)self;
+    munmap(at, size);
+}
+
+static char **list(void *self, int dir)
+{
+    const yk_fs *own = yk_fs_get();
+    (void)self;
+    yk_fs_set(NULL);
+    char **names = yk_fs_list(dir);
+    yk_fs_set(own);
+    return names;
+}
+
+static const yk_fs slow_disk = {.open = open_,
+                                .close = close_,
+                                .read = read_,
+                                .write = write_,
+                                .sync = slow_sync,
+                                .stat = stat_,
+                                .make_dir = make_dir,
+                                .rename = rename_,
+                                .remove = remove_,
+                                .map = map,
+                                .unmap = unmap,
+                                .list = list};
+
+/* ---- runs ---- */
+
+static yk_status train_on(const char *options, yk_result *out)
+{
+    const volatile sig_atomic_t stop = 0;
+    yk_config c;
+    yk_config_init(&c);
+    set_all(&c, options);
+    yk_terminal_use();
+    yk_terminal_quiet(true);
+    atomic_store(&step, 0);
+    atomic_store(&waited, false);
+    atomic_store(&overtaken, false);
+    yk_fs_set(&slow_disk);
+    const int aside = divert_stderr();
+    yk_status st =
+        yk_train(&c, &(yk_train_host){.stop = &stop, .started = yk_now(), .metrics = on_metrics}, out);
+    restore_stderr(aside);
+    yk_fs_set(NULL);
+    yk_config_fini(&c);
+    return st;
+}
+
+/* The first checkpoint is synced only after training has continued; the run resumes from it with the same bits. */
+static void training_continues(void **state)
+{
+    static const char *const runs[] = {
+        "workers=1 optimizer=adagrad",
+        "workers=3 optimizer=adagrad l2=1e-3",
+        "workers=2 mode=async optimizer=ftrl",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        char options[512];
+        yk_result whole, part;
+        const bool async = strstr(runs[i], "async");
+        snprintf(options, sizeof options, CLICKS "steps=%d checkpoint-every=100 out=whole %s",
+                 async ? 800 : 300, runs[i]);
+        disk_waits = true;
+        assert_int_equal(train_on(options, &whole), YK_OK);
+        assert_true(atomic_load(&overtaken));
+        disk_waits = false;
+        if (!async) {
+            assert_int_equal(train_f(&part, CLICKS "steps=150 checkpoint-every=100 out=part %s", runs[i]),
+                             YK_OK);
+            remove_run("out=part/checkpoints/step-150"); /* resumes from step 100 */
+            yk_result_fini(&part);
+            assert_int_equal(train("steps=300 out=part resume=true", 0, &part), YK_OK);
+            assert_int_equal(part.resumed_from, 100);
+            assert_same_model(&whole, &part);
+            yk_result_fini(&part);
+            remove_run("out=part");
+        }
+        yk_result_fini(&whole);
+        remove_run("out=whole");
+    }
+}
+
+/* A checkpoint that cannot be written ends the run, long before its last step. */
+static void a_failure_is_reported(void **state)
+{
+    (void)state;
+    yk_result r;
+    is_full = true;
+    for (int workers = 1; workers <= 2; workers++) {
+        char options[512];
+        snprintf(options, sizeof options, CLICKS "epochs=100000 checkpoint-every=1000 workers=%d out=run",
+                 workers);
+        assert_int_equal(train_on(options, &r), YK_ESYSTEM);
+        assert_non_null(strstr(r.error ? r.error : yk_error(), "the disk is full"));
+        yk_result_fini(&r);
+        remove_run("out=run");
+    }
+    is_full = false;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(training_continues, clear_runs),
+        cmocka_unit_test_setup(a_failure_is_reported, clear_runs),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
