@@ -360,3 +360,24 @@ END
     [[ "$output" == *"stopped by a signal while generating"* ]]
     [ -z "$(ls)" ]
 }
+
+@test "csv: training and test files need the same columns in the same order" {
+    printf 'label,a,b\n1,2,x\n0,3,y\n' >a.csv
+    printf 'label,b,a\n1,x,2\n0,y,3\n' >swapped.csv
+    printf 'label,a,c,b\n1,2,5,x\n0,3,5,y\n' >more.csv
+    printf 'label,b\n1,x\n0,y\n' >fewer.csv
+    printf 'a,label,b\n2,1,x\n3,0,y\n' >moved.csv
+    pair() { # TEST WORDS
+        run "$YOKE" train --model logreg --data 'csv:a.csv?categorical=b' --test "csv:$1?categorical=b" --out none --quiet
+        [[ "$output" == *"$2"* ]]
+    }
+    pair swapped.csv "the column 'b' is not in this place in csv:a.csv?categorical=b, which has 'a' there"
+    [ "$status" -eq 3 ]
+    pair more.csv "the column 'c' is not in this place"
+    [ "$status" -eq 3 ]
+    pair fewer.csv "the column 'b' is not in this place"
+    pair moved.csv "" # the place of the label does not matter
+    [ "$status" -eq 0 ]
+    pair a.csv ""
+    [ "$status" -eq 0 ]
+}

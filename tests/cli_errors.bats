@@ -385,3 +385,20 @@ END
     try train --out run --resume --steps 30
     expect 0 "resuming from $at"
 }
+
+@test "eval: keys are hashed as in training, and another --hash-bits is an error" {
+    seq 1 200 | awk '{ print $1 % 2, $1 * 1000003 ":1", $1 % 2 + 5 ":1" }' >a.libsvm
+    try train --model logreg --data a.libsvm --hash-bits 10 --batch 10 --epochs 3 --quiet --out run
+    expect 0
+    try eval --checkpoint run --data a.libsvm --hash-bits 10 --json
+    expect 0
+    loss=$(field loss)
+    try eval --checkpoint run --data a.libsvm --json
+    expect 0
+    [ "$(field loss)" = "$loss" ]
+    try eval --checkpoint run --data a.libsvm --features 1024 --json
+    expect 0
+    [ "$(field loss)" = "$loss" ]
+    try eval --checkpoint run --data a.libsvm --hash-bits 9
+    expect 3 "512 columns, but the model was trained on 1024; use the same --hash-bits or --features as in training"
+}

@@ -38,12 +38,14 @@ embed() { # OPTION...
     expect 3 "more.ffm: the rows have 8 fields, but those of a.ffm have 5"
     embed --data a.ffm --test 'libsvm:none.libsvm?base=0' --features 200 --out none
     expect 3 "have 1 field, but those of a.ffm have 5"
-    embed --data a.ffm --features 200 --out run
+    embed --data a.ffm --features 200 --optimizer keyed=adagrad,dense=adam --out run
     expect 0
     try eval --checkpoint run --data more.ffm
     expect 3 "more.ffm: near example 0: field 7 does not fit the model, which has 5 fields"
     try eval --checkpoint run --data 'libsvm:none.libsvm?base=0'
     expect 3 "the rows have no field numbers, but the model was trained on 5 fields"
+    embed --data a.ffm --features 200 --optimizer keyed=adagrad,dense=sgd --warm-start run --out other
+    expect 2 "--warm-start" "use the same --optimizer"
     embed --data more.ffm --features 200 --warm-start run --out none
     expect 3 "--warm-start: more.ffm has 8 fields, but run was trained on 5"
 }

@@ -60,6 +60,15 @@ trained() { # FOLDER OPTION...
     run ! grep -qE 'https?://|@import|src=|url\(' rest.html
 }
 
+@test "csv: a name that begins with = is not a formula" {
+    digits --steps 2 --quiet --out '=1+1'
+    expect 0
+    try report ./=1+1 -o page.html --csv numbers
+    expect 0
+    grep -rqF "'=1+1" numbers
+    run ! grep -rqE '(^|,|")=1' numbers
+}
+
 @test "csv and svg: files with the data and the plots" {
     trained runs/a
     try report runs/a -o page.html --csv numbers --svg plots/deep

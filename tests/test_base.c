@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/perm.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -259,9 +260,21 @@ static void permutations_are_the_same_everywhere(void **state)
         assert_int_equal(yk_perm_at(&p, i), huge[i]);
 }
 
+static void formulas_in_csv(void **state)
+{
+    (void)state;
+    static const char *const formula[] = {"=1+1", "@sum", "-a", "+cmd|x", "-1+2", "--1"},
+                             *const plain[] = {"", "a=b", "-", "-1", "-2.5e-3", "+7", "1-2", "all"};
+    for (size_t i = 0; i < sizeof formula / sizeof *formula; i++)
+        assert_string_equal(yk_csv_prefix(formula[i]), "'");
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        assert_string_equal(yk_csv_prefix(plain[i]), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(formulas_in_csv),
         cmocka_unit_test(statuses_have_codes_and_messages),
         cmocka_unit_test(an_error_message_may_contain_the_previous_one),
         cmocka_unit_test(each_thread_has_its_own_error),

@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include "base/mem.h"
+#include "base/number.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,4 +65,13 @@ char *yk_text_take(yk_text *t)
     }
     *t = (yk_text){0};
     return s;
+}
+
+const char *yk_csv_prefix(const char *s)
+{
+    double x;
+    if (!*s || !s[1] || !strchr("=+-@", *s))
+        return "";
+    const char *end = yk_decimal(s, &x);
+    return end && !*end ? "" : "'";
 }

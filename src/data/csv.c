@@ -419,6 +419,7 @@ static void csv_free(yk_source *source)
     for (size_t i = 0; s->column && i < s->ncolumns; i++)
         free(s->column[i].name);
     free(s->column);
+    free(source->column);
     free(s->log_of);
     yk__words_fini(&s->classes);
     yk__words_fini(&s->missing);

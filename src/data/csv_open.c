@@ -328,12 +328,17 @@ static yk_status check_numeric(const yk__csv *s, sample *t)
 
 static yk_status number_columns(yk__csv *s)
 {
+    yk_source *source = &s->text.base.base;
     uint64_t salt = 0;
     uint16_t field = 0;
+    if (s->header && !(source->column = calloc(s->ncolumns, sizeof *source->column)))
+        return yk_fail_memory(s->ncolumns * sizeof *source->column, "columns");
     for (size_t i = 0; i < s->ncolumns; i++) {
         yk__csv_column *c = &s->column[i];
         if (c->role > YK__CSV_CATEGORY)
             continue;
+        if (s->header)
+            source->column[source->ncolumns++] = c->name;
         c->field = field++;
         c->salt = yk_mix64(++salt);
         if (c->role == YK__CSV_NUMERIC)

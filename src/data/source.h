@@ -81,6 +81,8 @@ struct yk_source {
     uint32_t classes;           /* 0: not known without reading */
     uint32_t fields;            /* exclusive upper bound of field numbers; 1: rows have none. 0: not known */
     uint64_t hashed_into;       /* columns that keys are hashed into; 0: not hashed */
+    const char **column;        /* [columns of the file that are used] their names; NULL: not known */
+    size_t ncolumns;
     size_t height, width, channels; /* images; 0 otherwise */
     yk_rows *cached;       /* all rows, if they are in memory (idx, binary cache); borrowed. Else NULL */
     bool read_only;        /* the cached rows belong to the caller and must not be modified */
@@ -117,6 +119,9 @@ bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size);
 
 /* Whether the data set has a test split (idx, cifar10, images, synth), so that --test is not needed. */
 bool yk_source_has_test_split(const yk_source *s);
+
+/* YK_EDATA: the columns of both sources have names, and `test` has other ones, or another order. */
+yk_status yk_source_same_columns(const yk_source *train, const yk_source *test);
 
 /* For formats: whether yk_source_bad() would print the number of a record at this offset, so that it is worth counting the
  * records before it. */

@@ -137,7 +137,10 @@ yk_status yk_data_open(const yoke_data *data, const yk_model_shape *shape, yk_so
     o.fields = shape->fields > 1 ? YK_FIELDS_ALL : YK_FIELDS_NONE;
     if (!data->spec)
         return yk_source_from_memory(&data->memory, o.fields, out);
-    if (shape->kind == YK_ROWS_SPARSE && !o.features && !o.hash_bits)
-        o.features = shape->dim; /* the range of hashed text, and the limit for indices */
+    if (shape->kind == YK_ROWS_SPARSE && !o.hash_bits) {
+        o.features =
+            o.features ? o.features : shape->dim; /* the range of hashes, and the limit for indices */
+        o.hash_bits = shape->hashed ? 1 : 0;      /* hash into these features; not the number of bits */
+    }
     return yk_source_open(data->spec, data->split, &o, out);
 }

@@ -76,6 +76,7 @@ void yk_text_csv(yk_text *t, const char *s)
     bool quote = strpbrk(s, ",\"\n\r") != NULL;
     if (quote)
         yk_text_add(t, "\"");
+    yk_text_add(t, yk_csv_prefix(s));
     escaped(t, s, in_csv);
     if (quote)
         yk_text_add(t, "\"");

@@ -267,15 +267,18 @@ void yk_sweep_table_print(const yk_sweep_plan *p, const yk_sweep_result *r, FILE
 
 static const char *const states[] = {"not run", "done", "failed", "stopped"};
 
-/* A field with its separator, in quotes if necessary. */
+/* A field with its separator, in quotes if necessary, and not a formula. */
 static void csv_text(yk_text *out, const char *text, const char *after)
 {
+    const char *const prefix = yk_csv_prefix(text);
     if (strpbrk(text, ",\"\r\n")) {
         yk_text_add(out, "\"");
+        yk_text_add(out, prefix);
         for (; *text; text++)
             yk_text_print(out, *text == '"' ? "\"\"" : "%c", *text);
         yk_text_add(out, "\"");
     } else {
+        yk_text_add(out, prefix);
         yk_text_add(out, text);
     }
     yk_text_add(out, after);

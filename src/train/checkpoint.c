@@ -280,13 +280,32 @@ static yk_status start_state(const yk_safetensors *file, const yk_model *m, size
     return st;
 }
 
-static yk_status check_optimizer(const char *path, const yk_safetensors *state, yk_local *store)
+/* Whether the file has the state that the store needs, and no other. */
+static bool same_state(const yk_safetensors *state, const array *want, size_t n)
+{
+    size_t have = 0, wanted = 0;
+    for (size_t i = 0; i < yk_safetensors_count(state); i++) {
+        const yk_tensor *t = yk_safetensors_at(state, i);
+        have += t->dtype == YK_DTYPE_F32 && !strstr(t->name, "raw_weights");
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!want[i].decay && !yk_safetensors_find(state, want[i].name))
+            return false;
+        wanted += !want[i].decay;
+    }
+    return have == wanted;
+}
+
+static yk_status check_optimizer(const char *path, const yk_safetensors *state, yk_local *store,
+                                 const array *want, size_t n)
 {
     const char *was = yk_safetensors_meta(state, "optimizer"), *is = yk_local_rule(store, 0)->name;
-    if (!was || !strcmp(was, is))
-        return YK_OK;
-    return yk_fail(YK_EUSAGE, "%s has the state of the optimizer %s, not of %s: use --optimizer %s", path,
-                   was, is, was);
+    if (was && strcmp(was, is)) /* of the first group */
+        return yk_fail(YK_EUSAGE, "%s has the state of the optimizer %s, not of %s: use --optimizer %s", path,
+                       was, is, was);
+    return same_state(state, want, n)
+               ? YK_OK
+               : yk_fail(YK_EUSAGE, "%s has the state of other optimizers: use the same --optimizer", path);
 }
 
 yk_status yk_checkpoint_start(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap)
@@ -302,7 +321,7 @@ yk_status yk_checkpoint_start(const char *path, const yk_model *m, yk_local *sto
     if (!st)
         st = open_file(path, YK__STATE_FILE, &state);
     if (!st && !(st = yk__model_about(path, model, &name, &shape)) &&
-        !(st = check_optimizer(path, state, store)) && shape.dim != m->shape.dim)
+        !(st = check_optimizer(path, state, store, want, n)) && shape.dim != m->shape.dim)
         st = yk_model_create(name, &shape, &old);
     for (int g = 0; g < yk_local_groups(store); g++) {
         params[g] = yk_local_raw(store, g).live.w;

@@ -58,6 +58,8 @@ static yk_status open_data(yk__trainer *t)
         (d->kind != YK_ROWS_SPARSE && d->dim != t->train.dim))
         return yk_fail(YK_EDATA, "%s: the rows (%zu columns) do not match those of %s (%zu columns)", test,
                        d->dim, c->data, t->train.dim);
+    if ((st = yk_source_same_columns(t->train.source, d->source)))
+        return st;
     if (d->classes > t->train.classes)
         t->train.classes = d->classes;
     d->classes = t->train.classes;

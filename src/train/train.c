@@ -110,6 +110,7 @@ static yk_status make_model(yk__trainer *t)
     yk_model_shape shape = {.kind = t->train.kind,
                             .classes = t->train.classes,
                             .bias = !c->no_bias,
+                            .hashed = t->train.source->hashed_into > 0,
                             .channels = t->train.source->channels,
                             .height = t->train.source->height,
                             .width = t->train.source->width,

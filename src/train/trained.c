@@ -55,11 +55,17 @@ yk_status yk__model_write(const char *dir, const char *file, const char *name, c
                             {"step", step_text},
                             {"yoke", YK_VERSION},
                             {"image", image},
-                            {"standardize", standardize},
-                            {"fields", fields}}; /* the last one: only if there are any */
-    const size_t nmeta = sizeof meta / sizeof *meta - (m->shape.fields <= 1);
+                            {"standardize", standardize}};
+    enum { ALWAYS = sizeof meta / sizeof *meta };
+    yk_pair all[ALWAYS + 2];
+    size_t n = ALWAYS;
+    memcpy(all, meta, sizeof meta);
+    if (m->shape.fields > 1)
+        all[n++] = (yk_pair){"fields", fields};
+    if (m->shape.hashed)
+        all[n++] = (yk_pair){"hashed", "1"};
     if (!st)
-        st = yk_safetensors_write(dir, file, t, (size_t)m->ntensors, meta, nmeta);
+        st = yk_safetensors_write(dir, file, t, (size_t)m->ntensors, all, n);
     for (int i = 0; i < m->ntensors; i++)
         yk_free(data[i]);
     return st;
@@ -125,6 +131,7 @@ static bool read_shape(const yk_safetensors *s, yk_model_shape *out)
                          .dim = read_meta(yk_safetensors_meta(s, "dim"), INT32_MAX, &ok),
                          .classes = (uint32_t)read_meta(yk_safetensors_meta(s, "classes"), MAX_CLASSES, &ok),
                          .fields = fields ? (uint32_t)read_meta(fields, UINT16_MAX + 1, &ok) : 1,
+                         .hashed = yk_safetensors_meta(s, "hashed") != NULL,
                          .bias = read_meta(yk_safetensors_meta(s, "bias"), 1, &ok)};
     const char *at =
         yk_safetensors_meta(s, "image"); /* channels x height x width; not always present in files of 0.1.0 */
