@@ -143,6 +143,7 @@ yk_status yk__net_branch(const char *list, size_t begin, size_t end, const yk_mo
     net->model.shape = *shape;
     net->model.outputs = 1;
     net->model.bias_key = UINT32_MAX;
+    net->is_branch = true;
     yk_status st = yk__net_parse_branch(list, begin, end, shape, net);
     if (!st)
         st = add_tensors(net);

@@ -143,6 +143,7 @@ struct yk__net {
     yk__layer layer[YK__MAX_LAYERS];
     yk__edge edge[YK__MAX_LAYERS + 1];
     char *text;
+    bool is_branch; /* of another model, which provides its input and its loss */
 };
 
 /* What a layer needs in a pass; one per thread. */

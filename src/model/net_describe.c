@@ -63,11 +63,17 @@ uint64_t yk__profile_add(yk__profile *p, int slot, uint64_t since, size_t blocks
     return now;
 }
 
+static const char *loss_of(const yk__net *net)
+{
+    return net->is_branch ? "logistic loss" : "softmax, loss";
+}
+
 void yk__profile_trace(yk__profile *p, const yk__net *net, struct yk_trace_track *track)
 {
     p->track = track;
-    snprintf(p->name[0], sizeof p->name[0], "images in"); /* "input" is the phase of waiting for data */
-    snprintf(p->name[yk__slot_loss(net)], sizeof p->name[0], "softmax, loss");
+    /* "input" is the phase of waiting for data */
+    snprintf(p->name[0], sizeof p->name[0], "%s", net->is_branch ? "embed" : "images in");
+    snprintf(p->name[yk__slot_loss(net)], sizeof p->name[0], "%s", loss_of(net));
     for (int i = 0; i < net->nlayers; i++) {
         snprintf(p->name[yk__slot_forward(i)], sizeof p->name[0], "%.60s", net->layer[i].text);
         snprintf(p->name[yk__slot_backward(net, i)], sizeof p->name[0], "%.60s, backward",
@@ -106,8 +112,9 @@ int yk__profile_lines(const yk__profile *p, const yk__net *net, yk_profile_line 
     int n = 0;
     if (max < 2 + 2 * net->nlayers)
         return 0;
-    fill(p, 0, "input", "forward", first, 0.0, 5.0 * (double)yk__edge_size(first), 0.0, &out[n++]);
-    fill(p, yk__slot_loss(net), "softmax, loss", "forward", last, 0.0, 8.0 * (double)yk__edge_size(last), 0.0,
+    fill(p, 0, net->is_branch ? "embed" : "input", "forward", first, 0.0, 5.0 * (double)yk__edge_size(first),
+         0.0, &out[n++]);
+    fill(p, yk__slot_loss(net), loss_of(net), "forward", last, 0.0, 8.0 * (double)yk__edge_size(last), 0.0,
          &out[n++]);
     for (int i = 0; i < net->nlayers; i++) {
         const yk__layer *l = &net->layer[i];
