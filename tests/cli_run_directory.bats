@@ -186,6 +186,15 @@ in_use() { # PID: the last command was rejected because this process uses the ru
     [ "$(cat run/checkpoints/.saving)" = mine ]
 }
 
+@test "temporary files of a killed run are removed, foreign files are kept" {
+    digits --epochs 1 --quiet --out run
+    expect 0
+    touch run/config.ini.123-0.tmp run/summary.json.4-1.tmp run/mine.123-0.tmp run/config.ini.tmp
+    try train --out run --resume --epochs 2 --quiet
+    expect 0
+    [ "$(cd run && echo *.tmp)" = "config.ini.tmp mine.123-0.tmp" ]
+}
+
 @test "yoke report does not write through links in a run directory" {
     short
     expect 0
