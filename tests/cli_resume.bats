@@ -54,3 +54,29 @@ teardown() { cli_teardown; }
     [ "$(field epochs) $(field examples)" = "3 1200" ]
     finished run
 }
+
+@test "a checkpoint with impossible counters is refused" {
+    digits --epochs 2 --mode async --workers 2 --quiet --out run
+    expect 0
+    python3 - run/checkpoints/step-*/ <<'END'
+import json, re, struct, sys
+state, done = sys.argv[1] + "state.safetensors", sys.argv[1] + "DONE"
+file = bytearray(open(state, "rb").read())
+length, = struct.unpack_from("<Q", file)
+begin = json.loads(file[8:8 + length])["counters"]["data_offsets"][0]
+struct.pack_into("<Q", file, 8 + length + begin, 2**64 - 1)  # steps
+open(state, "wb").write(file)
+table = []
+for i in range(256):
+    for _ in range(8):
+        i = i >> 1 ^ (0x82F63B78 if i & 1 else 0)
+    table.append(i)
+crc = 2**32 - 1
+for byte in file:
+    crc = table[(crc ^ byte) & 255] ^ crc >> 8
+text = open(done).read()
+open(done, "w").write(re.sub(r"(state\S+ \d+) \w+", r"\1 %08x" % (crc ^ 2**32 - 1), text))
+END
+    try train --out run --resume --epochs 4 --quiet
+    expect 3 "18446744073709551615 steps or examples"
+}

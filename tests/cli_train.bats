@@ -32,6 +32,13 @@ teardown() { cli_teardown; }
     expect 2 "unknown command nonsense; yoke --help lists the commands"
 }
 
+@test "a batch larger than the data needs no memory for examples that are not there" {
+    grep -q '^YK_SANITIZE:STRING=.' "$(dirname "$YOKE")/CMakeCache.txt" && skip "the sanitizer reserves more"
+    ulimit -v 4000000 # in this test only
+    try train --model softmax --data 'synth:digits?examples=3&test=3' --batch 1000000 --out none --quiet
+    expect 0
+}
+
 @test "json: one object with every documented field, and nothing else on stdout" {
     digits --epochs 2 --workers 2 --batch 10 --json --out run
     expect 0 "step 50, epoch 2.00"

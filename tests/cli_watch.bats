@@ -170,7 +170,7 @@ assert len(status["evals"]["test_accuracy"]) > 0 and status["verdict"], status
 where = urllib.parse.urlparse(url)
 lazy = [socket.create_connection((where.hostname, where.port)) for _ in range(20)]
 for s in lazy:
-    s.sendall(b"GET /status.json HTTP/1.1\r\nHost: x\r\n\r\n" * 20)
+    s.sendall(b"GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
 answer = get("metrics")
 assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4"), answer.headers
 helped, typed, samples, current = set(), {}, {}, None

@@ -334,6 +334,10 @@ static void idx_refuses_bad_files(void **state)
     refuse_idx(packed, 5, "truncated");
     packed[n - 7] ^= 1;
     refuse_idx(packed, n, "incorrect data check");
+    static uint8_t zeros[1 << 20], bomb[1 << 12]; /* refused before the damage at its end is reached */
+    n = deflated(zeros, sizeof zeros, GZIP, bomb, sizeof bomb);
+    bomb[n - 7] ^= 1;
+    refuse_idx(bomb, n, "at byte 0: wrong magic");
     yk_idx idx;
     assert_error(yk_idx_load(folder, &idx), YK_EDATA, "is a directory");
     assert_error(yk_idx_load("/nonexistent", &idx), YK_EDATA, "No such file");

@@ -77,7 +77,8 @@ static const char *ask(unsigned port, const char *request)
 static const char *get(unsigned port, const char *path)
 {
     char request[200];
-    snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path);
+    snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+             path);
     return ask(port, request);
 }
 
@@ -107,12 +108,25 @@ static void requests_are_answered(void **state)
     assert_int_equal(atomic_load(&s.made), 2);
     assert_has(get(s.port, "/etc/passwd"), " 404 ");
     assert_has(get(s.port, "/../../etc/passwd"), " 404 ");
-    assert_has(ask(s.port, "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc"),
+    assert_has(ask(s.port,
+                   "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc"),
                " 405 ");
-    assert_has(ask(s.port, "DELETE / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"), " 405 ");
-    a = ask(s.port, "HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    assert_has(ask(s.port, "DELETE / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"), " 405 ");
+    a = ask(s.port, "HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     assert_has(a, "200 OK");
     assert_null(strstr(a, "</html>"));
+    static const struct {
+        const char *host, *status;
+    } hosts[] = {{"127.0.0.1:80", " 200 "},   {"LOCALHOST:80", " 200 "},
+                 {"[::1]:80", " 200 "},       {"127.0.0.2", " 200 "},
+                 {"evil.example", " 403 "},   {"x:80", " 403 "},
+                 {"localhost.evil", " 403 "}, {"", " 403 "}};
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        char request[200];
+        snprintf(request, sizeof request, "GET /metrics HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n",
+                 hosts[i].host);
+        assert_has(ask(s.port, request), hosts[i].status);
+    }
     ask(s.port, "nonsense\r\n\r\n"); /* any response is fine, if the server survives */
     assert_has(get(s.port, "/metrics"), "200 OK");
     yk_http_stop(s.http);
@@ -128,7 +142,7 @@ static void clients_that_never_read(void **state)
     atomic_store(&size_of_status, 16 << 20); /* far more than a socket buffers */
     for (int i = 0; i < LAZY; i++) {
         fd[i] = dial(s.port);
-        say(fd[i], "GET /status.json HTTP/1.1\r\nHost: x\r\n\r\n");
+        say(fd[i], "GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
     }
     for (int i = LAZY; i < 2 * LAZY; i++) { /* and some that send half a request */
         fd[i] = dial(s.port);

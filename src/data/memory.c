@@ -99,24 +99,20 @@ typedef struct {
 /* Entries first to end - 1. The loops have no branches, so that the compiler makes vector code of them. */
 static void scan_entries(const yk_rows *rows, size_t first, size_t end, scan *s)
 {
-    uint32_t largest = s->largest, other = 0, bad = 0;
-    for (size_t e = first; e < end; e++)
-        largest = rows->index[e] > largest ? rows->index[e] : largest;
+    const uint32_t *index = rows->index;
+    uint32_t largest = first < end ? index[first] : 0, falls = 0, other = 0, bad = 0;
+    for (size_t e = first + 1; e < end; e++) {
+        largest = index[e] > largest ? index[e] : largest;
+        falls += index[e] <= index[e - 1];
+    }
     for (size_t e = first; rows->value && e < end; e++)
         other |= rows->value[e] != 1.0f;
     for (size_t e = first; other && e < end; e++)
         bad |= is_not_finite(rows->value[e]);
-    s->largest = largest;
+    s->falls += falls;
+    s->largest = largest > s->largest ? largest : s->largest;
     s->other |= other;
     s->bad |= bad;
-}
-
-static void count_falls(const yk_rows *rows, size_t first, size_t end, scan *s)
-{
-    uint32_t falls = 0;
-    for (size_t e = first + 1; e < end; e++)
-        falls += rows->index[e] <= rows->index[e - 1];
-    s->falls += falls;
 }
 
 static yk_status scan_part(void *context, int me)
@@ -130,7 +126,6 @@ static yk_status scan_part(void *context, int me)
     for (size_t first = rows->n * (size_t)me / (size_t)j->threads; first < end; first += BLOCK) {
         const size_t last = first + BLOCK < end ? first + BLOCK : end;
         scan_entries(rows, (size_t)start[first], (size_t)start[last], &s);
-        count_falls(rows, (size_t)start[first], (size_t)start[last], &s);
         for (size_t r = first + 1; r < last; r++) /* the first entry of a row may be smaller */
             if (start[r] > start[first] && start[r] < start[r + 1])
                 s.falls -= rows->index[start[r]] <= rows->index[start[r] - 1];

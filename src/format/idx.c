@@ -80,19 +80,38 @@ static yk_status inflate_members(struct libdeflate_decompressor *d, const char *
     return YK_OK;
 }
 
+static yk_status bad(const char *path, size_t offset, const char *reason)
+{
+    return yk_fail(YK_EDATA, "%s: at byte %zu: %s", path, offset, reason);
+}
+
+/* Before the whole file is decompressed, which takes up to a thousand times its size. */
+static yk_status check_magic(const char *path)
+{
+    yk_input *in;
+    const uint8_t *p;
+    size_t have = 0;
+    yk_status st = yk_input_open(path, 0, &in);
+    if (st)
+        return st;
+    st = yk_input_peek(in, 4, &p, &have);
+    if (!st && have && !yk_idx_magic(p, have))
+        st = bad(path, 0, "wrong magic number: not an idx file");
+    yk_input_free(in);
+    return st;
+}
+
 static yk_status inflate_file(const char *path, const uint8_t *in, size_t n, uint8_t **out, size_t *size_out)
 {
+    const yk_status checked = check_magic(path);
+    if (checked)
+        return checked;
     struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
     if (!d)
         return yk_fail_memory(0, "a decompressor");
     yk_status st = n < 18 ? explain_damage(path) : inflate_members(d, path, in, n, out, size_out);
     libdeflate_free_decompressor(d);
     return st;
-}
-
-static yk_status bad(const char *path, size_t offset, const char *reason)
-{
-    return yk_fail(YK_EDATA, "%s: at byte %zu: %s", path, offset, reason);
 }
 
 static yk_status parse(const char *path, uint8_t *p, size_t n, yk_idx *out)

@@ -144,6 +144,10 @@ static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
     double d[2];
     memcpy(c, counters->data, sizeof c);
     memcpy(d, sums->data, sizeof d);
+    for (int i = 0; i < 4; i++)
+        if (c[i] > UINT64_MAX / 4) /* sums of counters must not overflow */
+            return yk_fail(YK_EDATA, "the counters of the checkpoint are damaged: %llu steps or examples",
+                           (unsigned long long)c[i]);
     *p = (yk_progress_state){.step = c[0],
                              .epoch = c[1],
                              .examples = c[2],

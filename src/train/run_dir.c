@@ -147,3 +147,15 @@ yk_status yk_run_dir_clear(const char *parent, const char *name, bool checkpoint
     yk_fs_close(fd);
     return YK_OK;
 }
+
+void yk_run_dir_tidy(const char *dir)
+{
+    /* base/file.h; not those of report.html, which needs no lock */
+    static const char *const temporary[] = {"config.ini.[0-9]*-[0-9]*.tmp", "summary.json.[0-9]*-[0-9]*.tmp",
+                                            "trace.json.[0-9]*-[0-9]*.tmp", NULL};
+    const int fd = yk_dir_open(dir, NULL);
+    if (fd < 0)
+        return; /* writing the first file will say why */
+    yk_dir_clear(fd, temporary);
+    yk_fs_close(fd);
+}

@@ -203,7 +203,9 @@ static inline uint64_t yk__min(uint64_t a, uint64_t b)
 /* Examples that fit into a worker's workspace. */
 static inline size_t yk__max_batch(const yk__trainer *t)
 {
-    return t->plan->batch > YK__EVAL_BATCH ? (size_t)t->plan->batch : YK__EVAL_BATCH;
+    const yk_rows *rows = t->train.rows; /* a batch has no more examples than an epoch */
+    const uint64_t most = rows && rows->n < t->plan->batch ? rows->n : t->plan->batch;
+    return most > YK__EVAL_BATCH ? (size_t)most : YK__EVAL_BATCH;
 }
 
 /* alternate.c */

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 /* Generated from page.html by the build. */
@@ -23,6 +24,7 @@ struct yk_http {
     yk_http_config config;
     struct MHD_Daemon *daemon;
     char url[128];
+    bool loopback; /* only programs on this host can connect */
 };
 
 /* ---- the address */
@@ -93,6 +95,22 @@ static enum MHD_Result refuse(struct MHD_Connection *c, unsigned code, const cha
     return reply(c, code, "text/plain; charset=utf-8", text, strlen(text), false);
 }
 
+/* A page of another site must not read ours through a name that resolves to this host (DNS rebinding): on loopback, only
+ * its addresses and localhost are accepted. */
+static bool knows(const yk_http *h, const char *host)
+{
+    if (!h->loopback)
+        return true;
+    if (!host)
+        return false;
+    const size_t n = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
+    struct in_addr ip;
+    char name[80];
+    snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), host);
+    return !strcasecmp(name, "localhost") || !strcmp(name, "[::1]") ||
+           (inet_pton(AF_INET, name, &ip) == 1 && ntohl(ip.s_addr) >> 24 == 127);
+}
+
 static enum MHD_Result answer(void *context, struct MHD_Connection *c, const char *url, const char *method,
                               const char *version, const char *upload, size_t *upload_size, void **state)
 {
@@ -114,6 +132,8 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *c, const cha
         *state = &seen;
         return MHD_YES;
     }
+    if (!knows(h, MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST)))
+        return refuse(c, MHD_HTTP_FORBIDDEN, "unknown host name: use http://localhost or http://127.0.0.1\n");
     if (strcmp(url, "/") == 0 || strcmp(url, "/index.html") == 0)
         return reply(c, MHD_HTTP_OK, "text/html; charset=utf-8", (const char *)yk_embedded_watch_page_html,
                      yk_embedded_watch_page_html_size, false);
@@ -129,6 +149,13 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *c, const cha
 }
 
 /* ---- starting */
+
+static bool is_loopback(const struct addrinfo *at)
+{
+    if (at->ai_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)at->ai_addr)->sin6_addr);
+    return ntohl(((const struct sockaddr_in *)at->ai_addr)->sin_addr.s_addr) >> 24 == 127;
+}
 
 static void set_url(yk_http *h, const struct addrinfo *at)
 {
@@ -175,6 +202,7 @@ yk_status yk_http_start(const yk_http_config *config, yk_http **out)
         return yk_fail_memory(sizeof *h, "the live page");
     }
     h->config = *config;
+    h->loopback = is_loopback(at);
     errno = 0;
     start_daemon(h, at);
     if (h->daemon) {
