@@ -349,10 +349,12 @@ def cost_of(name, pairs, most):
     # The mean, not the median: samples are taken in few turns, and have to count.
     cost = [2 * (off - on) / (off + on) for on, off in pairs]
     mean, error = statistics.mean(cost), 2 * statistics.stdev(cost) / len(cost) ** 0.5
-    ok = True if mean + error < most else False if mean - error > most else None
     on, off = (statistics.mean(rates) for rates in zip(*pairs))
-    return figure(name, human(on, "examples/s"), human(off, "examples/s without"),
-                  f"{100 * mean:+.2f} ± {100 * error:.2f} %", f"costs < {100 * most:g} %", ok)
+    row = name, human(on, "examples/s"), human(off, "examples/s without"), f"{100 * mean:+.2f} ± {100 * error:.2f} %"
+    if most is None:
+        return figure(*row)
+    ok = True if mean + error < most else False if mean - error > most else None
+    return figure(*row, f"costs < {100 * most:g} %", ok)
 
 
 def checkpoint_cost(b):
@@ -367,7 +369,9 @@ def checkpoint_cost(b):
         measured = turns(b, "YK_SAVE_TURNS", seconds,
                          ("--model", "logreg", "--data", f"{CTR}&examples=200000&seed=1", "--batch", "100", "--optimizer",
                           "adagrad", "--lr", "0.1", "--workers", str(workers), "--steps", str(steps)))
-        rows.append(cost_of(f"checkpoint every {seconds} s: {workers} of {CORES} cores train", measured, 0.02))
+        # If all cores train, the CPU time of the thread that writes counts as well.
+        most = 0.02 if workers < CORES else None
+        rows.append(cost_of(f"checkpoint every {seconds} s: {workers} of {CORES} cores train", measured, most))
     return rows
 
 

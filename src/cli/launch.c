@@ -12,7 +12,7 @@
 #include "cli/mpirun.h"
 #include "cli/network.h"
 #include "cli/output_filter.h"
-#include "cli/ranks.h"
+#include "cli/supervise.h"
 #include "comm/comm.h"
 #include "train/run_dir.h"
 #include "train/summary.h"
@@ -30,9 +30,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-/* Seconds for mpirun to end after its ranks have ended; the same, if it has not forwarded the results yet. */
-static const double grace = 1.0, result_grace = 10.0;
 
 typedef struct {
     const yk_config *config;
@@ -109,107 +106,6 @@ static pid_t start(const yk_argv *w, const char *folder, yk_output_filter *o)
     return pid;
 }
 
-/* Whether the processes have reported that the job ended, and how. */
-static bool has_ended(const yk_output_filter *o, const char *ended, yk_ended *out)
-{
-    const bool in_file = yk_ended_read(ended, out);
-    if (!in_file && o->ended >= 0)
-        *out = (yk_ended){.status = (yk_status)o->ended};
-    return in_file || o->ended >= 0;
-}
-
-/* The state of an attempt. Times are 0 until the event has happened. */
-typedef struct {
-    pid_t pid;           /* of mpirun, and of its process group */
-    double limit;        /* timeout in seconds without output, before training and after a signal */
-    double signalled;    /* when a signal arrived and was first forwarded */
-    double forwarded;    /* when it was last forwarded; mpirun may lose it */
-    double over;         /* when the ranks had ended */
-    double ends;         /* when the launcher began to end mpirun */
-    bool hangs, results; /* it is ended because there was no heartbeat; the job prints results */
-    yk_ranks ranks;
-    double lost; /* when a process was missing before training began */
-} watchdog;
-
-/* After a signal all ranks save and end. If they do not, mpirun is ended. */
-static bool ignores_signal(const watchdog *v, const yk_output_filter *o, double now)
-{
-    static const double start_grace = 1.0; /* there is nothing to save yet */
-    if (v->signalled == 0.0 || (o->training && o->saving))
-        return false;
-    const double since = o->last_output > v->signalled && o->training ? o->last_output : v->signalled;
-    return now - since > (o->training ? v->limit : start_grace);
-}
-
-/* Ranks end and report the cause when the limit is reached; the margin lets them do that first. */
-static bool never_starts(const watchdog *v, const yk_output_filter *o, double now)
-{
-    static const double margin = 5.0;
-    return !o->training && now - o->last_output > v->limit + margin;
-}
-
-/* Whether a process has died before training began, and mpirun does not end the job. */
-static bool lost_at_start(watchdog *v, const yk_output_filter *o, double now)
-{
-    if (v->ends > 0.0) /* its processes are missing, too */
-        return v->lost > 0.0;
-    if (o->training || yk_cli_stop || !yk_ranks_missing(&v->ranks, v->pid))
-        v->lost = 0.0;
-    else if (v->lost == 0.0)
-        v->lost = now;
-    return v->lost > 0.0 && now - v->lost > grace;
-}
-
-/* Seconds for mpirun to end after its ranks have ended, with this status. */
-static double grace_of(const watchdog *v, const yk_output_filter *o, yk_status status)
-{
-    const bool complete = o->nresult && o->result[o->nresult - 1] == '\n';
-    return v->results && !status && !complete ? result_grace : grace;
-}
-
-/* Asks mpirun to end, then kills it: it may be waiting for a host that is down or stopped. */
-static void end_mpirun(watchdog *v, bool ask, double now)
-{
-    static const double kill_after = 1.0;
-    if (v->ends == 0.0) {
-        v->ends = now;
-        kill(ask ? v->pid : -v->pid,
-             ask ? SIGTERM : SIGKILL); /* SIGTERM: it ends its daemons and cleans up */
-    } else if (now - v->ends > kill_after) {
-        kill(-v->pid, SIGKILL);
-    }
-}
-
-/* Waits for mpirun and forwards signals. Returns its wait status. */
-static int supervise(watchdog *v, yk_output_filter *o, const char *ended)
-{
-    int status = 0;
-    o->last_output = yk_now();
-    while (waitpid(v->pid, &status, WNOHANG) == 0) {
-        yk_ended how = {0};
-        yk_output_filter_read(o);
-        const double now = yk_now();
-        if (has_ended(o, ended, &how) && v->over == 0.0)
-            v->over = now;
-        if (yk_cli_stop && v->over == 0.0 && now - v->forwarded > 1.0) {
-            v->forwarded = now;
-            v->signalled = v->signalled > 0.0 ? v->signalled : now;
-            kill(v->pid, SIGUSR1); /* mpirun forwards it to all ranks: they save and end */
-        }
-        if (yk_cli_stop_again)
-            kill(-v->pid, SIGKILL);
-        v->hangs |= v->over == 0.0 && never_starts(v, o, now);
-        if (v->over > 0.0 && now - v->over > grace_of(v, o, how.status))
-            end_mpirun(v, how.status == YK_OK,
-                       now); /* if it is aborting, SIGTERM would make it print messages */
-        else if (v->over == 0.0 && (lost_at_start(v, o, now) || v->hangs || ignores_signal(v, o, now)))
-            end_mpirun(v, true, now);
-        yk_output_filter_wait(o, yk_cli_stop || v->over > 0.0 ? 0.01 : 0.1);
-    }
-    kill(-v->pid, SIGKILL); /* no process is left behind */
-    return status;
-}
-
 /* ---- an attempt ---- */
 
 typedef struct {
@@ -238,7 +134,7 @@ static outcome judge_reported(const yk_output_filter *o, const yk_ended *how)
 }
 
 /* The processes have reported nothing: rank 0 did not reach its end, whatever the exit status of mpirun. */
-static outcome judge_unreported(int wait_status, const yk_output_filter *o, const watchdog *v, bool begun)
+static outcome judge_unreported(int wait_status, const yk_output_filter *o, const yk_watchdog *v, bool begun)
 {
     char text[400];
     const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
@@ -248,6 +144,11 @@ static outcome judge_unreported(int wait_status, const yk_output_filter *o, cons
         snprintf(text, sizeof text, "%s has died before training began", v->ranks.missing);
         yk_report_error(text);
         return (outcome){.restartable = true, .exit = 1, .why = "a process died"};
+    }
+    if (v->gone > 0.0) {
+        snprintf(text, sizeof text, "the job in %.300s has ended", v->joins);
+        yk_report_error(text);
+        return (outcome){.restartable = false, .exit = 1, .why = ""};
     }
     if (v->hangs) {
         snprintf(text, sizeof text,
@@ -321,15 +222,16 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
         return (outcome){false, yk_cli_exit(yk_fail(YK_ESYSTEM, "cannot start mpirun: %s", strerror(errno))),
                          ""};
     const time_t since = time(NULL);
-    watchdog v = {.pid = pid, .limit = j->plan.start_limit, .results = !j->config->join};
+    yk_watchdog v = {.pid = pid, .limit = j->plan.start_limit, .results = !j->config->join};
+    v.joins = j->config->join ? j->out : NULL;
     if (!j->config->dry_run && !j->config->join && !j->config->hosts && !j->config->hostfile)
         v.ranks.wanted = (int)j->config->launch;
-    const int status = supervise(&v, &filter, j->ended);
+    const int status = yk_supervise(&v, &filter, j->ended);
     const yk_status written = yk_output_filter_end(&filter);
     *begun |= filter.begun;
     yk_ended how = {.error = ""};
-    outcome o = has_ended(&filter, j->ended, &how) ? judge_reported(&filter, &how)
-                                                   : judge_unreported(status, &filter, &v, *begun);
+    outcome o = yk_has_ended(&filter, j->ended, &how) ? judge_reported(&filter, &how)
+                                                      : judge_unreported(status, &filter, &v, *begun);
     if (o.exit && *filter.died) {
         snprintf(text, sizeof text, "the job was lost: %s", filter.died);
         yk_report_error(text);

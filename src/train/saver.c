@@ -59,6 +59,7 @@ yk_status yk__saver_begin(yk__trainer *t, const yk_progress_state *p, bool *copi
             at += YK_ROUND_UP(s->arrays.array[i].size, YK_ALIGN / sizeof(float));
         }
         *copies_out = true;
+        atomic_store(&t->saving, true); /* from here on, other workers do not read saved_at and save_cost */
         return YK_OK;
     }
     yk_free(s->at.cursor);
@@ -97,11 +98,8 @@ yk_status yk__saver_start(yk__trainer *t)
 {
     yk__saver *s = &t->saver;
     t->save_cost = yk_now() - s->began; /* the thread adds its own */
-    atomic_store(&t->saving, true);
     const int e = yk_thread_start(&s->thread, write_copy, t);
     s->started = e == 0;
-    if (e)
-        atomic_store(&t->saving, false);
     return e ? yk_fail(YK_ESYSTEM, "cannot start the thread that writes checkpoints: %s", strerror(e))
              : YK_OK;
 }

@@ -1,0 +1,113 @@
+#include "cli/supervise.h"
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "cli/cli.h"
+#include <signal.h>
+#include <sys/wait.h>
+
+/* Seconds for mpirun to end after its ranks have ended; the same, if it has not forwarded the results yet. */
+static const double grace = 1.0, result_grace = 10.0;
+
+/* Whether the processes have reported that the job ended, and how. */
+bool yk_has_ended(const yk_output_filter *o, const char *ended, yk_ended *out)
+{
+    const bool in_file = yk_ended_read(ended, out);
+    if (!in_file && o->ended >= 0)
+        *out = (yk_ended){.status = (yk_status)o->ended};
+    return in_file || o->ended >= 0;
+}
+
+/* After a signal all ranks save and end. If they do not, mpirun is ended. */
+static bool ignores_signal(const yk_watchdog *v, const yk_output_filter *o, double now)
+{
+    static const double start_grace = 1.0; /* there is nothing to save yet */
+    if (v->signalled == 0.0 || (o->training && o->saving))
+        return false;
+    const double since = o->last_output > v->signalled && o->training ? o->last_output : v->signalled;
+    return now - since > (o->training ? v->limit : start_grace);
+}
+
+/* Ranks end and report the cause when the limit is reached; the margin lets them do that first. */
+static bool never_starts(const yk_watchdog *v, const yk_output_filter *o, double now)
+{
+    static const double margin = 5.0;
+    return !o->training && now - o->last_output > v->limit + margin;
+}
+
+/* Whether a process has died before training began, and mpirun does not end the job. */
+static bool lost_at_start(yk_watchdog *v, const yk_output_filter *o, double now)
+{
+    if (v->ends > 0.0) /* its processes are missing, too */
+        return v->lost > 0.0;
+    if (o->training || yk_cli_stop || !yk_ranks_missing(&v->ranks, v->pid))
+        v->lost = 0.0;
+    else if (v->lost == 0.0)
+        v->lost = now;
+    return v->lost > 0.0 && now - v->lost > grace;
+}
+
+/* Seconds for mpirun to end after its ranks have ended, with this status. */
+static double grace_of(const yk_watchdog *v, const yk_output_filter *o, yk_status status)
+{
+    const bool complete = o->nresult && o->result[o->nresult - 1] == '\n';
+    return v->results && !status && !complete ? result_grace : grace;
+}
+
+/* Whether the job that this worker joined has ended, and the worker does not notice: it may still be connecting. */
+static bool job_is_gone(yk_watchdog *v, double now)
+{
+    static const double leaves_within = 10.0;
+    if (!v->joins || now - v->looked < 1.0)
+        return v->gone > 0.0 && now - v->gone > leaves_within;
+    v->looked = now;
+    if (yk_lock_check(v->joins)) /* the chief holds the lock */
+        v->gone = 0.0;
+    else if (v->gone == 0.0)
+        v->gone = now;
+    return false;
+}
+
+/* Asks mpirun to end, then kills it: it may be waiting for a host that is down or stopped. */
+static void end_mpirun(yk_watchdog *v, bool ask, double now)
+{
+    static const double kill_after = 1.0;
+    if (v->ends == 0.0) {
+        v->ends = now;
+        kill(ask ? v->pid : -v->pid,
+             ask ? SIGTERM : SIGKILL); /* SIGTERM: it ends its daemons and cleans up */
+    } else if (now - v->ends > kill_after) {
+        kill(-v->pid, SIGKILL);
+    }
+}
+
+/* Waits for mpirun and forwards signals. Returns its wait status. */
+int yk_supervise(yk_watchdog *v, yk_output_filter *o, const char *ended)
+{
+    int status = 0;
+    o->last_output = yk_now();
+    while (waitpid(v->pid, &status, WNOHANG) == 0) {
+        yk_ended how = {0};
+        yk_output_filter_read(o);
+        const double now = yk_now();
+        if (yk_has_ended(o, ended, &how) && v->over == 0.0)
+            v->over = now;
+        if (yk_cli_stop && v->over == 0.0 && now - v->forwarded > 1.0) {
+            v->forwarded = now;
+            v->signalled = v->signalled > 0.0 ? v->signalled : now;
+            kill(v->pid, SIGUSR1); /* mpirun forwards it to all ranks: they save and end */
+        }
+        if (yk_cli_stop_again)
+            kill(-v->pid, SIGKILL);
+        v->hangs |= v->over == 0.0 && never_starts(v, o, now);
+        if (v->over > 0.0 && now - v->over > grace_of(v, o, how.status))
+            end_mpirun(v, how.status == YK_OK,
+                       now); /* if it is aborting, SIGTERM would make it print messages */
+        else if (v->over == 0.0 &&
+                 (lost_at_start(v, o, now) || job_is_gone(v, now) || v->hangs || ignores_signal(v, o, now)))
+            end_mpirun(v, true, now);
+        yk_output_filter_wait(o, yk_cli_stop || v->over > 0.0 ? 0.01 : 0.1);
+    }
+    kill(-v->pid, SIGKILL); /* no process is left behind */
+    return status;
+}

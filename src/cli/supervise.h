@@ -1,0 +1,42 @@
+/* Supervises mpirun during one attempt of a job: forwards signals, and ends it when the job has ended, hangs, or has lost a
+ * process that mpirun does not miss.
+ *
+ * Example:
+ *     yk_output_filter filter = {.ended = -1};
+ *     yk_watchdog v = {.pid = 4711, .limit = 60.0, .results = true};
+ *     int status = yk_supervise(&v, &filter, "/dev/shm/yoke-abc/ended"); // as of waitpid()
+ *     yk_ended how;
+ *     bool reported = yk_has_ended(&filter, "/dev/shm/yoke-abc/ended", &how);
+ *
+ * Main thread of the launcher only.
+ */
+#ifndef YK_CLI_SUPERVISE_H
+#define YK_CLI_SUPERVISE_H
+
+#include "cli/job_status.h"
+#include "cli/output_filter.h"
+#include "cli/ranks.h"
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* The state of an attempt. Times are 0 until the event has happened. */
+typedef struct {
+    pid_t pid;           /* of mpirun, and of its process group */
+    double limit;        /* timeout in seconds without output, before training and after a signal */
+    double signalled;    /* when a signal arrived and was first forwarded */
+    double forwarded;    /* when it was last forwarded; mpirun may lose it */
+    double over;         /* when the ranks had ended */
+    double ends;         /* when the launcher began to end mpirun */
+    bool hangs, results; /* it is ended because there was no heartbeat; the job prints results */
+    yk_ranks ranks;
+    double lost;         /* when a process was missing before training began */
+    const char *joins;   /* the run directory of the job that is joined; NULL: none */
+    double gone, looked; /* when that job was found to have ended; when that was last checked */
+} yk_watchdog;
+
+int yk_supervise(yk_watchdog *v, yk_output_filter *o, const char *ended); /* the wait status of mpirun */
+
+/* Whether the processes have reported that the job ended, and how. */
+bool yk_has_ended(const yk_output_filter *o, const char *ended, yk_ended *out);
+
+#endif
