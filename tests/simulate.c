@@ -49,14 +49,14 @@ static yk_fs_memory *make_disk(uint64_t seed)
 }
 
 /* Fractions become times and numbers of changes of the disk. */
-static void scale(const attempt *undisturbed, uint64_t bytes, attempt_plan *p)
+static void scale(const attempt *undisturbed, attempt_plan *p)
 {
     const double all = undisturbed->sim.seconds, training = all - undisturbed->training;
     for (int i = 0; i < p->events; i++) {
         double *at = &p->event[i].at;
         *at = *at < 1.0 ? *at * all : undisturbed->training + (*at - 1.0) * training;
     }
-    p->disk_at *= p->disk == DISK_FULL ? (double)bytes : (double)undisturbed->changes;
+    p->disk_at *= (double)undisturbed->changes;
 }
 
 static void show(const run *r, const char *what)
@@ -66,7 +66,7 @@ static void show(const run *r, const char *what)
 }
 
 /* The disturbed attempts, then one without faults. */
-static const char *run_attempts(run *r, yk_fs_memory *disk, uint64_t bytes)
+static const char *run_attempts(run *r, yk_fs_memory *disk)
 {
     attempt *a = &r->last;
     const char *wrong = NULL;
@@ -77,7 +77,7 @@ static const char *run_attempts(run *r, yk_fs_memory *disk, uint64_t bytes)
         attempt_plan *p = faults ? &r->plan[i] : NULL;
         if (faults) {
             *p = r->s.attempt[i];
-            scale(&r->undisturbed, bytes, p);
+            scale(&r->undisturbed, p);
         }
         show(r, faults ? "an attempt" : "the last attempt");
         attempt_free(a);
@@ -122,7 +122,7 @@ static const char *run_schedule(run *r)
     if (!wrong)
         wrong = check_done(&r->s, NULL, &r->undisturbed, &r->undisturbed, reference, reference, &r->why);
     if (!wrong)
-        wrong = run_attempts(r, disk, reference->used);
+        wrong = run_attempts(r, disk);
     if (!wrong)
         wrong = check_done(&r->s, r->attempts <= r->s.attempts ? &r->plan[r->attempts - 1] : NULL, &r->last,
                            &r->undisturbed, disk, reference, &r->why);

@@ -311,9 +311,10 @@ const char *check_done(const schedule *s, const attempt_plan *plan, const attemp
         wrong = check_traffic(r, why);
     if (!wrong && s->bits)
         wrong = check_bits(a, undisturbed, disk, reference, why);
-    /* servers save their shards one after the other: an example may be in one shard of a checkpoint and not in another */
-    if (!wrong && s->uses &&
-        !(r->resumed_from && (s->plan.servers > 1 || s->plan.placement == YK_PLACEMENT_SHARDS)))
+    /* Several servers save their shards one after the other, and a worker may be lost when one of them has its gradient and another
+     * one has not. */
+    const bool whole = s->plan.servers <= 1 && s->plan.placement != YK_PLACEMENT_SHARDS;
+    if (!wrong && s->uses && (whole || !(r->resumed_from || r->lost)))
         wrong = check_uses(s, a, disk, why);
     if (!wrong)
         wrong = check_run_dir(s, r, disk, why);

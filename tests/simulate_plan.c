@@ -287,7 +287,7 @@ void attempt_print(const attempt_plan *p, FILE *out)
             fprintf(out, " for %.3f s", e->seconds);
     }
     if (p->disk == DISK_FULL)
-        fprintf(out, "; the disk is full after %.0f bytes", p->disk_at);
+        fprintf(out, "; the disk is full from change %.0f on", p->disk_at);
     else if (p->disk == DISK_ERROR)
         fprintf(out, "; change %.0f of the disk fails: %s", p->disk_at, strerror(p->disk_error));
     else if (p->disk == POWER_FAILURE)

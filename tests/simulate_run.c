@@ -13,6 +13,7 @@ typedef struct {
     const attempt_plan *plan;
     yk_fs_memory *disk;
     yk_rng disk_rng;
+    uint64_t full_at; /* the change of the disk from which on it is full; 0: never */
     bool resume, trace, no_abort;
     volatile sig_atomic_t stop;
     attempt *out;
@@ -82,6 +83,8 @@ static void before_change(void *context)
     if (yk_clock_is_real())
         return;
     yk_sleep_ns(1000 + yk_rng_below(&j->disk_rng, 100000));
+    if (j->full_at && m->changes + 1 >= j->full_at) /* not by bytes: files have figures of the real machine */
+        yk_fs_memory_capacity(m, m->used);
     if (m->is_off || !m->cut_at || m->changes + 1 < m->cut_at)
         return;
     const int self = yk_comm_expected_rank();
@@ -101,8 +104,6 @@ static void set_disk_fault(const attempt_plan *p, yk_fs_memory *m)
         yk_fs_memory_cut_at(m, m->changes + 1 + at);
     else if (p->disk == DISK_ERROR)
         yk_fs_memory_fail_at(m, m->changes + 1 + at, p->disk_error);
-    else if (p->disk == DISK_FULL)
-        yk_fs_memory_capacity(m, m->used + at);
 }
 
 /* ---- a process ---- */
@@ -209,6 +210,8 @@ void attempt_run(const schedule *s, const attempt_plan *plan, yk_fs_memory *disk
     disk->context = &j;
     if (plan)
         set_disk_fault(plan, disk);
+    if (plan && plan->disk == DISK_FULL)
+        j.full_at = disk->changes + 1 + (uint64_t)plan->disk_at;
     if (yk_sim_run(&config, rank_main, &j, out->rank, &out->sim))
         snprintf(out->error[0], sizeof out->error[0], "%s", yk_error());
     disk->before_change = NULL;

@@ -115,6 +115,13 @@ static yk_status wait_for_last(yk_comm *c, int wanted)
     return YK_OK;
 }
 
+/* None will come, and the limit applies to the next wait. */
+static void forget_heartbeats(yk_comm *c)
+{
+    for (int i = 0; i < c->size; i++)
+        c->last_beat[i] = 0.0;
+}
+
 yk_status yk_comm_ready(yk_comm *c)
 {
     const int wanted = c->size == 1 ? 0 : c->rank == 0 ? c->size - 1 : 1;
@@ -123,9 +130,14 @@ yk_status yk_comm_ready(yk_comm *c)
     yk_startup_attach(c->startup, NULL);
     yk_status st = c->rank == 0 ? wait_for_last(c, wanted) : YK_OK;
     c->beat_at = HUGE_VAL; /* no more ordinary heartbeats */
+    if (c->rank == 0)
+        forget_heartbeats(c);
     if (!st)
         st = yk_comm_wait(c, c->beat_op, c->size, c->limit, "a heartbeat to be received");
-    if (!st && !(st = send(c, &c->beat[LAST])) && !(st = wait_for_last(c, wanted)))
+    if (!st && !(st = send(c, &c->beat[LAST])))
+        st = wait_for_last(c, wanted);
+    forget_heartbeats(c);
+    if (!st)
         st = yk_comm_wait(c, c->beat_op, c->size, c->limit, "the last heartbeat to be received");
     c->limit = 0.0;
     c->startup = NULL;

@@ -159,13 +159,18 @@ bool yk_remote_revoked(const yk_remote *r, int thread)
 yk_status yk_remote_leave(yk_remote *r, int lane)
 {
     const yk__up up = {.kind = YK__UP_LEAVE, .thread = (uint32_t)lane};
+    const int first = r->config.lanes > 1 ? lane : 0,
+              end = r->config.lanes > 1 ? first + 1 : r->config.threads;
     yk_remote_answer unused;
     yk_status st = YK_OK;
+    /* answers may wait for the steps of other workers, and theirs for steps of this one, which takes no more */
+    for (int i = first; !st && i < end && yk_remote_outstanding(r, lane) > 0; i++) {
+        const yk__up idle = {.kind = YK__UP_ALIVE, .flags = YK__IDLE, .thread = (uint32_t)i};
+        st = send_control(r, lane, 0, r->config.servers, &idle);
+    }
     while (!st && yk_remote_outstanding(r, lane) > 0)
         st = yk_remote_await(r, lane, &unused);
     /* a lease that was requested in advance is answered, too */
-    const int first = r->config.lanes > 1 ? lane : 0,
-              end = r->config.lanes > 1 ? first + 1 : r->config.threads;
     for (int i = first; !st && i < end; i++)
         st = yk__remote_wait(r, NULL, &r->leases[i].pending, "examples");
     if (!st)
