@@ -46,6 +46,9 @@ static const char *const written[] = {"config.ini",
                                       "worker-[0-9]*/events.out.tfevents.*",
                                       NULL};
 
+/* What only the owner of the lock writes, unlike report.html. */
+static const char *const locked[] = {"config.ini", "metrics.jsonl", "summary.json", "trace.json", "join", NULL};
+
 /* ---- checks ---- */
 
 /* An entry that yoke writes to must be missing or of the kind that yoke creates. */
@@ -104,7 +107,7 @@ yk_status yk_run_dir_take(const char *dir, yk_lock **out)
     }
     const int fd = st ? -1 : yk_dir_open(dir, NULL);
     if (fd >= 0) { /* what a process that was killed left behind */
-        yk_dir_clear_temporary(fd, written);
+        yk_dir_clear_temporary(fd, locked);
         yk_dir_clear(fd, unfinished);
         yk_fs_close(fd);
     }
@@ -146,16 +149,4 @@ yk_status yk_run_dir_clear(const char *parent, const char *name, bool checkpoint
         yk_dir_clear(fd, written);
     yk_fs_close(fd);
     return YK_OK;
-}
-
-void yk_run_dir_tidy(const char *dir)
-{
-    /* base/file.h; not those of report.html, which needs no lock */
-    static const char *const temporary[] = {"config.ini.[0-9]*-[0-9]*.tmp", "summary.json.[0-9]*-[0-9]*.tmp",
-                                            "trace.json.[0-9]*-[0-9]*.tmp", NULL};
-    const int fd = yk_dir_open(dir, NULL);
-    if (fd < 0)
-        return; /* writing the first file will say why */
-    yk_dir_clear(fd, temporary);
-    yk_fs_close(fd);
 }

@@ -34,7 +34,5 @@ char *yk_run_dir_name(const char *model);
  * foreign files stay. The caller must hold the lock, or know that no other process writes there. */
 yk_status yk_run_dir_clear(const char *parent, const char *name, bool checkpoints_only);
 
-/* Removes temporary files that a killed run left behind. The caller must hold the lock. */
-void yk_run_dir_tidy(const char *dir);
 
 #endif

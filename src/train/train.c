@@ -64,7 +64,6 @@ static yk_status claim_run_dir(yk__trainer *t)
     if (!dir)
         return YK_OK;
     t->done_summary = t->config->resume ? yk_summary_if_done(dir, t->step) : NULL;
-    yk_run_dir_tidy(dir);
     yk_status st = yk_config_save(t->config, dir, "config.ini");
     if (!st)
         st = yk_remove_in(dir, "summary.json");
